@@ -1,0 +1,204 @@
+"""Data is blocks: an array, a sparse matrix, a memmap, a stream of blocks or a dask array as one sequence of row blocks.
+
+    >>> import numpy as np
+    >>> data = Blocks.of(np.arange(12.0).reshape(6, 2))
+    >>> data.shape, [rows.shape for rows, weights in data]
+    ((6, 2), [(6, 2)])
+
+Iterating gives pairs (rows, weights): rows a 2-D array or a CSR matrix of the data's dtype, weights a vector or None. Where
+the cuts are depends on the shape alone, never on threads, so that sums in block order are reproducible to the bit.
+"""
+
+from __future__ import annotations
+
+import mmap
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+BLOCK_BYTES = 8 * 2**20  # of a dense block: large enough for BLAS, small enough for the last-level cache
+MIN_ROWS, MAX_ROWS = 512, 65_536
+FINGERPRINT_BYTES = 2**30  # beyond it a fingerprint looks at evenly spaced rows only
+
+
+class Blocks:
+    """A matrix cut into row blocks, with optional row weights."""
+
+    def __init__(
+        self, cut: Callable[[], Iterator], shape: tuple[int, int], dtype: np.dtype, weights=None, source: Any = None
+    ):
+        self._cut = cut
+        self.shape, self.dtype, self.weights = shape, np.dtype(dtype), weights
+        self.source = source  # the whole matrix where it is in memory (ndarray or sparse), the dask array, or None
+
+    @classmethod
+    def of(cls, X: Any, weights=None) -> Blocks:
+        """Blocks of anything the library takes. Arrays are expected to be validated; streams are checked here."""
+        if isinstance(X, Blocks):
+            return X
+        if sp.issparse(X):
+            return _of_sparse(X, weights)
+        if isinstance(X, np.ndarray):
+            return _of_array(X, weights)
+        if is_dask(X):
+            return _of_dask(X, weights)
+        return _of_stream(X, weights)
+
+    @property
+    def sparse(self) -> bool:
+        return sp.issparse(self.source)
+
+    @property
+    def in_memory(self) -> bool:
+        return self.source is not None and not isinstance(self.source, np.memmap) and not is_dask(self.source)
+
+    @property
+    def size(self) -> int:
+        """How many numbers a pass has to look at."""
+        return self.source.nnz if self.sparse else self.shape[0] * self.shape[1]
+
+    @property
+    def total_weight(self) -> float:
+        return self.shape[0] if self.weights is None else float(np.sum(self.weights, dtype=np.float64))
+
+    def __iter__(self) -> Iterator[tuple[Any, np.ndarray | None]]:
+        start = 0
+        for rows in self._cut():
+            stop = start + rows.shape[0]
+            yield rows, None if self.weights is None else self.weights[start:stop]
+            start = stop
+
+    def fingerprint(self) -> str:
+        """A mark of the content: the same data gives the same mark in every process."""
+        crc = zlib.crc32(f"{self.shape} {self.dtype}".encode())
+        every = max(1, -(-self.size * self.dtype.itemsize // FINGERPRINT_BYTES))
+        for rows, weights in self:
+            parts = (rows.data, rows.indices, rows.indptr) if sp.issparse(rows) else (rows[::every],)
+            for part in (*parts, *(() if weights is None else (weights,))):
+                crc = zlib.crc32(np.ascontiguousarray(part).data, crc)
+        return f"{crc:08x}"
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a dask array, without importing dask."""
+    return type(X).__module__.split(".")[0] == "dask" and hasattr(X, "to_delayed")
+
+
+def is_stream(X: Any) -> bool:
+    """Whether X is a sequence of blocks rather than one array-like: iterable, shapeless, its items two-dimensional."""
+    if any(hasattr(X, name) for name in ("shape", "__array__", "__dataframe__", "dtype")) or isinstance(
+        X, (str, bytes, dict)
+    ):
+        return False
+    if isinstance(X, (list, tuple)):
+        return len(X) > 0 and all(len(getattr(item, "shape", ())) == 2 for item in X)
+    return hasattr(X, "__iter__")
+
+
+def rows_per_block(n_features: int, itemsize: int) -> int:
+    """How many rows a dense block has: about BLOCK_BYTES, and at least as many rows as columns so that Gram matrices pay."""
+    rows = BLOCK_BYTES // max(1, n_features * itemsize)
+    return int(min(max(rows, MIN_ROWS, n_features), MAX_ROWS))
+
+
+def _of_array(X, weights):
+    step = rows_per_block(X.shape[1], X.dtype.itemsize)
+
+    def cut():
+        for start in range(0, X.shape[0], step):
+            rows = X[start : start + step]
+            yield rows.view(np.ndarray) if isinstance(rows, np.memmap) else rows
+            if isinstance(X, np.memmap):
+                _forget_pages(X, start, rows.shape[0])
+
+    return Blocks(cut, X.shape, X.dtype, weights, source=X)
+
+
+def _forget_pages(X: np.memmap, start: int, count: int) -> None:
+    """Tell the system that rows of a mapped file were read, so that the process does not grow to the size of the file.
+
+    The page cache keeps them. Private mappings (mode "c") hold the user's own changes in those pages and are left alone.
+    """
+    if X.mode == "c" or not X.flags.c_contiguous or not hasattr(mmap, "MADV_DONTNEED"):
+        return
+    base = np.frombuffer(X._mmap, dtype=np.uint8).__array_interface__["data"][0]  # type: ignore[attr-defined]
+    first = X.__array_interface__["data"][0] - base + start * X.strides[0]
+    begin = -(-first // mmap.PAGESIZE) * mmap.PAGESIZE
+    length = (first + count * X.strides[0] - begin) // mmap.PAGESIZE * mmap.PAGESIZE
+    if length > 0:
+        X._mmap.madvise(mmap.MADV_DONTNEED, begin, length)  # type: ignore[attr-defined]
+
+
+def _of_sparse(X, weights):
+    X = X.tocsr()
+    step = MAX_ROWS
+
+    def cut():
+        for start in range(0, X.shape[0], step):
+            yield X[start : start + step] if X.shape[0] > step else X
+
+    return Blocks(cut, X.shape, X.dtype, weights, source=X)
+
+
+def _of_dask(X, weights):
+    if X.ndim != 2:
+        raise ValueError(f"the dask array has {X.ndim} dimensions; a matrix has two.")
+    if any(np.isnan(size) for axis in X.chunks for size in axis):
+        raise ValueError("the dask array has chunks of unknown size; call X.compute_chunk_sizes() first.")
+    X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X  # a block has all columns
+
+    def cut():
+        for part in X.to_delayed()[:, 0]:
+            yield checked_block(np.asarray(part.compute()), X.shape[1], X.dtype)
+
+    dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
+    return Blocks(cut, X.shape, dtype, weights, source=X)
+
+
+def _of_stream(X, weights):
+    if iter(X) is X:
+        raise TypeError(
+            f"a {type(X).__name__} can be read only once and a fit needs several passes; "
+            "pass a list of blocks, or an object whose __iter__ starts anew each time."
+        )
+    n, width, dtypes = 0, None, set()
+    for block in X:
+        rows = checked_block(block, width)
+        n, width = n + rows.shape[0], rows.shape[1]
+        dtypes.add(rows.dtype)
+    if width is None:
+        raise ValueError("the stream of blocks is empty; it has to give at least one block of rows.")
+    dtype = np.result_type(*dtypes)
+
+    def cut():
+        seen = 0
+        for block in X:
+            rows = checked_block(block, width, dtype)
+            seen += rows.shape[0]
+            yield rows
+        if seen != n:
+            raise ValueError(
+                f"the stream of blocks gave {n} rows at first and {seen} rows later; it has to repeat itself."
+            )
+
+    return Blocks(cut, (n, width), dtype, weights)
+
+
+def checked_block(block: Any, width: int | None = None, dtype: Any = None):
+    """One block of a stream, as float rows of the right width."""
+    rows = block.tocsr() if sp.issparse(block) else np.asarray(block)
+    if rows.ndim != 2:
+        raise ValueError(f"a block has shape {rows.shape}; a block is two-dimensional: rows × features.")
+    if width is not None and rows.shape[1] != width:
+        raise ValueError(f"a block has {rows.shape[1]} features, the blocks before it have {width}; all must agree.")
+    if rows.dtype.kind not in "biuf":
+        raise ValueError(f"a block has dtype {rows.dtype}; blocks hold real numbers.")
+    if rows.dtype not in (np.float32, np.float64):
+        rows = rows.astype(np.float64)
+    numbers: Any = rows.data if sp.issparse(rows) else rows
+    if not np.isfinite(numbers.sum(dtype=np.float64)):
+        raise ValueError("a block contains NaN or infinity; clean or impute it before the fit.")
+    return rows if dtype is None else rows.astype(dtype, copy=False)

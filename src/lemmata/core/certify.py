@@ -1,0 +1,59 @@
+"""certify(model, X): check the claims about any fit, ours or another library's.
+
+>>> from sklearn.datasets import load_digits
+>>> from sklearn.decomposition import PCA
+>>> import lemmata
+>>> X = load_digits().data
+>>> lemmata.certify(PCA(10).fit(X), X).failed
+[]
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Any
+
+from sklearn.utils.validation import check_is_fitted
+
+from lemmata import registry
+from lemmata.core.certificate import Certificate, Fit, check
+from lemmata.core.estimator import Model
+
+
+def certify(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
+    """Check every claim about a fitted model on the data it was fitted to.
+
+    Parameters
+    ----------
+    model : a fitted lemmata model, or the counterpart of one in another library (scikit-learn's PCA, …)
+    X, y, sample_weight : the training data
+    """
+    if isinstance(model, Model):
+        return model.certify(X, y, sample_weight)
+    ours = registry.model_class(counterpart_of(model))
+    check_is_fitted(model)
+    door = ours()
+    door.n_features_in_ = getattr(model, "n_features_in_", None)
+    if hasattr(model, "feature_names_in_"):
+        door.feature_names_in_ = model.feature_names_in_
+    data = door._validated(X, sample_weight, reset=False)
+    fit = Fit(model, data, y, data.weights, attributes=ours.foreign_attributes(model))
+    title = f"{type(model).__module__.split('.')[0]} {type(model).__name__}  {data.shape[0]:,} × {data.shape[1]:,}"
+    return check(ours.claims, fit, title, costly=True)
+
+
+def counterpart_of(model: Any) -> str:
+    """The name of our model that makes the same promises as another library's estimator."""
+    for cls in type(model).__mro__:
+        for name, entry in registry.MODELS.items():
+            for foreign in entry.counterparts:
+                package, _, class_name = foreign.rpartition(".")
+                if cls.__name__ == class_name and (cls.__module__ + ".").startswith(package + "."):
+                    return name
+    known = sorted({foreign for entry in registry.MODELS.values() for foreign in entry.counterparts})
+    near = get_close_matches(type(model).__name__, [name.rpartition(".")[2] for name in known], n=1)
+    hint = f" Did you mean a fitted {near[0]}?" if near and near[0] != type(model).__name__ else ""
+    raise TypeError(
+        f"lemmata has no claims about a {type(model).__module__}.{type(model).__name__}.{hint} "
+        f"It certifies its own models and {', '.join(known)}."
+    )

@@ -1,0 +1,72 @@
+"""Checkpoints: a killed run goes on where it was, bit for bit.
+
+    run(algorithm, data, callbacks=[Checkpoint("als.ckpt", every=5)])      # run it again after a crash: it resumes
+
+A checkpoint belongs to one algorithm (with its parameters), one data set and one seed. Stopping rules are not part of
+that, so a finished run can be continued with a larger budget. A file that belongs to something else is refused.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from lemmata.core import store
+from lemmata.core.loop import Solution
+
+
+class Checkpoint:
+    """Callback that writes the state to `path` every so many steps or seconds, and at the end.
+
+    Parameters
+    ----------
+    path : str or Path
+    every : int, optional
+        Write after every `every` steps.
+    seconds : float, default=30
+        Write when the last writing is this long ago (used if `every` is not given).
+    """
+
+    KIND = "checkpoint"
+
+    def __init__(self, path, every: int | None = None, seconds: float = 30.0):
+        if every is not None and every < 1:
+            raise ValueError(f"every={every} steps makes no sense; pass an int >= 1, or None to write by the clock.")
+        self.path, self.every, self.seconds = Path(path), every, seconds
+        self._owner: dict[str, str] = {}
+        self._last = time.monotonic()
+        self._written = -1
+
+    def resume(self, algorithm: Any, data: Any, rng: Any):
+        """The state and trace in the file, or None if there is no file yet."""
+        self._owner = {
+            "algorithm": f"{type(algorithm).__name__} {store.digest(algorithm)}",
+            "data": data.fingerprint() if hasattr(data, "fingerprint") else store.digest(data),
+            "seed": repr(rng) if isinstance(rng, int) else "",
+        }
+        self._last, self._written = time.monotonic(), -1
+        if not self.path.exists():
+            return None
+        content = store.read(self.path, self.KIND)
+        if content["owner"] != self._owner:
+            other = [what for what, mark in self._owner.items() if content["owner"].get(what) != mark]
+            raise ValueError(
+                f"the checkpoint {self.path} belongs to another {' and '.join(other)}; "
+                "delete it to start anew, or give this run a path of its own."
+            )
+        self._written = len(content["trace"]) - 1
+        return content["state"], content["trace"]
+
+    def __call__(self, solution: Solution) -> None:
+        due = time.monotonic() - self._last >= self.seconds if self.every is None else solution.step % self.every == 0
+        if due:
+            self._write(solution)
+
+    def finish(self, solution: Solution) -> None:
+        if solution.step != self._written:
+            self._write(solution)
+
+    def _write(self, solution: Solution) -> None:
+        store.write(self.path, self.KIND, {"owner": self._owner, "state": solution.state, "trace": solution.trace})
+        self._last, self._written = time.monotonic(), solution.step

@@ -1,0 +1,118 @@
+"""map_reduce: apply a function to every block and add up the results in the order of the blocks.
+
+    >>> import numpy as np
+    >>> from lemmata.core.blocks import Blocks
+    >>> data = Blocks.of(np.ones((1000, 3)))
+    >>> map_reduce(lambda rows, weights: rows.sum(axis=0), data, start=0.0)
+    array([1000., 1000., 1000.])
+
+Threads here, a Dask cluster for dask arrays while a `distributed.Client` is open. Each block is worked on with one BLAS
+thread and the sum runs in block order, so the result depends neither on the number of threads nor on that of workers.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+from lemmata.core.blocks import Blocks, checked_block, is_dask
+
+
+def cores() -> int:
+    """How many cores this process may use; LEMMATA_THREADS overrides it."""
+    asked = os.environ.get("LEMMATA_THREADS")
+    return (
+        max(1, int(asked))
+        if asked
+        else len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count() or 1
+    )
+
+
+def map_reduce(function: Callable[[Any, Any], Any], data: Blocks, start: Any, *, threads: int | None = None) -> Any:
+    """start + f(block 1) + f(block 2) + …, with the blocks worked on side by side."""
+    total = start
+    for part in _mapped(function, data, threads or cores()):
+        total = total + part
+    return total
+
+
+def _mapped(function, data: Blocks, threads: int) -> Iterator[Any]:
+    client = _client() if is_dask(data.source) else None
+    if client is not None:
+        yield from _on_cluster(client, function, data)
+    elif data.in_memory and data.shape[0] and _is_single(data):
+        for rows, weights in data:
+            yield function(rows, weights)
+    else:
+        with one_blas_thread():
+            yield from _on_threads(function, data, threads)
+
+
+def _is_single(data: Blocks) -> bool:
+    first, *more = zip(data, range(2), strict=False)
+    return bool(first) and not more
+
+
+def _on_threads(function, pairs: Iterable, threads: int) -> Iterator[Any]:
+    """Results in the order of the blocks, at most threads + 1 of them in memory."""
+    if threads == 1:
+        for rows, weights in pairs:
+            yield function(rows, weights)
+        return
+    pending: deque = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for rows, weights in pairs:
+                pending.append(pool.submit(function, rows, weights))
+                if len(pending) > threads:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+        finally:
+            for future in pending:
+                future.cancel()
+
+
+@contextmanager
+def one_blas_thread():
+    """BLAS on one thread, for work that is parallel already."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=1, user_api="blas"):
+        yield
+
+
+def _client():
+    """The open Dask client, if any, without importing dask for those who do not use it."""
+    import sys
+
+    if "distributed" not in sys.modules:
+        return None
+    from distributed import get_client
+
+    try:
+        return get_client()
+    except ValueError:
+        return None
+
+
+def _on_cluster(client, function, data: Blocks) -> Iterator[Any]:
+    X, start, futures = data.source, 0, []
+    width, dtype = data.shape[1], data.dtype
+
+    def work(block, weights):
+        with one_blas_thread():
+            return function(checked_block(block, width, dtype), weights)
+
+    for part, size in zip(X.to_delayed()[:, 0], X.chunks[0], strict=True):
+        weights = None if data.weights is None else data.weights[start : start + size]
+        futures.append(client.submit(work, client.compute(part), weights, pure=False))
+        start += size
+    for future in futures:
+        yield future.result()

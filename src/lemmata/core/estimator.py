@@ -1,0 +1,266 @@
+"""Model: the one path of every fit. validate → blocks → run → attributes → certificate.
+
+A model says which algorithm its parameters stand for and which claims are made about it; everything else is here, so that
+`max_iter`, `tol`, `random_state`, `verbose`, `checkpoint` and `time_limit` mean the same everywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from lemmata.core.blocks import Blocks, is_dask, is_stream
+from lemmata.core.certificate import Certificate, Fit, Statement, check
+from lemmata.core.checkpoint import Checkpoint
+from lemmata.core.loop import MaxSteps, Seconds, Settled, Solution, Stop, run
+from lemmata.core.progress import Progress
+from lemmata.core.trace import Trace
+
+SMALL = 2**18  # numbers in the data up to which `fit` also checks the costly claims: they take milliseconds there
+
+COMMON: dict[str, list] = {
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "tol": [Interval(Real, 0, None, closed="left")],
+    "random_state": ["random_state"],
+    "verbose": ["verbose"],
+    "checkpoint": [str, os.PathLike, None],
+    "time_limit": [Interval(Real, 0, None, closed="neither"), None],
+}
+
+
+class Model(BaseEstimator):
+    """Base of all estimators. A subclass defines `_algorithm`, `claims`, `stored` and, for people, `_title`."""
+
+    _parameter_constraints: ClassVar[dict[str, list]] = COMMON
+
+    claims: ClassVar[tuple[Statement, ...]] = ()
+
+    # What files hold: attribute -> its shape in letters ("k d", "" a number), or a class. "?" at the end of a name: may be
+    # absent. The letter d is n_features_in_; other letters must agree among the attributes of one file.
+    stored: ClassVar[Mapping[str, str | type]] = {}
+
+    COMMON_STORED: ClassVar[Mapping[str, str | type]] = {
+        "n_features_in_": "",
+        "feature_names_in_?": "d",
+        "n_iter_": "",
+        "stopped_": str,
+        "trace_": Trace,
+        "certificate_": Certificate,
+    }
+
+    accepts_sparse: ClassVar[bool] = False
+    finds_nonfinite: ClassVar[bool] = False  # the algorithm's first pass refuses NaN itself, so the door need not look
+    min_samples: ClassVar[int] = 1
+
+    # --- what a model says of itself ---
+
+    def _algorithm(self, data: Blocks) -> Any:
+        """The algorithm that the parameters stand for on this data; raises ValueError where they do not fit it."""
+        raise TypeError(f"{type(self).__name__} defines no _algorithm.")
+
+    def _problem(self, data: Blocks) -> Any:
+        """What the algorithm sees as its data: the blocks themselves, or a statistic of them (PCA: the covariance)."""
+        return data
+
+    def _attributes(self, solution: Solution, problem: Any) -> dict[str, Any]:
+        """The public attributes of a finished run."""
+        return solution.attributes
+
+    def _stop(self) -> Stop:
+        rule: Stop = Settled(self.tol) | MaxSteps(self.max_iter)
+        return rule if self.time_limit is None else rule | Seconds(self.time_limit)
+
+    def _title(self, data: Blocks) -> str:
+        """The first line of the certificate."""
+        return f"{type(self).__name__}  {data.shape[0]:,} × {data.shape[1]:,}"
+
+    @classmethod
+    def foreign_attributes(cls, model: Any) -> dict[str, Any]:
+        """Attributes that claims need and another library's fit calls differently or leaves out."""
+        return {}
+
+    # --- fitting ---
+
+    def fit(self, X, y=None, sample_weight=None):
+        """Fit the model to X and check the claims about it.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, np.memmap, dask array, or a re-iterable of row blocks, of shape (n_samples, n_features)
+        y : ignored
+        sample_weight : array of shape (n_samples,), optional
+            How many times each row counts.
+
+        Returns
+        -------
+        self : with `certificate_`, `trace_`, `stopped_`, `n_iter_` and the model's own attributes
+        """
+        before = dict(vars(self))
+        try:
+            self._validate_params()
+            data = self._validated(X, sample_weight)
+            self._fit_blocks(data)
+        except BaseException:  # nothing is half-fitted: the model is what it was
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        return self
+
+    def _fit_blocks(self, data: Blocks) -> None:
+        algorithm = self._algorithm(data)
+        problem = self._problem(data)
+        solution = run(algorithm, problem, stop=self._stop(), callbacks=self._callbacks(), rng=self._rng())
+        for name, value in self._attributes(solution, problem).items():
+            setattr(self, name, value)
+        self.trace_, self.stopped_ = solution.trace, solution.stopped
+        self.n_iter_ = max(solution.step, 1)
+        if solution.stopped == "max steps":
+            self._warn_unsettled(solution)
+        self.certificate_ = self._checked(data, costly=data.size <= SMALL)
+
+    def _callbacks(self) -> list[Any]:
+        callbacks: list[Any] = []
+        if self.verbose:
+            callbacks.append(Progress(type(self).__name__, total=self.max_iter))
+        if self.checkpoint is not None:
+            callbacks.append(Checkpoint(self.checkpoint))
+        return callbacks
+
+    def _rng(self) -> int | np.random.Generator:
+        """A seed for `run`: an int stays what it is, so that a checkpoint knows it."""
+        if isinstance(self.random_state, Integral):
+            return int(self.random_state)
+        return np.random.default_rng(check_random_state(self.random_state).randint(2**31, size=4))
+
+    def _warn_unsettled(self, solution: Solution) -> None:
+        now, last = solution.trace.last(), solution.trace.last(back=1)
+        change = abs(now - last) / max(abs(now), abs(last), np.finfo(float).tiny)
+        warnings.warn(
+            f"{type(self).__name__} reached max_iter={self.max_iter} with relative change {change:.1e} > tol={self.tol:.0e}: "
+            "raise max_iter, or read certificate_.",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
+
+    # --- input ---
+
+    def _validated(self, X, sample_weight=None, reset: bool = True) -> Blocks:
+        """Everything from outside passes here, once."""
+        if isinstance(X, Blocks):
+            data = X
+        elif is_dask(X) or is_stream(X):
+            data = Blocks.of(X)
+            self._check_width(data, reset)
+        elif isinstance(X, np.memmap) and X.ndim == 2 and X.dtype in (np.float32, np.float64):
+            data = Blocks.of(X)  # no conversion and no extra pass over a file; its blocks are checked as they are read
+            self._check_width(data, reset)
+        else:
+            looks = not self.finds_nonfinite
+            X = validate_data(
+                self,
+                X,
+                reset=reset,
+                dtype=[np.float64, np.float32],
+                accept_sparse=("csr", "csc") if self.accepts_sparse else False,
+                ensure_all_finite=looks or hasattr(X, "tocsr"),
+                ensure_min_samples=self.min_samples if reset else 1,
+            )
+            data = Blocks.of(X)
+        if data.shape[0] < (self.min_samples if reset else 1):
+            raise ValueError(f"Found {data.shape[0]} sample(s) while a minimum of {self.min_samples} is required.")
+        if sample_weight is not None:
+            data.weights = self._weights(sample_weight, data)
+        return data
+
+    def _check_width(self, data: Blocks, reset: bool) -> None:
+        if reset:
+            self.n_features_in_ = data.shape[1]
+            self.__dict__.pop("feature_names_in_", None)
+        elif data.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {data.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} features "
+                "as input."
+            )
+
+    @staticmethod
+    def _weights(sample_weight, data: Blocks) -> np.ndarray:
+        placeholder = np.lib.stride_tricks.as_strided(
+            np.zeros(1), (data.shape[0], 1), (0, 0)
+        )  # only its length is read
+        weights = _check_sample_weight(sample_weight, placeholder, dtype=np.float64, ensure_non_negative=True)
+        if weights.sum() <= 0:
+            raise ValueError("all sample weights are zero; at least one row has to count.")
+        return weights
+
+    # --- certificate ---
+
+    def certify(self, X, y=None, sample_weight=None) -> Certificate:
+        """Check every claim about this fit on X, the costly ones too. X is usually the training data."""
+        check_is_fitted(self)
+        return self._checked(self._validated(X, sample_weight, reset=False), y, costly=True)
+
+    def _checked(self, data: Blocks, y=None, *, costly: bool) -> Certificate:
+        steps = f"{self.stopped_}, {self.n_iter_} step{'s' if self.n_iter_ != 1 else ''}"
+        fit = Fit(self, data, y, data.weights, self.trace_, steps)
+        return check(self.claims, fit, self._title(data), costly=costly)
+
+    # --- files ---
+
+    def stored_attributes(self) -> dict[str, Any]:
+        """What `lemmata.save` writes besides the parameters."""
+        check_is_fitted(self)
+        names = [name.removesuffix("?") for name in (*self.COMMON_STORED, *self.stored)]
+        return {name: getattr(self, name) for name in names if hasattr(self, name)}
+
+    @classmethod
+    def restored(cls, parameters: dict[str, Any], attributes: dict[str, Any]) -> Model:
+        """A model from what a file holds. Raises ValueError where the parts do not fit together."""
+        unknown = set(parameters) - set(cls._get_param_names())
+        if unknown:
+            raise ValueError(f"unknown parameter {sorted(map(str, unknown))[0]!r}.")
+        model = cls(**parameters)
+        model._validate_params()
+        specs = {**cls.COMMON_STORED, **cls.stored}
+        known = {name.removesuffix("?") for name in specs}
+        stray = set(attributes) - known
+        if stray:
+            raise ValueError(f"unknown attribute {sorted(map(str, stray))[0]!r}.")
+        letters: dict[str, int] = {}
+        for name, spec in specs.items():
+            if name.removesuffix("?") in attributes:
+                value = attributes[name.removesuffix("?")]
+                _check_stored(name.removesuffix("?"), value, spec, letters)
+                if name == "n_features_in_":
+                    letters["d"] = int(value)
+                setattr(model, name.removesuffix("?"), value)
+            elif not name.endswith("?"):
+                raise ValueError(f"the attribute {name} is missing.")
+        return model
+
+
+def _check_stored(name: str, value: Any, spec: str | type, letters: dict[str, int]) -> None:
+    """Compare a stored attribute with its specification; `letters` remembers the sizes seen so far."""
+    if isinstance(spec, type):
+        if not isinstance(value, spec):
+            raise ValueError(f"{name} is a {type(value).__name__}, not a {spec.__name__}.")
+        return
+    axes = spec.split()
+    if not axes:
+        if isinstance(value, bool) or not isinstance(value, (Integral, Real)):
+            raise ValueError(f"{name} is a {type(value).__name__}, not a number.")
+        return
+    if not isinstance(value, np.ndarray) or value.ndim != len(axes):
+        raise ValueError(f"{name} is not an array with {len(axes)} axes ({spec}).")
+    for letter, size in zip(axes, value.shape, strict=True):
+        if letters.setdefault(letter, size) != size:
+            raise ValueError(f"{name} has shape {value.shape}, but {letter} = {letters[letter]} elsewhere.")

@@ -1,0 +1,304 @@
+"""A fit is a loop: every algorithm is `init` and `step` over an immutable state, and one driver runs them all.
+
+    solution = run(ALSAlgorithm(rank=32, reg=0.05), data, stop=Settled(1e-5) | MaxSteps(50) | Seconds(60),
+                   callbacks=[Progress(), Checkpoint("als.ckpt", every=5)])
+    solution.state, solution.trace, solution.stopped
+
+Stopping is not success: "settled" means that the change fell below tol, nothing more. What is true of the result is for
+the claims (certificate.py).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, TypeVar
+
+import numpy as np
+
+from lemmata.core.trace import Trace
+
+State = TypeVar("State")
+
+
+class Algorithm(Protocol[State]):
+    """What the driver needs. `step` depends on state and data alone: randomness inside a step comes from the state.
+
+    Four more members are used where an algorithm has them:
+
+    finished(state) -> bool             nothing is left to do (a direct solver after its step)
+    extras(state) -> dict[str, float]   further numbers for the trace ("gradient" feeds SmallGradient)
+    snapshot(state) -> State            a copy, for algorithms whose step updates its state in place
+    hint: str                           what to change if the run diverges ("lower step_size")
+    """
+
+    def init(self, data: Any, rng: np.random.Generator) -> State: ...
+
+    def step(self, state: State, data: Any) -> State: ...
+
+    def objective(self, state: State) -> float:
+        """The objective at *this* state; lower is better."""
+        ...
+
+    def attributes(self, state: State) -> dict[str, Any]:
+        """What an estimator shows of this state (components_, coef_, …)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A run so far (`stopped` is None) or at its end."""
+
+    algorithm: Any
+    state: Any
+    trace: Trace
+    stopped: str | None = None
+    note: str = ""  # what a user should know about the stop
+
+    @property
+    def step(self) -> int:
+        return len(self.trace) - 1
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        return self.algorithm.attributes(self.state)
+
+    @property
+    def children(self) -> tuple[Trace, ...]:
+        """The traces of the runs inside a run (Restarts, Path)."""
+        return getattr(self.state, "traces", ())
+
+
+class Interrupted(UserWarning):
+    """A run was stopped by Ctrl-C; its state is kept."""
+
+
+class Diverged(RuntimeWarning):
+    """The objective left the finite numbers; the last finite state is kept."""
+
+
+class StepFailed(RuntimeError):
+    """A step raised. `solution` holds the last good state, `__cause__` the error."""
+
+    def __init__(self, message: str, solution: Solution | None = None):
+        super().__init__(message)
+        self.solution = solution
+
+
+# --- when to stop -----------------------------------------------------------------------------------------------------
+
+
+class Stop:
+    """A stopping rule: `reason(solution)` is a word if the loop should end here. Rules combine with `|`."""
+
+    def reason(self, solution: Solution) -> str | None:
+        raise TypeError(f"{type(self).__name__} does not say when to stop: define reason(solution).")
+
+    def __or__(self, other: Stop) -> Stop:
+        return AnyOf((*_parts(self), *_parts(other)))
+
+
+@dataclass(frozen=True)
+class AnyOf(Stop):
+    """Stops as soon as one of its rules does."""
+
+    rules: tuple[Stop, ...]
+
+    def reason(self, solution):
+        for rule in self.rules:
+            word = rule.reason(solution)
+            if word is not None:
+                return word
+        return None
+
+
+def _parts(rule: Stop) -> tuple[Stop, ...]:
+    return rule.rules if isinstance(rule, AnyOf) else (rule,)
+
+
+@dataclass(frozen=True)
+class Settled(Stop):
+    """The objective changed by at most tol times its size, `patience` steps in a row. tol = 0 switches the rule off."""
+
+    tol: float
+    patience: int = 1
+
+    def reason(self, solution):
+        if self.tol <= 0 or len(solution.trace) <= self.patience:
+            return None
+        for back in range(self.patience):
+            now, before = solution.trace.last(back=back), solution.trace.last(back=back + 1)
+            if not abs(before - now) <= self.tol * max(abs(now), abs(before)):
+                return None
+        return "settled"
+
+
+@dataclass(frozen=True)
+class MaxSteps(Stop):
+    """n steps were made."""
+
+    n: int
+
+    def reason(self, solution):
+        return "max steps" if solution.step >= self.n else None
+
+
+@dataclass(frozen=True)
+class Seconds(Stop):
+    """The run has taken this long. A step under way is finished first."""
+
+    limit: float
+
+    def reason(self, solution):
+        return "out of time" if solution.trace.elapsed >= self.limit else None
+
+
+@dataclass(frozen=True)
+class SmallGradient(Stop):
+    """The gradient norm, which the algorithm reports as the extra "gradient", fell to tol."""
+
+    tol: float
+
+    def reason(self, solution):
+        return "small gradient" if solution.trace.last("gradient") <= self.tol else None
+
+
+@dataclass(frozen=True)
+class Never(Stop):
+    """For algorithms that finish by themselves."""
+
+    def reason(self, solution):
+        return None
+
+
+# --- the driver -------------------------------------------------------------------------------------------------------
+
+
+class Run:
+    """The driver's own bookkeeping: the current state, its trace, the clock and the callbacks."""
+
+    DEFAULT_HINT: ClassVar[str] = "look for extreme values in the data, or scale it"
+
+    def __init__(self, algorithm, data, stop: Stop, callbacks: Iterable[Callable], rng, start):
+        self.algorithm, self.data, self.stop, self.callbacks = algorithm, data, stop, tuple(callbacks)
+        self.snapshot = getattr(algorithm, "snapshot", lambda state: state)
+        self.extras = getattr(algorithm, "extras", lambda state: None)
+        self.finished = getattr(algorithm, "finished", lambda state: False)
+        self.clock = time.perf_counter()
+        self.state, self.trace = self._resumed(rng) or self._begun(rng, start)
+        self.live = self.state  # what the next step may change in place; `state` is then a snapshot of it
+        self.rows = len(self.trace)
+
+    def _resumed(self, rng):
+        for callback in self.callbacks:
+            if hasattr(callback, "resume"):
+                found = callback.resume(self.algorithm, self.data, rng)
+                if found is not None:
+                    self.clock -= found[1].elapsed  # a resumed run goes on counting
+                    return found
+        return None
+
+    def _begun(self, rng, start):
+        state = self.algorithm.init(self.data, np.random.default_rng(rng)) if start is None else start
+        value = float(self.algorithm.objective(state))
+        if not math.isfinite(value):
+            raise StepFailed(f"{self.name}: the objective of the first state is {value}; {self._hint}.")
+        trace = Trace()
+        trace.append(value, self._seconds(), self.extras(state))
+        return state, trace
+
+    @property
+    def name(self) -> str:
+        return type(self.algorithm).__name__.removesuffix("Algorithm")
+
+    @property
+    def _hint(self) -> str:
+        return getattr(self.algorithm, "hint", self.DEFAULT_HINT)
+
+    def _seconds(self) -> float:
+        return time.perf_counter() - self.clock
+
+    def so_far(self, stopped: str | None = None, note: str = "") -> Solution:
+        return Solution(self.algorithm, self.state, self.trace, stopped, note)
+
+    def reason(self) -> str | None:
+        return "finished" if self.finished(self.state) else self.stop.reason(self.so_far())
+
+    def advance(self) -> str | None:
+        """One step; the word to stop with if it left the finite numbers."""
+        self.live = self.algorithm.step(self.live, self.data)
+        value = float(self.algorithm.objective(self.live))
+        if not math.isfinite(value):
+            return "diverged"
+        kept = self.snapshot(self.live)
+        self.trace.append(value, self._seconds(), self.extras(kept))
+        self.state, self.rows = kept, len(self.trace)
+        for callback in self.callbacks:
+            callback(self.so_far())
+        return None
+
+    def call(self, hook: str, solution: Solution) -> None:
+        for callback in self.callbacks:
+            if hasattr(callback, hook):
+                getattr(callback, hook)(solution)
+
+    def ended(self, word: str) -> Solution:
+        """The solution, with a warning if the run did not end by its own rules."""
+        step = self.rows - 1
+        if word == "interrupted":
+            note = f"{self.name} was interrupted; the state after step {step} is kept."
+            warnings.warn(note, Interrupted, stacklevel=4)
+        elif word == "diverged":
+            note = (
+                f"{self.name} diverged: the objective was not finite at step {step + 1}; "
+                f"the state after step {step} is kept. To mend it, {self._hint}."
+            )
+            warnings.warn(note, Diverged, stacklevel=4)
+        else:
+            note = ""
+        return self.so_far(word, note)
+
+
+def run(
+    algorithm: Any,
+    data: Any,
+    *,
+    stop: Stop | None = None,
+    callbacks: Iterable[Callable[[Solution], Any]] = (),
+    rng: int | np.random.Generator | None = None,
+    start: Any = None,
+) -> Solution:
+    """Run an algorithm on data until a rule says stop.
+
+    Parameters
+    ----------
+    stop : Stop, default=MaxSteps(100)
+        When to end, e.g. ``Settled(1e-4) | MaxSteps(300) | Seconds(60)``.
+    callbacks : iterable of callables
+        Each is called with the `Solution` so far after every step, its `start` and `finish`, if any, around the run.
+    rng : int, Generator or None
+        Where `init` takes its randomness from.
+    start : State, optional
+        A state to go on from instead of `init` (a warm start).
+    """
+    loop = Run(algorithm, data, MaxSteps(100) if stop is None else stop, callbacks, rng, start)
+    loop.call("start", loop.so_far())
+    word = "failed"
+    try:
+        while not (word := loop.reason() or loop.advance() or ""):
+            pass
+    except KeyboardInterrupt:
+        word = "interrupted"
+        loop.trace.truncate(loop.rows)  # it may have come between a row and its state
+    except Exception as error:
+        raise StepFailed(
+            f"{loop.name} failed at step {loop.rows} with {type(error).__name__}: {error}. "
+            f"The state after step {loop.rows - 1} is in .solution of this error.",
+            loop.so_far("failed"),
+        ) from error
+    finally:
+        loop.call("finish", loop.so_far(word))
+    return loop.ended(word)
