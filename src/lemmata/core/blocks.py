@@ -133,7 +133,7 @@ def _forget_pages(X: np.memmap, start: int, count: int) -> None:
 
 
 def _of_sparse(X, weights):
-    X = X.tocsr()
+    X = sp.csr_array(X)  # one flavour everywhere: scipy's older matrices multiply and sum differently
     step = MAX_ROWS
 
     def cut():
@@ -189,7 +189,9 @@ def _of_stream(X, weights):
 
 def checked_block(block: Any, width: int | None = None, dtype: Any = None):
     """One block of a stream, as float rows of the right width."""
-    rows = block.tocsr() if sp.issparse(block) else np.asarray(block)
+    rows = (
+        sp.csr_array(block) if sp.issparse(block) else np.require(block, requirements="A")
+    )  # a worker's may be unaligned
     if rows.ndim != 2:
         raise ValueError(f"a block has shape {rows.shape}; a block is two-dimensional: rows × features.")
     if width is not None and rows.shape[1] != width:

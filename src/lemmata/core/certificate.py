@@ -65,7 +65,7 @@ def _compared(measured, relation, bound, advice, unit, note):
     return Evidence(HOLDS if holds else FAILS, measured, relation, bound, advice, unit, note)
 
 
-def rounding(dtype: Any, terms: int = 1) -> float:
+def rounding(dtype: Any, terms: float = 1) -> float:
     """The relative error that sums of `terms` products may have gathered in a float type, for comparing with exact theory.
 
     8·√terms·eps: rounding errors of alternating sign grow like √terms (Higham & Mary 2019: at most λ√n·u with probability
@@ -90,6 +90,7 @@ class Fit:
         self.model, self.data, self.y, self.weights = model, data, y, weights
         self.trace, self.stopped = trace, stopped
         self._attributes: Mapping[str, Any] = attributes or {}
+        self.memory: dict[str, Any] = {}  # where claims keep what several of them need
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "_attributes":
@@ -116,7 +117,11 @@ class Statement:
     def __call__(self, fit: Fit) -> Claim:
         if self.about == "run" and fit.trace is None:
             return self.with_evidence(unknown("no trace of the run"))
-        return self.with_evidence(self.check(fit))
+        try:
+            evidence = self.check(fit)
+        except Exception as error:  # a check that stumbles must not cost anybody a long fit
+            evidence = unknown(f"the check itself failed with {type(error).__name__}: {error}")
+        return self.with_evidence(evidence)
 
     def put_off(self) -> Claim:
         """The claim as it stands in `certificate_` before anybody paid for checking it."""

@@ -76,13 +76,17 @@ class Model(BaseEstimator):
         """The public attributes of a finished run."""
         return solution.attributes
 
+    def _claims(self) -> tuple[Statement, ...]:
+        """The claims that apply to this fit."""
+        return self.claims
+
     def _stop(self) -> Stop:
         rule: Stop = Settled(self.tol) | MaxSteps(self.max_iter)
         return rule if self.time_limit is None else rule | Seconds(self.time_limit)
 
-    def _title(self, data: Blocks) -> str:
+    def _title(self, data: Blocks | None) -> str:
         """The first line of the certificate."""
-        return f"{type(self).__name__}  {data.shape[0]:,} × {data.shape[1]:,}"
+        return f"{type(self).__name__}  {data.shape[0]:,} × {data.shape[1]:,}" if data else type(self).__name__
 
     @classmethod
     def foreign_attributes(cls, model: Any) -> dict[str, Any]:
@@ -154,8 +158,10 @@ class Model(BaseEstimator):
 
     # --- input ---
 
-    def _validated(self, X, sample_weight=None, reset: bool = True) -> Blocks:
+    def _validated(self, X, sample_weight=None, reset: bool = True, min_samples: int | None = None) -> Blocks:
         """Everything from outside passes here, once."""
+        if min_samples is None:
+            min_samples = self.min_samples if reset else 1
         if isinstance(X, Blocks):
             data = X
         elif is_dask(X) or is_stream(X):
@@ -173,11 +179,11 @@ class Model(BaseEstimator):
                 dtype=[np.float64, np.float32],
                 accept_sparse=("csr", "csc") if self.accepts_sparse else False,
                 ensure_all_finite=looks or hasattr(X, "tocsr"),
-                ensure_min_samples=self.min_samples if reset else 1,
+                ensure_min_samples=min_samples,
             )
             data = Blocks.of(X)
-        if data.shape[0] < (self.min_samples if reset else 1):
-            raise ValueError(f"Found {data.shape[0]} sample(s) while a minimum of {self.min_samples} is required.")
+        if data.shape[0] < min_samples:
+            raise ValueError(f"Found {data.shape[0]} sample(s) while a minimum of {min_samples} is required.")
         if sample_weight is not None:
             data.weights = self._weights(sample_weight, data)
         return data
@@ -198,8 +204,6 @@ class Model(BaseEstimator):
             np.zeros(1), (data.shape[0], 1), (0, 0)
         )  # only its length is read
         weights = _check_sample_weight(sample_weight, placeholder, dtype=np.float64, ensure_non_negative=True)
-        if weights.sum() <= 0:
-            raise ValueError("all sample weights are zero; at least one row has to count.")
         return weights
 
     # --- certificate ---
@@ -209,10 +213,10 @@ class Model(BaseEstimator):
         check_is_fitted(self)
         return self._checked(self._validated(X, sample_weight, reset=False), y, costly=True)
 
-    def _checked(self, data: Blocks, y=None, *, costly: bool) -> Certificate:
+    def _checked(self, data: Blocks | None, y=None, *, costly: bool) -> Certificate:
         steps = f"{self.stopped_}, {self.n_iter_} step{'s' if self.n_iter_ != 1 else ''}"
-        fit = Fit(self, data, y, data.weights, self.trace_, steps)
-        return check(self.claims, fit, self._title(data), costly=costly)
+        fit = Fit(self, data, y, None if data is None else data.weights, self.trace_, steps)
+        return check(self._claims(), fit, self._title(data), costly=costly)
 
     # --- files ---
 

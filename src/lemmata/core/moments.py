@@ -37,11 +37,11 @@ class Moments:
     @classmethod
     def of(cls, rows: Any, weights: Array | None = None) -> Moments:
         """Moments of a block; a weight counts its row that many times."""
-        if sp.issparse(rows):
-            rows = rows.toarray()  # callers use Moments where d × d fits, and a block is small
         n = rows.shape[0] if weights is None else float(weights.sum(dtype=np.float64))
         if n == 0:
             return cls()
+        if sp.issparse(rows):
+            return cls._of_sparse(rows, weights, n)
         if weights is None:
             total, weighted = rows.sum(axis=0, dtype=np.float64), rows
         else:
@@ -60,6 +60,14 @@ class Moments:
             mean = mean.astype(rows.dtype).astype(np.float64) + rest
             scatter = (weighted.T @ centred).astype(np.float64) - np.multiply.outer(n * rest, rest)
         return cls(n, mean, scatter)
+
+    @classmethod
+    def _of_sparse(cls, rows, weights, n) -> Moments:
+        """The rows stay sparse; zeros keep the mean small against the scatter, so centring afterwards loses little."""
+        rows = rows.astype(np.float64)
+        weighted = rows if weights is None else rows.multiply(weights[:, None]).tocsr()
+        mean = np.asarray(weighted.sum(axis=0)).ravel() / n
+        return cls(n, mean, (weighted.T @ rows).toarray() - np.multiply.outer(n * mean, mean))
 
     def __add__(self, other: Moments) -> Moments:
         if other.n == 0:

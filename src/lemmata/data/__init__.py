@@ -1,0 +1,31 @@
+"""Data: what every installation has (digits, docstrings), loaders of known sets, and tables from files.
+
+    >>> from lemmata import data
+    >>> data.digits().X.shape
+    (1797, 64)
+
+The sets that are files are looked for in the folder that LEMMATA_DATA names, then in the cache (`lemmata.data.locate`).
+"""
+
+from lemmata.data.dataset import Dataset, Ratings
+from lemmata.data.embedded import digits, docstrings
+from lemmata.data.files import read_matrix
+from lemmata.data.locate import DataDamaged, DataNotFound, cache_folder, data_folder
+from lemmata.data.sets import (
+    a9a,
+    california_housing,
+    fashion_mnist,
+    movielens_1m,
+    movielens_small,
+    newsgroups,
+    olivetti_faces,
+    tiny_shakespeare,
+    wikitext_2,
+)
+from lemmata.data.tables import Matrix, UnreadableData
+
+__all__ = [
+    "DataDamaged", "DataNotFound", "Dataset", "Matrix", "Ratings", "UnreadableData", "a9a", "cache_folder",
+    "california_housing", "data_folder", "digits", "docstrings", "fashion_mnist", "movielens_1m", "movielens_small",
+    "newsgroups", "olivetti_faces", "read_matrix", "tiny_shakespeare", "wikitext_2",
+]  # fmt: skip

@@ -1,0 +1,1 @@
+"""Dimension reduction (CIL 1): fewer numbers that keep what matters."""

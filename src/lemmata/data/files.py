@@ -1,0 +1,245 @@
+"""Tables from files: csv, npy, npz, parquet and svmlight become a matrix with the names of its columns.
+
+    matrix = read_matrix("iris.csv", target="species")
+    matrix.X, matrix.y, matrix.names
+
+Whatever is wrong with a file is said in one message: which file, which line and column, what to do. Nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import sys
+import zipfile
+import zlib
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lemmata.data.tables import Choice, Matrix, UnreadableData, numeric, selected
+from lemmata.data.text_tables import Text, read_csv, read_svmlight
+
+MEMMAP_BYTES = 64 * 2**20  # an .npy file larger than this is mapped, not read
+
+# How files of other kinds begin; a wrong suffix is the commonest mistake.
+MAGIC = {
+    b"\x89PNG": "a PNG image",
+    b"\xff\xd8\xff": "a JPEG image",
+    b"GIF8": "a GIF image",
+    b"%PDF": "a PDF document",
+    b"\x1f\x8b": "gzip (name it .csv.gz, .svm.gz, …)",
+    b"\x93NUMPY": "a NumPy array (name it .npy)",
+    b"PAR1": "Parquet (name it .parquet)",
+    b"PK\x03\x04": "a zip archive: an .npz, a spreadsheet or a document",
+    b"\x89HDF": "HDF5",
+    b"SQLite": "an SQLite database",
+}
+
+
+def read_matrix(
+    path: str | Path,
+    *,
+    target: str | None = None,
+    drop: Sequence[str] = (),
+    columns: Sequence[str] | None = None,
+    array: str | None = None,
+    header: bool | None = None,
+    n_features: int | None = None,
+) -> Matrix:
+    """Read a table of numbers.
+
+    Parameters
+    ----------
+    path : .csv, .tsv, .npy, .npz, .parquet, .svm, .svmlight or .libsvm; the text formats also as .gz; "-" is csv from stdin
+    target : the column that becomes y, by name or position (0 is the first, -1 the last); in an .npz also an array
+    drop : columns to leave out
+    columns : the features to take, by name and in this order, where the file has names; others are left out
+    array : which array of an .npz; by default X, or the only matrix in it
+    header : whether the first line of a csv holds names; by default it does if none of its cells is a number
+    n_features : the width of an svmlight file, which may not mention its last columns
+    """
+    choice = Choice(target, tuple(drop), None if columns is None else tuple(columns))
+    if str(path) == "-":
+        content = sys.stdin.buffer.read()
+        return _guarded("the standard input", lambda: read_csv(Text(lambda: io.BytesIO(content)), choice, header))
+    path = Path(path)
+    suffix = _checked_suffix(path)
+    readers: dict[str, Callable[[], Matrix]] = {
+        "csv": lambda: read_csv(Text.of(path), choice, header, "\t" if ".tsv" in path.suffixes else None),
+        "npy": lambda: selected(_read_npy(path), None, choice),
+        "npz": lambda: _read_npz(path, array, choice),
+        "parquet": lambda: _read_parquet(path, choice),
+        "svmlight": lambda: read_svmlight(path, n_features, choice),
+    }
+    return _guarded(str(path), readers[suffix])
+
+
+# --- what every format shares -----------------------------------------------------------------------------------------
+
+FORMATS = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".npy": "npy",
+    ".npz": "npz",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".svm": "svmlight",
+    ".svmlight": "svmlight",
+    ".libsvm": "svmlight",
+}
+PACKED = ("csv", "svmlight")  # these may be gzipped
+
+
+def _checked_suffix(path: Path) -> str:
+    """The format of a file that exists, is not empty and is what its name says."""
+    if not path.exists():
+        near = get_close_matches(
+            path.name, [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else [], n=1
+        )
+        raise FileNotFoundError(
+            f"there is no file {path}" + (f"; did you mean {path.with_name(near[0])}?" if near else ".")
+        )
+    if path.is_dir():
+        raise UnreadableData(f"{path} is a folder; pass a file.")
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    packed = suffixes[-1:] == [".gz"]
+    name = FORMATS.get((suffixes[:-1] if packed else suffixes)[-1:][0] if suffixes[packed:] else "")
+    if name is None or (packed and name not in PACKED):
+        raise UnreadableData(
+            f"{path} is of no kind that lemmata reads: csv, tsv, svm, svmlight, libsvm (each also .gz), npy, npz, parquet."
+        )
+    if path.is_file() and path.stat().st_size == 0:
+        raise UnreadableData(f"{path} is empty.")
+    if name in PACKED and not packed:
+        with open(path, "rb") as file:
+            _refuse_binary(path, file.read(1024))
+    return name
+
+
+def _refuse_binary(path: Path, head: bytes) -> None:
+    for magic, kind in MAGIC.items():
+        if head.startswith(magic):
+            raise UnreadableData(f"{path} is not text: it is {kind}.")
+    if b"\0" in head:
+        raise UnreadableData(f"{path} is not text: it holds zero bytes; save the table as UTF-8 text.")
+
+
+def _guarded(name: str, read: Callable[[], Matrix]) -> Matrix:
+    """Read, and turn whatever the layers below raise about a bad file into one message with its name."""
+    try:
+        matrix = read()
+    except UnreadableData as error:
+        raise UnreadableData(f"{name}: {error}") from error.__cause__
+    except UnicodeDecodeError as error:
+        raise UnreadableData(f"{name} is not UTF-8 text (byte {error.start}); save it as UTF-8.") from error
+    except (EOFError, gzip.BadGzipFile, zlib.error, zipfile.BadZipFile) as error:
+        raise UnreadableData(f"{name} is damaged or truncated ({error}); fetch or write it again.") from error
+    if matrix.X.shape[0] == 0:
+        raise UnreadableData(f"{name} holds no rows.")
+    return matrix
+
+
+# --- arrays -----------------------------------------------------------------------------------------------------------
+
+
+def _loaded(path: Path, mmap: bool = False) -> Any:
+    try:
+        return np.load(path, mmap_mode="r" if mmap else None, allow_pickle=False)
+    except ValueError as error:
+        if "pickle" in str(error):
+            raise UnreadableData(
+                "it is pickled or no NumPy file; lemmata never unpickles. Save plain numbers with numpy.save."
+            ) from error
+        raise UnreadableData(f"it is damaged or truncated ({error}); write it again.") from error
+
+
+def _read_npy(path: Path) -> np.ndarray:
+    X = _loaded(path, mmap=path.stat().st_size > MEMMAP_BYTES)
+    if not isinstance(X, np.ndarray):
+        X.close()
+        raise UnreadableData("it is an archive of arrays; name it .npz.")
+    return numeric(X, "it")
+
+
+def _read_npz(path: Path, array: str | None, choice: Choice) -> Matrix:
+    archive = _loaded(path)
+    if isinstance(archive, np.ndarray):
+        raise UnreadableData("it is a single array; name it .npy.")
+    with archive:
+        if array is None and {"format", "shape", "data"} <= set(archive.files):
+            import scipy.sparse as sp
+
+            return selected(sp.csr_array(sp.load_npz(path)), None, choice)
+        name = _array_name(archive, array)
+        X = numeric(_member(archive, name), f"the array {name!r}")
+        if choice.target in archive.files:
+            y = _member(archive, choice.target)
+            if y.shape != X.shape[:1]:
+                raise UnreadableData(f"the target {choice.target!r} has shape {y.shape}, the matrix {len(X)} rows.")
+            return selected(X, None, Choice(None, choice.drop, choice.columns), y)
+        return selected(X, None, choice)
+
+
+def _member(archive: Any, name: str | None) -> np.ndarray:
+    try:
+        return archive[name]
+    except ValueError as error:
+        raise UnreadableData(
+            f"the array {name!r} is pickled or damaged ({error}); save plain numbers with numpy.savez."
+        ) from error
+
+
+def _array_name(archive: Any, array: str | None) -> str:
+    if array is not None:
+        if array not in archive.files:
+            raise UnreadableData(f"there is no array {array!r}; there are {', '.join(archive.files)}.")
+        return array
+    if "X" in archive.files:
+        return "X"
+    matrices = [name for name in archive.files if _member(archive, name).ndim == 2]
+    if len(matrices) == 1:
+        return matrices[0]
+    shapes = ", ".join(f"{name} {_member(archive, name).shape}" for name in archive.files)
+    raise UnreadableData(
+        f"it holds {len(matrices)} matrices among its arrays ({shapes}); say which with --array (array=)."
+    )
+
+
+# --- parquet ----------------------------------------------------------------------------------------------------------
+
+
+def _read_parquet(path: Path, choice: Choice) -> Matrix:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise UnreadableData("Parquet needs pyarrow; install it with: pip install 'lemmata[table]'.") from error
+    try:
+        file = pq.ParquetFile(path)
+        names = file.schema_arrow.names
+        kept, target = choice.of(names, len(names))
+        table = file.read(columns=[names[i] for i in kept] + ([] if target is None else [names[target]]))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+        raise UnreadableData(f"it is damaged or not Parquet ({' '.join(str(error).split())}).") from error
+    columns = [_parquet_column(table, names[i]) for i in kept]
+    dtype = np.float32 if all(column.dtype == np.float32 for column in columns) else np.float64
+    X = np.empty((table.num_rows, len(kept)), dtype=dtype)
+    for i, column in enumerate(columns):
+        X[:, i] = column
+    y = None if target is None else table.column(names[target]).to_numpy()
+    return Matrix(X, y, tuple(names[i] for i in kept))
+
+
+def _parquet_column(table: Any, name: str) -> np.ndarray:
+    from pyarrow import types
+
+    column = table.column(name)
+    if not any(test(column.type) for test in (types.is_integer, types.is_floating, types.is_boolean)):
+        raise UnreadableData(f"column {name!r} holds {column.type}, not numbers; drop it or make it the target.")
+    if column.null_count:
+        raise UnreadableData(f"column {name!r} has {column.null_count:,} missing values; fill them or drop the column.")
+    return column.to_numpy()

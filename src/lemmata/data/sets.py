@@ -1,0 +1,233 @@
+"""Loaders of the data sets that are files: one short function per set, over one table of what is where.
+
+    >>> fashion_mnist("test")                                # doctest: +SKIP
+    fashion-mnist: 10,000 × 784 float32, 10 classes
+      Grey 28 × 28 pictures of clothing; pixels scaled to 0–1.
+      ...
+
+Nothing of these sets is part of lemmata; see `locate` for where they are looked for. `part` names a part of the set as its
+authors split it; "all" puts train before test.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lemmata.data.dataset import Dataset, Ratings
+from lemmata.data.locate import DataDamaged, File, Source
+
+_ZALANDO = "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/"
+_WIKITEXT = "https://raw.githubusercontent.com/pytorch/examples/main/word_language_model/data/wikitext-2/"
+_SHAKESPEARE = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt"
+
+# fmt: off
+SOURCES: dict[str, Source] = {source.folder: source for source in (
+    Source("fashion-mnist", "Grey 28 × 28 pictures of clothing; pixels scaled to 0–1.",
+           "Zalando Research, github.com/zalandoresearch/fashion-mnist", "MIT", (
+        File("train-images-idx3-ubyte.gz", 47_040_016,
+             "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888", _ZALANDO + "train-images-idx3-ubyte.gz"),
+        File("train-labels-idx1-ubyte.gz", 60_008,
+             "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9", _ZALANDO + "train-labels-idx1-ubyte.gz"),
+        File("t10k-images-idx3-ubyte.gz", 7_840_016,
+             "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b", _ZALANDO + "t10k-images-idx3-ubyte.gz"),
+        File("t10k-labels-idx1-ubyte.gz", 10_008,
+             "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34", _ZALANDO + "t10k-labels-idx1-ubyte.gz"),
+    )),
+    Source("olivetti-faces", "Ten photographs each of 40 faces, 64 × 64 grey pixels scaled to 0–1.",
+           "AT&T Laboratories Cambridge; cropped by Sam Roweis",
+           "credit AT&T Laboratories Cambridge; no formal licence; do not try to identify the people", (
+        File("faces.npz", 1_412_949, "1bc306c8729a0170c186c82adbabe9ca9b4f3a5bd8a01f37278c167a9f8e6404"),
+    )),
+    Source("newsgroups-20", "Usenet posts of 20 groups, lower case, letters only, split by date.",
+           "20 Newsgroups (Ken Lang), preprocessed by Ana Cardoso Cachopo", "none known; for research", (
+        File("train.tsv.gz", 16_682_900, "88a1869518fc705d45ab6bfaf087bb160fee92173e66d8b8d16724b195d6dd0d"),
+        File("test.tsv.gz", 10_808_732, "b2d8a326ca4a97945c5b77bfda3caaa560ce67a47e10aac57244decc8efa86f3"),
+    )),
+    Source("a9a", "The Adult census data as 123 binary features; does a person earn over 50,000 dollars (+1) or not (−1)?",
+           "LIBSVM data page (John Platt), from UCI Adult", "none stated; UCI states CC BY 4.0", (
+        File("a9a.gz", 2_327_314, "7ba53cccb27e2e525f0fb173e1f446d49856e3fb007eb43be4ec6d0f5b3335ca"),
+        File("a9a.t.gz", 1_164_628, "1f448a153f0320399a7e40836eb207655b0bde0f21fc941cc472193daa9f5de9"),
+    )),
+    Source("california-housing", "Census block groups of California, 1990; y is the median house value in dollars.",
+           "Pace and Barry (1997), StatLib", "no restriction stated", (
+        File("cal_housing.csv.gz", 2_071_604, "534365b6c3c9b07c2b7d88e0ff9f1b41725d8b799748f5c0b80e1067f51c8ab3"),
+    )),
+    Source("movielens-small", "Ratings of films in half stars, 0.5–5, from 1996 to 2018 (ml-latest-small).",
+           "GroupLens Research, University of Minnesota",
+           "research use with acknowledgement, not commercial; may be passed on under the same terms", (
+        File("ratings.csv.gz", 2_382_886, "80da8b3393dae325bbba5a31f291a6ba55d8d4f4396de3c456f2c1635b1b70e8"),
+        File("movies.csv.gz", 484_688, "c47b783f23eb304413307e1bb05335e427737da20ec8d3c0e96335567dd5f3dc"),
+    )),
+    Source("movielens-1m", "A million ratings of films in whole stars, 1–5, from the year 2000; without their times.",
+           "GroupLens Research, University of Minnesota", "research use with acknowledgement; must not be passed on", (
+        File("ratings.npz", 1_546_846, "65ed4cb9f6829c63a4e0109dabfd6889314269cf311d4a92cf20c7fa02509252"),
+        File("movies.csv.gz", 165_611, "55ce9d4128d8ebecbc8e4a3bf7f05df700d6f1afe30451ff3e50007206af8f00"),
+    )),
+    Source("tiny-shakespeare", "40,000 lines of Shakespeare's plays as one running text.",
+           "github.com/karpathy/char-rnn", "text in the public domain", (
+        File("input.txt.gz", 1_115_394, "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed", _SHAKESPEARE),
+    )),
+    Source("wikitext-2", "Good Wikipedia articles as one running text, tokens separated by spaces, rare words as <unk>. "
+           "The order of the training articles is not the original one.",
+           "Merity et al. (2016), Salesforce", "CC BY-SA 3.0", (
+        File("train.txt.gz", 10_797_148, "728c77e87e176af4730f9a80fc6008bcaff421a7202c1c048877c0eec3685f89"),
+        File("valid.txt.gz", 1_121_681,
+             "f0737ed31fc1329026e95cb8b98e19c2a182c39c240ab909dc31abf2f8af58e8", _WIKITEXT + "valid.txt"),
+        File("test.txt.gz", 1_256_449,
+             "d790b833ef8cf03a90db7bf1271b7520b83c45ce07ba3c1a9699df81e239eca0", _WIKITEXT + "test.txt"),
+    )),
+)}
+# fmt: on
+
+CLOTHES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
+
+
+def _dataset(folder: str, **content: Any) -> Dataset:
+    source = SOURCES[folder]
+    return Dataset(name=folder, description=source.description, source=source.origin, terms=source.terms, **content)
+
+
+def _parts(part: str, known: Iterable[str], whole: bool = True) -> list[str]:
+    """The parts that `part` names: itself, or all of them for "all"."""
+    known = list(known)
+    if whole and part == "all":
+        return known
+    if part not in known:
+        accepted = ", ".join(map(repr, [*known, "all"] if whole else known))
+        raise ValueError(f"part={part!r}: there is no such part; pass one of {accepted}.")
+    return [part]
+
+
+# --- images -----------------------------------------------------------------------------------------------------------
+
+
+def fashion_mnist(part: str = "all", *, download: bool = False) -> Dataset:
+    """70,000 grey pictures of clothing, 28 × 28, as float32 rows in 0–1. part: "train" (60,000), "test" or "all"."""
+    stems = {"train": "train", "test": "t10k"}
+    find, parts = SOURCES["fashion-mnist"].find, _parts(part, stems)
+    images = [_idx(find(f"{stems[p]}-images-idx3-ubyte.gz", download=download)) for p in parts]
+    labels = [_idx(find(f"{stems[p]}-labels-idx1-ubyte.gz", download=download)) for p in parts]
+    X = np.empty((sum(map(len, images)), 28 * 28), dtype=np.float32)
+    np.concatenate([block.reshape(len(block), -1) for block in images], out=X)
+    X /= 255
+    y = np.concatenate(labels).astype(np.int64)
+    return _dataset("fashion-mnist", X=X, y=y, names=CLOTHES, image=(28, 28))
+
+
+def _idx(path: Path) -> np.ndarray:
+    """An array in the idx format: two zeros, type 8 (bytes), the number of axes; their lengths as big-endian ints; bytes."""
+    with gzip.open(path) as file:
+        raw = file.read()
+    axes = raw[3]
+    shape = np.frombuffer(raw, dtype=">i4", count=axes, offset=4)
+    if raw[:3] != b"\0\0\x08" or len(raw) != 4 + 4 * axes + shape.prod():
+        raise DataDamaged(f"{path} is not an idx file of bytes.")
+    return np.frombuffer(raw, dtype=np.uint8, offset=4 + 4 * axes).reshape(shape)
+
+
+def olivetti_faces() -> Dataset:
+    """400 photographs of 40 people, 64 × 64 grey pixels, as float32 rows in 0–1."""
+    with np.load(SOURCES["olivetti-faces"].find("faces.npz"), allow_pickle=False) as arrays:
+        X, y = arrays["images"].reshape(400, -1).astype(np.float32) / 255, arrays["target"].astype(np.int64)
+    return _dataset("olivetti-faces", X=X, y=y, names=tuple(f"person {k}" for k in range(40)), image=(64, 64))
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def a9a(part: str = "all") -> Dataset:
+    """48,842 people in 123 binary features, as CSR; y is ±1. part: "train" (32,561), "test" or "all"."""
+    import scipy.sparse as sp
+    from sklearn.datasets import load_svmlight_file
+
+    files = {"train": "a9a.gz", "test": "a9a.t.gz"}
+    paths = [SOURCES["a9a"].find(files[p]) for p in _parts(part, files)]
+    loaded = [load_svmlight_file(path, n_features=123, zero_based=False) for path in map(str, paths)]
+    X = sp.csr_array(sp.vstack([X for X, _ in loaded], format="csr"))
+    return _dataset("a9a", X=X, y=np.concatenate([y for _, y in loaded]).astype(np.int64))
+
+
+def california_housing() -> Dataset:
+    """20,640 census block groups, the eight columns of the file as float64; y is the median house value in dollars."""
+    path = SOURCES["california-housing"].find("cal_housing.csv.gz")
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        features = tuple(file.readline().strip().split(","))
+        table = np.loadtxt(file, delimiter=",")
+    return _dataset("california-housing", X=table[:, :-1].copy(), y=table[:, -1].copy(), features=features[:-1])
+
+
+# --- ratings ----------------------------------------------------------------------------------------------------------
+
+
+def movielens_small() -> Ratings:
+    """100,836 ratings of 9,724 films by 610 users, in half stars, with their times."""
+    with gzip.open(SOURCES["movielens-small"].find("ratings.csv.gz"), "rt", encoding="utf-8") as file:
+        table = np.loadtxt(file, delimiter=",", skiprows=1)  # float64 holds ids and Unix seconds exactly
+    user, film, rating, seconds = table.T
+    return _ratings("movielens-small", user.astype(np.int64), film.astype(np.int64), rating, seconds.astype(np.int64))
+
+
+def movielens_1m() -> Ratings:
+    """1,000,209 ratings of 3,706 films by 6,040 users, in whole stars."""
+    with np.load(SOURCES["movielens-1m"].find("ratings.npz"), allow_pickle=False) as arrays:
+        return _ratings("movielens-1m", arrays["user"], arrays["movie"], arrays["rating"])
+
+
+def _ratings(folder: str, user, film, rating, timestamp=None) -> Ratings:
+    source = SOURCES[folder]
+    user_ids, user = np.unique(user, return_inverse=True)
+    item_ids, item = np.unique(film, return_inverse=True)
+    with gzip.open(source.find("movies.csv.gz"), "rt", encoding="utf-8", newline="") as file:
+        films = {int(row["movieId"]): (row["title"], tuple(row["genres"].split("|"))) for row in csv.DictReader(file)}
+    titles, genres = zip(*(films[int(identity)] for identity in item_ids), strict=True)
+    return Ratings(
+        name=folder,
+        description=source.description,
+        source=source.origin,
+        terms=source.terms,
+        user=user.astype(np.int32),
+        item=item.astype(np.int32),
+        rating=np.asarray(rating, dtype=np.float32),
+        timestamp=timestamp,
+        user_ids=user_ids,
+        item_ids=item_ids,
+        titles=titles,
+        genres=genres,
+    )
+
+
+# --- texts ------------------------------------------------------------------------------------------------------------
+
+
+def newsgroups(part: str = "all") -> Dataset:
+    """18,821 posts of 20 newsgroups. part: "train" (11,293), "test" or "all"."""
+    lines = []
+    for p in _parts(part, ("train", "test")):
+        with gzip.open(SOURCES["newsgroups-20"].find(f"{p}.tsv.gz"), "rt", encoding="utf-8", newline="\n") as file:
+            lines += [line.rstrip("\n").split("\t", 1) for line in file]
+    names = tuple(sorted({group for group, _ in lines}))
+    code = {name: i for i, name in enumerate(names)}
+    y = np.array([code[group] for group, _ in lines], dtype=np.int64)
+    return _dataset("newsgroups-20", texts=tuple(text for _, text in lines), y=y, names=names)
+
+
+def tiny_shakespeare(*, download: bool = False) -> Dataset:
+    """Shakespeare's plays as one text of 1,115,394 characters."""
+    return _running_text("tiny-shakespeare", "input.txt.gz", download)
+
+
+def wikitext_2(part: str = "train", *, download: bool = False) -> Dataset:
+    """Wikipedia articles as one running text. part: "train" (2.05 million tokens), "valid" or "test"."""
+    (part,) = _parts(part, ("train", "valid", "test"), whole=False)
+    return _running_text("wikitext-2", f"{part}.txt.gz", download)
+
+
+def _running_text(folder: str, name: str, download: bool) -> Dataset:
+    with gzip.open(SOURCES[folder].find(name, download=download), "rt", encoding="utf-8", newline="\n") as file:
+        return _dataset(folder, texts=(file.read(),))

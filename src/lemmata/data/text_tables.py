@@ -1,0 +1,185 @@
+"""Tables written as text: csv (read fast by NumPy, diagnosed slowly after a failure) and svmlight.
+
+A reader of good files should be fast and a message about a bad one exact; so a file is first read at full speed, and only
+if that fails line by line, to name the line and the column that are wrong.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from collections.abc import Callable, Generator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lemmata.data.tables import Choice, Matrix, UnreadableData, selected
+
+DELIMITERS = (",", ";", "\t")
+
+Lines = Generator[tuple[int, str], None, None]  # numbered from 1
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text that can be read from the start more than once."""
+
+    open_bytes: Callable[[], Any]
+
+    @classmethod
+    def of(cls, path: Path) -> Text:
+        return cls(lambda: gzip.open(path) if path.suffix.lower() == ".gz" else open(path, "rb"))
+
+    def lines(self) -> Lines:
+        """Numbered lines that are not blank."""
+        with io.TextIOWrapper(self.open_bytes(), encoding="utf-8-sig") as file:
+            for number, line in enumerate(file, 1):
+                if not line.isspace():
+                    yield number, line
+
+
+def read_csv(text: Text, choice: Choice, header: bool | None, delimiter: str | None = None) -> Matrix:
+    with closing(text.lines()) as lines:
+        start, line = next(lines, (0, ""))
+    if not line:
+        raise UnreadableData("it holds no lines.")
+    delimiter = delimiter or max(DELIMITERS, key=line.count)
+    first = _cells(line, delimiter)
+    names = _header(first, start) if header is None else [cell.strip() for cell in first] if header else None
+    if names is not None:
+        names = [name or f"column {i}" for i, name in enumerate(names)]
+    kept, target = choice.of(names, len(first))
+    rows = _Rows(text, start if names is not None else start - 1, delimiter, len(first), names)
+    X = rows.numbers(kept)
+    y = None if target is None else rows.labels(target)
+    return Matrix(X, y, None if names is None else tuple(names[i] for i in kept))
+
+
+def _cells(line: str, delimiter: str) -> list[str]:
+    return next(csv.reader([line], delimiter=delimiter)) if '"' in line else line.rstrip("\r\n").split(delimiter)
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return "_" not in cell
+
+
+def _header(cells: list[str], number: int) -> list[str] | None:
+    """The names in the first line, None if it is a row of numbers."""
+    filled = [cell.strip() for cell in cells if cell.strip()]
+    numbers = [cell for cell in filled if _is_number(cell)]
+    if not numbers:
+        return [cell.strip() for cell in cells]
+    if len(numbers) == len(filled):
+        return None
+    text = next(cell for cell in filled if cell not in numbers)
+    raise UnreadableData(
+        f"line {number} mixes numbers ({numbers[0]!r}) and text ({text[:40]!r}), so it may be a header or a row; "
+        "say which (--header or --no-header; header=True or False)."
+    )
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of a csv below its header."""
+
+    text: Text
+    after: int  # the number of the line before them
+    delimiter: str
+    width: int
+    names: list[str] | None
+
+    def lines(self) -> Lines:
+        """Numbered lines, each checked to have as many cells as the first."""
+        for number, line in self.text.lines():
+            if number <= self.after:
+                continue
+            if line.count(self.delimiter) != self.width - 1:
+                found = len(_cells(line, self.delimiter))  # a quoted cell may hold delimiters
+                if found != self.width:
+                    raise UnreadableData(f"line {number} has {found} cells, the lines before it have {self.width}.")
+            yield number, line
+
+    def numbers(self, kept: list[int]) -> np.ndarray:
+        try:
+            table = self._parsed(np.float64, kept)
+        except UnreadableData:
+            raise
+        except ValueError as error:
+            raise self._culprit(kept) or UnreadableData(str(error)) from error
+        return table if table.size else np.empty((0, len(kept)))
+
+    def labels(self, target: int) -> np.ndarray:
+        """A column as numbers if it can be, as text otherwise."""
+        column = self._parsed(str, [target])[:, 0]
+        try:
+            return column.astype(np.float64)
+        except ValueError:
+            return column
+
+    def _parsed(self, dtype, kept: list[int]) -> np.ndarray:
+        with closing(self.lines()) as lines:
+            first = next(lines, None)
+            if first is None:
+                raise UnreadableData("it has a header but no rows.")
+            texts = (line for part in ([first], lines) for _, line in part)
+            return np.loadtxt(
+                texts, dtype, delimiter=self.delimiter, usecols=kept, ndmin=2, comments=None, quotechar='"'
+            )
+
+    def _culprit(self, kept: list[int]) -> UnreadableData | None:
+        """The first cell that is not a number. Read again only after a failure, so that good files are read fast."""
+        with closing(self.lines()) as lines:
+            for number, line in lines:
+                cells = _cells(line, self.delimiter)
+                for i in kept:
+                    if not _is_number(cells[i]):
+                        return UnreadableData(self._complaint(number, i, cells[i].strip()))
+        return None
+
+    def _complaint(self, number: int, i: int, cell: str) -> str:
+        where = f"line {number}, column {i + 1}" + (f" ({self.names[i]!r})" if self.names else "")
+        if not cell:
+            return f"{where} is empty; fill in the value or remove the line."
+        if self.width == 1:
+            return f"{where}: {cell[:40]!r} is not a number; separate the columns by commas, semicolons or tabs."
+        return f"{where}: {cell[:40]!r} is not a number; drop the column, make it the target, or mend the cell."
+
+
+# --- svmlight ---------------------------------------------------------------------------------------------------------
+
+
+def read_svmlight(path: Path, n_features: int | None, choice: Choice) -> Matrix:
+    import scipy.sparse as sp
+    from sklearn.datasets import load_svmlight_file
+
+    try:
+        X, y = load_svmlight_file(str(path), n_features=n_features)
+    except UnicodeDecodeError:
+        raise
+    except (ValueError, OverflowError) as error:
+        raise _svmlight_culprit(path) or UnreadableData(str(error)) from error
+    return selected(sp.csr_array(X), None, choice, y)
+
+
+def _svmlight_culprit(path: Path) -> UnreadableData | None:
+    with closing(Text.of(path).lines()) as lines:
+        for number, line in lines:
+            label, *pairs = line.split("#", 1)[0].split() or ["0"]
+            halves = [pair.partition(":") for pair in pairs if not pair.startswith("qid:")]
+            bad = [a + colon + b for a, colon, b in halves if not (a.isdigit() and _is_number(b))]
+            if not all(map(_is_number, label.split(","))):
+                bad = [label]
+            if bad:
+                return UnreadableData(f"line {number}: {bad[0][:40]!r} does not fit 'label index:value index:value …'.")
+            order = [int(a) for a, _, _ in halves]
+            if order != sorted(set(order)):
+                return UnreadableData(f"line {number}: the indices do not increase; sort them, each one once.")
+    return None

@@ -1,0 +1,244 @@
+"""The power method with deflation: the k eigenvectors of largest |λ|, one after the other.
+
+    v ← (I − LLᵀ) A v / ‖(I − LLᵀ) A v‖                  L: the vectors found so far           (CIL (1.5), Ex. 1.3)
+
+For a symmetric A the part of v outside the eigenvector sought shrinks by |λ₂/λ₁| in every step, and so does the residual
+‖Av − θv‖; the trace shows it (`measured_rates`). Orthogonalising against L in every step acts like the deflated
+A − λuuᵀ of CIL (1.3), but does not trust u and λ to be exact. (The notes' ‖u‖ there should be ‖u‖²; and CIL 1.5.1 gives
+the limit ±u₁: the start decides the sign.)
+
+For a positive semi-definite A the Rayleigh quotient θ = vᵀAv never falls, so −Σθ, the objective, never rises: with
+μ_p = vᵀAᵖv, Cauchy–Schwarz gives μ₂² ≤ μ₁μ₃ and μ₁² ≤ μ₀μ₂, hence μ₃/μ₂ ≥ μ₂/μ₁ ≥ μ₁/μ₀. An indefinite A is accepted, but
+θ may then fall on its way, and λ, −λ of equal size are never told apart.
+
+    >>> found = power_iteration(np.diag([4.0, 2.0, 1.0]), k=2, rng=0)
+    >>> found.values.round(6), found.predicted_rate.round(6), found.measured_rate.round(2)
+    (array([4., 2.]), array([0.5, 0.5]), array([0.5, 0.5]))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lemmata.core.certificate import rounding
+from lemmata.core.loop import MaxSteps, run
+from lemmata.core.store import storable
+from lemmata.core.trace import Trace
+from lemmata.linalg._checks import as_square, check_symmetric, count, float_type, positive, product
+
+Array = np.ndarray
+
+
+@storable
+@dataclass(frozen=True)
+class PowerState:
+    """The vectors found (locked) and the one being worked on."""
+
+    version = 1
+
+    locked: Array  # (d, j)
+    values: Array  # (j,) the Rayleigh quotients of the locked ones
+    v: Array  # (d,) a unit vector orthogonal to them
+    Av: Array  # (d,) (I − LLᵀ) A v
+    rayleigh: float  # θ = vᵀAv
+    residual: float  # ‖(I − LLᵀ) A v − θv‖
+    seed: int  # vector j starts from default_rng((seed, j))
+
+    @property
+    def scale(self) -> float:
+        """|θ₁|: residuals are small or large compared with the first eigenvalue."""
+        return abs(float(self.values[0] if len(self.values) else self.rayleigh))
+
+
+def _outside(L: Array, x: Array) -> Array:
+    """x minus its part in the span of L. Twice, because once leaves a rounding error of the size of what was removed."""
+    for _ in range(2):
+        x = x - L @ (L.T @ x)
+    return x
+
+
+def _dot(x: Array, y: Array) -> float:
+    return float(np.dot(x.astype(np.float64, copy=False), y.astype(np.float64, copy=False)))
+
+
+@dataclass(frozen=True)
+class PowerAlgorithm:
+    """One step is one product with A. A vector whose residual is at most tol·|θ₁| is locked, and the next one begins.
+
+    Parameters
+    ----------
+    k : int, default=1
+        How many eigenvectors.
+    tol : float, default=1e-10
+        Residual at which a vector counts as found, relative to |θ₁|; never below what rounding allows.
+    """
+
+    k: int = 1
+    tol: float = 1e-10
+
+    hint = "scale A: its products leave the finite numbers"
+
+    def init(self, A: Any, rng: np.random.Generator) -> PowerState:
+        A = as_square(A)
+        d, dtype = A.shape[0], float_type(A)
+        count(self.k, d)
+        positive(self.tol, "tol")
+        nothing = np.zeros((d, 0), dtype)
+        return self._begin(A, nothing, np.zeros(0), int(rng.integers(2**62)))
+
+    def step(self, state: PowerState, A: Any) -> PowerState:
+        if self._found(state):
+            if len(state.values) + 1 == self.k:
+                return state
+            locked = np.column_stack([state.locked, state.v])
+            return self._begin(A, locked, np.append(state.values, state.rayleigh), state.seed)
+        v = _outside(state.locked, state.Av)
+        return self._at(A, state.locked, state.values, v, state.seed)
+
+    def _begin(self, A, locked, values, seed) -> PowerState:
+        v = _start(locked, seed, len(values))
+        return self._at(A, locked, values, v, seed)
+
+    def _at(self, A, locked, values, v, seed) -> PowerState:
+        v = v / np.linalg.norm(v)
+        Av = _outside(locked, product(A, v))
+        rayleigh = _dot(v, Av)
+        residual = float(np.linalg.norm(Av - v.dtype.type(rayleigh) * v))
+        return PowerState(locked, values, v, Av, rayleigh, residual, seed)
+
+    def _found(self, state: PowerState) -> bool:
+        tol = max(self.tol, rounding(state.v.dtype, terms=len(state.v)))
+        return state.residual <= tol * max(state.scale, abs(state.rayleigh))
+
+    def finished(self, state: PowerState) -> bool:
+        return len(state.values) + 1 == self.k and self._found(state)
+
+    def objective(self, state: PowerState) -> float:
+        """−Σ of the Rayleigh quotients so far; a vector not begun counts 0, so that it falls when one begins (A ⪰ 0)."""
+        return -float(state.values.sum() + state.rayleigh)
+
+    def extras(self, state: PowerState) -> dict[str, float]:
+        return {"residual": state.residual, "vector": float(len(state.values))}
+
+    def attributes(self, state: PowerState) -> dict[str, Array]:
+        """k orthonormal vectors, largest |value| first. Those not begun are random directions, with the value 0."""
+        vectors = np.column_stack([state.locked, state.v])
+        while vectors.shape[1] < self.k:
+            x = _start(vectors, state.seed, vectors.shape[1])
+            vectors = np.column_stack([vectors, x])
+        values = np.zeros(self.k)
+        values[: len(state.values) + 1] = [*state.values, state.rayleigh]
+        order = np.argsort(-np.abs(values), kind="stable")
+        return {"values": values[order], "vectors": vectors[:, order]}
+
+
+def _start(locked: Array, seed: int, j: int) -> Array:
+    """The start of vector j: a random unit vector orthogonal to the locked ones."""
+    x = np.random.default_rng((seed, j)).standard_normal(len(locked)).astype(locked.dtype)
+    x = _outside(locked, x / np.linalg.norm(x))
+    x = _outside(locked, x / np.linalg.norm(x))  # where little is left, rounding is a large share of it
+    return x / np.linalg.norm(x)
+
+
+# --- rates ------------------------------------------------------------------------------------------------------------
+
+
+def predicted_rates(values: Any, next_value: float) -> Array:
+    """|λ_{j+1}/λ_j| for each value, `next_value` being the one after the last; NaN where λ_j = 0."""
+    sizes = np.abs(np.append(np.asarray(values, dtype=float), next_value))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(sizes[:-1] > 0, sizes[1:] / sizes[:-1], np.nan)
+
+
+def measured_rates(trace: Trace) -> Array:
+    """The factor by which the residual of each vector shrank per step, in the order in which the vectors were found.
+
+    Fitted to the log residuals in the lower half of their decades: at first all eigenvectors take part in the residual
+    (which may even grow), at the end only the next one does. NaN with fewer than three rows there.
+    """
+    residual, vector = trace.extras["residual"], trace.extras["vector"]
+    rates = []
+    for j in range(int(vector.max()) + 1):
+        r = residual[vector == j]
+        r = np.log(r[r > 0])
+        half = (r.max() + r[-1]) / 2 if r.size else 0.0
+        tail = r[len(r) - np.argmax(r[::-1] > half) :] if (r > half).any() else r[:0]
+        rates.append(np.exp(np.polyfit(np.arange(len(tail)), tail, 1)[0]) if len(tail) >= 3 else np.nan)
+    return np.array(rates)
+
+
+def _next_value(A: Any, vectors: Array, steps: int = 20) -> float:
+    """λ_{k+1}, from below: what the last vector still lacks at the end points to the next eigenvector, so a few power steps
+    from there find its value. 0 if there is no further direction."""
+    d, k = vectors.shape
+    if k == d:
+        return 0.0
+    v = vectors[:, -1]
+    Av = product(A, v)
+    x = _outside(vectors, Av)
+    if np.linalg.norm(x) <= np.finfo(v.dtype).eps * np.linalg.norm(Av):  # found to the last digit: nothing points anywhere
+        x = _start(vectors, 0, k)
+    theta = 0.0
+    for _ in range(steps):
+        size = np.linalg.norm(x)
+        if size == 0:
+            break
+        v = x / size
+        x = _outside(vectors, product(A, v))
+        theta = _dot(v, x)
+    return theta
+
+
+@dataclass(frozen=True)
+class PowerResult:
+    """What `power_iteration` found, largest |value| first."""
+
+    values: Array  # (k,)
+    vectors: Array  # (d, k)
+    residuals: Array  # (k,) ‖Av − θv‖, measured at the end: an eigenvalue lies within it of θ
+    predicted_rate: Array  # (k,) |λ_{j+1}/λ_j|, with an estimate of λ_{k+1} from below
+    measured_rate: Array  # (k,) the decay of the residual per step
+    trace: Trace
+    stopped: str
+
+    @property
+    def converged(self) -> bool:
+        return self.stopped == "finished"
+
+
+def power_iteration(
+    A: Any,
+    k: int = 1,
+    *,
+    tol: float = 1e-10,
+    max_iter: int = 10_000,
+    rng: int | np.random.Generator | None = None,
+) -> PowerResult:
+    """The k eigenvectors of largest |λ| of a symmetric A by the power method with deflation.
+
+    Parameters
+    ----------
+    A : anything with `@` and `.shape`, symmetric
+    k : int, default=1
+    tol : float, default=1e-10
+        Residual ‖Av − θv‖ at which a vector is found, relative to |θ₁|.
+    max_iter : int, default=10_000
+        Products with A, for all k vectors together.
+    rng : int, Generator or None
+        Where the starts come from.
+    """
+    A, rng = as_square(A), np.random.default_rng(rng)
+    check_symmetric(A, rng)
+    solution = run(PowerAlgorithm(k, tol), A, stop=MaxSteps(max_iter), rng=rng)
+    state, found = solution.state, solution.attributes
+    values, vectors = found["values"], found["vectors"]
+    residuals = np.linalg.norm(product(A, vectors) - vectors * values.astype(vectors.dtype), axis=0)
+    rates = np.full(k, np.nan)
+    measured = measured_rates(solution.trace)
+    rates[: len(measured)] = measured
+    order = np.argsort(-np.abs([*state.values, state.rayleigh, *[0.0] * (k - len(measured))]), kind="stable")
+    predicted = predicted_rates(values, _next_value(A, vectors))
+    return PowerResult(values, vectors, residuals, predicted, rates[order], solution.trace, str(solution.stopped))

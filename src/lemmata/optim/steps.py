@@ -1,0 +1,235 @@
+"""Gradient steps: an optimiser is a frozen set of hyper-parameters with a pure `init` and a pure `step`.
+
+    GradientDescent   x ← x − ηg                                    with g = ∇f(x)                 CIL (1.12)
+    SGD               x ← x − ηₜg,  ηₜ = η/(1 + decay·t)            with E g = ∇f(x)               Robbins & Monro 1951
+    HeavyBall         x ← x − ηg + β(x − x₋)                        x₋ the iterate before x        Polyak 1964
+    Nesterov          x ← y − η∇f(y),  y ← x + β(x − x₋)            the gradient is taken at y     Nesterov 1983
+    Adam              x ← x − η m̂/(√v̂ + ε)                          m, v: means of g and g²        Kingma & Ba 2015
+
+Parameters are a tuple of arrays, gradients a tuple of the same shapes; what a method remembers is an `OptState`:
+
+    >>> import numpy as np
+    >>> optimizer, params = GradientDescent(step_size=0.5), (np.array([4.0]),)
+    >>> state = optimizer.init(params)
+    >>> optimizer.step(state, params, gradient=params)           # ∇ ½x² = x
+    ((array([2.]),), OptState(count=1, slots=()))
+
+Nothing is updated in place and float32 stays float32. Step sizes and momenta are plain fields, so a schedule or a line search
+is `dataclasses.replace(optimizer, step_size=…)` between two steps. For that reason momentum is kept as a displacement of the
+parameters rather than as a sum of gradients (PyTorch's choice): the two agree while η is constant, and only the first
+stays meaningful when it changes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from lemmata.core.store import storable
+
+Array = np.ndarray
+Params = tuple[Array, ...]
+
+
+@storable
+@dataclass(frozen=True)
+class OptState:
+    """What an optimiser remembers between steps: how many it made, and arrays shaped like the parameters."""
+
+    version = 1
+
+    count: int
+    slots: tuple[Params, ...] = ()  # heavy ball and Nesterov: (displacement,); Adam: (mean of g, mean of g²)
+
+
+class Optimizer(Protocol):
+    """What every method here offers. `step` takes the gradient at `params` and returns what replaces them."""
+
+    @property
+    def step_size(self) -> float: ...
+
+    def init(self, params: Params) -> OptState: ...
+
+    def step(self, state: OptState, params: Params, gradient: Params) -> tuple[Params, OptState]: ...
+
+
+def gradient_norm(gradient: Sequence[Array]) -> float:
+    """The Euclidean norm of all entries together."""
+    return math.sqrt(sum(float(np.vdot(part, part)) for part in gradient))
+
+
+def _zeros(params: Params) -> Params:
+    return tuple(np.zeros_like(part) for part in params)
+
+
+def _combined(a: float, xs: Params, b: float, ys: Params) -> Params:
+    """a·x + b·y, array by array. Plain floats do not widen float32 arrays."""
+    return tuple(a * x + b * y for x, y in zip(xs, ys, strict=True))
+
+
+def _check(name: str, value: float, low: float, high: float = math.inf, *, open_low: bool = False) -> None:
+    inside = (low < value if open_low else low <= value) and value < high
+    if not inside:
+        left = "(" if open_low else "["
+        raise ValueError(f"{name}={value} is out of range; pass a number in {left}{low:g}, {high:g}).")
+
+
+def _check_curvature(L: float, mu: float) -> None:
+    _check("L", L, 0, open_low=True)
+    if not 0 <= mu <= L:
+        raise ValueError(f"mu={mu} is not a lower bound of a curvature that is at most L={L}; pass 0 <= mu <= L.")
+
+
+@dataclass(frozen=True)
+class GradientDescent:
+    """x ← x − ηg. On an L-smooth function any η < 2/L descends; η = 1/L contracts f − f* by 1 − μ/L."""
+
+    step_size: float
+
+    def __post_init__(self):
+        _check("step_size", self.step_size, 0, open_low=True)
+
+    @classmethod
+    def tuned(cls, L: float, mu: float = 0.0) -> GradientDescent:
+        """η = 2/(L + μ), the best constant step for curvatures in [μ, L]; 1/L where nothing is known of μ."""
+        _check_curvature(L, mu)
+        return cls(2 / (L + mu) if mu > 0 else 1 / L)
+
+    def init(self, params: Params) -> OptState:
+        return OptState(0)
+
+    def step(self, state: OptState, params: Params, gradient: Params) -> tuple[Params, OptState]:
+        return _combined(1.0, params, -self.step_size, gradient), OptState(state.count + 1)
+
+
+@dataclass(frozen=True)
+class SGD:
+    """x ← x − η/(1 + decay·t)·g with a noisy g. With decay > 0, Σηₜ = ∞ and Σηₜ² < ∞: the noise is averaged away.
+
+    At decay = 0 the iterates reach a neighbourhood of the minimum whose size is proportional to η, and stay in it.
+    """
+
+    step_size: float
+    decay: float = 0.0
+
+    def __post_init__(self):
+        _check("step_size", self.step_size, 0, open_low=True)
+        _check("decay", self.decay, 0)
+
+    def init(self, params: Params) -> OptState:
+        return OptState(0)
+
+    def step(self, state: OptState, params: Params, gradient: Params) -> tuple[Params, OptState]:
+        eta = self.step_size / (1 + self.decay * state.count)
+        return _combined(1.0, params, -eta, gradient), OptState(state.count + 1)
+
+
+@dataclass(frozen=True)
+class HeavyBall:
+    """x ← x − ηg + β(x − x₋).
+
+    With the tuned η and β the error on a quadratic shrinks by (√κ − 1)/(√κ + 1) a step, κ = L/μ. That is a theorem about
+    quadratics: on other strongly convex functions these very parameters can cycle (Lessard, Recht & Packard 2016).
+    """
+
+    step_size: float
+    momentum: float = 0.9
+
+    def __post_init__(self):
+        _check("step_size", self.step_size, 0, open_low=True)
+        _check("momentum", self.momentum, 0, 1)
+
+    @classmethod
+    def tuned(cls, L: float, mu: float) -> HeavyBall:
+        """η = 4/(√L + √μ)², β = ((√L − √μ)/(√L + √μ))²."""
+        _check_curvature(L, mu)
+        root = math.sqrt(L) + math.sqrt(mu)
+        return cls(4 / root**2, ((math.sqrt(L) - math.sqrt(mu)) / root) ** 2)
+
+    def init(self, params: Params) -> OptState:
+        return OptState(0, (_zeros(params),))
+
+    def step(self, state: OptState, params: Params, gradient: Params) -> tuple[Params, OptState]:
+        moved = _combined(self.momentum, state.slots[0], -self.step_size, gradient)
+        return _combined(1.0, params, 1.0, moved), OptState(state.count + 1, (moved,))
+
+
+@dataclass(frozen=True)
+class Nesterov:
+    """x ← y − η∇f(y),  y ← x + β(x − x₋): heavy ball with the gradient taken where momentum is about to lead.
+
+    The parameters handed in and out are the look-ahead points y, so the gradient at `params` is the right one and one
+    evaluation a step is enough (PyTorch does the same). `descended` gives the point x behind y; theorems speak of x.
+
+    momentum : float or None
+        A constant β, or None for βₜ = (t − 1)/(t + 2), which needs no μ: f(xₜ) − f* ≤ 2‖x₀ − x*‖²/(η(t + 1)²) on convex f with
+        η ≤ 1/L (Su, Boyd & Candès 2016). The tuned constant gives (1 − 1/√κ)ᵗ.
+    """
+
+    step_size: float
+    momentum: float | None = None
+
+    def __post_init__(self):
+        _check("step_size", self.step_size, 0, open_low=True)
+        if self.momentum is not None:
+            _check("momentum", self.momentum, 0, 1)
+
+    @classmethod
+    def tuned(cls, L: float, mu: float = 0.0) -> Nesterov:
+        """η = 1/L, β = (√κ − 1)/(√κ + 1); the growing βₜ where nothing is known of μ."""
+        _check_curvature(L, mu)
+        return cls(1 / L, (math.sqrt(L) - math.sqrt(mu)) / (math.sqrt(L) + math.sqrt(mu)) if mu > 0 else None)
+
+    def _beta(self, count: int) -> float:
+        """The momentum that leads from xₜ to yₜ, t = count."""
+        return max(count - 1, 0) / (count + 2) if self.momentum is None else self.momentum
+
+    def init(self, params: Params) -> OptState:
+        return OptState(0, (_zeros(params),))
+
+    def step(self, state: OptState, params: Params, gradient: Params) -> tuple[Params, OptState]:
+        count = state.count + 1
+        moved = _combined(self._beta(state.count), state.slots[0], -self.step_size, gradient)  # xₜ₊₁ − xₜ
+        x = _combined(1.0, params, -self.step_size, gradient)
+        return _combined(1.0, x, self._beta(count), moved), OptState(count, (moved,))
+
+    def descended(self, state: OptState, params: Params) -> Params:
+        """x, the point from which momentum led to `params`."""
+        return _combined(1.0, params, -self._beta(state.count), state.slots[0])
+
+
+@dataclass(frozen=True)
+class Adam:
+    """x ← x − η m̂/(√v̂ + ε), with m, v running means of g and g², corrected for having begun at zero.
+
+    Each coordinate moves by about η whatever the scale of its gradient; at a constant η it does not settle closer than that.
+    """
+
+    step_size: float = 1e-3
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+
+    def __post_init__(self):
+        _check("step_size", self.step_size, 0, open_low=True)
+        _check("beta1", self.beta1, 0, 1)
+        _check("beta2", self.beta2, 0, 1)
+        _check("epsilon", self.epsilon, 0, open_low=True)
+
+    def init(self, params: Params) -> OptState:
+        return OptState(0, (_zeros(params), _zeros(params)))
+
+    def step(self, state: OptState, params: Params, gradient: Params) -> tuple[Params, OptState]:
+        count, squares = state.count + 1, tuple(part * part for part in gradient)
+        m = _combined(self.beta1, state.slots[0], 1 - self.beta1, gradient)
+        v = _combined(self.beta2, state.slots[1], 1 - self.beta2, squares)
+        unbias1, unbias2 = 1 - self.beta1**count, 1 - self.beta2**count
+        new = tuple(
+            x - (self.step_size / unbias1) * a / (np.sqrt(b / unbias2) + self.epsilon)
+            for x, a, b in zip(params, m, v, strict=True)
+        )
+        return new, OptState(count, (m, v))

@@ -1,0 +1,182 @@
+"""The eigenproblem behind PCA, and the ways to solve it.
+
+    maximise  tr(Uᵀ S U)   over U: d × k with UᵀU = I,        S = Σ w(x−μ)(x−μ)ᵀ the scatter of the data
+
+The k leading eigenvectors of S solve it (CIL Thm 1.4.4). `Scatter` is S as an operator: a matrix where d × d numbers fit,
+otherwise products with the data, which stays sparse and is centred implicitly. The algorithms below and those of
+`lemmata.linalg` ask it for nothing but `S @ V`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from lemmata.core.blocks import Blocks
+from lemmata.core.engine import map_reduce
+from lemmata.core.moments import Moments
+from lemmata.core.store import storable
+
+Array = np.ndarray
+PART_OF_SPECTRUM = 1 / 3  # above this share of all eigenpairs LAPACK's full solver is faster than its partial one
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """S with what else the data says: total weight n, mean μ, trace. Works as an operator, `S @ V`."""
+
+    n: float
+    mean: Array  # (d,)
+    total: float  # tr S = Σ w‖x−μ‖²
+    operator: Any  # (d, d), with @
+    dtype: np.dtype
+    data: Blocks | None = None
+    moments: Moments | None = None  # what `operator` was formed from, if it was
+
+    @classmethod
+    def of_moments(cls, moments: Moments, dtype, data: Blocks | None = None) -> Scatter:
+        S = np.asarray(moments.scatter)
+        mean, total = np.asarray(moments.mean), float(np.trace(S))
+        return cls(moments.n, mean, total, S.astype(dtype, copy=False), np.dtype(dtype), data, moments)
+
+    @classmethod
+    def formed(cls, data: Blocks) -> Scatter:
+        """S as a matrix, from one pass of Moments."""
+        return cls.of_moments(map_reduce(Moments.of, data, Moments()), data.dtype, data)
+
+    @classmethod
+    def implicit(cls, data: Blocks) -> Scatter:
+        """S as products with the data, for many features."""
+        from lemmata.linalg.operators import CentredScatter
+
+        S = CentredScatter.of(data)
+        return cls(data.total_weight, S.mean, S.trace, S, data.dtype, data)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (len(self.mean), len(self.mean))
+
+    @property
+    def matrix(self) -> Array:
+        """S as a matrix; formed now if it was not."""
+        if isinstance(self.operator, np.ndarray):
+            return self.operator
+        return Scatter.formed(self.data).operator  # type: ignore[arg-type]
+
+    def __matmul__(self, V: Array) -> Array:
+        return self.operator @ V
+
+    def fingerprint(self) -> str:
+        return self.data.fingerprint() if self.data is not None else ""
+
+
+@storable
+@dataclass(frozen=True)
+class AxesState:
+    """Orthonormal directions and the scatter along each; none before the first step of a direct solver."""
+
+    version = 1
+
+    values: Array  # (k,) descending
+    vectors: Array  # (d, k)
+    product: Array | None  # S @ vectors, where the next step needs it
+
+
+class AxesAlgorithm:
+    """What the solvers here share: a state is a basis, and its objective minus the scatter that the basis captures."""
+
+    def init(self, data: Scatter, rng: np.random.Generator) -> AxesState:
+        return AxesState(np.zeros(0), np.zeros((len(data.mean), 0), data.dtype), None)
+
+    def objective(self, state: AxesState) -> float:
+        return -float(state.values.sum(dtype=np.float64))
+
+    def attributes(self, state: AxesState) -> dict[str, Any]:
+        return {"values": state.values, "vectors": state.vectors}
+
+    def finished(self, state: AxesState) -> bool:
+        return len(state.values) > 0  # a direct solver is done after its only step
+
+
+def kept(values: Array, n_components: int | float, total: float) -> int:
+    """How many leading eigenvalues to keep: as many as asked, or enough to explain more than the asked share."""
+    if isinstance(n_components, float):
+        return min(
+            int(np.searchsorted(np.cumsum(values) / max(total, 1e-300), n_components, side="right")) + 1, len(values)
+        )
+    return n_components
+
+
+@dataclass(frozen=True)
+class EighAlgorithm(AxesAlgorithm):
+    """LAPACK on the matrix S: all eigenpairs, or the leading ones if they are few (CIL 1.5.1)."""
+
+    n_components: int | float
+
+    def step(self, state, data):
+        S, d, k = data.matrix, len(data.mean), self.n_components
+        few = isinstance(k, int) and k < PART_OF_SPECTRUM * d
+        values, vectors = scipy.linalg.eigh(S, subset_by_index=[d - k, d - 1] if few else None, check_finite=False)
+        values, vectors = np.maximum(values[::-1], 0), vectors[:, ::-1]
+        k = kept(values, k, data.total)
+        return AxesState(values[:k], np.ascontiguousarray(vectors[:, :k]), None)
+
+
+@dataclass(frozen=True)
+class SVDAlgorithm(AxesAlgorithm):
+    """LAPACK's SVD of the centred rows: never squares the data, so small singular values keep their digits (CIL 2.3.3)."""
+
+    n_components: int | float
+
+    def step(self, state, data):
+        rows = data.data.source - data.mean.astype(data.dtype)
+        if data.data.weights is not None:
+            rows *= np.sqrt(data.data.weights)[:, None].astype(data.dtype)
+        _, singular, Vt = scipy.linalg.svd(rows, full_matrices=False, check_finite=False, overwrite_a=True)
+        k = kept(singular.astype(np.float64) ** 2, self.n_components, data.total)
+        return AxesState(singular[:k] ** 2, np.ascontiguousarray(Vt[:k].T), None)
+
+
+@dataclass(frozen=True)
+class GradientAlgorithm(AxesAlgorithm):
+    """Projected gradient ascent: U ← orth(U + η S U), the gradient of ½ tr(UᵀSU) being S U.
+
+    For a positive semidefinite S the captured scatter cannot fall, whatever η. η = 1/θ₁, the inverse of the smoothness
+    measured so far, makes the step about as long as the basis itself.
+    """
+
+    k: int
+
+    def init(self, data, rng):
+        start = rng.standard_normal((len(data.mean), self.k)).astype(data.dtype)
+        return self._at(data, start)
+
+    def step(self, state, data):
+        if state.values[0] <= 0:  # no scatter at all: every direction is as good
+            return state
+        return self._at(data, state.vectors + state.product / state.values[0])
+
+    def _at(self, data, directions):
+        """The state of a span: its orthonormal basis turned so that UᵀSU is diagonal (Rayleigh–Ritz)."""
+        U, _ = np.linalg.qr(directions)
+        SU = data @ U
+        values, turn = np.linalg.eigh((U.T @ SU).astype(np.float64))
+        turn = turn[:, ::-1].astype(U.dtype)
+        return AxesState(np.maximum(values[::-1], 0).astype(U.dtype), U @ turn, (SU @ turn).astype(U.dtype))
+
+    def extras(self, state):
+        ascent = state.product - state.vectors * state.values  # the gradient within the tangent space
+        return {"gradient": float(np.linalg.norm(ascent.astype(np.float64)))}
+
+    def finished(self, state):
+        return False
+
+
+def upright(vectors: Array) -> Array:
+    """The columns with signs such that the entry of largest magnitude is positive, so that runs and machines agree."""
+    top = np.abs(vectors).argmax(axis=0)
+    signs = np.where(vectors[top, np.arange(vectors.shape[1])] < 0, -1, 1).astype(vectors.dtype)
+    return vectors * signs
