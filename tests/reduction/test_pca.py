@@ -48,7 +48,9 @@ def same_span(A, B):
 def test_it_agrees_with_scikit_learn(shape, n_components):
     X = np.random.default_rng(1).standard_normal(shape) @ np.diag(np.linspace(3, 0.1, shape[1])) + 2
     if n_components is None:
-        n_components = min(shape) - (shape[0] <= shape[1])  # the last axis of n ≤ d rows has no variance and no direction
+        n_components = min(shape) - (
+            shape[0] <= shape[1]
+        )  # the last axis of n ≤ d rows has no variance and no direction
     ours, theirs = PCA(n_components).fit(X), SklearnPCA(n_components, svd_solver="full").fit(X)
     for name in ("components_", "explained_variance_", "explained_variance_ratio_", "singular_values_", "mean_"):
         assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=1e-8, atol=1e-10, err_msg=name)
@@ -210,7 +212,7 @@ def test_the_result_does_not_depend_on_threads(dtype, monkeypatch):
 
 def test_a_large_offset_does_not_eat_the_digits():
     X, basis = planted(n=2000, noise=0.01)
-    model = PCA(4).fit((X + 1e6))
+    model = PCA(4).fit(X + 1e6)
     assert same_span(model.components_, basis.T) < 0.01
 
 
@@ -313,7 +315,7 @@ def test_a_saved_model_is_the_same_model(tmp_path, digits):
 
 def test_a_checkpoint_is_resumed(tmp_path, digits):
     path = tmp_path / "pca.ckpt"
-    common = dict(solver="gradient", random_state=0, tol=1e-12)
+    common = {"solver": "gradient", "random_state": 0, "tol": 1e-12}
     with pytest.warns(ConvergenceWarning, match="max_iter=7"):
         PCA(4, max_iter=7, checkpoint=path, **common).fit(digits)
     resumed = PCA(4, max_iter=3000, checkpoint=path, **common).fit(digits)
@@ -396,7 +398,7 @@ def test_solvers_that_cannot_say_so(digits):
 
 
 def test_negative_weights_are_refused(digits):
-    with pytest.raises(ValueError, match="[Nn]egative"):
+    with pytest.raises(ValueError, match=r"[Nn]egative"):
         PCA(2).fit(digits, sample_weight=-np.ones(len(digits)))
     with pytest.raises(ValueError, match="at least one non-zero"):
         PCA(2).fit(digits, sample_weight=np.zeros(len(digits)))

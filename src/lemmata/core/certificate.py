@@ -59,10 +59,17 @@ def unknown(why: str) -> Evidence:
 
 
 def _compared(measured, relation, bound, advice, unit, note):
+    verdict = _verdict(measured, relation, bound)
+    if verdict == UNKNOWN and not note:
+        note = f"{'what was measured' if math.isnan(measured) else 'the bound'} is not a number"
+    return Evidence(verdict, measured, relation, bound, advice, unit, note)
+
+
+def _verdict(measured: float, relation: str, bound: float) -> str:
+    """The one place where numbers become a verdict."""
     if math.isnan(measured) or math.isnan(bound):
-        return Evidence(UNKNOWN, measured, relation, bound, advice, unit, note or "a number is missing")
-    holds = measured <= bound if relation == "≤" else measured >= bound
-    return Evidence(HOLDS if holds else FAILS, measured, relation, bound, advice, unit, note)
+        return UNKNOWN
+    return HOLDS if (measured <= bound if relation == "≤" else measured >= bound) else FAILS
 
 
 def rounding(dtype: Any, terms: float = 1) -> float:
@@ -169,10 +176,12 @@ class Claim:
 
     def __post_init__(self):
         texts = (self.name, self.sentence, self.source, self.relation, self.advice, self.unit, self.note)
-        if not all(isinstance(text, str) for text in texts) or self.verdict not in (HOLDS, FAILS, UNKNOWN):
-            raise ValueError("not a claim: its texts or its verdict are of the wrong kind.")
+        if not all(isinstance(text, str) for text in texts) or self.relation not in ("≤", "≥", ""):
+            raise ValueError("not a claim: its texts are of the wrong kind.")
         object.__setattr__(self, "measured", float(self.measured))
         object.__setattr__(self, "bound", float(self.bound))
+        if self.verdict != _verdict(self.measured, self.relation, self.bound):
+            raise ValueError(f"the claim {self.name} says {self.verdict!r} against its own numbers.")
 
     @property
     def numbers(self) -> str:
@@ -201,8 +210,10 @@ class Certificate:
     stopped: str = ""
 
     def __post_init__(self):
-        if not all(isinstance(item, Claim) for item in self.claims):
-            raise ValueError("a certificate holds claims and nothing else.")
+        if not isinstance(self.claims, tuple) or not all(isinstance(item, Claim) for item in self.claims):
+            raise ValueError("a certificate holds a tuple of claims and nothing else.")
+        if not isinstance(self.title, str) or not isinstance(self.stopped, str):
+            raise ValueError("the title of a certificate and why the run stopped are texts.")
 
     def __iter__(self) -> Iterator[Claim]:
         return iter(self.claims)

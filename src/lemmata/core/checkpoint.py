@@ -9,15 +9,17 @@ that, so a finished run can be continued with a larger budget. A file that belon
 from __future__ import annotations
 
 import time
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 from lemmata.core import store
 from lemmata.core.loop import Solution
+from lemmata.core.trace import Trace
 
 
 class Checkpoint:
-    """Callback that writes the state to `path` every so many steps or seconds, and at the end.
+    """Callback that writes the state to `path` at the start, every so many steps or seconds, and at the end.
 
     Parameters
     ----------
@@ -43,20 +45,29 @@ class Checkpoint:
         self._owner = {
             "algorithm": f"{type(algorithm).__name__} {store.digest(algorithm)}",
             "data": data.fingerprint() if hasattr(data, "fingerprint") else store.digest(data),
-            "seed": repr(rng) if isinstance(rng, int) else "",
+            "seed": str(int(rng)) if isinstance(rng, Integral) else "",
         }
         self._last, self._written = time.monotonic(), -1
+        store.remove_leftovers(self.path)
         if not self.path.exists():
             return None
         content = store.read(self.path, self.KIND)
-        if content["owner"] != self._owner:
-            other = [what for what, mark in self._owner.items() if content["owner"].get(what) != mark]
+        owner = content.get("owner")
+        if not isinstance(owner, dict) or not isinstance(content.get("trace"), Trace) or "state" not in content:
+            raise store.StoreError(f"{self.path} is damaged: a checkpoint holds an owner, a state and a trace.")
+        other = [what for what, mark in self._owner.items() if owner.get(what) != mark]
+        if other:
             raise ValueError(
                 f"the checkpoint {self.path} belongs to another {' and '.join(other)}; "
                 "delete it to start anew, or give this run a path of its own."
             )
         self._written = len(content["trace"]) - 1
         return content["state"], content["trace"]
+
+    def start(self, solution: Solution) -> None:
+        """Write at once: a folder that cannot be written to, or a state that cannot be stored, shows now, not in an hour."""
+        if solution.step != self._written:
+            self._write(solution)
 
     def __call__(self, solution: Solution) -> None:
         due = time.monotonic() - self._last >= self.seconds if self.every is None else solution.step % self.every == 0

@@ -11,17 +11,20 @@ the claims (certificate.py).
 from __future__ import annotations
 
 import math
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from lemmata.core.trace import Trace
 
 State = TypeVar("State")
+
+DEFAULT_HINT = "look for extreme values in the data, or scale it"
 
 
 class Algorithm(Protocol[State]):
@@ -69,7 +72,7 @@ class Solution:
     @property
     def children(self) -> tuple[Trace, ...]:
         """The traces of the runs inside a run (Restarts, Path)."""
-        return getattr(self.state, "traces", ())
+        return self.state.traces if hasattr(self.algorithm, "child") else ()
 
 
 class Interrupted(UserWarning):
@@ -81,11 +84,19 @@ class Diverged(RuntimeWarning):
 
 
 class StepFailed(RuntimeError):
-    """A step raised. `solution` holds the last good state, `__cause__` the error."""
+    """A step or a callback raised. `solution` holds the last good state, `__cause__` the error."""
 
     def __init__(self, message: str, solution: Solution | None = None):
         super().__init__(message)
         self.solution = solution
+
+
+def warn_user(message: str, category: type[Warning]) -> None:
+    """Warn at the line that called the library, however deep inside of it we are."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in ("lemmata", "sklearn"):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
 
 
 # --- when to stop -----------------------------------------------------------------------------------------------------
@@ -98,6 +109,8 @@ class Stop:
         raise TypeError(f"{type(self).__name__} does not say when to stop: define reason(solution).")
 
     def __or__(self, other: Stop) -> Stop:
+        if not isinstance(other, Stop):
+            return NotImplemented
         return AnyOf((*_parts(self), *_parts(other)))
 
 
@@ -126,8 +139,12 @@ class Settled(Stop):
     tol: float
     patience: int = 1
 
+    def __post_init__(self):
+        if not self.tol >= 0 or self.patience < 1:
+            raise ValueError(f"{self}: tol is a number >= 0 (0: off) and patience an int >= 1.")
+
     def reason(self, solution):
-        if self.tol <= 0 or len(solution.trace) <= self.patience:
+        if self.tol == 0 or len(solution.trace) <= self.patience:
             return None
         for back in range(self.patience):
             now, before = solution.trace.last(back=back), solution.trace.last(back=back + 1)
@@ -142,6 +159,10 @@ class MaxSteps(Stop):
 
     n: int
 
+    def __post_init__(self):
+        if not self.n >= 0:
+            raise ValueError(f"{self}: n is an int >= 0.")
+
     def reason(self, solution):
         return "max steps" if solution.step >= self.n else None
 
@@ -151,6 +172,10 @@ class Seconds(Stop):
     """The run has taken this long. A step under way is finished first."""
 
     limit: float
+
+    def __post_init__(self):
+        if not self.limit > 0:
+            raise ValueError(f"{self}: limit is a number of seconds > 0.")
 
     def reason(self, solution):
         return "out of time" if solution.trace.elapsed >= self.limit else None
@@ -162,7 +187,15 @@ class SmallGradient(Stop):
 
     tol: float
 
+    def __post_init__(self):
+        if not self.tol >= 0:
+            raise ValueError(f"{self}: tol is a number >= 0.")
+
     def reason(self, solution):
+        if "gradient" not in solution.trace:
+            raise ValueError(
+                'SmallGradient needs an algorithm whose extras report "gradient"; use Settled for this one.'
+            )
         return "small gradient" if solution.trace.last("gradient") <= self.tol else None
 
 
@@ -178,19 +211,18 @@ class Never(Stop):
 
 
 class Run:
-    """The driver's own bookkeeping: the current state, its trace, the clock and the callbacks."""
-
-    DEFAULT_HINT: ClassVar[str] = "look for extreme values in the data, or scale it"
+    """The driver's own bookkeeping: the last good state, its trace, the clock and the callbacks."""
 
     def __init__(self, algorithm, data, stop: Stop, callbacks: Iterable[Callable], rng, start):
         self.algorithm, self.data, self.stop, self.callbacks = algorithm, data, stop, tuple(callbacks)
         self.snapshot = getattr(algorithm, "snapshot", lambda state: state)
         self.extras = getattr(algorithm, "extras", lambda state: None)
         self.finished = getattr(algorithm, "finished", lambda state: False)
+        self.calling: Any = None  # the callback at work, to name it if it fails
         self.clock = time.perf_counter()
-        self.state, self.trace = self._resumed(rng) or self._begun(rng, start)
-        self.live = self.state  # what the next step may change in place; `state` is then a snapshot of it
-        self.rows = len(self.trace)
+        state, self.trace = self._resumed(rng) or self._begun(rng, start)
+        self.live = self.snapshot(state)  # what the next step may change in place; the kept state is never touched
+        self.kept = state, len(self.trace)  # one assignment: Ctrl-C never parts a state from its rows
 
     def _resumed(self, rng):
         for callback in self.callbacks:
@@ -216,49 +248,92 @@ class Run:
 
     @property
     def _hint(self) -> str:
-        return getattr(self.algorithm, "hint", self.DEFAULT_HINT)
+        return getattr(self.algorithm, "hint", DEFAULT_HINT)
+
+    @property
+    def step(self) -> int:
+        """The number of the last good step."""
+        return self.kept[1] - 1
 
     def _seconds(self) -> float:
         return time.perf_counter() - self.clock
 
     def so_far(self, stopped: str | None = None, note: str = "") -> Solution:
-        return Solution(self.algorithm, self.state, self.trace, stopped, note)
+        return Solution(self.algorithm, self.kept[0], self.trace, stopped, note)
 
-    def reason(self) -> str | None:
-        return "finished" if self.finished(self.state) else self.stop.reason(self.so_far())
+    def until_stopped(self) -> str:
+        """Step until a rule, or the algorithm itself, says stop; the word it says."""
+        self._call("start")
+        word = self._reason()
+        while word is None:
+            word = self._advance() or self._reason()
+        return word
 
-    def advance(self) -> str | None:
+    def _reason(self) -> str | None:
+        return "finished" if self.finished(self.kept[0]) else self.stop.reason(self.so_far())
+
+    def _advance(self) -> str | None:
         """One step; the word to stop with if it left the finite numbers."""
         self.live = self.algorithm.step(self.live, self.data)
         value = float(self.algorithm.objective(self.live))
         if not math.isfinite(value):
             return "diverged"
-        kept = self.snapshot(self.live)
-        self.trace.append(value, self._seconds(), self.extras(kept))
-        self.state, self.rows = kept, len(self.trace)
-        for callback in self.callbacks:
-            callback(self.so_far())
+        state = self.snapshot(self.live)
+        self.trace.append(value, self._seconds(), self.extras(state))
+        self.kept = state, len(self.trace)
+        self._call("__call__")
         return None
 
-    def call(self, hook: str, solution: Solution) -> None:
+    def _call(self, hook: str) -> None:
+        solution = self.so_far()
         for callback in self.callbacks:
+            self.calling = callback
             if hasattr(callback, hook):
                 getattr(callback, hook)(solution)
+        self.calling = None
+
+    def failed(self, error: Exception) -> StepFailed:
+        """The error to raise for one from below, with the last good state."""
+        kind = f"{type(error).__name__}: {error}".rstrip(".")
+        if self.calling is None:
+            what = f"{self.name} failed at step {self.step + 1} with {kind}."
+        else:
+            who = getattr(self.calling, "__name__", type(self.calling).__name__)
+            what = f"{self.name} stopped after step {self.step}, because its callback {who} failed with {kind}."
+        failure = StepFailed(
+            f"{what} The state after step {self.step} is in .solution of this error.", self.so_far("failed")
+        )
+        failure.__cause__ = error
+        return failure
+
+    def finish(self, word: str, failure: StepFailed | None) -> StepFailed | None:
+        """Let every callback finish, whether or not one before it failed; the failure to raise, if any."""
+        self.trace.truncate(self.kept[1])  # what ended the run may have come between a row and its state
+        solution = self.so_far(word)
+        for callback in self.callbacks:
+            self.calling = callback
+            try:
+                if hasattr(callback, "finish"):
+                    callback.finish(solution)
+            except Exception as error:
+                if failure is None:
+                    failure = self.failed(error)
+                else:
+                    failure.add_note(f"Then {type(callback).__name__}.finish failed with {error!r}.")
+        return failure
 
     def ended(self, word: str) -> Solution:
         """The solution, with a warning if the run did not end by its own rules."""
-        step = self.rows - 1
+        note = ""
         if word == "interrupted":
-            note = f"{self.name} was interrupted; the state after step {step} is kept."
-            warnings.warn(note, Interrupted, stacklevel=4)
+            note = f"{self.name} was interrupted; the state after step {self.step} is kept."
+            warn_user(note, Interrupted)
         elif word == "diverged":
             note = (
-                f"{self.name} diverged: the objective was not finite at step {step + 1}; "
-                f"the state after step {step} is kept. To mend it, {self._hint}."
+                f"{self.name} diverged: the objective was not finite at step {self.step + 1}; "
+                f"the state after step {self.step} is kept. To mend it, {self._hint}."
             )
-            warnings.warn(note, Diverged, stacklevel=4)
-        else:
-            note = ""
+            warn_user(note, Diverged)
         return self.so_far(word, note)
 
 
@@ -285,20 +360,15 @@ def run(
         A state to go on from instead of `init` (a warm start).
     """
     loop = Run(algorithm, data, MaxSteps(100) if stop is None else stop, callbacks, rng, start)
-    loop.call("start", loop.so_far())
-    word = "failed"
+    word, failure = "failed", None
     try:
-        while not (word := loop.reason() or loop.advance() or ""):
-            pass
+        word = loop.until_stopped()
     except KeyboardInterrupt:
         word = "interrupted"
-        loop.trace.truncate(loop.rows)  # it may have come between a row and its state
     except Exception as error:
-        raise StepFailed(
-            f"{loop.name} failed at step {loop.rows} with {type(error).__name__}: {error}. "
-            f"The state after step {loop.rows - 1} is in .solution of this error.",
-            loop.so_far("failed"),
-        ) from error
-    finally:
-        loop.call("finish", loop.so_far(word))
+        failure = loop.failed(error)
+    finally:  # SystemExit passes through here too: no bar is left on the terminal
+        failure = loop.finish(word, failure)
+    if failure is not None:
+        raise failure
     return loop.ended(word)

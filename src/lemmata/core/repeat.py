@@ -10,13 +10,14 @@ resumes in the middle of a child. The rules inside `stop` end a child; the rules
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
-from lemmata.core.loop import MaxSteps, Solution, Stop
+from lemmata.core.loop import DEFAULT_HINT, MaxSteps, Solution, Stop
 from lemmata.core.store import storable
 from lemmata.core.trace import Trace
 
@@ -58,22 +59,24 @@ class Children:
     def step(self, state, data):
         if state.ended:
             return self._begin(state, data)
-        algorithm = self.child(len(state.traces) - 1)
-        new = algorithm.step(state.state, data)
+        algorithm, clock = self.child(len(state.traces) - 1), time.perf_counter()
+        # a child that steps in place gets a copy: the state it steps from may be its last good one
+        new = algorithm.step(getattr(algorithm, "snapshot", lambda state: state)(state.state), data)
         value = float(algorithm.objective(new))
         if not math.isfinite(value):  # this child is lost, the others are not
             return self._at(state, state.state, state.traces, "diverged")
         trace = state.traces[-1].copy()
-        trace.append(value, seconds=0.0, extras=_extras(algorithm, new))
+        trace.append(value, trace.elapsed + time.perf_counter() - clock, _extras(algorithm, new))
         return self._at(state, new, (*state.traces[:-1], trace))
 
     def _begin(self, state, data):
-        index = len(state.traces)
-        first = self.first(index, state.results, data, state.seeds[index])
-        trace = Trace()
-        algorithm = self.child(index)
-        trace.append(float(algorithm.objective(first)), seconds=0.0, extras=_extras(algorithm, first))
-        return self._at(state, first, (*state.traces, trace))
+        """The next child at its first state; children whose first objective is not finite are passed over."""
+        index, clock = len(state.traces), time.perf_counter()
+        algorithm, first = self.child(index), self.first(index, state.results, data, state.seeds[index])
+        value, trace = float(algorithm.objective(first)), Trace()
+        trace.append(value, time.perf_counter() - clock, _extras(algorithm, first))
+        state = self._at(state, first, (*state.traces, trace), "" if math.isfinite(value) else "diverged")
+        return self._begin(state, data) if state.ended == "diverged" and not self.finished(state) else state
 
     def _at(self, before, current, traces, ended=""):
         algorithm = self.child(len(traces) - 1)
@@ -87,10 +90,15 @@ class Children:
         return len(state.results) == self.count()
 
     def objective(self, state):
-        return state.traces[-1].last()
+        """Of the child under way, or of the last one that had any."""
+        return next((trace.last() for trace in reversed(state.traces) if math.isfinite(trace.last())), math.nan)
 
     def extras(self, state):
         return {"child": len(state.traces) - 1, **(_extras(self.child(len(state.traces) - 1), state.state) or {})}
+
+    @property
+    def hint(self) -> str:
+        return getattr(self.child(0), "hint", DEFAULT_HINT)
 
 
 def _extras(algorithm, state) -> dict[str, float] | None:
@@ -105,6 +113,10 @@ class Restarts(Children):
     n: int
     stop: Stop = MaxSteps(100)
 
+    def __post_init__(self):
+        if self.n < 1:
+            raise ValueError(f"Restarts(n={self.n}): n is an int >= 1.")
+
     def child(self, index):
         return self.algorithm
 
@@ -113,7 +125,8 @@ class Restarts(Children):
 
     def best(self, state: ChildrenState) -> int:
         """Which child did best so far."""
-        return int(np.argmin([trace.last() for trace in state.traces]))
+        ends = np.array([trace.last() for trace in state.traces])
+        return int(np.argmin(np.where(np.isfinite(ends), ends, np.inf)))  # a child lost at birth ended at NaN
 
     def attributes(self, state):
         best = self.best(state)
@@ -125,17 +138,23 @@ class Path(Children):
     """One run per value of a parameter, each begun where the one before ended.
 
     An algorithm that has `warm(state, data) -> State` is warm-started: the method moves a state of the previous value
-    to this one's (its objective belongs to the new parameter). Others begin anew. Shows the last run that ended.
+    to this one's (its objective belongs to the new parameter). Others begin anew. Shows the run under way, or the last.
     """
 
     algorithm: Any
     over: Mapping[str, Sequence]
     stop: Stop = MaxSteps(100)
 
+    def __post_init__(self):
+        known = [field.name for field in fields(self.algorithm)]
+        if len(self.over) != 1 or not set(self.over) <= set(known):
+            found = ", ".join(map(str, self.over)) or "none"
+            raise ValueError(f"Path goes over one parameter of {', '.join(known)}; got {found}.")
+        if self.count() < 1:
+            raise ValueError("Path goes over at least one value; got none.")
+
     def child(self, index):
-        (name, values), *others = self.over.items()
-        if others:
-            raise ValueError(f"Path goes over one parameter; got {', '.join(self.over)}.")
+        ((name, values),) = self.over.items()
         return replace(self.algorithm, **{name: values[index]})
 
     def count(self):

@@ -35,6 +35,10 @@ class Trace:
     def __len__(self) -> int:
         return len(self._objective)
 
+    def __contains__(self, name: str) -> bool:
+        """Whether the run measured an extra of this name."""
+        return name in self._extras
+
     def append(self, objective: float, seconds: float, extras: Mapping[str, float] | None = None) -> None:
         """Add a row. A measurement not made at some step is NaN there."""
         for name, value in (extras or {}).items():
@@ -53,7 +57,10 @@ class Trace:
             del column[length:]
 
     def copy(self) -> Trace:
-        return Trace.from_fields(self.to_fields())
+        trace = Trace()
+        trace._objective, trace._seconds = self._objective[:], self._seconds[:]
+        trace._extras = {name: column[:] for name, column in self._extras.items()}
+        return trace
 
     @property
     def step(self) -> np.ndarray:
@@ -113,9 +120,8 @@ class Trace:
     @classmethod
     def from_fields(cls, fields: Mapping) -> Trace:
         trace = cls()
-        trace._objective = array("d", fields["objective"])
-        trace._seconds = array("d", fields["seconds"])
-        trace._extras = {str(name): array("d", column) for name, column in fields["extras"].items()}
+        trace._objective, trace._seconds = _column(fields["objective"]), _column(fields["seconds"])
+        trace._extras = {str(name): _column(values) for name, values in fields["extras"].items()}
         columns = (trace._seconds, *trace._extras.values())
         if any(len(column) != len(trace) for column in columns):
             raise ValueError("the columns of a trace have different lengths.")
@@ -123,3 +129,9 @@ class Trace:
 
     def __repr__(self) -> str:
         return f"Trace({len(self)} rows, objective {self.last():.6g}, {self.elapsed:.2f} s)"
+
+
+def _column(values: np.ndarray) -> array:
+    if values.dtype != np.float64 or values.ndim != 1:
+        raise ValueError(f"a column of a trace is a row of float64, not {values.dtype} of shape {values.shape}.")
+    return array("d", values.tobytes())

@@ -97,17 +97,16 @@ PACKED = ("csv", "svmlight")  # these may be gzipped
 def _checked_suffix(path: Path) -> str:
     """The format of a file that exists, is not empty and is what its name says."""
     if not path.exists():
-        near = get_close_matches(
-            path.name, [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else [], n=1
-        )
-        raise FileNotFoundError(
-            f"there is no file {path}" + (f"; did you mean {path.with_name(near[0])}?" if near else ".")
-        )
+        beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
+        near = get_close_matches(path.name, beside, n=1)
+        hint = f"; did you mean {path.with_name(near[0])}?" if near else "."
+        raise FileNotFoundError(f"there is no file {path}{hint}")
     if path.is_dir():
         raise UnreadableData(f"{path} is a folder; pass a file.")
     suffixes = [suffix.lower() for suffix in path.suffixes]
     packed = suffixes[-1:] == [".gz"]
-    name = FORMATS.get((suffixes[:-1] if packed else suffixes)[-1:][0] if suffixes[packed:] else "")
+    inner = suffixes[:-1] if packed else suffixes
+    name = FORMATS.get(inner[-1]) if inner else None
     if name is None or (packed and name not in PACKED):
         raise UnreadableData(
             f"{path} is of no kind that lemmata reads: csv, tsv, svm, svmlight, libsvm (each also .gz), npy, npz, parquet."

@@ -127,12 +127,19 @@ class PowerAlgorithm:
         """k orthonormal vectors, largest |value| first. Those not begun are random directions, with the value 0."""
         vectors = np.column_stack([state.locked, state.v])
         while vectors.shape[1] < self.k:
-            x = _start(vectors, state.seed, vectors.shape[1])
-            vectors = np.column_stack([vectors, x])
-        values = np.zeros(self.k)
-        values[: len(state.values) + 1] = [*state.values, state.rayleigh]
-        order = np.argsort(-np.abs(values), kind="stable")
+            vectors = np.column_stack([vectors, _start(vectors, state.seed, vectors.shape[1])])
+        values = self.values_as_found(state)
+        order = _largest_first(values)
         return {"values": values[order], "vectors": vectors[:, order]}
+
+    def values_as_found(self, state: PowerState) -> Array:
+        """(k,) in the order of the search, which is that of size except where values nearly agree."""
+        found = [*state.values, state.rayleigh]
+        return np.array(found + [0.0] * (self.k - len(found)))
+
+
+def _largest_first(values: Array) -> Array:
+    return np.argsort(-np.abs(values), kind="stable")
 
 
 def _start(locked: Array, seed: int, j: int) -> Array:
@@ -146,11 +153,13 @@ def _start(locked: Array, seed: int, j: int) -> Array:
 # --- rates ------------------------------------------------------------------------------------------------------------
 
 
-def predicted_rates(values: Any, next_value: float) -> Array:
-    """|λ_{j+1}/λ_j| for each value, `next_value` being the one after the last; NaN where λ_j = 0."""
+def predicted_rates(values: Any, next_value: float, dtype: Any = np.float64) -> Array:
+    """|λ_{j+1}/λ_j| for each value, `next_value` being the one after the last; NaN where λ_j is zero up to rounding."""
     sizes = np.abs(np.append(np.asarray(values, dtype=float), next_value))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(sizes[:-1] > 0, sizes[1:] / sizes[:-1], np.nan)
+    sizes[sizes <= rounding(dtype) * sizes.max()] = 0.0
+    rates = np.full(len(sizes) - 1, np.nan)
+    np.divide(sizes[1:], sizes[:-1], out=rates, where=sizes[:-1] > 0)
+    return rates
 
 
 def measured_rates(trace: Trace) -> Array:
@@ -164,8 +173,8 @@ def measured_rates(trace: Trace) -> Array:
     for j in range(int(vector.max()) + 1):
         r = residual[vector == j]
         r = np.log(r[r > 0])
-        half = (r.max() + r[-1]) / 2 if r.size else 0.0
-        tail = r[len(r) - np.argmax(r[::-1] > half) :] if (r > half).any() else r[:0]
+        below = r <= (r.max() + r[-1]) / 2 if r.size else r
+        tail = r[len(r) - np.argmin(below[::-1]) :] if r.size else r  # the rows after the last one above the half
         rates.append(np.exp(np.polyfit(np.arange(len(tail)), tail, 1)[0]) if len(tail) >= 3 else np.nan)
     return np.array(rates)
 
@@ -233,12 +242,11 @@ def power_iteration(
     A, rng = as_square(A), np.random.default_rng(rng)
     check_symmetric(A, rng)
     solution = run(PowerAlgorithm(k, tol), A, stop=MaxSteps(max_iter), rng=rng)
-    state, found = solution.state, solution.attributes
-    values, vectors = found["values"], found["vectors"]
+    values, vectors = solution.attributes["values"], solution.attributes["vectors"]
     residuals = np.linalg.norm(product(A, vectors) - vectors * values.astype(vectors.dtype), axis=0)
-    rates = np.full(k, np.nan)
-    measured = measured_rates(solution.trace)
-    rates[: len(measured)] = measured
-    order = np.argsort(-np.abs([*state.values, state.rayleigh, *[0.0] * (k - len(measured))]), kind="stable")
-    predicted = predicted_rates(values, _next_value(A, vectors))
-    return PowerResult(values, vectors, residuals, predicted, rates[order], solution.trace, str(solution.stopped))
+    predicted = predicted_rates(values, _next_value(A, vectors), vectors.dtype)
+    measured = np.full(k, np.nan)
+    rates = measured_rates(solution.trace)
+    measured[: len(rates)] = rates
+    measured = measured[_largest_first(solution.algorithm.values_as_found(solution.state))]
+    return PowerResult(values, vectors, residuals, predicted, measured, solution.trace, str(solution.stopped))

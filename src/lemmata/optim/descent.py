@@ -1,15 +1,15 @@
 """Minimise a smooth function with any optimiser.
 
-    >>> import numpy as np
-    >>> from lemmata.core import MaxSteps, SmallGradient, run
-    >>> from lemmata.optim import GradientDescent
-    >>> def bowl(params, data):                                   # ½‖x − data‖² and its gradient
-    ...     residual = params[0] - data
-    ...     return 0.5 * float(residual @ residual), (residual,)
-    >>> descent = Descent(bowl, GradientDescent(0.5), start=(np.zeros(2),))
-    >>> solution = run(descent, np.array([1.0, 2.0]), stop=SmallGradient(1e-9) | MaxSteps(100))
-    >>> solution.stopped, solution.attributes["params_"][0].round(6)
-    ('small gradient', array([1., 2.]))
+>>> import numpy as np
+>>> from lemmata.core import MaxSteps, SmallGradient, run
+>>> from lemmata.optim import GradientDescent
+>>> def bowl(params, data):                                   # ½‖x − data‖² and its gradient
+...     residual = params[0] - data
+...     return 0.5 * float(residual @ residual), (residual,)
+>>> descent = Descent(bowl, GradientDescent(0.5), start=(np.zeros(2),))
+>>> solution = run(descent, np.array([1.0, 2.0]), stop=SmallGradient(1e-9) | MaxSteps(100))
+>>> solution.stopped, solution.attributes["params_"][0].round(6)
+('small gradient', array([1., 2.]))
 """
 
 from __future__ import annotations

@@ -155,7 +155,7 @@ def subspace_determined(fit):
     """The angle that sampling alone puts between this subspace and that of the law the rows came from.
 
     First-order perturbation theory (Anderson 1963): E‖sin Θ‖² ≈ (1/n) Σ_{i≤k<j} λ_i λ_j / (λ_i − λ_j)², which explodes as the
-    gap λ_k − λ_{k+1} closes. Where only the leading eigenvalues are known, the rest counts as if it stood at λ_{k+1}.
+    gap λ_k − λ_{k+1} closes.
     """
     facts = audit(fit)
     k, d = len(facts.axes), len(facts.mean)
@@ -163,19 +163,28 @@ def subspace_determined(fit):
         return at_most(0.0, ANGLE, unit="expected angle°", note="all directions are kept, nothing is left to determine")
     if facts.eigenvalues[0] <= 0 or len(facts.eigenvalues) <= k:
         return unknown("the data does not vary, or the next eigenvalue is out of reach")
-    inner, outer = facts.eigenvalues[:k, None], facts.eigenvalues[None, k:]
-    rest = max(facts.total - facts.eigenvalues.sum(), 0.0)
-    with np.errstate(divide="ignore"):
-        known = (inner * outer / np.maximum(inner - outer, 0) ** 2).sum()
-        lumped = (inner * rest / np.maximum(inner - outer[:, :1], 0) ** 2).sum() if rest > 0 else 0.0
-    angle = np.degrees(np.arcsin(min(np.sqrt((known + lumped) / facts.n), 1.0)))
+    low, high = _sampling_angles(facts, k)
+    if low <= ANGLE < high:
+        return unknown(f"between {low:.0f}° and {high:.0f}°, as the eigenvalues beyond k + 1 are not known")
     return at_most(
-        angle,
+        min(high, 90.0) if high <= ANGLE else low,
         ANGLE,
         unit="expected angle°",
         advice=f"λ_{k} and λ_{k + 1} are too close for {facts.n:,.0f} rows: choose k at a larger gap, or do not read the axes",
         note="expected for Gaussian rows with this spectrum, to first order; heavy tails make it larger",
     )
+
+
+def _sampling_angles(facts: Audit, k: int) -> tuple[float, float]:
+    """Bounds on the expected angle in degrees: eigenvalues that are not known lie somewhere between 0 and λ_{k+1}."""
+    inner, outer = facts.eigenvalues[:k, None], facts.eigenvalues[None, k:]
+    rest = max(facts.total - facts.eigenvalues.sum(), 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        known = np.nan_to_num(inner * outer / np.maximum(inner - outer, 0) ** 2, nan=0.0, posinf=np.inf).sum()
+        thin = (rest / inner).sum() if rest > 0 else 0.0  # λ_iλ_j/(λ_i − λ_j)² ≥ λ_j/λ_i
+        lumped = (inner * rest / np.maximum(inner - outer[:, :1], 0) ** 2).sum() if rest > 0 else 0.0
+    low, high = (np.degrees(np.arcsin(min(np.sqrt((known + more) / facts.n), 1.0))) for more in (thin, lumped))
+    return float(low), float(high)
 
 
 @claim("it explains more than a random basis would", source="CIL Ex. 1.2", costly=True)

@@ -1,0 +1,95 @@
+"""Timing: systems take turns, so that a noisy minute hits all of them; medians, ratios, memory and quality are printed."""
+
+from __future__ import annotations
+
+import gc
+import os
+import statistics
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+
+def machine() -> None:
+    """Say what this machine can do, for reading the figures below."""
+    A = np.ones((2048, 2048), np.float32)
+    best = min(_seconds(lambda: A @ A)[0] for _ in range(3))
+    print(f"machine: {os.cpu_count()} cores, GEMM float32 {2 * 2048**3 / best / 1e9:.0f} GFLOP/s\n", flush=True)
+
+
+def compare(
+    work: str,
+    systems: dict[str, Callable[[], Any]],
+    quality: Callable[[Any], float] | None = None,
+    *,
+    ours: str = "lemmata",
+    target: float | None = None,
+    least_quality: float = -np.inf,
+    rounds: int = 5,
+) -> None:
+    """Run every system `rounds` times in turns and print a table; the target is our speed against the best peer.
+
+    Peers below `least_quality` are shown but do not count. Systems whose first run takes over 8 s run twice.
+    """
+    for function in systems.values():
+        _quiet(function)  # warm-up: compilers, page faults, caches
+    times: dict[str, list[float]] = {name: [] for name in systems}
+    results: dict[str, Any] = {}
+    added: dict[str, float] = {}
+    for _ in range(rounds):
+        for name, function in systems.items():
+            if len(times[name]) >= 2 and times[name][0] > 8:
+                continue
+            results.pop(name, None)
+            gc.collect()
+            base = _reset_peak()
+            seconds, results[name] = _seconds(function)
+            times[name].append(seconds)
+            added[name] = max(added.get(name, 0.0), memory("VmHWM") - base)
+    reached = {name: quality(results[name]) if quality else np.nan for name in systems}
+    medians = {name: statistics.median(values) for name, values in times.items()}
+    peers = [name for name in systems if name != ours and not reached[name] < least_quality]
+    best = min(peers, key=medians.get) if peers else None
+    print(f"{work}")
+    for name, seconds in sorted(medians.items(), key=lambda item: item[1]):
+        note = "" if name == ours or name in peers else "  (below the quality asked for: does not count)"
+        figure = f"  quality {reached[name]:.6f}" if quality else ""
+        print(f"  {name:<34}{seconds:9.3f} s  (best {min(times[name]):.3f})  +{added[name]:5.0f} MB{figure}{note}")
+    if best is not None:
+        wanted = f"  (target ≥ {target}x)" if target else ""
+        print(f"  → {medians[best] / medians[ours]:.2f}x the best peer, {best}{wanted}")
+    print(flush=True)
+
+
+def _seconds(function: Callable[[], Any]) -> tuple[float, Any]:
+    begin = time.perf_counter()
+    result = _quiet(function)
+    return time.perf_counter() - begin, result
+
+
+def _quiet(function):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return function()
+
+
+def memory(key: str) -> float:
+    """VmRSS or VmHWM of this process in MB (0 where /proc does not tell)."""
+    try:
+        with open("/proc/self/status") as file:
+            return next(int(line.split()[1]) / 1024 for line in file if line.startswith(key))
+    except (OSError, StopIteration):
+        return 0.0
+
+
+def _reset_peak() -> float:
+    """Forget the high-water mark of memory; returns what is in use now."""
+    try:
+        with open("/proc/self/clear_refs", "w") as file:
+            file.write("5")
+    except OSError:
+        pass
+    return memory("VmRSS")

@@ -1,0 +1,159 @@
+"""Chapter 1 of the notes, drawn on scikit-learn's digits: choosing a subspace, finding it, and learning it."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.datasets import load_digits
+
+from lemmata.atlas import entry, show
+from lemmata.linalg import Projection, power_iteration
+from lemmata.pictures import BLUE, GREEN, ORANGE, RED, figure, image_grid
+from lemmata.reduction.autoencoder import LinearAutoencoder
+from lemmata.reduction.pca import PCA
+
+
+def _digits() -> np.ndarray:
+    return load_digits().data
+
+
+def _error(X: np.ndarray, P) -> float:
+    """The share of the variance of centred rows that a projection loses."""
+    return float(np.sum((X - (P @ X.T).T) ** 2) / np.sum(X**2))
+
+
+@entry("digits-table", "A subspace taken from the data beats a random one, and PCA beats both", "CIL Ex. 1.2, 1.4")
+def digits_table():
+    X = _digits()
+    X = X - X.mean(axis=0)
+    sizes = [1, 2, 5, 10, 20, 30, 40, 50]
+    axes = PCA(max(sizes)).fit(X).components_
+    kinds = {"random directions": [], "random data points": [], "principal axes": []}
+    for m in sizes:
+        draws = [np.random.default_rng(seed) for seed in range(10)]
+        kinds["random directions"].append(np.mean([_error(X, Projection(rng.random((64, m)))) for rng in draws]))
+        kinds["random data points"].append(
+            np.mean([_error(X, Projection(X[rng.choice(len(X), m, replace=False)].T)) for rng in draws])
+        )
+        kinds["principal axes"].append(_error(X, Projection(axes[:m].T)))
+    drawing, ax = figure(size=(5.2, 3.6))
+    for (kind, errors), colour, mark in zip(kinds.items(), (RED, ORANGE, BLUE), "so^", strict=True):
+        ax.plot(sizes, errors, color=colour, marker=mark, label=f"{kind}: {errors[sizes.index(10)]:.2f} at m = 10")
+    ax.set(xlabel="dimension m of the subspace", ylabel="share of variance lost", ylim=(0, None))
+    ax.set_title("Digits projected with W = V⁺", fontsize=10)
+    ax.legend(frameon=False)
+    drawn, taken, best = (np.array(errors) for errors in kinds.values())
+    show(
+        (best < taken).all() and (taken < drawn).all(),
+        "random directions lose most, data points less, principal axes least",
+    )
+    return drawing
+
+
+@entry("eigendigits", "The principal axes of the digits are strokes", "CIL Ex. 1.5")
+def eigendigits():
+    X = _digits()
+    pca = PCA(15).fit(X)
+    drawing, axes = figure(1, 2, size=(4.6, 3.4), width_ratios=(1.1, 1))
+    tiles = pca.components_.reshape(-1, 8, 8)
+    image_grid(axes[0], tiles, columns=5, signed=True)
+    axes[0].set_title("components 1 to 15, row by row", fontsize=10)
+    axes[1].bar(np.arange(1, 16), pca.explained_variance_ratio_, color=BLUE, label="each")
+    axes[1].plot(np.arange(1, 16), np.cumsum(pca.explained_variance_ratio_), color=ORANGE, marker="o", label="together")
+    axes[1].set(xlabel="component", ylabel="share of variance", ylim=(0, 1))
+    axes[1].legend(frameon=False)
+    show((np.diff(pca.explained_variance_ratio_) <= 0).all(), "the shares fall")
+    show(pca.explained_variance_ratio_.sum() > 0.8, "15 of 64 directions keep over 80 % of the variance")
+    return drawing
+
+
+@entry("power-rate", "The power method converges at the rate λ₂/λ₁", "CIL Prop. 1.5.1")
+def power_rate():
+    rng = np.random.default_rng(0)
+    basis = np.linalg.qr(rng.standard_normal((60, 60)))[0]
+    drawing, ax = figure(size=(5.2, 3.6))
+    for ratio, colour in ((0.5, BLUE), (0.8, ORANGE), (0.95, GREEN)):
+        values = np.r_[1.0, ratio * 0.9 ** np.arange(59)]
+        A = (basis * values) @ basis.T
+        found = power_iteration(A, k=1, tol=1e-11, max_iter=2000, rng=1)
+        residual = found.trace.extras["residual"]
+        steps = np.arange(len(residual))
+        ax.semilogy(
+            steps, residual, color=colour, lw=2, label=f"λ₂/λ₁ = {ratio}: measured {found.measured_rate[0]:.3f}"
+        )
+        half = len(steps) // 2
+        ax.semilogy(steps, residual[half] * ratio ** (steps - half), color="black", lw=1, ls=":")
+        show(abs(found.measured_rate[0] - ratio) < 0.02, f"the measured rate is {ratio}")
+    ax.set(xlabel="step", ylabel="residual |Av − θv|", xlim=(0, 160), ylim=(1e-11, 2))
+    ax.set_title("dotted: predicted slope", fontsize=10)
+    ax.legend(frameon=False)
+    return drawing
+
+
+@entry("autoencoder-loss", "The linear autoencoder reaches the PCA optimum, and cannot go below", "CIL 1.5.3")
+def autoencoder_loss():
+    X = _digits()
+    best = _least_loss(X, 10)
+    model = LinearAutoencoder(10, random_state=0, tol=0, max_iter=300).fit(X)
+    losses = model.trace_.objective
+    drawing, ax = figure(size=(5.2, 3.6))
+    ax.semilogy(losses / best - 1, color=BLUE, lw=2)
+    ax.axhline(0.01, color="black", lw=1, ls=":")
+    ax.annotate("1 % above the optimum", (0, 0.01), xytext=(4, 3), textcoords="offset points", fontsize=8)
+    ax.set(xlabel="step", ylabel="loss above the PCA optimum (relative)")
+    ax.set_title("digits, 64 → 10 → 64", fontsize=10)
+    show((losses >= best * (1 - 1e-9)).all(), "no loss lies below the tail of the spectrum")
+    show(losses[-1] < 1.01 * best, "the last loss is within 1 % of it")
+    return drawing
+
+
+@entry("tied-untied", "Tying W = Vᵀ makes the basis orthonormal by itself", "CIL Ex. 1.2 (exercise), Ex. 1.4")
+def tied_untied():
+    X = _digits()
+    best = _least_loss(X, 10)
+    drawing, axes = figure(1, 2, size=(4.2, 3.4))
+    bends = {}
+    for tied, colour in ((False, ORANGE), (True, BLUE)):
+        model = LinearAutoencoder(10, tied=tied, random_state=0, tol=0, max_iter=300).fit(X)
+        name = "tied, W = Vᵀ" if tied else "untied"
+        axes[0].semilogy(model.trace_.objective / best - 1, color=colour, lw=2, label=name)
+        gram = model.encoder_ @ model.encoder_.T
+        bends[tied] = float(np.abs(gram - np.eye(10)).max())
+        axes[1].plot(np.linalg.svd(model.encoder_, compute_uv=False), color=colour, marker="o", label=name)
+    axes[0].set(xlabel="step", ylabel="loss above the PCA optimum (relative)")
+    axes[0].legend(frameon=False)
+    axes[1].set(xlabel="index", ylabel="singular value of the encoder", ylim=(0, None))
+    show(bends[True] < 0.05 < bends[False], "the tied encoder is orthonormal, the untied one is not")
+    return drawing
+
+
+@entry("pca-basis", "A nested loss finds the principal axes themselves, in order", "CIL Ex. 1.5")
+def pca_basis():
+    X, k = _digits(), 6
+    axes_of_data = PCA(k).fit(X).components_
+    drawing, axes = figure(1, 2, size=(3.6, 3.4))
+    worst = {}
+    for ax, basis in zip(axes, ("any", "pca"), strict=True):
+        model = LinearAutoencoder(k, tied=True, basis=basis, random_state=0, tol=1e-12, max_iter=5000).fit(X)
+        rows = model.encoder_ / np.linalg.norm(model.encoder_, axis=1, keepdims=True)
+        cosines = np.abs(rows @ axes_of_data.T)
+        worst[basis] = float(np.diag(cosines).min())
+        picture = ax.imshow(cosines, cmap="Blues", vmin=0, vmax=1)
+        ax.set(
+            xlabel="principal axis",
+            xticks=range(k),
+            xticklabels=range(1, k + 1),
+            yticks=range(k),
+            yticklabels=range(1, k + 1),
+        )
+        ax.set_title(f"basis='{basis}'", fontsize=10)
+    axes[0].set_ylabel("row of the encoder")
+    drawing.colorbar(picture, ax=axes, label="|cos|", shrink=0.8)
+    show(worst["pca"] > 0.99, "with basis='pca' every row is its principal axis")
+    show(worst["any"] < 0.9, "with basis='any' the rows are turned within the subspace")
+    return drawing
+
+
+def _least_loss(X: np.ndarray, k: int) -> float:
+    """½ of the variance beyond the k leading directions: what no linear autoencoder can go below (CIL Thm 1.4.4)."""
+    values = np.linalg.eigvalsh(np.cov(X.T, bias=True))
+    return float(values[:-k].sum() / 2)

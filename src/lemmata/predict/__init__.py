@@ -1,0 +1,1 @@
+"""Prediction (ML): kernels first; the models that predict with them follow."""

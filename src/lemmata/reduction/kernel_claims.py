@@ -1,0 +1,345 @@
+"""What theory promises about kernel PCA, checked on the data by plain code.
+
+Everything is recomputed in float64 from the rows and the public attributes `eigenvectors_` α (n × k), `eigenvalues_` λ, `X_fit_`
+and the kernel's parameters. The kernel matrix comes from scikit-learn's `pairwise_kernels`, row block by row block, so the
+claims certify scikit-learn's KernelPCA with any kernel it has as well as ours, and share no code with a solver.
+
+With weights w, p = w/Σw, D = diag(w) and K̃ = (I − 1pᵀ) K (I − p1ᵀ) the promises are: D K̃ α = λ α; the coordinates
+z = K̃ α/√λ have mean 0 and scatter diag(λ); what they leave out is tr(DK̃) − Σλ.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator, eigsh
+from sklearn.metrics.pairwise import pairwise_kernels
+
+from lemmata.core.certificate import Evidence, Fit, at_least, at_most, claim, rounding, unknown
+from lemmata.reduction.subspace_claims import ANGLE
+
+Array = np.ndarray
+ROWS = 512  # of the kernel matrix at once
+DENSE = 800  # rows up to which LAPACK finds the first eigenvalue left out; beyond it ARPACK does
+SAMPLE = 800  # rows whose kernel matrix is tested for being positive semidefinite
+FEW = 10  # rows below which no effective rank tells anything
+CLEAR = 100  # an eigenvalue this many times its rounding has coordinates good to a percent
+
+
+class Gram:
+    """κ between two sets of rows, as a fitted model's parameters define it."""
+
+    def __init__(self, fit: Fit, rows: Any, columns: Any):
+        self.kernel, self.fit = fit.kernel, fit
+        self.rows, self.columns = _float64(rows), _float64(columns)
+        if self.kernel == "rbf" and not sp.issparse(rows) and not sp.issparse(columns):
+            centre = self.columns.mean(axis=0)  # distances stay as they are, and far from 0 they keep their digits
+            self.rows, self.columns = self.rows - centre, self.columns - centre
+
+    def __call__(self, i: Any) -> Array:
+        """Rows i of the kernel matrix."""
+        rows = self.rows[i]
+        if isinstance(self.kernel, str) and self.kernel == "precomputed":
+            return rows
+        if isinstance(self.kernel, str):
+            given = {name: getattr(self.fit, name) for name in ("degree", "coef0")} | {"gamma": self.fit.gamma_}
+            metric = "poly" if self.kernel == "polynomial" else self.kernel
+            return pairwise_kernels(rows, self.columns, metric=metric, filter_params=True, **given)
+        if self.fit.has("kernel_"):  # one of our kernel objects: it is its own definition
+            return np.asarray(self.fit.kernel_(rows, self.columns))
+        return pairwise_kernels(rows, self.columns, metric=self.kernel, **(self.fit.kernel_params or {}))
+
+    def blocks(self):
+        for start in range(0, self.rows.shape[0], ROWS):
+            here = slice(start, min(start + ROWS, self.rows.shape[0]))
+            yield here, self(here)
+
+    def __matmul__(self, V: Array) -> Array:
+        return np.concatenate([K @ V for _, K in self.blocks()])
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The facts that the claims compare, from one pass over the kernel matrix. Components with λ = 0 are left out."""
+
+    gram: Gram
+    weights: Array  # (n,)
+    values: Array  # (k,) the λ > 0 that the model states
+    alpha: Array  # (n, k)
+    K_alpha: Array  # (n, k) K̃ α
+    means: Array  # (n,) Kp
+    diagonal: Array  # (n,) K̃_ii = ‖φ(x_i) − φ̄‖²
+    total: float  # tr(DK̃)
+    squares: float  # ‖D^½ K̃ D^½‖²_F
+    noise: float  # what rounding puts into an eigenvalue
+
+    @property
+    def p(self) -> Array:
+        return self.weights / self.weights.sum()
+
+    @property
+    def coordinates(self) -> Array:
+        return self.K_alpha / np.sqrt(self.values)
+
+
+def audit(fit: Fit) -> Audit | str:
+    """The facts about a fit, computed once per certificate, or why they cannot be had."""
+    if "audit" not in fit.memory:
+        fit.memory["audit"] = _audit(fit)
+    return fit.memory["audit"]
+
+
+def _audit(fit: Fit) -> Audit | str:
+    if fit.data is None:
+        return "there is no data to check it on"
+    rows, alpha = _whole(fit.data), np.asarray(fit.eigenvectors_, dtype=np.float64)
+    if rows.shape[0] != len(alpha):
+        return f"the fit was to {len(alpha):,} rows and these are {rows.shape[0]:,}: pass the training data"
+    values = np.asarray(fit.eigenvalues_, dtype=np.float64)
+    if not np.any(values > 0):
+        return "no eigenvalue is above zero"
+    alpha, values, gram, n = alpha[:, values > 0], values[values > 0], Gram(fit, rows, rows), len(alpha)
+    weights = np.ones(n) if fit.weights is None else np.asarray(fit.weights, dtype=np.float64)
+    p = weights / weights.sum()
+    products, diagonal, squares = np.empty((n, len(values) + 1)), np.empty(n), 0.0
+    for here, K in gram.blocks():
+        products[here] = K @ np.column_stack([alpha, p])
+        diagonal[here] = K[np.arange(len(K)), np.arange(here.start, here.stop)]
+        squares += weights[here] @ (K * K) @ weights
+    means, middle = products[:, -1], float(p @ products[:, -1])
+    wide = 1 if isinstance(gram.kernel, str) and gram.kernel == "precomputed" else rows.shape[1]
+    # entries of K err by √d·eps·κ(x, x), a matrix of such errors has norm √n times that, and LAPACK adds √n·eps·λ₁
+    scale = values.max() + np.sqrt(wide) * np.abs(weights * diagonal).max()
+    return Audit(
+        gram=gram,
+        weights=weights,
+        values=values,
+        alpha=alpha,
+        K_alpha=_centred(products[:, :-1], means, p @ products[:, :-1], middle, alpha),
+        means=means,
+        diagonal=diagonal - 2 * means + middle,
+        total=float(weights @ (diagonal - 2 * means + middle)),
+        squares=squares - 2 * weights.sum() * (weights @ means**2) + (weights.sum() * middle) ** 2,
+        noise=rounding(np.asarray(fit.eigenvectors_).dtype, n) * scale,
+    )
+
+
+def _centred(product: Array, row_means: Array, inner: Array, middle: float, V: Array) -> Array:
+    """(K − r1ᵀ − 1mᵀ + middle·11ᵀ) V from KV: r the row means, inner = mᵀV the column means times V."""
+    sums = V.sum(axis=0)
+    return product - np.outer(row_means, sums) - inner + middle * sums
+
+
+def _whole(data: Any) -> Any:
+    """All rows in memory."""
+    if data.in_memory:
+        return data.source
+    parts = [rows for rows, _ in data]
+    return sp.vstack(parts).tocsr() if sp.issparse(parts[0]) else np.concatenate(parts)
+
+
+def _float64(X: Any) -> Any:
+    return sp.csr_array(X, dtype=np.float64) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
+
+
+def audited(check: Callable[[Fit, Audit], Evidence]) -> Callable[[Fit], Evidence]:
+    """A claim that compares facts of the audit; it can't tell where there is none."""
+
+    @functools.wraps(check)
+    def with_facts(fit: Fit) -> Evidence:
+        facts = audit(fit)
+        return unknown(facts) if isinstance(facts, str) else check(fit, facts)
+
+    return with_facts
+
+
+# --- claims -----------------------------------------------------------------------------------------------------------
+
+
+@claim("each coefficient vector is an eigenvector of the centred kernel matrix", source="CIL 1.4.3")
+@audited
+def principal_axes(fit, facts):
+    counted = facts.weights > 0
+    root = np.sqrt(facts.weights[counted])[:, None]
+    residuals = root * facts.K_alpha[counted] - facts.values * facts.alpha[counted] / root
+    worst = np.linalg.norm(residuals, axis=0).max() / facts.values.max()
+    advice = "not converged, turned within their subspace, or of other data: use eigen_solver='dense', lower tol, fit anew"
+    bound = max(facts.noise / facts.values.max(), float(fit.tol))
+    return at_most(worst, bound, unit="|DK̃α − λα| / λ₁", advice=advice)
+
+
+@claim("the coordinates are centred and uncorrelated with variances λ/n", source="CIL 1.4.2")
+@audited
+def uncorrelated(fit, facts):
+    """[1/√n, Z/√λ] has orthonormal columns, Z being what the model's own X_fit_ gives for the rows."""
+    clear = facts.values > CLEAR * facts.noise
+    if not clear.any():
+        return unknown("every eigenvalue is near rounding")
+    Z = _coordinates(fit, facts)[:, clear] / np.sqrt(facts.values[clear])
+    basis = np.column_stack([np.full(len(Z), 1 / np.sqrt(facts.weights.sum())), Z]) * np.sqrt(facts.weights)[:, None]
+    error = np.abs(basis.T @ basis - np.eye(basis.shape[1])).max()
+    # z errs by noise/√λ, so an entry of ZᵀZ/λ by 2·noise/λ; the tolerance of an iterative solver acts the same way
+    bound = 2 * (facts.noise + float(fit.tol) * facts.values.max()) / facts.values[clear].min()
+    advice = "the embedding is not that of these rows: X_fit_, eigenvectors_ or eigenvalues_ do not belong together; fit anew"
+    return at_most(error, bound, unit="|corr − I|", advice=advice)
+
+
+def _coordinates(fit: Fit, facts: Audit) -> Array:
+    """Where `transform` puts the rows: from X_fit_, which is the data unless somebody changed it."""
+    rows, basis = _whole(fit.data), fit.X_fit_
+    if rows.shape == basis.shape and _equal(rows, basis):
+        return facts.coordinates
+    if basis.shape[0] != len(facts.alpha):
+        return np.full(facts.alpha.shape, np.inf)
+    V = np.column_stack([facts.alpha, facts.p])
+    inside = Gram(fit, basis, basis) @ V
+    across = Gram(fit, rows, basis) @ V
+    product = _centred(across[:, :-1], across[:, -1], inside[:, -1] @ facts.alpha, facts.p @ inside[:, -1], facts.alpha)
+    return product / np.sqrt(facts.values)
+
+
+def _equal(A: Any, B: Any) -> bool:
+    if sp.issparse(A) or sp.issparse(B):
+        return abs(sp.csr_array(A) - sp.csr_array(B)).sum() == 0
+    return bool(np.array_equal(A, B))
+
+
+@claim("the error in feature space is the tail of the spectrum", source="CIL Prop. 1.4.1")
+@audited
+def error_is_spectral_tail(fit, facts):
+    """The projection onto span{Φ̃ᵀα} captures tr(G⁻¹ VᵀV), G = αᵀK̃α and V = D^½K̃α: no orthonormality is assumed."""
+    if facts.total <= facts.noise:
+        return unknown("the centred kernel matrix is zero to rounding")
+    scaled = facts.alpha / np.sqrt(facts.values)
+    V = np.sqrt(facts.weights)[:, None] * facts.coordinates
+    captured = np.trace(np.linalg.lstsq(scaled.T @ facts.K_alpha / np.sqrt(facts.values), V.T @ V, rcond=None)[0])
+    gap = abs(captured - facts.values.sum()) / facts.total
+    bound = max((len(facts.values) + 1) * facts.noise / facts.total, float(fit.tol))
+    return at_most(gap, bound, unit="|error − tail| / total", advice="eigenvalues_ are not those of this data: fit anew")
+
+
+@claim("every kept eigenvalue stands above rounding", source="CIL Thm 1.4.7")
+@audited
+def above_rounding(fit, facts):
+    values = np.asarray(fit.eigenvalues_, dtype=np.float64)
+    good = int(np.sum(values > facts.noise))
+    advice = f"keep n_components <= {good}; or use float64, centre the columns, or raise a very small gamma"
+    return at_least(values.min(), facts.noise, unit="smallest λ", advice=advice)
+
+
+@claim("rows resemble others, not themselves alone", source="ML Kernels")
+@audited
+def informative(fit, facts):
+    """The effective rank (Σλ)²/Σλ² of K̃. It is n − 1 where K is the identity; a kernel that generalises stays far below."""
+    n = int(np.sum(facts.weights > 0))
+    if n < FEW or facts.total <= facts.noise or facts.squares <= 0:
+        return unknown(f"needs {FEW} rows that differ")
+    hint = _median_gamma(fit, facts)
+    advice = (
+        f"K is close to the identity: lower gamma (one over the median squared distance is {hint:.2g})"
+        if hint is not None
+        else "the rows are nearly orthogonal in feature space: choose another kernel, or scale the columns"
+    )
+    return at_most(facts.total**2 / facts.squares, (n - 1) / 2, unit="effective rank", advice=advice)
+
+
+def _median_gamma(fit: Fit, facts: Audit) -> float | None:
+    """1 / median ‖x − y‖² over a sample of rows, for kernels that have a γ of distances."""
+    if not (fit.kernel == "rbf" or type(fit.kernel).__name__ == "RBF"):
+        return None
+    rows = facts.gram.rows[_spread(len(facts.weights), SAMPLE)]
+    rows = rows.toarray() if sp.issparse(rows) else rows
+    square = np.einsum("ij,ij->i", rows, rows)
+    distances = (square[:, None] + square - 2 * rows @ rows.T)[np.triu_indices(len(rows), 1)]
+    middle = float(np.median(distances))
+    return 1 / middle if middle > 0 else None
+
+
+@claim("the sample determines the subspace", source="CIL 1.4.2", costly=True)
+@audited
+def subspace_determined(fit, facts):
+    """The angle that sampling alone puts between this subspace and that of the law the rows came from.
+
+    To first order the part of the axis i that leaves the subspace has expected square Σ_j E[z_i²z_j²] / (n (λ_i − λ_j)²) over
+    the axes j left out. All λ_j are at most λ_{k+1} and Σ_j z_j² is what the projection loses of a row, so
+    E‖sin Θ‖² ≤ (1/n) Σ_i E[z_i² ‖φ̃ − Pφ̃‖²] / (λ_i − λ_{k+1})², without assuming a Gaussian law.
+    """
+    following = _next_eigenvalue(facts)
+    if isinstance(following, str):
+        return unknown(following)
+    total_weight, k = facts.weights.sum(), len(facts.values)
+    lost = np.maximum(facts.diagonal - np.sum(facts.coordinates**2, axis=1), 0)
+    gaps = np.maximum(facts.values - max(following, 0.0), 0) / total_weight
+    lost[lost <= rounding(np.float64, len(lost)) * np.abs(facts.diagonal).max()] = 0
+    leaving = facts.p @ (facts.coordinates**2 * lost[:, None])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        turn = np.where(leaving > 0, leaving / gaps**2, 0).sum() * np.sum(facts.p**2)  # Σp² is 1/n without weights
+    angle = np.degrees(np.arcsin(min(np.sqrt(turn), 1.0)))
+    advice = f"λ_{k} = {facts.values.min():.3g} and λ_{k + 1} = {following:.3g} are too close for {len(lost):,} rows: " + (
+        "a larger eigenvalue was left out; use eigen_solver='dense'"
+        if following > facts.values.min() + facts.noise
+        else "choose n_components at a larger gap, or do not read the axes"
+    )
+    return at_most(angle, ANGLE, unit="expected angle°", advice=advice, note="an expectation, to first order")
+
+
+def _next_eigenvalue(facts: Audit) -> float | str:
+    """The largest eigenvalue of D^½K̃D^½ on the complement of the model's subspace."""
+    n, root = len(facts.weights), np.sqrt(facts.weights)[:, None]
+    basis, _ = np.linalg.qr(np.divide(facts.alpha, root, out=np.zeros_like(facts.alpha), where=root > 0))
+    if basis.shape[1] >= n:
+        return 0.0
+    try:
+        K = np.concatenate([K for _, K in facts.gram.blocks()])
+    except MemoryError:
+        return f"needs the {n:,} × {n:,} kernel matrix in memory"
+
+    def product(V: Array) -> Array:
+        V = V.reshape(n, -1)
+        V = V - basis @ (basis.T @ V)
+        centred = root * V - np.outer(facts.p, np.sum(root * V, axis=0))  # (I − p1ᵀ) D^½ V
+        U = K @ centred
+        U = root * (U - facts.p @ U)
+        return U - basis @ (basis.T @ U)
+
+    if n <= DENSE:
+        M = product(np.eye(n))
+        return float(scipy.linalg.eigvalsh((M + M.T) / 2, subset_by_index=[n - 1, n - 1])[0])
+    operator = LinearOperator((n, n), matvec=product, matmat=product, dtype=np.float64)
+    start = np.random.default_rng(0).standard_normal(n)
+    return float(eigsh(operator, 1, which="LA", v0=start, tol=1e-4, return_eigenvectors=False)[0])
+
+
+@claim("the kernel matrix is positive semidefinite", source="ML Mercer", costly=True)
+@audited
+def positive_semidefinite(fit, facts):
+    """No inner product gives a negative eigenvalue. On a sample of rows: principal blocks of a psd matrix are psd."""
+    sample = _spread(len(facts.weights), SAMPLE)
+    values = np.linalg.eigvalsh(np.asarray(facts.gram(sample))[:, sample])
+    worst = values[0] / max(np.abs(values).max(), np.finfo(float).tiny)
+    terms = len(sample) * facts.gram.columns.shape[1]
+    note = f"on {len(sample):,} of the rows" if len(sample) < len(facts.weights) else ""
+    advice = "distances in feature space can be negative: use another kernel (poly: coef0 >= 0; not sigmoid)"
+    return at_least(worst, -rounding(np.float64, terms), unit="λ_min / |λ|_max", advice=advice, note=note)
+
+
+def _spread(n: int, most: int) -> Array:
+    """Up to `most` row numbers, evenly spread."""
+    return np.unique(np.linspace(0, n - 1, min(n, most)).astype(int))
+
+
+KERNEL_CLAIMS = (
+    principal_axes,
+    uncorrelated,
+    error_is_spectral_tail,
+    above_rounding,
+    informative,
+    subspace_determined,
+    positive_semidefinite,
+)
