@@ -19,7 +19,11 @@ def __getattr__(name: str):
         return import_module(f"lemmata.{name}")
     module = registry.module_of(name)
     if module is None:
-        raise AttributeError(f"module 'lemmata' has no attribute {name!r}; it has {', '.join(__all__)}.")
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, __all__, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(__all__)}."
+        raise AttributeError(f"module 'lemmata' has no attribute {name!r}; {hint}")
     value = getattr(import_module(module), name)
     globals()[name] = value
     return value

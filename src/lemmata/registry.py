@@ -55,3 +55,12 @@ def model_class(name: str):
     import importlib
 
     return getattr(importlib.import_module(MODELS[name].module), name)
+
+
+def markdown() -> str:
+    """The table of models, as it stands in README.md."""
+    rows = [
+        f"| `{name}` | {entry.summary} | {entry.source} | {', '.join(f'`{foreign}`' for foreign in entry.counterparts)} |"
+        for name, entry in MODELS.items()
+    ]
+    return "\n".join(["| model | what it does | in the notes | also certifies |", "|---|---|---|---|", *rows])

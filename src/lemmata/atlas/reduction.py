@@ -6,7 +6,8 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from lemmata.atlas import entry, show
-from lemmata.linalg import Projection, power_iteration
+from lemmata.linalg.power import power_iteration
+from lemmata.linalg.projections import Projection
 from lemmata.pictures import BLUE, GREEN, ORANGE, RED, figure, image_grid
 from lemmata.reduction.autoencoder import LinearAutoencoder
 from lemmata.reduction.pca import PCA
@@ -30,9 +31,9 @@ def digits_table():
     kinds = {"random directions": [], "random data points": [], "principal axes": []}
     for m in sizes:
         draws = [np.random.default_rng(seed) for seed in range(10)]
-        kinds["random directions"].append(np.mean([_error(X, Projection(rng.random((64, m)))) for rng in draws]))
+        kinds["random directions"].append(np.mean([_error(X, Projection.onto(rng.random((64, m)))) for rng in draws]))
         kinds["random data points"].append(
-            np.mean([_error(X, Projection(X[rng.choice(len(X), m, replace=False)].T)) for rng in draws])
+            np.mean([_error(X, Projection.onto(X[rng.choice(len(X), m, replace=False)].T)) for rng in draws])
         )
         kinds["principal axes"].append(_error(X, Projection(axes[:m].T)))
     drawing, ax = figure(size=(5.2, 3.6))

@@ -21,6 +21,7 @@ import scipy.sparse as sp
 
 BLOCK_BYTES = 8 * 2**20  # of a dense block: large enough for BLAS, small enough for the last-level cache
 MIN_ROWS, MAX_ROWS = 512, 65_536
+LAG = 4  # blocks of a mapped file that stay in memory, since threads may still be at work on them
 FINGERPRINT_BYTES = 2**30  # beyond it a fingerprint looks at evenly spaced rows only
 
 
@@ -28,9 +29,15 @@ class Blocks:
     """A matrix cut into row blocks, with optional row weights."""
 
     def __init__(
-        self, cut: Callable[[], Iterator], shape: tuple[int, int], dtype: np.dtype, weights=None, source: Any = None
+        self,
+        cut: Callable[[], Iterator],
+        shape: tuple[int, int],
+        dtype: np.dtype,
+        weights=None,
+        source: Any = None,
+        n_blocks: int | None = None,
     ):
-        self._cut = cut
+        self._cut, self.n_blocks = cut, n_blocks  # None: nobody counted
         self.shape, self.dtype, self.weights = shape, np.dtype(dtype), weights
         self.source = source  # the whole matrix where it is in memory (ndarray or sparse), the dask array, or None
 
@@ -98,23 +105,33 @@ def is_stream(X: Any) -> bool:
     return hasattr(X, "__iter__")
 
 
-def rows_per_block(n_features: int, itemsize: int) -> int:
-    """How many rows a dense block has: about BLOCK_BYTES, and at least as many rows as columns so that Gram matrices pay."""
-    rows = BLOCK_BYTES // max(1, n_features * itemsize)
-    return int(min(max(rows, MIN_ROWS, n_features), MAX_ROWS))
+def rows_per_block(n: int, d: int, itemsize: int) -> int:
+    """How many rows a dense block has: about BLOCK_BYTES, and more rows than columns so that Gram matrices pay.
+
+    A handful of blocks is made a multiple of four, so that two or four cores get equal shares.
+    """
+    rows = min(max(BLOCK_BYTES // max(1, d * itemsize), MIN_ROWS, 5 * d // 2), MAX_ROWS)
+    count = -(-n // rows)
+    if 1 < count < 16:
+        count = -(-count // 4) * 4
+        rows = -(-n // count)
+    return int(max(rows, 1))
 
 
 def _of_array(X, weights):
-    step = rows_per_block(X.shape[1], X.dtype.itemsize)
+    step = rows_per_block(*X.shape, X.dtype.itemsize)
+    mapped = isinstance(X, np.memmap)
 
     def cut():
         for start in range(0, X.shape[0], step):
             rows = X[start : start + step]
-            yield rows.view(np.ndarray) if isinstance(rows, np.memmap) else rows
-            if isinstance(X, np.memmap):
-                _forget_pages(X, start, rows.shape[0])
+            yield rows.view(np.ndarray) if mapped else rows
+            if mapped and start >= LAG * step:
+                _forget_pages(X, start - LAG * step, step)
+        if mapped:
+            _forget_pages(X, 0, X.shape[0])
 
-    return Blocks(cut, X.shape, X.dtype, weights, source=X)
+    return Blocks(cut, X.shape, X.dtype, weights, source=X, n_blocks=-(-X.shape[0] // step))
 
 
 def _forget_pages(X: np.memmap, start: int, count: int) -> None:
@@ -140,7 +157,7 @@ def _of_sparse(X, weights):
         for start in range(0, X.shape[0], step):
             yield X[start : start + step] if X.shape[0] > step else X
 
-    return Blocks(cut, X.shape, X.dtype, weights, source=X)
+    return Blocks(cut, X.shape, X.dtype, weights, source=X, n_blocks=-(-X.shape[0] // step))
 
 
 def _of_dask(X, weights):

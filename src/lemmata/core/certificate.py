@@ -24,6 +24,7 @@ import numpy as np
 from lemmata.core.store import storable
 
 HOLDS, FAILS, UNKNOWN = "holds", "fails", "can't tell"
+WIDEST = 48  # characters of the column of numbers
 
 
 class NotCertified(RuntimeError):
@@ -189,13 +190,22 @@ class Claim:
         if math.isnan(self.measured) or math.isnan(self.bound):
             return self.note if self.verdict == UNKNOWN else ""
         true = self.relation if self.verdict != FAILS else {"≤": ">", "≥": "<"}[self.relation]
-        return f"{self.unit} {_number(self.measured)} {true} {_number(self.bound)}".strip()
+        digits = 3
+        while _number(self.measured, digits) == _number(self.bound, digits) and self.measured != self.bound:
+            digits += 1  # 0.9996 < 0.9999 is news, 1 < 1 is a riddle
+        return f"{self.unit} {_number(self.measured, digits)} {true} {_number(self.bound, digits)}".strip()
+
+    @property
+    def remarks(self) -> list[str]:
+        """What is said besides the numbers: advice if the claim fails, its limits whatever the verdict."""
+        advice = [f"→ {self.advice}"] if self.verdict == FAILS and self.advice else []
+        return advice + ([f"({self.note})"] if self.note and self.note != self.numbers else [])
 
 
-def _number(value: float) -> str:
-    if value == int(value) and abs(value) < 1e15 if math.isfinite(value) else False:
-        return f"{int(value):,}" if abs(value) >= 1000 else str(int(value))
-    return f"{value:.3g}"
+def _number(value: float, digits: int = 3) -> str:
+    if math.isfinite(value) and value == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}"
+    return f"{value:.{digits}g}"
 
 
 @storable
@@ -255,17 +265,26 @@ class Certificate:
         return self
 
     def __str__(self) -> str:
-        wide = [len(item.sentence) for item in self] or [0]
-        numbers = [len(item.numbers) for item in self] or [0]
-        lines = [f"{self.title}    stopped: {self.stopped}" if self.stopped else self.title]
+        rows, remarks = [], []
         for item in self:
-            row = f"  {item.verdict:<10}  {item.sentence:<{max(wide)}}  {item.numbers:<{max(numbers)}}  {item.source}"
-            lines.append(row.rstrip())
-            if item.verdict == FAILS and item.advice:
-                lines.append(f"              → {item.advice}")
-            if item.note and item.note != item.numbers:
-                lines.append(f"              ({item.note})")
+            fits = len(item.numbers) <= WIDEST  # a long reason goes below its claim, as a remark
+            rows.append([item.verdict, item.sentence, item.numbers if fits else "", item.source])
+            remarks.append(item.remarks if fits else [*item.remarks, f"({item.numbers})"])
+        wide = [max(map(len, column)) for column in zip(*rows, strict=True)] or [0]
+        wide[0] = len(UNKNOWN)  # certificates under one another line up
+        lines = [self._headline(width=sum(wide) + 2 * len(wide))]
+        for row, more in zip(rows, remarks, strict=True):
+            cells = (f"{cell:<{width}}" for cell, width in zip(row, wide, strict=True))
+            lines.append("  " + "  ".join(cells).rstrip())
+            lines.extend(" " * (wide[0] + 4) + " ".join(remark.split()) for remark in more)
         return "\n".join(lines)
+
+    def _headline(self, width: int) -> str:
+        """The title on the left, why the run stopped on the right of a table this wide."""
+        if not self.stopped:
+            return self.title
+        stopped = f"stopped: {self.stopped}"
+        return f"{self.title}  {stopped:>{max(width - len(self.title) - 2, 0)}}"
 
     __repr__ = __str__
 
@@ -285,8 +304,7 @@ class Certificate:
         marks = {HOLDS: "✓", FAILS: "✗", UNKNOWN: "?"}
         rows = []
         for item in self:
-            more = item.advice if item.verdict == FAILS else ""
-            extra = "".join(f"<br><small>{escape(text)}</small>" for text in (more and f"→ {more}", item.note) if text)
+            extra = "".join(f"<br><small>{escape(remark)}</small>" for remark in item.remarks)
             rows.append(
                 f'<tr><td style="color:{colours[item.verdict]};white-space:nowrap">{marks[item.verdict]} {item.verdict}</td>'
                 f'<td style="text-align:left">{escape(item.sentence)}{extra}</td>'

@@ -46,17 +46,12 @@ def _mapped(function, data: Blocks, threads: int) -> Iterator[Any]:
     client = _client() if is_dask(data.source) else None
     if client is not None:
         yield from _on_cluster(client, function, data)
-    elif data.in_memory and data.shape[0] and _is_single(data):
+    elif data.n_blocks == 1:
         for rows, weights in data:
             yield function(rows, weights)
     else:
         with one_blas_thread():
             yield from _on_threads(function, data, threads)
-
-
-def _is_single(data: Blocks) -> bool:
-    first, *more = zip(data, range(2), strict=False)
-    return bool(first) and not more
 
 
 def _on_threads(function, pairs: Iterable, threads: int) -> Iterator[Any]:

@@ -52,13 +52,13 @@ class Moments:
                 "Input contains NaN or infinity (or numbers too large for its dtype); clean or impute it first."
             )
         mean = total / n
-        scatter = (weighted.T @ rows).astype(np.float64) - np.multiply.outer(n * mean, mean)
+        scatter = _minus_outer((weighted.T @ rows).astype(np.float64), n * mean, mean)
         if (n * mean**2 > CENTRED_ENOUGH * np.diagonal(scatter)).any():  # cancellation ate digits: centre first
             centred = rows - mean.astype(rows.dtype)
             weighted = centred if weights is None else centred * weights[:, None].astype(rows.dtype, copy=False)
             rest = weighted.sum(axis=0, dtype=np.float64) / n  # the mean was rounded to the dtype of the rows
             mean = mean.astype(rows.dtype).astype(np.float64) + rest
-            scatter = (weighted.T @ centred).astype(np.float64) - np.multiply.outer(n * rest, rest)
+            scatter = _minus_outer((weighted.T @ centred).astype(np.float64), n * rest, rest)
         return cls(n, mean, scatter)
 
     @classmethod
@@ -67,7 +67,7 @@ class Moments:
         rows = rows.astype(np.float64)
         weighted = rows if weights is None else rows.multiply(weights[:, None]).tocsr()
         mean = np.asarray(weighted.sum(axis=0)).ravel() / n
-        return cls(n, mean, (weighted.T @ rows).toarray() - np.multiply.outer(n * mean, mean))
+        return cls(n, mean, _minus_outer((weighted.T @ rows).toarray(), n * mean, mean))
 
     def __add__(self, other: Moments) -> Moments:
         if other.n == 0:
@@ -76,12 +76,17 @@ class Moments:
             return other
         n = self.n + other.n
         d = other.mean - self.mean
-        between = np.multiply.outer(d, d * (self.n * other.n / n))
-        between += self.scatter
-        between += other.scatter
-        return Moments(n, self.mean + d * (other.n / n), between)
+        scatter = _minus_outer(self.scatter + other.scatter, d, d * -(self.n * other.n / n))
+        return Moments(n, self.mean + d * (other.n / n), scatter)
 
     @property
     def covariance(self) -> Array:
         """scatter / (n − 1), scikit-learn's convention."""
         return self.scatter / max(self.n - 1, np.finfo(float).tiny)
+
+
+def _minus_outer(S: Array, u: Array, v: Array) -> Array:
+    """S − uvᵀ in place, row by row: for thousands of features a temporary d × d array costs as much as the products."""
+    for row, factor in zip(S, u, strict=True):
+        row -= factor * v
+    return S

@@ -23,7 +23,7 @@ class Progress:
 
     def __init__(self, title: str = "", total: int | None = None, show: bool | None = None):
         self.title, self.total = title, total
-        self.show = sys.stderr.isatty() if show is None else show
+        self.show = (sys.stderr is not None and sys.stderr.isatty()) if show is None else show
         self._bar: Any = None
         self._task: Any = None
         self._next = 0.0
@@ -53,9 +53,9 @@ class Progress:
 
     def finish(self, solution: Solution) -> None:
         if self._bar is not None:
-            self._show(solution)
+            self._show(solution, total=solution.step)  # a run that settled early is done, not at a tenth
             self._bar.stop()
             self._bar = None
 
-    def _show(self, solution: Solution) -> None:
-        self._bar.update(self._task, completed=solution.step, objective=f"{solution.trace.last():.6g}")
+    def _show(self, solution: Solution, **more: Any) -> None:
+        self._bar.update(self._task, completed=solution.step, objective=f"{solution.trace.last():.6g}", **more)

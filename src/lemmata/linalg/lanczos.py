@@ -63,9 +63,9 @@ class LanczosState:
 
 def _outside(basis: tuple[Array, ...], W: Array) -> Array:
     """W minus its part in the span of the basis."""
-    W = W.copy()
+    W, part = W.copy(), np.empty_like(W)  # one buffer: fresh memory for every piece costs as much as its product
     for Q in basis:
-        W -= Q @ (Q.T @ W)
+        W -= np.matmul(Q, Q.T @ W, out=part)
     return W
 
 
@@ -85,8 +85,7 @@ def _cholesky_qr(W: Array, smallest: float) -> tuple[Array, Array] | None:
     if not eigenvalues[0] > max(1e-10 * eigenvalues[-1], smallest**2):
         return None
     R = np.linalg.cholesky(G).T
-    inverse = scipy.linalg.solve_triangular(R, np.eye(len(R)))
-    return W @ inverse.astype(W.dtype), R
+    return W @ np.linalg.inv(R).astype(W.dtype), R
 
 
 def _qr(W: Array, smallest: float, room: int, key: tuple[int, ...]) -> tuple[Array, Array]:
@@ -236,9 +235,9 @@ class LanczosAlgorithm:
         """The three-term recurrence: W − Q_{j−1}Cᵀ − Q_j H. After a restart all kept vectors are neighbours."""
         W, start = W - state.next @ H.astype(W.dtype), 0
         for Q in state.basis:
-            part = state.coupling[:, start : start + Q.shape[1]].astype(W.dtype)
-            if part.any():
-                W = W - Q @ part.T
+            C = state.coupling[:, start : start + Q.shape[1]].astype(W.dtype)
+            if C.any():
+                W -= Q @ C.T
             start += Q.shape[1]
         return W
 

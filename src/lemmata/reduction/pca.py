@@ -80,7 +80,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
         Divide the scores by their standard deviations.
     max_iter, tol : int, default=1000; float, default=1e-6
         The iterative solvers stop after max_iter steps, or when the captured variance changes by less than tol relative to
-        itself. Whether that was good enough is in the certificate.
+        itself (power: when every axis has residual √tol). Whether that was good enough is in the certificate.
     random_state : int, RandomState or None
         Where the iterative solvers start.
     verbose, checkpoint, time_limit
@@ -197,7 +197,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
         if solver == "power":
             from lemmata.linalg.power import PowerAlgorithm
 
-            return PowerAlgorithm(k)
+            return PowerAlgorithm(k, tol=self.tol**0.5)  # a residual r changes the variance by about r²
         if solver == "lanczos":
             from lemmata.linalg.lanczos import LanczosAlgorithm
 
@@ -214,8 +214,10 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
     def _stop(self):
         if self.solver_ in DIRECT:
             return Never()
-        rule = Settled(self.tol) | MaxSteps(self.max_iter)
-        return rule if self.time_limit is None else rule | Seconds(self.time_limit)
+        rule = (
+            MaxSteps(self.max_iter) if self.time_limit is None else MaxSteps(self.max_iter) | Seconds(self.time_limit)
+        )
+        return rule if self.solver_ == "power" else Settled(self.tol) | rule  # power settles one axis after the other
 
     def _claims(self):
         solver = getattr(self, "solver_", "eigh")

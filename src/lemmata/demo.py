@@ -1,0 +1,254 @@
+"""`lemmata demo`: the main job on data that every installation has, in scenes.
+
+A scene plays (fits something and says what it found), draws its part of the picture, and sums itself up for --json. A new
+chapter adds its scene to SCENES; the picture grows by one strip.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from lemmata.core.certificate import FAILS
+from lemmata.core.store import write_atomically
+
+BLUE, ORANGE, GREEN, VERMILLION, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#666666"  # Okabe–Ito
+WIDTH, DPI = 11.0, 130
+
+Say = Callable[[Any], None]
+
+
+class Scene(Protocol):
+    """A part of the demo. `height` is that of its strip of the picture, in inches."""
+
+    name: str
+    title: str
+    height: float
+
+    def play(self, say: Say) -> Any:
+        """Do the work and say what came out; the result goes to the other two."""
+        ...
+
+    def draw(self, figure: Any, played: Any) -> None:
+        """Draw the result on a matplotlib (sub)figure."""
+        ...
+
+    def summary(self, played: Any) -> dict[str, Any]:
+        """The result as plain JSON."""
+        ...
+
+
+# --- chapter 1: compressing the digits --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Compressed:
+    """Digits compressed to several ranks: what was measured, and what the spectrum predicts."""
+
+    X: np.ndarray  # (n, 64)
+    labels: np.ndarray
+    image: tuple[int, int]
+    spectrum: np.ndarray  # all eigenvalues of the covariance, largest first
+    models: dict[int, Any]  # rank -> fitted PCA
+    lost: dict[int, float]  # rank -> measured share of the variance that is lost
+
+    @property
+    def tail(self) -> np.ndarray:
+        """Σ_{i>k} λᵢ / Σ λᵢ for k = 0 … d: what a projection of rank k has to lose at least."""
+        total = self.spectrum.sum()
+        return np.append(self.spectrum[::-1].cumsum()[::-1], 0.0) / total
+
+
+class Digits:
+    """PCA of 1,797 digits at many ranks: originals and reconstructions, spectrum, error against rank."""
+
+    name = "digits"
+    title = "1,797 handwritten digits, 64 pixels each, compressed by PCA"
+    height = 8.8
+    ranks: ClassVar[tuple[int, ...]] = (1, 2, 4, 6, 8, 12, 16, 24, 32, 40, 48, 56)
+    shown: ClassVar[tuple[int, ...]] = (32, 16, 8, 4, 2)  # as pictures
+    certified = 8  # the rank whose certificate is printed
+
+    def play(self, say: Say) -> Compressed:
+        from lemmata.data import digits
+        from lemmata.reduction.pca import PCA
+
+        data = digits()
+        X, labels, image = data.X, data.y, data.image
+        assert labels is not None
+        assert image is not None
+        total = X.var(axis=0).sum()
+        models, lost = {}, {}
+        for k in _watched(self.ranks, "compressing the digits"):
+            models[k] = PCA(n_components=k).fit(X)
+            back = models[k].inverse_transform(models[k].transform(X))
+            lost[k] = float(((X - back) ** 2).sum(axis=1).mean() / total)
+        spectrum = PCA().fit(X).explained_variance_
+        played = Compressed(X, labels, image, spectrum, models, lost)
+        self._report(played, say)
+        return played
+
+    def _report(self, played: Compressed, say: Say) -> None:
+        tail = played.tail
+        say(f"{self.title}\n")
+        say("  rank   numbers kept   variance lost   tail of the spectrum   claims that fail")
+        for k in sorted({*self.shown, self.certified}):
+            failed = ", ".join(played.models[k].certificate_.failed) or "none"
+            say(f"  {k:>4} {f'{k} of 64':>14} {played.lost[k]:>15.4%} {tail[k]:>22.4%}   {failed}")
+        say(f"\nThe certificate of rank {self.certified}:\n")
+        say(played.models[self.certified].certificate_)
+
+    def summary(self, played: Compressed) -> dict[str, Any]:
+        tail = played.tail
+        errors = [{"rank": k, "lost": played.lost[k], "tail": float(tail[k])} for k in self.ranks]
+        return {"errors": errors, "certificate": played.models[self.certified].certificate_.to_dict()}
+
+    # --- the picture ---
+
+    def draw(self, figure: Any, played: Compressed) -> None:
+        figure.suptitle(self.title, fontsize=15, fontweight="bold")
+        top, bottom = figure.subfigures(2, 1, height_ratios=[1.35, 1])
+        self._draw_digits(top, played)
+        left, right = bottom.subplots(1, 2)
+        self._draw_spectrum(left, played)
+        self._draw_errors(right, played)
+
+    def _draw_digits(self, figure: Any, played: Compressed) -> None:
+        """One digit of each class as it is, and below as each rank gives it back."""
+        chosen = [int(np.flatnonzero(played.labels == c)[0]) for c in range(10)]
+        rows = [("original", "64 numbers", played.X[chosen])]
+        for k in self.shown:
+            model = played.models[k]
+            back = model.inverse_transform(model.transform(played.X[chosen]))
+            rows.append((f"rank {k}", f"{1 - played.lost[k]:.0%} of variance", back))
+        height, width = played.image
+        gap = 0.8  # pixels
+        ax = figure.subplots()
+        for r, (name, note, images) in enumerate(rows):
+            middle = r * (height + gap) + height / 2
+            for c, image in enumerate(images):
+                left, top = c * (width + gap), r * (height + gap)
+                extent = (left, left + width, top + height, top)
+                ax.imshow(image.reshape(played.image), extent=extent, cmap="gray_r", vmin=0, vmax=16)
+            colour = "black" if name == "original" else BLUE
+            ax.text(-1, middle - 0.4, name, ha="right", va="bottom", fontsize=12, fontweight="bold", color=colour)
+            ax.text(-1, middle + 0.4, note, ha="right", va="top", fontsize=10, color=GREY)
+        ax.set(xlim=(-gap, 10 * (width + gap)), ylim=(len(rows) * (height + gap), -gap))
+        ax.axis("off")
+
+    def _draw_spectrum(self, ax: Any, played: Compressed) -> None:
+        values = played.spectrum
+        visible = values > values[0] * 1e-7  # three pixels never change: their eigenvalues are rounding errors of zero
+        k = np.arange(1, len(values) + 1)
+        ax.semilogy(k[visible], values[visible], color=BLUE, marker="o", markersize=3.5, linewidth=1.2)
+        kept = played.models[self.certified]
+        ax.axvspan(0.5, self.certified + 0.5, color=ORANGE, alpha=0.22, linewidth=0)
+        ax.annotate(
+            f"the first {self.certified} directions hold {kept.explained_variance_ratio_.sum():.0%} of the variance",
+            (self.certified + 1.2, values[0] * 2.2), va="center", fontsize=10,
+        )  # fmt: skip
+        still = int((~visible).sum())
+        ax.annotate(
+            f"{still} pixels never change: λᵢ = 0", (64, values[visible][-1] * 0.35), ha="right", fontsize=9, color=GREY
+        )
+        ax.set(xlabel="direction i", ylabel="variance λᵢ along it", xlim=(0, 64.5))
+        ax.set_ylim(values[visible][-1] * 0.2, values[0] * 5)
+        ax.set_title("Spectrum of the covariance")
+        _tidy(ax)
+
+    def _draw_errors(self, ax: Any, played: Compressed) -> None:
+        tail = played.tail
+        k = np.arange(len(tail))
+        visible = tail > 1e-7
+        theory = r"theory: the tail of the spectrum, $\sum_{i>k}\lambda_i\,/\,\sum_i\lambda_i$"
+        ax.semilogy(k[visible], tail[visible], color=BLUE, linewidth=2, label=theory)
+        for rank, lost in played.lost.items():
+            fails = [claim.sentence for claim in played.models[rank].certificate_ if claim.verdict == FAILS]
+            ax.plot(
+                rank, lost, linestyle="none", marker="X" if fails else "o", color=VERMILLION if fails else GREEN,
+                markersize=8, markeredgecolor="white", markeredgewidth=0.8, zorder=3,
+                label=f"measured; fails: {fails[0]}" if fails else "measured; every claim holds",
+            )  # fmt: skip
+        ax.set(xlabel="rank k", ylabel="share of the variance lost", xlim=(-0.5, 64.5), ylim=(3e-9, 1.6))
+        ax.set_title("Error against rank (Eckart–Young)")
+        ax.set_yticks(
+            [1, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6], ["100%", "10%", "1%", "0.1%", "0.01%", "0.001%", "0.0001%"]
+        )
+        ax.minorticks_off()
+        handles = {line.get_label(): line for line in ax.lines}  # one per label
+        ax.legend(handles=handles.values(), frameon=False, fontsize=9, loc="lower left")
+        _tidy(ax)
+
+
+def _tidy(ax: Any) -> None:
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(axis="y", color="#e4e4e4", linewidth=0.7)
+    ax.set_axisbelow(True)
+    ax.title.set(fontsize=12, fontweight="bold")
+
+
+SCENES: tuple[Scene, ...] = (Digits(),)
+
+
+# --- the show ---------------------------------------------------------------------------------------------------------
+
+
+def play(out: Path = Path("demo.png"), quiet: bool = False, scenes: Iterable[Scene] = SCENES) -> dict[str, Any]:
+    """Play the scenes, draw the picture, and return the results as plain JSON."""
+    start = time.perf_counter()
+    say = _silence if quiet else _speaker()
+    played = [(scene, scene.play(say)) for scene in scenes]
+    _draw(out, played)
+    seconds = time.perf_counter() - start
+    say(f"\n{out} drawn; {seconds:.1f} s in all.")
+    return {
+        "figure": str(out),
+        "seconds": round(seconds, 2),
+        **{scene.name: scene.summary(result) for scene, result in played},
+    }
+
+
+def _draw(out: Path, played: list[tuple[Scene, Any]]) -> None:
+    from matplotlib.figure import Figure
+
+    heights = [scene.height for scene, _ in played]
+    figure = Figure(figsize=(WIDTH, sum(heights)), dpi=DPI)
+    figure.set_layout_engine("constrained", rect=(0.01, 0.01, 0.98, 0.98))
+    strips = figure.subfigures(len(played), 1, height_ratios=heights, squeeze=False)
+    for (strip,), (scene, result) in zip(strips, played, strict=True):
+        scene.draw(strip, result)
+    content = io.BytesIO()
+    figure.savefig(content, format=out.suffix.lstrip(".") or "png")
+    write_atomically(out, content.getvalue())
+
+
+def _silence(_: Any) -> None:
+    pass
+
+
+def _speaker() -> Say:
+    """Print: in colour on a terminal, plain elsewhere."""
+    if not sys.stdout.isatty():
+        return print
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    return lambda what: console.print(what, soft_wrap=True)
+
+
+def _watched(items: tuple[int, ...], title: str) -> Iterator[int]:
+    """The items, under a progress bar on stderr if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield from items
+        return
+    from rich.console import Console
+    from rich.progress import track
+
+    yield from track(items, description=title, console=Console(stderr=True))

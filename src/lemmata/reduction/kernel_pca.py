@@ -1,0 +1,386 @@
+"""Kernel PCA: principal components in the feature space of a kernel, which is never entered.
+
+    maximise  Σ_i w_i (uᵀφ̃(x_i))²   over orthonormal u in feature space,          φ̃(x) = φ(x) − Σ_i p_i φ(x_i),  p = w/Σw
+
+An optimal u lies in the span of the φ̃(x_i): u = Φ̃ᵀα/√λ (a part outside changes no term; ML Representer theorem). Inner
+products of centred features are K̃ = (I − 1pᵀ) K (I − p1ᵀ), and with D = diag(w) the problem of CIL Thm 1.4.4 becomes
+
+    D^½ K̃ D^½ a = λ a,     α = D^½ a,     z(x) = uᵀφ̃(x) = k̃(x)ᵀα/√λ,     variance of z = λ/Σw
+
+Since 1ᵀα = 1ᵀDK̃α/λ = 0 (the rows of DK̃ add up to zero), centring a new row k(x) = (κ(x, x_i)) leaves k(x)ᵀα up to a
+constant: z(x) = (k(x) − Kp)ᵀα/√λ. Without weights D = I and p = 1/n.
+
+    >>> from sklearn.datasets import make_circles
+    >>> X, inner = make_circles(200, factor=0.3, noise=0.05, random_state=0)
+    >>> z = KernelPCA(n_components=1, kernel="rbf", gamma=2.0).fit_transform(X)[:, 0]
+    >>> bool(z[inner == 1].min() > z[inner == 0].max() or z[inner == 1].max() < z[inner == 0].min())
+    True
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from lemmata.core.blocks import Blocks
+from lemmata.core.estimator import COMMON, Model
+from lemmata.core.loop import MaxSteps, Never, Seconds, Solution
+from lemmata.linalg.lanczos import LanczosAlgorithm
+from lemmata.predict.kernels import GAMMAS, KERNELS, Kernel, kernel_of
+from lemmata.reduction.covariance import EighAlgorithm, upright
+from lemmata.reduction.kernel_claims import KERNEL_CLAIMS
+
+Array = np.ndarray
+ROWS = 1024  # of a kernel matrix with new rows at once
+SHARE_OF_MEMORY = 0.6
+ZERO = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 2e-7}  # λ/λ₁ that counts as 0, as in scikit-learn
+
+
+@dataclass(frozen=True)
+class CentredGram:
+    """D^½ K̃ D^½ of the training rows, as a matrix and as an operator, with what new rows need."""
+
+    matrix: Array  # (n, n)
+    mean: Array  # (n,) Kp: the inner products of the φ(x_i) with their mean
+    total: float  # its trace
+    scale: float  # the largest w κ(x, x)
+    root: Array | None  # (n,) √w
+    rows: Any  # (n, d)
+    kernel: Kernel
+    data: Blocks
+
+    @classmethod
+    def of(cls, kernel: Kernel, data: Blocks) -> CentredGram:
+        X = data.source.copy() if data.in_memory else _gathered(data)  # the model keeps it, whatever becomes of the user's
+        kernel = kernel.fitted(X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            K = kernel(X)
+            w = np.ones(len(K)) if data.weights is None else data.weights
+            scale = float(np.max(w * kernel.diagonal(X)))
+        p, root = w / w.sum(), None if data.weights is None else np.sqrt(w)
+        blocks = [slice(i, i + ROWS) for i in range(0, len(K), ROWS)]
+        mean = np.concatenate([K[here].astype(np.float64, copy=False) @ p for here in blocks])
+        if not np.isfinite(mean).all():
+            raise ValueError(f"{kernel!r} gives numbers beyond {K.dtype} on this data; scale the columns, or lower degree.")
+        half = mean - p @ mean / 2  # the same for rows and columns, so that K stays symmetric to the last bit
+        for here in blocks:
+            K[here] -= np.add.outer(half[here], half)
+            if root is not None:
+                K[here] *= np.multiply.outer(root[here], root)
+        return cls(K, mean, float(np.trace(K, dtype=np.float64)), scale, root, X, kernel, data)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (len(self.matrix), len(self.matrix))
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.matrix.dtype
+
+    @property
+    def rounding(self) -> float:
+        """What rounding puts into an eigenvalue: entries of K err by √d·eps·κ(x, x), a matrix of such errors has norm √n."""
+        return float(np.finfo(self.dtype).eps) * np.sqrt(len(self.matrix) * self.rows.shape[1]) * self.scale
+
+    def __matmul__(self, V: Array) -> Array:
+        return self.matrix @ V
+
+    def fingerprint(self) -> str:
+        return f"{self.kernel!r} {self.data.fingerprint()}"
+
+
+def _gathered(data: Blocks) -> Any:
+    parts = [rows for rows, _ in data]
+    return sp.vstack(parts).tocsr() if sp.issparse(parts[0]) else np.concatenate(parts)
+
+
+def memory() -> float:
+    """Bytes of this machine; infinity where the system does not say."""
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, ValueError, OSError):
+        return float("inf")
+
+
+class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
+    """Principal component analysis in the feature space of a kernel.
+
+    Finds the k directions that keep most of Σ w‖φ(x) − φ̄‖², φ the feature map of the kernel, from the n × n kernel matrix.
+    Parameters and attributes are those of scikit-learn's KernelPCA.
+
+    Parameters
+    ----------
+    n_components : int or None, default=None
+        k. None keeps every direction with an eigenvalue above zero.
+    kernel : {"linear", "poly", "rbf"}, Kernel or callable, default="linear"
+        κ; an object such as ``0.5 * RBF(0.1) + Linear()`` (lemmata.predict.kernels), or a function of two rows.
+    gamma : float, "scale", "auto" or None, default=None
+        γ of poly and rbf; None and "auto" are 1/n_features, "scale" is 1/(n_features · Var X).
+    degree, coef0 : int, default=3; float, default=1
+        p and c of poly, (γxᵀy + c)^p.
+    kernel_params : dict, optional
+        Further arguments of a callable kernel.
+    alpha : float, default=1.0
+        The ridge of the pre-images.
+    fit_inverse_transform : bool, default=False
+        Also learn pre-images for `inverse_transform`, by kernel ridge regression from the coordinates to the rows.
+    eigen_solver : {"auto", "dense", "lanczos", "arpack"}, default="auto"
+        dense: LAPACK. lanczos: block Krylov on products with the matrix; "arpack" is another word for it. "auto" takes it
+        for more than 500 rows and at most a twentieth of that many components.
+    remove_zero_eig : bool, default=False
+        Drop directions with eigenvalue zero; else their coordinate is 0. n_components=None always drops them.
+    max_iter, tol : int, default=1000; float, default=0
+        lanczos stops after max_iter products, or when |K̃a − λa| ≤ tol · λ₁ for every pair; 0 means rounding.
+    random_state : int, RandomState or None
+        Where lanczos starts.
+    verbose, checkpoint, time_limit
+        Progress on the terminal; a file to resume from; seconds.
+
+    Attributes
+    ----------
+    eigenvalues_ : (k,)
+        λ, descending; λ/Σw is the variance of a coordinate.
+    eigenvectors_ : (n, k)
+        α. Without weights, of unit length.
+    offset_ : (k,)
+        (Kp)ᵀα/√λ: what centring takes off the coordinates of a new row.
+    X_fit_ : (n, d)
+    kernel_ : Kernel
+        With every parameter a number.
+    gamma_ : float
+    X_transformed_fit_, dual_coef_ : (n, k), (n, d)
+        With fit_inverse_transform.
+    solver_ : str
+        What "auto" chose.
+    certificate_, trace_, stopped_, n_iter_
+
+    Notes
+    -----
+    The fit holds the n × n matrix (float32: 4n² bytes), LAPACK a second one; it refuses if that exceeds 60 % of the machine's
+    memory. `transform` needs 1024 rows of it. Weights count rows: weight 2 is the row twice. As in scikit-learn the ridge
+    of the pre-images has no intercept, so a linear kernel gives back centred rows; use PCA there.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "kernel": [StrOptions(set(KERNELS)), callable],
+        "gamma": [Interval(Real, 0, None, closed="left"), StrOptions(set(GAMMAS)), None],
+        "degree": [Interval(Real, 1, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "kernel_params": [dict, None],
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "fit_inverse_transform": ["boolean"],
+        "eigen_solver": [StrOptions({"auto", "dense", "lanczos", "arpack"})],
+        "remove_zero_eig": ["boolean"],
+        **COMMON,
+    }
+    accepts_sparse = True
+    min_samples = 2
+    claims = KERNEL_CLAIMS
+    stored: ClassVar[Mapping[str, str | type]] = {
+        "eigenvalues_": "k",
+        "eigenvectors_": "n k",
+        "offset_": "k",
+        "X_fit_": object,  # dense or sparse; `restored` looks at it
+        "kernel_": Kernel,
+        "gamma_": "",
+        "solver_": str,
+        "X_transformed_fit_?": "n k",
+        "dual_coef_?": "n d",
+    }
+
+    def __init__(
+        self,
+        n_components=None,
+        *,
+        kernel="linear",
+        gamma=None,
+        degree=3,
+        coef0=1,
+        kernel_params=None,
+        alpha=1.0,
+        fit_inverse_transform=False,
+        eigen_solver="auto",
+        remove_zero_eig=False,
+        max_iter=1000,
+        tol=0.0,
+        random_state=None,
+        verbose=0,
+        checkpoint=None,
+        time_limit=None,
+    ):
+        self.n_components = n_components
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.alpha = alpha
+        self.fit_inverse_transform = fit_inverse_transform
+        self.eigen_solver = eigen_solver
+        self.remove_zero_eig = remove_zero_eig
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.verbose = verbose
+        self.checkpoint = checkpoint
+        self.time_limit = time_limit
+
+    # --- fitting ---
+
+    def _algorithm(self, data: Blocks) -> Any:
+        n = data.shape[0]
+        k = n if self.n_components is None else int(self.n_components)
+        if k > n:
+            raise ValueError(f"n_components={k} exceeds the {n} rows, which span no more; pass n_components <= {n - 1}.")
+        if self.fit_inverse_transform and data.sparse:
+            raise ValueError("pre-images are dense rows; pass X.toarray(), or fit_inverse_transform=False.")
+        few = n > 500 and k <= n // 20
+        self.solver_ = {"auto": "lanczos" if few else "dense", "arpack": "lanczos"}.get(self.eigen_solver, self.eigen_solver)
+        self._check_memory(n, data.dtype.itemsize)
+        if self.solver_ == "dense":
+            return EighAlgorithm(k)
+        tol = max(float(self.tol), float(np.finfo(data.dtype).eps) * np.sqrt(n))  # a product with K̃ errs by √n·eps·λ₁
+        return LanczosAlgorithm(k, block=min(k + 2, 8), tol=tol)
+
+    def _check_memory(self, n: int, itemsize: int) -> None:
+        needed = n * n * itemsize * (2 if self.solver_ == "dense" else 1)
+        if needed > SHARE_OF_MEMORY * memory():
+            raise MemoryError(
+                f"the kernel matrix of {n:,} rows needs {needed / 2**30:,.1f} GB, more than {SHARE_OF_MEMORY:.0%} of the "
+                f"{memory() / 2**30:,.1f} GB of this machine; fit a sample of the rows (transform takes the others), "
+                "pass float32, or use eigen_solver='lanczos', which needs no second copy."
+            )
+
+    def _problem(self, data: Blocks) -> CentredGram:
+        return CentredGram.of(self._kernel(), data)
+
+    def _kernel(self) -> Kernel:
+        if isinstance(self.kernel, Kernel):
+            if self.gamma is not None:
+                raise ValueError(f"gamma={self.gamma} is given twice: {self.kernel!r} has its own; leave gamma=None.")
+            return self.kernel
+        if callable(self.kernel):
+            return kernel_of(self.kernel, **(self.kernel_params or {}))
+        return kernel_of(self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
+
+    def _stop(self):
+        if self.solver_ == "dense":
+            return Never()
+        return MaxSteps(self.max_iter) if self.time_limit is None else MaxSteps(self.max_iter) | Seconds(self.time_limit)
+
+    def _attributes(self, solution: Solution, problem: CentredGram) -> dict[str, Any]:
+        found, dtype, root = solution.attributes, problem.dtype, problem.root
+        values, vectors = np.array(found["values"], dtype=np.float64), np.asarray(found["vectors"], dtype=dtype)
+        if values[0] <= problem.rounding:
+            raise ValueError(
+                f"{problem.kernel!r} sees no difference between the rows (largest eigenvalue {values[0]:.2g}, "
+                f"rounding {problem.rounding:.2g}): they are equal, or gamma is too small for them."
+            )
+        values[values <= max(ZERO[dtype] * values[0], problem.rounding)] = 0
+        if self.remove_zero_eig or self.n_components is None:
+            vectors, values = vectors[:, values > 0], values[values > 0]
+        if root is None:
+            vectors = upright(vectors)
+        else:  # signs by the coordinates a/√w: those of a row and of its copies agree
+            coordinates = np.divide(vectors, root[:, None], out=np.zeros(vectors.shape), where=root[:, None] > 0)
+            vectors = (upright(coordinates) * root[:, None] ** 2).astype(dtype)
+        scaled = _scaled(vectors, values)
+        attributes = {
+            "eigenvalues_": values.astype(dtype),
+            "eigenvectors_": vectors,
+            "offset_": (problem.mean @ scaled).astype(dtype),
+            "X_fit_": problem.rows,
+            "kernel_": problem.kernel,
+            "gamma_": float(getattr(problem.kernel, "gamma", None) or 1 / problem.rows.shape[1]),
+        }
+        return attributes | (self._preimages(attributes, problem) if self.fit_inverse_transform else {})
+
+    def _preimages(self, found: dict[str, Any], problem: CentredGram) -> dict[str, Array]:
+        """The ridge regression min Σ w‖x − k(z)ᵀC‖² + α tr(CᵀKC) of the rows on their coordinates z."""
+        Z = _coordinates(found["kernel_"], problem.rows, found)
+        K, X = problem.kernel(Z), problem.rows
+        if problem.root is not None:
+            K *= np.multiply.outer(problem.root, problem.root)
+            X = X * problem.root[:, None]
+        K[np.diag_indices_from(K)] += self.alpha
+        try:
+            dual = scipy.linalg.solve(K, X, assume_a="pos", overwrite_a=True)
+        except scipy.linalg.LinAlgError as error:
+            raise ValueError(
+                f"alpha={self.alpha} is too small a ridge for the pre-images: K + αI is singular ({error}); raise alpha."
+            ) from error
+        dual = dual if problem.root is None else dual * problem.root[:, None]
+        return {"X_transformed_fit_": Z, "dual_coef_": dual.astype(problem.dtype, copy=False)}
+
+    def _title(self, data: Blocks | None) -> str:
+        n, k = self.eigenvectors_.shape
+        return f"KernelPCA  {n:,} × {self.n_features_in_:,} → {k}, {self.kernel_!r}, solver {self.solver_}"
+
+    # --- using it ---
+
+    def transform(self, X):
+        """The coordinates of rows on the principal directions, `(k(x) − Kp)ᵀα/√λ`."""
+        check_is_fitted(self)
+        data = self._validated(X, reset=False)
+        return np.concatenate([_coordinates(self.kernel_, rows, vars(self)) for rows, _ in data])
+
+    def fit_transform(self, X, y=None, sample_weight=None):
+        """Fit, and the coordinates of the rows; without weights these are √λ·α, at no further cost."""
+        self.fit(X, y, sample_weight)
+        if sample_weight is not None:
+            return self.transform(X)
+        return self.eigenvectors_ * np.sqrt(self.eigenvalues_)
+
+    def inverse_transform(self, Z):
+        """Rows with about these coordinates: the pre-images that the ridge regression predicts."""
+        check_is_fitted(self)
+        if not hasattr(self, "dual_coef_"):
+            raise NotFittedError("no pre-images were learnt; fit with fit_inverse_transform=True for inverse_transform.")
+        Z = check_array(Z, dtype=[np.float64, np.float32])
+        if Z.shape[1] != self._n_features_out:
+            raise ValueError(f"Z has {Z.shape[1]} columns; inverse_transform takes rows of {self._n_features_out} coordinates.")
+        parts = [self.kernel_(Z[i : i + ROWS], self.X_transformed_fit_) @ self.dual_coef_ for i in range(0, len(Z), ROWS)]
+        return np.concatenate(parts)
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.eigenvalues_)
+
+    @classmethod
+    def restored(cls, parameters: dict[str, Any], attributes: dict[str, Any]) -> KernelPCA:
+        model = super().restored(parameters, attributes)
+        X, expected = model.X_fit_, (len(model.eigenvectors_), model.n_features_in_)
+        if not (sp.issparse(X) or isinstance(X, np.ndarray)) or X.shape != expected or X.dtype not in ZERO:
+            raise ValueError(f"X_fit_ is not a float matrix of shape {expected}.")
+        return model
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _scaled(alpha: Array, values: Array) -> Array:
+    """α/√λ, and 0 for a direction without variance."""
+    with np.errstate(divide="ignore"):
+        return alpha * np.where(values > 0, 1 / np.sqrt(values), 0).astype(alpha.dtype)
+
+
+def _coordinates(kernel: Kernel, rows: Any, found: Mapping[str, Any]) -> Array:
+    """z(x) of every row, some rows at a time."""
+    scaled = _scaled(found["eigenvectors_"], found["eigenvalues_"])
+    starts = range(0, rows.shape[0], ROWS)
+    return np.concatenate([kernel(rows[i : i + ROWS], found["X_fit_"]) @ scaled - found["offset_"] for i in starts])

@@ -1,0 +1,204 @@
+"""A killed run goes on where it was, bit for bit; and a checkpoint knows whose it is."""
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from core_toys import DATA, Halving, InPlace, Misbehaving, same_run
+
+from lemmata.core import Blocks, Checkpoint, Diverged, MaxSteps, Never, Restarts, Settled, StepFailed, StoreError, run, store
+
+NOISY = Halving(rate=0.9, noise=0.1)
+
+
+def killed(folder, problem, seed, moment):
+    command = [sys.executable, str(Path(__file__).with_name("core_killer.py")), str(folder), problem, str(seed), moment]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("problem", ["plain", "restarts", "path"])
+def test_runs_killed_at_random_moments_and_resumed_equal_a_run_never_killed(tmp_path, problem):
+    report = killed(tmp_path, problem, seed=3, moment="random")
+    assert report["kills"] >= 3
+    assert report["same"]
+    assert report["left"] == ["run.ckpt"]
+
+
+@pytest.mark.parametrize("moment", ["half written", "written", "flushed", "renamed"])
+def test_runs_killed_inside_the_writing_of_a_checkpoint_resume_as_well(tmp_path, moment):
+    report = killed(tmp_path, "plain", seed=5, moment=moment)
+    assert report["kills"] >= 3
+    assert report["temporaries"] == (0 if moment == "renamed" else report["kills"])  # one each, cleared by the next run
+    assert report["same"]
+    assert report["left"] == ["run.ckpt"]
+
+
+@pytest.mark.parametrize("stopped_after", range(0, 13, 3))
+@pytest.mark.parametrize("algorithm", [NOISY, Restarts(NOISY, n=3, stop=Settled(1e-3) | MaxSteps(4))])
+def test_a_run_stopped_and_continued_with_a_larger_budget_equals_one_run(tmp_path, algorithm, stopped_after):
+    path = tmp_path / "a.ckpt"
+    run(algorithm, DATA, stop=MaxSteps(stopped_after), callbacks=[Checkpoint(path)], rng=1)
+    resumed = run(algorithm, DATA, stop=MaxSteps(13), callbacks=[Checkpoint(path)], rng=1)
+    assert same_run(resumed, run(algorithm, DATA, stop=MaxSteps(13), rng=1))
+
+
+def test_a_finished_run_resumed_is_finished_and_the_file_is_left_alone(tmp_path):
+    path = tmp_path / "a.ckpt"
+    run(NOISY, DATA, stop=MaxSteps(5), callbacks=[Checkpoint(path)], rng=1)
+    before = path.stat().st_mtime_ns, path.read_bytes()
+    again = run(NOISY, DATA, stop=MaxSteps(5), callbacks=[Checkpoint(path)], rng=1)
+    assert again.step == 5
+    assert (path.stat().st_mtime_ns, path.read_bytes()) == before
+
+
+def test_the_clock_of_a_resumed_run_goes_on_counting(tmp_path):
+    path = tmp_path / "a.ckpt"
+    first = run(NOISY, DATA, stop=MaxSteps(5), callbacks=[Checkpoint(path)], rng=1)
+    rest = run(NOISY, DATA, stop=MaxSteps(9), callbacks=[Checkpoint(path)], rng=1)
+    assert rest.trace.seconds[6] >= first.trace.elapsed
+    assert (np.diff(rest.trace.seconds) >= 0).all()
+
+
+def test_a_checkpoint_is_written_every_so_many_steps(tmp_path, monkeypatch):
+    steps = []
+    write = store.write
+    monkeypatch.setattr(
+        store, "write", lambda path, kind, content: (steps.append(len(content["trace"]) - 1), write(path, kind, content))
+    )
+    run(NOISY, DATA, stop=MaxSteps(10), callbacks=[Checkpoint(tmp_path / "a.ckpt", every=4)], rng=1)
+    assert steps == [0, 4, 8, 10]
+    steps.clear()
+    run(NOISY, DATA, stop=MaxSteps(10), callbacks=[Checkpoint(tmp_path / "b.ckpt", seconds=3600)], rng=1)
+    assert steps == [0, 10]
+    steps.clear()
+    run(NOISY, DATA, stop=MaxSteps(3), callbacks=[Checkpoint(tmp_path / "c.ckpt", seconds=0)], rng=1)
+    assert steps == [0, 1, 2, 3]
+
+
+def test_a_diverged_run_leaves_its_last_good_state_in_the_file(tmp_path):
+    path = tmp_path / "a.ckpt"
+    for _ in range(2):  # the second time from the file: it diverges at the same step
+        with pytest.warns(Diverged, match="not finite at step 4"):
+            run(Misbehaving(at=4), DATA, callbacks=[Checkpoint(path)], rng=0)
+    content = store.read(path, Checkpoint.KIND)
+    assert content["state"].count == len(content["trace"]) - 1 == 3
+
+
+def test_torn_rows_never_reach_the_file(tmp_path):
+    @dataclass(frozen=True)
+    class Torn(Halving):
+        def extras(self, state):
+            return {"a": 1.0, "b": "two" if state.count == 3 else 2.0}
+
+    with pytest.raises(StepFailed):
+        run(Torn(), DATA, callbacks=[Checkpoint(tmp_path / "a.ckpt")], rng=0)
+    content = store.read(tmp_path / "a.ckpt", Checkpoint.KIND)
+    assert content["state"].count == len(content["trace"]) - 1 == 2
+
+
+# --- whose it is ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "data", "seed", "whose"),
+    [
+        (Halving(rate=0.8, noise=0.1), DATA, 1, "another algorithm"),
+        (Misbehaving(rate=0.9, noise=0.1), DATA, 1, "another algorithm"),
+        (Restarts(NOISY, n=2), DATA, 1, "another algorithm"),
+        (NOISY, DATA + 1e-12, 1, "another data"),
+        (NOISY, DATA.astype(np.float32), 1, "another data"),
+        (NOISY, DATA, 2, "another seed"),
+        (NOISY, DATA, np.int64(2), "another seed"),
+        (Halving(), DATA[:3], 2, "another algorithm and data and seed"),
+    ],
+)
+def test_a_checkpoint_of_something_else_is_refused_and_left_alone(tmp_path, algorithm, data, seed, whose):
+    path = tmp_path / "a.ckpt"
+    run(NOISY, DATA, stop=MaxSteps(3), callbacks=[Checkpoint(path)], rng=1)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=f"belongs to {whose}; delete it to start anew"):
+        run(algorithm, data, callbacks=[Checkpoint(path)], rng=seed)
+    assert path.read_bytes() == before
+
+
+def test_a_seed_is_the_same_seed_whatever_its_integer_type(tmp_path):
+    path = tmp_path / "a.ckpt"
+    run(NOISY, DATA, stop=MaxSteps(3), callbacks=[Checkpoint(path)], rng=np.int64(1))
+    assert run(NOISY, DATA, stop=MaxSteps(4), callbacks=[Checkpoint(path)], rng=1).step == 4
+
+
+def test_children_with_different_stopping_rules_are_different_algorithms(tmp_path):
+    path = tmp_path / "a.ckpt"
+    one = Restarts(NOISY, n=2, stop=Settled(1e-3) | MaxSteps(4))
+    run(one, DATA, stop=Never(), callbacks=[Checkpoint(path)], rng=1)
+    with pytest.raises(ValueError, match="another algorithm"):
+        run(Restarts(NOISY, n=2, stop=Settled(1e-4) | MaxSteps(4)), DATA, callbacks=[Checkpoint(path)], rng=1)
+
+
+def test_blocks_of_equal_content_are_the_same_data(tmp_path):
+    @dataclass(frozen=True)
+    class OnBlocks(Halving):
+        def init(self, data, rng):
+            return super().init(np.concatenate([rows.ravel() for rows, _ in data]), rng)
+
+    path, X = tmp_path / "a.ckpt", np.arange(12.0).reshape(6, 2)
+    run(OnBlocks(), Blocks.of(X), stop=MaxSteps(2), callbacks=[Checkpoint(path)], rng=1)
+    assert run(OnBlocks(), Blocks.of(X.copy(order="F")), stop=MaxSteps(3), callbacks=[Checkpoint(path)], rng=1).step == 3
+    with pytest.raises(ValueError, match="another data"):
+        run(OnBlocks(), Blocks.of(X, weights=np.ones(6)), callbacks=[Checkpoint(path)], rng=1)
+
+
+# --- damaged and impossible -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9, 0.999])
+def test_a_truncated_checkpoint_is_refused_with_a_clear_error(tmp_path, share):
+    path = tmp_path / "a.ckpt"
+    run(NOISY, DATA, stop=MaxSteps(3), callbacks=[Checkpoint(path)], rng=1)
+    path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
+    with pytest.raises(StoreError, match="a.ckpt: .*(truncated|damaged)"):
+        run(NOISY, DATA, callbacks=[Checkpoint(path)], rng=1)
+
+
+@pytest.mark.parametrize("content", [{}, {"owner": 3, "state": 1, "trace": 2}, {"owner": {}, "state": 1, "trace": [1]}])
+def test_a_checkpoint_with_the_wrong_parts_is_refused(tmp_path, content):
+    store.write(tmp_path / "a.ckpt", Checkpoint.KIND, content)
+    with pytest.raises(StoreError, match="a checkpoint holds an owner, a state and a trace"):
+        run(NOISY, DATA, callbacks=[Checkpoint(tmp_path / "a.ckpt")], rng=1)
+
+
+def test_a_folder_that_does_not_exist_shows_at_the_first_step_not_after_an_hour(tmp_path):
+    with pytest.raises(StepFailed, match="after step 0.*there is no folder"):
+        run(NOISY, DATA, callbacks=[Checkpoint(tmp_path / "nowhere" / "a.ckpt")], rng=1)
+
+
+def test_a_state_that_cannot_be_stored_shows_before_the_first_step(tmp_path):
+    with pytest.raises(StepFailed, match=r"after step 0.*state is a Cell, which a lemmata file cannot hold"):
+        run(InPlace(), DATA, callbacks=[Checkpoint(tmp_path / "a.ckpt")])
+
+
+def test_an_algorithm_whose_parameters_have_no_content_is_named(tmp_path):
+    @dataclass(frozen=True)
+    class WithFunction(Halving):
+        kernel: object = None
+
+    with pytest.raises(StoreError, match=r"WithFunction\.kernel is a function"):
+        run(WithFunction(kernel=lambda x: x), DATA, callbacks=[Checkpoint(tmp_path / "a.ckpt")])
+
+
+def test_every_has_to_be_a_number_of_steps(tmp_path):
+    with pytest.raises(ValueError, match=r"every=0 steps makes no sense; pass an int >= 1"):
+        Checkpoint(tmp_path / "a", every=0)
+
+
+def test_leftovers_of_other_files_are_left_alone(tmp_path):
+    (tmp_path / ".a.ckpt.12345678.tmp").write_bytes(b"half a checkpoint")
+    (tmp_path / ".b.ckpt.12345678.tmp").write_bytes(b"somebody else's")
+    run(NOISY, DATA, stop=MaxSteps(1), callbacks=[Checkpoint(tmp_path / "a.ckpt")], rng=1)
+    assert sorted(file.name for file in tmp_path.iterdir()) == [".b.ckpt.12345678.tmp", "a.ckpt"]

@@ -1,0 +1,23 @@
+"""The examples run from start to end and print what they promise."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parent.parent / "examples"
+PROMISES = {
+    "reduce_digits.py": "loaded: PCA",
+    "certify_another_library.py": "what fails: error_is_spectral_tail",
+    "larger_than_memory.py": "solver lanczos",
+}
+
+
+def test_every_example_has_a_promise():
+    assert sorted(PROMISES) == sorted(path.name for path in FOLDER.glob("*.py"))
+
+
+@pytest.mark.parametrize("name", PROMISES)
+def test_the_example_runs(name, capsys):
+    runpy.run_path(str(FOLDER / name), run_name="__main__")
+    assert PROMISES[name] in capsys.readouterr().out
