@@ -129,18 +129,18 @@ class Digits:
             back = model.inverse_transform(model.transform(played.X[chosen]))
             rows.append((f"rank {k}", f"{1 - played.lost[k]:.0%} of variance", back))
         height, width = played.image
-        gap = 0.8  # pixels
+        across, down = width + 2.6, height + 1.0  # from one picture to the next, in pixels
         ax = figure.subplots()
         for r, (name, note, images) in enumerate(rows):
-            middle = r * (height + gap) + height / 2
+            middle = r * down + height / 2
             for c, image in enumerate(images):
-                left, top = c * (width + gap), r * (height + gap)
+                left, top = c * across, r * down
                 extent = (left, left + width, top + height, top)
                 ax.imshow(image.reshape(played.image), extent=extent, cmap="gray_r", vmin=0, vmax=16)
             colour = "black" if name == "original" else BLUE
             ax.text(-1, middle - 0.4, name, ha="right", va="bottom", fontsize=12, fontweight="bold", color=colour)
             ax.text(-1, middle + 0.4, note, ha="right", va="top", fontsize=10, color=GREY)
-        ax.set(xlim=(-gap, 10 * (width + gap)), ylim=(len(rows) * (height + gap), -gap))
+        ax.set(xlim=(-1, 10 * across), ylim=(len(rows) * down, -1))
         ax.axis("off")
 
     def _draw_spectrum(self, ax: Any, played: Compressed) -> None:

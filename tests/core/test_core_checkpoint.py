@@ -10,7 +10,19 @@ import numpy as np
 import pytest
 from core_toys import DATA, Halving, InPlace, Misbehaving, same_run
 
-from lemmata.core import Blocks, Checkpoint, Diverged, MaxSteps, Never, Restarts, Settled, StepFailed, StoreError, run, store
+from lemmata.core import (
+    Blocks,
+    Checkpoint,
+    Diverged,
+    MaxSteps,
+    Never,
+    Restarts,
+    Settled,
+    StepFailed,
+    StoreError,
+    run,
+    store,
+)
 
 NOISY = Halving(rate=0.9, noise=0.1)
 
@@ -69,7 +81,9 @@ def test_a_checkpoint_is_written_every_so_many_steps(tmp_path, monkeypatch):
     steps = []
     write = store.write
     monkeypatch.setattr(
-        store, "write", lambda path, kind, content: (steps.append(len(content["trace"]) - 1), write(path, kind, content))
+        store,
+        "write",
+        lambda path, kind, content: (steps.append(len(content["trace"]) - 1), write(path, kind, content)),
     )
     run(NOISY, DATA, stop=MaxSteps(10), callbacks=[Checkpoint(tmp_path / "a.ckpt", every=4)], rng=1)
     assert steps == [0, 4, 8, 10]
@@ -149,7 +163,9 @@ def test_blocks_of_equal_content_are_the_same_data(tmp_path):
 
     path, X = tmp_path / "a.ckpt", np.arange(12.0).reshape(6, 2)
     run(OnBlocks(), Blocks.of(X), stop=MaxSteps(2), callbacks=[Checkpoint(path)], rng=1)
-    assert run(OnBlocks(), Blocks.of(X.copy(order="F")), stop=MaxSteps(3), callbacks=[Checkpoint(path)], rng=1).step == 3
+    assert (
+        run(OnBlocks(), Blocks.of(X.copy(order="F")), stop=MaxSteps(3), callbacks=[Checkpoint(path)], rng=1).step == 3
+    )
     with pytest.raises(ValueError, match="another data"):
         run(OnBlocks(), Blocks.of(X, weights=np.ones(6)), callbacks=[Checkpoint(path)], rng=1)
 

@@ -157,7 +157,9 @@ def test_a_rule_of_ones_own_needs_only_a_reason():
 
 @pytest.mark.parametrize("how", ["nan", "inf", "-inf"])
 def test_a_non_finite_objective_ends_the_run_at_once_with_the_last_good_state(how):
-    with pytest.warns(Diverged, match=r"not finite at step 4; the state after step 3 is kept. To mend it, lower rate\."):
+    with pytest.warns(
+        Diverged, match=r"not finite at step 4; the state after step 3 is kept. To mend it, lower rate\."
+    ):
         solution = run(Misbehaving(how=how, at=4), DATA, stop=MaxSteps(50), rng=0)
     assert (solution.stopped, solution.step, solution.state.count) == ("diverged", 3, 3)
     assert np.isfinite(solution.trace.objective).all()
@@ -330,7 +332,9 @@ def test_a_callback_that_raises_stops_the_run_with_its_name_and_the_state():
             raise OSError("no space left")
 
     heard = Recorder()
-    with pytest.raises(StepFailed, match="stopped after step 2, because its callback full_disk failed with OSError") as e:
+    with pytest.raises(
+        StepFailed, match="stopped after step 2, because its callback full_disk failed with OSError"
+    ) as e:
         run(Halving(), DATA, callbacks=[full_disk, heard], rng=0)
     assert e.value.solution.state.count == e.value.solution.step == 2
     assert heard.log[-1] == ("finish", 2, "failed")

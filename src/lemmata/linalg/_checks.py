@@ -69,7 +69,9 @@ def product(A: Any, X: np.ndarray) -> np.ndarray:
     """A @ X as a fresh array in the type of X, refused if it is not finite or of the wrong shape."""
     Y = np.array(A @ X, dtype=X.dtype, order="C", copy=None)
     if Y.shape != (A.shape[0], *X.shape[1:]):
-        raise ValueError(f"A @ X has shape {Y.shape} for an X of shape {X.shape}; A is not the matrix its shape promises.")
+        raise ValueError(
+            f"A @ X has shape {Y.shape} for an X of shape {X.shape}; A is not the matrix its shape promises."
+        )
     if not np.isfinite(Y).all():
         raise ValueError("a product with A is not finite: A contains NaN or infinity, or overflows; clean or scale it.")
     return Y

@@ -168,7 +168,9 @@ class LanczosAlgorithm:
         if self.reorthogonalise not in ("full", "selective"):
             raise ValueError(f"reorthogonalise={self.reorthogonalise!r} is not accepted; pass 'full' or 'selective'.")
         if self.max_dim is not None and self.max_dim < min(n, self.k + self.block):
-            raise ValueError(f"max_dim={self.max_dim} leaves no room to grow; pass at least k + block = {self.k + self.block}.")
+            raise ValueError(
+                f"max_dim={self.max_dim} leaves no room to grow; pass at least k + block = {self.k + self.block}."
+            )
 
     def step(self, state: LanczosState, A: Any) -> LanczosState:
         if state.next.shape[1] == 0:
@@ -289,7 +291,9 @@ class LanczosResult:
 
     values: Array  # (k,)
     vectors: Array  # (d, k) orthonormal
-    residuals: Array  # (k,) ‖Ax − θx‖, measured: an eigenvalue lies within it of θ, up to the rounding of a product with A
+    residuals: (
+        Array  # (k,) ‖Ax − θx‖, measured: an eigenvalue lies within it of θ, up to the rounding of a product with A
+    )
     trace: Trace
     stopped: str
 

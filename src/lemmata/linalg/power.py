@@ -188,7 +188,9 @@ def _next_value(A: Any, vectors: Array, steps: int = 20) -> float:
     v = vectors[:, -1]
     Av = product(A, v)
     x = _outside(vectors, Av)
-    if np.linalg.norm(x) <= np.finfo(v.dtype).eps * np.linalg.norm(Av):  # found to the last digit: nothing points anywhere
+    if np.linalg.norm(x) <= np.finfo(v.dtype).eps * np.linalg.norm(
+        Av
+    ):  # found to the last digit: nothing points anywhere
         x = _start(vectors, 0, k)
     theta = 0.0
     for _ in range(steps):

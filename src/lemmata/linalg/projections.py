@@ -99,7 +99,9 @@ class Projection(_Operator):
         gap = float(np.abs(U.T @ U - np.eye(U.shape[1])).max())
         # √eps: a basis from any decent routine passes, and P errs by no more than the gap itself
         if gap > np.sqrt(np.finfo(U.dtype).eps):
-            raise ValueError(f"the columns are not orthonormal (|UᵀU − I| = {gap:.2g}); use Projection.onto(V) for them.")
+            raise ValueError(
+                f"the columns are not orthonormal (|UᵀU − I| = {gap:.2g}); use Projection.onto(V) for them."
+            )
         object.__setattr__(self, "basis", U)
 
     @classmethod

@@ -52,7 +52,9 @@ class Kernel:
         symmetric = Y is None
         Y = X if symmetric else _rows(Y)
         if X.shape[1] != Y.shape[1]:
-            raise ValueError(f"X has {X.shape[1]} features and Y has {Y.shape[1]}; a kernel compares rows of one width.")
+            raise ValueError(
+                f"X has {X.shape[1]} features and Y has {Y.shape[1]}; a kernel compares rows of one width."
+            )
         kernel = self.fitted(X) if symmetric else self._without_data(X.shape[1])
         K = np.empty((X.shape[0], Y.shape[0]), dtype=np.result_type(X.dtype, Y.dtype))
 
@@ -221,7 +223,9 @@ class Constant(Kernel):
 
     def __post_init__(self):
         if not isinstance(self.value, Real) or not 0 <= self.value < np.inf:
-            raise ValueError(f"a kernel can be combined with a number >= 0, not with {self.value!r}: K would not be psd.")
+            raise ValueError(
+                f"a kernel can be combined with a number >= 0, not with {self.value!r}: K would not be psd."
+            )
 
     def _tile(self, A, B, dtype):
         return np.full((A.shape[0], B.shape[0]), self.value, dtype=dtype)

@@ -26,8 +26,9 @@ from lemmata.reduction.subspace_claims import ANGLE
 
 Array = np.ndarray
 ROWS = 512  # of the kernel matrix at once
-DENSE = 800  # rows up to which LAPACK finds the first eigenvalue left out; beyond it ARPACK does
-SAMPLE = 800  # rows whose kernel matrix is tested for being positive semidefinite
+DENSE = 300  # rows up to which LAPACK finds what the subspace left out; beyond it ARPACK finds
+TAIL = 20  # axes of it
+SAMPLE = 300  # rows whose kernel matrix is tested for being positive semidefinite
 FEW = 10  # rows below which no effective rank tells anything
 CLEAR = 100  # an eigenvalue this many times its rounding has coordinates good to a percent
 
@@ -169,7 +170,9 @@ def principal_axes(fit, facts):
     root = np.sqrt(facts.weights[counted])[:, None]
     residuals = root * facts.K_alpha[counted] - facts.values * facts.alpha[counted] / root
     worst = np.linalg.norm(residuals, axis=0).max() / facts.values.max()
-    advice = "not converged, turned within their subspace, or of other data: use eigen_solver='dense', lower tol, fit anew"
+    advice = (
+        "not converged, turned within their subspace, or of other data: use eigen_solver='dense', lower tol, fit anew"
+    )
     bound = max(facts.noise / facts.values.max(), float(fit.tol))
     return at_most(worst, bound, unit="|DK̃α − λα| / λ₁", advice=advice)
 
@@ -221,7 +224,9 @@ def error_is_spectral_tail(fit, facts):
     captured = np.trace(np.linalg.lstsq(scaled.T @ facts.K_alpha / np.sqrt(facts.values), V.T @ V, rcond=None)[0])
     gap = abs(captured - facts.values.sum()) / facts.total
     bound = max((len(facts.values) + 1) * facts.noise / facts.total, float(fit.tol))
-    return at_most(gap, bound, unit="|error − tail| / total", advice="eigenvalues_ are not those of this data: fit anew")
+    return at_most(
+        gap, bound, unit="|error − tail| / total", advice="eigenvalues_ are not those of this data: fit anew"
+    )
 
 
 @claim("every kept eigenvalue stands above rounding", source="CIL Thm 1.4.7")
@@ -266,22 +271,27 @@ def _median_gamma(fit: Fit, facts: Audit) -> float | None:
 def subspace_determined(fit, facts):
     """The angle that sampling alone puts between this subspace and that of the law the rows came from.
 
-    To first order the part of the axis i that leaves the subspace has expected square Σ_j E[z_i²z_j²] / (n (λ_i − λ_j)²) over
-    the axes j left out. All λ_j are at most λ_{k+1} and Σ_j z_j² is what the projection loses of a row, so
-    E‖sin Θ‖² ≤ (1/n) Σ_i E[z_i² ‖φ̃ − Pφ̃‖²] / (λ_i − λ_{k+1})², without assuming a Gaussian law.
+    To first order axis i leaves the subspace along axis j by ⟨u_i, (Ĉ − C)u_j⟩/(λ_i − λ_j), whose variance over samples of n
+    rows is E[z_i²z_j²]/(n (λ_i − λ_j)²). The sum over i ≤ k < j is E‖sin Θ‖²; it explodes as the gap λ_k − λ_{k+1} closes.
+    Axes beyond the first TAIL left out count as if their eigenvalues stood at the last of these.
     """
-    following = _next_eigenvalue(facts)
-    if isinstance(following, str):
-        return unknown(following)
-    total_weight, k = facts.weights.sum(), len(facts.values)
-    lost = np.maximum(facts.diagonal - np.sum(facts.coordinates**2, axis=1), 0)
-    gaps = np.maximum(facts.values - max(following, 0.0), 0) / total_weight
-    lost[lost <= rounding(np.float64, len(lost)) * np.abs(facts.diagonal).max()] = 0
-    leaving = facts.p @ (facts.coordinates**2 * lost[:, None])
+    n, k, total = len(facts.weights), len(facts.values), facts.weights.sum()
+    if facts.total - facts.values.sum() <= n * facts.noise:
+        return at_most(0.0, ANGLE, unit="expected angle°", note="all directions are kept, nothing is left to determine")
+    left_out = _left_out(facts)
+    if left_out is None:
+        return unknown(f"needs the {n:,} × {n:,} kernel matrix in memory")
+    values, tail = left_out
+    following = values[0] if len(values) else 0.0
+    lost = facts.diagonal - np.sum(facts.coordinates**2, axis=1) - np.sum(tail**2, axis=1)
+    lost[lost <= rounding(np.float64, n) * np.abs(facts.diagonal).max()] = 0
+    outside = np.column_stack([tail**2, lost])
+    moments = (facts.coordinates**2 * facts.p[:, None]).T @ outside  # (k, j) E[z_i² z_j²]
+    gaps = (facts.values[:, None] - np.append(values, values[-1:] if len(values) else 0.0)) / total
     with np.errstate(divide="ignore", invalid="ignore"):
-        turn = np.where(leaving > 0, leaving / gaps**2, 0).sum() * np.sum(facts.p**2)  # Σp² is 1/n without weights
+        turn = np.where(moments > 0, moments / np.maximum(gaps, 0) ** 2, 0).sum() * np.sum(facts.p**2)  # Σp²: 1/n
     angle = np.degrees(np.arcsin(min(np.sqrt(turn), 1.0)))
-    advice = f"λ_{k} = {facts.values.min():.3g} and λ_{k + 1} = {following:.3g} are too close for {len(lost):,} rows: " + (
+    advice = f"λ_{k} = {facts.values.min():.3g} and λ_{k + 1} = {following:.3g} are too close for {n:,} rows: " + (
         "a larger eigenvalue was left out; use eigen_solver='dense'"
         if following > facts.values.min() + facts.noise
         else "choose n_components at a larger gap, or do not read the axes"
@@ -289,31 +299,39 @@ def subspace_determined(fit, facts):
     return at_most(angle, ANGLE, unit="expected angle°", advice=advice, note="an expectation, to first order")
 
 
-def _next_eigenvalue(facts: Audit) -> float | str:
-    """The largest eigenvalue of D^½K̃D^½ on the complement of the model's subspace."""
+def _left_out(facts: Audit) -> tuple[Array, Array] | None:
+    """The largest eigenvalues of D^½K̃D^½ outside the model's subspace, and the coordinates of the rows on their axes."""
     n, root = len(facts.weights), np.sqrt(facts.weights)[:, None]
-    basis, _ = np.linalg.qr(np.divide(facts.alpha, root, out=np.zeros_like(facts.alpha), where=root > 0))
-    if basis.shape[1] >= n:
-        return 0.0
+    basis, _ = np.linalg.qr(_divided(facts.alpha, root))
     try:
         K = np.concatenate([K for _, K in facts.gram.blocks()])
     except MemoryError:
-        return f"needs the {n:,} × {n:,} kernel matrix in memory"
+        return None
 
     def product(V: Array) -> Array:
         V = V.reshape(n, -1)
         V = V - basis @ (basis.T @ V)
-        centred = root * V - np.outer(facts.p, np.sum(root * V, axis=0))  # (I − p1ᵀ) D^½ V
-        U = K @ centred
+        U = K @ (root * V - np.outer(facts.p, np.sum(root * V, axis=0)))  # K (I − p1ᵀ) D^½ V
         U = root * (U - facts.p @ U)
         return U - basis @ (basis.T @ U)
 
-    if n <= DENSE:
+    count = min(TAIL, n - basis.shape[1])
+    if n <= DENSE or count >= n - 1:
         M = product(np.eye(n))
-        return float(scipy.linalg.eigvalsh((M + M.T) / 2, subset_by_index=[n - 1, n - 1])[0])
-    operator = LinearOperator((n, n), matvec=product, matmat=product, dtype=np.float64)
-    start = np.random.default_rng(0).standard_normal(n)
-    return float(eigsh(operator, 1, which="LA", v0=start, tol=1e-4, return_eigenvectors=False)[0])
+        values, vectors = scipy.linalg.eigh((M + M.T) / 2)
+        values, vectors = values[::-1][: n - basis.shape[1]], vectors[:, ::-1][:, : n - basis.shape[1]]
+    else:
+        operator = LinearOperator((n, n), matvec=product, matmat=product, dtype=np.float64)
+        start = np.random.default_rng(0).standard_normal(n)
+        values, vectors = eigsh(operator, count, which="LA", v0=start, tol=1e-4)
+        values, vectors = values[::-1], vectors[:, ::-1]
+    values = np.maximum(values, 0)
+    return values, _divided(vectors, root) * np.sqrt(values)
+
+
+def _divided(V: Array, root: Array) -> Array:
+    """D^−½ V; rows that do not count are 0."""
+    return np.divide(V, root, out=np.zeros_like(V), where=root > 0)
 
 
 @claim("the kernel matrix is positive semidefinite", source="ML Mercer", costly=True)

@@ -34,7 +34,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from lemmata.core.blocks import Blocks
-from lemmata.core.estimator import COMMON, Model
+from lemmata.core.estimator import COMMON, SMALL, Model
 from lemmata.core.loop import MaxSteps, Never, Seconds, Solution
 from lemmata.linalg.lanczos import LanczosAlgorithm
 from lemmata.predict.kernels import GAMMAS, KERNELS, Kernel, kernel_of
@@ -62,7 +62,9 @@ class CentredGram:
 
     @classmethod
     def of(cls, kernel: Kernel, data: Blocks) -> CentredGram:
-        X = data.source.copy() if data.in_memory else _gathered(data)  # the model keeps it, whatever becomes of the user's
+        X = (
+            data.source.copy() if data.in_memory else _gathered(data)
+        )  # the model keeps it, whatever becomes of the user's
         kernel = kernel.fitted(X)
         with np.errstate(over="ignore", invalid="ignore"):
             K = kernel(X)
@@ -72,7 +74,9 @@ class CentredGram:
         blocks = [slice(i, i + ROWS) for i in range(0, len(K), ROWS)]
         mean = np.concatenate([K[here].astype(np.float64, copy=False) @ p for here in blocks])
         if not np.isfinite(mean).all():
-            raise ValueError(f"{kernel!r} gives numbers beyond {K.dtype} on this data; scale the columns, or lower degree.")
+            raise ValueError(
+                f"{kernel!r} gives numbers beyond {K.dtype} on this data; scale the columns, or lower degree."
+            )
         half = mean - p @ mean / 2  # the same for rows and columns, so that K stays symmetric to the last bit
         for here in blocks:
             K[here] -= np.add.outer(half[here], half)
@@ -243,11 +247,15 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
         n = data.shape[0]
         k = n if self.n_components is None else int(self.n_components)
         if k > n:
-            raise ValueError(f"n_components={k} exceeds the {n} rows, which span no more; pass n_components <= {n - 1}.")
+            raise ValueError(
+                f"n_components={k} exceeds the {n} rows, which span no more; pass n_components <= {n - 1}."
+            )
         if self.fit_inverse_transform and data.sparse:
             raise ValueError("pre-images are dense rows; pass X.toarray(), or fit_inverse_transform=False.")
         few = n > 500 and k <= n // 20
-        self.solver_ = {"auto": "lanczos" if few else "dense", "arpack": "lanczos"}.get(self.eigen_solver, self.eigen_solver)
+        self.solver_ = {"auto": "lanczos" if few else "dense", "arpack": "lanczos"}.get(
+            self.eigen_solver, self.eigen_solver
+        )
         self._check_memory(n, data.dtype.itemsize)
         if self.solver_ == "dense":
             return EighAlgorithm(k)
@@ -278,7 +286,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
     def _stop(self):
         if self.solver_ == "dense":
             return Never()
-        return MaxSteps(self.max_iter) if self.time_limit is None else MaxSteps(self.max_iter) | Seconds(self.time_limit)
+        return (
+            MaxSteps(self.max_iter) if self.time_limit is None else MaxSteps(self.max_iter) | Seconds(self.time_limit)
+        )
 
     def _attributes(self, solution: Solution, problem: CentredGram) -> dict[str, Any]:
         found, dtype, root = solution.attributes, problem.dtype, problem.root
@@ -328,6 +338,17 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
         n, k = self.eigenvectors_.shape
         return f"KernelPCA  {n:,} × {self.n_features_in_:,} → {k}, {self.kernel_!r}, solver {self.solver_}"
 
+    # --- certificate ---
+
+    def certify(self, X, y=None, sample_weight=None):
+        """Check every claim about this fit on X, its training data, the costly ones too."""
+        check_is_fitted(self)
+        return super()._checked(self._validated(X, sample_weight, reset=False), y, costly=True)
+
+    def _checked(self, data: Blocks | None, y=None, *, costly: bool):
+        """In a fit: a costly claim looks at n² numbers, so it is n² that has to be small."""
+        return super()._checked(data, y, costly=data is not None and data.shape[0] ** 2 <= SMALL)
+
     # --- using it ---
 
     def transform(self, X):
@@ -347,11 +368,17 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
         """Rows with about these coordinates: the pre-images that the ridge regression predicts."""
         check_is_fitted(self)
         if not hasattr(self, "dual_coef_"):
-            raise NotFittedError("no pre-images were learnt; fit with fit_inverse_transform=True for inverse_transform.")
+            raise NotFittedError(
+                "no pre-images were learnt; fit with fit_inverse_transform=True for inverse_transform."
+            )
         Z = check_array(Z, dtype=[np.float64, np.float32])
         if Z.shape[1] != self._n_features_out:
-            raise ValueError(f"Z has {Z.shape[1]} columns; inverse_transform takes rows of {self._n_features_out} coordinates.")
-        parts = [self.kernel_(Z[i : i + ROWS], self.X_transformed_fit_) @ self.dual_coef_ for i in range(0, len(Z), ROWS)]
+            raise ValueError(
+                f"Z has {Z.shape[1]} columns; inverse_transform takes rows of {self._n_features_out} coordinates."
+            )
+        parts = [
+            self.kernel_(Z[i : i + ROWS], self.X_transformed_fit_) @ self.dual_coef_ for i in range(0, len(Z), ROWS)
+        ]
         return np.concatenate(parts)
 
     @property

@@ -1,0 +1,116 @@
+"""The loaders, on the real files where they are; skipped where they are not."""
+
+import re
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from lemmata import data
+from lemmata.data.sets import SOURCES
+
+
+def loaded(loader, *arguments):
+    try:
+        return loader(*arguments)
+    except data.DataNotFound as error:
+        pytest.skip(str(error))
+
+
+def test_fashion_mnist_has_balanced_classes_and_pixels_from_0_to_1():
+    test = loaded(data.fashion_mnist, "test")
+    assert test.X.shape == (10_000, 784)
+    assert test.X.dtype == np.float32
+    assert (test.X.min(), test.X.max()) == (0, 1)
+    assert (np.bincount(test.y) == 1000).all()
+    whole = loaded(data.fashion_mnist)
+    assert whole.X.shape == (70_000, 784)
+    assert np.array_equal(whole.X[60_000:], test.X)
+    assert np.array_equal(whole.y[60_000:], test.y)
+
+
+def test_olivetti_has_ten_faces_of_each_person():
+    faces = loaded(data.olivetti_faces)
+    assert faces.X.shape == (400, 64 * 64)
+    assert faces.X.dtype == np.float32
+    assert 0.5 < faces.X.max() <= 1
+    assert np.array_equal(faces.y, np.repeat(np.arange(40), 10))
+
+
+def test_a9a_is_sparse_and_of_one_width():
+    train, test, whole = (loaded(data.a9a, part) for part in ("train", "test", "all"))
+    assert train.X.shape == (32_561, 123)
+    assert test.X.shape == (16_281, 123)
+    assert sp.issparse(whole.X)
+    assert (train.X.nnz, test.X.nnz, whole.X.nnz) == (451_592, 225_731, 677_323)
+    assert ((train.y == 1).sum(), (test.y == 1).sum()) == (7_841, 3_846)
+    assert set(whole.y) == {-1, 1}
+
+
+def test_california_housing_has_eight_features_and_a_target():
+    houses = loaded(data.california_housing)
+    assert houses.X.shape == (20_640, 8)
+    assert houses.features[0] == "longitude"
+    assert houses.y.max() == 500_001
+    assert np.isfinite(houses.X).all()
+
+
+def test_movielens_small_translates_ids_and_titles():
+    ratings = loaded(data.movielens_small)
+    assert ratings.shape == (610, 9_724)
+    assert len(ratings) == 100_836
+    assert set(np.unique(ratings.rating)) == set(np.arange(1, 11) / 2)
+    first = (ratings.user_ids[ratings.user[0]], ratings.item_ids[ratings.item[0]], ratings.rating[0])
+    assert first == (1, 1, 4.0)
+    assert ratings.titles[ratings.item[0]] == "Toy Story (1995)"
+    assert "Comedy" in ratings.genres[ratings.item[0]]
+    assert ratings.timestamp[0] == 964982703
+
+
+def test_movielens_1m_has_its_known_histogram():
+    ratings = loaded(data.movielens_1m)
+    assert ratings.shape == (6_040, 3_706)
+    assert np.bincount(ratings.rating.astype(int))[1:].tolist() == [56174, 107557, 261197, 348971, 226310]
+    assert ratings.timestamp is None
+    assert len(np.unique(ratings.user.astype(np.int64) * 3_706 + ratings.item)) == len(ratings)
+
+
+def test_newsgroups_have_twenty_classes_in_both_parts():
+    train, test = loaded(data.newsgroups, "train"), loaded(data.newsgroups, "test")
+    assert (len(train), len(test)) == (11_293, 7_528)
+    assert train.names == test.names
+    assert len(train.names) == 20
+    assert all(train.texts[:100])
+
+
+def test_running_texts_have_their_known_length():
+    assert len(loaded(data.tiny_shakespeare).texts[0]) == 1_115_394
+    assert len(loaded(data.wikitext_2, "valid").texts[0].split()) == 213_886
+
+
+def test_an_unknown_part_is_answered_with_the_known_ones():
+    with pytest.raises(ValueError, match="'train', 'test', 'all'"):
+        data.a9a("valid")
+    with pytest.raises(ValueError, match="'train', 'valid', 'test'"):
+        data.wikitext_2("all")
+
+
+def test_every_loader_explains_absence(monkeypatch, tmp_path):
+    monkeypatch.setenv("LEMMATA_DATA", str(tmp_path))
+    monkeypatch.setenv("LEMMATA_CACHE", str(tmp_path))
+    loaders = (
+        data.fashion_mnist, data.olivetti_faces, data.a9a, data.california_housing, data.movielens_small,
+        data.movielens_1m, data.newsgroups, data.tiny_shakespeare, data.wikitext_2,
+    )  # fmt: skip
+    for loader in loaders:
+        with pytest.raises(data.DataNotFound, match="LEMMATA_DATA"):
+            loader()
+
+
+def test_every_source_is_described_and_has_sums():
+    for folder, source in SOURCES.items():
+        assert source.folder == folder
+        assert source.terms
+        assert source.origin
+        assert all(re.fullmatch("[0-9a-f]{64}", file.sha256) for file in source.files)
+        assert all(file.url is None or file.url.startswith("https://") for file in source.files)
