@@ -21,6 +21,7 @@ from lemmata.core.store import write_atomically
 
 BLUE, ORANGE, GREEN, VERMILLION, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#666666"  # Okabe–Ito
 WIDTH, DPI = 11.0, 130
+FORMATS = (".png", ".pdf", ".svg")
 
 Say = Callable[[Any], None]
 
@@ -202,6 +203,8 @@ SCENES: tuple[Scene, ...] = (Digits(),)
 
 def play(out: Path = Path("demo.png"), quiet: bool = False, scenes: Iterable[Scene] = SCENES) -> dict[str, Any]:
     """Play the scenes, draw the picture, and return the results as plain JSON."""
+    if out.suffix.lower() not in FORMATS:
+        raise ValueError(f"{out}: the picture is drawn as {', '.join(FORMATS)}.")
     start = time.perf_counter()
     say = _silence if quiet else _speaker()
     played = [(scene, scene.play(say)) for scene in scenes]
@@ -225,7 +228,7 @@ def _draw(out: Path, played: list[tuple[Scene, Any]]) -> None:
     for (strip,), (scene, result) in zip(strips, played, strict=True):
         scene.draw(strip, result)
     content = io.BytesIO()
-    figure.savefig(content, format=out.suffix.lstrip(".") or "png")
+    figure.savefig(content, format=out.suffix.lower().lstrip("."))
     write_atomically(out, content.getvalue())
 
 

@@ -9,6 +9,7 @@ import json
 import os
 import random
 import signal
+import stat
 import sys
 import time
 from dataclasses import dataclass
@@ -20,8 +21,8 @@ from core_toys import Halving, same_run
 from lemmata.core import Checkpoint, MaxSteps, Never, Restarts, Solution, run, store
 from lemmata.core import Path as ParameterPath
 
-STEPS = 40
-DATA = np.linspace(-1, 1, 20_000)  # 160 kB a checkpoint, so that killing hits the writing as well
+STEPS = 48
+DATA = np.linspace(-1, 1, 4_000)  # 32 kB a checkpoint, so that killing hits the writing as well
 
 
 @dataclass(frozen=True)
@@ -53,12 +54,12 @@ def arm(moment: str, after: int) -> None:
     fsync, replace = os.fsync, os.replace
 
     def counted_fsync(handle):
-        nonlocal seen
-        if moment == "half written" and seen == after:
-            os.ftruncate(handle, os.fstat(handle).st_size // 2)
-            die()
-        if moment == "written" and seen == after:
-            die()
+        if seen == after and stat.S_ISREG(os.fstat(handle).st_mode):
+            if moment == "half written":
+                os.ftruncate(handle, os.fstat(handle).st_size // 2)
+                die()
+            if moment == "written":
+                die()
         fsync(handle)
 
     def counted_replace(source, target):
@@ -81,12 +82,12 @@ def main(folder: Path, problem: str, seed: int, moment: str) -> None:
         pid = os.fork()
         if pid == 0:
             if moment != "random":
-                arm(moment, after=dice.randrange(1, 9))
+                arm(moment, after=dice.randrange(1, 12))
             solution = run(algorithm, DATA, stop=stop, callbacks=[Checkpoint(path, every=1)], rng=seed)
             assert solution.stopped in ("max steps", "finished")
             os._exit(0)
         if moment == "random":
-            time.sleep(dice.uniform(0.005, 0.05))
+            time.sleep(dice.uniform(0.0, 0.02 * 1.2**kills))  # longer and longer: on a busy machine too it ends
             os.kill(pid, signal.SIGKILL)
         dice.random()
         _, status = os.waitpid(pid, 0)

@@ -34,10 +34,11 @@ def killed(folder, problem, seed, moment):
     return json.loads(done.stdout)
 
 
+@pytest.mark.parametrize("seed", [3, 4])
 @pytest.mark.parametrize("problem", ["plain", "restarts", "path"])
-def test_runs_killed_at_random_moments_and_resumed_equal_a_run_never_killed(tmp_path, problem):
-    report = killed(tmp_path, problem, seed=3, moment="random")
-    assert report["kills"] >= 3
+def test_runs_killed_at_random_moments_and_resumed_equal_a_run_never_killed(tmp_path, problem, seed):
+    report = killed(tmp_path, problem, seed, moment="random")
+    assert report["kills"] >= 2  # 48 steps of a millisecond; the first two are killed after at most 20 and 24
     assert report["same"]
     assert report["left"] == ["run.ckpt"]
 
@@ -178,7 +179,7 @@ def test_a_truncated_checkpoint_is_refused_with_a_clear_error(tmp_path, share):
     path = tmp_path / "a.ckpt"
     run(NOISY, DATA, stop=MaxSteps(3), callbacks=[Checkpoint(path)], rng=1)
     path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
-    with pytest.raises(StoreError, match="a.ckpt: .*(truncated|damaged)"):
+    with pytest.raises(StoreError, match=r"a\.ckpt: .*(truncated|damaged)"):
         run(NOISY, DATA, callbacks=[Checkpoint(path)], rng=1)
 
 
@@ -190,12 +191,12 @@ def test_a_checkpoint_with_the_wrong_parts_is_refused(tmp_path, content):
 
 
 def test_a_folder_that_does_not_exist_shows_at_the_first_step_not_after_an_hour(tmp_path):
-    with pytest.raises(StepFailed, match="after step 0.*there is no folder"):
+    with pytest.raises(StepFailed, match=r"after step 0.*there is no folder"):
         run(NOISY, DATA, callbacks=[Checkpoint(tmp_path / "nowhere" / "a.ckpt")], rng=1)
 
 
 def test_a_state_that_cannot_be_stored_shows_before_the_first_step(tmp_path):
-    with pytest.raises(StepFailed, match=r"after step 0.*state is a Cell, which a lemmata file cannot hold"):
+    with pytest.raises(StepFailed, match=r"after step 0.*state'\] is a Cell, which a lemmata file cannot hold"):
         run(InPlace(), DATA, callbacks=[Checkpoint(tmp_path / "a.ckpt")])
 
 

@@ -249,7 +249,7 @@ def test_ctrl_c_at_any_point_of_the_driver_leaves_state_and_trace_in_step():
                 if count == moment:  # noqa: B023
                     sys.settrace(None)
                     raise KeyboardInterrupt
-            return tracer  # noqa: B023
+            return tracer
 
         before = sys.gettrace()
         sys.settrace(tracer)

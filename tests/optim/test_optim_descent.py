@@ -59,7 +59,7 @@ def test_gradient_descent_at_1_over_L_never_rises(problem):
 
 def test_a_step_beyond_2_over_L_diverges_and_the_warning_says_what_to_do(problem):
     function, b = problem
-    with pytest.warns(Diverged, match="lower the step size of the optimiser"):
+    with np.errstate(over="ignore"), pytest.warns(Diverged, match="lower the step size of the optimiser"):
         solution = run(Descent(function, GradientDescent(1.0), (np.ones(6),)), b, stop=MaxSteps(5000))
     assert solution.stopped == "diverged"
     assert np.isfinite(solution.state.params[0]).all()

@@ -28,7 +28,7 @@ def digits_table():
     X = X - X.mean(axis=0)
     sizes = [1, 2, 5, 10, 20, 30, 40, 50]
     axes = PCA(max(sizes)).fit(X).components_
-    kinds = {"random directions": [], "random data points": [], "principal axes": []}
+    kinds: dict[str, list] = {"random directions": [], "random data points": [], "principal axes": []}
     for m in sizes:
         draws = [np.random.default_rng(seed) for seed in range(10)]
         kinds["random directions"].append(np.mean([_error(X, Projection.onto(rng.random((64, m)))) for rng in draws]))

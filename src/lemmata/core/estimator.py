@@ -6,6 +6,7 @@ A model says which algorithm its parameters stand for and which claims are made 
 
 from __future__ import annotations
 
+import operator
 import os
 import warnings
 from collections.abc import Mapping
@@ -45,13 +46,13 @@ class Model(BaseEstimator):
 
     claims: ClassVar[tuple[Statement, ...]] = ()
 
-    # What files hold: attribute -> its shape in letters ("k d", "" a number), or a class. "?" at the end of a name: may be
-    # absent. The letter d is n_features_in_; other letters must agree among the attributes of one file.
+    # What files hold: attribute -> its shape in letters ("k d", "" a number, "k text" words), or a class. "?" at the end of
+    # a name: may be absent. The letter d is n_features_in_; other letters must agree among the attributes of one file.
     stored: ClassVar[Mapping[str, str | type]] = {}
 
     COMMON_STORED: ClassVar[Mapping[str, str | type]] = {
         "n_features_in_": "",
-        "feature_names_in_?": "d",
+        "feature_names_in_?": "d text",
         "n_iter_": "",
         "stopped_": str,
         "trace_": Trace,
@@ -61,6 +62,7 @@ class Model(BaseEstimator):
     accepts_sparse: ClassVar[bool] = False
     finds_nonfinite: ClassVar[bool] = False  # the algorithm's first pass refuses NaN itself, so the door need not look
     min_samples: ClassVar[int] = 1
+    patience: ClassVar[int] = 1  # small changes in a row that count as settled; more where momentum makes pauses
 
     # --- what a model says of itself ---
 
@@ -81,7 +83,7 @@ class Model(BaseEstimator):
         return self.claims
 
     def _stop(self) -> Stop:
-        rule: Stop = Settled(self.tol) | MaxSteps(self.max_iter)
+        rule: Stop = Settled(self.tol, self.patience) | MaxSteps(self.max_iter)
         return rule if self.time_limit is None else rule | Seconds(self.time_limit)
 
     def _title(self, data: Blocks | None) -> str:
@@ -245,7 +247,7 @@ class Model(BaseEstimator):
                 value = attributes[name.removesuffix("?")]
                 _check_stored(name.removesuffix("?"), value, spec, letters)
                 if name == "n_features_in_":
-                    letters["d"] = int(value)
+                    letters["d"] = operator.index(value)
                 setattr(model, name.removesuffix("?"), value)
             elif not name.endswith("?"):
                 raise ValueError(f"the attribute {name} is missing.")
@@ -258,13 +260,15 @@ def _check_stored(name: str, value: Any, spec: str | type, letters: dict[str, in
         if not isinstance(value, spec):
             raise ValueError(f"{name} is a {type(value).__name__}, not a {spec.__name__}.")
         return
-    axes = spec.split()
+    axes, text = spec.removesuffix("text").split(), spec.endswith("text")
     if not axes:
         if isinstance(value, bool) or not isinstance(value, (Integral, Real)):
             raise ValueError(f"{name} is a {type(value).__name__}, not a number.")
         return
     if not isinstance(value, np.ndarray) or value.ndim != len(axes):
         raise ValueError(f"{name} is not an array with {len(axes)} axes ({spec}).")
+    if (value.dtype.kind in "OU") != text:
+        raise ValueError(f"{name} is an array of {value.dtype}, not of {'text' if text else 'numbers'}.")
     for letter, size in zip(axes, value.shape, strict=True):
         if letters.setdefault(letter, size) != size:
             raise ValueError(f"{name} has shape {value.shape}, but {letter} = {letters[letter]} elsewhere.")

@@ -101,8 +101,8 @@ class _Rows:
         for number, line in self.text.lines():
             if number <= self.after:
                 continue
-            if line.count(self.delimiter) != self.width - 1:
-                found = len(_cells(line, self.delimiter))  # a quoted cell may hold delimiters
+            if line.count(self.delimiter) != self.width - 1 or '"' in line:  # a quoted cell may hold delimiters
+                found = len(_cells(line, self.delimiter))
                 if found != self.width:
                     raise UnreadableData(f"line {number} has {found} cells, the lines before it have {self.width}.")
             yield number, line

@@ -5,7 +5,7 @@ A matrix here is anything with `@` and `.shape`: an array, a sparse matrix, a sc
 
 from __future__ import annotations
 
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -46,16 +46,17 @@ def as_dense(A: Any, name: str = "A") -> np.ndarray:
     return array.astype(float_type(array), copy=False)
 
 
-def count(k: Any, most: int, name: str = "k", of: str = "matrix") -> int:
-    """k as an int between 1 and `most`."""
-    if isinstance(k, bool) or not isinstance(k, Integral) or not 1 <= k <= most:
-        raise ValueError(f"{name}={k!r} does not fit this {of}; pass an int between 1 and {most}.")
+def count(k: Any, most: int | None = None, name: str = "k") -> int:
+    """k as an int ≥ 1, and ≤ `most` if that is given."""
+    if isinstance(k, bool) or not isinstance(k, Integral) or int(k) < 1 or (most is not None and int(k) > most):
+        accepted = "an int >= 1" if most is None else f"an int between 1 and {most}, the size of this matrix"
+        raise ValueError(f"{name}={k!r} is not accepted; pass {accepted}.")
     return int(k)
 
 
 def positive(value: Any, name: str) -> float:
     """A finite number ≥ 0 as a float."""
-    if not (np.isscalar(value) and np.isreal(value) and np.isfinite(value) and value >= 0):
+    if not isinstance(value, Real) or not 0 <= float(value) < np.inf:
         raise ValueError(f"{name}={value!r} is not accepted; pass a finite number >= 0.")
     return float(value)
 
@@ -66,7 +67,7 @@ def float_type(A: Any) -> np.dtype:
 
 
 def product(A: Any, X: np.ndarray) -> np.ndarray:
-    """A @ X as a fresh array in the type of X, refused if it is not finite or of the wrong shape."""
+    """A @ X as an array in the type of X, refused if it is not finite or of the wrong shape. May share memory with X."""
     Y = np.array(A @ X, dtype=X.dtype, order="C", copy=None)
     if Y.shape != (A.shape[0], *X.shape[1:]):
         raise ValueError(

@@ -16,6 +16,9 @@ How many parts there are follows from the shapes alone, never from the threads.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from llvmlite import ir
 from numba import njit, prange, types
@@ -44,6 +47,11 @@ class LineModel(models.PrimitiveModel):
         super().__init__(manager, line, ir.VectorType(number, line.lanes))
 
 
+def operation(code: Callable) -> Any:
+    """numba's `intrinsic`, whose type hints do not know that callers leave out the typing context."""
+    return intrinsic(code)
+
+
 def _address(context, builder, array_type, array, index, index_type):
     line = context.get_value_type(Line(array_type.dtype))
     start = context.make_array(array_type)(context, builder, array).data
@@ -51,28 +59,28 @@ def _address(context, builder, array_type, array, index, index_type):
     return builder.gep(builder.bitcast(start, line.as_pointer()), [index])
 
 
-@intrinsic
+@operation
 def load(_, lines, index):
     """Line number `index` of a C-contiguous, 64-byte aligned array of lines."""
 
     def code(context, builder, signature, args):
-        return builder.load(_address(context, builder, lines, *args, index), align=LINE)
+        return builder.load(_address(context, builder, lines, args[0], args[1], index), align=LINE)
 
     return Line(lines.dtype)(lines, index), code
 
 
-@intrinsic
+@operation
 def store(_, lines, index, line):
     """Write a line."""
 
     def code(context, builder, signature, args):
-        builder.store(args[2], _address(context, builder, lines, *args[:2], index), align=LINE)
+        builder.store(args[2], _address(context, builder, lines, args[0], args[1], index), align=LINE)
         return context.get_dummy_value()
 
     return types.void(lines, index, line), code
 
 
-@intrinsic
+@operation
 def zero(_, lines):
     """The line of zeros."""
 
@@ -82,7 +90,7 @@ def zero(_, lines):
     return Line(lines.dtype)(lines), code
 
 
-@intrinsic
+@operation
 def axpy(_, a, x, y):
     """a·x + y for a number a and lines x, y, in one rounding where the machine has a fused multiply-add."""
 
@@ -97,7 +105,7 @@ def axpy(_, a, x, y):
     return y(a, x, y), code
 
 
-@intrinsic
+@operation
 def add(_, x, y):
     """x + y for lines."""
 
@@ -141,6 +149,16 @@ def sum_parts_into(out, lines):
 
 # --- X B --------------------------------------------------------------------------------------------------------------
 
+# Positions and columns are unsigned inside the loops: numba looks whether a signed index is negative (and counts from the
+# end), which costs 1.7 times the whole product with a vector.
+ONE, TWO, THREE, FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+
+
+@njit(nogil=True, cache=True)
+def _row(indptr, i):
+    """Where the entries of row i start and end."""
+    return np.uint64(indptr[i]), np.uint64(indptr[i + 1])
+
 
 @njit(parallel=True, nogil=True, cache=True)
 def multiply_rows(indptr, indices, values, B, out):
@@ -149,34 +167,35 @@ def multiply_rows(indptr, indices, values, B, out):
     for i in prange(indptr.shape[0] - 1):
         for c in range(m):
             out[i, c] = 0
-        p, end = indptr[i], indptr[i + 1]
-        while p + 4 <= end:
-            j0, j1, j2, j3 = indices[p], indices[p + 1], indices[p + 2], indices[p + 3]
-            x0, x1, x2, x3 = values[p], values[p + 1], values[p + 2], values[p + 3]
+        p, end = _row(indptr, i)
+        while p + FOUR <= end:
+            j0, j1 = np.uint64(indices[p]), np.uint64(indices[p + ONE])
+            j2, j3 = np.uint64(indices[p + TWO]), np.uint64(indices[p + THREE])
+            x0, x1, x2, x3 = values[p], values[p + ONE], values[p + TWO], values[p + THREE]
             for c in range(m):
                 out[i, c] += x0 * B[j0, c] + x1 * B[j1, c] + x2 * B[j2, c] + x3 * B[j3, c]
-            p += 4
+            p += FOUR
         while p < end:
-            j0, x0 = indices[p], values[p]
+            j0, x0 = np.uint64(indices[p]), values[p]
             for c in range(m):
                 out[i, c] += x0 * B[j0, c]
-            p += 1
+            p += ONE
 
 
 # --- Xᵀ U and Xᵀ W (X B − 1cᵀ) ----------------------------------------------------------------------------------------
 
 
 @njit(nogil=True, cache=True)
-def _scatter_row(indices, values, start, end, line, Y, first):
+def _scatter_row_into(Y, first, indices, values, start, end, line):
     """Add x_ij · line to line `first + j` of Y for every entry j of a row."""
     for p in range(start, end):
-        j = first + indices[p]
+        j = first + np.uint64(indices[p])
         store(Y, j, axpy(values[p], line, load(Y, j)))
 
 
 @njit(nogil=True, cache=True)
 def _clear(Y, first, count):
-    for j in range(first, first + count):
+    for j in range(first, first + np.uint64(count)):
         store(Y, j, zero(Y))
 
 
@@ -186,13 +205,15 @@ def _transposed_parts(indptr, indices, values, U, cuts, row, Y):
     m = U.shape[1]
     for task in prange(parts * chunks):
         part, q = task // chunks, task % chunks
-        _clear(Y, task * d, d)
+        own = np.uint64(task * d)  # this task's first line of Y
+        _clear(Y, own, d)
         for c in range(lanes):
             row[task, 0, c] = 0
         for i in range(cuts[part], cuts[part + 1]):
             for c in range(q * lanes, min(m, (q + 1) * lanes)):
                 row[task, 0, c - q * lanes] = U[i, c]
-            _scatter_row(indices, values, indptr[i], indptr[i + 1], load(row, task), Y, task * d)
+            start, end = _row(indptr, i)
+            _scatter_row_into(Y, own, indices, values, start, end, load(row, task))
 
 
 @njit(parallel=True, nogil=True, cache=True)
@@ -200,36 +221,44 @@ def _gram_parts(indptr, indices, values, weights, B, shift, cuts, Y):
     parts, chunks, d, _ = Y.shape
     for task in prange(parts * chunks):  # threads that walk different rows use the same chunk of B at the same time
         part, q = task // chunks, task % chunks
-        _clear(Y, task * d, d)
+        own, chunk = np.uint64(task * d), np.uint64(q * d)  # first lines of this task's sums and of its columns of B
+        _clear(Y, own, d)
         for i in range(cuts[part], cuts[part + 1]):
-            start, end = indptr[i], indptr[i + 1]
+            start, end = _row(indptr, i)
             t, u = load(shift, q), zero(B)  # two sums, because one would wait for its own additions
             p = start
-            while p + 2 <= end:
-                t = axpy(values[p], load(B, q * d + indices[p]), t)
-                u = axpy(values[p + 1], load(B, q * d + indices[p + 1]), u)
-                p += 2
+            while p + TWO <= end:
+                t = axpy(values[p], load(B, chunk + np.uint64(indices[p])), t)
+                u = axpy(values[p + ONE], load(B, chunk + np.uint64(indices[p + ONE])), u)
+                p += TWO
             if p < end:
-                t = axpy(values[p], load(B, q * d + indices[p]), t)
-            t = add(t, u)
-            if weights is not None:
-                t = axpy(weights[i], t, zero(B))
-            _scatter_row(indices, values, start, end, t, Y, task * d)
+                t = axpy(values[p], load(B, chunk + np.uint64(indices[p])), t)
+            _scatter_row_into(Y, own, indices, values, start, end, axpy(weights[i], add(t, u), zero(B)))
+
+
+@njit(nogil=True, cache=True)
+def _gram_vector_into(y, indptr, indices, values, weights, b, shift, first, last):
+    """The same for one column and the rows first … last − 1, where lines would be empty but for one number."""
+    for i in range(first, last):
+        start, end = _row(indptr, i)
+        t, u = -shift, shift - shift
+        p = start
+        while p + TWO <= end:
+            t += values[p] * b[np.uint64(indices[p])]
+            u += values[p + ONE] * b[np.uint64(indices[p + ONE])]
+            p += TWO
+        if p < end:
+            t += values[p] * b[np.uint64(indices[p])]
+        t = weights[i] * (t + u)
+        for p in range(start, end):
+            y[np.uint64(indices[p])] += values[p] * t
 
 
 @njit(parallel=True, nogil=True, cache=True)
 def _gram_vector_parts(indptr, indices, values, weights, b, shift, cuts, Y):
-    """The same for one column, where lines would be empty but for one number."""
     for part in prange(Y.shape[0]):
         Y[part] = 0
-        for i in range(cuts[part], cuts[part + 1]):
-            t = -shift
-            for p in range(indptr[i], indptr[i + 1]):
-                t += values[p] * b[indices[p]]
-            if weights is not None:
-                t *= weights[i]
-            for p in range(indptr[i], indptr[i + 1]):
-                Y[part, indices[p]] += values[p] * t
+        _gram_vector_into(Y[part], indptr, indices, values, weights, b, shift, cuts[part], cuts[part + 1])
 
 
 def row_parts(indptr: Array, d: int, chunks: int) -> Array:
@@ -264,12 +293,13 @@ def gram_product(
     All arrays of floats have the dtype of `values`. Working memory: (1 + parts) copies of B, padded to whole lines.
     """
     d, m = B.shape
+    weights = np.ones(len(indptr) - 1, values.dtype) if weights is None else weights
     shift = np.zeros(m, values.dtype) if shift is None else shift
     out = np.empty((d, m), values.dtype)
     if m == 1:
         cuts = row_parts(indptr, d, 1)
         sums = np.empty((len(cuts) - 1, d), values.dtype)
-        _gram_vector_parts(indptr, indices, values, weights, B[:, 0], shift[0], cuts, sums)
+        _gram_vector_parts(indptr, indices, values, weights, np.ascontiguousarray(B[:, 0]), shift[0], cuts, sums)
         out[:, 0] = sums.sum(axis=0)
         return out
     chunks = max(1, -(-m * values.itemsize // LINE))

@@ -162,12 +162,12 @@ class LanczosAlgorithm:
     def _check(self, n: int) -> None:
         count(self.k, n)
         positive(self.tol, "tol")
-        count(self.block, max(n, self.block) if isinstance(self.block, int) else n, "block")  # a wide one is cut to n
+        count(self.block, name="block")  # one wider than A is cut
         if self.which not in ("top", "bottom"):
             raise ValueError(f"which={self.which!r} is not accepted; pass 'top' or 'bottom'.")
         if self.reorthogonalise not in ("full", "selective"):
             raise ValueError(f"reorthogonalise={self.reorthogonalise!r} is not accepted; pass 'full' or 'selective'.")
-        if self.max_dim is not None and self.max_dim < min(n, self.k + self.block):
+        if self.max_dim is not None and count(self.max_dim, name="max_dim") < min(n, self.k + self.block):
             raise ValueError(
                 f"max_dim={self.max_dim} leaves no room to grow; pass at least k + block = {self.k + self.block}."
             )

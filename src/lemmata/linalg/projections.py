@@ -18,6 +18,7 @@ rank: W = [1 0; 0 0] is a counterexample.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,18 +55,21 @@ def pseudo_inverse(V: Any, *, rtol: float | None = None) -> Array:
     return (Wt.T / s) @ U.T
 
 
-class _Operator:
+class _Operator(ABC):
     """What a projection and its complement share: they are symmetric, and multiply from both sides."""
 
     __array_ufunc__ = None  # so that `X @ P` asks P, not numpy
-    basis: Array
 
     @property
-    def shape(self) -> tuple[int, int]:
-        raise TypeError(f"{type(self).__name__} has no shape.")
+    @abstractmethod
+    def shape(self) -> tuple[int, int]: ...
 
-    def __matmul__(self, X: Any) -> Array:
-        raise TypeError(f"{type(self).__name__} does not multiply.")
+    @property
+    @abstractmethod
+    def dtype(self) -> np.dtype: ...
+
+    @abstractmethod
+    def __matmul__(self, X: Any) -> Array: ...
 
     @property
     def T(self):
@@ -77,7 +81,7 @@ class _Operator:
 
     def matrix(self) -> Array:
         """P itself, (n, n)."""
-        return self @ np.eye(self.shape[0], dtype=self.basis.dtype)
+        return self @ np.eye(self.shape[0], dtype=self.dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +156,7 @@ class Complement(_Operator):
         return self.complement.dtype
 
     @property
-    def basis(self) -> Array:  # type: ignore[override]
+    def basis(self) -> Array:
         """An orthonormal basis (n, n − r), computed when asked for: the last columns of a full QR of U."""
         U = self.complement.basis
         return np.linalg.qr(U, mode="complete")[0][:, U.shape[1] :]
@@ -160,9 +164,6 @@ class Complement(_Operator):
     def __matmul__(self, X: Any) -> Array:
         X = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
         return X - self.complement @ X
-
-    def matrix(self) -> Array:
-        return np.eye(self.shape[0], dtype=self.dtype) - self.complement.matrix()
 
 
 # --- claims: about any square matrix `fit.P`, wherever it comes from --------------------------------------------------
@@ -172,20 +173,17 @@ class Complement(_Operator):
 def idempotent(fit):
     """An entry of P² is a sum of n products, so ‖P² − P‖ may reach rounding·‖P‖² (‖P‖² = rank for a projection)."""
     P = fit.P
-    size = max(1.0, float(np.linalg.norm(P)) ** 2)
-    gap = np.linalg.norm(P @ P - P)
-    return at_most(
-        gap, rounding(P.dtype, terms=len(P)) * size, "project with V⁺ (pseudo_inverse) on the right", "|P² − P|"
-    )
+    gap, size = float(np.linalg.norm(P @ P - P)), max(1.0, float(np.linalg.norm(P)) ** 2)
+    bound = rounding(P.dtype, terms=len(P)) * size
+    return at_most(gap, bound, "in P = VW take W = V⁺ (pseudo_inverse): then P projects", "|P² − P|")
 
 
 @claim("P = Pᵀ: the projection is orthogonal", source="CIL 1.3.4")
 def self_adjoint(fit):
     P = fit.P
-    gap, size = np.linalg.norm(P - P.T), float(np.linalg.norm(P))
-    return at_most(
-        gap, rounding(P.dtype, terms=len(P)) * size, "P is oblique: take W = V⁺, or tie the weights", "|P − Pᵀ|"
-    )
+    gap, size = float(np.linalg.norm(P - P.T)), float(np.linalg.norm(P))
+    bound = rounding(P.dtype, terms=len(P)) * size
+    return at_most(gap, bound, "in P = VW take W = V⁺ (pseudo_inverse), or tie the weights", "|P − Pᵀ|")
 
 
 def certify_projection(P: Any) -> Certificate:

@@ -157,9 +157,9 @@ class Polynomial(_WithGamma):
 
     def __post_init__(self):
         _check_gamma(self.gamma)
-        if not isinstance(self.degree, Real) or self.degree < 1 or self.degree != int(self.degree):
+        if not (_is_number(self.degree) and self.degree >= 1 and self.degree == int(self.degree)):
             raise ValueError(f"degree={self.degree!r}; a polynomial kernel has a whole degree >= 1.")
-        if not isinstance(self.coef0, Real) or not np.isfinite(self.coef0):
+        if not _is_number(self.coef0):
             raise ValueError(f"coef0={self.coef0!r}; pass a finite number, >= 0 for a positive semidefinite kernel.")
 
     def _tile(self, A, B, dtype):
@@ -200,7 +200,7 @@ class RBF(_WithGamma):
 
     def _tile(self, A, B, dtype):
         K = _squared_distances(A, B)
-        K *= -self.gamma
+        K *= -float(self.gamma)  # type: ignore[arg-type]
         K = K.astype(dtype, copy=False)
         return np.exp(K, out=K)
 
@@ -222,7 +222,7 @@ class Constant(Kernel):
     value: float = 1.0
 
     def __post_init__(self):
-        if not isinstance(self.value, Real) or not 0 <= self.value < np.inf:
+        if not (_is_number(self.value) and self.value >= 0):
             raise ValueError(
                 f"a kernel can be combined with a number >= 0, not with {self.value!r}: K would not be psd."
             )
@@ -341,10 +341,14 @@ def _as_kernel(value: Any) -> Kernel:
     return value if isinstance(value, Kernel) or not isinstance(value, Real) else Constant(float(value))
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(float(value)))
+
+
 def _check_gamma(gamma: Any) -> None:
     if gamma is None or (isinstance(gamma, str) and gamma in GAMMAS):
         return
-    if not isinstance(gamma, Real) or not 0 <= gamma < np.inf:
+    if not (_is_number(gamma) and gamma >= 0):
         raise ValueError(f"gamma={gamma!r}; pass a finite number >= 0, 'scale', 'auto', or None for 1/n_features.")
 
 

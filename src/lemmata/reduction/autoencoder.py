@@ -37,7 +37,6 @@ from sklearn.utils.validation import check_is_fitted
 from lemmata.core.blocks import Blocks, is_dask
 from lemmata.core.engine import map_reduce
 from lemmata.core.estimator import COMMON, Model
-from lemmata.core.loop import MaxSteps, Seconds, Settled, Stop
 from lemmata.core.moments import Moments
 from lemmata.optim import Adam, GradientDescent, HeavyBall, Nesterov
 from lemmata.reduction.autoencoder_claims import AUTOENCODER_CLAIMS, never_rose
@@ -54,7 +53,6 @@ from lemmata.reduction.reconstruction import (
 Array = np.ndarray
 
 MAX_FEATURES = 20_000  # Σ has d² numbers: 3.2 GB at this width
-PATIENCE = 5  # momentum makes the loss pause for a step or two; five small changes in a row are no pause
 
 FULL_BATCH = {"gd": GradientDescent(1.0), "heavy_ball": HeavyBall(1.0), "nesterov": Nesterov(1.0), "adam": Adam()}
 MINI_BATCH = {**FULL_BATCH, "nesterov": Nesterov(1.0, momentum=0.9)}  # β → 1 would add up the noise of all batches
@@ -75,7 +73,8 @@ class LinearAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model
         "any" minimises the loss above, which leaves the basis of the code free. "pca" minimises its mean over all prefixes
         of the code, whose minimum is the principal axes in order of variance.
     method : {"gd", "sgd", "closed"}, default="gd"
-        Gradient steps on the covariance, epochs of mini-batches of rows (which must be in memory), or eigenvectors.
+        Gradient steps on the covariance, epochs of mini-batches of rows (of an array or a memmap, not of a stream), or
+        eigenvectors.
     optimizer : {"nesterov", "gd", "heavy_ball", "adam"}, default="nesterov"
         How a gradient becomes a step.
     step_size : float or None, default=None
@@ -120,6 +119,7 @@ class LinearAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model
     claims = AUTOENCODER_CLAIMS
     stored: ClassVar = {"encoder_": "m d", "decoder_": "d m", "mean_": "d", "loss_": ""}
     min_samples = 2
+    patience = 5  # momentum makes the loss pause for a step or two; five small changes in a row are no pause
 
     def __init__(
         self,
@@ -178,10 +178,10 @@ class LinearAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model
         step_size = None if self.step_size is None else float(self.step_size)
         if self.method == "gd":
             return LinearAutoencoderAlgorithm(**parts, optimizer=FULL_BATCH[self.optimizer], step_size=step_size)
-        if not isinstance(data.source, np.ndarray) or not data.in_memory:
+        if not isinstance(data.source, np.ndarray):
             raise ValueError(
-                "method='sgd' draws rows in random order and needs them in memory as one array; this data comes in "
-                "blocks: pass method='gd' or 'closed', which read it once, or an array."
+                "method='sgd' draws rows in random order, and this data comes in blocks; pass an array or a memmap, or "
+                "method='gd' or 'closed', which read the blocks once."
             )
         return StochasticLinearAutoencoderAlgorithm(
             **parts, optimizer=MINI_BATCH[self.optimizer], step_size=step_size, batch_size=int(self.batch_size)
@@ -189,14 +189,14 @@ class LinearAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model
 
     def _problem(self, data: Blocks) -> Sample:
         moments = map_reduce(Moments.of, data, Moments())
-        if not moments.n > 0:
-            raise ValueError("all sample weights are zero; at least one row has to count.")
         S = moments.scatter / moments.n
         sample = Sample(moments.mean, S, largest_eigenvalue(S), data.dtype.name)
         if self.method != "sgd":
             return sample
         weights = None if data.weights is None else data.weights * (data.shape[0] / data.total_weight)
-        return replace(sample, rows=data.source, weights=weights)
+        lengths = (((rows - moments.mean) ** 2).sum(axis=1) * (1 if w is None else w) for rows, w in data)
+        longest = max(float(part.max()) for part in lengths) * data.shape[0] / data.total_weight
+        return replace(sample, rows=np.asarray(data.source), weights=weights, longest=longest)
 
     def _attributes(self, solution, problem: Sample) -> dict[str, Any]:
         W, V = solution.attributes["encoder_"], solution.attributes["decoder_"]
@@ -212,10 +212,6 @@ class LinearAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model
 
     def _claims(self):
         return (*self.claims, never_rose) if self.method == "gd" else self.claims  # sgd descends in expectation only
-
-    def _stop(self) -> Stop:
-        rule: Stop = Settled(self.tol, patience=PATIENCE) | MaxSteps(self.max_iter)
-        return rule if self.time_limit is None else rule | Seconds(self.time_limit)
 
     def _title(self, data: Blocks | None) -> str:
         kind = f"{'tied' if self.tied else 'untied'}, basis {self.basis}, {self.method}"

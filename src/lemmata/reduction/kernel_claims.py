@@ -1,8 +1,8 @@
 """What theory promises about kernel PCA, checked on the data by plain code.
 
-Everything is recomputed in float64 from the rows and the public attributes `eigenvectors_` α (n × k), `eigenvalues_` λ, `X_fit_`
-and the kernel's parameters. The kernel matrix comes from scikit-learn's `pairwise_kernels`, row block by row block, so the
-claims certify scikit-learn's KernelPCA with any kernel it has as well as ours, and share no code with a solver.
+Everything is recomputed in float64 from the rows and the public attributes: `eigenvectors_` α (n × k), `eigenvalues_` λ,
+`X_fit_` and the kernel's parameters. The kernel matrix comes from scikit-learn's `pairwise_kernels`, some rows at a time, so
+the claims certify scikit-learn's KernelPCA with any kernel it has as well as ours, and share no code with a solver.
 
 With weights w, p = w/Σw, D = diag(w) and K̃ = (I − 1pᵀ) K (I − p1ᵀ) the promises are: D K̃ α = λ α; the coordinates
 z = K̃ α/√λ have mean 0 and scatter diag(λ); what they leave out is tr(DK̃) − Σλ.

@@ -43,6 +43,10 @@ from lemmata.reduction.kernel_claims import KERNEL_CLAIMS
 
 Array = np.ndarray
 ROWS = 1024  # of a kernel matrix with new rows at once
+LANCZOS_ABOVE = 800  # rows; below it LAPACK needs less than 0.1 s
+BLOCK = (
+    8  # columns multiplied at once: as fast as one for these spectra, and finds eigenvalues that repeat up to 8 times
+)
 SHARE_OF_MEMORY = 0.6
 ZERO = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 2e-7}  # λ/λ₁ that counts as 0, as in scikit-learn
 
@@ -141,7 +145,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
         Also learn pre-images for `inverse_transform`, by kernel ridge regression from the coordinates to the rows.
     eigen_solver : {"auto", "dense", "lanczos", "arpack"}, default="auto"
         dense: LAPACK. lanczos: block Krylov on products with the matrix; "arpack" is another word for it. "auto" takes it
-        for more than 500 rows and at most a twentieth of that many components.
+        for more than 800 rows and at most a twentieth of that many components.
     remove_zero_eig : bool, default=False
         Drop directions with eigenvalue zero; else their coordinate is 0. n_components=None always drops them.
     max_iter, tol : int, default=1000; float, default=0
@@ -189,7 +193,6 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
         "remove_zero_eig": ["boolean"],
         **COMMON,
     }
-    accepts_sparse = True
     min_samples = 2
     claims = KERNEL_CLAIMS
     stored: ClassVar[Mapping[str, str | type]] = {
@@ -241,6 +244,10 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
         self.checkpoint = checkpoint
         self.time_limit = time_limit
 
+    @property
+    def accepts_sparse(self) -> bool:  # type: ignore[override]
+        return not self.fit_inverse_transform  # pre-images are dense rows
+
     # --- fitting ---
 
     def _algorithm(self, data: Blocks) -> Any:
@@ -250,9 +257,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
             raise ValueError(
                 f"n_components={k} exceeds the {n} rows, which span no more; pass n_components <= {n - 1}."
             )
-        if self.fit_inverse_transform and data.sparse:
-            raise ValueError("pre-images are dense rows; pass X.toarray(), or fit_inverse_transform=False.")
-        few = n > 500 and k <= n // 20
+        few = n > LANCZOS_ABOVE and k <= n // 20
         self.solver_ = {"auto": "lanczos" if few else "dense", "arpack": "lanczos"}.get(
             self.eigen_solver, self.eigen_solver
         )
@@ -260,7 +265,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
         if self.solver_ == "dense":
             return EighAlgorithm(k)
         tol = max(float(self.tol), float(np.finfo(data.dtype).eps) * np.sqrt(n))  # a product with K̃ errs by √n·eps·λ₁
-        return LanczosAlgorithm(k, block=min(k + 2, 8), tol=tol)
+        return LanczosAlgorithm(k, block=BLOCK, tol=tol)
 
     def _check_memory(self, n: int, itemsize: int) -> None:
         needed = n * n * itemsize * (2 if self.solver_ == "dense" else 1)
@@ -306,14 +311,14 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
         else:  # signs by the coordinates a/√w: those of a row and of its copies agree
             coordinates = np.divide(vectors, root[:, None], out=np.zeros(vectors.shape), where=root[:, None] > 0)
             vectors = (upright(coordinates) * root[:, None] ** 2).astype(dtype)
-        scaled = _scaled(vectors, values)
+        gamma = getattr(problem.kernel, "gamma", None)
         attributes = {
             "eigenvalues_": values.astype(dtype),
             "eigenvectors_": vectors,
-            "offset_": (problem.mean @ scaled).astype(dtype),
+            "offset_": (problem.mean @ _scaled(vectors, values)).astype(dtype),
             "X_fit_": problem.rows,
             "kernel_": problem.kernel,
-            "gamma_": float(getattr(problem.kernel, "gamma", None) or 1 / problem.rows.shape[1]),
+            "gamma_": 1 / problem.rows.shape[1] if gamma is None else float(gamma),
         }
         return attributes | (self._preimages(attributes, problem) if self.fit_inverse_transform else {})
 
@@ -324,13 +329,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
         if problem.root is not None:
             K *= np.multiply.outer(problem.root, problem.root)
             X = X * problem.root[:, None]
-        K[np.diag_indices_from(K)] += self.alpha
-        try:
-            dual = scipy.linalg.solve(K, X, assume_a="pos", overwrite_a=True)
-        except scipy.linalg.LinAlgError as error:
-            raise ValueError(
-                f"alpha={self.alpha} is too small a ridge for the pre-images: K + αI is singular ({error}); raise alpha."
-            ) from error
+        dual = _ridge(K, X, self.alpha)
         dual = dual if problem.root is None else dual * problem.root[:, None]
         return {"X_transformed_fit_": Z, "dual_coef_": dual.astype(problem.dtype, copy=False)}
 
@@ -395,9 +394,22 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = self.accepts_sparse
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _ridge(K: Array, X: Array, alpha: float) -> Array:
+    """(K + αI)⁻¹X; directions of K within rounding carry nothing where α does not cover them either."""
+    shifted = K.copy()
+    shifted[np.diag_indices_from(K)] += alpha
+    try:
+        return scipy.linalg.cho_solve(scipy.linalg.cho_factor(shifted, overwrite_a=True), X)
+    except scipy.linalg.LinAlgError:
+        values, V = scipy.linalg.eigh(K)
+        clear = values > len(K) * np.finfo(K.dtype).eps * values[-1]
+        V = V[:, clear]
+        return V @ ((V.T @ X) / (values[clear] + alpha)[:, None])
 
 
 def _scaled(alpha: Array, values: Array) -> Array:

@@ -18,8 +18,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import rounding
-from lemmata.core.store import storable
+from lemmata.core.store import digest, storable
 from lemmata.optim import Adam, GradientDescent, OptState, Params, gradient_norm
 from lemmata.reduction.covariance import upright
 
@@ -36,6 +37,13 @@ class Sample:
     dtype: str  # of the data: what the attributes will have
     rows: Array | None = None  # (n, d), not centred
     weights: Array | None = None  # (n,), of mean 1
+    longest: float = 0.0  # max w‖x − μ‖² over the rows
+
+    def fingerprint(self) -> str:
+        """A mark of what a run depends on, for checkpoints: the rows, or the moments where training sees no more."""
+        if self.rows is not None:
+            return Blocks.of(self.rows, self.weights).fingerprint()
+        return digest((self.mean, self.covariance))
 
 
 def unit_weights(m: int, basis: str) -> Array:
@@ -88,6 +96,8 @@ def largest_eigenvalue(S: Array, steps: int = 30) -> float:
 @storable
 @dataclass(frozen=True)
 class LinearAutoencoderState:
+    """The weights with their loss and gradient, what the optimiser remembers, and the position in the data."""
+
     version = 1
 
     params: Params  # (W, V), or (V,) if tied
@@ -146,9 +156,8 @@ class Training:
 
     def attributes(self, state):
         W, V = self.split(state.params)
-        if (
-            self.basis == "pca"
-        ):  # of v_j w_jᵀ choose the factors with ‖v_j‖ = 1; the product, hence the loss, is the same
+        if self.basis == "pca":
+            # v_j w_jᵀ leaves a scale free: show the factors with ‖v_j‖ = 1, whose product, hence whose loss, is the same
             length = np.linalg.norm(V, axis=0)
             axes = upright(V / np.where(length > 0, length, 1))
             W, V = W * (axes * V).sum(axis=0)[:, None], axes
@@ -250,15 +259,10 @@ class StochasticLinearAutoencoderAlgorithm(Training):
             return adam_step(len(sample.mean))
         n, b = len(sample.rows), min(self.batch_size, len(sample.rows))
         share = (n - b) / (b * max(n - 1, 1))
-        top = (1 - share) * sample.top + share * _longest(sample.rows, sample.mean, sample.weights)
-        L = smoothness(*self.split(params), top, self.tied) / (1 - getattr(self.optimizer, "momentum", 0.0))
+        top = (1 - share) * sample.top + share * sample.longest
+        momentum = getattr(self.optimizer, "momentum", None) or 0.0  # it lengthens a step to η/(1 − β) in the long run
+        L = smoothness(*self.split(params), top, self.tied) / (1 - momentum)
         return 1 / L if L > 0 else 0.0
-
-
-def _longest(X: Array, mean: Array, weights: Array | None) -> float:
-    """max w‖x − μ‖² over the rows, without a centred copy of them."""
-    squares = np.einsum("ij,ij->i", X, X, dtype=np.float64) - 2 * (X @ mean) + mean @ mean
-    return float((squares if weights is None else squares * weights).max())
 
 
 @dataclass(frozen=True)

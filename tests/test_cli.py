@@ -1,0 +1,462 @@
+"""The command line: results on stdout, one line about trouble on stderr, exit codes that scripts can use."""
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import lemmata
+from lemmata import cli, registry
+
+NAMES = list("abcdefghij")
+COMMAND = [sys.executable, "-c", "from lemmata.cli import main; main()"]
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """A folder with a table of 60 rows in 10 features and a label, and a PCA fitted to it."""
+    folder = tmp_path_factory.mktemp("cli")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 10)) * ([4, 2] + [0.5] * 8)
+    np.save(folder / "table.npy", X)
+    rows = "\n".join(",".join([*map(repr, row.tolist()), "xy"[i % 2]]) for i, row in enumerate(X))
+    (folder / "table.csv").write_text(",".join([*NAMES, "kind"]) + "\n" + rows + "\n")
+    assert invoke(
+        "fit", "PCA", folder / "table.csv", "--target", "kind", "-s", "n_components=2", "--save", folder / "m.lemma"
+    )
+    return folder
+
+
+def invoke(*arguments, code=0, stdin=None):
+    """Run a command in this process; its stdout. A failing one has to answer with one line and no traceback."""
+    result = CliRunner().invoke(cli.app, [str(argument) for argument in arguments], input=stdin)
+    assert result.exit_code == code, result.output
+    if code in (cli.BAD_INPUT, cli.BAD_USAGE):
+        assert result.stderr.count("\n") == 1, result.stderr
+        assert result.stderr.startswith("lemmata: ")
+        return result.stderr
+    return result.stdout
+
+
+# --- fit --------------------------------------------------------------------------------------------------------------
+
+
+def test_fit_prints_the_certificate_and_saves_the_model(work):
+    model = lemmata.load(work / "m.lemma")
+    X = np.load(work / "table.npy")
+    assert np.array_equal(model.components_, lemmata.PCA(n_components=2).fit(X).components_)
+    assert list(model.feature_names_in_) == NAMES
+    out = invoke("fit", "pca", work / "table.npy", "--set", "n_components=2")
+    assert out.splitlines()[0].startswith("PCA  60 × 10")
+    assert "holds       the components are orthonormal" in out
+
+
+@pytest.mark.parametrize("name", registry.MODELS)
+def test_every_model_fits_saves_and_is_certified_again(work, tmp_path, name):
+    path = tmp_path / "m.lemma"
+    invoke("fit", name.upper(), work / "table.npy", "-s", "n_components=2", "--save", path)
+    assert type(lemmata.load(path)).__name__ == name
+    certified = json.loads(
+        CliRunner().invoke(cli.app, ["certify", str(path), str(work / "table.npy"), "--json"]).stdout
+    )
+    assert certified["claims"]
+    scores = invoke("transform", path, work / "table.npy").splitlines()
+    assert len(scores) == 61
+
+
+def test_fit_as_json_is_one_document(work):
+    found = json.loads(invoke("fit", "PCA", work / "table.npy", "-s", "n_components=2", "--json"))
+    assert found["model"] == "PCA"
+    assert found["parameters"] == {"n_components": 2}
+    assert found["saved"] is None
+    assert {claim["verdict"] for claim in found["certificate"]["claims"]} <= {"holds", "fails", "can't tell"}
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("n_components=2", 2), ("n_components=0.9", 0.9), ("n_components=None", None), ("whiten=True", True),
+     ("solver=svd", "svd"), ("solver='svd'", "svd"), ("solver = svd", "svd")],
+)  # fmt: skip
+def test_settings_are_python_literals_or_text(setting, value):
+    (found,) = cli._parameters(lemmata.PCA, [setting]).values()
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_a_setting_may_hold_an_equals_sign():
+    assert cli._parameters(lemmata.PCA, ["checkpoint=a=b.ckpt"]) == {"checkpoint": "a=b.ckpt"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("fit", "PAC", "x.csv"), "no model 'PAC'; did you mean PCA?"),
+        (("fit", "kernelpac", "x.csv"), "did you mean KernelPCA?"),
+        (("fit", "zebra", "x.csv"), "no model 'zebra'; there are PCA"),
+        (("fit", "PCA", "x.csv", "-s", "n_component=3"), "no parameter 'n_component'; did you mean n_components?"),
+        (("fit", "PCA", "x.csv", "-s", "n_components"), "not of the form key=value"),
+        (("fit", "PCA"), "Missing argument 'DATA'"),
+        (("fit", "PCA", "x.csv", "--sav", "y"), "No such option"),
+        (("fot",), "Did you mean 'fit'?"),
+        (("--nonsense",), "No such option"),
+        (("models", "PAC"), "did you mean PCA?"),
+    ],
+)
+def test_wrong_usage_is_answered_with_2_and_a_suggestion(arguments, message):
+    assert message in invoke(*arguments, code=2)
+
+
+def test_bad_values_and_bad_data_are_answered_with_1(work, tmp_path):
+    assert "n_components" in invoke("fit", "PCA", work / "table.npy", "-s", "n_components=-1", code=1)
+    assert "n_components" in invoke("fit", "PCA", work / "table.npy", "-s", "n_components=50", code=1)
+    assert "solver" in invoke("fit", "PCA", work / "table.npy", "-s", "solver=magic", code=1)
+    assert "there is no file" in invoke("fit", "PCA", tmp_path / "no.csv", code=1)
+    assert "'kind'" in invoke("fit", "PCA", work / "table.csv", code=1)
+    assert "no column 'knd'; did you mean 'kind'?" in invoke(
+        "fit", "PCA", work / "table.csv", "--target", "knd", code=1
+    )
+    (tmp_path / "nan.csv").write_text("a,b\n1,2\nnan,3\n4,5\n")
+    assert "NaN" in invoke("fit", "PCA", tmp_path / "nan.csv", code=1)
+
+
+def test_a_bad_place_for_the_model_is_refused_before_the_fit(work, tmp_path):
+    assert "there is no folder" in invoke("fit", "PCA", "absent.csv", "--save", tmp_path / "no" / "m.lemma", code=1)
+    assert "is a folder" in invoke("fit", "PCA", work / "table.npy", "--save", tmp_path, code=1)
+    table = (work / "table.npy").read_bytes()
+    assert "the data itself" in invoke("fit", "PCA", work / "table.npy", "--save", work / "table.npy", code=1)
+    assert (work / "table.npy").read_bytes() == table
+
+
+def test_require_saves_nothing_and_exits_with_3_if_a_claim_fails(tmp_path):
+    np.save(tmp_path / "noise.npy", np.random.default_rng(0).normal(size=(50, 20)))  # no direction stands out
+    arguments = ("fit", "PCA", tmp_path / "noise.npy", "-s", "n_components=5", "--save", tmp_path / "m.lemma")
+    assert "fails" in invoke(*arguments)
+    (tmp_path / "m.lemma").unlink()
+    assert "fails" in invoke(*arguments, "--require", code=3)
+    assert not (tmp_path / "m.lemma").exists()
+
+
+def test_the_traceback_is_shown_on_demand(work, monkeypatch):
+    monkeypatch.setenv("LEMMATA_DEBUG", "1")
+    result = CliRunner().invoke(cli.app, ["fit", "PCA", str(work / "absent.csv")])
+    assert isinstance(result.exception, FileNotFoundError)
+
+
+def test_an_unexpected_error_is_one_line_too(monkeypatch):
+    def slip(*_):
+        raise KeyError("lost")
+
+    monkeypatch.setattr(cli, "_list", slip)
+    assert "a fault of lemmata" in invoke("models", code=1)
+
+
+def test_warnings_are_single_lines_on_stderr(work):
+    result = CliRunner().invoke(
+        cli.app,
+        ["fit", "PCA", str(work / "table.npy"), "-s", "solver=gradient", "-s", "max_iter=1", "-s", "n_components=1"],
+    )
+    assert result.exit_code == 0
+    assert result.stderr.startswith("lemmata: warning: PCA reached max_iter=1")
+    assert result.stderr.count("\n") == 1
+
+
+# --- certify, transform, info -----------------------------------------------------------------------------------------
+
+
+def test_certify_exits_with_0_on_its_data_and_3_on_other_data(work, tmp_path):
+    assert "holds" in invoke("certify", work / "m.lemma", work / "table.csv")
+    np.save(tmp_path / "other.npy", np.random.default_rng(1).normal(size=(60, 10)) * ([0.5] * 8 + [2, 4]))
+    assert "fails" in invoke("certify", work / "m.lemma", tmp_path / "other.npy", code=3)
+    found = json.loads(invoke("certify", work / "m.lemma", tmp_path / "other.npy", "--json", code=3))
+    assert "fails" in {claim["verdict"] for claim in found["claims"]}
+
+
+def expected(work):
+    model = lemmata.load(work / "m.lemma")
+    return (np.load(work / "table.npy") - model.mean_) @ model.components_.T
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".npy"])
+def test_transform_writes_files(work, tmp_path, suffix):
+    out = tmp_path / f"scores{suffix}"
+    invoke("transform", work / "m.lemma", work / "table.csv", "--out", out)
+    np.testing.assert_allclose(lemmata.data.read_matrix(out).X, expected(work), atol=1e-12)
+
+
+def test_transform_to_stdout_can_be_read_again(work):
+    lines = invoke("transform", work / "m.lemma", work / "table.csv").splitlines()
+    assert lines[0] == "pca0,pca1"
+    numbers = np.array([line.split(",") for line in lines[1:]], dtype=float)
+    np.testing.assert_allclose(numbers, expected(work), atol=1e-12)
+    found = json.loads(invoke("transform", work / "m.lemma", work / "table.csv", "--json"))
+    assert np.array_equal(found["rows"], numbers)
+
+
+def test_transform_as_json_says_what_it_wrote(work, tmp_path):
+    found = json.loads(invoke("transform", work / "m.lemma", work / "table.csv", "--out", tmp_path / "z.npy", "--json"))
+    assert found == {"out": str(tmp_path / "z.npy"), "shape": [60, 2], "columns": ["pca0", "pca1"]}
+
+
+def test_columns_are_matched_by_name_whatever_their_order(work, tmp_path):
+    X = np.load(work / "table.npy")
+    lines = [[*reversed(NAMES), "extra"], *([*map(repr, row[::-1]), "-"] for row in X.tolist())]
+    (tmp_path / "shuffled.csv").write_text("\n".join(map(",".join, lines)))
+    assert invoke("transform", work / "m.lemma", tmp_path / "shuffled.csv") == invoke(
+        "transform", work / "m.lemma", work / "table.csv"
+    )
+    (tmp_path / "short.csv").write_text("a,b,c\n1,2,3\n")
+    assert "no column 'd'" in invoke("transform", work / "m.lemma", tmp_path / "short.csv", code=1)
+
+
+def test_transform_reads_a_pipe(work):
+    table = (work / "table.csv").read_text()
+    piped = invoke("transform", work / "m.lemma", "-", stdin=table)
+    assert piped == invoke("transform", work / "m.lemma", work / "table.csv")
+
+
+def test_transform_refuses_other_widths_and_other_suffixes(work, tmp_path):
+    np.save(tmp_path / "wide.npy", np.zeros((3, 11)))
+    assert "11 features" in invoke("transform", work / "m.lemma", tmp_path / "wide.npy", code=1)
+    assert ".csv, .csv.gz or .npy" in invoke(
+        "transform", work / "m.lemma", work / "table.csv", "--out", "z.xls", code=1
+    )
+
+
+def test_a_sparse_file_that_ends_early_is_as_wide_as_the_model(work, tmp_path):
+    (tmp_path / "rows.svm").write_text("1 1:2 2:1\n0 1:1\n")
+    assert len(invoke("transform", work / "m.lemma", tmp_path / "rows.svm").splitlines()) == 3
+
+
+def test_info_shows_parameters_attributes_and_certificate(work):
+    out = invoke("info", work / "m.lemma")
+    assert "components_" in out
+    assert "2 × 10 float64" in out
+    assert "the components are orthonormal" in out
+    found = json.loads(invoke("info", work / "m.lemma", "--json"))
+    assert found["model"] == "PCA"
+    assert found["parameters"]["n_components"] == 2
+    assert found["attributes"]["components_"] == {"shape": [2, 10], "dtype": "float64"}
+    assert found["certificate"]["claims"]
+
+
+def test_a_file_that_is_no_model_is_refused(work, tmp_path):
+    for command in (("info",), ("certify",), ("transform",)):
+        rest = () if command == ("info",) else (work / "table.csv",)
+        assert "table.csv" in invoke(*command, work / "table.csv", *rest, code=1)
+        assert "no file" in invoke(*command, tmp_path / "absent.lemma", *rest, code=1)
+    damaged = tmp_path / "damaged.lemma"
+    damaged.write_bytes((work / "m.lemma").read_bytes()[:-100])
+    assert "damaged" in invoke("info", damaged, code=1)
+
+
+# --- models, atlas, help ----------------------------------------------------------------------------------------------
+
+
+def test_models_lists_the_registry():
+    out = invoke("models")
+    assert [line.split()[0] for line in out.splitlines()] == list(registry.MODELS)
+    found = json.loads(invoke("models", "--json"))
+    assert [entry["name"] for entry in found] == list(registry.MODELS)
+
+
+def test_models_shows_the_parameters_of_one():
+    out = invoke("models", "pca")
+    assert "n_components : int" in out
+    assert "n_components=None" in out
+    assert json.loads(invoke("models", "PCA", "--json"))["parameters"]["whiten"] is False
+
+
+@pytest.fixture
+def toy_atlas(monkeypatch):
+    def draw(folder):
+        (folder / "toy.png").write_bytes(b"")
+        return folder / "toy.png"
+
+    entry = SimpleNamespace(title="A toy", source="CIL 0", draw=draw)
+    module = SimpleNamespace(entries=lambda: {"toy": entry})
+    monkeypatch.setitem(sys.modules, "lemmata.atlas", module)
+
+
+@pytest.mark.usefixtures("toy_atlas")
+def test_atlas_lists_draws_and_suggests(tmp_path):
+    assert invoke("atlas").split() == ["toy", "A", "toy", "CIL", "0"]
+    assert json.loads(invoke("atlas", "--json")) == [{"id": "toy", "title": "A toy", "source": "CIL 0"}]
+    assert invoke("atlas", "TOY", "--out", tmp_path / "new").strip() == str(tmp_path / "new" / "toy.png")
+    assert (tmp_path / "new" / "toy.png").exists()
+    assert json.loads(invoke("atlas", "toy", "--out", tmp_path, "--json"))["figure"] == str(tmp_path / "toy.png")
+    assert "no entry 'tay'; did you mean toy?" in invoke("atlas", "tay", code=2)
+
+
+def test_version_and_help():
+    assert invoke("--version") == f"lemmata {lemmata.__version__}\n"
+    assert "Exit codes: 0" in invoke("--help")
+    for name in ("demo", "models", "fit", "certify", "transform", "info", "atlas"):
+        assert "--json" in invoke(name, "--help")
+
+
+# --- demo -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_demo_draws_a_picture_and_its_measurements_agree_with_the_theory(tmp_path):
+    found = json.loads(invoke("demo", "--out", tmp_path / "demo.png", "--json"))
+    assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
+    assert [path.name for path in tmp_path.iterdir()] == ["demo.png"]
+    errors = found["digits"]["errors"]
+    for row in errors:
+        assert row["lost"] == pytest.approx(row["tail"], abs=1e-9)
+    assert all(later["lost"] < earlier["lost"] for earlier, later in pairwise(errors))
+    assert not [claim for claim in found["digits"]["certificate"]["claims"] if claim["verdict"] == "fails"]
+
+
+def test_the_demo_plays_any_list_of_scenes(tmp_path, capsys):
+    from lemmata.demo import play
+
+    class Toy:
+        name, title, height = "toy", "A toy", 2.0
+
+        def play(self, say):
+            say("playing")
+            return 42
+
+        def draw(self, figure, played):
+            figure.subplots().set_title(str(played))
+
+        def summary(self, played):
+            return {"answer": played}
+
+    found = play(tmp_path / "two.png", scenes=[Toy(), Toy()])
+    assert found["toy"] == {"answer": 42}
+    assert capsys.readouterr().out.count("playing") == 2
+    assert (tmp_path / "two.png").stat().st_size > 1000
+
+
+def test_a_bad_place_for_the_picture_is_refused_at_once(tmp_path):
+    assert "there is no folder" in invoke("demo", "--out", tmp_path / "no" / "demo.png", code=1)
+    assert "picture" in invoke("demo", "--out", tmp_path / "demo.csv", code=1)
+
+
+# --- as a process -----------------------------------------------------------------------------------------------------
+
+
+def test_help_is_quick_and_imports_nothing_heavy():
+    code = "import sys, lemmata.cli; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"numpy", "sklearn", "scipy", "numba", "rich", "torch", "matplotlib"} & set(loaded)
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        subprocess.run([*COMMAND, "--help"], capture_output=True, check=True)
+        times.append(time.perf_counter() - start)
+    assert min(times) < 0.5
+
+
+def test_exit_codes_reach_the_shell(work):
+    def code(*arguments):
+        return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True).returncode
+
+    assert code() == 2
+    assert code("fit", "PAC", "x.csv") == 2
+    assert code("fit", "PCA", "absent.csv") == 1
+    assert code("certify", work / "m.lemma", work / "table.csv") == 0
+
+
+def test_a_reader_that_goes_away_is_no_drama(work, tmp_path):
+    np.save(tmp_path / "long.npy", np.random.default_rng(0).normal(size=(50_000, 10)))
+    command = [*COMMAND, "transform", str(work / "m.lemma"), str(tmp_path / "long.npy")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout.readline() == b"pca0,pca1\n"
+    process.stdout.close()
+    error = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(timeout=60) == cli.PIPE_CLOSED
+    assert error == b""
+
+
+def test_ctrl_c_during_a_fit_saves_nothing_and_says_so(work, tmp_path):
+    endless = ["-s", "solver=gradient", "-s", "tol=0", "-s", "max_iter=1000000000", "-s", "n_components=2"]
+    started, saved = tmp_path / "run.ckpt", tmp_path / "m.lemma"
+    command = [*COMMAND, "fit", "PCA", str(work / "table.npy"), *endless, "-s", f"checkpoint={started}"]
+    process = subprocess.Popen(
+        [*command, "--save", str(saved)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while not started.exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        time.sleep(0.3)  # well inside the loop
+        process.send_signal(signal.SIGINT)
+        out, error = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == cli.INTERRUPTED
+    assert error.startswith("lemmata: interrupted after")
+    assert error.count("\n") == 1
+    assert out == ""
+    assert not saved.exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["run.ckpt"]
+
+
+def test_ctrl_c_while_reading_leaves_no_traceback(tmp_path):
+    pipe = tmp_path / "slow.csv"
+    os.mkfifo(pipe)  # a file whose content never comes
+    process = subprocess.Popen(
+        [*COMMAND, "fit", "PCA", str(pipe)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        writer = os.open(pipe, os.O_WRONLY)  # waits until the command reads
+        time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=60)
+        os.close(writer)
+    finally:
+        process.kill()
+    assert process.returncode == cli.INTERRUPTED
+    assert error == "lemmata: interrupted; nothing was saved.\n"
+
+
+def test_a_terminal_gets_colour_and_progress(work):
+    pty = pytest.importorskip("pty")
+    main, terminal = pty.openpty()
+    command = [*COMMAND, "fit", "PCA", str(work / "table.npy"), "-s", "n_components=2", "-s", "solver=gradient"]
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "160", "LINES": "40"}
+    environment.pop("NO_COLOR", None)
+    process = subprocess.Popen(command, stdout=terminal, stderr=terminal, env=environment)
+    os.close(terminal)
+    shown = b""
+    while True:
+        try:
+            chunk = os.read(main, 65536)
+        except OSError:  # how Linux says that the other end is closed
+            break
+        if not chunk:
+            break
+        shown += chunk
+    os.close(main)
+    assert process.wait(timeout=60) == 0
+    assert b"\x1b[32m" in shown  # green: holds
+    assert "objective" in shown.decode()
+
+
+def test_the_installed_command_is_this_one():
+    script = Path(sys.executable).with_name("lemmata")
+    if not script.exists():
+        pytest.skip("lemmata is not installed as a command here")
+    assert (
+        subprocess.run([script, "--version"], capture_output=True, text=True).stdout
+        == f"lemmata {lemmata.__version__}\n"
+    )
+
+
+def test_compressed_results_are_real_gzip(work, tmp_path):
+    invoke("transform", work / "m.lemma", work / "table.csv", "--out", tmp_path / "z.csv.gz")
+    assert gzip.decompress((tmp_path / "z.csv.gz").read_bytes()).startswith(b"pca0,pca1\n")
