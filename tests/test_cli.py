@@ -249,6 +249,16 @@ def test_info_shows_parameters_attributes_and_certificate(work):
     assert found["certificate"]["claims"]
 
 
+def test_json_stays_json_whatever_the_values():
+    odd = {"nan": float("nan"), "inf": np.float64("inf"), "n": np.int64(3), "flag": True, "t": (1, None), "f": print}
+    plain = cli._plain({**odd, "array": np.zeros((2, 3), dtype=np.float32)})
+    assert plain["array"] == {"shape": [2, 3], "dtype": "float32"}
+    assert {key: plain[key] for key in ("nan", "inf", "n", "flag", "t")} == {
+        "nan": None, "inf": None, "n": 3, "flag": True, "t": [1, None],
+    }  # fmt: skip
+    json.dumps(plain, allow_nan=False)
+
+
 def test_a_file_that_is_no_model_is_refused(work, tmp_path):
     for command in (("info",), ("certify",), ("transform",)):
         rest = () if command == ("info",) else (work / "table.csv",)

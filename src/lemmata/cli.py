@@ -10,6 +10,7 @@ command runs: `lemmata --help` has to be quick.
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 import warnings
@@ -81,7 +82,7 @@ def _message(error: Exception) -> str:
         return f"the fit failed: {error.__cause__}"  # StepFailed itself speaks to programmers
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
-    if isinstance(error, (OSError, ValueError, TypeError, ImportError, RuntimeError)) and str(error):
+    if isinstance(error, (OSError, ValueError, TypeError, ImportError, RuntimeError, AssertionError)) and str(error):
         return str(error)
     if isinstance(error, MemoryError):
         return f"not enough memory ({error}); save the data as .npy, which is read piece by piece."
@@ -151,16 +152,22 @@ def _options(
 
 
 def _print_json(content: Any) -> None:
-    print(json.dumps(content, ensure_ascii=False, indent=2, default=_plain))
+    print(json.dumps(_plain(content), ensure_ascii=False, indent=2, allow_nan=False))
 
 
 def _plain(value: Any) -> Any:
     """JSON for what parameters and attributes may hold; of an array, what a reader wants to know."""
-    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
-        return value.item()
-    if hasattr(value, "shape"):
-        return {"shape": list(value.shape), "dtype": str(value.dtype)}
-    return repr(value)
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if hasattr(value, "dtype") and not getattr(value, "ndim", 1):
+        value = value.item()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None  # JSON has no NaN
+    if value is None or isinstance(value, (str, int)):
+        return value
+    return {"shape": list(value.shape), "dtype": str(value.dtype)} if hasattr(value, "shape") else repr(value)
 
 
 def _show(certificate: Any) -> None:
@@ -183,7 +190,7 @@ def _list(rows: Sequence[tuple[str, ...]]) -> None:
 
 
 def _nearest(word: str, known: Any) -> str:
-    """ "; did you mean …?" in whatever case the word was written, or the list of what there is."""
+    """The end of a message about an unknown word: the known one that is like it, or the list of what there is."""
     lower = {name.lower(): name for name in known}
     near = get_close_matches(word.lower(), lower, n=1)
     return f"; did you mean {lower[near[0]]}?" if near else f"; there are {', '.join(known)}."

@@ -42,7 +42,7 @@ FUNCTIONS: dict[str, str] = {
     "NotCertified": "lemmata.core.certificate",
 }
 
-SUBPACKAGES = ("atlas", "core", "data", "linalg", "optim", "reduction")
+SUBPACKAGES = ("atlas", "core", "data", "linalg", "optim", "predict", "reduction")
 
 
 def module_of(name: str) -> str | None:

@@ -1,5 +1,6 @@
 """Files: everything comes back as it went in, and nothing that was tampered with comes back at all."""
 
+import copy
 import errno
 import io
 import json
@@ -522,7 +523,7 @@ def mutated_content(manifest, arrays, dice):
             shapes = [array[:0], array.reshape(-1)[:1], array[None], array.astype(np.int8), array[::-1]]
             arrays[name] = np.ascontiguousarray(dice.choice(shapes))
         else:
-            container[key] = dice.choice(NASTY)
+            container[key] = copy.deepcopy(dice.choice(NASTY))
     try:
         return signed(manifest, arrays)
     except ValueError:  # the attacker's own tool refuses 2**63 or NaN here
@@ -562,7 +563,7 @@ def test_thousands_of_signed_hostile_files_never_surprise(tmp_path, model):
         size = int.from_bytes(raw[:8], "little")
         parsed.append((json.loads(json.loads(raw[8 : 8 + size])["__metadata__"]["lemmata"]), arrays_of(raw), kind))
     before, slowest = peak_memory(), 0.0
-    for round_ in range(4000):
+    for round_ in range(3000):
         manifest, arrays, kind = parsed[round_ % len(parsed)]
         path.write_bytes(mutated_content(manifest, arrays, dice))
         began = time.perf_counter()
@@ -574,7 +575,7 @@ def test_thousands_of_signed_hostile_files_never_surprise(tmp_path, model):
             if kind == "model":
                 use(back)
         slowest = max(slowest, time.perf_counter() - began)
-    assert refused > 2000
+    assert refused > 1500
     assert peak_memory() - before < 200e6
     assert slowest < 5.0
 

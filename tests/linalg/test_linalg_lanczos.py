@@ -24,6 +24,9 @@ SPECTRA = {
     "zero": lambda rng: np.zeros(N),
 }
 
+# What each kind leaves of overlaps in the basis; "selective" allows eps^¾, and a column of AQ meets three blocks.
+LEFT = {"full": rounding(float, N), "selective": rounding(float, N) + 3 * np.finfo(float).eps ** 0.75}
+
 
 def planted(spectrum, seed, dtype=np.float64):
     spectrum = np.asarray(spectrum, dtype=float)
@@ -48,7 +51,7 @@ def nearest(values, A):
 def test_the_bounds_bound_the_error_at_every_step(name, block, reorthogonalise):
     for seed in range(4):
         A = planted(SPECTRA[name](np.random.default_rng(seed)), seed)
-        slack = rounding(float, N) * np.abs(np.linalg.eigvalsh(A)).max()
+        slack = LEFT[reorthogonalise] * np.abs(np.linalg.eigvalsh(A)).max()
         for which in ("top", "bottom"):
             algorithm = LanczosAlgorithm(5, block, which, reorthogonalise)
             state = algorithm.init(A, np.random.default_rng(seed))
@@ -66,10 +69,10 @@ def test_the_bounds_bound_the_error_at_every_step(name, block, reorthogonalise):
 @pytest.mark.parametrize("which", ["top", "bottom"])
 @pytest.mark.parametrize("name", SPECTRA)
 def test_it_agrees_with_eigh_at_both_ends(name, which, reorthogonalise):
-    """With a block as wide as the largest multiplicity (3 at an end, or all of the space)."""
+    """With a block of k, so that no multiplicity among the k wanted can be missed."""
     for seed in range(4):
         A = planted(SPECTRA[name](np.random.default_rng(seed)), seed)
-        found = lanczos(A, 5, which=which, block=3, rng=seed, reorthogonalise=reorthogonalise)
+        found = lanczos(A, 5, which=which, block=5, rng=seed, reorthogonalise=reorthogonalise)
         scale = max(np.abs(np.linalg.eigvalsh(A)).max(), 1e-300)
         assert found.converged
         assert_allclose(found.values, wanted(A, 5, which), atol=1e-9 * scale)
@@ -130,11 +133,9 @@ def test_the_basis_stays_orthonormal_and_t_is_a_seen_in_it(seed, reorthogonalise
     state = run(algorithm, A, rng=seed, stop=MaxSteps(25)).state
     Q = np.hstack(state.basis)
     lost = np.abs(Q.T @ Q - np.eye(state.dim)).max()
-    assert lost < (rounding(float, N) if reorthogonalise == "full" else 10 * np.sqrt(np.finfo(float).eps))
-    whole = np.hstack([Q, state.next])
+    assert lost < LEFT[reorthogonalise]
     rest = A @ Q - Q @ state.T - state.next @ state.coupling
-    assert np.abs(rest).max() < rounding(float, N) * (1 if reorthogonalise == "full" else 4)
-    assert whole.shape[1] <= N
+    assert np.abs(rest).max() < LEFT[reorthogonalise]
     assert_allclose(algorithm.attributes(state)["values"], wanted(A, 3, "top"), atol=rounding(float, N))
 
 

@@ -145,7 +145,7 @@ def test_a_tied_encoder_of_lower_rank_projects_without_orthonormal_rows():
 
 
 def test_a_basis_that_is_not_orthonormal_is_refused_with_the_way_out():
-    with pytest.raises(ValueError, match="Projection.onto"):
+    with pytest.raises(ValueError, match=r"Projection\.onto"):
         Projection(np.ones((3, 2)))
     U = orthonormal_basis(np.ones((3, 2)))
     assert Projection(U).rank == 1

@@ -127,8 +127,9 @@ class LanczosAlgorithm:
         The largest or the smallest eigenvalues (with their signs).
     reorthogonalise : "full" or "selective", default="full"
         The recurrence makes a new block orthogonal to the two before it, in exact arithmetic to all. "full" then removes the
-        whole basis from it once more; "selective" only if the overlap with the basis, measured in every step, exceeds √eps,
-        up to which T is still right to eps (Simon 1984), at half of the work.
+        whole basis from it once more; "selective" only if the overlap with the basis, measured in every step, exceeds eps^¾,
+        for half of the work. T is then still right to eps (Simon 1984 needs √eps), the bounds to a few eps^¾·‖A‖: A Q_i may
+        have that much in directions where the recurrence assumes nothing.
     max_dim : int, optional
         Columns of the basis, at which it is condensed to its best Ritz vectors (thick restart; Wu & Simon 2000), so that memory
         stays bounded. max(200, 2k + 8b) if not given; at least k + b.
@@ -224,7 +225,7 @@ class LanczosAlgorithm:
         key = (state.seed, state.products + 1)
         Y, B = _qr(self._without_neighbours(state, W, H), eps * scale, room, (*key, 0))
         for again in (1, 2, 3):
-            if self.reorthogonalise == "full" or _largest_overlap(basis, Y) > np.sqrt(eps):
+            if self.reorthogonalise == "full" or _largest_overlap(basis, Y) > eps**0.75:
                 Y = _outside(basis, Y)
             Y, R = _qr(Y, eps, room, (*key, again))
             B = R @ B
@@ -264,7 +265,7 @@ class LanczosAlgorithm:
     def attributes(self, state: LanczosState) -> dict[str, Array]:
         S = self._ritz(state.T)[1][:, : self.k]
         vectors = _combined(state.basis, S)
-        vectors = _qr(vectors, 0.0, len(vectors), (0,))[0]  # "selective" left overlaps of up to √eps
+        vectors = _qr(vectors, 0.0, len(vectors), (0,))[0]  # "selective" left overlaps of up to eps^¾
         return {"values": state.values, "vectors": vectors}
 
 

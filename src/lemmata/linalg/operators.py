@@ -208,19 +208,18 @@ class CentredScatter(Operator):
         return self.data.fingerprint()
 
     def _multiply(self, V: Array) -> Array:
-        V64 = np.asarray(V, dtype=np.float64)
         if self._rows is None:
-            return self._multiply_blocks(V64)
-        image = self.mean @ V64
+            return self._multiply_blocks(V)
+        image, along = np.stack([self.mean, self._sum]) @ V.astype(np.float64)  # μᵀV and sᵀV
         c = image.astype(self.dtype)
-        product = self._rows.gram(V, self.data.weights, c).astype(np.float64)
-        product -= np.multiply.outer(self.mean, self._sum @ V64 - self.n * c)
-        product -= np.multiply.outer(self._sum - self.n * self.mean, image - c)
+        product = self._rows.gram(V, self.data.weights, c)
+        left = np.stack([self.mean, self._sum - self.n * self.mean], axis=1)
+        product -= left.astype(self.dtype) @ np.stack([along - self.n * c, image - c]).astype(self.dtype)
         return product
 
-    def _multiply_blocks(self, V64: Array) -> Array:
-        mean, V = self.mean.astype(self.dtype), np.ascontiguousarray(V64, dtype=self.dtype)
-        image = (self.mean @ V64).astype(self.dtype)
+    def _multiply_blocks(self, V: Array) -> Array:
+        image = (self.mean @ V.astype(np.float64)).astype(self.dtype)
+        mean, V = self.mean.astype(self.dtype), np.ascontiguousarray(V, dtype=self.dtype)
 
         def of(rows, weights):
             sparse = sp.issparse(rows)
@@ -240,11 +239,14 @@ class CentredScatter(Operator):
     @cached_property
     def trace(self) -> float:
         """tr S = Σ w_i ‖x_i − μ‖², the total scatter. One pass."""
+        if self._rows is not None:
+            squares = map_reduce(_weighted_squares, self.data, 0.0)
+            return float(squares - 2 * (self._sum @ self.mean) + self.n * (self.mean @ self.mean))
         mean = self.mean.astype(self.dtype)
 
         def of(rows, weights):
             if sp.issparse(rows):
-                return _scatter_of_sparse(rows, weights, self.mean)
+                return CentredScatter(Blocks.of(rows, weights), self.mean).trace
             centred = rows - mean
             lengths = np.einsum("ij,ij->i", centred, centred).astype(np.float64)
             return lengths.sum() if weights is None else lengths @ weights
@@ -252,15 +254,13 @@ class CentredScatter(Operator):
         return float(map_reduce(of, self.data, 0.0))
 
 
-def _scatter_of_sparse(rows: Any, weights: Array | None, mean: Array) -> float:
-    """Σ w‖x − μ‖² = Σ w‖x‖² − 2 (Σ w x)ᵀμ + Wμᵀμ in float64, with no more numbers than the rows have entries."""
+def _weighted_squares(rows: Any, weights: Array | None) -> float:
+    """Σ w‖x‖² of sparse rows."""
     if not rows.has_canonical_format:  # a column named twice has to be added up before it is squared
         rows = rows.copy()
         rows.sum_duplicates()
-    weights = np.ones(rows.shape[0]) if weights is None else weights
     values = rows.data.astype(np.float64)
-    each = np.repeat(weights, np.diff(rows.indptr))
-    return (values * each) @ (values - 2 * mean[rows.indices]) + weights.sum() * (mean @ mean)
+    return values @ (values if weights is None else values * np.repeat(weights, np.diff(rows.indptr)))
 
 
 class CentredRows(Operator):

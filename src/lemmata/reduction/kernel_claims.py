@@ -38,6 +38,7 @@ class Gram:
 
     def __init__(self, fit: Fit, rows: Any, columns: Any):
         self.kernel, self.fit = fit.kernel, fit
+        self.given = isinstance(self.kernel, str) and self.kernel == "precomputed"  # the rows are those of K
         self.rows, self.columns = _float64(rows), _float64(columns)
         if self.kernel == "rbf" and not sp.issparse(rows) and not sp.issparse(columns):
             centre = self.columns.mean(axis=0)  # distances stay as they are, and far from 0 they keep their digits
@@ -46,7 +47,7 @@ class Gram:
     def __call__(self, i: Any) -> Array:
         """Rows i of the kernel matrix."""
         rows = self.rows[i]
-        if isinstance(self.kernel, str) and self.kernel == "precomputed":
+        if self.given:
             return rows
         if isinstance(self.kernel, str):
             given = {name: getattr(self.fit, name) for name in ("degree", "coef0")} | {"gamma": self.fit.gamma_}
@@ -114,7 +115,7 @@ def _audit(fit: Fit) -> Audit | str:
         diagonal[here] = K[np.arange(len(K)), np.arange(here.start, here.stop)]
         squares += weights[here] @ (K * K) @ weights
     means, middle = products[:, -1], float(p @ products[:, -1])
-    wide = 1 if isinstance(gram.kernel, str) and gram.kernel == "precomputed" else rows.shape[1]
+    wide = 1 if gram.given else rows.shape[1]
     # entries of K err by √d·eps·κ(x, x), a matrix of such errors has norm √n times that, and LAPACK adds √n·eps·λ₁
     scale = values.max() + np.sqrt(wide) * np.abs(weights * diagonal).max()
     return Audit(
@@ -196,7 +197,7 @@ def uncorrelated(fit, facts):
 def _coordinates(fit: Fit, facts: Audit) -> Array:
     """Where `transform` puts the rows: from X_fit_, which is the data unless somebody changed it."""
     rows, basis = _whole(fit.data), fit.X_fit_
-    if rows.shape == basis.shape and _equal(rows, basis):
+    if facts.gram.given or (rows.shape == basis.shape and _equal(rows, basis)):
         return facts.coordinates
     if basis.shape[0] != len(facts.alpha):
         return np.full(facts.alpha.shape, np.inf)

@@ -306,16 +306,12 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
         values[values <= max(ZERO[dtype] * values[0], problem.rounding)] = 0
         if self.remove_zero_eig or self.n_components is None:
             vectors, values = vectors[:, values > 0], values[values > 0]
-        if root is None:
-            vectors = upright(vectors)
-        else:  # signs by the coordinates a/√w: those of a row and of its copies agree
-            coordinates = np.divide(vectors, root[:, None], out=np.zeros(vectors.shape), where=root[:, None] > 0)
-            vectors = (upright(coordinates) * root[:, None] ** 2).astype(dtype)
+        alpha = _duals(vectors, root).astype(dtype)
         gamma = getattr(problem.kernel, "gamma", None)
         attributes = {
             "eigenvalues_": values.astype(dtype),
-            "eigenvectors_": vectors,
-            "offset_": (problem.mean @ _scaled(vectors, values)).astype(dtype),
+            "eigenvectors_": alpha,
+            "offset_": (problem.mean @ _scaled(alpha, values)).astype(dtype),
             "X_fit_": problem.rows,
             "kernel_": problem.kernel,
             "gamma_": 1 / problem.rows.shape[1] if gamma is None else float(gamma),
@@ -397,6 +393,18 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
         tags.input_tags.sparse = self.accepts_sparse
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _duals(a: Array, root: Array | None) -> Array:
+    """α = D^½a with 1ᵀα = 0 and signs that do not depend on chance."""
+    n = len(a)
+    if root is None:
+        alpha, p = upright(a), np.full(n, 1 / n)
+    else:  # signs by the coordinates a/√w: those of a row and of its copies agree
+        coordinates = np.divide(a, root[:, None], out=np.zeros(a.shape), where=root[:, None] > 0)
+        alpha, p = upright(coordinates) * root[:, None] ** 2, root**2 / np.sum(root**2)
+    # rounding leaves 1ᵀα up to eps·λ₁/λ, and new rows would multiply it with κ/√λ; K̃p = 0, so taking it out is harmless
+    return alpha - np.outer(p, alpha.sum(axis=0, dtype=np.float64))
 
 
 def _ridge(K: Array, X: Array, alpha: float) -> Array:

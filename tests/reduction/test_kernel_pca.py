@@ -1,0 +1,548 @@
+"""Kernel PCA against theory, scikit-learn and its own certificate."""
+
+import copy
+
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.linalg import subspace_angles
+from sklearn.base import clone
+from sklearn.datasets import load_digits, make_circles
+from sklearn.decomposition import KernelPCA as SklearnKernelPCA
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import lemmata
+from lemmata import PCA, KernelPCA
+from lemmata.core import rounding
+from lemmata.core.store import StoreError
+from lemmata.predict.kernels import RBF, Linear, Polynomial
+from lemmata.reduction import kernel_pca
+
+BOTH = pytest.mark.parametrize("cls", [KernelPCA, SklearnKernelPCA], ids=["ours", "scikit-learn's"])
+EXACT = {"principal_axes", "uncorrelated", "error_is_spectral_tail", "positive_semidefinite"}
+CASES = [("linear", {}), ("poly", {}), ("poly", {"degree": 2, "gamma": 0.01, "coef0": 0}), ("rbf", {"gamma": 5e-4})]
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_digits().data[:300]
+
+
+@pytest.fixture(scope="module")
+def circles():
+    return make_circles(200, factor=0.3, noise=0.05, random_state=0)
+
+
+def blobs(n=120, d=4, seed=0):
+    """Three clusters of different size and distance, so that the first two kernel axes stand apart."""
+    rng = np.random.default_rng(seed)
+    centres = np.zeros((3, d))
+    centres[1, 0], centres[2, 1] = 6, 9
+    return centres[rng.choice(3, size=n, p=[0.5, 0.3, 0.2])] + 0.7 * rng.standard_normal((n, d))
+
+
+def aligned(A, B):
+    """B with the signs of A's columns."""
+    return B * np.where(np.sum(np.asarray(A, float) * B, axis=0) < 0, -1, 1)
+
+
+def vector_error(model, X):
+    """How far rounding may turn an eigenvector: its perturbation over the smallest gap, kept and next (Davis–Kahan)."""
+    values = np.asarray(clone(model).set_params(n_components=model.n_components + 1).fit(X).eigenvalues_, float)
+    noise = rounding(model.eigenvectors_.dtype, len(X) * X.shape[1])
+    return 2 * noise * values[0] / -np.diff(values).max()
+
+
+# --- agreement --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("kernel", "parameters"), CASES)
+@pytest.mark.parametrize("solver", ["dense", "lanczos"])
+def test_it_agrees_with_scikit_learn_on_digits(digits, kernel, parameters, solver):
+    X, new = digits[:250], digits[250:]
+    settings = {"n_components": 5, "kernel": kernel, "fit_inverse_transform": True, **parameters}
+    ours = KernelPCA(**settings, eigen_solver=solver, random_state=0).fit(X)
+    theirs = SklearnKernelPCA(**settings, eigen_solver="dense").fit(X)
+    error = vector_error(ours, X)
+    assert_allclose(ours.eigenvalues_, theirs.eigenvalues_, rtol=0, atol=rounding(float, X.size) * ours.eigenvalues_[0])
+    assert_allclose(ours.eigenvectors_, theirs.eigenvectors_, atol=error)  # the signs too
+    assert ours.gamma_ == theirs.gamma_
+    scale = np.abs(theirs.transform(new)).max()
+    assert_allclose(ours.transform(new), theirs.transform(new), atol=10 * error * scale)
+    if kernel == "rbf":  # the ridge of the others is ill-conditioned: 1 against eigenvalues of 1e10
+        assert_allclose(ours.dual_coef_, theirs.dual_coef_, atol=1e-6 * np.abs(theirs.dual_coef_).max())
+        back, expected = (m.inverse_transform(m.transform(new)) for m in (ours, theirs))
+        assert_allclose(back, expected, atol=1e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("gamma", [None, 0.5, 2.0, 10.0])
+def test_it_agrees_with_scikit_learn_on_circles(circles, gamma):
+    X, _ = circles
+    ours = KernelPCA(kernel="rbf", gamma=gamma).fit(X)
+    theirs = SklearnKernelPCA(kernel="rbf", gamma=gamma).fit(X)
+    common = min(len(ours.eigenvalues_), len(theirs.eigenvalues_))
+    assert abs(len(ours.eigenvalues_) - len(theirs.eigenvalues_)) <= 2  # where λ/λ₁ crosses 1e-12 is rounding
+    noise = rounding(float, X.size) * ours.eigenvalues_[0]
+    assert_allclose(ours.eigenvalues_[:common], theirs.eigenvalues_[:common], rtol=0, atol=noise)
+    assert_allclose(
+        ours.fit_transform(X)[:, :3], aligned(ours.transform(X)[:, :3], theirs.transform(X)[:, :3]), atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_linear_kernel_is_pca(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((80, 6)) * np.arange(6, 0, -1) + 3
+    kernel, plain = KernelPCA(3).fit(X), PCA(3).fit(X)
+    assert_allclose(kernel.eigenvalues_ / (len(X) - 1), plain.explained_variance_, rtol=rounding(float, X.size) * 10)
+    new = rng.standard_normal((20, 6))
+    assert_allclose(kernel.transform(new), aligned(kernel.transform(new), plain.transform(new)), atol=1e-10)
+
+
+def test_a_quadratic_kernel_is_pca_of_its_monomials():
+    X = np.random.default_rng(0).standard_normal((60, 2)) * [2, 1]
+    features = np.column_stack([X**2, np.sqrt(2) * X[:, 0] * X[:, 1], np.sqrt(2) * X])
+    kernel, plain = KernelPCA(4, kernel="poly", degree=2, gamma=1).fit(X), PCA(4).fit(features)
+    assert_allclose(kernel.transform(X), aligned(kernel.transform(X), plain.transform(features)), atol=1e-10)
+
+
+def test_a_gaussian_kernel_tells_concentric_circles_apart(circles):
+    X, inner = circles
+    z = KernelPCA(2, kernel="rbf", gamma=2.0).fit_transform(X)
+    assert LogisticRegression().fit(z, inner).score(z, inner) == 1.0
+    straight = KernelPCA(2).fit_transform(X)
+    assert LogisticRegression().fit(straight, inner).score(straight, inner) < 0.7
+
+
+# --- theory -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", 0.5 * RBF(0.1) + Linear() * Polynomial(2)], ids=str)
+@pytest.mark.parametrize("n_components", [2, None])
+def test_transform_gives_the_training_rows_their_training_coordinates(kernel, n_components):
+    X = blobs()
+    model = KernelPCA(n_components, kernel=kernel)
+    at_fit, later = model.fit_transform(X), model.transform(X)
+    # α/√λ magnifies the rounding of k(x)ᵀα by 1/√λ
+    noise = rounding(float, X.size) * (model.eigenvalues_[0] + model.kernel_.diagonal(X).max())
+    assert (np.abs(at_fit - later) <= 2 * noise / np.sqrt(model.eigenvalues_)).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(4, 40),
+    d=st.integers(1, 5),
+    scale=st.sampled_from([1e-3, 1.0, 1e3]),
+    offset=st.sampled_from([0.0, 1.0, 50.0]),
+    kernel=st.sampled_from(["linear", "poly", "rbf"]),
+    dtype=st.sampled_from([np.float64, np.float32]),
+    weighted=st.booleans(),
+)
+def test_the_exact_claims_hold_for_arbitrary_rows(seed, n, d, scale, offset, kernel, dtype, weighted):
+    rng = np.random.default_rng(seed)
+    X = (scale * (rng.standard_normal((n, d)) + offset)).astype(dtype)
+    weights = rng.integers(0, 4, n) + (np.arange(n) < 2) if weighted else None
+    model = KernelPCA(2, kernel=kernel, gamma="scale", random_state=0).fit(X, sample_weight=weights)
+    assert model.transform(X).dtype == model.eigenvectors_.dtype == model.eigenvalues_.dtype == dtype
+    assert not EXACT & set(model.certify(X, sample_weight=weights).failed)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_weight_counts_a_row_that_many_times(kernel, seed):
+    rng = np.random.default_rng(seed)
+    X, weights = blobs(50, seed=seed), rng.integers(0, 4, 50)
+    settings = {"n_components": 3, "kernel": kernel, "fit_inverse_transform": True}
+    weighted = KernelPCA(**settings).fit(X, sample_weight=weights)
+    repeated = KernelPCA(**settings).fit(np.repeat(X, weights, axis=0))
+    assert_allclose(weighted.eigenvalues_, repeated.eigenvalues_, rtol=1e-10)
+    assert_allclose(
+        weighted.transform(X), repeated.transform(X), rtol=0, atol=1e-8 * np.abs(weighted.transform(X)).max()
+    )
+    back, expected = (m.inverse_transform(m.transform(X)) for m in (weighted, repeated))
+    assert_allclose(back, expected, atol=(1e-3 if kernel == "poly" else 1e-6) * np.abs(expected).max())
+    z = weighted.fit_transform(X, sample_weight=weights)
+    assert_allclose(np.average(z, axis=0, weights=weights), 0, atol=1e-9 * np.abs(z).max())
+    assert_allclose((weights[:, None] * z).T @ z, np.diag(weighted.eigenvalues_), atol=1e-9 * weighted.eigenvalues_[0])
+    assert set(weighted.certify(X, sample_weight=weights).holds) >= EXACT
+    assert "principal_axes" in weighted.certify(X).failed
+
+
+def test_equal_weights_change_the_eigenvalues_alone():
+    X = blobs()
+    plain, tripled = (
+        KernelPCA(2, kernel="rbf").fit(X),
+        KernelPCA(2, kernel="rbf").fit(X, sample_weight=np.full(len(X), 3.0)),
+    )
+    assert_allclose(tripled.eigenvalues_, 3 * plain.eigenvalues_, rtol=1e-12)
+    assert_allclose(tripled.transform(X), plain.transform(X), atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("k", [1, 4, 20])
+def test_lanczos_and_lapack_find_the_same(k, dtype):
+    X = load_digits().data[:900].astype(dtype)
+    dense = KernelPCA(k, kernel="rbf", gamma=1e-3, eigen_solver="dense").fit(X)
+    krylov = KernelPCA(k, kernel="rbf", gamma=1e-3, random_state=0).fit(X)
+    assert (dense.solver_, krylov.solver_, krylov.stopped_) == ("dense", "lanczos", "finished")
+    noise = rounding(dtype, len(X))
+    assert_allclose(krylov.eigenvalues_, dense.eigenvalues_, rtol=0, atol=noise * dense.eigenvalues_[0])
+    gap = dense.eigenvalues_[-1] - KernelPCA(k + 1, kernel="rbf", gamma=1e-3).fit(X).eigenvalues_[-1]
+    angle = subspace_angles(dense.eigenvectors_.astype(float), krylov.eigenvectors_.astype(float)).max()
+    assert angle <= 2 * noise * dense.eigenvalues_[0] / gap
+    assert set(krylov.certify(X).holds) >= EXACT
+
+
+def test_lanczos_finds_an_eigenvalue_as_often_as_it_repeats():
+    X = np.concatenate([np.eye(6) * 10, -np.eye(6) * 10])  # λ = 200, six times
+    X = np.concatenate([X, 0.01 * np.random.default_rng(0).standard_normal((40, 6))])
+    model = KernelPCA(6, eigen_solver="lanczos", random_state=0).fit(X)
+    assert_allclose(model.eigenvalues_, 200, rtol=1e-2)
+    assert set(model.certificate_.holds) >= EXACT
+
+
+def test_preimages_of_a_linear_kernel_are_the_reconstruction_of_pca():
+    X = blobs()
+    X -= X.mean(axis=0)  # the ridge has no intercept
+    model, plain = KernelPCA(2, fit_inverse_transform=True, alpha=1e-4).fit(X), PCA(2).fit(X)
+    shrunk = 1e-4 / model.eigenvalues_[-1]  # the ridge multiplies an axis by λ/(λ + α)
+    back, expected = (m.inverse_transform(m.transform(X)) for m in (model, plain))
+    assert_allclose(back, expected, atol=2 * shrunk * np.abs(X).max())
+
+
+def test_preimages_denoise(circles):
+    clean, _ = make_circles(400, factor=0.3, random_state=0)
+    noisy = clean + 0.1 * np.random.default_rng(0).standard_normal(clean.shape)
+    model = KernelPCA(4, kernel="rbf", gamma=2.0, fit_inverse_transform=True, alpha=0.1).fit(noisy)
+    back = model.inverse_transform(model.transform(noisy))
+    assert np.mean((back - clean) ** 2) < np.mean((noisy - clean) ** 2)
+
+
+# --- the certificate --------------------------------------------------------------------------------------------------
+
+
+def healthy(cls, X, **parameters):
+    return cls(**{"n_components": 2, "kernel": "rbf", "gamma": 0.05, "random_state": 0} | parameters).fit(X)
+
+
+@BOTH
+@pytest.mark.parametrize("seed", range(3))
+def test_every_claim_holds_on_a_healthy_fit(cls, seed):
+    X = blobs(seed=seed)
+    assert lemmata.certify(healthy(cls, X), X).holds == [item.name for item in KernelPCA.claims]
+
+
+@BOTH
+@pytest.mark.parametrize("kernel", ["linear", "poly"])
+def test_other_kernels_are_certified_too(cls, kernel):
+    X = blobs()
+    assert lemmata.certify(healthy(cls, X, kernel=kernel, gamma=None), X).failed == []
+
+
+def broken(model, X, how):
+    """A copy of a fit with one thing wrong."""
+    model = copy.deepcopy(model)
+    if how == "turned":
+        c = np.sqrt(0.5)
+        model.eigenvectors_ = model.eigenvectors_ @ np.array([[c, -c], [c, c]])
+    elif how == "scaled":
+        model.eigenvalues_ = model.eigenvalues_ * 1.1
+    elif how == "other rows":
+        model.X_fit_ = model.X_fit_[::-1].copy()
+    elif how == "fewer rows":
+        model.X_fit_ = model.X_fit_[:-1].copy()
+    elif how == "other gamma":
+        model.gamma_ = model.gamma_ * 2
+    elif how == "not the leading":
+        more = clone(model).set_params(n_components=3).fit(X)
+        model.eigenvectors_, model.eigenvalues_ = more.eigenvectors_[:, 1:], more.eigenvalues_[1:]
+    return model
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("how", "failing", "still_holding"),
+    [
+        ("turned", {"principal_axes", "uncorrelated"}, {"error_is_spectral_tail"}),  # the span is the same
+        ("scaled", {"principal_axes", "uncorrelated", "error_is_spectral_tail"}, set()),
+        ("other rows", {"uncorrelated"}, {"principal_axes", "error_is_spectral_tail"}),
+        ("fewer rows", {"uncorrelated"}, {"principal_axes"}),
+        ("other gamma", {"principal_axes", "uncorrelated", "error_is_spectral_tail"}, set()),
+        ("not the leading", {"subspace_determined"}, {"principal_axes", "uncorrelated"}),
+    ],
+)
+def test_a_broken_fit_fails_the_claims_it_breaks(cls, how, failing, still_holding):
+    X = blobs()
+    found = lemmata.certify(broken(healthy(cls, X), X, how), X)
+    assert failing <= set(found.failed)
+    assert still_holding <= set(found.holds)
+    if how == "not the leading":
+        assert "a larger eigenvalue was left out" in found["subspace_determined"].advice
+
+
+@BOTH
+def test_a_kernel_that_sees_each_row_alone_is_not_informative(cls, digits):
+    found = lemmata.certify(cls(5, kernel="rbf").fit(digits), digits)
+    assert {"informative", "subspace_determined"} <= set(found.failed)
+    assert set(found.holds) >= EXACT
+    middle = np.median(((digits[:, None] - digits[None]) ** 2).sum(axis=2)[np.triu_indices(len(digits), 1)])
+    assert f"{1 / middle:.2g}" in found["informative"].advice
+    assert "informative" in lemmata.certify(cls(5, kernel="rbf", gamma=1 / middle).fit(digits), digits).holds
+
+
+@BOTH
+def test_components_without_variance_fail_to_stand_above_rounding(cls):
+    X = blobs(d=2)
+    found = lemmata.certify(cls(3).fit(X), X)  # two columns span two directions
+    assert found.failed == ["above_rounding"]
+    assert "n_components <= 2" in found["above_rounding"].advice
+    assert "above_rounding" in lemmata.certify(cls(2).fit(X), X).holds
+
+
+@BOTH
+def test_a_polynomial_with_a_negative_constant_is_not_positive_semidefinite(cls):
+    X = blobs()
+    found = lemmata.certify(healthy(cls, X, kernel="poly", degree=2, coef0=-5, gamma=1.0), X)
+    assert "positive_semidefinite" in found.failed
+    assert "coef0 >= 0" in found["positive_semidefinite"].advice
+
+
+def test_the_expected_angle_is_the_one_that_fresh_samples_show():
+    deviations = np.array([4.0, 3.0, 1.5, 1.0, 0.7])
+    truth, n = np.eye(5)[:, :2], 150
+    expected, measured = [], []
+    for seed in range(40):
+        X = np.random.default_rng(seed).standard_normal((n, 5)) * deviations
+        claim = KernelPCA(2).fit(X).certificate_["subspace_determined"]
+        expected.append(np.sin(np.radians(claim.measured)) ** 2)
+        measured.append(np.sum(np.sin(subspace_angles(truth, PCA(2).fit(X).components_.T)) ** 2))
+    # 40 samples of a sum of 6 squares: relative deviation √(2/6/40) = 0.09; first order and in-sample add some
+    assert 0.6 < np.mean(expected) / np.mean(measured) < 1.5
+
+
+def test_a_gap_that_closes_fails_its_claim():
+    X = np.random.default_rng(0).standard_normal((200, 5))  # no direction is special
+    found = KernelPCA(2).fit(X).certificate_["subspace_determined"]
+    assert found.verdict == "fails"
+    assert "choose n_components at a larger gap" in found.advice
+
+
+@pytest.mark.parametrize("n", [290, 320])  # on either side of DENSE: LAPACK and ARPACK
+def test_the_angle_is_the_same_by_both_routes(n):
+    X = blobs(n)
+    exact, by_arpack = (
+        lemmata.certify(KernelPCA(2, kernel="rbf", gamma=0.05).fit(X[:m]), X[:m])["subspace_determined"].measured
+        for m in (min(n, 300), n)
+    )
+    assert by_arpack == pytest.approx(exact, rel=0.15)
+
+
+@pytest.mark.parametrize("kernel", ["precomputed", "cosine", "sigmoid", lambda x, y: float(x @ y) ** 2])
+def test_kernels_that_only_scikit_learn_has_are_certified(kernel):
+    X = blobs(60)
+    data = RBF(0.05)(X) if kernel == "precomputed" else X
+    model = SklearnKernelPCA(2, kernel=kernel, gamma=0.05, random_state=0).fit(data)
+    found = lemmata.certify(model, data)
+    assert {"principal_axes", "uncorrelated", "error_is_spectral_tail"} <= set(found.holds)
+    assert ("positive_semidefinite" in found.failed) == (kernel == "sigmoid")
+
+
+def test_scikit_learn_loses_digits_far_from_the_origin_and_the_certificate_says_so():
+    X = blobs() + 1e7
+    assert "principal_axes" in lemmata.certify(healthy(SklearnKernelPCA, X), X).failed
+    assert set(healthy(KernelPCA, X).certificate_.holds) >= EXACT
+
+
+def test_other_data_than_the_training_rows_cannot_be_told():
+    X = blobs()
+    model = healthy(KernelPCA, X)
+    found = model.certify(X[:50])
+    assert set(found.unknown) == {item.name for item in KernelPCA.claims}
+    assert "pass the training data" in found["principal_axes"].note
+
+
+def test_an_unconverged_run_warns_and_fails_its_claim():
+    X = load_digits().data[:400]
+    with pytest.warns(ConvergenceWarning, match="max_iter=1"):
+        model = KernelPCA(5, kernel="rbf", gamma=1e-3, eigen_solver="lanczos", max_iter=1, random_state=0).fit(X)
+    assert "principal_axes" in model.certificate_.failed
+
+
+def test_the_tolerance_that_was_asked_for_is_the_one_that_is_certified():
+    X = load_digits().data[:400]
+    settings = {"n_components": 5, "kernel": "rbf", "gamma": 1e-3, "eigen_solver": "lanczos", "random_state": 0}
+    loose, tight = KernelPCA(**settings, tol=1e-3).fit(X), KernelPCA(**settings).fit(X)
+    assert loose.n_iter_ < tight.n_iter_
+    assert loose.certificate_["principal_axes"].bound == 1e-3
+    for model in (loose, tight):
+        assert {"principal_axes", "uncorrelated", "error_is_spectral_tail"} <= set(model.certificate_.holds)
+
+
+# --- kinds of data ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf"])
+def test_sparse_rows_streams_and_dask_arrays_give_what_an_array_gives(kernel):
+    X = np.where(blobs() > 0.5, blobs(), 0)
+    plain = healthy(KernelPCA, X, kernel=kernel)
+    scale = np.abs(plain.transform(X)).max()
+    for data in (sp.csr_array(X), sp.csc_matrix(X), [X[:50], X[50:]], da.from_array(X, chunks=(40, 4))):
+        model = healthy(KernelPCA, data, kernel=kernel)
+        assert_allclose(model.eigenvalues_, plain.eigenvalues_, rtol=1e-10)
+        assert_allclose(model.transform(data), plain.transform(X), atol=1e-9 * scale)
+        assert_allclose(model.transform(X), plain.transform(X), atol=1e-9 * scale)
+        assert model.certificate_.failed == plain.certificate_.failed == []
+
+
+def test_a_memmap_is_read_into_memory(tmp_path):
+    X = blobs().astype(np.float32)
+    file = np.memmap(tmp_path / "rows", dtype=np.float32, mode="w+", shape=X.shape)
+    file[:] = X
+    assert_array_equal(healthy(KernelPCA, file).eigenvectors_, healthy(KernelPCA, X).eigenvectors_)
+
+
+def test_the_model_keeps_its_own_copy_of_the_rows():
+    X = blobs()
+    model = healthy(KernelPCA, X)
+    before = model.transform(blobs())
+    X[:] = 0
+    assert_array_equal(model.transform(blobs()), before)
+
+
+def test_a_function_of_two_rows_is_a_kernel():
+    X = blobs(40)
+    by_hand = KernelPCA(
+        2, kernel=lambda x, y, width: np.exp(-np.sum((x - y) ** 2) / width), kernel_params={"width": 20}
+    )
+    assert_allclose(by_hand.fit(X).eigenvalues_, healthy(KernelPCA, X).eigenvalues_, rtol=1e-10)
+    assert set(by_hand.certificate_.holds) >= EXACT
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", ["rbf", 0.5 * RBF(0.1) + Linear()], ids=str)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_saved_model_comes_back_whole(tmp_path, kernel, sparse):
+    X = np.where(blobs() > 0.5, blobs(), 0)
+    data = sp.csr_array(X) if sparse else X
+    model = KernelPCA(2, kernel=kernel, fit_inverse_transform=not sparse).fit(data)
+    lemmata.save(model, tmp_path / "m.lemma")
+    again = lemmata.load(tmp_path / "m.lemma")
+    assert again.get_params() == model.get_params()
+    assert again.kernel_ == model.kernel_
+    assert_array_equal(again.transform(data), model.transform(data))
+    assert str(again.certificate_) == str(model.certificate_)
+    assert str(again.certify(data)) == str(model.certify(data))
+    if not sparse:
+        assert_array_equal(again.inverse_transform([[0.0, 0.0]]), model.inverse_transform([[0.0, 0.0]]))
+
+
+def test_a_python_function_is_not_written_to_a_file(tmp_path):
+    model = KernelPCA(1, kernel=lambda x, y: float(x @ y)).fit(blobs(20))
+    with pytest.raises(StoreError, match="function, which a lemmata file cannot hold"):
+        lemmata.save(model, tmp_path / "m.lemma")
+    assert not (tmp_path / "m.lemma").exists()
+
+
+@pytest.mark.parametrize("rows", [np.zeros((3, 4)), "rows", np.zeros((120, 4), dtype=int), np.zeros((120, 3))])
+def test_rows_that_do_not_fit_the_rest_of_a_file_are_refused(rows):
+    model = healthy(KernelPCA, blobs())
+    with pytest.raises(ValueError, match=r"X_fit_ is not a float matrix of shape \(120, 4\)"):
+        KernelPCA.restored(model.get_params(), model.stored_attributes() | {"X_fit_": rows})
+
+
+@pytest.mark.parametrize("solver", ["dense", "lanczos"])
+def test_a_checkpoint_gives_the_same_fit_and_knows_its_kernel(tmp_path, solver):
+    X = blobs()
+    settings = {"eigen_solver": solver, "checkpoint": str(tmp_path / "c"), "random_state": 0}
+    first, again = healthy(KernelPCA, X, **settings), healthy(KernelPCA, X, **settings)
+    assert_array_equal(first.eigenvectors_, again.eigenvectors_)
+    with pytest.raises(ValueError, match="belongs to another data"):
+        healthy(KernelPCA, X, gamma=0.06, **settings)
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_components": 0}, "n_components"),
+        ({"n_components": 200}, "n_components=200 exceeds the 120 rows.*pass n_components <= 119"),
+        ({"kernel": "sigmoid"}, "kernel.*rbf"),
+        ({"gamma": -1.0}, "gamma"),
+        ({"kernel": RBF(1.0), "gamma": 2.0}, r"gamma=2.0 is given twice: RBF\(gamma=1.0\) has its own"),
+        ({"kernel": "poly", "degree": 2.5}, "whole degree"),
+        ({"eigen_solver": "magic"}, "eigen_solver"),
+    ],
+)
+def test_bad_parameters_get_one_clear_message(parameters, message):
+    model = KernelPCA(**parameters)
+    with pytest.raises(ValueError, match=message):
+        model.fit(blobs())
+    assert not [name for name in vars(model) if name.endswith("_")]
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (np.ones((1, 3)), "minimum of 2"),
+        (np.empty((0, 3)), "minimum of 2"),
+        (np.array([[1.0, np.nan], [0.0, 1.0]]), "NaN"),
+        (np.array([[1.0, np.inf], [0.0, 1.0]]), "infinity"),
+        (np.ones((5, 3)), "sees no difference between the rows"),
+        (np.ones((5, 3)) * 1e8, "sees no difference between the rows"),
+        (np.array([[1e200, 1.0], [0.0, 1.0], [1.0, 2.0]]), "numbers beyond float64.*scale the columns"),
+    ],
+)
+def test_bad_rows_get_one_clear_message(X, message):
+    model = KernelPCA(1, kernel="poly")
+    with pytest.raises(ValueError, match=message):
+        model.fit(X)
+    assert not [name for name in vars(model) if name.endswith("_")]
+
+
+def test_a_gamma_too_small_for_the_data_is_refused():
+    with pytest.raises(ValueError, match="gamma is too small"):
+        KernelPCA(1, kernel="rbf", gamma=1e-18).fit(blobs())
+
+
+def test_a_matrix_that_does_not_fit_the_machine_is_refused_before_it_is_made(monkeypatch):
+    monkeypatch.setattr(kernel_pca, "memory", lambda: 1e5)
+    with pytest.raises(MemoryError, match=r"the kernel matrix of 120 rows needs .* more than 60% .* fit a sample"):
+        healthy(KernelPCA, blobs())
+
+
+def test_the_memory_of_the_machine_is_known_or_unlimited(monkeypatch):
+    assert kernel_pca.memory() > 2**28
+    monkeypatch.delattr("os.sysconf")
+    assert kernel_pca.memory() == float("inf")
+
+
+def test_coordinates_of_the_wrong_width_and_missing_preimages_are_refused():
+    X = blobs()
+    with pytest.raises(NotFittedError, match="fit_inverse_transform=True"):
+        healthy(KernelPCA, X).inverse_transform(np.zeros((1, 2)))
+    with pytest.raises(ValueError, match="Z has 3 columns; inverse_transform takes rows of 2 coordinates"):
+        healthy(KernelPCA, X, fit_inverse_transform=True).inverse_transform(np.zeros((1, 3)))
+    with pytest.raises(TypeError, match="Sparse data was passed"):
+        healthy(KernelPCA, sp.csr_array(X), fit_inverse_transform=True)
+
+
+@parametrize_with_checks(
+    [
+        KernelPCA(),
+        KernelPCA(n_components=1, kernel="rbf", eigen_solver="lanczos"),
+        KernelPCA(kernel="poly", fit_inverse_transform=True),
+    ]
+)
+def test_it_is_an_estimator_as_scikit_learn_defines_one(estimator, check):
+    check(estimator)
