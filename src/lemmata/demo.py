@@ -18,8 +18,8 @@ import numpy as np
 
 from lemmata.core.certificate import FAILS
 from lemmata.core.store import write_atomically
+from lemmata.pictures import BLUE, GREEN, GREY, ORANGE, RED
 
-BLUE, ORANGE, GREEN, VERMILLION, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#666666"  # Okabe–Ito
 WIDTH, DPI = 11.0, 130
 FORMATS = (".png", ".pdf", ".svg")
 
@@ -173,7 +173,7 @@ class Digits:
         for rank, lost in played.lost.items():
             fails = [claim.sentence for claim in played.models[rank].certificate_ if claim.verdict == FAILS]
             ax.plot(
-                rank, lost, linestyle="none", marker="X" if fails else "o", color=VERMILLION if fails else GREEN,
+                rank, lost, linestyle="none", marker="X" if fails else "o", color=RED if fails else GREEN,
                 markersize=8, markeredgecolor="white", markeredgewidth=0.8, zorder=3,
                 label=f"measured; fails: {fails[0]}" if fails else "measured; every claim holds",
             )  # fmt: skip

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-BLUE, ORANGE, GREEN, RED, SKY, PURPLE, YELLOW, BLACK = (
-    "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#F0E442", "#000000",
-)  # fmt: skip
+BLUE, ORANGE, GREEN, RED, SKY, PURPLE = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7"
+GREY = "#666666"
 
 
 def figure(rows: int = 1, columns: int = 1, size: tuple[float, float] = (4.2, 3.2), **options):

@@ -269,3 +269,12 @@ def test_integers_are_taken_as_floats_and_no_rows_give_an_empty_matrix():
     assert_array_equal(Linear()(X), X @ X.T)
     assert Linear()(X).dtype == np.float64
     assert RBF()(np.empty((0, 2)), X).shape == (0, 3)
+
+
+def test_a_matrix_too_large_for_the_machine_is_known_in_advance(monkeypatch):
+    assert kernels.memory() > 2**28
+    assert kernels.too_large(1000, 8) == ""
+    assert "the kernel matrix of 10,000,000 rows needs 745,058.1 GB" in kernels.too_large(10**7, 8)
+    monkeypatch.delattr("os.sysconf")
+    assert kernels.memory() == float("inf")
+    assert kernels.too_large(10**7, 8, copies=5) == ""

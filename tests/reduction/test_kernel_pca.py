@@ -21,8 +21,8 @@ import lemmata
 from lemmata import PCA, KernelPCA
 from lemmata.core import rounding
 from lemmata.core.store import StoreError
+from lemmata.predict import kernels
 from lemmata.predict.kernels import RBF, Linear, Polynomial
-from lemmata.reduction import kernel_pca
 
 BOTH = pytest.mark.parametrize("cls", [KernelPCA, SklearnKernelPCA], ids=["ours", "scikit-learn's"])
 EXACT = {"principal_axes", "uncorrelated", "error_is_spectral_tail", "positive_semidefinite"}
@@ -516,15 +516,27 @@ def test_a_gamma_too_small_for_the_data_is_refused():
 
 
 def test_a_matrix_that_does_not_fit_the_machine_is_refused_before_it_is_made(monkeypatch):
-    monkeypatch.setattr(kernel_pca, "memory", lambda: 1e5)
-    with pytest.raises(MemoryError, match=r"the kernel matrix of 120 rows needs .* more than 60% .* fit a sample"):
+    model = healthy(KernelPCA, blobs())
+    monkeypatch.setattr(kernels, "memory", lambda: 1e5)
+    with pytest.raises(MemoryError, match=r"the kernel matrix of 120 rows needs .* fit a sample of the rows"):
         healthy(KernelPCA, blobs())
+    assert "needs" in model.certify(blobs())["subspace_determined"].note
 
 
-def test_the_memory_of_the_machine_is_known_or_unlimited(monkeypatch):
-    assert kernel_pca.memory() > 2**28
-    monkeypatch.delattr("os.sysconf")
-    assert kernel_pca.memory() == float("inf")
+def test_a_new_fit_forgets_the_preimages_of_the_last():
+    X = blobs()
+    model = healthy(KernelPCA, X, fit_inverse_transform=True).set_params(fit_inverse_transform=False).fit(X)
+    assert not hasattr(model, "dual_coef_")
+    with pytest.raises(NotFittedError, match="fit_inverse_transform=True"):
+        model.inverse_transform(np.zeros((1, 2)))
+
+
+def test_a_run_out_of_time_keeps_what_it_has():
+    X = blobs(400)
+    model = healthy(KernelPCA, X, eigen_solver="lanczos", time_limit=1e-9)
+    assert model.stopped_ == "out of time"
+    assert model.transform(X).shape == (400, 2)
+    assert "principal_axes" in model.certificate_.failed
 
 
 def test_coordinates_of_the_wrong_width_and_missing_preimages_are_refused():

@@ -194,3 +194,8 @@ def test_unknown_estimators_are_refused_with_a_list():
 def test_whole_space_is_trivially_determined():
     X = np.random.default_rng(0).standard_normal((50, 4))
     assert certify(PCA(4).fit(X), X).failed == []
+
+
+def test_few_features_with_a_steep_spectrum_beat_a_random_basis():
+    X = np.random.default_rng(0).standard_normal((60, 4)) * [4, 2, 1, 0.5]
+    assert certify(PCA(2).fit(X), X).failed == []

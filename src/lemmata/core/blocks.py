@@ -115,11 +115,11 @@ def rows_per_block(n: int, d: int, itemsize: int) -> int:
     if 1 < count < 16:
         count = -(-count // 4) * 4
         rows = -(-n // count)
-    return int(max(rows, 1))
+    return max(rows, 1)
 
 
 def _of_array(X, weights):
-    step = rows_per_block(*X.shape, X.dtype.itemsize)
+    step = rows_per_block(X.shape[0], X.shape[1], X.dtype.itemsize)
     mapped = isinstance(X, np.memmap)
 
     def cut():

@@ -104,10 +104,12 @@ class Trace:
         """Draw the objective against the step; on a log scale where it is positive and spans a decade."""
         import matplotlib.pyplot as plt
 
+        from lemmata.pictures import BLUE
+
         if ax is None:
             _, ax = plt.subplots(figsize=(5, 3.2), layout="constrained")
         values = self.objective
-        ax.plot(self.step, values, color="#0072B2", marker="o" if len(self) < 40 else None, markersize=3)
+        ax.plot(self.step, values, color=BLUE, marker="o" if len(self) < 40 else None, markersize=3)
         if values.size and values.min() > 0 and values.max() > 10 * values.min():
             ax.set_yscale("log")
         ax.set(xlabel="step", ylabel="objective")

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+LARGEST = 1e150  # its square, summed over a million entries, is still a float64
+
 
 def as_matrix(A: Any, name: str = "A") -> Any:
     """A itself if it can be multiplied, else an array made of it; refuses what is not a real, finite, non-empty matrix.
@@ -73,9 +75,21 @@ def product(A: Any, X: np.ndarray) -> np.ndarray:
         raise ValueError(
             f"A @ X has shape {Y.shape} for an X of shape {X.shape}; A is not the matrix its shape promises."
         )
-    if not np.isfinite(Y).all():
+    if Y.size and not max(Y.max(), -Y.min()) < LARGEST:  # a NaN fails this too
         raise ValueError("a product with A is not finite: A contains NaN or infinity, or overflows; clean or scale it.")
     return Y
+
+
+def norm(X: np.ndarray, axis: int | None = None) -> Any:
+    """The 2-norm of all entries, or along an axis, in float64; scaled, so that no square over- or underflows."""
+    X = np.asarray(X, dtype=np.float64)
+    size = float(np.abs(X).max(initial=0.0))
+    return size * np.linalg.norm(X / size, axis=axis) if size > 0 else np.zeros(X.shape)[..., :0].sum(axis)
+
+
+def residual_norms(A: Any, values: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """‖A x_j − θ_j x_j‖ for each column; for a symmetric A an eigenvalue lies within it of θ_j (‖x_j‖ = 1)."""
+    return norm(product(A, vectors) - vectors * values.astype(vectors.dtype), axis=0)
 
 
 def check_symmetric(A: Any, rng: np.random.Generator) -> None:

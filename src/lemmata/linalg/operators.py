@@ -219,7 +219,8 @@ class CentredScatter(Operator):
 
     def _multiply_blocks(self, V: Array) -> Array:
         image = (self.mean @ V.astype(np.float64)).astype(self.dtype)
-        mean, V = self.mean.astype(self.dtype), np.ascontiguousarray(V, dtype=self.dtype)
+        exact, mean = self.mean, self.mean.astype(self.dtype)  # not self in `of`: it may travel to a cluster
+        V = np.ascontiguousarray(V, dtype=self.dtype)
 
         def of(rows, weights):
             sparse = sp.issparse(rows)
@@ -232,7 +233,7 @@ class CentredScatter(Operator):
             if weights is not None:
                 T *= weights[:, None].astype(T.dtype)
             product = np.asarray(centred.T @ T, dtype=np.float64)
-            return product - np.multiply.outer(self.mean, T.sum(axis=0, dtype=np.float64)) if sparse else product
+            return product - np.multiply.outer(exact, T.sum(axis=0, dtype=np.float64)) if sparse else product
 
         return map_reduce(of, self.data, np.zeros(V.shape))
 
@@ -242,11 +243,11 @@ class CentredScatter(Operator):
         if self._rows is not None:
             squares = map_reduce(_weighted_squares, self.data, 0.0)
             return float(squares - 2 * (self._sum @ self.mean) + self.n * (self.mean @ self.mean))
-        mean = self.mean.astype(self.dtype)
+        exact, mean = self.mean, self.mean.astype(self.dtype)
 
         def of(rows, weights):
             if sp.issparse(rows):
-                return CentredScatter(Blocks.of(rows, weights), self.mean).trace
+                return CentredScatter(Blocks.of(rows, weights), exact).trace
             centred = rows - mean
             lengths = np.einsum("ij,ij->i", centred, centred).astype(np.float64)
             return lengths.sum() if weights is None else lengths @ weights

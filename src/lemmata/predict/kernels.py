@@ -20,6 +20,7 @@ one entry per *pair* of features, φ(x)_ij = φ₁(x)_i φ₂(x)_j.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, replace
@@ -33,6 +34,7 @@ from lemmata.core.engine import cores, one_blas_thread
 from lemmata.core.store import storable
 
 Array = np.ndarray
+SHARE_OF_MEMORY = 0.6  # of the machine that kernel matrices may take
 TILE = 512  # rows and columns worked on at once: 2 MB of float64 stay in the cache between the passes over them
 GAMMAS = ("scale", "auto")
 
@@ -332,6 +334,22 @@ def kernel_of(kernel: str | Kernel | Callable, **parameters: Any) -> Kernel:
         f"kernel is {found}; pass one of {', '.join(map(repr, KERNELS))}, a Kernel such as RBF(gamma=0.1), "
         "or a function of two rows."
     )
+
+
+def memory() -> float:
+    """Bytes of this machine; infinity where the system does not say."""
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, ValueError, OSError):
+        return float("inf")
+
+
+def too_large(n: int, itemsize: int, copies: int = 1) -> str:
+    """Why so many copies of an n × n kernel matrix do not fit this machine; empty if they do."""
+    needed, limit = n * n * itemsize * copies, SHARE_OF_MEMORY * memory()
+    if needed <= limit:
+        return ""
+    return f"the kernel matrix of {n:,} rows needs {needed / 2**30:,.1f} GB, more than the {limit / 2**30:,.1f} GB it may take"
 
 
 # --- rows and tiles ---------------------------------------------------------------------------------------------------

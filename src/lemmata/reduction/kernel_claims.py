@@ -22,6 +22,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from lemmata.core.certificate import Evidence, Fit, at_least, at_most, claim, rounding, unknown
+from lemmata.predict.kernels import too_large
 from lemmata.reduction.subspace_claims import ANGLE
 
 Array = np.ndarray
@@ -279,10 +280,10 @@ def subspace_determined(fit, facts):
     n, k, total = len(facts.weights), len(facts.values), facts.weights.sum()
     if facts.total - facts.values.sum() <= n * facts.noise:
         return at_most(0.0, ANGLE, unit="expected angle°", note="all directions are kept, nothing is left to determine")
-    left_out = _left_out(facts)
-    if left_out is None:
-        return unknown(f"needs the {n:,} × {n:,} kernel matrix in memory")
-    values, tail = left_out
+    why = too_large(n, itemsize=8)
+    if why:
+        return unknown(why)
+    values, tail = _left_out(facts)
     following = values[0] if len(values) else 0.0
     lost = facts.diagonal - np.sum(facts.coordinates**2, axis=1) - np.sum(tail**2, axis=1)
     lost[lost <= rounding(np.float64, n) * np.abs(facts.diagonal).max()] = 0
@@ -300,14 +301,13 @@ def subspace_determined(fit, facts):
     return at_most(angle, ANGLE, unit="expected angle°", advice=advice, note="an expectation, to first order")
 
 
-def _left_out(facts: Audit) -> tuple[Array, Array] | None:
+def _left_out(facts: Audit) -> tuple[Array, Array]:
     """The largest eigenvalues of D^½K̃D^½ outside the model's subspace, and the coordinates of the rows on their axes."""
     n, root = len(facts.weights), np.sqrt(facts.weights)[:, None]
     basis, _ = np.linalg.qr(_divided(facts.alpha, root))
-    try:
-        K = np.concatenate([K for _, K in facts.gram.blocks()])
-    except MemoryError:
-        return None
+    K = np.empty((n, n))
+    for here, rows in facts.gram.blocks():
+        K[here] = rows
 
     def product(V: Array) -> Array:
         V = V.reshape(n, -1)

@@ -19,7 +19,6 @@ constant: z(x) = (k(x) − Kp)ᵀα/√λ. Without weights D = I and p = 1/n.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -37,17 +36,14 @@ from lemmata.core.blocks import Blocks
 from lemmata.core.estimator import COMMON, SMALL, Model
 from lemmata.core.loop import MaxSteps, Never, Seconds, Solution
 from lemmata.linalg.lanczos import LanczosAlgorithm
-from lemmata.predict.kernels import GAMMAS, KERNELS, Kernel, kernel_of
+from lemmata.predict.kernels import GAMMAS, KERNELS, Kernel, kernel_of, too_large
 from lemmata.reduction.covariance import EighAlgorithm, upright
 from lemmata.reduction.kernel_claims import KERNEL_CLAIMS
 
 Array = np.ndarray
 ROWS = 1024  # of a kernel matrix with new rows at once
 LANCZOS_ABOVE = 800  # rows; below it LAPACK needs less than 0.1 s
-BLOCK = (
-    8  # columns multiplied at once: as fast as one for these spectra, and finds eigenvalues that repeat up to 8 times
-)
-SHARE_OF_MEMORY = 0.6
+BLOCK = 8  # columns multiplied at once: as fast as one, and finds eigenvalues that repeat up to 8 times
 ZERO = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 2e-7}  # λ/λ₁ that counts as 0, as in scikit-learn
 
 
@@ -66,9 +62,7 @@ class CentredGram:
 
     @classmethod
     def of(cls, kernel: Kernel, data: Blocks) -> CentredGram:
-        X = (
-            data.source.copy() if data.in_memory else _gathered(data)
-        )  # the model keeps it, whatever becomes of the user's
+        X = data.source.copy() if data.in_memory else _gathered(data)  # kept, whatever becomes of the user's
         kernel = kernel.fitted(X)
         with np.errstate(over="ignore", invalid="ignore"):
             K = kernel(X)
@@ -111,14 +105,6 @@ class CentredGram:
 def _gathered(data: Blocks) -> Any:
     parts = [rows for rows, _ in data]
     return sp.vstack(parts).tocsr() if sp.issparse(parts[0]) else np.concatenate(parts)
-
-
-def memory() -> float:
-    """Bytes of this machine; infinity where the system does not say."""
-    try:
-        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, ValueError, OSError):
-        return float("inf")
 
 
 class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
@@ -261,20 +247,18 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
         self.solver_ = {"auto": "lanczos" if few else "dense", "arpack": "lanczos"}.get(
             self.eigen_solver, self.eigen_solver
         )
-        self._check_memory(n, data.dtype.itemsize)
+        why = too_large(n, data.dtype.itemsize, copies=2 if self.solver_ == "dense" else 1)
+        if why:
+            raise MemoryError(
+                f"{why}; fit a sample of the rows (transform takes the others), pass float32, or use "
+                "eigen_solver='lanczos', which needs no second copy."
+            )
+        for name in ("X_transformed_fit_", "dual_coef_"):  # of an earlier fit with other parameters
+            self.__dict__.pop(name, None)
         if self.solver_ == "dense":
             return EighAlgorithm(k)
         tol = max(float(self.tol), float(np.finfo(data.dtype).eps) * np.sqrt(n))  # a product with K̃ errs by √n·eps·λ₁
         return LanczosAlgorithm(k, block=BLOCK, tol=tol)
-
-    def _check_memory(self, n: int, itemsize: int) -> None:
-        needed = n * n * itemsize * (2 if self.solver_ == "dense" else 1)
-        if needed > SHARE_OF_MEMORY * memory():
-            raise MemoryError(
-                f"the kernel matrix of {n:,} rows needs {needed / 2**30:,.1f} GB, more than {SHARE_OF_MEMORY:.0%} of the "
-                f"{memory() / 2**30:,.1f} GB of this machine; fit a sample of the rows (transform takes the others), "
-                "pass float32, or use eigen_solver='lanczos', which needs no second copy."
-            )
 
     def _problem(self, data: Blocks) -> CentredGram:
         return CentredGram.of(self._kernel(), data)
@@ -291,9 +275,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
     def _stop(self):
         if self.solver_ == "dense":
             return Never()
-        return (
-            MaxSteps(self.max_iter) if self.time_limit is None else MaxSteps(self.max_iter) | Seconds(self.time_limit)
-        )
+        rule = MaxSteps(self.max_iter)
+        return rule if self.time_limit is None else rule | Seconds(self.time_limit)
 
     def _attributes(self, solution: Solution, problem: CentredGram) -> dict[str, Any]:
         found, dtype, root = solution.attributes, problem.dtype, problem.root
