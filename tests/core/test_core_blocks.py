@@ -38,7 +38,11 @@ class Stream:
 
 def joined(data):
     """All the rows, and all the weights if there are any."""
-    rows, weights = zip(*data, strict=True)
+    pairs = []
+    for rows, weights in data:
+        assert weights is None or len(weights) == rows.shape[0]
+        pairs.append((rows, weights))
+    rows, weights = zip(*pairs, strict=True)
     whole = np.vstack([part.toarray() if sp.issparse(part) else part for part in rows])
     return whole, None if weights[0] is None else np.concatenate(weights)
 
@@ -63,7 +67,10 @@ def forms(X, folder):
     }
 
 
-FORMS = list(forms(np.ones((4, 2)), __import__("pathlib").Path(__import__("tempfile").mkdtemp())))
+FORMS = [
+    "C order", "F order", "a view", "csr", "csc", "csr matrix", "memmap", "list of blocks", "list of sparse blocks", "stream",
+    "dask", "dask, one chunk",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -242,8 +249,7 @@ def test_finite_numbers_too_large_to_add_up_are_finite():
 def test_a_stream_that_does_not_repeat_itself_is_refused(X, later, weighted):
     data = Blocks.of(Stream([X], later=later(X)), np.ones(60) if weighted else None)
     with pytest.raises(ValueError, match=r"it has to repeat itself|a block has 2 features"):
-        for rows, weights in data:
-            assert weights is None or len(weights) == len(rows)
+        joined(data)
 
 
 def test_integer_and_mixed_blocks_become_floats_of_the_widest_kind():

@@ -232,6 +232,32 @@ def test_float32_keeps_a_float32_basis_and_is_right_to_its_rounding(seed, block)
     assert (nearest(found.values, A) <= found.residuals + 5 * rounding(np.float32, 100)).all()
 
 
+@pytest.mark.parametrize("reorthogonalise", ["full", "selective"])
+@pytest.mark.parametrize("block", [1, 4])
+def test_float32_breakdown_and_restart_go_well_too(block, reorthogonalise):
+    for seed in range(3):
+        A = planted([7.0, 5.0, 1.0] + [0.0] * 97, seed, np.float32)
+        found = lanczos(A, 6, block=block, tol=1e-5, max_dim=20, rng=seed, reorthogonalise=reorthogonalise)
+        assert found.converged
+        assert_allclose(found.values, [7.0, 5.0, 1.0, 0.0, 0.0, 0.0], atol=7 * rounding(np.float32, 100))
+        assert_allclose(found.vectors.T @ found.vectors, np.eye(6), atol=rounding(np.float32, 100))
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e-30, 1e30, 1e140])
+def test_scaling_the_operator_scales_the_answer(size):
+    A = planted([5.0, 4.0, 3.0, *np.linspace(1, 0, 47)], 0)
+    for block in (1, 3):
+        found = lanczos(size * A, 3, block=block, rng=0)
+        assert found.converged
+        assert_allclose(found.values, np.array([5.0, 4.0, 3.0]) * size, rtol=1e-12)
+        assert (found.residuals <= 1e-9 * size).all()
+
+
+def test_numbers_too_large_to_square_are_refused():
+    with pytest.raises(ValueError, match="scale it"):
+        lanczos(1e200 * np.eye(3), 1, rng=0)
+
+
 def test_sparse_matrices_and_operators_give_what_arrays_give():
     A = planted([9.0, 5.0, 2.0, *np.linspace(1, 0, 47)], 0)
 

@@ -140,6 +140,15 @@ def test_float32_stays_float32_and_still_finishes():
     assert subspace_angles(found.vectors, Q[:, :2].astype(np.float32)).max() < 4 * rounding(np.float32, 32)
 
 
+@pytest.mark.parametrize("size", [1e-200, 1e-30, 1e30, 1e140])
+def test_scaling_the_operator_scales_the_answer(size):
+    A, _ = planted([4.0, 3.0, 1.0, 0.5], 0)
+    found = power_iteration(size * A, k=2, rng=0)
+    assert found.converged
+    assert_allclose(found.values, [4.0 * size, 3.0 * size], rtol=1e-12)
+    assert_allclose(found.measured_rate, [0.75, 1 / 3], rtol=0.03)
+
+
 def test_any_state_has_k_orthonormal_vectors():
     A, _ = planted([4.0, 2.0, 1.0, 0.5, 0.1], 0)
     for steps in (0, 1, 20, 40):

@@ -139,7 +139,8 @@ def _forget_pages(X: np.memmap, start: int, count: int) -> None:
 
     The page cache keeps them. Private mappings (mode "c") hold the user's own changes in those pages and are left alone.
     """
-    if X.mode == "c" or not X.flags.c_contiguous or not hasattr(mmap, "MADV_DONTNEED"):
+    copied = X._mmap is None  # type: ignore[attr-defined]
+    if copied or X.mode == "c" or not X.flags.c_contiguous or not hasattr(mmap, "MADV_DONTNEED"):
         return
     base = np.frombuffer(X._mmap, dtype=np.uint8).__array_interface__["data"][0]  # type: ignore[attr-defined]
     first = X.__array_interface__["data"][0] - base + start * X.strides[0]
@@ -169,7 +170,7 @@ def _of_dask(X, weights):
 
     def cut():
         for part in X.to_delayed()[:, 0]:
-            yield checked_block(np.asarray(part.compute()), X.shape[1], X.dtype)
+            yield checked_block(np.asarray(part.compute()), X.shape[1], dtype)
 
     dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
     return Blocks(cut, X.shape, dtype, weights, source=X)
@@ -195,6 +196,8 @@ def _of_stream(X, weights):
         for block in X:
             rows = checked_block(block, width, dtype)
             seen += rows.shape[0]
+            if seen > n:
+                break
             yield rows
         if seen != n:
             raise ValueError(
@@ -218,6 +221,8 @@ def checked_block(block: Any, width: int | None = None, dtype: Any = None):
     if rows.dtype not in (np.float32, np.float64):
         rows = rows.astype(np.float64)
     numbers: Any = rows.data if sp.issparse(rows) else rows
-    if not np.isfinite(numbers.sum(dtype=np.float64)):
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = numbers.sum(dtype=np.float64)  # one fast pass; only if it is not finite is every number looked at
+    if not np.isfinite(total) and not np.isfinite(numbers).all():
         raise ValueError("a block contains NaN or infinity; clean or impute it before the fit.")
     return rows if dtype is None else rows.astype(dtype, copy=False)

@@ -13,6 +13,7 @@ thread and the sum runs in block order, so the result depends neither on the num
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -74,13 +75,32 @@ def _on_threads(function, pairs: Iterable, threads: int) -> Iterator[Any]:
                 future.cancel()
 
 
+_limit: Any = None  # of BLAS, shared by all who are inside one_blas_thread now
+_inside = 0
+_door = threading.Lock()
+
+
 @contextmanager
 def one_blas_thread():
-    """BLAS on one thread, for work that is parallel already."""
+    """BLAS on one thread, for work that is parallel already.
+
+    The limit is the process's, and callers overlap (the threads of a Dask worker): the first one in sets it, the last one
+    out lifts it.
+    """
     from threadpoolctl import threadpool_limits
 
-    with threadpool_limits(limits=1, user_api="blas"):
+    global _limit, _inside
+    with _door:
+        if _inside == 0:
+            _limit = threadpool_limits(limits=1, user_api="blas")
+        _inside += 1
+    try:
         yield
+    finally:
+        with _door:
+            _inside -= 1
+            if _inside == 0:
+                _limit.restore_original_limits()
 
 
 def _client():

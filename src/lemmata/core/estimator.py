@@ -130,7 +130,7 @@ class Model(BaseEstimator):
             setattr(self, name, value)
         self.trace_, self.stopped_ = solution.trace, solution.stopped
         self.n_iter_ = max(solution.step, 1)
-        if solution.stopped == "max steps":
+        if solution.stopped == "max steps" and self.tol > 0:  # with tol = 0 that is what was asked for
             self._warn_unsettled(solution)
         self.certificate_ = self._checked(data, costly=data.size <= SMALL)
 

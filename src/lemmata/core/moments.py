@@ -53,7 +53,7 @@ class Moments:
             )
         mean = total / n
         scatter = _minus_outer((weighted.T @ rows).astype(np.float64), n * mean, mean)
-        if (n * mean**2 > CENTRED_ENOUGH * np.diagonal(scatter)).any():  # cancellation ate digits: centre first
+        if _cancelled(n, mean, scatter):  # centre first
             centred = rows - mean.astype(rows.dtype)
             weighted = centred if weights is None else centred * weights[:, None].astype(rows.dtype, copy=False)
             rest = weighted.sum(axis=0, dtype=np.float64) / n  # the mean was rounded to the dtype of the rows
@@ -63,11 +63,19 @@ class Moments:
 
     @classmethod
     def _of_sparse(cls, rows, weights, n) -> Moments:
-        """The rows stay sparse; zeros keep the mean small against the scatter, so centring afterwards loses little."""
+        """The rows stay sparse; zeros keep the mean small against the scatter, so centring afterwards loses little.
+
+        Where a column has few zeros and lies far from them, slices of the rows are centred before they are multiplied.
+        """
         rows = rows.astype(np.float64)
         weighted = rows if weights is None else rows.multiply(weights[:, None]).tocsr()
         mean = np.asarray(weighted.sum(axis=0)).ravel() / n
-        return cls(n, mean, _minus_outer((weighted.T @ rows).toarray(), n * mean, mean))
+        scatter = _minus_outer((weighted.T @ rows).toarray(), n * mean, mean)
+        if _cancelled(n, mean, scatter):
+            step = max(1, 2**20 // rows.shape[1])
+            slices = [slice(i, i + step) for i in range(0, rows.shape[0], step)]
+            return sum((cls.of(rows[s].toarray(), None if weights is None else weights[s]) for s in slices), cls())
+        return cls(n, mean, scatter)
 
     def __add__(self, other: Moments) -> Moments:
         if other.n == 0:
@@ -83,6 +91,16 @@ class Moments:
     def covariance(self) -> Array:
         """scatter / (n − 1), scikit-learn's convention."""
         return self.scatter / max(self.n - 1, np.finfo(float).tiny)
+
+
+def _cancelled(n: float, mean: Array, scatter: Array) -> bool:
+    """Whether subtracting n·μμᵀ ate digits of the scatter; raises where its squares were too large for their dtype."""
+    spread = np.diagonal(scatter)
+    if not np.isfinite(spread).all():
+        raise ValueError(
+            "Input contains numbers too large for their dtype to be squared; scale it down, or use float64."
+        )
+    return bool((n * mean**2 > CENTRED_ENOUGH * spread).any())
 
 
 def _minus_outer(S: Array, u: Array, v: Array) -> Array:

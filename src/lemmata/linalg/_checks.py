@@ -75,7 +75,7 @@ def product(A: Any, X: np.ndarray) -> np.ndarray:
         raise ValueError(
             f"A @ X has shape {Y.shape} for an X of shape {X.shape}; A is not the matrix its shape promises."
         )
-    if Y.size and not max(Y.max(), -Y.min()) < LARGEST:  # a NaN fails this too
+    if Y.size and not max(float(Y.max()), -float(Y.min())) < LARGEST:  # a NaN fails this too
         raise ValueError("a product with A is not finite: A contains NaN or infinity, or overflows; clean or scale it.")
     return Y
 
@@ -83,8 +83,8 @@ def product(A: Any, X: np.ndarray) -> np.ndarray:
 def norm(X: np.ndarray, axis: int | None = None) -> Any:
     """The 2-norm of all entries, or along an axis, in float64; scaled, so that no square over- or underflows."""
     X = np.asarray(X, dtype=np.float64)
-    size = float(np.abs(X).max(initial=0.0))
-    return size * np.linalg.norm(X / size, axis=axis) if size > 0 else np.zeros(X.shape)[..., :0].sum(axis)
+    size = float(np.abs(X).max(initial=0.0)) or 1.0
+    return size * np.linalg.norm(X / size, axis=axis)
 
 
 def residual_norms(A: Any, values: np.ndarray, vectors: np.ndarray) -> np.ndarray:

@@ -30,7 +30,16 @@ import scipy.linalg
 from lemmata.core.loop import MaxSteps, run
 from lemmata.core.store import storable
 from lemmata.core.trace import Trace
-from lemmata.linalg._checks import as_square, check_symmetric, count, float_type, positive, product
+from lemmata.linalg._checks import (
+    as_square,
+    check_symmetric,
+    count,
+    float_type,
+    norm,
+    positive,
+    product,
+    residual_norms,
+)
 
 Array = np.ndarray
 CHUNK = 64  # columns: narrow blocks are kept together, so that removing 200 vectors takes 4 products and not 200
@@ -200,7 +209,7 @@ class LanczosAlgorithm:
             next=Y,
             coupling=coupling,
             values=theta[:k],
-            bounds=np.linalg.norm(coupling @ S[:, :k], axis=0),
+            bounds=norm(coupling @ S[:, :k], axis=0),
             scale=scale,
             products=state.products + 1,
             seed=state.seed,
@@ -324,5 +333,4 @@ def lanczos(
     algorithm = LanczosAlgorithm(k, block, which, reorthogonalise, max_dim, tol)
     solution = run(algorithm, A, stop=MaxSteps(max_iter), rng=rng)
     values, vectors = solution.attributes["values"], solution.attributes["vectors"]
-    residuals = np.linalg.norm(product(A, vectors) - vectors * values.astype(vectors.dtype), axis=0).astype(np.float64)
-    return LanczosResult(values, vectors, residuals, solution.trace, str(solution.stopped))
+    return LanczosResult(values, vectors, residual_norms(A, values, vectors), solution.trace, str(solution.stopped))

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.linalg._checks import as_matrix, count, float_type, positive, product
+from lemmata.linalg._checks import as_matrix, count, float_type, norm, positive, product
 from lemmata.linalg.lanczos import lanczos
 from lemmata.linalg.projections import orthonormal_basis
 
@@ -144,19 +144,12 @@ def frobenius_norm(A: Any) -> float:
     """‖A‖_F = (Σ a_ij²)^½ = (Σσ_i²)^½; of an operator by its columns, one block after the other."""
     A = as_matrix(A)
     if isinstance(A, np.ndarray):
-        return _norm(A)
+        return float(norm(A))
     if hasattr(A, "tocsr"):
         A = A.tocsr(copy=True)
         A.sum_duplicates()  # entries stored in parts count once, as their sum
-        return _norm(A.data)
-    return _norm(np.array([_norm(block) for block in _columns(A)]))
-
-
-def _norm(x: Array) -> float:
-    """The 2-norm of all entries, in float64, scaled so that no square overflows."""
-    x = np.asarray(x, dtype=np.float64)
-    size = float(np.abs(x).max(initial=0.0))
-    return size * float(np.linalg.norm(x / size)) if size > 0 else 0.0
+        return float(norm(A.data))
+    return float(norm(np.array([norm(block) for block in _columns(A)])))
 
 
 # --- angles -----------------------------------------------------------------------------------------------------------

@@ -27,7 +27,16 @@ from lemmata.core.certificate import rounding
 from lemmata.core.loop import MaxSteps, run
 from lemmata.core.store import storable
 from lemmata.core.trace import Trace
-from lemmata.linalg._checks import as_square, check_symmetric, count, float_type, positive, product
+from lemmata.linalg._checks import (
+    as_square,
+    check_symmetric,
+    count,
+    float_type,
+    norm,
+    positive,
+    product,
+    residual_norms,
+)
 
 Array = np.ndarray
 
@@ -58,6 +67,10 @@ def _outside(L: Array, x: Array) -> Array:
     for _ in range(2):
         x = x - L @ (L.T @ x)
     return x
+
+
+def _unit(x: Array) -> Array:
+    return (x / norm(x)).astype(x.dtype, copy=False)
 
 
 def _dot(x: Array, y: Array) -> float:
@@ -103,10 +116,10 @@ class PowerAlgorithm:
         return self._at(A, locked, values, v, seed)
 
     def _at(self, A, locked, values, v, seed) -> PowerState:
-        v = v / np.linalg.norm(v)
+        v = _unit(v)
         Av = _outside(locked, product(A, v))
         rayleigh = _dot(v, Av)
-        residual = float(np.linalg.norm(Av - v.dtype.type(rayleigh) * v))
+        residual = float(norm(Av - v.dtype.type(rayleigh) * v))
         return PowerState(locked, values, v, Av, rayleigh, residual, seed)
 
     def _found(self, state: PowerState) -> bool:
@@ -145,9 +158,9 @@ def _largest_first(values: Array) -> Array:
 def _start(locked: Array, seed: int, j: int) -> Array:
     """The start of vector j: a random unit vector orthogonal to the locked ones."""
     x = np.random.default_rng((seed, j)).standard_normal(len(locked)).astype(locked.dtype)
-    x = _outside(locked, x / np.linalg.norm(x))
-    x = _outside(locked, x / np.linalg.norm(x))  # where little is left, rounding is a large share of it
-    return x / np.linalg.norm(x)
+    x = _outside(locked, _unit(x))
+    x = _outside(locked, _unit(x))  # where little is left, rounding is a large share of it
+    return _unit(x)
 
 
 # --- rates ------------------------------------------------------------------------------------------------------------
@@ -188,16 +201,13 @@ def _next_value(A: Any, vectors: Array, steps: int = 20) -> float:
     v = vectors[:, -1]
     Av = product(A, v)
     x = _outside(vectors, Av)
-    if np.linalg.norm(x) <= np.finfo(v.dtype).eps * np.linalg.norm(
-        Av
-    ):  # found to the last digit: nothing points anywhere
+    if norm(x) <= np.finfo(v.dtype).eps * norm(Av):  # found to the last digit: what is left points anywhere
         x = _start(vectors, 0, k)
     theta = 0.0
     for _ in range(steps):
-        size = np.linalg.norm(x)
-        if size == 0:
+        if not x.any():
             break
-        v = x / size
+        v = _unit(x)
         x = _outside(vectors, product(A, v))
         theta = _dot(v, x)
     return theta
@@ -245,7 +255,7 @@ def power_iteration(
     check_symmetric(A, rng)
     solution = run(PowerAlgorithm(k, tol), A, stop=MaxSteps(max_iter), rng=rng)
     values, vectors = solution.attributes["values"], solution.attributes["vectors"]
-    residuals = np.linalg.norm(product(A, vectors) - vectors * values.astype(vectors.dtype), axis=0)
+    residuals = residual_norms(A, values, vectors)
     predicted = predicted_rates(values, _next_value(A, vectors), vectors.dtype)
     measured = np.full(k, np.nan)
     rates = measured_rates(solution.trace)
