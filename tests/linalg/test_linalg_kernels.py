@@ -41,6 +41,8 @@ def problem(seed, n=40, d=23, m=19, density=0.2, dtype=np.float64, index=np.int3
 def slow_gram(X, B, w, c):
     """Xᵀ diag(w)(XB − 1cᵀ), as it is written, in float64; and the size of its terms, for the rounding."""
     X, B, w, c = (np.asarray(part, dtype=np.float64) for part in (X, B, w, c))
+    X = np.c_[X, np.ones(len(X))]  # the column of ones gives the sums
+    B = np.r_[B, np.zeros((1, B.shape[1]))]
     size = np.abs(X).T @ (w[:, None] * (np.abs(X) @ np.abs(B) + np.abs(c)))
     return X.T @ (w[:, None] * (X @ B - c)), size
 
@@ -80,10 +82,10 @@ def test_the_fused_product_equals_two_dense_ones(dtype, index, m):
         rng = np.random.default_rng(seed)
         w = rng.integers(0, 3, len(X)).astype(dtype)  # weights of zero too
         c = rng.standard_normal(m).astype(dtype)
-        found = gram_product(*parts, B, w, c)
+        found = np.vstack(gram_product(*parts, B, w, c))
         assert found.dtype == dtype
         assert_near(found, *slow_gram(X, B, w, c), terms=X.size)
-        plain = gram_product(*parts, B)
+        plain = np.vstack(gram_product(*parts, B))
         assert_near(plain, *slow_gram(X, B, np.ones(len(X)), np.zeros(m)), terms=X.size)
 
 
@@ -97,7 +99,7 @@ def test_one_thread_gives_the_same_bits_as_all(dtype, m):
     def products():
         out = np.empty((len(X), m), dtype)
         multiply_rows(*parts, B, out)
-        return out, multiply_transposed(*parts, U, X.shape[1]), gram_product(*parts, B, w)
+        return out, multiply_transposed(*parts, U, X.shape[1]), *gram_product(*parts, B, w)
 
     before = numba.get_num_threads()
     try:
@@ -122,14 +124,16 @@ def test_matrices_without_entries_give_zeros(shape, m):
     multiply_rows(*parts, np.ones((d, m)), out)
     assert np.array_equal(out, np.zeros((n, m)))
     assert np.array_equal(multiply_transposed(*parts, np.ones((n, m)), d), np.zeros((d, m)))
-    assert np.array_equal(gram_product(*parts, np.ones((d, m))), np.zeros((d, m)))
+    Y, sums = gram_product(*parts, np.ones((d, m)))
+    assert np.array_equal(Y, np.zeros((d, m)))
+    assert np.array_equal(sums, np.zeros(m))
 
 
 @given(st.integers(0, 2**32), st.integers(1, 30), st.integers(1, 30), st.integers(1, 40), st.floats(0, 1))
 @settings(max_examples=60, deadline=None)
 def test_any_shape_agrees_with_the_dense_twin(seed, n, d, m, density):
     parts, X, B = problem(seed, n, d, m, density)
-    assert_near(gram_product(*parts, B), *slow_gram(X, B, np.ones(n), np.zeros(m)), terms=X.size)
+    assert_near(np.vstack(gram_product(*parts, B)), *slow_gram(X, B, np.ones(n), np.zeros(m)), terms=X.size)
     U = X @ B
     assert_near(multiply_transposed(*parts, U, d), X.T @ U, np.abs(X).T @ np.abs(U), terms=n)
 

@@ -7,11 +7,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+from sklearn.exceptions import ConvergenceWarning
 
 CHAPTERS = ("reduction",)
 _ENTRIES: dict[str, Entry] = {}
@@ -34,7 +37,9 @@ class Entry:
         """Draw the figure into a folder as ID.png. Raises NotShown if the experiment came out otherwise."""
         path = Path(folder) / f"{self.id}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
-        self.make().savefig(path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # experiments stop early on purpose
+            self.make().savefig(path)
         return path
 
 

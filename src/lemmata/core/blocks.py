@@ -54,6 +54,10 @@ class Blocks:
             return _of_dask(X, weights)
         return _of_stream(X, weights)
 
+    def weighted(self, weights: np.ndarray) -> Blocks:
+        """The same blocks with other weights."""
+        return Blocks(self._cut, self.shape, self.dtype, weights, self.source, self.n_blocks)
+
     @property
     def sparse(self) -> bool:
         return sp.issparse(self.source)

@@ -84,23 +84,35 @@ _door = threading.Lock()
 def one_blas_thread():
     """BLAS on one thread, for work that is parallel already.
 
-    The limit is the process's, and callers overlap (the threads of a Dask worker): the first one in sets it, the last one
-    out lifts it.
+    The limit is the process's and callers overlap (threads of a Dask worker, fits side by side): the first one in sets it,
+    the last one out lifts it.
     """
     from threadpoolctl import threadpool_limits
 
     global _limit, _inside
     with _door:
-        if _inside == 0:
-            _limit = threadpool_limits(limits=1, user_api="blas")
         _inside += 1
+        if _inside == 1:
+            _let_this_thread_set_limits()
+            _limit = threadpool_limits(limits=1, user_api="blas")
     try:
         yield
     finally:
         with _door:
             _inside -= 1
             if _inside == 0:
+                _let_this_thread_set_limits()
                 _limit.restore_original_limits()
+                _let_this_thread_set_limits()
+
+
+def _let_this_thread_set_limits() -> None:
+    """From 3.8 on threadpoolctl ignores all threads but the first that set a limit, until that one lifts it."""
+    import threadpoolctl
+
+    release = getattr(getattr(threadpoolctl, "OpenBLASController", None), "clear_controlling_thread", None)
+    if release is not None:
+        release(force=True)
 
 
 def _client():

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 import os
-import warnings
 from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -20,10 +19,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from lemmata.core.blocks import Blocks, is_dask, is_stream
+from lemmata.core.blocks import Blocks, checked_block, is_dask, is_stream
 from lemmata.core.certificate import Certificate, Fit, Statement, check
 from lemmata.core.checkpoint import Checkpoint
-from lemmata.core.loop import MaxSteps, Seconds, Settled, Solution, Stop, run
+from lemmata.core.loop import MaxSteps, Seconds, Settled, Solution, Stop, run, warn_user
 from lemmata.core.progress import Progress
 from lemmata.core.trace import Trace
 
@@ -130,7 +129,7 @@ class Model(BaseEstimator):
             setattr(self, name, value)
         self.trace_, self.stopped_ = solution.trace, solution.stopped
         self.n_iter_ = max(solution.step, 1)
-        if solution.stopped == "max steps" and self.tol > 0:  # with tol = 0 that is what was asked for
+        if solution.stopped == "max steps":
             self._warn_unsettled(solution)
         self.certificate_ = self._checked(data, costly=data.size <= SMALL)
 
@@ -151,11 +150,10 @@ class Model(BaseEstimator):
     def _warn_unsettled(self, solution: Solution) -> None:
         now, last = solution.trace.last(), solution.trace.last(back=1)
         change = abs(now - last) / max(abs(now), abs(last), np.finfo(float).tiny)
-        warnings.warn(
+        warn_user(
             f"{type(self).__name__} reached max_iter={self.max_iter} with relative change {change:.1e} > tol={self.tol:.0e}: "
             "raise max_iter, or read certificate_.",
             ConvergenceWarning,
-            stacklevel=5,
         )
 
     # --- input ---
@@ -164,16 +162,15 @@ class Model(BaseEstimator):
         """Everything from outside passes here, once."""
         if min_samples is None:
             min_samples = self.min_samples if reset else 1
-        if isinstance(X, Blocks):
-            data = X
-        elif is_dask(X) or is_stream(X):
-            data = Blocks.of(X)
+        looks = not (self.finds_nonfinite and reset)
+        mapped = isinstance(X, np.memmap) and X.ndim == 2 and X.dtype in (np.float32, np.float64)
+        if mapped or isinstance(X, Blocks) or is_dask(X) or is_stream(X):
+            data = Blocks.of(X)  # nothing is converted or copied; streams and dask arrays check their blocks themselves
             self._check_width(data, reset)
-        elif isinstance(X, np.memmap) and X.ndim == 2 and X.dtype in (np.float32, np.float64):
-            data = Blocks.of(X)  # no conversion and no extra pass over a file; its blocks are checked as they are read
-            self._check_width(data, reset)
+            if mapped and looks:
+                for rows, _ in data:
+                    checked_block(rows)
         else:
-            looks = not self.finds_nonfinite
             X = validate_data(
                 self,
                 X,
@@ -187,10 +184,12 @@ class Model(BaseEstimator):
         if data.shape[0] < min_samples:
             raise ValueError(f"Found {data.shape[0]} sample(s) while a minimum of {min_samples} is required.")
         if sample_weight is not None:
-            data.weights = self._weights(sample_weight, data)
+            data = data.weighted(self._weights(sample_weight, data))
         return data
 
     def _check_width(self, data: Blocks, reset: bool) -> None:
+        if data.shape[1] < 1:
+            raise ValueError(f"Found 0 feature(s) (shape={data.shape}) while a minimum of 1 is required.")
         if reset:
             self.n_features_in_ = data.shape[1]
             self.__dict__.pop("feature_names_in_", None)
@@ -202,10 +201,10 @@ class Model(BaseEstimator):
 
     @staticmethod
     def _weights(sample_weight, data: Blocks) -> np.ndarray:
-        placeholder = np.lib.stride_tricks.as_strided(
-            np.zeros(1), (data.shape[0], 1), (0, 0)
-        )  # only its length is read
-        weights = _check_sample_weight(sample_weight, placeholder, dtype=np.float64, ensure_non_negative=True)
+        rows = np.broadcast_to(0.0, (data.shape[0], 1))  # only their number is read
+        weights = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
+        if not weights.sum() > 0:
+            raise ValueError("Sample weights must contain at least one non-zero number.")
         return weights
 
     # --- certificate ---

@@ -2,7 +2,7 @@
 
     multiply_rows         out = X B
     multiply_transposed   Y = Xᵀ U
-    gram_product          Y = Xᵀ diag(w) (X B − 1cᵀ)      one pass over X, X B is never stored
+    gram_product          Y = Xᵀ diag(w) T, T = X B − 1cᵀ   one pass over X, T is never stored; and its column sums wᵀT
 
 A row of X touches rows of B (and of Y) at random, so the cost is not arithmetic but fetching those rows from cache. The last
 two therefore cut the columns of B into chunks of 64 bytes, one cache line, and lay a chunk out as d aligned lines: what a
@@ -218,11 +218,16 @@ def _transposed_parts(indptr, indices, values, U, cuts, row, Y):
 
 @njit(parallel=True, nogil=True, cache=True)
 def _gram_parts(indptr, indices, values, weights, B, shift, cuts, Y):
-    parts, chunks, d, _ = Y.shape
+    """Private sums Y (parts, chunks, d + 1, lanes); the last line is that of a column of ones beside X."""
+    parts, chunks, d = Y.shape[0], Y.shape[1], B.shape[1]
     for task in prange(parts * chunks):  # threads that walk different rows use the same chunk of B at the same time
         part, q = task // chunks, task % chunks
-        own, chunk = np.uint64(task * d), np.uint64(q * d)  # first lines of this task's sums and of its columns of B
+        own, chunk = (
+            np.uint64(task * (d + 1)),
+            np.uint64(q * d),
+        )  # first lines of this task's sums and of its columns of B
         _clear(Y, own, d)
+        total = zero(B)
         for i in range(cuts[part], cuts[part + 1]):
             start, end = _row(indptr, i)
             t, u = load(shift, q), zero(B)  # two sums, because one would wait for its own additions
@@ -233,7 +238,10 @@ def _gram_parts(indptr, indices, values, weights, B, shift, cuts, Y):
                 p += TWO
             if p < end:
                 t = axpy(values[p], load(B, chunk + np.uint64(indices[p])), t)
-            _scatter_row_into(Y, own, indices, values, start, end, axpy(weights[i], add(t, u), zero(B)))
+            t = axpy(weights[i], add(t, u), zero(B))
+            total = add(total, t)
+            _scatter_row_into(Y, own, indices, values, start, end, t)
+        store(Y, own + np.uint64(d), total)
 
 
 @njit(nogil=True, cache=True)
@@ -252,6 +260,7 @@ def _gram_vector_into(y, indptr, indices, values, weights, b, shift, first, last
         t = weights[i] * (t + u)
         for p in range(start, end):
             y[np.uint64(indices[p])] += values[p] * t
+        y[-1] += t
 
 
 @njit(parallel=True, nogil=True, cache=True)
@@ -287,29 +296,29 @@ def multiply_transposed(indptr: Array, indices: Array, values: Array, U: Array, 
 
 def gram_product(
     indptr: Array, indices: Array, values: Array, B: Array, weights: Array | None = None, shift: Array | None = None
-) -> Array:
-    """Y = Xᵀ diag(w) (X B − 1cᵀ) for B of shape (d, m); weights w and shift c (m,) are 1 and 0 where they are None.
+) -> tuple[Array, Array]:
+    """Y = Xᵀ diag(w) T and wᵀT for T = X B − 1cᵀ and B of shape (d, m); w and c (m,) are 1 and 0 where they are None.
 
     All arrays of floats have the dtype of `values`. Working memory: (1 + parts) copies of B, padded to whole lines.
     """
     d, m = B.shape
     weights = np.ones(len(indptr) - 1, values.dtype) if weights is None else weights
     shift = np.zeros(m, values.dtype) if shift is None else shift
-    out = np.empty((d, m), values.dtype)
+    out = np.empty((d + 1, m), values.dtype)
     if m == 1:
         cuts = row_parts(indptr, d, 1)
-        sums = np.empty((len(cuts) - 1, d), values.dtype)
+        sums = np.empty((len(cuts) - 1, d + 1), values.dtype)
         _gram_vector_parts(indptr, indices, values, weights, np.ascontiguousarray(B[:, 0]), shift[0], cuts, sums)
         out[:, 0] = sums.sum(axis=0)
-        return out
+        return out[:d], out[d]
     chunks = max(1, -(-m * values.itemsize // LINE))
     cuts = row_parts(indptr, d, chunks)
     parts = len(cuts) - 1
     lines, start = empty_lines(chunks, d, values.dtype), empty_lines(chunks, 1, values.dtype)
     pack_into(lines, B)
     pack_into(start, -shift[None])
-    Y = empty_lines(parts * chunks, d, values.dtype)
+    Y = empty_lines(parts * chunks, d + 1, values.dtype)
     Y = Y.reshape(parts, chunks, *Y.shape[1:])
     _gram_parts(indptr, indices, values, weights, lines, start, cuts, Y)
     sum_parts_into(out, Y)
-    return out
+    return out[:d], out[d]

@@ -5,10 +5,11 @@
 
 Subtracting μ would fill a sparse X, but a product does not need it. Let s = Xᵀw, W = Σw, and T = XV − 1cᵀ for any c; then
 
-    SV = Xᵀ diag(w) T − μ (sᵀV − Wcᵀ) − (s − Wμ)(μᵀV − cᵀ)
+    SV = Xᵀ diag(w) T − μ (wᵀT) − (s − Wμ)(μᵀV − cᵀ)
 
-With c = μᵀV the last term is zero, and with μ the mean the middle one too: they stay because c and μ are rounded. The
-textbook form XᵀWXV − Wμμᵀ V is the same number, but there the difference of two large ones; here the short T is centred.
+With c = μᵀV the last term is zero, and with μ the mean the middle one too: they stay because numbers are rounded. An error
+common to all rows of T, such as that of c, cancels in the first two. The textbook form XᵀWXV − Wμμᵀ V is the same number, but
+as the difference of two large ones.
 
     >>> import numpy as np, scipy.sparse as sp
     >>> X = sp.random_array((50, 8), density=0.2, format="csr", rng=np.random.default_rng(0))
@@ -21,7 +22,6 @@ textbook form XᵀWXV − Wμμᵀ V is the same number, but there the differenc
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -121,8 +121,8 @@ class SparseRows(Operator):
             return self.X.T @ self._like(U)
         return multiply_transposed(*self._parts, self._like(U), self.shape[1])
 
-    def gram(self, V: Array, weights: Array | None = None, shift: Array | None = None) -> Array:
-        """Xᵀ diag(w) (X V − 1cᵀ) for V (d, m), with c the shift (m,)."""
+    def gram(self, V: Array, weights: Array | None = None, shift: Array | None = None) -> tuple[Array, Array]:
+        """Xᵀ diag(w) T and wᵀT for T = XV − 1cᵀ, V (d, m), with c the shift (m,)."""
         from lemmata.linalg._kernels import gram_product
 
         weights, shift = (None if part is None else self._like(part) for part in (weights, shift))
@@ -196,6 +196,7 @@ class CentredScatter(Operator):
         self._sum = weighted_sum(data) if needed else np.zeros(0)
         self.mean = _mean(self._sum, self.n) if mean is None else _centre(mean, data.shape[1])
         self._rows = SparseRows(data.source) if data.sparse else None
+        self._trace: float | None = None
         d = data.shape[1]
         super().__init__((d, d), data.dtype, self._multiply, self._multiply)
 
@@ -210,11 +211,11 @@ class CentredScatter(Operator):
     def _multiply(self, V: Array) -> Array:
         if self._rows is None:
             return self._multiply_blocks(V)
-        image, along = np.stack([self.mean, self._sum]) @ V.astype(np.float64)  # μᵀV and sᵀV
+        image = self.mean @ V.astype(np.float64)
         c = image.astype(self.dtype)
-        product = self._rows.gram(V, self.data.weights, c)
-        left = np.stack([self.mean, self._sum - self.n * self.mean], axis=1)
-        product -= left.astype(self.dtype) @ np.stack([along - self.n * c, image - c]).astype(self.dtype)
+        product, sums = self._rows.gram(V, self.data.weights, c)
+        left = np.stack([self.mean, self._sum - self.n * self.mean], axis=1).astype(self.dtype)
+        product -= left @ np.stack([sums, (image - c).astype(self.dtype)])
         return product
 
     def _multiply_blocks(self, V: Array) -> Array:
@@ -237,9 +238,14 @@ class CentredScatter(Operator):
 
         return map_reduce(of, self.data, np.zeros(V.shape))
 
-    @cached_property
+    @property
     def trace(self) -> float:
-        """tr S = Σ w_i ‖x_i − μ‖², the total scatter. One pass."""
+        """tr S = Σ w_i ‖x_i − μ‖², the total scatter. One pass, when first asked for."""
+        if self._trace is None:
+            self._trace = self._measured_trace()
+        return self._trace
+
+    def _measured_trace(self) -> float:
         if self._rows is not None:
             squares = map_reduce(_weighted_squares, self.data, 0.0)
             return float(squares - 2 * (self._sum @ self.mean) + self.n * (self.mean @ self.mean))

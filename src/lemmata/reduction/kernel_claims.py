@@ -116,9 +116,7 @@ def _audit(fit: Fit) -> Audit | str:
         diagonal[here] = K[np.arange(len(K)), np.arange(here.start, here.stop)]
         squares += weights[here] @ (K * K) @ weights
     means, middle = products[:, -1], float(p @ products[:, -1])
-    wide = 1 if gram.given else rows.shape[1]
-    # entries of K err by √d·eps·κ(x, x), a matrix of such errors has norm √n times that, and LAPACK adds √n·eps·λ₁
-    scale = values.max() + np.sqrt(wide) * np.abs(weights * diagonal).max()
+    dtype, largest = np.asarray(fit.eigenvectors_).dtype, np.abs(weights * diagonal).max()
     return Audit(
         gram=gram,
         weights=weights,
@@ -129,8 +127,27 @@ def _audit(fit: Fit) -> Audit | str:
         diagonal=diagonal - 2 * means + middle,
         total=float(weights @ (diagonal - 2 * means + middle)),
         squares=squares - 2 * weights.sum() * (weights @ means**2) + (weights.sum() * middle) ** 2,
-        noise=rounding(np.asarray(fit.eigenvectors_).dtype, n) * scale,
+        # LAPACK errs by √n·eps·λ₁; an error in one row's products reaches all its entries of K, hence n and not √n here
+        noise=rounding(dtype, n) * values.max() + n * rounding(dtype) * _magnified(gram) * largest,
     )
+
+
+def _magnified(gram: Gram, kernel: Any = None) -> float:
+    """How many eps·κ(x, x) an entry of K may err by: √d from the inner product, times what the kernel makes of it."""
+    if gram.given:
+        return 1.0
+    kernel = (gram.fit.kernel_ if gram.fit.has("kernel_") else gram.kernel) if kernel is None else kernel
+    if hasattr(kernel, "left"):
+        return _magnified(gram, kernel.left) + _magnified(gram, kernel.right)
+    name, factor = (kernel if isinstance(kernel, str) else type(kernel).__name__), 1.0
+    if name in ("rbf", "RBF"):  # exp(−γ‖x − y‖²) with ‖x − y‖² from terms of size ‖x‖² + ‖y‖²
+        rows = gram.rows
+        centre = 0 if sp.issparse(rows) else rows.mean(axis=0)
+        lengths = rows.multiply(rows).sum(axis=1) if sp.issparse(rows) else np.sum((rows - centre) ** 2, axis=1)
+        factor = 1 + 4 * getattr(kernel, "gamma", gram.fit.gamma_) * float(np.max(lengths))
+    elif name in ("poly", "polynomial", "Polynomial"):
+        factor = float(getattr(kernel, "degree", gram.fit.degree))
+    return factor * float(np.sqrt(gram.columns.shape[1]))
 
 
 def _centred(product: Array, row_means: Array, inner: Array, middle: float, V: Array) -> Array:

@@ -317,14 +317,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
         if is_dask(data.source):
             return data.source.map_blocks(scores, chunks=(data.source.chunks[0], (len(C),)), dtype=data.dtype)
         if data.in_memory:
-            return self._refuse_nonfinite(scores(data.source))
-        return self._refuse_nonfinite(np.concatenate([scores(rows) for rows, _ in data]))
-
-    @staticmethod
-    def _refuse_nonfinite(Z: Array) -> Array:
-        if not np.isfinite(Z.sum(dtype=np.float64)):
-            raise ValueError("Input X contains NaN or infinity; clean or impute it before transform.")
-        return Z
+            return scores(data.source)
+        return np.concatenate([scores(rows) for rows, _ in data])
 
     def _deviations(self) -> Array:
         """Standard deviations for whitening; a direction without variance is left as it is."""

@@ -1,0 +1,135 @@
+"""What every algorithm promises, checked on its own easy and hopeless problem (problems.py)."""
+
+import warnings
+from dataclasses import fields, is_dataclass
+
+import numpy as np
+import pytest
+from core_toys import same_run
+from problems import PROBLEMS
+
+from lemmata.core import Checkpoint, Diverged, MaxSteps, StepFailed, Trace, blocks, rounding, run, store
+
+DTYPES = [np.float32, np.float64]
+
+
+@pytest.fixture(params=PROBLEMS, ids=[problem.name for problem in PROBLEMS])
+def problem(request):
+    return request.param
+
+
+def states(problem, data, steps=6, seed=0):
+    """The first states of a run, as the driver would make them."""
+    algorithm = problem.algorithm()
+    state = algorithm.init(data, np.random.default_rng(seed))
+    finished = getattr(algorithm, "finished", lambda state: False)
+    for _ in range(steps):
+        yield algorithm, state
+        if finished(state):
+            return
+        state = algorithm.step(state, data)
+    yield algorithm, state
+
+
+def bits(state):
+    """Everything in a state, as JSON and bytes; the clocks of traces aside."""
+    arrays = {}
+    content = store.encode(state, arrays)
+    return content, {key: array.tobytes() for key, array in arrays.items()}
+
+
+def floats(value, name="state"):
+    """(field of the state, array) for every float array inside."""
+    if isinstance(value, Trace):
+        return
+    if is_dataclass(value):
+        for field in fields(value):
+            yield from floats(getattr(value, field.name), field.name if name == "state" else name)
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from floats(item, name)
+    elif isinstance(value, np.ndarray) and value.dtype.kind == "f":
+        yield name, value
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("seed", range(2))
+def test_the_loss_in_a_state_is_the_loss_recomputed(problem, dtype, seed):
+    data = problem.easy(dtype)
+    seen = [(a.objective(state), problem.recompute(state, data)) for a, state in states(problem, data, seed=seed)]
+    scale = max(abs(loss) for pair in seen for loss in pair)
+    for claimed, true in seen:
+        # a loss is a sum of some hundred products of numbers that are themselves such sums
+        assert abs(claimed - true) <= 16 * rounding(dtype, terms=256) * scale
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_step_leaves_its_input_alone(problem, dtype):
+    data = problem.easy(dtype)
+    for algorithm, state in states(problem, data):
+        before = bits(state)
+        algorithm.step(state, data)
+        algorithm.attributes(state)
+        algorithm.objective(state)
+        assert bits(state) == before
+
+
+@pytest.mark.parametrize("stopped_after", [0, 1, 4])
+def test_stopped_and_resumed_is_never_stopped(problem, tmp_path, stopped_after):
+    path = tmp_path / "run.ckpt"
+    whole = run(problem.algorithm(), problem.easy(np.float64), stop=problem.stop, rng=5)
+    run(
+        problem.algorithm(), problem.easy(np.float64), stop=MaxSteps(stopped_after), callbacks=[Checkpoint(path)], rng=5
+    )
+    resumed = run(problem.algorithm(), problem.easy(np.float64), stop=problem.stop, callbacks=[Checkpoint(path)], rng=5)
+    assert same_run(resumed, whole)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_same_seed_gives_the_same_run(problem, seed):
+    one, other = (run(problem.algorithm(), problem.easy(np.float64), stop=problem.stop, rng=seed) for _ in range(2))
+    assert same_run(one, other)
+
+
+def test_float32_in_gives_float32_states(problem):
+    if problem.name in ("toy", "Restarts", "Path"):
+        pytest.skip("a vector of doubles by design")
+    for _, state in states(problem, problem.easy(np.float32)):
+        for name, array in floats(state):
+            assert array.dtype == np.float32 or name in problem.wide, name
+
+
+def test_attributes_of_any_state_are_a_usable_model(problem):
+    for algorithm, state in states(problem, problem.easy(np.float64)):
+        shown = algorithm.attributes(state)
+        assert shown
+        assert all(np.isfinite(array).all() for _, array in floats(list(shown.values())))
+
+
+@pytest.mark.parametrize("problem", [p for p in PROBLEMS if p.threaded], ids=lambda problem: problem.name)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_one_thread_gives_the_bits_of_eight(problem, dtype, monkeypatch):
+    import numba
+
+    monkeypatch.setattr(blocks, "rows_per_block", lambda n, d, itemsize: 7)
+    monkeypatch.setattr(blocks, "MAX_ROWS", 7)
+    most, runs = numba.get_num_threads(), []
+    for threads in (1, 8):
+        monkeypatch.setenv("LEMMATA_THREADS", str(threads))
+        numba.set_num_threads(min(threads, most))
+        runs.append(run(problem.algorithm(), problem.easy(dtype), stop=problem.stop, rng=0))
+    numba.set_num_threads(most)
+    assert same_run(*runs)
+
+
+def test_a_hopeless_problem_never_ends_in_a_silent_wrong_answer(problem):
+    """It raises in plain words, or warns, or the numbers of the run say that it did not get there."""
+    raised, solution = "", None
+    with warnings.catch_warnings(record=True) as heard, np.errstate(all="ignore"):
+        warnings.simplefilter("always")
+        try:
+            solution = run(problem.algorithm(), problem.hopeless(), stop=problem.stop, rng=0)
+        except (StepFailed, ValueError) as error:
+            raised = str(error)
+    warned = any(issubclass(warning.category, Diverged) for warning in heard)
+    assert len(raised) > 20 or warned or problem.says_so(solution)

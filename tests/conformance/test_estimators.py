@@ -1,0 +1,190 @@
+"""What every model promises, for each model in the registry."""
+
+import doctest
+import json
+import re
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import lemmata
+from lemmata import registry
+from lemmata.core import Certificate, Trace, rounding
+
+# One cheap setting per model, and those of scikit-learn's checks it is not meant to pass, each with its reason.
+SETTINGS: dict[str, dict] = {
+    "PCA": {"n_components": 1},
+    "LinearAutoencoder": {"n_components": 1, "method": "closed"},
+    "KernelPCA": {"n_components": 1},
+}
+# What cannot succeed on 20 rows of noise in 50 dimensions, where no direction is better than another.
+HOPELESS: dict[str, dict] = {
+    "PCA": {},
+    "LinearAutoencoder": {"method": "gd", "max_iter": 1},  # a basis of that noise is as good as any, if it was reached
+    "KernelPCA": {},
+}
+EXPECTED_FAILURES: dict[str, dict[str, str]] = {}
+MODELS = sorted(registry.MODELS)
+
+
+def made(name, **parameters):
+    return registry.model_class(name)(**{**SETTINGS[name], "random_state": 0, **parameters})
+
+
+@pytest.fixture(params=MODELS)
+def name(request):
+    return request.param
+
+
+@pytest.fixture
+def X():
+    return np.random.default_rng(0).normal(size=(40, 5)) * [5.0, 3.0, 1.0, 0.5, 0.1] + 2.0
+
+
+def test_every_model_is_in_this_suite():
+    assert set(SETTINGS) == set(HOPELESS) == set(registry.MODELS)
+
+
+@parametrize_with_checks(
+    [made(name) for name in MODELS],
+    expected_failed_checks=lambda estimator: EXPECTED_FAILURES.get(type(estimator).__name__, {}),
+)
+@pytest.mark.filterwarnings("ignore")
+def test_scikit_learns_own_checks(estimator, check):
+    check(estimator)
+
+
+def test_a_saved_model_gives_the_same_output_to_the_bit(name, X, tmp_path):
+    model = made(name).fit(X)
+    lemmata.save(model, tmp_path / "m.lemma")
+    back = lemmata.load(tmp_path / "m.lemma")
+    assert type(back) is type(model)
+    assert repr(back) == repr(model)
+    for method in ("transform", "predict", "score_samples"):
+        if hasattr(model, method):
+            ours, theirs = getattr(model, method)(X), getattr(back, method)(X)
+            assert np.asarray(ours).tobytes() == np.asarray(theirs).tobytes()
+    assert str(back.certificate_) == str(model.certificate_)
+    assert str(back.certify(X)) == str(model.certify(X))
+
+
+def test_everything_a_fit_leaves_behind_is_in_the_file(name, X):
+    import pandas as pd
+
+    model = made(name).fit(pd.DataFrame(X, columns=list("abcde")))
+    public = {key for key in vars(model) if key.endswith("_") and not key.startswith("_")}
+    assert public == set(model.stored_attributes())
+
+
+def test_a_fit_has_a_certificate_that_prints_in_every_form(name, X):
+    certificate = made(name).fit(X).certificate_
+    assert isinstance(certificate, Certificate)
+    assert len(certificate) >= 3
+    assert name in str(certificate)
+    assert "<table>" in certificate._repr_html_()
+    assert json.loads(certificate.to_json())["title"] == certificate.title
+    assert not [claim for claim in certificate if "the check itself failed" in claim.note]
+
+
+def test_a_fit_has_a_trace_a_reason_and_a_number_of_steps(name, X):
+    model = made(name).fit(X)
+    assert isinstance(model.trace_, Trace)
+    assert isinstance(model.stopped_, str)
+    assert model.n_iter_ >= 1
+
+
+def test_claims_have_names_sentences_and_sources(name):
+    claims = registry.model_class(name).claims
+    assert len({claim.name for claim in claims}) == len(claims)
+    for claim in claims:
+        assert claim.sentence
+        assert claim.sentence[0].islower() or claim.sentence[0] in "|‖Pλ"
+        assert claim.source
+
+
+def test_float32_stays_float32(name, X):
+    model = made(name).fit(X.astype(np.float32))
+    wide = {key for key, value in vars(model).items() if getattr(value, "dtype", None) == np.float64}
+    assert wide == set()
+    assert model.transform(X.astype(np.float32)).dtype == np.float32
+    assert made(name).fit(X).transform(X).dtype == np.float64
+    close = made(name).fit(X).transform(X)
+    error = np.abs(np.abs(model.transform(X.astype(np.float32))) - np.abs(close)).max() / np.abs(close).max()
+    assert error <= 64 * rounding(np.float32, terms=X.size)
+
+
+def test_names_of_features_and_containers_are_scikit_learns(name, X):
+    import pandas as pd
+
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    model = made(name).fit(frame)
+    assert model.feature_names_in_.tolist() == list("abcde")
+    out = clone(model).set_output(transform="pandas").fit_transform(frame)
+    assert list(out.columns) == list(model.get_feature_names_out())
+    with pytest.raises(ValueError, match="feature names"):
+        model.transform(frame.rename(columns={"a": "z"}))
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (lambda X: np.where(X[3, 1] == X, np.nan, X), "NaN"),
+        (lambda X: np.where(X[3, 1] == X, np.inf, X), "infinity"),
+        (lambda X: X[:0], "sample"),
+        (lambda X: X[:, :0], "feature"),
+        (lambda X: X[0], "2D"),
+        (lambda X: X * 1j, "[Cc]omplex"),
+        (lambda X: (block for block in [X]), "only once|iter|array"),
+        (lambda X: [X, X[:, :2]], "features|array"),
+    ],
+)
+def test_bad_input_is_refused_and_nothing_is_half_fitted(name, X, bad, message):
+    model = made(name)
+    before = dict(vars(model))
+    with pytest.raises((ValueError, TypeError), match=message):
+        model.fit(bad(X))
+    assert vars(model) == before
+    model.fit(X)
+    fitted = dict(vars(model))
+    with pytest.raises((ValueError, TypeError), match=message):
+        model.fit(bad(X))
+    assert all(vars(model)[key] is value for key, value in fitted.items())
+    with pytest.raises(ValueError, match=r"NaN|features"):
+        model.transform(X[:, :3])
+
+
+@pytest.mark.parametrize("n_components", [0, -1, 1000, "many"])
+def test_impossible_numbers_of_components_are_refused(name, X, n_components):
+    with pytest.raises(ValueError, match="components"):
+        made(name, n_components=n_components).fit(X)
+
+
+def test_a_checkpointed_fit_can_be_run_again(name, X, tmp_path):
+    first = made(name, checkpoint=tmp_path / "c").fit(X)
+    again = made(name, checkpoint=tmp_path / "c").fit(X)
+    assert first.transform(X).tobytes() == again.transform(X).tobytes()
+    with pytest.raises(ValueError, match="belongs to another"):
+        made(name, checkpoint=tmp_path / "c").fit(X + 1)
+
+
+def test_the_docstring_says_what_it_is_describes_each_parameter_and_shows_an_example(name):
+    cls = registry.model_class(name)
+    for parameter in made(name).get_params():
+        assert re.search(rf"\b{parameter}\b", cls.__doc__), parameter
+    page = (
+        cls.__doc__ + sys.modules[cls.__module__].__doc__
+    )  # a file is one lesson: its first lines show the model in use
+    assert any(name in example.source for example in doctest.DocTestParser().get_examples(page))
+
+
+def test_a_hopeless_fit_fails_a_claim(name):
+    for seed in range(3):
+        X = np.random.default_rng(seed).normal(size=(20, 50))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            assert made(name, **HOPELESS[name]).fit(X).certificate_.failed
