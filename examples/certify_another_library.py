@@ -1,6 +1,6 @@
 """Certify fits made by scikit-learn: a sound one, a careless one, and one with a hidden mistake.
 
-    ./run py examples/certify_another_library.py
+./run py examples/certify_another_library.py
 """
 
 from sklearn.datasets import load_digits

@@ -1,6 +1,6 @@
 """PCA of a file that need not fit in memory, of batches, and of sparse data.
 
-    ./run py examples/larger_than_memory.py
+./run py examples/larger_than_memory.py
 """
 
 import tempfile

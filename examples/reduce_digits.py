@@ -1,6 +1,6 @@
 """Compress the digits, read the certificate, choose k at a gap of the spectrum, save and load.
 
-    ./run py examples/reduce_digits.py
+./run py examples/reduce_digits.py
 """
 
 import tempfile

@@ -1,6 +1,6 @@
 """The known entries of a partly known matrix, in both orders.
 
-    Ω = {(i, j) : a_ij is known},      by_row: for each i its j and a_ij,      by_column: for each j its i and a_ij   (CIL (2.5))
+    Ω = {(i, j) : a_ij is known}      by_row: for each i its j and a_ij,   by_column: for each j its i and a_ij    (CIL (2.5))
 
 Row-wise and column-wise methods each walk their own order, so both are kept: 8 bytes per entry and order for float32 values
 (12 for float64). A known zero is an entry like any other.
@@ -51,7 +51,9 @@ class Labels:
         found = self.find(wanted)
         if (found < 0).any():
             missing = np.atleast_1d(np.asarray(wanted))[np.argmax(found < 0)]
-            raise KeyError(f"the {what} {missing!r} is not in the data; it has {len(self):,}, such as {self.names[0]!r}.")
+            raise KeyError(
+                f"the {what} {missing!r} is not in the data; it has {len(self):,}, such as {self.names[0]!r}."
+            )
         return found
 
     def find(self, wanted: Any) -> Array:
@@ -83,13 +85,11 @@ class Observed:
 
     @classmethod
     def of(cls, X: Any) -> Observed:
-        """From an Observed, a scipy sparse matrix (every stored entry is known, zeros too), or an array with NaN for unknown."""
+        """From an Observed, a scipy sparse matrix (stored entries are known, zeros too), or an array with NaN for unknown."""
         if isinstance(X, Observed):
             return X
         if hasattr(X, "user") and hasattr(X, "rating"):  # lemmata.data.Ratings
-            return cls.from_triplets(
-                X.user, X.item, X.rating, X.shape, row_labels=X.user_ids, column_labels=X.item_ids
-            )
+            return cls.from_triplets(X.user, X.item, X.rating, X.shape, row_labels=X.user_ids, column_labels=X.item_ids)
         if sp.issparse(X):
             X = sp.coo_array(X)
             return cls.from_triplets(X.row, X.col, X.data, X.shape)
@@ -107,7 +107,9 @@ class Observed:
                     f"the matrix holds {array.dtype}, not numbers; unknown entries are NaN, known ones numbers."
                 ) from None
         if array.ndim != 2:
-            raise ValueError(f"the array has shape {array.shape}; a matrix has two dimensions, with NaN for what is unknown.")
+            raise ValueError(
+                f"the array has shape {array.shape}; a matrix has two dimensions, with NaN for what is unknown."
+            )
         array = array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
         rows, columns = np.nonzero(~np.isnan(array))
         return cls.from_triplets(rows, columns, array[rows, columns], array.shape, **labels)
@@ -146,11 +148,10 @@ class Observed:
     @classmethod
     def from_labels(cls, rows, columns, values, *, duplicates: str = "error") -> Observed:
         """From names of any type (user ids, titles) and values; rows and columns are ordered by their names."""
-        names, places = zip(*(np.unique(np.asarray(labels), return_inverse=True) for labels in (rows, columns)), strict=True)
-        shape = (len(names[0]), len(names[1]))
-        return cls.from_triplets(
-            *places, values, shape, duplicates=duplicates, row_labels=names[0], column_labels=names[1]
-        )
+        row_names, i = np.unique(np.asarray(rows), return_inverse=True)
+        column_names, j = np.unique(np.asarray(columns), return_inverse=True)
+        labels = {"row_labels": row_names, "column_labels": column_names}
+        return cls.from_triplets(i, j, values, (len(row_names), len(column_names)), duplicates=duplicates, **labels)
 
     # --- what it is ---
 
@@ -279,18 +280,24 @@ class Observed:
         if not (folder / "observed.json").exists():
             raise FileNotFoundError(f"{folder} holds no saved Observed: there is no observed.json.")
         about = json.loads((folder / "observed.json").read_text())
-        orders = [
-            Entries(*(np.load(folder / f"{order}-{name}.npy", mmap_mode="r") for name in Entries._fields))
-            for order in ("by_row", "by_column")
-        ]
-        names = [folder / f"{name}.npy" for name in ("row_labels", "column_labels")]
-        return cls(*orders, about["shape"], *(Labels(np.load(path)) if path.exists() else None for path in names))
+
+        def entries(order):
+            return Entries(*(np.load(folder / f"{order}-{name}.npy", mmap_mode="r") for name in Entries._fields))
+
+        def labels(name):
+            path = folder / f"{name}.npy"
+            return Labels(np.load(path)) if path.exists() else None
+
+        names = labels("row_labels"), labels("column_labels")
+        return cls(entries("by_row"), entries("by_column"), about["shape"], *names)
 
 
 def _positions(given: Any, what: str) -> Array:
     positions = np.asarray(given).ravel()
     if positions.dtype.kind not in "iu" and positions.size:
-        raise ValueError(f"{what} positions are {positions.dtype}; pass ints from 0, or use Observed.from_labels for names.")
+        raise ValueError(
+            f"{what} positions are {positions.dtype}; pass ints from 0, or use Observed.from_labels for names."
+        )
     return positions.astype(np.int64, copy=False)
 
 

@@ -129,7 +129,7 @@ class Model(BaseEstimator):
             setattr(self, name, value)
         self.trace_, self.stopped_ = solution.trace, solution.stopped
         self.n_iter_ = max(solution.step, 1)
-        if solution.stopped == "max steps":
+        if solution.stopped == "max steps" and self._wants_to_settle():
             self._warn_unsettled(solution)
         self.certificate_ = self._checked(data, costly=data.size <= SMALL)
 
@@ -146,6 +146,10 @@ class Model(BaseEstimator):
         if isinstance(self.random_state, Integral):
             return int(self.random_state)
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31, size=4))
+
+    def _wants_to_settle(self) -> bool:
+        """Whether ending at max_iter is news; with tol = 0 it is what was asked for."""
+        return self.tol > 0
 
     def _warn_unsettled(self, solution: Solution) -> None:
         now, last = solution.trace.last(), solution.trace.last(back=1)

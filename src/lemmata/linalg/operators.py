@@ -225,9 +225,8 @@ class CentredScatter(Operator):
 
         def of(rows, weights):
             sparse = sp.issparse(rows)
-            centred = (
-                rows if sparse else rows - mean
-            )  # costs d per row where the products cost 4dm, and saves all digits
+            # Centring costs d per row where the products cost 4dm, and keeps every digit.
+            centred = rows if sparse else rows - mean
             T = centred @ V
             if sparse:
                 T -= image

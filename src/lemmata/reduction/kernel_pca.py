@@ -278,6 +278,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
         rule = MaxSteps(self.max_iter)
         return rule if self.time_limit is None else rule | Seconds(self.time_limit)
 
+    def _wants_to_settle(self) -> bool:
+        return True  # tol = 0 means rounding here
+
     def _attributes(self, solution: Solution, problem: CentredGram) -> dict[str, Any]:
         found, dtype, root = solution.attributes, problem.dtype, problem.root
         values, vectors = np.array(found["values"], dtype=np.float64), np.asarray(found["vectors"], dtype=dtype)
