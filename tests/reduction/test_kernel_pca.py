@@ -208,6 +208,28 @@ def test_lanczos_finds_an_eigenvalue_as_often_as_it_repeats():
     assert set(model.certificate_.holds) >= EXACT
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("solver", ["dense", "lanczos"])
+def test_eigenvalues_that_all_coincide_are_all_found(dtype, solver):
+    X = 10 * np.eye(204, dtype=dtype)  # K is the identity, and LAPACK's partial solver gives up on it
+    model = KernelPCA(5, kernel="rbf", gamma=1.0, eigen_solver=solver, random_state=0).fit(X)
+    assert_allclose(model.eigenvalues_, 1, rtol=rounding(dtype, len(X)))
+    assert set(model.certificate_.holds) >= EXACT
+    assert {"informative", "subspace_determined"} <= set(model.certificate_.failed)
+
+
+def test_a_fit_interrupted_before_it_found_anything_leaves_no_model(monkeypatch):
+    model = KernelPCA(2)
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("scipy.linalg.eigh", interrupted)
+    with pytest.raises(KeyboardInterrupt), pytest.warns(UserWarning, match="interrupted"):
+        model.fit(blobs())
+    assert not hasattr(model, "eigenvalues_")
+
+
 def test_preimages_of_a_linear_kernel_are_the_reconstruction_of_pca():
     X = blobs()
     X -= X.mean(axis=0)  # the ridge has no intercept

@@ -104,7 +104,7 @@ def _cancelled(n: float, mean: Array, scatter: Array) -> bool:
 
 
 def _minus_outer(S: Array, u: Array, v: Array) -> Array:
-    """S − uvᵀ in place, row by row: for thousands of features a temporary d × d array costs as much as the products."""
-    for row, factor in zip(S, u, strict=True):
-        row -= factor * v
+    """S − uvᵀ in place, some rows at a time: a temporary d × d array costs as much as the products where d is large."""
+    for i in range(0, len(u), 64):
+        S[i : i + 64] -= np.multiply.outer(u[i : i + 64], v)
     return S

@@ -127,8 +127,9 @@ class _WithGamma(Kernel):
         X = _rows(X)
         if self.gamma != "scale":
             return self._without_data(X.shape[1])
-        variance = _variance(X)
-        return replace(self, gamma=1 / (X.shape[1] * variance) if variance > 0 else 1.0)  # type: ignore[type-var]
+        scale = X.shape[1] * _variance(X)
+        gamma = 1 / scale if scale > np.finfo(float).tiny else 1.0  # rows that do not vary, as far as floats can tell
+        return replace(self, gamma=gamma)  # type: ignore[type-var]
 
     def _without_data(self, n_features):
         if self.gamma == "scale":

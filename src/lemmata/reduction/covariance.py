@@ -120,6 +120,8 @@ class EighAlgorithm(AxesAlgorithm):
         S, d, k = data.matrix, len(data.mean), self.n_components
         few = isinstance(k, int) and k < PART_OF_SPECTRUM * d
         values, vectors = scipy.linalg.eigh(S, subset_by_index=[d - k, d - 1] if few else None, check_finite=False)
+        if few and len(values) < k:  # LAPACK's partial solvers silently lose eigenvalues that coincide (S near cI)
+            values, vectors = scipy.linalg.eigh(S, driver="evd", check_finite=False)
         values, vectors = np.maximum(values[::-1], 0), vectors[:, ::-1]
         k = kept(values, k, data.total)
         return AxesState(values[:k], np.ascontiguousarray(vectors[:, :k]), None)

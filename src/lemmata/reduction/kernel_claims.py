@@ -128,26 +128,30 @@ def _audit(fit: Fit) -> Audit | str:
         total=float(weights @ (diagonal - 2 * means + middle)),
         squares=squares - 2 * weights.sum() * (weights @ means**2) + (weights.sum() * middle) ** 2,
         # LAPACK errs by √n·eps·λ₁; an error in one row's products reaches all its entries of K, hence n and not √n here
-        noise=rounding(dtype, n) * values.max() + n * rounding(dtype) * _magnified(gram) * largest,
+        noise=rounding(dtype, n) * values.max() + n * _entry_error(gram, dtype) * largest,
     )
 
 
-def _magnified(gram: Gram, kernel: Any = None) -> float:
-    """How many eps·κ(x, x) an entry of K may err by: √d from the inner product, times what the kernel makes of it."""
+def _entry_error(gram: Gram, dtype: Any, kernel: Any = None) -> float:
+    """By how many κ(x, x) an entry of K may err: the rounding of a d-term product, times what the kernel makes of it."""
     if gram.given:
-        return 1.0
+        return rounding(dtype)
     kernel = (gram.fit.kernel_ if gram.fit.has("kernel_") else gram.kernel) if kernel is None else kernel
     if hasattr(kernel, "left"):
-        return _magnified(gram, kernel.left) + _magnified(gram, kernel.right)
-    name, factor = (kernel if isinstance(kernel, str) else type(kernel).__name__), 1.0
-    if name in ("rbf", "RBF"):  # exp(−γ‖x − y‖²) with ‖x − y‖² from terms of size ‖x‖² + ‖y‖²
-        rows = gram.rows
-        centre = 0 if sp.issparse(rows) else rows.mean(axis=0)
-        lengths = rows.multiply(rows).sum(axis=1) if sp.issparse(rows) else np.sum((rows - centre) ** 2, axis=1)
-        factor = 1 + 4 * getattr(kernel, "gamma", gram.fit.gamma_) * float(np.max(lengths))
-    elif name in ("poly", "polynomial", "Polynomial"):
-        factor = float(getattr(kernel, "degree", gram.fit.degree))
-    return factor * float(np.sqrt(gram.columns.shape[1]))
+        return _entry_error(gram, dtype, kernel.left) + _entry_error(gram, dtype, kernel.right)
+    name, d = kernel if isinstance(kernel, str) else type(kernel).__name__, gram.columns.shape[1]
+    if name in ("rbf", "RBF"):  # −γ‖x − y‖² is a float64 sum of terms of size γ‖x‖², for float32 rows too
+        square = np.max(_squares(gram.rows if sp.issparse(gram.rows) else gram.rows - gram.rows.mean(axis=0)))
+        return rounding(dtype, d) + 4 * getattr(kernel, "gamma", gram.fit.gamma_) * float(square) * rounding(
+            np.float64, d
+        )
+    if name in ("poly", "polynomial", "Polynomial"):
+        return float(getattr(kernel, "degree", gram.fit.degree)) * rounding(dtype, d)
+    return rounding(dtype, d)
+
+
+def _squares(rows: Any) -> Array:
+    return np.asarray(rows.multiply(rows).sum(axis=1)) if sp.issparse(rows) else np.einsum("ij,ij->i", rows, rows)
 
 
 def _centred(product: Array, row_means: Array, inner: Array, middle: float, V: Array) -> Array:
@@ -242,7 +246,9 @@ def error_is_spectral_tail(fit, facts):
     V = np.sqrt(facts.weights)[:, None] * facts.coordinates
     captured = np.trace(np.linalg.lstsq(scaled.T @ facts.K_alpha / np.sqrt(facts.values), V.T @ V, rcond=None)[0])
     gap = abs(captured - facts.values.sum()) / facts.total
-    bound = max((len(facts.values) + 1) * facts.noise / facts.total, float(fit.tol))
+    # with K̃α = λα + e an axis captures |K̃α|²/λ = λ + 2αᵀe + |e|²/λ
+    error = np.sum(2 * facts.noise + facts.noise**2 / facts.values)
+    bound = max(error / facts.total, float(fit.tol))
     return at_most(
         gap, bound, unit="|error − tail| / total", advice="eigenvalues_ are not those of this data: fit anew"
     )
@@ -279,7 +285,7 @@ def _median_gamma(fit: Fit, facts: Audit) -> float | None:
         return None
     rows = facts.gram.rows[_spread(len(facts.weights), SAMPLE)]
     rows = rows.toarray() if sp.issparse(rows) else rows
-    square = np.einsum("ij,ij->i", rows, rows)
+    square = _squares(rows)
     distances = (square[:, None] + square - 2 * rows @ rows.T)[np.triu_indices(len(rows), 1)]
     middle = float(np.median(distances))
     return 1 / middle if middle > 0 else None

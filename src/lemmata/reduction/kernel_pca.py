@@ -284,6 +284,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
     def _attributes(self, solution: Solution, problem: CentredGram) -> dict[str, Any]:
         found, dtype, root = solution.attributes, problem.dtype, problem.root
         values, vectors = np.array(found["values"], dtype=np.float64), np.asarray(found["vectors"], dtype=dtype)
+        if len(values) == 0:  # Ctrl-C within the only step of LAPACK: there is nothing to keep
+            raise KeyboardInterrupt
         if values[0] <= problem.rounding:
             raise ValueError(
                 f"{problem.kernel!r} sees no difference between the rows (largest eigenvalue {values[0]:.2g}, "
