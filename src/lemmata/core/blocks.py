@@ -128,6 +128,8 @@ def _of_array(X, weights):
 
     def cut():
         for start in range(0, X.shape[0], step):
+            if mapped:  # the disk reads ahead while the block at hand is worked on
+                _advise(X, start + step, LAG * step, "MADV_WILLNEED")
             rows = X[start : start + step]
             yield rows.view(np.ndarray) if mapped else rows
             if mapped and start >= LAG * step:
@@ -143,26 +145,39 @@ def _forget_pages(X: np.memmap, start: int, count: int) -> None:
 
     The page cache keeps them. Private mappings (mode "c") hold the user's own changes in those pages and are left alone.
     """
-    copied = X._mmap is None  # type: ignore[attr-defined]
-    if copied or X.mode == "c" or not X.flags.c_contiguous or not hasattr(mmap, "MADV_DONTNEED"):
+    if X.mode != "c":
+        _advise(X, start, count, "MADV_DONTNEED")
+
+
+def _advise(X: np.memmap, start: int, count: int, advice: str) -> None:
+    """Say to the system what will happen to the whole pages of some rows, where it listens."""
+    file = X._mmap  # type: ignore[attr-defined]
+    count = min(count, X.shape[0] - start)
+    if file is None or not X.flags.c_contiguous or not hasattr(mmap, advice):  # None: a copy of a memmap
         return
-    base = np.frombuffer(X._mmap, dtype=np.uint8).__array_interface__["data"][0]  # type: ignore[attr-defined]
+    base = np.frombuffer(file, dtype=np.uint8).__array_interface__["data"][0]
     first = X.__array_interface__["data"][0] - base + start * X.strides[0]
     begin = -(-first // mmap.PAGESIZE) * mmap.PAGESIZE
     length = (first + count * X.strides[0] - begin) // mmap.PAGESIZE * mmap.PAGESIZE
     if length > 0:
-        X._mmap.madvise(mmap.MADV_DONTNEED, begin, length)  # type: ignore[attr-defined]
+        file.madvise(getattr(mmap, advice), begin, length)
 
 
 def _of_sparse(X, weights):
     X = sp.csr_array(X)  # one flavour everywhere: scipy's older matrices multiply and sum differently
-    step = MAX_ROWS
 
     def cut():
-        for start in range(0, X.shape[0], step):
-            yield X[start : start + step] if X.shape[0] > step else X
+        for start in range(0, X.shape[0], MAX_ROWS):
+            yield _sparse_rows(X, start, min(start + MAX_ROWS, X.shape[0])) if X.shape[0] > MAX_ROWS else X
 
-    return Blocks(cut, X.shape, X.dtype, weights, source=X, n_blocks=-(-X.shape[0] // step))
+    return Blocks(cut, X.shape, X.dtype, weights, source=X, n_blocks=-(-X.shape[0] // MAX_ROWS))
+
+
+def _sparse_rows(X, start, stop):
+    """Rows of a CSR matrix that share its entries; scipy's own slices copy them."""
+    first, last = X.indptr[start], X.indptr[stop]
+    parts = (X.data[first:last], X.indices[first:last], X.indptr[start : stop + 1] - first)
+    return sp.csr_array(parts, shape=(stop - start, X.shape[1]))
 
 
 def _of_dask(X, weights):

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from lemmata.core.blocks import Blocks
+from lemmata.core.engine import map_reduce
 from lemmata.core.store import storable
 
 Array = np.ndarray
@@ -108,3 +110,61 @@ def _minus_outer(S: Array, u: Array, v: Array) -> Array:
     for i in range(0, len(u), 64):
         S[i : i + 64] -= np.multiply.outer(u[i : i + 64], v)
     return S
+
+
+class Gathering:
+    """Moments of batches that come one by one: exact in any order, and as fast as one pass over all of them.
+
+    Small batches wait in a buffer and are then added up like the blocks of a fit, because a d × d sum per batch of a
+    thousand rows would cost as much as its products.
+    """
+
+    BUFFER = 32 * 2**20  # bytes
+
+    def __init__(self, moments: Moments | None = None):
+        self._moments = Moments() if moments is None else moments
+        self._buffer: Array | None = None  # rows that wait
+        self._weights: Array | None = None
+        self._filled = 0
+
+    def add(self, data: Blocks) -> None:
+        """Take a batch. Refuses what cannot be squared now, not when the buffer is emptied."""
+        rows = data.source
+        if not isinstance(rows, np.ndarray) or not data.in_memory or rows.nbytes > self.BUFFER // 4:
+            self._moments = map_reduce(Moments.of, data, self.total())
+            return
+        if not np.isfinite(
+            np.einsum("ij,ij->", rows, rows)
+        ):  # not a BLAS dot: waking its threads costs more than the sum
+            raise ValueError("Input contains NaN or infinity, or numbers too large for their dtype to be squared.")
+        buffer, weights = self._room_for(rows)
+        here = slice(self._filled, self._filled + len(rows))
+        buffer[here] = rows
+        weights[here] = 1.0 if data.weights is None else data.weights
+        self._filled = here.stop
+
+    def _room_for(self, rows: Array) -> tuple[Array, Array]:
+        """The buffer, emptied if these rows would not fit or are of another type."""
+        if self._buffer is not None and self._weights is not None and self._buffer.dtype == rows.dtype:
+            if self._filled + len(rows) > len(self._buffer):
+                self.total()
+            return self._buffer, self._weights
+        self.total()
+        size = self.BUFFER // max(rows.shape[1] * rows.itemsize, 1)
+        self._buffer, self._weights = np.empty((size, rows.shape[1]), rows.dtype), np.empty(size)
+        return self._buffer, self._weights
+
+    def total(self) -> Moments:
+        """The moments of all batches so far."""
+        if self._filled and self._buffer is not None and self._weights is not None:
+            rows, weights = self._buffer[: self._filled], self._weights[: self._filled]
+            even = bool((weights == 1).all())
+            self._moments = map_reduce(Moments.of, Blocks.of(rows, None if even else weights), self._moments)
+            self._filled = 0
+        return self._moments
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"moments": self.total()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        Gathering.__init__(self, state["moments"])

@@ -27,15 +27,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from lemmata.core.blocks import Blocks, is_dask
 from lemmata.core.certificate import at_most, claim, unknown
-from lemmata.core.engine import map_reduce
 from lemmata.core.estimator import COMMON, Model
 from lemmata.core.loop import MaxSteps, Never, Seconds, Settled, Solution, run
-from lemmata.core.moments import Moments
+from lemmata.core.moments import Gathering, Moments
 from lemmata.reduction.covariance import EighAlgorithm, GradientAlgorithm, Scatter, SVDAlgorithm, upright
 from lemmata.reduction.subspace_claims import SUBSPACE_CLAIMS, never_fell
 
 Array = np.ndarray
 OVERSAMPLING = 10  # directions beyond k in a random start: what the last of the k would have to wait for otherwise
+LANCZOS_BLOCK = (
+    16  # a cache line of float32, which the sparse kernel takes at once; wider blocks need more columns in all
+)
 SOLVERS = ("auto", "eigh", "svd", "power", "lanczos", "randomized", "gradient")
 DIRECT = ("eigh", "svd")
 FORM_BELOW = 4096  # features up to which the covariance is formed: 128 MB in float64
@@ -153,6 +155,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
     # --- fitting ---
 
     def _algorithm(self, data: Blocks) -> Any:
+        self.__dict__.pop("_gathering", None)  # a fit forgets the batches before it
+        self.__dict__.pop("moments_", None)
         self.solver_ = self._chosen_solver(data)
         return self._algorithm_for(self._wanted(*data.shape), self.solver_)
 
@@ -201,7 +205,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
         if solver == "lanczos":
             from lemmata.linalg.lanczos import LanczosAlgorithm
 
-            return LanczosAlgorithm(k, block=k + OVERSAMPLING)
+            return LanczosAlgorithm(k, block=min(k + OVERSAMPLING, LANCZOS_BLOCK))
         from lemmata.linalg.randomized import RandomizedAlgorithm
 
         return RandomizedAlgorithm(k, oversampling=OVERSAMPLING)
@@ -251,7 +255,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
     # --- one batch after the other ---
 
     LAZY: ClassVar[tuple[str, ...]] = (
-        *(name for name in stored if name not in ("moments_?", "n_samples_")), "certificate_", "trace_", "stopped_", "n_iter_",
+        *(name.removesuffix("?") for name in stored if name != "n_samples_"), "certificate_", "trace_", "stopped_", "n_iter_",
     )  # fmt: skip
 
     def partial_fit(self, X, y=None, sample_weight=None):
@@ -260,11 +264,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
         The axes are solved for when one of them is first asked for, so that a batch costs its moments and nothing else.
         """
         self._validate_params()
-        first = "moments_" not in vars(self)
-        if first and "components_" in vars(self):
-            raise ValueError(
-                "this PCA was fitted by fit, which keeps no running moments; use partial_fit from the first batch."
-            )
+        gathering = self.__dict__.get("_gathering") or self._gathering_of_fit()
+        first = gathering is None
         before = dict(vars(self))
         try:
             data = self._validated(X, sample_weight, reset=first, min_samples=1)
@@ -273,32 +274,44 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
                 raise ValueError(
                     f"n_components={self.n_components} exceeds the {d} features; pass n_components <= {d}."
                 )
-            moments = map_reduce(Moments.of, data, Moments() if first else before["moments_"])
+            gathering = Gathering() if gathering is None else gathering
+            gathering.add(data)
             for name in self.LAZY:
                 self.__dict__.pop(name, None)
-            self.moments_, self.n_samples_ = moments, data.shape[0] + (0 if first else before["n_samples_"])
-            self._batch_dtype = data.dtype
+            self._gathering, self._batch_dtype = gathering, data.dtype
+            self.n_samples_ = data.shape[0] + (0 if first else before["n_samples_"])
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
         return self
 
+    def _gathering_of_fit(self) -> Gathering | None:
+        """Where batches after a `fit` go on from: its moments, if it kept them. None for a model not fitted."""
+        if "moments_" in vars(self):
+            return Gathering(self.moments_)
+        if "components_" in vars(self):
+            raise ValueError(
+                f"this PCA was fitted by fit, which keeps no moments beyond {KEEP_MOMENTS_BELOW} features or without forming "
+                "the covariance; use partial_fit from the first batch."
+            )
+        return None
+
     def __getattr__(self, name: str):
         """Solve for the axes of the moments gathered by partial_fit, when they are first asked for."""
-        if name in type(self).LAZY and "moments_" in self.__dict__:
-            self._solve_moments()
+        if name in type(self).LAZY and "_gathering" in self.__dict__:
+            self._solve_gathered()
             return self.__dict__[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    def _solve_moments(self) -> None:
-        n, d = self.n_samples_, len(self.moments_.mean)
+    def _solve_gathered(self) -> None:
+        moments, n = self._gathering.total(), self.n_samples_
         if n < 2 or (isinstance(self.n_components, int | np.integer) and self.n_components > n):
             raise NotFittedError(f"PCA has seen {n} row(s); n_components={self.n_components} needs more batches.")
         self.solver_ = "eigh"
-        problem = Scatter.of_moments(self.moments_, self._batch_dtype)
-        solution = run(EighAlgorithm(self._wanted(n, d)), problem, stop=Never())
-        self.__dict__.update(self._attributes(solution, problem) | {"n_samples_": n})
+        problem = Scatter.of_moments(moments, self._batch_dtype)
+        solution = run(EighAlgorithm(self._wanted(n, len(moments.mean))), problem, stop=Never())
+        self.__dict__.update(self._attributes(solution, problem) | {"n_samples_": n, "moments_": moments})
         self.trace_, self.stopped_, self.n_iter_ = solution.trace, solution.stopped, 1
         self.certificate_ = self._checked(None, costly=False)
 
