@@ -20,6 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 
 BLOCK_BYTES = 8 * 2**20  # of a dense block: large enough for BLAS, small enough for the last-level cache
+LARGEST_BLOCK = 32 * 2**20
 MIN_ROWS, MAX_ROWS = 512, 65_536
 LAG = 4  # blocks of a mapped file that stay in memory, since threads may still be at work on them
 FINGERPRINT_BYTES = 2**30  # beyond it a fingerprint looks at evenly spaced rows only
@@ -110,11 +111,14 @@ def is_stream(X: Any) -> bool:
 
 
 def rows_per_block(n: int, d: int, itemsize: int) -> int:
-    """How many rows a dense block has: about BLOCK_BYTES, and more rows than columns so that Gram matrices pay.
+    """How many rows a dense block has: about BLOCK_BYTES; for wide data up to 8d rows, so that d × d sums cost little
+    beside the products they add up, as long as the block stays below LARGEST_BLOCK.
 
     A handful of blocks is made a multiple of four, so that two or four cores get equal shares.
     """
-    rows = min(max(BLOCK_BYTES // max(1, d * itemsize), MIN_ROWS, 5 * d // 2), MAX_ROWS)
+    width = max(1, d * itemsize)
+    rows = max(BLOCK_BYTES // width, MIN_ROWS, min(8 * d, LARGEST_BLOCK // width), d)
+    rows = min(rows, MAX_ROWS)
     count = -(-n // rows)
     if 1 < count < 16:
         count = -(-count // 4) * 4
