@@ -392,13 +392,12 @@ def test_a_reader_that_goes_away_is_no_drama(work, tmp_path):
     assert error == b""
 
 
-def test_ctrl_c_during_a_fit_saves_nothing_and_says_so(work, tmp_path):
+def test_ctrl_c_during_a_fit_saves_nothing_and_says_so(work, tmp_path, hears_ctrl_c):
     endless = ["-s", "solver=gradient", "-s", "tol=0", "-s", "max_iter=1000000000", "-s", "n_components=2"]
     started, saved = tmp_path / "run.ckpt", tmp_path / "m.lemma"
     command = [*COMMAND, "fit", "PCA", str(work / "table.npy"), *endless, "-s", f"checkpoint={started}"]
-    process = subprocess.Popen(
-        [*command, "--save", str(saved)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen([*command, "--save", str(saved)], preexec_fn=hears_ctrl_c, **pipes)
     try:
         deadline = time.monotonic() + 60
         while not started.exists() and time.monotonic() < deadline:
@@ -416,12 +415,11 @@ def test_ctrl_c_during_a_fit_saves_nothing_and_says_so(work, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["run.ckpt"]
 
 
-def test_ctrl_c_while_reading_leaves_no_traceback(tmp_path):
+def test_ctrl_c_while_reading_leaves_no_traceback(tmp_path, hears_ctrl_c):
     pipe = tmp_path / "slow.csv"
     os.mkfifo(pipe)  # a file whose content never comes
-    process = subprocess.Popen(
-        [*COMMAND, "fit", "PCA", str(pipe)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen([*COMMAND, "fit", "PCA", str(pipe)], preexec_fn=hears_ctrl_c, **pipes)
     try:
         writer = os.open(pipe, os.O_WRONLY)  # waits until the command reads
         time.sleep(0.1)

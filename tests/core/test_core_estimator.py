@@ -323,7 +323,7 @@ def test_blocks_are_data_like_any_other_and_stay_as_they_are(X):
         model.certify(Blocks.of(X[:, :2]))
 
 
-def test_a_real_sigint_during_fit_returns_a_fitted_model():
+def test_a_real_sigint_during_fit_returns_a_fitted_model(hears_ctrl_c):
     script = textwrap.dedent(
         """
         import sys, time
@@ -343,7 +343,8 @@ def test_a_real_sigint_during_fit_returns_a_fitted_model():
         """
     )
     command = [sys.executable, "-c", script, str(Path(__file__).parent)]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    child = subprocess.Popen(command, preexec_fn=hears_ctrl_c, **pipes)
     for _ in range(3):
         assert child.stdout.readline().strip() == "ready"
     child.send_signal(signal.SIGINT)

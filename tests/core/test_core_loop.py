@@ -266,7 +266,7 @@ def test_ctrl_c_at_any_point_of_the_driver_leaves_state_and_trace_in_step():
     assert "interrupted" in seen
 
 
-def test_a_real_sigint_returns_a_usable_model_and_a_message():
+def test_a_real_sigint_returns_a_usable_model_and_a_message(hears_ctrl_c):
     script = textwrap.dedent(
         """
         import sys, time
@@ -289,7 +289,8 @@ def test_a_real_sigint_returns_a_usable_model_and_a_message():
         """
     )
     command = [sys.executable, "-c", script, str(Path(__file__).parent)]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    child = subprocess.Popen(command, preexec_fn=hears_ctrl_c, **pipes)
     assert child.stdout.readline().strip() == "ready"
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=30)

@@ -167,6 +167,7 @@ def test_blocks_of_many_rows_add_up_to_the_whole(monkeypatch):
     X = rows_of(6, n=500)
     whole, rows = CentredScatter(X) @ np.eye(12), CentredRows(X) @ np.eye(12)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(blocks, "LARGEST_BLOCK", 1)
     monkeypatch.setattr(blocks, "MIN_ROWS", 33)
     cut = Blocks.of(X)
     assert len(list(cut)) == 16

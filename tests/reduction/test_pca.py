@@ -376,6 +376,24 @@ def test_a_failed_fit_leaves_the_old_one_alone(digits):
     assert model.n_features_in_ == 64
 
 
+def test_an_interrupted_direct_solver_leaves_nothing_half_fitted(digits, monkeypatch):
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("lemmata.reduction.covariance.scipy.linalg.eigh", interrupted)
+    model = PCA(3)
+    with pytest.raises(KeyboardInterrupt), pytest.warns(UserWarning, match="interrupted"):
+        model.fit(digits)
+    assert not hasattr(model, "components_")
+
+
+def test_equal_variances_are_solved_too():
+    """LAPACK's partial driver loses eigenvalues that coincide; the covariance of these rows is a multiple of I − 11ᵀ/n."""
+    model = PCA(40).fit(np.eye(204) * 3)
+    assert model.components_.shape == (40, 204)
+    np.testing.assert_allclose(model.explained_variance_, 9 / 203, rtol=1e-10)
+
+
 def test_wrong_width_at_transform_is_refused(digits):
     with pytest.raises(ValueError, match="X has 10 features, but PCA is expecting 64"):
         PCA(3).fit(digits).transform(digits[:, :10])

@@ -47,13 +47,11 @@ class Labels:
         return len(self.names)
 
     def positions(self, wanted: Any, what: str = "label") -> Array:
-        """Positions of labels; KeyError names the first that is not known."""
+        """Positions of labels; ValueError names the first that is not known."""
         found = self.find(wanted)
         if (found < 0).any():
-            missing = np.atleast_1d(np.asarray(wanted))[np.argmax(found < 0)]
-            raise KeyError(
-                f"the {what} {missing!r} is not in the data; it has {len(self):,}, such as {self.names[0]!r}."
-            )
+            missing, known = np.atleast_1d(np.asarray(wanted))[np.argmax(found < 0)], self.names[0]
+            raise ValueError(f"the {what} {missing} is not in the data; it has {len(self):,}, such as {known}.")
         return found
 
     def find(self, wanted: Any) -> Array:

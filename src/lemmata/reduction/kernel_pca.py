@@ -33,7 +33,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from lemmata.core.blocks import Blocks
-from lemmata.core.estimator import COMMON, SMALL, Model
+from lemmata.core.estimator import COMMON, Model
 from lemmata.core.loop import MaxSteps, Never, Seconds, Solution
 from lemmata.linalg.lanczos import LanczosAlgorithm
 from lemmata.predict.kernels import GAMMAS, KERNELS, Kernel, kernel_of, too_large
@@ -278,14 +278,15 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
         rule = MaxSteps(self.max_iter)
         return rule if self.time_limit is None else rule | Seconds(self.time_limit)
 
+    def _effort(self, data: Blocks) -> int:
+        return data.shape[0] ** 2  # claims look at the kernel matrix
+
     def _wants_to_settle(self) -> bool:
         return True  # tol = 0 means rounding here
 
     def _attributes(self, solution: Solution, problem: CentredGram) -> dict[str, Any]:
         found, dtype, root = solution.attributes, problem.dtype, problem.root
         values, vectors = np.array(found["values"], dtype=np.float64), np.asarray(found["vectors"], dtype=dtype)
-        if len(values) == 0:  # Ctrl-C within the only step of LAPACK: there is nothing to keep
-            raise KeyboardInterrupt
         if values[0] <= problem.rounding:
             raise ValueError(
                 f"{problem.kernel!r} sees no difference between the rows (largest eigenvalue {values[0]:.2g}, "
@@ -320,17 +321,6 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
     def _title(self, data: Blocks | None) -> str:
         n, k = self.eigenvectors_.shape
         return f"KernelPCA  {n:,} × {self.n_features_in_:,} → {k}, {self.kernel_!r}, solver {self.solver_}"
-
-    # --- certificate ---
-
-    def certify(self, X, y=None, sample_weight=None):
-        """Check every claim about this fit on X, its training data, the costly ones too."""
-        check_is_fitted(self)
-        return super()._checked(self._validated(X, sample_weight, reset=False), y, costly=True)
-
-    def _checked(self, data: Blocks | None, y=None, *, costly: bool):
-        """In a fit: a costly claim looks at n² numbers, so it is n² that has to be small."""
-        return super()._checked(data, y, costly=data is not None and data.shape[0] ** 2 <= SMALL)
 
     # --- using it ---
 

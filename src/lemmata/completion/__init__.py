@@ -1,0 +1,1 @@
+"""Matrix completion (CIL 2): what is known of a matrix, and what may be said of the rest."""
