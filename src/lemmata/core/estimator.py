@@ -125,6 +125,8 @@ class Model(BaseEstimator):
         algorithm = self._algorithm(data)
         problem = self._problem(data)
         solution = run(algorithm, problem, stop=self._stop(), callbacks=self._callbacks(), rng=self._rng())
+        if solution.stopped == "interrupted" and solution.step == 0:
+            raise KeyboardInterrupt("interrupted before the first step was done; there is nothing to keep.")
         for name, value in self._attributes(solution, problem).items():
             setattr(self, name, value)
         self.trace_, self.stopped_ = solution.trace, solution.stopped

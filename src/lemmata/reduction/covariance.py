@@ -95,8 +95,6 @@ class AxesAlgorithm:
         return -float(state.values.sum(dtype=np.float64))
 
     def attributes(self, state: AxesState) -> dict[str, Any]:
-        if len(state.values) == 0:
-            raise KeyboardInterrupt("the solver was interrupted before its only step; there is nothing to keep.")
         return {"values": state.values, "vectors": state.vectors}
 
     def finished(self, state: AxesState) -> bool:
