@@ -31,10 +31,11 @@ from lemmata.linalg.projections import (
     self_adjoint,
 )
 
-_LAZY = {  # their kernels load numba
+_LAZY = {
     "CentredRows": "operators",
     "CentredScatter": "operators",
     "as_operator": "operators",
+    "weighted_mean": "operators",
     "RandomizedAlgorithm": "randomized",
     "SVDResult": "randomized",
     "randomized_svd": "randomized",
@@ -45,12 +46,12 @@ __all__ = [
     "PowerAlgorithm", "PowerResult", "PowerState", "Projection", "RandomizedAlgorithm", "SVDResult", "as_operator",
     "best_rank_k", "certify_projection", "frobenius_norm", "idempotent", "lanczos", "measured_rates", "nuclear_norm",
     "orthonormal_basis", "power_iteration", "predicted_rates", "pseudo_inverse", "randomized_svd", "self_adjoint",
-    "shrink", "spectral_norm", "subspace_angles",
+    "shrink", "spectral_norm", "subspace_angles", "weighted_mean",
 ]  # fmt: skip
 
 
 def __getattr__(name: str):
-    """Import the names that need kernels on first use (PEP 562)."""
+    """Import the names around the compiled kernels on first use (PEP 562)."""
     if name not in _LAZY:
         raise AttributeError(f"module 'lemmata.linalg' has no attribute {name!r}; it has {', '.join(__all__)}.")
     value = getattr(import_module(f"lemmata.linalg.{_LAZY[name]}"), name)

@@ -19,6 +19,7 @@ from lemmata.core.blocks import Blocks
 from lemmata.core.engine import map_reduce
 from lemmata.core.moments import Moments
 from lemmata.core.store import storable
+from lemmata.linalg.randomized import signs
 
 Array = np.ndarray
 PART_OF_SPECTRUM = 1 / 3  # above this share of all eigenpairs LAPACK's full solver is faster than its partial one
@@ -179,6 +180,4 @@ class GradientAlgorithm(AxesAlgorithm):
 
 def upright(vectors: Array) -> Array:
     """The columns with signs such that the entry of largest magnitude is positive, so that runs and machines agree."""
-    top = np.abs(vectors).argmax(axis=0)
-    signs = np.where(vectors[top, np.arange(vectors.shape[1])] < 0, -1, 1).astype(vectors.dtype)
-    return vectors * signs
+    return vectors * signs(vectors)
