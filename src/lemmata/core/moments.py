@@ -119,7 +119,7 @@ class Gathering:
     thousand rows would cost as much as its products.
     """
 
-    BUFFER = 32 * 2**20  # bytes
+    BUFFER = 64 * 2**20  # bytes
 
     def __init__(self, moments: Moments | None = None):
         self._moments = Moments() if moments is None else moments
