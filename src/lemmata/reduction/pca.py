@@ -42,6 +42,7 @@ SOLVERS = ("auto", "eigh", "svd", "power", "lanczos", "randomized", "gradient")
 DIRECT = ("eigh", "svd")
 FORM_BELOW = 4096  # features up to which the covariance is formed: 128 MB in float64
 KEEP_MOMENTS_BELOW = 1024  # features up to which a fit keeps its moments (8 MB), so that partial_fit can go on from it
+RATE_SLACK = 0.05  # a rate fitted to a finite number of steps still holds traces of the faster modes
 FORM_SPARSE_BELOW = 1024  # sparse Gram products fill up quickly, so the operator pays earlier
 
 
@@ -61,9 +62,6 @@ def power_rate_kept(fit):
     return at_most(
         excess, RATE_SLACK, unit="measured − λ₂/λ₁", advice="the start was unlucky or rounding dominates: try again"
     )
-
-
-RATE_SLACK = 0.05  # a rate fitted to a finite number of steps still holds traces of the faster modes
 
 
 class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
