@@ -14,7 +14,7 @@ Row-wise and column-wise methods each walk their own order, so both are kept: 8 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lemmata.core.blocks import is_dask
-from lemmata.core.store import digest, write_atomically
+from lemmata.core.store import digest, storable, write_atomically
 
 Array = np.ndarray
 DUPLICATES = ("error", "last", "mean")
@@ -36,8 +36,11 @@ class Entries(NamedTuple):
     values: Array  # float32 or float64
 
 
+@storable
 class Labels:
     """What people call the rows (or columns), and where each is."""
+
+    version = 1
 
     def __init__(self, names: Any):
         self.names = np.asarray(names)
@@ -45,6 +48,17 @@ class Labels:
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def to_fields(self) -> dict[str, Any]:
+        plain = self.names.dtype.kind in "biufU" or all(isinstance(name, str) for name in self.names)
+        return {"names": self.names if plain else self.names.astype(str)}
+
+    @classmethod
+    def from_fields(cls, content: dict[str, Any]) -> Labels:
+        names = content["names"]
+        if not isinstance(names, np.ndarray) or names.ndim != 1:
+            raise ValueError("labels are one array of names.")
+        return cls(names)
 
     def positions(self, wanted: Any, what: str = "label") -> Array:
         """Positions of labels; ValueError names the first that is not known."""
@@ -62,6 +76,7 @@ class Labels:
         return np.array([self._positions.get(name, -1) for name in wanted.tolist()], dtype=np.int64)
 
 
+@storable
 class Observed:
     """Entries of an n × m matrix. Make it with `of`, `from_triplets`, `from_labels`, `from_frame` or `from_file`.
 
@@ -73,6 +88,8 @@ class Observed:
     row_labels, column_labels : Labels or None
         Where rows and columns have names (user and item ids).
     """
+
+    weights = None  # of rows: none here, where Blocks have them
 
     def __init__(self, by_row: Entries, by_column: Entries, shape, row_labels=None, column_labels=None):
         self.by_row, self.by_column = by_row, by_column
@@ -189,6 +206,11 @@ class Observed:
         return self.by_row.values
 
     @property
+    def size(self) -> int:
+        """How many numbers there are to look at."""
+        return self.n_observed
+
+    @property
     def T(self) -> Observed:
         """The transposed matrix; nothing is copied."""
         return Observed(self.by_column, self.by_row, self.shape[::-1], self.column_labels, self.row_labels)
@@ -205,6 +227,18 @@ class Observed:
         return digest([list(self.shape), *self.by_row])
 
     # --- using it ---
+
+    def over_rows(self, function: Callable, *shared: Any, aligned: Sequence[Array] = ()) -> Any:
+        """function(entries of rows, *shared, *aligned): an array, or a tuple of arrays, with one item per row.
+
+        Every half-sweep goes through here. On a cluster (cluster.py) the rows come in blocks, `shared` goes to all of them,
+        `aligned` arrays are cut like the rows, and results are stacked; here there is one block.
+        """
+        return function(self.by_row, *shared, *aligned)
+
+    def over_columns(self, function: Callable, *shared: Any, aligned: Sequence[Array] = ()) -> Any:
+        """The same over columns."""
+        return function(self.by_column, *shared, *aligned)
 
     def with_values(self, values: Array) -> Observed:
         """The same places with other values, given in the order of `by_row`."""
@@ -256,6 +290,23 @@ class Observed:
         return self.select(~held), self.select(held)
 
     # --- on the disk ---
+
+    version = 1
+
+    def to_fields(self) -> dict[str, Any]:
+        """What a model's file keeps: one order (the other is made from it), the shape, the labels."""
+        names = {"row_labels": self.row_labels, "column_labels": self.column_labels}
+        return {**self.by_row._asdict(), "shape": self.shape, **names}
+
+    @classmethod
+    def from_fields(cls, content: dict[str, Any]) -> Observed:
+        by_row = Entries(*(content[name] for name in Entries._fields))
+        (n, m), labels = content["shape"], (content["row_labels"], content["column_labels"])
+        _check_entries(by_row, n, m)
+        for names, size in zip(labels, (n, m), strict=True):
+            if names is not None and (not isinstance(names, Labels) or len(names) != size):
+                raise ValueError(f"there should be {size} labels.")
+        return cls(by_row, _transposed(by_row, (n, m)), (n, m), *labels)
 
     def save(self, folder: Any) -> None:
         """Write the arrays as .npy files; `open` maps them into memory without reading them."""
@@ -337,6 +388,21 @@ def _sorted(rows, columns, values, shape, duplicates, names):
     else:
         values = values[np.r_[starts[1:], len(keys)] - 1]  # the sort is stable: the last of a run came last
     return rows[starts], columns[starts], values
+
+
+def _check_entries(entries: Entries, n: int, m: int) -> None:
+    """Refuse what kernels would trust blindly: pointers that fall, columns out of range, values that are not numbers."""
+    indptr, indices, values = entries
+    if not all(isinstance(part, np.ndarray) and part.ndim == 1 for part in entries):
+        raise ValueError("the entries are not arrays.")
+    if indptr.dtype != np.int64 or indices.dtype != np.int32 or values.dtype not in (np.float32, np.float64):
+        raise ValueError(f"the entries have dtypes {indptr.dtype}, {indices.dtype} and {values.dtype}.")
+    if len(indptr) != n + 1 or indptr[0] != 0 or indptr[-1] != len(indices) or len(indices) != len(values):
+        raise ValueError("the entries do not add up.")
+    if (np.diff(indptr) < 0).any() or (indices.size and not 0 <= indices.min() <= indices.max() < m):
+        raise ValueError("the entries lie outside their matrix.")
+    if not np.isfinite(values).all():
+        raise ValueError("an entry is not finite.")
 
 
 def _pointers(rows: Array, n: int) -> Array:

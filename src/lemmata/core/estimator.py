@@ -197,7 +197,7 @@ class Model(BaseEstimator):
             data = data.weighted(self._weights(sample_weight, data))
         return data
 
-    def _check_width(self, data: Blocks, reset: bool) -> None:
+    def _check_width(self, data: Any, reset: bool) -> None:
         if data.shape[1] < 1:
             raise ValueError(f"Found 0 feature(s) (shape={data.shape}) while a minimum of 1 is required.")
         if reset:

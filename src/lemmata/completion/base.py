@@ -1,0 +1,262 @@
+"""What all completion models share: they take a partly known matrix and explain it by offsets and two thin factors.
+
+    a_ij ≈ μ + b_i + c_j + s_i t_j · u_iᵀv_j            U: n × k,  V: m × k                               (CIL 2.1.4, 2.4)
+
+A subclass says how U, V and the offsets are found. Prediction, completion, fold-in, scoring, labels and files are here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from lemmata.completion.centring import Offsets
+from lemmata.completion.observed import Entries, Labels, Observed
+from lemmata.completion.rows import solve_rows
+from lemmata.core.estimator import Model
+
+Array = np.ndarray
+
+
+class Folded(NamedTuple):
+    """New rows (or columns) in terms of a fitted model: their factors and their offsets."""
+
+    factors: Array  # (b, k)
+    bias: Array  # (b,)
+    scale: Array  # (b,)
+
+
+class CompletionModel(OneToOneFeatureMixin, TransformerMixin, Model):
+    """Base of the completion models: fitted, it has U_, V_, mean_, row_bias_, column_bias_ and observed_."""
+
+    stored: ClassVar[Mapping[str, str | type]] = {
+        "U_": "n k",
+        "V_": "d k",
+        "mean_": "",
+        "row_bias_": "n",
+        "column_bias_": "d",
+        "row_scale_": "n",
+        "column_scale_": "d",
+        "observed_": Observed,
+    }
+    accepts_sparse: ClassVar[bool] = True
+
+    # --- what a subclass may say ---
+
+    def _fold_reg(self, counts: Array) -> Array:
+        """λ_i of new rows with so many entries, in `fold_in`; zero gives the shortest least-squares solution."""
+        return np.zeros(len(counts))
+
+    # --- fitting ---
+
+    def fit(self, X, y=None):  # type: ignore[override]  # entries have no row weights
+        """Fit the model to the known entries of a matrix and check the claims about it.
+
+        Parameters
+        ----------
+        X : Observed, sparse matrix (stored entries are known, zeros too), lemmata.data ratings, or array with NaN, (n, m)
+        y : ignored
+
+        Returns
+        -------
+        self : with `U_`, `V_`, `mean_`, `row_bias_`, `column_bias_`, `certificate_`, `trace_`, `stopped_`, `n_iter_`
+        """
+        return super().fit(X)
+
+    def _fit_blocks(self, data: Any) -> None:
+        self.observed_ = data
+        super()._fit_blocks(data)
+
+    def _validated(self, X, sample_weight=None, reset: bool = True, min_samples: int | None = None) -> Any:
+        """Everything from outside passes here: the known entries of X."""
+        data = self._entries(X, reset)
+        if reset and data.n_observed == 0:
+            n, m = data.shape
+            raise ValueError(
+                f"the {n} × {m} matrix has no known entries (all NaN, or nothing stored); there is nothing to fit."
+            )
+        return data
+
+    def _entries(self, X: Any, reset: bool) -> Observed:
+        if not isinstance(X, Observed) and not hasattr(X, "rating"):
+            return _checked_entries(self, X, reset)
+        data = Observed.of(X)
+        self._check_width(data, reset)
+        return data
+
+    def _title(self, data: Any) -> str:
+        name = type(self).__name__
+        if data is None:
+            return name
+        n, m = data.shape
+        return f"{name}  {n:,} × {m:,}, {data.n_observed:,} observed ({data.density:.2g}), rank {self.U_.shape[1]}"
+
+    def _set_offsets(self, offsets: Offsets) -> dict[str, Any]:
+        """Offsets as the public attributes."""
+        return {
+            "mean_": float(offsets.mean),
+            "row_bias_": offsets.rows,
+            "column_bias_": offsets.columns,
+            "row_scale_": offsets.row_scale,
+            "column_scale_": offsets.column_scale,
+        }
+
+    @property
+    def offsets(self) -> Offsets:
+        """μ, b, c and the scales of a fitted model."""
+        check_is_fitted(self)
+        return Offsets(self.mean_, self.row_bias_, self.column_bias_, self.row_scale_, self.column_scale_)
+
+    # --- using it ---
+
+    def predict(self, rows: Any, columns: Any = None, *, unknown: str = "error") -> Array:
+        """Predictions at entries, or for whole new rows.
+
+        Parameters
+        ----------
+        rows, columns : arrays of one shape (or broadcastable): labels where the data had labels, otherwise positions
+            Without `columns`, `rows` is a matrix of new rows as for `fit`; they are folded in and all their entries predicted.
+        unknown : {"error", "baseline"}
+            What to do with a label that was not in the data: refuse it, or predict what is known without it (μ + c_j, …).
+        """
+        check_is_fitted(self)
+        if columns is None:
+            return self._reconstructed(self._entries(rows, reset=False))
+        i, j = self._positions(rows, "row", unknown), self._positions(columns, "column", unknown)
+        i, j = np.broadcast_arrays(i, j)
+        return self._at(i.ravel(), j.ravel()).reshape(i.shape)
+
+    def _positions(self, wanted: Any, what: str, unknown: str) -> Array:
+        if unknown not in ("error", "baseline"):
+            raise ValueError(f"unknown={unknown!r} is not accepted; pass 'error' or 'baseline'.")
+        wanted = np.asarray(wanted)
+        labels = getattr(self.observed_, f"{what}_labels")
+        if labels is not None:
+            found = labels.find(wanted.ravel()) if unknown == "baseline" else labels.positions(wanted.ravel(), what)
+            return found.reshape(wanted.shape)
+        size = self.observed_.shape[what == "column"]
+        if wanted.dtype.kind not in "iu" and wanted.size:
+            raise ValueError(
+                f"{what} positions are {wanted.dtype}; pass ints from 0 to {size - 1} (the data had no labels)."
+            )
+        outside = (wanted < 0) | (wanted >= size)
+        if outside.any() and unknown == "error":
+            raise ValueError(
+                f"{what} {wanted[outside].flat[0]} lies outside 0 … {size - 1}; unknown='baseline' predicts without it."
+            )
+        return np.where(outside, -1, wanted).astype(np.int64)
+
+    def _at(self, i: Array, j: Array, chunk: int = 2**18) -> Array:
+        """Predictions at positions; −1 stands for an unknown row or column, without offset and factors."""
+        offsets, out = self.offsets, np.empty(len(i), self.U_.dtype)
+        for start in range(0, len(i), chunk):
+            rows, columns = i[start : start + chunk], j[start : start + chunk]
+            known_row, known_column = rows >= 0, columns >= 0
+            x = np.einsum("ek,ek->e", self.U_[rows], self.V_[columns]) * offsets.scale_at(rows, columns)
+            out[start : start + chunk] = (
+                offsets.rows.dtype.type(offsets.mean)
+                + np.where(known_row, offsets.rows[rows], 0)
+                + np.where(known_column, offsets.columns[columns], 0)
+                + np.where(known_row & known_column, x, 0)
+            )
+        return out
+
+    def complete(self, block: Any = None, *, keep_known: bool = True) -> Array:
+        """A dense block of the matrix: what is known stays (unless keep_known=False), the rest is predicted.
+
+        block : None for the whole matrix, or (rows, columns), each a slice or positions
+        """
+        check_is_fitted(self)
+        rows, columns = (slice(None), slice(None)) if block is None else block
+        n, m = self.observed_.shape
+        i, j = np.arange(n)[rows], np.arange(m)[columns]
+        i, j = np.atleast_1d(i), np.atleast_1d(j)
+        offsets = self.offsets
+        out = (self.U_[i] * offsets.row_scale[i, None]) @ (self.V_[j] * offsets.column_scale[j, None]).T
+        out += offsets.at(i[:, None], j[None, :])
+        if keep_known:
+            known = self.observed_.csr()[i][:, j].tocoo()  # stored zeros are kept by indexing
+            out[known.row, known.col] = known.data
+        return out
+
+    def transform(self, X) -> Array:
+        """Rows of a matrix with every unknown entry filled in: each row is folded in and its known entries stay."""
+        check_is_fitted(self)
+        data = self._entries(X, reset=False)
+        out = self._reconstructed(data)
+        out[data.rows, data.columns] = data.values
+        return out
+
+    def _reconstructed(self, data: Observed) -> Array:
+        folded = self._folded(data)
+        out = (folded.factors * folded.scale[:, None]) @ (self.V_ * self.column_scale_[:, None]).T
+        return out + (folded.bias[:, None] + self.column_bias_ + folded.bias.dtype.type(self.mean_))
+
+    def fold_in(self, X, *, axis: str = "rows") -> Folded:
+        """Factors of new rows (or columns), by one least-squares solve each with the other side as it is (CIL 2.4.5).
+
+        X : the new rows (b × m), or with axis="columns" the new columns (n × b), as for `fit`
+        """
+        check_is_fitted(self)
+        if axis == "rows":
+            return self._folded(self._entries(X, reset=False))
+        if axis != "columns":
+            raise ValueError(f"axis={axis!r} is not accepted; pass 'rows' or 'columns'.")
+        data = Observed.of(X)
+        if data.shape[0] != len(self.U_):
+            raise ValueError(f"new columns have {data.shape[0]} rows; the model has {len(self.U_)}.")
+        return self._folded(data.T, transposed=True)
+
+    def _folded(self, data: Observed, transposed: bool = False) -> Folded:
+        """The best factors for new rows of `data`; ALS, whose biases belong to the same least squares, has its own."""
+        V, bias, scale = (
+            (self.U_, self.row_bias_, self.row_scale_)
+            if transposed
+            else (self.V_, self.column_bias_, self.column_scale_)
+        )
+        indptr, indices, values = data.by_row
+        own = np.zeros(data.shape[0], V.dtype)
+        x = ((values - V.dtype.type(self.mean_) - bias[indices]) / scale[indices]).astype(V.dtype)
+        U = solve_rows(Entries(indptr, indices, x), V, self._fold_reg(np.diff(indptr)))
+        return Folded(U, own, np.ones(data.shape[0], V.dtype))
+
+    def score(self, X, y=None) -> float:
+        """−RMSE over the known entries of X, a matrix of the training shape (higher is better, as scikit-learn wants it)."""
+        check_is_fitted(self)
+        data = self._entries(X, reset=False)
+        if data.shape != self.observed_.shape:
+            raise ValueError(
+                f"score takes entries of the same {self.observed_.shape[0]} × {self.observed_.shape[1]} matrix, got "
+                f"{data.shape[0]} × {data.shape[1]}; Observed.split makes such a pair of training and test entries."
+            )
+        if data.n_observed == 0:
+            raise ValueError("there are no known entries to score.")
+        errors = data.values - self._at(data.rows, data.columns)
+        return -float(np.sqrt(np.mean(errors**2, dtype=np.float64)))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _checked_entries(model: CompletionModel, X: Any, reset: bool) -> Observed:
+    """The known entries of an array, sparse matrix or DataFrame, whose names are kept as labels; checked by scikit-learn."""
+    checked = validate_data(
+        model,
+        X,
+        reset=reset,
+        dtype=[np.float64, np.float32],
+        accept_sparse=("csr", "csc", "coo"),
+        ensure_all_finite="allow-nan",
+    )
+    data = Observed.of(checked)
+    if hasattr(X, "columns") and hasattr(X, "index"):
+        data.row_labels, data.column_labels = Labels(np.asarray(X.index)), Labels(np.asarray(X.columns))
+    return data
