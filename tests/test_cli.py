@@ -13,10 +13,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from cli_invoke import invoke
 from typer.testing import CliRunner
 
 import lemmata
 from lemmata import cli, registry
+from lemmata.cli import commands, shell
 
 NAMES = list("abcdefghij")
 COMMAND = [sys.executable, "-c", "from lemmata.cli import main; main()"]
@@ -37,17 +39,6 @@ def work(tmp_path_factory):
     return folder
 
 
-def invoke(*arguments, code=0, stdin=None):
-    """Run a command in this process; its stdout. A failing one has to answer with one line and no traceback."""
-    result = CliRunner().invoke(cli.app, [str(argument) for argument in arguments], input=stdin)
-    assert result.exit_code == code, result.output
-    if code in (cli.BAD_INPUT, cli.BAD_USAGE):
-        assert result.stderr.count("\n") == 1, result.stderr
-        assert result.stderr.startswith("lemmata: ")
-        return result.stderr
-    return result.stdout
-
-
 # --- fit --------------------------------------------------------------------------------------------------------------
 
 
@@ -63,8 +54,9 @@ def test_fit_prints_the_certificate_and_saves_the_model(work):
 
 @pytest.mark.parametrize("name", registry.MODELS)
 def test_every_model_fits_saves_and_is_certified_again(work, tmp_path, name):
-    path = tmp_path / "m.lemma"
-    invoke("fit", name.upper(), work / "table.npy", "-s", "n_components=2", "--save", path)
+    path, known = tmp_path / "m.lemma", registry.model_class(name)._get_param_names()
+    small = [f"--set={key}=2" for key in ("n_components", "rank") if key in known]
+    invoke("fit", name.upper(), work / "table.npy", *small, "--save", path)
     assert type(lemmata.load(path)).__name__ == name
     certified = json.loads(
         CliRunner().invoke(cli.app, ["certify", str(path), str(work / "table.npy"), "--json"]).stdout
@@ -88,13 +80,13 @@ def test_fit_as_json_is_one_document(work):
      ("solver=svd", "svd"), ("solver='svd'", "svd"), ("solver = svd", "svd")],
 )  # fmt: skip
 def test_settings_are_python_literals_or_text(setting, value):
-    (found,) = cli._parameters(lemmata.PCA, [setting]).values()
+    (found,) = shell.parameters_in(lemmata.PCA, [setting]).values()
     assert found == value
     assert type(found) is type(value)
 
 
 def test_a_setting_may_hold_an_equals_sign():
-    assert cli._parameters(lemmata.PCA, ["checkpoint=a=b.ckpt"]) == {"checkpoint": "a=b.ckpt"}
+    assert shell.parameters_in(lemmata.PCA, ["checkpoint=a=b.ckpt"]) == {"checkpoint": "a=b.ckpt"}
 
 
 @pytest.mark.parametrize(
@@ -156,7 +148,7 @@ def test_an_unexpected_error_is_one_line_too(monkeypatch):
     def slip(*_):
         raise KeyError("lost")
 
-    monkeypatch.setattr(cli, "_list", slip)
+    monkeypatch.setattr(commands, "print_table", slip)
     assert "a fault of lemmata" in invoke("models", code=1)
 
 
@@ -251,7 +243,7 @@ def test_info_shows_parameters_attributes_and_certificate(work):
 
 def test_json_stays_json_whatever_the_values():
     odd = {"nan": float("nan"), "inf": np.float64("inf"), "n": np.int64(3), "flag": True, "t": (1, None), "f": print}
-    plain = cli._plain({**odd, "array": np.zeros((2, 3), dtype=np.float32)})
+    plain = shell.plain({**odd, "array": np.zeros((2, 3), dtype=np.float32)})
     assert plain["array"] == {"shape": [2, 3], "dtype": "float32"}
     assert {key: plain[key] for key in ("nan", "inf", "n", "flag", "t")} == {
         "nan": None, "inf": None, "n": 3, "flag": True, "t": [1, None],
@@ -310,7 +302,7 @@ def test_atlas_lists_draws_and_suggests(tmp_path):
 def test_version_and_help():
     assert invoke("--version") == f"lemmata {lemmata.__version__}\n"
     assert "Exit codes: 0" in invoke("--help")
-    for name in ("demo", "models", "fit", "certify", "transform", "info", "atlas"):
+    for name in ("demo", "models", "fit", "certify", "transform", "info", "atlas", "diagnose", "recommend"):
         assert "--json" in invoke(name, "--help")
 
 
@@ -326,6 +318,11 @@ def test_the_demo_draws_a_picture_and_its_measurements_agree_with_the_theory(tmp
         assert row["lost"] == pytest.approx(row["tail"], abs=1e-9)
     assert all(later["lost"] < earlier["lost"] for earlier, later in pairwise(errors))
     assert not [claim for claim in found["digits"]["certificate"]["claims"] if claim["verdict"] == "fails"]
+    completed, verdicts = found["completion"], {}
+    assert completed["errors"]["ALS"] < 0.8 * completed["errors"]["column means"]
+    for claim in completed["certificate"]["claims"]:
+        verdicts[claim["name"]] = claim["verdict"]
+    assert verdicts["never_rose"] == verdicts["enough_entries"] == verdicts["held_out_error"] == "holds"
 
 
 def test_the_demo_plays_any_list_of_scenes(tmp_path, capsys):

@@ -33,6 +33,47 @@ MODELS: dict[str, Entry] = {
         "CIL 1.4, ML Kernels",
         ("sklearn.decomposition.KernelPCA",),
     ),
+    "MeanRatings": Entry(
+        "lemmata.completion.mean_ratings",
+        "Mean plus offsets of rows and columns: the baseline of a recommender",
+        "CIL 2.1.4, Ex. 2.2",
+    ),
+    "RankOne": Entry(
+        "lemmata.completion.rank_one",
+        "One factor per row and column: power steps, or gradient flow where entries are missing",
+        "CIL 2.2",
+    ),
+    "ImputedSVD": Entry(
+        "lemmata.completion.imputed_svd",
+        "Fill the unknown entries with means, then the best rank-k matrix",
+        "CIL 2.3.4",
+    ),
+    "ALS": Entry(
+        "lemmata.completion.als",
+        "Low-rank completion by alternating least squares: ratings, explicit or implicit",
+        "CIL 2.4",
+        ("cmfrec.CMF", "implicit.cpu.als.AlternatingLeastSquares"),
+    ),
+    "SGDFactorization": Entry(
+        "lemmata.completion.sgd",
+        "Biased factorisation by stochastic gradient steps, parallel and deterministic",
+        "ML Matrix Factorization",
+    ),
+    "SingularValueProjection": Entry(
+        "lemmata.completion.projection",
+        "Gradient steps projected onto the matrices of rank k",
+        "CIL 2.5.1",
+    ),
+    "SingularValueThresholding": Entry(
+        "lemmata.completion.thresholding",
+        "The matrix of least nuclear norm that agrees with the known entries",
+        "CIL 2.5.2",
+    ),
+    "SoftImpute": Entry(
+        "lemmata.completion.soft_impute",
+        "Least squares with a nuclear-norm penalty: the convex completion problem",
+        "CIL 2.5.2",
+    ),
 }
 
 FUNCTIONS: dict[str, str] = {
@@ -42,7 +83,7 @@ FUNCTIONS: dict[str, str] = {
     "NotCertified": "lemmata.core.certificate",
 }
 
-SUBPACKAGES = ("atlas", "core", "data", "linalg", "optim", "predict", "reduction")
+SUBPACKAGES = ("atlas", "completion", "core", "data", "linalg", "optim", "predict", "reduction")
 
 
 def module_of(name: str) -> str | None:

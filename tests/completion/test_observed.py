@@ -1,13 +1,19 @@
 """Observed: the entries of a partly known matrix, from every source, in both orders."""
 
+import copy
+import json
+
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from lemmata.completion.labels import Labels, numbered
 from lemmata.completion.observed import Observed
+from lemmata.core import store
 
 MATRICES = arrays(
     np.float64,
@@ -90,9 +96,242 @@ def test_saved_entries_are_mapped_back(tmp_path):
         Observed.open(tmp_path)
 
 
+# --- properties of any entries ----------------------------------------------------------------------------------------
+
+TRIPLETS = st.lists(
+    st.tuples(st.integers(0, 6), st.integers(0, 4), st.integers(-20, 20).map(lambda half: half / 2)), max_size=25
+)
+
+
+def of_triplets(triplets, dtype=np.float32, **options):
+    rows, columns, values = (list(part) for part in zip(*triplets, strict=True)) if triplets else ([], [], [])
+    rows, columns = np.array(rows, dtype=np.int64), np.array(columns, dtype=np.int64)
+    return Observed.from_triplets(rows, columns, np.array(values, dtype=dtype), (7, 5), **options)
+
+
+def check_orders(observed):
+    """Both orders are sorted, hold each place once, and say the same."""
+    n, m = observed.shape
+    for entries, (size, other) in ((observed.by_row, (n, m)), (observed.by_column, (m, n))):
+        indptr, indices, values = entries
+        assert indptr.dtype == np.int64
+        assert indices.dtype == np.int32
+        assert len(indptr) == size + 1
+        assert indptr[-1] == len(indices) == len(values)
+        for i in range(size):
+            here = indices[indptr[i] : indptr[i + 1]]
+            assert (np.diff(here) > 0).all()
+            assert ((here >= 0) & (here < other)).all()
+    assert {(i, j, a) for i, j, a in zip(observed.rows, observed.columns, observed.values, strict=True)} == {
+        (i, j, a) for j, i, a in zip(observed.T.rows, observed.T.columns, observed.T.values, strict=True)
+    }
+
+
+@settings(max_examples=80, deadline=None)
+@given(TRIPLETS, st.sampled_from(["last", "mean"]), st.sampled_from([np.float32, np.float64]))
+def test_triplets_in_any_order_are_what_a_dict_makes_of_them(triplets, duplicates, dtype):
+    observed = of_triplets(triplets, dtype, duplicates=duplicates)
+    check_orders(observed)
+    assert observed.dtype == dtype
+    expected = np.full((7, 5), np.nan)
+    for i, j, _ in triplets:
+        of_place = [a for k, l, a in triplets if (k, l) == (i, j)]
+        expected[i, j] = of_place[-1] if duplicates == "last" else np.mean(of_place, dtype=np.float64).astype(dtype)
+    np.testing.assert_array_equal(observed.dense(), expected.astype(dtype))
+    i, j = np.meshgrid(np.arange(7), np.arange(5), indexing="ij")
+    np.testing.assert_array_equal(observed.values_at(i, j), observed.dense())
+    if len({triplet[:2] for triplet in triplets}) < len(triplets):
+        with pytest.raises(ValueError, match="entries are given twice"):
+            of_triplets(triplets)
+
+
+@settings(max_examples=50, deadline=None)
+@given(TRIPLETS, st.booleans())
+def test_entries_survive_every_way_out_and_back(tmp_path_factory, triplets, labelled):
+    names = {"row_labels": list("gfedcba"), "column_labels": np.arange(5) * 10} if labelled else {}
+    observed = of_triplets(triplets, duplicates="last", **names)
+    folder = tmp_path_factory.mktemp("entries")
+    observed.save(folder)
+    store.write(folder / "file.lemma", "model", {"observed": observed})
+    ways = {
+        "csr": Observed.of(observed.csr()),
+        "dense": Observed.of(observed.dense()),
+        "twice transposed": observed.T.T,
+        "own values": observed.with_values(observed.values),
+        "mapped": Observed.open(folder),
+        "unchecked": Observed.open(folder, check=False),
+        "fields": Observed.from_fields(observed.to_fields()),
+        "file": store.read(folder / "file.lemma", "model")["observed"],
+    }
+    for way, again in ways.items():
+        assert again.shape == observed.shape, way
+        for order in ("by_row", "by_column"):
+            for part, other in zip(getattr(again, order), getattr(observed, order), strict=True):
+                np.testing.assert_array_equal(part, other, err_msg=way)
+                assert part.dtype == other.dtype
+        if labelled and way in ("twice transposed", "mapped", "unchecked", "fields", "file"):
+            assert again.row_labels.names.tolist() == list("gfedcba")
+            assert again.column_labels.positions([30, 0]).tolist() == [3, 0]
+
+
+@settings(max_examples=50, deadline=None)
+@given(TRIPLETS, st.integers(0, 9), st.sampled_from(["entry", "user"]))
+def test_the_parts_of_a_split_are_disjoint_and_complete(triplets, seed, by):
+    observed = of_triplets(triplets, duplicates="last")
+    train, test = observed.split(0.3, by=by, seed=seed)
+    places = [set(zip(part.rows.tolist(), part.columns.tolist(), strict=True)) for part in (train, test, observed)]
+    assert places[0] | places[1] == places[2]
+    assert not places[0] & places[1]
+    check_orders(train)
+    check_orders(test)
+    assert test.fingerprint() == observed.split(0.3, by=by, seed=seed)[1].fingerprint()
+
+
+LABELS = st.one_of(
+    st.lists(st.integers(-(2**40), 2**40), max_size=20),
+    st.lists(st.integers(0, 30), max_size=20),
+    st.lists(st.text(max_size=4).filter(lambda text: "\0" not in text), max_size=20),
+    st.lists(st.floats(-5, 5), max_size=20),
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(LABELS, st.sampled_from([None, object]))
+def test_labels_are_numbered_in_their_order(labels, dtype):
+    given_ = np.array(labels, dtype=dtype if labels else None)
+    names, positions = numbered(given_)
+    assert positions.dtype == np.int32
+    assert names.tolist() == sorted(set(given_.tolist()))
+    assert names[positions].tolist() == given_.tolist()
+    assert Labels(names).find(given_).tolist() == positions.tolist() if labels else True
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array([2**63 + 5, 2**63 + 1, 2**63 + 5], dtype=np.uint64),
+        np.array([127, -128, 0, 127], dtype=np.int8),
+        np.array([2**62, -(2**62), 0]),
+        np.array(["1999-12-31", "1970-01-01"], dtype="datetime64[D]"),
+        np.array([b"b", b"a"]),
+        pd.Series(["x", "y", "x"], dtype="category"),
+        pd.Series([3, 1, 3], dtype="Int64"),
+        np.array([(1, 2), "a", 3, None], dtype=object)[:3],
+    ],
+    ids=["uint64", "int8", "far apart", "dates", "bytes", "category", "Int64", "mixed"],
+)
+def test_labels_of_odd_types_are_numbered_too(labels):
+    names, positions = numbered(labels)
+    expected = np.char.decode(labels) if getattr(labels, "dtype", None) == np.dtype("S1") else np.asarray(labels)
+    assert names[positions].tolist() == expected.tolist()
+    again = Labels.from_fields(Labels(names).to_fields())
+    assert len(set(again.names.tolist())) == len(names)
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA, pd.NaT])
+def test_a_missing_label_is_refused(missing):
+    with pytest.raises(ValueError, match="the row label of entry 1 is missing"):
+        Observed.from_labels(np.array(["a", missing, "b"], dtype=object), [1, 2, 3], [1.0, 2.0, 3.0])
+
+
+# --- what is not trusted ----------------------------------------------------------------------------------------------
+
+HOSTILE = {
+    "a column twice": {"indices": np.array([1, 1, 0], np.int32)},
+    "columns out of order": {"indices": np.array([2, 0, 0], np.int32)},
+    "a column too far": {"indices": np.array([0, 3, 0], np.int32)},
+    "a negative column": {"indices": np.array([-1, 2, 0], np.int32)},
+    "pointers that fall": {"indptr": np.array([0, 4, 3])},
+    "pointers too long": {"indptr": np.array([0, 2, 3, 3])},
+    "pointers beyond": {"indptr": np.array([0, 2, 9])},
+    "pointers not from 0": {"indptr": np.array([1, 2, 3])},
+    "short values": {"values": np.ones(2, np.float32)},
+    "a value that is none": {"values": np.array([1, np.nan, 2], np.float32)},
+    "wide columns": {"indices": np.array([0, 2, 0])},
+    "whole values": {"values": np.array([1, 2, 3])},
+    "a list": {"values": [1.0, 2.0, 3.0]},
+    "a matrix": {"values": np.ones((3, 1), np.float32)},
+    "a negative shape": {"shape": (2, -3)},
+    "a shape of three": {"shape": (2, 3, 1)},
+    "a fractional shape": {"shape": (2, 3.0)},
+    "a vast shape": {"shape": (2, 2**40)},
+    "no shape": {"shape": None},
+    "too few labels": {"row_labels": Labels(["a"])},
+    "labels that are none": {"row_labels": ["a", "b"]},
+}
+
+
+@pytest.mark.parametrize("change", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_fields_are_refused(tmp_path, change):
+    observed = Observed.from_triplets([0, 0, 1], [0, 2, 0], np.array([1, 2, 3], np.float32), (2, 3))
+    fields = observed.to_fields()
+    Observed.from_fields(copy.copy(fields))
+    with pytest.raises((ValueError, TypeError)):
+        Observed.from_fields({**fields, **change})
+    observed.save(tmp_path)
+    for name, value in change.items():
+        if name == "shape":
+            (tmp_path / "observed.json").write_text(json.dumps({"format": 1, "shape": value}))
+        elif name == "row_labels":
+            np.save(tmp_path / "row_labels.npy", np.array(["a"]))
+        else:
+            np.save(tmp_path / f"by_row-{name}.npy", value)
+    with pytest.raises(ValueError, match="does not hold a usable Observed"):
+        Observed.open(tmp_path)
+
+
+def test_hostile_order_is_found_at_the_edge_of_a_block(monkeypatch):
+    from lemmata.completion import entries
+
+    monkeypatch.setattr(entries, "CHUNK", 2)
+    fine = Observed.from_triplets(np.zeros(6, int), np.arange(6), np.ones(6), (2, 6))
+    Observed.from_fields(fine.to_fields())
+    for at in range(5):
+        indices = fine.by_row.indices.copy()
+        indices[at : at + 2] = indices[at + 1], indices[at]
+        with pytest.raises(ValueError, match="ascending order"):
+            Observed.from_fields({**fine.to_fields(), "indices": indices})
+
+
+def test_the_two_orders_of_a_folder_must_agree(tmp_path):
+    Observed.from_triplets([0, 1], [0, 1], [1.0, 2.0]).save(tmp_path)
+    np.save(tmp_path / "by_column-indptr.npy", np.array([0, 2, 2]))
+    np.save(tmp_path / "by_column-indices.npy", np.array([0, 1], np.int32))
+    with pytest.raises(ValueError, match="different entries"):
+        Observed.open(tmp_path)
+
+
+def test_entries_are_not_saved_over_the_file_they_are_mapped_from(tmp_path):
+    Observed.of(np.ones((2, 2))).save(tmp_path / "a")
+    mapped = Observed.open(tmp_path / "a")
+    with pytest.raises(ValueError, match="save them to another folder"):
+        mapped.save(tmp_path / "a")
+    mapped.save(tmp_path / "b")
+    np.testing.assert_array_equal(Observed.open(tmp_path / "b").dense(), np.ones((2, 2)))
+
+
+def test_labels_of_an_earlier_save_do_not_stay_behind(tmp_path):
+    Observed.from_labels(["x"], ["y"], [1.0]).save(tmp_path)
+    Observed.of(np.ones((1, 1))).save(tmp_path)
+    assert Observed.open(tmp_path).row_labels is None
+
+
+def test_nothing_of_the_callers_arrays_is_kept():
+    rows, columns, values = np.array([0, 1], np.int32), np.array([1, 0], np.int32), np.array([1.0, 2.0])
+    observed = Observed.from_triplets(rows, columns, values)
+    columns[:], values[:] = 0, 9
+    np.testing.assert_array_equal(observed.dense(0), [[0, 1], [2, 0]])
+
+
 @pytest.mark.parametrize(
     ("build", "message"),
     [
+        (lambda: Observed.of(np.ones((2, 2))).values_at(2, 0), "a row lies outside 0 … 1"),
+        (lambda: Observed.of(np.ones((2, 2))).values_at(0, -1), "a column lies outside 0 … 1"),
+        (lambda: Observed.of(np.ones((2, 2))).with_values(np.ones(3)), "do not fit 4 entries"),
+        (lambda: Observed.from_triplets([0], [0], [1.0], row_labels=["a", "b"]), "2 row labels for 1 rows"),
+        (lambda: Observed.from_triplets([0], [0], [1.0], (1, 1.5)), "is not a pair of ints"),
+        (lambda: Observed.from_labels([["a"]], ["b"], [1.0]), "one label per entry"),
         (lambda: Observed.of(np.ones(3)), "two dimensions"),
         (lambda: Observed.of(np.array([["a"]])), "not numbers"),
         (lambda: Observed.from_triplets([0], [0], ["good"]), "ratings are numbers"),

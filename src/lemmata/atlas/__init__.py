@@ -16,7 +16,7 @@ from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
 
-CHAPTERS = ("reduction",)
+CHAPTERS = ("reduction", "completion")
 _ENTRIES: dict[str, Entry] = {}
 
 

@@ -14,9 +14,11 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from lemmata.completion.centring import Offsets
+from lemmata.completion.centring import Offsets, row_deviations, row_means
 from lemmata.completion.observed import Entries, Labels, Observed
+from lemmata.completion.recommending import Recommending
 from lemmata.completion.rows import solve_rows
+from lemmata.core.blocks import is_dask, is_stream
 from lemmata.core.estimator import Model
 
 Array = np.ndarray
@@ -30,7 +32,7 @@ class Folded(NamedTuple):
     scale: Array  # (b,)
 
 
-class CompletionModel(OneToOneFeatureMixin, TransformerMixin, Model):
+class CompletionModel(Recommending, OneToOneFeatureMixin, TransformerMixin, Model):
     """Base of the completion models: fitted, it has U_, V_, mean_, row_bias_, column_bias_ and observed_."""
 
     stored: ClassVar[Mapping[str, str | type]] = {
@@ -51,6 +53,10 @@ class CompletionModel(OneToOneFeatureMixin, TransformerMixin, Model):
         """λ_i of new rows with so many entries, in `fold_in`; zero gives the shortest least-squares solution."""
         return np.zeros(len(counts))
 
+    def _centring(self) -> str:
+        """How the data was centred before the factors were sought: one of centring.HOW."""
+        return getattr(self, "centre", "none")
+
     # --- fitting ---
 
     def fit(self, X, y=None):  # type: ignore[override]  # entries have no row weights
@@ -68,7 +74,7 @@ class CompletionModel(OneToOneFeatureMixin, TransformerMixin, Model):
         return super().fit(X)
 
     def _fit_blocks(self, data: Any) -> None:
-        self.observed_ = data
+        self.observed_ = data.local
         super()._fit_blocks(data)
 
     def _validated(self, X, sample_weight=None, reset: bool = True, min_samples: int | None = None) -> Any:
@@ -213,16 +219,27 @@ class CompletionModel(OneToOneFeatureMixin, TransformerMixin, Model):
 
     def _folded(self, data: Observed, transposed: bool = False) -> Folded:
         """The best factors for new rows of `data`; ALS, whose biases belong to the same least squares, has its own."""
-        V, bias, scale = (
+        V, others, scale = (
             (self.U_, self.row_bias_, self.row_scale_)
             if transposed
             else (self.V_, self.column_bias_, self.column_scale_)
         )
-        indptr, indices, values = data.by_row
-        own = np.zeros(data.shape[0], V.dtype)
-        x = ((values - V.dtype.type(self.mean_) - bias[indices]) / scale[indices]).astype(V.dtype)
-        U = solve_rows(Entries(indptr, indices, x), V, self._fold_reg(np.diff(indptr)))
-        return Folded(U, own, np.ones(data.shape[0], V.dtype))
+        own, spread = self._own_offsets(data, others, "columns" if transposed else "rows")
+        i, j = data.rows, data.columns
+        x = (data.values - V.dtype.type(self.mean_) - others[j] - own[i]) / (scale[j] * spread[i])
+        entries = Entries(data.by_row.indptr, j, x.astype(V.dtype, copy=False))
+        return Folded(solve_rows(entries, V, self._fold_reg(data.row_counts)), own, spread)
+
+    def _own_offsets(self, data: Observed, others: Array, side: str) -> tuple[Array, Array]:
+        """What a new row has of its own: the mean of a − μ − c over its entries where rows were centred, and its deviation."""
+        dtype, how = self.U_.dtype, self._centring()
+        bias, spread = np.zeros(data.shape[0], dtype), np.ones(data.shape[0], dtype)
+        if how == "both" or how.endswith(side):
+            rest = data.with_values(data.values - dtype.type(self.mean_) - others[data.columns])
+            bias = row_means(rest).astype(dtype)
+        if how == f"zscore {side}":
+            spread = row_deviations(data).astype(dtype)
+        return bias, spread
 
     def score(self, X, y=None) -> float:
         """−RMSE over the known entries of X, a matrix of the training shape (higher is better, as scikit-learn wants it)."""
@@ -248,6 +265,11 @@ class CompletionModel(OneToOneFeatureMixin, TransformerMixin, Model):
 
 def _checked_entries(model: CompletionModel, X: Any, reset: bool) -> Observed:
     """The known entries of an array, sparse matrix or DataFrame, whose names are kept as labels; checked by scikit-learn."""
+    if is_dask(X) or is_stream(X):
+        raise TypeError(
+            f"a {type(X).__name__} is not a matrix with holes; accepted are arrays with NaN, sparse matrices, DataFrames and "
+            "Observed (Observed.from_file for ratings, completion.Distributed for a cluster)."
+        )
     checked = validate_data(
         model,
         X,

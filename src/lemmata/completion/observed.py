@@ -16,64 +16,27 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from lemmata.completion.entries import (
+    Entries,
+    check_entries,
+    checked_shape,
+    each_once,
+    pointers,
+    sorted_entries,
+    transposed,
+)
+from lemmata.completion.labels import Labels, numbered
 from lemmata.core.blocks import is_dask
 from lemmata.core.store import digest, storable, write_atomically
 
 Array = np.ndarray
 DUPLICATES = ("error", "last", "mean")
-
-
-class Entries(NamedTuple):
-    """Compressed rows: row i has columns indices[indptr[i]:indptr[i+1]], ascending, and the values there."""
-
-    indptr: Array  # (n + 1,) int64
-    indices: Array  # int32
-    values: Array  # float32 or float64
-
-
-@storable
-class Labels:
-    """What people call the rows (or columns), and where each is."""
-
-    version = 1
-
-    def __init__(self, names: Any):
-        self.names = np.asarray(names)
-        self._positions: dict[Any, int] | None = None
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def to_fields(self) -> dict[str, Any]:
-        plain = self.names.dtype.kind in "biufU" or all(isinstance(name, str) for name in self.names)
-        return {"names": self.names if plain else self.names.astype(str)}
-
-    @classmethod
-    def from_fields(cls, content: dict[str, Any]) -> Labels:
-        names = content["names"]
-        if not isinstance(names, np.ndarray) or names.ndim != 1:
-            raise ValueError("labels are one array of names.")
-        return cls(names)
-
-    def positions(self, wanted: Any, what: str = "label") -> Array:
-        """Positions of labels; ValueError names the first that is not known."""
-        found = self.find(wanted)
-        if (found < 0).any():
-            missing, known = np.atleast_1d(np.asarray(wanted))[np.argmax(found < 0)], self.names[0]
-            raise ValueError(f"the {what} {missing} is not in the data; it has {len(self):,}, such as {known}.")
-        return found
-
-    def find(self, wanted: Any) -> Array:
-        """Positions of labels, −1 for those that are not known."""
-        if self._positions is None:
-            self._positions = {name: i for i, name in enumerate(self.names.tolist())}
-        wanted = np.atleast_1d(np.asarray(wanted))
-        return np.array([self._positions.get(name, -1) for name in wanted.tolist()], dtype=np.int64)
+ORDERS = ("by_row", "by_column")
 
 
 @storable
@@ -150,23 +113,82 @@ class Observed:
         values = _numbers(values)
         if not len(rows) == len(columns) == len(values):
             raise ValueError(f"{len(rows)} rows, {len(columns)} columns and {len(values)} values do not pair up.")
-        if shape is None:
-            shape = (int(rows.max(initial=-1)) + 1, int(columns.max(initial=-1)) + 1)
-        for positions, size, what in ((rows, shape[0], "row"), (columns, shape[1], "column")):
+        n, m = (
+            (int(rows.max(initial=-1)) + 1, int(columns.max(initial=-1)) + 1) if shape is None else checked_shape(shape)
+        )
+        for positions, size, what in ((rows, n, "row"), (columns, m, "column")):
             if positions.size and not 0 <= positions.min() <= positions.max() < size:
                 raise ValueError(f"a {what} lies outside 0 … {size - 1}; give a larger shape, or mend the positions.")
         names = [None if given is None else Labels(given) for given in (row_labels, column_labels)]
-        rows, columns, values = _sorted(rows, columns, values, shape, duplicates, names)
-        by_row = Entries(_pointers(rows, shape[0]), columns.astype(np.int32), values)
-        return cls(by_row, _transposed(by_row, shape), shape, *names)
+        for labels, size, what in zip(names, (n, m), ("row", "column"), strict=True):
+            if labels is not None and len(labels) != size:
+                raise ValueError(f"there are {len(labels)} {what} labels for {size} {what}s.")
+        by_row = sorted_entries(rows, columns, values, (n, m))
+        by_row = each_once(by_row, duplicates, names)
+        return cls(by_row, transposed(by_row, (n, m)), (n, m), *names)
 
     @classmethod
     def from_labels(cls, rows, columns, values, *, duplicates: str = "error") -> Observed:
         """From names of any type (user ids, titles) and values; rows and columns are ordered by their names."""
-        row_names, i = np.unique(np.asarray(rows), return_inverse=True)
-        column_names, j = np.unique(np.asarray(columns), return_inverse=True)
+        row_names, i = numbered(rows, "row")
+        column_names, j = numbered(columns, "column")
         labels = {"row_labels": row_names, "column_labels": column_names}
         return cls.from_triplets(i, j, values, (len(row_names), len(column_names)), duplicates=duplicates, **labels)
+
+    @classmethod
+    def from_frame(cls, frame: Any, user=None, item=None, rating=None, *, duplicates: str = "error") -> Observed:
+        """From a DataFrame (or a dict of columns) with one entry per row.
+
+        Parameters
+        ----------
+        frame : DataFrame of pandas or polars, or a dict of arrays
+        user, item, rating : str, int or None
+            Columns by name or position. None: the column with a usual name (userId, movie_id, item, score, …), or, where no
+            column has one, the first, second and third.
+        duplicates : {"error", "last", "mean"}
+            What to do with an entry given twice.
+
+        Ratings that float32 holds exactly (whole and half stars) become float32.
+        """
+        from lemmata.completion.reading import triplets_of_frame
+
+        return triplets_of_frame(frame, user, item, rating).observed(duplicates)
+
+    @classmethod
+    def from_file(
+        cls,
+        path: Any,
+        user=None,
+        item=None,
+        rating=None,
+        *,
+        duplicates: str = "error",
+        sep: str | None = None,
+        header: bool | None = None,
+        dtype: Any = np.float32,
+    ) -> Observed:
+        """From a file with one entry per line: csv, tsv, MovieLens' "::", each also as .gz, or Parquet.
+
+        Parameters
+        ----------
+        path : file name, or "-" for text from the standard input
+        user, item, rating : str, int or None
+            Columns by name or position (0 is the first), as in `from_frame`.
+        duplicates : {"error", "last", "mean"}
+            What to do with an entry given twice.
+        sep : str, optional
+            What separates the cells; by default "::", a tab, ";", "," or "|", whichever the first line has.
+        header : bool, optional
+            Whether the first line holds names; by default it does if there is no number where the rating should be.
+        dtype : float32 or float64
+            Of the values.
+
+        Labels that are all whole numbers (in plain digits, without leading zeros) become ints, others stay text. Lines
+        without any cell are skipped. UnreadableData, a ValueError, names the file and the line of whatever is wrong.
+        """
+        from lemmata.completion.reading import triplets_of_file
+
+        return triplets_of_file(path, user, item, rating, sep, header, dtype).observed(duplicates)
 
     # --- what it is ---
 
@@ -211,6 +233,11 @@ class Observed:
         return self.n_observed
 
     @property
+    def local(self) -> Observed:
+        """The entries as plain ones of this process: themselves, unless they are spread over a cluster (cluster.py)."""
+        return self
+
+    @property
     def T(self) -> Observed:
         """The transposed matrix; nothing is copied."""
         return Observed(self.by_column, self.by_row, self.shape[::-1], self.column_labels, self.row_labels)
@@ -243,9 +270,11 @@ class Observed:
     def with_values(self, values: Array) -> Observed:
         """The same places with other values, given in the order of `by_row`."""
         values = np.ascontiguousarray(values)
-        by_row = Entries(self.by_row.indptr, self.by_row.indices, values)
-        order = _transposed(by_row, self.shape)
-        return Observed(by_row, order, self.shape, self.row_labels, self.column_labels)
+        if values.shape != self.values.shape:
+            raise ValueError(f"{values.shape} values do not fit {self.n_observed} entries.")
+        by_row = self.by_row._replace(values=values)
+        by_column = self.by_column._replace(values=transposed(by_row, self.shape).values)  # shares the places
+        return Observed(by_row, by_column, self.shape, self.row_labels, self.column_labels)
 
     def csr(self) -> sp.csr_array:
         """The entries as a scipy matrix, sharing memory; known zeros are stored."""
@@ -261,17 +290,28 @@ class Observed:
     def values_at(self, rows: Any, columns: Any) -> Array:
         """Known values at positions, NaN where nothing is known."""
         rows, columns = np.broadcast_arrays(np.asarray(rows), np.asarray(columns))
-        keys = self.rows.astype(np.int64) * self.shape[1] + self.columns
-        wanted = rows.ravel().astype(np.int64) * self.shape[1] + columns.ravel()
-        place = np.searchsorted(keys, wanted).clip(max=max(len(keys) - 1, 0))
-        found = keys[place] == wanted if len(keys) else np.zeros(len(wanted), bool)
-        return np.where(found, self.values[place] if len(keys) else np.nan, np.nan).reshape(rows.shape)
+        for positions, size, what in ((rows, self.shape[0], "row"), (columns, self.shape[1], "column")):
+            if positions.size and not 0 <= positions.min() <= positions.max() < size:
+                raise ValueError(f"a {what} lies outside 0 … {size - 1}.")
+        out = np.full(rows.shape, np.nan, self.dtype)
+        if not out.size or not self.n_observed:
+            return out
+        indptr, indices, values = self.by_row
+        low, high = indptr[rows], indptr[rows + 1]  # the place is in between: halve what is left until it is found
+        end, last = high, self.n_observed - 1
+        while (low < high).any():
+            middle = (low + high) // 2
+            below = (indices[np.minimum(middle, last)] < columns) & (low < high)
+            low, high = np.where(below, middle + 1, low), np.where(below, high, np.minimum(middle, high))
+        place = np.minimum(low, last)
+        found = (low < end) & (indices[place] == columns)
+        return np.where(found, values[place], out)
 
     def select(self, keep: Array) -> Observed:
         """The entries where the mask, in the order of `by_row`, is true; the shape stays."""
         rows = self.rows[keep]
-        by_row = Entries(_pointers(rows, self.shape[0]), self.columns[keep], self.values[keep])
-        return Observed(by_row, _transposed(by_row, self.shape), self.shape, self.row_labels, self.column_labels)
+        by_row = Entries(pointers(rows, self.shape[0]), self.columns[keep], self.values[keep])
+        return Observed(by_row, transposed(by_row, self.shape), self.shape, self.row_labels, self.column_labels)
 
     def split(self, test: float = 0.1, *, by: str = "entry", seed: int | None = None) -> tuple[Observed, Observed]:
         """Training and test entries of the same shape: a random share of the entries, or of the users with all of theirs."""
@@ -301,44 +341,63 @@ class Observed:
     @classmethod
     def from_fields(cls, content: dict[str, Any]) -> Observed:
         by_row = Entries(*(content[name] for name in Entries._fields))
-        (n, m), labels = content["shape"], (content["row_labels"], content["column_labels"])
-        _check_entries(by_row, n, m)
+        n, m = checked_shape(content["shape"])
+        labels = content["row_labels"], content["column_labels"]
+        check_entries(by_row, n, m)
         for names, size in zip(labels, (n, m), strict=True):
             if names is not None and (not isinstance(names, Labels) or len(names) != size):
                 raise ValueError(f"there should be {size} labels.")
-        return cls(by_row, _transposed(by_row, (n, m)), (n, m), *labels)
+        return cls(by_row, transposed(by_row, (n, m)), (n, m), *labels)
 
     def save(self, folder: Any) -> None:
-        """Write the arrays as .npy files; `open` maps them into memory without reading them."""
+        """Write the arrays as .npy files; `open` maps them into memory without copying them."""
         folder = Path(folder)
+        parts = {f"{order}-{name}": p for order in ORDERS for name, p in getattr(self, order)._asdict().items()}
+        for part in parts.values():
+            if isinstance(part, np.memmap) and Path(part.filename or "").resolve().parent == folder.resolve():
+                raise ValueError(f"these entries are mapped from {folder}; save them to another folder.")
         folder.mkdir(parents=True, exist_ok=True)
-        for order in ("by_row", "by_column"):
-            for name, part in zip(Entries._fields, getattr(self, order), strict=True):
-                np.save(folder / f"{order}-{name}.npy", part)
+        (folder / "observed.json").unlink(missing_ok=True)  # comes last: a folder half written does not open
+        for name, part in parts.items():
+            np.save(folder / f"{name}.npy", part)
         for name in ("row_labels", "column_labels"):
             labels = getattr(self, name)
-            if labels is not None:
-                text = labels.names.dtype.kind == "O"
-                np.save(folder / f"{name}.npy", labels.names.astype(str) if text else labels.names)
+            if labels is None:
+                (folder / f"{name}.npy").unlink(missing_ok=True)
+            else:
+                np.save(folder / f"{name}.npy", labels.plain())
         write_atomically(folder / "observed.json", json.dumps({"format": 1, "shape": self.shape}).encode())
 
     @classmethod
-    def open(cls, folder: Any) -> Observed:
-        """The entries in a folder written by `save`, mapped: a page is read when it is first used."""
+    def open(cls, folder: Any, *, check: bool = True) -> Observed:
+        """The entries in a folder written by `save`, mapped: they are not copied into memory.
+
+        check : whether to look at every entry first (20 million: 0.3 s). Without it a page is read when it is first used;
+            only for folders that nobody else could have written to.
+        """
         folder = Path(folder)
         if not (folder / "observed.json").exists():
             raise FileNotFoundError(f"{folder} holds no saved Observed: there is no observed.json.")
-        about = json.loads((folder / "observed.json").read_text())
-
-        def entries(order):
-            return Entries(*(np.load(folder / f"{order}-{name}.npy", mmap_mode="r") for name in Entries._fields))
-
-        def labels(name):
-            path = folder / f"{name}.npy"
-            return Labels(np.load(path)) if path.exists() else None
-
-        names = labels("row_labels"), labels("column_labels")
-        return cls(entries("by_row"), entries("by_column"), about["shape"], *names)
+        try:
+            n, m = checked_shape(json.loads((folder / "observed.json").read_text())["shape"])
+            by_row, by_column = (
+                Entries(*(np.load(folder / f"{order}-{name}.npy", mmap_mode="r") for name in Entries._fields))
+                for order in ORDERS
+            )
+            paths = [folder / f"{name}.npy" for name in ("row_labels", "column_labels")]
+            labels = [Labels(np.load(path)) if path.exists() else None for path in paths]
+            if any(names is not None and len(names) != size for names, size in zip(labels, (n, m), strict=True)):
+                raise ValueError("the labels do not fit the shape")
+            if by_row.values.dtype != by_column.values.dtype:
+                raise ValueError("the two orders hold different entries")
+            if check:
+                check_entries(by_row, n, m)
+                check_entries(by_column, m, n)
+                if (np.bincount(by_row.indices, minlength=m) != np.diff(by_column.indptr)).any():
+                    raise ValueError("the two orders hold different entries")
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{folder} does not hold a usable Observed: {error}") from error
+        return cls(by_row, by_column, (n, m), *labels)
 
 
 def _positions(given: Any, what: str) -> Array:
@@ -347,7 +406,7 @@ def _positions(given: Any, what: str) -> Array:
         raise ValueError(
             f"{what} positions are {positions.dtype}; pass ints from 0, or use Observed.from_labels for names."
         )
-    return positions.astype(np.int64, copy=False)
+    return positions if positions.size else positions.astype(np.int32)
 
 
 def _numbers(given: Any) -> Array:
@@ -363,54 +422,3 @@ def _numbers(given: Any) -> Array:
         place = int(np.argmin(np.isfinite(values)))
         raise ValueError(f"value {place} is {values[place]}; leave unknown entries out instead of giving them as NaN.")
     return values
-
-
-def _sorted(rows, columns, values, shape, duplicates, names):
-    """Entries sorted by row, then column, each place once."""
-    keys = rows * shape[1] + columns
-    if (keys[1:] <= keys[:-1]).any():
-        order = np.argsort(keys, kind="stable")
-        rows, columns, values, keys = rows[order], columns[order], values[order], keys[order]
-    first = np.r_[True, keys[1:] != keys[:-1]] if len(keys) else np.zeros(0, bool)
-    if first.all():
-        return rows, columns, values
-    if duplicates == "error":
-        t = int(np.argmin(first))
-        place = [label.names[i] if label else i for label, i in zip(names, (rows[t], columns[t]), strict=True)]
-        raise ValueError(
-            f"{int((~first).sum()):,} entries are given twice, such as ({place[0]}, {place[1]}); "
-            "pass duplicates='last' or 'mean'."
-        )
-    starts = np.flatnonzero(first)
-    if duplicates == "mean":
-        sums = np.add.reduceat(values.astype(np.float64), starts)
-        values = (sums / np.diff(np.r_[starts, len(keys)])).astype(values.dtype)
-    else:
-        values = values[np.r_[starts[1:], len(keys)] - 1]  # the sort is stable: the last of a run came last
-    return rows[starts], columns[starts], values
-
-
-def _check_entries(entries: Entries, n: int, m: int) -> None:
-    """Refuse what kernels would trust blindly: pointers that fall, columns out of range, values that are not numbers."""
-    indptr, indices, values = entries
-    if not all(isinstance(part, np.ndarray) and part.ndim == 1 for part in entries):
-        raise ValueError("the entries are not arrays.")
-    if indptr.dtype != np.int64 or indices.dtype != np.int32 or values.dtype not in (np.float32, np.float64):
-        raise ValueError(f"the entries have dtypes {indptr.dtype}, {indices.dtype} and {values.dtype}.")
-    if len(indptr) != n + 1 or indptr[0] != 0 or indptr[-1] != len(indices) or len(indices) != len(values):
-        raise ValueError("the entries do not add up.")
-    if (np.diff(indptr) < 0).any() or (indices.size and not 0 <= indices.min() <= indices.max() < m):
-        raise ValueError("the entries lie outside their matrix.")
-    if not np.isfinite(values).all():
-        raise ValueError("an entry is not finite.")
-
-
-def _pointers(rows: Array, n: int) -> Array:
-    return np.r_[0, np.cumsum(np.bincount(rows, minlength=n))].astype(np.int64)
-
-
-def _transposed(entries: Entries, shape: Sequence[int]) -> Entries:
-    """The same entries in the other order, by counting (scipy's conversion is one pass)."""
-    indptr, indices, values = entries
-    other = sp.csr_array((values, indices, indptr), shape=tuple(shape)).tocsc()
-    return Entries(other.indptr.astype(np.int64), other.indices.astype(np.int32, copy=False), other.data)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import Any
 
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata import registry
@@ -31,15 +32,18 @@ def certify(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Cer
     if isinstance(model, Model):
         return model.certify(X, y, sample_weight)
     ours = registry.model_class(counterpart_of(model))
-    check_is_fitted(model)
+    if isinstance(model, BaseEstimator):
+        check_is_fitted(model)  # scikit-learn cannot ask others; an adapter does
+    attributes = dict(ours.foreign_attributes(model))
     door = ours()
-    door.n_features_in_ = getattr(model, "n_features_in_", None)
+    door.n_features_in_ = attributes.pop("n_features_in_", getattr(model, "n_features_in_", None))
     if hasattr(model, "feature_names_in_"):
         door.feature_names_in_ = model.feature_names_in_
     data = door._validated(X, sample_weight, reset=False)
-    fit = Fit(model, data, y, data.weights, attributes=ours.foreign_attributes(model))
+    claims = attributes.pop("claims", ours.claims)  # an adapter may narrow them to what this fit can promise
+    fit = Fit(model, data, y, data.weights, attributes=attributes)
     title = f"{type(model).__module__.split('.')[0]} {type(model).__name__}  {data.shape[0]:,} × {data.shape[1]:,}"
-    return check(ours.claims, fit, title, costly=True)
+    return check(claims, fit, title, costly=True)
 
 
 def counterpart_of(model: Any) -> str:

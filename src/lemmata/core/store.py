@@ -345,10 +345,21 @@ def _read(file: BinaryIO, kind: str) -> dict[str, Any]:
         raise StoreError(f"the arrays are damaged or truncated ({error}).") from error
     if manifest.pop("hash", None) != _hash(manifest, arrays):
         raise StoreError("the content does not match its hash: the file was altered or damaged.")
+    if kind == "model":
+        _import_model(manifest.get("content"))
     content = decode(manifest.get("content"), arrays)
     if not isinstance(content, dict):
         raise StoreError("the manifest holds no content.")
     return content
+
+
+def _import_model(content: Any) -> None:
+    """Import the module of a model in the registry: it brings the storable classes that the model's attributes are of."""
+    from lemmata import registry
+
+    for pair in content.get("items", ()) if isinstance(content, dict) else ():
+        if isinstance(pair, list) and pair[:1] == ["class"] and pair[-1] in list(registry.MODELS):
+            registry.model_class(pair[-1])
 
 
 def _manifest(raw: bytes, kind: str) -> dict[str, Any]:

@@ -49,6 +49,7 @@ def read_matrix(
     array: str | None = None,
     header: bool | None = None,
     n_features: int | None = None,
+    holes: bool = False,
 ) -> Matrix:
     """Read a table of numbers.
 
@@ -61,8 +62,9 @@ def read_matrix(
     array : which array of an .npz; by default X, or the only matrix in it
     header : whether the first line of a csv holds names; by default it does if none of its cells is a number
     n_features : the width of an svmlight file, which may not mention its last columns
+    holes : whether empty cells (NA, null) of a csv and nulls of a parquet file become NaN; otherwise they are refused
     """
-    choice = Choice(target, tuple(drop), None if columns is None else tuple(columns))
+    choice = Choice(target, tuple(drop), None if columns is None else tuple(columns), holes)
     if str(path) == "-":
         content = sys.stdin.buffer.read()
         return _guarded("the standard input", lambda: read_csv(Text(lambda: io.BytesIO(content)), choice, header))
@@ -94,8 +96,8 @@ FORMATS = {
 PACKED = ("csv", "svmlight")  # these may be gzipped
 
 
-def _checked_suffix(path: Path) -> str:
-    """The format of a file that exists, is not empty and is what its name says."""
+def check_file(path: Path) -> None:
+    """Refuse a path where there is no file, or an empty one."""
     if not path.exists():
         beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
         near = get_close_matches(path.name, beside, n=1)
@@ -103,6 +105,13 @@ def _checked_suffix(path: Path) -> str:
         raise FileNotFoundError(f"there is no file {path}{hint}")
     if path.is_dir():
         raise UnreadableData(f"{path} is a folder; pass a file.")
+    if path.is_file() and path.stat().st_size == 0:
+        raise UnreadableData(f"{path} is empty.")
+
+
+def _checked_suffix(path: Path) -> str:
+    """The format of a file that exists, is not empty and is what its name says."""
+    check_file(path)
     suffixes = [suffix.lower() for suffix in path.suffixes]
     packed = suffixes[-1:] == [".gz"]
     inner = suffixes[:-1] if packed else suffixes
@@ -111,15 +120,14 @@ def _checked_suffix(path: Path) -> str:
         raise UnreadableData(
             f"{path} is of no kind that lemmata reads: csv, tsv, svm, svmlight, libsvm (each also .gz), npy, npz, parquet."
         )
-    if path.is_file() and path.stat().st_size == 0:
-        raise UnreadableData(f"{path} is empty.")
     if name in PACKED and not packed:
         with open(path, "rb") as file:
-            _refuse_binary(path, file.read(1024))
+            refuse_binary(path, file.read(1024))
     return name
 
 
-def _refuse_binary(path: Path, head: bytes) -> None:
+def refuse_binary(path: Any, head: bytes) -> None:
+    """Say what a file is that does not begin like text."""
     for magic, kind in MAGIC.items():
         if head.startswith(magic):
             raise UnreadableData(f"{path} is not text: it is {kind}.")
@@ -224,7 +232,7 @@ def _read_parquet(path: Path, choice: Choice) -> Matrix:
         table = file.read(columns=[names[i] for i in kept] + ([] if target is None else [names[target]]))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
         raise UnreadableData(f"it is damaged or not Parquet ({' '.join(str(error).split())}).") from error
-    columns = [_parquet_column(table, names[i]) for i in kept]
+    columns = [_parquet_column(table, names[i], choice.holes) for i in kept]
     dtype = np.float32 if all(column.dtype == np.float32 for column in columns) else np.float64
     X = np.empty((table.num_rows, len(kept)), dtype=dtype)
     for i, column in enumerate(columns):
@@ -233,12 +241,12 @@ def _read_parquet(path: Path, choice: Choice) -> Matrix:
     return Matrix(X, y, tuple(names[i] for i in kept))
 
 
-def _parquet_column(table: Any, name: str) -> np.ndarray:
+def _parquet_column(table: Any, name: str, holes: bool) -> np.ndarray:
     from pyarrow import types
 
     column = table.column(name)
     if not any(test(column.type) for test in (types.is_integer, types.is_floating, types.is_boolean)):
         raise UnreadableData(f"column {name!r} holds {column.type}, not numbers; drop it or make it the target.")
-    if column.null_count:
+    if column.null_count and not holes:
         raise UnreadableData(f"column {name!r} has {column.null_count:,} missing values; fill them or drop the column.")
-    return column.to_numpy()
+    return (column.cast("float64") if column.null_count else column).to_numpy()

@@ -30,20 +30,21 @@ class Choice:
     target: str | None = None
     drop: tuple[str, ...] = ()
     columns: tuple[str, ...] | None = None
+    holes: bool = False  # cells may be empty: NaN
 
     def of(self, names: Sequence[str] | None, width: int) -> tuple[list[int], int | None]:
         """The positions of the features, in order, and of the target."""
-        target = None if self.target is None else _position(self.target, names, width)
+        target = None if self.target is None else position_of(self.target, names, width)
         if self.columns is not None and names is not None:
-            return [_position(name, names, width) for name in self.columns], target
-        left_out = {_position(name, names, width) for name in self.drop} | {target}
+            return [position_of(name, names, width) for name in self.columns], target
+        left_out = {position_of(name, names, width) for name in self.drop} | {target}
         kept = [i for i in range(width) if i not in left_out]
         if not kept:
             raise UnreadableData("no column is left once the target and the dropped ones are taken out.")
         return kept, target
 
 
-def _position(column: str, names: Sequence[str] | None, width: int) -> int:
+def position_of(column: str, names: Sequence[str] | None, width: int) -> int:
     """The position of a column given by its name, or by its number: 0 is the first, -1 the last."""
     if names is not None and column in names:
         if list(names).count(column) > 1:

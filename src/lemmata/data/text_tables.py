@@ -20,6 +20,7 @@ import numpy as np
 from lemmata.data.tables import Choice, Matrix, UnreadableData, selected
 
 DELIMITERS = (",", ";", "\t")
+EMPTY = ("", "na", "null")  # what stands in a cell whose value is unknown, besides nan
 
 Lines = Generator[tuple[int, str], None, None]  # numbered from 1
 
@@ -48,22 +49,22 @@ def read_csv(text: Text, choice: Choice, header: bool | None, delimiter: str | N
     if not line:
         raise UnreadableData("it holds no lines.")
     delimiter = delimiter or max(DELIMITERS, key=line.count)
-    first = _cells(line, delimiter)
+    first = cells_of(line, delimiter)
     names = _header(first, start) if header is None else [cell.strip() for cell in first] if header else None
     if names is not None:
         names = [name or f"column {i}" for i, name in enumerate(names)]
     kept, target = choice.of(names, len(first))
-    rows = _Rows(text, start if names is not None else start - 1, delimiter, len(first), names)
+    rows = _Rows(text, start if names is not None else start - 1, delimiter, len(first), names, choice.holes)
     X = rows.numbers(kept)
     y = None if target is None else rows.labels(target)
     return Matrix(X, y, None if names is None else tuple(names[i] for i in kept))
 
 
-def _cells(line: str, delimiter: str) -> list[str]:
+def cells_of(line: str, delimiter: str) -> list[str]:
     return next(csv.reader([line], delimiter=delimiter)) if '"' in line else line.rstrip("\r\n").split(delimiter)
 
 
-def _is_number(cell: str) -> bool:
+def is_number(cell: str) -> bool:
     try:
         float(cell)
     except ValueError:
@@ -74,7 +75,7 @@ def _is_number(cell: str) -> bool:
 def _header(cells: list[str], number: int) -> list[str] | None:
     """The names in the first line, None if it is a row of numbers."""
     filled = [cell.strip() for cell in cells if cell.strip()]
-    numbers = [cell for cell in filled if _is_number(cell)]
+    numbers = [cell for cell in filled if is_number(cell)]
     if not numbers:
         return [cell.strip() for cell in cells]
     if len(numbers) == len(filled):
@@ -95,6 +96,7 @@ class _Rows:
     delimiter: str
     width: int
     names: list[str] | None
+    holes: bool = False
 
     def lines(self) -> Lines:
         """Numbered lines, each checked to have as many cells as the first."""
@@ -102,19 +104,26 @@ class _Rows:
             if number <= self.after:
                 continue
             if line.count(self.delimiter) != self.width - 1 or '"' in line:  # a quoted cell may hold delimiters
-                found = len(_cells(line, self.delimiter))
+                found = len(cells_of(line, self.delimiter))
                 if found != self.width:
                     raise UnreadableData(f"line {number} has {found} cells, the lines before it have {self.width}.")
             yield number, line
 
     def numbers(self, kept: list[int]) -> np.ndarray:
         try:
-            table = self._parsed(np.float64, kept)
+            table = self._with_holes(kept) if self.holes else self._parsed(np.float64, kept)
         except UnreadableData:
             raise
         except ValueError as error:
             raise self._culprit(kept) or UnreadableData(str(error)) from error
         return table if table.size else np.empty((0, len(kept)))
+
+    def _with_holes(self, kept: list[int]) -> np.ndarray:
+        """The same with NaN for empty cells, which NumPy's reader does not know; cell by cell, so a few times slower."""
+        with closing(self._texts()) as texts:
+            rows = (cells_of(text, self.delimiter) for text in texts)
+            filled = (["nan" if row[i].strip().lower() in EMPTY else row[i] for i in kept] for row in rows)
+            return np.loadtxt((",".join(row) for row in filled), np.float64, delimiter=",", ndmin=2, comments=None)
 
     def labels(self, target: int) -> np.ndarray:
         """A column as numbers if it can be, as text otherwise."""
@@ -125,22 +134,26 @@ class _Rows:
             return column
 
     def _parsed(self, dtype, kept: list[int]) -> np.ndarray:
-        with closing(self.lines()) as lines:
-            first = next(lines, None)
-            if first is None:
-                raise UnreadableData("it has a header but no rows.")
-            texts = (line for part in ([first], lines) for _, line in part)
+        with closing(self._texts()) as texts:
             return np.loadtxt(
                 texts, dtype, delimiter=self.delimiter, usecols=kept, ndmin=2, comments=None, quotechar='"'
             )
+
+    def _texts(self) -> Generator[str, None, None]:
+        empty = True
+        for _, line in self.lines():
+            empty = False
+            yield line
+        if empty:
+            raise UnreadableData("it has a header but no rows.")
 
     def _culprit(self, kept: list[int]) -> UnreadableData | None:
         """The first cell that is not a number. Read again only after a failure, so that good files are read fast."""
         with closing(self.lines()) as lines:
             for number, line in lines:
-                cells = _cells(line, self.delimiter)
+                cells = cells_of(line, self.delimiter)
                 for i in kept:
-                    if not _is_number(cells[i]):
+                    if not is_number(cells[i]) and not (self.holes and cells[i].strip().lower() in EMPTY):
                         return UnreadableData(self._complaint(number, i, cells[i].strip()))
         return None
 
@@ -174,8 +187,8 @@ def _svmlight_culprit(path: Path) -> UnreadableData | None:
         for number, line in lines:
             label, *pairs = line.split("#", 1)[0].split() or ["0"]
             halves = [pair.partition(":") for pair in pairs if not pair.startswith("qid:")]
-            bad = [a + colon + b for a, colon, b in halves if not (a.isdigit() and _is_number(b))]
-            if not all(map(_is_number, label.split(","))):
+            bad = [a + colon + b for a, colon, b in halves if not (a.isdigit() and is_number(b))]
+            if not all(map(is_number, label.split(","))):
                 bad = [label]
             if bad:
                 return UnreadableData(f"line {number}: {bad[0][:40]!r} does not fit 'label index:value index:value …'.")

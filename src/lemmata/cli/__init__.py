@@ -1,0 +1,24 @@
+"""The command `lemmata`: fit, certify and use models from a shell.
+
+    lemmata fit PCA digits.csv --target label --set n_components=10 --save digits.lemma
+    lemmata certify digits.lemma digits.csv && lemmata transform digits.lemma new.csv --out scores.npy
+
+    lemmata diagnose ratings.csv --rank 32
+    lemmata fit als ratings.csv --set rank=32 --test 0.1 --save films.lemma
+    lemmata recommend films.lemma --user 42 -n 10
+
+Results go to stdout, everything else to stderr, so that commands can be joined by pipes. Only typer is imported until a
+command runs: `lemmata --help` has to be quick.
+"""
+
+from lemmata.cli import commands, ratings
+from lemmata.cli.shell import BAD_INPUT, BAD_USAGE, INTERRUPTED, NOT_CERTIFIED, OK, PIPE_CLOSED, app
+
+__all__ = [
+    "BAD_INPUT", "BAD_USAGE", "INTERRUPTED", "NOT_CERTIFIED", "OK", "PIPE_CLOSED", "app", "commands", "main", "ratings",
+]  # fmt: skip
+
+
+def main() -> None:
+    """The entry point of the command."""
+    app(prog_name="lemmata")

@@ -1,0 +1,287 @@
+"""The commands that every model has: demo, models, fit, certify, transform, info, atlas."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lemmata import registry
+from lemmata.cli.entries import (
+    AsMatrix,
+    Duplicates,
+    ItemColumn,
+    RatingColumn,
+    Seed,
+    Source,
+    TestShare,
+    UserColumn,
+    certified_on_entries,
+    fitted_to_entries,
+)
+from lemmata.cli.shell import (
+    NOT_CERTIFIED,
+    ArrayName,
+    AsJson,
+    DataFile,
+    Drop,
+    Header,
+    ModelFile,
+    Target,
+    app,
+    check_writable,
+    model_name,
+    nearest,
+    parameters_in,
+    print_json,
+    print_table,
+    refuse,
+    show,
+)
+from lemmata.cli.tables import Table, column_names, completes, fit_whole
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to draw the picture.")] = Path("demo.png"),
+    as_json: AsJson = False,
+) -> None:
+    """Compress 1,797 digits, complete them from 40 % of the pixels, print the certificates, draw demo.png."""
+    from lemmata.demo import play
+
+    check_writable(out)
+    results = play(out, quiet=as_json)
+    if as_json:
+        print_json(results)
+
+
+@app.command()
+def models(
+    model: Annotated[str | None, typer.Argument(metavar="[MODEL]", help="Show the parameters of one model.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the models, or the parameters of one of them."""
+    if model is not None:
+        return _describe(model_name(model), as_json)
+    if as_json:
+        return print_json([{"name": name, **entry._asdict()} for name, entry in registry.MODELS.items()])
+    print_table([(name, entry.summary, entry.source) for name, entry in registry.MODELS.items()])
+
+
+def _describe(name: str, as_json: bool) -> None:
+    from inspect import getdoc
+
+    cls = registry.model_class(name)
+    parameters = cls().get_params(deep=False)
+    if as_json:
+        return print_json({"name": name, **registry.MODELS[name]._asdict(), "parameters": parameters})
+    print(f"{getdoc(cls)}\n\nDefaults: {', '.join(f'{key}={value!r}' for key, value in parameters.items())}")
+
+
+@app.command()
+def fit(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model; see: lemmata models.")],
+    data: DataFile,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", "-s", metavar="KEY=VALUE", help="A parameter of the model (repeatable)."),
+    ] = None,
+    save: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the fitted model here.")] = None,
+    target: Target = None,
+    drop: Drop = None,
+    array: ArrayName = None,
+    header: Header = None,
+    user: UserColumn = None,
+    item: ItemColumn = None,
+    rating: RatingColumn = None,
+    matrix: AsMatrix = False,
+    duplicates: Duplicates = None,
+    test: TestShare = None,
+    seed: Seed = None,
+    require: Annotated[bool, typer.Option("--require", help="Save nothing and exit with 3 if a claim fails.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Fit a model to a table, or a completion model to ratings, and print its certificate.
+
+    Completion models read one entry per line (user, item, rating); with --matrix a table whose empty cells are unknown."""
+    name = model_name(model)
+    cls = registry.model_class(name)
+    parameters = parameters_in(cls, settings or [])
+    if save is not None:
+        check_writable(save, data)
+    table = Table(target, tuple(drop or ()), array, header)
+    entries = Source(table, user, item, rating, matrix, duplicates, test, seed)
+    watch = "verbose" not in parameters and sys.stderr.isatty()
+    if completes(cls):
+        fitted, held_out = fitted_to_entries(cls(**parameters), entries.read(data), entries, watch)
+    else:
+        entries.refuse_for(name)
+        fitted, held_out = fitted_to_table(cls(**parameters), table.read(data), watch), None
+    certificate = fitted.certificate_
+    refused = require and bool(certificate.failed)
+    if save is not None and not refused:
+        from lemmata import save as save_model
+
+        save_model(fitted, save)
+    if as_json:
+        saved = None if save is None or refused else str(save)
+        content = {"model": name, "parameters": parameters, "saved": saved, "certificate": certificate.to_dict()}
+        print_json(content if held_out is None else {**content, "test": held_out.to_dict()})
+    else:
+        show(certificate)
+        if held_out is not None:
+            print(held_out)
+    if refused:
+        raise refuse(f"claims fail: {', '.join(certificate.failed)}; nothing was saved.", NOT_CERTIFIED)
+
+
+def fitted_to_table(model: Any, matrix: Any, watch: bool) -> Any:
+    fit_whole(model, matrix.X, matrix.y, watch)
+    if matrix.names is not None:
+        import numpy as np
+
+        model.feature_names_in_ = np.array(matrix.names, dtype=object)
+    return model
+
+
+def _without_names(function: Any, *arguments: Any) -> Any:
+    """Call a method of a model whose columns were already matched by name; scikit-learn would warn that X has none."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        return function(*arguments)
+
+
+@app.command()
+def certify(
+    file: ModelFile,
+    data: DataFile,
+    target: Target = None,
+    drop: Drop = None,
+    array: ArrayName = None,
+    header: Header = None,
+    user: UserColumn = None,
+    item: ItemColumn = None,
+    rating: RatingColumn = None,
+    matrix: AsMatrix = False,
+    duplicates: Duplicates = None,
+    test: TestShare = None,
+    seed: Seed = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check every claim about a saved model anew.
+
+    DATA is what the model was fitted to, read with the same options (--test and --seed too). Exits with 3 if a claim fails."""
+    from lemmata import load
+
+    model, table = load(file), Table(target, tuple(drop or ()), array, header)
+    entries = Source(table, user, item, rating, matrix, duplicates, test, seed)
+    if completes(type(model)):
+        certificate = certified_on_entries(model, entries.read(data), entries)
+    else:
+        entries.refuse_for(type(model).__name__)
+        rows = table.read(data, model)
+        certificate = _without_names(model.certify, rows.X, rows.y)
+    if as_json:
+        print_json(certificate.to_dict())
+    else:
+        show(certificate)
+    if certificate.failed:
+        raise typer.Exit(NOT_CERTIFIED)
+
+
+@app.command()
+def transform(
+    file: ModelFile,
+    data: DataFile,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="A .csv, .csv.gz or .npy file; - is csv on stdout.")] = Path(
+        "-"
+    ),
+    target: Target = None,
+    drop: Drop = None,
+    array: ArrayName = None,
+    header: Header = None,
+    as_json: AsJson = False,
+) -> None:
+    """Apply a saved model to a table.
+
+    Where the model and the table have names, columns are matched by name: order and further columns do not matter.
+    A completion model fills the empty cells of rows."""
+    from lemmata import load
+    from lemmata.data.write import check_format, write_csv, write_matrix
+
+    if str(out) != "-":
+        check_format(out)
+        check_writable(out, data)
+    model = load(file)
+    if not hasattr(model, "transform"):
+        raise TypeError(f"a {type(model).__name__} has no transform.")
+    rows = Table(target, tuple(drop or ()), array, header).read(data, model)
+    Z = _without_names(model.transform, rows.X)
+    labels = column_names(model) if completes(type(model)) else None
+    names = labels or [str(name) for name in model.get_feature_names_out()]
+    if str(out) != "-":
+        write_matrix(out, Z, names)
+        if as_json:
+            print_json({"out": str(out), "shape": list(Z.shape), "columns": names})
+    elif as_json:
+        print_json({"columns": names, "rows": Z.tolist()})
+    else:
+        write_csv(sys.stdout, Z, names)
+
+
+@app.command()
+def info(file: ModelFile, as_json: AsJson = False) -> None:
+    """Show what a saved model is."""
+    from lemmata import load
+
+    model = load(file)
+    parameters = model.get_params(deep=False)
+    attributes = {k: v for k, v in model.stored_attributes().items() if k not in ("certificate_", "trace_")}
+    if as_json:
+        content = {"model": type(model).__name__, "bytes": file.stat().st_size, "parameters": parameters}
+        return print_json({**content, "attributes": attributes, "certificate": model.certificate_.to_dict()})
+    rows = [("model", type(model).__name__), ("file", f"{file}, {file.stat().st_size:,} bytes")]
+    rows += [(key, repr(value)) for key, value in parameters.items()]
+    rows += [(key, _brief(value)) for key, value in attributes.items()]
+    print_table(rows)
+    print()
+    show(model.certificate_)
+
+
+def _brief(value: Any) -> str:
+    if getattr(value, "ndim", 0):
+        return f"{' × '.join(f'{size:,}' for size in value.shape)} {'text' if value.dtype == object else value.dtype}"
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= 60 else f"{type(value).__name__}"
+
+
+@app.command()
+def atlas(
+    entry: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="What to draw; without it, list what there is.")
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder for the pictures.")] = Path("atlas-out"),
+    as_json: AsJson = False,
+) -> None:
+    """List the experiments of the atlas, or draw one.
+
+    Each entry draws a figure of the notes and asserts what it shows."""
+    from lemmata.atlas import entries
+
+    known = entries()
+    if entry is None:
+        if as_json:
+            return print_json([{"id": key, "title": e.title, "source": e.source} for key, e in known.items()])
+        return print_table([(key, e.title, e.source) for key, e in known.items()])
+    key = next((name for name in known if name.lower() == entry.lower()), None)
+    if key is None:
+        raise typer.BadParameter(f"the atlas has no entry {entry!r}{nearest(entry, known)}", param_hint="ID")
+    out.mkdir(parents=True, exist_ok=True)
+    path = known[key].draw(out)
+    if as_json:
+        print_json({"id": key, "title": known[key].title, "source": known[key].source, "figure": str(path)})
+    else:
+        print(path)

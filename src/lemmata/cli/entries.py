@@ -1,0 +1,180 @@
+"""Ratings for completion models: how the command line says where they are, what is held out, and who is who."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lemmata.cli.shell import refuse
+from lemmata.cli.tables import Table, fit_whole
+
+MATRICES = (".npy", ".npz", ".svm", ".svmlight", ".libsvm")  # can hold nothing else
+COMPARED = 20_000  # names that a mistyped one is compared with
+
+UserColumn = Annotated[
+    str | None,
+    typer.Option("--user", metavar="COLUMN", help="Of ratings: the column of users, by name or position."),
+]
+ItemColumn = Annotated[str | None, typer.Option("--item", metavar="COLUMN", help="Of ratings: the column of items.")]
+RatingColumn = Annotated[
+    str | None, typer.Option("--rating", metavar="COLUMN", help="Of ratings: the column of values.")
+]
+AsMatrix = Annotated[
+    bool,
+    typer.Option("--matrix", help="For completion, read a table whose empty cells are unknown; --user names its rows."),
+]
+Duplicates = Annotated[
+    str | None, typer.Option(metavar="error|last|mean", help="Of ratings: what to do with one given twice.")
+]
+TestShare = Annotated[
+    float | None,
+    typer.Option("--test", metavar="SHARE", help="For completion, hold out this share of the entries and test on it."),
+]
+Seed = Annotated[int | None, typer.Option(metavar="INT", help="Which entries --test holds out.  [default: 0]")]
+
+
+@dataclass(frozen=True)
+class Source:
+    """How the command line says the entries of a partly known matrix are to be read."""
+
+    table: Table
+    user: str | None = None
+    item: str | None = None
+    rating: str | None = None
+    matrix: bool = False
+    duplicates: str | None = None
+    test: float | None = None
+    seed: int | None = None
+
+    def refuse_for(self, name: str) -> None:
+        """A model that is not one of completion has no use for these options."""
+        given: dict[str, Any] = {
+            "user": self.user,
+            "item": self.item,
+            "rating": self.rating,
+            "matrix": self.matrix or None,
+        }
+        given |= {"duplicates": self.duplicates, "test": self.test, "seed": self.seed}
+        for option, value in given.items():
+            if value is not None:
+                raise typer.BadParameter(f"is for completion models; {name} reads a table.", param_hint=f"--{option}")
+
+    def read(self, data: str) -> Any:
+        """The entries in a file."""
+        from lemmata.completion.observed import Observed
+
+        if self.test is not None and not 0 < self.test < 1:
+            raise typer.BadParameter(f"{self.test} is not a share; pass a number between 0 and 1.", param_hint="--test")
+        if self.matrix or Path(data).suffix.lower() in MATRICES or data.lower().endswith((".svm.gz", ".svmlight.gz")):
+            return self._entries_of_table(data)
+        for option in ("target", "drop", "array"):
+            if getattr(self.table, option):
+                raise typer.BadParameter("is for tables; to read one, pass --matrix.", param_hint=f"--{option}")
+        columns, header = (self.user, self.item, self.rating), self.table.header
+        return Observed.from_file(data, *columns, duplicates=self.duplicates or "error", header=header)
+
+    def _entries_of_table(self, data: str) -> Any:
+        from dataclasses import replace
+
+        from lemmata.completion.observed import Labels, Observed
+
+        for option in ("item", "rating", "duplicates"):
+            if getattr(self, option) is not None:
+                raise typer.BadParameter("is for ratings, one per line; this is a matrix.", param_hint=f"--{option}")
+        table = self.table if self.user is None else replace(self.table, target=self.user)
+        matrix = table.read(data, holes=True)
+        found = Observed.of(matrix.X)
+        rows = None if self.user is None else Labels(_whole(matrix.y))
+        columns = None if matrix.names is None else Labels(matrix.names)
+        return Observed(found.by_row, found.by_column, found.shape, rows, columns)
+
+    def split(self, observed: Any) -> tuple[Any, Any]:
+        """What to fit to and what was held out (None without --test)."""
+        return (observed, None) if self.test is None else observed.split(self.test, seed=self.seed or 0)
+
+
+def _whole(names: Any) -> Any:
+    """Numbers that are all whole as ints: the readers of tables give floats."""
+    import numpy as np
+
+    if np.asarray(names).dtype.kind == "f" and np.isfinite(names).all() and (names == np.round(names)).all():
+        return names.astype(np.int64)
+    return names
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """What was measured on entries that were held out."""
+
+    share: float
+    seed: int
+    entries: int
+    found: dict[str, float]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"share": self.share, "seed": self.seed, "entries": self.entries, **self.found}
+
+    def __str__(self) -> str:
+        words = {"rmse": "RMSE", "mae": "MAE", "precision": "precision@10", "recall": "recall@10", "ndcg": "NDCG@10"}
+        numbers = ", ".join(f"{word} {self.found[key]:.4f}" for key, word in words.items() if key in self.found)
+        return f"\n{numbers} on {self.entries:,} held-out entries ({self.share:.0%}, seed {self.seed}; not clipped)"
+
+
+def fitted_to_entries(model: Any, observed: Any, source: Source, watch: bool) -> tuple[Any, HeldOut | None]:
+    """Fit, and with --test measure the error on what was held out; the certificate then knows it too."""
+    train, test = source.split(observed)
+    fit_whole(model, train, None, watch)
+    if test is None:
+        return model, None
+    from lemmata.completion.metrics import evaluate
+
+    model.certificate_ = model.certify(train, test)
+    found = {key: float(value) for key, value in evaluate(model, test, k=10).items()}
+    if getattr(model, "feedback", "explicit") == "implicit":  # predicts preferences: no error against counts
+        del found["rmse"], found["mae"]
+    return model, HeldOut(source.test or 0.0, source.seed or 0, test.n_observed, found)
+
+
+def certified_on_entries(model: Any, observed: Any, source: Source) -> Any:
+    return model.certify(*source.split(aligned(observed, model.observed_)))
+
+
+def aligned(observed: Any, like: Any) -> Any:
+    """The same entries at the rows and columns where `like` has their labels."""
+    from lemmata.completion.observed import Observed
+
+    if observed.row_labels is None or observed.column_labels is None or like.row_labels is None:
+        if observed.shape != like.shape:
+            (n, m), (rows, columns) = observed.shape, like.shape
+            raise ValueError(f"the data is {n:,} × {m:,}, the model was fitted to {rows:,} × {columns:,}.")
+        return observed
+    rows = like.row_labels.positions(observed.row_labels.names, "user")
+    columns = like.column_labels.positions(observed.column_labels.names, "item")
+    names = {"row_labels": like.row_labels.names, "column_labels": like.column_labels.names}
+    return Observed.from_triplets(rows[observed.rows], columns[observed.columns], observed.values, like.shape, **names)
+
+
+def typed(text: str, labels: Any, size: int, what: str) -> Any:
+    """The label that somebody typed: names come from a shell as text, whatever they are in the data."""
+    if labels is None:
+        try:
+            return range(size).index(int(text))
+        except ValueError:
+            raise refuse(
+                f"there is no {what} {text!r}; the data had no names: pass a position, 0 to {size - 1}."
+            ) from None
+    for kind in (str, int, float):
+        try:
+            label = kind(text)
+        except ValueError:
+            continue
+        if labels.find([label])[0] >= 0:
+            return label
+    names = [str(name) for name in labels.names[:COMPARED].tolist()]
+    near = get_close_matches(text, names, n=1) if labels.names.dtype.kind not in "iuf" else []
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {size:,}, such as {', '.join(names[:3])}."
+    raise refuse(f"the model knows no {what} {text!r}; {hint}")

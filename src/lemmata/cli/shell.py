@@ -1,0 +1,234 @@
+"""What every command shares: exit codes, one answer to all errors, arguments, printing and the names of things.
+
+Only typer is imported here: `lemmata --help` has to be quick.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from lemmata import registry
+
+OK, BAD_INPUT, BAD_USAGE, NOT_CERTIFIED, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 3, 130, 141
+
+HELP = """Machine learning that shows its proof: every fit returns a certificate.
+
+Exit codes: 0 all went well; 1 the data, a file or a value was refused; 2 the command line was wrong (unknown model,
+parameter or option); 3 a claim of the certificate fails (certify, and fit --require); 130 interrupted by Ctrl-C, nothing
+was saved; 141 the reader of the output went away. LEMMATA_DEBUG=1 shows tracebacks.
+"""
+
+
+UsageError: Any = typer.BadParameter.__base__  # typer brings its own copy of click; this is the class in either
+
+
+class Commands(TyperGroup):
+    """The commands, with one answer to everything that can go wrong: a line on stderr and an exit code."""
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        try:
+            code = super().main(*args, **{**options, "standalone_mode": False})
+        except UsageError as error:
+            path = error.ctx.command_path if error.ctx is not None else "lemmata"
+            print(f"lemmata: {error.format_message()} See: {path} --help", file=sys.stderr)
+            code = BAD_USAGE
+        sys.exit(code)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            with warnings.catch_warnings():
+                warnings.showwarning = _warn
+                result = super().invoke(ctx)
+            sys.stdout.flush()  # here, where a closed pipe can still be answered
+            return result
+        except KeyboardInterrupt:
+            raise refuse("interrupted; nothing was saved.", INTERRUPTED) from None
+        except BrokenPipeError:
+            _let_go_of_stdout()
+            raise typer.Exit(PIPE_CLOSED) from None
+        except Exception as error:
+            if not _is_ours(error) or os.environ.get("LEMMATA_DEBUG"):
+                raise
+            raise refuse(_message(error)) from None
+
+
+def _is_ours(error: Exception) -> bool:
+    """Whether an exception is for us to report; typer reports its own (usage, exit)."""
+    return not isinstance(error, (typer.Exit, typer.Abort, UsageError))
+
+
+def refuse(message: str, code: int = BAD_INPUT) -> typer.Exit:
+    print(f"lemmata: {' '.join(message.split())}", file=sys.stderr)
+    return typer.Exit(code)
+
+
+def _message(error: Exception) -> str:
+    if type(error).__name__ == "StepFailed" and error.__cause__ is not None:
+        return f"the fit failed: {error.__cause__}"  # StepFailed itself speaks to programmers
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
+    if isinstance(error, (OSError, ValueError, TypeError, ImportError, RuntimeError, AssertionError)) and str(error):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return f"not enough memory ({error}); save the data as .npy, which is read piece by piece."
+    return f"{type(error).__name__}: {error} (a fault of lemmata; LEMMATA_DEBUG=1 shows where)"
+
+
+def _warn(
+    message: Warning | str, category: Any, filename: Any, lineno: Any, file: Any = None, line: Any = None
+) -> None:
+    print(f"lemmata: warning: {' '.join(str(message).split())}", file=sys.stderr)
+
+
+def _let_go_of_stdout() -> None:
+    """Point stdout to nowhere, so that Python does not complain again when it closes it."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+
+
+app = typer.Typer(
+    cls=Commands, help=HELP, invoke_without_command=True, add_completion=False, rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)  # fmt: skip
+
+# --- arguments that several commands share ----------------------------------------------------------------------------
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+ModelFile = Annotated[Path, typer.Argument(metavar="FILE", help="A model saved by lemmata.")]
+DataFile = Annotated[
+    str,
+    typer.Argument(metavar="DATA", help="csv, tsv, svm (each also .gz), npy, npz or parquet; - is csv from stdin."),
+]
+Target = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="The column that is no feature but the target: its name, or its position (0 first, -1 last).",
+    ),
+]
+Drop = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="A column to leave out (repeatable).")]
+ArrayName = Annotated[str | None, typer.Option("--array", metavar="NAME", help="Which array of an .npz file.")]
+Header = Annotated[
+    bool | None, typer.Option("--header/--no-header", help="Whether a csv begins with names.  [default: found out]")
+]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from lemmata import __version__
+
+        print(f"lemmata {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _options(
+    ctx: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    if ctx.invoked_subcommand is None:
+        print(ctx.get_help())
+        raise typer.Exit(BAD_USAGE)
+
+
+# --- printing ---------------------------------------------------------------------------------------------------------
+
+
+def print_json(content: Any) -> None:
+    print(json.dumps(plain(content), ensure_ascii=False, indent=2, allow_nan=False))
+
+
+def plain(value: Any) -> Any:
+    """JSON for what parameters and attributes may hold; of an array, what a reader wants to know."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if hasattr(value, "dtype") and not getattr(value, "ndim", 1):
+        value = value.item()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None  # JSON has no NaN
+    if value is None or isinstance(value, (str, int)):
+        return value
+    return {"shape": list(value.shape), "dtype": str(value.dtype)} if hasattr(value, "shape") else repr(value)
+
+
+def show(certificate: Any) -> None:
+    """A certificate in colour on a terminal, plain elsewhere."""
+    if not sys.stdout.isatty():
+        print(certificate)
+        return
+    from rich.console import Console
+
+    Console(highlight=False).print(certificate, soft_wrap=True)
+
+
+def print_table(rows: Sequence[tuple[str, ...]]) -> None:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+def nearest(word: str, known: Any) -> str:
+    """The end of a message about an unknown word: the known one that is like it, or the list of what there is."""
+    lower = {name.lower(): name for name in known}
+    near = get_close_matches(word.lower(), lower, n=1)
+    return f"; did you mean {lower[near[0]]}?" if near else f"; there are {', '.join(known)}."
+
+
+def model_name(word: str) -> str:
+    for name in registry.MODELS:
+        if name.lower() == word.lower():
+            return name
+    raise typer.BadParameter(f"there is no model {word!r}{nearest(word, registry.MODELS)}", param_hint="MODEL")
+
+
+def parameters_in(cls: Any, settings: list[str]) -> dict[str, Any]:
+    """The parameters in key=value settings: values are Python literals, or text where they are none."""
+    import ast
+
+    known, found = cls._get_param_names(), {}
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"{setting!r} is not of the form key=value.", param_hint="--set")
+        if key.strip() not in known:
+            raise typer.BadParameter(
+                f"{cls.__name__} has no parameter {key.strip()!r}{nearest(key.strip(), known)}", param_hint="--set"
+            )
+        try:
+            found[key.strip()] = ast.literal_eval(text.strip())
+        except (ValueError, SyntaxError):
+            found[key.strip()] = text.strip()
+    return found
+
+
+# --- places ---------------------------------------------------------------------------------------------------------
+
+
+def check_writable(path: Path, data: str | None = None) -> None:
+    """Refuse a bad place for the result before the work, not after it."""
+    if not path.parent.is_dir():
+        raise ValueError(f"cannot write {path}: there is no folder {path.parent}.")
+    if path.is_dir():
+        raise ValueError(f"cannot write {path}: it is a folder.")
+    if not os.access(path.parent, os.W_OK):
+        raise ValueError(f"cannot write {path}: the folder {path.parent} is not writable.")
+    if data is not None and path.exists() and Path(data).exists() and path.samefile(data):
+        raise ValueError(f"{path} is the data itself; the result needs a file of its own.")

@@ -1,0 +1,58 @@
+"""Reading a table for a model, and fitting all or nothing."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+from lemmata.cli.shell import INTERRUPTED, refuse
+
+
+@dataclass(frozen=True)
+class Table:
+    """How the command line says a table is to be read."""
+
+    target: str | None = None
+    drop: tuple[str, ...] = ()
+    array: str | None = None
+    header: bool | None = None
+
+    def read(self, data: str, model: Any = None, *, holes: bool = False) -> Any:
+        """The matrix in a file; for a model its columns, by name where both have names, so that order does not matter."""
+        from lemmata.data import read_matrix
+
+        options: dict[str, Any] = {"target": self.target, "drop": self.drop, "array": self.array, "header": self.header}
+        if model is not None:
+            options |= {"columns": column_names(model), "n_features": model.n_features_in_}
+        return read_matrix(data, **options, holes=holes or completes(type(model)))
+
+
+def completes(cls: type) -> bool:
+    """Whether a model is one of completion: its data are entries, and cells may be empty."""
+    from lemmata.completion.base import CompletionModel
+
+    return issubclass(cls, CompletionModel)
+
+
+def column_names(model: Any) -> list[str] | None:
+    """What the columns of a model's data were called, None if they had no names."""
+    labels = model.observed_.column_labels if completes(type(model)) else None
+    names = getattr(model, "feature_names_in_", None) if labels is None else labels.names
+    return None if names is None else [str(name) for name in names]
+
+
+def fit_whole(model: Any, X: Any, y: Any, watch: bool) -> None:
+    """Fit; an interrupted fit keeps its state for programs, but a shell wants all or nothing."""
+    from lemmata.core.loop import Interrupted
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Interrupted)
+        verbose = model.verbose
+        model.set_params(verbose=1 if watch else verbose).fit(X, y).set_params(verbose=verbose)
+    if model.stopped_ == "interrupted":
+        raise refuse(
+            f"interrupted after {model.n_iter_} steps; nothing was saved. "
+            "--set time_limit=SECONDS ends a fit early and keeps it, --set checkpoint=FILE lets the next one go on.",
+            INTERRUPTED,
+        )

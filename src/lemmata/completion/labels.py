@@ -1,0 +1,128 @@
+"""Names of rows and columns: user ids, titles, anything; and how a column of names becomes positions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lemmata.core.store import storable
+
+Array = np.ndarray
+CHUNK = 2**20  # labels looked at together, so that temporaries stay small
+PADDED = 2**26  # bytes of an array of texts of one width; larger ones go to files as separate texts
+
+
+@storable
+class Labels:
+    """What people call the rows (or columns), and where each is."""
+
+    version = 1
+
+    def __init__(self, names: Any):
+        self.names = np.asarray(names)
+        self._positions: dict[Any, int] | None = None
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def to_fields(self) -> dict[str, Any]:
+        names = self.plain()
+        padded = names.dtype.kind == "U" and names.nbytes > PADDED  # every name takes the room of the longest
+        return {"names": names.astype(object) if padded else names}
+
+    def plain(self) -> Array:
+        """The names as numbers or text, which is what files hold; dates and mixtures become text."""
+        if self.names.dtype.kind in "biufU":
+            return self.names
+        return np.array(
+            self.names.astype(str) if self.names.dtype.kind in "mM" else [str(n) for n in self.names], np.str_
+        )
+
+    @classmethod
+    def from_fields(cls, content: dict[str, Any]) -> Labels:
+        names = content["names"]
+        if not isinstance(names, np.ndarray) or names.ndim != 1:
+            raise ValueError("labels are one array of names.")
+        return cls(names)
+
+    def positions(self, wanted: Any, what: str = "label") -> Array:
+        """Positions of labels; ValueError names the first that is not known."""
+        found = self.find(wanted)
+        if (found < 0).any():
+            missing, known = np.atleast_1d(np.asarray(wanted))[np.argmax(found < 0)], self.names[0]
+            raise ValueError(f"the {what} {missing} is not in the data; it has {len(self):,}, such as {known}.")
+        return found
+
+    def find(self, wanted: Any) -> Array:
+        """Positions of labels, −1 for those that are not known."""
+        if self._positions is None:
+            self._positions = {name: i for i, name in enumerate(self.names.tolist())}
+        wanted = np.atleast_1d(np.asarray(wanted))
+        return np.array([self._positions.get(name, -1) for name in wanted.tolist()], dtype=np.int64)
+
+
+def numbered(labels: Any, what: str = "label") -> tuple[Array, Array]:
+    """The different names among labels, ascending where they can be compared, and the position of each label among them."""
+    labels = np.asarray(labels)
+    if labels.ndim != 1:
+        raise ValueError(f"the {what} labels have shape {labels.shape}; pass one label per entry.")
+    if labels.dtype.kind == "S":
+        labels = np.char.decode(labels, "utf-8")
+    kind = labels.dtype.kind
+    if kind in "iu" and len(labels):
+        low, high = int(labels.min()), int(labels.max())
+        if high - low <= 4 * len(labels) + 2**16:  # ids are seldom scattered: a table of what occurs beats sorting
+            return _tabulated(labels, low, high)
+    missing = np.isnan(labels) if kind == "f" else np.isnat(labels) if kind in "mM" else np.zeros(0, bool)
+    if missing.any():
+        raise ValueError(f"the {what} label of entry {int(np.argmax(missing))} is missing.")
+    if kind in "OU":
+        return _looked_up(labels, what)
+    names, positions = np.unique(labels, return_inverse=True)
+    return names, positions.astype(np.int32)
+
+
+def _tabulated(labels: Array, low: int, high: int) -> tuple[Array, Array]:
+    table = np.zeros(high - low + 1, np.int32)
+    for start in range(0, len(labels), CHUNK):
+        table[_above(labels[start : start + CHUNK], low)] = 1
+    names = np.flatnonzero(table).astype(np.uint64 if low > 0 else np.int64)
+    names = (names + names.dtype.type(low)).astype(labels.dtype)
+    table = np.cumsum(table, dtype=np.int32) - 1
+    positions = np.empty(len(labels), np.int32)
+    for start in range(0, len(labels), CHUNK):
+        positions[start : start + CHUNK] = table[_above(labels[start : start + CHUNK], low)]
+    return names, positions
+
+
+def _above(labels: Array, low: int) -> Array:
+    """labels − low, which fits into an int64 even where the labels do not, or not the difference into their type."""
+    labels = labels if labels.dtype == np.uint64 else labels.astype(np.int64)
+    return (labels - labels.dtype.type(low)).astype(np.int64)
+
+
+def _looked_up(labels: Array, what: str) -> tuple[Array, Array]:
+    """For text and objects: a dict, which meets each name once, then sorted if the names compare."""
+    seen: dict[Any, int] = {}
+    positions = np.empty(len(labels), np.int32)
+    for start in range(0, len(labels), CHUNK):
+        part = labels[start : start + CHUNK].tolist()
+        positions[start : start + len(part)] = [seen.setdefault(name, len(seen)) for name in part]
+    names = list(seen)
+    for name in names:
+        if name is None or type(name).__name__ in ("NAType", "NaTType") or name != name:
+            raise ValueError(f"the {what} label of entry {int(np.argmax(positions == seen[name]))} is missing.")
+    try:
+        order = sorted(range(len(names)), key=names.__getitem__)
+    except TypeError:  # numbers and text, say: in the order in which they were met
+        order = list(range(len(names)))
+    place = np.empty(len(names), np.int32)
+    place[order] = np.arange(len(names))
+    kinds = {type(name) for name in names}
+    ordered = [names[k] for k in order]
+    if kinds <= {int} or kinds <= {str} or kinds <= {float}:
+        return np.array(ordered, dtype=None if kinds else labels.dtype), place[positions]
+    out = np.empty(len(ordered), dtype=object)
+    out[:] = ordered
+    return out, place[positions]

@@ -1,0 +1,302 @@
+"""Singular value projection against its dense twin, the bound on its step, and planted truth (CIL (2.39))."""
+
+import tracemalloc
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import lemmata
+from lemmata.completion import projection
+from lemmata.completion.centring import HOW
+from lemmata.completion.observed import Observed
+from lemmata.completion.projection import ProjectionAlgorithm, ProjectionState, SingularValueProjection
+from lemmata.core import Checkpoint, Diverged, MaxSteps, rounding, run
+
+SEEDS = range(4)
+
+
+def planted(seed=0, n=50, m=40, rank=2, share=0.5, noise=0.0, dtype=np.float64):
+    """A matrix of low rank, and the same with holes."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, rank)) @ rng.normal(size=(rank, m))
+    known = rng.random((n, m)) < share
+    return X.astype(dtype), np.where(known, X + noise * rng.normal(size=(n, m)), np.nan).astype(dtype)
+
+
+def truncated(Z, k):
+    P, s, Qt = np.linalg.svd(Z, full_matrices=False)
+    return (P[:, :k] * s[:k]) @ Qt[:k]
+
+
+def matrix(state):
+    return (state.P * state.s) @ state.Q.T
+
+
+def quiet(model, A):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(A)
+
+
+# --- the step ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("eta", [0.5, 1.0, 1.7])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_steps_of_a_fixed_length_are_those_of_the_dense_twin(eta, seed, monkeypatch):
+    monkeypatch.setattr(projection, "PASSES", 60)  # in a run an SVD begins at the one before and is a rough one
+    _, A = planted(seed)
+    known, X = ~np.isnan(A), np.zeros(A.shape)
+    algorithm, data = ProjectionAlgorithm(2, eta), Observed.of(A)
+    state = algorithm.init(data, np.random.default_rng(0))
+    for _ in range(8):
+        state = algorithm.step(state, data)
+        X = truncated(X + eta * np.where(known, A - X, 0), 2)
+        assert np.linalg.norm(matrix(state) - X) < 1e-6 * np.linalg.norm(X)
+        assert state.loss == pytest.approx(0.5 * np.nansum((A - matrix(state)) ** 2), rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_gain_of_an_exact_step_is_at_least_what_the_proof_says(seed):
+    """f(X) − f(X⁺) ≥ ½(1/η − ρ)‖D‖², ρ = ‖Π_Ω D‖²/‖D‖², for every η and every data."""
+    _, A = planted(seed, noise=1.0, share=0.3)
+    rng, known, X = np.random.default_rng(seed), ~np.isnan(A), np.zeros(A.shape)
+    for eta in rng.uniform(0.1, 3, 20):
+        G = np.where(known, A - X, 0)
+        new = truncated(X + eta * G, 2)
+        D, before = new - X, 0.5 * (G**2).sum()
+        after = 0.5 * np.nansum((A - new) ** 2)
+        rho = (D[known] ** 2).sum() / (D**2).sum()
+        assert before - after >= 0.5 * (1 / eta - rho) * (D**2).sum() - 1e-9 * before
+        X = new
+
+
+@pytest.mark.parametrize("eta", [0.3, 1.0])
+@pytest.mark.parametrize("noise", [0.0, 2.0])
+def test_up_to_one_no_step_raises_the_loss(eta, noise):
+    for seed in SEEDS:
+        _, A = planted(seed, noise=noise, share=0.3)
+        trace = run(ProjectionAlgorithm(3, eta), Observed.of(A), stop=MaxSteps(30), rng=seed).trace
+        assert trace.largest_rise <= rounding(float, terms=A.size)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3, 3.0])
+def test_chosen_steps_never_raise_the_loss_and_gain_what_convergence_needs(noise):
+    for seed in SEEDS:
+        _, A = planted(seed, noise=noise, share=0.25)
+        trace = run(ProjectionAlgorithm(3), Observed.of(A), stop=MaxSteps(40), rng=seed).trace
+        assert trace.largest_rise <= rounding(float, terms=A.size)
+        assert trace.extras["gain"].min() >= 0.1
+
+
+def test_the_chosen_step_is_the_exact_line_search_in_the_tangent_space():
+    _, A = planted(1, noise=0.1)
+    data, algorithm = Observed.of(A), ProjectionAlgorithm(2)
+    state = algorithm.init(data, np.random.default_rng(0))
+    assert algorithm._line_search(state, data) == pytest.approx(A.size / data.n_observed)
+    for _ in range(3):
+        state = algorithm.step(state, data)
+    G = np.where(np.isnan(A), 0, A - matrix(state))
+    left, right = state.P @ state.P.T, state.Q @ state.Q.T
+    T = left @ G + G @ right - left @ G @ right
+    expected = (T**2).sum() / (T[~np.isnan(A)] ** 2).sum()
+    assert algorithm._line_search(state, data) == pytest.approx(expected, rel=1e-9)
+
+
+# --- recovery ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("rank", [1, 3])
+def test_noiseless_matrices_are_recovered(seed, rank):
+    X, A = planted(seed, 80, 60, rank, share=0.5)
+    model = SingularValueProjection(rank, random_state=seed).fit(A)
+    assert np.linalg.norm(model.complete(keep_known=False) - X) < 1e-8 * np.linalg.norm(X)
+    assert model.certificate_.failed == []
+    assert model.stopped_ == "finished"
+
+
+def test_chosen_steps_need_far_fewer_than_steps_of_one():
+    """By 1 − p per step against a rate without p: at p = 0.3 and 8 digits 52 steps against about 20."""
+    _, A = planted(0, 120, 100, 2, share=0.3)
+    steps = {}
+    for step_size in ("auto", 1.0):
+        model = quiet(SingularValueProjection(2, step_size=step_size, tol=0, max_iter=400, random_state=0), A)
+        steps[step_size] = int(np.argmax(model.trace_.objective < 1e-16 * model.trace_.objective[0]))
+    assert 0 < 2 * steps["auto"] < steps[1.0]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_noise_leaves_about_its_own_share(seed):
+    """A rank-k fit of N noisy entries leaves the noise but for its k(n + m − k) degrees of freedom."""
+    _, A = planted(seed, 100, 80, 2, share=0.6, noise=0.1)
+    model = quiet(SingularValueProjection(2, tol=1e-9), A)
+    entries, free = np.isfinite(A).sum(), 2 * (180 - 2)
+    assert 2 * model.loss_ / 0.01 == pytest.approx(entries - free, rel=5 * np.sqrt(2 / entries))
+    assert {"first_order_on_manifold", "fixed_point", "steps_in_range"} <= set(model.certificate_.holds)
+
+
+# --- claims that fail -------------------------------------------------------------------------------------------------
+
+
+def test_too_long_a_step_fails_its_claims_or_diverges():
+    _, A = planted(0, noise=0.5, share=0.3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Diverged)
+        model = quiet(SingularValueProjection(2, step_size=9.0, max_iter=30, random_state=0), A)
+    assert {"steps_in_range", "never_rose"} <= set(model.certificate_.failed)
+
+
+def test_a_run_cut_short_is_neither_first_order_nor_fixed():
+    _, A = planted(0, noise=0.5, share=0.3)
+    failed = quiet(SingularValueProjection(3, max_iter=1, random_state=0), A).certificate_.failed
+    assert {"first_order_on_manifold", "fixed_point"} <= set(failed)
+
+
+def test_a_first_order_point_with_a_better_direction_outside_is_no_fixed_point():
+    """diag(3, 2, 1) known everywhere: diag(3, 0, 1) has no tangent gradient, but [A]₂ is diag(3, 2, 0)."""
+    A = np.diag([3.0, 2.0, 1.0])
+    model = SingularValueProjection(2, step_size=1.0).fit(A)
+    assert_allclose(model.complete(keep_known=False), np.diag([3.0, 2.0, 0.0]), atol=1e-7)
+    E = np.eye(3)[:, [0, 2]] * np.sqrt([3.0, 1.0])
+    model.U_, model.V_ = E, E.copy()
+    certificate = model.certify(A)
+    assert "first_order_on_manifold" in certificate.holds
+    assert "fixed_point" in certificate.failed
+
+
+def test_too_few_entries_fail_their_claim():
+    _, A = planted(0, rank=2, share=0.2)
+    assert "enough_entries" in quiet(SingularValueProjection(8, max_iter=5), A).certificate_.failed
+
+
+def test_held_out_entries_are_judged_if_given():
+    rng = np.random.default_rng(0)
+    X = np.outer(rng.choice([-1.0, 1.0], 80), rng.choice([-1.0, 1.0], 60))
+    train, test = Observed.of(X).split(0.5, seed=0)
+    model = SingularValueProjection(1).fit(train)
+    assert "held_out_error" in model.certify(train, test).holds
+    coins = test.with_values(rng.choice([-1.0, 1.0], test.n_observed))
+    assert "held_out_error" in model.certify(train, coins).failed
+
+
+# --- sizes ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(12_000, 1_000), (1_000, 12_000)])
+def test_nothing_of_the_size_of_the_matrix_is_made(shape):
+    """Dense, the matrix has 12 million entries: 96 MB. The known 40,000 and the factors take a few."""
+    rng = np.random.default_rng(0)
+    i, j = rng.integers(shape[0], size=40_000), rng.integers(shape[1], size=40_000)
+    data = Observed.from_triplets(i, j, rng.normal(size=40_000), shape, duplicates="last")
+    quiet(SingularValueProjection(2, max_iter=2), planted(0)[1])  # kernels are compiled before memory is watched
+    tracemalloc.start()
+    quiet(SingularValueProjection(3, max_iter=3, random_state=0), data)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * shape[0] * shape[1] / 4
+
+
+# --- as a model -------------------------------------------------------------------------------------------------------
+
+
+def test_float32_stays_float32():
+    X, A = planted(0, 80, 60, dtype=np.float32)
+    model = SingularValueProjection(2, random_state=0).fit(A)
+    assert model.U_.dtype == model.V_.dtype == model.singular_values_.dtype == np.float32
+    assert np.linalg.norm(model.complete() - X) < 1e-4 * np.linalg.norm(X)
+    assert model.certificate_.failed == []
+
+
+def test_the_factors_are_balanced_and_do_not_depend_on_the_seed():
+    _, A = planted(0, noise=0.3)
+    one, other = (SingularValueProjection(2, random_state=seed, tol=1e-12).fit(A) for seed in (0, 1))
+    assert_allclose(one.U_.T @ one.U_, np.diag(one.singular_values_), atol=1e-8)
+    assert_allclose(one.V_.T @ one.V_, np.diag(one.singular_values_), atol=1e-8)
+    assert_allclose(one.U_, other.U_, atol=1e-3)
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_offsets_are_taken_out_and_put_back(how):
+    X, A = planted(0, noise=0.05, share=0.7)
+    rank = 3 if how == "none" else 2
+    model = quiet(SingularValueProjection(rank, centre=how, random_state=0), A + 5)
+    rest = model.complete(keep_known=False) - 5 - X
+    assert np.sqrt((rest**2).mean()) < 0.5 * X.std()
+
+
+def test_stopped_and_resumed_is_never_stopped(tmp_path):
+    data, algorithm = Observed.of(planted(0, noise=0.1)[1]), ProjectionAlgorithm(2)
+    whole = run(algorithm, data, stop=MaxSteps(9), rng=3).state
+    run(algorithm, data, stop=MaxSteps(4), rng=3, callbacks=[Checkpoint(tmp_path / "c")])
+    resumed = run(algorithm, data, stop=MaxSteps(9), rng=3, callbacks=[Checkpoint(tmp_path / "c")]).state
+    assert isinstance(resumed, ProjectionState)
+    assert resumed.P.tobytes() == whole.P.tobytes()
+    assert resumed.loss == whole.loss
+
+
+def test_all_zeros_are_met_by_zero():
+    model = SingularValueProjection(2).fit(np.where(np.eye(5) == 1, np.nan, 0.0))
+    assert (model.complete(keep_known=False) == 0).all()
+    assert not [claim for claim in model.certificate_ if "the check itself failed" in claim.note]
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=20, deadline=None)
+def test_arbitrary_entries_give_finite_factors_and_no_rise(seed):
+    rng = np.random.default_rng(seed)
+    n, m = rng.integers(1, 8, size=2)
+    A = rng.normal(size=(n, m)) * 10.0 ** rng.uniform(-6, 6)
+    A[rng.random((n, m)) < 0.5] = np.nan
+    A[0, 0] = 1.0 if np.isnan(A).all() else A[0, 0]
+    model = quiet(SingularValueProjection(int(rng.integers(1, min(n, m) + 1)), max_iter=20, random_state=0), A)
+    assert np.isfinite(model.U_).all()
+    assert model.trace_.largest_rise <= rounding(float, terms=A.size)
+    assert not [claim for claim in model.certificate_ if "the check itself failed" in claim.note]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"rank": 5}, "rank <= 4"),
+        ({"rank": 0}, "rank"),
+        ({"step_size": 0.0}, "step_size"),
+        ({"step_size": "long"}, "step_size"),
+        ({"centre": "median"}, "centre"),
+    ],
+)
+def test_impossible_parameters_are_refused(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        SingularValueProjection(**{"rank": 2, **parameters}).fit(np.ones((6, 4)))
+
+
+def test_a_matrix_without_entries_is_refused():
+    with pytest.raises(ValueError, match="no known entries"):
+        SingularValueProjection(1).fit(np.full((3, 3), np.nan))
+
+
+@pytest.mark.skipif(
+    "SingularValueProjection" not in lemmata.registry.MODELS, reason="files name models by the registry"
+)
+def test_a_saved_model_predicts_the_same(tmp_path):
+    model = SingularValueProjection(2, random_state=0).fit(planted(0)[1])
+    lemmata.save(model, tmp_path / "m.lemma")
+    assert (lemmata.load(tmp_path / "m.lemma").complete() == model.complete()).all()
+
+
+@parametrize_with_checks(
+    [SingularValueProjection(1, random_state=0, max_iter=20)],
+    expected_failed_checks=lambda _: {
+        "check_estimator_sparse_array": "predict(X) gives a matrix",
+        "check_estimator_sparse_matrix": "predict(X) gives a matrix",
+    },
+)
+@pytest.mark.filterwarnings("ignore")
+def test_scikit_learns_own_checks(estimator, check):
+    check(estimator)
