@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from lemmata.completion.coupling import Singular, sides, weakest_curvature
+from lemmata.completion.coupling import Singular, sides, swept, weakest_curvature
 from lemmata.completion.curvature import (
     add_factor,
     as_direction,
@@ -17,6 +17,7 @@ from lemmata.completion.curvature import (
     gauge_part,
     line_search,
     smallest_curvature,
+    tightened,
 )
 from lemmata.completion.factored import Factored, Factors, products_at
 from lemmata.completion.observed import Observed
@@ -264,6 +265,22 @@ def test_a_row_that_is_flat_by_itself_is_named_and_looked_at_another_way():
     assert escape(A, np.zeros((3, 2)), np.zeros((3, 2)), reg=0.0).objective < origin.objective
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sweep_of_newton_steps_is_a_sweep_of_least_squares(kind):
+    kw = dict(KINDS[kind])
+    kw.pop("confidence_offset", None)
+    A = counts(0) if "feedback" in kw else planted(0, biases="biased" in kw)
+    mean = A.values.mean() if "biased" in kw else 0.0
+    rng = np.random.default_rng(0)
+    U, V = rng.normal(size=(14, 2)), rng.normal(size=(11, 2))
+    problem = at(A, Factors(U, V, np.zeros(14), np.zeros(11)), 0.3, **{**kw, "mean": mean})
+    more = {"implicit": "feedback" in kw, "alpha": kw.get("alpha", 1.0)}
+    solver = {"weighted": kw.get("weighted", False), "biases": kw.get("biased", False), **more}
+    expected, _ = als(A, 2, 0.3, **solver, sweeps=1, start=(U, V))
+    for found, wanted in zip(swept(problem).at, expected, strict=True):
+        assert_allclose(found, wanted, atol=1e-8 * max(np.abs(wanted).max(), 1))
+
+
 # --- going on ---------------------------------------------------------------------------------------------------------
 
 
@@ -336,6 +353,9 @@ def test_no_feasible_dual_point_exceeds_the_convex_optimum_and_no_factors_fall_b
         problem = at(A, point, reg, weighted=weighted, biased=biases, mean=mean)
         gap = duality_gap(problem)
         assert gap.dual <= best * (1 + 1e-9)
+        tight = tightened(problem, gap, 0.01)
+        assert gap.dual <= tight.dual <= best * (1 + 1e-9)
+        assert tight.primal == gap.primal
         assert problem.objective >= best * (1 - 1e-9)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from completion_problems import COMPLETION
 from core_toys import Halving
 
 from lemmata.core import Blocks, MaxSteps, Never, Restarts, Solution, Stop
@@ -250,4 +251,5 @@ PROBLEMS = [
         )
         for name, optimizer in OPTIMIZERS.items()
     ),
+    *(Problem(*problem, **more) for *problem, more in COMPLETION),
 ]  # fmt: skip

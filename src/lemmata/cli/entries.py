@@ -140,22 +140,7 @@ def fitted_to_entries(model: Any, observed: Any, source: Source, watch: bool) ->
 
 
 def certified_on_entries(model: Any, observed: Any, source: Source) -> Any:
-    return model.certify(*source.split(aligned(observed, model.observed_)))
-
-
-def aligned(observed: Any, like: Any) -> Any:
-    """The same entries at the rows and columns where `like` has their labels."""
-    from lemmata.completion.observed import Observed
-
-    if observed.row_labels is None or observed.column_labels is None or like.row_labels is None:
-        if observed.shape != like.shape:
-            (n, m), (rows, columns) = observed.shape, like.shape
-            raise ValueError(f"the data is {n:,} × {m:,}, the model was fitted to {rows:,} × {columns:,}.")
-        return observed
-    rows = like.row_labels.positions(observed.row_labels.names, "user")
-    columns = like.column_labels.positions(observed.column_labels.names, "item")
-    names = {"row_labels": like.row_labels.names, "column_labels": like.column_labels.names}
-    return Observed.from_triplets(rows[observed.rows], columns[observed.columns], observed.values, like.shape, **names)
+    return model.certify(*source.split(observed))
 
 
 def typed(text: str, labels: Any, size: int, what: str) -> Any:

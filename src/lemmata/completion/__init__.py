@@ -1,9 +1,9 @@
 """Matrix completion (CIL 2): what is known of a matrix, and what may be said of the rest.
 
-    >>> from lemmata.completion import ALS, Observed, recovery
-    >>> ratings = Observed.from_labels(["ann", "ann", "bob"], ["Alien", "Brazil", "Alien"], [5, 3, 4])
-    >>> ratings.shape, recovery.degrees_of_freedom(*ratings.shape, 1)
-    ((2, 2), 3)
+>>> from lemmata.completion import ALS, Observed, recovery
+>>> ratings = Observed.from_labels(["ann", "ann", "bob"], ["Alien", "Brazil", "Alien"], [5, 3, 4])
+>>> ratings.shape, recovery.degrees_of_freedom(*ratings.shape, 1)
+((2, 2), 3)
 """
 
 from lemmata.completion import metrics, recovery

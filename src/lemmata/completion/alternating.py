@@ -208,7 +208,7 @@ class ALSAlgorithm:
             size = 1.0  # preferences are 0 and 1, whatever the counts
         else:
             size = (
-                max(square - mean**2 if self.biases else square, 1e-6 * square) ** 0.5 or 1.0
+                max(square - mean * mean if self.biases else square, 1e-6 * square) ** 0.5 or 1.0
             )  # constant data: a little
         return mean if self.biases else 0.0, (size / self.rank**0.5) ** 0.5
 

@@ -19,6 +19,7 @@ from lemmata.completion.observed import Entries, Labels, Observed
 from lemmata.completion.recommending import Recommending
 from lemmata.completion.rows import solve_rows
 from lemmata.core.blocks import is_dask, is_stream
+from lemmata.core.certificate import Certificate
 from lemmata.core.estimator import Model
 
 Array = np.ndarray
@@ -78,20 +79,45 @@ class CompletionModel(Recommending, OneToOneFeatureMixin, TransformerMixin, Mode
         super()._fit_blocks(data)
 
     def _validated(self, X, sample_weight=None, reset: bool = True, min_samples: int | None = None) -> Any:
-        """Everything from outside passes here: the known entries of X."""
-        data = self._entries(X, reset)
-        if reset and data.n_observed == 0:
-            n, m = data.shape
+        """Everything from outside passes here: the known entries of X. Unless it resets, X is the training matrix again."""
+        if not reset:
+            return self._same_matrix(X)
+        data = self._entries(X, reset=True)
+        n, m = data.shape
+        if data.n_observed == 0:
             raise ValueError(
                 f"the {n} × {m} matrix has no known entries (all NaN, or nothing stored); there is nothing to fit."
+            )
+        largest, limit = float(np.abs(data.values).max()), np.sqrt(float(np.finfo(data.dtype).max) / data.n_observed)
+        if largest > limit:
+            raise ValueError(
+                f"the largest known entry is {largest:.3g}, and squares of such numbers leave {data.dtype}; "
+                "divide the data by a constant."
             )
         return data
 
     def _entries(self, X: Any, reset: bool) -> Observed:
+        """The known entries of rows; of new ones (reset=False), columns are matched by their labels."""
         if not isinstance(X, Observed) and not hasattr(X, "rating"):
             return _checked_entries(self, X, reset)
         data = Observed.of(X)
+        if not reset and hasattr(self, "observed_"):
+            data = data.aligned(self.observed_, rows=False)
         self._check_width(data, reset)
+        return data
+
+    def _same_matrix(self, X: Any) -> Observed:
+        """Entries of the training matrix: rows are matched by their labels as well."""
+        data = self._entries(X, reset=False)
+        if not hasattr(self, "observed_"):  # the door of another library's fit
+            return data
+        data = data.aligned(self.observed_)
+        if data.shape != self.observed_.shape:
+            (n, m), (rows, columns) = self.observed_.shape, data.shape
+            raise ValueError(
+                f"these should be entries of the same {n} × {m} matrix; got {rows} × {columns}. Observed.split makes such a "
+                "pair of training and test entries."
+            )
         return data
 
     def _title(self, data: Any) -> str:
@@ -244,16 +270,16 @@ class CompletionModel(Recommending, OneToOneFeatureMixin, TransformerMixin, Mode
     def score(self, X, y=None) -> float:
         """−RMSE over the known entries of X, a matrix of the training shape (higher is better, as scikit-learn wants it)."""
         check_is_fitted(self)
-        data = self._entries(X, reset=False)
-        if data.shape != self.observed_.shape:
-            raise ValueError(
-                f"score takes entries of the same {self.observed_.shape[0]} × {self.observed_.shape[1]} matrix, got "
-                f"{data.shape[0]} × {data.shape[1]}; Observed.split makes such a pair of training and test entries."
-            )
+        data = self._same_matrix(X)
         if data.n_observed == 0:
             raise ValueError("there are no known entries to score.")
         errors = data.values - self._at(data.rows, data.columns)
         return -float(np.sqrt(np.mean(errors**2, dtype=np.float64)))
+
+    def certify(self, X, y=None, sample_weight=None) -> Certificate:
+        """Check every claim about this fit on X, the training entries; y: held-out entries of the same matrix, if any."""
+        check_is_fitted(self)
+        return self._checked(self._same_matrix(X), None if y is None else self._same_matrix(y), costly=True)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -221,9 +221,9 @@ def duality_gap(problem: Factored, rng: int = 0) -> DualityGap:
 def tightened(problem: Factored, gap: DualityGap, goal: float, rounds: int = 6, sweeps: int = 3) -> DualityGap:
     """The gap at the same point with a better lower bound, if one is needed and in reach.
 
-    Scaling Y down by σ₁ wastes about (σ₁ − 1)λ‖X‖_*, even if all that is missing is one small factor. Any Y will do for a bound:
-    so factors are added, the result is swept, and its residual is tried, until the gap is below `goal` of the objective, or a
-    matrix is found that is better by more, or a round does not bring the goal nearer by its share.
+    Scaling Y down by σ₁ wastes about (σ₁ − 1)λ‖X‖_*, even if all that is missing is one small factor. Any Y will do for a
+    bound: so factors are added, the result is swept, and its residual is tried, until the gap is below `goal` of the objective,
+    or a matrix is found that is better by more, or a round does not bring the goal nearer by its share.
     """
     point = problem
     for left in range(rounds, 0, -1):
@@ -231,8 +231,11 @@ def tightened(problem: Factored, gap: DualityGap, goal: float, rounds: int = 6, 
         if missing <= 0 or gap.primal - point.objective > goal * gap.primal or not fits_in_memory(point):
             break
         point = add_factor(point)
-        for _ in range(sweeps):
-            point = swept(point)
+        try:
+            for _ in range(sweeps):
+                point = swept(point)
+        except Singular:  # λ is a rounding error beside the data
+            break
         better = duality_gap(point).dual
         if better < gap.dual + missing / left:
             return replace(gap, dual=max(gap.dual, better))

@@ -307,6 +307,29 @@ class Observed:
         found = (low < end) & (indices[place] == columns)
         return np.where(found, values[place], out)
 
+    def aligned(self, like: Observed, *, rows: bool = True) -> Observed:
+        """The same entries at the columns (and rows) where `like` has their labels; itself where either has no labels.
+
+        ValueError names a label that `like` does not have.
+        """
+        sides = [("column", self.columns), ("row", self.rows if rows else None)]
+        places, names, shape = {}, {}, {"row": self.shape[0], "column": self.shape[1]}
+        for what, positions in sides:
+            mine, theirs = getattr(self, f"{what}_labels"), getattr(like, f"{what}_labels")
+            places[what], names[what] = positions, mine
+            if positions is None or mine is None or theirs is None or mine is theirs:
+                continue
+            if not np.array_equal(mine.names, theirs.names):
+                places[what] = theirs.positions(mine.names, what)[positions]
+                names[what], shape[what] = theirs, len(theirs)
+        if names["row"] is self.row_labels and names["column"] is self.column_labels:
+            return self
+        labels = [None if given is None else given.names for given in (names["row"], names["column"])]
+        where = self.rows if places["row"] is None else places["row"], places["column"]
+        return Observed.from_triplets(
+            *where, self.values, tuple(shape.values()), row_labels=labels[0], column_labels=labels[1]
+        )
+
     def select(self, keep: Array) -> Observed:
         """The entries where the mask, in the order of `by_row`, is true; the shape stays."""
         rows = self.rows[keep]

@@ -146,7 +146,12 @@ def gradient_step(A: Observed, U: Array, V: Array, step: float = 1.0) -> SparseP
 def thin_svd(C: Array) -> tuple[Array, Array, Array]:
     """The SVD of a tall C (n, b): LAPACK sees only what C is in an orthonormal basis of its columns, b × b numbers."""
     basis = orthonormalised(C)
-    P, s, Wt = np.linalg.svd(basis.T @ C)
+    core = basis.T @ C
+    if not np.isfinite(core).all():
+        raise ValueError(
+            "products with the matrix are not finite: its entries are too large; divide them by a constant."
+        )
+    P, s, Wt = np.linalg.svd(core)
     return basis @ P, s, Wt
 
 

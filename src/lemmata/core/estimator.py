@@ -224,7 +224,7 @@ class Model(BaseEstimator):
         check_is_fitted(self)
         return self._checked(self._validated(X, sample_weight, reset=False), y, costly=True)
 
-    def _checked(self, data: Blocks | None, y=None, *, costly: bool) -> Certificate:
+    def _checked(self, data: Any, y=None, *, costly: bool) -> Certificate:
         steps = f"{self.stopped_}, {self.n_iter_} step{'s' if self.n_iter_ != 1 else ''}"
         fit = Fit(self, data, y, None if data is None else data.weights, self.trace_, steps)
         return check(self._claims(), fit, self._title(data), costly=costly)
