@@ -77,8 +77,8 @@ def test_certify_refuses_ratings_of_others(work, tmp_path):
     (tmp_path / "other.csv").write_text("who,film,stars\n100,alien,3\n999,alien,3\n")
     assert "the row 999 is not in the data" in invoke("certify", work / "m.lemma", tmp_path / "other.csv", code=1)
     (tmp_path / "new.csv").write_text("who,film,stars\n100,zorro,3\n101,alien,2\n")
-    assert "the item zorro" in invoke("certify", work / "m.lemma", tmp_path / "new.csv", code=1)
-    assert "2 × 3, the model was fitted to 40 × 10" in invoke(
+    assert "the column zorro" in invoke("certify", work / "m.lemma", tmp_path / "new.csv", code=1)
+    assert "X has 3 features" in invoke(
         "certify", work / "m.lemma", saved(tmp_path / "x.npy", np.ones((2, 3))), code=1
     )
 

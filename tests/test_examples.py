@@ -10,6 +10,8 @@ PROMISES = {
     "reduce_digits.py": "loaded: PCA",
     "certify_another_library.py": "what fails: error_is_spectral_tail",
     "larger_than_memory.py": "solver lanczos",
+    "recommend_films.py": "a new user",
+    "impute_digits.py": "nuclear norm, rank",
 }
 
 

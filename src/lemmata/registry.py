@@ -52,7 +52,7 @@ MODELS: dict[str, Entry] = {
         "lemmata.completion.als",
         "Low-rank completion by alternating least squares: ratings, explicit or implicit",
         "CIL 2.4",
-        ("cmfrec.CMF", "implicit.cpu.als.AlternatingLeastSquares"),
+        ("cmfrec.CMF", "cmfrec.CMF_implicit", "implicit.cpu.als.AlternatingLeastSquares"),
     ),
     "SGDFactorization": Entry(
         "lemmata.completion.sgd",

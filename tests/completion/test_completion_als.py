@@ -165,8 +165,7 @@ def test_no_sweep_raises_the_objective_whatever_the_entries(draw):
         nonnegative=draw.draw(st.booleans()),
     )
     trace = run(algorithm, Observed.of(X), stop=MaxSteps(8), rng=0).trace
-    # Squares of up to 1e3 over λ down to 1e-3: a ridge regression of condition 1e9 has that many roundings in its residual.
-    assert trace.largest_rise <= 1e9 * rounding(np.float64, X.size) * 1e-3
+    assert trace.largest_rise <= rounding(np.float64, X.size)
 
 
 def test_conjugate_gradients_reach_the_same_objective():
@@ -356,6 +355,7 @@ def test_folding_in_implicit_feedback_counts_all_places():
     model = fitted(data, rank=3, reg=0.5, feedback="implicit", alpha=3.0)
     assert_allclose(model.fold_in(data.dense()[:5]).factors, model.U_[:5], atol=1e-5)
     assert set(model.certificate_.failed) <= {"global_optimum"}  # a higher rank is better
+    assert not [claim.note for claim in model.certificate_ if "the check itself failed" in claim.note]
     assert model.mean_ == 0
     assert not model.row_bias_.any()
 

@@ -47,6 +47,7 @@ def test_the_defaults_are_good_on_movielens_small():
     assert rmse(A, 0, tol=1e-5) <= 0.870
 
 
+@pytest.mark.slow
 def test_what_auto_chooses_on_movielens_small_is_near_the_best_of_a_grid():
     A = ratings(data.movielens_small)
     grid = [rmse(A, 0, rank=rank, reg=reg) for rank in (32, 64) for reg in (0.08, 0.1, 0.12, 0.15)]
@@ -67,19 +68,23 @@ def test_what_auto_chooses_on_movielens_1m_is_near_the_best_of_a_grid():
 
 
 @pytest.mark.slow
-def test_not_worse_than_cmfrec_on_the_same_splits():
-    """cmfrec's own best of a few λ, chosen on the test entries, against ours of the same settings."""
+def test_as_good_as_cmfrec_on_films_that_were_rated():
+    """The best of a few λ on either side, chosen on the test entries, same splits, mean over them.
+
+    Only films with a training entry count: cmfrec 3.5 predicts the others (4 %) with an error of 1.6, worse than any constant,
+    and the comparison over all films (0.848 against 0.880) would say nothing of the factors. Where the films are known both
+    minimise one objective and differ by where they stop: in the fourth digit.
+    """
     cmfrec = pytest.importorskip("cmfrec")
     import scipy.sparse as sp
 
-    A = ratings(data.movielens_small)
+    A, regs, ours, theirs = ratings(data.movielens_small), (0.1, 0.12, 0.15), [], []
     for seed in range(3):
         train, test = A.split(0.1, seed=seed)
+        rated = test.select(train.column_counts[test.columns] > 0)
         X = sp.coo_matrix((train.values, (train.rows, train.columns)), train.shape)
-        theirs = []
-        for reg in (0.08, 0.1, 0.12, 0.15):
-            given = {"scale_lam": True, "niter": 30, "verbose": False, "nthreads": 2, "random_state": 1}
-            model = cmfrec.CMF(k=32, lambda_=reg, **given).fit(X)
-            theirs.append(float(np.sqrt(np.mean((model.predict(test.rows, test.columns) - test.values) ** 2))))
-        ours = min(rmse(A, seed, rank=32, reg=reg) for reg in (0.08, 0.1, 0.12, 0.15))
-        assert ours <= min(theirs) + 0.001
+        given = {"scale_lam": True, "niter": 30, "verbose": False, "nthreads": 2, "random_state": 1}
+        foreign = (cmfrec.CMF(k=32, lambda_=reg, **given).fit(X).predict(rated.rows, rated.columns) for reg in regs)
+        theirs.append(min(float(np.sqrt(np.mean((p - rated.values) ** 2))) for p in foreign))
+        ours.append(min(-ALS(32, reg, random_state=0, tol=1e-4).fit(train).score(rated) for reg in regs))
+    assert np.mean(ours) <= np.mean(theirs) + 1e-3

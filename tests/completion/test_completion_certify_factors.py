@@ -10,7 +10,6 @@ from sklearn.exceptions import NotFittedError
 
 import lemmata
 from lemmata import registry
-from lemmata.completion.als import ALS
 from lemmata.completion.certify_factors import certify_factors, foreign_factors
 from lemmata.completion.observed import Observed
 
@@ -103,7 +102,6 @@ def known_abroad(monkeypatch):
     """The registry entry that lets `lemmata.certify` take them, whatever the registry says today."""
     entry = registry.MODELS.get("ALS", registry.Entry("lemmata.completion.als", "", ""))
     monkeypatch.setitem(registry.MODELS, "ALS", entry._replace(counterparts=COUNTERPARTS))
-    monkeypatch.setattr(ALS, "foreign_attributes", staticmethod(foreign_factors))
 
 
 def fitted(name, A, **more):

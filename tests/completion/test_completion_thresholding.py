@@ -194,17 +194,17 @@ def test_scikit_learns_own_checks(estimator, check):
 
 def test_float32_stays_float32_and_is_recovered_to_its_precision():
     M, A = low_rank(0, n=120, m=100, dtype=np.float32)
-    model = SingularValueThresholding(centre="global", tol=1e-4, random_state=0).fit(A)
+    model = SingularValueThresholding(centre="global", random_state=0).fit(A)
     for name in ("U_", "V_", "singular_values_", "dual_", "row_bias_"):
         assert getattr(model, name).dtype == np.float32
-    assert np.linalg.norm(model.complete() - M) < 1e-2 * np.linalg.norm(M)
+    assert np.linalg.norm(model.complete() - M) < 1e-5 * np.linalg.norm(M)
 
 
 def test_a_tolerance_below_rounding_ends_the_run_instead_of_going_on_forever():
-    _, A = low_rank(0, dtype=np.float32)
-    model = SingularValueThresholding(tol=1e-12, max_iter=500, random_state=0).fit(A)
+    _, A = low_rank(0)
+    model = SingularValueThresholding(tol=1e-15, random_state=0).fit(A)
     assert model.stopped_ == "finished"
-    assert model.trace_.last("gradient") < 1e-4
+    assert model.trace_.last("gradient") < 1e-6
 
 
 def test_zeros_and_rows_without_entries_are_completed_with_zeros():

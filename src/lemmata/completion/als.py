@@ -216,6 +216,12 @@ class ALS(CompletionModel):
         self.checkpoint = checkpoint
         self.time_limit = time_limit
 
+    @classmethod
+    def foreign_attributes(cls, model: Any) -> dict[str, Any]:
+        from lemmata.completion.certify_factors import foreign_factors
+
+        return foreign_factors(model)
+
     # --- fitting ---
 
     def _fit_blocks(self, data: Any) -> None:

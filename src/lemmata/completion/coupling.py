@@ -148,6 +148,12 @@ def bar(square: float, products: int, size: int) -> tuple[float, float]:
     return 1 - sigma, math.inf if share >= 1 else sigma / math.sqrt(1 - share) - sigma
 
 
+def products_for(error: float, size: int) -> int:
+    """How many products bound the error of σ₁ by this share of it, but for RISK."""
+    share = 1 - (1 - error) ** 2
+    return math.ceil((math.log(1.648 * math.sqrt(size) / RISK) / math.sqrt(share) + 1) / 2)
+
+
 # --- how rows and columns pull at each other --------------------------------------------------------------------------
 
 

@@ -26,13 +26,24 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.completion.coupling import Curvature, Singular, fits_in_memory, swept, weakest_curvature
+from lemmata.completion.coupling import (
+    PRODUCTS,
+    RISK,
+    Curvature,
+    Singular,
+    fits_in_memory,
+    products_for,
+    swept,
+    weakest_curvature,
+)
 from lemmata.completion.factored import Factored, Factors
 from lemmata.completion.observed import Observed
-from lemmata.linalg.lanczos import lanczos
+from lemmata.core.loop import MaxSteps, Solution, Stop, run
+from lemmata.linalg.lanczos import LanczosAlgorithm, lanczos
 from lemmata.linalg.operators import Operator
 
 Array = np.ndarray
+ERROR = 0.01  # of σ₁, beyond which Lanczos errs with probability RISK at most
 DENSE = 2**20  # numbers in a matrix up to which its largest singular value is found by LAPACK
 
 
@@ -198,12 +209,20 @@ class DualityGap:
 
     @property
     def doubt(self) -> str:
-        """With which probability Lanczos missed more than 1 % of σ₁ (Kuczyński & Woźniakowski 1992, Theorem 4.1)."""
-        if not self.products:
-            return ""
-        size = min(len(self.left), len(self.right))
-        chance = 1.648 * math.sqrt(size) * math.exp(-math.sqrt(1 - 0.99**2) * (2 * self.products - 1))
-        return f" by Lanczos; off by over 1 % with probability below {max(chance, 1e-99):.0e}"
+        """What is not certain about sigma: Lanczos from a random start may miss it (coupling.py)."""
+        return f" by Lanczos; off by over 1 % with probability below {RISK:.0e}" if self.products else ""
+
+
+class Reached(Stop):
+    """Lanczos has converged, after enough products to know that it did not miss the largest eigenvalue."""
+
+    def __init__(self, products: int):
+        self.products = products
+
+    def reason(self, solution: Solution) -> str | None:
+        state = solution.state
+        settled = float(state.bounds[0]) <= 1e-8 * state.scale
+        return "converged" if settled and state.products >= self.products else None
 
 
 def duality_gap(problem: Factored, rng: int = 0) -> DualityGap:
@@ -276,15 +295,15 @@ def _leading(problem: Factored, rng: int) -> tuple[float, Array, Array, int]:
         P, values, Qt = np.linalg.svd(times(np.eye(m)), full_matrices=False)
         return float(values[0]), r * P[:, 0], s * Qt[0], 0
     short, tall = (times, transposed) if m <= n else (transposed, times)  # v ↦ MᵀMv on the shorter side
-    found = lanczos(
-        Operator((min(n, m),) * 2, np.float64, lambda X: tall(short(X))), 1, tol=1e-8, max_iter=190, rng=rng
-    )
-    x = found.vectors[:, :1]
+    square = Operator((min(n, m),) * 2, np.float64, lambda X: tall(short(X)))
+    algorithm, stop = LanczosAlgorithm(1, tol=0.0, max_dim=PRODUCTS + 2), Reached(products_for(ERROR, min(n, m)))
+    found = run(algorithm, square, stop=stop | MaxSteps(PRODUCTS), rng=rng)
+    x = found.attributes["vectors"]
     y = short(x)
     sigma = float(np.linalg.norm(y))
     y = (y / sigma if sigma > 0 else y)[:, 0]
     left, right = (y, x[:, 0]) if m <= n else (x[:, 0], y)
-    return math.sqrt(sigma**2 + float(found.residuals[0])), r * left, s * right, len(found.trace)
+    return math.sqrt(sigma**2 + float(found.state.bounds[0])), r * left, s * right, found.state.products
 
 
 def add_factor(problem: Factored) -> Factored:

@@ -106,7 +106,7 @@ def core_rank(A: Observed) -> int:
 
     Putting back the rows that were removed last adds at least k − 1 entries and k − 1 unknowns each: if k will do, k − 1 will.
     """
-    low, high = 0, min(*A.shape, int(A.row_counts.max(initial=0)), int(A.column_counts.max(initial=0)))
+    low, high = 0, min(_at_least_themselves(A.row_counts), _at_least_themselves(A.column_counts))
     inner: Core | None = None
     while low < high:
         k = (low + high + 1) // 2
@@ -116,6 +116,11 @@ def core_rank(A: Observed) -> int:
         else:
             high = k - 1
     return low
+
+
+def _at_least_themselves(counts: Array) -> int:
+    """The largest k such that k of the counts are at least k: no larger core has rows enough."""
+    return int((np.sort(counts)[::-1] >= np.arange(1, len(counts) + 1)).sum())
 
 
 # --- locally unique? --------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ so the scaling 1/2τ of the notes is right. shrink does not expand distances, he
 raises g. But that is slow. Along the directions that matter g curves less, by the share p of known entries and by about σ/τ,
 so longer steps are right: Barzilai and Borwein's (1988), the inverse of the curvature met in the step before, halved where g
 would fall. The objective of a state is −g, which therefore never rises. (The steps 1.2/p often used diverge for small τ.)
+float32 entries are worked on in float64: near the end g rises by less than the rounding of float32.
 
 Where A can be recovered by the nuclear norm at all, a finite τ of a few ‖A‖₂ gives exactly A (Zhang, Cai, Cheng & Zhu 2012).
 
@@ -28,7 +29,7 @@ Where A can be recovered by the nuclear norm at all, a finite τ of a few ‖A�
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -49,7 +50,9 @@ from lemmata.linalg.randomized import signs
 Array = np.ndarray
 
 TAU = 5.0  # times √(nm)·rms ≈ ‖A‖_F: above the few ‖A‖₂ that exact recovery needs
-HALVINGS = 40  # of a step before what is left is taken for rounding
+GROWTH = (
+    10.0  # at most, from one step to the next: where g is linear (a direction still below τ) its curvature says nothing
+)
 ARMIJO = 1e-4  # of the ascent that the slope promises
 
 
@@ -102,15 +105,16 @@ class ThresholdingAlgorithm:
 
     def step(self, state: ThresholdingState, A: Observed) -> ThresholdingState:
         slope, eta = _dot(state.gap, state.gap), state.step
-        for _ in range(HALVINGS):
+        while True:
             Y = state.Y + state.gap.dtype.type(eta) * state.gap
             new = self._at(A, Y, state.right, eta, state.steps + 1, state.seed)
             if self.step_size is not None:
                 return new
             if new.loss <= state.loss - ARMIJO * eta * slope:
-                return _with_step(new, self._next_length(state, new, eta, slope))
-            eta /= 2
-        return _with_step(state, state.step, stuck=1)
+                return replace(new, step=self._next_length(state, new, eta, slope))
+            if eta <= 1:  # a step of 1 gains slope/2: what does not show is below rounding
+                return replace(state, stuck=1)
+            eta = max(eta / 2, 1.0)
 
     @staticmethod
     def _next_length(before: ThresholdingState, after: ThresholdingState, eta: float, slope: float) -> float:
@@ -118,8 +122,9 @@ class ThresholdingAlgorithm:
         change = after.gap - before.gap
         curvature, square = -_dot(before.gap, change), _dot(change, change)
         if not (curvature > 0 and square > 0):
-            return eta
-        return eta * slope / curvature if after.steps % 2 else eta * curvature / square
+            return GROWTH * eta
+        ratio = slope / curvature if after.steps % 2 else curvature / square
+        return eta * min(max(ratio, 1 / GROWTH), GROWTH)
 
     def _at(self, A: Observed, Y: Array, right: Array, step: float, steps: int, seed: int) -> ThresholdingState:
         B, right = shrink_operator(
@@ -151,10 +156,6 @@ class ThresholdingAlgorithm:
             "step_size_": float(state.step),
             "dual_": state.Y,
         }
-
-
-def _with_step(state: ThresholdingState, step: float, stuck: int = 0) -> ThresholdingState:
-    return ThresholdingState(**{**vars(state), "step": float(step), "stuck": stuck})
 
 
 def _dot(x: Array, y: Array) -> float:
@@ -252,14 +253,19 @@ class SingularValueThresholding(CompletionModel):
         return ThresholdingAlgorithm(tau, None if self.step_size == "auto" else float(self.step_size))
 
     def _problem(self, data: Any) -> Observed:
-        return data if self.centre == "none" else centre(data, self.centre).removed(data)
+        rest = data if self.centre == "none" else centre(data, self.centre).removed(data)
+        return rest.with_values(rest.values.astype(np.float64))
 
     def _stop(self) -> Stop:
         rule: Stop = SmallGradient(self.tol) | MaxSteps(self.max_iter)
         return rule if self.time_limit is None else rule | Seconds(self.time_limit)
 
     def _attributes(self, solution: Solution, problem: Observed) -> dict[str, Any]:
-        return {**solution.attributes, **self._set_offsets(centre(self.observed_, self.centre))}
+        arrays = {
+            name: value.astype(self.observed_.dtype) if isinstance(value, np.ndarray) else value
+            for name, value in solution.attributes.items()
+        }
+        return {**arrays, **self._set_offsets(centre(self.observed_, self.centre))}
 
     def _warn_unsettled(self, solution: Solution) -> None:
         warn_user(

@@ -1,0 +1,44 @@
+"""From a ratings file to recommendations, and to knowing how far to believe them.
+
+Uses MovieLens small where LEMMATA_DATA points to it, otherwise ratings made up on the spot.
+"""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+import lemmata
+from lemmata.completion import ALS, MeanRatings, Observed, recovery
+
+
+def invented(path: Path) -> Path:
+    """40 users and 30 films of two tastes, a third of them rated."""
+    rng = np.random.default_rng(0)
+    taste, kind = rng.normal(size=(40, 2)), rng.normal(size=(30, 2))
+    stars = np.clip(np.round(3.4 + taste @ kind.T + 0.3 * rng.normal(size=(40, 30))), 1, 5)
+    lines = [f"{u + 1},film {i:02},{stars[u, i]:.0f}" for u, i in np.argwhere(rng.random(stars.shape) < 0.33)]
+    path.write_text("user,item,rating\n" + "\n".join(lines))
+    return path
+
+
+try:
+    ratings = Observed.of(lemmata.data.movielens_small())
+except lemmata.data.DataNotFound:
+    with tempfile.TemporaryDirectory() as folder:
+        ratings = Observed.from_file(invented(Path(folder) / "ratings.csv"))
+
+train, test = ratings.split(test=0.1, seed=0)
+print(recovery.diagnose(train, 8), "\n")  # before any fit: can these entries determine a matrix of rank 8?
+
+model = ALS(rank=8, random_state=0).fit(train)
+print(model.certify(train, test), "\n")
+print(f"held-out RMSE {-model.score(test):.3f}; by means alone {-MeanRatings().fit(train).score(test):.3f}")
+
+user = ratings.row_labels.names[0]
+best = model.recommend(user, n=5)
+print(best)
+print(model.explain(user, best.items[0]))
+
+# somebody new: one least-squares solve, no training
+print("a new user:", model.recommend(ratings={ratings.column_labels.names[0]: 5.0}, n=3))

@@ -1,0 +1,1 @@
+"""Latent variables: k-means, seeding, coresets, EM and mixtures."""
