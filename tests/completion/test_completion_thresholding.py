@@ -1,4 +1,7 @@
-"""Singular value thresholding: dual ascent whose every promise can be measured."""
+"""Singular value thresholding: dual ascent whose every promise can be measured.
+
+The partial SVDs inside stop when ‖B‖² is right to 1e-10, hence B to about 1e-5 of its norm, which is 5 to 20 here: 1e-4.
+"""
 
 import tracemalloc
 
@@ -47,7 +50,7 @@ def test_a_state_holds_the_dual_value_and_its_gradient(seed):
     algorithm = ThresholdingAlgorithm(tau=20.0)
     state = run(algorithm, A, stop=MaxSteps(4), rng=seed).state
     assert state.loss == pytest.approx(dual(A, state.Y, 20.0), rel=1e-9)
-    assert np.allclose(matrix(state), shrink(A.with_values(state.Y).dense(0.0), 20.0), atol=1e-5)
+    assert np.allclose(matrix(state), shrink(A.with_values(state.Y).dense(0.0), 20.0), atol=1e-4)
     towards = np.random.default_rng(seed).normal(size=A.n_observed)
     slope = (dual(A, state.Y + 1e-5 * towards, 20.0) - dual(A, state.Y - 1e-5 * towards, 20.0)) / 2e-5
     assert -state.gap @ towards == pytest.approx(slope, rel=1e-4, abs=1e-4)
@@ -63,7 +66,7 @@ def test_a_step_is_that_of_the_notes(seed):
         new = algorithm.step(state, A)
         B = shrink(A.with_values(state.Y).dense(0.0), 10.0)
         assert new.Y.shape == (A.n_observed,)
-        assert np.allclose(new.Y, state.Y + 1.5 * (A.values - B[A.rows, A.columns]), atol=1e-5)
+        assert np.allclose(new.Y, state.Y + 1.5 * (A.values - B[A.rows, A.columns]), atol=1e-4)
         state = new
 
 
@@ -98,9 +101,10 @@ def test_noiseless_low_rank_matrices_are_recovered(seed):
     assert model.certificate_.failed == []
 
 
-def test_measured_steps_need_far_fewer_iterations_than_the_safe_constant():
-    _, A = low_rank(0, share=0.4)
-    tau, rule = automatic_tau(A), SmallGradient(1e-4) | MaxSteps(2000)
+@pytest.mark.parametrize("seed", range(3))
+def test_measured_steps_need_far_fewer_iterations_than_the_safe_constant(seed):
+    _, A = low_rank(seed, share=0.6)
+    tau, rule = automatic_tau(A), SmallGradient(1e-4) | MaxSteps(1000)
     auto, constant = (run(ThresholdingAlgorithm(tau, step), A, stop=rule, rng=0) for step in (None, 1.9))
     assert auto.stopped == "small gradient"
     assert 4 * auto.step < constant.step

@@ -188,7 +188,8 @@ def steps_shrink(fit):
 def near_fixed_point(fit):
     """The gain of half a sweep of ALS from here: what noise, or too few epochs, left behind. See `fixed_point` of ALS."""
     advice = "raise max_iter and lower tol; with a learning_rate of your own, give it more decay"
-    return at_most(fixed_point.check(fit).measured, GAIN, advice, unit="gain")
+    found = fixed_point.check(fit)
+    return at_most(found.measured, GAIN, advice, unit="gain", note=found.note)
 
 
 class SGDFactorization(CompletionModel):

@@ -50,9 +50,7 @@ from lemmata.linalg.randomized import orthonormalised, signs
 Array = np.ndarray
 
 PROBES = 8  # directions outside of X that are followed; doubled while all of them exceed the level
-ROUNDS = (
-    2  # of subspace iteration per step; with 1 the last directions are found later (MovieLens: 25 steps, with 2 21)
-)
+ROUNDS = 2  # of subspace iteration per step at λ; one on the way there (MovieLens small: 21 steps, with one at λ 25)
 HELD_OUT = 0.1  # of the entries, to choose reg="auto"
 WORSE = 3  # levels in a row with a larger held-out error: the best is behind us
 LOWEST = 1e-6  # of σ₁: the least λ that "auto" looks at
@@ -135,7 +133,7 @@ class SoftImputeAlgorithm:
         """shrink_level(X + R) among the matrices with rows in the span of Q and of the probes; new probes; crowded?"""
         P, s, Q = state.P, state.s, state.Q
         R = residual(A, *state.factors)
-        outside, found = probe(R, P, Q, state.probes)
+        outside, found = probe(R, P, Q, state.probes, rounds=ROUNDS if level == self.reg else 1)
         basis = orthonormalised(np.hstack([Q, outside]))
         C, values, Wt = thin_svd(R @ basis + P @ (s[:, None] * (Q.T @ basis)))
         rank = int(np.count_nonzero(values > level))
@@ -180,14 +178,14 @@ class SoftImputeAlgorithm:
         return {"U_": U * flip, "V_": V * flip, "singular_values_": state.s, "reg_": float(state.level)}
 
 
-def probe(R: Any, P: Array, Q: Array, vectors: Array) -> tuple[Array, Array]:
-    """Right singular vectors of (I − PPᵀ) R (I − QQᵀ) and their values, by two rounds from `vectors`, strongest first.
+def probe(R: Any, P: Array, Q: Array, vectors: Array, rounds: int) -> tuple[Array, Array]:
+    """Right singular vectors of (I − PPᵀ) R (I − QQᵀ) and their values, strongest first, by rounds that begin at `vectors`.
 
     At an optimum R = λPQᵀ + W with PᵀW = 0 and WQ = 0, and what W has above λ is what X lacks.
     """
     values = np.zeros(0)
     if vectors.shape[1]:
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             Y = R @ vectors
             T = R.T @ orthonormalised(Y - P @ (P.T @ Y))
             vectors, values, _ = thin_svd(T - Q @ (Q.T @ T))

@@ -47,31 +47,62 @@ EXTRA = 8  # columns beyond those wanted: they show what comes next, and make th
 
 def row_products(entries: Entries, B: Array) -> Array:
     """S B for the sparse S with these rows."""
+    from lemmata.completion._kernels_lines import to_lines
     from lemmata.completion._kernels_lowrank import product_range
 
-    indptr, indices, values = plain(entries, B.dtype)
-    out = np.empty((len(indptr) - 1, B.shape[1]), B.dtype)
-    over_ranges(lambda first, last: product_range(indptr, indices, values, B, first, last, out), indptr, per_row=1)
-    return out
+    parts, lines, nb = plain(entries, B.dtype), to_lines(B), _lines_per_row(B)
+    out = _empty_like_lines(len(parts[0]) - 1, B)
+    over_ranges(lambda first, last: product_range(*parts, lines, nb, first, last, out), parts[0], per_row=1)
+    return _from_lines(out, B)
 
 
 def row_residual_products(entries: Entries, V: Array, B: Array, U: Array) -> Array:
     """Π_Ω(A − UVᵀ) B for these rows of A and U."""
+    from lemmata.completion._kernels_lines import to_lines
     from lemmata.completion._kernels_lowrank import residual_product_range
 
-    parts = plain(entries, B.dtype)
-    out = np.empty((len(U), B.shape[1]), B.dtype)
-    over_ranges(lambda first, last: residual_product_range(*parts, U, V, B, first, last, out), parts[0], per_row=1)
-    return out
+    parts, lines, nb = plain(entries, B.dtype), to_lines(B), _lines_per_row(B)
+    left, right, nk = to_lines(U), to_lines(V), _lines_per_row(V)
+    out = _empty_like_lines(len(U), B)
+
+    def work(first: int, last: int) -> None:
+        residual_product_range(*parts, left, right, nk, lines, nb, first, last, out)
+
+    over_ranges(work, parts[0], per_row=1)
+    return _from_lines(out, B)
 
 
 def row_residual_squares(entries: Entries, V: Array, U: Array) -> Array:
     """Σ_j (a_ij − u_iᵀv_j)² for each of these rows, in float64."""
+    from lemmata.completion._kernels_lines import to_lines
     from lemmata.completion._kernels_lowrank import residual_squares_range
 
     parts, out = plain(entries, V.dtype), np.empty(len(U))
-    over_ranges(lambda first, last: residual_squares_range(*parts, U, V, first, last, out), parts[0], per_row=1)
+    left, right, nk = to_lines(U), to_lines(V), _lines_per_row(V)
+
+    def work(first: int, last: int) -> None:
+        residual_squares_range(*parts, left, right, nk, first, last, out)
+
+    over_ranges(work, parts[0], per_row=1)
     return out
+
+
+def _lines_per_row(B: Array) -> int:
+    """How many cache lines of 64 bytes a row of B fills."""
+    return -(-B.shape[1] * B.itemsize // 64)
+
+
+def _empty_like_lines(n: int, B: Array) -> Array:
+    from lemmata.linalg._kernels import empty_lines
+
+    lines = empty_lines(n, _lines_per_row(B), B.dtype)
+    return lines.reshape(-1, lines.shape[2])
+
+
+def _from_lines(lines: Array, B: Array) -> Array:
+    """Lines as rows with as many columns as B."""
+    width = _lines_per_row(B) * 64 // B.itemsize
+    return np.ascontiguousarray(lines.reshape(-1, width)[:, : B.shape[1]]) if width else lines.reshape(-1, 0)
 
 
 def _factors(U: Any, V: Any, dtype: Any) -> tuple[Array, Array]:

@@ -50,9 +50,7 @@ from lemmata.linalg.randomized import signs
 Array = np.ndarray
 
 TAU = 5.0  # times √(nm)·rms ≈ ‖A‖_F: above the few ‖A‖₂ that exact recovery needs
-GROWTH = (
-    10.0  # at most, from one step to the next: where g is linear (a direction still below τ) its curvature says nothing
-)
+GROWTH = 1e6  # at most, from one step to the next: where g is linear (directions below τ) curvature says nothing
 ARMIJO = 1e-4  # of the ascent that the slope promises
 
 
@@ -122,9 +120,9 @@ class ThresholdingAlgorithm:
         change = after.gap - before.gap
         curvature, square = -_dot(before.gap, change), _dot(change, change)
         if not (curvature > 0 and square > 0):
-            return GROWTH * eta
+            return 10 * eta
         ratio = slope / curvature if after.steps % 2 else curvature / square
-        return eta * min(max(ratio, 1 / GROWTH), GROWTH)
+        return max(eta * min(ratio, GROWTH), 1.0)
 
     def _at(self, A: Observed, Y: Array, right: Array, step: float, steps: int, seed: int) -> ThresholdingState:
         B, right = shrink_operator(
@@ -254,7 +252,7 @@ class SingularValueThresholding(CompletionModel):
 
     def _problem(self, data: Any) -> Observed:
         rest = data if self.centre == "none" else centre(data, self.centre).removed(data)
-        return rest.with_values(rest.values.astype(np.float64))
+        return rest if rest.dtype == np.float64 else rest.with_values(rest.values.astype(np.float64))
 
     def _stop(self) -> Stop:
         rule: Stop = SmallGradient(self.tol) | MaxSteps(self.max_iter)
