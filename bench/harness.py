@@ -51,11 +51,11 @@ def compare(
             added[name] = max(added.get(name, 0.0), memory("VmHWM") - base)
     reached = {name: quality(results[name]) if quality else np.nan for name in systems}
     medians = {name: statistics.median(values) for name, values in times.items()}
-    peers = [name for name in systems if name != ours and not reached[name] < least_quality]
+    peers = [n for n in systems if not n.startswith("lemmata") and n != ours and not reached[n] < least_quality]
     best = min(peers, key=medians.get) if peers else None
     print(f"{work}")
     for name, seconds in sorted(medians.items(), key=lambda item: item[1]):
-        note = "" if name == ours or name in peers else "  (below the quality asked for: does not count)"
+        note = "" if name.startswith("lemmata") or name in peers else "  (below the quality asked for: does not count)"
         figure = f"  quality {reached[name]:.6f}" if quality else ""
         print(f"  {name:<34}{seconds:9.3f} s  (best {min(times[name]):.3f})  +{added[name]:5.0f} MB{figure}{note}")
     if best is not None:

@@ -73,7 +73,9 @@ def fixed_point(fit):
     """½ gᵀH⁻¹g per row, summed over up to SAMPLE rows and as many columns."""
 
     def gain(w, H, g):
-        return 0.5 * float(g @ np.linalg.lstsq(H, g, rcond=None)[0])  # H is singular where λ = 0 and entries are few
+        if H.diagonal().min() > 0 and fit.reg_ > 0:  # else λ = 0, or a row without entries
+            return 0.5 * float(g @ np.linalg.solve(H, g))
+        return 0.5 * float(g @ np.linalg.lstsq(H, g, rcond=None)[0])
 
     note = f"measured on {SAMPLE} rows and columns, evenly spread" if max(fit.data.shape) > SAMPLE else ""
     return at_most(_share(fit, gain), GAIN, "lower tol, or raise max_iter", unit="gain", note=note)

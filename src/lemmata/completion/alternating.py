@@ -23,6 +23,7 @@ import numpy as np
 
 from lemmata.completion.observed import Entries, Observed
 from lemmata.completion.rows import RowSolver, residuals
+from lemmata.core.engine import one_blas_thread
 from lemmata.core.store import storable
 
 Array = np.ndarray
@@ -153,7 +154,10 @@ class ALSAlgorithm:
         Alternation alone moves length from U to V by a share of about λ/σ per sweep: this is what it would take for ever to do.
         """
         weights = [self._weights(counts) for counts in (A.row_counts, A.column_counts)]
-        U, V = (rescale if self.nonnegative else balance)(state.U, state.V, *weights)
+        with (
+            one_blas_thread()
+        ):  # k × k matrices: on a busy machine threads would wait for each other longer than they work
+            U, V = (rescale if self.nonnegative else balance)(state.U, state.V, *weights)
         before, after = (
             self._penalty(P, A.row_counts) + self._penalty(Q, A.column_counts) for P, Q in ((state.U, state.V), (U, V))
         )
@@ -253,8 +257,9 @@ def in_order(U: Array, V: Array, row_weights: Array, column_weights: Array) -> t
     The objective does not see R (UVᵀ and all norms ‖u_i‖, ‖v_j‖ stay), so the columns that a solver ends with are chance.
     R are the eigenvectors of UᵀDU + VᵀCV, with the weights of the penalty in D and C.
     """
-    S = (U.T * row_weights) @ U.astype(np.float64) + (V.T * column_weights) @ V.astype(np.float64)
-    R = np.linalg.eigh(S)[1][:, ::-1]
+    with one_blas_thread():
+        S = (U.T * row_weights) @ U.astype(np.float64) + (V.T * column_weights) @ V.astype(np.float64)
+        R = np.linalg.eigh(S)[1][:, ::-1]
     V64 = V.astype(np.float64) @ R
     largest = np.abs(V64).argmax(axis=0)
     R = R * np.where(V64[largest, np.arange(len(S))] < 0, -1.0, 1.0)

@@ -41,6 +41,7 @@ from lemmata.completion.nuclear_claims import SOFT_IMPUTE_CLAIMS
 from lemmata.completion.observed import Observed
 from lemmata.completion.rows import RowSolver
 from lemmata.completion.sparse_lowrank import known_entries, leading_svd, residual, residual_squares, thin_svd
+from lemmata.core.engine import one_blas_thread
 from lemmata.core.estimator import COMMON, SMALL
 from lemmata.core.loop import MaxSteps, Seconds, Settled, Solution, Stop, run
 from lemmata.core.repeat import Path
@@ -313,6 +314,10 @@ class SoftImpute(CompletionModel):
         self.checkpoint = checkpoint
         self.time_limit = time_limit
 
+    def _fit_blocks(self, data: Any) -> None:
+        with one_blas_thread():  # blocks are thin, and the passes over entries have threads of their own
+            super()._fit_blocks(data)
+
     def _algorithm(self, data: Any) -> SoftImputeAlgorithm:
         max_rank = None if self.max_rank is None else min(int(self.max_rank), *data.shape)
         if self.reg != "auto":
@@ -345,7 +350,8 @@ class SoftImpute(CompletionModel):
             data = model._checked_data(X)
         first, problem = models[0]._algorithm(data), models[0]._problem(data)
         path = Path(first, {"reg": [float(reg) for reg in regs]}, stop=self._stop())
-        state = run(path, problem, stop=MaxSteps(len(models) * (self.max_iter + 1)), rng=self._rng()).state
+        with one_blas_thread():
+            state = run(path, problem, stop=MaxSteps(len(models) * (self.max_iter + 1)), rng=self._rng()).state
         for index, (model, result, trace) in enumerate(zip(models, state.results, state.traces, strict=True)):
             model._finish(Solution(path.child(index), result, trace), data)
         return models

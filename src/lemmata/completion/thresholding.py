@@ -42,6 +42,7 @@ from lemmata.completion.centring import HOW, centre
 from lemmata.completion.nuclear_claims import THRESHOLDING_CLAIMS
 from lemmata.completion.observed import Observed
 from lemmata.completion.sparse_lowrank import entry_values, known_entries, leading_svd, shrink_operator
+from lemmata.core.engine import one_blas_thread
 from lemmata.core.estimator import COMMON
 from lemmata.core.loop import MaxSteps, Seconds, SmallGradient, Solution, Stop, warn_user
 from lemmata.core.store import storable
@@ -245,6 +246,10 @@ class SingularValueThresholding(CompletionModel):
         self.verbose = verbose
         self.checkpoint = checkpoint
         self.time_limit = time_limit
+
+    def _fit_blocks(self, data: Any) -> None:
+        with one_blas_thread():  # blocks are thin, and the passes over entries have threads of their own
+            super()._fit_blocks(data)
 
     def _algorithm(self, data: Any) -> ThresholdingAlgorithm:
         tau = float(self.tau) if self.tau != "auto" else automatic_tau(self._problem(data))
