@@ -78,9 +78,7 @@ def test_certify_refuses_ratings_of_others(work, tmp_path):
     assert "the row 999 is not in the data" in invoke("certify", work / "m.lemma", tmp_path / "other.csv", code=1)
     (tmp_path / "new.csv").write_text("who,film,stars\n100,zorro,3\n101,alien,2\n")
     assert "the column zorro" in invoke("certify", work / "m.lemma", tmp_path / "new.csv", code=1)
-    assert "X has 3 features" in invoke(
-        "certify", work / "m.lemma", saved(tmp_path / "x.npy", np.ones((2, 3))), code=1
-    )
+    assert "X has 3 features" in invoke("certify", work / "m.lemma", saved(tmp_path / "x.npy", np.ones((2, 3))), code=1)
 
 
 def saved(path, X):
