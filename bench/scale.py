@@ -1,6 +1,6 @@
 """What a sweep of ALS costs on a Dask cluster: the formulas of docs/scale.md against measurements at three sizes.
 
-Two worker processes on this machine; the same formula, with the rate measured at the smallest size, predicts the others.
+Two worker processes on this machine; seconds = overhead + flops / rate, with both from the smallest and the largest size.
 """
 
 from __future__ import annotations
@@ -39,10 +39,8 @@ def memory_per_worker(n, m, entries, k, workers):
 def main():
     from distributed import Client, LocalCluster
 
-    print(
-        f"ALS on {WORKERS} worker processes, rank {RANK}, float32: measured, and predicted from the first size's rate"
-    )
-    rate = None
+    print(f"ALS on {WORKERS} worker processes, rank {RANK}, float32")
+    work, took = [], []
     with (
         LocalCluster(n_workers=WORKERS, threads_per_worker=1, dashboard_address=None) as cluster,
         Client(cluster) as client,
@@ -53,16 +51,20 @@ def main():
                 data = Distributed.spread(Observed.from_triplets(u, i, r, (n, m)), folder)
                 seconds, sent = sweep(data, client)
                 used = max(client.run(peak).values())
-            work = flops(n, m, entries, RANK)
-            rate = rate or work / seconds
+            work.append(flops(n, m, entries, RANK))
+            took.append(seconds)
             moved, memory = bytes_moved(n, m, RANK, WORKERS), memory_per_worker(n, m, entries, RANK, WORKERS)
             print(
-                f"  {entries / 1e6:4.0f}M of {n:,} × {m:,}: sweep {seconds:.2f} s (predicted {work / rate:.2f}), "
-                f"{work / seconds / 1e9:.0f} GFLOP/s; moved {sent / 1e6:.0f} MB (formula {moved / 1e6:.0f}); "
+                f"  {entries / 1e6:4.0f}M of {n:,} × {m:,}: sweep {seconds:.2f} s, {work[-1] / seconds / 1e9:.0f} GFLOP/s; "
+                f"moved {sent / 1e6:.0f} MB (formula {moved / 1e6:.0f}); "
                 f"worker peak {used / 1e6:.0f} MB (formula {memory / 1e6:.0f} + Python)",
                 flush=True,
             )
-    print()
+    rate = (work[-1] - work[0]) / (took[-1] - took[0])
+    overhead = took[0] - work[0] / rate
+    print(
+        f"  {overhead:.2f} s + flops / {rate / 1e9:.0f} GFLOP/s: {overhead + work[1] / rate:.2f} s for the middle one\n"
+    )
 
 
 def sweep(data, client):
