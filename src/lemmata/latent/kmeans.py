@@ -1,0 +1,325 @@
+"""k-means: k centres that serve every row by its nearest one, at the least total squared distance.
+
+    minimise  Σ_i w_i min_j ‖x_i − c_j‖²      over k centres c_j                                              (CIL20 6.2)
+
+    >>> from sklearn.datasets import load_iris
+    >>> X = load_iris().data
+    >>> model = KMeans(n_clusters=3, n_init=5, random_state=0).fit(X)
+    >>> round(model.inertia_, 2), model.cluster_centers_.shape
+    (78.85, (3, 4))
+    >>> model.certificate_.failed                   # two of the three kinds of iris overlap
+    ['separated']
+
+The problem is NP-hard; Lloyd's steps (lloyd.py) end in a local optimum that depends on where they start (seeding.py). How
+good the one found is compared with the best possible is for the certificate.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import nullcontext
+from dataclasses import replace
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from lemmata.core.blocks import Blocks, is_dask
+from lemmata.core.certificate import Certificate
+from lemmata.core.engine import map_reduce, one_blas_thread
+from lemmata.core.estimator import COMMON, SMALL, Model
+from lemmata.core.loop import MaxSteps, Never, Seconds, Solution, Stop, warn_user
+from lemmata.core.repeat import Restarts
+from lemmata.core.trace import Trace
+from lemmata.latent.kmeans_claims import KMEANS_CLAIMS
+from lemmata.latent.lloyd import SEEDINGS, LloydAlgorithm, Still
+from lemmata.latent.points import ClusterSums, Packed, Points, Spread, labels_of, power
+
+Array = np.ndarray
+ALGORITHMS = ("auto", "lloyd", "hamerly", "yinyang", "elkan")
+QUICK = ("fixed_point", "separated")
+MANY = 10  # restarts of n_init="auto" where the start is not drawn with care
+
+
+class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Model):
+    """k-means clustering.
+
+    Minimises Σ_i w_i min_j ‖x_i − c_j‖² over k centres c_j by Lloyd's algorithm.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        k.
+    init : "k-means++" (default), "k-means||", "random", array of shape (k, d), or callable
+        Where the centres start: rows drawn by greedy D² sampling (expected cost within 8(ln k + 2) of the best), the same
+        in a few passes for data that is not in memory, rows drawn evenly, given centres, or what
+        ``init(X, n_clusters, random_state)`` returns.
+    n_init : int or "auto", default="auto"
+        How many starts; the result of lowest cost is kept. "auto": 10 for "random" and callables, else 1.
+    algorithm : "auto" (default), "lloyd", "hamerly", "yinyang" or "elkan"
+        How the nearest centres are found. The result is the same to the bit; only the time differs. "lloyd" measures every
+        distance, "hamerly" keeps one bound per row that rules out most of them, "yinyang" one per row and group of centres
+        (all three in at most about a seventh of the memory of the data, where it has 32 features or more). "auto" begins with
+        "lloyd" and goes over to "yinyang" when the labels calm down. "elkan" is taken for compatibility and means "yinyang".
+        Sparse and Dask data: "lloyd".
+    max_iter : int, default=300
+        Lloyd steps per start.
+    tol : float, default=1e-4
+        A run has settled when Σ_j ‖c_j − c_j before‖² ≤ tol · (mean variance of a feature); at 0, when nothing moves.
+    random_state : int, RandomState or None
+    verbose, checkpoint, time_limit
+        Progress on the terminal; a file to resume from; seconds for all starts together.
+
+    Attributes
+    ----------
+    cluster_centers_ : (k, d)
+    labels_ : (n,) int32
+        The nearest centre of every row, the lowest number where two are equally near.
+    inertia_ : float
+        The cost, Σ w‖x − c‖² at these centres and labels, summed from differences.
+    sums_ : ClusterSums
+        Weight and sum of each cluster, and its worst served row: what `partial_fit` goes on from.
+    n_iter_ : int
+        Steps of the start that was kept.
+    certificate_, trace_, stopped_
+
+    Notes
+    -----
+    Weights count rows: weight 2 is the row twice, weight 0 gets a label and nothing else. An empty cluster moves to the worst
+    served row. The result depends neither on the number of threads nor on the algorithm. `partial_fit` is mini-batch k-means:
+    rows keep the label of their time, and a centre is the mean of all rows that were ever given to it.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        "init": [StrOptions(set(SEEDINGS)), callable, "array-like"],
+        "n_init": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        "algorithm": [StrOptions(set(ALGORITHMS))],
+        **COMMON,
+    }
+    accepts_sparse = True
+    finds_nonfinite = True
+    claims = KMEANS_CLAIMS
+    stored: ClassVar[dict[str, str | type]] = {
+        "cluster_centers_": "k d",
+        "labels_": "n",
+        "inertia_": "",
+        "sums_": ClusterSums,
+    }
+
+    def __init__(
+        self,
+        n_clusters=8,
+        *,
+        init="k-means++",
+        n_init="auto",
+        algorithm="auto",
+        max_iter=300,
+        tol=1e-4,
+        random_state=None,
+        verbose=0,
+        checkpoint=None,
+        time_limit=None,
+    ):
+        self.n_clusters = n_clusters
+        self.init = init
+        self.n_init = n_init
+        self.algorithm = algorithm
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.verbose = verbose
+        self.checkpoint = checkpoint
+        self.time_limit = time_limit
+
+    # --- fitting ---
+
+    def _fit_blocks(self, data: Blocks) -> None:
+        # the passes of a run are parallel themselves; to limit BLAS anew for each would cost more than a small pass
+        with nullcontext() if data.n_blocks == 1 else one_blas_thread():
+            super()._fit_blocks(data)
+
+    def _algorithm(self, data: Blocks) -> Any:
+        self.__dict__.pop("_batches", None)  # a fit forgets the batches before it
+        n, k = data.shape[0], self.n_clusters
+        if k > n:
+            raise ValueError(f"n_samples={n} should be >= n_clusters={k}; pass n_clusters <= {n}.")
+        one, starts = self._one_start(data), self._starts()
+        return one if starts == 1 else Restarts(one, starts, stop=self._stop_of_one())
+
+    def _one_start(self, data: Blocks) -> LloydAlgorithm:
+        given = isinstance(self.init, str) or callable(self.init)
+        method = "yinyang" if self.algorithm == "elkan" else self.algorithm
+        if method in ("hamerly", "yinyang") and (data.sparse or is_dask(data.source)):
+            method = "lloyd"
+        return LloydAlgorithm(int(self.n_clusters), self.init if given else np.asarray(self.init), method)
+
+    def _starts(self) -> int:
+        if not isinstance(self.n_init, str):
+            return 1 if self._is_given() else int(self.n_init)  # a given start gives the same result every time
+        return MANY if callable(self.init) or (isinstance(self.init, str) and self.init == "random") else 1
+
+    def _is_given(self) -> bool:
+        return not isinstance(self.init, str) and not callable(self.init)
+
+    def _problem(self, data: Blocks) -> Points:
+        return Points(data, map_reduce(Spread.of, data, Spread()))
+
+    def _stop_of_one(self) -> Stop:
+        return Still(self.tol) | MaxSteps(self.max_iter)
+
+    def _stop(self) -> Stop:
+        limit: Stop = Never() if self.time_limit is None else Seconds(self.time_limit)
+        return limit if self._starts() > 1 else self._stop_of_one() | limit
+
+    def _attributes(self, solution: Solution, problem: Points) -> dict[str, Any]:
+        state = solution.state
+        if isinstance(solution.algorithm, Restarts):
+            best = solution.algorithm.best(state)
+            ended, trace = (*state.results, state.state)[best], state.traces[best]
+            reason = self._stop_of_one().reason(Solution(solution.algorithm.algorithm, ended, trace))
+            self._kept = Solution(solution.algorithm.algorithm, ended, trace, reason or solution.stopped)
+            state = ended
+        self._fitted_little = problem.data.size <= SMALL
+        labels = problem.labels(state.centers)
+        found = int(np.count_nonzero(np.bincount(labels, minlength=self.n_clusters)))
+        if found < self.n_clusters:
+            warn_user(
+                f"KMeans found {found} distinct clusters, fewer than n_clusters={self.n_clusters}: there may be no more "
+                "different rows than that. Pass a smaller n_clusters.",
+                ConvergenceWarning,
+            )
+        return {"cluster_centers_": state.centers, "labels_": labels, "inertia_": state.cost, "sums_": state.sums}
+
+    def _checked(self, data: Any, y=None, *, costly: bool) -> Certificate:
+        kept = self.__dict__.pop("_kept", None)  # of several starts, the one whose result is shown tells its own story
+        if kept is not None:
+            self.trace_, self.stopped_, self.n_iter_ = kept.trace, kept.stopped, max(kept.step, 1)
+            if kept.stopped == "max steps" and self._wants_to_settle():
+                self._warn_unsettled(kept)
+        return super()._checked(data, y, costly=costly)
+
+    def _effort(self, data: Blocks) -> int:
+        return max(data.size, SMALL + 1)  # restarts and lower bounds take seconds on the smallest data
+
+    def _claims(self):
+        """In a fit to little data, also the costly claims that take one plain pass."""
+        quick = QUICK if self.__dict__.pop("_fitted_little", False) else ()
+        return tuple(replace(one, costly=False) if one.name in quick else one for one in self.claims)
+
+    def _warn_unsettled(self, solution: Solution) -> None:
+        warn_user(
+            f"KMeans reached max_iter={self.max_iter} while its centres still moved, by {solution.trace.last('shift'):.1e} > "
+            f"tol={self.tol:.0e} of the variance: raise max_iter, or read certificate_.",
+            ConvergenceWarning,
+        )
+
+    def _title(self, data: Blocks | None) -> str:
+        n = f"{data.shape[0]:,} × " if data is not None else "… × "
+        return f"KMeans  {n}{self.n_features_in_:,}, k = {len(self.cluster_centers_)}, cost {self.inertia_:.6g}"
+
+    # --- one batch after the other ---
+
+    def partial_fit(self, X, y=None, sample_weight=None):
+        """Give the rows of a batch to their nearest centres, and move these to the mean of all they were ever given.
+
+        The first batch also says where the centres start, so it needs n_clusters rows at least. `labels_` and `inertia_` are
+        those of the last batch. After a `fit`, its clusters count as given.
+        """
+        self._validate_params()
+        before, first = dict(vars(self)), "cluster_centers_" not in vars(self)
+        try:
+            data = self._validated(X, sample_weight, reset=first, min_samples=self.n_clusters if first else 1)
+            points = self._problem(data)
+            if first:
+                self.cluster_centers_ = self._one_start(data).start(points, np.random.default_rng(self._rng()))
+                self.sums_ = ClusterSums.none(self.cluster_centers_)
+            if data.dtype != self.cluster_centers_.dtype:
+                points = self._problem(Blocks.of(_as(data, self.cluster_centers_.dtype), data.weights))
+            self.sums_ = self.sums_ + points.assign(self.cluster_centers_)
+            self.cluster_centers_ = self.sums_.centers_after(self.cluster_centers_)
+            self.inertia_ = points.assign(self.cluster_centers_).cost
+            self.labels_ = points.labels(self.cluster_centers_)
+            self.n_iter_ = self._batches = (0 if first else self.__dict__.get("_batches", 0)) + 1
+            self.trace_, self.stopped_ = Trace(), "partial fit"
+            self.trace_.append(self.inertia_, 0.0)
+            self.certificate_ = self._checked(None, costly=False)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        return self
+
+    # --- using it ---
+
+    def predict(self, X):
+        """The number of the nearest centre of each row, int32; of a dask array, a dask array."""
+        check_is_fitted(self)
+        data = self._validated(X, reset=False)
+        packed = self._packed(data.dtype)
+        if is_dask(data.source):
+            return data.source.map_blocks(labels_of, packed, drop_axis=1, dtype=np.int32)
+        return np.concatenate(map_reduce(lambda rows, _: [labels_of(rows, packed)], data, []))
+
+    def transform(self, X):
+        """The distance of each row to each centre, (n, k); of a dask array, a dask array."""
+        check_is_fitted(self)
+        data = self._validated(X, reset=False)
+        packed, k = self._packed(data.dtype), len(self.cluster_centers_)
+        if is_dask(data.source):
+            return data.source.map_blocks(_distances, packed, chunks=(data.source.chunks[0], (k,)), dtype=data.dtype)
+        return np.concatenate(map_reduce(lambda rows, _: [_distances(rows, packed)], data, []))
+
+    def score(self, X, y=None, sample_weight=None) -> float:
+        """Minus the cost of these rows at the centres."""
+        check_is_fitted(self)
+        data = self._validated(X, sample_weight, reset=False)
+        return -self._problem(data).assign(self.cluster_centers_).cost
+
+    def _packed(self, dtype: Any) -> Packed:
+        """The centres in a frame around them, for rows of some type."""
+        return Packed.around(self.cluster_centers_.astype(dtype, copy=False))
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.cluster_centers_)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _as(data: Blocks, dtype: Any) -> Any:
+    """Rows of a batch in the type of the centres."""
+    if data.source is not None:
+        return data.source.astype(dtype)
+    return [rows.astype(dtype) for rows, _ in data]
+
+
+def _distances(rows: Any, packed: Packed) -> Array:
+    """‖x − c‖ for every row and centre, from products in the frame of the centres."""
+    shifted = packed.centers if sp.issparse(rows) else packed.centers - packed.origin
+    moved = rows if sp.issparse(rows) else rows - packed.origin
+    numbers = moved.data if sp.issparse(moved) else moved
+    reach = max(float(np.abs(numbers).max(initial=0.0)), float(np.abs(shifted).max()))
+    limits = np.finfo(shifted.dtype)
+    if not limits.tiny**0.4 < reach < limits.max**0.4:  # squares would leave the floats
+        scale = shifted.dtype.type(power(-math.frexp(reach)[1], shifted.dtype))
+        shifted, moved = shifted * scale, moved * scale
+    else:
+        scale = shifted.dtype.type(1)
+    squares = moved.multiply(moved).sum(axis=1) if sp.issparse(moved) else np.einsum("ij,ij->i", moved, moved)
+    Z = np.asarray(moved @ shifted.T)
+    Z *= -2
+    Z += np.asarray(squares).reshape(-1, 1)
+    Z += np.einsum("ij,ij->i", shifted, shifted)
+    np.sqrt(np.maximum(Z, 0, out=Z), out=Z)
+    Z /= scale
+    return Z

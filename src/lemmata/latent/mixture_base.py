@@ -1,0 +1,335 @@
+"""What all mixtures share: fitting by EM from one or several starts, learning from batches, scoring rows, criteria, sampling.
+
+A subclass says of which family its components are and which public attributes they are. Everything that is asked of a fitted
+mixture is computed from these attributes, by way of l_ij = ln π_j + ln p(x_i; θ_j):
+
+    ln p(x_i) = ln Σ_j exp l_ij  (score_samples),    r_ij = exp l_ij / p(x_i)  (predict_proba),    argmax_j l_ij  (predict)
+
+    >>> from lemmata.core.loop import Solution
+    >>> trace = Trace()
+    >>> for loss in (3.0, 2.5, 2.499):
+    ...     trace.append(loss, 0.0)
+    >>> SmallGain(1e-2).reason(Solution(None, None, trace)), SmallGain(1e-4).reason(Solution(None, None, trace))
+    ('settled', None)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import DensityMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from lemmata.core.blocks import Blocks, is_dask, is_stream
+from lemmata.core.engine import map_reduce
+from lemmata.core.estimator import COMMON, Model
+from lemmata.core.loop import MaxSteps, Never, Seconds, Solution, Stop, run, warn_user
+from lemmata.core.repeat import Restarts
+from lemmata.core.trace import Trace
+from lemmata.latent.em import EMAlgorithm, EMState, Family, StepwiseEM, StepwiseState, finer, log_of, posterior
+from lemmata.latent.gaussians import Gaussian
+from lemmata.latent.mixture_claims import MIXTURE_CLAIMS, likelihood_never_fell, no_collapsed_component
+from lemmata.latent.starting import Centres, Given, RandomMemberships, Seeds, filled
+
+Array = np.ndarray
+STARTS = ("kmeans", "k-means++", "random", "random_from_data")
+LLOYD_STEPS, SETTLED = 100, 1e-4  # of the k-means that EM starts from; EM itself does the rest
+
+
+@dataclass(frozen=True)
+class SmallGain(Stop):
+    """The mean log-likelihood changed by less than tol. Absolute, as in scikit-learn: a log-likelihood has no natural zero."""
+
+    tol: float
+
+    def reason(self, solution):
+        change = solution.trace.last(back=1) - solution.trace.last()  # NaN before the first step
+        return "settled" if abs(change) < self.tol else None
+
+
+@dataclass(frozen=True)
+class KMeansStart:
+    """Every row belongs to its cluster of k-means (CIL20 6.3)."""
+
+    def begin(self, family: Family, k: int, data: Blocks, rough: Any, rng: np.random.Generator) -> tuple[Array, Any]:
+        from lemmata.latent.lloyd import LloydAlgorithm, Points, Still
+
+        solution = run(
+            LloydAlgorithm(k), Points.of(filled(data, rough)), stop=Still(SETTLED) | MaxSteps(LLOYD_STEPS), rng=rng
+        )
+        return Centres(solution.state.centers).begin(family, k, data, rough, rng)
+
+
+MIXTURE_PARAMETERS: dict[str, list] = {
+    "n_components": [Interval(Integral, 1, None, closed="left")],
+    "n_init": [Interval(Integral, 1, None, closed="left")],
+    "init_params": [StrOptions(set(STARTS))],
+    "weights_init": ["array-like", None],
+    **COMMON,
+}
+
+
+class MixtureModel(DensityMixin, Model):
+    """What all mixtures share. A subclass says of which family it is, what else was given, and how it shows itself."""
+
+    claims = MIXTURE_CLAIMS
+    stored: ClassVar[dict[str, str | type]] = {
+        "weights_": "k",
+        "family_": Family,
+        "stepwise_": StepwiseState,
+        "converged_": bool,
+        "lower_bound_": "",
+        "lower_bounds_": list,
+    }
+
+    def _family(self) -> Family:
+        """The family that the parameters name."""
+        raise TypeError(f"{type(self).__name__} defines no _family.")
+
+    def _given(self) -> dict[str, Any]:
+        """Initial parameters of the components that the user gave."""
+        return {}
+
+    def _params(self) -> Any:
+        """The parameters of the components, in float64, from the public attributes: who changes those changes the model."""
+        raise TypeError(f"{type(self).__name__} defines no _params.")
+
+    # --- fitting ---
+
+    def _algorithm(self, data: Blocks) -> EMAlgorithm | Restarts:
+        n, k = data.shape[0], self.n_components
+        if n < k:
+            raise ValueError(f"Expected n_samples >= n_components but got n_components = {k}, n_samples = {n}.")
+        self.family_ = self._family()
+        algorithm = EMAlgorithm(self.family_, k, self._start())
+        return algorithm if self.n_init == 1 else Restarts(algorithm, self.n_init, self._rule())
+
+    def _start(self) -> Any:
+        start = {"kmeans": KMeansStart(), "random": RandomMemberships()}.get(self.init_params) or Seeds(
+            self.init_params
+        )
+        given = {
+            name: np.asarray(value, dtype=np.float64) for name, value in self._given().items() if value is not None
+        }
+        if self.weights_init is None and not given:
+            return start
+        weights = None if self.weights_init is None else np.asarray(self.weights_init, dtype=np.float64)
+        return Given(weights, given, start)
+
+    def _rule(self) -> Stop:
+        """When one run ends."""
+        return SmallGain(self.tol) | MaxSteps(self.max_iter)
+
+    def _stop(self) -> Stop:
+        rule = self._rule() if self.n_init == 1 else Never()
+        return rule if self.time_limit is None else rule | Seconds(self.time_limit)
+
+    def _wants_to_settle(self) -> bool:
+        return False  # said below, of the best run
+
+    def _fit_blocks(self, data: Blocks) -> None:
+        super()._fit_blocks(data)
+        self.n_iter_ = max(len(self.lower_bounds_), 1)
+        if not self.converged_ and self.tol > 0:
+            warn_user(
+                f"{type(self).__name__}: the best run did not converge: after {self.n_iter_} steps the mean log-likelihood "
+                f"still changes by tol={self.tol:.0e} or more. Raise max_iter, or read certificate_.",
+                ConvergenceWarning,
+            )
+
+    def _attributes(self, solution: Solution, problem: Blocks) -> dict[str, Any]:
+        algorithm, state, trace = _best(solution)
+        reached = self._rule().reason(Solution(algorithm, state, trace)) == "settled"
+        shown = self._shown(state.weights, state.params, problem.dtype)
+        likelihoods = trace.extras["log_likelihood"].tolist()
+        return {
+            **shown,
+            "stepwise_": StepwiseEM(self.family_).begin(state),
+            "converged_": reached,
+            "lower_bound_": likelihoods[-1],
+            "lower_bounds_": likelihoods[1:],
+        }
+
+    def _shown(self, weights: Array, params: Any, dtype: Any) -> dict[str, Array]:
+        """The public attributes of a mixture, in the type of the data."""
+        attributes = {"weights_": weights, **self.family_.attributes(params)}
+        return {name: np.asarray(value, dtype=dtype) for name, value in attributes.items()}
+
+    def _claims(self):
+        left_out = []
+        if not getattr(self.family_, "estimated", False):
+            left_out.append(no_collapsed_component)  # no width is fitted, so the likelihood is bounded
+        if self.stopped_ == "batches":
+            left_out.append(likelihood_never_fell)  # stepwise EM promises no such thing
+        return tuple(claim for claim in self.claims if claim not in left_out)
+
+    def _title(self, data: Blocks | None) -> str:
+        size = f"{data.shape[0]:,} × {data.shape[1]:,}" if data is not None else f"{self.n_features_in_:,} features"
+        return f"{type(self).__name__}  {size}, {len(self.weights_)} components ({self.family_.name})"
+
+    def fit_predict(self, X, y=None, sample_weight=None) -> Array:
+        """Fit, and the most probable component of each row."""
+        return self.fit(X, sample_weight=sample_weight).predict(X)
+
+    # --- one batch after the other ---
+
+    def partial_fit(self, X, y=None, sample_weight=None):
+        """Learn from a batch by stepwise EM (Cappé & Moulines 2009).
+
+        The first batch is fitted like `fit` does (a model that is fitted goes on from there); then the expected statistics of
+        each batch are averaged into those so far with weight (t + 2)^−0.6, and an M-step follows. Batches should be alike:
+        shuffle the rows. `lower_bounds_` has the mean log-likelihood of each batch before it was learned from.
+        """
+        self._validate_params()
+        before = dict(vars(self))
+        try:
+            first = not hasattr(self, "stepwise_")
+            data = self._validated(X, sample_weight, reset=first)
+            if first:
+                self._fit_blocks(data)
+            else:
+                self._learn(data)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        return self
+
+    def _learn(self, data: Blocks) -> None:
+        state = StepwiseEM(self.family_).update(self.stepwise_, data)
+        trace = self.trace_.copy() if self.stopped_ == "batches" else Trace()
+        trace.append(-state.log_likelihood, trace.elapsed, {"log_likelihood": state.log_likelihood})
+        shown = self._shown(state.weights, state.params, self.weights_.dtype)
+        self.__dict__.update(
+            shown, stepwise_=state, trace_=trace, stopped_="batches", n_iter_=len(trace), converged_=False
+        )
+        self.lower_bound_, self.lower_bounds_ = state.log_likelihood, trace.extras["log_likelihood"].tolist()
+        self.certificate_ = self._checked(None, costly=False)
+
+    # --- using it ---
+
+    def _rowwise(self, X, function, width: int | None = None, dtype: Any = None):
+        """function(log π_j + log p(x; θ_j)) of every row, as an array, or a dask array where X is one."""
+        check_is_fitted(self, "weights_")
+        data = self._validated(X, reset=False)
+        work = partial(_of_joint, function, self.family_, self._params(), log_of(self.weights_.astype(np.float64)))
+        dtype = data.dtype if dtype is None else dtype
+        if is_dask(data.source):
+            chunks = {"drop_axis": 1} if width is None else {"chunks": (data.source.chunks[0], (width,))}
+            return data.source.map_blocks(work, dtype=dtype, **chunks)
+        parts = [work(rows) for rows, _ in finer(data, len(self.weights_))]
+        return np.concatenate(parts).astype(dtype, copy=False)
+
+    def score_samples(self, X) -> Array:
+        """ln p(x) of each row."""
+        return self._rowwise(X, _log_density)
+
+    def predict_proba(self, X) -> Array:
+        """The memberships r_j(x) = π_j p(x; θ_j) / p(x) of each row (CIL (3.4))."""
+        return self._rowwise(X, _memberships, len(self.weights_) if hasattr(self, "weights_") else None)
+
+    def predict(self, X) -> Array:
+        """The most probable component of each row."""
+        return self._rowwise(X, _labels, dtype=np.int64)
+
+    def score(self, X, y=None, sample_weight=None) -> float:
+        """The mean log-likelihood of the rows."""
+        total, weight = self._log_likelihood(X, sample_weight)
+        return total / weight
+
+    def _log_likelihood(self, X, sample_weight=None) -> tuple[float, float]:
+        """Σ w ln p(x) and Σ w."""
+        check_is_fitted(self, "weights_")
+        data = self._validated(X, sample_weight, reset=False)
+        work = partial(_sums, self.family_, self._params(), log_of(self.weights_.astype(np.float64)))
+        total, weight = map_reduce(work, finer(data, len(self.weights_)), np.zeros(2))
+        return float(total), float(weight)
+
+    def _n_parameters(self) -> int:
+        """κ: the free numbers of the components, and k − 1 weights."""
+        return self.family_.n_parameters(self._params()) + len(self.weights_) - 1
+
+    def aic(self, X, sample_weight=None) -> float:
+        """Akaike's criterion −2ℓ + 2κ: scikit-learn's scale, twice that of CIL20 6.4. Smaller is better."""
+        total, _ = self._log_likelihood(X, sample_weight)
+        return -2 * total + 2 * self._n_parameters()
+
+    def bic(self, X, sample_weight=None) -> float:
+        """The Bayesian criterion −2ℓ + κ ln n: scikit-learn's scale, twice that of CIL20 6.4. Smaller is better."""
+        total, weight = self._log_likelihood(X, sample_weight)
+        return -2 * total + self._n_parameters() * float(np.log(weight))
+
+    def sample(self, n_samples: int = 1) -> tuple[Array, Array]:
+        """Rows drawn from the fitted mixture, and the component of each; sorted by component."""
+        check_is_fitted(self, "weights_")
+        if isinstance(n_samples, bool) or not isinstance(n_samples, Integral) or n_samples < 1:
+            raise ValueError(f"n_samples={n_samples!r}: sample draws an int >= 1 of rows.")
+        rng = np.random.default_rng(self._rng())
+        weights = self.weights_.astype(np.float64)
+        components = np.repeat(np.arange(len(weights)), rng.multinomial(n_samples, weights / weights.sum()))
+        return self.family_.sample(self._params(), components, rng).astype(self.weights_.dtype), components
+
+    # --- input ---
+
+    def _validated(self, X, sample_weight=None, reset: bool = True, min_samples: int | None = None) -> Blocks:
+        """As everywhere, but Gaussian families take NaN in arrays and memmaps: entries that are not known."""
+        plain = not (isinstance(X, Blocks) or is_dask(X) or is_stream(X))
+        if not plain or not self._takes_holes():
+            return super()._validated(X, sample_weight, reset, min_samples)
+        if isinstance(X, np.memmap) and X.ndim == 2 and X.dtype in (np.float32, np.float64):
+            data = Blocks.of(X)
+            self._check_width(data, reset)
+            if any(np.isinf(rows).any() for rows, _ in data):
+                raise ValueError("Input X contains infinity.")
+        else:
+            least = min_samples or (self.min_samples if reset else 1)
+            X = validate_data(
+                self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", ensure_min_samples=least
+            )  # fmt: skip
+            data = Blocks.of(X)
+        return data if sample_weight is None else data.weighted(self._weights(sample_weight, data))
+
+    def _takes_holes(self) -> bool:
+        """Whether the family knows what to do with values that are missing."""
+        return isinstance(self._family(), Gaussian)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._takes_holes()
+        return tags
+
+
+def _best(solution: Solution) -> tuple[EMAlgorithm, EMState, Trace]:
+    """The algorithm, state and trace of the run that did best."""
+    algorithm, state = solution.algorithm, solution.state
+    if not isinstance(algorithm, Restarts):
+        return algorithm, state, solution.trace
+    best = algorithm.best(state)
+    return algorithm.algorithm, state.results[best] if best < len(state.results) else state.state, state.traces[best]
+
+
+def _of_joint(function, family: Family, params: Any, log_weights: Array, rows: Any) -> Array:
+    return function(family.log_density(rows, params) + log_weights)
+
+
+def _log_density(joint: Array) -> Array:
+    return posterior(joint)[0]
+
+
+def _memberships(joint: Array) -> Array:
+    return posterior(joint)[1]
+
+
+def _labels(joint: Array) -> Array:
+    return joint.argmax(axis=1)
+
+
+def _sums(family: Family, params: Any, log_weights: Array, rows: Any, weights: Array | None) -> Array:
+    each = _of_joint(_log_density, family, params, log_weights, rows).astype(np.float64)
+    return np.array([each.sum(), len(each)] if weights is None else [weights @ each, weights.sum()])
