@@ -187,7 +187,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
             state = ended
         self._fitted_little = problem.data.size <= SMALL
         labels = problem.labels(state.centers)
-        found = int(np.count_nonzero(np.bincount(labels, minlength=self.n_clusters)))
+        found = int(np.count_nonzero(state.sums.counts))
         if found < self.n_clusters:
             warn_user(
                 f"KMeans found {found} distinct clusters, fewer than n_clusters={self.n_clusters}: there may be no more "
