@@ -74,6 +74,28 @@ MODELS: dict[str, Entry] = {
         "Least squares with a nuclear-norm penalty: the convex completion problem",
         "CIL 2.5.2",
     ),
+    "KMeans": Entry(
+        "lemmata.latent.kmeans",
+        "k centres that serve every row by its nearest one",
+        "CIL20 6.2",
+        ("sklearn.cluster.KMeans", "sklearn.cluster.MiniBatchKMeans"),
+    ),
+    "LightweightCoreset": Entry(
+        "lemmata.latent.coreset",
+        "A small weighted sample on which k-means costs nearly the same",
+        "CIL20 6.2.3",
+    ),
+    "GaussianMixture": Entry(
+        "lemmata.latent.mixture",
+        "A mixture of Gaussians by EM, with weights and missing values",
+        "CIL 3.1, CIL20 6.3",
+        ("sklearn.mixture.GaussianMixture",),
+    ),
+    "Mixture": Entry(
+        "lemmata.latent.mixture",
+        "A mixture of any family: Bernoulli, Poisson, categorical, multinomial, Gaussian",
+        "CIL 3.1",
+    ),
 }
 
 FUNCTIONS: dict[str, str] = {
@@ -83,7 +105,7 @@ FUNCTIONS: dict[str, str] = {
     "NotCertified": "lemmata.core.certificate",
 }
 
-SUBPACKAGES = ("atlas", "completion", "core", "data", "linalg", "optim", "predict", "reduction")
+SUBPACKAGES = ("atlas", "completion", "core", "data", "latent", "linalg", "optim", "predict", "reduction")
 
 
 def module_of(name: str) -> str | None:
