@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from completion_problems import COMPLETION
 from core_toys import Halving
+from latent_problems import LATENT
 
 from lemmata.core import Blocks, MaxSteps, Never, Restarts, Solution, Stop
 from lemmata.core import Path as ParameterPath
@@ -251,5 +252,5 @@ PROBLEMS = [
         )
         for name, optimizer in OPTIMIZERS.items()
     ),
-    *(Problem(*problem, **more) for *problem, more in COMPLETION),
+    *(Problem(*problem, **more) for *problem, more in (*COMPLETION, *LATENT)),
 ]  # fmt: skip
