@@ -253,6 +253,74 @@ class Holes:
         _draw_rows(figure.subplots(), rows, played.image)
 
 
+# --- chapter 3: the digits without their labels -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Clustered:
+    """Digits in ten clusters, and the digit that most of each cluster are."""
+
+    image: tuple[int, int]
+    centers: np.ndarray  # (10, 64)
+    digit: np.ndarray  # (10,)
+    share: np.ndarray  # (10,) of the cluster that is that digit
+    size: np.ndarray  # (10,)
+    purity: float  # the share of all pictures that are the digit of their cluster
+    certificate: Any
+
+
+class Clusters:
+    """k-means finds the digits without being told what they are: the ten centres as pictures."""
+
+    name = "clusters"
+    title = "The same digits sorted by k-means, which never saw a label: the ten centres"
+    height = 1.9
+
+    def play(self, say: Say) -> Clustered:
+        from lemmata.data import digits
+        from lemmata.latent.kmeans import KMeans
+
+        data = digits()
+        labels, image = data.y, data.image
+        assert labels is not None
+        assert image is not None
+        model = KMeans(10, n_init=4, random_state=0).fit(data.X)
+        table = np.zeros((10, 10), dtype=int)  # clusters × digits
+        np.add.at(table, (model.labels_, labels.astype(int)), 1)
+        order = np.argsort(table.argmax(axis=1), kind="stable")
+        table, size = table[order], table[order].sum(axis=1)
+        found = table.max(axis=1)
+        purity = float(found.sum() / size.sum())
+        played = Clustered(
+            image, model.cluster_centers_[order], table.argmax(axis=1), found / size, size, purity, model.certificate_
+        )
+        say(f"\n{self.title}\n")
+        say(f"  {purity:.0%} of the pictures are what most of their cluster are; the certificate:\n")
+        say(played.certificate)
+        return played
+
+    def summary(self, played: Clustered) -> dict[str, Any]:
+        return {"purity": played.purity, "certificate": played.certificate.to_dict()}
+
+    def draw(self, figure: Any, played: Clustered) -> None:
+        figure.suptitle(self.title, fontsize=15, fontweight="bold")
+        ax = figure.subplots()
+        _draw_rows(ax, [("centres", f"{played.purity:.0%} in the right one", BLUE, played.centers)], played.image)
+        across = played.image[1] + 2.6
+        for c, (digit, share) in enumerate(zip(played.digit, played.share, strict=True)):
+            text = f"{share:.0%} are {digit}"
+            ax.text(
+                c * across + played.image[1] / 2,
+                played.image[0] + 0.7,
+                text,
+                ha="center",
+                va="top",
+                fontsize=9,
+                color=GREY,
+            )
+        ax.set_ylim(played.image[0] + 2.2, -1)
+
+
 # --- what the scenes share --------------------------------------------------------------------------------------------
 
 
@@ -287,7 +355,7 @@ def _tidy(ax: Any) -> None:
     ax.title.set(fontsize=12, fontweight="bold")
 
 
-SCENES: tuple[Scene, ...] = (Digits(), Holes())
+SCENES: tuple[Scene, ...] = (Digits(), Holes(), Clusters())
 
 
 # --- the show ---------------------------------------------------------------------------------------------------------

@@ -3,6 +3,8 @@
     lemmata fit PCA digits.csv --target label --set n_components=10 --save digits.lemma
     lemmata certify digits.lemma digits.csv && lemmata transform digits.lemma new.csv --out scores.npy
 
+    lemmata fit kmeans flowers.csv --set n_clusters=3 --save k.lemma && lemmata predict k.lemma flowers.csv
+
     lemmata diagnose ratings.csv --rank 32
     lemmata fit als ratings.csv --set rank=32 --test 0.1 --save films.lemma
     lemmata recommend films.lemma --user 42 -n 10
@@ -11,11 +13,12 @@ Results go to stdout, everything else to stderr, so that commands can be joined 
 command runs: `lemmata --help` has to be quick.
 """
 
-from lemmata.cli import commands, ratings
+from lemmata.cli import applying, commands, ratings
 from lemmata.cli.shell import BAD_INPUT, BAD_USAGE, INTERRUPTED, NOT_CERTIFIED, OK, PIPE_CLOSED, app
 
 __all__ = [
-    "BAD_INPUT", "BAD_USAGE", "INTERRUPTED", "NOT_CERTIFIED", "OK", "PIPE_CLOSED", "app", "commands", "main", "ratings",
+    "BAD_INPUT", "BAD_USAGE", "INTERRUPTED", "NOT_CERTIFIED", "OK", "PIPE_CLOSED", "app", "applying", "commands",
+    "main", "ratings",
 ]  # fmt: skip
 
 

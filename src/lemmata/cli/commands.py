@@ -1,9 +1,8 @@
-"""The commands that every model has: demo, models, fit, certify, transform, info, atlas."""
+"""The commands that every model has: demo, models, fit, certify, info, atlas."""
 
 from __future__ import annotations
 
 import sys
-import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,7 +40,7 @@ from lemmata.cli.shell import (
     refuse,
     show,
 )
-from lemmata.cli.tables import Table, column_names, completes, fit_whole
+from lemmata.cli.tables import Table, completes, fit_whole, takes_holes, without_names
 
 
 @app.command()
@@ -49,7 +48,7 @@ def demo(
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where to draw the picture.")] = Path("demo.png"),
     as_json: AsJson = False,
 ) -> None:
-    """Compress 1,797 digits, complete them from 40 % of the pixels, print the certificates, draw demo.png."""
+    """Compress 1,797 digits, complete them from 40 % of the pixels, cluster them, print the certificates, draw demo.png."""
     from lemmata.demo import play
 
     check_writable(out)
@@ -119,7 +118,8 @@ def fit(
         fitted, held_out = fitted_to_entries(cls(**parameters), entries.read(data), entries, watch)
     else:
         entries.refuse_for(name)
-        fitted, held_out = fitted_to_table(cls(**parameters), table.read(data), watch), None
+        unfitted = cls(**parameters)
+        fitted, held_out = fitted_to_table(unfitted, table.read(data, holes=takes_holes(unfitted)), watch), None
     certificate = fitted.certificate_
     refused = require and bool(certificate.failed)
     if save is not None and not refused:
@@ -145,13 +145,6 @@ def fitted_to_table(model: Any, matrix: Any, watch: bool) -> Any:
 
         model.feature_names_in_ = np.array(matrix.names, dtype=object)
     return model
-
-
-def _without_names(function: Any, *arguments: Any) -> Any:
-    """Call a method of a model whose columns were already matched by name; scikit-learn would warn that X has none."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "X does not have valid feature names")
-        return function(*arguments)
 
 
 @app.command()
@@ -183,53 +176,13 @@ def certify(
     else:
         entries.refuse_for(type(model).__name__)
         rows = table.read(data, model)
-        certificate = _without_names(model.certify, rows.X, rows.y)
+        certificate = without_names(model.certify, rows.X, rows.y)
     if as_json:
         print_json(certificate.to_dict())
     else:
         show(certificate)
     if certificate.failed:
         raise typer.Exit(NOT_CERTIFIED)
-
-
-@app.command()
-def transform(
-    file: ModelFile,
-    data: DataFile,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="A .csv, .csv.gz or .npy file; - is csv on stdout.")] = Path(
-        "-"
-    ),
-    target: Target = None,
-    drop: Drop = None,
-    array: ArrayName = None,
-    header: Header = None,
-    as_json: AsJson = False,
-) -> None:
-    """Apply a saved model to a table.
-
-    Where the model and the table have names, columns are matched by name: order and further columns do not matter.
-    A completion model fills the empty cells of rows."""
-    from lemmata import load
-    from lemmata.data.write import check_format, write_csv, write_matrix
-
-    if str(out) != "-":
-        check_format(out)
-        check_writable(out, data)
-    model = load(file)
-    if not hasattr(model, "transform"):
-        raise TypeError(f"a {type(model).__name__} has no transform.")
-    rows = Table(target, tuple(drop or ()), array, header).read(data, model)
-    Z = _without_names(model.transform, rows.X)
-    labels = column_names(model) if completes(type(model)) else None
-    names = labels or [str(name) for name in model.get_feature_names_out()]
-    if str(out) != "-":
-        write_matrix(out, Z, names)
-        if as_json:
-            print_json({"out": str(out), "shape": list(Z.shape), "columns": names})
-    elif as_json:
-        print_json({"columns": names, "rows": Z.tolist()})
-    else:
-        write_csv(sys.stdout, Z, names)
 
 
 @app.command()

@@ -25,7 +25,8 @@ class Table:
         options: dict[str, Any] = {"target": self.target, "drop": self.drop, "array": self.array, "header": self.header}
         if model is not None:
             options |= {"columns": column_names(model), "n_features": model.n_features_in_}
-        return read_matrix(data, **options, holes=holes or completes(type(model)))
+            holes = holes or takes_holes(model)
+        return read_matrix(data, **options, holes=holes)
 
 
 def completes(cls: type) -> bool:
@@ -33,6 +34,18 @@ def completes(cls: type) -> bool:
     from lemmata.completion.base import CompletionModel
 
     return issubclass(cls, CompletionModel)
+
+
+def takes_holes(model: Any) -> bool:
+    """Whether empty cells are no mistake to a model."""
+    return model.__sklearn_tags__().input_tags.allow_nan
+
+
+def without_names(function: Any, *arguments: Any) -> Any:
+    """Call a method of a model whose columns were already matched by name; scikit-learn would warn that X has none."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        return function(*arguments)
 
 
 def column_names(model: Any) -> list[str] | None:
