@@ -16,7 +16,7 @@ from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
 
-CHAPTERS = ("reduction", "completion")
+CHAPTERS = ("reduction", "completion", "latent", "mixtures")
 _ENTRIES: dict[str, Entry] = {}
 
 
