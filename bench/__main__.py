@@ -10,7 +10,9 @@ from bench.harness import machine
 
 def main() -> int:
     known = sorted(
-        m.name for m in pkgutil.iter_modules(bench.__path__) if m.name not in ("__main__", "harness", "ratings")
+        m.name
+        for m in pkgutil.iter_modules(bench.__path__)
+        if m.name not in ("__main__", "blobs", "harness", "ratings")
     )
     names = sys.argv[1:] or known
     unknown = [name for name in names if name not in known]
