@@ -4,37 +4,27 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
+from planted_mixtures import COUNTING, KINDS, clusters, counts
 from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from sklearn.cluster import KMeans as TheirKMeans
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture as Theirs
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lemmata.core import Blocks, rounding
 from lemmata.core.certificate import Fit
+from lemmata.core.loop import MaxSteps, Never, run
+from lemmata.core.repeat import Restarts
 from lemmata.core.store import read, write
+from lemmata.latent.em import EMAlgorithm
 from lemmata.latent.families import Bernoulli, Poisson
+from lemmata.latent.gaussians import FullGaussian
 from lemmata.latent.mixture import GaussianMixture, Mixture
+from lemmata.latent.mixture_base import SmallGain
 from lemmata.latent.mixture_claims import audit
-
-KINDS = ("full", "tied", "diag", "spherical")
-COUNTING = ("bernoulli", "categorical", "multinomial", "poisson")
-
-
-def clusters(n=80, d=3, k=3, distance=4.0, seed=0, dtype=np.float64):
-    """k Gaussian clusters of n rows each, of different shapes, in random order."""
-    rng = np.random.default_rng(seed)
-    rows = [
-        rng.normal(size=(n, d)) @ (0.5 * rng.normal(size=(d, d)) + np.eye(d)) + distance * np.eye(k, d)[j]
-        for j in range(k)
-    ]
-    return rng.permutation(np.concatenate(rows)).astype(dtype)
+from lemmata.latent.starting import Seeds
 
 
 def start(X, kind, k=3, seed=0):
@@ -49,22 +39,6 @@ def start(X, kind, k=3, seed=0):
     }
     means = X[rng.choice(len(X), k, replace=False)]
     return {"means_init": means, "weights_init": np.full(k, 1 / k), "precisions_init": precisions[kind]}
-
-
-def counts(name, n=200, seed=0):
-    """Rows of two clear groups for a family that counts, and the groups."""
-    rng = np.random.default_rng(seed)
-    z = np.repeat([0, 1], n // 2)
-    if name == "bernoulli":
-        X = rng.random((n, 8)) < np.where(z[:, None] == (np.arange(8) < 4), 0.9, 0.1)
-    elif name == "categorical":
-        X = np.where(rng.random((n, 8)) < 0.8, 2 * z[:, None], rng.integers(3, size=(n, 8)))
-    elif name == "multinomial":
-        p = np.array([[0.4, 0.3, 0.2, 0.05, 0.05], [0.05, 0.05, 0.2, 0.3, 0.4]])
-        X = rng.multinomial(30, p[z])
-    else:
-        X = rng.poisson(np.array([[2.0, 9.0, 4.0], [8.0, 1.0, 4.0]])[z])
-    return X.astype(np.float64), z
 
 
 # --- agreement with scikit-learn --------------------------------------------------------------------------------------
@@ -129,12 +103,11 @@ def test_the_likelihood_never_falls(kind, reg_covar):
         assert np.diff(model.lower_bounds_).min() >= -rounding(np.float64, len(X)) * np.abs(model.lower_bounds_).max()
 
 
-def test_a_trace_that_falls_fails_its_claim_and_a_new_start_does_not():
+def test_a_trace_that_falls_fails_its_claim():
     X = clusters()
     model = GaussianMixture(3, random_state=0, n_init=3, tol=1e-6).fit(X)
-    assert model.trace_.extras["child"].max() == 2
     assert "likelihood_never_fell" in model.certificate_.holds
-    model.trace_.append(model.trace_.last() + 0.1, 0.0, {"child": 2.0, "price": 0.0})
+    model.trace_.append(model.trace_.last() + 0.1, 0.0, {"price": 0.0})
     assert "likelihood_never_fell" in model.certify(X).failed
 
 
@@ -450,11 +423,9 @@ def test_the_audit_of_counts_agrees_with_the_solver(name):
 @pytest.mark.parametrize("name", ["bernoulli", "multinomial", "poisson"])
 def test_sparse_counts_give_the_fit_of_dense_ones(name):
     X, _ = counts(name)
-    given = {
-        "random_state": 0,
-        "parameters_init": {"values": np.clip(X[[0, -1]] + 0.25, 0.25, 0.75)},
-        "weights_init": [0.5, 0.5],
-    }
+    values = np.clip(X[[0, -1]] + 0.25, 0.25, 0.75)
+    values = values / values.sum(axis=1, keepdims=True) if name == "multinomial" else values
+    given = {"random_state": 0, "parameters_init": {"values": values}, "weights_init": [0.5, 0.5]}
     dense, sparse = Mixture(name, 2, **given).fit(X), Mixture(name, 2, **given).fit(sp.csr_array(X))
     shown = "rates_" if name == "poisson" else "probabilities_"
     assert_allclose(getattr(sparse, shown), getattr(dense, shown), rtol=1e-8, atol=1e-10)
@@ -482,143 +453,14 @@ def test_smoothing_keeps_probabilities_away_from_zero_and_fitted_to_another_fami
     assert not hasattr(model, "probabilities_")
 
 
-# --- scikit-learn's own checks and bad input --------------------------------------------------------------------------
-
-
-@parametrize_with_checks(
-    [
-        GaussianMixture(random_state=0),
-        Mixture(random_state=0),
-        Mixture("gaussian-diag", random_state=0),
-    ]
-)
-@pytest.mark.filterwarnings("ignore")
-def test_scikit_learns_own_checks(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"n_components": 0}, "n_components"),
-        ({"n_components": 1000}, "n_samples >= n_components"),
-        ({"covariance_type": "round"}, "covariance_type"),
-        ({"covariance_type": "fixed"}, "precisions_init"),
-        ({"weights_init": [0.5, 0.6, 0.7]}, "sum to 1"),
-        ({"weights_init": [0.5, 0.5]}, "3 numbers"),
-        ({"means_init": np.zeros((2, 3))}, "means"),
-        ({"means_init": np.full((3, 3), np.nan)}, "means"),
-        ({"precisions_init": -np.stack([np.eye(3)] * 3)}, "positive definite"),
-        ({"precisions_init": np.eye(3)}, "shape"),
-        ({"reg_covar": -1.0}, "reg_covar"),
-        ({"init_params": "guess"}, "init_params"),
-    ],
-    ids=lambda value: str(value)[:24] if isinstance(value, str) else "-".join(value),
-)
-def test_parameters_that_make_no_sense_are_refused(change, message):
-    with pytest.raises(ValueError, match=message):
-        GaussianMixture(**{"n_components": 3, **change}).fit(clusters(n=20))
-
-
-@pytest.mark.parametrize(
-    ("spoil", "message"),
-    [
-        (lambda X: X[:, 0], "1D array"),
-        (lambda X: np.where(X.max() == X, np.inf, X), "infinity"),
-        (lambda X: X * 1e200, "too large"),
-        (lambda X: np.where(np.arange(3) == 1, np.nan, X), "no value"),
-        (lambda X: X.astype(complex), "Complex"),
-        (lambda X: X[:0], "0 sample"),
-        (lambda X: sp.csr_array(X), "[Ss]parse"),
-    ],
-    ids=["one-dimensional", "infinite", "too large", "an unknown feature", "complex", "empty", "sparse"],
-)
-def test_data_that_make_no_sense_are_refused(spoil, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        GaussianMixture(2, random_state=0).fit(spoil(clusters(n=20)))
-
-
-def test_weights_that_make_no_sense_are_refused():
-    X = clusters(n=10)
-    for weights in (np.zeros(len(X)), -np.ones(len(X)), np.full(len(X), np.nan), np.ones(3)):
-        with pytest.raises(ValueError, match=r"[Ww]eight"):
-            GaussianMixture(2).fit(X, sample_weight=weights)
-
-
-@pytest.mark.parametrize("name", COUNTING)
-def test_counts_that_are_none_are_refused(name):
-    X, _ = counts(name)
-    for value, message in ((-1.0, "negative"), (0.5, "whole"), (np.nan, "NaN")):
-        spoiled = X.copy()
-        spoiled[3, 1] = value
-        with pytest.raises(ValueError, match=message):
-            Mixture(name, 2).fit(spoiled)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_more_components_than_distinct_points_collapse_and_say_so(kind):
-    X = np.repeat(np.array([[0.0, 1.0], [5.0, 2.0]]), 10, axis=0)
-    with pytest.warns(ConvergenceWarning, match="different rows"):
-        model = GaussianMixture(3, covariance_type=kind, random_state=0).fit(X)
-    assert np.isfinite(model.lower_bound_)
-    assert "no_collapsed_component" in model.certificate_.failed
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_constant_features_are_fitted_and_named(kind):
-    X = np.hstack([clusters(n=30), np.full((90, 1), 3.0)])
-    model = GaussianMixture(2, covariance_type=kind, random_state=0).fit(X)
-    assert_allclose(model.means_[:, 3], 3.0)
-    if kind != "spherical":
-        assert "plane" in model.certificate_["no_collapsed_component"].advice
-
-
-def test_huge_and_tiny_scales_are_fitted():
-    X = clusters(distance=10.0)
-    plain = GaussianMixture(3, reg_covar=0.0, random_state=0).fit(X)
-    for scale in (1e-100, 1e100):
-        model = GaussianMixture(3, reg_covar=0.0, random_state=0).fit(scale * X)
-        assert adjusted_rand_score(plain.predict(X), model.predict(scale * X)) > 0.99
-        assert not [claim for claim in model.certificate_ if "itself failed" in claim.note]
-
-
-def test_nothing_is_predicted_before_a_fit():
-    for method in ("predict", "predict_proba", "score_samples", "score", "aic", "bic"):
-        with pytest.raises(NotFittedError):
-            getattr(GaussianMixture(), method)(clusters(n=5))
-    with pytest.raises(NotFittedError):
-        GaussianMixture().sample()
-    with pytest.raises(ValueError, match="n_samples"):
-        GaussianMixture().fit(clusters(n=5)).sample(0)
-
-
-@settings(max_examples=25, deadline=None)
-@given(
-    arrays(np.float64, st.tuples(st.integers(4, 30), st.integers(1, 4)), elements=st.floats(-1e6, 1e6, width=32)),
-    st.sampled_from(KINDS),
-    st.integers(1, 3),
-)
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_any_numbers_give_a_mixture_or_a_clear_refusal(X, kind, k):
-    model = GaussianMixture(k, covariance_type=kind, reg_covar=1e-3, random_state=0, max_iter=20)
-    try:
-        model.fit(X)
-    except ValueError as error:
-        if "reg_covar" not in str(error):
-            raise
-        return
-    assert np.isfinite(model.lower_bound_)
-    assert model.weights_.sum() == pytest.approx(1)
-    assert_allclose(model.predict_proba(X).sum(axis=1), 1, rtol=1e-9)
-    assert not [claim for claim in model.certificate_ if "itself failed" in claim.note]
+# --- runs and restarts ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n_init", [1, 3])
 def test_a_run_out_of_time_keeps_what_it_has(n_init, capsys):
     X = clusters(distance=2.0)
     model = GaussianMixture(3, n_init=n_init, time_limit=1e-9, tol=1e-12, max_iter=10_000, random_state=0, verbose=1)
-    with pytest.warns(ConvergenceWarning, match="did not converge"):
-        model.fit(X)
+    model.fit(X)
     assert model.stopped_ == "out of time"
     assert not model.converged_
     assert model.score(X) == pytest.approx(model.lower_bound_, rel=1e-10)
@@ -627,10 +469,23 @@ def test_a_run_out_of_time_keeps_what_it_has(n_init, capsys):
 def test_the_best_of_several_starts_is_kept():
     X = clusters(distance=2.0)
     model = GaussianMixture(4, n_init=5, init_params="random_from_data", random_state=0).fit(X)
-    losses, child = model.trace_.objective, model.trace_.extras["child"]
-    ends = [losses[child == c][-1] for c in range(5)]
-    assert model.lower_bound_ == pytest.approx(-min(ends), rel=1e-12)
-    assert model.n_iter_ == (child == np.argmin(ends)).sum() - 1
+    rule = SmallGain(model.tol) | MaxSteps(model.max_iter)
+    algorithm = Restarts(EMAlgorithm(FullGaussian(), 4, Seeds("random_from_data")), 5, rule)
+    runs = run(algorithm, Blocks.of(X), stop=Never(), rng=0).children
+    best = min(runs, key=lambda trace: trace.last())
+    assert len({trace.last() for trace in runs}) > 1
+    assert model.lower_bounds_ == (-best.objective[1:]).tolist()
+    assert model.trace_.objective.tolist() == best.objective.tolist()
+    assert model.n_iter_ == len(model.trace_) - 1
+    assert f"settled, {model.n_iter_} step" in str(model.certificate_)
+    assert str(model.certificate_) == str(model.certify(X))
+
+
+def test_several_starts_that_do_not_converge_warn_once():
+    with pytest.warns(ConvergenceWarning, match="did not converge") as caught:
+        model = GaussianMixture(3, n_init=4, max_iter=2, tol=1e-9, random_state=0).fit(clusters(distance=2.0))
+    assert len(caught) == 1
+    assert (model.stopped_, model.converged_, model.n_iter_) == ("max steps", False, 2)
 
 
 def test_a_clone_is_unfitted_and_equal():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.cluster import KMeans
 from sklearn.mixture import GaussianMixture as Theirs
 
 from lemmata.latent.mixture import GaussianMixture, Mixture
@@ -97,3 +98,18 @@ def test_numbers_of_components_that_make_no_sense_are_refused(components):
 def test_unknown_criteria_are_refused():
     with pytest.raises(ValueError, match="criterion"):
         select(planted(3), [1], criterion="mdl")
+
+
+def test_models_without_a_likelihood_are_refused():
+    with pytest.raises(TypeError, match="no likelihood"):
+        select(planted(3), [2], model=KMeans())
+
+
+def test_rows_of_which_nothing_is_known_do_not_count_and_blocks_are_taken():
+    X = planted(3)
+    longer = np.vstack([X, np.full((50, X.shape[1]), np.nan)])
+    plain = select(X, [1, 3], random_state=0, model=GaussianMixture(tol=1e-9, max_iter=1000))
+    for other in (longer, [longer[:100], longer[100:]]):
+        path = select(other, [1, 3], random_state=0, model=GaussianMixture(tol=1e-9, max_iter=1000))
+        assert_allclose(path.bic, plain.bic, rtol=1e-6)
+        assert_allclose(path.bic, [model.bic(other) for model in path.models])

@@ -21,8 +21,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from lemmata.completion._kernels_lines import at, dot, fetch, madd, total
 from lemmata.linalg._kernels import LINE, axpy, empty_lines, load, store, zero
+from lemmata.linalg._kernels_lines import at, dot, fetch, madd, total
 
 Array = np.ndarray
 TILE = 6  # rows of a tile: 6 × 2 AVX2 registers for sums, 2 for a line, 2 to spread numbers make 16

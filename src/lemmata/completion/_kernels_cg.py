@@ -14,8 +14,8 @@ import numpy as np
 from numba import njit
 
 from lemmata.completion._kernels import loss_of, unpack_into
-from lemmata.completion._kernels_lines import at, dot, fetch, madd
 from lemmata.linalg._kernels import add, axpy, load, store, zero
+from lemmata.linalg._kernels_lines import at, dot, fetch, madd
 
 AHEAD = 16  # entries: far enough that their factors arrive in time, near enough that they are still there
 

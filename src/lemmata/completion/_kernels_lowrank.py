@@ -14,8 +14,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from lemmata.completion._kernels_lines import dot
 from lemmata.linalg._kernels import axpy, load, store, zero
+from lemmata.linalg._kernels_lines import dot
 
 ONE, TWO = np.uint64(1), np.uint64(2)
 

@@ -135,7 +135,7 @@ def residuals(
 
 def _at_entries(entries: Entries, U: Array, V: Array, row_shift, shift, subtract: bool) -> Array:
     from lemmata.completion._kernels import predict_range
-    from lemmata.completion._kernels_lines import frozen, to_lines
+    from lemmata.linalg._kernels_lines import frozen, to_lines
 
     dtype = V.dtype
     indptr, indices, values = plain(entries, dtype)
@@ -155,7 +155,7 @@ def _at_entries(entries: Entries, U: Array, V: Array, row_shift, shift, subtract
 
 def plain(entries: Entries, dtype) -> tuple[Array, Array, Array]:
     """The arrays of entries as the kernels take them: read-only, contiguous, values of the factors' dtype."""
-    from lemmata.completion._kernels_lines import frozen
+    from lemmata.linalg._kernels_lines import frozen
 
     indptr, indices, values = entries
     return (
@@ -192,7 +192,7 @@ def _solve(
     eps : the rounding that V and the values have been through, where it is more than their dtype's
     """
     from lemmata.completion._kernels import solve_range, workspace
-    from lemmata.completion._kernels_lines import frozen, to_lines
+    from lemmata.linalg._kernels_lines import frozen, to_lines
 
     (m, k), n, dtype = V.shape, len(entries.indptr) - 1, V.dtype
     if solver.implicit and shift is not None:

@@ -47,8 +47,8 @@ EXTRA = 8  # columns beyond those wanted: they show what comes next, and make th
 
 def row_products(entries: Entries, B: Array) -> Array:
     """S B for the sparse S with these rows."""
-    from lemmata.completion._kernels_lines import to_lines
     from lemmata.completion._kernels_lowrank import product_range
+    from lemmata.linalg._kernels_lines import to_lines
 
     parts, lines, nb = plain(entries, B.dtype), to_lines(B), _lines_per_row(B)
     out = _empty_like_lines(len(parts[0]) - 1, B)
@@ -58,8 +58,8 @@ def row_products(entries: Entries, B: Array) -> Array:
 
 def row_residual_products(entries: Entries, V: Array, B: Array, U: Array) -> Array:
     """Π_Ω(A − UVᵀ) B for these rows of A and U."""
-    from lemmata.completion._kernels_lines import to_lines
     from lemmata.completion._kernels_lowrank import residual_product_range
+    from lemmata.linalg._kernels_lines import to_lines
 
     parts, lines, nb = plain(entries, B.dtype), to_lines(B), _lines_per_row(B)
     left, right, nk = to_lines(U), to_lines(V), _lines_per_row(V)
@@ -74,8 +74,8 @@ def row_residual_products(entries: Entries, V: Array, B: Array, U: Array) -> Arr
 
 def row_residual_squares(entries: Entries, V: Array, U: Array) -> Array:
     """Σ_j (a_ij − u_iᵀv_j)² for each of these rows, in float64."""
-    from lemmata.completion._kernels_lines import to_lines
     from lemmata.completion._kernels_lowrank import residual_squares_range
+    from lemmata.linalg._kernels_lines import to_lines
 
     parts, out = plain(entries, V.dtype), np.empty(len(U))
     left, right, nk = to_lines(U), to_lines(V), _lines_per_row(V)

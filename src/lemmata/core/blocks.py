@@ -14,6 +14,7 @@ from __future__ import annotations
 import mmap
 import zlib
 from collections.abc import Callable, Iterator
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -37,13 +38,15 @@ class Blocks:
         weights=None,
         source: Any = None,
         n_blocks: int | None = None,
+        allow_nan: bool = False,
     ):
         self._cut, self.n_blocks = cut, n_blocks  # None: nobody counted
+        self.allow_nan = allow_nan  # whether NaN may be among the numbers: values that are not known
         self.shape, self.dtype, self.weights = shape, np.dtype(dtype), weights
         self.source = source  # the whole matrix where it is in memory (ndarray or sparse), the dask array, or None
 
     @classmethod
-    def of(cls, X: Any, weights=None) -> Blocks:
+    def of(cls, X: Any, weights=None, *, allow_nan: bool = False) -> Blocks:
         """Blocks of anything the library takes. Arrays are expected to be validated; streams are checked here."""
         if isinstance(X, Blocks):
             return X
@@ -52,12 +55,12 @@ class Blocks:
         if isinstance(X, np.ndarray):
             return _of_array(X, weights)
         if is_dask(X):
-            return _of_dask(X, weights)
-        return _of_stream(X, weights)
+            return _of_dask(X, weights, allow_nan)
+        return _of_stream(X, weights, allow_nan)
 
     def weighted(self, weights: np.ndarray) -> Blocks:
         """The same blocks with other weights."""
-        return Blocks(self._cut, self.shape, self.dtype, weights, self.source, self.n_blocks)
+        return Blocks(self._cut, self.shape, self.dtype, weights, self.source, self.n_blocks, self.allow_nan)
 
     @property
     def sparse(self) -> bool:
@@ -168,13 +171,21 @@ def _advise(X: np.memmap, start: int, count: int, advice: str) -> None:
 
 
 def _of_sparse(X, weights):
-    X = sp.csr_array(X)  # one flavour everywhere: scipy's older matrices multiply and sum differently
+    X = _canonical(sp.csr_array(X))  # one flavour everywhere: scipy's older matrices multiply and sum differently
 
     def cut():
         for start in range(0, X.shape[0], MAX_ROWS):
             yield _sparse_rows(X, start, min(start + MAX_ROWS, X.shape[0])) if X.shape[0] > MAX_ROWS else X
 
     return Blocks(cut, X.shape, X.dtype, weights, source=X, n_blocks=-(-X.shape[0] // MAX_ROWS))
+
+
+def _canonical(X):
+    """A column named twice in a row has to be added up before anybody squares it; the user's own matrix stays as it is."""
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
 
 
 def _sparse_rows(X, start, stop):
@@ -184,7 +195,7 @@ def _sparse_rows(X, start, stop):
     return sp.csr_array(parts, shape=(stop - start, X.shape[1]))
 
 
-def _of_dask(X, weights):
+def _of_dask(X, weights, allow_nan):
     if X.ndim != 2:
         raise ValueError(f"the dask array has {X.ndim} dimensions; a matrix has two.")
     if any(np.isnan(size) for axis in X.chunks for size in axis):
@@ -193,47 +204,45 @@ def _of_dask(X, weights):
 
     def cut():
         for part in X.to_delayed()[:, 0]:
-            yield checked_block(np.asarray(part.compute()), X.shape[1], dtype)
+            yield checked_block(np.asarray(part.compute()), X.shape[1], dtype, allow_nan)
 
     dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
-    return Blocks(cut, X.shape, dtype, weights, source=X)
+    return Blocks(cut, X.shape, dtype, weights, source=X, allow_nan=allow_nan)
 
 
-def _of_stream(X, weights):
+def _of_stream(X, weights, allow_nan):
     if iter(X) is X:
         raise TypeError(
             f"a {type(X).__name__} can be read only once and a fit needs several passes; "
             "pass a list of blocks, or an object whose __iter__ starts anew each time."
         )
-    n, width, dtypes = 0, None, set()
+    sizes, width, dtypes = [], None, set()
     for block in X:
-        rows = checked_block(block, width)
-        n, width = n + rows.shape[0], rows.shape[1]
+        rows = checked_block(block, width, allow_nan=allow_nan)
+        sizes.append(rows.shape[0])
+        width = rows.shape[1]
         dtypes.add(rows.dtype)
     if width is None:
         raise ValueError("the stream of blocks is empty; it has to give at least one block of rows.")
     dtype = np.result_type(*dtypes)
 
     def cut():
-        seen = 0
-        for block in X:
-            rows = checked_block(block, width, dtype)
-            seen += rows.shape[0]
-            if seen > n:
-                break
-            yield rows
-        if seen != n:
-            raise ValueError(
-                f"the stream of blocks gave {n} rows at first and {seen} rows later; it has to repeat itself."
-            )
+        for number, (block, size) in enumerate(zip_longest(X, sizes), start=1):
+            found = None if block is None else checked_block(block, width, dtype, allow_nan)
+            if size is None or found is None or found.shape[0] != size:
+                raise ValueError(
+                    f"the stream gave {len(sizes)} blocks of {sum(sizes)} rows at first, and another block number {number} "
+                    "later; it has to repeat itself, cut for cut."
+                )
+            yield found
 
-    return Blocks(cut, (n, width), dtype, weights)
+    return Blocks(cut, (sum(sizes), width), dtype, weights, allow_nan=allow_nan)
 
 
-def checked_block(block: Any, width: int | None = None, dtype: Any = None):
+def checked_block(block: Any, width: int | None = None, dtype: Any = None, allow_nan: bool = False):
     """One block of a stream, as float rows of the right width."""
     rows = (
-        sp.csr_array(block) if sp.issparse(block) else np.require(block, requirements="A")
+        _canonical(sp.csr_array(block)) if sp.issparse(block) else np.require(block, requirements="A")
     )  # a worker's may be unaligned
     if rows.ndim != 2:
         raise ValueError(f"a block has shape {rows.shape}; a block is two-dimensional: rows × features.")
@@ -246,6 +255,9 @@ def checked_block(block: Any, width: int | None = None, dtype: Any = None):
     numbers: Any = rows.data if sp.issparse(rows) else rows
     with np.errstate(over="ignore", invalid="ignore"):
         total = numbers.sum(dtype=np.float64)  # one fast pass; only if it is not finite is every number looked at
-    if not np.isfinite(total) and not np.isfinite(numbers).all():
-        raise ValueError("a block contains NaN or infinity; clean or impute it before the fit.")
+    if not np.isfinite(total):
+        if not allow_nan and not np.isfinite(numbers).all():
+            raise ValueError("a block contains NaN or infinity; clean or impute it before the fit.")
+        if allow_nan and np.isinf(numbers).any():
+            raise ValueError("a block contains infinity; a value that is not known is NaN.")
     return rows if dtype is None else rows.astype(dtype, copy=False)

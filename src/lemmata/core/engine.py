@@ -131,11 +131,11 @@ def _client():
 
 def _on_cluster(client, function, data: Blocks) -> Iterator[Any]:
     X, start, futures = data.source, 0, []
-    width, dtype = data.shape[1], data.dtype
+    width, dtype, allow_nan = data.shape[1], data.dtype, data.allow_nan
 
     def work(block, weights):
         with one_blas_thread():
-            return function(checked_block(block, width, dtype), weights)
+            return function(checked_block(block, width, dtype, allow_nan), weights)
 
     for part, size in zip(X.to_delayed()[:, 0], X.chunks[0], strict=True):
         weights = None if data.weights is None else data.weights[start : start + size]

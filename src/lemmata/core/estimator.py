@@ -59,6 +59,7 @@ class Model(BaseEstimator):
     }
 
     accepts_sparse: ClassVar[bool] = False
+    accepts_nan: ClassVar[bool] = False  # as values that are not known
     finds_nonfinite: ClassVar[bool] = False  # the algorithm's first pass refuses NaN itself, so the door need not look
     min_samples: ClassVar[int] = 1
     patience: ClassVar[int] = 1  # small changes in a row that count as settled; more where momentum makes pauses
@@ -76,6 +77,10 @@ class Model(BaseEstimator):
     def _attributes(self, solution: Solution, problem: Any) -> dict[str, Any]:
         """The public attributes of a finished run."""
         return solution.attributes
+
+    def _shown_run(self, solution: Solution) -> Solution:
+        """The run whose trace, length and end are shown: of several inside of one, the one that is kept."""
+        return solution
 
     def _claims(self) -> tuple[Statement, ...]:
         """The claims that apply to this fit."""
@@ -129,10 +134,11 @@ class Model(BaseEstimator):
             raise KeyboardInterrupt("interrupted before the first step was done; there is nothing to keep.")
         for name, value in self._attributes(solution, problem).items():
             setattr(self, name, value)
-        self.trace_, self.stopped_ = solution.trace, solution.stopped
-        self.n_iter_ = max(solution.step, 1)
-        if solution.stopped == "max steps" and self._wants_to_settle():
-            self._warn_unsettled(solution)
+        shown = self._shown_run(solution)
+        self.trace_, self.stopped_ = shown.trace, shown.stopped
+        self.n_iter_ = max(shown.step, 1)
+        if shown.stopped == "max steps" and self._wants_to_settle():
+            self._warn_unsettled(shown)
         self.certificate_ = self._checked(data, costly=self._effort(data) <= SMALL)
 
     def _callbacks(self) -> list[Any]:
@@ -175,19 +181,21 @@ class Model(BaseEstimator):
         looks = not (self.finds_nonfinite and reset)
         mapped = isinstance(X, np.memmap) and X.ndim == 2 and X.dtype in (np.float32, np.float64)
         if mapped or isinstance(X, Blocks) or is_dask(X) or is_stream(X):
-            data = Blocks.of(X)  # nothing is converted or copied; streams and dask arrays check their blocks themselves
+            # nothing is converted or copied; streams and dask arrays check their blocks themselves
+            data = Blocks.of(X, allow_nan=self.accepts_nan)
             self._check_width(data, reset)
             if mapped and looks:
                 for rows, _ in data:
-                    checked_block(rows)
+                    checked_block(rows, allow_nan=self.accepts_nan)
         else:
+            finite = looks or hasattr(X, "tocsr")
             X = validate_data(
                 self,
                 X,
                 reset=reset,
                 dtype=[np.float64, np.float32],
                 accept_sparse=("csr", "csc") if self.accepts_sparse else False,
-                ensure_all_finite=looks or hasattr(X, "tocsr"),
+                ensure_all_finite="allow-nan" if finite and self.accepts_nan else finite,
                 ensure_min_samples=min_samples,
             )
             data = Blocks.of(X)
@@ -213,8 +221,12 @@ class Model(BaseEstimator):
     def _weights(sample_weight, data: Blocks) -> np.ndarray:
         rows = np.broadcast_to(0.0, (data.shape[0], 1))  # only their number is read
         weights = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
-        if not weights.sum() > 0:
+        with np.errstate(over="ignore"):
+            total = weights.sum()
+        if not total > 0:
             raise ValueError("Sample weights must contain at least one non-zero number.")
+        if not np.isfinite(total):
+            raise ValueError("Sample weights are too large: their sum overflows; divide them by their maximum.")
         return weights
 
     # --- certificate ---

@@ -21,17 +21,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from llvmlite import ir
 from numba import njit
-from numba.core import cgutils
 
-from lemmata.completion._kernels_lines import at, frozen, madd, total
-from lemmata.linalg._kernels import LINE, Line, add, axpy, empty_lines, load, operation, store, zero
+from lemmata.linalg._kernels import LINE, add, axpy, empty_lines, load, operation, store, zero
+from lemmata.linalg._kernels_lines import at, frozen, madd, minus, root, spread, total
 
 Array = np.ndarray
 TILE = (
     32  # lines of rows in a tile: 256 of float64. Adding up the lanes of a sum costs a twentieth of its products then
 )
 WIDE = 4  # features of y at a time
-LOWEST = -1e30  # log-density
+LOWEST, LOWEST_SINGLE = -8e307, -2e38  # log-density of a row beyond all densities; what can be squared is above
 TALL, BROAD = 2, 3  # features × features of S at a time
 
 
@@ -40,31 +39,6 @@ TALL, BROAD = 2, 3  # features × features of S at a time
 
 def _constant(kind, number):
     return ir.Constant(kind, [number] * kind.count)
-
-
-@operation
-def spread(_, lines, a):
-    """The line whose every lane is a."""
-
-    def code(context, builder, signature, args):
-        kind = context.get_value_type(signature.return_type)
-        nothing = ir.Constant(kind, ir.Undefined)
-        number = builder.insert_element(nothing, context.cast(builder, args[1], a, lines.dtype), ir.IntType(32)(0))
-        return builder.shuffle_vector(
-            number, nothing, ir.Constant(ir.VectorType(ir.IntType(32), kind.count), [0] * kind.count)
-        )
-
-    return Line(lines.dtype)(lines, a), code
-
-
-@operation
-def subtract(_, x, y):
-    """x − y for lines."""
-
-    def code(context, builder, signature, args):
-        return builder.fsub(*args)
-
-    return x(x, y), code
 
 
 @operation
@@ -95,18 +69,6 @@ def larger(_, x, y):
         return builder.select(builder.fcmp_ordered(">", *args), *args)
 
     return x(x, y), code
-
-
-@operation
-def root(_, x):
-    """√x for lines."""
-
-    def code(context, builder, signature, args):
-        kind = context.get_value_type(x)
-        name = f"llvm.sqrt.v{x.lanes}f{x.dtype.bitwidth}"
-        return builder.call(cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind]), name), args)
-
-    return x(x), code
 
 
 @operation
@@ -203,10 +165,8 @@ def _axis_distances_into(Q, j, X, P, shift, d, nb):
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def _respond(Q, w, top, norm, logs, k, nb):
     """Q = squared distances -> responsibilities times weights; returns Σ w log p(x), by log-sum-exp."""
-    half, floor = (
-        Q.dtype.type(-0.5),
-        spread(Q, LOWEST),
-    )  # a row beyond all densities has a finite one, the same for all j
+    half = Q.dtype.type(-0.5)
+    floor = spread(Q, LOWEST if Q.itemsize == 8 else LOWEST_SINGLE)  # finite, and the same for all j
     for i in range(nb):
         most = larger(axpy(half, load(Q, i), spread(Q, logs[0])), floor)
         store(Q, i, most)
@@ -216,7 +176,7 @@ def _respond(Q, w, top, norm, logs, k, nb):
             most = larger(l, most)
         summed = zero(Q)
         for j in range(k):
-            e = exponential(subtract(load(Q, j * nb + i), most))
+            e = exponential(minus(load(Q, j * nb + i), most))
             store(Q, j * nb + i, e)
             summed = add(summed, e)
         share = divide(load(w, i), summed)
@@ -244,7 +204,7 @@ def _centred_into(E, sums, counts, j, X, Q, means, d, nb):
         mean, s = spread(X, at(means, j * d + a)), zero(X)
         for i in range(nb):
             r = load(Q, j * nb + i)
-            e = multiply(r, subtract(load(X, a * nb + i), mean))
+            e = multiply(r, minus(load(X, a * nb + i), mean))
             store(E, a * nb + i, e)
             s = madd(r, e, s)
         sums[j, a] += np.float64(total(s))
@@ -282,7 +242,7 @@ def _axis_sums_into(sums, squares, counts, j, X, Q, means, d, nb):
     for a in range(d):
         mean, s, t = spread(X, at(means, j * d + a)), zero(X), zero(X)
         for i in range(nb):
-            delta = subtract(load(X, a * nb + i), mean)
+            delta = minus(load(X, a * nb + i), mean)
             e = multiply(load(Q, j * nb + i), delta)
             s, t = add(s, e), madd(e, delta, t)
         sums[j, a] += np.float64(total(s))
@@ -399,9 +359,10 @@ def sweep(
     E = empty_lines(d + BROAD - 1, tile[1].shape[0], rows.dtype)
     E[d:] = 0
     counts, sums, S = np.zeros(k), np.zeros((k, d)), np.zeros((k if scatter else 0, d + TALL - 1, d + BROAD - 1))
-    likelihood = _sweep(frozen(rows), _no_or(weights, rows), *mixture, tile, E, counts, sums, S)
+    weights, unit = _in_units(weights, rows)
+    likelihood = _sweep(frozen(rows), weights, *mixture, tile, E, counts, sums, S)
     S = np.triu(S[:, :d, :d])
-    return likelihood, counts, sums, S + np.triu(S, 1).transpose(0, 2, 1)
+    return unit * likelihood, unit * counts, unit * sums, unit * (S + np.triu(S, 1).transpose(0, 2, 1))
 
 
 def axis_sweep(rows: Array, weights: Array | None, mixture: Standardised) -> tuple[float, Array, Array, Array]:
@@ -409,8 +370,9 @@ def axis_sweep(rows: Array, weights: Array | None, mixture: Standardised) -> tup
     k, d = mixture.means.shape
     counts, sums, squares = np.zeros(k), np.zeros((k, d)), np.zeros((k, d))
     tile = _tile(len(rows), k, d, rows.dtype)
-    likelihood = _axis_sweep(frozen(rows), _no_or(weights, rows), *mixture, tile, counts, sums, squares)
-    return likelihood, counts, sums, squares
+    weights, unit = _in_units(weights, rows)
+    likelihood = _axis_sweep(frozen(rows), weights, *mixture, tile, counts, sums, squares)
+    return unit * likelihood, unit * counts, unit * sums, unit * squares
 
 
 def log_densities(rows: Array, mixture: Standardised) -> Array | None:
@@ -422,6 +384,13 @@ def log_densities(rows: Array, mixture: Standardised) -> Array | None:
     return out if sound else None
 
 
-def _no_or(weights: Array | None, rows: Array) -> Array:
-    """Weights in the dtype of the rows; none for rows that count once each."""
-    return frozen(np.empty(0, rows.dtype) if weights is None else weights.astype(rows.dtype, copy=False))
+def _in_units(weights: Array | None, rows: Array) -> tuple[Array, float]:
+    """Weights in the dtype of the rows, and what they are multiples of; none for rows that count once each.
+
+    The unit is a power of two, at which the largest weight is about one: 1e-50 and 1e50 are no numbers of float32.
+    """
+    if weights is None:
+        return frozen(np.empty(0, rows.dtype)), 1.0
+    largest = float(weights.max(initial=0.0))
+    unit = math.ldexp(1.0, math.frexp(largest)[1] - 1) if largest > 0 else 1.0
+    return frozen((weights / unit).astype(rows.dtype)), unit

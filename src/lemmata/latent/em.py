@@ -35,9 +35,7 @@ from lemmata.core.engine import map_reduce
 from lemmata.core.store import storable
 
 Array = np.ndarray
-BLOCK_NUMBERS = (
-    2**18
-)  # of a block of rows, or of its responsibilities: 2 MB, so that several threads' blocks fit the caches
+BLOCK_NUMBERS = 2**18  # of a block, or of its responsibilities: 2 MB, so that several threads' blocks fit the caches
 
 
 # --- what a family is -------------------------------------------------------------------------------------------------
@@ -55,6 +53,10 @@ class Family(ABC):
     @abstractmethod
     def survey(self, data: Blocks) -> Any:
         """Check the data, in one pass; the parameters of a single component for all rows: where statistics are taken about."""
+
+    def check(self, rows: Any) -> None:
+        """ValueError where rows cannot have come from this family."""
+        return
 
     @abstractmethod
     def log_density(self, rows: Any, params: Any) -> Array:
@@ -162,7 +164,7 @@ def finer(data: Blocks, width: int) -> Blocks:
                 yield rows[start : start + step]
 
     n_blocks = 1 if data.n_blocks == 1 and step >= X.shape[0] else None
-    return Blocks(cut, data.shape, data.dtype, data.weights, data.source, n_blocks)
+    return Blocks(cut, data.shape, data.dtype, data.weights, data.source, n_blocks, data.allow_nan)
 
 
 def expectation(family: Family, params: Any, weights: Array, data: Blocks) -> Expected:
@@ -299,6 +301,8 @@ class StepwiseEM:
 
     def update(self, state: StepwiseState, data: Blocks) -> StepwiseState:
         """Learn from a batch. One whose rows all weigh nothing, or are all unknown, changes nothing."""
+        for rows, _ in data:
+            self.family.check(rows)  # as the survey did before a fit
         found = expectation(self.family, state.params, state.weights, data)
         total = float(found.stats.counts.sum()) if found.weight > 0 else 0.0
         if total == 0:

@@ -35,6 +35,7 @@ from lemmata.latent.em import Expected, Family
 Array = np.ndarray
 LOG_ZERO = -745.0
 MOST_CODES = 2**24  # of all features together: beyond, the numbers are no codes
+MOST = 2**53  # beyond, float64 skips whole numbers
 
 
 @storable
@@ -83,6 +84,7 @@ class TableFamily(Family):
     smoothing: float = 0.0
 
     givable = ("values",)
+    takes, largest = "counts 0, 1, 2, …, 2^53", MOST
 
     def __post_init__(self):
         if not 0 <= self.smoothing < np.inf:
@@ -97,13 +99,16 @@ class TableFamily(Family):
         return Expected(self.statistics(rows, weights, np.ones((rows.shape[0], 1)), None))
 
     def check(self, rows: Any) -> None:
-        """ValueError where rows cannot have come from this family."""
         x = _numbers(rows)
-        with np.errstate(invalid="ignore"):
-            if x.size and not np.isfinite(x.sum(dtype=np.float64)) and not np.isfinite(x).all():
-                raise ValueError(f"{self.name} components take no NaN or infinity; drop or impute those rows.")
-        if x.size and x.min() < 0:
-            raise ValueError(f"{self.name} components take counts; found the negative number {x.min():g}.")
+        if not x.size:
+            return
+        low, high = x.min(), x.max()  # NaN, if there is one
+        if not (np.isfinite(low) and np.isfinite(high)):
+            raise ValueError(f"{self.name} components take no NaN or infinity; drop or impute those rows.")
+        if low < 0:
+            raise ValueError(f"{self.name} components take {self.takes}; found the negative number {low:g}.")
+        if high > self.largest:
+            raise ValueError(f"{self.name} components take {self.takes}; found {high:g}.")
         fractional = x[x != np.floor(x)]
         if fractional.size:
             raise ValueError(
@@ -121,11 +126,19 @@ class TableFamily(Family):
         return rows
 
     def replaced(self, params: Table, k: int, **given: Any) -> Table:
+        if set(given) != {"values"}:
+            raise ValueError(f'{self.name} components start from {{"values": …}}; got {", ".join(map(repr, given))}.')
         values = np.asarray(given["values"], dtype=np.float64)
         m = params.values.shape[1]
-        if values.shape != (k, m) or not np.isfinite(values).all() or not (values >= 0).all():
-            raise ValueError(f"initial parameters are numbers >= 0 of shape ({k}, {m}); got shape {values.shape}.")
-        return Table(values, params.sizes)
+        if values.shape != (k, m):
+            raise ValueError(f"initial values of {self.name} components have shape ({k}, {m}); got {values.shape}.")
+        if not np.isfinite(values).all() or not (values >= 0).all():
+            raise ValueError(f"initial values of {self.name} components are finite numbers >= 0; these are not.")
+        return self._possible(Table(values, params.sizes))
+
+    def _possible(self, table: Table) -> Table:
+        """Parameters that a user gave, or ValueError where they are none of this family."""
+        return table
 
     def attributes(self, params: Table) -> dict[str, Any]:
         return {self.shown: params.values}
@@ -140,14 +153,12 @@ class Bernoulli(TableFamily):
 
     version = 1
     name = "Bernoulli"
+    takes, largest = "zeros and ones", 1
 
-    def check(self, rows):
-        super().check(rows)
-        x = _numbers(rows)
-        if x.size and x.max() > 1:
-            raise ValueError(
-                f"Bernoulli components take zeros and ones; found {x.max():g}. Compare with a threshold first."
-            )
+    def _possible(self, table):
+        if table.values.max() > 1:
+            raise ValueError(f"initial values of Bernoulli components are probabilities; found {table.values.max():g}.")
+        return table
 
     def parameters(self, stats):
         N = stats.counts[:, None] + 2 * self.smoothing
@@ -207,13 +218,27 @@ def _log_factorials(rows: Any) -> Array:
     return gammaln(rows.astype(np.float64) + 1).sum(axis=1)
 
 
+def _summing_to_one(table: Table, sizes: Array, name: str) -> Table:
+    """Probabilities of groups of columns, of these sizes, that a user gave."""
+    sums = np.add.reduceat(table.values, np.cumsum(sizes) - sizes, axis=1)
+    if not np.allclose(sums, 1):
+        raise ValueError(f"initial values of {name} components are probabilities that sum to 1; these do not.")
+    return Table(table.values / np.repeat(sums, sizes, axis=1), table.sizes)
+
+
 @storable
 @dataclass(frozen=True)
 class Multinomial(TableFamily):
-    """Counts that share a total n, which is given: log p(x | n) = log n! − Σ_a log x_a! + Σ_a x_a log p_a. Documents, say."""
+    """Counts that share a total n, which is given: log p(x | n) = log n! − Σ_a log x_a! + Σ_a x_a log p_a. Documents, say.
+
+    `sample` draws rows whose counts sum to n = 100.
+    """
 
     version = 1
     name = "multinomial"
+
+    def _possible(self, table):
+        return _summing_to_one(table, np.array([table.values.shape[1]]), self.name)
 
     def parameters(self, stats):
         sums = stats.sums + self.smoothing
@@ -231,7 +256,8 @@ class Multinomial(TableFamily):
         return k * (d - 1)
 
     def sample(self, params, components, rng, n_trials: int = 100):
-        return rng.multinomial(n_trials, params.values[components]).astype(np.float64)
+        p = params.values / params.values.sum(axis=1, keepdims=True)  # rounded to float32 they may sum to more than 1
+        return rng.multinomial(n_trials, p[components]).astype(np.float64)
 
 
 @storable
@@ -246,14 +272,21 @@ class Categorical(TableFamily):
 
     version = 1
     name = "categorical"
+    takes = "codes 0, 1, 2, …, 2^53"
 
-    def survey(self, data):
-        if data.sparse:
+    def check(self, rows):
+        if sp.issparse(rows):
             raise ValueError(
                 "categorical components take dense codes; a sparse matrix hides the code 0. Use X.toarray()."
             )
-        sizes = map_reduce(self._largest, data, _Largest()).codes + 1
-        sizes = self._agreed(sizes.astype(np.int64), data.shape[1])
+        super().check(rows)
+
+    def _possible(self, table):
+        return _summing_to_one(table, table.sizes, self.name)
+
+    def survey(self, data):
+        largest = map_reduce(self._largest, data, _Largest()).codes
+        sizes = self._agreed(largest.astype(np.int64) + 1, data.shape[1])
         total = map_reduce(partial(self._sums, Table(np.zeros((1, 0)), sizes)), data, Expected())
         return self._table(total.stats, sizes)
 
@@ -272,7 +305,10 @@ class Categorical(TableFamily):
             )
         if self.n_categories is None:
             return found
-        sizes = np.broadcast_to(np.asarray(self.n_categories, dtype=np.int64), (d,)).copy()
+        asked = np.asarray(self.n_categories)
+        if asked.shape not in ((), (d,)) or asked.dtype.kind not in "iu":
+            raise ValueError(f"n_categories={self.n_categories!r}: it is an int, or one for each of the {d} features.")
+        sizes = np.broadcast_to(asked.astype(np.int64), (d,)).copy()
         if (found > sizes).any():
             a = int((found - sizes).argmax())
             raise ValueError(

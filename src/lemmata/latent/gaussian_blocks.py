@@ -45,9 +45,7 @@ class GaussianSums:
     sums: Any = 0.0  # (k, d)
     squares: Any = 0.0  # (k, d, d), or (k, d), or a number where nobody asks for them
     origin: Any = None  # (k, d)
-    seen: Any = (
-        None  # (k, d) the weight of rows that have the feature; None: all, conditional means stand for the unknown
-    )
+    seen: Any = None  # (k, d) the weight of rows that have the feature; None: all, since expectations fill the holes
 
     def __add__(self, other: GaussianSums) -> GaussianSums:
         if other.origin is None or self.origin is None:

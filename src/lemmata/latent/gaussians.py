@@ -60,10 +60,11 @@ def _factor(covariance: Array, who: str) -> Array:
     _finite(covariance)
     L, lost = lapack.dpotrf(covariance, lower=1, clean=1)
     if lost:
-        raise ValueError(f"the covariance of {who} is not positive definite: rows lie in a plane. {HINT}")
-    return lapack.dtrtri(L, lower=1)[
-        0
-    ].T  # not solve_triangular: waking BLAS's threads for a small system takes milliseconds
+        raise ValueError(
+            f"the covariance of {who} is not positive definite: rows lie in a plane, or are too small to be squared. {HINT}"
+        )
+    # not solve_triangular: waking BLAS's threads for a small system takes milliseconds
+    return lapack.dtrtri(L, lower=1)[0].T
 
 
 def _finite(numbers: Array) -> None:
@@ -91,7 +92,7 @@ class Gaussian(Family):
             raise ValueError(f"feature {int(stats.seen[0].argmin())} has no value in any row that counts; drop it.")
         with np.errstate(over="ignore", invalid="ignore"):
             variances = stats.scatter[0] / stats.seen[0]
-        _finite(variances)
+            _finite(variances.astype(data.dtype))  # what is fitted has to fit there too
         return self.of(stats.origin + stats.shift, self._like(np.where(variances > 0, variances, 1.0)))
 
     def log_density(self, rows, params):
@@ -105,9 +106,7 @@ class Gaussian(Family):
         return self.components(params, log_weights, dtype)
 
     def closer(self, stats, rough):
-        if not self.estimated or len(rough.means) == len(
-            stats.counts
-        ):  # the sums are about the means of components already
+        if not self.estimated or len(rough.means) == len(stats.counts):  # sums about means of components already
             return None
         left = stats.scatter if np.ndim(stats.squares) == 2 else np.einsum("jaa->ja", stats.scatter)
         if not (stats.known * stats.shift**2 > CENTRED_ENOUGH * left).any():
@@ -123,8 +122,10 @@ class Gaussian(Family):
             raise ValueError(f"{self.name} Gaussians take no initial {stray[0]}.")
         means = np.asarray(given["means"], dtype=np.float64) if "means" in given else params.means
         d = means.shape[-1] if params is None else params.means.shape[1]
-        if means.shape != (k, d) or not np.isfinite(means).all():
-            raise ValueError(f"initial means are finite numbers of shape ({k}, {d}); got shape {means.shape}.")
+        if means.shape != (k, d):
+            raise ValueError(f"initial means have shape ({k}, {d}); got {means.shape}.")
+        if not np.isfinite(means).all():
+            raise ValueError("initial means are finite numbers; these are not.")
         if "precisions" not in given:
             return self.of(means, params.covariances)
         precisions = np.asarray(given["precisions"], dtype=np.float64)
@@ -284,6 +285,16 @@ class FixedGaussian(_Dense):
     name, axes = "fixed", "dd"
     givable = ("means",)
     estimated = False
+
+    @classmethod
+    def of_precision(cls, precision: Array) -> FixedGaussian:
+        """From Σ⁻¹ in the same shapes."""
+        if precision.ndim == 2:
+            square = precision.shape[0] == precision.shape[1]
+            return cls(np.linalg.inv(_positive(precision if square else -np.eye(1), "given precisions")))
+        if not (precision > 0).all():
+            raise ValueError("given precisions are numbers > 0; these are not.")
+        return cls(1 / precision)
 
     def covariances(self, stats):
         return self._like(np.zeros(stats.sums.shape[1]))

@@ -30,7 +30,7 @@ from lemmata.core.blocks import Blocks
 from lemmata.core.repeat import Restarts
 from lemmata.latent.em import EMAlgorithm, Family
 from lemmata.latent.families import FAMILIES, Categorical, Table, family_of
-from lemmata.latent.gaussians import GAUSSIANS, Gaussian, GaussianParameters
+from lemmata.latent.gaussians import GAUSSIANS, FixedGaussian, Gaussian, GaussianParameters
 from lemmata.latent.mixture_base import MIXTURE_PARAMETERS, MixtureModel
 
 NAMES = (*(f"gaussian-{kind}" for kind in GAUSSIANS), *FAMILIES)
@@ -198,8 +198,8 @@ class GaussianMixture(MixtureModel):
 
     Notes
     -----
-    NaN in X are values that are not known: they are integrated out, in `fit` and wherever rows are scored (arrays and memmaps;
-    streams and dask arrays must be complete). Weights count rows: weight 2 is the row twice.
+    NaN in X (or the mask of a masked array) are values that are not known: they are integrated out, in `fit` and wherever rows
+    are scored. A row of which nothing is known does not count. Weights count rows: weight 2 is the row twice.
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
@@ -210,6 +210,7 @@ class GaussianMixture(MixtureModel):
         **MIXTURE_PARAMETERS,
     }
     min_samples = 2
+    accepts_nan = True
     stored: ClassVar[dict[str, str | type]] = {
         **MixtureModel.stored,
         "means_": "k d",
@@ -258,7 +259,7 @@ class GaussianMixture(MixtureModel):
         if kind != "fixed":
             return family_of(kind, reg_covar=float(self.reg_covar))
         precision = np.asarray(1.0 if self.precisions_init is None else self.precisions_init, dtype=np.float64)
-        return family_of(kind, covariance=np.linalg.inv(precision) if precision.ndim == 2 else 1 / precision)
+        return FixedGaussian.of_precision(precision)
 
     def _given(self) -> dict[str, Any]:
         fitted = self.covariance_type not in ("unit", "fixed")
@@ -269,10 +270,9 @@ class GaussianMixture(MixtureModel):
             raise ValueError(
                 "covariance_type='fixed' keeps the covariance it is given: pass its inverse as precisions_init."
             )
+        if self.covariance_type == "unit" and self.precisions_init is not None:
+            raise ValueError("covariance_type='unit' has precisions of 1; pass precisions_init with 'fixed' instead.")
         return super()._algorithm(data)
 
     def _params(self) -> GaussianParameters:
         return _gaussian_parameters(self)
-
-    def _takes_holes(self) -> bool:
-        return True

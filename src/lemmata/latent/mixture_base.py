@@ -15,24 +15,26 @@ mixture is computed from these attributes, by way of l_ij = ln π_j + ln p(x_i; 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from lemmata.core.blocks import Blocks, is_dask, is_stream
+from lemmata.core.blocks import Blocks, is_dask
+from lemmata.core.certificate import Certificate
 from lemmata.core.engine import map_reduce
 from lemmata.core.estimator import COMMON, Model
 from lemmata.core.loop import MaxSteps, Never, Seconds, Solution, Stop, run, warn_user
 from lemmata.core.repeat import Restarts
 from lemmata.core.trace import Trace
-from lemmata.latent.em import EMAlgorithm, EMState, Family, StepwiseEM, StepwiseState, finer, log_of, posterior
+from lemmata.latent.em import EMAlgorithm, Family, StepwiseEM, StepwiseState, finer, log_of, posterior
 from lemmata.latent.gaussians import Gaussian
 from lemmata.latent.mixture_claims import MIXTURE_CLAIMS, likelihood_never_fell, no_collapsed_component
 from lemmata.latent.starting import Centres, Given, RandomMemberships, Seeds, filled
@@ -130,28 +132,31 @@ class MixtureModel(DensityMixin, Model):
         rule = self._rule() if self.n_init == 1 else Never()
         return rule if self.time_limit is None else rule | Seconds(self.time_limit)
 
-    def _wants_to_settle(self) -> bool:
-        return False  # said below, of the best run
+    def _shown_run(self, solution: Solution) -> Solution:
+        """The best run, which ended by its own rule, or with all of them."""
+        algorithm, state = solution.algorithm, solution.state
+        if not isinstance(algorithm, Restarts):
+            return solution
+        best = algorithm.best(state)
+        kept = state.results[best] if best < len(state.results) else state.state
+        run = Solution(algorithm.algorithm, kept, state.traces[best])
+        return replace(run, stopped=self._rule().reason(run) or solution.stopped)
 
-    def _fit_blocks(self, data: Blocks) -> None:
-        super()._fit_blocks(data)
-        self.n_iter_ = max(len(self.lower_bounds_), 1)
-        if not self.converged_ and self.tol > 0:
-            warn_user(
-                f"{type(self).__name__}: the best run did not converge: after {self.n_iter_} steps the mean log-likelihood "
-                f"still changes by tol={self.tol:.0e} or more. Raise max_iter, or read certificate_.",
-                ConvergenceWarning,
-            )
+    def _warn_unsettled(self, solution: Solution) -> None:
+        change = abs(solution.trace.last() - solution.trace.last(back=1))
+        warn_user(
+            f"{type(self).__name__}: the best run did not converge: at max_iter={self.max_iter} the mean log-likelihood still "
+            f"changes by {change:.1e}, tol={self.tol:.0e}. Raise max_iter, or read certificate_.",
+            ConvergenceWarning,
+        )
 
     def _attributes(self, solution: Solution, problem: Blocks) -> dict[str, Any]:
-        algorithm, state, trace = _best(solution)
-        reached = self._rule().reason(Solution(algorithm, state, trace)) == "settled"
-        shown = self._shown(state.weights, state.params, problem.dtype)
-        likelihoods = trace.extras["log_likelihood"].tolist()
+        best = self._shown_run(solution)
+        likelihoods = best.trace.extras["log_likelihood"].tolist()
         return {
-            **shown,
-            "stepwise_": StepwiseEM(self.family_).begin(state),
-            "converged_": reached,
+            **self._shown(best.state.weights, best.state.params, problem.dtype),
+            "stepwise_": StepwiseEM(self.family_).begin(best.state),
+            "converged_": best.stopped == "settled",
             "lower_bound_": likelihoods[-1],
             "lower_bounds_": likelihoods[1:],
         }
@@ -159,7 +164,12 @@ class MixtureModel(DensityMixin, Model):
     def _shown(self, weights: Array, params: Any, dtype: Any) -> dict[str, Array]:
         """The public attributes of a mixture, in the type of the data."""
         attributes = {"weights_": weights, **self.family_.attributes(params)}
-        return {name: np.asarray(value, dtype=dtype) for name, value in attributes.items()}
+        with np.errstate(over="ignore"):
+            shown = {name: np.asarray(value, dtype=dtype) for name, value in attributes.items()}
+        for name, value in shown.items():
+            if not np.isfinite(value).all():
+                raise ValueError(f"{name} does not fit {np.dtype(dtype)}: scale the data, or pass it as float64.")
+        return shown
 
     def _claims(self):
         left_out = []
@@ -212,6 +222,14 @@ class MixtureModel(DensityMixin, Model):
         self.lower_bound_, self.lower_bounds_ = state.log_likelihood, trace.extras["log_likelihood"].tolist()
         self.certificate_ = self._checked(None, costly=False)
 
+    def certify(self, X, y=None, sample_weight=None) -> Certificate:
+        """Check every claim about this fit on X, the costly ones too. X is usually the training data."""
+        check_is_fitted(self)
+        data = self._validated(X, sample_weight, reset=False)
+        for rows, _ in data:
+            self.family_.check(rows)
+        return self._checked(data, y, costly=True)
+
     # --- using it ---
 
     def _rowwise(self, X, function, width: int | None = None, dtype: Any = None):
@@ -239,8 +257,10 @@ class MixtureModel(DensityMixin, Model):
         return self._rowwise(X, _labels, dtype=np.int64)
 
     def score(self, X, y=None, sample_weight=None) -> float:
-        """The mean log-likelihood of the rows."""
+        """The mean log-likelihood of the rows, but for those of which nothing is known."""
         total, weight = self._log_likelihood(X, sample_weight)
+        if not weight > 0:
+            raise ValueError("no row has both a weight and a value; there is nothing to score.")
         return total / weight
 
     def _log_likelihood(self, X, sample_weight=None) -> tuple[float, float]:
@@ -277,44 +297,31 @@ class MixtureModel(DensityMixin, Model):
 
     # --- input ---
 
-    def _validated(self, X, sample_weight=None, reset: bool = True, min_samples: int | None = None) -> Blocks:
-        """As everywhere, but Gaussian families take NaN in arrays and memmaps: entries that are not known."""
-        plain = not (isinstance(X, Blocks) or is_dask(X) or is_stream(X))
-        if not plain or not self._takes_holes():
-            return super()._validated(X, sample_weight, reset, min_samples)
-        if isinstance(X, np.memmap) and X.ndim == 2 and X.dtype in (np.float32, np.float64):
-            data = Blocks.of(X)
-            self._check_width(data, reset)
-            if any(np.isinf(rows).any() for rows, _ in data):
-                raise ValueError("Input X contains infinity.")
-        else:
-            least = min_samples or (self.min_samples if reset else 1)
-            X = validate_data(
-                self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", ensure_min_samples=least
-            )  # fmt: skip
-            data = Blocks.of(X)
-        return data if sample_weight is None else data.weighted(self._weights(sample_weight, data))
-
-    def _takes_holes(self) -> bool:
-        """Whether the family knows what to do with values that are missing."""
+    @property
+    def accepts_nan(self) -> bool:  # type: ignore[override]
         return isinstance(self._family(), Gaussian)
+
+    def _validated(self, X, sample_weight=None, reset: bool = True, min_samples: int | None = None) -> Blocks:
+        """As everywhere, but masked entries are not known: NaN, which Gaussian families take."""
+        if isinstance(X, np.ma.MaskedArray):
+            X = np.ma.filled(X.astype(X.dtype if X.dtype.kind == "f" else np.float64), np.nan)
+        try:
+            return super()._validated(X, sample_weight, reset, min_samples)
+        except TypeError as error:
+            if "NAType" not in str(error):
+                raise
+            raise TypeError(
+                'X holds pandas.NA among Python objects; X.astype("Float64") makes numbers of them, and NaN of those.'
+            ) from error
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self._takes_holes()
+        tags.input_tags.allow_nan = self.accepts_nan
         return tags
 
 
-def _best(solution: Solution) -> tuple[EMAlgorithm, EMState, Trace]:
-    """The algorithm, state and trace of the run that did best."""
-    algorithm, state = solution.algorithm, solution.state
-    if not isinstance(algorithm, Restarts):
-        return algorithm, state, solution.trace
-    best = algorithm.best(state)
-    return algorithm.algorithm, state.results[best] if best < len(state.results) else state.state, state.traces[best]
-
-
 def _of_joint(function, family: Family, params: Any, log_weights: Array, rows: Any) -> Array:
+    family.check(rows)
     return function(family.log_density(rows, params) + log_weights)
 
 
@@ -331,5 +338,8 @@ def _labels(joint: Array) -> Array:
 
 
 def _sums(family: Family, params: Any, log_weights: Array, rows: Any, weights: Array | None) -> Array:
+    """Σ w ln p(x) and Σ w of a block; a row of which nothing is known is no row, as in the fit."""
     each = _of_joint(_log_density, family, params, log_weights, rows).astype(np.float64)
-    return np.array([each.sum(), len(each)] if weights is None else [weights @ each, weights.sum()])
+    known = 1.0 if sp.issparse(rows) else ~np.isnan(rows).all(axis=1)
+    weights = np.ones(len(each)) * known if weights is None else weights * known
+    return np.array([weights @ each, weights.sum()])

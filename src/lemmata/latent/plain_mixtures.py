@@ -1,7 +1,11 @@
-"""Densities and M-steps of mixture components in plain NumPy: what the claims about a mixture audit a fit with.
+"""Densities and M-steps of Gaussian components in plain NumPy: what the claims about a mixture audit a fit with.
 
 Nothing here is used by a solver, and nothing of a solver is used here. A family reads the public attributes of a fit; `add`
-sums what the responsibilities r (n × k, weights included) say about rows, `step` turns the sums into the next parameters.
+sums what the responsibilities r (n × k, weights included) say about rows, `step` turns the sums into the next parameters θ'.
+`scores` are the derivatives of ln p(x_i) in the directions of the pieces of the step θ' − θ (the move of each mean, of each
+covariance), and `pull` those of the whole log-likelihood, which the step tells: they are the information that complete data
+would have, times θ' − θ.
+
 Missing values (NaN) are marginalised: with o the observed and m the missing features of a row,
 
     p(x_o) = N(μ_o, Σ_oo),    E[x_m | x_o] = μ_m + Σ_mo Σ_oo⁻¹ (x_o − μ_o),    Cov[x_m | x_o] = Σ_mm − Σ_mo Σ_oo⁻¹ Σ_om
@@ -18,7 +22,6 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import cholesky, eigh, solve_triangular
-from scipy.special import gammaln
 
 Array = np.ndarray
 LOG_2PI = float(np.log(2 * np.pi))
@@ -33,6 +36,8 @@ def plain_components(fit: Any) -> Any:
     if fit.has("covariances_"):
         kind = fit.covariance_type if fit.has("covariance_type") else fit.family_.name
         return DiagonalGaussians(fit, kind) if kind in ("diag", "spherical", "unit") else DenseGaussians(fit, kind)
+    from lemmata.latent.plain_counts import COUNTING
+
     return COUNTING[fit.family_.name](fit)
 
 
@@ -45,6 +50,12 @@ def observed_patterns(rows: Array) -> Iterator[tuple[Array, Array]]:
     kinds, which = np.unique(missing, axis=0, return_inverse=True)
     for i, kind in enumerate(kinds):
         yield ~kind, np.flatnonzero(which.ravel() == i)
+
+
+def direction(step: Array) -> Array:
+    """The step at length one; zero if it is none."""
+    length = np.linalg.norm(step)
+    return step / length if length > 0 else step
 
 
 class Gaussians:
@@ -74,6 +85,12 @@ class Gaussians:
         shape = {"full": k * d * (d + 1) // 2, "tied": d * (d + 1) // 2, "diag": k * d, "spherical": k}
         return k * d + shape.get(self.kind, 0)
 
+    def _pieces(self, means: Array, shapes: Array) -> Array:
+        """Columns for the steps of the means, and of the covariances if there are any of their own."""
+        if self.kind not in ESTIMATED:
+            return means
+        return np.hstack([means, shapes.sum(axis=1, keepdims=True) if self.kind == "tied" else shapes])
+
     @property
     def rows_needed(self) -> int:
         return self.d + 1 if self.kind == "full" else 2 if self.kind in ("diag", "spherical") else 1
@@ -92,20 +109,25 @@ class DenseGaussians(Gaussians):
                 out[which, j] = -0.5 * (seen.sum() * LOG_2PI + np.einsum("di,di->i", y, y)) - logs
         return out
 
+    def _completed(self, rows: Array, seen: Array, j: int) -> tuple[Array, Array]:
+        """E[x − μ_j | x_o] of rows that have these features, and the covariance of the others, (d, d), zero elsewhere."""
+        x, rest, S = np.zeros((len(rows), self.d)), np.zeros((self.d, self.d)), self.covariances[j]
+        x[:, seen] = rows[:, seen] - self.means[j, seen]
+        if not seen.all():
+            self.holes, hole = True, ~seen
+            back = np.linalg.solve(S[np.ix_(seen, seen)], S[np.ix_(seen, hole)])  # Σ_oo⁻¹ Σ_om
+            x[:, hole] = x[:, seen] @ back
+            rest[np.ix_(hole, hole)] = S[np.ix_(hole, hole)] - S[np.ix_(hole, seen)] @ back
+        return x, rest
+
     def add(self, sums, rows: Array, r: Array):
         counts, first, second = sums
         for seen, which in observed_patterns(rows):
             for j in range(self.k):
-                w, S = r[which, j], self.covariances[j]
-                x = np.zeros((len(which), self.d))
-                x[:, seen] = rows[np.ix_(which, seen)] - self.means[j, seen]
-                if not seen.all():
-                    self.holes, hole = True, ~seen
-                    back = np.linalg.solve(S[np.ix_(seen, seen)], S[np.ix_(seen, hole)])  # Σ_oo⁻¹ Σ_om
-                    x[:, hole] = x[:, seen] @ back
-                    second[j][np.ix_(hole, hole)] += w.sum() * (S[np.ix_(hole, hole)] - S[np.ix_(hole, seen)] @ back)
+                w = r[which, j]
+                x, rest = self._completed(rows[which], seen, j)
                 first[j] += w @ x
-                second[j] += (x.T * w) @ x
+                second[j] += (x.T * w) @ x + w.sum() * rest
         return counts + r.sum(axis=0), first, second
 
     def step(self, sums) -> tuple[Array, tuple[Array, Array]]:
@@ -123,6 +145,33 @@ class DenseGaussians(Gaussians):
             covariances = self.covariances
         return counts, (self.means + shift, np.where(counts[:, None, None] > 0, covariances, self.covariances))
 
+    def _moves(self, after: tuple[Array, Array], j: int) -> tuple[Array, Array, Array]:
+        """L with LLᵀ = Σ_j, and the step in its units: u = L⁻¹(μ' − μ), V = L⁻¹(Σ' − Σ)L⁻ᵀ."""
+        L = cholesky(self.covariances[j], lower=True)
+        half = solve_triangular(L, after[1][j] - self.covariances[j], lower=True)
+        return L, solve_triangular(L, after[0][j] - self.means[j], lower=True), solve_triangular(L, half.T, lower=True)
+
+    def scores(self, rows: Array, r: Array, after: tuple[Array, Array]) -> Array:
+        means, shapes = np.empty((len(rows), self.k)), np.empty((len(rows), self.k))
+        for j in range(self.k):
+            L, u, V = self._moves(after, j)
+            u, V = direction(u), direction(V)
+            for seen, which in observed_patterns(rows):
+                x, rest = self._completed(rows[which], seen, j)
+                y = solve_triangular(L, x.T, lower=True)
+                hidden = solve_triangular(L, solve_triangular(L, rest, lower=True).T, lower=True)
+                surplus = ((V @ y) * y).sum(axis=0) + np.trace(V @ (hidden - np.eye(self.d)))
+                means[which, j], shapes[which, j] = r[which, j] * (u @ y), 0.5 * r[which, j] * surplus
+        return self._pieces(means, shapes)
+
+    def pull(self, sums, after: tuple[Array, Array]) -> Array:
+        moves = [self._moves(after, j)[1:] for j in range(self.k)]
+        means = sums[0] * [np.linalg.norm(u) for u, _ in moves]
+        shapes = (
+            0.5 * sums[0] * [((V + np.multiply.outer(u, u)) * direction(V)).sum() for u, V in moves]
+        )  # about the old μ
+        return self._pieces(means[None], shapes[None])[0]
+
     def _total(self, sums) -> tuple[Array, Array]:
         """Mean (from the first component's) and covariance of all rows: the responsibilities of a row sum to one."""
         counts, first, second = sums
@@ -136,11 +185,9 @@ class DenseGaussians(Gaussians):
         """The largest move of a mean in standard deviations, or of a variance in any direction, relative to it."""
         moves = [0.0]
         for j in range(self.k):
-            L = cholesky(self.covariances[j], lower=True)
-            moves.append(float(np.linalg.norm(solve_triangular(L, after[0][j] - self.means[j], lower=True))))
-            half = solve_triangular(L, after[1][j], lower=True)
-            moves.append(np.abs(np.linalg.eigvalsh(solve_triangular(L, half.T, lower=True)) - 1).max())
-        return float(max(moves))
+            _, u, V = self._moves(after, j)
+            moves += [float(np.linalg.norm(u)), float(np.abs(np.linalg.eigvalsh(V)).max())]
+        return max(moves)
 
     def thinnest(self, sums) -> tuple[float, bool]:
         """min over components and directions v of vᵀ(Σ_j − ρ)v / vᵀ(ρ + εS)v, and whether the data itself is flat.
@@ -225,9 +272,29 @@ class DiagonalGaussians(Gaussians):
         off = away - mean
         return mean, (second + 2 * first * off + known * off**2).sum(axis=0) / n
 
+    def _moves(self, after: tuple[Array, Array]) -> tuple[Array, Array]:
+        """The step in standard deviations (k, d), and of the variances relative to them (k, d)."""
+        return (after[0] - self.means) / np.sqrt(self.covariances), after[1] / self.covariances - 1
+
+    def scores(self, rows: Array, r: Array, after: tuple[Array, Array]) -> Array:
+        moves = self._moves(after)
+        means, shapes = np.empty((len(rows), self.k)), np.empty((len(rows), self.k))
+        for j in range(self.k):
+            u, V = direction(moves[0][j]), direction(moves[1][j])
+            y = (rows - self.means[j]) / np.sqrt(self.covariances[j])
+            means[:, j] = r[:, j] * (np.nan_to_num(y) @ u)
+            shapes[:, j] = 0.5 * r[:, j] * (np.nan_to_num(y * y - 1) @ V)
+        return self._pieces(means, shapes)
+
+    def pull(self, sums, after: tuple[Array, Array]) -> Array:
+        moves = list(zip(sums[3], *self._moves(after), strict=True))
+        means = [known @ (u * direction(u)) for known, u, _ in moves]
+        shapes = [0.5 * known @ ((V + u**2) * direction(V)) for known, u, V in moves]  # about the old μ
+        return self._pieces(np.array([means]), np.array([shapes]))[0]
+
     def distance(self, after: tuple[Array, Array]) -> float:
-        moved = np.sqrt(((after[0] - self.means) ** 2 / self.covariances).sum(axis=1)).max()
-        return float(max(moved, np.abs(after[1] / self.covariances - 1).max()))
+        u, V = self._moves(after)
+        return float(max(np.linalg.norm(u, axis=1).max(), np.abs(V).max()))
 
     def thinnest(self, sums) -> tuple[float, bool]:
         if self.kind not in ESTIMATED:
@@ -258,135 +325,3 @@ def _outer(v: Array) -> Array:
 def _constant(spread: Array, mean: Array) -> Array:
     """Features whose spread is what rounding their values to floats leaves of none."""
     return spread <= 8 * np.finfo(float).eps * np.maximum(np.abs(mean), np.finfo(float).tiny)
-
-
-class Counts:
-    """Families whose log-density is linear in t(x): log p(x; v) = L(1, t(x); v) + h(x), and L(N, s; v) for sums over rows.
-
-    A probability of zero counts as e^−745, the smallest float64: what the family promises of rows that contradict it.
-    """
-
-    def __init__(self, fit: Any):
-        self.values = np.asarray(fit.rates_ if fit.has("rates_") else fit.probabilities_, dtype=np.float64)
-        self.smoothing = float(fit.family_.smoothing)
-        self.sizes = np.asarray(fit.n_categories_ if fit.has("n_categories_") else ())
-        self.k, self.m = self.values.shape
-
-    rows_needed = 1
-
-    def told(self, rows: Array) -> Array:
-        return rows
-
-    def rest(self, rows: Array) -> Array:
-        """h(x) of every row."""
-        return np.zeros(len(rows))
-
-    def linear(self, N: Array, s: Array, v: Array) -> Array:
-        """L(N, s; v) for every row of N and s, and every component of v."""
-        raise TypeError(f"{type(self).__name__} defines no linear.")
-
-    def best(self, N: Any, s: Array) -> Array:
-        """The v that maximises L(N, s; v), with smoothing."""
-        raise TypeError(f"{type(self).__name__} defines no best.")
-
-    def log_density(self, rows: Array) -> Array:
-        return self.linear(np.ones(len(rows)), self.told(rows), self.values) + self.rest(rows)[:, None]
-
-    def empty(self) -> tuple[Array, Array, float]:
-        return np.zeros(self.k), np.zeros_like(self.values), 0.0
-
-    def add(self, sums, rows: Array, r: Array):
-        counts, first, rest = sums
-        return counts + r.sum(axis=0), first + r.T @ self.told(rows), rest + r.sum(axis=1) @ self.rest(rows)
-
-    def step(self, sums) -> tuple[Array, Array]:
-        counts, first, _ = sums
-        return counts, np.where(counts[:, None] > 0, self.best(counts[:, None], first), self.values)
-
-    def distance(self, after: Array) -> float:
-        return float(np.abs(after - self.values).max())
-
-    def thinnest(self, sums) -> tuple[float, bool]:
-        return np.nan, False
-
-    def alone(self, sums) -> float:
-        counts, first, rest = sums
-        n, total = counts.sum(), first.sum(axis=0, keepdims=True)
-        return float(self.linear(np.array([n]), total, self.best(n, total))[0, 0] + rest)
-
-    def n_parameters(self, k: int) -> int:
-        return k * self.m
-
-
-def _log(values: Array) -> Array:
-    with np.errstate(divide="ignore"):
-        return np.maximum(np.log(values), -745.0)
-
-
-class Bernoullis(Counts):
-    def linear(self, N, s, v):
-        return s @ _log(v).T + (N[:, None] - s) @ _log(1 - v).T
-
-    def best(self, N, s):
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.clip((s + self.smoothing) / (N + 2 * self.smoothing), 0, 1)
-
-
-class Poissons(Counts):
-    def rest(self, rows):
-        return -gammaln(rows + 1).sum(axis=1)
-
-    def linear(self, N, s, v):
-        return s @ _log(v).T - N[:, None] * v.sum(axis=1)
-
-    def best(self, N, s):
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return (s + self.smoothing) / (N + self.smoothing)
-
-    def distance(self, after):
-        """In standard deviations, which are √λ."""
-        deviations = np.sqrt(np.maximum(self.values, after))
-        return float((np.abs(after - self.values) / np.where(deviations > 0, deviations, 1)).max())
-
-
-class Multinomials(Counts):
-    def rest(self, rows):
-        return gammaln(rows.sum(axis=1) + 1) - gammaln(rows + 1).sum(axis=1)
-
-    def linear(self, N, s, v):
-        return s @ _log(v).T
-
-    def best(self, N, s):
-        s = s + self.smoothing
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return s / s.sum(axis=1, keepdims=True)
-
-    def n_parameters(self, k):
-        return k * (self.m - 1)
-
-
-class Categoricals(Counts):
-    def told(self, rows):
-        return np.concatenate([rows[:, a, None] == np.arange(size) for a, size in enumerate(self.sizes)], axis=1) * 1.0
-
-    def rest(self, rows):
-        return -745.0 * (rows >= self.sizes).sum(axis=1)  # codes never seen in the fit
-
-    def linear(self, N, s, v):
-        return s @ _log(v).T
-
-    def best(self, N, s):
-        parts = np.split(s + self.smoothing, np.cumsum(self.sizes)[:-1], axis=1)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.concatenate([part / part.sum(axis=1, keepdims=True) for part in parts], axis=1)
-
-    def n_parameters(self, k):
-        return k * int((self.sizes - 1).sum())
-
-
-COUNTING: dict[str, type[Counts]] = {
-    "Bernoulli": Bernoullis,
-    "Poisson": Poissons,
-    "multinomial": Multinomials,
-    "categorical": Categoricals,
-}

@@ -125,8 +125,9 @@ def select(
         from lemmata.latent.mixture import GaussianMixture
 
         model = GaussianMixture(n_init=3)
+    if not hasattr(model, "bic"):
+        raise TypeError(f"a {type(model).__name__} has no likelihood to compare; select takes mixtures.")
     weighted = {} if sample_weight is None else {"sample_weight": sample_weight}
-    n = _n_rows(X) if sample_weight is None else float(np.sum(sample_weight))
     models, rows = [], []
     for k in numbers:
         fitted = clone(model).set_params(
@@ -134,9 +135,9 @@ def select(
         )
         fitted.fit(X, **weighted)
         models.append(fitted)
-        likelihood, aic = n * fitted.score(X, **weighted), fitted.aic(X, **weighted)
-        free = round(aic / 2 + likelihood)
-        rows.append((likelihood, free, aic, aic + free * (np.log(n) - 2)))
+        likelihood, n = _log_likelihood(fitted, X, weighted)
+        free = fitted._n_parameters()
+        rows.append((likelihood, free, 2 * (free - likelihood), free * np.log(n) - 2 * likelihood))
     likelihoods, free, aics, bics = np.array(rows).T
     return Selection(np.array(numbers), likelihoods, free.astype(int), aics, bics, tuple(models), criterion)
 
@@ -147,7 +148,8 @@ def _whole(k: Any) -> int:
     return int(k)
 
 
-def _n_rows(X: Any) -> int:
-    from lemmata.core.blocks import Blocks, is_stream
-
-    return Blocks.of(X).shape[0] if is_stream(X) else X.shape[0] if hasattr(X, "shape") else len(X)
+def _log_likelihood(fitted: Any, X: Any, weighted: dict[str, Any]) -> tuple[float, float]:
+    """Of all rows, and how many they are; rows of which nothing is known are none."""
+    if hasattr(fitted, "_log_likelihood"):
+        return fitted._log_likelihood(X, **weighted)
+    return len(X) * fitted.score(X), len(X)

@@ -169,16 +169,29 @@ class Seeds:
 
 
 def filled(data: Blocks, rough: Any) -> Blocks:
-    """The data with NaN replaced by the mean of its feature, block by block; the data itself where there are none."""
+    """The data with NaN replaced by the mean of its feature, block by block; the data itself where there are none.
+
+    Rows of which nothing is known weigh nothing: they would all lie on the mean and ask for a centre there.
+    """
     means = getattr(rough, "means", None)
-    if means is None or not any(np.isnan(rows).any() for rows, _ in data if isinstance(rows, np.ndarray)):
+    if means is None:
+        return data
+    holes, known = False, []
+    for rows, _ in data:
+        gone = np.isnan(rows)
+        holes = holes or bool(gone.any())
+        known.append(~gone.all(axis=1))
+    if not holes:
         return data
 
     def cut():
         for rows, _ in data:
             yield np.where(np.isnan(rows), means[0], rows).astype(data.dtype)
 
-    return Blocks(cut, data.shape, data.dtype, data.weights, None, data.n_blocks)
+    counts, weights = np.concatenate(known), data.weights
+    if not counts.all():
+        weights = counts * (1.0 if weights is None else weights)
+    return Blocks(cut, data.shape, data.dtype, weights, None, data.n_blocks)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What the row kernels do with cache lines, beside what linalg/_kernels does: single numbers, sums, products, prefetching."""
+"""What kernels over rows do with cache lines, besides `_kernels`: single numbers, sums, products, choices, prefetching."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
 
-from lemmata.linalg._kernels import LINE, empty_lines, load, operation, zero
+from lemmata.linalg._kernels import LINE, Line, empty_lines, load, operation, zero
 
 Array = np.ndarray
 
@@ -21,6 +21,42 @@ def at(_, lines, index):
         return builder.load(builder.gep(start, [context.cast(builder, args[1], index, types.intp)]))
 
     return lines.dtype(lines, index), code
+
+
+@operation
+def load_from(_, numbers, place):
+    """A line from anywhere: the numbers `place`, place + 1, … of an array seen as flat."""
+
+    def code(context, builder, signature, args):
+        start = context.make_array(numbers)(context, builder, args[0]).data
+        address = builder.gep(start, [context.cast(builder, args[1], place, types.intp)])
+        kind = context.get_value_type(signature.return_type).as_pointer()
+        return builder.load(builder.bitcast(address, kind), align=numbers.dtype.bitwidth // 8)
+
+    return Line(numbers.dtype)(numbers, place), code
+
+
+@operation
+def spread(_, lines, number):
+    """A line of equal numbers."""
+
+    def code(context, builder, signature, args):
+        kind = context.get_value_type(signature.return_type)
+        nothing, lanes = ir.Constant(kind, ir.Undefined), signature.return_type.lanes
+        first = builder.insert_element(nothing, context.cast(builder, args[1], number, lines.dtype), ir.IntType(32)(0))
+        return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes))
+
+    return Line(lines.dtype)(lines, number), code
+
+
+@operation
+def minus(_, x, y):
+    """x − y for lines."""
+
+    def code(context, builder, signature, args):
+        return builder.fsub(*args)
+
+    return y(x, y), code
 
 
 @operation
@@ -49,6 +85,27 @@ def total(_, x):
         return builder.extract_element(line, ir.IntType(32)(0))
 
     return x.dtype(x), code
+
+
+@operation
+def root(_, x):
+    """√x for lines."""
+
+    def code(context, builder, signature, args):
+        kind, name = args[0].type, f"llvm.sqrt.v{x.lanes}f{x.dtype.bitwidth}"
+        return builder.call(cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind]), name), args)
+
+    return x(x), code
+
+
+@operation
+def where_larger(_, x, y, a, b):
+    """a where x > y, else b: lane by lane."""
+
+    def code(context, builder, signature, args):
+        return builder.select(builder.fcmp_ordered(">", args[0], args[1]), args[2], args[3])
+
+    return a(x, y, a, b), code
 
 
 @operation
