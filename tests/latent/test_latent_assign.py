@@ -125,6 +125,24 @@ def test_ties_go_to_the_lowest_number(dtype, kind):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@settings(max_examples=50, deadline=None)
+@given(
+    n=st.integers(2, 60),
+    d=st.integers(1, 6),
+    k=st.integers(1, 9),
+    seed=st.integers(0, 2**31),
+    shift=st.integers(-99, 99),
+)
+def test_ties_of_whole_numbers_are_ties_wherever_their_mean_lies(dtype, n, d, k, seed, shift):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 5, (n, d)) + shift
+    C = X[rng.integers(n, size=k)]
+    nearest = ((X[:, None] - C) ** 2).sum(axis=2).argmin(axis=1)
+    assert_array_equal(Points.of(X.astype(dtype)).labels(C.astype(dtype)), nearest)
+    assert_array_equal(labels_of(X.astype(dtype), Packed.around(C.astype(dtype))), nearest)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("n", "d", "k"), [(1, 1, 1), (40, 7, 5), (90, 30, 33), (64, 100, 17)])
 def test_sparse_rows_give_what_dense_rows_give(n, d, k, dtype):
     rng = np.random.default_rng(n)

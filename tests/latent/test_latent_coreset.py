@@ -357,7 +357,31 @@ def test_batches_smaller_than_the_size_lose_nothing():
         model.partial_fit(X[start : start + 10])
     assert_array_equal(model.points_, X)
     assert model.coreset_.draws == ()
-    assert isinstance(model._merging, Merging)
+    assert isinstance(model.merging_, Merging)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_batches_go_on_after_loading_as_if_nothing_had_happened(kind, tmp_path):
+    parts = [kind(planted(n=60, seed=seed)) for seed in range(8)]
+    model = LightweightCoreset(30, random_state=0)
+    for part in parts[:5]:
+        model.partial_fit(part)
+    store.save(model, tmp_path / "c")
+    loaded = store.load(tmp_path / "c")
+    for part in parts[5:]:
+        model.partial_fit(part)
+        loaded.partial_fit(part)
+    assert len(model.coreset_.draws) > 1
+    assert_array_equal(model.weights_, loaded.weights_)
+    assert str(model.certificate_) == str(loaded.certificate_)
+
+
+def test_a_batch_that_fails_leaves_the_draws_of_the_next_as_they_were():
+    X = planted(n=400)
+    straight, bumpy = (LightweightCoreset(30, random_state=0).partial_fit(X[:200]) for _ in range(2))
+    with pytest.raises(ValueError, match="too large"):
+        bumpy.partial_fit(np.vstack([X, X * 1e300]))
+    assert_array_equal(straight.partial_fit(X[200:]).weights_, bumpy.partial_fit(X[200:]).weights_)
 
 
 # --- all kinds of data ------------------------------------------------------------------------------------------------
@@ -491,6 +515,21 @@ def test_bad_input_is_refused(arguments, message):
 def test_impossible_parameters_are_refused(parameters):
     with pytest.raises(ValueError, match=next(iter(parameters))):
         LightweightCoreset(**parameters).fit(planted(n=40))
+
+
+def test_impossible_wishes_are_refused():
+    X = planted(n=50)
+    model = LightweightCoreset(10, random_state=0).fit(X)
+    for size in (0, -3, 2.5):
+        with pytest.raises(ValueError, match="size="):
+            model.merge(model, size=size)
+    with pytest.raises(ValueError, match="no set"):
+        model.measured_epsilon(X, [])
+    with pytest.raises(ValueError, match="NaN"):
+        model.cost(X[:2] * np.nan)
+    with pytest.raises(ValueError, match="add up to"):
+        LightweightCoreset(10).fit(X, sample_weight=np.full(50, 1e-320))
+    assert LightweightCoreset(epsilon=1e-200).fit(X).certificate_.failed == ["smaller_than_data"]
 
 
 def test_centres_of_the_wrong_shape_are_refused():

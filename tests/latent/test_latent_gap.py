@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 
+from lemmata.core.blocks import Blocks
 from lemmata.latent import gap as gap_module
 from lemmata.latent._sdp import closed_form, dual_bound, dual_bounds, weak_dual
 from lemmata.latent._separation import Frame, Partition
@@ -123,6 +124,34 @@ def test_no_bound_exceeds_the_best_of_all_partitions_of_a_few_points(d):
             assert 0.5 * optimum < dual_bound(X, k, np.array(best), steps=60) <= allowed
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_the_certified_gap_is_never_wrong_about_all_partitions_of_eight_weighted_points(seed):
+    """cost ≤ (1 + gap)·optimum, whatever the centres: the optimum by trying everything."""
+    rng = np.random.default_rng(seed)
+    n, k, d = 8, int(rng.integers(1, 5)), int(rng.integers(1, 4))
+    X = {
+        0: rng.normal(size=(n, d)),
+        1: 0.3 * rng.normal(size=(n, d)) + 5 * rng.integers(0, 3, (n, 1)),
+        2: rng.integers(0, 3, (n, d)).astype(float),
+        3: rng.standard_t(1, size=(n, d)),
+    }[seed % 4]
+    w = rng.random(n) * 10.0 ** rng.integers(-3, 4)
+    labels = np.stack(np.meshgrid(*[np.arange(k)] * n, indexing="ij"), axis=-1).reshape(-1, n)
+    cost = np.zeros(len(labels))
+    for c in range(k):
+        W = (labels == c) * w
+        with np.errstate(invalid="ignore"):
+            cost += np.where(W.any(axis=1), W @ (X**2).sum(axis=1) - ((W @ X) ** 2).sum(axis=1) / W.sum(axis=1), 0.0)
+    best = labels[cost.argmin()]
+    means = [np.average(X[best == c], axis=0, weights=w[best == c]) if (best == c).any() else X[0] for c in range(k)]
+    optimum, size = max(cost.min(), 0.0), w @ (X**2).sum(axis=1)
+    for centers in (np.stack(means), X[rng.choice(n, k, replace=False)]):
+        found = certified_gap(X, centers, weights=w)
+        assert found.lower_bound <= optimum + 1e-12 * size
+        assert spectral_lower_bound(X, k, w) <= optimum + 1e-12 * size
+        assert separation_lower_bound(X, centers, w) <= optimum + 1e-12 * size
+
+
 def test_the_repaired_dual_bounds_every_feasible_primal_point():
     """Mixtures of partition matrices are feasible for the relaxation: no N ≥ 0 may prove more than their value."""
     rng = np.random.default_rng(0)
@@ -226,6 +255,7 @@ def test_scale_and_origin_do_not_matter(scale, shift):
         (20_000, 5, 2, 10),
         (20_000, 12, 2, 12),
         (20_000, 30, 2, 13),
+        (20_000, 50, 2, 13),
         (8000, 20, 20, 13),
     ],
 )
@@ -283,6 +313,62 @@ def test_exact_fits_have_no_gap():
         assert (found.gap, found.bound) == (0.0, "zero cost")
 
 
+# --- what goes in -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"data": np.full((20, 2), np.nan)}, "NaN"),
+        ({"data": np.full((20, 2), np.inf)}, "infinity"),
+        ({"data": np.ones(20)}, "2D"),
+        ({"data": np.ones((0, 2))}, "sample"),
+        ({"data": [["a", "b"]] * 20}, "string"),
+        ({"centers": np.ones((3, 5))}, "5 features"),
+        ({"centers": np.full((3, 2), np.nan)}, "NaN"),
+        ({"weights": -np.ones(20)}, "weights from -1"),
+        ({"weights": np.zeros(20)}, "weights from 0 to 0"),
+        ({"weights": np.ones(19)}, "weights of shape"),
+    ],
+)
+def test_what_cannot_be_bounded_is_refused(change, message):
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    arguments = {"data": X, "centers": X[:3], "weights": None, **change}
+    with pytest.raises(ValueError, match=message):
+        certified_gap(**arguments)
+    with pytest.raises(ValueError, match=message):
+        separation_lower_bound(**arguments)
+
+
+def test_lists_and_integers_are_data_too():
+    X = np.random.default_rng(0).integers(0, 9, (40, 2))
+    whole = certified_gap(X.astype(float), X[:3].astype(float)).gap
+    for data in (X, X.tolist(), X.astype(np.int8), [X[:10], X[10:]], sp.coo_array(X)):
+        assert certified_gap(data, X[:3]).gap == pytest.approx(whole, rel=1e-9)
+
+
+@pytest.mark.parametrize("n", [200, 900])
+@pytest.mark.parametrize("unit", [1e-310, 1e-250, 1e250])
+def test_the_unit_of_weights_does_not_matter(n, unit, monkeypatch):
+    monkeypatch.setattr(gap_module, "WORK", 1e8)
+    X, _, labels = blobs(n, 3, 2, 5, seed=1)
+    w = np.random.default_rng(1).integers(1, 4, n)
+    plain, scaled = (certified_gap(X, means_of(X, labels), weights=w * u) for u in (1.0, unit))
+    assert scaled.gap == pytest.approx(plain.gap, rel=1e-6)
+
+
+def test_wide_rows_take_no_more_room_than_others(monkeypatch):
+    """Subsets of 20,000 features: as many as there is room for, and at least 20."""
+    monkeypatch.setattr(gap_module, "WORK", 1e9)
+    monkeypatch.setattr(gap_module, "ROOM", 2**22)
+    drawn = []
+    monkeypatch.setattr(gap_module, "_drawn", lambda *a, plain=gap_module._drawn: drawn.append(plain(*a)) or drawn[-1])
+    X = sp.random_array((600, 5000), density=0.002, rng=np.random.default_rng(0), format="csr")
+    found = certified_gap(X, X[[0, 1]].toarray())
+    assert 0 < found.gap < math.inf
+    assert max(part.size for part in drawn) <= 20 * 120 * 5000
+
+
 # --- the Monte Carlo bound --------------------------------------------------------------------------------------------
 
 
@@ -331,7 +417,7 @@ def test_the_monte_carlo_bound_needs_no_centres_and_refuses_odd_confidences():
 
 def test_the_partition_is_that_of_the_obvious_loop():
     X, centers, _ = blobs(200, 4, 3, 3, seed=7)
-    found = Partition.of(gap_module._blocks(X, None), centers, Frame(np.zeros(3)))
+    found = Partition.of(Blocks.of(X), centers, Frame(np.zeros(3)))
     labels = ((X[:, None] - centers) ** 2).sum(axis=2).argmin(axis=1)
     for a in range(4):
         part = X[labels == a]

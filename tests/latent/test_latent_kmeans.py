@@ -17,6 +17,8 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lemmata.core import Checkpoint, MaxSteps, Never, Restarts, StepFailed, blocks, rounding, run
+from lemmata.core.loop import Interrupted
+from lemmata.core.store import load, save
 from lemmata.latent.kmeans import KMeans
 from lemmata.latent.lloyd import KMeansState, LloydAlgorithm, Points, Still
 
@@ -440,6 +442,34 @@ def test_a_checkpoint_of_the_model_belongs_to_its_start(tmp_path):
         KMeans(5, random_state=1, checkpoint=path).fit(X)
 
 
+def test_batches_go_on_after_loading_as_if_nothing_had_happened(tmp_path):
+    parts = [noise(50, seed=seed) for seed in range(4)]
+    model = KMeans(3, random_state=0).partial_fit(parts[0]).partial_fit(parts[1])
+    save(model, tmp_path / "m")
+    loaded = load(tmp_path / "m")
+    for part in parts[2:]:
+        model.partial_fit(part)
+        loaded.partial_fit(part)
+    assert same_model(model, loaded)
+    assert model.n_iter_ == loaded.n_iter_ == 4
+
+
+def test_ctrl_c_keeps_the_centres_and_what_belongs_to_them():
+    X, calls = noise(3000, 8, dtype=np.float32), []
+
+    def seeds(data, k, random_state):
+        calls.append(k)
+        if len(calls) == 3:  # while the third start looks for its centres
+            raise KeyboardInterrupt
+        return data[random_state.permutation(len(data))[:k]]
+
+    with pytest.warns(Interrupted, match="interrupted"):
+        model = KMeans(20, init=seeds, n_init=5, tol=0, random_state=0, algorithm="yinyang").fit(X)
+    assert model.inertia_ == pytest.approx(cost(X, model.cluster_centers_), rel=1e-5)
+    assert_array_equal(model.labels_, model.predict(X))
+    assert "fixed_point" in model.certificate_.holds
+
+
 def test_too_few_steps_are_said():
     X = noise(2000, 5)
     with pytest.warns(ConvergenceWarning, match="max_iter=2"):
@@ -559,6 +589,104 @@ def test_counts_of_huge_weights_do_not_overflow():
     model = KMeans(3, init=X[:3], tol=0).fit(X, sample_weight=np.full(50, 2.0**62))
     assert_allclose(model.cluster_centers_, KMeans(3, init=X[:3], tol=0).fit(X).cluster_centers_, rtol=1e-12)
     assert model.sums_.counts.sum() == 50 * 2.0**62
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_empty_blocks_of_a_stream_are_no_rows(algorithm):
+    """Two blocks begin at the same row then: bounds that belong to the first row alone would be those of no row at all."""
+    X = noise(700, 3)
+    whole = KMeans(5, init=X[:5], tol=0, algorithm=algorithm).fit([X[:300], X[300:]])
+    gaps = KMeans(5, init=X[:5], tol=0, algorithm=algorithm).fit([X[:300], X[:0], X[300:], X[:0]])
+    assert same_model(whole, gaps)
+
+
+@pytest.mark.parametrize("algorithm", ["hamerly", "yinyang", "elkan"])
+def test_streams_of_sparse_rows_take_any_algorithm(algorithm):
+    X = noise(200, 3)
+    parts = [sp.csr_array(X[:90]), X[90:]]
+    assert same_model(*(KMeans(4, init=X[:4], algorithm=name).fit(parts) for name in (algorithm, "lloyd")))
+
+
+def test_a_stream_that_is_cut_differently_later_is_refused():
+    class Restless:
+        def __init__(self, X):
+            self.X, self.passes = X, 0
+
+        def __iter__(self):
+            self.passes += 1
+            yield from np.array_split(self.X, 2 + self.passes % 3)
+
+    with pytest.raises(ValueError, match="cut for cut"):
+        KMeans(4, random_state=0, algorithm="yinyang").fit(Restless(noise(300)))
+
+
+@pytest.mark.parametrize("wrap", [lambda A: A, lambda A: [A]], ids=["matrix", "stream"])
+def test_entries_stored_in_parts_are_added_up_before_they_are_squared(wrap):
+    rng = np.random.default_rng(0)
+    parts = (rng.standard_normal(600), np.tile([0, 1, 2, 0, 1, 2], 100), np.arange(0, 601, 6))
+    A = sp.csr_array(parts, shape=(100, 3))
+    X = A.toarray()
+    found = KMeans(4, init=X[:4], tol=0).fit(wrap(A))
+    assert found.inertia_ == pytest.approx(KMeans(4, init=X[:4], tol=0).fit(X).inertia_, rel=1e-12)
+    assert A.nnz == 600  # the user's own matrix is left alone
+
+
+def test_sparse_rows_close_to_their_centres_cost_what_dense_ones_do():
+    """‖c‖² + Σ x(x − 2c) has no digits left where ‖x − c‖² is 1e-16 of ‖c‖²."""
+    rng = np.random.default_rng(0)
+    spots = np.where(rng.random((5, 40)) < 0.3, 100 * rng.standard_normal((5, 40)), 0.0)
+    X = np.repeat(spots, 20, axis=0) * (1 + 1e-8 * rng.standard_normal((100, 1)))
+    for start in (spots, X[::20]):
+        dense, sparse = (KMeans(5, init=start, tol=0).fit(data) for data in (X, sp.csr_array(X)))
+        assert sparse.inertia_ == pytest.approx(dense.inertia_, rel=1e-6)
+        assert_array_equal(sparse.labels_, dense.labels_)
+    assert KMeans(5, init=spots, tol=0).fit(sp.csr_array(np.repeat(spots, 8, axis=0))).inertia_ < 1e-25
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
+def test_rows_far_from_the_centres_are_scored_by_their_distance(kind, scale):
+    """In a frame for float32 rows of size 1e-30 the centres would be infinite, and in one for the centres rows of 1e30."""
+    X = noise(60, 3, dtype=np.float32)
+    model = KMeans(4, random_state=0).fit(X)
+    others = X * np.float32(scale)
+    assert model.score(kind(others)) == pytest.approx(
+        -cost(others, model.cluster_centers_), rel=rounding(np.float32, 3)
+    )
+    assert np.isfinite(model.partial_fit(kind(others)).inertia_)
+
+
+def test_centres_beyond_the_type_of_the_rows_are_said():
+    model = KMeans(2, random_state=0).fit(noise(30) * 1e80)
+    for method in (model.predict, model.transform, model.score):
+        with pytest.raises(ValueError, match=r"float32, which ends before .* at .*; pass float64"):
+            method(noise(5, dtype=np.float32))
+
+
+@pytest.mark.parametrize(("dtype", "scale"), [(np.float64, 1e-310), (np.float32, 1e-40)])
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_numbers_below_the_normal_floats_are_numbers(dtype, scale, kind):
+    X, labels, _ = blobs(200, 3, 4, apart=12.0)
+    model = KMeans(4, n_init=4, random_state=1).fit(kind((X * scale).astype(dtype)))
+    assert adjusted_rand_score(labels, model.labels_) == 1
+
+
+def test_repeated_rows_break_no_promise_by_rounding():
+    """The mean of twenty equal rows is that row only to rounding, so the cost goes from 0 to 1e-30."""
+    X = np.repeat(noise(3, 3, seed=5), 20, axis=0)
+    for seed in range(5):
+        model = KMeans(3, random_state=seed).fit(X)
+        assert "never_rose" in model.certificate_.holds
+
+
+def test_a_batch_too_large_to_be_squared_leaves_the_model_as_it_was():
+    model = KMeans(3, random_state=0).partial_fit(noise(30))
+    before = dict(vars(model))
+    with pytest.raises(ValueError, match="too large"):
+        model.partial_fit(noise(30) * 1e300)
+    assert vars(model) == before
+    with pytest.raises(ValueError, match=r"n_clusters=5.*3 centres"):
+        model.set_params(n_clusters=5).partial_fit(noise(30))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

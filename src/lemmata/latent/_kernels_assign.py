@@ -20,60 +20,15 @@ import numpy as np
 from llvmlite import ir
 from numba import njit, types
 
-from lemmata.completion._kernels_lines import at, madd, total
-from lemmata.linalg._kernels import LINE, Line, axpy, load, operation, store, zero
+from lemmata.linalg._kernels import LINE, axpy, load, operation, store, zero
+from lemmata.linalg._kernels_lines import at, load_from, madd, minus, spread, total, where_larger
 
 Array = np.ndarray
+CANCELLED = 1e-6  # of ‖ĉ‖²: a sparse row's square below it is summed anew
 SIX = 6  # centres of a tile: 6 × 2 AVX2 registers for scores, 2 for a line, 2 to spread numbers make 16
 
 
 # --- lines of rows ----------------------------------------------------------------------------------------------------
-
-
-@operation
-def load_from(_, numbers, place):
-    """A line from anywhere: the numbers `place`, place + 1, … of an array seen as flat."""
-
-    def code(context, builder, signature, args):
-        start = context.make_array(numbers)(context, builder, args[0]).data
-        address = builder.gep(start, [context.cast(builder, args[1], place, types.intp)])
-        kind = context.get_value_type(signature.return_type).as_pointer()
-        return builder.load(builder.bitcast(address, kind), align=numbers.dtype.bitwidth // 8)
-
-    return Line(numbers.dtype)(numbers, place), code
-
-
-@operation
-def spread(_, lines, number):
-    """A line of equal numbers."""
-
-    def code(context, builder, signature, args):
-        kind = context.get_value_type(signature.return_type)
-        nothing, lanes = ir.Constant(kind, ir.Undefined), signature.return_type.lanes
-        first = builder.insert_element(nothing, context.cast(builder, args[1], number, lines.dtype), ir.IntType(32)(0))
-        return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes))
-
-    return Line(lines.dtype)(lines, number), code
-
-
-@operation
-def minus(_, x, y):
-    """x − y for lines."""
-
-    def code(context, builder, signature, args):
-        return builder.fsub(*args)
-
-    return y(x, y), code
-
-
-@operation
-def where_larger(_, x, y, a, b):
-    """a where x > y, else b: lane by lane."""
-
-    def code(context, builder, signature, args):
-        return builder.select(builder.fcmp_ordered(">", args[0], args[1]), args[2], args[3])
-
-    return a(x, y, a, b), code
 
 
 @operation
@@ -330,12 +285,29 @@ def _best_of_row(indices, values, p, end, Ct, starts, scale, lanes, buffer):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
+def _summed_square(row, indices, values, p, end, centers, a, scale):
+    """‖x̂ − ĉ‖² of one sparse row from differences. row: zeros, (d,), which it leaves as they were."""
+    for e in range(p, end):
+        row[indices[e]] = values[e]
+    square = 0.0
+    for j in range(centers.shape[1]):
+        e = (row[j] - centers[a, j]) * scale
+        square += e * e
+    for e in range(p, end):
+        row[indices[e]] = 0.0
+    return square
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
 def assign_sparse_rows_into(
     labels, counts, sums, far, farthest, indptr, indices, values, weights, centers, Ct, starts, squares, scale
 ):
-    """The same for CSR rows. squares: ‖ĉ‖² in float64; ‖x̂ − ĉ‖² = ‖ĉ‖² + Σ x̂(x̂ − 2ĉ) over the entries of the row."""
+    """The same for CSR rows. squares: ‖ĉ‖² in float64; ‖x̂ − ĉ‖² = ‖ĉ‖² + Σ x̂(x̂ − 2ĉ) over the entries of the row.
+
+    Where this has lost more than six digits it is summed from differences, over all features.
+    """
     lanes = LINE // values.itemsize
-    buffer = empty_tile(values, 2)
+    buffer, row = empty_tile(values, 2), np.zeros(centers.shape[1])
     cost, moved = 0.0, 0
     for i in range(len(indptr) - 1):
         p, end = np.int64(indptr[i]), np.int64(indptr[i + 1])
@@ -348,7 +320,8 @@ def assign_sparse_rows_into(
             x, c = np.float64(values[e]) * scale, np.float64(centers[a, j]) * scale
             square += x * (x - 2 * c)
             sums[a, j] += weight * values[e]
-        square = max(square, 0.0)
+        if square < CANCELLED * squares[a]:
+            square = _summed_square(row, indices, values, p, end, centers, a, np.float64(scale))
         counts[a] += weight
         if square > far[a] and weight > 0:
             far[a], farthest[a] = square, i

@@ -19,35 +19,20 @@ from __future__ import annotations
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
-from numba.core import cgutils
 
-from lemmata.completion._kernels_lines import madd
 from lemmata.latent._kernels_assign import (
     add_up_into,
     distances_into,
     empty_tile,
     gather_into,
-    minus,
     scan,
-    spread,
-    where_larger,
 )
 from lemmata.linalg._kernels import LINE, add, axpy, load, operation, store, zero
+from lemmata.linalg._kernels_lines import madd, minus, root, spread, where_larger
 
 MOST = 65_535  # quanta
 NEVER = -1e30  # a distance below all bounds: the row needs nothing
 DENSE = 0.5  # share of groups to look at from which on all are looked at: rows then need no lists and are gathered once
-
-
-@operation
-def root(_, x):
-    """√x for lines."""
-
-    def code(context, builder, signature, args):
-        kind, name = args[0].type, f"llvm.sqrt.v{x.lanes}f{x.dtype.bitwidth}"
-        return builder.call(cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind]), name), args)
-
-    return x(x), code
 
 
 def _shorts_at(context, builder, kind, shorts, place, place_type, lanes):

@@ -95,7 +95,7 @@ def dual_bounds(X: Array, k: int, labels: Array, weights: Array | None = None, s
         X = np.asarray(np.linalg.qr(X.T, mode="r")).T
     u = np.sqrt(w)
     A = X * u[:, None]
-    cost = _cost(X, w, labels)
+    cost = cost_of(X, w, labels)
     best, N, Y = 0.0, np.zeros((len(X), len(X))), np.eye(len(X))
     for share in SHARES:
         candidate = closed_form(X, w, labels, share)
@@ -126,7 +126,7 @@ def _ascended(A: Array, u: Array, N: Array, Y: Array, k: int, best: float, cost:
         yield best
 
 
-def _cost(X: Array, w: Array, labels: Array) -> float:
+def cost_of(X: Array, w: Array, labels: Array) -> float:
     _, labels = np.unique(labels, return_inverse=True)
     W = np.bincount(labels, w)
     sums = np.stack([np.bincount(labels, w * x) for x in X.T], axis=1)

@@ -97,7 +97,7 @@ class Bounds:
         self._last: Packed | None = None  # the centres that bounds and labels belong to; None: there are none
         self._layout: Layout | None = None
         self._drifts: Array = np.zeros(0)
-        self._shorts: dict[int, Array] = {}  # of each block by its first row
+        self._shorts: dict[tuple[int, int], Array] = {}  # of each block by its first row and the one after its last
 
     def assign(self, centers: Array) -> ClusterSums:
         """What `Points.assign` gives, to the bit."""
@@ -113,7 +113,7 @@ class Bounds:
             looked.append(share)
             return sums
 
-        columns = points.columns(_Starts(self._shorts, len(self._drifts), points.dtype))
+        columns = points.columns(_Shorts(self._shorts, len(self._drifts), points.dtype))
         total = map_reduce(of, columns, ClusterSums.none(packed.centers))
         self._last, self.looked = packed, sum(looked) / (points.shape[0] * max(len(self._drifts), 1))
         points.belong_to(packed.centers, total.moved)
@@ -179,14 +179,15 @@ def _bounded(rows, weights, packed: Packed, labels, shorts, *work) -> tuple[Clus
     return ClusterSums.measured(rows, *out, cost, moved, float(packed.scale)), looked
 
 
-class _Starts:
+class _Shorts:
     """Stored bounds as a column: sliced by the rows of a block, it gives the array of that block, made when first asked for."""
 
-    def __init__(self, shorts: dict[int, Array], groups: int, dtype: Any):
+    def __init__(self, shorts: dict[tuple[int, int], Array], groups: int, dtype: Any):
         self.shorts, self.groups, self.lanes = shorts, groups, 64 // np.dtype(dtype).itemsize
 
     def __getitem__(self, rows: slice) -> Array:
-        if rows.start not in self.shorts:
+        block = rows.start, rows.stop
+        if block not in self.shorts:
             tiles = -(-(rows.stop - rows.start) // self.lanes)
-            self.shorts[rows.start] = np.zeros((tiles, self.groups, self.lanes), np.uint16)
-        return self.shorts[rows.start]
+            self.shorts[block] = np.zeros((tiles, self.groups, self.lanes), np.uint16)
+        return self.shorts[block]

@@ -32,8 +32,10 @@ missed, φ_C(Q) = 0 < φ_X(Q) for centres on the others.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from sklearn.base import clone
@@ -43,6 +45,7 @@ from sklearn.utils.validation import check_is_fitted
 from lemmata.core.blocks import Blocks
 from lemmata.core.estimator import COMMON, Model
 from lemmata.core.loop import Never
+from lemmata.core.store import storable
 from lemmata.core.trace import Trace
 from lemmata.latent.coreset_claims import CORESET_CLAIMS, mean_of, measured
 from lemmata.latent.coreset_drawing import Coreset, CoresetAlgorithm, epsilon_for, size_for
@@ -53,26 +56,29 @@ Array = np.ndarray
 DEFAULT_SIZE = 10_000
 
 
+@storable
+@dataclass(frozen=True)
 class Merging:
     """Coresets of a stream, at most one of each rank: rank r stands for 2^r times `size` rows or more."""
 
-    def __init__(self, size: int, rng: Any, start: Coreset | None = None):
-        self.size, self.rng = size, np.random.default_rng(rng)
-        self.waiting = Coreset()  # rows not drawn from yet
-        self.ranks: dict[int, Coreset] = {} if start is None else {0: start}
+    version = 1
+
+    size: int
+    rng: np.random.Generator
+    ranks: dict[int, Coreset]
+    waiting: Coreset = Coreset()  # rows not drawn from yet
 
     def added(self, data: Blocks) -> Merging:
-        new = Merging(self.size, self.rng)
-        new.rng, new.waiting, new.ranks = self.rng, self.waiting, dict(self.ranks)
+        rng, ranks, waiting = deepcopy(self.rng), dict(self.ranks), self.waiting
         for rows, weights in data:
-            new.waiting = new.waiting + Coreset.of(rows, weights)
-            if len(new.waiting) >= 2 * self.size:
-                carried, rank = new.waiting.reduced(self.size, self.rng), 0
-                new.waiting = Coreset()
-                while rank in new.ranks:
-                    carried, rank = (new.ranks.pop(rank) + carried).reduced(self.size, self.rng), rank + 1
-                new.ranks[rank] = carried
-        return new
+            waiting = waiting + Coreset.of(rows, weights)
+            if len(waiting) >= 2 * self.size:
+                carried, rank = waiting.reduced(self.size, rng), 0
+                waiting = Coreset()
+                while rank in ranks:
+                    carried, rank = (ranks.pop(rank) + carried).reduced(self.size, rng), rank + 1
+                ranks[rank] = carried
+        return Merging(self.size, rng, ranks, waiting)
 
     def total(self) -> Coreset:
         return sum((self.ranks[rank] for rank in sorted(self.ranks, reverse=True)), Coreset()) + self.waiting
@@ -107,6 +113,8 @@ class LightweightCoreset(Model):
     weights_ : (m,), float64
     coreset_ : Coreset
         Both, with the mean, spread and number of the data's rows; `+` and `reduced`.
+    merging_ : Merging
+        After `partial_fit`: the coresets that `coreset_` is the sum of, and where the next draws come from.
     certificate_, trace_, stopped_, n_iter_, n_features_in_
 
     Notes
@@ -123,9 +131,10 @@ class LightweightCoreset(Model):
         "n_clusters": [Interval(Integral, 1, None, closed="left"), None],
         **COMMON,
     }
+    coreset_: Coreset
     accepts_sparse = True
     claims = CORESET_CLAIMS
-    stored: ClassVar[Mapping[str, str | type]] = {"coreset_": Coreset}
+    stored: ClassVar[Mapping[str, str | type]] = {"coreset_": Coreset, "merging_?": Merging}
 
     def __init__(
         self,
@@ -164,7 +173,7 @@ class LightweightCoreset(Model):
         return self.size or DEFAULT_SIZE
 
     def _algorithm(self, data: Blocks) -> CoresetAlgorithm:
-        self.__dict__.pop("_merging", None)  # a fit forgets the batches before it
+        self.__dict__.pop("merging_", None)  # a fit forgets the batches before it
         return CoresetAlgorithm(min(self._size(data.shape[1]), data.shape[0]))
 
     def _stop(self):
@@ -182,9 +191,11 @@ class LightweightCoreset(Model):
         try:
             data = self._validated(X, sample_weight, reset=not hasattr(self, "coreset_"))
             size = self._size(data.shape[1])
-            state = self.__dict__.get("_merging") or Merging(size, self._rng(), self.__dict__.get("coreset_"))
-            self._merging = state.added(data)
-            self.coreset_ = self._merging.total()
+            if not hasattr(self, "merging_"):
+                ranks = {0: self.coreset_} if hasattr(self, "coreset_") else {}
+                self.merging_ = Merging(size, np.random.default_rng(self._rng()), ranks)
+            self.merging_ = self.merging_.added(data)
+            self.coreset_ = self.merging_.total()
             self.trace_, self.stopped_, self.n_iter_ = Trace(), "finished", 1
             self.trace_.append(self.coreset_.error_at_mean, 0.0)
             self.certificate_ = self._checked(None, costly=False)
@@ -217,6 +228,8 @@ class LightweightCoreset(Model):
 
     def merge(self, other, size: int | None = None):
         """The sum of both, reduced to `size` rows (by default the size asked for); the error grows, see `Coreset.epsilon`."""
+        if size is not None and not (isinstance(size, Integral) and size >= 1):
+            raise ValueError(f"size={size!r}; pass an int >= 1, or None for the size asked for.")
         both = self + other
         both.coreset_ = both.coreset_.reduced(size or both._size(both.n_features_in_), both._rng())
         both.certificate_ = both._checked(None, costly=False)
@@ -242,12 +255,16 @@ class LightweightCoreset(Model):
         check_is_fitted(self, "coreset_")
         data = self._validated(X, sample_weight, reset=False)
         sets = [self._centers(centers) for centers in center_sets]
+        if not sets:
+            raise ValueError(f"no set of centres; pass a list of arrays, each of k × {self.n_features_in_} numbers.")
         return measured(self.coreset_, data, sets, mean_of(data))
 
     def _centers(self, centers) -> Array:
         centers = np.asarray(centers, dtype=np.float64)
         if centers.ndim != 2 or centers.shape[1] != self.n_features_in_ or not len(centers):
             raise ValueError(f"centres of shape {centers.shape}; pass k × {self.n_features_in_} numbers.")
+        if not np.isfinite(centers).all():
+            raise ValueError("the centres contain NaN or infinity; pass numbers.")
         return centers
 
     def __sklearn_tags__(self):

@@ -67,7 +67,7 @@ def own_costs_kept(fit):
     centers = sought(fit.points_, fit.weights_, k)
     true, found = costs(fit.data, [centers])[0], fit.coreset_.cost(centers)
     error = abs(found - true) / true if true > 0 else float(found > 0)
-    bound = fit.epsilon or ENOUGH
+    bound = (fit.epsilon or ENOUGH) + ROUNDING
     note = f"{k} centres; ε is {'epsilon' if fit.epsilon else 'a tenth'}, theory would add ε/2 φ(mean)"
     return at_most(error, bound, unit="relative error", advice=TOO_SMALL, note=note)
 

@@ -24,6 +24,7 @@ from lemmata.core.blocks import Blocks
 from lemmata.core.engine import map_reduce
 from lemmata.core.loop import Never, run
 from lemmata.core.store import storable
+from lemmata.latent.distances import located
 
 Array = np.ndarray
 B = 2 * (3 + 5**0.5)  # the largest Z, and the largest variance of Z
@@ -36,7 +37,8 @@ def size_for(epsilon: float, delta: float, k: int = 1, d: int = 1) -> int:
     >>> size_for(0.1, 0.05), size_for(0.1, 0.05, k=10, d=2)
     (7984, 107651)
     """
-    return math.ceil(2 * B * (1 + epsilon / 3) * (d * k * math.log(k) + math.log(2 / delta)) / epsilon**2)
+    rows = 2 * B * (1 + epsilon / 3) * (d * k * math.log(k) + math.log(2 / delta)) / epsilon / epsilon
+    return math.ceil(min(rows, 2.0**62))  # more than any data has
 
 
 def epsilon_for(size: int, delta: float, k: int = 1, d: int = 1) -> float:
@@ -122,6 +124,12 @@ class Coreset:
     spread: Spread = Spread()  # of the data
     rows: int = 0  # of the data
     draws: tuple[int, ...] = ()  # how many rows were drawn, once for each drawing in succession; (): the data itself
+
+    def __post_init__(self):
+        if self.points is not None and self.points.shape[:1] != np.shape(self.weights):
+            raise ValueError(
+                f"a coreset of {self.points.shape[0]} points with weights of shape {np.shape(self.weights)}."
+            )
 
     @classmethod
     def of(cls, rows: Any, weights: Array | None = None) -> Coreset:
@@ -242,9 +250,13 @@ class CoresetAlgorithm:
     def init(self, data: Blocks, rng: np.random.Generator) -> CoresetState:
         parts = map_reduce(lambda rows, weights: [(rows.shape[0], Spread.of(rows, weights))], data, [])
         spread = sum((part for _, part in parts), Spread())
-        if not (np.isfinite(spread.total) and spread.weight > 0):
+        if not np.isfinite(spread.total):
             raise ValueError(
-                "the data contains NaN, infinity, or numbers too large to be squared; clean or scale it first."
+                "the data contains NaN, infinity, or numbers (or weights) too large to be squared; clean or scale it first."
+            )
+        if not spread.weight > np.finfo(float).tiny:
+            raise ValueError(
+                f"the weights add up to {spread.weight:g}; pass larger ones, their ratios are what matters."
             )
         shares = np.array([self._share(part, spread) for _, part in parts])
         mean_alone = Coreset(spread.mean[None].astype(data.dtype), np.array([spread.weight]), spread, data.shape[0])
@@ -293,8 +305,6 @@ def _drawn(rows: Any, weights: Array | None, positions: Array, spread: Spread, m
     if spread.total > 0:
         p = 0.5 * p + 0.5 * squares / spread.total  # per unit of weight
     masses = p if weights is None else weights * p
-    found = np.searchsorted(np.cumsum(masses), positions, side="right")
-    last = len(masses) - 1 - int(np.argmax(masses[::-1] > 0))  # a position may have been rounded beyond the last row
-    chosen, times = np.unique(np.minimum(found, last), return_counts=True)
+    chosen, times = np.unique(located(masses, positions), return_counts=True)
     out = times / (m * p[chosen])
     return rows[chosen], out, float(out @ squares[chosen])

@@ -13,17 +13,57 @@ still cancels is summed directly.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils import check_array
 
-from lemmata.core.blocks import Blocks, is_dask
+from lemmata.core.blocks import Blocks, is_dask, is_stream
 
 Array = np.ndarray
 PIECE = 2**18  # numbers of the rows worked on at once: they stay in the cache between the product and the comparison
+
+
+def opened(data: Any, weights: Any = None) -> Blocks:
+    """The door of functions that are no estimators: rows as checked Blocks of floats, with checked weights, if any."""
+    mapped = isinstance(data, np.memmap) and data.ndim == 2 and data.dtype in (np.float32, np.float64)
+    if not (mapped or isinstance(data, Blocks) or is_dask(data) or is_stream(data)):
+        data = check_array(data, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="data")
+    data = Blocks.of(data)
+    if 0 in data.shape:
+        raise ValueError(f"data of shape {data.shape}; pass at least one row and one feature.")
+    if weights is None:
+        return data
+    weights = np.asarray(weights, dtype=np.float64)
+    if weights.shape != data.shape[:1]:
+        raise ValueError(f"weights of shape {weights.shape} for {data.shape[0]} rows; pass one number per row.")
+    if not (np.isfinite(weights.max()) and weights.min() >= 0 and weights.max() > 0):
+        raise ValueError(
+            f"weights from {weights.min():g} to {weights.max():g}; pass finite numbers >= 0, at least one of them positive."
+        )
+    return data.weighted(weights)
+
+
+def exponent_of(reach: float) -> int:
+    """The power of two above a size; 0 for no size at all. Kept where 2^±exponent is a float with room to spare."""
+    return min(max(math.frexp(reach)[1], -1000), 1000) if reach > 0 else 0
+
+
+def power(exponent: int, dtype: Any) -> float:
+    """2^exponent, or the nearest to it that a float type holds with room to spare."""
+    limit = 120 if np.dtype(dtype) == np.float32 else 1000
+    return 2.0 ** min(max(exponent, -limit), limit)
+
+
+def located(masses: Array, positions: Array) -> Array:
+    """Where positions in [0, Σ masses] fall in the row of masses; never at a mass of zero."""
+    found = np.searchsorted(np.cumsum(masses), positions, side="right")
+    last = len(masses) - 1 - int(np.argmax(masses[::-1] > 0))  # a position may have been rounded up to the end
+    return np.minimum(found, last)
 
 
 def taken(data: Blocks, rows: Any, dense: bool = True) -> Any:
@@ -57,13 +97,13 @@ def _taken_from_stream(data: Blocks, rows: Array) -> Any:
 
 
 class Columns:
-    """Arrays with one number per row that go through the blocks side by side, in the place of weights."""
+    """Columns that go through the blocks side by side, in the place of weights: arrays with one number per row, or None."""
 
-    def __init__(self, *arrays: Array):
+    def __init__(self, *arrays: Any):
         self.arrays = arrays
 
-    def __getitem__(self, rows: slice) -> tuple[Array, ...]:
-        return tuple(array[rows] for array in self.arrays)
+    def __getitem__(self, rows: slice) -> tuple:
+        return tuple(None if array is None else array[rows] for array in self.arrays)
 
 
 @dataclass(frozen=True)

@@ -23,29 +23,33 @@ All bounds are the one of `_sdp.py`: the optimum is at least ‖A‖² − uᵀM
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils import check_array
 
 from lemmata.core.blocks import Blocks
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.moments import Moments
-from lemmata.latent._sdp import dual_bound, dual_bounds
+from lemmata.latent._sdp import cost_of, dual_bound, dual_bounds
 from lemmata.latent._separation import Frame, Partition, separation_bound, squared_distances
+from lemmata.latent.distances import opened
 
 Array = np.ndarray
 FORMED = 4096  # features up to which a scatter matrix is formed
 DENSE = 500  # rows up to which the dense bound takes all of them
 SMALLEST, LARGEST = 120, 600  # rows of a random subset
-SUBSETS = 1000  # at most
+FEWEST, SUBSETS = 20, 1000  # how many of them, at least and at most
 STEPS = 40  # supergradient steps on a subset, at most
 WORK = 2.5e10  # of all eigenproblems of the Monte Carlo bound, each counted as size²(size + 200): 5 to 10 seconds of one core
 MOST_CLUSTERS = 20  # beyond, the subsets that this much work allows are too small to prove anything of use
+ROOM = 2**25  # numbers of all subsets together
 SOME_STEPS = 8  # if the number of subsets is given
 PILOTS = 4  # subsets drawn only to choose how many steps pay
+HOPELESS = 0.1  # a gap that pilots promise from which on it is not worth all the work to know it to a percent or two
 ENOUGH = 0.03  # a gap below which no further bound is tried
 
 
@@ -60,9 +64,15 @@ class Gap:
     confidence: float = 1.0
 
 
-def _blocks(data: Any, weights: Array | None) -> Blocks:
-    blocks = Blocks.of(data)
-    return blocks if weights is None else blocks.weighted(np.asarray(weights, dtype=np.float64))
+def _opened(data: Any, centers: Any, weights: Any) -> tuple[Blocks, Array]:
+    """Rows and centres that belong together, checked."""
+    data = opened(data, weights)
+    centers = check_array(centers, dtype=[np.float64, np.float32], input_name="centers")
+    if centers.shape[1] != data.shape[1]:
+        raise ValueError(
+            f"centres of {centers.shape[1]} features for data of {data.shape[1]}; pass centres of this data."
+        )
+    return data, centers
 
 
 # --- the spectral bound -----------------------------------------------------------------------------------------------
@@ -74,9 +84,9 @@ def spectral_lower_bound(data: Any, k: int, weights: Array | None = None) -> flo
     The k means span an affine space of dimension k − 1, so replacing rows by their means is at best the projection onto such
     a space, and PCA is the best of those. 0 once k > d.
     """
-    data = _blocks(data, weights)
+    data = opened(data, weights)
     frame = Frame.of(data)
-    return _spectral(_moments(data, frame), k) * frame.scale**2 if k <= data.shape[1] <= FORMED else 0.0
+    return frame.cost_outside(_spectral(_moments(data, frame), k)) if k <= data.shape[1] <= FORMED else 0.0
 
 
 def _moments(data: Blocks, frame: Frame) -> Moments:
@@ -97,11 +107,11 @@ def separation_lower_bound(data: Any, centers: Any, weights: Array | None = None
 
     0 beyond 4096 features, where the scatter matrix would not be formed.
     """
-    data = _blocks(data, weights)
+    data, centers = _opened(data, centers, weights)
     if data.shape[1] > FORMED:
         return 0.0
     found = Partition.of(data, centers)
-    return separation_bound(data, found, _moments(data, found.frame)) * found.frame.scale**2
+    return found.frame.cost_outside(separation_bound(data, found, _moments(data, found.frame)))
 
 
 # --- the Monte Carlo bound --------------------------------------------------------------------------------------------
@@ -128,12 +138,12 @@ def monte_carlo_lower_bound(
     centers : where the clusters of a subset are looked for first; any choice is valid, good ones give tight bounds.
     subsets, size : m and s; if not given, what pays best for about ten seconds of work is found on a few pilot subsets.
     """
-    data = _blocks(data, weights)
+    data, centers = (opened(data, weights), None) if centers is None else _opened(data, centers, weights)
     if not 0 < confidence < 1:
         raise ValueError(f"confidence={confidence} is not between 0 and 1.")
     frame = Frame.of(data, centers)
     start = None if centers is None else frame.inside(centers)
-    return _monte_carlo(data, k, rng, 1 - confidence, frame, start, subsets, size) * frame.scale**2
+    return frame.cost_outside(_monte_carlo(data, k, rng, 1 - confidence, frame, start, subsets, size))
 
 
 def _monte_carlo(
@@ -145,23 +155,30 @@ def _monte_carlo(
     start: Array | None,
     m: int | None = None,
     s: int | None = None,
+    near: float = math.inf,
 ) -> float:
-    s = _size(k, alpha) if s is None else s
-    if s <= k + 1:
+    """The bound in the units of the frame. near: the least cost known / the cost that is to be bounded; where a bound cannot
+    come close to that, less is done."""
+    sizes = {SMALLEST, _size(k, alpha)} if s is None else {s}
+    steps = SOME_STEPS
+    if max(sizes) <= k + 1:
         return 0.0
 
-    def bounds(rows: Array, steps: int) -> list[float]:
-        labels = _lloyd(rows, _seeds(rows, k, rng) if start is None else start)
-        return dual_bounds(rows, k, labels, steps=steps)
+    def labels(rows: Array) -> Array:
+        return _lloyd(rows, _seeds(rows, k, rng) if start is None else start)
 
     with one_blas_thread():
-        steps = SOME_STEPS
+        s = max(sizes)
         if m is None:
-            m, steps = _plan([bounds(rows, STEPS) for rows in _drawn(data, frame, PILOTS, s, rng)], s, alpha)
-        least = [bounds(rows, steps)[-1] for rows in _drawn(data, frame, m, s, rng)]
+            pilots = {size: _Pilots.of(_drawn(data, frame, PILOTS, size, rng), k, labels) for size in sorted(sizes)}
+            promise, s, m, steps = _plan(pilots, alpha, WORK)
+            if promise * near * (1 + HOPELESS) < 1:
+                promise, s, m, steps = _plan(pilots, alpha, WORK / 3)
+        least = [dual_bound(rows, k, labels(rows), steps=steps) for rows in _drawn(data, frame, m, s, rng)]
     if min(least) <= 0:
         return 0.0
-    return math.exp((math.fsum(map(math.log, least)) + math.log(alpha)) / m) * data.total_weight / (s - 1)
+    total = float(frame.weights(data.shape[0], data.weights).sum())
+    return math.exp((math.fsum(map(math.log, least)) + math.log(alpha)) / m) * total / (s - 1)
 
 
 def _work(s: int) -> float:
@@ -174,15 +191,44 @@ def _size(k: int, alpha: float) -> int:
     return min(sizes, key=lambda s: k / s + math.log(1 / alpha) * 4 * _work(s) / WORK)
 
 
-def _plan(pilots: list[list[float]], s: int, alpha: float) -> tuple[int, int]:
-    """How many subsets and steps promise the best bound for WORK: α^{1/m} for few subsets against looseness for few steps."""
-    best = (0.0, 1, 0)
-    for steps in (0, 1, 2, 3, 5, 8, 12, 20, STEPS):
-        reached = [path[min(steps, len(path) - 1)] for path in pilots]
-        solved = np.mean([min(steps, len(path) - 1) + 2 for path in pilots])
-        m = int(np.clip(WORK / _work(s) / solved, 20, SUBSETS))
-        best = max(best, (float(np.mean(reached)) * alpha ** (1 / m), m, steps))
-    return best[1], best[2]
+@dataclass(frozen=True)
+class _Pilots:
+    """What a few subsets of one size teach about others: bounds step by step, and the costs they are bounds of."""
+
+    shape: tuple[int, int, int]  # k, s, d
+    paths: list[list[float]]
+    cost: float  # of all of them
+
+    @classmethod
+    def of(cls, subsets: Array, k: int, labels: Callable[[Array], Array]) -> _Pilots:
+        named = [(rows, labels(rows)) for rows in subsets]
+        paths = [dual_bounds(rows, k, which, steps=STEPS) for rows, which in named]
+        return cls(
+            (k, *subsets.shape[1:]), paths, sum(cost_of(rows, np.ones(len(rows)), which) for rows, which in named)
+        )
+
+    def promise(self, steps: int, alpha: float, work: float) -> tuple[float, int]:
+        """The bound, as a share of the optimum, that so much work on fresh subsets may give; and how many of them it buys.
+
+        Compared with the cost of the same rows, because the optimum of a subset itself strays too much from one to the other.
+        """
+        k, s, d = self.shape
+        reached = sum(path[min(steps, len(path) - 1)] for path in self.paths)
+        solved = np.mean([min(steps, len(path) - 1) + 2 for path in self.paths])
+        m = int(work / (_work(s) * solved + 2 * d * s**2))
+        m = max(min(m, SUBSETS, ROOM // (s * d)), FEWEST)
+        return (1 - k / s) * reached / max(self.cost, reached, np.finfo(float).tiny) * alpha ** (1 / m), m
+
+
+def _plan(pilots: dict[int, _Pilots], alpha: float, work: float) -> tuple[float, int, int, int]:
+    """What promises most for so much work, and which size and number of subsets and steps on each that is: k/s is lost to small
+    subsets, α^{1/m} to few of them, looseness to few steps."""
+    best = (0.0, max(pilots), FEWEST, 0)
+    for s, some in pilots.items():
+        for steps in (0, 1, 2, 3, 5, 8, 12, 20, STEPS):
+            promise, m = some.promise(steps, alpha, work)
+            best = max(best, (promise, s, m, steps))
+    return best
 
 
 def _drawn(data: Blocks, frame: Frame, m: int, s: int, rng: np.random.Generator) -> Array:
@@ -191,7 +237,7 @@ def _drawn(data: Blocks, frame: Frame, m: int, s: int, rng: np.random.Generator)
     if data.weights is None:
         index = rng.integers(n, size=m * s)
     else:
-        heights = np.cumsum(data.weights, dtype=np.float64)
+        heights = np.cumsum(frame.weights(n, data.weights))
         index = np.searchsorted(heights, rng.random(m * s) * heights[-1], side="right")
         index = index.clip(max=np.flatnonzero(data.weights)[-1])  # random() · total may round up to the total
     order = np.argsort(index, kind="stable")
@@ -245,26 +291,26 @@ def certified_gap(
 
     guide : other centres to build the bounds from, where those to be judged are poor; enough : a gap at which to stop looking.
     """
-    data = _blocks(data, weights)
+    data, centers = _opened(data, centers, weights)
     rng = np.random.default_rng(0) if rng is None else rng
-    centers = np.asarray(centers)
     k = len(centers) if k is None else k
     found = Partition.of(data, centers)
-    unit = found.frame.scale**2
+    outside = found.frame.cost_outside
     if found.cost <= found.rounding:
-        return Gap(0.0, 0.0, found.cost * unit, "zero cost")
+        return Gap(0.0, 0.0, outside(found.cost), "zero cost")
     around = found if guide is None else Partition.of(data, guide, found.frame)
     best, name = 0.0, "none"
-    for name_of_next, bound in _bounds(data, k, around, rng, confidence):
+    near = around.cost / found.cost
+    for name_of_next, bound in _bounds(data, k, around, rng, confidence, near):
         best, name = max((best, name), (bound, name_of_next), key=lambda pair: pair[0])
         if best * (1 + enough) >= found.cost:
             break
     gap = max(found.cost / best - 1, 0.0) if best > 0 else math.inf
-    return Gap(float(gap), float(best * unit), found.cost * unit, name, confidence if name == "Monte Carlo" else 1.0)
+    return Gap(float(gap), outside(best), outside(found.cost), name, confidence if name == "Monte Carlo" else 1.0)
 
 
 def _bounds(
-    data: Blocks, k: int, around: Partition, rng: np.random.Generator, confidence: float
+    data: Blocks, k: int, around: Partition, rng: np.random.Generator, confidence: float, near: float
 ) -> Iterator[tuple[str, float]]:
     """Lower bounds in the units of the partition's frame, the cheap ones first."""
     frame = around.frame
@@ -281,4 +327,4 @@ def _bounds(
             yield "spectral", _spectral(moments, k)
         yield "separation", separation_bound(data, around, moments, k)
     if k <= MOST_CLUSTERS:
-        yield "Monte Carlo", _monte_carlo(data, k, rng, 1 - confidence, frame, around.centers)
+        yield "Monte Carlo", _monte_carlo(data, k, rng, 1 - confidence, frame, around.centers, near=near)

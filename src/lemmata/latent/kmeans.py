@@ -16,7 +16,6 @@ good the one found is compared with the best possible is for the certificate.
 
 from __future__ import annotations
 
-import math
 from contextlib import nullcontext
 from dataclasses import replace
 from numbers import Integral
@@ -36,12 +35,14 @@ from lemmata.core.estimator import COMMON, SMALL, Model
 from lemmata.core.loop import MaxSteps, Never, Seconds, Solution, Stop, warn_user
 from lemmata.core.repeat import Restarts
 from lemmata.core.trace import Trace
+from lemmata.latent.distances import exponent_of, power
 from lemmata.latent.kmeans_claims import KMEANS_CLAIMS
 from lemmata.latent.lloyd import SEEDINGS, LloydAlgorithm, Still
-from lemmata.latent.points import ClusterSums, Packed, Points, Spread, labels_of, power
+from lemmata.latent.points import ClusterSums, Packed, Points, Spread, labels_of
 
 Array = np.ndarray
 ALGORITHMS = ("auto", "lloyd", "hamerly", "yinyang", "elkan")
+BATCHES = "partial fit"  # why a model that learnt from batches stopped
 QUICK = ("fixed_point", "separated")
 MANY = 10  # restarts of n_init="auto" where the start is not drawn with care
 
@@ -102,6 +103,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
         "algorithm": [StrOptions(set(ALGORITHMS))],
         **COMMON,
     }
+    cluster_centers_: Array
     accepts_sparse = True
     finds_nonfinite = True
     claims = KMEANS_CLAIMS
@@ -145,19 +147,15 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
             super()._fit_blocks(data)
 
     def _algorithm(self, data: Blocks) -> Any:
-        self.__dict__.pop("_batches", None)  # a fit forgets the batches before it
         n, k = data.shape[0], self.n_clusters
         if k > n:
             raise ValueError(f"n_samples={n} should be >= n_clusters={k}; pass n_clusters <= {n}.")
-        one, starts = self._one_start(data), self._starts()
+        one, starts = self._one_start(), self._starts()
         return one if starts == 1 else Restarts(one, starts, stop=self._stop_of_one())
 
-    def _one_start(self, data: Blocks) -> LloydAlgorithm:
-        given = isinstance(self.init, str) or callable(self.init)
-        method = "yinyang" if self.algorithm == "elkan" else self.algorithm
-        if method in ("hamerly", "yinyang") and (data.sparse or is_dask(data.source)):
-            method = "lloyd"
-        return LloydAlgorithm(int(self.n_clusters), self.init if given else np.asarray(self.init), method)
+    def _one_start(self) -> LloydAlgorithm:
+        init = np.asarray(self.init) if self._is_given() else self.init
+        return LloydAlgorithm(int(self.n_clusters), init, "yinyang" if self.algorithm == "elkan" else self.algorithm)
 
     def _starts(self) -> int:
         if not isinstance(self.n_init, str):
@@ -233,20 +231,25 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
         """
         self._validate_params()
         before, first = dict(vars(self)), "cluster_centers_" not in vars(self)
+        if not first and len(self.cluster_centers_) != self.n_clusters:
+            k = len(self.cluster_centers_)
+            raise ValueError(
+                f"n_clusters={self.n_clusters}, but there are {k} centres to go on from; set it to {k}, or fit."
+            )
         try:
             data = self._validated(X, sample_weight, reset=first, min_samples=self.n_clusters if first else 1)
-            points = self._problem(data)
             if first:
-                self.cluster_centers_ = self._one_start(data).start(points, np.random.default_rng(self._rng()))
+                points = self._problem(data)
+                self.cluster_centers_ = self._one_start().start(points, np.random.default_rng(self._rng()))
                 self.sums_ = ClusterSums.none(self.cluster_centers_)
-            if data.dtype != self.cluster_centers_.dtype:
-                points = self._problem(Blocks.of(_as(data, self.cluster_centers_.dtype), data.weights))
-            self.sums_ = self.sums_ + points.assign(self.cluster_centers_)
+            else:
+                points = self._beside_centers(_as(data, self.cluster_centers_.dtype))
+            self.sums_ = self.sums_ + points.assign(self.cluster_centers_).checked()
             self.cluster_centers_ = self.sums_.centers_after(self.cluster_centers_)
-            self.inertia_ = points.assign(self.cluster_centers_).cost
+            self.inertia_ = points.assign(self.cluster_centers_).checked().cost
             self.labels_ = points.labels(self.cluster_centers_)
-            self.n_iter_ = self._batches = (0 if first else self.__dict__.get("_batches", 0)) + 1
-            self.trace_, self.stopped_ = Trace(), "partial fit"
+            batches = self.n_iter_ if not first and self.stopped_ == BATCHES else 0
+            self.trace_, self.stopped_, self.n_iter_ = Trace(), BATCHES, batches + 1
             self.trace_.append(self.inertia_, 0.0)
             self.certificate_ = self._checked(None, costly=False)
         except BaseException:
@@ -279,11 +282,26 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
         """Minus the cost of these rows at the centres."""
         check_is_fitted(self)
         data = self._validated(X, sample_weight, reset=False)
-        return -self._problem(data).assign(self.cluster_centers_).cost
+        return -self._beside_centers(data).assign(self.cluster_centers_).checked().cost
 
     def _packed(self, dtype: Any) -> Packed:
         """The centres in a frame around them, for rows of some type."""
-        return Packed.around(self.cluster_centers_.astype(dtype, copy=False))
+        return Packed.around(self._centers_as(dtype))
+
+    def _centers_as(self, dtype: Any) -> Array:
+        with np.errstate(over="ignore"):
+            centers = self.cluster_centers_.astype(dtype, copy=False)
+        if not np.isfinite(centers).all():
+            reach = np.abs(self.cluster_centers_).max()
+            raise ValueError(
+                f"X is {dtype}, which ends before the centres of this model, at {reach:.1e}; pass float64."
+            )
+        return centers
+
+    def _beside_centers(self, data: Blocks) -> Points:
+        """Rows that need not lie where the centres do, in a frame in which the squares of both are floats."""
+        centers = self._centers_as(data.dtype)
+        return Points(data, map_reduce(Spread.of, data, Spread()) + Spread.of(centers, np.zeros(len(centers))))
 
     @property
     def _n_features_out(self) -> int:
@@ -296,11 +314,12 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
         return tags
 
 
-def _as(data: Blocks, dtype: Any) -> Any:
+def _as(data: Blocks, dtype: Any) -> Blocks:
     """Rows of a batch in the type of the centres."""
-    if data.source is not None:
-        return data.source.astype(dtype)
-    return [rows.astype(dtype) for rows, _ in data]
+    if data.dtype == dtype:
+        return data
+    rows = data.source.astype(dtype) if data.source is not None else [rows.astype(dtype) for rows, _ in data]
+    return Blocks.of(rows, data.weights)
 
 
 def _distances(rows: Any, packed: Packed) -> Array:
@@ -311,7 +330,7 @@ def _distances(rows: Any, packed: Packed) -> Array:
     reach = max(float(np.abs(numbers).max(initial=0.0)), float(np.abs(shifted).max()))
     limits = np.finfo(shifted.dtype)
     if not limits.tiny**0.4 < reach < limits.max**0.4:  # squares would leave the floats
-        scale = shifted.dtype.type(power(-math.frexp(reach)[1], shifted.dtype))
+        scale = shifted.dtype.type(power(-exponent_of(reach), shifted.dtype))
         shifted, moved = shifted * scale, moved * scale
     else:
         scale = shifted.dtype.type(1)

@@ -10,7 +10,7 @@ better centres, found by a few restarts, show that it is not. Where neither does
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,7 +27,8 @@ ONE_MORE_STEP = 1e-4  # of the cost: what another of Lloyd's steps may still gai
 GAP = 0.05
 SEPARATION = 2.0  # standard deviations on either side; an even cloud cut in pieces has 1.73 to 1.90
 AGREEMENT = 0.9  # adjusted Rand index
-SAMPLE = 10_000  # rows for restarts
+SAMPLE, FEWEST = 10_000, 1_000  # rows for restarts: at most, and at least if there are so many
+ROOM = 2**25  # numbers of them
 RESTARTS = 4
 
 
@@ -102,19 +103,24 @@ def _others(fit: Fit) -> Others:
     refits = [KMeans(k, n_init=1, random_state=seed).fit(X, sample_weight=w) for seed in range(RESTARTS)]
     agreement = float(np.mean([adjusted_rand_score(ours, refit.labels_) for refit in refits]))
     best = min(refits, key=lambda refit: refit.inertia_)
-    scale, origin = found.frame.scale, found.frame.origin
-    once = Partition.of(fit.data, best.cluster_centers_ * scale + origin, found.frame)
-    twice = Partition.of(fit.data, once.means * scale + origin, found.frame)
-    return Others(agreement, once.means * scale + origin, twice.cost)
+    outside = found.frame.outside
+    once = Partition.of(fit.data, outside(best.cluster_centers_), found.frame)
+    twice = Partition.of(fit.data, outside(once.means), found.frame)
+    return Others(agreement, outside(once.means), twice.cost)
+
+
+def _sampled(data: Blocks) -> int:
+    """How many rows restarts look at: SAMPLE, or what wide (usually sparse) rows leave room for."""
+    return min(data.shape[0], SAMPLE, max(FEWEST, ROOM // data.shape[1]))
 
 
 def _sample(data: Blocks, frame: Frame) -> tuple[Array, Array]:
-    """At most SAMPLE rows of positive weight, evenly at random, in the units of the frame."""
-    n = data.shape[0]
-    weights = np.ones(n) if data.weights is None else np.asarray(data.weights, dtype=np.float64)
+    """Some rows of positive weight, evenly at random, dense and in the units of the frame."""
+    most = _sampled(data)
+    weights = frame.weights(data.shape[0], data.weights)
     candidates = np.flatnonzero(weights > 0)
-    if len(candidates) > SAMPLE:
-        candidates = np.sort(np.random.default_rng(0).choice(candidates, SAMPLE, replace=False))
+    if len(candidates) > most:
+        candidates = np.sort(np.random.default_rng(0).choice(candidates, most, replace=False))
     parts, start = [], 0
     for rows, _ in data:
         here = candidates[np.searchsorted(candidates, start) : np.searchsorted(candidates, start + rows.shape[0])]
@@ -138,8 +144,12 @@ def proved_gap(fit: Fit) -> Gap:
 
 @claim("the cost never rose", source="CIL20 6.2.1", about="run")
 def never_rose(fit):
-    dtype = np.asarray(fit.cluster_centers_).dtype
-    return at_most(fit.trace.largest_rise, rounding(dtype, fit.cluster_centers_.shape[1]), unit="largest rise")
+    """A mean is known to the rounding of its dtype, so a cost as small as that moves about: rows repeated, cost zero."""
+    C = np.asarray(fit.cluster_centers_)
+    error, weight = rounding(C.dtype, C.shape[1]), 0.0 if fit.data is None else fit.data.total_weight
+    least = weight * float(np.abs(C, dtype=np.float64).max() * error) ** 2 * C.shape[1]
+    largest = float(fit.trace.objective.max())
+    return at_most(fit.trace.largest_rise, error + (least / largest if largest > 0 else 0.0), unit="largest rise")
 
 
 @claim("no cluster is empty", source="CIL20 6.2.1")
@@ -185,21 +195,20 @@ def fixed_point(fit):
 @claim("the cost is within 5 % of the best possible", source="CIL20 6.2.1", costly=True)
 def certified_near_optimum(fit):
     proved = proved_gap(fit)
-    with_confidence = f"{proved.bound} bound" + (
-        f", confidence {proved.confidence:.0%}" if proved.confidence < 1 else ""
-    )
+    confident = f", confidence {proved.confidence:.0%}" if proved.confidence < 1 else ""
     if proved.gap <= GAP:
-        return at_most(proved.gap, GAP, unit="cost / lower bound − 1", note=with_confidence)
+        return at_most(proved.gap, GAP, unit="cost / lower bound − 1", note=f"{proved.bound} bound{confident}")
     excess = _excess(fit)
     if excess > GAP:
         advice = "a local optimum: raise n_init, or use k-means++ seeding"
         return at_most(
             excess, GAP, unit="cost / cost of better centres − 1", advice=advice, note="restarts found better"
         )
-    most = (
-        f"at most {proved.gap:.0%} above the best ({with_confidence})" if proved.gap < 10 else "no bound says anything"
-    )
-    return unknown(f"{most}; restarts found {'nothing better' if excess <= 0 else f'{excess:.1%} better'}")
+    # what is known, in a few words that fit beside the claim
+    surely = f"sampled, {proved.confidence:.0%}" if proved.confidence < 1 else proved.bound
+    most = f"within {proved.gap:.0%} ({surely})" if proved.gap < 10 else "no bound says anything"
+    found = "no better" if excess < 5e-4 else f"{excess:.1%} better"
+    return replace(unknown(f"{most}; restarts {found}"), measured=proved.gap, relation="≤")
 
 
 def _excess(fit: Fit) -> float:
@@ -260,13 +269,12 @@ def stable(fit):
     """The adjusted Rand index between the labels and those of a few fits from other random seeds, on average."""
     if len(fit.cluster_centers_) < 2:
         return unknown("one cluster has one labelling")
-    rows = min(fit.data.shape[0], SAMPLE)
     return at_least(
         others(fit).agreement,
         AGREEMENT,
         unit="adjusted Rand",
         advice="the labels depend on the seed: raise n_init, or choose another n_clusters",
-        note=f"mean over {RESTARTS} fits with one start each, {rows:,} rows",
+        note=f"mean over {RESTARTS} fits with one start each, {_sampled(fit.data):,} rows",
     )
 
 

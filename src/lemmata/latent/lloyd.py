@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_array
 
+from lemmata.core.blocks import is_dask
 from lemmata.core.loop import Solution, Stop
 from lemmata.core.store import storable
 from lemmata.latent.bounds import Bounds
@@ -79,7 +80,7 @@ class LloydAlgorithm:
     seeding : "k-means++" (greedy), "k-means||", "random", an array (k, d), or a callable (X, k, random_state) -> (k, d)
     method : "lloyd", "hamerly", "yinyang" or "auto"
         How the nearest centres are found; the result is the same to the bit. "hamerly" keeps one bound per row, "yinyang"
-        one per row and group of centres; "auto" takes the latter once the labels calm down.
+        one per row and group of centres; "auto" takes the latter once the labels calm down. Sparse and Dask data: "lloyd".
     """
 
     n_clusters: int
@@ -117,10 +118,7 @@ class LloydAlgorithm:
         return self._at(data, centers, shift / variance if variance > 0 else math.inf)
 
     def _at(self, data: Points, centers: Array, shift: float) -> KMeansState:
-        sums = self._assign(data, centers)
-        if not math.isfinite(sums.cost):
-            raise ValueError("Input contains numbers too large for their squares to be added up; scale it down.")
-        return KMeansState(centers, sums, shift)
+        return KMeansState(centers, self._assign(data, centers).checked(), shift)
 
     def _assign(self, data: Points, centers: Array) -> ClusterSums:
         method = self._method(data)
@@ -132,13 +130,13 @@ class LloydAlgorithm:
         return data.bounds.assign(centers)
 
     def _method(self, data: Points) -> str:
+        if data.sparse or is_dask(data.data.source):  # nobody keeps bounds for these
+            return "lloyd"
         if self.method != "auto":
             return self.method
-        from lemmata.core.blocks import is_dask
-
         large = data.shape[0] * data.shape[1] * self.n_clusters >= WORTHWHILE and self.n_clusters > 2
         calm = data.moved <= CALM * data.shape[0]
-        return "yinyang" if large and calm and not data.sparse and not is_dask(data.data.source) else "lloyd"
+        return "yinyang" if large and calm else "lloyd"
 
     def objective(self, state: KMeansState) -> float:
         return state.cost

@@ -14,7 +14,6 @@ Both add up over blocks, so k-means in memory, on a mapped file, a stream, threa
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,16 +23,17 @@ import scipy.sparse as sp
 from lemmata.core.blocks import Blocks, is_dask
 from lemmata.core.engine import map_reduce
 from lemmata.core.store import storable
-from lemmata.latent.seeding import Columns
+from lemmata.latent.distances import Columns, exponent_of, power
 
 Array = np.ndarray
 CHUNK = 2**17  # bytes of rows that a kernel works on at once
+NOT_FINITE = "Input contains NaN or infinity (or numbers, or weights, too large to be added up); clean or scale it."
 SLICE = 2**18  # bytes of the rows whose spread is measured at once: they are read twice and stay in the cache
 
 
 def _floats(rows: Any) -> Array:
     """Rows as kernels want them: contiguous, and read-only so that a mapped file needs no compilation of its own."""
-    from lemmata.completion._kernels_lines import frozen
+    from lemmata.linalg._kernels_lines import frozen
 
     return frozen(rows)
 
@@ -80,13 +80,14 @@ class Spread:
         from lemmata.latent._kernels_assign import column_squares_into, column_sums_into, largest_difference
 
         rows, w, d = _floats(rows), _none(weights), rows.shape[1]
-        total = float(rows.shape[0] if weights is None else w.sum())
         mean, squares = np.empty(d), np.empty(d)
         column_sums_into(mean, rows, w)
-        if not np.isfinite(mean).all():
-            raise ValueError("Input contains NaN or infinity (or numbers too large to be added up); clean or scale it.")
+        with np.errstate(over="ignore"):
+            total = float(rows.shape[0] if weights is None else w.sum())
+        if not (np.isfinite(mean).all() and np.isfinite(total)):
+            raise ValueError(NOT_FINITE)
         mean = mean / total if total > 0 else rows[0].astype(np.float64)
-        exponent = _exponent(largest_difference(rows, mean))
+        exponent = exponent_of(largest_difference(rows, mean))
         column_squares_into(squares, rows, w, mean, 2.0**-exponent)
         return cls(total, mean, squares, exponent)
 
@@ -94,12 +95,11 @@ class Spread:
     def _of_sparse(cls, rows: Any, weights: Array | None) -> Spread:
         w = np.ones(rows.shape[0]) if weights is None else weights
         with np.errstate(over="ignore", invalid="ignore"):
-            sums = rows.T.astype(np.float64) @ w
-        if not np.isfinite(sums).all() or not np.isfinite(rows.data).all():
-            raise ValueError("Input contains NaN or infinity (or numbers too large to be added up); clean or scale it.")
-        total = float(w.sum())
+            sums, total = rows.T.astype(np.float64) @ w, float(w.sum())
+        if not (np.isfinite(sums).all() and np.isfinite(rows.data).all() and np.isfinite(total)):
+            raise ValueError(NOT_FINITE)
         mean = sums / total if total > 0 else sums
-        exponent = _exponent(max(np.abs(rows.data).max(initial=0.0), np.abs(mean).max(initial=0.0)) * 2)
+        exponent = exponent_of(max(np.abs(rows.data).max(initial=0.0), np.abs(mean).max(initial=0.0)) * 2)
         scaled = rows.astype(np.float64) * 2.0**-exponent
         squares = scaled.multiply(scaled).T @ w - total * (mean * 2.0**-exponent) ** 2
         return cls(total, mean, np.maximum(squares, 0.0), exponent, sparse=True)
@@ -112,7 +112,7 @@ class Spread:
         weight = self.weight + other.weight
         d = other.mean - self.mean
         share = other.weight / weight if weight > 0 else 0.0
-        exponent = max(self.exponent, other.exponent, _exponent(float(np.abs(d).max())))
+        exponent = max(self.exponent, other.exponent, exponent_of(float(np.abs(d).max())))
         one, two = (part.squares * 4.0 ** (part.exponent - exponent) for part in (self, other))
         between = (d * 2.0**-exponent) ** 2 * (self.weight * share)
         return Spread(weight, self.mean + d * share, one + two + between, exponent, self.sparse or other.sparse)
@@ -123,15 +123,12 @@ class Spread:
         return float(np.mean(self.squares)) / max(self.weight, np.finfo(float).tiny)
 
 
-def _exponent(reach: float) -> int:
-    """The power of two above a size; 0 for no size at all. Kept where 4^±exponent is a float."""
-    return min(max(math.frexp(reach)[1], -500), 500) if reach > 0 else 0
-
-
-def power(exponent: int, dtype: Any) -> float:
-    """2^exponent, or the nearest to it that a float type holds with room to spare."""
-    limit = 120 if np.dtype(dtype) == np.float32 else 1000
-    return 2.0 ** min(max(exponent, -limit), limit)
+def round_origin(mean: Any, exponent: int, dtype: Any) -> Array:
+    """A number with few digits close to the mean, so that whole numbers stay whole in the frame and their ties stay ties."""
+    quantum = 2.0 ** (exponent - 6)
+    with np.errstate(over="ignore", invalid="ignore"):
+        origin = np.where(np.abs(mean) < 2.0**52 * quantum, np.round(np.asarray(mean) / quantum) * quantum, mean)
+    return origin.astype(dtype).astype(np.float64)
 
 
 # --- centres, laid out for the kernels --------------------------------------------------------------------------------
@@ -157,9 +154,9 @@ class Packed:
     @classmethod
     def around(cls, centers: Array) -> Packed:
         """In a frame of their own, in which no number of a centre exceeds 1."""
-        origin = np.mean(centers, axis=0, dtype=np.float64).astype(centers.dtype).astype(np.float64)
-        reach = float(np.abs(centers - origin).max())
-        return cls.of(centers, origin, power(-_exponent(reach), centers.dtype))
+        mean = np.mean(centers, axis=0, dtype=np.float64)
+        exponent = exponent_of(float(np.abs(centers - mean).max()))
+        return cls.of(centers, round_origin(mean, exponent, centers.dtype), power(-exponent, centers.dtype))
 
     @property
     def sixes(self) -> tuple[Array, Array, Array]:
@@ -254,7 +251,9 @@ class ClusterSums:
     @classmethod
     def measured(cls, rows, counts, sums, far, farthest, cost, moved, scale) -> ClusterSums:
         """From what a kernel left behind, in the units of the frame."""
-        worst = rows[farthest]
+        worst: Any = (
+            rows[farthest] if rows.shape[0] else np.zeros(sums.shape, rows.dtype)
+        )  # a stream may have empty blocks
         with np.errstate(over="ignore"):
             squares = np.where(far > 0, far / scale / scale, far)
             cost = np.float64(cost) / scale / scale
@@ -270,6 +269,12 @@ class ClusterSums:
             np.where(worse[:, None], other.farthest, self.farthest),
             self.moved + other.moved,
         )
+
+    def checked(self) -> ClusterSums:
+        """These sums, unless their cost has left the floats."""
+        if not np.isfinite(self.cost):
+            raise ValueError("Input contains numbers too large for their squares to be added up; scale it down.")
+        return self
 
     def centers_after(self, centers: Array) -> Array:
         """The centroid of each cluster. An empty one moves to the worst served row of all, the next to that of another.
@@ -301,7 +306,7 @@ class Points:
     def __init__(self, data: Blocks, spread: Spread):
         self.data, self.spread = data, spread
         self.shape, self.dtype, self.sparse = data.shape, data.dtype, spread.sparse
-        self.origin = np.asarray(spread.mean, data.dtype).astype(np.float64)
+        self.origin = round_origin(spread.mean, spread.exponent, data.dtype)
         self.scale = power(-spread.exponent, data.dtype)
         self.bounds: Any = None
         self.moved = data.shape[0]  # rows whose label the last assignment changed
@@ -339,7 +344,7 @@ class Points:
         if self._labels is None:
             self._labels = np.full(self.shape[0], -1, np.int32)
         self._labelled = None  # until the pass is done
-        columns: Any = _Beside(self.data.weights, self._labels, *more)
+        columns: Any = Columns(self.data.weights, self._labels, *more)
         return self.data.weighted(columns)
 
     def belong_to(self, centers: Array, moved: int) -> None:
@@ -356,13 +361,6 @@ class Points:
             return self._labels
         packed = self.packed(centers)
         return np.concatenate(map_reduce(lambda rows, _: [labels_of(rows, packed)], self.data, []))
-
-
-class _Beside(Columns):
-    """Columns of which one may be absent."""
-
-    def __getitem__(self, rows: slice):
-        return tuple(None if array is None else array[rows] for array in self.arrays)
 
 
 def labels_of(rows: Any, packed: Packed) -> Array:

@@ -32,14 +32,15 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from lemmata.core.blocks import Blocks, is_dask, is_stream
+from lemmata.core.blocks import Blocks
 from lemmata.core.engine import map_reduce
 from lemmata.core.loop import warn_user
-from lemmata.latent.distances import PIECE, Columns, Frame, served, taken
+from lemmata.latent.distances import PIECE, Columns, Frame, exponent_of, located, opened, power, served, taken
 
 Array = np.ndarray
 LARGEST_POOL = 128  # proposals of one pass: enough for matrix products at full speed, few enough for the cache
 SMALLEST_POOL = 8  # fewer would not make a pass cheaper, since it has to read the data anyway
+NOT_FINITE = "the data contains NaN or infinity; clean or impute it first."
 GROWTH = 4  # a pool is meant for one more centre per so many there are: the distances then shrink little meanwhile
 
 
@@ -53,39 +54,19 @@ def seeding_factor(k: int) -> float:
 
 def _checked(data: Any, k: int, weights: Any) -> tuple[Blocks, Array | None]:
     """The data as blocks, and its weights between 0 and 1: only their ratios matter, and sums of them cannot overflow."""
-    if not (isinstance(data, Blocks) or sp.issparse(data) or is_dask(data) or is_stream(data)):
-        data = np.asarray(data) if not isinstance(data, np.memmap) else data
-        if data.ndim != 2 or data.dtype.kind not in "biuf":
-            raise ValueError(f"data of shape {data.shape} and dtype {data.dtype}; pass real numbers, rows × features.")
-    if getattr(data, "dtype", np.dtype(float)).kind in "biu":
-        data = data.astype(np.float64)
-    data = Blocks.of(data)
+    data = opened(data, weights)
     n = data.shape[0]
     if not isinstance(k, Integral) or not 1 <= k <= n:
         raise ValueError(f"k={k} centres of {n} rows; pass an int with 1 <= k <= {n}.")
-    weights = data.weights if weights is None else weights
-    if weights is None:
-        return data, None
-    weights = np.asarray(weights, dtype=np.float64)
-    if weights.shape != (n,):
-        raise ValueError(f"weights of shape {weights.shape} for {n} rows; pass one number per row.")
-    largest = weights.max()
-    if not (np.isfinite(largest) and weights.min() >= 0 and largest > 0):
-        raise ValueError("weights are finite numbers >= 0, at least one of them positive.")
-    return data, weights / largest
+    return data, None if data.weights is None else data.weights / data.weights.max()
 
 
 def _answer(data: Blocks, chosen: Any, return_indices: bool) -> Any:
     chosen = np.asarray(chosen, dtype=np.int64)
     centers = taken(data, chosen)
+    if not np.isfinite(centers).all():  # of a mapped file, rows drawn evenly are the only ones that were looked at
+        raise ValueError(NOT_FINITE)
     return (centers, chosen) if return_indices else centers
-
-
-def _located(masses: Array, positions: Array) -> Array:
-    """Where positions in [0, Σ masses] fall in the row of masses; never at a mass of zero."""
-    found = np.searchsorted(np.cumsum(masses), positions, side="right")
-    last = len(masses) - 1 - int(np.argmax(masses[::-1] > 0))  # a position may have been rounded up to the end
-    return np.minimum(found, last)
 
 
 # --- distances --------------------------------------------------------------------------------------------------------
@@ -148,7 +129,7 @@ class Potential:
 
     def __init__(self, data: Blocks, weights: Array | None, rng: np.random.Generator):
         self.data, self.weights, n = data, weights, data.shape[0]
-        first = rng.integers(n) if weights is None else _located(weights, rng.random(1) * weights.sum())[0]
+        first = rng.integers(n) if weights is None else located(weights, rng.random(1) * weights.sum())[0]
         self.chosen: list[int] = [int(first)]
         center = taken(data, self.chosen)
         parts = map_reduce(lambda rows, _: [_around(rows, center[0])], data, [])
@@ -159,13 +140,13 @@ class Potential:
             frame = self.frame
             self.D = np.concatenate(map_reduce(lambda rows, _: [served(rows, center, frame)[0]], data, []))
         if not np.isfinite(self.total):
-            raise ValueError("the data contains NaN or infinity; clean or impute it first.")
+            raise ValueError(NOT_FINITE)
 
     def _frame(self, shift: Any, center: Array, largest: float) -> Frame:
         """Around the mean, unless zero is nearly as good; scaled by a power of two where squares leave the dtype."""
         limits = np.finfo(self.data.dtype)
         ordinary = largest == 0 or limits.tiny**0.4 < largest < limits.max**0.4 or not np.isfinite(largest)
-        scale = 1.0 if ordinary else 2.0 ** -math.frexp(largest)[1]
+        scale = 1.0 if ordinary else power(-exponent_of(largest), self.data.dtype)
         if np.ndim(shift) == 0:  # sparse
             return Frame(None, scale)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -188,12 +169,12 @@ class Potential:
         """m rows with probability ∝ w D²: first the block, then the row in it."""
         sums = self._sums()
         positions = rng.random(m) * sums.sum()
-        blocks = _located(sums, positions)
+        blocks = located(sums, positions)
         positions -= np.concatenate([[0.0], np.cumsum(sums)])[blocks]
         found = np.empty(m, np.int64)
         for block in np.unique(blocks):
             here = blocks == block
-            found[here] = self.cuts[block] + _located(self._masses(block), positions[here])
+            found[here] = self.cuts[block] + located(self._masses(block), positions[here])
         return found
 
     def draw_many(self, wanted: float, rng: np.random.Generator) -> Array:
