@@ -174,6 +174,7 @@ def test_names_of_features_and_containers_are_scikit_learns(name, X):
     ("bad", "message"),
     [
         (lambda X: np.where(X[3, 1] == X, np.nan, X), "NaN"),
+        (lambda X: np.ma.masked_equal(X, X[3, 1]), "NaN"),
         (lambda X: np.where(X[3, 1] == X, np.inf, X), "infinity"),
         (lambda X: X[:0], "sample"),
         (lambda X: X[:, :0], "feature"),

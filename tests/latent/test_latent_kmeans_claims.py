@@ -12,7 +12,7 @@ from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import WIDEST, Fit, check
 from lemmata.core.trace import Trace
 from lemmata.latent import gap as gap_module
-from lemmata.latent.kmeans_claims import KMEANS_CLAIMS, fixed_point
+from lemmata.latent.kmeans_claims import KMEANS_CLAIMS, fixed_point, separated
 
 RESULT = [statement.name for statement in KMEANS_CLAIMS if statement.about == "result"]
 GRID = np.array([[0, 0], [0, 1], [1, 0], [1, 1], [2, 0], [2, 1]]) * 12.0
@@ -149,6 +149,23 @@ def test_even_noise_has_no_separate_clusters_and_its_gap_is_not_decided(d):
             assert len(gap.numbers) <= WIDEST  # it stands beside the claim
             assert gap.measured > 0.05
             assert "stable" in found.failed
+
+
+@pytest.mark.parametrize("shape", [(20, 50), (60, 400), (300, 30)])
+def test_few_rows_of_noise_in_many_dimensions_are_not_taken_for_clusters(shape):
+    """Their means lie apart by chance. Of small samples one in ten may pass: a cluster of one row has no spread at all."""
+    fooled = 0
+    for seed in range(20):
+        X = np.random.default_rng(seed).standard_normal(shape)
+        fooled += certified(fitted(X, 3, seed), X, claims=(separated,)).holds == ["separated"]
+    assert fooled <= 2
+
+
+def test_few_rows_of_clusters_in_many_dimensions_are_still_apart():
+    for seed in range(10):
+        X = np.random.default_rng(seed).standard_normal((30, 50))
+        X[::2, 0] += 12
+        assert certified(fitted(X, 2, seed), X, claims=(separated,)).holds == ["separated"]
 
 
 def test_an_empty_cluster_is_noticed():

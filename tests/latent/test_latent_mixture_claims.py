@@ -10,6 +10,7 @@ from sklearn.datasets import load_iris
 from sklearn.mixture import BayesianGaussianMixture
 from sklearn.mixture import GaussianMixture as Theirs
 
+import lemmata
 from lemmata.core import Blocks
 from lemmata.core.certificate import Fit, check
 from lemmata.latent.families import family_of
@@ -310,3 +311,11 @@ def test_huge_and_tiny_scales_do_not_change_the_verdicts():
             power = {"means_": 1, "covariances_": 2, "precisions_cholesky_": -1}[name]
             setattr(model, name, getattr(model, name) * scale**power)
         assert set(certificate(model, X * scale).holds) == set(found.holds)
+
+
+def test_scikit_learns_fits_are_not_asked_about_values_that_are_missing():
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    model = Theirs(2, random_state=0).fit(X)
+    X[3, 1] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        lemmata.certify(model, X)

@@ -16,8 +16,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from lemmata.core import Blocks, blocks
 from lemmata.latent import _kernels_seeding as kernels
+from lemmata.latent import distances
 from lemmata.latent.distances import Frame, served, taken
-from lemmata.latent.seeding import d2_sampling, greedy_d2_sampling, kmeans_parallel, random_rows, seeding_factor
+from lemmata.latent.seeding import Gains, d2_sampling, greedy_d2_sampling, kmeans_parallel, random_rows, seeding_factor
 
 ALL = (d2_sampling, greedy_d2_sampling, kmeans_parallel, random_rows)
 LEVEL = 1e-5  # of every test of a distribution: one false alarm in ten thousand runs of this file
@@ -450,26 +451,24 @@ def test_distances_of_arbitrary_rows_are_those_of_the_definition(X, data):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("seed", range(3))
-def test_gains_are_what_lies_below_the_distances_of_now(dtype, seed):
+@pytest.mark.parametrize("pieces", [1, 2**18])
+def test_gains_are_what_lies_below_the_distances_of_now(dtype, seed, pieces, monkeypatch):
     rng = np.random.default_rng(seed)
     Y, P = rng.normal(size=(100, 6)).astype(dtype), rng.normal(size=(9, 6)).astype(dtype)
     P[0] = Y[3]
     D = rng.uniform(0, 12, size=100).astype(dtype)
-    values, index, counts = np.empty((9, 100), dtype), np.empty((9, 100), np.uint16), np.zeros(9, np.int64)
-    parts = next(Frame(None).pieces(Y, P))[1]
-    kernels.keep_gains_into(values, index, counts, D, 0, parts)
+    monkeypatch.setattr(distances, "PIECE", pieces)
+    gains = Gains.of(Y, D, P, Frame(None))
+    starts, rows, entries = gains.starts, gains.rows, gains.values
     exact = squared(Y, P).T
     clear = np.abs(exact - D) > 1e-4  # what is equal up to rounding may go either way
     for p in range(9):
-        kept = np.zeros(100, bool)
-        kept[index[p, : counts[p]]] = True
+        mine, kept = slice(*starts[p : p + 2]), np.zeros(100, bool)
+        kept[rows[mine]] = True
         assert_array_equal(kept[clear[p]], (exact[p] < D)[clear[p]])
-        assert_allclose(values[p, : counts[p]], exact[p][kept], rtol=1e-4)
-    assert 0 in values[0, : counts[0]]
+        assert_allclose(entries[mine], exact[p][kept], rtol=1e-4)
+    assert 0 in entries[: starts[1]]
 
-    starts = np.concatenate([[0], np.cumsum(counts)])
-    rows = np.concatenate([index[p, : counts[p]] for p in range(9)])
-    entries = np.concatenate([values[p, : counts[p]] for p in range(9)])
     for weights in (np.empty(0), rng.random(100)):
         removed = np.zeros(3)
         kernels.gains_of(removed, starts, rows, entries, D, weights, np.array([0, 4, 8]))

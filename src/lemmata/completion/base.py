@@ -18,7 +18,7 @@ from lemmata.completion.centring import Offsets, row_deviations, row_means
 from lemmata.completion.observed import Entries, Labels, Observed
 from lemmata.completion.recommending import Recommending
 from lemmata.completion.rows import solve_rows
-from lemmata.core.blocks import is_dask, is_stream
+from lemmata.core.blocks import is_dask, is_stream, unmasked
 from lemmata.core.certificate import Certificate
 from lemmata.core.estimator import Model
 
@@ -298,7 +298,7 @@ def _checked_entries(model: CompletionModel, X: Any, reset: bool) -> Observed:
         )
     checked = validate_data(
         model,
-        X,
+        unmasked(X),
         reset=reset,
         dtype=[np.float64, np.float32],
         accept_sparse=("csr", "csc", "coo"),

@@ -31,7 +31,7 @@ from lemmata.completion.entries import (
     transposed,
 )
 from lemmata.completion.labels import Labels, numbered
-from lemmata.core.blocks import is_dask
+from lemmata.core.blocks import is_dask, unmasked
 from lemmata.core.store import digest, storable, write_atomically
 
 Array = np.ndarray
@@ -63,7 +63,7 @@ class Observed:
 
     @classmethod
     def of(cls, X: Any) -> Observed:
-        """From an Observed, a scipy sparse matrix (stored entries are known, zeros too), or an array with NaN for unknown."""
+        """From an Observed, a scipy sparse matrix (stored entries are known, zeros too), or an array with NaN or a mask."""
         if isinstance(X, Observed):
             return X
         if hasattr(X, "user") and hasattr(X, "rating"):  # lemmata.data.Ratings
@@ -76,7 +76,7 @@ class Observed:
         labels: dict[str, Any] = {}
         if hasattr(X, "columns") and hasattr(X, "index"):
             labels = {"row_labels": np.asarray(X.index), "column_labels": np.asarray(X.columns)}
-        array = np.asarray(X)
+        array = np.asarray(unmasked(X))
         if array.dtype.kind not in "biuf":
             try:
                 array = array.astype(np.float64)

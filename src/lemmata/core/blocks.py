@@ -102,6 +102,13 @@ def is_dask(X: Any) -> bool:
     return type(X).__module__.split(".")[0] == "dask" and hasattr(X, "to_delayed")
 
 
+def unmasked(X: Any) -> Any:
+    """A masked array as one with NaN where it is masked: values that are not known. Anything else as it is."""
+    if not isinstance(X, np.ma.MaskedArray):
+        return X
+    return np.ma.filled(X.astype(X.dtype if X.dtype.kind == "f" else np.float64), np.nan)
+
+
 def is_stream(X: Any) -> bool:
     """Whether X is a sequence of blocks rather than one array-like: iterable, shapeless, its items two-dimensional."""
     if any(hasattr(X, name) for name in ("shape", "__array__", "__dataframe__", "dtype")) or isinstance(

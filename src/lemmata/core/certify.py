@@ -14,9 +14,11 @@ from difflib import get_close_matches
 from typing import Any
 
 from sklearn.base import BaseEstimator
+from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata import registry
+from lemmata.core.blocks import Blocks, is_dask, is_stream
 from lemmata.core.certificate import Certificate, Fit, check
 from lemmata.core.estimator import Model
 
@@ -39,11 +41,18 @@ def certify(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Cer
     door.n_features_in_ = attributes.pop("n_features_in_", getattr(model, "n_features_in_", None))
     if hasattr(model, "feature_names_in_"):
         door.feature_names_in_ = model.feature_names_in_
+    if isinstance(model, BaseEstimator) and not get_tags(model).input_tags.allow_nan and _is_table(X):
+        assert_all_finite(X, input_name="X", estimator_name=type(model).__name__)  # ours may take NaN, theirs cannot
     data = door._validated(X, sample_weight, reset=False)
     claims = attributes.pop("claims", ours.claims)  # an adapter may narrow them to what this fit can promise
     fit = Fit(model, data, y, data.weights, attributes=attributes)
     title = f"{type(model).__module__.split('.')[0]} {type(model).__name__}  {data.shape[0]:,} × {data.shape[1]:,}"
     return check(claims, fit, title, costly=True)
+
+
+def _is_table(X: Any) -> bool:
+    """Whether X is one dense table, rather than blocks that check themselves."""
+    return not (isinstance(X, Blocks) or is_dask(X) or is_stream(X) or hasattr(X, "tocsr"))
 
 
 def counterpart_of(model: Any) -> str:

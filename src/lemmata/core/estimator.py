@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from lemmata.core.blocks import Blocks, checked_block, is_dask, is_stream
+from lemmata.core.blocks import Blocks, checked_block, is_dask, is_stream, unmasked
 from lemmata.core.certificate import Certificate, Fit, Statement, check
 from lemmata.core.checkpoint import Checkpoint
 from lemmata.core.loop import MaxSteps, Seconds, Settled, Solution, Stop, run, warn_user
@@ -175,7 +175,8 @@ class Model(BaseEstimator):
     # --- input ---
 
     def _validated(self, X, sample_weight=None, reset: bool = True, min_samples: int | None = None) -> Blocks:
-        """Everything from outside passes here, once."""
+        """Everything from outside passes here, once. Masked entries are not known: NaN, which few models take."""
+        X = unmasked(X)
         if min_samples is None:
             min_samples = self.min_samples if reset else 1
         looks = not (self.finds_nonfinite and reset)
@@ -188,8 +189,16 @@ class Model(BaseEstimator):
                 for rows, _ in data:
                     checked_block(rows, allow_nan=self.accepts_nan)
         else:
-            finite = looks or hasattr(X, "tocsr")
-            X = validate_data(
+            data = Blocks.of(self._checked_array(X, reset, min_samples, looks or hasattr(X, "tocsr")))
+        if data.shape[0] < min_samples:
+            raise ValueError(f"Found {data.shape[0]} sample(s) while a minimum of {min_samples} is required.")
+        if sample_weight is not None:
+            data = data.weighted(self._weights(sample_weight, data))
+        return data
+
+    def _checked_array(self, X, reset: bool, min_samples: int, finite: bool):
+        try:
+            return validate_data(
                 self,
                 X,
                 reset=reset,
@@ -198,12 +207,12 @@ class Model(BaseEstimator):
                 ensure_all_finite="allow-nan" if finite and self.accepts_nan else finite,
                 ensure_min_samples=min_samples,
             )
-            data = Blocks.of(X)
-        if data.shape[0] < min_samples:
-            raise ValueError(f"Found {data.shape[0]} sample(s) while a minimum of {min_samples} is required.")
-        if sample_weight is not None:
-            data = data.weighted(self._weights(sample_weight, data))
-        return data
+        except TypeError as error:
+            if "NAType" not in str(error):
+                raise
+            raise TypeError(
+                'X holds pandas.NA among Python objects; X.astype("Float64") makes numbers of them, and NaN of those.'
+            ) from error
 
     def _check_width(self, data: Any, reset: bool) -> None:
         if data.shape[1] < 1:

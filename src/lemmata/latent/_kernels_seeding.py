@@ -3,6 +3,7 @@
     ‖y_i − p‖² = ‖y_i‖² + ‖p‖² − 2 p·y_i,       summed directly where this difference has lost its digits
 
 keep_gains_into     of the squared distances, only those below the D² that a row has now
+append_into         what was kept of one piece of rows after the other, put together
 gains_of            Σ w (D² − g)₊ over what was kept: how much of the potential a proposal removes
 lower_into          D² = min(D², g) for the proposal that was chosen
 serve_into          D² = min(D², g) for all proposals, and whose it is
@@ -48,15 +49,19 @@ def _above(products, thresholds, level):
 
 
 @njit(nogil=True, cache=True)
-def keep_gains_into(values, index, counts, D, first, distances):
-    """Append to line p of `values` the squared distances to p below D, to `index` their rows, counted from `first`."""
+def keep_gains_into(starts, rows, values, D, first, distances):
+    """One proposal after the other: the squared distances below D into `values`, their rows, counted from `first`, into `rows`.
+
+    Those of proposal p are the entries starts[p] … starts[p + 1] − 1.
+    """
     G, squares, lengths, Y, P, cancelled = distances
-    n = G.shape[1]
+    n, kept = G.shape[1], 0
     thresholds = np.empty_like(squares)
     for i in range(n):
         thresholds[i] = _threshold(squares[i], D[i], cancelled)
+    starts[0] = 0
     for p in range(G.shape[0]):
-        kept, level = counts[p], _threshold(lengths[p], lengths[p] - lengths[p], cancelled)
+        level = _threshold(lengths[p], lengths[p] - lengths[p], cancelled)
         for start in range(0, n, STRIDE):
             stop = min(start + STRIDE, n)
             if _above(G[p, start:stop], thresholds[start:stop], level) > 0:
@@ -65,10 +70,20 @@ def keep_gains_into(values, index, counts, D, first, distances):
                         continue
                     g = _distance(G[p, i], squares[i], lengths[p], Y[i], P[p], cancelled)
                     if g < D[i]:
-                        values[p, kept] = g
-                        index[p, kept] = first + i
+                        values[kept] = g
+                        rows[kept] = first + i
                         kept += 1
-        counts[p] = kept
+        starts[p + 1] = kept
+
+
+@njit(nogil=True, cache=True)
+def append_into(rows, values, ends, starts, more_rows, more_values):
+    """Move the entries of a piece of rows to the ends of the lines they belong to, which move on."""
+    for p in range(ends.shape[0]):
+        for e in range(starts[p], starts[p + 1]):
+            rows[ends[p]] = more_rows[e]
+            values[ends[p]] = more_values[e]
+            ends[p] += 1
 
 
 @njit(nogil=True, cache=True)

@@ -110,6 +110,7 @@ class Partition:
     weight: Array  # (k,)
     sums: Array  # (k, d) Σ w(x − c)
     costs: Array  # (k,) Σ w‖x − c‖²
+    squares: Array  # (k,) Σ w²
     along: Array  # (k, k) Σ_{x in a} w((x − c_a)·(c_b − c_a))², for every other centre b
     rounding: float  # a cost below it is zero: what centres and rows of their dtype cannot tell apart
 
@@ -118,7 +119,7 @@ class Partition:
         frame = frame or Frame.of(data, centers)
         C = frame.inside(centers)
         k, between = len(C), squared_distances(C, C)
-        weight, sums, costs, along = np.zeros(k), np.zeros_like(C), np.zeros(k), np.zeros((k, k))
+        weight, sums, costs, squares, along = np.zeros(k), np.zeros_like(C), np.zeros(k), np.zeros(k), np.zeros((k, k))
         rounding = 0.0
         for X, w in frame.rows(data):
             D = squared_distances(X, C)
@@ -126,6 +127,7 @@ class Partition:
             Y = X - C[labels]  # the distance to one's own centre without cancellation
             toward = (np.einsum("ij,ij->i", Y, Y)[:, None] + between[labels] - D) / 2  # (x − c_a)·(c_b − c_a)
             weight += np.bincount(labels, w, k)
+            squares += np.bincount(labels, w * w, k)
             costs += np.bincount(labels, w * np.einsum("ij,ij->i", Y, Y), k)
             members = sp.csr_array((w, (labels, np.arange(len(X)))), shape=(k, len(X)))
             sums += members @ Y
@@ -133,7 +135,7 @@ class Partition:
             rounding += float(w @ np.einsum("ij,ij->i", X, X))
         eps = np.finfo(np.result_type(data.dtype, np.asarray(centers).dtype, np.float16)).eps
         far = float(weight.sum() * (np.abs(frame.origin).max(initial=0.0) / frame.scale) ** 2)
-        return cls(frame, C, weight, sums, costs, along, (4 * eps) ** 2 * (rounding + far * C.shape[1]))
+        return cls(frame, C, weight, sums, costs, squares, along, (4 * eps) ** 2 * (rounding + far * C.shape[1]))
 
     @property
     def cost(self) -> float:

@@ -244,16 +244,21 @@ def separated(fit):
     A uniform cloud cut in two has pieces of length ℓ at distance ℓ with deviations ℓ/√12: √3 = 1.73; a Gaussian one has 1.33,
     hexagons in the plane 1.90. From 2 on, the border lies two deviations from either centre: 2.3 % of a Gaussian cluster's
     rows are beyond it. (In four and more dimensions very many cells of one even cloud may pass.)
+
+    Means of a few rows in many dimensions lie apart by chance: ‖c_a − c_b‖² is too large by the variances of the two means,
+    cost_a/(W_a(n_a − 1)) + …, with n = W²/Σw² rows that count. These are taken off first.
     """
     found = facts(fit).nearest
     full = np.flatnonzero(found.weight > 0)
     if len(full) < 2:
         return unknown("fewer than two clusters have rows")
     between = squared_distances(found.centers[full], found.centers[full])
+    chance = _variance_of_mean(found)[full]
     spread = np.sqrt(found.along[np.ix_(full, full)] / found.weight[full, None])  # deviation times distance
     np.fill_diagonal(between, np.inf)
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = np.where(between > 0, between / (spread + spread.T), 0.0)
+        apart = between - chance[:, None] - chance
+        ratios = np.where(apart > 0, apart / (spread + spread.T), 0.0)
     a, b = np.unravel_index(ratios.argmin(), ratios.shape)
     return at_least(
         ratios[a, b],
@@ -262,6 +267,13 @@ def separated(fit):
         advice="the labels are not to be trusted: a border may cut through one cluster; lower n_clusters, or use a mixture",
         note=f"clusters {full[a]} and {full[b]}",
     )
+
+
+def _variance_of_mean(found: Partition) -> Array:
+    """How far the mean of each cluster is, squared and on average, from where more rows would put it; 0 for a single row."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        others = found.weight**2 / found.squares - 1
+        return np.where(others > 0, found.costs / (found.weight * others), 0.0)
 
 
 @claim("restarts give the same labels", source="CIL20 6.2.1", costly=True)

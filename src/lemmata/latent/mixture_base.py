@@ -301,19 +301,6 @@ class MixtureModel(DensityMixin, Model):
     def accepts_nan(self) -> bool:  # type: ignore[override]
         return isinstance(self._family(), Gaussian)
 
-    def _validated(self, X, sample_weight=None, reset: bool = True, min_samples: int | None = None) -> Blocks:
-        """As everywhere, but masked entries are not known: NaN, which Gaussian families take."""
-        if isinstance(X, np.ma.MaskedArray):
-            X = np.ma.filled(X.astype(X.dtype if X.dtype.kind == "f" else np.float64), np.nan)
-        try:
-            return super()._validated(X, sample_weight, reset, min_samples)
-        except TypeError as error:
-            if "NAType" not in str(error):
-                raise
-            raise TypeError(
-                'X holds pandas.NA among Python objects; X.astype("Float64") makes numbers of them, and NaN of those.'
-            ) from error
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.accepts_nan

@@ -24,9 +24,10 @@ the rows it would serve better than they are served now: all that choosing among
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -40,6 +41,7 @@ from lemmata.latent.distances import PIECE, Columns, Frame, exponent_of, located
 Array = np.ndarray
 LARGEST_POOL = 128  # proposals of one pass: enough for matrix products at full speed, few enough for the cache
 SMALLEST_POOL = 8  # fewer would not make a pass cheaper, since it has to read the data anyway
+KEPT = 1.5  # numbers per row that a pool may keep: with h centres a proposal serves about 1/(h + 1) of the rows better
 NOT_FINITE = "the data contains NaN or infinity; clean or impute it first."
 GROWTH = 4  # a pool is meant for one more centre per so many there are: the distances then shrink little meanwhile
 
@@ -81,18 +83,49 @@ class Gains:
     values: Array
 
     @classmethod
-    def of(cls, rows: Any, D: Array, centers: Array, frame: Frame) -> Gains:
+    def pieces(cls, rows: Any, D: Array, centers: Array, frame: Frame) -> Iterator[Gains]:
+        """Of one piece of the rows after the other, in buffers that the next piece overwrites."""
         from lemmata.latent._kernels_seeding import keep_gains_into
 
-        m, n = len(centers), rows.shape[0]
-        index, values = np.empty((m, n), np.uint16 if n <= 2**16 else np.uint32), np.empty((m, n), D.dtype)
-        counts = np.zeros(m, np.int64)
+        m, kind, buffers = len(centers), _numbers_of(rows), None
         for here, distances in frame.pieces(rows, centers):
-            keep_gains_into(values, index, counts, D[here], here.start, distances)
-        kept = [
-            np.concatenate([line[:count] for line, count in zip(all, counts, strict=True)]) for all in (index, values)
-        ]
-        return cls(np.concatenate([[0], np.cumsum(counts)]), *kept)
+            if buffers is None:  # the first piece is the largest
+                most = m * (here.stop - here.start)
+                buffers = np.empty(most, kind), np.empty(most, D.dtype)
+            starts = np.empty(m + 1, np.int64)
+            keep_gains_into(starts, *buffers, D[here], here.start, distances)
+            yield cls(starts, *buffers)
+
+    @classmethod
+    def of(cls, rows: Any, D: Array, centers: Array, frame: Frame) -> Gains:
+        from lemmata.latent._kernels_seeding import append_into
+
+        parts = []
+        for piece in cls.pieces(rows, D, centers, frame):
+            count = piece.starts[-1]
+            parts.append(cls(piece.starts, piece.rows[:count].copy(), piece.values[:count].copy()))
+        starts = sum((part.starts for part in parts), np.zeros(len(centers) + 1, np.int64))
+        ends = starts[:-1].copy()
+        together = cls(starts, np.empty(starts[-1], _numbers_of(rows)), np.empty(starts[-1], D.dtype))
+        for part in parts:
+            append_into(together.rows, together.values, ends, part.starts, part.rows, part.values)
+        return together
+
+
+def _numbers_of(rows: Any) -> type:
+    """The smallest kind of numbers that can count the rows of a block."""
+    return np.uint16 if rows.shape[0] <= 2**16 else np.uint32
+
+
+def _removed(rows: Any, D: Array, weights: Array | None, centers: Array, frame: Frame) -> Array:
+    """How much of the potential of a block each of some proposals would remove, (m,), with nothing kept."""
+    from lemmata.latent._kernels_seeding import gains_of
+
+    lines, total = np.arange(len(centers)), np.zeros(len(centers))
+    for piece in Gains.pieces(rows, D, centers, frame):
+        w = np.empty(0) if weights is None else weights
+        gains_of(total, piece.starts, piece.rows, piece.values, D, w, lines)
+    return total
 
 
 def _around(rows: Any, center: Array) -> tuple[Array, Any, float]:
@@ -189,11 +222,21 @@ class Potential:
         """One pass: proposals for the next centres, the first of them the candidates drawn already."""
         have = len(self.chosen)
         m = trials * min(-(-have // GROWTH), k - have)
-        m = max(min(m, LARGEST_POOL), SMALLEST_POOL, trials)
-        rows = np.concatenate([candidates, self.draw(m - len(candidates), rng)]).astype(np.int64)
+        m = max(min(m, LARGEST_POOL), min(SMALLEST_POOL, int(KEPT * (have + 1))), trials)
+        return self._pooled(np.concatenate([candidates, self.draw(m - len(candidates), rng)]).astype(np.int64))
+
+    def _pooled(self, rows: Array) -> Pool:
         centers, frame = taken(self.data, rows), self.frame
         gains = map_reduce(lambda block, D: [Gains.of(block, D, centers, frame)], self.data.weighted(self.D), [])
         return Pool(rows, self.D[rows], gains)
+
+    def choose_early(self, trials: int, rng: np.random.Generator) -> None:
+        """The best of some proposals, when each would serve so many rows that what they gain is better not kept."""
+        rows, frame = self.draw(trials, rng), self.frame
+        centers, columns = taken(self.data, rows), Columns(self.D, self.weights)
+        data = self.data.weighted(cast(Any, columns))
+        removed = map_reduce(lambda block, own: _removed(block, own[0], own[1], centers, frame), data, np.zeros(trials))
+        self.choose(self._pooled(rows[[np.argmax(removed)]]), [0])
 
     def choose(self, pool: Pool, lines: list[int]) -> None:
         """Make the best of some proposals a centre."""
@@ -214,6 +257,8 @@ class Potential:
     def fill(self, k: int, trials: int, rng: np.random.Generator) -> Array:
         """Add centres by D² sampling until there are k: the best of `trials` candidates each time."""
         candidates: list[int] = []  # rows drawn from today's distribution that await others
+        while len(self.chosen) < min(k, trials / KEPT - 1) and self.total > 0:
+            self.choose_early(trials, rng)
         while len(self.chosen) < k and self.total > 0:
             pool, lines = self.pool(candidates, trials, k, rng), []
             for line, (row, then) in enumerate(zip(pool.rows, pool.then, strict=True)):
