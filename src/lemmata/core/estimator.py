@@ -24,6 +24,7 @@ from lemmata.core.certificate import Certificate, Fit, Statement, check
 from lemmata.core.checkpoint import Checkpoint
 from lemmata.core.loop import MaxSteps, Seconds, Settled, Solution, Stop, run, warn_user
 from lemmata.core.progress import Progress
+from lemmata.core.repeat import best_run
 from lemmata.core.trace import Trace
 
 SMALL = 2**18  # numbers in the data up to which `fit` also checks the costly claims: they take milliseconds there
@@ -78,10 +79,6 @@ class Model(BaseEstimator):
         """The public attributes of a finished run."""
         return solution.attributes
 
-    def _shown_run(self, solution: Solution) -> Solution:
-        """The run whose trace, length and end are shown: of several inside of one, the one that is kept."""
-        return solution
-
     def _claims(self) -> tuple[Statement, ...]:
         """The claims that apply to this fit."""
         return self.claims
@@ -134,7 +131,7 @@ class Model(BaseEstimator):
             raise KeyboardInterrupt("interrupted before the first step was done; there is nothing to keep.")
         for name, value in self._attributes(solution, problem).items():
             setattr(self, name, value)
-        shown = self._shown_run(solution)
+        shown = best_run(solution)  # its trace, length and end
         self.trace_, self.stopped_ = shown.trace, shown.stopped
         self.n_iter_ = max(shown.step, 1)
         if shown.stopped == "max steps" and self._wants_to_settle():

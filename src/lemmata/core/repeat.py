@@ -168,3 +168,13 @@ class Path(Children):
 
     def attributes(self, state):
         return self.child(len(state.traces) - 1).attributes(state.state)
+
+
+def best_run(solution: Solution) -> Solution:
+    """Of Restarts the run that is shown, as if it had been alone; any other solution as it is."""
+    algorithm, state = solution.algorithm, solution.state
+    if not isinstance(algorithm, Restarts):
+        return solution
+    best = algorithm.best(state)
+    alone = Solution(algorithm.algorithm, (*state.results, state.state)[best], state.traces[best])
+    return replace(alone, stopped=algorithm.stop.reason(alone) or solution.stopped)

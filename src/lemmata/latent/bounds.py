@@ -32,9 +32,9 @@ SMALL_STEPS = 8  # k² distances between centres may cost at most an eighth of k
 
 
 def groups_for(k: int, d: int, itemsize: int) -> int:
-    """How many groups: of at least twelve centres, and with their bounds in SHARE of the memory of the data."""
+    """How many groups: of at least sixteen centres, and with their bounds in SHARE of the memory of the data."""
     affordable = int((SHARE * d * itemsize - 4) // 2)
-    return max(1, min(-(-k // 12), affordable))
+    return max(1, min(-(-k // 16), affordable))
 
 
 def grouped(centers: Array, groups: int) -> tuple[Array, Array]:

@@ -25,7 +25,7 @@ from sklearn.utils import check_array
 from lemmata.core.blocks import Blocks, is_dask, is_stream
 
 Array = np.ndarray
-PIECE = 2**18  # numbers of the rows worked on at once: they stay in the cache between the product and the comparison
+PIECE = 2**18  # numbers of rows, or of products, worked on at once: they stay in the cache until they are compared
 
 
 def opened(data: Any, weights: Any = None) -> Blocks:
@@ -128,7 +128,7 @@ class Frame:
         """
         P = self.of(sp.csr_array(centers)).toarray() if sp.issparse(rows) else self.of(centers)
         lengths = np.einsum("ij,ij->i", P, P)
-        step = max(64, PIECE // max(rows.shape[1] if not sp.issparse(rows) else len(P), 1))
+        step = max(64, PIECE // max(0 if sp.issparse(rows) else rows.shape[1], len(P)))  # both Y and the product
         for start in range(0, rows.shape[0], step):
             here = slice(start, min(start + step, rows.shape[0]))
             Y = self.of(rows[here])

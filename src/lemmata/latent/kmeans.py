@@ -29,11 +29,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.core.blocks import Blocks, is_dask
-from lemmata.core.certificate import Certificate
 from lemmata.core.engine import map_reduce, one_blas_thread
 from lemmata.core.estimator import COMMON, SMALL, Model
 from lemmata.core.loop import MaxSteps, Never, Seconds, Solution, Stop, warn_user
-from lemmata.core.repeat import Restarts
+from lemmata.core.repeat import Restarts, best_run
 from lemmata.core.trace import Trace
 from lemmata.latent.distances import exponent_of, power
 from lemmata.latent.kmeans_claims import KMEANS_CLAIMS
@@ -176,13 +175,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
         return limit if self._starts() > 1 else self._stop_of_one() | limit
 
     def _attributes(self, solution: Solution, problem: Points) -> dict[str, Any]:
-        state = solution.state
-        if isinstance(solution.algorithm, Restarts):
-            best = solution.algorithm.best(state)
-            ended, trace = (*state.results, state.state)[best], state.traces[best]
-            reason = self._stop_of_one().reason(Solution(solution.algorithm.algorithm, ended, trace))
-            self._kept = Solution(solution.algorithm.algorithm, ended, trace, reason or solution.stopped)
-            state = ended
+        state = best_run(solution).state
         self._fitted_little = problem.data.size <= SMALL
         labels = problem.labels(state.centers)
         found = int(np.count_nonzero(state.sums.counts))
@@ -193,14 +186,6 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
                 ConvergenceWarning,
             )
         return {"cluster_centers_": state.centers, "labels_": labels, "inertia_": state.cost, "sums_": state.sums}
-
-    def _checked(self, data: Any, y=None, *, costly: bool) -> Certificate:
-        kept = self.__dict__.pop("_kept", None)  # of several starts, the one whose result is shown tells its own story
-        if kept is not None:
-            self.trace_, self.stopped_, self.n_iter_ = kept.trace, kept.stopped, max(kept.step, 1)
-            if kept.stopped == "max steps" and self._wants_to_settle():
-                self._warn_unsettled(kept)
-        return super()._checked(data, y, costly=costly)
 
     def _effort(self, data: Blocks) -> int:
         return max(data.size, SMALL + 1)  # restarts and lower bounds take seconds on the smallest data

@@ -30,6 +30,7 @@ AGREEMENT = 0.9  # adjusted Rand index
 SAMPLE, FEWEST = 10_000, 1_000  # rows for restarts: at most, and at least if there are so many
 ROOM = 2**25  # numbers of them
 RESTARTS = 4
+LABELS = 2**16  # counted at a time
 
 
 @dataclass(frozen=True)
@@ -158,11 +159,18 @@ def no_empty_cluster(fit):
     if fit.data is None:
         return unknown("needs the data")
     labels = _labels(fit)  # a count of labels costs nothing beside a pass over the rows
-    weight = (
-        facts(fit).nearest.weight if labels is None else np.bincount(labels, fit.weights, len(fit.cluster_centers_))
-    )
+    weight = facts(fit).nearest.weight if labels is None else _counted(labels, fit)
     advice = "fewer clusters than n_clusters: start anew (n_init), or lower n_clusters"
     return at_least(int((weight > 0).sum()), len(weight), unit="clusters with rows", advice=advice)
+
+
+def _counted(labels: Array, fit: Fit) -> Array:
+    """The weight of each label, in slices: NumPy counts 64-bit integers only, and such a copy takes twice the size of all."""
+    total = np.zeros(len(fit.cluster_centers_))
+    for start in range(0, len(labels), LABELS):
+        some = slice(start, start + LABELS)
+        total += np.bincount(labels[some], None if fit.weights is None else fit.weights[some], len(total))
+    return total
 
 
 @claim(

@@ -15,7 +15,7 @@ mixture is computed from these attributes, by way of l_ij = ln π_j + ln p(x_i; 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar
@@ -29,10 +29,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from lemmata.core.blocks import Blocks, is_dask
 from lemmata.core.certificate import Certificate
-from lemmata.core.engine import map_reduce
+from lemmata.core.engine import map_reduce, one_blas_thread
 from lemmata.core.estimator import COMMON, Model
 from lemmata.core.loop import MaxSteps, Never, Seconds, Solution, Stop, run, warn_user
-from lemmata.core.repeat import Restarts
+from lemmata.core.repeat import Restarts, best_run
 from lemmata.core.trace import Trace
 from lemmata.latent.em import EMAlgorithm, Family, StepwiseEM, StepwiseState, finer, log_of, posterior
 from lemmata.latent.gaussians import Gaussian
@@ -132,15 +132,9 @@ class MixtureModel(DensityMixin, Model):
         rule = self._rule() if self.n_init == 1 else Never()
         return rule if self.time_limit is None else rule | Seconds(self.time_limit)
 
-    def _shown_run(self, solution: Solution) -> Solution:
-        """The best run, which ended by its own rule, or with all of them."""
-        algorithm, state = solution.algorithm, solution.state
-        if not isinstance(algorithm, Restarts):
-            return solution
-        best = algorithm.best(state)
-        kept = state.results[best] if best < len(state.results) else state.state
-        run = Solution(algorithm.algorithm, kept, state.traces[best])
-        return replace(run, stopped=self._rule().reason(run) or solution.stopped)
+    def _fit_blocks(self, data: Blocks) -> None:
+        with one_blas_thread():  # passes are parallel themselves; to limit BLAS anew for each takes as long as a small pass
+            super()._fit_blocks(data)
 
     def _warn_unsettled(self, solution: Solution) -> None:
         change = abs(solution.trace.last() - solution.trace.last(back=1))
@@ -151,7 +145,7 @@ class MixtureModel(DensityMixin, Model):
         )
 
     def _attributes(self, solution: Solution, problem: Blocks) -> dict[str, Any]:
-        best = self._shown_run(solution)
+        best = best_run(solution)
         likelihoods = best.trace.extras["log_likelihood"].tolist()
         return {
             **self._shown(best.state.weights, best.state.params, problem.dtype),
