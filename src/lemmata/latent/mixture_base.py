@@ -133,7 +133,8 @@ class MixtureModel(DensityMixin, Model):
         return rule if self.time_limit is None else rule | Seconds(self.time_limit)
 
     def _fit_blocks(self, data: Blocks) -> None:
-        with one_blas_thread():  # passes are parallel themselves; to limit BLAS anew for each takes as long as a small pass
+        # passes are parallel themselves; to limit BLAS anew for each takes as long as a small pass
+        with one_blas_thread():
             super()._fit_blocks(data)
 
     def _warn_unsettled(self, solution: Solution) -> None:
