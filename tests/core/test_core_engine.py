@@ -173,3 +173,19 @@ def test_a_cluster_gives_the_same_bits_as_threads(X):
             map_reduce(fragile, data, 0)
         with pytest.raises(ValueError, match="NaN or infinity"):
             map_reduce(Moments.of, Blocks.of(da.where(lazy == lazy[20, 1], np.nan, lazy)), Moments())
+
+
+def test_threads_are_started_once_and_passes_inside_of_passes_have_their_own(X):
+    data, seen = Blocks.of(X), set()
+
+    def inner(rows, weights):
+        return rows.sum()
+
+    def outer(rows, weights):
+        seen.add(threading.current_thread())
+        return map_reduce(inner, Blocks.of(rows).recut(5), 0.0, threads=2)
+
+    totals = [map_reduce(outer, data.recut(7), 0.0, threads=2) for _ in range(20)]
+    assert totals == [totals[0]] * 20
+    assert totals[0] == pytest.approx(X.sum())
+    assert len(seen) <= 6  # two at a time, of at most three pools that were ever needed at once

@@ -62,6 +62,19 @@ class Blocks:
         """The same blocks with other weights."""
         return Blocks(self._cut, self.shape, self.dtype, weights, self.source, self.n_blocks, self.allow_nan)
 
+    def recut(self, step: int) -> Blocks:
+        """The same rows in blocks of at most `step` rows. Arrays and mapped files; anything else stays as it is cut."""
+        if not isinstance(self.source, np.ndarray) or self.shape[0] == 0:
+            return self
+
+        def cut():
+            for rows in self._cut():  # these cuts stay, with what they do for mapped files
+                for start in range(0, rows.shape[0], step):
+                    yield rows[start : start + step]
+
+        n_blocks = 1 if self.n_blocks == 1 and step >= self.shape[0] else None
+        return Blocks(cut, self.shape, self.dtype, self.weights, self.source, n_blocks, self.allow_nan)
+
     @property
     def sparse(self) -> bool:
         return sp.issparse(self.source)

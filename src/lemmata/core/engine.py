@@ -16,7 +16,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import Any
 
@@ -62,7 +62,7 @@ def _on_threads(function, pairs: Iterable, threads: int) -> Iterator[Any]:
             yield function(rows, weights)
         return
     pending: deque = deque()
-    with ThreadPoolExecutor(threads) as pool:
+    with _pool(threads) as pool:
         try:
             for rows, weights in pairs:
                 pending.append(pool.submit(function, rows, weights))
@@ -73,6 +73,24 @@ def _on_threads(function, pairs: Iterable, threads: int) -> Iterator[Any]:
         finally:
             for future in pending:
                 future.cancel()
+            wait(pending)  # nobody works on the data of a caller who has gone
+
+
+_idle: dict[tuple[int, int], list[ThreadPoolExecutor]] = {}  # by process, since threads do not survive a fork, and size
+
+
+@contextmanager
+def _pool(threads: int):
+    """Some threads: idle ones, or new ones where all are busy. To start them for every pass takes longer than a small pass."""
+    idle = _idle.setdefault((os.getpid(), threads), [])
+    try:
+        pool = idle.pop()
+    except IndexError:
+        pool = ThreadPoolExecutor(threads, thread_name_prefix="lemmata")
+    try:
+        yield pool
+    finally:
+        idle.append(pool)
 
 
 _limit: Any = None  # of BLAS, shared by all who are inside one_blas_thread now

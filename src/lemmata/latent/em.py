@@ -150,21 +150,12 @@ def finer(data: Blocks, width: int) -> Blocks:
 
     Arrays and memmaps only; the cuts depend on the shape alone. A handful of blocks is a multiple of four, for the cores.
     """
-    X = data.source
-    if not isinstance(X, np.ndarray) or X.shape[0] == 0:
-        return data
-    step = max(512, BLOCK_NUMBERS // max(X.shape[1], width))
-    count = -(-X.shape[0] // step)
+    n, d = data.shape
+    step = max(512, BLOCK_NUMBERS // max(d, width, 1))
+    count = -(-n // step)
     if 1 < count < 64:
-        step = -(-X.shape[0] // (-(-count // 4) * 4))
-
-    def cut():
-        for rows in data._cut():  # its own cuts stay, with what they do for mapped files
-            for start in range(0, rows.shape[0], step):
-                yield rows[start : start + step]
-
-    n_blocks = 1 if data.n_blocks == 1 and step >= X.shape[0] else None
-    return Blocks(cut, data.shape, data.dtype, data.weights, data.source, n_blocks, data.allow_nan)
+        step = -(-n // (-(-count // 4) * 4))
+    return data.recut(step)
 
 
 def expectation(family: Family, params: Any, weights: Array, data: Blocks) -> Expected:

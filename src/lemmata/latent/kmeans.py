@@ -37,7 +37,7 @@ from lemmata.core.trace import Trace
 from lemmata.latent.distances import exponent_of, power
 from lemmata.latent.kmeans_claims import KMEANS_CLAIMS
 from lemmata.latent.lloyd import SEEDINGS, LloydAlgorithm, Still
-from lemmata.latent.points import ClusterSums, Packed, Points, Spread, labels_of
+from lemmata.latent.points import ClusterSums, Packed, Points, Spread, is_little, labels_of
 
 Array = np.ndarray
 ALGORITHMS = ("auto", "lloyd", "hamerly", "yinyang", "elkan")
@@ -142,7 +142,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
 
     def _fit_blocks(self, data: Blocks) -> None:
         # the passes of a run are parallel themselves; to limit BLAS anew for each would cost more than a small pass
-        with nullcontext() if data.n_blocks == 1 else one_blas_thread():
+        with nullcontext() if is_little(data) else one_blas_thread():
             super()._fit_blocks(data)
 
     def _algorithm(self, data: Blocks) -> Any:

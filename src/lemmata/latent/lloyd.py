@@ -40,6 +40,7 @@ SEEDINGS: dict[str, Callable] = {
     "random": random_rows,
 }
 CALM = 0.02  # share of rows that change their label below which bounds are worth their upkeep
+MANY = 512  # d·k below which all distances of a row take less time than its bounds
 WORTHWHILE = 2**22  # n·k·d below which a pass is over before bounds could save anything
 
 
@@ -134,7 +135,8 @@ class LloydAlgorithm:
             return "lloyd"
         if self.method != "auto":
             return self.method
-        large = data.shape[0] * data.shape[1] * self.n_clusters >= WORTHWHILE and self.n_clusters > 2
+        row = data.shape[1] * self.n_clusters  # numbers that all distances of a row are made of
+        large = data.shape[0] * row >= WORTHWHILE and row >= MANY and self.n_clusters > 2
         calm = data.moved <= CALM * data.shape[0]
         return "yinyang" if large and calm else "lloyd"
 

@@ -15,6 +15,7 @@ Both add up over blocks, so k-means in memory, on a mapped file, a stream, threa
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from lemmata.core.store import storable
 from lemmata.latent.distances import Columns, exponent_of, power
 
 Array = np.ndarray
+LITTLE = 2**19  # numbers that one thread looks at sooner than several
 CHUNK = 2**17  # bytes of rows that a kernel works on at once
 NOT_FINITE = "Input contains NaN or infinity (or numbers, or weights, too large to be added up); clean or scale it."
 SLICE = 2**18  # bytes of the rows whose spread is measured at once: they are read twice and stay in the cache
@@ -158,7 +160,7 @@ class Packed:
         exponent = exponent_of(float(np.abs(centers - mean).max()))
         return cls.of(centers, round_origin(mean, exponent, centers.dtype), power(-exponent, centers.dtype))
 
-    @property
+    @cached_property
     def sixes(self) -> tuple[Array, Array, Array]:
         """(tiles, d, 6) centres, their −½‖ĉ‖², their numbers. Places beyond the centres (order −1) are never the best."""
         from lemmata.latent._kernels_assign import SIX
@@ -174,7 +176,7 @@ class Packed:
         with np.errstate(over="ignore"):
             return _floats(C), _floats(starts.astype(dtype)), _floats(np.maximum(places, 0).astype(dtype))
 
-    @property
+    @cached_property
     def columns(self) -> tuple[Array, Array, Array]:
         """(d, width) centres as columns, their −½‖ĉ‖² and ‖ĉ‖², filled up to whole pairs of lines. The origin is zero here:
         sparse rows are not shifted."""
@@ -297,6 +299,11 @@ class ClusterSums:
 # --- the data ---------------------------------------------------------------------------------------------------------
 
 
+def is_little(data: Blocks) -> bool:
+    """Whether a pass is over before threads have begun; more than this is cut into four blocks at least."""
+    return data.n_blocks == 1 and data.size <= LITTLE
+
+
 class Points:
     """The data of a k-means run. It remembers labels, and bounds (bounds.py), between one set of centres and the next.
 
@@ -304,7 +311,7 @@ class Points:
     """
 
     def __init__(self, data: Blocks, spread: Spread):
-        self.data, self.spread = data, spread
+        self.data, self.spread = data if is_little(data) else data.recut(-(-data.shape[0] // 4)), spread
         self.shape, self.dtype, self.sparse = data.shape, data.dtype, spread.sparse
         self.origin = round_origin(spread.mean, spread.exponent, data.dtype)
         self.scale = power(-spread.exponent, data.dtype)
