@@ -26,7 +26,7 @@ from lemmata.core.engine import map_reduce
 from lemmata.latent.points import ClusterSums, Packed, Points, _floats, _none, chunk_of
 
 Array = np.ndarray
-SHARE = 0.13  # of the size of the data: what labels and bounds may take
+SHARE = 0.08  # of the size of the data: what labels and bounds may take; more was no faster where it was tried
 RANGE = 16.0  # root mean square distances from the mean: what 16 bits reach to; a bound beyond it is stored as that
 SMALL_STEPS = 8  # k² distances between centres may cost at most an eighth of k·n
 
