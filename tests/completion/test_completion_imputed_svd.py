@@ -207,7 +207,6 @@ def test_a_matrix_without_entries_is_refused():
         ImputedSVD(1).fit(np.full((3, 3), np.nan))
 
 
-@pytest.mark.skipif("ImputedSVD" not in lemmata.registry.MODELS, reason="files name models by the registry")
 def test_a_saved_model_predicts_the_same(tmp_path):
     model = ImputedSVD(2, random_state=0).fit(planted(0)[1])
     lemmata.save(model, tmp_path / "m.lemma")

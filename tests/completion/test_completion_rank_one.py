@@ -331,7 +331,6 @@ def test_bad_data_is_refused(bad):
         RankOne().fit(bad)
 
 
-@pytest.mark.skipif("RankOne" not in lemmata.registry.MODELS, reason="files name models by the registry")
 def test_a_saved_model_predicts_the_same(tmp_path):
     _, A = planted(0)
     model = RankOne(random_state=0).fit(A)

@@ -7,11 +7,10 @@ as ours. With responsibilities r_ij the bound of EM is (CIL (3.10))
     ℓ ≥ Σ_i Σ_j r_ij [ln π_j + ln p(x_i; θ_j) − ln r_ij],        with equality iff r_ij ∝ π_j p(x_i; θ_j)  (CIL (3.12))
 
     >>> from sklearn.mixture import GaussianMixture as Theirs
-    >>> from lemmata.core import Blocks
-    >>> from lemmata.core.certificate import check
+    >>> import lemmata
     >>> rng = np.random.default_rng(0)
     >>> X = np.concatenate([rng.normal(size=(100, 2)), rng.normal(size=(100, 2)) + 6])
-    >>> check(MIXTURE_CLAIMS, Fit(Theirs(2, random_state=0).fit(X), Blocks.of(X)), "two clusters").failed
+    >>> lemmata.certify(Theirs(2, random_state=0).fit(X), X).failed
     []
 """
 
