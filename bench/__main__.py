@@ -17,7 +17,10 @@ def main() -> int:
     names = sys.argv[1:] or known
     unknown = [name for name in names if name not in known]
     if unknown:
-        print(f"bench: there is no benchmark {unknown[0]!r}; there are {', '.join(known)}.", file=sys.stderr)
+        print(
+            f"bench: there is no benchmark {unknown[0]!r}; there are {', '.join(known)}.",
+            file=sys.stderr,
+        )
         return 2
     machine()
     for name in names:

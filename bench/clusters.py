@@ -15,7 +15,7 @@ from sklearn.cluster import kmeans_plusplus
 from bench.blobs import KINDS, PIECE, blobs, clocked, cost, share_added, some_rows, timed, typical
 from bench.harness import _quiet, compare
 from lemmata import KMeans, LightweightCoreset
-from lemmata.latent import greedy_d2_sampling
+from lemmata.clustering import greedy_d2_sampling
 
 SIZES = ((1_000_000, 32, 100), (200_000, 128, 256))  # rows, features, clusters
 STEPS = 20
@@ -59,7 +59,9 @@ class Passes:
 
         faiss.omp_set_num_threads(2)
         steps, (k, d) = self.steps.get(like, self.max_iter), self.init.shape
-        model = faiss.Kmeans(d, k, niter=steps, nredo=1, seed=1, max_points_per_centroid=len(self.X))
+        model = faiss.Kmeans(
+            d, k, niter=steps, nredo=1, seed=1, max_points_per_centroid=len(self.X)
+        )
         model.train(self.X, init_centroids=self.init)
         self.steps[name] = steps
         return model.centroids
@@ -74,7 +76,9 @@ class Passes:
         for name, seconds in seen.items():
             each = typical(seconds) / self.passes(name)
             rate = 2 * n * d * k / each / 1e9
-            print(f"  {name:<34}{self.steps[name]:4} steps, {1e3 * each:.1f} ms a pass, as if {rate:.0f} GFLOP/s")
+            print(
+                f"  {name:<34}{self.steps[name]:4} steps, {1e3 * each:.1f} ms a pass, as if {rate:.0f} GFLOP/s"
+            )
 
 
 def bare_products(X, C):
@@ -100,7 +104,9 @@ def lloyd(sizes=None, kinds=tuple(KINDS), rounds=3):
             X = KINDS[kind](n, d, k)
             runs = Passes(X, some_rows(X, k), STEPS, 0.0)
             systems = {
-                "scikit-learn lloyd": lambda r=runs: r.run("scikit-learn lloyd", SklearnKMeans(algorithm="lloyd")),
+                "scikit-learn lloyd": lambda r=runs: r.run(
+                    "scikit-learn lloyd", SklearnKMeans(algorithm="lloyd")
+                ),
                 "lemmata": lambda r=runs: r.run("lemmata", KMeans(algorithm="lloyd")),
             }
             if importlib.util.find_spec("faiss"):
@@ -109,7 +115,10 @@ def lloyd(sizes=None, kinds=tuple(KINDS), rounds=3):
             work = f"Lloyd, {title(n, d, k, kind)}: {STEPS} steps; quality −inertia relative to scikit-learn's"
             compare(work, systems, relative(X), target=1.4, least_quality=SAME, rounds=rounds)
             runs.rates(seen)
-            print(f"  bare products of this shape: {bare_products(X, runs.init):.0f} GFLOP/s\n", flush=True)
+            print(
+                f"  bare products of this shape: {bare_products(X, runs.init):.0f} GFLOP/s\n",
+                flush=True,
+            )
 
 
 def settling(sizes=None, kinds=tuple(KINDS), rounds=2):
@@ -119,11 +128,13 @@ def settling(sizes=None, kinds=tuple(KINDS), rounds=2):
             X = KINDS[kind](n, d, k)
             runs = Passes(X, some_rows(X, k), 300, 1e-4)
             names = ["scikit-learn lloyd"]
-            if (
-                kind == "clustered" and k <= 2 * d
-            ):  # elkan keeps n × k bounds, and without clusters they exclude nothing
+            # elkan keeps n × k bounds, and without clusters they exclude nothing
+            if kind == "clustered" and k <= 2 * d:
                 names.append("scikit-learn elkan")
-            systems = {name: lambda r=runs, s=name: r.run(s, SklearnKMeans(algorithm=s.split()[1])) for name in names}
+            systems = {
+                name: lambda r=runs, s=name: r.run(s, SklearnKMeans(algorithm=s.split()[1]))
+                for name in names
+            }
             systems["lemmata"] = lambda r=runs: r.run("lemmata", KMeans())
             systems, seen = clocked(systems)
             work = f"until settled, {title(n, d, k, kind)}; quality −inertia relative to scikit-learn's"
@@ -137,7 +148,9 @@ def whole(sizes=None):
     for n, d, k in sizes or SIZES[1:]:
         X = blobs(n, d, k)
         systems = {
-            "scikit-learn": lambda X=X, k=k: SklearnKMeans(k, random_state=0).fit(X).cluster_centers_,
+            "scikit-learn": lambda X=X, k=k: (
+                SklearnKMeans(k, random_state=0).fit(X).cluster_centers_
+            ),
             "lemmata": lambda X=X, k=k: KMeans(k, random_state=0).fit(X).cluster_centers_,
         }
         work = f"all defaults, {title(n, d, k, 'clustered')}; quality −inertia relative to scikit-learn's"
@@ -166,8 +179,14 @@ def seeding(sizes=None, kinds=tuple(KINDS), seeds=None):
                 for row, draw in enumerate(SEEDINGS.values()):
                     seconds[row, seed], centers = timed(partial(draw, X, k, seed))
                     costs[row, seed] = cost(X, centers) / n
-            print(f"greedy k-means++, {title(n, d, k, kind)}; cost of a row over {seeds} seeds ± standard error")
-            means, errors, times = costs.mean(1), costs.std(1, ddof=1) / np.sqrt(seeds), np.median(seconds, 1)
+            print(
+                f"greedy k-means++, {title(n, d, k, kind)}; cost of a row over {seeds} seeds ± standard error"
+            )
+            means, errors, times = (
+                costs.mean(1),
+                costs.std(1, ddof=1) / np.sqrt(seeds),
+                np.median(seconds, 1),
+            )
             for name, mean, error, time in zip(SEEDINGS, means, errors, times, strict=True):
                 print(f"  {name:<34}{time:9.3f} s  cost {mean:.4f} ± {error:.4f}")
             apart = (means[0] - means[1]) / np.hypot(*errors)
@@ -189,7 +208,9 @@ def peak_memory(sizes=None, kinds=tuple(KINDS)):
             print(
                 f"memory beyond the input ({X.nbytes / 2**20:.0f} MB), {title(n, d, k, kind)}: 10 steps from k-means++"
             )
-            fits = {f"lemmata {one}": KMeans(k, algorithm=one) for one in ("auto", "lloyd", "yinyang")}
+            fits = {
+                f"lemmata {one}": KMeans(k, algorithm=one) for one in ("auto", "lloyd", "yinyang")
+            }
             if kind == "clustered":
                 fits["scikit-learn lloyd"] = SklearnKMeans(k, algorithm="lloyd", n_init=1)
             for name, model in fits.items():
@@ -215,7 +236,10 @@ def coresets(shape=None, sizes=None, seeds=3):
     for seed in range(2):  # how good one start happens to be differs by itself
         seconds, full = timed(lambda seed=seed: KMeans(k, n_init=1, random_state=seed).fit(X))
         whole.append((seconds, cost(X, full.cluster_centers_) / n))
-        print(f"  all rows: {seconds:.2f} s, {full.n_iter_} steps, cost of a row {whole[-1][1]:.4f}", flush=True)
+        print(
+            f"  all rows: {seconds:.2f} s, {full.n_iter_} steps, cost of a row {whole[-1][1]:.4f}",
+            flush=True,
+        )
     time, reference = np.mean(whole, axis=0)
     for size, starts in sizes or CORESETS:
         runs = [from_coreset(X, k, size, starts, seed) for seed in range(seeds)]

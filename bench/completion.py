@@ -34,7 +34,16 @@ def cmfrec(X, k, cg, reg=10.0, sweeps=SWEEPS, **more):
 
 
 def ours(X, k, method, reg=10.0, sweeps=SWEEPS, **more):
-    return ALS(k, reg, reg_weighting="plain", method=method, max_iter=sweeps, tol=0.0, random_state=1, **more).fit(X)
+    return ALS(
+        k,
+        reg,
+        reg_weighting="plain",
+        method=method,
+        max_iter=sweeps,
+        tol=0.0,
+        random_state=1,
+        **more,
+    ).fit(X)
 
 
 def explicit(n_users, n_items, n, k, target):
@@ -56,14 +65,26 @@ def explicit(n_users, n_items, n, k, target):
         systems["cmfrec Cholesky"] = lambda: cmfrec(X, k, cg=False)
     rounds = 3 if n > 10**6 else 5
     compare(
-        f"{work}: {SWEEPS} sweeps, quality −RMSE", systems, quality, ours="lemmata cholesky", target=2.0, rounds=rounds
+        f"{work}: {SWEEPS} sweeps, quality −RMSE",
+        systems,
+        quality,
+        ours="lemmata cholesky",
+        target=2.0,
+        rounds=rounds,
     )
     systems = {"cmfrec CG": systems["cmfrec CG"]}
     for method, sweeps in fewest.items():
-        systems[f"lemmata {method}, {sweeps} sweeps"] = lambda m=method, s=sweeps: ours(X, k, m, sweeps=s)
+        systems[f"lemmata {method}, {sweeps} sweeps"] = lambda m=method, s=sweeps: ours(
+            X, k, m, sweeps=s
+        )
     best = f"lemmata cholesky, {fewest['cholesky']} sweeps"
     compare(
-        f"{work}: to cmfrec's RMSE after {SWEEPS} sweeps", systems, quality, ours=best, target=target, rounds=rounds
+        f"{work}: to cmfrec's RMSE after {SWEEPS} sweeps",
+        systems,
+        quality,
+        ours=best,
+        target=target,
+        rounds=rounds,
     )
 
 
@@ -84,7 +105,10 @@ def sweep_times(n_users, n_items, n, k):
         ours(A, k, method, sweeps=1)
         seconds = min(np.diff(ours(A, k, method, sweeps=6).trace_.seconds).min() for _ in range(3))
         rate = f", {flops / seconds / 1e9:.0f} GFLOP/s" if method == "cholesky" else ""
-        print(f"  {n // 10**6}M ratings, rank {k}: one {method} sweep {seconds:.3f} s{rate}", flush=True)
+        print(
+            f"  {n // 10**6}M ratings, rank {k}: one {method} sweep {seconds:.3f} s{rate}",
+            flush=True,
+        )
     print()
 
 
@@ -97,7 +121,11 @@ def implicit_loss(C, U, V, reg):
     x = np.einsum("ek,ek->e", U[coo.row], V[coo.col]).astype(np.float64)
     everywhere = np.sum((U.T.astype(np.float64) @ U) * (V.T.astype(np.float64) @ V))
     entries = np.sum((1 + coo.data) * (1 - x) ** 2 - x**2)
-    return 0.5 * (everywhere + entries + reg * (np.sum(U.astype(np.float64) ** 2) + np.sum(V.astype(np.float64) ** 2)))
+    return 0.5 * (
+        everywhere
+        + entries
+        + reg * (np.sum(U.astype(np.float64) ** 2) + np.sum(V.astype(np.float64) ** 2))
+    )
 
 
 def implicit_feedback(n_users, n_items, n, k):
@@ -112,13 +140,25 @@ def implicit_feedback(n_users, n_items, n, k):
     def peer(cg):
         with threadpool_limits(1, user_api="blas"):
             model = AlternatingLeastSquares(
-                factors=k, regularization=10.0, alpha=1.0, iterations=SWEEPS, use_cg=cg, num_threads=2, random_state=1
+                factors=k,
+                regularization=10.0,
+                alpha=1.0,
+                iterations=SWEEPS,
+                use_cg=cg,
+                num_threads=2,
+                random_state=1,
             )
             model.fit(confidence, show_progress=False)
         return model.user_factors, model.item_factors
 
     def mine(method, sweeps=SWEEPS):
-        settings = {"feedback": "implicit", "reg_weighting": "plain", "method": method, "tol": 0.0, "random_state": 1}
+        settings = {
+            "feedback": "implicit",
+            "reg_weighting": "plain",
+            "method": method,
+            "tol": 0.0,
+            "random_state": 1,
+        }
         model = ALS(k, 10.0, max_iter=sweeps, **settings).fit(C)
         return model.U_, model.V_
 
@@ -136,9 +176,15 @@ def implicit_feedback(n_users, n_items, n, k):
         systems[f"lemmata {method}, {sweeps} sweeps"] = lambda m=method, s=sweeps: mine(m, s)
     if n <= 10**6:
         systems["implicit Cholesky"] = lambda: peer(False)
-    first = min((name for name in systems if "sweeps" in name), key=lambda name: seconds(systems[name]))
+    first = min(
+        (name for name in systems if "sweeps" in name), key=lambda name: seconds(systems[name])
+    )
     work = f"implicit feedback, {n // 10**6}M, rank {k}: {SWEEPS} sweeps, or as many as implicit's loss needs; quality −loss/n"
-    others = {name: run for name, run in systems.items() if not name.startswith("lemmata") or name == first}
+    others = {
+        name: run
+        for name, run in systems.items()
+        if not name.startswith("lemmata") or name == first
+    }
     compare(work, others, quality, ours=first, target=2.0, least_quality=goal - 1e-9, rounds=3)
 
 
@@ -165,7 +211,12 @@ def stochastic(k=32, n_users=6_000, n_items=4_000, n=10**6):
 
     def predicted(model):
         if isinstance(model, SVD):
-            return r.mean() + model.bu[tu] + model.bi[ti] + np.einsum("ek,ek->e", model.pu[tu], model.qi[ti])
+            return (
+                r.mean()
+                + model.bu[tu]
+                + model.bi[ti]
+                + np.einsum("ek,ek->e", model.pu[tu], model.qi[ti])
+            )
         return model.predict(tu, ti)
 
     systems = {
@@ -204,15 +255,30 @@ def nuclear():
 
     def fancy():
         model = fancyimpute().SoftImpute(
-            max_rank=20, max_iters=30, shrinkage_value=shrinkage, verbose=False, init_fill_method="zero"
+            max_rank=20,
+            max_iters=30,
+            shrinkage_value=shrinkage,
+            verbose=False,
+            init_fill_method="zero",
         )
         return model.fit_transform(Y)
 
     def mine():
-        return SoftImpute(0.11, random_state=0).fit(Y).complete(keep_known=False)  # λ for an error of 1e-3
+        # λ for an error of 1e-3
+        return SoftImpute(0.11, random_state=0).fit(Y).complete(keep_known=False)
 
-    systems = {"lemmata": mine, "NumPy soft-impute, 30 steps": plain, "fancyimpute, 30 steps": fancy}
-    compare("2000 × 2000, rank 10, 20 % observed; quality −relative error", systems, error, target=5.0, rounds=3)
+    systems = {
+        "lemmata": mine,
+        "NumPy soft-impute, 30 steps": plain,
+        "fancyimpute, 30 steps": fancy,
+    }
+    compare(
+        "2000 × 2000, rank 10, 20 % observed; quality −relative error",
+        systems,
+        error,
+        target=5.0,
+        rounds=3,
+    )
 
 
 def fancyimpute():
@@ -220,7 +286,9 @@ def fancyimpute():
     import sklearn.utils as utils
 
     original = utils.check_array
-    utils.check_array = lambda X, force_all_finite=True, **more: original(X, ensure_all_finite=force_all_finite, **more)
+    utils.check_array = lambda X, force_all_finite=True, **more: original(
+        X, ensure_all_finite=force_all_finite, **more
+    )
     try:
         import fancyimpute
     finally:
@@ -289,7 +357,10 @@ def recommending():
     model = ALS(32, max_iter=5, tol=0.0, random_state=0).fit(A)
     model.recommend(n=10)
     took = min(seconds(lambda: model.recommend(n=10)) for _ in range(5))
-    print(f"top 10 for all {A.shape[0]:,} users of MovieLens 1M: {took:.3f} s (target < 1 s)\n", flush=True)
+    print(
+        f"top 10 for all {A.shape[0]:,} users of MovieLens 1M: {took:.3f} s (target < 1 s)\n",
+        flush=True,
+    )
 
 
 def peak_memory(n_users=70_000, n_items=10_000, n=10**7, k=32):
@@ -297,7 +368,8 @@ def peak_memory(n_users=70_000, n_items=10_000, n=10**7, k=32):
     A = Observed.from_triplets(u, i, r, (n_users, n_items))
     del u, i, r
     factors = 4 * (n_users + n_items) * (k + 1)
-    ours(Observed.of(np.ones((50, 40), np.float32)), k, "cholesky", sweeps=1)  # kernels compiled, libraries loaded
+    # kernels compiled, libraries loaded
+    ours(Observed.of(np.ones((50, 40), np.float32)), k, "cholesky", sweeps=1)
     from bench.harness import _reset_peak
 
     base = _reset_peak()

@@ -17,7 +17,10 @@ def machine() -> None:
     """Say what this machine can do, for reading the figures below."""
     A = np.ones((2048, 2048), np.float32)
     best = min(_seconds(lambda: A @ A)[0] for _ in range(3))
-    print(f"machine: {os.cpu_count()} cores, GEMM float32 {2 * 2048**3 / best / 1e9:.0f} GFLOP/s\n", flush=True)
+    print(
+        f"machine: {os.cpu_count()} cores, GEMM float32 {2 * 2048**3 / best / 1e9:.0f} GFLOP/s\n",
+        flush=True,
+    )
 
 
 def compare(
@@ -51,13 +54,23 @@ def compare(
             added[name] = max(added.get(name, 0.0), memory("VmHWM") - base)
     reached = {name: quality(results[name]) if quality else np.nan for name in systems}
     medians = {name: statistics.median(values) for name, values in times.items()}
-    peers = [n for n in systems if not n.startswith("lemmata") and n != ours and not reached[n] < least_quality]
+    peers = [
+        n
+        for n in systems
+        if not n.startswith("lemmata") and n != ours and not reached[n] < least_quality
+    ]
     best = min(peers, key=medians.get) if peers else None
     print(f"{work}")
     for name, seconds in sorted(medians.items(), key=lambda item: item[1]):
-        note = "" if name.startswith("lemmata") or name in peers else "  (below the quality asked for: does not count)"
+        note = (
+            ""
+            if name.startswith("lemmata") or name in peers
+            else "  (below the quality asked for: does not count)"
+        )
         figure = f"  quality {reached[name]:.6f}" if quality else ""
-        print(f"  {name:<34}{seconds:9.3f} s  (best {min(times[name]):.3f})  +{added[name]:5.0f} MB{figure}{note}")
+        print(
+            f"  {name:<34}{seconds:9.3f} s  (best {min(times[name]):.3f})  +{added[name]:5.0f} MB{figure}{note}"
+        )
     if best is not None:
         wanted = f"  (target ≥ {target}x)" if target else ""
         print(f"  → {medians[best] / medians[ours]:.2f}x the best peer, {best}{wanted}")

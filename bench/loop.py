@@ -39,4 +39,8 @@ def main():
         "lemmata": lambda: run(Shrink(), None, stop=rules, callbacks=[lambda solution: None]).state,
         "a bare for loop": bare,
     }
-    compare(f"{STEPS:,} steps (target: below {20 * STEPS / 1e6:.0f} s, that is 20 µs per step)", systems, rounds=3)
+    compare(
+        f"{STEPS:,} steps (target: below {20 * STEPS / 1e6:.0f} s, that is 20 µs per step)",
+        systems,
+        rounds=3,
+    )

@@ -63,8 +63,16 @@ def steps(kinds=tuple(TARGETS), dtypes=DTYPES, rounds=3):
             )
             work = f"{kind}, {n:,} × {d}, {k} components, {np.dtype(dtype).name}: {STEPS} EM steps"
             quality = partial(likelihood, X, kind)
-            compare(f"{work}; quality mean log-likelihood", systems, quality, target=TARGETS[kind], rounds=rounds)
-            each = ", ".join(f"{name} {1e3 * typical(seconds) / STEPS:.1f} ms" for name, seconds in seen.items())
+            compare(
+                f"{work}; quality mean log-likelihood",
+                systems,
+                quality,
+                target=TARGETS[kind],
+                rounds=rounds,
+            )
+            each = ", ".join(
+                f"{name} {1e3 * typical(seconds) / STEPS:.1f} ms" for name, seconds in seen.items()
+            )
             print(f"  a step: {each}\n", flush=True)
 
 
@@ -72,13 +80,17 @@ def peak_memory(kinds=("full", "diag")):
     """What fits take beside the data at their peak."""
     n, d, k = SIZE
     X = blobs(n, d, k, spread=1.5, dtype=np.float64)
-    print(f"memory beyond the input ({X.nbytes / 2**20:.0f} MB), {n:,} × {d}, {k} components, float64")
+    print(
+        f"memory beyond the input ({X.nbytes / 2**20:.0f} MB), {n:,} × {d}, {k} components, float64"
+    )
     for kind in kinds:
         for name, model in {"lemmata": GaussianMixture(), "scikit-learn": SklearnMixture()}.items():
             timed(partial(fit, model, X, k, kind, start(X, k, kind)))  # libraries are loaded
             share, added = share_added(partial(fit, model, X, k, kind, start(X, k, kind)), X)
             wanted = "  (target < 15 %)" if name == "lemmata" else ""
-            print(f"  {f'{name} {kind}':<34}+{added:5.0f} MB, {100 * share:.1f} %{wanted}", flush=True)
+            print(
+                f"  {f'{name} {kind}':<34}+{added:5.0f} MB, {100 * share:.1f} %{wanted}", flush=True
+            )
     print()
 
 
@@ -89,9 +101,13 @@ def missing(kinds=("full", "diag"), dtypes=DTYPES):
         for dtype in dtypes:
             X = blobs(n, d, k, spread=1.5, dtype=dtype)
             given = start(X, k, kind)
-            whole = min(timed(partial(fit, GaussianMixture(), X, k, kind, given))[0] for _ in range(3))
+            whole = min(
+                timed(partial(fit, GaussianMixture(), X, k, kind, given))[0] for _ in range(3)
+            )
             X[np.random.default_rng(2).random(X.shape) < HOLES] = np.nan
-            holes = min(timed(partial(fit, GaussianMixture(), X, k, kind, given))[0] for _ in range(3))
+            holes = min(
+                timed(partial(fit, GaussianMixture(), X, k, kind, given))[0] for _ in range(3)
+            )
             print(
                 f"{kind}, {n:,} × {d}, {k} components, {np.dtype(dtype).name}, {100 * HOLES:.0f} % missing: "
                 f"{1e3 * holes / STEPS:.1f} ms a step, {holes / whole:.1f} times one without holes",

@@ -61,14 +61,19 @@ def tables():
                 SklearnPCA(k, svd_solver=s, random_state=0).fit(X).components_
             )
         best = values[-k:].sum() * (n - 1)
-        compare(f"dense {n:,} × {d:,} → {k}, float32", systems, captured(X, best), target=target, least_quality=0.9999)
+        compare(
+            f"dense {n:,} × {d:,} → {k}, float32",
+            systems,
+            captured(X, best),
+            target=target,
+            least_quality=0.9999,
+        )
 
 
 def sparse():
     X, k = documents(200_000, 50_000, 50), 50
-    exact = SklearnPCA(k, svd_solver="arpack", tol=0.0, random_state=1).fit(
-        X.astype(np.float64)
-    )  # not our own yardstick
+    # not our own yardstick
+    exact = SklearnPCA(k, svd_solver="arpack", tol=0.0, random_state=1).fit(X.astype(np.float64))
     best = float(np.sum(exact.singular_values_**2))
     systems = {
         "lemmata (centred)": lambda: PCA(k, random_state=0).fit(X).components_,
@@ -82,7 +87,15 @@ def sparse():
         "svds arpack (not centred)": lambda: svds(X, k, rng=0)[2],
     }
     work = f"sparse 200,000 × 50,000, {X.nnz / 1e6:.1f}M entries → {k}, float32"
-    compare(work, systems, captured(X, best), ours="lemmata (centred)", target=2.5, least_quality=0.999, rounds=3)
+    compare(
+        work,
+        systems,
+        captured(X, best),
+        ours="lemmata (centred)",
+        target=2.5,
+        least_quality=0.999,
+        rounds=3,
+    )
 
 
 def batches():

@@ -12,8 +12,8 @@ import numpy as np
 
 from bench.ratings import ratings
 from lemmata.completion import Observed
-from lemmata.completion.alternating import ALSAlgorithm
-from lemmata.completion.cluster import Distributed
+from lemmata.completion.als.algorithm import ALSAlgorithm
+from lemmata.completion.als.distributed import Distributed
 
 SIZES = ((6_000, 4_000, 10**6), (20_000, 6_000, 3 * 10**6), (70_000, 10_000, 10**7))
 RANK, WORKERS = 64, 2
@@ -53,7 +53,10 @@ def main():
                 used = max(client.run(peak).values())
             work.append(flops(n, m, entries, RANK))
             took.append(seconds)
-            moved, memory = bytes_moved(n, m, RANK, WORKERS), memory_per_worker(n, m, entries, RANK, WORKERS)
+            moved, memory = (
+                bytes_moved(n, m, RANK, WORKERS),
+                memory_per_worker(n, m, entries, RANK, WORKERS),
+            )
             print(
                 f"  {entries / 1e6:4.0f}M of {n:,} × {m:,}: sweep {seconds:.2f} s, {work[-1] / seconds / 1e9:.0f} GFLOP/s; "
                 f"moved {sent / 1e6:.0f} MB (formula {moved / 1e6:.0f}); "

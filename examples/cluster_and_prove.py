@@ -16,11 +16,15 @@ X = np.repeat(12 * places, 300, axis=0) + rng.normal(size=(9000, 2))
 model = lemmata.KMeans(30, random_state=0).fit(X)
 proof = model.certify(X)
 print(proof, "\n")
-print(f"proved: at most {proof['certified_near_optimum'].measured:.2%} above the best possible cost\n")
+print(
+    f"proved: at most {proof['certified_near_optimum'].measured:.2%} above the best possible cost\n"
+)
 
 # A start from which Lloyd's steps cannot get away: two centres for one cluster, one for two.
 stuck = lemmata.KMeans(30, init=np.r_[X[:2], X[300:8700:300]], max_iter=300).fit(X)
-print(f"a bad start costs {stuck.inertia_ / model.inertia_:.2f} times as much; the certificate sees it:")
+print(
+    f"a bad start costs {stuck.inertia_ / model.inertia_:.2f} times as much; the certificate sees it:"
+)
 print("what fails:", ", ".join(stuck.certify(X).failed), "\n")
 
 # Three kinds of iris, of which two overlap: the labels should not be taken at their word.

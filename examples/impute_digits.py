@@ -14,7 +14,9 @@ def error(filled):
     return float(np.sqrt(np.mean((filled - X)[hidden] ** 2)))
 
 
-print(f"column means:         {error(SimpleImputer(keep_empty_features=True).fit_transform(holes)):.2f}")
+print(
+    f"column means:         {error(SimpleImputer(keep_empty_features=True).fit_transform(holes)):.2f}"
+)
 model = lemmata.ALS(rank=12, reg=40.0, reg_weighting="plain", random_state=0).fit(holes)
 print(f"low rank, {model.stopped_}:    {error(model.complete()):.2f}")
 print(model.certificate_)

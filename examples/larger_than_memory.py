@@ -15,7 +15,11 @@ rng = np.random.default_rng(0)
 
 with tempfile.TemporaryDirectory() as folder:
     path = Path(folder) / "rows.npy"
-    np.save(path, rng.standard_normal((50_000, 40), dtype=np.float32) * np.linspace(3, 1, 40, dtype=np.float32))
+    np.save(
+        path,
+        rng.standard_normal((50_000, 40), dtype=np.float32)
+        * np.linspace(3, 1, 40, dtype=np.float32),
+    )
 
     # A memory-mapped file is read block by block, once.
     rows = np.load(path, mmap_mode="r")
@@ -26,7 +30,10 @@ with tempfile.TemporaryDirectory() as folder:
     for batch in np.array_split(rows, 20)[::-1]:
         batched.partial_fit(batch)
 
-print("largest difference of the components:", float(abs(mapped.components_ - batched.components_).max()))
+print(
+    "largest difference of the components:",
+    float(abs(mapped.components_ - batched.components_).max()),
+)
 
 # Sparse rows are centred implicitly, never made dense.
 sparse = sp.random_array((20_000, 5_000), density=0.002, rng=rng, format="csr", dtype=np.float32)

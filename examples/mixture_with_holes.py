@@ -25,8 +25,10 @@ for name, labels in (
     ("holes marginalised", model.predict(holes)),
     ("holes filled with means", careless.predict(filled)),
 ):
-    print(f"agreement with the true kinds, {name + ':':<25} {adjusted_rand_score(kinds, labels):.2f}")
+    print(
+        f"agreement with the true kinds, {name + ':':<25} {adjusted_rand_score(kinds, labels):.2f}"
+    )
 
 # How many components? BIC along the path; path.plot() draws it.
-path = lemmata.latent.select(X, range(1, 7), random_state=0)
+path = lemmata.mixtures.select(X, range(1, 7), random_state=0)
 print(f"\n{path}\n\nbest by BIC: {path.best_k} components")

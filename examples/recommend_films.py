@@ -17,7 +17,10 @@ def invented(path: Path) -> Path:
     rng = np.random.default_rng(0)
     taste, kind = rng.normal(size=(40, 2)), rng.normal(size=(30, 2))
     stars = np.clip(np.round(3.4 + taste @ kind.T + 0.3 * rng.normal(size=(40, 30))), 1, 5)
-    lines = [f"{u + 1},film {i:02},{stars[u, i]:.0f}" for u, i in np.argwhere(rng.random(stars.shape) < 0.33)]
+    lines = [
+        f"{u + 1},film {i:02},{stars[u, i]:.0f}"
+        for u, i in np.argwhere(rng.random(stars.shape) < 0.33)
+    ]
     path.write_text("user,item,rating\n" + "\n".join(lines))
     return path
 
@@ -29,11 +32,14 @@ except lemmata.data.DataNotFound:
         ratings = Observed.from_file(invented(Path(folder) / "ratings.csv"))
 
 train, test = ratings.split(test=0.1, seed=0)
-print(recovery.diagnose(train, 8), "\n")  # before any fit: can these entries determine a matrix of rank 8?
+# before any fit: can these entries determine a matrix of rank 8?
+print(recovery.diagnose(train, 8), "\n")
 
 model = ALS(rank=8, random_state=0).fit(train)
 print(model.certify(train, test), "\n")
-print(f"held-out RMSE {-model.score(test):.3f}; by means alone {-MeanRatings().fit(train).score(test):.3f}")
+print(
+    f"held-out RMSE {-model.score(test):.3f}; by means alone {-MeanRatings().fit(train).score(test):.3f}"
+)
 
 user = ratings.row_labels.names[0]
 best = model.recommend(user, n=5)

@@ -25,7 +25,9 @@ print(f"90 % of the variance needs {most.n_components_} of {X.shape[1]} directio
 network = lemmata.LinearAutoencoder(n_components=10, random_state=0).fit(X)
 lost = np.mean((X - pca.inverse_transform(pca.transform(X))) ** 2)
 learnt = np.mean((X - network.inverse_transform(network.transform(X))) ** 2)
-print(f"mean squared error per pixel: PCA {lost:.4f}, autoencoder {learnt:.4f} after {network.n_iter_} steps")
+print(
+    f"mean squared error per pixel: PCA {lost:.4f}, autoencoder {learnt:.4f} after {network.n_iter_} steps"
+)
 
 # A file holds the model with its certificate; reading it executes nothing.
 with tempfile.TemporaryDirectory() as folder:

@@ -34,7 +34,15 @@ def work(tmp_path_factory):
     rows = "\n".join(",".join([*map(repr, row.tolist()), "xy"[i % 2]]) for i, row in enumerate(X))
     (folder / "table.csv").write_text(",".join([*NAMES, "kind"]) + "\n" + rows + "\n")
     assert invoke(
-        "fit", "PCA", folder / "table.csv", "--target", "kind", "-s", "n_components=2", "--save", folder / "m.lemma"
+        "fit",
+        "PCA",
+        folder / "table.csv",
+        "--target",
+        "kind",
+        "-s",
+        "n_components=2",
+        "--save",
+        folder / "m.lemma",
     )
     return folder
 
@@ -59,7 +67,9 @@ def test_every_model_fits_saves_and_is_certified_again(work, tmp_path, name):
     invoke("fit", name.upper(), work / "table.npy", *small, "--save", path)
     assert type(lemmata.load(path)).__name__ == name
     certified = json.loads(
-        CliRunner().invoke(cli.app, ["certify", str(path), str(work / "table.npy"), "--json"]).stdout
+        CliRunner()
+        .invoke(cli.app, ["certify", str(path), str(work / "table.npy"), "--json"])
+        .stdout
     )
     assert certified["claims"]
     cls = registry.model_class(name)
@@ -73,7 +83,11 @@ def test_fit_as_json_is_one_document(work):
     assert found["model"] == "PCA"
     assert found["parameters"] == {"n_components": 2}
     assert found["saved"] is None
-    assert {claim["verdict"] for claim in found["certificate"]["claims"]} <= {"holds", "fails", "can't tell"}
+    assert {claim["verdict"] for claim in found["certificate"]["claims"]} <= {
+        "holds",
+        "fails",
+        "can't tell",
+    }
 
 
 @pytest.mark.parametrize(
@@ -97,7 +111,10 @@ def test_a_setting_may_hold_an_equals_sign():
         (("fit", "PAC", "x.csv"), "no model 'PAC'; did you mean PCA?"),
         (("fit", "kernelpac", "x.csv"), "did you mean KernelPCA?"),
         (("fit", "zebra", "x.csv"), "no model 'zebra'; there are PCA"),
-        (("fit", "PCA", "x.csv", "-s", "n_component=3"), "no parameter 'n_component'; did you mean n_components?"),
+        (
+            ("fit", "PCA", "x.csv", "-s", "n_component=3"),
+            "no parameter 'n_component'; did you mean n_components?",
+        ),
         (("fit", "PCA", "x.csv", "-s", "n_components"), "not of the form key=value"),
         (("fit", "PCA"), "Missing argument 'DATA'"),
         (("fit", "PCA", "x.csv", "--sav", "y"), "No such option"),
@@ -111,8 +128,12 @@ def test_wrong_usage_is_answered_with_2_and_a_suggestion(arguments, message):
 
 
 def test_bad_values_and_bad_data_are_answered_with_1(work, tmp_path):
-    assert "n_components" in invoke("fit", "PCA", work / "table.npy", "-s", "n_components=-1", code=1)
-    assert "n_components" in invoke("fit", "PCA", work / "table.npy", "-s", "n_components=50", code=1)
+    assert "n_components" in invoke(
+        "fit", "PCA", work / "table.npy", "-s", "n_components=-1", code=1
+    )
+    assert "n_components" in invoke(
+        "fit", "PCA", work / "table.npy", "-s", "n_components=50", code=1
+    )
     assert "solver" in invoke("fit", "PCA", work / "table.npy", "-s", "solver=magic", code=1)
     assert "there is no file" in invoke("fit", "PCA", tmp_path / "no.csv", code=1)
     assert "'kind'" in invoke("fit", "PCA", work / "table.csv", code=1)
@@ -124,16 +145,29 @@ def test_bad_values_and_bad_data_are_answered_with_1(work, tmp_path):
 
 
 def test_a_bad_place_for_the_model_is_refused_before_the_fit(work, tmp_path):
-    assert "there is no folder" in invoke("fit", "PCA", "absent.csv", "--save", tmp_path / "no" / "m.lemma", code=1)
+    assert "there is no folder" in invoke(
+        "fit", "PCA", "absent.csv", "--save", tmp_path / "no" / "m.lemma", code=1
+    )
     assert "is a folder" in invoke("fit", "PCA", work / "table.npy", "--save", tmp_path, code=1)
     table = (work / "table.npy").read_bytes()
-    assert "the data itself" in invoke("fit", "PCA", work / "table.npy", "--save", work / "table.npy", code=1)
+    assert "the data itself" in invoke(
+        "fit", "PCA", work / "table.npy", "--save", work / "table.npy", code=1
+    )
     assert (work / "table.npy").read_bytes() == table
 
 
 def test_require_saves_nothing_and_exits_with_3_if_a_claim_fails(tmp_path):
-    np.save(tmp_path / "noise.npy", np.random.default_rng(0).normal(size=(50, 20)))  # no direction stands out
-    arguments = ("fit", "PCA", tmp_path / "noise.npy", "-s", "n_components=5", "--save", tmp_path / "m.lemma")
+    # no direction stands out
+    np.save(tmp_path / "noise.npy", np.random.default_rng(0).normal(size=(50, 20)))
+    arguments = (
+        "fit",
+        "PCA",
+        tmp_path / "noise.npy",
+        "-s",
+        "n_components=5",
+        "--save",
+        tmp_path / "m.lemma",
+    )
     assert "fails" in invoke(*arguments)
     (tmp_path / "m.lemma").unlink()
     assert "fails" in invoke(*arguments, "--require", code=3)
@@ -157,7 +191,17 @@ def test_an_unexpected_error_is_one_line_too(monkeypatch):
 def test_warnings_are_single_lines_on_stderr(work):
     result = CliRunner().invoke(
         cli.app,
-        ["fit", "PCA", str(work / "table.npy"), "-s", "solver=gradient", "-s", "max_iter=1", "-s", "n_components=1"],
+        [
+            "fit",
+            "PCA",
+            str(work / "table.npy"),
+            "-s",
+            "solver=gradient",
+            "-s",
+            "max_iter=1",
+            "-s",
+            "n_components=1",
+        ],
     )
     assert result.exit_code == 0
     assert result.stderr.startswith("lemmata: warning: PCA reached max_iter=1")
@@ -169,9 +213,14 @@ def test_warnings_are_single_lines_on_stderr(work):
 
 def test_certify_exits_with_0_on_its_data_and_3_on_other_data(work, tmp_path):
     assert "holds" in invoke("certify", work / "m.lemma", work / "table.csv")
-    np.save(tmp_path / "other.npy", np.random.default_rng(1).normal(size=(60, 10)) * ([0.5] * 8 + [2, 4]))
+    np.save(
+        tmp_path / "other.npy",
+        np.random.default_rng(1).normal(size=(60, 10)) * ([0.5] * 8 + [2, 4]),
+    )
     assert "fails" in invoke("certify", work / "m.lemma", tmp_path / "other.npy", code=3)
-    found = json.loads(invoke("certify", work / "m.lemma", tmp_path / "other.npy", "--json", code=3))
+    found = json.loads(
+        invoke("certify", work / "m.lemma", tmp_path / "other.npy", "--json", code=3)
+    )
     assert "fails" in {claim["verdict"] for claim in found["claims"]}
 
 
@@ -197,7 +246,11 @@ def test_transform_to_stdout_can_be_read_again(work):
 
 
 def test_transform_as_json_says_what_it_wrote(work, tmp_path):
-    found = json.loads(invoke("transform", work / "m.lemma", work / "table.csv", "--out", tmp_path / "z.npy", "--json"))
+    found = json.loads(
+        invoke(
+            "transform", work / "m.lemma", work / "table.csv", "--out", tmp_path / "z.npy", "--json"
+        )
+    )
     assert found == {"out": str(tmp_path / "z.npy"), "shape": [60, 2], "columns": ["pca0", "pca1"]}
 
 
@@ -235,25 +288,49 @@ def test_predict_gives_every_row_its_cluster_or_its_probabilities(work, tmp_path
     import pandas as pd
 
     X, table = np.load(work / "table.npy"), ("--target", "kind")
-    invoke("fit", "kmeans", work / "table.csv", *table, "-s", "n_clusters=3", "--save", tmp_path / "k.lemma")
+    invoke(
+        "fit",
+        "kmeans",
+        work / "table.csv",
+        *table,
+        "-s",
+        "n_clusters=3",
+        "--save",
+        tmp_path / "k.lemma",
+    )
     name, *labels = invoke("predict", tmp_path / "k.lemma", work / "table.csv", *table).split()
     assert name == "kmeans"
     assert [int(label) for label in labels] == lemmata.load(tmp_path / "k.lemma").labels_.tolist()
     assert "KMeans has no predict_proba" in invoke(
         "predict", tmp_path / "k.lemma", work / "table.npy", "--proba", code=1
     )
-    invoke("fit", "mixture", work / "table.csv", *table, "-s", "n_components=2", "--save", tmp_path / "g.lemma")
-    found = json.loads(invoke("predict", tmp_path / "g.lemma", work / "table.npy", "--proba", "--json"))
+    invoke(
+        "fit",
+        "mixture",
+        work / "table.csv",
+        *table,
+        "-s",
+        "n_components=2",
+        "--save",
+        tmp_path / "g.lemma",
+    )
+    found = json.loads(
+        invoke("predict", tmp_path / "g.lemma", work / "table.npy", "--proba", "--json")
+    )
     assert found["columns"] == ["mixture0", "mixture1"]
     assert np.array_equal(
-        found["rows"], lemmata.load(tmp_path / "g.lemma").predict_proba(pd.DataFrame(X, columns=NAMES))
+        found["rows"],
+        lemmata.load(tmp_path / "g.lemma").predict_proba(pd.DataFrame(X, columns=NAMES)),
     )
     assert "PCA has no predict" in invoke("predict", work / "m.lemma", work / "table.npy", code=1)
 
 
 def test_empty_cells_are_unknown_to_a_model_that_can_take_them(tmp_path):
     rng = np.random.default_rng(0)
-    rows = [[repr(float(x)) if rng.random() > 0.1 else "" for x in row] for row in rng.normal(size=(50, 3))]
+    rows = [
+        [repr(float(x)) if rng.random() > 0.1 else "" for x in row]
+        for row in rng.normal(size=(50, 3))
+    ]
     (tmp_path / "holes.csv").write_text("a,b,c\n" + "\n".join(map(",".join, rows)) + "\n")
     invoke("fit", "gaussianmixture", tmp_path / "holes.csv", "--save", tmp_path / "g.lemma")
     assert len(invoke("predict", tmp_path / "g.lemma", tmp_path / "holes.csv").split()) == 51
@@ -273,7 +350,14 @@ def test_info_shows_parameters_attributes_and_certificate(work):
 
 
 def test_json_stays_json_whatever_the_values():
-    odd = {"nan": float("nan"), "inf": np.float64("inf"), "n": np.int64(3), "flag": True, "t": (1, None), "f": print}
+    odd = {
+        "nan": float("nan"),
+        "inf": np.float64("inf"),
+        "n": np.int64(3),
+        "flag": True,
+        "t": (1, None),
+        "f": print,
+    }
     plain = shell.plain({**odd, "array": np.zeros((2, 3), dtype=np.float32)})
     assert plain["array"] == {"shape": [2, 3], "dtype": "float32"}
     assert {key: plain[key] for key in ("nan", "inf", "n", "flag", "t")} == {
@@ -323,17 +407,34 @@ def toy_atlas(monkeypatch):
 @pytest.mark.usefixtures("toy_atlas")
 def test_atlas_lists_draws_and_suggests(tmp_path):
     assert invoke("atlas").split() == ["toy", "A", "toy", "CIL", "0"]
-    assert json.loads(invoke("atlas", "--json")) == [{"id": "toy", "title": "A toy", "source": "CIL 0"}]
-    assert invoke("atlas", "TOY", "--out", tmp_path / "new").strip() == str(tmp_path / "new" / "toy.png")
+    assert json.loads(invoke("atlas", "--json")) == [
+        {"id": "toy", "title": "A toy", "source": "CIL 0"}
+    ]
+    assert invoke("atlas", "TOY", "--out", tmp_path / "new").strip() == str(
+        tmp_path / "new" / "toy.png"
+    )
     assert (tmp_path / "new" / "toy.png").exists()
-    assert json.loads(invoke("atlas", "toy", "--out", tmp_path, "--json"))["figure"] == str(tmp_path / "toy.png")
+    assert json.loads(invoke("atlas", "toy", "--out", tmp_path, "--json"))["figure"] == str(
+        tmp_path / "toy.png"
+    )
     assert "no entry 'tay'; did you mean toy?" in invoke("atlas", "tay", code=2)
 
 
 def test_version_and_help():
     assert invoke("--version") == f"lemmata {lemmata.__version__}\n"
     assert "Exit codes: 0" in invoke("--help")
-    for name in ("demo", "models", "fit", "certify", "transform", "predict", "info", "atlas", "diagnose", "recommend"):
+    for name in (
+        "demo",
+        "models",
+        "fit",
+        "certify",
+        "transform",
+        "predict",
+        "info",
+        "atlas",
+        "diagnose",
+        "recommend",
+    ):
         assert "--json" in invoke(name, "--help")
 
 
@@ -348,17 +449,25 @@ def test_the_demo_draws_a_picture_and_its_measurements_agree_with_the_theory(tmp
     for row in errors:
         assert row["lost"] == pytest.approx(row["tail"], abs=1e-9)
     assert all(later["lost"] < earlier["lost"] for earlier, later in pairwise(errors))
-    assert not [claim for claim in found["digits"]["certificate"]["claims"] if claim["verdict"] == "fails"]
+    assert not [
+        claim for claim in found["digits"]["certificate"]["claims"] if claim["verdict"] == "fails"
+    ]
     completed, verdicts = found["completion"], {}
     assert completed["errors"]["ALS"] < 0.8 * completed["errors"]["column means"]
     for claim in completed["certificate"]["claims"]:
         verdicts[claim["name"]] = claim["verdict"]
-    assert verdicts["never_rose"] == verdicts["enough_entries"] == verdicts["held_out_error"] == "holds"
     assert (
-        0.7 < found["clusters"]["purity"] <= 1
-    )  # a tenth by guessing; about 0.79 is what others report of these digits
+        verdicts["never_rose"]
+        == verdicts["enough_entries"]
+        == verdicts["held_out_error"]
+        == "holds"
+    )
+    # a tenth by guessing; about 0.79 is what others report of these digits
+    assert 0.7 < found["clusters"]["purity"] <= 1
     assert not {"never_rose", "no_empty_cluster", "fixed_point"} & {
-        claim["name"] for claim in found["clusters"]["certificate"]["claims"] if claim["verdict"] != "holds"
+        claim["name"]
+        for claim in found["clusters"]["certificate"]["claims"]
+        if claim["verdict"] != "holds"
     }
 
 
@@ -394,7 +503,9 @@ def test_a_bad_place_for_the_picture_is_refused_at_once(tmp_path):
 
 def test_the_command_line_imports_nothing_heavy_before_a_command_runs():
     code = "import sys, lemmata.cli; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
     assert not {"numpy", "sklearn", "scipy", "numba", "rich", "torch", "matplotlib"} & set(loaded)
 
 
@@ -421,9 +532,26 @@ def test_a_reader_that_goes_away_is_no_drama(work, tmp_path):
 
 
 def test_ctrl_c_during_a_fit_saves_nothing_and_says_so(work, tmp_path, hears_ctrl_c):
-    endless = ["-s", "solver=gradient", "-s", "tol=0", "-s", "max_iter=1000000000", "-s", "n_components=2"]
+    endless = [
+        "-s",
+        "solver=gradient",
+        "-s",
+        "tol=0",
+        "-s",
+        "max_iter=1000000000",
+        "-s",
+        "n_components=2",
+    ]
     started, saved = tmp_path / "run.ckpt", tmp_path / "m.lemma"
-    command = [*COMMAND, "fit", "PCA", str(work / "table.npy"), *endless, "-s", f"checkpoint={started}"]
+    command = [
+        *COMMAND,
+        "fit",
+        "PCA",
+        str(work / "table.npy"),
+        *endless,
+        "-s",
+        f"checkpoint={started}",
+    ]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     process = subprocess.Popen([*command, "--save", str(saved)], preexec_fn=hears_ctrl_c, **pipes)
     try:
@@ -447,7 +575,9 @@ def test_ctrl_c_while_reading_leaves_no_traceback(tmp_path, hears_ctrl_c):
     pipe = tmp_path / "slow.csv"
     os.mkfifo(pipe)  # a file whose content never comes
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    process = subprocess.Popen([*COMMAND, "fit", "PCA", str(pipe)], preexec_fn=hears_ctrl_c, **pipes)
+    process = subprocess.Popen(
+        [*COMMAND, "fit", "PCA", str(pipe)], preexec_fn=hears_ctrl_c, **pipes
+    )
     try:
         writer = os.open(pipe, os.O_WRONLY)  # waits until the command reads
         time.sleep(0.1)
@@ -463,7 +593,16 @@ def test_ctrl_c_while_reading_leaves_no_traceback(tmp_path, hears_ctrl_c):
 def test_a_terminal_gets_colour_and_progress(work):
     pty = pytest.importorskip("pty")
     main, terminal = pty.openpty()
-    command = [*COMMAND, "fit", "PCA", str(work / "table.npy"), "-s", "n_components=2", "-s", "solver=gradient"]
+    command = [
+        *COMMAND,
+        "fit",
+        "PCA",
+        str(work / "table.npy"),
+        "-s",
+        "n_components=2",
+        "-s",
+        "solver=gradient",
+    ]
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "160", "LINES": "40"}
     environment.pop("NO_COLOR", None)
     process = subprocess.Popen(command, stdout=terminal, stderr=terminal, env=environment)

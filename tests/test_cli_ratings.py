@@ -22,7 +22,11 @@ FILMS = ["alien", "brazil", "clue", "dune", "eraserhead", "fargo", "gilda", "hea
 def ratings(rng, users=40):
     """Users with even numbers like the first half of the films, the others the second; two thirds of it is known."""
     likes = (np.arange(users)[:, None] % 2) == (np.arange(10) >= 5)
-    return np.where(rng.random((users, 10)) < 0.67, np.where(likes, 5.0, 1.0) + rng.normal(0, 0.1, (users, 10)), np.nan)
+    return np.where(
+        rng.random((users, 10)) < 0.67,
+        np.where(likes, 5.0, 1.0) + rng.normal(0, 0.1, (users, 10)),
+        np.nan,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -75,10 +79,14 @@ def test_certify_reads_the_same_ratings_in_any_order(work, tmp_path):
 
 def test_certify_refuses_ratings_of_others(work, tmp_path):
     (tmp_path / "other.csv").write_text("who,film,stars\n100,alien,3\n999,alien,3\n")
-    assert "the row 999 is not in the data" in invoke("certify", work / "m.lemma", tmp_path / "other.csv", code=1)
+    assert "the row 999 is not in the data" in invoke(
+        "certify", work / "m.lemma", tmp_path / "other.csv", code=1
+    )
     (tmp_path / "new.csv").write_text("who,film,stars\n100,zorro,3\n101,alien,2\n")
     assert "the column zorro" in invoke("certify", work / "m.lemma", tmp_path / "new.csv", code=1)
-    assert "X has 3 features" in invoke("certify", work / "m.lemma", saved(tmp_path / "x.npy", np.ones((2, 3))), code=1)
+    assert "X has 3 features" in invoke(
+        "certify", work / "m.lemma", saved(tmp_path / "x.npy", np.ones((2, 3))), code=1
+    )
 
 
 def saved(path, X):
@@ -87,9 +95,21 @@ def saved(path, X):
 
 
 def test_what_is_held_out_is_measured_and_certified(work, tmp_path):
-    arguments = ("fit", "als", work / "ratings.csv", *COLUMNS, *SETTINGS, "--test", "0.2", "--seed", "3")
+    arguments = (
+        "fit",
+        "als",
+        work / "ratings.csv",
+        *COLUMNS,
+        *SETTINGS,
+        "--test",
+        "0.2",
+        "--seed",
+        "3",
+    )
     found = json.loads(invoke(*arguments, "--save", tmp_path / "m.lemma", "--json"))
-    train, test = Observed.from_file(work / "ratings.csv", "who", "film", "stars").split(0.2, seed=3)
+    train, test = Observed.from_file(work / "ratings.csv", "who", "film", "stars").split(
+        0.2, seed=3
+    )
     model = lemmata.load(tmp_path / "m.lemma")
     assert found["test"]["entries"] == test.n_observed
     assert found["test"]["rmse"] == pytest.approx(-model.score(test), rel=1e-5)
@@ -101,7 +121,9 @@ def test_what_is_held_out_is_measured_and_certified(work, tmp_path):
     assert "held-out entries (20%, seed 3" in invoke(*arguments)
     split = (*COLUMNS, "--test", "0.2", "--seed", "3")
     again = certified(tmp_path / "m.lemma", work / "ratings.csv", *split)
-    assert {claim["name"]: claim["note"] for claim in again["claims"]}["held_out_error"] == held_out["note"]
+    assert {claim["name"]: claim["note"] for claim in again["claims"]}[
+        "held_out_error"
+    ] == held_out["note"]
 
 
 def test_recommend_prints_lists_and_takes_names_as_they_are_typed(work):
@@ -110,12 +132,18 @@ def test_recommend_prints_lists_and_takes_names_as_they_are_typed(work):
     lines = invoke("recommend", work / "m.lemma", "--user", "102", "-n", "2").splitlines()
     assert lines[0] == "user 102"  # an int in the data, text on the shell
     assert [line.split()[1] for line in lines[1:]] == expected.items.tolist()
-    found = json.loads(invoke("recommend", work / "m.lemma", "-u", 102, "-u", 103, "-n", 2, "--json"))
+    found = json.loads(
+        invoke("recommend", work / "m.lemma", "-u", 102, "-u", 103, "-n", 2, "--json")
+    )
     assert [entry["user"] for entry in found["recommendations"]] == [102, 103]
-    assert [pair["item"] for pair in found["recommendations"][0]["items"]] == expected.items.tolist()
+    assert [
+        pair["item"] for pair in found["recommendations"][0]["items"]
+    ] == expected.items.tolist()
     table = json.loads(invoke("recommend", work / "t.lemma", "--user", "u2", "-n", 2, "--json"))
     assert table["recommendations"][0]["user"] == "u2"
-    everything = json.loads(invoke("recommend", work / "m.lemma", "-u", 102, "-n", 99, "--seen", "--json"))
+    everything = json.loads(
+        invoke("recommend", work / "m.lemma", "-u", 102, "-n", 99, "--seen", "--json")
+    )
     assert {pair["item"] for pair in everything["recommendations"][0]["items"]} == set(FILMS)
 
 
@@ -131,11 +159,17 @@ def test_recommend_answers_a_new_user_and_explains(work):
     # somebody who likes the second half of the films
     arguments = ("--rated", "jaws=5", "--rated", "heat=5", "--rated", "alien=1")
     found = json.loads(invoke("recommend", work / "m.lemma", *arguments, "-n", 3, "--json"))
-    assert {pair["item"] for pair in found["recommendations"][0]["items"]} == {"fargo", "gilda", "ikiru"}
+    assert {pair["item"] for pair in found["recommendations"][0]["items"]} == {
+        "fargo",
+        "gilda",
+        "ikiru",
+    }
     text = invoke("recommend", work / "m.lemma", *arguments, "--explain", "ikiru", "-n", 2)
     assert text.startswith("a new user, item ikiru: ")
     assert "other rating" in text
-    (why,) = json.loads(invoke("recommend", work / "m.lemma", "-u", 102, "--explain", "dune", "--json"))["explanations"]
+    (why,) = json.loads(
+        invoke("recommend", work / "m.lemma", "-u", 102, "--explain", "dune", "--json")
+    )["explanations"]
     parts = why["mean"] + why["row_bias"] + why["column_bias"] + why["others"] + why["remainder"]
     parts += sum(rating["contribution"] for rating in why["ratings"])
     assert why["user"] == 102
@@ -144,7 +178,9 @@ def test_recommend_answers_a_new_user_and_explains(work):
 
 def test_wrong_names_and_wrong_usage_are_answered_in_one_line(work, tmp_path):
     model = work / "m.lemma"
-    assert "no user '4x'; there are 40, such as 100, 101, 102" in invoke("recommend", model, "--user", "4x", code=1)
+    assert "no user '4x'; there are 40, such as 100, 101, 102" in invoke(
+        "recommend", model, "--user", "4x", code=1
+    )
     assert "no item 'diune'; did you mean 'dune'?" in invoke(
         "recommend", model, "--user", 102, "--explain", "diune", code=1
     )
@@ -153,14 +189,26 @@ def test_wrong_names_and_wrong_usage_are_answered_in_one_line(work, tmp_path):
     assert "ITEM=RATING" in invoke("recommend", model, "--rated", "dune", code=2)
     assert "ITEM=RATING" in invoke("recommend", model, "--rated", "dune=nan", code=2)
     assert "-n" in invoke("recommend", model, "--user", 102, "-n", 0, code=2)
-    assert "is for completion models; PCA" in invoke("fit", "pca", work / "table.npy", "--test", "0.1", code=2)
+    assert "is for completion models; PCA" in invoke(
+        "fit", "pca", work / "table.npy", "--test", "0.1", code=2
+    )
     assert "--matrix" in invoke("fit", "als", work / "ratings.csv", "--drop", "note", code=2)
-    assert "not a share" in invoke("fit", "als", work / "ratings.csv", *COLUMNS, "--test", "10", code=2)
+    assert "not a share" in invoke(
+        "fit", "als", work / "ratings.csv", *COLUMNS, "--test", "10", code=2
+    )
     assert "this is a matrix" in invoke("fit", "als", work / "table.npy", "--item", "a", code=2)
     invoke(
-        "fit", "pca", saved(tmp_path / "full.npy", np.eye(5)), "-s", "n_components=1", "--save", tmp_path / "p.lemma"
+        "fit",
+        "pca",
+        saved(tmp_path / "full.npy", np.eye(5)),
+        "-s",
+        "n_components=1",
+        "--save",
+        tmp_path / "p.lemma",
     )
-    assert "a PCA recommends nothing" in invoke("recommend", tmp_path / "p.lemma", "--user", 1, code=1)
+    assert "a PCA recommends nothing" in invoke(
+        "recommend", tmp_path / "p.lemma", "--user", 1, code=1
+    )
 
 
 def test_models_without_names_are_asked_by_position(work, tmp_path):
@@ -182,7 +230,10 @@ def test_models_without_names_are_asked_by_position(work, tmp_path):
 )
 def test_bad_ratings_are_named(tmp_path, content, message):
     (tmp_path / "bad.csv").write_text(content)
-    for command in (("fit", "als", tmp_path / "bad.csv"), ("diagnose", tmp_path / "bad.csv", "--rank", 1)):
+    for command in (
+        ("fit", "als", tmp_path / "bad.csv"),
+        ("diagnose", tmp_path / "bad.csv", "--rank", 1),
+    ):
         assert message in invoke(*command, code=1)
 
 
@@ -201,7 +252,9 @@ def test_diagnose_says_what_can_be_determined(work):
     assert found["shape"] == [40, 10]
     assert found["degrees_of_freedom"] == 2 * 48
     assert "--rank" in invoke("diagnose", work / "ratings.csv", code=2)
-    assert "no rank of a 40 × 10 matrix" in invoke("diagnose", work / "table.npy", "--rank", 11, code=1)
+    assert "no rank of a 40 × 10 matrix" in invoke(
+        "diagnose", work / "table.npy", "--rank", 11, code=1
+    )
 
 
 def test_transform_fills_the_empty_cells_of_new_rows_by_the_names_of_columns(work, tmp_path):
@@ -233,7 +286,16 @@ def test_a_model_is_read_by_a_process_that_has_imported_nothing(work):
 
 def test_ctrl_c_during_a_fit_to_ratings_saves_nothing(work, tmp_path, hears_ctrl_c):
     started, saved_as = tmp_path / "run.ckpt", tmp_path / "m.lemma"
-    endless = ["-s", "tol=0", "-s", "max_iter=1000000000", "-s", f"checkpoint={started}", "--save", str(saved_as)]
+    endless = [
+        "-s",
+        "tol=0",
+        "-s",
+        "max_iter=1000000000",
+        "-s",
+        f"checkpoint={started}",
+        "--save",
+        str(saved_as),
+    ]
     command = [*COMMAND, "fit", "als", str(work / "ratings.csv"), *COLUMNS, *SETTINGS, *endless]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     process = subprocess.Popen(command, preexec_fn=hears_ctrl_c, **pipes)

@@ -22,7 +22,9 @@ def test_import_is_quick_and_loads_nothing_heavy():
     timings = []
     for _ in range(5):
         begin = time.perf_counter()
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        )
         timings.append(time.perf_counter() - begin)
         assert done.stdout.strip() == "[]"
     bare = []
@@ -49,7 +51,9 @@ def test_every_model_is_where_the_registry_says_with_a_summary():
 
 
 def test_the_table_of_models_in_the_readme_is_generated():
-    assert registry.markdown() in README, "run: ./run py -c 'import lemmata.registry as r; print(r.markdown())'"
+    assert registry.markdown() in README, (
+        "run: ./run py -c 'import lemmata.registry as r; print(r.markdown())'"
+    )
 
 
 def test_the_readme_example_prints_what_the_readme_shows():

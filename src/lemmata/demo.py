@@ -109,7 +109,10 @@ class Digits:
     def summary(self, played: Compressed) -> dict[str, Any]:
         tail = played.tail
         errors = [{"rank": k, "lost": played.lost[k], "tail": float(tail[k])} for k in self.ranks]
-        return {"errors": errors, "certificate": played.models[self.certified].certificate_.to_dict()}
+        return {
+            "errors": errors,
+            "certificate": played.models[self.certified].certificate_.to_dict(),
+        }
 
     # --- the picture ---
 
@@ -133,9 +136,12 @@ class Digits:
 
     def _draw_spectrum(self, ax: Any, played: Compressed) -> None:
         values = played.spectrum
-        visible = values > values[0] * 1e-7  # three pixels never change: their eigenvalues are rounding errors of zero
+        # three pixels never change: their eigenvalues are rounding errors of zero
+        visible = values > values[0] * 1e-7
         k = np.arange(1, len(values) + 1)
-        ax.semilogy(k[visible], values[visible], color=BLUE, marker="o", markersize=3.5, linewidth=1.2)
+        ax.semilogy(
+            k[visible], values[visible], color=BLUE, marker="o", markersize=3.5, linewidth=1.2
+        )
         kept = played.models[self.certified]
         ax.axvspan(0.5, self.certified + 0.5, color=ORANGE, alpha=0.22, linewidth=0)
         ax.annotate(
@@ -144,7 +150,11 @@ class Digits:
         )  # fmt: skip
         still = int((~visible).sum())
         ax.annotate(
-            f"{still} pixels never change: λᵢ = 0", (64, values[visible][-1] * 0.35), ha="right", fontsize=9, color=GREY
+            f"{still} pixels never change: λᵢ = 0",
+            (64, values[visible][-1] * 0.35),
+            ha="right",
+            fontsize=9,
+            color=GREY,
         )
         ax.set(xlabel="direction i", ylabel="variance λᵢ along it", xlim=(0, 64.5))
         ax.set_ylim(values[visible][-1] * 0.2, values[0] * 5)
@@ -158,16 +168,26 @@ class Digits:
         theory = r"theory: the tail of the spectrum, $\sum_{i>k}\lambda_i\,/\,\sum_i\lambda_i$"
         ax.semilogy(k[visible], tail[visible], color=BLUE, linewidth=2, label=theory)
         for rank, lost in played.lost.items():
-            fails = [claim.sentence for claim in played.models[rank].certificate_ if claim.verdict == FAILS]
+            fails = [
+                claim.sentence
+                for claim in played.models[rank].certificate_
+                if claim.verdict == FAILS
+            ]
             ax.plot(
                 rank, lost, linestyle="none", marker="X" if fails else "o", color=RED if fails else GREEN,
                 markersize=8, markeredgecolor="white", markeredgewidth=0.8, zorder=3,
                 label=f"measured; fails: {fails[0]}" if fails else "measured; every claim holds",
             )  # fmt: skip
-        ax.set(xlabel="rank k", ylabel="share of the variance lost", xlim=(-0.5, 64.5), ylim=(3e-9, 1.6))
+        ax.set(
+            xlabel="rank k",
+            ylabel="share of the variance lost",
+            xlim=(-0.5, 64.5),
+            ylim=(3e-9, 1.6),
+        )
         ax.set_title("Error against rank (Eckart–Young)")
         ax.set_yticks(
-            [1, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6], ["100%", "10%", "1%", "0.1%", "0.01%", "0.001%", "0.0001%"]
+            [1, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6],
+            ["100%", "10%", "1%", "0.1%", "0.01%", "0.001%", "0.0001%"],
         )
         ax.minorticks_off()
         handles = {line.get_label(): line for line in ax.lines}  # one per label
@@ -188,7 +208,8 @@ class Completed:
     known: np.ndarray  # X with NaN where pixels were hidden
     means: np.ndarray  # hidden pixels filled with the mean of their place
     filled: np.ndarray  # and by the model
-    errors: dict[str, float]  # method -> root mean squared error over the hidden pixels, which range from 0 to 16
+    # method -> root mean squared error over the hidden pixels, which range from 0 to 16
+    errors: dict[str, float]
     certificate: Any
 
 
@@ -201,10 +222,15 @@ class Holes:
     hidden = 0.6
     # ranks 8 to 64 and reg 5 to 80 were tried with the truth at hand: errors of 3.32 to 3.9. Rank 16 reaches 3.32, but of some
     # digits only 14 pixels are left.
-    parameters: ClassVar[dict[str, Any]] = {"rank": 12, "reg": 40.0, "reg_weighting": "plain", "random_state": 0}
+    parameters: ClassVar[dict[str, Any]] = {
+        "rank": 12,
+        "reg": 40.0,
+        "reg_weighting": "plain",
+        "random_state": 0,
+    }
 
     def play(self, say: Say) -> Completed:
-        from lemmata.completion.als import ALS
+        from lemmata.completion.als.estimator import ALS
         from lemmata.completion.observed import Observed
         from lemmata.data import digits
 
@@ -221,7 +247,8 @@ class Holes:
             name: float(np.sqrt(np.mean((guess - X)[gone] ** 2)))
             for name, guess in (("column means", means), ("ALS", filled))
         }
-        certificate = model.certify(known, Observed.of(np.where(gone, X, np.nan)))  # here the truth is at hand
+        # here the truth is at hand
+        certificate = model.certify(known, Observed.of(np.where(gone, X, np.nan)))
         played = Completed(X, labels, image, known, means, filled, errors, certificate)
         self._report(played, say)
         return played
@@ -238,7 +265,11 @@ class Holes:
         say(played.certificate)
 
     def summary(self, played: Completed) -> dict[str, Any]:
-        return {"hidden": self.hidden, "errors": played.errors, "certificate": played.certificate.to_dict()}
+        return {
+            "hidden": self.hidden,
+            "errors": played.errors,
+            "certificate": played.certificate.to_dict(),
+        }
 
     def draw(self, figure: Any, played: Completed) -> None:
         figure.suptitle(self.title, fontsize=15, fontweight="bold")
@@ -247,7 +278,12 @@ class Holes:
         rows = [
             ("before", f"{1 - self.hidden:.0%} of the pixels", RED, played.known[chosen]),
             ("column means", f"error {before:.2f}", GREY, played.means[chosen]),
-            ("after", f"rank {self.parameters['rank']}, error {after:.2f}", BLUE, played.filled[chosen]),
+            (
+                "after",
+                f"rank {self.parameters['rank']}, error {after:.2f}",
+                BLUE,
+                played.filled[chosen],
+            ),
             ("truth", "pixels of 0 … 16", "black", played.X[chosen]),
         ]
         _draw_rows(figure.subplots(), rows, played.image)
@@ -277,8 +313,8 @@ class Clusters:
     height = 1.9
 
     def play(self, say: Say) -> Clustered:
+        from lemmata.clustering.kmeans import KMeans
         from lemmata.data import digits
-        from lemmata.latent.kmeans import KMeans
 
         data = digits()
         labels, image = data.y, data.image
@@ -292,10 +328,18 @@ class Clusters:
         found = table.max(axis=1)
         purity = float(found.sum() / size.sum())
         played = Clustered(
-            image, model.cluster_centers_[order], table.argmax(axis=1), found / size, size, purity, model.certificate_
+            image,
+            model.cluster_centers_[order],
+            table.argmax(axis=1),
+            found / size,
+            size,
+            purity,
+            model.certificate_,
         )
         say(f"\n{self.title}\n")
-        say(f"  {purity:.0%} of the pictures are what most of their cluster are; the certificate:\n")
+        say(
+            f"  {purity:.0%} of the pictures are what most of their cluster are; the certificate:\n"
+        )
         say(played.certificate)
         return played
 
@@ -305,7 +349,11 @@ class Clusters:
     def draw(self, figure: Any, played: Clustered) -> None:
         figure.suptitle(self.title, fontsize=15, fontweight="bold")
         ax = figure.subplots()
-        _draw_rows(ax, [("centres", f"{played.purity:.0%} in the right one", BLUE, played.centers)], played.image)
+        _draw_rows(
+            ax,
+            [("centres", f"{played.purity:.0%} in the right one", BLUE, played.centers)],
+            played.image,
+        )
         across = played.image[1] + 2.6
         for c, (digit, share) in enumerate(zip(played.digit, played.share, strict=True)):
             text = f"{share:.0%} are {digit}"
@@ -329,7 +377,9 @@ def _one_of_each(labels: np.ndarray) -> list[int]:
     return [int(np.flatnonzero(labels == c)[0]) for c in range(10)]
 
 
-def _draw_rows(ax: Any, rows: list[tuple[str, str, str, np.ndarray]], image: tuple[int, int]) -> None:
+def _draw_rows(
+    ax: Any, rows: list[tuple[str, str, str, np.ndarray]], image: tuple[int, int]
+) -> None:
     """Rows of pictures, each row with a name, a note and the colour of its name; unknown pixels (NaN) are orange."""
     from matplotlib import colormaps
 
@@ -342,7 +392,16 @@ def _draw_rows(ax: Any, rows: list[tuple[str, str, str, np.ndarray]], image: tup
             left, top = c * across, r * down
             extent = (left, left + width, top + height, top)
             ax.imshow(picture.reshape(image), extent=extent, cmap=cmap, vmin=0, vmax=16)
-        ax.text(-1, middle - 0.4, name, ha="right", va="bottom", fontsize=12, fontweight="bold", color=colour)
+        ax.text(
+            -1,
+            middle - 0.4,
+            name,
+            ha="right",
+            va="bottom",
+            fontsize=12,
+            fontweight="bold",
+            color=colour,
+        )
         ax.text(-1, middle + 0.4, note, ha="right", va="top", fontsize=10, color=GREY)
     ax.set(xlim=(-1, len(rows[0][3]) * across), ylim=(len(rows) * down, -1))
     ax.axis("off")
@@ -361,7 +420,9 @@ SCENES: tuple[Scene, ...] = (Digits(), Holes(), Clusters())
 # --- the show ---------------------------------------------------------------------------------------------------------
 
 
-def play(out: Path = Path("demo.png"), quiet: bool = False, scenes: Iterable[Scene] = SCENES) -> dict[str, Any]:
+def play(
+    out: Path = Path("demo.png"), quiet: bool = False, scenes: Iterable[Scene] = SCENES
+) -> dict[str, Any]:
     """Play the scenes, draw the picture, and return the results as plain JSON."""
     if out.suffix.lower() not in FORMATS:
         raise ValueError(f"{out}: the picture is drawn as {', '.join(FORMATS)}.")

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-BLUE, ORANGE, GREEN, RED, SKY, PURPLE = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7"
+BLUE, ORANGE, GREEN, RED, SKY, PURPLE = (
+    "#0072B2",
+    "#E69F00",
+    "#009E73",
+    "#D55E00",
+    "#56B4E9",
+    "#CC79A7",
+)
 GREY = "#666666"
 
 
@@ -30,5 +37,7 @@ def image_grid(ax, images: np.ndarray, columns: int, *, signed: bool = False, ga
         top, left = (i // columns) * (h + gap), (i % columns) * (w + gap)
         mosaic[top : top + h, left : left + w] = image
     limit = np.abs(images).max() if signed else None
-    ax.imshow(mosaic, cmap="RdBu_r" if signed else "gray_r", vmin=-limit if limit else None, vmax=limit)
+    ax.imshow(
+        mosaic, cmap="RdBu_r" if signed else "gray_r", vmin=-limit if limit else None, vmax=limit
+    )
     ax.set_axis_off()

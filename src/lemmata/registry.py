@@ -20,7 +20,11 @@ MODELS: dict[str, Entry] = {
         "lemmata.reduction.pca",
         "The subspace that keeps most variance",
         "CIL 1.4",
-        ("sklearn.decomposition.PCA", "sklearn.decomposition.IncrementalPCA", "sklearn.decomposition.TruncatedSVD"),
+        (
+            "sklearn.decomposition.PCA",
+            "sklearn.decomposition.IncrementalPCA",
+            "sklearn.decomposition.TruncatedSVD",
+        ),
     ),
     "LinearAutoencoder": Entry(
         "lemmata.reduction.autoencoder",
@@ -34,65 +38,65 @@ MODELS: dict[str, Entry] = {
         ("sklearn.decomposition.KernelPCA",),
     ),
     "MeanRatings": Entry(
-        "lemmata.completion.mean_ratings",
+        "lemmata.completion.baselines.mean_ratings",
         "Mean plus offsets of rows and columns: the baseline of a recommender",
         "CIL 2.1.4, Ex. 2.2",
     ),
     "RankOne": Entry(
-        "lemmata.completion.rank_one",
+        "lemmata.completion.baselines.rank_one",
         "One factor per row and column: power steps, or gradient flow where entries are missing",
         "CIL 2.2",
     ),
     "ImputedSVD": Entry(
-        "lemmata.completion.imputed_svd",
+        "lemmata.completion.baselines.imputed_svd",
         "Fill the unknown entries with means, then the best rank-k matrix",
         "CIL 2.3.4",
     ),
     "ALS": Entry(
-        "lemmata.completion.als",
+        "lemmata.completion.als.estimator",
         "Low-rank completion by alternating least squares: ratings, explicit or implicit",
         "CIL 2.4",
         ("cmfrec.CMF", "cmfrec.CMF_implicit", "implicit.cpu.als.AlternatingLeastSquares"),
     ),
     "SGDFactorization": Entry(
-        "lemmata.completion.sgd",
+        "lemmata.completion.sgd.estimator",
         "Biased factorisation by stochastic gradient steps, parallel and deterministic",
         "ML Matrix Factorization",
     ),
     "SingularValueProjection": Entry(
-        "lemmata.completion.projection",
+        "lemmata.completion.nuclear.projection",
         "Gradient steps projected onto the matrices of rank k",
         "CIL 2.5.1",
     ),
     "SingularValueThresholding": Entry(
-        "lemmata.completion.thresholding",
+        "lemmata.completion.nuclear.thresholding",
         "The matrix of least nuclear norm that agrees with the known entries",
         "CIL 2.5.2",
     ),
     "SoftImpute": Entry(
-        "lemmata.completion.soft_impute",
+        "lemmata.completion.nuclear.soft_impute",
         "Least squares with a nuclear-norm penalty: the convex completion problem",
         "CIL 2.5.2",
     ),
     "KMeans": Entry(
-        "lemmata.latent.kmeans",
+        "lemmata.clustering.kmeans",
         "k centres that serve every row by its nearest one",
         "CIL20 6.2",
         ("sklearn.cluster.KMeans", "sklearn.cluster.MiniBatchKMeans"),
     ),
     "LightweightCoreset": Entry(
-        "lemmata.latent.coreset",
+        "lemmata.clustering.coreset",
         "A small weighted sample on which k-means costs nearly the same",
         "CIL20 6.2.3",
     ),
     "GaussianMixture": Entry(
-        "lemmata.latent.mixture",
+        "lemmata.mixtures.estimators",
         "A mixture of Gaussians by EM, with weights and missing values",
         "CIL 3.1, CIL20 6.3",
         ("sklearn.mixture.GaussianMixture",),
     ),
     "Mixture": Entry(
-        "lemmata.latent.mixture",
+        "lemmata.mixtures.estimators",
         "A mixture of any family: Bernoulli, Poisson, categorical, multinomial, Gaussian",
         "CIL 3.1",
     ),
@@ -105,7 +109,18 @@ FUNCTIONS: dict[str, str] = {
     "NotCertified": "lemmata.core.certificate",
 }
 
-SUBPACKAGES = ("atlas", "completion", "core", "data", "latent", "linalg", "optim", "predict", "reduction")
+SUBPACKAGES = (
+    "atlas",
+    "clustering",
+    "completion",
+    "core",
+    "data",
+    "linalg",
+    "mixtures",
+    "optim",
+    "predict",
+    "reduction",
+)
 
 
 def module_of(name: str) -> str | None:
@@ -126,4 +141,6 @@ def markdown() -> str:
         f"| `{name}` | {entry.summary} | {entry.source} | {', '.join(f'`{foreign}`' for foreign in entry.counterparts)} |"
         for name, entry in MODELS.items()
     ]
-    return "\n".join(["| model | what it does | in the notes | also certifies |", "|---|---|---|---|", *rows])
+    return "\n".join(
+        ["| model | what it does | in the notes | also certifies |", "|---|---|---|---|", *rows]
+    )

@@ -4,7 +4,9 @@ from lemmata import atlas
 from lemmata.atlas import completion
 
 
-def test_without_movielens_the_means_are_those_of_generated_ratings_and_the_title_says_so(monkeypatch, tmp_path):
+def test_without_movielens_the_means_are_those_of_generated_ratings_and_the_title_says_so(
+    monkeypatch, tmp_path
+):
     monkeypatch.setenv("LEMMATA_DATA", str(tmp_path))
     monkeypatch.setenv("LEMMATA_CACHE", str(tmp_path))
     ratings, name = completion._ratings()

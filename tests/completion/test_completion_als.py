@@ -12,9 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lemmata.completion import Observed
-from lemmata.completion.als import ALS
-from lemmata.completion.alternating import ALSAlgorithm, ALSState, balance, in_order, rescale
-from lemmata.completion.selecting import RANKS, choose, held_out_rmse, largest_reg
+from lemmata.completion.als.algorithm import ALSAlgorithm, ALSState, balance, in_order, rescale
+from lemmata.completion.als.estimator import ALS
+from lemmata.completion.als.penalty import RANKS, choose, held_out_rmse, largest_reg
 from lemmata.core import MaxSteps, Never, Path, Settled, rounding, run
 
 SEEDS = range(3)
@@ -80,7 +80,10 @@ def slow_balance(U, V, rows, columns):
     r, c = np.sqrt(rows)[:, None], np.sqrt(columns)[:, None]
     P, s, Qt = np.linalg.svd((r * U) @ (c * V).T, full_matrices=False)
     k = U.shape[1]
-    divided = [np.divide(F, w, out=np.zeros_like(F), where=w > 0) for F, w in ((P[:, :k], r), (Qt[:k].T, c))]
+    divided = [
+        np.divide(F, w, out=np.zeros_like(F), where=w > 0)
+        for F, w in ((P[:, :k], r), (Qt[:k].T, c))
+    ]
     return divided[0] * np.sqrt(s[:k]), divided[1] * np.sqrt(s[:k])
 
 
@@ -103,7 +106,9 @@ def test_sweeps_are_those_of_a_slow_twin(seed, weighted, biases):
         assert_allclose(state.U @ state.V.T, U @ V.T, atol=1e-9)
         assert_allclose(state.b, b, atol=1e-9)
         assert_allclose(state.c, c, atol=1e-9)
-        assert state.loss == pytest.approx(loss_of(data, U, V, b, c, mean, 0.2, weighted), rel=1e-10)
+        assert state.loss == pytest.approx(
+            loss_of(data, U, V, b, c, mean, 0.2, weighted), rel=1e-10
+        )
 
 
 @pytest.mark.parametrize("method", ["cholesky", "cg"])
@@ -118,7 +123,9 @@ def test_the_loss_in_a_state_is_its_own_also_after_a_warm_start(dtype, weighted,
         for a, s in ((algorithm, state), (other, other.warm(state, data))):
             parts = [part.astype(float) for part in (s.U, s.V, s.b, s.c)]
             # a sum of 600 squares of rounded numbers
-            assert s.loss == pytest.approx(loss_of(data, *parts, s.mean, a.reg, weighted), rel=8 * rounding(dtype, 600))
+            assert s.loss == pytest.approx(
+                loss_of(data, *parts, s.mean, a.reg, weighted), rel=8 * rounding(dtype, 600)
+            )
         state = algorithm.step(state, data)
 
 
@@ -145,7 +152,7 @@ def test_implicit_sweeps_minimise_over_all_places(seed, weighted):
         assert_allclose(state.U @ state.V.T, U @ V.T, atol=1e-9)
         expected = implicit_loss_of(data, state.U, state.V, 0.5, weighted, 2.0)
         assert state.loss == pytest.approx(expected, rel=1e-11)
-        assert algorithm.valued(state, data).loss == pytest.approx(expected, rel=1e-11)
+        assert algorithm.evaluate(state, data).loss == pytest.approx(expected, rel=1e-11)
 
 
 @given(st.data())
@@ -172,7 +179,7 @@ def test_conjugate_gradients_reach_the_same_objective():
     _, data = low_rank(0, noise=0.3, offsets=True)
     exact, cg = (fitted(data, rank=3, reg=0.05, method=method) for method in ("cholesky", "cg"))
     assert cg.loss_ == pytest.approx(exact.loss_, rel=1e-9)
-    assert "never_rose" in cg.certificate_.holds
+    assert "never_rose" in cg.certificate_.held
 
 
 # --- factors with the same product ------------------------------------------------------------------------------------
@@ -187,7 +194,9 @@ def test_balanced_factors_have_the_same_product_and_the_nuclear_norm_as_penalty(
     P, Q = balance(U, V, d, c)
     assert_allclose(P @ Q.T, U @ V.T, rtol=1e-10, atol=1e-8)
     nuclear = np.linalg.svd(np.sqrt(d)[:, None] * U @ V.T * np.sqrt(c), compute_uv=False).sum()
-    assert 0.5 * (d @ (P**2).sum(axis=1) + c @ (Q**2).sum(axis=1)) == pytest.approx(nuclear, rel=1e-10)
+    assert 0.5 * (d @ (P**2).sum(axis=1) + c @ (Q**2).sum(axis=1)) == pytest.approx(
+        nuclear, rel=1e-10
+    )
     grams = (P.T * d) @ P, (Q.T * c) @ Q
     assert_allclose(grams[0], grams[1], atol=1e-9 * grams[0].max())
     assert (np.diff(np.diag(grams[0])) <= 0).all()
@@ -216,7 +225,10 @@ def test_nonnegative_factors_are_only_scaled():
 
 def test_the_order_and_signs_of_factors_do_not_depend_on_the_seed():
     _, data = low_rank(2, noise=0.1)
-    one, other = (fitted(data, rank=3, reg=0.5, biases=False, reg_weighting="plain", random_state=s) for s in (0, 1))
+    one, other = (
+        fitted(data, rank=3, reg=0.5, biases=False, reg_weighting="plain", random_state=s)
+        for s in (0, 1)
+    )
     assert one.loss_ == pytest.approx(other.loss_, rel=1e-9)  # both found the minimum
     assert_allclose(one.V_, other.V_, atol=1e-4)
     turned = in_order(one.U_, -one.V_, np.ones(40), np.ones(30))
@@ -256,9 +268,13 @@ def test_with_a_high_rank_the_objective_is_that_of_the_convex_problem(seed, weig
     _, data = low_rank(seed, n=20, m=15, k=2, noise=0.3)
     reg = 0.3 if weighted else 2.0
     scale = np.sqrt(np.outer(data.row_counts, data.column_counts)) if weighted else np.ones((1, 1))
-    model = fitted(data, rank=15, reg=reg, biases=False, reg_weighting="counts" if weighted else "plain")
+    model = fitted(
+        data, rank=15, reg=reg, biases=False, reg_weighting="counts" if weighted else "plain"
+    )
     assert model.loss_ == pytest.approx(soft_impute(data, reg, scale), rel=1e-6)
-    assert {"global_optimum", "first_order_point", "fixed_point", "never_rose"} <= set(model.certificate_.holds)
+    assert {"global_optimum", "first_order_point", "fixed_point", "never_rose"} <= set(
+        model.certificate_.held
+    )
 
 
 @pytest.mark.parametrize("biases", [False, True])
@@ -267,7 +283,9 @@ def test_a_saddle_is_a_fixed_point_and_escaping_it_lowers_the_objective(seed, bi
     _, data = low_rank(seed, noise=0.1)
     algorithm = ALSAlgorithm(2, 0.05, biases=biases)
     zero = ALSState(np.zeros((40, 2)), np.zeros((30, 2)), np.zeros(40), np.zeros(30), 0.0, np.inf)
-    stuck = run(algorithm, data, stop=Settled(1e-14) | MaxSteps(200), start=algorithm.valued(zero, data)).state
+    stuck = run(
+        algorithm, data, stop=Settled(1e-14) | MaxSteps(200), start=algorithm.evaluate(zero, data)
+    ).state
     assert (stuck.U == 0).all()
     assert (stuck.V == 0).all()
     # the same saddle as a model's present state: the certificate finds it out, and the model leaves it
@@ -293,15 +311,17 @@ def test_fit_itself_leaves_a_saddle(monkeypatch):
 
     def deficient(self, A, rng):
         state = begin(ALSAlgorithm(1, self.reg, self.weighted, self.biases), A, rng)
-        pad = replace(state, U=np.pad(state.U, ((0, 0), (0, 1))), V=np.pad(state.V, ((0, 0), (0, 1))))
-        return self.valued(pad, A)
+        pad = replace(
+            state, U=np.pad(state.U, ((0, 0), (0, 1))), V=np.pad(state.V, ((0, 0), (0, 1)))
+        )
+        return self.evaluate(pad, A)
 
     whole = ALS(rank=2, reg=0.01, random_state=0, tol=1e-9, max_iter=2000).fit(data)
     monkeypatch.setattr(ALSAlgorithm, "init", deficient)
     model = ALS(rank=2, reg=0.01, random_state=0, tol=1e-9, max_iter=2000).fit(data)
     assert np.linalg.matrix_rank(model.U_) == 2
     assert model.loss_ < 1.02 * whole.loss_
-    assert {"second_order_minimum", "never_rose"} <= set(model.certificate_.holds)
+    assert {"second_order_minimum", "never_rose"} <= set(model.certificate_.held)
     assert model.trace_.last() == model.loss_
     assert model.n_iter_ == len(model.trace_) - 1
 
@@ -310,14 +330,21 @@ def test_fit_itself_leaves_a_saddle(monkeypatch):
 def test_the_order_of_the_rows_does_not_matter(seed):
     _, data = low_rank(seed, noise=0.2)
     order = np.random.default_rng(seed).permutation(40)
-    model, permuted = (fitted(X, rank=3, reg=0.1, max_iter=30) for X in (data, Observed.of(data.dense()[order])))
+    model, permuted = (
+        fitted(X, rank=3, reg=0.1, max_iter=30) for X in (data, Observed.of(data.dense()[order]))
+    )
     assert_allclose(permuted.complete(), model.complete()[order], atol=1e-8)
 
 
 @pytest.mark.parametrize("weighting", ["counts", "plain"])
 def test_ten_times_the_data_and_ten_times_the_reg_give_ten_times_the_answer(weighting):
     _, data = low_rank(0, noise=0.2, offsets=True)
-    given_ = {"rank": 3, "biases": False, "reg_weighting": weighting}  # a bias b² scales by 100, a factor by 10
+    # a bias b² scales by 100, a factor by 10
+    given_ = {
+        "rank": 3,
+        "biases": False,
+        "reg_weighting": weighting,
+    }
     one, ten = (fitted(Observed.of(s * data.dense()), reg=s * 0.1, **given_) for s in (1, 10))
     assert_allclose(ten.complete(), 10 * one.complete(), rtol=1e-6)
 
@@ -327,16 +354,22 @@ def test_nonnegative_factors_are_nonnegative_and_a_kkt_point():
     A = rng.random((40, 3)) @ rng.random((3, 30))
     data = Observed.of(np.where(rng.random(A.shape) < 0.6, A, np.nan))
     for biases in (False, True):
-        model = fitted(data, rank=3, reg=1e-3, biases=biases, nonnegative=True, max_iter=500, tol=1e-10)
+        model = fitted(
+            data, rank=3, reg=1e-3, biases=biases, nonnegative=True, max_iter=500, tol=1e-10
+        )
         assert min(model.U_.min(), model.V_.min()) >= 0
-        assert {"nonnegative_factors", "first_order_point", "never_rose"} <= set(model.certificate_.holds)
+        assert {"nonnegative_factors", "first_order_point", "never_rose"} <= set(
+            model.certificate_.held
+        )
         assert np.sqrt(np.mean((model.complete() - A) ** 2)) < 0.05 * A.std()
 
 
 # --- new rows and columns (CIL 2.4.5) ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("parameters", [{}, {"biases": False}, {"reg_weighting": "plain"}, {"nonnegative": True}])
+@pytest.mark.parametrize(
+    "parameters", [{}, {"biases": False}, {"reg_weighting": "plain"}, {"nonnegative": True}]
+)
 def test_folding_in_a_row_or_column_of_the_training_data_gives_its_own_factors(parameters):
     _, data = low_rank(0, noise=0.2, offsets=True)
     model = fitted(Observed.of(np.abs(data.dense())), rank=3, reg=0.1, **parameters)
@@ -351,11 +384,15 @@ def test_folding_in_a_row_or_column_of_the_training_data_gives_its_own_factors(p
 
 def test_folding_in_implicit_feedback_counts_all_places():
     rng = np.random.default_rng(0)
-    data = Observed.of(np.where(rng.random((40, 30)) < 0.3, rng.integers(1, 5, size=(40, 30)), np.nan))
+    data = Observed.of(
+        np.where(rng.random((40, 30)) < 0.3, rng.integers(1, 5, size=(40, 30)), np.nan)
+    )
     model = fitted(data, rank=3, reg=0.5, feedback="implicit", alpha=3.0)
     assert_allclose(model.fold_in(data.dense()[:5]).factors, model.U_[:5], atol=1e-5)
     assert set(model.certificate_.failed) <= {"global_optimum"}  # a higher rank is better
-    assert not [claim.note for claim in model.certificate_ if "the check itself failed" in claim.note]
+    assert not [
+        claim.note for claim in model.certificate_ if "the check itself failed" in claim.note
+    ]
     assert model.mean_ == 0
     assert not model.row_bias_.any()
 
@@ -366,7 +403,9 @@ def test_new_rows_and_columns_are_predicted_after_an_update():
     model = fitted(X[:50, :36], rank=3, reg=1e-8)
     folded = model.fold_in(X[50:, :36])
     assert_allclose(
-        folded.factors @ model.V_.T + folded.bias[:, None] + model.column_bias_ + model.mean_, A[50:, :36], atol=1e-3
+        folded.factors @ model.V_.T + folded.bias[:, None] + model.column_bias_ + model.mean_,
+        A[50:, :36],
+        atol=1e-3,
     )
     model.tol = 0
     model.update(X, sweeps=100)
@@ -376,7 +415,7 @@ def test_new_rows_and_columns_are_predicted_after_an_update():
     assert model.n_features_in_ == 40
     assert_allclose(model.complete(), A, atol=1e-3)
     assert model.n_iter_ == 100
-    assert "never_rose" in model.certificate_.holds
+    assert "never_rose" in model.certificate_.held
 
 
 def test_an_update_starts_where_the_fit_ended():
@@ -397,7 +436,12 @@ def test_an_update_matches_rows_and_columns_by_label():
     def labelled(rows, columns):
         part = Observed.of(X[np.ix_(rows, columns)])
         return Observed.from_triplets(
-            part.rows, part.columns, part.values, part.shape, row_labels=names[rows], column_labels=titles[columns]
+            part.rows,
+            part.columns,
+            part.values,
+            part.shape,
+            row_labels=names[rows],
+            column_labels=titles[columns],
         )
 
     every = np.arange(30)
@@ -418,7 +462,10 @@ def test_an_update_matches_rows_and_columns_by_label():
 def test_a_block_of_new_rows_and_columns_alone_does_not_stay_at_zero():
     rng = np.random.default_rng(0)
     X = np.full((40, 30), np.nan)
-    X[:30, :20], X[30:, 20:] = rng.normal(size=(30, 20)), rng.normal(size=(10, 1)) * rng.normal(size=10)
+    X[:30, :20], X[30:, 20:] = (
+        rng.normal(size=(30, 20)),
+        rng.normal(size=(10, 1)) * rng.normal(size=10),
+    )
     model = fitted(X[:30, :20], rank=2, reg=0.01, biases=False)
     model.update(X, sweeps=50)
     assert np.abs(model.complete(keep_known=False)[30:, 20:] - X[30:, 20:]).max() < 0.5
@@ -489,7 +536,10 @@ def test_above_the_largest_reg_all_factors_vanish():
     for weighted in (False, True):
         algorithm = ALSAlgorithm(3, 1.0, weighted, biases=False)
         top = largest_reg(algorithm, data)
-        ends = [run(replace(algorithm, reg=f * top), data, stop=MaxSteps(200), rng=0).state for f in (1.1, 0.9)]
+        ends = [
+            run(replace(algorithm, reg=f * top), data, stop=MaxSteps(200), rng=0).state
+            for f in (1.1, 0.9)
+        ]
         norms = [np.linalg.norm(state.U @ state.V.T) for state in ends]
         assert norms[0] < 1e-6 * np.linalg.norm(data.values)
         assert norms[1] > 1e-2 * np.linalg.norm(data.values)
@@ -505,17 +555,24 @@ def test_the_choice_is_that_of_the_held_out_entries_and_stops_when_out_of_time()
     train, test = data.split(0.1, seed=3)
     state = run(replace(algorithm, rank=2), train, stop=MaxSteps(3), rng=0).state
     predicted = state.mean + state.b[:, None] + state.c + state.U @ state.V.T
-    assert held_out_rmse(state, test) == pytest.approx(np.sqrt(np.nanmean((test.dense() - predicted) ** 2)), rel=1e-12)
+    assert held_out_rmse(state, test) == pytest.approx(
+        np.sqrt(np.nanmean((test.dense() - predicted) ** 2)), rel=1e-12
+    )
 
 
 def test_a_path_over_reg_is_warm_started_and_ends_where_a_cold_fit_ends():
     _, data = low_rank(0, noise=0.3)
     algorithm = ALSAlgorithm(30, 1.0, weighted=False, biases=False)
     path = run(
-        Path(algorithm, over={"reg": [8.0, 4.0, 2.0]}, stop=Settled(1e-12) | MaxSteps(600)), data, stop=Never(), rng=0
+        Path(algorithm, over={"reg": [8.0, 4.0, 2.0]}, stop=Settled(1e-12) | MaxSteps(600)),
+        data,
+        stop=Never(),
+        rng=0,
     )
     for reg, state in zip([8.0, 4.0, 2.0], path.state.results, strict=True):
-        cold = run(replace(algorithm, reg=reg), data, stop=Settled(1e-12) | MaxSteps(600), rng=1).state
+        cold = run(
+            replace(algorithm, reg=reg), data, stop=Settled(1e-12) | MaxSteps(600), rng=1
+        ).state
         assert state.loss == pytest.approx(cold.loss, rel=1e-7)
 
 
@@ -527,7 +584,7 @@ def test_a_fixed_point_is_told_from_a_point_on_the_way(feedback):
     _, data = low_rank(0, noise=0.3, offsets=True)
     data = Observed.of(np.abs(data.dense()))
     done = fitted(data, rank=3, reg=0.1, feedback=feedback)
-    assert "fixed_point" in done.certificate_.holds
+    assert "fixed_point" in done.certificate_.held
     with pytest.warns(ConvergenceWarning):
         halfway = ALS(rank=3, reg=0.1, feedback=feedback, max_iter=1, random_state=0).fit(data)
     assert "fixed_point" in halfway.certificate_.failed
@@ -538,7 +595,9 @@ def test_the_gain_that_a_fixed_point_is_judged_by_is_what_a_half_sweep_gains():
     with pytest.warns(ConvergenceWarning):
         model = ALS(rank=3, reg=0.1, max_iter=2, random_state=0).fit(data)
     algorithm = ALSAlgorithm(3, 0.1)
-    state = ALSState(model.U_, model.V_, model.row_bias_, model.column_bias_, model.mean_, model.loss_)
+    state = ALSState(
+        model.U_, model.V_, model.row_bias_, model.column_bias_, model.mean_, model.loss_
+    )
     _, _, losses = algorithm._rows(data, state)
     column_penalty = algorithm._penalty(model.V_, data.column_counts, model.column_bias_)
     gain = model.loss_ - (losses.sum() + column_penalty)
@@ -549,7 +608,7 @@ def test_the_gain_that_a_fixed_point_is_judged_by_is_what_a_half_sweep_gains():
 def test_negative_factors_are_found_out():
     _, data = low_rank(0)
     model = fitted(Observed.of(np.abs(data.dense())), rank=2, reg=0.1, nonnegative=True)
-    assert "nonnegative_factors" in model.certificate_.holds
+    assert "nonnegative_factors" in model.certificate_.held
     model.U_ = -model.U_
     assert "nonnegative_factors" in model.certify(model.observed_).failed
 
@@ -559,8 +618,10 @@ def test_too_few_entries_fail_their_claim_and_held_out_entries_are_judged():
     train, test = data.split(0.2, seed=0)
     model = fitted(train, rank=10, reg=0.1, max_iter=50)
     assert "enough_entries" in model.certificate_.failed
-    assert "held_out_error" in model.certificate_.unknown
-    assert "held_out_error" not in [c.name for c in model.certify(train, test) if "pass held-out" in c.note]
+    assert "held_out_error" in model.certificate_.undecided
+    assert "held_out_error" not in [
+        c.name for c in model.certify(train, test) if "pass held-out" in c.note
+    ]
 
 
 # --- input and files --------------------------------------------------------------------------------------------------
@@ -579,21 +640,28 @@ def test_scikit_learns_own_checks(estimator, check):
 
 
 @pytest.mark.parametrize(
-    "parameters", [{}, {"nonnegative": True}, {"feedback": "implicit"}, {"method": "cg"}, {"rank": "auto"}]
+    "parameters",
+    [{}, {"nonnegative": True}, {"feedback": "implicit"}, {"method": "cg"}, {"rank": "auto"}],
 )
 def test_float32_stays_float32(parameters):
     _, data = low_rank(0, n=60, m=50, noise=0.2, offsets=True)
     data = Observed.of(np.abs(data.dense()).astype(np.float32))
     model = ALS(**{"rank": 3, "reg": 0.1, "random_state": 0, **parameters}).fit(data)
-    wide = {key for key, value in vars(model).items() if getattr(value, "dtype", None) == np.float64}
+    wide = {
+        key for key, value in vars(model).items() if getattr(value, "dtype", None) == np.float64
+    }
     assert wide == set()
     assert model.fold_in(data.dense()[:2].astype(np.float64)).factors.dtype == np.float32
     assert model.predict([0], [1]).dtype == np.float32
-    close = ALS(**{"rank": 3, "reg": 0.1, "random_state": 0, **parameters}).fit(Observed.of(data.dense().astype(float)))
+    close = ALS(**{"rank": 3, "reg": 0.1, "random_state": 0, **parameters}).fit(
+        Observed.of(data.dense().astype(float))
+    )
     assert model.loss_ == pytest.approx(close.loss_, rel=1e-3)
 
 
-@pytest.mark.parametrize("parameters", [{}, {"method": "cg"}, {"feedback": "implicit"}, {"rank": "auto"}])
+@pytest.mark.parametrize(
+    "parameters", [{}, {"method": "cg"}, {"feedback": "implicit"}, {"rank": "auto"}]
+)
 def test_a_fit_stopped_and_resumed_has_the_bits_of_one_that_was_never_stopped(tmp_path, parameters):
     _, data = low_rank(0, noise=0.3)
     data = Observed.of(np.abs(data.dense()))
@@ -658,7 +726,9 @@ def test_reg_zero_needs_enough_entries_in_every_row():
     model = fitted(X, rank=3, reg=0, biases=False)
     assert np.abs(model.complete() - A).max() < 1e-4
     X[7, 2:] = np.nan
-    with pytest.raises(ValueError, match=r"reg=0 leaves 1 rows undetermined.*fewer than 3 entries.*row 7 with [12]"):
+    with pytest.raises(
+        ValueError, match=r"reg=0 leaves 1 rows undetermined.*fewer than 3 entries.*row 7 with [12]"
+    ):
         ALS(rank=3, reg=0, biases=False).fit(X)
     X[7] = np.nan  # nothing at all is no problem: the factors are 0
     ALS(rank=3, reg=0, biases=False, max_iter=3, tol=0).fit(X)

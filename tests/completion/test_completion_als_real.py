@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from lemmata import data
 from lemmata.completion import Observed
-from lemmata.completion.als import ALS
+from lemmata.completion.als.estimator import ALS
 
 
 def ratings(loader):
@@ -30,7 +30,12 @@ def test_a_noiseless_matrix_of_rank_10_is_recovered_from_a_fifth_of_its_entries(
     rng = np.random.default_rng(0)
     A = rng.normal(size=(2000, 10)) @ rng.normal(size=(10, 2000))
     known = rng.random(A.shape) < 0.2
-    given = {"biases": False, "reg": 1e-6 if weighting == "counts" else 1e-4, "reg_weighting": weighting, "tol": 1e-9}
+    given = {
+        "biases": False,
+        "reg": 1e-6 if weighting == "counts" else 1e-4,
+        "reg_weighting": weighting,
+        "tol": 1e-9,
+    }
     model = ALS(10, **given, random_state=0).fit(np.where(known, A, np.nan))
     error = (model.complete(keep_known=False) - A)[~known]
     assert np.linalg.norm(error) < 1e-5 * np.linalg.norm(A[~known])
@@ -84,7 +89,12 @@ def test_as_good_as_cmfrec_on_films_that_were_rated():
         rated = test.select(train.column_counts[test.columns] > 0)
         X = sp.coo_matrix((train.values, (train.rows, train.columns)), train.shape)
         given = {"scale_lam": True, "niter": 30, "verbose": False, "nthreads": 2, "random_state": 1}
-        foreign = (cmfrec.CMF(k=32, lambda_=reg, **given).fit(X).predict(rated.rows, rated.columns) for reg in regs)
+        foreign = (
+            cmfrec.CMF(k=32, lambda_=reg, **given).fit(X).predict(rated.rows, rated.columns)
+            for reg in regs
+        )
         theirs.append(min(float(np.sqrt(np.mean((p - rated.values) ** 2))) for p in foreign))
-        ours.append(min(-ALS(32, reg, random_state=0, tol=1e-4).fit(train).score(rated) for reg in regs))
+        ours.append(
+            min(-ALS(32, reg, random_state=0, tol=1e-4).fit(train).score(rated) for reg in regs)
+        )
     assert np.mean(ours) <= np.mean(theirs) + 1e-3

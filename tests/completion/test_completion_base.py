@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from lemmata.completion.baselines.rank_one import RankOne
 from lemmata.completion.centring import HOW
-from lemmata.completion.rank_one import RankOne
 
 
 @pytest.mark.parametrize("how", HOW)
@@ -24,18 +24,23 @@ def test_a_training_row_folded_in_has_the_offsets_of_training(how, seed):
 
 
 def test_entries_are_matched_by_their_labels_not_by_their_places():
-    from lemmata.completion.mean_ratings import MeanRatings
+    from lemmata.completion.baselines.mean_ratings import MeanRatings
     from lemmata.completion.observed import Observed
 
-    users, items, values = ["ann", "ann", "bob", "bob", "cid"], ["x", "y", "y", "z", "x"], [5.0, 3.0, 4.0, 1.0, 2.0]
+    users, items, values = (
+        ["ann", "ann", "bob", "bob", "cid"],
+        ["x", "y", "y", "z", "x"],
+        [5.0, 3.0, 4.0, 1.0, 2.0],
+    )
     model = MeanRatings(reg=1.0).fit(Observed.from_labels(users, items, values))
     some = Observed.from_labels(["cid", "bob"], ["x", "z"], [2.0, 1.0])  # 2 × 2, in another order
     errors = np.array([2.0, 1.0]) - model.predict(["cid", "bob"], ["x", "z"])
     assert model.score(some) == pytest.approx(-np.sqrt(np.mean(errors**2)), rel=1e-12)
     assert model.certify(some.aligned(model.observed_)).title == model.certify(some).title
+    # new rows, known columns
     np.testing.assert_array_equal(
         model.predict(some.aligned(model.observed_, rows=False)), model.predict(some)
-    )  # new rows, known columns
+    )
     with pytest.raises(ValueError, match="zoe"):
         model.score(Observed.from_labels(["zoe"], ["x"], [1.0]))
 

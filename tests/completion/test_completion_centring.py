@@ -50,7 +50,10 @@ def test_means_and_deviations_are_those_of_the_notes(A):
 @settings(max_examples=40, deadline=None)
 @given(MATRICES, st.sampled_from(["rows", "zscore rows"]), st.sampled_from([0.0, 0.7]))
 def test_columns_are_the_rows_of_the_transposed(A, how, reg):
-    rows, columns = centre(Observed.of(A.T), how, reg), centre(Observed.of(A), how.replace("rows", "columns"), reg)
+    rows, columns = (
+        centre(Observed.of(A.T), how, reg),
+        centre(Observed.of(A), how.replace("rows", "columns"), reg),
+    )
     for part, other in zip(vars(rows.T).values(), vars(columns).values(), strict=True):
         assert_array_equal(part, other)
 
@@ -60,9 +63,10 @@ def test_columns_are_the_rows_of_the_transposed(A, how, reg):
 def test_what_is_removed_can_be_put_back(how, dtype):
     A = Observed.of(random_matrix(dtype=dtype))
     offsets = centre(A, how, 0.5 if how == "both" else 0.0)
-    assert {part.dtype for part in (offsets.rows, offsets.columns, offsets.row_scale, offsets.column_scale)} == {
-        np.dtype(dtype)
-    }
+    assert {
+        part.dtype
+        for part in (offsets.rows, offsets.columns, offsets.row_scale, offsets.column_scale)
+    } == {np.dtype(dtype)}
     left = offsets.removed(A)
     assert left.dtype == dtype
     i, j = A.rows, A.columns
@@ -114,7 +118,11 @@ def test_both_are_the_least_squares_solution(reg, seed):
     X[len(i) :] = np.sqrt(reg) * np.eye(n + m)
     y = np.concatenate([A[i, j] - A[i, j].mean(), np.zeros(n + m)])
     best = np.linalg.lstsq(X, y, rcond=None)[0]
-    assert_allclose((X @ np.concatenate([offsets.rows, offsets.columns]))[: len(i)], (X @ best)[: len(i)], atol=1e-9)
+    assert_allclose(
+        (X @ np.concatenate([offsets.rows, offsets.columns]))[: len(i)],
+        (X @ best)[: len(i)],
+        atol=1e-9,
+    )
     if reg:
         assert_allclose(np.concatenate([offsets.rows, offsets.columns]), best, atol=1e-10)
 
@@ -129,7 +137,11 @@ def test_an_additive_matrix_is_met_exactly():
 def test_without_reg_the_columns_average_zero_in_each_connected_part():
     A = np.full((9, 7), np.nan)
     rng = np.random.default_rng(0)
-    A[:4, :3], A[4:8, 3:6] = rng.normal(size=(4, 3)), 10 + rng.normal(size=(4, 3))  # a row and a column stay empty
+    # a row and a column stay empty
+    A[:4, :3], A[4:8, 3:6] = (
+        rng.normal(size=(4, 3)),
+        10 + rng.normal(size=(4, 3)),
+    )
     offsets = centre(Observed.of(A), "both")
     assert abs(offsets.columns[:3].mean()) < 1e-12
     assert abs(offsets.columns[3:6].mean()) < 1e-12
@@ -169,7 +181,9 @@ def test_an_empty_matrix_has_no_offsets():
     A = Observed.of(np.full((3, 2), np.nan))
     for how in HOW:
         offsets = centre(A, how)
-        for part, zero in zip(vars(offsets).values(), vars(Offsets.zero((3, 2), float)).values(), strict=True):
+        for part, zero in zip(
+            vars(offsets).values(), vars(Offsets.zero((3, 2), float)).values(), strict=True
+        ):
             assert_array_equal(part, zero)
 
 
@@ -181,12 +195,18 @@ def test_sums_do_not_depend_on_the_blocks(monkeypatch, block):
     assert_array_equal(centring.sum_values(A.by_row), expected[0])
     assert_array_equal(centring.sum_others(A.by_row, np.arange(25.0)), expected[1])
     assert_allclose(expected[0], np.nansum(A.dense(), axis=1), atol=1e-13)
-    assert_allclose(expected[1], np.nansum(np.where(np.isnan(A.dense()), np.nan, np.arange(25.0)), axis=1))
+    assert_allclose(
+        expected[1], np.nansum(np.where(np.isnan(A.dense()), np.nan, np.arange(25.0)), axis=1)
+    )
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(("sideways",), "pass one of none, global"), (("both", -1), "number >= 0"), (("both", np.nan), "number >= 0")],
+    [
+        (("sideways",), "pass one of none, global"),
+        (("both", -1), "number >= 0"),
+        (("both", np.nan), "number >= 0"),
+    ],
 )
 def test_unknown_centring_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):

@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 import lemmata
 from lemmata import registry
-from lemmata.completion.certify_factors import certify_factors, foreign_factors
+from lemmata.completion.certifying import certify_factors, foreign_factors
 from lemmata.completion.observed import Observed
 
 PROOFS = ("first_order_point", "second_order_minimum", "global_optimum")
@@ -29,9 +29,9 @@ def proven(certificate, k):
 
     With all of them the minimum is flat (unused factors cost and gain nothing), so that no strict curvature is to be expected.
     """
-    assert "first_order_point" in certificate.holds
+    assert "first_order_point" in certificate.held
     assert "second_order_minimum" not in certificate.failed
-    assert ("second_order_minimum" if k == 2 else "global_optimum") in certificate.holds
+    assert ("second_order_minimum" if k == 2 else "global_optimum") in certificate.held
 
 
 @pytest.mark.parametrize("k", [2, 11])
@@ -63,10 +63,12 @@ def test_held_out_entries_and_fixed_offsets_are_taken():
     train, test = ratings().split(0.4, seed=0)
     mean = train.values.mean()
     factors, _ = als(train.with_values(train.values - mean), 3, 0.5, sweeps=300)
-    found = certify_factors(train, factors.U, factors.V, 0.5, mean=mean, biases=False, held_out=test)
-    assert "first_order_point" in found.holds
-    assert "held_out_error" in found.holds
-    assert "held_out_error" in certify_factors(train, factors.U, factors.V, 0.5, mean=mean).unknown
+    found = certify_factors(
+        train, factors.U, factors.V, 0.5, mean=mean, biases=False, held_out=test
+    )
+    assert "first_order_point" in found.held
+    assert "held_out_error" in found.held
+    assert "held_out_error" in certify_factors(train, factors.U, factors.V, 0.5, mean=mean).undecided
 
 
 @pytest.mark.parametrize(
@@ -100,7 +102,7 @@ def test_what_does_not_fit_is_named(change, message):
 @pytest.fixture
 def known_abroad(monkeypatch):
     """The registry entry that lets `lemmata.certify` take them, whatever the registry says today."""
-    entry = registry.MODELS.get("ALS", registry.Entry("lemmata.completion.als", "", ""))
+    entry = registry.MODELS.get("ALS", registry.Entry("lemmata.completion.als.estimator", "", ""))
     monkeypatch.setitem(registry.MODELS, "ALS", entry._replace(counterparts=COUNTERPARTS))
 
 
@@ -124,7 +126,14 @@ def fitted(name, A, **more):
 @pytest.mark.parametrize(("reg", "weighted", "biases"), [(1.0, False, False), (0.15, True, True)])
 def test_a_fit_of_cmfrec_is_certified_with_its_own_lambda(known_abroad, reg, weighted, biases, k):
     A = planted(0, biases=biases, density=0.8, noise=0.2)
-    settings = {"k": k, "lambda_": reg, "scale_lam": weighted, "user_bias": biases, "item_bias": biases, "niter": 30}
+    settings = {
+        "k": k,
+        "lambda_": reg,
+        "scale_lam": weighted,
+        "user_bias": biases,
+        "item_bias": biases,
+        "niter": 30,
+    }
     found = lemmata.certify(fitted("cmfrec", A, **settings), A)
     proven(found, k)
     assert found.title.startswith("cmfrec CMF")
@@ -140,9 +149,13 @@ def test_a_fit_of_cmfrec_is_certified_with_its_own_lambda(known_abroad, reg, wei
         ("cmfrec", {"kind": "CMF_implicit", "lambda_": 1.0, "alpha": 2.0, "niter": 30}),
     ],
 )
-def test_fits_to_implicit_feedback_are_certified_with_their_own_confidence(known_abroad, name, settings, k):
+def test_fits_to_implicit_feedback_are_certified_with_their_own_confidence(
+    known_abroad, name, settings, k
+):
     A = counts(1)
-    found = lemmata.certify(fitted(name, A, **settings, **{"factors" if name == "implicit" else "k": k}), A)
+    found = lemmata.certify(
+        fitted(name, A, **settings, **{"factors" if name == "implicit" else "k": k}), A
+    )
     assert [claim.name for claim in found] == list(PROOFS)
     proven(found, k)
 
@@ -150,7 +163,7 @@ def test_fits_to_implicit_feedback_are_certified_with_their_own_confidence(known
 def test_held_out_entries_reach_the_certificate_of_a_foreign_fit(known_abroad):
     train, test = ratings().split(0.4, seed=0)
     model = fitted("cmfrec", train, k=2, lambda_=1.0, user_bias=False, item_bias=False, niter=10)
-    assert "held_out_error" in lemmata.certify(model, train, test).holds
+    assert "held_out_error" in lemmata.certify(model, train, test).held
 
 
 def test_unfitted_and_unknown_models_are_told_so(known_abroad):

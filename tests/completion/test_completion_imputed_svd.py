@@ -13,8 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import lemmata
+from lemmata.completion.baselines.imputed_svd import FILLS, Filled, ImputedSVD
 from lemmata.completion.centring import centre
-from lemmata.completion.imputed_svd import FILLS, Filled, ImputedSVD
 from lemmata.completion.observed import Observed
 
 SEEDS = range(4)
@@ -25,7 +25,9 @@ def planted(seed=0, n=50, m=40, rank=2, share=0.5, noise=0.0, dtype=np.float64):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, rank)) @ rng.normal(size=(rank, m))
     known = rng.random((n, m)) < share
-    return X.astype(dtype), np.where(known, X + noise * rng.normal(size=(n, m)), np.nan).astype(dtype)
+    return X.astype(dtype), np.where(known, X + noise * rng.normal(size=(n, m)), np.nan).astype(
+        dtype
+    )
 
 
 def filled(A, fill):
@@ -45,8 +47,10 @@ def test_the_fit_is_the_truncated_svd_of_the_filled_matrix(fill, shape):
         P, s, Qt = np.linalg.svd(F - base)
         model = ImputedSVD(3, fill=fill, random_state=seed, tol=1e-12).fit(A)
         assert_allclose(model.singular_values_, s[:3], rtol=1e-10)
-        assert_allclose(model.complete(keep_known=False), base + (P[:, :3] * s[:3]) @ Qt[:3], atol=1e-6)
-        assert "best_of_filled" in model.certificate_.holds
+        assert_allclose(
+            model.complete(keep_known=False), base + (P[:, :3] * s[:3]) @ Qt[:3], atol=1e-6
+        )
+        assert "best_of_filled" in model.certificate_.held
 
 
 def test_means_fill_as_they_should():
@@ -109,7 +113,7 @@ def test_the_best_multiple_on_known_entries_is_the_energy_over_its_known_part():
 def test_entries_equal_to_their_fill_pull_nothing():
     model = ImputedSVD(1, fill="global").fit(np.where(np.eye(4) == 1, np.nan, 2.5))
     assert_allclose(model.complete(), 2.5)
-    assert "not_pulled_to_the_fill" in model.certificate_.holds
+    assert "not_pulled_to_the_fill" in model.certificate_.held
 
 
 def test_lanczos_stopped_early_fails_to_be_the_best():
@@ -135,7 +139,8 @@ def test_nothing_of_the_size_of_the_matrix_is_made(shape):
     """Dense, the matrix has 13.5 million entries: 108 MB. The known 50,000 and the factors take a few."""
     rng = np.random.default_rng(0)
     X = sp.random_array(shape, density=50_000 / (shape[0] * shape[1]), rng=rng, format="csr")
-    ImputedSVD(3, random_state=0).fit(planted(0)[1])  # kernels are compiled before memory is watched
+    # kernels are compiled before memory is watched
+    ImputedSVD(3, random_state=0).fit(planted(0)[1])
     data = Observed.of(X)
     tracemalloc.start()
     with warnings.catch_warnings():
@@ -164,7 +169,7 @@ def test_float32_stays_float32():
     model, wide = (ImputedSVD(2, random_state=0).fit(data) for data in (A, A.astype(float)))
     assert model.U_.dtype == model.V_.dtype == model.singular_values_.dtype == np.float32
     assert_allclose(model.singular_values_, wide.singular_values_, rtol=1e-5)
-    assert "best_of_filled" in model.certificate_.holds
+    assert "best_of_filled" in model.certificate_.held
     assert model.stopped_ == "finished"
 
 
@@ -190,12 +195,17 @@ def test_arbitrary_entries_give_the_dense_answer(seed):
     s = np.linalg.svd(F - base, compute_uv=False)
     assert_allclose(model.singular_values_, s[:k], atol=1e-7 * max(s[0], 1e-300))
     assert not [claim for claim in model.certificate_ if "the check itself failed" in claim.note]
-    assert "best_of_filled" in model.certificate_.holds
+    assert "best_of_filled" in model.certificate_.held
 
 
 @pytest.mark.parametrize(
     ("parameters", "message"),
-    [({"rank": 5}, "rank <= 4"), ({"rank": 0}, "rank"), ({"fill": "median"}, "fill"), ({"tol": -1}, "tol")],
+    [
+        ({"rank": 5}, "rank <= 4"),
+        ({"rank": 0}, "rank"),
+        ({"fill": "median"}, "fill"),
+        ({"tol": -1}, "tol"),
+    ],
 )
 def test_impossible_parameters_are_refused(parameters, message):
     with pytest.raises(ValueError, match=message):

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lemmata import data
-from lemmata.completion.mean_ratings import SIDES, MeanRatings, MeanRatingsAlgorithm
+from lemmata.completion.baselines.mean_ratings import SIDES, MeanRatings, MeanRatingsAlgorithm
 from lemmata.completion.observed import Observed
 from lemmata.core import MaxSteps, Never, rounding, run
 
@@ -25,7 +25,9 @@ def ratings(n=60, m=40, density=0.3, seed=0, noise=0.3, dtype=np.float64):
     return Observed.of(np.where(rng.random((n, m)) < density, A, np.nan).astype(dtype))
 
 
-@parametrize_with_checks([MeanRatings(), MeanRatings("rows", reg=0)], expected_failed_checks=lambda model: EXPECTED)
+@parametrize_with_checks(
+    [MeanRatings(), MeanRatings("rows", reg=0)], expected_failed_checks=lambda model: EXPECTED
+)
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
@@ -37,10 +39,16 @@ def test_without_reg_the_predictions_are_the_means_of_the_notes(dtype):
     known = A.dense()
     noise = rounding(dtype, 100)
     rows = MeanRatings("rows", reg=0).fit(A).complete(keep_known=False)
-    assert_allclose(rows, np.broadcast_to(np.nanmean(known, axis=1)[:, None], A.shape), rtol=0, atol=10 * noise)
+    assert_allclose(
+        rows, np.broadcast_to(np.nanmean(known, axis=1)[:, None], A.shape), rtol=0, atol=10 * noise
+    )
     columns = MeanRatings("columns", reg=0).fit(A).complete(keep_known=False)
-    assert_allclose(columns, np.broadcast_to(np.nanmean(known, axis=0), A.shape), rtol=0, atol=10 * noise)
-    assert_allclose(MeanRatings("global").fit(A).complete(keep_known=False), np.nanmean(known), rtol=10 * noise)
+    assert_allclose(
+        columns, np.broadcast_to(np.nanmean(known, axis=0), A.shape), rtol=0, atol=10 * noise
+    )
+    assert_allclose(
+        MeanRatings("global").fit(A).complete(keep_known=False), np.nanmean(known), rtol=10 * noise
+    )
     assert rows.dtype == columns.dtype == dtype
 
 
@@ -52,14 +60,19 @@ def test_no_other_offsets_are_better(by, reg, seed):
     model = MeanRatings(by, reg=reg).fit(A)
 
     def objective(b, c):
-        return 0.5 * np.nansum((A.dense() - model.mean_ - b[:, None] - c) ** 2) + 0.5 * reg * (b @ b + c @ c)
+        return 0.5 * np.nansum((A.dense() - model.mean_ - b[:, None] - c) ** 2) + 0.5 * reg * (
+            b @ b + c @ c
+        )
 
     b, c = model.row_bias_, model.column_bias_
     best = objective(b, c)
     assert model.trace_.last() == pytest.approx(best, rel=1e-12)
     assert model.trace_.largest_rise == 0
     for size in (1e-3, 1e-1, 1.0):
-        other = [x + size * wanted * rng.normal(size=len(x)) for x, wanted in zip((b, c), SIDES[by], strict=True)]
+        other = [
+            x + size * wanted * rng.normal(size=len(x))
+            for x, wanted in zip((b, c), SIDES[by], strict=True)
+        ]
         assert objective(*other) >= best * (1 - 1e-12)
 
 
@@ -87,7 +100,9 @@ def test_rows_without_entries_count_as_average():
 
 
 def test_unknown_labels_are_refused_or_predicted_without_them():
-    model = MeanRatings("columns", reg=0).fit(Observed.from_labels(["a", "b"], ["x", "y"], [1.0, 3.0]))
+    model = MeanRatings("columns", reg=0).fit(
+        Observed.from_labels(["a", "b"], ["x", "y"], [1.0, 3.0])
+    )
     with pytest.raises(ValueError, match="the row zoe is not in the data"):
         model.predict(["zoe"], ["x"])
     assert model.predict(["zoe", "zoe"], ["x", "w"], unknown="baseline").tolist() == [1.0, 2.0]
@@ -100,10 +115,12 @@ def test_unknown_labels_are_refused_or_predicted_without_them():
 )  # fmt: skip
 def test_the_offsets_of_arbitrary_entries_are_certified(seed, n, m, scale, by, reg, dtype):
     rng = np.random.default_rng(seed)
-    A = np.where(rng.random((n, m)) < 0.5, scale * (rng.normal(size=(n, m)) + 3), np.nan).astype(dtype)
+    A = np.where(rng.random((n, m)) < 0.5, scale * (rng.normal(size=(n, m)) + 3), np.nan).astype(
+        dtype
+    )
     A[0, 0] = scale
     certificate = MeanRatings(by, reg=reg).fit(A).certificate_
-    assert "best_offsets" in certificate.holds
+    assert "best_offsets" in certificate.held
     assert not [claim for claim in certificate if "the check itself failed" in claim.note]
 
 
@@ -113,7 +130,7 @@ def test_the_offsets_of_arbitrary_entries_are_certified(seed, n, m, scale, by, r
 def test_best_offsets_fails_for_means_that_are_simply_added():
     A = ratings(density=0.2)
     model = MeanRatings(reg=0).fit(A)
-    assert "best_offsets" in model.certificate_.holds
+    assert "best_offsets" in model.certificate_.held
     known = A.dense()
     model.row_bias_ = np.nanmean(known, axis=1) - model.mean_
     model.column_bias_ = np.nanmean(known, axis=0) - model.mean_
@@ -122,19 +139,21 @@ def test_best_offsets_fails_for_means_that_are_simply_added():
 
 def test_best_offsets_fails_for_a_mean_that_is_off():
     model = MeanRatings("global").fit(A := ratings())
-    assert "best_offsets" in model.certificate_.holds
+    assert "best_offsets" in model.certificate_.held
     model.mean_ += 0.01
     assert "best_offsets" in model.certify(A).failed
 
 
 def test_an_entry_each_fails_where_a_row_or_column_is_empty():
     A = np.ones((3, 3))
-    assert "an_entry_each" in MeanRatings().fit(A).certificate_.holds
+    assert "an_entry_each" in MeanRatings().fit(A).certificate_.held
     A[1] = np.nan
     for by in SIDES:
         certificate = MeanRatings(by).fit(A).certificate_
         assert ("an_entry_each" in certificate.failed) == (by in ("rows", "both"))
-        assert ("an_entry_each" in MeanRatings(by).fit(A.T).certificate_.failed) == (by in ("columns", "both"))
+        assert ("an_entry_each" in MeanRatings(by).fit(A.T).certificate_.failed) == (
+            by in ("columns", "both")
+        )
 
 
 def test_beyond_noise_holds_for_a_pattern_and_fails_for_noise():
@@ -142,31 +161,33 @@ def test_beyond_noise_holds_for_a_pattern_and_fails_for_noise():
     passed = 0
     for seed in range(100):
         noise = np.random.default_rng(seed).normal(size=(20, 15))
-        passed += "beyond_noise" in MeanRatings(reg=0).fit(noise).certificate_.holds
+        passed += "beyond_noise" in MeanRatings(reg=0).fit(noise).certificate_.held
     assert passed <= 5
     for seed in range(5):
-        assert "beyond_noise" in MeanRatings().fit(ratings(seed=seed)).certificate_.holds
+        assert "beyond_noise" in MeanRatings().fit(ratings(seed=seed)).certificate_.held
 
 
 def test_beyond_noise_cannot_tell_with_as_many_offsets_as_entries():
     A = Observed.from_triplets([0, 1, 2], [0, 1, 2], [1.0, 5.0, 3.0])
-    assert "beyond_noise" in MeanRatings(reg=0).fit(A).certificate_.unknown
-    assert "beyond_noise" in MeanRatings("global").fit(A).certificate_.unknown
+    assert "beyond_noise" in MeanRatings(reg=0).fit(A).certificate_.undecided
+    assert "beyond_noise" in MeanRatings("global").fit(A).certificate_.undecided
 
 
 def test_connection_is_asked_for_where_rows_and_columns_meet():
     A = np.kron(np.eye(2), np.ones((3, 3)))
     A[A == 0] = np.nan
     assert "connected_observations" in MeanRatings().fit(A).certificate_.failed
-    assert "connected_observations" in MeanRatings().fit(ratings()).certificate_.holds
-    assert "connected_observations" not in [claim.name for claim in MeanRatings("rows").fit(A).certificate_]
+    assert "connected_observations" in MeanRatings().fit(ratings()).certificate_.held
+    assert "connected_observations" not in [
+        claim.name for claim in MeanRatings("rows").fit(A).certificate_
+    ]
 
 
 def test_held_out_entries_of_a_pattern_are_predicted_and_those_of_noise_are_not():
     train, test = ratings(400, 300, noise=0.1).split(0.3, seed=0)
     model = MeanRatings().fit(train)
-    assert "held_out_error" in model.certificate_.unknown
-    assert "held_out_error" in model.certify(train, test).holds
+    assert "held_out_error" in model.certificate_.undecided
+    assert "held_out_error" in model.certify(train, test).held
     noise = Observed.of(np.random.default_rng(0).normal(size=(100, 100)))
     train, test = noise.split(0.5, seed=0)
     assert "held_out_error" in MeanRatings(reg=0).fit(train).certify(train, test).failed
@@ -180,7 +201,10 @@ def test_it_is_solved_in_one_step():
     assert solution.stopped == "finished"
     assert solution.step == 1
     assert (
-        run(MeanRatingsAlgorithm("both", 1.0), ratings(), stop=MaxSteps(0)).attributes["row_bias_"].any() is np.False_
+        run(MeanRatingsAlgorithm("both", 1.0), ratings(), stop=MaxSteps(0))
+        .attributes["row_bias_"]
+        .any()
+        is np.False_
     )
 
 
@@ -223,4 +247,5 @@ def test_films_tell_more_than_users_on_movielens_1m():
     """Ex. 2.2: with 270 ratings per film its mean is the better guess, as the 'research discovery' of CIL 2.1.4 has it."""
     errors = held_out_errors(loaded(data.movielens_1m))
     assert errors["both"] < errors["columns"] < errors["rows"] < errors["global"]
-    assert errors["columns"] == pytest.approx(0.978, abs=0.005)  # three standard deviations over splits
+    # three standard deviations over splits
+    assert errors["columns"] == pytest.approx(0.978, abs=0.005)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import mean_absolute_error, ndcg_score, root_mean_squared_error
 
-from lemmata.completion.mean_ratings import MeanRatings
+from lemmata.completion.baselines.mean_ratings import MeanRatings
 from lemmata.completion.metrics import evaluate, mae, ndcg_at_k, precision_at_k, recall_at_k, rmse
 from lemmata.completion.observed import Observed
 
@@ -19,7 +19,9 @@ def slow(recommended, held_out, k, threshold, graded):
     known, found = held_out.dense(), {"precision": [], "recall": [], "ndcg": []}
     for row, places in zip(known, recommended, strict=True):
         relevant = {
-            j: row[j] for j in range(len(row)) if not math.isnan(row[j]) and (threshold is None or row[j] >= threshold)
+            j: row[j]
+            for j in range(len(row))
+            if not math.isnan(row[j]) and (threshold is None or row[j] >= threshold)
         }
         if not relevant:
             continue
@@ -29,7 +31,9 @@ def slow(recommended, held_out, k, threshold, graded):
         found["recall"].append(len(hits) / len(relevant))
         gain = {j: value if graded else 1.0 for j, value in relevant.items()}
         dcg = sum(gain.get(j, 0.0) / math.log2(r + 2) for r, j in enumerate(top))
-        ideal = sum(g / math.log2(r + 2) for r, g in enumerate(sorted(gain.values(), reverse=True)[:k]))
+        ideal = sum(
+            g / math.log2(r + 2) for r, g in enumerate(sorted(gain.values(), reverse=True)[:k])
+        )
         if ideal > 0:
             found["ndcg"].append(dcg / ideal)
     return found
@@ -55,7 +59,9 @@ def test_the_metrics_are_their_definitions(seed, n, m, width, k, threshold, grad
     }
     for name, value in found.items():
         assert value.users == len(expected[name])
-        assert value == pytest.approx(np.mean(expected[name]) if expected[name] else math.nan, nan_ok=True, rel=1e-12)
+        assert value == pytest.approx(
+            np.mean(expected[name]) if expected[name] else math.nan, nan_ok=True, rel=1e-12
+        )
 
 
 @pytest.mark.parametrize("k", [1, 3, 12, None])
@@ -68,14 +74,18 @@ def test_ndcg_of_a_full_ranking_is_scikit_learns(k, seed):
     assert ours == pytest.approx(ndcg_score(truth, scores, k=k), rel=1e-12)
     binary = ndcg_at_k(ranking, Observed.of(truth), k, threshold=4)
     kept = (truth >= 4).any(axis=1)
-    assert binary == pytest.approx(ndcg_score((truth >= 4)[kept].astype(float), scores[kept], k=k), rel=1e-12)
+    assert binary == pytest.approx(
+        ndcg_score((truth >= 4)[kept].astype(float), scores[kept], k=k), rel=1e-12
+    )
     assert binary.users == kept.sum()
 
 
 def test_errors_are_scikit_learns():
     rng = np.random.default_rng(0)
     truth, predicted = rng.normal(size=(2, 100))
-    assert rmse(truth, predicted) == pytest.approx(root_mean_squared_error(truth, predicted), rel=1e-14)
+    assert rmse(truth, predicted) == pytest.approx(
+        root_mean_squared_error(truth, predicted), rel=1e-14
+    )
     assert mae(truth, predicted) == pytest.approx(mean_absolute_error(truth, predicted), rel=1e-14)
     observed = Observed.of(np.array([[1.0, np.nan], [3.0, 4.0]]))
     assert rmse(observed, [1.0, 3.0, 6.0]) == pytest.approx(np.sqrt(4 / 3))
@@ -97,7 +107,9 @@ def test_lists_of_some_users_are_compared_with_theirs():
 
 
 def test_a_mean_over_users_survives_copying():
-    found = precision_at_k(np.array([[0], [1]]), Observed.of(np.array([[1.0, np.nan], [1.0, np.nan]])))
+    found = precision_at_k(
+        np.array([[0], [1]]), Observed.of(np.array([[1.0, np.nan], [1.0, np.nan]]))
+    )
     again = copy.deepcopy(found)
     assert (again, again.users) == (0.5, 2)
 
@@ -106,7 +118,9 @@ def test_a_model_is_evaluated_on_held_out_entries():
     rng = np.random.default_rng(0)
     A = 3 + rng.normal(size=(50, 1)) + rng.normal(size=30) + 0.1 * rng.normal(size=(50, 30))
     i, j = np.nonzero(rng.random(A.shape) < 0.6)
-    train, test = Observed.from_labels([f"u{k:02d}" for k in i], j + 100, A[i, j]).split(0.2, seed=0)
+    train, test = Observed.from_labels([f"u{k:02d}" for k in i], j + 100, A[i, j]).split(
+        0.2, seed=0
+    )
     model = MeanRatings(reg=0.1).fit(train)
     found = evaluate(model, test, k=5)
     assert found["rmse"] == pytest.approx(-model.score(test), rel=1e-12)

@@ -12,10 +12,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import lemmata
-from lemmata.completion import projection
 from lemmata.completion.centring import HOW
+from lemmata.completion.nuclear import projection
+from lemmata.completion.nuclear.projection import (
+    ProjectionAlgorithm,
+    ProjectionState,
+    SingularValueProjection,
+)
 from lemmata.completion.observed import Observed
-from lemmata.completion.projection import ProjectionAlgorithm, ProjectionState, SingularValueProjection
 from lemmata.core import Checkpoint, Diverged, MaxSteps, rounding, run
 
 SEEDS = range(4)
@@ -26,7 +30,9 @@ def planted(seed=0, n=50, m=40, rank=2, share=0.5, noise=0.0, dtype=np.float64):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, rank)) @ rng.normal(size=(rank, m))
     known = rng.random((n, m)) < share
-    return X.astype(dtype), np.where(known, X + noise * rng.normal(size=(n, m)), np.nan).astype(dtype)
+    return X.astype(dtype), np.where(known, X + noise * rng.normal(size=(n, m)), np.nan).astype(
+        dtype
+    )
 
 
 def truncated(Z, k):
@@ -50,7 +56,8 @@ def quiet(model, A):
 @pytest.mark.parametrize("eta", [0.5, 1.0, 1.7])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_steps_of_a_fixed_length_are_those_of_the_dense_twin(eta, seed, monkeypatch):
-    monkeypatch.setattr(projection, "PASSES", 60)  # in a run an SVD begins at the one before and is a rough one
+    # in a run an SVD begins at the one before and is a rough one
+    monkeypatch.setattr(projection, "PASSES", 60)
     _, A = planted(seed)
     known, X = ~np.isnan(A), np.zeros(A.shape)
     algorithm, data = ProjectionAlgorithm(2, eta), Observed.of(A)
@@ -127,8 +134,12 @@ def test_chosen_steps_need_far_fewer_than_steps_of_one():
     _, A = planted(0, 120, 100, 2, share=0.3)
     steps = {}
     for step_size in ("auto", 1.0):
-        model = quiet(SingularValueProjection(2, step_size=step_size, tol=0, max_iter=400, random_state=0), A)
-        steps[step_size] = int(np.argmax(model.trace_.objective < 1e-16 * model.trace_.objective[0]))
+        model = quiet(
+            SingularValueProjection(2, step_size=step_size, tol=0, max_iter=400, random_state=0), A
+        )
+        steps[step_size] = int(
+            np.argmax(model.trace_.objective < 1e-16 * model.trace_.objective[0])
+        )
     assert 0 < 2 * steps["auto"] < steps[1.0]
 
 
@@ -139,7 +150,9 @@ def test_noise_leaves_about_its_own_share(seed):
     model = quiet(SingularValueProjection(2, tol=1e-9), A)
     entries, free = np.isfinite(A).sum(), 2 * (180 - 2)
     assert 2 * model.loss_ / 0.01 == pytest.approx(entries - free, rel=5 * np.sqrt(2 / entries))
-    assert {"first_order_on_manifold", "fixed_point", "steps_in_range"} <= set(model.certificate_.holds)
+    assert {"first_order_on_manifold", "fixed_point", "steps_in_range"} <= set(
+        model.certificate_.held
+    )
 
 
 # --- claims that fail -------------------------------------------------------------------------------------------------
@@ -167,7 +180,7 @@ def test_a_first_order_point_with_a_better_direction_outside_is_no_fixed_point()
     E = np.eye(3)[:, [0, 2]] * np.sqrt([3.0, 1.0])
     model.U_, model.V_ = E, E.copy()
     certificate = model.certify(A)
-    assert "first_order_on_manifold" in certificate.holds
+    assert "first_order_on_manifold" in certificate.held
     assert "fixed_point" in certificate.failed
 
 
@@ -181,7 +194,7 @@ def test_held_out_entries_are_judged_if_given():
     X = np.outer(rng.choice([-1.0, 1.0], 80), rng.choice([-1.0, 1.0], 60))
     train, test = Observed.of(X).split(0.5, seed=0)
     model = SingularValueProjection(1).fit(train)
-    assert "held_out_error" in model.certify(train, test).holds
+    assert "held_out_error" in model.certify(train, test).held
     coins = test.with_values(rng.choice([-1.0, 1.0], test.n_observed))
     assert "held_out_error" in model.certify(train, coins).failed
 
@@ -195,7 +208,8 @@ def test_nothing_of_the_size_of_the_matrix_is_made(shape):
     rng = np.random.default_rng(0)
     i, j = rng.integers(shape[0], size=40_000), rng.integers(shape[1], size=40_000)
     data = Observed.from_triplets(i, j, rng.normal(size=40_000), shape, duplicates="last")
-    quiet(SingularValueProjection(2, max_iter=2), planted(0)[1])  # kernels are compiled before memory is watched
+    # kernels are compiled before memory is watched
+    quiet(SingularValueProjection(2, max_iter=2), planted(0)[1])
     tracemalloc.start()
     quiet(SingularValueProjection(3, max_iter=3, random_state=0), data)
     peak = tracemalloc.get_traced_memory()[1]
@@ -216,7 +230,9 @@ def test_float32_stays_float32():
 
 def test_the_factors_are_balanced_and_do_not_depend_on_the_seed():
     _, A = planted(0, noise=0.3)
-    one, other = (SingularValueProjection(2, random_state=seed, tol=1e-12).fit(A) for seed in (0, 1))
+    one, other = (
+        SingularValueProjection(2, random_state=seed, tol=1e-12).fit(A) for seed in (0, 1)
+    )
     assert_allclose(one.U_.T @ one.U_, np.diag(one.singular_values_), atol=1e-8)
     assert_allclose(one.V_.T @ one.V_, np.diag(one.singular_values_), atol=1e-8)
     assert_allclose(one.U_, other.U_, atol=1e-3)
@@ -235,7 +251,9 @@ def test_stopped_and_resumed_is_never_stopped(tmp_path):
     data, algorithm = Observed.of(planted(0, noise=0.1)[1]), ProjectionAlgorithm(2)
     whole = run(algorithm, data, stop=MaxSteps(9), rng=3).state
     run(algorithm, data, stop=MaxSteps(4), rng=3, callbacks=[Checkpoint(tmp_path / "c")])
-    resumed = run(algorithm, data, stop=MaxSteps(9), rng=3, callbacks=[Checkpoint(tmp_path / "c")]).state
+    resumed = run(
+        algorithm, data, stop=MaxSteps(9), rng=3, callbacks=[Checkpoint(tmp_path / "c")]
+    ).state
     assert isinstance(resumed, ProjectionState)
     assert resumed.P.tobytes() == whole.P.tobytes()
     assert resumed.loss == whole.loss
@@ -255,7 +273,9 @@ def test_arbitrary_entries_give_finite_factors_and_no_rise(seed):
     A = rng.normal(size=(n, m)) * 10.0 ** rng.uniform(-6, 6)
     A[rng.random((n, m)) < 0.5] = np.nan
     A[0, 0] = 1.0 if np.isnan(A).all() else A[0, 0]
-    model = quiet(SingularValueProjection(int(rng.integers(1, min(n, m) + 1)), max_iter=20, random_state=0), A)
+    model = quiet(
+        SingularValueProjection(int(rng.integers(1, min(n, m) + 1)), max_iter=20, random_state=0), A
+    )
     assert np.isfinite(model.U_).all()
     assert model.trace_.largest_rise <= rounding(float, terms=A.size)
     assert not [claim for claim in model.certificate_ if "the check itself failed" in claim.note]

@@ -12,9 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import lemmata
-from lemmata.completion.centring import HOW
-from lemmata.completion.observed import Observed
-from lemmata.completion.rank_one import (
+from lemmata.completion.baselines.rank_one import (
     GradientFlowAlgorithm,
     PowerStepsAlgorithm,
     RankOne,
@@ -22,6 +20,8 @@ from lemmata.completion.rank_one import (
     logistic_flow,
     time_to_reach,
 )
+from lemmata.completion.centring import HOW
+from lemmata.completion.observed import Observed
 from lemmata.core import Checkpoint, MaxSteps, rounding, run
 
 SEEDS = range(4)
@@ -34,7 +34,9 @@ def planted(seed=0, n=40, m=30, share=0.4, noise=0.0, dtype=np.float64):
     X = np.outer(u, v)
     known = rng.random((n, m)) < share
     known[:, 0] = known[0] = True  # connected
-    return X.astype(dtype), np.where(known, X + noise * rng.normal(size=(n, m)), np.nan).astype(dtype)
+    return X.astype(dtype), np.where(known, X + noise * rng.normal(size=(n, m)), np.nan).astype(
+        dtype
+    )
 
 
 # --- one entry --------------------------------------------------------------------------------------------------------
@@ -44,7 +46,9 @@ def planted(seed=0, n=40, m=30, share=0.4, noise=0.0, dtype=np.float64):
 @pytest.mark.parametrize("c", [0.01, 0.4, 1.9, -0.5])
 def test_the_logistic_solution_is_the_numerical_flow(a, c):
     t = np.linspace(0, 6, 13)
-    flow = solve_ivp(lambda _, w: (a - w[0] * w[1]) * w[::-1], (0, 6), (c, c), t_eval=t, rtol=1e-11, atol=1e-13)
+    flow = solve_ivp(
+        lambda _, w: (a - w[0] * w[1]) * w[::-1], (0, 6), (c, c), t_eval=t, rtol=1e-11, atol=1e-13
+    )
     assert_allclose(logistic_flow(a, c, t), flow.y[0] * flow.y[1], rtol=1e-7, atol=1e-10)
 
 
@@ -56,7 +60,9 @@ def test_at_the_time_to_reach_epsilon_the_flow_is_epsilon_away(a, c, eps):
     if t == 0:
         assert abs(c * c - a) <= eps
     else:
-        assert distance == pytest.approx(eps, rel=1e-6, abs=64 * np.finfo(float).eps * a * max(1, c * c / eps))
+        assert distance == pytest.approx(
+            eps, rel=1e-6, abs=64 * np.finfo(float).eps * a * max(1, c * c / eps)
+        )
 
 
 def test_the_flow_starts_where_it_should_and_ends_at_a_or_in_the_saddle():
@@ -141,13 +147,17 @@ def test_planted_rank_one_matrices_are_recovered(seed):
     model = RankOne(random_state=seed).fit(A)
     assert_allclose(model.complete(keep_known=False), X, rtol=1e-6, atol=1e-6)
     assert model.certificate_.failed == []
-    assert {"left_the_saddle", "first_order_point", "balance_conserved"} <= set(model.certificate_.holds)
+    assert {"left_the_saddle", "first_order_point", "balance_conserved"} <= set(
+        model.certificate_.held
+    )
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_result_does_not_depend_on_the_seed(seed):
     _, A = planted(3, noise=0.3)
-    one, other = (RankOne(random_state=s, tol=1e-12).fit(A).complete(keep_known=False) for s in (0, seed + 1))
+    one, other = (
+        RankOne(random_state=s, tol=1e-12).fit(A).complete(keep_known=False) for s in (0, seed + 1)
+    )
     assert_allclose(one, other, atol=1e-4)
 
 
@@ -173,7 +183,7 @@ def test_all_zeros_are_met_by_zero():
     for A in (np.zeros((4, 3)), np.where(np.eye(4, 3) == 1, np.nan, 0.0)):
         model = RankOne().fit(A)
         assert (model.complete(keep_known=False) == 0).all()
-        assert "left_the_saddle" in model.certificate_.holds
+        assert "left_the_saddle" in model.certificate_.held
 
 
 # --- power steps ------------------------------------------------------------------------------------------------------
@@ -186,7 +196,7 @@ def test_power_steps_find_the_leading_singular_pair_and_leave_the_tail_of_the_sp
     P, s, Qt = np.linalg.svd(A)
     assert_allclose(model.complete(keep_known=False), s[0] * np.outer(P[:, 0], Qt[0]), atol=1e-5)
     assert model.loss_ == pytest.approx(0.5 * (s[1:] ** 2).sum(), rel=1e-10)
-    assert {"leading_singular_pair", "never_rose"} <= set(model.certificate_.holds)
+    assert {"leading_singular_pair", "never_rose"} <= set(model.certificate_.held)
     assert isinstance(model._algorithm(Observed.of(A)), PowerStepsAlgorithm)
 
 
@@ -243,22 +253,23 @@ def test_a_saddle_by_another_hand_is_noticed():
     model.U_, model.V_ = model.U_ * 0, model.V_ * 0
     certificate = model.certify(A)
     assert {"left_the_saddle", "second_order_minimum"} <= set(certificate.failed)
-    assert "first_order_point" in certificate.holds  # it is a critical point
+    assert "first_order_point" in certificate.held  # it is a critical point
 
 
 def test_where_entries_are_unknown_nobody_claims_the_best_rank_one_matrix():
     _, A = planted(0)
     names = [claim.name for claim in RankOne().fit(A).certificate_]
     assert "leading_singular_pair" not in names
-    assert "balance_conserved" not in [claim.name for claim in RankOne().fit(np.nan_to_num(A)).certificate_]
+    assert "balance_conserved" not in [
+        claim.name for claim in RankOne().fit(np.nan_to_num(A)).certificate_
+    ]
 
 
 # --- as a model -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "how", [how for how in HOW if how != "none"]
-)  # without centring the constant is the rank-one part
+# without centring the constant is the rank-one part
+@pytest.mark.parametrize("how", [how for how in HOW if how != "none"])
 def test_offsets_are_taken_out_and_put_back(how):
     X, A = planted(0, noise=0.05)
     model = RankOne(how, random_state=0).fit(A + 7)
@@ -283,7 +294,9 @@ def test_stopped_and_resumed_is_never_stopped(tmp_path, full):
     algorithm = PowerStepsAlgorithm() if full else GradientFlowAlgorithm()
     whole = run(algorithm, data, stop=MaxSteps(9), rng=3).state
     run(algorithm, data, stop=MaxSteps(4), rng=3, callbacks=[Checkpoint(tmp_path / "c")])
-    resumed = run(algorithm, data, stop=MaxSteps(9), rng=3, callbacks=[Checkpoint(tmp_path / "c")]).state
+    resumed = run(
+        algorithm, data, stop=MaxSteps(9), rng=3, callbacks=[Checkpoint(tmp_path / "c")]
+    ).state
     assert isinstance(resumed, RankOneState)
     assert resumed.u.tobytes() == whole.u.tobytes()
     assert resumed.v.tobytes() == whole.v.tobytes()

@@ -65,7 +65,9 @@ def test_every_kind_of_text_gives_the_same_entries(tmp_path, name, text):
 
 
 def test_parquet_frames_and_dicts_give_the_same_entries(tmp_path):
-    frame = pd.DataFrame({"userId": [7, 7, 12, 9], "movieId": [30, 8, 30, 8], "rating": [4.5, 3, 0.5, 5]})
+    frame = pd.DataFrame(
+        {"userId": [7, 7, 12, 9], "movieId": [30, 8, 30, 8], "rating": [4.5, 3, 0.5, 5]}
+    )
     frame.to_parquet(tmp_path / "a.parquet", row_group_size=2)
     check(Observed.from_file(tmp_path / "a.parquet"))
     check(Observed.from_frame(frame))
@@ -98,12 +100,19 @@ def test_blocks_may_end_anywhere(tmp_path, monkeypatch, size, records):
 
 # --- agreement with a slow twin ---------------------------------------------------------------------------------------
 
-LABELS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=12)
+LABELS = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=12
+)
 
 
 @settings(max_examples=80, deadline=None)
 @given(
-    st.lists(st.tuples(LABELS, LABELS, st.integers(-9, 9)), min_size=1, max_size=12, unique_by=lambda row: row[:2]),
+    st.lists(
+        st.tuples(LABELS, LABELS, st.integers(-9, 9)),
+        min_size=1,
+        max_size=12,
+        unique_by=lambda row: row[:2],
+    ),
     st.sampled_from([",", ";", "\t", "::"]),
     st.integers(1, 40),
 )
@@ -147,15 +156,22 @@ def test_numbers_are_rounded_as_python_rounds_them(tmp_path_factory, numbers, fo
 def test_many_names_are_numbered_like_numpy_numbers_them(tmp_path, form):
     rng = np.random.default_rng(0)
     users, items = rng.integers(0, 50_000, 60_000), np.arange(60_000)
-    path = written(tmp_path / "a.csv", "".join(f"{form.format(u)},{i},1\n" for u, i in zip(users, items, strict=True)))
+    path = written(
+        tmp_path / "a.csv",
+        "".join(f"{form.format(u)},{i},1\n" for u, i in zip(users, items, strict=True)),
+    )
     observed = Observed.from_file(path)
-    names, positions = np.unique([form.format(u) if form != "{}" else u for u in users], return_inverse=True)
+    names, positions = np.unique(
+        [form.format(u) if form != "{}" else u for u in users], return_inverse=True
+    )
     assert observed.row_labels.names.tolist() == names.tolist()
     np.testing.assert_array_equal(observed.by_column.indices, positions)  # item k is column k
 
 
 def test_leading_zeros_stay_text_and_negative_numbers_are_numbers(tmp_path):
-    observed = Observed.from_file(written(tmp_path / "a.csv", "user,item,rating\n007,-5,1\n7,10,2\n"))
+    observed = Observed.from_file(
+        written(tmp_path / "a.csv", "user,item,rating\n007,-5,1\n7,10,2\n")
+    )
     assert observed.row_labels.names.tolist() == ["007", "7"]
     assert observed.column_labels.names.tolist() == [-5, 10]
 
@@ -185,7 +201,11 @@ def test_columns_are_found_by_usual_names_by_given_ones_or_by_place(tmp_path, he
 
 
 def test_columns_may_come_in_any_order(tmp_path):
-    check(Observed.from_file(written(tmp_path / "a.csv", lines(rows=ROWS)), user="userId", rating="rating"))
+    check(
+        Observed.from_file(
+            written(tmp_path / "a.csv", lines(rows=ROWS)), user="userId", rating="rating"
+        )
+    )
     turned = "rating,when,movie,user\n" + "".join(f"{r},1999,{m},{u}\n" for u, m, r in ROWS)
     check(Observed.from_file(written(tmp_path / "b.csv", turned)))
 
@@ -206,27 +226,63 @@ def test_text_labels_without_a_header_are_told_from_names(tmp_path):
         ("\n  \n", {}, r"a\.csv holds no lines"),
         ("user,item,rating\n", {}, r"a\.csv has a header but no rows"),
         ("user,item,rating", {}, r"a\.csv has a header but no rows"),
-        ("user,item,rating\n1,2,3\n1,3\n", {}, r"a\.csv, line 3 has 2 cells, the lines before it have 3"),
-        ("user,item,rating\n1,2,3\n\n1,3,4,5\n", {}, r"a\.csv, line 4 has 4 cells, the lines before it have 3"),
+        (
+            "user,item,rating\n1,2,3\n1,3\n",
+            {},
+            r"a\.csv, line 3 has 2 cells, the lines before it have 3",
+        ),
+        (
+            "user,item,rating\n1,2,3\n\n1,3,4,5\n",
+            {},
+            r"a\.csv, line 4 has 4 cells, the lines before it have 3",
+        ),
         ("1,2,3\n1,3,4,5\n", {}, r"a\.csv, line 2 has 4 cells"),
         ("user,item,rating\n1,2,good\n", {}, r"a\.csv, line 2: the rating 'good' is not a number"),
-        ("user;item;rating\n1;2;3,5\n", {}, r"line 2: the rating '3,5' is not a number \(decimals are written with"),
+        (
+            "user;item;rating\n1;2;3,5\n",
+            {},
+            r"line 2: the rating '3,5' is not a number \(decimals are written with",
+        ),
         ("user,item,rating\n1,2,1_000\n", {}, r"line 2: the rating '1_000' is not a number"),
         ("user,item,rating\n1,2,3\n1,3,\n", {}, r"a\.csv, line 3 has no rating"),
-        ("user,item,rating\n1,2,nan\n", {}, r"a\.csv, line 2: the rating is nan; leave unknown entries out"),
+        (
+            "user,item,rating\n1,2,nan\n",
+            {},
+            r"a\.csv, line 2: the rating is nan; leave unknown entries out",
+        ),
         ("user,item,rating\n1,2,inf\n", {}, r"line 2: the rating is inf"),
         ("user,item,rating\n1,2,1e300\n", {}, r"line 2: the rating is 1e300"),
         ("user,item,rating\n1,2,3\n,3,4\n", {}, r"a\.csv, line 3 has no user"),
         ("user,item,rating\n1,2,3\n1, ,4\n", {}, r"a\.csv, line 3 has no item"),
         ("user,item,rating\n1,2,3\n1,2,4\n", {}, r"1 entries are given twice, such as \(1, 2\)"),
-        ('user,item,rating\n1,"2,3\n1,3,4\n', {}, r"a\.csv, line 2: a quote is opened here and never closed"),
+        (
+            'user,item,rating\n1,"2,3\n1,3,4\n',
+            {},
+            r"a\.csv, line 2: a quote is opened here and never closed",
+        ),
         ('user,item,rating\n1,"2"x,3\n', {}, r"a\.csv, line 2: text follows a closing quote"),
         ("1,2,good\n", {}, r"line 1: the rating 'good' is not a number, but '1' is one"),
-        ("user item rating\n1 2 3\n", {"sep": ","}, r"line 1 \(separated by ','\): there are 1 columns"),
+        (
+            "user item rating\n1 2 3\n",
+            {"sep": ","},
+            r"line 1 \(separated by ','\): there are 1 columns",
+        ),
         ("a\n1\n", {}, r"there are 1 columns; an entry has three"),
-        ("userId,tag,timestamp,x\n1,2,3,4\n", {}, r"which column is the item\? There are userId, tag, timestamp, x"),
-        ("userId,movieId,rating\n1,2,3\n", {"rating": "ratng"}, r"no column 'ratng'; did you mean 'rating'\?"),
-        ("userId,movieId,rating\n1,2,3\n", {"user": 0, "item": "userId"}, r"three different columns"),
+        (
+            "userId,tag,timestamp,x\n1,2,3,4\n",
+            {},
+            r"which column is the item\? There are userId, tag, timestamp, x",
+        ),
+        (
+            "userId,movieId,rating\n1,2,3\n",
+            {"rating": "ratng"},
+            r"no column 'ratng'; did you mean 'rating'\?",
+        ),
+        (
+            "userId,movieId,rating\n1,2,3\n",
+            {"user": 0, "item": "userId"},
+            r"three different columns",
+        ),
         ("1,2,3\n", {"user": "who", "header": False}, r"no column 'who'; there are 3 columns"),
         ("u,i,r\n1,2,3\n", {"dtype": "int8"}, r"pass float32 or float64"),
         ("u,i,r\n1,2,3\n", {"sep": ""}, r"sep='' is not accepted"),
@@ -256,7 +312,10 @@ def test_missing_and_damaged_files_are_named(tmp_path):
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.one_of(st.binary(max_size=60), st.text('12,"\n\r.:;ab e-', max_size=60).map(str.encode)), st.integers(1, 30))
+@given(
+    st.one_of(st.binary(max_size=60), st.text('12,"\n\r.:;ab e-', max_size=60).map(str.encode)),
+    st.integers(1, 30),
+)
 def test_no_bytes_whatever_break_the_reader(tmp_path_factory, content, size):
     path = tmp_path_factory.mktemp("bytes") / "a.csv"
     path.write_bytes(content)
@@ -274,10 +333,22 @@ def test_no_bytes_whatever_break_the_reader(tmp_path_factory, content, size):
     ("columns", "message"),
     [
         ({"user": [1, 2], "item": [1, 2], "rating": [1.0, np.nan]}, "row 1: the rating is nan"),
-        ({"user": [1, 2], "item": [1, 2], "rating": ["4", "good"]}, "row 1: the rating 'good' is not a number"),
-        ({"user": [1.0, np.nan], "item": [1, 2], "rating": [1, 2]}, "the user label of entry 1 is missing"),
-        ({"user": ["a", None], "item": [1, 2], "rating": [1, 2]}, "the user label of entry 1 is missing"),
-        ({"user": [1, 1], "item": [2, 2], "rating": [1, 2]}, r"1 entries are given twice, such as \(1, 2\)"),
+        (
+            {"user": [1, 2], "item": [1, 2], "rating": ["4", "good"]},
+            "row 1: the rating 'good' is not a number",
+        ),
+        (
+            {"user": [1.0, np.nan], "item": [1, 2], "rating": [1, 2]},
+            "the user label of entry 1 is missing",
+        ),
+        (
+            {"user": ["a", None], "item": [1, 2], "rating": [1, 2]},
+            "the user label of entry 1 is missing",
+        ),
+        (
+            {"user": [1, 1], "item": [2, 2], "rating": [1, 2]},
+            r"1 entries are given twice, such as \(1, 2\)",
+        ),
         ({"user": [1], "item": [2]}, "there are 2 columns; an entry has three"),
     ],
 )
@@ -314,6 +385,8 @@ def test_csv_needs_no_pandas_and_parquet_says_what_it_needs(tmp_path):
         "except ValueError as error: print(error)\n"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "a.csv"), str(tmp_path / "a.parquet")]
-    out = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout.splitlines()
+    out = subprocess.run(
+        command, capture_output=True, text=True, check=True, timeout=120
+    ).stdout.splitlines()
     assert out[0] == "4"
     assert "pip install 'lemmata[table]'" in out[1]

@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from lemmata.completion import recommending
-from lemmata.completion.als import ALS
+from lemmata.completion.als.estimator import ALS
 from lemmata.completion.base import CompletionModel
 from lemmata.completion.observed import Observed
-from lemmata.completion.recommending import best
+from lemmata.completion.recommending import recommend as recommending
+from lemmata.completion.recommending.recommend import best
 
 
 class Given(CompletionModel):
@@ -53,7 +53,11 @@ def sorted_scores(scores, seen, n):
 # --- the n best -------------------------------------------------------------------------------------------------------
 
 small_matrices = st.tuples(
-    st.integers(1, 8), st.integers(1, 30), st.integers(0, 4), st.integers(1, 35), st.integers(0, 2**32)
+    st.integers(1, 8),
+    st.integers(1, 30),
+    st.integers(0, 4),
+    st.integers(1, 35),
+    st.integers(0, 2**32),
 )
 
 
@@ -63,12 +67,19 @@ def test_the_best_are_those_of_a_stable_sort(sizes, single, excluded):
     b, m, k, n, seed = sizes
     rng = np.random.default_rng(seed)
     # small whole numbers: products are exact, so ties are ties
-    P, Q = (rng.integers(-2, 3, (size, k)).astype(np.float32 if single else np.float64) for size in (b, m))
+    P, Q = (
+        rng.integers(-2, 3, (size, k)).astype(np.float32 if single else np.float64)
+        for size in (b, m)
+    )
     seen = Observed.of(np.where(rng.random((b, m)) < 0.5, 1.0, np.nan))
     places, scores = best(P, Q, n, seen.by_row, np.arange(b) if excluded else np.full(b, -1))
     mask = np.isfinite(seen.dense()) & excluded
     assert_array_equal(places, sorted_scores(P.astype(float) @ Q.T, mask, min(n, m)))
-    known = np.where(places >= 0, np.take_along_axis(P.astype(float) @ Q.T, np.maximum(places, 0), axis=1), np.nan)
+    known = np.where(
+        places >= 0,
+        np.take_along_axis(P.astype(float) @ Q.T, np.maximum(places, 0), axis=1),
+        np.nan,
+    )
     assert_array_equal(scores, known)
 
 
@@ -76,9 +87,12 @@ def test_the_best_are_those_of_a_stable_sort(sizes, single, excluded):
 def test_the_best_do_not_depend_on_blocks_or_on_how_blas_rounds(seed, monkeypatch):
     rng = np.random.default_rng(seed)
     P = rng.normal(size=(50, 40)).astype(np.float32)
-    Q = rng.normal(size=(30, 40)).astype(np.float32)[rng.integers(0, 30, 400)]  # every item many times: ties
+    # every item many times: ties
+    Q = rng.normal(size=(30, 40)).astype(np.float32)[rng.integers(0, 30, 400)]
     whole = best(P, Q, 60)
-    assert_array_equal(whole[0], sorted_scores(P.astype(float) @ Q.T.astype(float), np.zeros((50, 400), bool), 60))
+    assert_array_equal(
+        whole[0], sorted_scores(P.astype(float) @ Q.T.astype(float), np.zeros((50, 400), bool), 60)
+    )
     for rows in (1, 7, 49):
         monkeypatch.setattr(recommending, "BLOCK_BYTES", rows * Q.nbytes // 40)
         parts = best(P, Q, 60)
@@ -149,7 +163,9 @@ def test_more_than_there_is_gives_what_there_is():
 def test_labels_are_taken_and_given(names):
     films = ["up", "heat", "brazil", "alien"]
     labels = {"row_labels": np.array(names), "column_labels": np.array(films)}
-    data = Observed.from_triplets([0, 0, 1, 2], [0, 1, 2, 3], [5.0, 1.0, 4.0, 2.0], (3, 4), **labels)
+    data = Observed.from_triplets(
+        [0, 0, 1, 2], [0, 1, 2, 3], [5.0, 1.0, 4.0, 2.0], (3, 4), **labels
+    )
     V = np.array([[4.0], [3.0], [2.0], [1.0]])
     model = given_model(data, np.ones((3, 1)), V)
     assert model.recommend(names[1], n=2).items.tolist() == ["up", "heat"]
@@ -213,7 +229,8 @@ def test_items_without_a_direction_are_like_nothing():
     assert model.similar_items(0, n=3).positions.tolist() == [2, 3, -1]
     assert model.similar_items(1, n=3).positions.tolist() == [-1, -1, -1]
     assert np.isnan(model.similar_items(1, n=3).scores).all()
-    constant = given_model(data, np.zeros((2, 0)), np.zeros((4, 0)), c=np.array([1.0, 3, 2, 0]))  # offsets only
+    # offsets only
+    constant = given_model(data, np.zeros((2, 0)), np.zeros((4, 0)), c=np.array([1.0, 3, 2, 0]))
     assert (constant.similar_items([0, 1], n=2).positions == -1).all()
     assert constant.recommend(0, exclude_seen=False).items.tolist() == [1, 2, 0, 3]
 
@@ -255,7 +272,8 @@ def test_a_contribution_is_what_changing_the_rating_would_change():
 
 
 def test_what_the_ratings_do_not_explain_is_its_own_term():
-    model = random_model(np.random.default_rng(1), reg=0.5)  # factors at random: far from solving anything
+    # factors at random: far from solving anything
+    model = random_model(np.random.default_rng(1), reg=0.5)
     why = model.explain(2, 4)
     assert_allclose(why.prediction, model.predict(2, 4), rtol=1e-12)
     assert_allclose(total(why), why.prediction, rtol=1e-12)
@@ -265,7 +283,9 @@ def test_what_the_ratings_do_not_explain_is_its_own_term():
 
 def test_a_user_without_ratings_is_explained_by_offsets_alone():
     data = Observed.of(np.array([[1.0, np.nan], [np.nan, np.nan]]))
-    model = given_model(data, np.zeros((2, 1)), np.ones((2, 1)), mean=3.0, c=np.array([0.0, 0.5]), reg=1.0)
+    model = given_model(
+        data, np.zeros((2, 1)), np.ones((2, 1)), mean=3.0, c=np.array([0.0, 0.5]), reg=1.0
+    )
     why = model.explain(1, 1)
     assert why.prediction == 3.5
     assert len(why.contributions) == 0
@@ -279,10 +299,14 @@ def test_explanations_print_and_refuse_lists():
     assert lines[0].startswith("user 0, item 1: ")
     assert len([line for line in lines if "rated" in line]) == 2
     assert "other rating" in str(why)
-    assert_allclose(sum(float(line.split()[-1]) for line in lines[1:]), why.prediction, atol=5e-4 * len(lines))
+    assert_allclose(
+        sum(float(line.split()[-1]) for line in lines[1:]), why.prediction, atol=5e-4 * len(lines)
+    )
     found = why.to_dict()
     assert len(found["ratings"]) == 2
-    assert_allclose(sum(part["contribution"] for part in found["ratings"]), why.contributions[:2].sum())
+    assert_allclose(
+        sum(part["contribution"] for part in found["ratings"]), why.contributions[:2].sum()
+    )
     assert_allclose(found["others"], why.contributions[2:].sum())
     for arguments in (([0, 1], 1), (0, [1, 2]), (None, 1)):
         with pytest.raises(ValueError, match="one user"):
@@ -317,12 +341,20 @@ def test_users_are_recommended_what_their_own_group_likes(seed):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"biases": False}, {"reg_weighting": "plain", "reg": 1.0}, {"nonnegative": True}, {"feedback": "implicit"}],
+    [
+        {},
+        {"biases": False},
+        {"reg_weighting": "plain", "reg": 1.0},
+        {"nonnegative": True},
+        {"feedback": "implicit"},
+    ],
     ids=lambda options: "-".join(options) or "default",
 )
 def test_explanations_of_als_add_up_for_every_kind_of_fit(options):
     X, _, _ = blocks(np.random.default_rng(0))
-    model = ALS(**{"rank": 3, "reg": 0.05, "random_state": 0, "tol": 1e-13, "max_iter": 3000, **options}).fit(X)
+    model = ALS(
+        **{"rank": 3, "reg": 0.05, "random_state": 0, "tol": 1e-13, "max_iter": 3000, **options}
+    ).fit(X)
     row = X[4:5]
     for item in (0, 1, 2):
         why = model.explain(None, item, ratings=row)

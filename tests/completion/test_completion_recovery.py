@@ -10,10 +10,23 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
 
+from lemmata.audit.entries import (
+    completable,
+    components,
+    core,
+    core_rank,
+    degrees_of_freedom,
+    largest_rank,
+)
 from lemmata.completion import recovery
-from lemmata.completion.identifiable import completable, components, core, core_rank, degrees_of_freedom, largest_rank
 from lemmata.completion.observed import Observed
-from lemmata.completion.recovery import coherence, coupon_collector, diagnose, recht_bound, sampling_bound
+from lemmata.completion.recovery import (
+    coherence,
+    coupon_collector,
+    diagnose,
+    recht_bound,
+    sampling_bound,
+)
 
 MASKS = arrays(bool, st.tuples(st.integers(1, 7), st.integers(1, 7)))
 
@@ -29,7 +42,8 @@ def test_degrees_of_freedom_are_the_rank_of_the_jacobian_of_all_entries():
     rng = np.random.default_rng(0)
     for n, m, k in ((5, 5, 2), (6, 3, 3), (4, 7, 1)):
         U, V = rng.normal(size=(n, k)), rng.normal(size=(m, k))
-        J = np.hstack([np.kron(np.eye(n), V), np.kron(U, np.eye(m))])  # d vec(UVᵀ) / d(U, V), columns in some order
+        # d vec(UVᵀ) / d(U, V), columns in some order
+        J = np.hstack([np.kron(np.eye(n), V), np.kron(U, np.eye(m))])
         assert np.linalg.matrix_rank(J) == degrees_of_freedom(n, m, k)
     assert degrees_of_freedom(9, 9, 4) == 2 * 9 * 4 - 16  # CIL (2.43)
     with pytest.raises(ValueError, match="0 ≤ k ≤ 3"):
@@ -50,7 +64,10 @@ def test_coupons_take_n_harmonic_draws():
     n = 10**6  # where the sum gives way to its expansion
     assert_allclose(coupon_collector(n), n * np.sum(1 / np.arange(1, n + 1)), rtol=1e-12)
     rng = np.random.default_rng(0)
-    missing = [len(np.unique(rng.integers(0, 50, math.ceil(coupon_collector(50, risk=0.1))))) < 50 for _ in range(400)]
+    missing = [
+        len(np.unique(rng.integers(0, 50, math.ceil(coupon_collector(50, risk=0.1))))) < 50
+        for _ in range(400)
+    ]
     assert np.mean(missing) <= 0.1 + 3 * math.sqrt(0.09 / 400)
     for bad in ({"n": 0}, {"n": 5, "risk": 1.5}):
         with pytest.raises(ValueError, match=r"pass|probability"):
@@ -80,7 +97,8 @@ def test_coherence_is_its_definition(monkeypatch, block, n, m, k):
         found = coherence(U, V)
         assert_allclose(found, dense_coherence(U @ V.T, k), rtol=1e-9)
         M = rng.normal(size=(k, k))
-        assert_allclose(coherence(U @ M, V @ np.linalg.inv(M).T), found, rtol=1e-7)  # of UVᵀ, not of U and V
+        # of UVᵀ, not of U and V
+        assert_allclose(coherence(U @ M, V @ np.linalg.inv(M).T), found, rtol=1e-7)
 
 
 def test_flat_vectors_are_incoherent_and_a_single_entry_is_as_coherent_as_can_be():
@@ -103,7 +121,9 @@ def test_a_zero_factor_does_not_count_and_a_zero_matrix_is_refused():
 
 
 def test_bounds_are_their_formulas():
-    assert_allclose(sampling_bound(100, 80, 3, mu=2.0, C=0.5), 0.5 * 4 * 100 * 3 * math.log(100) ** 6)
+    assert_allclose(
+        sampling_bound(100, 80, 3, mu=2.0, C=0.5), 0.5 * 4 * 100 * 3 * math.log(100) ** 6
+    )
     mu = recovery.Coherence(1.0, 1.0, 1.5, 2.0)
     entries, chance = recht_bound(1000, 500, 2, mu, beta=2.0)
     assert_allclose(entries, 32 * 2.25 * 2 * 1500 * 2 * math.log(2000) ** 2)
@@ -148,7 +168,10 @@ def pruned(mask, k):
     rows, columns = np.ones(len(mask), bool), np.ones(mask.shape[1], bool)
     while True:
         inside = mask & rows[:, None] & columns
-        thin = np.flatnonzero(rows & (inside.sum(1) < k)), np.flatnonzero(columns & (inside.sum(0) < k))
+        thin = (
+            np.flatnonzero(rows & (inside.sum(1) < k)),
+            np.flatnonzero(columns & (inside.sum(0) < k)),
+        )
         if len(thin[0]):
             rows[thin[0][0]] = False
         elif len(thin[1]):
@@ -187,7 +210,9 @@ def test_rank_one_is_determined_within_components_and_nowhere_else(mask):
     found = completable(pattern(mask), 1)
     assert found.dimension == len(pieces) - 1
     n, m = mask.shape
-    same = np.array([[any(i in p and n + j in p for p in pieces) for j in range(m)] for i in range(n)])
+    same = np.array(
+        [[any(i in p and n + j in p for p in pieces) for j in range(m)] for i in range(n)]
+    )
     unknown = ~mask
     expected = same[unknown].mean() if unknown.any() else 1.0
     assert_allclose(found.determined, expected if len(pieces) > 1 else 1.0)
@@ -199,7 +224,12 @@ def test_completable_is_the_rank_of_the_jacobian(seed):
     n, m, k = 9, 8, 2
     mask = rng.random((n, m)) < (0.4, 0.5, 0.6, 0.8)[seed]
     U, V = rng.normal(size=(n, k)), rng.normal(size=(m, k))
-    J = np.hstack([np.kron(np.eye(n), V), (U[:, None, None, :] * np.eye(m)[None, :, :, None]).reshape(n * m, m * k)])
+    J = np.hstack(
+        [
+            np.kron(np.eye(n), V),
+            (U[:, None, None, :] * np.eye(m)[None, :, :, None]).reshape(n * m, m * k),
+        ]
+    )
     rank = np.linalg.matrix_rank(J[mask.ravel()])
     assert completable(pattern(mask), k).dimension == degrees_of_freedom(n, m, k) - rank
     assert completable(pattern(np.ones((n, m), bool)), k) == (0, 1.0)
@@ -258,6 +288,9 @@ def test_any_pattern_can_be_diagnosed_and_printed(mask, k):
     found = diagnose(A, k)
     assert str(found)
     json.dumps(found.to_dict())
-    if found.completable:  # locally unique needs enough entries, one component, and k entries per row and column
+    # locally unique needs enough entries, one component, and k entries per row and column
+    if found.completable:
         assert found.entries >= found.degrees_of_freedom
-        assert k == 0 or (found.components == 1 and found.thin_rows == 0 and found.thin_columns == 0)
+        assert k == 0 or (
+            found.components == 1 and found.thin_rows == 0 and found.thin_columns == 0
+        )

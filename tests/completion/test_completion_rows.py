@@ -10,11 +10,19 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 from lemmata.completion.observed import Entries, Observed
-from lemmata.completion.rows import RowSolver, predictions, residuals, solve_rows
+from lemmata.completion.rows.solver import RowSolver, predictions, residuals, solve_rows
 from lemmata.core.certificate import rounding
 
 TYPES = [np.float32, np.float64]
-RANKS = [1, 3, 8, 16, 20, 33, 64]  # about one, two and many lines of numbers; panels of six that fit and that do not
+RANKS = [
+    1,
+    3,
+    8,
+    16,
+    20,
+    33,
+    64,
+]  # about one, two and many lines of numbers; panels of six that fit and that do not
 KINDS = {
     "plain": {},
     "bias": {"bias": True},
@@ -55,7 +63,8 @@ def gradient_and_size(X, a, c, reg, w):
     """The gradient of a row's objective, and the size of what it is the difference of, in the norm of its matrix."""
     w = w.astype(np.float64)
     M = (X.T * c) @ X + reg * np.eye(X.shape[1])
-    scale = np.sqrt(np.diag(M))  # Cholesky errs by about d·eps·√(m_ii m_jj) in m_ij (Higham, Theorem 10.3)
+    # Cholesky errs by about d·eps·√(m_ii m_jj) in m_ij (Higham, Theorem 10.3)
+    scale = np.sqrt(np.diag(M))
     return M @ w - X.T @ (c * a), scale * (np.linalg.norm(np.sqrt(c) * a) + scale @ np.abs(w))
 
 
@@ -89,7 +98,9 @@ def test_cholesky_rows_solve_the_normal_equations_to_rounding(k, kind, dtype):
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("how", [{}, {"method": "cg"}, {"nonnegative": True}], ids=["cholesky", "cg", "nonnegative"])
+@pytest.mark.parametrize(
+    "how", [{}, {"method": "cg"}, {"nonnegative": True}], ids=["cholesky", "cg", "nonnegative"]
+)
 def test_losses_are_the_objective_at_the_rows_that_are_returned(how, kind, dtype):
     solver = RowSolver(0.5, **KINDS[kind], **how)
     for seed in range(3):
@@ -111,7 +122,9 @@ def test_without_measuring_the_rows_are_the_same_and_losses_zero(dtype):
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("how", [{}, {"method": "cg"}, {"nonnegative": True}], ids=["cholesky", "cg", "nonnegative"])
+@pytest.mark.parametrize(
+    "how", [{}, {"method": "cg"}, {"nonnegative": True}], ids=["cholesky", "cg", "nonnegative"]
+)
 def test_a_row_without_entries_is_zero_and_costs_nothing(how, kind, dtype):
     entries, V, shift = problem(0, dtype)
     solver = RowSolver(0.5, **KINDS[kind], **how)
@@ -168,7 +181,8 @@ def test_any_pattern_of_entries_is_solved(seed, n, m, k, density, kind, how, reg
 @pytest.mark.parametrize("bias", [False, True])
 def test_without_a_ridge_rows_are_the_shortest_least_squares_solutions(bias, dtype):
     for seed in range(4):
-        entries, V, shift = problem(seed, dtype, k=9, density=0.08)  # around as many entries as unknowns
+        # around as many entries as unknowns
+        entries, V, shift = problem(seed, dtype, k=9, density=0.08)
         V[:, 4], V[:, 7] = V[:, 2] + V[:, 3], 0  # two factors too many for any row
         W, _ = RowSolver(0.0, bias=bias)(entries, V, shift)
         for i, X, a, _, _ in each_row(entries, V, shift, RowSolver(0.0, bias=bias)):
@@ -176,7 +190,9 @@ def test_without_a_ridge_rows_are_the_shortest_least_squares_solutions(bias, dty
             real = s > np.finfo(dtype).eps * max(X.shape) * s.max(initial=0)
             w = Qt[real].T @ ((P[:, real].T @ a) / s[real])
             condition = s[real].max(initial=1) / s[real].min(initial=1)
-            assert np.abs(W[i] - w).max() <= rounding(dtype, 10) * condition**2 * (1 + np.abs(w).max())
+            assert np.abs(W[i] - w).max() <= rounding(dtype, 10) * condition**2 * (
+                1 + np.abs(w).max()
+            )
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -190,14 +206,18 @@ def test_solve_rows_takes_a_ridge_per_row(dtype):
             g, size = gradient_and_size(X, a, c, reg[i], U[i])
             assert (np.abs(g) <= rounding(dtype, len(a) + 5) * size).all()
         else:
-            assert np.allclose(U[i], np.linalg.lstsq(X, a, rcond=None)[0], rtol=rounding(dtype, 1000))
+            assert np.allclose(
+                U[i], np.linalg.lstsq(X, a, rcond=None)[0], rtol=rounding(dtype, 1000)
+            )
     assert np.array_equal(solve_rows(entries, V, 0.7), solve_rows(entries, V, np.full(12, 0.7)))
 
 
 def test_many_rows_with_too_few_entries_are_solved_in_stacks():
     rng = np.random.default_rng(0)
     n, per, k = 3000, 4, 10
-    indices = np.concatenate([np.sort(rng.permutation(50)[:per]) for _ in range(n)]).astype(np.int32)
+    indices = np.concatenate([np.sort(rng.permutation(50)[:per]) for _ in range(n)]).astype(
+        np.int32
+    )
     entries = Entries(np.arange(n + 1) * per, indices, rng.standard_normal(n * per))
     V = rng.standard_normal((50, k))
     U = solve_rows(entries, V, 0.0)
@@ -244,7 +264,10 @@ def test_factors_that_are_not_finite_spoil_their_rows_and_no_others(kind, dtype)
         assert np.isnan(np.delete(W, 3, axis=0)).all()
         return
     touched = np.array(
-        [0 in entries.indices[s:e] for s, e in zip(entries.indptr[:-1], entries.indptr[1:], strict=True)]
+        [
+            0 in entries.indices[s:e]
+            for s, e in zip(entries.indptr[:-1], entries.indptr[1:], strict=True)
+        ]
     )
     assert touched.any()
     assert not touched.all()
@@ -265,7 +288,9 @@ def test_many_steps_of_conjugate_gradients_reach_the_exact_row(kind, dtype):
         W, _ = solve(replace(solver, method="cg", cg_steps=5 * k + 20), entries, V, shift)
         for i, X, _, c, reg in each_row(entries, V, shift, solver):
             condition = np.linalg.cond((X.T * c) @ X + reg * np.eye(X.shape[1])) if len(X) else 1
-            assert np.abs(W[i] - exact[i]).max() <= rounding(dtype, k) * condition * (1 + np.abs(exact[i]).max())
+            assert np.abs(W[i] - exact[i]).max() <= rounding(dtype, k) * condition * (
+                1 + np.abs(exact[i]).max()
+            )
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -301,7 +326,8 @@ def test_factors_of_very_different_sizes_do_not_slow_conjugate_gradients():
     solver = RowSolver(1e-12, method="cg", cg_steps=4)
     W, losses = solver(entries, V, shift)
     scaled, again = solver(entries, V * scale, shift)
-    long = np.diff(entries.indptr) >= 10  # with fewer entries than factors it is λ that decides, and λ has units
+    # with fewer entries than factors it is λ that decides, and λ has units
+    long = np.diff(entries.indptr) >= 10
     assert np.allclose(again[long], losses[long], rtol=1e-6)
     assert np.allclose((scaled * scale)[long], W[long], rtol=1e-5, atol=1e-6)
 
@@ -327,7 +353,9 @@ def test_nonnegative_rows_fulfil_the_kkt_conditions(kind, dtype):
         entries, V, shift = problem(k, dtype, k=k)
         cold, _ = solve(solver, entries, V, shift)
         rng = np.random.default_rng(k)
-        warm, _ = solve(solver, entries, V, shift, start=rng.standard_normal(cold.shape).astype(dtype))
+        warm, _ = solve(
+            solver, entries, V, shift, start=rng.standard_normal(cold.shape).astype(dtype)
+        )
         for W in (cold, warm):
             for i, X, a, c, reg in each_row(entries, V, shift, solver):
                 if entries.indptr[i] < entries.indptr[i + 1]:
@@ -356,7 +384,7 @@ def test_nonnegative_rows_reach_the_minimum_where_factors_depend_on_each_other()
 
 
 def test_coordinate_descent_finishes_what_pivoting_does_not():
-    from lemmata.completion._kernels_nonnegative import pivot_into
+    from lemmata.completion.rows._kernels_nonnegative import pivot_into
 
     rng = np.random.default_rng(0)
     X = rng.standard_normal((30, 7))
@@ -383,7 +411,9 @@ def test_predictions_and_residuals_at_the_entries(k, dtype):
     U, own = rng.standard_normal((12, k)).astype(dtype), rng.standard_normal(12).astype(dtype)
     i = np.repeat(np.arange(12), np.diff(entries.indptr))
     exact = np.einsum("ek,ek->e", U[i].astype(np.float64), V[entries.indices])
-    size = rounding(dtype, k) * (np.einsum("ek,ek->e", np.abs(U[i]), np.abs(V[entries.indices])) + 10)
+    size = rounding(dtype, k) * (
+        np.einsum("ek,ek->e", np.abs(U[i]), np.abs(V[entries.indices])) + 10
+    )
     found = predictions(entries, U, V)
     assert found.dtype == dtype
     assert (np.abs(found - exact) <= size).all()
@@ -392,13 +422,17 @@ def test_predictions_and_residuals_at_the_entries(k, dtype):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("how", [{}, {"method": "cg"}, {"nonnegative": True}], ids=["cholesky", "cg", "nonnegative"])
+@pytest.mark.parametrize(
+    "how", [{}, {"method": "cg"}, {"nonnegative": True}], ids=["cholesky", "cg", "nonnegative"]
+)
 def test_one_thread_gives_the_same_bits_as_many(how, dtype, monkeypatch):
     rng = np.random.default_rng(0)
     counts = rng.integers(0, 400, 400)
     indptr = np.r_[0, np.cumsum(counts)]
     entries = Entries(
-        indptr, rng.integers(0, 300, indptr[-1]).astype(np.int32), rng.standard_normal(indptr[-1]).astype(dtype)
+        indptr,
+        rng.integers(0, 300, indptr[-1]).astype(np.int32),
+        rng.standard_normal(indptr[-1]).astype(dtype),
     )
     V = rng.standard_normal((300, 12)).astype(dtype)
     runs = []
@@ -411,7 +445,9 @@ def test_one_thread_gives_the_same_bits_as_many(how, dtype, monkeypatch):
             assert np.array_equal(a, b)
 
 
-@pytest.mark.parametrize("how", [{}, {"method": "cg"}, {"nonnegative": True}], ids=["cholesky", "cg", "nonnegative"])
+@pytest.mark.parametrize(
+    "how", [{}, {"method": "cg"}, {"nonnegative": True}], ids=["cholesky", "cg", "nonnegative"]
+)
 def test_mapped_entries_give_the_same_rows(how, tmp_path):
     rng = np.random.default_rng(0)
     A = rng.standard_normal((30, 20))
@@ -421,7 +457,9 @@ def test_mapped_entries_give_the_same_rows(how, tmp_path):
     mapped = Observed.open(tmp_path / "entries").by_row
     assert not mapped.values.flags.writeable
     V = rng.standard_normal((20, 4))
-    for a, b in zip(RowSolver(0.5, **how)(A.by_row, V), RowSolver(0.5, **how)(mapped, V), strict=True):
+    for a, b in zip(
+        RowSolver(0.5, **how)(A.by_row, V), RowSolver(0.5, **how)(mapped, V), strict=True
+    ):
         assert np.array_equal(a, b)
 
 
@@ -432,13 +470,19 @@ def test_blocks_of_rows_stack_up_to_the_whole():
     parts = []
     for first, last in ((0, 4), (4, 5), (5, 12)):
         start, end = entries.indptr[first], entries.indptr[last]
-        block = Entries(entries.indptr[first : last + 1] - start, entries.indices[start:end], entries.values[start:end])
+        block = Entries(
+            entries.indptr[first : last + 1] - start,
+            entries.indices[start:end],
+            entries.values[start:end],
+        )
         parts.append(solver(block, V, shift))
     assert np.array_equal(np.vstack([W for W, _ in parts]), whole)
     assert np.array_equal(np.concatenate([own for _, own in parts]), losses)
 
 
-@pytest.mark.parametrize("how", [{}, {"method": "cg"}, {"nonnegative": True}], ids=["cholesky", "cg", "nonnegative"])
+@pytest.mark.parametrize(
+    "how", [{}, {"method": "cg"}, {"nonnegative": True}], ids=["cholesky", "cg", "nonnegative"]
+)
 def test_inputs_are_left_alone(how):
     entries, V, shift = problem(0)
     start = np.ones((12, 9))

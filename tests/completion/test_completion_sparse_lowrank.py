@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lemmata.completion.observed import Entries, Observed
-from lemmata.completion.sparse_lowrank import (
+from lemmata.completion.nuclear.sparse_lowrank import (
     SparsePlusLowRank,
     entry_values,
     gradient_step,
@@ -22,6 +21,7 @@ from lemmata.completion.sparse_lowrank import (
     shrink_operator,
     thin_svd,
 )
+from lemmata.completion.observed import Entries, Observed
 
 
 def problem(n=40, m=30, k=3, share=0.3, seed=0, dtype=np.float64):
@@ -80,13 +80,24 @@ def test_passes_can_be_sent_away_and_rows_in_blocks_give_the_bits_of_the_whole()
     def blocks(function, shared, aligned):
         function, parts = pickle.loads(pickle.dumps(function)), []
         for a, b in ((0, 7), (7, 8), (8, 40)):
-            rows = Entries(indptr[a : b + 1] - indptr[a], indices[indptr[a] : indptr[b]], values[indptr[a] : indptr[b]])
+            rows = Entries(
+                indptr[a : b + 1] - indptr[a],
+                indices[indptr[a] : indptr[b]],
+                values[indptr[a] : indptr[b]],
+            )
             parts.append(function(rows, *shared, *(part[a:b] for part in aligned)))
         return np.concatenate(parts)
 
-    cases = ((row_products, (B,), ()), (row_residual_products, (V, B), (U,)), (row_residual_squares, (V,), (U,)))
+    cases = (
+        (row_products, (B,), ()),
+        (row_residual_products, (V, B), (U,)),
+        (row_residual_squares, (V,), (U,)),
+    )
     for function, shared, aligned in cases:
-        assert blocks(function, shared, aligned).tobytes() == function(A.by_row, *shared, *aligned).tobytes()
+        assert (
+            blocks(function, shared, aligned).tobytes()
+            == function(A.by_row, *shared, *aligned).tobytes()
+        )
 
 
 def test_results_do_not_depend_on_the_number_of_threads(monkeypatch):
@@ -94,7 +105,9 @@ def test_results_do_not_depend_on_the_number_of_threads(monkeypatch):
     B, found = np.random.default_rng(2).normal(size=(300, 4)), []
     for threads in ("1", "5"):
         monkeypatch.setenv("LEMMATA_THREADS", threads)
-        found.append((gradient_step(A, U, V) @ B).tobytes() + np.float64(residual_squares(A, U, V)).tobytes())
+        found.append(
+            (gradient_step(A, U, V) @ B).tobytes() + np.float64(residual_squares(A, U, V)).tobytes()
+        )
     assert found[0] == found[1]
 
 
@@ -134,7 +147,9 @@ def test_the_vectors_of_a_near_matrix_are_a_better_start_than_random_ones(seed):
 
 @pytest.mark.parametrize("start", [1, 30])
 @pytest.mark.parametrize("tau", [0.5, 3.0, 8.0, 1e3])
-def test_shrinking_an_operator_is_shrinking_its_matrix_however_few_vectors_it_begins_with(tau, start):
+def test_shrinking_an_operator_is_shrinking_its_matrix_however_few_vectors_it_begins_with(
+    tau, start
+):
     A, _, _, _ = problem(share=0.8)
     rng = np.random.default_rng(0)
     found, right = shrink_operator(
@@ -146,7 +161,13 @@ def test_shrinking_an_operator_is_shrinking_its_matrix_however_few_vectors_it_be
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.integers(1, 12), st.integers(1, 12), st.integers(0, 3), st.floats(0, 1), st.integers(0, 10**6))
+@given(
+    st.integers(1, 12),
+    st.integers(1, 12),
+    st.integers(0, 3),
+    st.floats(0, 1),
+    st.integers(0, 10**6),
+)
 def test_any_shape_and_share_of_known_entries_will_do(n, m, k, share, seed):
     rng = np.random.default_rng(seed)
     mask = rng.random((n, m)) < share

@@ -64,7 +64,10 @@ def test_an_entry_given_twice(duplicates, expected):
     rows, columns, values = [1, 0, 1], [0, 1, 0], [1.0, 7.0, 5.0]
     with pytest.raises(ValueError, match=r"1 entries are given twice, such as \(1, 0\)"):
         Observed.from_triplets(rows, columns, values)
-    assert Observed.from_triplets(rows, columns, values, duplicates=duplicates).values_at(1, 0) == expected
+    assert (
+        Observed.from_triplets(rows, columns, values, duplicates=duplicates).values_at(1, 0)
+        == expected
+    )
 
 
 def test_labels_of_any_type_are_kept_and_found():
@@ -99,12 +102,17 @@ def test_saved_entries_are_mapped_back(tmp_path):
 # --- properties of any entries ----------------------------------------------------------------------------------------
 
 TRIPLETS = st.lists(
-    st.tuples(st.integers(0, 6), st.integers(0, 4), st.integers(-20, 20).map(lambda half: half / 2)), max_size=25
+    st.tuples(
+        st.integers(0, 6), st.integers(0, 4), st.integers(-20, 20).map(lambda half: half / 2)
+    ),
+    max_size=25,
 )
 
 
 def of_triplets(triplets, dtype=np.float32, **options):
-    rows, columns, values = (list(part) for part in zip(*triplets, strict=True)) if triplets else ([], [], [])
+    rows, columns, values = (
+        (list(part) for part in zip(*triplets, strict=True)) if triplets else ([], [], [])
+    )
     rows, columns = np.array(rows, dtype=np.int64), np.array(columns, dtype=np.int64)
     return Observed.from_triplets(rows, columns, np.array(values, dtype=dtype), (7, 5), **options)
 
@@ -122,8 +130,11 @@ def check_orders(observed):
             here = indices[indptr[i] : indptr[i + 1]]
             assert (np.diff(here) > 0).all()
             assert ((here >= 0) & (here < other)).all()
-    assert {(i, j, a) for i, j, a in zip(observed.rows, observed.columns, observed.values, strict=True)} == {
-        (i, j, a) for j, i, a in zip(observed.T.rows, observed.T.columns, observed.T.values, strict=True)
+    assert {
+        (i, j, a) for i, j, a in zip(observed.rows, observed.columns, observed.values, strict=True)
+    } == {
+        (i, j, a)
+        for j, i, a in zip(observed.T.rows, observed.T.columns, observed.T.values, strict=True)
     }
 
 
@@ -136,7 +147,11 @@ def test_triplets_in_any_order_are_what_a_dict_makes_of_them(triplets, duplicate
     expected = np.full((7, 5), np.nan)
     for i, j, _ in triplets:
         of_place = [a for k, l, a in triplets if (k, l) == (i, j)]
-        expected[i, j] = of_place[-1] if duplicates == "last" else np.mean(of_place, dtype=np.float64).astype(dtype)
+        expected[i, j] = (
+            of_place[-1]
+            if duplicates == "last"
+            else np.mean(of_place, dtype=np.float64).astype(dtype)
+        )
     np.testing.assert_array_equal(observed.dense(), expected.astype(dtype))
     i, j = np.meshgrid(np.arange(7), np.arange(5), indexing="ij")
     np.testing.assert_array_equal(observed.values_at(i, j), observed.dense())
@@ -179,7 +194,10 @@ def test_entries_survive_every_way_out_and_back(tmp_path_factory, triplets, labe
 def test_the_parts_of_a_split_are_disjoint_and_complete(triplets, seed, by):
     observed = of_triplets(triplets, duplicates="last")
     train, test = observed.split(0.3, by=by, seed=seed)
-    places = [set(zip(part.rows.tolist(), part.columns.tolist(), strict=True)) for part in (train, test, observed)]
+    places = [
+        set(zip(part.rows.tolist(), part.columns.tolist(), strict=True))
+        for part in (train, test, observed)
+    ]
     assert places[0] | places[1] == places[2]
     assert not places[0] & places[1]
     check_orders(train)
@@ -222,7 +240,11 @@ def test_labels_are_numbered_in_their_order(labels, dtype):
 )
 def test_labels_of_odd_types_are_numbered_too(labels):
     names, positions = numbered(labels)
-    expected = np.char.decode(labels) if getattr(labels, "dtype", None) == np.dtype("S1") else np.asarray(labels)
+    expected = (
+        np.char.decode(labels)
+        if getattr(labels, "dtype", None) == np.dtype("S1")
+        else np.asarray(labels)
+    )
     assert names[positions].tolist() == expected.tolist()
     again = Labels.from_fields(Labels(names).to_fields())
     assert len(set(again.names.tolist())) == len(names)
@@ -231,7 +253,9 @@ def test_labels_of_odd_types_are_numbered_too(labels):
 @pytest.mark.parametrize("missing", [None, np.nan, pd.NA, pd.NaT])
 def test_a_missing_label_is_refused(missing):
     with pytest.raises(ValueError, match="the row label of entry 1 is missing"):
-        Observed.from_labels(np.array(["a", missing, "b"], dtype=object), [1, 2, 3], [1.0, 2.0, 3.0])
+        Observed.from_labels(
+            np.array(["a", missing, "b"], dtype=object), [1, 2, 3], [1.0, 2.0, 3.0]
+        )
 
 
 # --- what is not trusted ----------------------------------------------------------------------------------------------
@@ -283,7 +307,7 @@ def test_hostile_fields_are_refused(tmp_path, change):
 def test_hostile_order_is_found_at_the_edge_of_a_block(monkeypatch):
     from lemmata.completion import entries
 
-    monkeypatch.setattr(entries, "CHUNK", 2)
+    monkeypatch.setattr(entries, "ENTRIES_AT_ONCE", 2)
     fine = Observed.from_triplets(np.zeros(6, int), np.arange(6), np.ones(6), (2, 6))
     Observed.from_fields(fine.to_fields())
     for at in range(5):
@@ -317,7 +341,11 @@ def test_labels_of_an_earlier_save_do_not_stay_behind(tmp_path):
 
 
 def test_nothing_of_the_callers_arrays_is_kept():
-    rows, columns, values = np.array([0, 1], np.int32), np.array([1, 0], np.int32), np.array([1.0, 2.0])
+    rows, columns, values = (
+        np.array([0, 1], np.int32),
+        np.array([1, 0], np.int32),
+        np.array([1.0, 2.0]),
+    )
     observed = Observed.from_triplets(rows, columns, values)
     columns[:], values[:] = 0, 9
     np.testing.assert_array_equal(observed.dense(0), [[0, 1], [2, 0]])
@@ -329,7 +357,10 @@ def test_nothing_of_the_callers_arrays_is_kept():
         (lambda: Observed.of(np.ones((2, 2))).values_at(2, 0), "a row lies outside 0 … 1"),
         (lambda: Observed.of(np.ones((2, 2))).values_at(0, -1), "a column lies outside 0 … 1"),
         (lambda: Observed.of(np.ones((2, 2))).with_values(np.ones(3)), "do not fit 4 entries"),
-        (lambda: Observed.from_triplets([0], [0], [1.0], row_labels=["a", "b"]), "2 row labels for 1 rows"),
+        (
+            lambda: Observed.from_triplets([0], [0], [1.0], row_labels=["a", "b"]),
+            "2 row labels for 1 rows",
+        ),
         (lambda: Observed.from_triplets([0], [0], [1.0], (1, 1.5)), "is not a pair of ints"),
         (lambda: Observed.from_labels([["a"]], ["b"], [1.0]), "one label per entry"),
         (lambda: Observed.of(np.ones(3)), "two dimensions"),

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from lemmata.completion.alternating import ALSAlgorithm
-from lemmata.completion.blocked import BlockedEntries
-from lemmata.completion.mean_ratings import MeanRatingsAlgorithm
+from lemmata.completion.als.algorithm import ALSAlgorithm
+from lemmata.completion.baselines.mean_ratings import MeanRatingsAlgorithm
+from lemmata.completion.baselines.rank_one import GradientFlowAlgorithm, PowerStepsAlgorithm
+from lemmata.completion.nuclear.projection import ProjectionAlgorithm
+from lemmata.completion.nuclear.soft_impute import SoftImputeAlgorithm
+from lemmata.completion.nuclear.thresholding import ThresholdingAlgorithm
 from lemmata.completion.observed import Observed
-from lemmata.completion.projection import ProjectionAlgorithm
-from lemmata.completion.rank_one import GradientFlowAlgorithm, PowerStepsAlgorithm
-from lemmata.completion.sgd import SGDFactorizationAlgorithm
-from lemmata.completion.soft_impute import SoftImputeAlgorithm
-from lemmata.completion.thresholding import ThresholdingAlgorithm
+from lemmata.completion.sgd.blocked_entries import BlockedEntries
+from lemmata.completion.sgd.estimator import SGDFactorizationAlgorithm
 from lemmata.core import Never
 
 N, M, K, REG = 30, 20, 2, 0.1
@@ -54,7 +54,11 @@ def squares(A, X):
 
 
 def ridge(F, bias, counts):
-    return 0.5 * REG * float(((np.asarray(F, float) ** 2).sum(axis=1) + np.asarray(bias, float) ** 2) @ counts)
+    return (
+        0.5
+        * REG
+        * float(((np.asarray(F, float) ** 2).sum(axis=1) + np.asarray(bias, float) ** 2) @ counts)
+    )
 
 
 def als_loss(state, A, weighted=True):
@@ -66,9 +70,16 @@ def als_loss(state, A, weighted=True):
 
 def implicit_loss(state, A):
     """Over all places: where nothing is stored, confidence 1 in preference 0."""
-    a, X = A.dense(fill=0.0).astype(float), np.asarray(state.U, float) @ np.asarray(state.V, float).T
+    a, X = (
+        A.dense(fill=0.0).astype(float),
+        np.asarray(state.U, float) @ np.asarray(state.V, float).T,
+    )
     total = 0.5 * float(((1 + np.abs(a)) * ((a > 0) - X) ** 2).sum())
-    return total + ridge(state.U, np.zeros(N), A.row_counts) + ridge(state.V, np.zeros(M), A.column_counts)
+    return (
+        total
+        + ridge(state.U, np.zeros(N), A.row_counts)
+        + ridge(state.V, np.zeros(M), A.column_counts)
+    )
 
 
 def sgd_loss(state, data):
@@ -94,12 +105,16 @@ def product(state):
 
 
 def soft_loss(state, A):
-    return squares(A, product(state)) + state.level * float(np.linalg.svd(product(state), compute_uv=False).sum())
+    return squares(A, product(state)) + state.level * float(
+        np.linalg.svd(product(state), compute_uv=False).sum()
+    )
 
 
 def dual_loss(state, A):
     """½‖B‖² − ⟨Y, A⟩ for the B and Y of the state; how near B is to shrink_τ(Y) is tested beside the model."""
-    return 0.5 * float((product(state) ** 2).sum()) - float(state.Y.astype(float) @ A.values.astype(float))
+    return 0.5 * float((product(state) ** 2).sum()) - float(
+        state.Y.astype(float) @ A.values.astype(float)
+    )
 
 
 TAU = 20.0

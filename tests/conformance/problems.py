@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from clustering_problems import CLUSTERING
 from completion_problems import COMPLETION
 from core_toys import Halving
-from latent_problems import LATENT
 
 from lemmata.core import Blocks, MaxSteps, Never, Restarts, Solution, Stop
 from lemmata.core import Path as ParameterPath
@@ -39,10 +39,14 @@ class Problem:
     algorithm: Callable[[], Any]
     easy: Callable[[Any], Any]  # dtype -> data on which the algorithm works
     hopeless: Callable[[], Any]  # data on which nothing can work
-    recompute: Callable[[Any, Any], float]  # (state, data) -> the loss, from the state's arrays by plain NumPy
+    # (state, data) -> the loss, from the state's arrays by plain NumPy
+    recompute: Callable[[Any, Any], float]
     stop: Stop = MaxSteps(9)
-    says_so: Callable[[Solution], bool] = lambda solution: False  # whether a hopeless run's own numbers show it
-    wide: tuple[str, ...] = ()  # fields of the state kept in float64 on purpose, float32 data or not
+    # whether a hopeless run's own numbers show it
+    says_so: Callable[[Solution], bool] = lambda solution: False
+    wide: tuple[
+        str, ...
+    ] = ()  # fields of the state kept in float64 on purpose, float32 data or not
     threaded: bool = False  # goes through map_reduce or a parallel kernel
 
 
@@ -76,7 +80,12 @@ def sample(dtype, with_rows=False, scale=1.0):
     S = centred.T @ centred / N
     longest = float((centred**2).sum(axis=1).max())
     return Sample(
-        X.mean(axis=0), S, largest_eigenvalue(S), np.dtype(dtype).name, X if with_rows else None, longest=longest
+        X.mean(axis=0),
+        S,
+        largest_eigenvalue(S),
+        np.dtype(dtype).name,
+        X if with_rows else None,
+        longest=longest,
     )
 
 
@@ -140,9 +149,10 @@ def descent(optimizer):
 
 
 def descent_loss(state, data):
-    return Bowl()(tuple(np.asarray(part, dtype=float) for part in state.params), [np.asarray(p, float) for p in data])[
-        0
-    ]
+    return Bowl()(
+        tuple(np.asarray(part, dtype=float) for part in state.params),
+        [np.asarray(p, float) for p in data],
+    )[0]
 
 
 # --- the registry -----------------------------------------------------------------------------------------------------
@@ -252,5 +262,5 @@ PROBLEMS = [
         )
         for name, optimizer in OPTIMIZERS.items()
     ),
-    *(Problem(*problem, **more) for *problem, more in (*COMPLETION, *LATENT)),
+    *(Problem(*problem, **more) for *problem, more in (*COMPLETION, *CLUSTERING)),
 ]  # fmt: skip

@@ -8,7 +8,17 @@ import pytest
 from core_toys import same_run
 from problems import PROBLEMS
 
-from lemmata.core import Checkpoint, Diverged, MaxSteps, StepFailed, Trace, blocks, rounding, run, store
+from lemmata.core import (
+    Checkpoint,
+    Diverged,
+    MaxSteps,
+    StepFailed,
+    Trace,
+    blocks,
+    rounding,
+    run,
+    store,
+)
 
 DTYPES = [np.float32, np.float64]
 
@@ -56,7 +66,10 @@ def floats(value, name="state"):
 @pytest.mark.parametrize("seed", range(2))
 def test_the_loss_in_a_state_is_the_loss_recomputed(problem, dtype, seed):
     data = problem.easy(dtype)
-    seen = [(a.objective(state), problem.recompute(state, data)) for a, state in states(problem, data, seed=seed)]
+    seen = [
+        (a.objective(state), problem.recompute(state, data))
+        for a, state in states(problem, data, seed=seed)
+    ]
     scale = max(abs(loss) for pair in seen for loss in pair)
     for claimed, true in seen:
         # a loss is a sum of some hundred products of numbers that are themselves such sums
@@ -79,15 +92,28 @@ def test_stopped_and_resumed_is_never_stopped(problem, tmp_path, stopped_after):
     path = tmp_path / "run.ckpt"
     whole = run(problem.algorithm(), problem.easy(np.float64), stop=problem.stop, rng=5)
     run(
-        problem.algorithm(), problem.easy(np.float64), stop=MaxSteps(stopped_after), callbacks=[Checkpoint(path)], rng=5
+        problem.algorithm(),
+        problem.easy(np.float64),
+        stop=MaxSteps(stopped_after),
+        callbacks=[Checkpoint(path)],
+        rng=5,
     )
-    resumed = run(problem.algorithm(), problem.easy(np.float64), stop=problem.stop, callbacks=[Checkpoint(path)], rng=5)
+    resumed = run(
+        problem.algorithm(),
+        problem.easy(np.float64),
+        stop=problem.stop,
+        callbacks=[Checkpoint(path)],
+        rng=5,
+    )
     assert same_run(resumed, whole)
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_the_same_seed_gives_the_same_run(problem, seed):
-    one, other = (run(problem.algorithm(), problem.easy(np.float64), stop=problem.stop, rng=seed) for _ in range(2))
+    one, other = (
+        run(problem.algorithm(), problem.easy(np.float64), stop=problem.stop, rng=seed)
+        for _ in range(2)
+    )
     assert same_run(one, other)
 
 
@@ -106,7 +132,9 @@ def test_attributes_of_any_state_are_a_usable_model(problem):
         assert all(np.isfinite(array).all() for _, array in floats(list(shown.values())))
 
 
-@pytest.mark.parametrize("problem", [p for p in PROBLEMS if p.threaded], ids=lambda problem: problem.name)
+@pytest.mark.parametrize(
+    "problem", [p for p in PROBLEMS if p.threaded], ids=lambda problem: problem.name
+)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_one_thread_gives_the_bits_of_eight(problem, dtype, monkeypatch):
     import numba

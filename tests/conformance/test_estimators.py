@@ -34,29 +34,50 @@ SETTINGS: dict[str, dict] = {
     "GaussianMixture": {"n_components": 2, "covariance_type": "diag"},
     "Mixture": {"family": "gaussian-spherical", "n_components": 2},
 }
-COMPLETION = [name for name, entry in registry.MODELS.items() if entry.module.startswith("lemmata.completion")]
+COMPLETION = [
+    name for name, entry in registry.MODELS.items() if entry.module.startswith("lemmata.completion")
+]
 # What cannot succeed on 20 rows of noise in 50 dimensions, where no direction is better than another; for models of matrices
 # with holes, one entry in twenty of it.
 HOPELESS: dict[str, dict] = {
     "PCA": {},
-    "LinearAutoencoder": {"method": "gd", "max_iter": 1},  # a basis of that noise is as good as any, if it was reached
+    # a basis of that noise is as good as any, if it was reached
+    "LinearAutoencoder": {
+        "method": "gd",
+        "max_iter": 1,
+    },
     "KernelPCA": {},
     "KMeans": {},
     "LightweightCoreset": {"size": 1},
-    "GaussianMixture": {"covariance_type": "full"},  # 20 rows for two matrices of 50 × 50: each shrinks onto a plane
+    # 20 rows for two matrices of 50 × 50: each shrinks onto a plane
+    "GaussianMixture": {"covariance_type": "full"},
     "Mixture": {"family": "gaussian-full"},
     **{name: {} for name in COMPLETION},
 }
-MATRIX = "predict(X) completes whole rows, so it returns a matrix; the check wants one number per row"
+MATRIX = (
+    "predict(X) completes whole rows, so it returns a matrix; the check wants one number per row"
+)
 SEEDED = "equal in distribution: the check shuffles the repeated rows, so a seed draws other rows (scikit-learn's fails, too)"
 EXPECTED_FAILURES: dict[str, dict[str, str]] = {
     **{
-        name: {f"check_sample_weight_equivalence_on_{kind}_data": SEEDED for kind in ("dense", "sparse")}
+        name: {
+            f"check_sample_weight_equivalence_on_{kind}_data": SEEDED
+            for kind in ("dense", "sparse")
+        }
         for name in ("KMeans", "GaussianMixture", "Mixture")
     },
-    **{name: {"check_estimator_sparse_array": MATRIX, "check_estimator_sparse_matrix": MATRIX} for name in COMPLETION},
+    **{
+        name: {"check_estimator_sparse_array": MATRIX, "check_estimator_sparse_matrix": MATRIX}
+        for name in COMPLETION
+    },
 }
-NUMBERLESS = ("MeanRatings", "RankOne", "SingularValueThresholding", "SoftImpute", "LightweightCoreset")
+NUMBERLESS = (
+    "MeanRatings",
+    "RankOne",
+    "SingularValueThresholding",
+    "SoftImpute",
+    "LightweightCoreset",
+)
 MODELS = sorted(registry.MODELS)
 
 
@@ -147,13 +168,18 @@ def test_claims_have_names_sentences_and_sources(name):
 
 def test_float32_stays_float32(name, X):
     model = made(name).fit(X.astype(np.float32))
-    wide = {key for key, value in vars(model).items() if getattr(value, "dtype", None) == np.float64}
+    wide = {
+        key for key, value in vars(model).items() if getattr(value, "dtype", None) == np.float64
+    }
     assert wide == set()
     if not hasattr(model, "cost"):  # a sum over all rows, in double precision always
         assert output(model, X.astype(np.float32)).dtype == np.float32
     close = output(made(name).fit(X), X)
     assert close.dtype == np.float64
-    error = np.abs(np.abs(output(model, X.astype(np.float32))) - np.abs(close)).max() / np.abs(close).max()
+    error = (
+        np.abs(np.abs(output(model, X.astype(np.float32))) - np.abs(close)).max()
+        / np.abs(close).max()
+    )
     assert error <= 64 * rounding(np.float32, terms=X.size)
 
 
@@ -226,9 +252,8 @@ def test_the_docstring_says_what_it_is_describes_each_parameter_and_shows_an_exa
     cls = registry.model_class(name)
     for parameter in made(name).get_params():
         assert re.search(rf"\b{parameter}\b", cls.__doc__), parameter
-    page = (
-        cls.__doc__ + sys.modules[cls.__module__].__doc__
-    )  # a file is one lesson: its first lines show the model in use
+    # a file is one lesson: its first lines show the model in use
+    page = cls.__doc__ + sys.modules[cls.__module__].__doc__
     assert any(name in example.source for example in doctest.DocTestParser().get_examples(page))
 
 

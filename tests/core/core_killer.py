@@ -40,7 +40,10 @@ class Slow(Halving):
 PROBLEMS = {
     "plain": (Slow(rate=0.9, noise=0.1), MaxSteps(STEPS)),
     "restarts": (Restarts(Slow(rate=0.9, noise=0.1), n=3, stop=MaxSteps(STEPS // 3)), Never()),
-    "path": (ParameterPath(Slow(noise=0.1), over={"rate": [0.9, 0.5, 0.1]}, stop=MaxSteps(STEPS // 3)), Never()),
+    "path": (
+        ParameterPath(Slow(noise=0.1), over={"rate": [0.9, 0.5, 0.1]}, stop=MaxSteps(STEPS // 3)),
+        Never(),
+    ),
 }
 
 
@@ -83,11 +86,14 @@ def main(folder: Path, problem: str, seed: int, moment: str) -> None:
         if pid == 0:
             if moment != "random":
                 arm(moment, after=dice.randrange(1, 12))
-            solution = run(algorithm, DATA, stop=stop, callbacks=[Checkpoint(path, every=1)], rng=seed)
+            solution = run(
+                algorithm, DATA, stop=stop, callbacks=[Checkpoint(path, every=1)], rng=seed
+            )
             assert solution.stopped in ("max steps", "finished")
             os._exit(0)
         if moment == "random":
-            time.sleep(dice.uniform(0.0, 0.02 * 1.2**kills))  # longer and longer: on a busy machine too it ends
+            # longer and longer: on a busy machine too it ends
+            time.sleep(dice.uniform(0.0, 0.02 * 1.2**kills))
             os.kill(pid, signal.SIGKILL)
         dice.random()
         _, status = os.waitpid(pid, 0)

@@ -67,7 +67,13 @@ class Misbehaving(Halving):
             raise KeyboardInterrupt
         if self.how == "exit":
             raise SystemExit(3)
-        value = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf, "rise": 1e6 + new.count, "stall": 7.0}[self.how]
+        value = {
+            "nan": math.nan,
+            "inf": math.inf,
+            "-inf": -math.inf,
+            "rise": 1e6 + new.count,
+            "stall": 7.0,
+        }[self.how]
         return replace(new, loss=value)
 
 

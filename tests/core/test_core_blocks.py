@@ -206,12 +206,21 @@ def mapped_bytes(path):
 
 
 @pytest.mark.parametrize(
-    "once", [lambda X: (part for part in [X]), lambda X: iter([X]), lambda X: map(np.asarray, [X]), lambda X: zip([X])]
+    "once",
+    [
+        lambda X: (part for part in [X]),
+        lambda X: iter([X]),
+        lambda X: map(np.asarray, [X]),
+        lambda X: zip([X]),
+    ],
 )
 def test_what_can_be_read_only_once_is_refused(X, once):
     stream = once(X)
     assert is_stream(stream)
-    with pytest.raises(TypeError, match="can be read only once and a fit needs several passes; pass a list of blocks"):
+    with pytest.raises(
+        TypeError,
+        match="can be read only once and a fit needs several passes; pass a list of blocks",
+    ):
         Blocks.of(stream)
 
 
@@ -243,7 +252,14 @@ def test_finite_numbers_too_large_to_add_up_are_finite():
 
 
 @pytest.mark.parametrize(
-    "later", [lambda X: [X[:30]], lambda X: [], lambda X: [X, X], lambda X: [X, X[:1]], lambda X: [X[:, :2]]]
+    "later",
+    [
+        lambda X: [X[:30]],
+        lambda X: [],
+        lambda X: [X, X],
+        lambda X: [X, X[:1]],
+        lambda X: [X[:, :2]],
+    ],
 )
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_stream_that_does_not_repeat_itself_is_refused(X, later, weighted):
@@ -262,7 +278,16 @@ def test_integer_and_mixed_blocks_become_floats_of_the_widest_kind():
 def test_lists_of_numbers_and_frames_are_no_streams(X):
     import pandas as pd
 
-    for thing in ([[1, 2], [3, 4]], [], "text", {"a": 1}, X, pd.DataFrame(X), sp.csr_array(X), da.from_array(X)):
+    for thing in (
+        [[1, 2], [3, 4]],
+        [],
+        "text",
+        {"a": 1},
+        X,
+        pd.DataFrame(X),
+        sp.csr_array(X),
+        da.from_array(X),
+    ):
         assert not is_stream(thing)
     assert is_stream([X, X])
     assert is_stream([pd.DataFrame(X)])
@@ -285,7 +310,9 @@ def test_dask_arrays_that_are_no_matrix_are_refused(X):
     lazy = da.from_array(X, chunks=(13, -1))
     with pytest.raises(ValueError, match="the dask array has 1 dimensions; a matrix has two"):
         Blocks.of(lazy[:, 0])
-    with pytest.raises(ValueError, match=r"chunks of unknown size; call X\.compute_chunk_sizes\(\) first"):
+    with pytest.raises(
+        ValueError, match=r"chunks of unknown size; call X\.compute_chunk_sizes\(\) first"
+    ):
         Blocks.of(lazy[lazy[:, 0] > 0])
     with pytest.raises(ValueError, match="blocks hold real numbers"):
         joined(Blocks.of(lazy.astype(complex)))

@@ -9,7 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lemmata.core import Certificate, Claim, Fit, NotCertified, Trace, at_least, at_most, claim, rounding, unknown
+from lemmata.core import (
+    Certificate,
+    Claim,
+    Fit,
+    NotCertified,
+    Trace,
+    at_least,
+    at_most,
+    claim,
+    rounding,
+    unknown,
+)
 from lemmata.core.certificate import FAILS, HOLDS, UNKNOWN, check
 
 INF, NAN = math.inf, math.nan
@@ -89,7 +100,9 @@ def test_a_claim_cannot_contradict_its_own_numbers():
 
 
 def test_a_claim_is_about_the_result_or_the_run():
-    with pytest.raises(ValueError, match="about='luck': a claim is about the 'result' or the 'run'"):
+    with pytest.raises(
+        ValueError, match="about='luck': a claim is about the 'result' or the 'run'"
+    ):
         claim("x", source="y", about="luck")
 
 
@@ -107,7 +120,9 @@ def test_rounding_covers_the_errors_of_real_sums(dtype, terms):
     for seed in range(20):
         x, y = np.random.default_rng(seed).standard_normal((2, terms)).astype(dtype)
         products = x.astype(np.float64) * y.astype(np.float64)
-        worst = max(worst, abs(float(np.add.reduce(x * y)) - math.fsum(products)) / np.abs(products).sum())
+        worst = max(
+            worst, abs(float(np.add.reduce(x * y)) - math.fsum(products)) / np.abs(products).sum()
+        )
     assert worst <= rounding(dtype, terms)
 
 
@@ -120,7 +135,11 @@ def test_claims_are_grouped_by_verdict():
     kept = certificate(trace=trace)
     assert (kept.holds, kept.failed, kept.unknown) == (["small", "never_rose", "costly"], [], [])
     broken = certificate(-2.0, trace=trace)
-    assert (broken.holds, broken.failed, broken.unknown) == (["small", "never_rose"], ["costly"], [])
+    assert (broken.holds, broken.failed, broken.unknown) == (
+        ["small", "never_rose"],
+        ["costly"],
+        [],
+    )
     assert [item.name for item in broken] == ["small", "never_rose", "costly"]
     assert len(broken) == 3
 
@@ -157,7 +176,9 @@ def test_require_raises_on_failure_or_on_any_named_claim_that_does_not_hold():
     with pytest.raises(NotCertified, match="never_rose: can't tell"):
         good.require("small", "never_rose")  # … unless the claim is asked for
     assert bad.require("small") is bad
-    with pytest.raises(NotCertified, match=r"Toy  5 × 3: 1 claim\(s\) do not hold\.\n  costly: fails \(-2 < 0\)"):
+    with pytest.raises(
+        NotCertified, match=r"Toy  5 × 3: 1 claim\(s\) do not hold\.\n  costly: fails \(-2 < 0\)"
+    ):
         bad.require()
     with pytest.raises(KeyError):
         bad.require("smal")
@@ -174,7 +195,12 @@ def test_a_fit_shows_the_adapters_attributes_first_and_then_the_models():
 
 
 def test_a_certificate_holds_claims_and_nothing_else():
-    for title, claims, stopped in (("a", ("claim",), ""), ("a", [], ""), (3, (), ""), ("a", (), None)):
+    for title, claims, stopped in (
+        ("a", ("claim",), ""),
+        ("a", [], ""),
+        (3, (), ""),
+        ("a", (), None),
+    ):
         with pytest.raises(ValueError, match="certificate"):
             Certificate(title, claims, stopped)
 

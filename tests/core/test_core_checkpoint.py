@@ -28,7 +28,14 @@ NOISY = Halving(rate=0.9, noise=0.1)
 
 
 def killed(folder, problem, seed, moment):
-    command = [sys.executable, str(Path(__file__).with_name("core_killer.py")), str(folder), problem, str(seed), moment]
+    command = [
+        sys.executable,
+        str(Path(__file__).with_name("core_killer.py")),
+        str(folder),
+        problem,
+        str(seed),
+        moment,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -36,9 +43,12 @@ def killed(folder, problem, seed, moment):
 
 @pytest.mark.parametrize("seed", [3, 4])
 @pytest.mark.parametrize("problem", ["plain", "restarts", "path"])
-def test_runs_killed_at_random_moments_and_resumed_equal_a_run_never_killed(tmp_path, problem, seed):
+def test_runs_killed_at_random_moments_and_resumed_equal_a_run_never_killed(
+    tmp_path, problem, seed
+):
     report = killed(tmp_path, problem, seed, moment="random")
-    assert report["kills"] >= 2  # 48 steps of a millisecond; the first two are killed after at most 20 and 24
+    # 48 steps of a millisecond; the first two are killed after at most 20 and 24
+    assert report["kills"] >= 2
     assert report["same"]
     assert report["left"] == ["run.ckpt"]
 
@@ -47,14 +57,19 @@ def test_runs_killed_at_random_moments_and_resumed_equal_a_run_never_killed(tmp_
 def test_runs_killed_inside_the_writing_of_a_checkpoint_resume_as_well(tmp_path, moment):
     report = killed(tmp_path, "plain", seed=5, moment=moment)
     assert report["kills"] >= 3
-    assert report["temporaries"] == (0 if moment == "renamed" else report["kills"])  # one each, cleared by the next run
+    # one each, cleared by the next run
+    assert report["temporaries"] == (0 if moment == "renamed" else report["kills"])
     assert report["same"]
     assert report["left"] == ["run.ckpt"]
 
 
 @pytest.mark.parametrize("stopped_after", range(0, 13, 3))
-@pytest.mark.parametrize("algorithm", [NOISY, Restarts(NOISY, n=3, stop=Settled(1e-3) | MaxSteps(4))])
-def test_a_run_stopped_and_continued_with_a_larger_budget_equals_one_run(tmp_path, algorithm, stopped_after):
+@pytest.mark.parametrize(
+    "algorithm", [NOISY, Restarts(NOISY, n=3, stop=Settled(1e-3) | MaxSteps(4))]
+)
+def test_a_run_stopped_and_continued_with_a_larger_budget_equals_one_run(
+    tmp_path, algorithm, stopped_after
+):
     path = tmp_path / "a.ckpt"
     run(algorithm, DATA, stop=MaxSteps(stopped_after), callbacks=[Checkpoint(path)], rng=1)
     resumed = run(algorithm, DATA, stop=MaxSteps(13), callbacks=[Checkpoint(path)], rng=1)
@@ -84,15 +99,26 @@ def test_a_checkpoint_is_written_every_so_many_steps(tmp_path, monkeypatch):
     monkeypatch.setattr(
         store,
         "write",
-        lambda path, kind, content: (steps.append(len(content["trace"]) - 1), write(path, kind, content)),
+        lambda path, kind, content: (
+            steps.append(len(content["trace"]) - 1),
+            write(path, kind, content),
+        ),
     )
     run(NOISY, DATA, stop=MaxSteps(10), callbacks=[Checkpoint(tmp_path / "a.ckpt", every=4)], rng=1)
     assert steps == [0, 4, 8, 10]
     steps.clear()
-    run(NOISY, DATA, stop=MaxSteps(10), callbacks=[Checkpoint(tmp_path / "b.ckpt", seconds=3600)], rng=1)
+    run(
+        NOISY,
+        DATA,
+        stop=MaxSteps(10),
+        callbacks=[Checkpoint(tmp_path / "b.ckpt", seconds=3600)],
+        rng=1,
+    )
     assert steps == [0, 10]
     steps.clear()
-    run(NOISY, DATA, stop=MaxSteps(3), callbacks=[Checkpoint(tmp_path / "c.ckpt", seconds=0)], rng=1)
+    run(
+        NOISY, DATA, stop=MaxSteps(3), callbacks=[Checkpoint(tmp_path / "c.ckpt", seconds=0)], rng=1
+    )
     assert steps == [0, 1, 2, 3]
 
 
@@ -133,7 +159,9 @@ def test_torn_rows_never_reach_the_file(tmp_path):
         (Halving(), DATA[:3], 2, "another algorithm and data and seed"),
     ],
 )
-def test_a_checkpoint_of_something_else_is_refused_and_left_alone(tmp_path, algorithm, data, seed, whose):
+def test_a_checkpoint_of_something_else_is_refused_and_left_alone(
+    tmp_path, algorithm, data, seed, whose
+):
     path = tmp_path / "a.ckpt"
     run(NOISY, DATA, stop=MaxSteps(3), callbacks=[Checkpoint(path)], rng=1)
     before = path.read_bytes()
@@ -153,7 +181,12 @@ def test_children_with_different_stopping_rules_are_different_algorithms(tmp_pat
     one = Restarts(NOISY, n=2, stop=Settled(1e-3) | MaxSteps(4))
     run(one, DATA, stop=Never(), callbacks=[Checkpoint(path)], rng=1)
     with pytest.raises(ValueError, match="another algorithm"):
-        run(Restarts(NOISY, n=2, stop=Settled(1e-4) | MaxSteps(4)), DATA, callbacks=[Checkpoint(path)], rng=1)
+        run(
+            Restarts(NOISY, n=2, stop=Settled(1e-4) | MaxSteps(4)),
+            DATA,
+            callbacks=[Checkpoint(path)],
+            rng=1,
+        )
 
 
 def test_blocks_of_equal_content_are_the_same_data(tmp_path):
@@ -165,7 +198,14 @@ def test_blocks_of_equal_content_are_the_same_data(tmp_path):
     path, X = tmp_path / "a.ckpt", np.arange(12.0).reshape(6, 2)
     run(OnBlocks(), Blocks.of(X), stop=MaxSteps(2), callbacks=[Checkpoint(path)], rng=1)
     assert (
-        run(OnBlocks(), Blocks.of(X.copy(order="F")), stop=MaxSteps(3), callbacks=[Checkpoint(path)], rng=1).step == 3
+        run(
+            OnBlocks(),
+            Blocks.of(X.copy(order="F")),
+            stop=MaxSteps(3),
+            callbacks=[Checkpoint(path)],
+            rng=1,
+        ).step
+        == 3
     )
     with pytest.raises(ValueError, match="another data"):
         run(OnBlocks(), Blocks.of(X, weights=np.ones(6)), callbacks=[Checkpoint(path)], rng=1)
@@ -183,7 +223,9 @@ def test_a_truncated_checkpoint_is_refused_with_a_clear_error(tmp_path, share):
         run(NOISY, DATA, callbacks=[Checkpoint(path)], rng=1)
 
 
-@pytest.mark.parametrize("content", [{}, {"owner": 3, "state": 1, "trace": 2}, {"owner": {}, "state": 1, "trace": [1]}])
+@pytest.mark.parametrize(
+    "content", [{}, {"owner": 3, "state": 1, "trace": 2}, {"owner": {}, "state": 1, "trace": [1]}]
+)
 def test_a_checkpoint_with_the_wrong_parts_is_refused(tmp_path, content):
     store.write(tmp_path / "a.ckpt", Checkpoint.KIND, content)
     with pytest.raises(StoreError, match="a checkpoint holds an owner, a state and a trace"):
@@ -196,7 +238,9 @@ def test_a_folder_that_does_not_exist_shows_at_the_first_step_not_after_an_hour(
 
 
 def test_a_state_that_cannot_be_stored_shows_before_the_first_step(tmp_path):
-    with pytest.raises(StepFailed, match=r"after step 0.*state'\] is a Cell, which a lemmata file cannot hold"):
+    with pytest.raises(
+        StepFailed, match=r"after step 0.*state'\] is a Cell, which a lemmata file cannot hold"
+    ):
         run(InPlace(), DATA, callbacks=[Checkpoint(tmp_path / "a.ckpt")])
 
 

@@ -32,7 +32,9 @@ def bits(moments):
     return moments.n, moments.mean.tobytes(), moments.scatter.tobytes()
 
 
-@pytest.mark.parametrize("form", [np.asarray, np.asfortranarray, sp.csr_array, lambda X: np.array_split(X, 9)])
+@pytest.mark.parametrize(
+    "form", [np.asarray, np.asfortranarray, sp.csr_array, lambda X: np.array_split(X, 9)]
+)
 def test_the_result_is_the_plain_sum_over_blocks(X, form):
     data = Blocks.of(form(X), np.linspace(0, 1, len(X)))
     plain = sum(gram(rows, weights) for rows, weights in data)
@@ -40,10 +42,14 @@ def test_the_result_is_the_plain_sum_over_blocks(X, form):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("form", [np.asarray, np.asfortranarray, sp.csr_array, lambda X: np.array_split(X, 9)])
+@pytest.mark.parametrize(
+    "form", [np.asarray, np.asfortranarray, sp.csr_array, lambda X: np.array_split(X, 9)]
+)
 def test_threads_do_not_change_a_bit(X, form, weighted):
     data = Blocks.of(form(X), np.linspace(0, 1, len(X)) if weighted else None)
-    results = {bits(map_reduce(Moments.of, data, Moments(), threads=threads)) for threads in (1, 2, 3, 8)}
+    results = {
+        bits(map_reduce(Moments.of, data, Moments(), threads=threads)) for threads in (1, 2, 3, 8)
+    }
     assert len(results) == 1
 
 
@@ -54,7 +60,9 @@ def test_the_sum_runs_in_block_order_even_if_the_first_block_is_the_slowest(X):
         time.sleep(0.05 if rows[0, 0] == X[0, 0] else 0.0)
         return [float(rows[0, 0])]
 
-    assert map_reduce(slow_first, Blocks.of(X), [], threads=8) == [float(X[i, 0]) for i in range(0, len(X), 50)]
+    assert map_reduce(slow_first, Blocks.of(X), [], threads=8) == [
+        float(X[i, 0]) for i in range(0, len(X), 50)
+    ]
 
 
 @pytest.mark.parametrize("threads", [1, 4])
@@ -139,7 +147,8 @@ def test_blas_goes_back_to_its_threads_however_callers_overlap():
             worker.start()
         for worker in workers:
             worker.join()
-        assert set(inside) == {1}  # the first one leaving does not free the threads under the second
+        # the first one leaving does not free the threads under the second
+        assert set(inside) == {1}
         assert blas_threads() == before
 
 
@@ -152,7 +161,9 @@ def test_dask_arrays_without_a_cluster_add_up(X, chunks):
     plain = Moments.of(X.astype(float), np.linspace(0, 1, len(X)))
     ours = map_reduce(Moments.of, data, Moments())
     np.testing.assert_allclose(ours.scatter, plain.scatter, rtol=1e-4, atol=1e-4)
-    results = {bits(map_reduce(Moments.of, data, Moments(), threads=threads)) for threads in (1, 2, 8)}
+    results = {
+        bits(map_reduce(Moments.of, data, Moments(), threads=threads)) for threads in (1, 2, 8)
+    }
     assert len(results) == 1
 
 
@@ -161,7 +172,12 @@ def test_a_cluster_gives_the_same_bits_as_threads(X):
     weights = np.linspace(0, 1, len(X))
     lazy = da.from_array(X, chunks=(50, 3))
     here = bits(map_reduce(Moments.of, Blocks.of(X, weights), Moments(), threads=2))
-    settings = {"n_workers": 2, "threads_per_worker": 2, "processes": True, "dashboard_address": None}
+    settings = {
+        "n_workers": 2,
+        "threads_per_worker": 2,
+        "processes": True,
+        "dashboard_address": None,
+    }
     with distributed.LocalCluster(**settings) as cluster, distributed.Client(cluster):
         data = Blocks.of(lazy, weights)
         assert bits(map_reduce(Moments.of, data, Moments())) == here
@@ -172,7 +188,9 @@ def test_a_cluster_gives_the_same_bits_as_threads(X):
         with pytest.raises(ArithmeticError, match="on a worker"):
             map_reduce(fragile, data, 0)
         with pytest.raises(ValueError, match="NaN or infinity"):
-            map_reduce(Moments.of, Blocks.of(da.where(lazy == lazy[20, 1], np.nan, lazy)), Moments())
+            map_reduce(
+                Moments.of, Blocks.of(da.where(lazy == lazy[20, 1], np.nan, lazy)), Moments()
+            )
 
 
 def test_threads_are_started_once_and_passes_inside_of_passes_have_their_own(X):

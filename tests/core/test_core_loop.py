@@ -49,9 +49,16 @@ class Recorder:
 
 def test_a_run_makes_the_steps_it_is_asked_for_and_its_trace_begins_with_the_first_state():
     solution = run(Halving(), DATA, stop=MaxSteps(7), rng=0)
-    assert (solution.stopped, solution.step, solution.state.count, len(solution.trace)) == ("max steps", 7, 7, 8)
+    assert (solution.stopped, solution.step, solution.state.count, len(solution.trace)) == (
+        "max steps",
+        7,
+        7,
+        8,
+    )
     start = Halving().init(DATA, np.random.default_rng(0))
-    np.testing.assert_array_equal(solution.trace.objective, [start.loss * 0.25**k for k in range(8)])
+    np.testing.assert_array_equal(
+        solution.trace.objective, [start.loss * 0.25**k for k in range(8)]
+    )
     np.testing.assert_array_equal(solution.attributes["x_"], start.x * 0.5**7)
     assert solution.note == ""
 
@@ -75,7 +82,9 @@ def test_settled_at_zero_is_settled_and_tol_zero_switches_the_rule_off():
     zero = np.zeros(3)
     start = Halving().init(zero, np.random.default_rng(0))
     at_rest = type(start)(zero, 0, 0, 0.0)
-    assert run(Halving(), zero, stop=Settled(1e-9) | MaxSteps(9), start=at_rest).stopped == "settled"
+    assert (
+        run(Halving(), zero, stop=Settled(1e-9) | MaxSteps(9), start=at_rest).stopped == "settled"
+    )
     assert run(Halving(), zero, stop=Settled(0) | MaxSteps(9), start=at_rest).stopped == "max steps"
 
 
@@ -87,7 +96,10 @@ def test_a_rising_objective_is_recorded_but_does_not_stop_the_run():
 
 
 def test_an_algorithm_that_is_finished_ends_the_run_under_any_rule():
-    assert (run(Direct(), DATA, stop=Never(), rng=0).stopped, run(Direct(), DATA, rng=0).step) == ("finished", 1)
+    assert (run(Direct(), DATA, stop=Never(), rng=0).stopped, run(Direct(), DATA, rng=0).step) == (
+        "finished",
+        1,
+    )
 
 
 def test_a_run_that_never_ends_by_itself_ends_with_its_budget():
@@ -158,7 +170,8 @@ def test_a_rule_of_ones_own_needs_only_a_reason():
 @pytest.mark.parametrize("how", ["nan", "inf", "-inf"])
 def test_a_non_finite_objective_ends_the_run_at_once_with_the_last_good_state(how):
     with pytest.warns(
-        Diverged, match=r"not finite at step 4; the state after step 3 is kept. To mend it, lower rate\."
+        Diverged,
+        match=r"not finite at step 4; the state after step 3 is kept. To mend it, lower rate\.",
     ):
         solution = run(Misbehaving(how=how, at=4), DATA, stop=MaxSteps(50), rng=0)
     assert (solution.stopped, solution.step, solution.state.count) == ("diverged", 3, 3)
@@ -172,7 +185,9 @@ def test_a_first_state_that_is_not_finite_is_an_error_with_a_hint():
 
 
 def test_a_step_that_raises_hands_over_the_last_good_state_and_the_cause():
-    with pytest.raises(StepFailed, match=r"Misbehaving failed at step 3 with ZeroDivisionError: one over") as caught:
+    with pytest.raises(
+        StepFailed, match=r"Misbehaving failed at step 3 with ZeroDivisionError: one over"
+    ) as caught:
         run(Misbehaving(how="raise", at=3), DATA, rng=0)
     solution = caught.value.solution
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
@@ -256,13 +271,19 @@ def test_ctrl_c_at_any_point_of_the_driver_leaves_state_and_trace_in_step():
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                solution = run(Halving(), DATA, stop=MaxSteps(12), callbacks=[lambda solution: None], rng=0)
+                solution = run(
+                    Halving(), DATA, stop=MaxSteps(12), callbacks=[lambda solution: None], rng=0
+                )
         finally:
             sys.settrace(before)
         seen.add(solution.stopped)
         assert solution.state.count == solution.step
         assert solution.trace.last() == solution.state.loss
-        assert len(solution.trace.extras["gradient"]) == len(solution.trace.seconds) == len(solution.trace)
+        assert (
+            len(solution.trace.extras["gradient"])
+            == len(solution.trace.seconds)
+            == len(solution.trace)
+        )
     assert "interrupted" in seen
 
 
@@ -304,12 +325,25 @@ def test_a_real_sigint_returns_a_usable_model_and_a_message(hears_ctrl_c):
 
 def test_callbacks_hear_of_the_start_every_step_and_the_end():
     heard, plain = Recorder(), []
-    run(Halving(), DATA, stop=MaxSteps(2), callbacks=[heard, lambda solution: plain.append(solution.step)], rng=0)
-    assert heard.log == [("start", 0, None), ("step", 1, None), ("step", 2, None), ("finish", 2, "max steps")]
+    run(
+        Halving(),
+        DATA,
+        stop=MaxSteps(2),
+        callbacks=[heard, lambda solution: plain.append(solution.step)],
+        rng=0,
+    )
+    assert heard.log == [
+        ("start", 0, None),
+        ("step", 1, None),
+        ("step", 2, None),
+        ("finish", 2, "max steps"),
+    ]
     assert plain == [1, 2]
 
 
-@pytest.mark.parametrize(("how", "word"), [("nan", "diverged"), ("raise", "failed"), ("ctrl-c", "interrupted")])
+@pytest.mark.parametrize(
+    ("how", "word"), [("nan", "diverged"), ("raise", "failed"), ("ctrl-c", "interrupted")]
+)
 @pytest.mark.filterwarnings("ignore")
 def test_callbacks_hear_how_a_broken_run_ended(how, word):
     heard = Recorder()

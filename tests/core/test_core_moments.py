@@ -13,7 +13,11 @@ from lemmata.core import Moments, rounding, store
 def exactly(X, weights=None):
     """Count, mean and scatter by the book, in the widest float there is."""
     X = np.asarray(X, dtype=np.longdouble)
-    w = np.ones(len(X), dtype=np.longdouble) if weights is None else np.asarray(weights, dtype=np.longdouble)
+    w = (
+        np.ones(len(X), dtype=np.longdouble)
+        if weights is None
+        else np.asarray(weights, dtype=np.longdouble)
+    )
     mean = (w[:, None] * X).sum(axis=0) / w.sum()
     return float(w.sum()), mean, (w[:, None] * (X - mean)).T @ (X - mean)
 
@@ -23,8 +27,12 @@ def agree(ours, theirs, scale, dtype=np.float64, terms=1):
     n, mean, scatter = theirs
     tolerance = 8 * rounding(dtype, terms)
     assert ours.n == pytest.approx(n, rel=1e-12)
-    np.testing.assert_allclose(np.asarray(ours.mean, dtype=np.longdouble), mean, atol=tolerance * scale, rtol=0)
-    np.testing.assert_allclose(ours.scatter, scatter.astype(float), atol=tolerance * max(n, 1) * scale**2, rtol=0)
+    np.testing.assert_allclose(
+        np.asarray(ours.mean, dtype=np.longdouble), mean, atol=tolerance * scale, rtol=0
+    )
+    np.testing.assert_allclose(
+        ours.scatter, scatter.astype(float), atol=tolerance * max(n, 1) * scale**2, rtol=0
+    )
 
 
 ROWS = hnp.arrays(
@@ -37,10 +45,16 @@ ROWS = hnp.arrays(
 @given(ROWS, st.lists(st.integers(0, 30), max_size=5), st.booleans(), st.data())
 @settings(max_examples=150, deadline=None)
 def test_any_split_of_any_rows_is_the_whole(X, cuts, weighted, data):
-    weights = data.draw(hnp.arrays(np.float64, len(X), elements=st.floats(0.125, 8.0))) if weighted else None
+    weights = (
+        data.draw(hnp.arrays(np.float64, len(X), elements=st.floats(0.125, 8.0)))
+        if weighted
+        else None
+    )
     cuts = sorted(min(cut, len(X)) for cut in cuts)
     parts = zip([0, *cuts], [*cuts, len(X)], strict=True)
-    total = sum((Moments.of(X[a:b], None if weights is None else weights[a:b]) for a, b in parts), Moments())
+    total = sum(
+        (Moments.of(X[a:b], None if weights is None else weights[a:b]) for a, b in parts), Moments()
+    )
     agree(total, exactly(X, weights), np.abs(X).max(), terms=len(X))
 
 
@@ -86,7 +100,9 @@ def test_a_huge_offset_costs_no_accuracy(dtype, offset, weighted, seed):
     weights = rng.uniform(0.5, 2.0, size=2000) if weighted else None
     n, mean, scatter = exactly(X, weights)
     parts = np.array_split(np.arange(2000), 7)
-    total = sum((Moments.of(X[i], None if weights is None else weights[i]) for i in parts), Moments())
+    total = sum(
+        (Moments.of(X[i], None if weights is None else weights[i]) for i in parts), Moments()
+    )
     tolerance = rounding(dtype, terms=2000) * 8
     np.testing.assert_allclose(total.scatter / n, (scatter / n).astype(float), atol=tolerance)
     np.testing.assert_allclose(total.mean, mean.astype(float), atol=tolerance, rtol=1e-15)
@@ -101,7 +117,9 @@ def test_sparse_rows_have_the_moments_of_the_dense_ones(offset):
         n, mean, scatter = exactly(X, weights)
         ours = Moments.of(sp.csr_array(X), weights)
         np.testing.assert_allclose(ours.mean, mean.astype(float), rtol=1e-14)
-        np.testing.assert_allclose(ours.scatter / n, (scatter / n).astype(float), atol=rounding(float, 500) * 8)
+        np.testing.assert_allclose(
+            ours.scatter / n, (scatter / n).astype(float), atol=rounding(float, 500) * 8
+        )
 
 
 def test_a_constant_column_has_no_scatter():
@@ -122,10 +140,16 @@ def test_nan_and_infinity_are_refused(dtype, bad, weighted):
 
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
 def test_numbers_whose_squares_leave_the_finite_ones_are_refused(make):
-    for X in (np.array([[1e25, 1], [-1e25, 2]], dtype=np.float32), np.array([[1e200, 1], [-1e200, 2]])):
+    for X in (
+        np.array([[1e25, 1], [-1e25, 2]], dtype=np.float32),
+        np.array([[1e200, 1], [-1e200, 2]]),
+    ):
         if sp.issparse(make(X)) and X.dtype == np.float32:
             continue  # sparse rows are squared in float64
-        with np.errstate(over="ignore", invalid="ignore"), pytest.raises(ValueError, match="too large"):
+        with (
+            np.errstate(over="ignore", invalid="ignore"),
+            pytest.raises(ValueError, match="too large"),
+        ):
             Moments.of(make(X))
 
 

@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 from core_toys import DATA, Cell, Halving, InPlace, Misbehaving, same_value
 
-from lemmata.core import Diverged, MaxSteps, Never, Path, Restarts, Seconds, Settled, StepFailed, run
+from lemmata.core import (
+    Diverged,
+    MaxSteps,
+    Never,
+    Path,
+    Restarts,
+    Seconds,
+    Settled,
+    StepFailed,
+    run,
+)
 
 NOISY = Halving(rate=0.9, noise=0.1)
 
@@ -15,7 +25,9 @@ def test_every_restart_is_the_run_it_would_have_been_alone():
     solution = run(Restarts(NOISY, n=4, stop=MaxSteps(6)), DATA, stop=Never(), rng=7)
     assert solution.stopped == "finished"
     assert [len(trace) for trace in solution.children] == [7] * 4
-    for seed, result, trace in zip(solution.state.seeds, solution.state.results, solution.children, strict=True):
+    for seed, result, trace in zip(
+        solution.state.seeds, solution.state.results, solution.children, strict=True
+    ):
         alone = run(NOISY, DATA, stop=MaxSteps(6), rng=seed)
         assert same_value(alone.state, result)
         assert same_value(alone.trace, trace)
@@ -37,7 +49,11 @@ def test_the_trace_of_the_whole_says_which_child_each_row_belongs_to():
 
 def test_one_budget_covers_all_children_and_the_best_so_far_is_shown():
     solution = run(Restarts(NOISY, n=100, stop=MaxSteps(5)), DATA, stop=MaxSteps(14), rng=0)
-    assert (solution.stopped, len(solution.children), len(solution.state.results)) == ("max steps", 3, 2)
+    assert (solution.stopped, len(solution.children), len(solution.state.results)) == (
+        "max steps",
+        3,
+        2,
+    )
     assert solution.trace.last() == solution.children[-1].last()
     states = [*solution.state.results, solution.state.state]
     best = int(np.argmin([trace.last() for trace in solution.children]))
@@ -71,15 +87,23 @@ def test_children_that_diverge_are_survived(at):
     lost = [result.seed % 2 == 0 for result in solution.state.results]
     assert solution.stopped == "finished"
     assert 0 < sum(lost) < 8
-    assert [len(trace) - 1 for trace in solution.children] == [max(at - 1, 0) if gone else 3 for gone in lost]
+    assert [len(trace) - 1 for trace in solution.children] == [
+        max(at - 1, 0) if gone else 3 for gone in lost
+    ]
     assert np.isfinite(solution.trace.objective).all()
     assert np.isfinite(solution.algorithm.objective(solution.state))
     shown = solution.attributes["x_"]
-    assert any(shown is result.x for result, gone in zip(solution.state.results, lost, strict=True) if not gone)
+    assert any(
+        shown is result.x
+        for result, gone in zip(solution.state.results, lost, strict=True)
+        if not gone
+    )
 
 
 def test_children_that_are_all_lost_at_once_are_an_error_with_the_childs_hint():
-    with pytest.raises(StepFailed, match=r"Restarts: the objective of the first state is nan; lower rate"):
+    with pytest.raises(
+        StepFailed, match=r"Restarts: the objective of the first state is nan; lower rate"
+    ):
         run(Restarts(Halving(), n=3), np.array([np.nan]), rng=0)
 
 
@@ -111,7 +135,9 @@ def test_a_path_begins_each_child_where_the_one_before_ended():
     path = Path(Warm(), over={"rate": [0.9, 0.5, 0.1]}, stop=MaxSteps(2))
     solution = run(path, DATA, stop=Never(), rng=0)
     first = solution.children[0].objective[0]
-    np.testing.assert_allclose(solution.state.state.loss, first * (0.9 * 0.5 * 0.1) ** 4, rtol=1e-12)
+    np.testing.assert_allclose(
+        solution.state.state.loss, first * (0.9 * 0.5 * 0.1) ** 4, rtol=1e-12
+    )
     np.testing.assert_array_equal(solution.attributes["x_"], solution.state.state.x)
     for before, after in zip(solution.children, solution.children[1:], strict=False):
         assert after.objective[0] == before.objective[-1]
@@ -124,7 +150,9 @@ def test_a_path_of_an_algorithm_without_warm_starts_begins_anew():
 
 
 def test_children_settle_by_their_own_rules():
-    solution = run(Restarts(Misbehaving(how="stall", at=2), n=2, stop=Settled(1e-9)), DATA, stop=Never(), rng=0)
+    solution = run(
+        Restarts(Misbehaving(how="stall", at=2), n=2, stop=Settled(1e-9)), DATA, stop=Never(), rng=0
+    )
     assert [len(trace) - 1 for trace in solution.children] == [3, 3]
 
 

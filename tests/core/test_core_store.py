@@ -54,7 +54,9 @@ KEYS = st.text(max_size=5) | st.integers() | st.tuples(st.integers(), st.text(ma
 VALUES = st.recursive(
     SCALARS | ARRAYS,
     lambda inner: (
-        st.lists(inner, max_size=4) | st.lists(inner, max_size=4).map(tuple) | st.dictionaries(KEYS, inner, max_size=4)
+        st.lists(inner, max_size=4)
+        | st.lists(inner, max_size=4).map(tuple)
+        | st.dictionaries(KEYS, inner, max_size=4)
     ),
     max_leaves=12,
 )
@@ -73,19 +75,32 @@ def test_arrays_keep_dtype_shape_and_memory_order(array, order):
     back = through_a_file(array)
     assert isinstance(back, np.ndarray)
     assert same_value(back, array)
-    assert (back.flags.c_contiguous, back.flags.f_contiguous) == (array.flags.c_contiguous, array.flags.f_contiguous)
+    assert (back.flags.c_contiguous, back.flags.f_contiguous) == (
+        array.flags.c_contiguous,
+        array.flags.f_contiguous,
+    )
     assert back.flags.writeable
 
 
 def test_views_and_foreign_byte_orders_come_back_as_plain_native_arrays():
     X = np.arange(24.0).reshape(4, 6)
-    for view in (X[::2, ::-1], X[:, 1:3], X.T[1:4], X.astype(">f8"), X.astype(">i4"), np.broadcast_to(1.0, (2, 3))):
+    for view in (
+        X[::2, ::-1],
+        X[:, 1:3],
+        X.T[1:4],
+        X.astype(">f8"),
+        X.astype(">i4"),
+        np.broadcast_to(1.0, (2, 3)),
+    ):
         back = through_a_file(view)
         np.testing.assert_array_equal(back, view)
         assert back.dtype == view.dtype.newbyteorder("=")
 
 
-@given(hnp.arrays(hnp.unicode_string_dtypes(max_len=6) | st.just(np.dtype("U4")), SHAPES), st.booleans())
+@given(
+    hnp.arrays(hnp.unicode_string_dtypes(max_len=6) | st.just(np.dtype("U4")), SHAPES),
+    st.booleans(),
+)
 @settings(max_examples=50, deadline=None)
 def test_arrays_of_text_come_back(array, as_object):
     array = array.astype(object) if as_object else array
@@ -117,7 +132,9 @@ def test_generators_go_on_where_they_were(bits):
     rng.standard_normal(7)
     rng.integers(10, dtype=np.int32)  # leaves half a word behind
     back = through_a_file(rng)
-    np.testing.assert_array_equal(back.integers(10, size=5, dtype=np.int32), rng.integers(10, size=5, dtype=np.int32))
+    np.testing.assert_array_equal(
+        back.integers(10, size=5, dtype=np.int32), rng.integers(10, size=5, dtype=np.int32)
+    )
     np.testing.assert_array_equal(back.random(9), rng.random(9))
     children = zip(back.spawn(2), rng.spawn(2), strict=True)
     assert all(one.integers(2**60) == other.integers(2**60) for one, other in children)
@@ -134,7 +151,9 @@ def test_seed_sequences_go_on_spawning():
     seeds = np.random.SeedSequence(7, spawn_key=(1,))
     seeds.spawn(2)
     back = through_a_file(seeds)
-    assert back.spawn(1)[0].generate_state(3).tolist() == seeds.spawn(1)[0].generate_state(3).tolist()
+    assert (
+        back.spawn(1)[0].generate_state(3).tolist() == seeds.spawn(1)[0].generate_state(3).tolist()
+    )
 
 
 def test_traces_and_states_come_back():
@@ -184,14 +203,22 @@ class StoreToy:
 
 
 def an_object(**changes):
-    content = {"$": "object", "class": "StoreToy", "version": 3, "fields": {"a": 1, "b": 2}, **changes}
+    content = {
+        "$": "object",
+        "class": "StoreToy",
+        "version": 3,
+        "fields": {"a": 1, "b": 2},
+        **changes,
+    }
     return store.decode(content, {})
 
 
 def test_old_versions_are_upgraded_and_newer_ones_refused():
     assert an_object() == StoreToy(1, 2)
     assert an_object(version=2, fields={"a": 1}) == StoreToy(1, 2)
-    with pytest.raises(StoreError, match="StoreToy has version 4, this lemmata reads up to 3; upgrade lemmata"):
+    with pytest.raises(
+        StoreError, match="StoreToy has version 4, this lemmata reads up to 3; upgrade lemmata"
+    ):
         an_object(version=4)
     with pytest.raises(StoreError, match="are not those of its version"):
         an_object(fields={"a": 1, "c": 2})
@@ -201,7 +228,9 @@ def test_old_versions_are_upgraded_and_newer_ones_refused():
 
 def test_an_old_version_without_an_upgrade_is_refused(monkeypatch):
     monkeypatch.setattr(Trace, "version", 2)
-    with pytest.raises(StoreError, match="Trace has version 1, this lemmata reads 2; fit the model anew"):
+    with pytest.raises(
+        StoreError, match="Trace has version 1, this lemmata reads 2; fit the model anew"
+    ):
         store.decode({"$": "object", "class": "Trace", "version": 1, "fields": {}}, {})
 
 
@@ -213,7 +242,11 @@ def test_two_storable_classes_of_one_name_are_our_own_slip():
 def test_the_digest_follows_the_content():
     same = store.digest([Halving(0.5), {"a": (1, 2)}])
     assert same == store.digest([Halving(0.5), {"a": (1, 2)}])
-    others = [Halving(0.25), {"a": (1, 2)}], [Halving(0.5), {"a": [1, 2]}], (Halving(0.5), {"a": (1, 2)})
+    others = (
+        [Halving(0.25), {"a": (1, 2)}],
+        [Halving(0.5), {"a": [1, 2]}],
+        (Halving(0.5), {"a": (1, 2)}),
+    )
     assert len({same, *map(store.digest, others)}) == 4
 
 
@@ -251,13 +284,17 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full on this system")
 def test_a_really_full_disk_is_reported(tmp_path, monkeypatch):
     real = open
-    monkeypatch.setattr("builtins.open", lambda name, mode="r": real("/dev/full" if mode == "wb" else name, mode))
+    monkeypatch.setattr(
+        "builtins.open", lambda name, mode="r": real("/dev/full" if mode == "wb" else name, mode)
+    )
     with pytest.raises(OSError, match="could not be written: No space left"):
         store.write(tmp_path / "a", "test", {"x": 1})
     assert files(tmp_path) == []
 
 
-def test_the_content_is_on_the_disk_before_it_has_its_name_and_the_name_after(tmp_path, monkeypatch):
+def test_the_content_is_on_the_disk_before_it_has_its_name_and_the_name_after(
+    tmp_path, monkeypatch
+):
     events, fsync, replace = [], os.fsync, os.replace
 
     def noted_fsync(handle):
@@ -266,7 +303,8 @@ def test_the_content_is_on_the_disk_before_it_has_its_name_and_the_name_after(tm
 
     def noted_replace(source, target):
         events.append("rename")
-        assert os.path.dirname(source) == os.path.dirname(target)  # a rename across disks is not atomic
+        # a rename across disks is not atomic
+        assert os.path.dirname(source) == os.path.dirname(target)
         replace(source, target)
 
     monkeypatch.setattr(os, "fsync", noted_fsync)
@@ -287,7 +325,8 @@ def test_impossible_places_are_named(tmp_path, monkeypatch):
             raise PermissionError(errno.EACCES, "Permission denied", str(name))
         return real(name, mode)
 
-    monkeypatch.setattr("builtins.open", read_only)  # root may write anywhere, so the system cannot be asked to refuse
+    # root may write anywhere, so the system cannot be asked to refuse
+    monkeypatch.setattr("builtins.open", read_only)
     with pytest.raises(PermissionError, match="a could not be written: Permission denied"):
         store.write(tmp_path / "a", "test", {})
 
@@ -312,7 +351,9 @@ OTHERS = {
     "json": b'{"format": 1, "kind": "model"}',
     "zeros": bytes(1000),
     "plain safetensors": safetensors_bytes({"a": np.arange(3.0)}),
-    "safetensors with other metadata": safetensors_bytes({"a": np.arange(3.0)}, metadata={"format": "pt"}),
+    "safetensors with other metadata": safetensors_bytes(
+        {"a": np.arange(3.0)}, metadata={"format": "pt"}
+    ),
     "huge header": struct.pack("<Q", 2**63) + bytes(100),
     "no object": struct.pack("<Q", 4) + b"null",
     "numbers as metadata": struct.pack("<Q", 20) + b'{"__metadata__":[1]}',
@@ -343,7 +384,9 @@ def test_a_checkpoint_is_not_a_model_and_a_newer_format_asks_for_an_upgrade(tmp_
         lemmata.load(tmp_path / "c")
     newer = signed({"format": 2, "kind": "model", "library": "9.0", "content": None}, {})
     (tmp_path / "n").write_bytes(newer)
-    with pytest.raises(StoreError, match=r"written in format 2 by lemmata 9\.0, .*up to 1; upgrade lemmata"):
+    with pytest.raises(
+        StoreError, match=r"written in format 2 by lemmata 9\.0, .*up to 1; upgrade lemmata"
+    ):
         lemmata.load(tmp_path / "n")
 
 
@@ -453,7 +496,11 @@ def seeds_of_mutation(tmp_path, model):
     run(restarts, DATA, stop=MaxSteps(4), callbacks=[Checkpoint(tmp_path / "c")], rng=0)
     everything = {
         "numbers": [1, -2.5, math.nan, None, True, (1, 2)],
-        "arrays": [np.arange(6.0).reshape(2, 3, order="F"), np.zeros((0, 2), np.int8), np.float32(2)],
+        "arrays": [
+            np.arange(6.0).reshape(2, 3, order="F"),
+            np.zeros((0, 2), np.int8),
+            np.float32(2),
+        ],
         "text": np.array(["a", "bc"]),
         "sparse": sp.random_array((4, 3), density=0.5, rng=0, format="csr"),
         "random": [np.random.default_rng(0), np.random.RandomState(0), np.random.SeedSequence(1)],
@@ -468,7 +515,11 @@ def seeds_of_mutation(tmp_path, model):
 def mutated_bytes(raw, dice):
     """Flip, cut, insert, repeat or overwrite; as likely in the header as in the arrays behind it."""
     header = 8 + int.from_bytes(raw[:8], "little")
-    at = dice.randrange(8) if dice.random() < 0.1 else dice.randrange(header if dice.random() < 0.6 else len(raw))
+    at = (
+        dice.randrange(8)
+        if dice.random() < 0.1
+        else dice.randrange(header if dice.random() < 0.6 else len(raw))
+    )
     kind = dice.randrange(20)
     if kind == 4:  # harmless: the same header, spaced out
         spaced = json.dumps(json.loads(raw[8:header]), indent=dice.randrange(1, 9)).encode()
@@ -501,7 +552,13 @@ NASTY = [
 
 def places(value, found):
     """Every (container, key) in a JSON value."""
-    for key, item in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+    for key, item in (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    ):
         found.append((value, key))
         places(item, found)
     return found
@@ -520,7 +577,13 @@ def mutated_content(manifest, arrays, dice):
         elif action == 2 and arrays:
             name = dice.choice(sorted(arrays))
             array = np.atleast_1d(arrays[name])
-            shapes = [array[:0], array.reshape(-1)[:1], array[None], array.astype(np.int8), array[::-1]]
+            shapes = [
+                array[:0],
+                array.reshape(-1)[:1],
+                array[None],
+                array.astype(np.int8),
+                array[::-1],
+            ]
             arrays[name] = np.ascontiguousarray(dice.choice(shapes))
         else:
             container[key] = copy.deepcopy(dice.choice(NASTY))
@@ -561,7 +624,13 @@ def test_thousands_of_signed_hostile_files_never_surprise(tmp_path, model):
     parsed = []
     for raw, kind in seeds:
         size = int.from_bytes(raw[:8], "little")
-        parsed.append((json.loads(json.loads(raw[8 : 8 + size])["__metadata__"]["lemmata"]), arrays_of(raw), kind))
+        parsed.append(
+            (
+                json.loads(json.loads(raw[8 : 8 + size])["__metadata__"]["lemmata"]),
+                arrays_of(raw),
+                kind,
+            )
+        )
     before, slowest = peak_memory(), 0.0
     for round_ in range(3000):
         manifest, arrays, kind = parsed[round_ % len(parsed)]

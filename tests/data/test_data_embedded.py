@@ -74,7 +74,11 @@ def test_docstrings_are_read_fast_without_imports_and_cached():
     before, start = set(sys.modules), time.process_time()
     again = docstrings()
     assert time.process_time() - start < 3.0
-    assert not {name for name in set(sys.modules) - before if name.startswith(("numpy.", "scipy.", "sklearn."))}
+    assert not {
+        name
+        for name in set(sys.modules) - before
+        if name.startswith(("numpy.", "scipy.", "sklearn."))
+    }
     assert again.texts == first.texts
     assert np.array_equal(again.y, first.y)
 
@@ -99,7 +103,11 @@ def test_the_pattern_finds_what_the_parser_finds():
 
 def _parsed(source):
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    docs = [ast.get_docstring(node, clean=False) for node in ast.walk(ast.parse(source)) if isinstance(node, kinds)]
+    docs = [
+        ast.get_docstring(node, clean=False)
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, kinds)
+    ]
     return {cleandoc(doc) for doc in docs if doc and len(cleandoc(doc)) >= 200}
 
 

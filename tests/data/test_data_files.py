@@ -98,7 +98,9 @@ def test_a_nameless_column_gets_a_name(put):
 
 def test_the_user_decides_about_a_doubtful_header(put):
     path = put("t.csv", "2019,2020,total\n1,2,3\n")
-    with pytest.raises(UnreadableData, match=r"line 1 mixes numbers \('2019'\) and text \('total'\).*--header"):
+    with pytest.raises(
+        UnreadableData, match=r"line 1 mixes numbers \('2019'\) and text \('total'\).*--header"
+    ):
         read_matrix(path)
     assert read_matrix(path, header=True).names == ("2019", "2020", "total")
     with pytest.raises(UnreadableData, match="line 1, column 3: 'total'"):
@@ -124,7 +126,18 @@ def test_csv_from_standard_input(monkeypatch):
         ("\n \n", "no lines"),
         ("1 2 3\n4 5 6\n", "separate the columns by commas"),
     ],
-    ids=["text", "text, no names", "empty cell", "short", "long", "quoted", "underscore", "no rows", "blank", "spaces"],
+    ids=[
+        "text",
+        "text, no names",
+        "empty cell",
+        "short",
+        "long",
+        "quoted",
+        "underscore",
+        "no rows",
+        "blank",
+        "spaces",
+    ],
 )
 def test_a_bad_csv_is_told_by_line_and_column(put, text, message):
     path = put("bad.csv", text)
@@ -148,8 +161,14 @@ def test_ambiguous_unknown_and_exhausted_columns_are_refused(put):
         read_matrix(path, drop=["0", "1"], target="b")
 
 
-@given(arrays(np.float64, st.tuples(st.integers(1, 6), st.integers(1, 4)), elements=st.floats(width=64)))
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    arrays(
+        np.float64, st.tuples(st.integers(1, 6), st.integers(1, 4)), elements=st.floats(width=64)
+    )
+)
+@settings(
+    max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
 def test_written_and_read_again_numbers_are_the_same_to_the_bit(tmp_path, Z):
     for name in ("z.csv", "z.csv.gz", "z.npy"):
         write_matrix(tmp_path / name, Z, [f"z{i}" for i in range(Z.shape[1])])
@@ -157,7 +176,9 @@ def test_written_and_read_again_numbers_are_the_same_to_the_bit(tmp_path, Z):
 
 
 @given(st.binary(max_size=200))
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
 def test_arbitrary_bytes_are_read_or_refused_with_a_message(tmp_path, content):
     for name in ("x.csv", "x.tsv", "x.npy", "x.npz", "x.parquet", "x.svm", "x.csv.gz", "x.svm.gz"):
         path = tmp_path / name
@@ -254,7 +275,10 @@ def parquet(**columns):
 
 
 def test_a_parquet_file_keeps_names_and_single_precision(put):
-    path = put("t.parquet", parquet(a=A[:, 0].astype(np.float32), b=A[:, 1].astype(np.float32), kind=["x", "y"]))
+    path = put(
+        "t.parquet",
+        parquet(a=A[:, 0].astype(np.float32), b=A[:, 1].astype(np.float32), kind=["x", "y"]),
+    )
     matrix = read_matrix(path, target="kind")
     assert matrix.names == ("a", "b")
     assert matrix.X.dtype == np.float32

@@ -60,7 +60,11 @@ def test_movielens_small_translates_ids_and_titles():
     assert ratings.shape == (610, 9_724)
     assert len(ratings) == 100_836
     assert set(np.unique(ratings.rating)) == set(np.arange(1, 11) / 2)
-    first = (ratings.user_ids[ratings.user[0]], ratings.item_ids[ratings.item[0]], ratings.rating[0])
+    first = (
+        ratings.user_ids[ratings.user[0]],
+        ratings.item_ids[ratings.item[0]],
+        ratings.rating[0],
+    )
     assert first == (1, 1, 4.0)
     assert ratings.titles[ratings.item[0]] == "Toy Story (1995)"
     assert "Comedy" in ratings.genres[ratings.item[0]]
@@ -70,7 +74,13 @@ def test_movielens_small_translates_ids_and_titles():
 def test_movielens_1m_has_its_known_histogram():
     ratings = loaded(data.movielens_1m)
     assert ratings.shape == (6_040, 3_706)
-    assert np.bincount(ratings.rating.astype(int))[1:].tolist() == [56174, 107557, 261197, 348971, 226310]
+    assert np.bincount(ratings.rating.astype(int))[1:].tolist() == [
+        56174,
+        107557,
+        261197,
+        348971,
+        226310,
+    ]
     assert ratings.timestamp is None
     assert len(np.unique(ratings.user.astype(np.int64) * 3_706 + ratings.item)) == len(ratings)
 

@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 
 from lemmata.core.certificate import rounding
 from lemmata.linalg._kernels import (
-    LINE,
     TASKS,
-    empty_lines,
     gram_product,
     multiply_rows,
     multiply_transposed,
@@ -19,8 +17,14 @@ from lemmata.linalg._kernels import (
     row_parts,
     sum_parts_into,
 )
+from lemmata.linalg.simd import LINE, empty_lines
 
-TYPES = [(np.float32, np.int32), (np.float32, np.int64), (np.float64, np.int32), (np.float64, np.int64)]
+TYPES = [
+    (np.float32, np.int32),
+    (np.float32, np.int64),
+    (np.float64, np.int32),
+    (np.float64, np.int64),
+]
 
 
 def problem(seed, n=40, d=23, m=19, density=0.2, dtype=np.float64, index=np.int32):
@@ -129,11 +133,19 @@ def test_matrices_without_entries_give_zeros(shape, m):
     assert np.array_equal(sums, np.zeros(m))
 
 
-@given(st.integers(0, 2**32), st.integers(1, 30), st.integers(1, 30), st.integers(1, 40), st.floats(0, 1))
+@given(
+    st.integers(0, 2**32),
+    st.integers(1, 30),
+    st.integers(1, 30),
+    st.integers(1, 40),
+    st.floats(0, 1),
+)
 @settings(max_examples=60, deadline=None)
 def test_any_shape_agrees_with_the_dense_twin(seed, n, d, m, density):
     parts, X, B = problem(seed, n, d, m, density)
-    assert_near(np.vstack(gram_product(*parts, B)), *slow_gram(X, B, np.ones(n), np.zeros(m)), terms=X.size)
+    assert_near(
+        np.vstack(gram_product(*parts, B)), *slow_gram(X, B, np.ones(n), np.zeros(m)), terms=X.size
+    )
     U = X @ B
     assert_near(multiply_transposed(*parts, U, d), X.T @ U, np.abs(X).T @ np.abs(U), terms=n)
 
@@ -161,4 +173,5 @@ def test_rows_are_cut_evenly_whatever_their_lengths_and_never_for_nothing():
     shares = np.add.reduceat(lengths, cuts[:-1])
     assert abs(shares - lengths.sum() / TASKS).max() <= 400  # one row
     assert len(row_parts(np.r_[0, lengths.cumsum()], d=100, chunks=4)) == TASKS // 4 + 1
-    assert len(row_parts(np.array([0, 3, 5]), d=100, chunks=1)) == 2  # private sums would cost more than the work
+    # private sums would cost more than the work
+    assert len(row_parts(np.array([0, 3, 5]), d=100, chunks=1)) == 2

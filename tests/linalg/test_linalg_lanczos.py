@@ -15,7 +15,9 @@ N = 60
 SPECTRA = {
     "wigner": lambda rng: rng.standard_normal(N) * 3,
     "decaying": lambda rng: 0.8 ** np.arange(N),
-    "clustered": lambda rng: np.concatenate([5 + 1e-4 * rng.standard_normal(4), rng.uniform(0, 1, N - 4)]),
+    "clustered": lambda rng: np.concatenate(
+        [5 + 1e-4 * rng.standard_normal(4), rng.uniform(0, 1, N - 4)]
+    ),
     "repeated": lambda rng: np.concatenate([[3.0, 3.0, 3.0, 2.0, 2.0], rng.uniform(-1, 1, N - 5)]),
     "low rank": lambda rng: np.concatenate([[7.0, 5.0, 1.0], np.zeros(N - 3)]),
     "negative": lambda rng: -rng.exponential(size=N),
@@ -25,7 +27,10 @@ SPECTRA = {
 }
 
 # What each kind leaves of overlaps in the basis; "selective" allows eps^¾, and a column of AQ meets three blocks.
-LEFT = {"full": rounding(float, N), "selective": rounding(float, N) + 3 * np.finfo(float).eps ** 0.75}
+LEFT = {
+    "full": rounding(float, N),
+    "selective": rounding(float, N) + 3 * np.finfo(float).eps ** 0.75,
+}
 
 
 def planted(spectrum, seed, dtype=np.float64):
@@ -58,7 +63,9 @@ def test_the_bounds_bound_the_error_at_every_step(name, block, reorthogonalise):
             for _ in range(N):
                 assert (nearest(state.values, A) <= state.bounds + slack).all()
                 x = algorithm.attributes(state)["vectors"]
-                assert_allclose(np.linalg.norm(A @ x - x * state.values, axis=0), state.bounds, atol=slack)
+                assert_allclose(
+                    np.linalg.norm(A @ x - x * state.values, axis=0), state.bounds, atol=slack
+                )
                 if algorithm.finished(state):
                     break
                 state = algorithm.step(state, A)
@@ -80,7 +87,13 @@ def test_it_agrees_with_eigh_at_both_ends(name, which, reorthogonalise):
         assert_allclose(found.vectors.T @ found.vectors, np.eye(5), atol=rounding(float, N))
 
 
-@given(st.integers(1, 12), st.integers(1, 12), st.integers(1, 5), st.integers(0, 12), st.integers(0, 2**32 - 1))
+@given(
+    st.integers(1, 12),
+    st.integers(1, 12),
+    st.integers(1, 5),
+    st.integers(0, 12),
+    st.integers(0, 2**32 - 1),
+)
 @settings(max_examples=150, deadline=None)
 def test_any_size_block_and_rank_works(n, k, block, rank, seed):
     k, rank = min(k, n), min(rank, n)
@@ -128,7 +141,8 @@ def test_a_diagonal_matrix_with_two_values_is_exhausted_without_harm():
 @pytest.mark.parametrize("reorthogonalise", ["full", "selective"])
 @pytest.mark.parametrize("seed", range(4))
 def test_the_basis_stays_orthonormal_and_t_is_a_seen_in_it(seed, reorthogonalise):
-    A = planted(SPECTRA["decaying"](None), seed)  # converges early, where plain Lanczos loses orthogonality
+    # converges early, where plain Lanczos loses orthogonality
+    A = planted(SPECTRA["decaying"](None), seed)
     algorithm = LanczosAlgorithm(3, 2, reorthogonalise=reorthogonalise, tol=0.0)
     state = run(algorithm, A, rng=seed, stop=MaxSteps(25)).state
     Q = np.hstack(state.basis)
@@ -136,7 +150,9 @@ def test_the_basis_stays_orthonormal_and_t_is_a_seen_in_it(seed, reorthogonalise
     assert lost < LEFT[reorthogonalise]
     rest = A @ Q - Q @ state.T - state.next @ state.coupling
     assert np.abs(rest).max() < LEFT[reorthogonalise]
-    assert_allclose(algorithm.attributes(state)["values"], wanted(A, 3, "top"), atol=rounding(float, N))
+    assert_allclose(
+        algorithm.attributes(state)["values"], wanted(A, 3, "top"), atol=rounding(float, N)
+    )
 
 
 @pytest.mark.parametrize("which", ["top", "bottom"])
@@ -160,25 +176,35 @@ def test_a_thick_restart_gives_the_same_answer_in_bounded_memory(block, reorthog
         A = planted(np.random.default_rng(seed).uniform(0, 1, 200) ** 2, seed)
         free = lanczos(A, 4, block=block, rng=seed, reorthogonalise=reorthogonalise)
         tight = lanczos(
-            A, 4, block=block, max_dim=4 + 6 * block, max_iter=3000, rng=seed, reorthogonalise=reorthogonalise
+            A,
+            4,
+            block=block,
+            max_dim=4 + 6 * block,
+            max_iter=3000,
+            rng=seed,
+            reorthogonalise=reorthogonalise,
         )
         assert tight.converged
         assert tight.trace.extras["dim"].max() <= 4 + 6 * block
         assert len(tight.trace) > len(free.trace)
         assert_allclose(tight.values, free.values, rtol=1e-9)
-        assert subspace_angles(tight.vectors, free.vectors).max() < 1e-6  # residual 1e-10 over gaps of about 1e-2
+        # residual 1e-10 over gaps of about 1e-2
+        assert subspace_angles(tight.vectors, free.vectors).max() < 1e-6
 
 
 def test_the_smallest_room_to_grow_is_enough():
     A = planted(np.linspace(0, 1, 40) ** 3, 0)
-    assert_allclose(lanczos(A, 2, max_dim=3, max_iter=5000, rng=0).values, wanted(A, 2, "top"), atol=1e-9)
+    assert_allclose(
+        lanczos(A, 2, max_dim=3, max_iter=5000, rng=0).values, wanted(A, 2, "top"), atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("stop_at", [0, 1, 5, 12, 30])
 @pytest.mark.parametrize("reorthogonalise", ["full", "selective"])
 def test_stopped_and_resumed_equals_never_stopped(stop_at, reorthogonalise):
     A = planted(np.random.default_rng(1).uniform(0, 1, 120), 1)
-    algorithm = LanczosAlgorithm(3, 2, max_dim=20, reorthogonalise=reorthogonalise)  # with restarts on the way
+    # with restarts on the way
+    algorithm = LanczosAlgorithm(3, 2, max_dim=20, reorthogonalise=reorthogonalise)
     whole = run(algorithm, A, rng=0, stop=Never())
     first = run(algorithm, A, rng=0, stop=MaxSteps(stop_at))
     second = run(algorithm, A, start=first.state, stop=Never())
@@ -190,7 +216,8 @@ def test_stopped_and_resumed_equals_never_stopped(stop_at, reorthogonalise):
 
 @pytest.mark.parametrize("rank", [3, 40])
 def test_a_checkpoint_is_resumed_bit_for_bit(tmp_path, rank):
-    A = planted([*np.linspace(2, 1, rank), *[0.0] * (40 - rank)], 1)  # rank 3: through the random directions
+    # rank 3: through the random directions
+    A = planted([*np.linspace(2, 1, rank), *[0.0] * (40 - rank)], 1)
     algorithm = LanczosAlgorithm(6, 1)
     path = tmp_path / "lanczos.ckpt"
     run(algorithm, A, rng=0, stop=MaxSteps(1), callbacks=[Checkpoint(path, every=1)])
@@ -206,7 +233,9 @@ def test_a_step_leaves_its_state_alone():
     state = run(algorithm, A, rng=0, stop=MaxSteps(2)).state
     before = [np.copy(x) for x in (*state.basis, state.T, state.next, state.coupling, state.values)]
     once, twice = algorithm.step(state, A), algorithm.step(state, A)
-    for x, y in zip((*state.basis, state.T, state.next, state.coupling, state.values), before, strict=True):
+    for x, y in zip(
+        (*state.basis, state.T, state.next, state.coupling, state.values), before, strict=True
+    ):
         assert_array_equal(x, y)
     assert_array_equal(once.next, twice.next)
 
@@ -237,9 +266,13 @@ def test_float32_keeps_a_float32_basis_and_is_right_to_its_rounding(seed, block)
 def test_float32_breakdown_and_restart_go_well_too(block, reorthogonalise):
     for seed in range(3):
         A = planted([7.0, 5.0, 1.0] + [0.0] * 97, seed, np.float32)
-        found = lanczos(A, 6, block=block, tol=1e-5, max_dim=20, rng=seed, reorthogonalise=reorthogonalise)
+        found = lanczos(
+            A, 6, block=block, tol=1e-5, max_dim=20, rng=seed, reorthogonalise=reorthogonalise
+        )
         assert found.converged
-        assert_allclose(found.values, [7.0, 5.0, 1.0, 0.0, 0.0, 0.0], atol=7 * rounding(np.float32, 100))
+        assert_allclose(
+            found.values, [7.0, 5.0, 1.0, 0.0, 0.0, 0.0], atol=7 * rounding(np.float32, 100)
+        )
         assert_allclose(found.vectors.T @ found.vectors, np.eye(6), atol=rounding(np.float32, 100))
 
 
@@ -267,7 +300,14 @@ def test_sparse_matrices_and_operators_give_what_arrays_give():
         def __matmul__(self, X):
             return A @ X
 
-    for other in (sp.csr_array(A), sp.csc_matrix(A), aslinearoperator(A), Mine(), A.tolist(), np.asfortranarray(A)):
+    for other in (
+        sp.csr_array(A),
+        sp.csc_matrix(A),
+        aslinearoperator(A),
+        Mine(),
+        A.tolist(),
+        np.asfortranarray(A),
+    ):
         assert_allclose(lanczos(other, 2, rng=0).values, [9.0, 5.0], rtol=1e-12)
 
 
@@ -290,7 +330,9 @@ def test_one_step_is_one_product_with_one_block():
 def test_a_laplacian_gives_its_smallest_eigenvalues():
     """The path on n points: λ_j = 2 − 2cos(πj/n), the first of them 0, so that a tolerance relative to it would never do."""
     n = 100
-    L = sp.diags_array([[-1.0] * (n - 1), [1.0, *[2.0] * (n - 2), 1.0], [-1.0] * (n - 1)], offsets=[-1, 0, 1]).tocsr()
+    L = sp.diags_array(
+        [[-1.0] * (n - 1), [1.0, *[2.0] * (n - 2), 1.0], [-1.0] * (n - 1)], offsets=[-1, 0, 1]
+    ).tocsr()
     found = lanczos(L, 4, which="bottom", rng=0)
     assert found.converged
     assert_allclose(found.values, 2 - 2 * np.cos(np.pi * np.arange(4) / n), atol=1e-12)

@@ -30,7 +30,9 @@ KINDS = {
     "low rank": lambda A: LowRank(*np.linalg.svd(A, full_matrices=False)),
 }
 entries = st.floats(-1e3, 1e3).filter(lambda x: x == 0 or abs(x) > 1e-3)
-matrices = st.tuples(st.integers(1, 7), st.integers(1, 7)).flatmap(lambda s: arrays(np.float64, s, elements=entries))
+matrices = st.tuples(st.integers(1, 7), st.integers(1, 7)).flatmap(
+    lambda s: arrays(np.float64, s, elements=entries)
+)
 
 
 def sparse_example(seed, n=40, m=25):
@@ -67,7 +69,9 @@ def test_no_other_matrix_of_rank_k_is_nearer(A, k, seed):
         other = U @ (B.Vt + size * rng.standard_normal((k, A.shape[1])))
         assert np.linalg.norm(A - other) >= least - rounding(float, 49) * (1 + np.linalg.norm(A))
     V = rng.standard_normal((A.shape[1], k))
-    assert np.linalg.norm(A - A @ V @ np.linalg.pinv(V)) >= least - rounding(float, 49) * np.linalg.norm(A)
+    assert np.linalg.norm(A - A @ V @ np.linalg.pinv(V)) >= least - rounding(
+        float, 49
+    ) * np.linalg.norm(A)
 
 
 def test_repeated_singular_values_of_an_operator_are_all_found():
@@ -165,9 +169,15 @@ def test_nuclear_and_spectral_norm_are_dual():
 def test_the_frobenius_norm_neither_overflows_nor_counts_split_entries_apart():
     assert_allclose(frobenius_norm(np.full((2, 2), 1e200)), 2e200)
     assert_allclose(frobenius_norm(np.full((100, 100), 1e30, dtype=np.float32)), 1e32, rtol=1e-6)
-    split = sp.coo_array(([3.0, 4.0], ([0, 0], [0, 0])), shape=(2, 2))  # one entry of 7, stored in two parts
+    # one entry of 7, stored in two parts
+    split = sp.coo_array(([3.0, 4.0], ([0, 0], [0, 0])), shape=(2, 2))
     assert frobenius_norm(split) == 7.0
-    assert frobenius_norm(np.zeros((2, 3))) == nuclear_norm(np.zeros((2, 3))) == spectral_norm(np.zeros((2, 3))) == 0.0
+    assert (
+        frobenius_norm(np.zeros((2, 3)))
+        == nuclear_norm(np.zeros((2, 3)))
+        == spectral_norm(np.zeros((2, 3)))
+        == 0.0
+    )
     assert spectral_norm(sp.csr_array((3, 2))) == 0.0
 
 
@@ -206,13 +216,18 @@ def test_the_angles_agree_with_scipy(dims):
         assert_allclose(subspace_angles(U, V), subspace_angles(V, U), atol=tol)
 
 
-@pytest.mark.parametrize("angle", [0.0, 1e-15, 1e-10, 1e-5, 0.3, np.pi / 4, np.pi / 2 - 1e-10, np.pi / 2])
+@pytest.mark.parametrize(
+    "angle", [0.0, 1e-15, 1e-10, 1e-5, 0.3, np.pi / 4, np.pi / 2 - 1e-10, np.pi / 2]
+)
 def test_planted_angles_are_found_to_rounding(angle):
     for seed in SEEDS:
         Q = np.linalg.qr(np.random.default_rng(seed).standard_normal((20, 4)))[0]
         U = Q[:, :2]
         V = np.column_stack(
-            [np.cos(angle) * Q[:, 0] + np.sin(angle) * Q[:, 2], np.cos(0.1) * Q[:, 1] + np.sin(0.1) * Q[:, 3]]
+            [
+                np.cos(angle) * Q[:, 0] + np.sin(angle) * Q[:, 2],
+                np.cos(0.1) * Q[:, 1] + np.sin(0.1) * Q[:, 3],
+            ]
         )
         expected = sorted([angle, 0.1], reverse=True)
         assert_allclose(subspace_angles(U, V), expected, atol=rounding(float, 20))

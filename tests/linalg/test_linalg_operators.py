@@ -9,7 +9,14 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import rounding
-from lemmata.linalg.operators import CentredRows, CentredScatter, Operator, SparseRows, as_operator, weighted_mean
+from lemmata.linalg.operators import (
+    CentredRows,
+    CentredScatter,
+    Operator,
+    SparseRows,
+    as_operator,
+    weighted_mean,
+)
 
 
 def rows_of(seed, n=70, d=12, density=0.3, offset=0.0, dtype=np.float64):
@@ -102,12 +109,18 @@ def test_zero_weights_leave_a_row_out_and_whole_ones_repeat_it():
     repeated = X[np.repeat(np.arange(X.shape[0]), w)]
     V = np.random.default_rng(1).standard_normal((12, 3))
     weighted, plain = CentredScatter(Blocks.of(X, w.astype(float))), CentredScatter(repeated)
-    assert np.allclose(weighted @ V, plain @ V, rtol=0, atol=rounding(np.float64, X.nnz) * plain.trace)
+    assert np.allclose(
+        weighted @ V, plain @ V, rtol=0, atol=rounding(np.float64, X.nnz) * plain.trace
+    )
     assert np.isclose(weighted.trace, plain.trace, rtol=rounding(np.float64, X.nnz))
 
 
 def test_duplicate_entries_are_summed_and_explicit_zeros_change_nothing():
-    data, columns, starts = np.array([1.0, 2.0, 0.0, 4.0, -4.0]), np.array([1, 1, 0, 2, 2]), np.array([0, 3, 5, 5])
+    data, columns, starts = (
+        np.array([1.0, 2.0, 0.0, 4.0, -4.0]),
+        np.array([1, 1, 0, 2, 2]),
+        np.array([0, 3, 5, 5]),
+    )
     X = sp.csr_array((data, columns, starts), shape=(3, 3))
     dense = np.array([[0, 3.0, 0], [0, 0, 0], [0, 0, 0]])
     S, _ = dense_scatter(dense)
@@ -139,7 +152,9 @@ def test_random_sparse_data_agrees_with_its_dense_twin(seed, n, d, m, density, d
     A = root[:, None] * (X - mean)
     size = (np.abs(X) + np.abs(mean)).astype(np.float64) * root[:, None]
     tolerance = rounding(dtype, X.size)
-    assert (np.abs(CentredScatter(data) @ V - S @ V) <= tolerance * (size.T @ (size @ np.abs(V)))).all()
+    assert (
+        np.abs(CentredScatter(data) @ V - S @ V) <= tolerance * (size.T @ (size @ np.abs(V)))
+    ).all()
     assert abs(CentredScatter(data).trace - np.trace(S)) <= tolerance * (size**2).sum()
     for source in (data, Blocks.of(X, w)):
         rows = CentredRows(source)
@@ -157,7 +172,12 @@ def test_centred_rows_are_adjoint_to_their_transpose_and_their_gram_matrix_is_th
         assert A.shape == (70, 12)
         assert A.T.shape == (12, 70)
         assert np.isclose(u @ (A @ v), v @ (A.T @ u), rtol=1e-10)
-        assert np.allclose(A.T @ (A @ v), S @ v, rtol=0, atol=rounding(np.float64, 840) * S.trace * np.linalg.norm(v))
+        assert np.allclose(
+            A.T @ (A @ v),
+            S @ v,
+            rtol=0,
+            atol=rounding(np.float64, 840) * S.trace * np.linalg.norm(v),
+        )
         assert np.allclose((A.T).T @ v, A @ v, rtol=0, atol=0)
 
 
@@ -172,10 +192,15 @@ def test_blocks_of_many_rows_add_up_to_the_whole(monkeypatch):
     cut = Blocks.of(X)
     assert len(list(cut)) == 16
     assert np.allclose(
-        CentredScatter(cut) @ np.eye(12), whole, rtol=0, atol=rounding(np.float64, 500) * np.trace(whole)
+        CentredScatter(cut) @ np.eye(12),
+        whole,
+        rtol=0,
+        atol=rounding(np.float64, 500) * np.trace(whole),
     )
     assert np.allclose(CentredRows(cut) @ np.eye(12), rows)
-    assert np.allclose(CentredRows(cut).T @ rows, whole, rtol=0, atol=rounding(np.float64, 500) * np.trace(whole))
+    assert np.allclose(
+        CentredRows(cut).T @ rows, whole, rtol=0, atol=rounding(np.float64, 500) * np.trace(whole)
+    )
 
 
 def test_a_float64_vector_meets_float32_data_and_comes_back_as_float64():
@@ -203,7 +228,14 @@ class Halves:
 def test_everything_with_a_product_is_an_operator():
     M = np.random.default_rng(0).standard_normal((5, 4))
     V, U = np.ones((4, 2)), np.ones((5, 2))
-    for A in (M, M.tolist(), sp.csr_array(M), sp.coo_matrix(M), sp.csc_array(M), aslinearoperator(M)):
+    for A in (
+        M,
+        M.tolist(),
+        sp.csr_array(M),
+        sp.coo_matrix(M),
+        sp.csc_array(M),
+        aslinearoperator(M),
+    ):
         operator = as_operator(A, transpose=True)
         assert operator.shape == (5, 4)
         assert np.allclose(operator @ V, M @ V)
@@ -249,7 +281,8 @@ def test_a_linear_operator_without_dtype_or_with_only_a_matvec_works():
 def test_bad_products_means_and_data_get_one_clear_message():
     S = CentredScatter(rows_of(8))
     with pytest.raises(
-        ValueError, match=r"12 × 12 operator multiplies arrays of shape \(12,\) or \(12, m\); got \(5,\)"
+        ValueError,
+        match=r"12 × 12 operator multiplies arrays of shape \(12,\) or \(12, m\); got \(5,\)",
     ):
         _ = S @ np.ones(5)
     with pytest.raises(ValueError, match="accepted are 12 finite numbers"):

@@ -7,7 +7,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse.linalg import aslinearoperator
 
 from lemmata.core import Checkpoint, MaxSteps, Never, Trace, rounding, run
-from lemmata.linalg import PowerAlgorithm, measured_rates, power_iteration, predicted_rates, subspace_angles
+from lemmata.linalg import (
+    PowerAlgorithm,
+    measured_rates,
+    power_iteration,
+    predicted_rates,
+    subspace_angles,
+)
 
 SEEDS = range(6)
 
@@ -137,7 +143,9 @@ def test_float32_stays_float32_and_still_finishes():
     assert found.converged
     assert found.vectors.dtype == np.float32
     assert_allclose(found.values, [4.0, 2.0], rtol=rounding(np.float32, 32))
-    assert subspace_angles(found.vectors, Q[:, :2].astype(np.float32)).max() < 4 * rounding(np.float32, 32)
+    assert subspace_angles(found.vectors, Q[:, :2].astype(np.float32)).max() < 4 * rounding(
+        np.float32, 32
+    )
 
 
 @pytest.mark.parametrize("size", [1e-200, 1e-30, 1e30, 1e140])

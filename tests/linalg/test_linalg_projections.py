@@ -19,7 +19,9 @@ def spanning_set(n, m, seed, dtype=np.float64):
 
 
 entries = st.floats(-1e3, 1e3).filter(lambda x: x == 0 or abs(x) > 1e-3)
-matrices = st.tuples(st.integers(1, 8), st.integers(1, 8)).flatmap(lambda s: arrays(np.float64, s, elements=entries))
+matrices = st.tuples(st.integers(1, 8), st.integers(1, 8)).flatmap(
+    lambda s: arrays(np.float64, s, elements=entries)
+)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -43,11 +45,13 @@ def test_the_certificate_of_any_span_holds(V):
             Projection.onto(V)
         return
     P = Projection.onto(V)
-    assert certify_projection(P).holds == ["idempotent", "self_adjoint"]
-    assert certify_projection(P.complement).holds == ["idempotent", "self_adjoint"]
+    assert certify_projection(P).held == ["idempotent", "self_adjoint"]
+    assert certify_projection(P.complement).held == ["idempotent", "self_adjoint"]
     assert P.rank == np.linalg.matrix_rank(V)
     # P leaves the span alone up to the directions that count as rounding errors of V
-    assert_allclose(P @ V, V, atol=2 * max(V.shape) * np.finfo(float).eps * np.linalg.norm(V) * max(V.shape))
+    assert_allclose(
+        P @ V, V, atol=2 * max(V.shape) * np.finfo(float).eps * np.linalg.norm(V) * max(V.shape)
+    )
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -56,9 +60,17 @@ def test_the_residual_is_orthogonal_to_the_span_and_no_other_point_is_nearer(see
     V, x = spanning_set(20, 4, seed), rng.standard_normal(20)
     P = Projection.onto(V)
     residual = x - P @ x
-    assert np.abs(V.T @ residual).max() < rounding(float, 20) * np.linalg.norm(V) * np.linalg.norm(x)
-    others = V @ (np.linalg.lstsq(V, x)[0][:, None] + rng.standard_normal((4, 50)) * 10.0 ** rng.integers(-6, 2, 50))
-    assert (np.linalg.norm(x[:, None] - others, axis=0) >= np.linalg.norm(residual) * (1 - rounding(float, 20))).all()
+    assert np.abs(V.T @ residual).max() < rounding(float, 20) * np.linalg.norm(V) * np.linalg.norm(
+        x
+    )
+    others = V @ (
+        np.linalg.lstsq(V, x)[0][:, None]
+        + rng.standard_normal((4, 50)) * 10.0 ** rng.integers(-6, 2, 50)
+    )
+    assert (
+        np.linalg.norm(x[:, None] - others, axis=0)
+        >= np.linalg.norm(residual) * (1 - rounding(float, 20))
+    ).all()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -67,9 +79,17 @@ def test_oblique_and_dependent_columns_give_the_projection_of_their_span(seed):
     mix = np.random.default_rng(seed + 100).standard_normal((3, 7))  # 7 vectors in 3 dimensions
     P, R = Projection.onto(V), Projection.onto(V @ mix)
     assert R.rank == 3
-    kappa = np.linalg.cond(V) * np.linalg.svd(mix, compute_uv=False)[0] / np.linalg.svd(mix, compute_uv=False)[-1]
+    kappa = (
+        np.linalg.cond(V)
+        * np.linalg.svd(mix, compute_uv=False)[0]
+        / np.linalg.svd(mix, compute_uv=False)[-1]
+    )
     assert_allclose(P.matrix(), R.matrix(), atol=rounding(float, 15) * kappa)
-    assert_allclose(P.matrix(), V @ np.linalg.inv(V.T @ V) @ V.T, atol=rounding(float, 15) * np.linalg.cond(V) ** 2)
+    assert_allclose(
+        P.matrix(),
+        V @ np.linalg.inv(V.T @ V) @ V.T,
+        atol=rounding(float, 15) * np.linalg.cond(V) ** 2,
+    )
 
 
 def test_it_multiplies_like_its_matrix_from_both_sides():
@@ -128,10 +148,10 @@ def test_the_pseudo_inverse_agrees_with_numpy_and_is_the_best_encoder():
 def test_each_claim_fails_where_it_should():
     oblique = np.array([[1.0, 1.0], [0.0, 0.0]])  # P² = P, but along a slanted direction
     assert certify_projection(oblique).failed == ["self_adjoint"]
-    assert certify_projection(oblique).holds == ["idempotent"]
+    assert certify_projection(oblique).held == ["idempotent"]
     stretched = np.diag([1.0, 0.5])  # symmetric, but not idempotent
     assert certify_projection(stretched).failed == ["idempotent"]
-    assert certify_projection(stretched).holds == ["self_adjoint"]
+    assert certify_projection(stretched).held == ["self_adjoint"]
     off = Projection.onto(spanning_set(40, 5, 0)).matrix()
     off[3, 7] += 1e-11  # far above rounding (1e-14), far below sight
     assert certify_projection(off).failed == ["idempotent", "self_adjoint"]

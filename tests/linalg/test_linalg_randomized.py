@@ -11,7 +11,13 @@ from lemmata.core import store
 from lemmata.core.certificate import rounding
 from lemmata.core.loop import MaxSteps, Settled, run
 from lemmata.linalg.operators import CentredRows, CentredScatter
-from lemmata.linalg.randomized import RandomizedAlgorithm, missed, orthonormalised, randomized_svd, signs
+from lemmata.linalg.randomized import (
+    RandomizedAlgorithm,
+    missed,
+    orthonormalised,
+    randomized_svd,
+    signs,
+)
 
 SPECTRA = {
     "geometric": 0.7 ** np.arange(40),
@@ -49,7 +55,8 @@ def test_a_basis_is_orthonormal_and_spans_its_columns_however_ill_conditioned(dt
     for seed in range(5):
         rng = np.random.default_rng(seed)
         Y = (
-            rng.standard_normal((200, 12)) @ (np.logspace(0, -decades, 12)[:, None] * rng.standard_normal((12, 12)))
+            rng.standard_normal((200, 12))
+            @ (np.logspace(0, -decades, 12)[:, None] * rng.standard_normal((12, 12)))
         ).astype(dtype)
         Q = orthonormalised(Y)
         assert Q.dtype == dtype
@@ -58,7 +65,9 @@ def test_a_basis_is_orthonormal_and_spans_its_columns_however_ill_conditioned(dt
         assert np.linalg.norm(outside) <= rounding(dtype, Y.size) * np.linalg.norm(Y)
 
 
-@pytest.mark.parametrize("Y", [np.zeros((9, 3)), np.ones((9, 3)), np.eye(5), np.outer(np.arange(7.0), [1, 0, 2])])
+@pytest.mark.parametrize(
+    "Y", [np.zeros((9, 3)), np.ones((9, 3)), np.eye(5), np.outer(np.arange(7.0), [1, 0, 2])]
+)
 def test_a_basis_of_dependent_or_zero_columns_is_orthonormal_too(Y):
     Q = orthonormalised(Y)
     assert Q.shape == Y.shape
@@ -101,13 +110,20 @@ def test_no_singular_value_is_overestimated(name):
     for seed in range(10):
         A = with_spectrum(SPECTRA[name], seed)
         found = randomized_svd(A, 5, oversampling=0, passes=0, rng=seed)
-        assert (found.s <= SPECTRA[name][:5] + rounding(np.float64, A.size) * SPECTRA[name][0]).all()
+        assert (
+            found.s <= SPECTRA[name][:5] + rounding(np.float64, A.size) * SPECTRA[name][0]
+        ).all()
 
 
 def test_more_passes_never_hurt_much_and_help_a_flat_spectrum():
     A = with_spectrum(SPECTRA["power law"], 0)
     captured = [
-        np.mean([np.sum(randomized_svd(A, 5, oversampling=2, passes=q, rng=seed).s ** 2) for seed in range(20)])
+        np.mean(
+            [
+                np.sum(randomized_svd(A, 5, oversampling=2, passes=q, rng=seed).s ** 2)
+                for seed in range(20)
+            ]
+        )
         for q in (0, 1, 2, 4)
     ]
     assert (np.diff(captured) > 0).all()
@@ -123,7 +139,8 @@ def test_the_error_bound_fails_no_more_often_than_it_says():
         truth = np.linalg.norm(A - Q @ (Q.T @ A), 2)
         exceeded += missed(A, Q, 1, rng) < truth
         assert missed(A, Q, 10, rng) >= truth
-    assert exceeded <= 0.1 * trials + 5 * np.sqrt(0.1 * 0.9 * trials)  # five standard deviations of the worst case
+    # five standard deviations of the worst case
+    assert exceeded <= 0.1 * trials + 5 * np.sqrt(0.1 * 0.9 * trials)
     lone = np.zeros((40, 40))
     lone[0, 0] = 1.0  # rank one is the worst case: |g|·7.98 < 1 happens with probability 0.0997
     nothing = np.zeros((40, 1))
@@ -135,7 +152,8 @@ def test_the_error_bound_is_no_more_than_its_constant_away():
     for seed in range(20):
         A = with_spectrum(SPECTRA["geometric"], seed)
         found = randomized_svd(A, 5, rng=seed)
-        rest = np.linalg.norm(SPECTRA["geometric"][15:])  # E‖(I−QQᵀ)Aω‖² is the squared Frobenius norm of the rest
+        # E‖(I−QQᵀ)Aω‖² is the squared Frobenius norm of the rest
+        rest = np.linalg.norm(SPECTRA["geometric"][15:])
         assert SPECTRA["geometric"][15] <= found.error <= 10 * np.sqrt(2 / np.pi) * 5 * rest
 
 
@@ -144,7 +162,9 @@ def test_float32_stays_float32_and_is_right_to_its_precision():
     for source in (A, sp.csr_array(A), aslinearoperator(A)):
         found = randomized_svd(source, 4, rng=0)
         assert found.U.dtype == found.s.dtype == found.Vt.dtype == np.float32
-        assert np.allclose(found.s, SPECTRA["geometric"][:4], rtol=0, atol=rounding(np.float32, A.size))
+        assert np.allclose(
+            found.s, SPECTRA["geometric"][:4], rtol=0, atol=rounding(np.float32, A.size)
+        )
 
 
 def test_sparse_operator_and_dense_input_give_the_same_answer():
@@ -198,10 +218,14 @@ def test_subspace_iteration_finds_the_leading_eigenpairs(name):
         solution = run(RandomizedAlgorithm(k), S, stop=MaxSteps(60), rng=seed)
         values, vectors = solution.attributes["values"], solution.attributes["vectors"]
         gap = (spectrum[15] / spectrum[k - 1]) ** 122
-        assert np.allclose(values, spectrum[:k], rtol=0, atol=rounding(np.float64, 1600) + 1e3 * gap)
+        assert np.allclose(
+            values, spectrum[:k], rtol=0, atol=rounding(np.float64, 1600) + 1e3 * gap
+        )
         assert_orthonormal(vectors)
         residuals = np.linalg.norm(S @ vectors - vectors * values, axis=0)
-        assert abs(residuals.max() / values[0] - solution.trace.last("residual")) <= rounding(np.float64, 1600)
+        assert abs(residuals.max() / values[0] - solution.trace.last("residual")) <= rounding(
+            np.float64, 1600
+        )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -230,7 +254,9 @@ def test_the_state_carries_its_own_numbers_and_a_step_leaves_it_alone():
     state = algorithm.init(S, np.random.default_rng(0))
     copy = [part.copy() for part in (state.Q, state.SQ, state.values)]
     algorithm.step(state, S)
-    assert all(np.array_equal(a, b) for a, b in zip(copy, (state.Q, state.SQ, state.values), strict=True))
+    assert all(
+        np.array_equal(a, b) for a, b in zip(copy, (state.Q, state.SQ, state.values), strict=True)
+    )
     assert_orthonormal(state.Q)
     assert np.allclose(state.SQ, S @ state.Q, atol=rounding(np.float64, S.size))
     assert np.isclose(algorithm.objective(state), -np.trace(state.Q[:, :3].T @ S @ state.Q[:, :3]))
@@ -262,7 +288,9 @@ def test_the_scatter_of_sparse_rows_gives_the_components_of_the_dense_ones():
         solution = run(RandomizedAlgorithm(5), S, stop=Settled(1e-12) | MaxSteps(300), rng=0)
         assert solution.attributes["vectors"].dtype == dtype
         exact = np.linalg.svd(C, compute_uv=False)[:5] ** 2
-        assert np.allclose(solution.attributes["values"], exact, rtol=rounding(dtype, X.size) + 1e-9)
+        assert np.allclose(
+            solution.attributes["values"], exact, rtol=rounding(dtype, X.size) + 1e-9
+        )
 
 
 def test_a_zero_operator_has_zero_values_and_an_orthonormal_basis():

@@ -30,12 +30,19 @@ def problem(request):
 
 @pytest.mark.parametrize(
     "optimizer",
-    [GradientDescent.tuned(30, 1), HeavyBall.tuned(30, 1), Nesterov.tuned(30, 1), Nesterov.tuned(30)],
+    [
+        GradientDescent.tuned(30, 1),
+        HeavyBall.tuned(30, 1),
+        Nesterov.tuned(30, 1),
+        Nesterov.tuned(30),
+    ],
     ids=repr,
 )
 def test_a_small_gradient_means_a_small_error(problem, optimizer):
     function, b = problem
-    solution = run(Descent(function, optimizer, (np.zeros(6),)), b, stop=SmallGradient(1e-9) | MaxSteps(5000))
+    solution = run(
+        Descent(function, optimizer, (np.zeros(6),)), b, stop=SmallGradient(1e-9) | MaxSteps(5000)
+    )
     assert solution.stopped == "small gradient"
     error = solution.attributes["params_"][0] - np.linalg.solve(function.H, b)
     assert np.linalg.norm(error) <= 1e-9 / 1 * (1 + 1e-5)  # ‖x − x*‖ ≤ ‖∇f(x)‖/μ and μ = 1
@@ -52,15 +59,24 @@ def test_the_loss_and_gradient_in_a_state_are_its_own(problem):
 
 def test_gradient_descent_at_1_over_L_never_rises(problem):
     function, b = problem
-    solution = run(Descent(function, GradientDescent(1 / 30), (np.ones(6),)), b, stop=Settled(1e-12) | MaxSteps(2000))
+    solution = run(
+        Descent(function, GradientDescent(1 / 30), (np.ones(6),)),
+        b,
+        stop=Settled(1e-12) | MaxSteps(2000),
+    )
     assert solution.stopped == "settled"
     assert solution.trace.largest_rise <= 1e-15
 
 
 def test_a_step_beyond_2_over_L_diverges_and_the_warning_says_what_to_do(problem):
     function, b = problem
-    with np.errstate(over="ignore"), pytest.warns(Diverged, match="lower the step size of the optimiser"):
-        solution = run(Descent(function, GradientDescent(1.0), (np.ones(6),)), b, stop=MaxSteps(5000))
+    with (
+        np.errstate(over="ignore"),
+        pytest.warns(Diverged, match="lower the step size of the optimiser"),
+    ):
+        solution = run(
+            Descent(function, GradientDescent(1.0), (np.ones(6),)), b, stop=MaxSteps(5000)
+        )
     assert solution.stopped == "diverged"
     assert np.isfinite(solution.state.params[0]).all()
 
@@ -70,7 +86,9 @@ def test_stopped_and_resumed_equals_never_stopped(problem, tmp_path):
     algorithm = Descent(function, Adam(0.05), (np.ones(6),))
     whole = run(algorithm, b, stop=MaxSteps(40))
     run(algorithm, b, stop=MaxSteps(17), callbacks=[Checkpoint(tmp_path / "d.ckpt", every=5)])
-    resumed = run(algorithm, b, stop=MaxSteps(40), callbacks=[Checkpoint(tmp_path / "d.ckpt", every=5)])
+    resumed = run(
+        algorithm, b, stop=MaxSteps(40), callbacks=[Checkpoint(tmp_path / "d.ckpt", every=5)]
+    )
     assert (resumed.state.params[0] == whole.state.params[0]).all()
     assert (resumed.trace.objective == whole.trace.objective).all()
 
@@ -80,4 +98,9 @@ def test_a_start_that_is_no_tuple_and_a_gradient_of_the_wrong_shape_are_refused(
     with pytest.raises(TypeError, match="pass a tuple of arrays"):
         run(Descent(function, GradientDescent(0.1), np.zeros(6)), b)
     with pytest.raises(ValueError, match="they must agree"):
-        run(Descent(lambda params, data: (0.0, (np.zeros(2),)), GradientDescent(0.1), (np.zeros(3),)), b)
+        run(
+            Descent(
+                lambda params, data: (0.0, (np.zeros(2),)), GradientDescent(0.1), (np.zeros(3),)
+            ),
+            b,
+        )

@@ -58,8 +58,12 @@ def test_gradient_descent_with_step_1_over_L_contracts_gap_and_distance_by_1_min
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_best_constant_step_contracts_the_distance_by_kappa_minus_1_over_kappa_plus_1(seed):
     H, minimum, start = quadratic(seed)
-    for t, ((x,), _) in enumerate(iterates(GradientDescent.tuned(100.0, 1.0), H, minimum, start, 200)):
-        assert np.linalg.norm(x - minimum) <= (99 / 101) ** t * np.linalg.norm(start - minimum) * (1 + 1e-12)
+    for t, ((x,), _) in enumerate(
+        iterates(GradientDescent.tuned(100.0, 1.0), H, minimum, start, 200)
+    ):
+        assert np.linalg.norm(x - minimum) <= (99 / 101) ** t * np.linalg.norm(start - minimum) * (
+            1 + 1e-12
+        )
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -84,7 +88,8 @@ def test_nesterov_with_tuned_momentum_contracts_the_gap_by_1_minus_1_over_root_k
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nesterov_without_mu_keeps_its_quadratic_bound_on_convex_functions(seed):
-    H, minimum, start = quadratic(seed, kappa=1e6)  # as good as not strongly convex over this many steps
+    # as good as not strongly convex over this many steps
+    H, minimum, start = quadratic(seed, kappa=1e6)
     optimizer = Nesterov.tuned(1e6)
     for t, (params, state) in enumerate(iterates(optimizer, H, minimum, start, 300)):
         (x,) = optimizer.descended(state, params)
@@ -100,7 +105,8 @@ def test_acceleration_needs_root_kappa_times_fewer_steps_than_gradient_descent()
         return next(t for t, x in enumerate(points) if value(H, minimum, x) <= goal)
 
     plain = steps_to(GradientDescent.tuned(2500.0))
-    assert steps_to(HeavyBall.tuned(2500.0, 1.0)) * 10 < plain  # √κ = 50, less the factor t of a double root
+    # √κ = 50, less the factor t of a double root
+    assert steps_to(HeavyBall.tuned(2500.0, 1.0)) * 10 < plain
     assert steps_to(Nesterov.tuned(2500.0, 1.0)) * 10 < plain
 
 
@@ -136,7 +142,9 @@ def torch_pair(seed, make, ours, steps=60):
     state = ours.init(params)
     for _ in range(steps):
         theirs.zero_grad()
-        loss = ((b @ a - 1) ** 2).sum() + ((a - torch.tensor(target)) ** 4).sum() + 0.1 * (b**2).sum()
+        loss = (
+            ((b @ a - 1) ** 2).sum() + ((a - torch.tensor(target)) ** 4).sum() + 0.1 * (b**2).sum()
+        )
         loss.backward()
         x, B = params  # the same gradients by hand
         residual = B @ x - 1
@@ -160,7 +168,9 @@ def torch_pair(seed, make, ours, steps=60):
 )
 def test_every_step_agrees_with_pytorch(name, options, ours, seed):
     torch = pytest.importorskip("torch")
-    for mine, theirs in torch_pair(seed, lambda params: getattr(torch.optim, name)(params, **options), ours):
+    for mine, theirs in torch_pair(
+        seed, lambda params: getattr(torch.optim, name)(params, **options), ours
+    ):
         for x, y in zip(mine, theirs, strict=True):
             np.testing.assert_allclose(x, y, rtol=1e-10, atol=1e-12)
 
@@ -188,7 +198,9 @@ def test_a_step_leaves_its_input_alone_and_repeats_itself(optimizer):
         gradient = tuple(rng.standard_normal(part.shape) for part in params)
         kept = [part.tobytes() for group in (params, gradient, *state.slots) for part in group]
         once, twice = (optimizer.step(state, params, gradient) for _ in range(2))
-        assert kept == [part.tobytes() for group in (params, gradient, *state.slots) for part in group]
+        assert kept == [
+            part.tobytes() for group in (params, gradient, *state.slots) for part in group
+        ]
         assert all((x == y).all() for x, y in zip(once[0], twice[0], strict=True))
         params, state = once
 
@@ -199,7 +211,9 @@ def test_float32_stays_float32(optimizer):
     state = optimizer.init(params)
     for _ in range(3):
         params, state = optimizer.step(state, params, params)
-    assert {part.dtype for group in (params, *state.slots) for part in group} == {np.dtype(np.float32)}
+    assert {part.dtype for group in (params, *state.slots) for part in group} == {
+        np.dtype(np.float32)
+    }
 
 
 @pytest.mark.parametrize("optimizer", ALL, ids=repr)

@@ -17,7 +17,17 @@ from sklearn.svm import SVC
 from lemmata.core import rounding
 from lemmata.core.store import decode, encode
 from lemmata.predict import kernels
-from lemmata.predict.kernels import RBF, Constant, Kernel, Linear, PairFunction, Polynomial, Product, Sum, kernel_of
+from lemmata.predict.kernels import (
+    RBF,
+    Constant,
+    Kernel,
+    Linear,
+    PairFunction,
+    Polynomial,
+    Product,
+    Sum,
+    kernel_of,
+)
 
 KERNELS = [
     Linear(),
@@ -30,7 +40,11 @@ KERNELS = [
 THEIRS = [
     (Linear(), linear_kernel, {}),
     (Polynomial(), polynomial_kernel, {}),
-    (Polynomial(degree=5, gamma=0.1, coef0=2.0), polynomial_kernel, {"degree": 5, "gamma": 0.1, "coef0": 2.0}),
+    (
+        Polynomial(degree=5, gamma=0.1, coef0=2.0),
+        polynomial_kernel,
+        {"degree": 5, "gamma": 0.1, "coef0": 2.0},
+    ),
     (RBF(), rbf_kernel, {}),
     (RBF(gamma=0.7), rbf_kernel, {"gamma": 0.7}),
 ]
@@ -63,7 +77,9 @@ def test_they_agree_with_scikit_learn(ours, theirs, parameters, seed, dtype):
     for args in ((X,), (X, Y)):
         K = ours(*args)
         assert K.dtype == dtype
-        assert_allclose(K, theirs(*args, **parameters), atol=entry_error(K, 7, getattr(ours, "degree", 1)))
+        assert_allclose(
+            K, theirs(*args, **parameters), atol=entry_error(K, 7, getattr(ours, "degree", 1))
+        )
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -79,8 +95,14 @@ def test_sparse_rows_give_what_dense_rows_give(kernel, dtype):
             assert isinstance(K, np.ndarray)
             assert K.dtype == dtype
             assert_allclose(K, dense, atol=entry_error(dense, 20, degree=3))
-    assert_allclose(fitted(X, Y.toarray()), fitted(X.toarray(), Y), atol=entry_error(dense, 20, degree=3))
-    assert_allclose(kernel.fitted(X)(X), kernel.fitted(X.toarray())(X.toarray()), atol=10 * entry_error(dense, 20, 3))
+    assert_allclose(
+        fitted(X, Y.toarray()), fitted(X.toarray(), Y), atol=entry_error(dense, 20, degree=3)
+    )
+    assert_allclose(
+        kernel.fitted(X)(X),
+        kernel.fitted(X.toarray())(X.toarray()),
+        atol=10 * entry_error(dense, 20, 3),
+    )
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
@@ -91,7 +113,8 @@ def test_every_kernel_matrix_is_symmetric_and_positive_semidefinite(kernel, X):
     assert_array_equal(K, K.T)
     values = np.linalg.eigvalsh(K)
     scale = max(np.abs(K).max(), 1e-300)
-    assert values[0] >= -len(X) * 5 * rounding(K.dtype, X.shape[1]) * scale  # ‖E‖ ≤ n·max|e|, degree ≤ 3 + sums
+    # ‖E‖ ≤ n·max|e|, degree ≤ 3 + sums
+    assert values[0] >= -len(X) * 5 * rounding(K.dtype, X.shape[1]) * scale
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
@@ -103,7 +126,9 @@ def test_the_cauchy_schwarz_inequality_holds_and_the_diagonal_is_the_diagonal(ke
     error = 5 * rounding(K.dtype, X.shape[1])
     assert_allclose(np.diag(K), diagonal, rtol=error, atol=1e-300)
     lengths = np.sqrt(diagonal)  # below 1e-154 a square is no longer a number
-    assert (np.abs(K) <= np.multiply.outer(lengths, lengths) * (1 + error) + 1e-152 * lengths.max()).all()
+    assert (
+        np.abs(K) <= np.multiply.outer(lengths, lengths) * (1 + error) + 1e-152 * lengths.max()
+    ).all()
 
 
 def test_a_polynomial_of_degree_two_is_the_product_of_its_features():
@@ -111,7 +136,9 @@ def test_a_polynomial_of_degree_two_is_the_product_of_its_features():
     pairs = [(i, j) for i in range(3) for j in range(i, 3)]
     # (γxᵀy + c)²: squares γx_i², mixed γ√2·x_i x_j, linear √(2γc)·x_i, constant c
     gamma, c = 0.6, 1.5
-    mixed = np.column_stack([gamma * X[:, i] * X[:, j] * (1 if i == j else math.sqrt(2)) for i, j in pairs])
+    mixed = np.column_stack(
+        [gamma * X[:, i] * X[:, j] * (1 if i == j else math.sqrt(2)) for i, j in pairs]
+    )
     features = np.column_stack([mixed, math.sqrt(2 * gamma * c) * X, np.full(20, c)])
     K = Polynomial(degree=2, gamma=gamma, coef0=c)(X)
     assert_allclose(K, features @ features.T, atol=entry_error(K, 3, 2))
@@ -153,7 +180,8 @@ def test_distances_far_from_the_origin_keep_their_digits(offset):
     X = (X + offset) - offset  # numbers that stay exact when the offset is added again
     K = RBF(gamma=0.5)(X + offset)
     exact = np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
-    assert_allclose(K, exact, atol=rounding(float, 3) * (X**2).sum(axis=1).max())  # as at the origin
+    # as at the origin
+    assert_allclose(K, exact, atol=rounding(float, 3) * (X**2).sum(axis=1).max())
 
 
 def test_close_pairs_in_float32_are_not_lost_among_distant_ones():
@@ -163,7 +191,9 @@ def test_close_pairs_in_float32_are_not_lost_among_distant_ones():
 
 
 @pytest.mark.parametrize(
-    "kernel", [*KERNELS, PairFunction(lambda x, y: float(x @ y))], ids=lambda kernel: repr(kernel).split(" at 0x")[0]
+    "kernel",
+    [*KERNELS, PairFunction(lambda x, y: float(x @ y))],
+    ids=lambda kernel: repr(kernel).split(" at 0x")[0],
 )
 def test_tiles_give_what_one_piece_gives(kernel, monkeypatch):
     X, Y = rows(47, 3), rows(38, 3, 1)
@@ -194,7 +224,8 @@ def test_nothing_larger_than_the_result_is_made(kernel, sparse):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     tile = 8 * kernels.TILE**2
-    assert peak <= K.nbytes + 12 * kernels.cores() * tile  # a handful of tiles per thread, whatever n
+    # a handful of tiles per thread, whatever n
+    assert peak <= K.nbytes + 12 * kernels.cores() * tile
 
 
 # --- parameters -------------------------------------------------------------------------------------------------------
@@ -204,7 +235,9 @@ def test_gamma_means_what_scikit_learn_means():
     X, y = rows(40, 5) * 2 + 1, np.arange(40) % 2
     for name in ("scale", "auto"):
         for data in (X, sp.csr_array(np.where(X > 1, X, 0))):
-            assert RBF(gamma=name).fitted(data).gamma == pytest.approx(SVC(gamma=name).fit(data, y)._gamma, rel=1e-12)
+            assert RBF(gamma=name).fitted(data).gamma == pytest.approx(
+                SVC(gamma=name).fit(data, y)._gamma, rel=1e-12
+            )
     assert RBF().fitted(X).gamma == RBF(gamma="auto").fitted(X).gamma == 1 / 5
     assert RBF(gamma="scale").fitted(np.ones((3, 2))).gamma == 1.0
     assert RBF(gamma=0.3).fitted(X) == RBF(gamma=0.3)
@@ -222,7 +255,9 @@ def test_names_objects_and_functions_become_kernels():
     combined = RBF(0.1) + Linear()
     assert kernel_of(combined) is combined
     X = rows(6, 2)
-    assert_allclose(kernel_of(lambda x, y, power: (x @ y) ** power, power=2)(X), (X @ X.T) ** 2, atol=1e-12)
+    assert_allclose(
+        kernel_of(lambda x, y, power: (x @ y) ** power, power=2)(X), (X @ X.T) ** 2, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize(
@@ -231,7 +266,10 @@ def test_names_objects_and_functions_become_kernels():
         (lambda: kernel_of("gauss"), "kernel is 'gauss'; pass one of 'linear', 'poly'"),
         (lambda: kernel_of(RBF), "the class RBF, not an instance"),
         (lambda: kernel_of(3), "kernel is 3; pass one of"),
-        (lambda: kernel_of(RBF(), gamma=1.0), r"RBF\(gamma=None\) has its parameters already; leave out gamma"),
+        (
+            lambda: kernel_of(RBF(), gamma=1.0),
+            r"RBF\(gamma=None\) has its parameters already; leave out gamma",
+        ),
         (lambda: RBF(gamma=-1), "gamma=-1; pass a finite number >= 0"),
         (lambda: RBF(gamma=float("nan")), "gamma=nan"),
         (lambda: RBF(gamma="big"), "gamma='big'"),
@@ -250,7 +288,9 @@ def test_what_is_no_kernel_is_refused_with_a_reason(make, message):
 
 
 def test_an_unknown_parameter_is_named():
-    with pytest.raises(TypeError, match="unknown kernel parameter 'gama'; there are gamma, degree and coef0"):
+    with pytest.raises(
+        TypeError, match="unknown kernel parameter 'gama'; there are gamma, degree and coef0"
+    ):
         kernel_of("rbf", gama=1.0)
 
 
@@ -261,7 +301,9 @@ def test_a_kernel_that_says_nothing_says_what_is_missing():
         Kernel().diagonal(np.ones((2, 2)))
 
 
-@pytest.mark.parametrize("kernel", [*KERNELS, Constant(2.0), Sum(Linear(), RBF(1.0)), Product(RBF(), RBF())], ids=repr)
+@pytest.mark.parametrize(
+    "kernel", [*KERNELS, Constant(2.0), Sum(Linear(), RBF(1.0)), Product(RBF(), RBF())], ids=repr
+)
 def test_a_kernel_survives_a_file(kernel):
     assert decode(json.loads(json.dumps(encode(kernel, {}))), {}) == kernel
 

@@ -30,7 +30,9 @@ def test_a_large_file_is_fitted_in_little_memory(tmp_path):
         print(next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")) / 1024)
         """
     )
-    done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True
+    )
     cosine, peak = map(float, done.stdout.split())
     assert cosine > 0.999
     assert peak < 600

@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from lemmata.core.engine import one_blas_thread
 
-CHAPTERS = ("reduction", "completion", "latent", "mixtures")
+CHAPTERS = ("reduction", "completion", "clustering", "mixtures")
 _ENTRIES: dict[str, Entry] = {}
 
 
@@ -39,7 +39,11 @@ class Entry:
         """Draw the figure into a folder as ID.png. Raises NotShown if the experiment came out otherwise."""
         path = Path(folder) / f"{self.id}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
-        with warnings.catch_warnings(), one_blas_thread():  # small matrices: waking threads costs more than the work
+        # small matrices: waking threads costs more than the work
+        with (
+            warnings.catch_warnings(),
+            one_blas_thread(),
+        ):
             warnings.simplefilter("ignore", ConvergenceWarning)  # experiments stop early on purpose
             self.make().savefig(path)
         return path

@@ -6,12 +6,16 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 from lemmata.atlas import entry, show
-from lemmata.completion.alternating import ALSAlgorithm
-from lemmata.completion.mean_ratings import MeanRatings
+from lemmata.completion.als.algorithm import ALSAlgorithm
+from lemmata.completion.baselines.mean_ratings import MeanRatings
+from lemmata.completion.baselines.rank_one import (
+    GradientFlowAlgorithm,
+    logistic_flow,
+    time_to_reach,
+)
+from lemmata.completion.nuclear.soft_impute import SettledAtReg, SoftImputeAlgorithm
 from lemmata.completion.observed import Observed
-from lemmata.completion.rank_one import GradientFlowAlgorithm, logistic_flow, time_to_reach
 from lemmata.completion.recovery import coherence, degrees_of_freedom
-from lemmata.completion.soft_impute import SettledAtReg, SoftImputeAlgorithm
 from lemmata.core.loop import MaxSteps, Settled, run
 from lemmata.pictures import BLUE, GREEN, GREY, ORANGE, RED, figure
 
@@ -27,7 +31,11 @@ def _flow(_, w):
     return np.array([v * (1 - u * v), u * (1 - u * v)])
 
 
-@entry("gradient-field", "Gradient descent on ½(1 − uv)² leaves the saddle for the hyperbola", "CIL Fig. 2.1, (2.13)")
+@entry(
+    "gradient-field",
+    "Gradient descent on ½(1 − uv)² leaves the saddle for the hyperbola",
+    "CIL Fig. 2.1, (2.13)",
+)
 def gradient_field():
     drawing, ax = figure(size=(5.6, 5.0))
     grid = np.linspace(-2, 2, 23)
@@ -35,22 +43,54 @@ def gradient_field():
     du, dv = _flow(0, (u, v))
     length = np.hypot(du, dv) + 1e-12
     shade = np.log1p(length)
-    ax.quiver(u, v, du / length, dv / length, shade, cmap="Blues", clim=(-1, 3), scale=34, width=0.0035, zorder=1)
+    ax.quiver(
+        u,
+        v,
+        du / length,
+        dv / length,
+        shade,
+        cmap="Blues",
+        clim=(-1, 3),
+        scale=34,
+        width=0.0035,
+        zorder=1,
+    )
     x = np.linspace(0.5, 2, 100)
     for sign in (1, -1):
-        ax.plot(sign * x, sign / x, color=RED, lw=2.5, zorder=2, label="minima: uv = 1" if sign == 1 else None)
-    starts = [(0.1, 0.02), (-0.02, -0.1), (1.9, -0.6), (-0.6, 1.9), (0.3, -1.8), (-1.8, 0.3), (2.0, 1.8), (-1.8, -2.0)]
+        ax.plot(
+            sign * x,
+            sign / x,
+            color=RED,
+            lw=2.5,
+            zorder=2,
+            label="minima: uv = 1" if sign == 1 else None,
+        )
+    starts = [
+        (0.1, 0.02),
+        (-0.02, -0.1),
+        (1.9, -0.6),
+        (-0.6, 1.9),
+        (0.3, -1.8),
+        (-1.8, 0.3),
+        (2.0, 1.8),
+        (-1.8, -2.0),
+    ]
     for i, start in enumerate(starts):
         path = solve_ivp(_flow, (0, 40), start, rtol=1e-9, atol=1e-12).y
         ax.plot(*path, color=GREEN, lw=1.6, zorder=3, label="gradient flow" if i == 0 else None)
         ax.plot(*path[:, 0], color=GREEN, marker="o", ms=4, zorder=4)
-        show(abs(path[0, -1] * path[1, -1] - 1) < 1e-6, f"the flow from {start} ends on the hyperbola")
+        show(
+            abs(path[0, -1] * path[1, -1] - 1) < 1e-6,
+            f"the flow from {start} ends on the hyperbola",
+        )
         drift = np.ptp(path[0] ** 2 - path[1] ** 2)
         show(drift < 1e-6, f"u² − v² stays what it was at {start}")
     trapped = solve_ivp(_flow, (0, 40), (1.5, -1.5), rtol=1e-9, atol=1e-12).y
     ax.plot(*trapped, color=ORANGE, lw=1.6, ls="--", zorder=3, label="from u = −v: into the saddle")
     ax.plot(*trapped[:, 0], color=ORANGE, marker="o", ms=4, zorder=4)
-    ax.plot(0, 0, color="black", marker="X", ms=9, ls="", zorder=5, label="saddle, curvatures +1 and −1")
+    ax.plot(
+        0, 0, color="black", marker="X", ms=9, ls="", zorder=5, label="saddle, curvatures +1 and −1"
+    )
     curvatures = np.linalg.eigvalsh(np.array([[0.0, -1.0], [-1.0, 0.0]]))
     show(np.hypot(*trapped[:, -1]) < 1e-6, "on the line u = −v the flow ends in the saddle")
     show(np.allclose(curvatures, [-1, 1]), "the Hessian at the origin has eigenvalues −1 and 1")
@@ -73,14 +113,25 @@ def logistic_solution():
         u, v = solve_ivp(_flow, (0, 9), (c, c), t_eval=times, rtol=1e-10, atol=1e-12).y
         ax.plot(span, exact, color=colour, lw=2, label=f"u = v = {c} at t = 0")
         ax.plot(times, u * v, color=colour, marker="o", ms=4.5, mfc="white", ls="")
-        show(np.abs(u * v - logistic_flow(a, c, times)).max() < 1e-7, f"formula and numerical flow agree from {c}")
+        show(
+            np.abs(u * v - logistic_flow(a, c, times)).max() < 1e-7,
+            f"formula and numerical flow agree from {c}",
+        )
         for eps, mark in ((0.1, "v"), (0.01, "^")):
             t = time_to_reach(a, c, eps)
-            show(abs(abs(float(logistic_flow(a, c, t)) - a) - eps) < 1e-9, f"at t = {t:.2f} it is ε = {eps} from a")
-            ax.plot(t, logistic_flow(a, c, t), color=colour, marker=mark, ms=8, mec="black", zorder=5)
+            show(
+                abs(abs(float(logistic_flow(a, c, t)) - a) - eps) < 1e-9,
+                f"at t = {t:.2f} it is ε = {eps} from a",
+            )
+            ax.plot(
+                t, logistic_flow(a, c, t), color=colour, marker=mark, ms=8, mec="black", zorder=5
+            )
             ax.vlines(t, 0, logistic_flow(a, c, t), color=colour, lw=0.8, ls=":")
     wait = time_to_reach(a, 0.01, 0.01) - time_to_reach(a, 0.1, 0.01)
-    show(abs(wait - np.log(10)) < 0.01, "to start ten times nearer the saddle costs ln(10)/a more time")
+    show(
+        abs(wait - np.log(10)) < 0.01,
+        "to start ten times nearer the saddle costs ln(10)/a more time",
+    )
     ax.axhline(a, color=GREY, lw=0.8)
     ax.plot([], [], color=GREY, marker="o", mfc="white", ls="", label="numerical flow")
     ax.plot([], [], color=GREY, marker="v", mec="black", ls="", label="|x − a| = 0.1")
@@ -104,27 +155,48 @@ def _ratings() -> tuple[Observed, str]:
         rng = np.random.default_rng(0)
         n, m = 400, 300
         tastes = rng.normal(size=(n, 3)) @ rng.normal(size=(3, m)) * 0.3
-        stars = 3.5 + 0.4 * rng.normal(size=(n, 1)) + 0.4 * rng.normal(size=m) + tastes + 0.7 * rng.normal(size=(n, m))
+        stars = (
+            3.5
+            + 0.4 * rng.normal(size=(n, 1))
+            + 0.4 * rng.normal(size=m)
+            + tastes
+            + 0.7 * rng.normal(size=(n, m))
+        )
         i, j = np.nonzero(rng.random((n, m)) < 0.1 * rng.random(m) ** 2 + 0.02)
         values = np.clip(np.round(2 * stars[i, j]) / 2, 0.5, 5).astype(np.float32)
-        return Observed.from_triplets(i, j, values, (n, m)), "generated ratings (MovieLens is not here)"
+        return Observed.from_triplets(
+            i, j, values, (n, m)
+        ), "generated ratings (MovieLens is not here)"
 
 
 @entry("mean-ratings", "Means of rows against means of columns, and both", "CIL Ex. 2.2")
 def mean_ratings():
     ratings, name = _ratings()
-    ways = {"all alike": "global", "columns (films)": "columns", "rows (users)": "rows", "both, shrunk (λ = 5)": "both"}
+    ways = {
+        "all alike": "global",
+        "columns (films)": "columns",
+        "rows (users)": "rows",
+        "both, shrunk (λ = 5)": "both",
+    }
     errors = {way: np.zeros(5) for way in ways}
     for seed in range(5):
         train, test = ratings.split(0.1, seed=seed)
         for way, by in ways.items():
-            errors[way][seed] = MeanRatings(by=by, reg=0 if by != "both" else 5.0).fit(train).score(test) ** 2
+            errors[way][seed] = (
+                MeanRatings(by=by, reg=0 if by != "both" else 5.0).fit(train).score(test) ** 2
+            )
     drawing, ax = figure(size=(5.8, 3.4))
     for place, (way, found) in enumerate(errors.items()):
         ax.barh(place, found.mean(), color=GREY if way == "all alike" else BLUE, height=0.6)
-        ax.plot(found, np.full(5, place), color=ORANGE, marker="o", ms=4, ls="", mec="black", mew=0.4)
+        ax.plot(
+            found, np.full(5, place), color=ORANGE, marker="o", ms=4, ls="", mec="black", mew=0.4
+        )
         ax.text(0.02, place, f"{found.mean():.3f}", color="white", va="center", fontsize=10)
-    ax.set(yticks=range(len(ways)), yticklabels=list(ways), xlabel="mean squared error on held-out ratings")
+    ax.set(
+        yticks=range(len(ways)),
+        yticklabels=list(ways),
+        xlabel="mean squared error on held-out ratings",
+    )
     ax.set_title(f"{name}: predict the mean of …\n(dots: five random splits, 90/10)", fontsize=10)
     show(
         (errors["both, shrunk (λ = 5)"] < errors["rows (users)"]).all(),
@@ -174,40 +246,64 @@ def _first_recovery(complete, X: Array, k: int, order: Array, shares: Array) -> 
         middle = (low + high) // 2
         A = _sampled(X, order <= shares[middle])
         met = _error(X, complete(A, k)) < RECOVERED
-        show(not met or A.n_observed >= degrees_of_freedom(n, m, k), "no recovery from too few entries")
+        show(
+            not met or A.n_observed >= degrees_of_freedom(n, m, k),
+            "no recovery from too few entries",
+        )
         low, high = (low, middle) if met else (middle, high)
     return high
 
 
-@entry("phase-diagram", "Exact recovery begins to the right of the degrees of freedom", "CIL 2.6.1, Thm 2.6.1")
+@entry(
+    "phase-diagram",
+    "Exact recovery begins to the right of the degrees of freedom",
+    "CIL 2.6.1, Thm 2.6.1",
+)
 def phase_diagram():
     n, ranks, shares, draws = 30, np.arange(1, 9), np.linspace(0.1, 1, 10), 3
-    ways = {"nuclear norm (SoftImpute, λ → 0)": _by_nuclear_norm, "ALS at the true rank, one start": _by_als}
+    ways = {
+        "nuclear norm (SoftImpute, λ → 0)": _by_nuclear_norm,
+        "ALS at the true rank, one start": _by_als,
+    }
     drawing, axes = figure(1, 2, size=(4.7, 3.9), sharey=True)
     maps = {}
     for ax, (name, complete) in zip(axes, ways.items(), strict=True):
         recovered = np.zeros((len(ranks), len(shares)))
         for r, seed in np.ndindex(len(ranks), draws):
             rng, k = np.random.default_rng(seed), int(ranks[r])
-            X, order = rng.normal(size=(n, k)) @ rng.normal(size=(k, n)) / np.sqrt(k), rng.random((n, n))
+            X, order = (
+                rng.normal(size=(n, k)) @ rng.normal(size=(k, n)) / np.sqrt(k),
+                rng.random((n, n)),
+            )
             recovered[r, _first_recovery(complete, X, k, order, shares) :] += 1 / draws
         maps[name] = recovered
-        picture = ax.pcolormesh(shares, ranks, recovered, cmap="Blues", vmin=0, vmax=1, shading="nearest")
+        picture = ax.pcolormesh(
+            shares, ranks, recovered, cmap="Blues", vmin=0, vmax=1, shading="nearest"
+        )
         x = np.linspace(0.5, ranks[-1] + 0.5, 100)
         ax.plot(x * (2 * n - x) / n**2, x, color=RED, lw=2.5, label="k(n + m − k) / nm")
-        ax.set(xlabel="share of the entries that is known", xlim=(shares[0], 1), ylim=(0.5, ranks[-1] + 0.5))
+        ax.set(
+            xlabel="share of the entries that is known",
+            xlim=(shares[0], 1),
+            ylim=(0.5, ranks[-1] + 0.5),
+        )
         ax.set_title(name, fontsize=10)
         ax.legend(loc="upper left", fontsize=8, framealpha=0.9)
     axes[0].set_ylabel(f"rank k of the {n} × {n} matrix")
     drawing.colorbar(picture, ax=axes, label=f"share of {draws} matrices recovered", shrink=0.9)
     nuclear, als = maps.values()
-    show((nuclear[:, shares > 0.98] == 1).all() and (als[:, shares > 0.98] == 1).all(), "a known matrix is recovered")
+    show(
+        (nuclear[:, shares > 0.98] == 1).all() and (als[:, shares > 0.98] == 1).all(),
+        "a known matrix is recovered",
+    )
     show(als.sum() > nuclear.sum(), "who knows the rank needs fewer entries")
     show((np.diff(nuclear.sum(axis=1)) < 0.7).all(), "a higher rank needs more of them")
     return drawing
 
 
-@entry("coherent-spike", "A matrix that hides in one entry cannot be completed", "CIL 2.6.3, (2.47)")
+@entry(
+    "coherent-spike", "A matrix that hides in one entry cannot be completed", "CIL 2.6.3, (2.47)"
+)
 def coherent_spike():
     n, draws, shares = 40, 24, np.linspace(0.1, 1, 10)
     rng = np.random.default_rng(0)
@@ -222,17 +318,36 @@ def coherent_spike():
         for d, s in np.ndindex(lost.shape):
             known = rng.random(X.shape) <= shares[s]
             A = _sampled(X, known)
-            found = run(GradientFlowAlgorithm(), A, stop=Settled(1e-6, patience=3) | MaxSteps(100), rng=d)
+            found = run(
+                GradientFlowAlgorithm(), A, stop=Settled(1e-6, patience=3) | MaxSteps(100), rng=d
+            )
             lost[d, s] = _error(X, found.attributes) > RECOVERED
             if name == "one spike":
-                show(lost[d, s] != known[X != 0].all(), "the spike is found if it was seen, and only then")
+                show(
+                    lost[d, s] != known[X != 0].all(),
+                    "the spike is found if it was seen, and only then",
+                )
         failures[name] = lost.mean(axis=0)
         label = f"{name}: coherence μ = {coherence(u, v).E:.0f}"
         ax.plot(shares, failures[name], color=colour, marker=mark, lw=2, label=label)
-    ax.plot(shares, 1 - shares, color="black", lw=1.2, ls=":", label="1 − p: the spike is not among the known")
-    ax.set(xlabel="share p of the entries that is known", ylabel="share of failures", ylim=(-0.03, 1.03))
+    ax.plot(
+        shares,
+        1 - shares,
+        color="black",
+        lw=1.2,
+        ls=":",
+        label="1 − p: the spike is not among the known",
+    )
+    ax.set(
+        xlabel="share p of the entries that is known",
+        ylabel="share of failures",
+        ylim=(-0.03, 1.03),
+    )
     ax.set_title(f"{n} × {n} matrices of rank 1, {draws} draws of entries each", fontsize=10)
     ax.legend(frameon=False, fontsize=8, loc="upper right")
     spread = failures["spread out, entries ±1"]
-    show(spread[shares > 0.25].max() == 0, "30 % of the entries complete the matrix that is spread out")
+    show(
+        spread[shares > 0.25].max() == 0,
+        "30 % of the entries complete the matrix that is spread out",
+    )
     return drawing

@@ -15,16 +15,16 @@ from scipy.stats import binom, norm
 from sklearn.datasets import make_blobs
 
 from lemmata.atlas import entry, show
+from lemmata.clustering.kmeans import KMeans
+from lemmata.clustering.seeding import greedy_d2_sampling
 from lemmata.core.blocks import Blocks
 from lemmata.core.loop import MaxSteps, run
-from lemmata.latent.em import EMAlgorithm, elbo, log_of, posterior
-from lemmata.latent.gaussians import FullGaussian
-from lemmata.latent.kmeans import KMeans
-from lemmata.latent.mixture import GaussianMixture
-from lemmata.latent.mixture_base import SmallGain
-from lemmata.latent.seeding import greedy_d2_sampling
-from lemmata.latent.selecting import Selection, select
-from lemmata.latent.starting import Given
+from lemmata.mixtures.base import SmallGain
+from lemmata.mixtures.choice import Selection, select
+from lemmata.mixtures.em import EMAlgorithm, elbo, log_of, posterior
+from lemmata.mixtures.estimators import GaussianMixture
+from lemmata.mixtures.gaussians import FullGaussian
+from lemmata.mixtures.starting import Given
 from lemmata.pictures import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, figure
 
 Array = np.ndarray
@@ -52,7 +52,11 @@ def _ellipses(ax, means: Array, covariances: Array, colours: Any, sigmas=(1, 2),
     circle = np.stack([np.cos(angle), np.sin(angle)])
     for mean, covariance, colour in zip(means, covariances, colours, strict=True):
         for sigma in sigmas:
-            ax.plot(*(mean[:, None] + sigma * np.linalg.cholesky(covariance) @ circle), color=colour, **style)
+            ax.plot(
+                *(mean[:, None] + sigma * np.linalg.cholesky(covariance) @ circle),
+                color=colour,
+                **style,
+            )
 
 
 # --- why normal (CIL 3.1.4) -------------------------------------------------------------------------------------------
@@ -95,8 +99,12 @@ def central_limit():
     numbers = np.unique(np.geomspace(4, 10_000, 25).astype(int))
     distances = np.array([_distance_to_normal(int(n), p) for n in numbers])
     bound = BERRY_ESSEEN * (p**2 + q**2) / np.sqrt(p * q * numbers)  # E|X − p|³ = pq(p² + q²)
-    axes[-1].loglog(numbers, distances, color=BLUE, marker="o", ms=4, label="largest distance of the CDFs")
-    axes[-1].loglog(numbers, bound, color="black", lw=1.2, ls="--", label="Berry–Esseen bound ∝ 1/√n")
+    axes[-1].loglog(
+        numbers, distances, color=BLUE, marker="o", ms=4, label="largest distance of the CDFs"
+    )
+    axes[-1].loglog(
+        numbers, bound, color="black", lw=1.2, ls="--", label="Berry–Esseen bound ∝ 1/√n"
+    )
     axes[-1].set(xlabel="coins n", ylim=(1e-3, 2))
     axes[-1].set_title("how far apart", fontsize=10)
     axes[-1].legend(frameon=False, fontsize=8, loc="upper right")
@@ -109,7 +117,11 @@ def central_limit():
 # --- a sample and what EM makes of it (CIL 3.1.5) ---------------------------------------------------------------------
 
 
-@entry("five-components", "A sample of five Gaussians, and the five that EM finds in it", "CIL Fig. 3.4, 3.1.5")
+@entry(
+    "five-components",
+    "A sample of five Gaussians, and the five that EM finds in it",
+    "CIL Fig. 3.4, 3.1.5",
+)
 def five_components(seed: int = 0):
     means = np.array([[0.0, 0.0], [6.0, 1.0], [1.0, 6.0], [-6.0, 2.0], [-1.0, -6.0]])
     tilts = np.radians([0, 30, -20, 70, 10])
@@ -127,8 +139,17 @@ def five_components(seed: int = 0):
     drawing, axes = figure(1, 2, size=(4.8, 4.4))
     for j in range(5):
         axes[0].plot(*X[of == j].T, color=COLOURS[j], marker=".", ms=3, ls="", alpha=0.6)
-        axes[0].text(*means[j], f"{weights[j]:.2f}", ha="center", va="center", fontsize=9, bbox=_BOX)
-        axes[1].text(*found[j], f"{model.weights_[order][j]:.2f}", ha="center", va="center", fontsize=9, bbox=_BOX)
+        axes[0].text(
+            *means[j], f"{weights[j]:.2f}", ha="center", va="center", fontsize=9, bbox=_BOX
+        )
+        axes[1].text(
+            *found[j],
+            f"{model.weights_[order][j]:.2f}",
+            ha="center",
+            va="center",
+            fontsize=9,
+            bbox=_BOX,
+        )
     _ellipses(axes[0], means, covariances, ["black"] * 5, lw=1)
     axes[1].plot(*X.T, color="#aaaaaa", marker=".", ms=3, ls="", zorder=1)
     _ellipses(axes[1], means, covariances, ["black"] * 5, lw=1)
@@ -147,7 +168,11 @@ def five_components(seed: int = 0):
     return drawing
 
 
-@entry("em-steps", "EM on two overlapping clusters, step by step", "CIL20 Fig. 6.5, 4.4–4.5, CIL (3.9)–(3.14)")
+@entry(
+    "em-steps",
+    "EM on two overlapping clusters, step by step",
+    "CIL20 Fig. 6.5, 4.4–4.5, CIL (3.9)–(3.14)",
+)
 def em_steps(seed: int = 0):
     rng, family = np.random.default_rng(seed), FullGaussian(reg_covar=0.0)
     shapes = np.array([[[0.6, -0.5], [-0.5, 1.2]], [[0.9, 0.4], [0.4, 0.5]]])
@@ -160,7 +185,12 @@ def em_steps(seed: int = 0):
     rule, keep = SmallGain(1e-6) | MaxSteps(300), lambda solution: states.append(solution.state)
     run(algorithm, data, stop=rule, callbacks=[keep], start=states[0])
     reached = np.array([state.log_likelihood for state in states])
-    bounds = np.array([elbo(family, b.params, b.weights, data, (a.params, a.weights)) for a, b in pairwise(states)])
+    bounds = np.array(
+        [
+            elbo(family, b.params, b.weights, data, (a.params, a.weights))
+            for a, b in pairwise(states)
+        ]
+    )
 
     steps = [0, 1, 3, 10, len(states) - 1]
     drawing, axes = figure(2, 3, size=(3.5, 3.2))
@@ -176,15 +206,25 @@ def em_steps(seed: int = 0):
     ax = axes.flat[-1]
     ax.plot(reached, color=BLUE, marker="o", ms=4, label="log-likelihood ℓ/n")
     ax.plot(
-        np.arange(len(bounds)) + 0.5, bounds, color=ORANGE, marker="^", ms=4, ls="", label="bound after M, before E"
+        np.arange(len(bounds)) + 0.5,
+        bounds,
+        color=ORANGE,
+        marker="^",
+        ms=4,
+        ls="",
+        label="bound after M, before E",
     )
     ax.set(xlabel="step", ylim=(reached[1] - 0.12, reached[-1] + 0.03), xlim=(0, 25.5))
     ax.set_title("each step raises both", fontsize=10)
     ax.legend(frameon=False, fontsize=8, loc="lower right")
     slack = 1e-12 * np.abs(reached).max()  # rounding
     show((np.diff(reached) >= -slack).all(), "the log-likelihood never falls")
-    show((bounds >= reached[:-1] - slack).all(), "M raises the bound above the likelihood before it")
-    show((bounds <= reached[1:] + slack).all(), "and E closes the gap that is left below the new one")
+    show(
+        (bounds >= reached[:-1] - slack).all(), "M raises the bound above the likelihood before it"
+    )
+    show(
+        (bounds <= reached[1:] + slack).all(), "and E closes the gap that is left below the new one"
+    )
     return drawing
 
 
@@ -195,25 +235,41 @@ def _choose(axes, X: Array, seed: int) -> Selection:
     """The sample with the ellipses of the best model, and both criteria."""
     path = select(X, range(1, 9), random_state=seed)
     best = path.best
-    axes[0].scatter(*X.T, c=_mixed(best.predict_proba(X), COLOURS[: path.best_k]), s=8, linewidths=0)
+    axes[0].scatter(
+        *X.T, c=_mixed(best.predict_proba(X), COLOURS[: path.best_k]), s=8, linewidths=0
+    )
     _ellipses(axes[0], best.means_, best.covariances_, ["black"] * path.best_k, lw=1.2)
     _plane(axes[0], f"best by BIC: k = {path.best_k} (1σ and 2σ)")
     path.plot(axes[1])
     return path
 
 
-@entry("choose-k", "Information criteria turn upwards past the number of clusters", "CIL20 Fig. 6.7–6.8")
+@entry(
+    "choose-k",
+    "Information criteria turn upwards past the number of clusters",
+    "CIL20 Fig. 6.7–6.8",
+)
 def choose_k(seed: int = 0):
     samples = {
-        3: make_blobs([150] * 3, centers=[[-4, 0], [0, 3], [4, -1]], cluster_std=[0.8, 1.0, 1.2], random_state=seed),
-        5: make_blobs([120] * 5, centers=[[-6, 0], [-1, 4], [0, -4], [5, 3], [6, -3]], random_state=seed),
+        3: make_blobs(
+            [150] * 3,
+            centers=[[-4, 0], [0, 3], [4, -1]],
+            cluster_std=[0.8, 1.0, 1.2],
+            random_state=seed,
+        ),
+        5: make_blobs(
+            [120] * 5, centers=[[-6, 0], [-1, 4], [0, -4], [5, 3], [6, -3]], random_state=seed
+        ),
     }
     drawing, axes = figure(2, 2, size=(4.6, 3.3))
     for line, (k, (X, _)) in zip(axes, samples.items(), strict=True):
         path = _choose(line, X, seed)
         line[0].set_ylabel(f"{k} clusters")
         show(path.best_k == k, f"BIC is least at {k} components")
-        show(path.k[np.argmin(path.aic)] >= k, "AIC, which charges less for a component, takes no fewer")
+        show(
+            path.k[np.argmin(path.aic)] >= k,
+            "AIC, which charges less for a component, takes no fewer",
+        )
     return drawing
 
 
@@ -235,11 +291,17 @@ def _softened(X: Array, start: Array, sigma: float) -> tuple[Array, Array]:
     return model.means_, model.predict_proba(X)
 
 
-@entry("hard-limit", "As σ → 0, EM's memberships become the labels of k-means", "CIL20 4.3.4, 6.3, CIL 3.1.5")
+@entry(
+    "hard-limit",
+    "As σ → 0, EM's memberships become the labels of k-means",
+    "CIL20 4.3.4, 6.3, CIL 3.1.5",
+)
 def hard_limit(seed: int = 0):
     """CIL 3.1.5 names the limit of large σ, by a slip: there all rows have the same memberships."""
     k, colours = 3, COLOURS[:3]
-    X, _ = make_blobs([400, 150, 50], centers=[[-2, 0], [2, 0], [0, 3]], cluster_std=1.1, random_state=seed)
+    X, _ = make_blobs(
+        [400, 150, 50], centers=[[-2, 0], [2, 0], [0, 3]], cluster_std=1.1, random_state=seed
+    )
     start = greedy_d2_sampling(X, k, seed)
     labels = KMeans(k, init=start, tol=0).fit(X).labels_
     sigmas = np.geomspace(0.01, 4, 27)
@@ -254,10 +316,17 @@ def hard_limit(seed: int = 0):
         ax.plot(*means.T, color="black", marker="X", ms=9, mec="white", ls="")
         _plane(ax, f"memberships at σ = {sigma:g}")
     ax = axes[-1]
-    ax.semilogx(sigmas, same, color=BLUE, marker="o", ms=4, label="share of rows with k-means' label")
-    ax.semilogx(sigmas, entropy / np.log(k), color=ORANGE, marker="s", ms=4, label="mean entropy / ln k")
+    ax.semilogx(
+        sigmas, same, color=BLUE, marker="o", ms=4, label="share of rows with k-means' label"
+    )
+    ax.semilogx(
+        sigmas, entropy / np.log(k), color=ORANGE, marker="s", ms=4, label="mean entropy / ln k"
+    )
     ax.set(xlabel="σ of the components", ylim=(-0.05, 1.35))
     ax.legend(frameon=False, fontsize=8, loc="upper left")
     show(same[0] == 1, "at the smallest σ every row has the label of k-means")
-    show(entropy[0] < 1e-3 < 0.5 * np.log(k) < entropy[-1], "and memberships are hard there, soft where σ is large")
+    show(
+        entropy[0] < 1e-3 < 0.5 * np.log(k) < entropy[-1],
+        "and memberships are hard there, soft where σ is large",
+    )
     return drawing

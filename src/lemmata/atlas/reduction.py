@@ -22,23 +22,44 @@ def _error(X: np.ndarray, P) -> float:
     return float(np.sum((X - (P @ X.T).T) ** 2) / np.sum(X**2))
 
 
-@entry("digits-table", "A subspace taken from the data beats a random one, and PCA beats both", "CIL Ex. 1.2, 1.4")
+@entry(
+    "digits-table",
+    "A subspace taken from the data beats a random one, and PCA beats both",
+    "CIL Ex. 1.2, 1.4",
+)
 def digits_table():
     X = _digits()
     X = X - X.mean(axis=0)
     sizes = [1, 2, 5, 10, 20, 30, 40, 50]
     axes = PCA(max(sizes)).fit(X).components_
-    kinds: dict[str, list] = {"random directions": [], "random data points": [], "principal axes": []}
+    kinds: dict[str, list] = {
+        "random directions": [],
+        "random data points": [],
+        "principal axes": [],
+    }
     for m in sizes:
         draws = [np.random.default_rng(seed) for seed in range(10)]
-        kinds["random directions"].append(np.mean([_error(X, Projection.onto(rng.random((64, m)))) for rng in draws]))
+        kinds["random directions"].append(
+            np.mean([_error(X, Projection.onto(rng.random((64, m)))) for rng in draws])
+        )
         kinds["random data points"].append(
-            np.mean([_error(X, Projection.onto(X[rng.choice(len(X), m, replace=False)].T)) for rng in draws])
+            np.mean(
+                [
+                    _error(X, Projection.onto(X[rng.choice(len(X), m, replace=False)].T))
+                    for rng in draws
+                ]
+            )
         )
         kinds["principal axes"].append(_error(X, Projection(axes[:m].T)))
     drawing, ax = figure(size=(5.2, 3.6))
     for (kind, errors), colour, mark in zip(kinds.items(), (RED, ORANGE, BLUE), "so^", strict=True):
-        ax.plot(sizes, errors, color=colour, marker=mark, label=f"{kind}: {errors[sizes.index(10)]:.2f} at m = 10")
+        ax.plot(
+            sizes,
+            errors,
+            color=colour,
+            marker=mark,
+            label=f"{kind}: {errors[sizes.index(10)]:.2f} at m = 10",
+        )
     ax.set(xlabel="dimension m of the subspace", ylabel="share of variance lost", ylim=(0, None))
     ax.set_title("Digits projected with W = V⁺", fontsize=10)
     ax.legend(frameon=False)
@@ -59,11 +80,20 @@ def eigendigits():
     image_grid(axes[0], tiles, columns=5, signed=True)
     axes[0].set_title("components 1 to 15, row by row", fontsize=10)
     axes[1].bar(np.arange(1, 16), pca.explained_variance_ratio_, color=BLUE, label="each")
-    axes[1].plot(np.arange(1, 16), np.cumsum(pca.explained_variance_ratio_), color=ORANGE, marker="o", label="together")
+    axes[1].plot(
+        np.arange(1, 16),
+        np.cumsum(pca.explained_variance_ratio_),
+        color=ORANGE,
+        marker="o",
+        label="together",
+    )
     axes[1].set(xlabel="component", ylabel="share of variance", ylim=(0, 1))
     axes[1].legend(frameon=False)
     show((np.diff(pca.explained_variance_ratio_) <= 0).all(), "the shares fall")
-    show(pca.explained_variance_ratio_.sum() > 0.8, "15 of 64 directions keep over 80 % of the variance")
+    show(
+        pca.explained_variance_ratio_.sum() > 0.8,
+        "15 of 64 directions keep over 80 % of the variance",
+    )
     return drawing
 
 
@@ -79,7 +109,11 @@ def power_rate():
         residual = found.trace.extras["residual"]
         steps = np.arange(len(residual))
         ax.semilogy(
-            steps, residual, color=colour, lw=2, label=f"λ₂/λ₁ = {ratio}: measured {found.measured_rate[0]:.3f}"
+            steps,
+            residual,
+            color=colour,
+            lw=2,
+            label=f"λ₂/λ₁ = {ratio}: measured {found.measured_rate[0]:.3f}",
         )
         half = len(steps) // 2
         ax.semilogy(steps, residual[half] * ratio ** (steps - half), color="black", lw=1, ls=":")
@@ -90,7 +124,11 @@ def power_rate():
     return drawing
 
 
-@entry("autoencoder-loss", "The linear autoencoder reaches the PCA optimum, and cannot go below", "CIL 1.5.3")
+@entry(
+    "autoencoder-loss",
+    "The linear autoencoder reaches the PCA optimum, and cannot go below",
+    "CIL 1.5.3",
+)
 def autoencoder_loss():
     X = _digits()
     best = _least_loss(X, 10)
@@ -107,7 +145,11 @@ def autoencoder_loss():
     return drawing
 
 
-@entry("tied-untied", "Tying W = Vᵀ makes the basis orthonormal by itself", "CIL Ex. 1.2 (exercise), Ex. 1.4")
+@entry(
+    "tied-untied",
+    "Tying W = Vᵀ makes the basis orthonormal by itself",
+    "CIL Ex. 1.2 (exercise), Ex. 1.4",
+)
 def tied_untied():
     X = _digits()
     best = _least_loss(X, 10)
@@ -120,11 +162,15 @@ def tied_untied():
         gram = model.encoder_ @ model.encoder_.T
         bends[tied] = float(np.abs(gram - np.eye(10)).max())
         bend = np.abs(np.linalg.svd(model.encoder_, compute_uv=False) - 1)
-        axes[1].semilogy(np.arange(1, 11), np.maximum(bend, 1e-16), color=colour, marker="o", label=name)
+        axes[1].semilogy(
+            np.arange(1, 11), np.maximum(bend, 1e-16), color=colour, marker="o", label=name
+        )
     axes[0].set(xlabel="step", ylabel="loss above the PCA optimum (relative)")
     axes[0].legend(frameon=False)
     axes[1].set(xlabel="singular value of the encoder", ylabel="its distance from 1")
-    show(bends[True] < 1e-3 < bends[False], "the tied encoder is orthonormal, the untied one is not")
+    show(
+        bends[True] < 1e-3 < bends[False], "the tied encoder is orthonormal, the untied one is not"
+    )
     return drawing
 
 
@@ -135,7 +181,9 @@ def pca_basis():
     drawing, axes = figure(1, 2, size=(3.6, 3.4))
     worst = {}
     for ax, basis in zip(axes, ("any", "pca"), strict=True):
-        model = LinearAutoencoder(k, tied=True, basis=basis, random_state=0, tol=1e-12, max_iter=5000).fit(X)
+        model = LinearAutoencoder(
+            k, tied=True, basis=basis, random_state=0, tol=1e-12, max_iter=5000
+        ).fit(X)
         rows = model.encoder_ / np.linalg.norm(model.encoder_, axis=1, keepdims=True)
         cosines = np.abs(rows @ axes_of_data.T)
         worst[basis] = float(np.diag(cosines).min())

@@ -22,7 +22,9 @@ from lemmata.cli.shell import (
 )
 from lemmata.cli.tables import Table, column_names, completes, without_names
 
-Out = Annotated[Path, typer.Option(metavar="FILE", help="A .csv, .csv.gz or .npy file; - is csv on stdout.")]
+Out = Annotated[
+    Path, typer.Option(metavar="FILE", help="A .csv, .csv.gz or .npy file; - is csv on stdout.")
+]
 
 
 @app.command()
@@ -52,7 +54,9 @@ def predict(
     file: ModelFile,
     data: DataFile,
     out: Out = Path("-"),
-    proba: Annotated[bool, typer.Option("--proba", help="The probability of each component instead.")] = False,
+    proba: Annotated[
+        bool, typer.Option("--proba", help="The probability of each component instead.")
+    ] = False,
     target: Target = None,
     drop: Drop = None,
     array: ArrayName = None,
@@ -65,7 +69,9 @@ def predict(
     method = "predict_proba" if proba else "predict"
     model = _loaded(file, data, out, method)
     if completes(type(model)):
-        raise TypeError(f"a {type(model).__name__} fills cells; use `lemmata transform` or `lemmata recommend`.")
+        raise TypeError(
+            f"a {type(model).__name__} fills cells; use `lemmata transform` or `lemmata recommend`."
+        )
     rows = Table(target, tuple(drop or ()), array, header).read(data, model)
     found = without_names(getattr(model, method), rows.X)
     name = type(model).__name__.lower()

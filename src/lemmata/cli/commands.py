@@ -45,7 +45,9 @@ from lemmata.cli.tables import Table, completes, fit_whole, takes_holes, without
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to draw the picture.")] = Path("demo.png"),
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to draw the picture.")] = Path(
+        "demo.png"
+    ),
     as_json: AsJson = False,
 ) -> None:
     """Compress 1,797 digits, complete them from 40 % of the pixels, cluster them, print the certificates, draw demo.png."""
@@ -59,14 +61,18 @@ def demo(
 
 @app.command()
 def models(
-    model: Annotated[str | None, typer.Argument(metavar="[MODEL]", help="Show the parameters of one model.")] = None,
+    model: Annotated[
+        str | None, typer.Argument(metavar="[MODEL]", help="Show the parameters of one model.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the models, or the parameters of one of them."""
     if model is not None:
         return _describe(model_name(model), as_json)
     if as_json:
-        return print_json([{"name": name, **entry._asdict()} for name, entry in registry.MODELS.items()])
+        return print_json(
+            [{"name": name, **entry._asdict()} for name, entry in registry.MODELS.items()]
+        )
     print_table([(name, entry.summary, entry.source) for name, entry in registry.MODELS.items()])
 
 
@@ -76,8 +82,12 @@ def _describe(name: str, as_json: bool) -> None:
     cls = registry.model_class(name)
     parameters = cls().get_params(deep=False)
     if as_json:
-        return print_json({"name": name, **registry.MODELS[name]._asdict(), "parameters": parameters})
-    print(f"{getdoc(cls)}\n\nDefaults: {', '.join(f'{key}={value!r}' for key, value in parameters.items())}")
+        return print_json(
+            {"name": name, **registry.MODELS[name]._asdict(), "parameters": parameters}
+        )
+    print(
+        f"{getdoc(cls)}\n\nDefaults: {', '.join(f'{key}={value!r}' for key, value in parameters.items())}"
+    )
 
 
 @app.command()
@@ -86,9 +96,13 @@ def fit(
     data: DataFile,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", "-s", metavar="KEY=VALUE", help="A parameter of the model (repeatable)."),
+        typer.Option(
+            "--set", "-s", metavar="KEY=VALUE", help="A parameter of the model (repeatable)."
+        ),
     ] = None,
-    save: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the fitted model here.")] = None,
+    save: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Save the fitted model here.")
+    ] = None,
     target: Target = None,
     drop: Drop = None,
     array: ArrayName = None,
@@ -100,7 +114,9 @@ def fit(
     duplicates: Duplicates = None,
     test: TestShare = None,
     seed: Seed = None,
-    require: Annotated[bool, typer.Option("--require", help="Save nothing and exit with 3 if a claim fails.")] = False,
+    require: Annotated[
+        bool, typer.Option("--require", help="Save nothing and exit with 3 if a claim fails.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Fit a model to a table, or a completion model to ratings, and print its certificate.
@@ -119,7 +135,10 @@ def fit(
     else:
         entries.refuse_for(name)
         unfitted = cls(**parameters)
-        fitted, held_out = fitted_to_table(unfitted, table.read(data, holes=takes_holes(unfitted)), watch), None
+        fitted, held_out = (
+            fitted_to_table(unfitted, table.read(data, holes=takes_holes(unfitted)), watch),
+            None,
+        )
     certificate = fitted.certificate_
     refused = require and bool(certificate.failed)
     if save is not None and not refused:
@@ -128,14 +147,21 @@ def fit(
         save_model(fitted, save)
     if as_json:
         saved = None if save is None or refused else str(save)
-        content = {"model": name, "parameters": parameters, "saved": saved, "certificate": certificate.to_dict()}
+        content = {
+            "model": name,
+            "parameters": parameters,
+            "saved": saved,
+            "certificate": certificate.to_dict(),
+        }
         print_json(content if held_out is None else {**content, "test": held_out.to_dict()})
     else:
         show(certificate)
         if held_out is not None:
             print(held_out)
     if refused:
-        raise refuse(f"claims fail: {', '.join(certificate.failed)}; nothing was saved.", NOT_CERTIFIED)
+        raise refuse(
+            f"claims fail: {', '.join(certificate.failed)}; nothing was saved.", NOT_CERTIFIED
+        )
 
 
 def fitted_to_table(model: Any, matrix: Any, watch: bool) -> Any:
@@ -192,10 +218,18 @@ def info(file: ModelFile, as_json: AsJson = False) -> None:
 
     model = load(file)
     parameters = model.get_params(deep=False)
-    attributes = {k: v for k, v in model.stored_attributes().items() if k not in ("certificate_", "trace_")}
+    attributes = {
+        k: v for k, v in model.stored_attributes().items() if k not in ("certificate_", "trace_")
+    }
     if as_json:
-        content = {"model": type(model).__name__, "bytes": file.stat().st_size, "parameters": parameters}
-        return print_json({**content, "attributes": attributes, "certificate": model.certificate_.to_dict()})
+        content = {
+            "model": type(model).__name__,
+            "bytes": file.stat().st_size,
+            "parameters": parameters,
+        }
+        return print_json(
+            {**content, "attributes": attributes, "certificate": model.certificate_.to_dict()}
+        )
     rows = [("model", type(model).__name__), ("file", f"{file}, {file.stat().st_size:,} bytes")]
     rows += [(key, repr(value)) for key, value in parameters.items()]
     rows += [(key, _brief(value)) for key, value in attributes.items()]
@@ -214,9 +248,12 @@ def _brief(value: Any) -> str:
 @app.command()
 def atlas(
     entry: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="What to draw; without it, list what there is.")
+        str | None,
+        typer.Argument(metavar="[ID]", help="What to draw; without it, list what there is."),
     ] = None,
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder for the pictures.")] = Path("atlas-out"),
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="The folder for the pictures.")
+    ] = Path("atlas-out"),
     as_json: AsJson = False,
 ) -> None:
     """List the experiments of the atlas, or draw one.
@@ -227,14 +264,20 @@ def atlas(
     known = entries()
     if entry is None:
         if as_json:
-            return print_json([{"id": key, "title": e.title, "source": e.source} for key, e in known.items()])
+            return print_json(
+                [{"id": key, "title": e.title, "source": e.source} for key, e in known.items()]
+            )
         return print_table([(key, e.title, e.source) for key, e in known.items()])
     key = next((name for name in known if name.lower() == entry.lower()), None)
     if key is None:
-        raise typer.BadParameter(f"the atlas has no entry {entry!r}{nearest(entry, known)}", param_hint="ID")
+        raise typer.BadParameter(
+            f"the atlas has no entry {entry!r}{nearest(entry, known)}", param_hint="ID"
+        )
     out.mkdir(parents=True, exist_ok=True)
     path = known[key].draw(out)
     if as_json:
-        print_json({"id": key, "title": known[key].title, "source": known[key].source, "figure": str(path)})
+        print_json(
+            {"id": key, "title": known[key].title, "source": known[key].source, "figure": str(path)}
+        )
     else:
         print(path)

@@ -17,24 +17,38 @@ COMPARED = 20_000  # names that a mistyped one is compared with
 
 UserColumn = Annotated[
     str | None,
-    typer.Option("--user", metavar="COLUMN", help="Of ratings: the column of users, by name or position."),
+    typer.Option(
+        "--user", metavar="COLUMN", help="Of ratings: the column of users, by name or position."
+    ),
 ]
-ItemColumn = Annotated[str | None, typer.Option("--item", metavar="COLUMN", help="Of ratings: the column of items.")]
+ItemColumn = Annotated[
+    str | None, typer.Option("--item", metavar="COLUMN", help="Of ratings: the column of items.")
+]
 RatingColumn = Annotated[
     str | None, typer.Option("--rating", metavar="COLUMN", help="Of ratings: the column of values.")
 ]
 AsMatrix = Annotated[
     bool,
-    typer.Option("--matrix", help="For completion, read a table whose empty cells are unknown; --user names its rows."),
+    typer.Option(
+        "--matrix",
+        help="For completion, read a table whose empty cells are unknown; --user names its rows.",
+    ),
 ]
 Duplicates = Annotated[
-    str | None, typer.Option(metavar="error|last|mean", help="Of ratings: what to do with one given twice.")
+    str | None,
+    typer.Option(metavar="error|last|mean", help="Of ratings: what to do with one given twice."),
 ]
 TestShare = Annotated[
     float | None,
-    typer.Option("--test", metavar="SHARE", help="For completion, hold out this share of the entries and test on it."),
+    typer.Option(
+        "--test",
+        metavar="SHARE",
+        help="For completion, hold out this share of the entries and test on it.",
+    ),
 ]
-Seed = Annotated[int | None, typer.Option(metavar="INT", help="Which entries --test holds out.  [default: 0]")]
+Seed = Annotated[
+    int | None, typer.Option(metavar="INT", help="Which entries --test holds out.  [default: 0]")
+]
 
 
 @dataclass(frozen=True)
@@ -61,21 +75,33 @@ class Source:
         given |= {"duplicates": self.duplicates, "test": self.test, "seed": self.seed}
         for option, value in given.items():
             if value is not None:
-                raise typer.BadParameter(f"is for completion models; {name} reads a table.", param_hint=f"--{option}")
+                raise typer.BadParameter(
+                    f"is for completion models; {name} reads a table.", param_hint=f"--{option}"
+                )
 
     def read(self, data: str) -> Any:
         """The entries in a file."""
         from lemmata.completion.observed import Observed
 
         if self.test is not None and not 0 < self.test < 1:
-            raise typer.BadParameter(f"{self.test} is not a share; pass a number between 0 and 1.", param_hint="--test")
-        if self.matrix or Path(data).suffix.lower() in MATRICES or data.lower().endswith((".svm.gz", ".svmlight.gz")):
+            raise typer.BadParameter(
+                f"{self.test} is not a share; pass a number between 0 and 1.", param_hint="--test"
+            )
+        if (
+            self.matrix
+            or Path(data).suffix.lower() in MATRICES
+            or data.lower().endswith((".svm.gz", ".svmlight.gz"))
+        ):
             return self._entries_of_table(data)
         for option in ("target", "drop", "array"):
             if getattr(self.table, option):
-                raise typer.BadParameter("is for tables; to read one, pass --matrix.", param_hint=f"--{option}")
+                raise typer.BadParameter(
+                    "is for tables; to read one, pass --matrix.", param_hint=f"--{option}"
+                )
         columns, header = (self.user, self.item, self.rating), self.table.header
-        return Observed.from_file(data, *columns, duplicates=self.duplicates or "error", header=header)
+        return Observed.from_file(
+            data, *columns, duplicates=self.duplicates or "error", header=header
+        )
 
     def _entries_of_table(self, data: str) -> Any:
         from dataclasses import replace
@@ -84,7 +110,9 @@ class Source:
 
         for option in ("item", "rating", "duplicates"):
             if getattr(self, option) is not None:
-                raise typer.BadParameter("is for ratings, one per line; this is a matrix.", param_hint=f"--{option}")
+                raise typer.BadParameter(
+                    "is for ratings, one per line; this is a matrix.", param_hint=f"--{option}"
+                )
         table = self.table if self.user is None else replace(self.table, target=self.user)
         matrix = table.read(data, holes=True)
         found = Observed.of(matrix.X)
@@ -94,14 +122,22 @@ class Source:
 
     def split(self, observed: Any) -> tuple[Any, Any]:
         """What to fit to and what was held out (None without --test)."""
-        return (observed, None) if self.test is None else observed.split(self.test, seed=self.seed or 0)
+        return (
+            (observed, None)
+            if self.test is None
+            else observed.split(self.test, seed=self.seed or 0)
+        )
 
 
 def _whole(names: Any) -> Any:
     """Numbers that are all whole as ints: the readers of tables give floats."""
     import numpy as np
 
-    if np.asarray(names).dtype.kind == "f" and np.isfinite(names).all() and (names == np.round(names)).all():
+    if (
+        np.asarray(names).dtype.kind == "f"
+        and np.isfinite(names).all()
+        and (names == np.round(names)).all()
+    ):
         return names.astype(np.int64)
     return names
 
@@ -119,12 +155,22 @@ class HeldOut:
         return {"share": self.share, "seed": self.seed, "entries": self.entries, **self.found}
 
     def __str__(self) -> str:
-        words = {"rmse": "RMSE", "mae": "MAE", "precision": "precision@10", "recall": "recall@10", "ndcg": "NDCG@10"}
-        numbers = ", ".join(f"{word} {self.found[key]:.4f}" for key, word in words.items() if key in self.found)
+        words = {
+            "rmse": "RMSE",
+            "mae": "MAE",
+            "precision": "precision@10",
+            "recall": "recall@10",
+            "ndcg": "NDCG@10",
+        }
+        numbers = ", ".join(
+            f"{word} {self.found[key]:.4f}" for key, word in words.items() if key in self.found
+        )
         return f"\n{numbers} on {self.entries:,} held-out entries ({self.share:.0%}, seed {self.seed}; not clipped)"
 
 
-def fitted_to_entries(model: Any, observed: Any, source: Source, watch: bool) -> tuple[Any, HeldOut | None]:
+def fitted_to_entries(
+    model: Any, observed: Any, source: Source, watch: bool
+) -> tuple[Any, HeldOut | None]:
     """Fit, and with --test measure the error on what was held out; the certificate then knows it too."""
     train, test = source.split(observed)
     fit_whole(model, train, None, watch)
@@ -134,7 +180,8 @@ def fitted_to_entries(model: Any, observed: Any, source: Source, watch: bool) ->
 
     model.certificate_ = model.certify(train, test)
     found = {key: float(value) for key, value in evaluate(model, test, k=10).items()}
-    if getattr(model, "feedback", "explicit") == "implicit":  # predicts preferences: no error against counts
+    # predicts preferences: no error against counts
+    if getattr(model, "feedback", "explicit") == "implicit":
         del found["rmse"], found["mae"]
     return model, HeldOut(source.test or 0.0, source.seed or 0, test.n_observed, found)
 
@@ -161,5 +208,9 @@ def typed(text: str, labels: Any, size: int, what: str) -> Any:
             return label
     names = [str(name) for name in labels.names[:COMPARED].tolist()]
     near = get_close_matches(text, names, n=1) if labels.names.dtype.kind not in "iuf" else []
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {size:,}, such as {', '.join(names[:3])}."
+    hint = (
+        f"did you mean {near[0]!r}?"
+        if near
+        else f"there are {size:,}, such as {', '.join(names[:3])}."
+    )
     raise refuse(f"the model knows no {what} {text!r}; {hint}")

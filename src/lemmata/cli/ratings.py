@@ -6,7 +6,15 @@ from typing import Annotated, Any
 
 import typer
 
-from lemmata.cli.entries import AsMatrix, Duplicates, ItemColumn, RatingColumn, Source, UserColumn, typed
+from lemmata.cli.entries import (
+    AsMatrix,
+    Duplicates,
+    ItemColumn,
+    RatingColumn,
+    Source,
+    UserColumn,
+    typed,
+)
 from lemmata.cli.shell import (
     ArrayName,
     AsJson,
@@ -24,7 +32,9 @@ from lemmata.cli.tables import Table, completes
 @app.command()
 def diagnose(
     data: DataFile,
-    rank: Annotated[int, typer.Option("--rank", "-k", min=1, metavar="INT", help="The rank in question.")],
+    rank: Annotated[
+        int, typer.Option("--rank", "-k", min=1, metavar="INT", help="The rank in question.")
+    ],
     target: Target = None,
     drop: Drop = None,
     array: ArrayName = None,
@@ -40,7 +50,9 @@ def diagnose(
     from lemmata.completion import recovery
 
     table = Table(target, tuple(drop or ()), array, header)
-    found = recovery.diagnose(Source(table, user, item, rating, matrix, duplicates).read(data), rank)
+    found = recovery.diagnose(
+        Source(table, user, item, rating, matrix, duplicates).read(data), rank
+    )
     if as_json:
         print_json(found.to_dict())
     else:
@@ -51,18 +63,24 @@ def diagnose(
 def recommend(
     file: ModelFile,
     users: Annotated[
-        list[str] | None, typer.Option("--user", "-u", metavar="USER", help="A user of the data (repeatable).")
+        list[str] | None,
+        typer.Option("--user", "-u", metavar="USER", help="A user of the data (repeatable)."),
     ] = None,
     rated: Annotated[
         list[str] | None,
         typer.Option(
-            "--rated", metavar="ITEM=RATING", help="What a new user gave an item (repeatable), instead of --user."
+            "--rated",
+            metavar="ITEM=RATING",
+            help="What a new user gave an item (repeatable), instead of --user.",
         ),
     ] = None,
     n: Annotated[int, typer.Option("-n", min=1, metavar="INT", help="How many items.")] = 10,
-    seen: Annotated[bool, typer.Option("--seen", help="Recommend also what the user has rated.")] = False,
+    seen: Annotated[
+        bool, typer.Option("--seen", help="Recommend also what the user has rated.")
+    ] = False,
     explain: Annotated[
-        str | None, typer.Option(metavar="ITEM", help="Say what carried the prediction for this item instead.")
+        str | None,
+        typer.Option(metavar="ITEM", help="Say what carried the prediction for this item instead."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -75,13 +93,17 @@ def recommend(
         )
     model = load(file)
     if not completes(type(model)):
-        raise TypeError(f"a {type(model).__name__} recommends nothing; fit a completion model (lemmata models).")
+        raise TypeError(
+            f"a {type(model).__name__} recommends nothing; fit a completion model (lemmata models)."
+        )
     data = model.observed_
     names = [typed(text, data.row_labels, data.shape[0], "user") for text in users or ()]
     new = _ratings(model, rated or [])
     if explain is not None:
         item = typed(explain, data.column_labels, data.shape[1], "item")
-        return _print_explained([model.explain(name, item, n, ratings=new) for name in names or [None]], as_json)
+        return _print_explained(
+            [model.explain(name, item, n, ratings=new) for name in names or [None]], as_json
+        )
     found = model.recommend(names or None, n, exclude_seen=not seen, ratings=new)
     if as_json:
         print_json(found.to_dict())
@@ -99,8 +121,12 @@ def _ratings(model: Any, rated: list[str]) -> dict[Any, float] | None:
         except ValueError:
             rating = float("nan")
         if not equals or rating != rating:
-            raise typer.BadParameter(f"{setting!r} is not of the form ITEM=RATING.", param_hint="--rated")
-        ratings[typed(name, model.observed_.column_labels, model.observed_.shape[1], "item")] = rating
+            raise typer.BadParameter(
+                f"{setting!r} is not of the form ITEM=RATING.", param_hint="--rated"
+            )
+        ratings[typed(name, model.observed_.column_labels, model.observed_.shape[1], "item")] = (
+            rating
+        )
     return ratings or None
 
 

@@ -30,7 +30,9 @@ was saved; 141 the reader of the output went away. LEMMATA_DEBUG=1 shows traceba
 """
 
 
-UsageError: Any = typer.BadParameter.__base__  # typer brings its own copy of click; this is the class in either
+UsageError: Any = (
+    typer.BadParameter.__base__
+)  # typer brings its own copy of click; this is the class in either
 
 
 class Commands(TyperGroup):
@@ -78,7 +80,9 @@ def _message(error: Exception) -> str:
         return f"the fit failed: {error.__cause__}"  # StepFailed itself speaks to programmers
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
-    if isinstance(error, (OSError, ValueError, TypeError, ImportError, RuntimeError, AssertionError)) and str(error):
+    if isinstance(
+        error, (OSError, ValueError, TypeError, ImportError, RuntimeError, AssertionError)
+    ) and str(error):
         return str(error)
     if isinstance(error, MemoryError):
         return f"not enough memory ({error}); save the data as .npy, which is read piece by piece."
@@ -86,7 +90,12 @@ def _message(error: Exception) -> str:
 
 
 def _warn(
-    message: Warning | str, category: Any, filename: Any, lineno: Any, file: Any = None, line: Any = None
+    message: Warning | str,
+    category: Any,
+    filename: Any,
+    lineno: Any,
+    file: Any = None,
+    line: Any = None,
 ) -> None:
     print(f"lemmata: warning: {' '.join(str(message).split())}", file=sys.stderr)
 
@@ -108,7 +117,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 ModelFile = Annotated[Path, typer.Argument(metavar="FILE", help="A model saved by lemmata.")]
 DataFile = Annotated[
     str,
-    typer.Argument(metavar="DATA", help="csv, tsv, svm (each also .gz), npy, npz or parquet; - is csv from stdin."),
+    typer.Argument(
+        metavar="DATA",
+        help="csv, tsv, svm (each also .gz), npy, npz or parquet; - is csv from stdin.",
+    ),
 ]
 Target = Annotated[
     str | None,
@@ -117,10 +129,17 @@ Target = Annotated[
         help="The column that is no feature but the target: its name, or its position (0 first, -1 last).",
     ),
 ]
-Drop = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="A column to leave out (repeatable).")]
-ArrayName = Annotated[str | None, typer.Option("--array", metavar="NAME", help="Which array of an .npz file.")]
+Drop = Annotated[
+    list[str] | None, typer.Option(metavar="COLUMN", help="A column to leave out (repeatable).")
+]
+ArrayName = Annotated[
+    str | None, typer.Option("--array", metavar="NAME", help="Which array of an .npz file.")
+]
 Header = Annotated[
-    bool | None, typer.Option("--header/--no-header", help="Whether a csv begins with names.  [default: found out]")
+    bool | None,
+    typer.Option(
+        "--header/--no-header", help="Whether a csv begins with names.  [default: found out]"
+    ),
 ]
 
 
@@ -136,7 +155,10 @@ def _version(wanted: bool) -> None:
 def _options(
     ctx: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Show the version and exit."
+        ),
     ] = False,
 ) -> None:
     if ctx.invoked_subcommand is None:
@@ -163,7 +185,11 @@ def plain(value: Any) -> Any:
         return value if math.isfinite(value) else None  # JSON has no NaN
     if value is None or isinstance(value, (str, int)):
         return value
-    return {"shape": list(value.shape), "dtype": str(value.dtype)} if hasattr(value, "shape") else repr(value)
+    return (
+        {"shape": list(value.shape), "dtype": str(value.dtype)}
+        if hasattr(value, "shape")
+        else repr(value)
+    )
 
 
 def show(certificate: Any) -> None:
@@ -179,7 +205,9 @@ def show(certificate: Any) -> None:
 def print_table(rows: Sequence[tuple[str, ...]]) -> None:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        print(
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        )
 
 
 # --- names ------------------------------------------------------------------------------------------------------------
@@ -196,7 +224,9 @@ def model_name(word: str) -> str:
     for name in registry.MODELS:
         if name.lower() == word.lower():
             return name
-    raise typer.BadParameter(f"there is no model {word!r}{nearest(word, registry.MODELS)}", param_hint="MODEL")
+    raise typer.BadParameter(
+        f"there is no model {word!r}{nearest(word, registry.MODELS)}", param_hint="MODEL"
+    )
 
 
 def parameters_in(cls: Any, settings: list[str]) -> dict[str, Any]:
@@ -207,10 +237,13 @@ def parameters_in(cls: Any, settings: list[str]) -> dict[str, Any]:
     for setting in settings:
         key, equals, text = setting.partition("=")
         if not equals:
-            raise typer.BadParameter(f"{setting!r} is not of the form key=value.", param_hint="--set")
+            raise typer.BadParameter(
+                f"{setting!r} is not of the form key=value.", param_hint="--set"
+            )
         if key.strip() not in known:
             raise typer.BadParameter(
-                f"{cls.__name__} has no parameter {key.strip()!r}{nearest(key.strip(), known)}", param_hint="--set"
+                f"{cls.__name__} has no parameter {key.strip()!r}{nearest(key.strip(), known)}",
+                param_hint="--set",
             )
         try:
             found[key.strip()] = ast.literal_eval(text.strip())

@@ -22,7 +22,12 @@ class Table:
         """The matrix in a file; for a model its columns, by name where both have names, so that order does not matter."""
         from lemmata.data import read_matrix
 
-        options: dict[str, Any] = {"target": self.target, "drop": self.drop, "array": self.array, "header": self.header}
+        options: dict[str, Any] = {
+            "target": self.target,
+            "drop": self.drop,
+            "array": self.array,
+            "header": self.header,
+        }
         if model is not None:
             options |= {"columns": column_names(model), "n_features": model.n_features_in_}
             holes = holes or takes_holes(model)
@@ -57,13 +62,13 @@ def column_names(model: Any) -> list[str] | None:
 
 def fit_whole(model: Any, X: Any, y: Any, watch: bool) -> None:
     """Fit; an interrupted fit keeps its state for programs, but a shell wants all or nothing."""
-    from lemmata.core.loop import Interrupted
+    from lemmata.core.loop import Interrupted, Stopped
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Interrupted)
         verbose = model.verbose
         model.set_params(verbose=1 if watch else verbose).fit(X, y).set_params(verbose=verbose)
-    if model.stopped_ == "interrupted":
+    if model.stopped_ == Stopped.INTERRUPTED:
         raise refuse(
             f"interrupted after {model.n_iter_} steps; nothing was saved. "
             "--set time_limit=SECONDS ends a fit early and keeps it, --set checkpoint=FILE lets the next one go on.",

@@ -6,31 +6,23 @@
 ((2, 2), 3)
 """
 
-from lemmata.completion import metrics, recovery
-from lemmata.completion.als import ALS
-from lemmata.completion.certify_factors import certify_factors
-from lemmata.completion.cluster import Distributed
-from lemmata.completion.imputed_svd import ImputedSVD
-from lemmata.completion.mean_ratings import MeanRatings
-from lemmata.completion.observed import Observed
-from lemmata.completion.projection import SingularValueProjection
-from lemmata.completion.rank_one import RankOne
-from lemmata.completion.sgd import SGDFactorization
-from lemmata.completion.soft_impute import SoftImpute
-from lemmata.completion.thresholding import SingularValueThresholding
+from lemmata.lazy import lazily
 
-__all__ = [
-    "ALS",
-    "Distributed",
-    "ImputedSVD",
-    "MeanRatings",
-    "Observed",
-    "RankOne",
-    "SGDFactorization",
-    "SingularValueProjection",
-    "SingularValueThresholding",
-    "SoftImpute",
-    "certify_factors",
-    "metrics",
-    "recovery",
-]
+__getattr__, __dir__, __all__ = lazily(
+    __name__,
+    {
+        "ALS": "als.estimator",
+        "Distributed": "als.distributed",
+        "ImputedSVD": "baselines.imputed_svd",
+        "MeanRatings": "baselines.mean_ratings",
+        "Observed": "observed",
+        "RankOne": "baselines.rank_one",
+        "SGDFactorization": "sgd.estimator",
+        "SingularValueProjection": "nuclear.projection",
+        "SingularValueThresholding": "nuclear.thresholding",
+        "SoftImpute": "nuclear.soft_impute",
+        "certify_factors": "certifying",
+        "metrics": "metrics",
+        "recovery": "recovery",
+    },
+)

@@ -10,7 +10,13 @@ STRAY_QUOTE = -1
 SHORT = 7  # bytes of a name that fit into its key
 _BASIS, _PRIME = np.uint64(14695981039346656037), np.uint64(1099511628211)  # of FNV-1a
 _GOLDEN = np.uint64(11400714819323198485)  # 2⁶⁴/φ, Knuth's multiplier
-_ONE, _BYTE, _HALF, _TOP, _LONG = np.uint64(1), np.uint64(8), np.uint64(32), np.uint64(56), np.uint64(1 << 63)
+_ONE, _BYTE, _HALF, _TOP, _LONG = (
+    np.uint64(1),
+    np.uint64(8),
+    np.uint64(32),
+    np.uint64(56),
+    np.uint64(1 << 63),
+)
 _POWERS = 10.0 ** np.arange(23)  # exact in float64
 
 
@@ -94,7 +100,9 @@ def _closing_quote(buffer, at):
 
 @njit(nogil=True, cache=True, inline="always")
 def _trimmed_end(buffer, start, end):
-    while end > start and (buffer[end - 1] == BLANK or buffer[end - 1] == RETURN or buffer[end - 1] == TAB):
+    while end > start and (
+        buffer[end - 1] == BLANK or buffer[end - 1] == RETURN or buffer[end - 1] == TAB
+    ):
         end -= 1
     return end
 
@@ -141,7 +149,11 @@ def count_names(buffer, starts, ends, first, codes, slots, keys, bounds, arena, 
     for t in range(first, len(codes)):
         start, end = starts[t], ends[t]
         used = bounds[n_names]
-        if 2 * (n_names + 1) > len(slots) or n_names + 2 > len(bounds) or used + end - start > len(arena):
+        if (
+            2 * (n_names + 1) > len(slots)
+            or n_names + 2 > len(bounds)
+            or used + end - start > len(arena)
+        ):
             return t, n_names
         key = _key(buffer, start, end)
         slot = _slot(key, mask)
@@ -156,7 +168,8 @@ def count_names(buffer, starts, ends, first, codes, slots, keys, bounds, arena, 
                 n_names += 1
                 break
             if keys[slot] == key and (
-                end - start <= SHORT or _same(buffer, start, end, arena, bounds[code], bounds[code + 1])
+                end - start <= SHORT
+                or _same(buffer, start, end, arena, bounds[code], bounds[code + 1])
             ):
                 break
             slot = (slot + _ONE) & mask

@@ -16,10 +16,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lemmata.completion.centring import Offsets, row_deviations, row_means
 from lemmata.completion.observed import Entries, Labels, Observed
-from lemmata.completion.recommending import Recommending
-from lemmata.completion.rows import solve_rows
+from lemmata.completion.recommending.recommend import Recommending
+from lemmata.completion.rows.solver import solve_rows
 from lemmata.core.blocks import is_dask, is_stream, unmasked
-from lemmata.core.certificate import Certificate
+from lemmata.core.certificate import Certificate, Fit
 from lemmata.core.estimator import Model
 
 Array = np.ndarray
@@ -78,7 +78,9 @@ class CompletionModel(Recommending, OneToOneFeatureMixin, TransformerMixin, Mode
         self.observed_ = data.local
         super()._fit_blocks(data)
 
-    def _validated(self, X, sample_weight=None, reset: bool = True, min_samples: int | None = None) -> Any:
+    def _validated(
+        self, X, sample_weight=None, reset: bool = True, min_samples: int | None = None
+    ) -> Any:
         """Everything from outside passes here: the known entries of X. Unless it resets, X is the training matrix again."""
         if not reset:
             return self._same_matrix(X)
@@ -88,7 +90,10 @@ class CompletionModel(Recommending, OneToOneFeatureMixin, TransformerMixin, Mode
             raise ValueError(
                 f"the {n} × {m} matrix has no known entries (all NaN, or nothing stored); there is nothing to fit."
             )
-        largest, limit = float(np.abs(data.values).max()), np.sqrt(float(np.finfo(data.dtype).max) / data.n_observed)
+        largest, limit = (
+            float(np.abs(data.values).max()),
+            np.sqrt(float(np.finfo(data.dtype).max) / data.n_observed),
+        )
         if largest > limit:
             raise ValueError(
                 f"the largest known entry is {largest:.3g}, and squares of such numbers leave {data.dtype}; "
@@ -141,7 +146,9 @@ class CompletionModel(Recommending, OneToOneFeatureMixin, TransformerMixin, Mode
     def offsets(self) -> Offsets:
         """μ, b, c and the scales of a fitted model."""
         check_is_fitted(self)
-        return Offsets(self.mean_, self.row_bias_, self.column_bias_, self.row_scale_, self.column_scale_)
+        return Offsets(
+            self.mean_, self.row_bias_, self.column_bias_, self.row_scale_, self.column_scale_
+        )
 
     # --- using it ---
 
@@ -168,7 +175,11 @@ class CompletionModel(Recommending, OneToOneFeatureMixin, TransformerMixin, Mode
         wanted = np.asarray(wanted)
         labels = getattr(self.observed_, f"{what}_labels")
         if labels is not None:
-            found = labels.find(wanted.ravel()) if unknown == "baseline" else labels.positions(wanted.ravel(), what)
+            found = (
+                labels.find(wanted.ravel())
+                if unknown == "baseline"
+                else labels.positions(wanted.ravel(), what)
+            )
             return found.reshape(wanted.shape)
         size = self.observed_.shape[what == "column"]
         if wanted.dtype.kind not in "iu" and wanted.size:
@@ -188,7 +199,9 @@ class CompletionModel(Recommending, OneToOneFeatureMixin, TransformerMixin, Mode
         for start in range(0, len(i), chunk):
             rows, columns = i[start : start + chunk], j[start : start + chunk]
             known_row, known_column = rows >= 0, columns >= 0
-            x = np.einsum("ek,ek->e", self.U_[rows], self.V_[columns]) * offsets.scale_at(rows, columns)
+            x = np.einsum("ek,ek->e", self.U_[rows], self.V_[columns]) * offsets.scale_at(
+                rows, columns
+            )
             out[start : start + chunk] = (
                 offsets.rows.dtype.type(offsets.mean)
                 + np.where(known_row, offsets.rows[rows], 0)
@@ -208,7 +221,9 @@ class CompletionModel(Recommending, OneToOneFeatureMixin, TransformerMixin, Mode
         i, j = np.arange(n)[rows], np.arange(m)[columns]
         i, j = np.atleast_1d(i), np.atleast_1d(j)
         offsets = self.offsets
-        out = (self.U_[i] * offsets.row_scale[i, None]) @ (self.V_[j] * offsets.column_scale[j, None]).T
+        out = (self.U_[i] * offsets.row_scale[i, None]) @ (
+            self.V_[j] * offsets.column_scale[j, None]
+        ).T
         out += offsets.at(i[:, None], j[None, :])
         if keep_known:
             known = self.observed_.csr()[i][:, j].tocoo()  # stored zeros are kept by indexing
@@ -240,7 +255,9 @@ class CompletionModel(Recommending, OneToOneFeatureMixin, TransformerMixin, Mode
             raise ValueError(f"axis={axis!r} is not accepted; pass 'rows' or 'columns'.")
         data = Observed.of(X)
         if data.shape[0] != len(self.U_):
-            raise ValueError(f"new columns have {data.shape[0]} rows; the model has {len(self.U_)}.")
+            raise ValueError(
+                f"new columns have {data.shape[0]} rows; the model has {len(self.U_)}."
+            )
         return self._folded(data.T, transposed=True)
 
     def _folded(self, data: Observed, transposed: bool = False) -> Folded:
@@ -276,10 +293,17 @@ class CompletionModel(Recommending, OneToOneFeatureMixin, TransformerMixin, Mode
         errors = data.values - self._at(data.rows, data.columns)
         return -float(np.sqrt(np.mean(errors**2, dtype=np.float64)))
 
-    def certify(self, X, y=None, sample_weight=None) -> Certificate:
+    def certify(self, X, y=None, sample_weight=None, *, seconds=None) -> Certificate:
         """Check every claim about this fit on X, the training entries; y: held-out entries of the same matrix, if any."""
         check_is_fitted(self)
-        return self._checked(self._same_matrix(X), None if y is None else self._same_matrix(y), costly=True)
+        held_out = None if y is None else self._same_matrix(y)
+        return self._certificate(self._same_matrix(X), held_out, seconds=seconds)
+
+    @classmethod
+    def work(cls, fit: Fit) -> float:
+        rank = fit.U_.shape[1]
+        per_step = fit.data.n_observed * max(rank, 1) ** 2 + sum(fit.data.shape) * rank**3 / 3
+        return float(np.max(fit.get("n_iter_", 1))) * per_step
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -306,5 +330,8 @@ def _checked_entries(model: CompletionModel, X: Any, reset: bool) -> Observed:
     )
     data = Observed.of(checked)
     if hasattr(X, "columns") and hasattr(X, "index"):
-        data.row_labels, data.column_labels = Labels(np.asarray(X.index)), Labels(np.asarray(X.columns))
+        data.row_labels, data.column_labels = (
+            Labels(np.asarray(X.index)),
+            Labels(np.asarray(X.columns)),
+        )
     return data

@@ -51,7 +51,9 @@ class Offsets:
     @classmethod
     def zero(cls, shape: tuple[int, int], dtype) -> Offsets:
         n, m = shape
-        return cls(0.0, np.zeros(n, dtype), np.zeros(m, dtype), np.ones(n, dtype), np.ones(m, dtype))
+        return cls(
+            0.0, np.zeros(n, dtype), np.zeros(m, dtype), np.ones(n, dtype), np.ones(m, dtype)
+        )
 
     @property
     def T(self) -> Offsets:
@@ -68,7 +70,9 @@ class Offsets:
     def removed(self, A: Observed) -> Observed:
         """The entries of x: what is left for the factors."""
         i, j = A.rows, A.columns
-        return A.with_values(((A.values - self.at(i, j)) / self.scale_at(i, j)).astype(A.dtype, copy=False))
+        return A.with_values(
+            ((A.values - self.at(i, j)) / self.scale_at(i, j)).astype(A.dtype, copy=False)
+        )
 
 
 def centre(A: Observed, how: str, reg: float = 0.0) -> Offsets:
@@ -117,7 +121,9 @@ def row_deviations(A: Observed) -> Array:
 # --- both at once -----------------------------------------------------------------------------------------------------
 
 
-def biases(A: Observed, *, rows: bool = True, columns: bool = True, reg: float = 0.0) -> tuple[float, Array, Array]:
+def biases(
+    A: Observed, *, rows: bool = True, columns: bool = True, reg: float = 0.0
+) -> tuple[float, Array, Array]:
     """μ, b and c in float64: the mean of all known entries and the best offsets from it, of rows, columns or both.
 
     With n_i and m_j the counts and r, s the sums of a − μ over rows and columns, the derivatives vanish where
@@ -134,7 +140,10 @@ def biases(A: Observed, *, rows: bool = True, columns: bool = True, reg: float =
     mean = float(sums.sum() / A.n_observed)
     if not rows and not columns:
         return mean, b, c
-    n_i, m_j = (np.maximum(counts + reg, 1.0 if reg == 0 else reg) for counts in (A.row_counts, A.column_counts))
+    n_i, m_j = (
+        np.maximum(counts + reg, 1.0 if reg == 0 else reg)
+        for counts in (A.row_counts, A.column_counts)
+    )
     r = sums - mean * A.row_counts
     s = A.over_columns(sum_values) - mean * A.column_counts
     if not columns:

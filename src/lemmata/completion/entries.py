@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from lemmata.completion.labels import Labels
 
 Array = np.ndarray
-CHUNK = 2**20  # entries looked at together where temporaries should stay small
+ENTRIES_AT_ONCE = 2**20  # entries looked at together where temporaries should stay small
 
 
 class Entries(NamedTuple):
@@ -30,7 +30,9 @@ def checked_shape(shape: Any) -> tuple[int, int]:
     except (TypeError, ValueError):
         raise ValueError(f"the shape {shape!r} is not a pair of ints.") from None
     if not (0 <= n < 2**31 and 0 <= m < 2**31):
-        raise ValueError(f"the shape {n} × {m} is out of reach; rows and columns are counted from 0 to 2³¹ − 1.")
+        raise ValueError(
+            f"the shape {n} × {m} is out of reach; rows and columns are counted from 0 to 2³¹ − 1."
+        )
     return n, m
 
 
@@ -44,7 +46,8 @@ def sorted_entries(rows: Array, columns: Array, values: Array, shape: tuple[int,
     if not len(rows):
         return Entries(np.zeros(shape[0] + 1, np.int64), columns, values)
     if ((rows[1:] > rows[:-1]) | ((rows[1:] == rows[:-1]) & (columns[1:] > columns[:-1]))).all():
-        return Entries(pointers(rows, shape[0]), columns.copy(), values.copy())  # nothing of the caller's is kept
+        # nothing of the caller's is kept
+        return Entries(pointers(rows, shape[0]), columns.copy(), values.copy())
     triplets = sp.coo_array((values, (columns, rows)), shape=shape[::-1])
     triplets.has_canonical_format = True  # or tocsr would add up what is given twice
     return _compressed(triplets.tocsr().tocsc())
@@ -62,7 +65,9 @@ def each_once(entries: Entries, duplicates: str, names: Sequence[Labels | None])
     if duplicates == "error":
         t = int(np.argmax(again))
         place = (int(np.searchsorted(indptr, t, side="right")) - 1, int(indices[t]))
-        shown = [str(label.names[i]) if label else str(i) for label, i in zip(names, place, strict=True)]
+        shown = [
+            str(label.names[i]) if label else str(i) for label, i in zip(names, place, strict=True)
+        ]
         raise ValueError(
             f"{int(again.sum()):,} entries are given twice, such as ({shown[0]}, {shown[1]}); "
             "pass duplicates='last' or 'mean'."
@@ -70,7 +75,9 @@ def each_once(entries: Entries, duplicates: str, names: Sequence[Labels | None])
     starts = np.flatnonzero(~again)
     ends = np.append(starts[1:], len(indices))
     if duplicates == "mean":
-        values = (np.add.reduceat(values.astype(np.float64), starts) / (ends - starts)).astype(values.dtype)
+        values = (np.add.reduceat(values.astype(np.float64), starts) / (ends - starts)).astype(
+            values.dtype
+        )
     else:
         values = values[ends - 1]  # the sort is stable: the last of a run came last
     return Entries(np.searchsorted(starts, indptr).astype(np.int64), indices[starts], values)
@@ -84,14 +91,28 @@ def check_entries(entries: Entries, n: int, m: int) -> None:
     indptr, indices, values = entries
     if not all(isinstance(part, np.ndarray) and part.ndim == 1 for part in entries):
         raise ValueError("the entries are not arrays.")
-    if indptr.dtype != np.int64 or indices.dtype != np.int32 or values.dtype not in (np.float32, np.float64):
-        raise ValueError(f"the entries have dtypes {indptr.dtype}, {indices.dtype} and {values.dtype}.")
-    if len(indptr) != n + 1 or indptr[0] != 0 or indptr[-1] != len(indices) or len(indices) != len(values):
+    if (
+        indptr.dtype != np.int64
+        or indices.dtype != np.int32
+        or values.dtype not in (np.float32, np.float64)
+    ):
+        raise ValueError(
+            f"the entries have dtypes {indptr.dtype}, {indices.dtype} and {values.dtype}."
+        )
+    if (
+        len(indptr) != n + 1
+        or indptr[0] != 0
+        or indptr[-1] != len(indices)
+        or len(indices) != len(values)
+    ):
         raise ValueError("the entries do not add up.")
     if (indptr[1:] < indptr[:-1]).any():
         raise ValueError("the entries lie outside their matrix.")
-    for start in range(0, len(indices), CHUNK):
-        here, numbers = indices[start : start + CHUNK + 1], values[start : start + CHUNK]
+    for start in range(0, len(indices), ENTRIES_AT_ONCE):
+        here, numbers = (
+            indices[start : start + ENTRIES_AT_ONCE + 1],
+            values[start : start + ENTRIES_AT_ONCE],
+        )
         if not 0 <= here.min() <= here.max() < m:
             raise ValueError("the entries lie outside their matrix.")
         falls = start + 1 + np.flatnonzero(here[1:] <= here[:-1])  # only where a row begins
@@ -112,4 +133,6 @@ def transposed(entries: Entries, shape: Sequence[int]) -> Entries:
 
 
 def _compressed(matrix: Any) -> Entries:
-    return Entries(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False), matrix.data)
+    return Entries(
+        matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False), matrix.data
+    )

@@ -9,7 +9,7 @@ import numpy as np
 from lemmata.core.store import storable
 
 Array = np.ndarray
-CHUNK = 2**20  # labels looked at together, so that temporaries stay small
+LABELS_AT_ONCE = 2**20  # labels looked at together, so that temporaries stay small
 PADDED = 2**26  # bytes of an array of texts of one width; larger ones go to files as separate texts
 
 
@@ -28,7 +28,8 @@ class Labels:
 
     def to_fields(self) -> dict[str, Any]:
         names = self.plain()
-        padded = names.dtype.kind == "U" and names.nbytes > PADDED  # every name takes the room of the longest
+        # every name takes the room of the longest
+        padded = names.dtype.kind == "U" and names.nbytes > PADDED
         return {"names": names.astype(object) if padded else names}
 
     def plain(self) -> Array:
@@ -36,7 +37,10 @@ class Labels:
         if self.names.dtype.kind in "biufU":
             return self.names
         return np.array(
-            self.names.astype(str) if self.names.dtype.kind in "mM" else [str(n) for n in self.names], np.str_
+            self.names.astype(str)
+            if self.names.dtype.kind in "mM"
+            else [str(n) for n in self.names],
+            np.str_,
         )
 
     @classmethod
@@ -51,7 +55,9 @@ class Labels:
         found = self.find(wanted)
         if (found < 0).any():
             missing, known = np.atleast_1d(np.asarray(wanted))[np.argmax(found < 0)], self.names[0]
-            raise ValueError(f"the {what} {missing} is not in the data; it has {len(self):,}, such as {known}.")
+            raise ValueError(
+                f"the {what} {missing} is not in the data; it has {len(self):,}, such as {known}."
+            )
         return found
 
     def find(self, wanted: Any) -> Array:
@@ -72,9 +78,12 @@ def numbered(labels: Any, what: str = "label") -> tuple[Array, Array]:
     kind = labels.dtype.kind
     if kind in "iu" and len(labels):
         low, high = int(labels.min()), int(labels.max())
-        if high - low <= 4 * len(labels) + 2**16:  # ids are seldom scattered: a table of what occurs beats sorting
+        # ids are seldom scattered: a table of what occurs beats sorting
+        if high - low <= 4 * len(labels) + 2**16:
             return _tabulated(labels, low, high)
-    missing = np.isnan(labels) if kind == "f" else np.isnat(labels) if kind in "mM" else np.zeros(0, bool)
+    missing = (
+        np.isnan(labels) if kind == "f" else np.isnat(labels) if kind in "mM" else np.zeros(0, bool)
+    )
     if missing.any():
         raise ValueError(f"the {what} label of entry {int(np.argmax(missing))} is missing.")
     if kind in "OU":
@@ -85,14 +94,16 @@ def numbered(labels: Any, what: str = "label") -> tuple[Array, Array]:
 
 def _tabulated(labels: Array, low: int, high: int) -> tuple[Array, Array]:
     table = np.zeros(high - low + 1, np.int32)
-    for start in range(0, len(labels), CHUNK):
-        table[_above(labels[start : start + CHUNK], low)] = 1
+    for start in range(0, len(labels), LABELS_AT_ONCE):
+        table[_above(labels[start : start + LABELS_AT_ONCE], low)] = 1
     names = np.flatnonzero(table).astype(np.uint64 if low > 0 else np.int64)
     names = (names + names.dtype.type(low)).astype(labels.dtype)
     table = np.cumsum(table, dtype=np.int32) - 1
     positions = np.empty(len(labels), np.int32)
-    for start in range(0, len(labels), CHUNK):
-        positions[start : start + CHUNK] = table[_above(labels[start : start + CHUNK], low)]
+    for start in range(0, len(labels), LABELS_AT_ONCE):
+        positions[start : start + LABELS_AT_ONCE] = table[
+            _above(labels[start : start + LABELS_AT_ONCE], low)
+        ]
     return names, positions
 
 
@@ -106,13 +117,15 @@ def _looked_up(labels: Array, what: str) -> tuple[Array, Array]:
     """For text and objects: a dict, which meets each name once, then sorted if the names compare."""
     seen: dict[Any, int] = {}
     positions = np.empty(len(labels), np.int32)
-    for start in range(0, len(labels), CHUNK):
-        part = labels[start : start + CHUNK].tolist()
+    for start in range(0, len(labels), LABELS_AT_ONCE):
+        part = labels[start : start + LABELS_AT_ONCE].tolist()
         positions[start : start + len(part)] = [seen.setdefault(name, len(seen)) for name in part]
     names = list(seen)
     for name in names:
         if name is None or type(name).__name__ in ("NAType", "NaTType") or name != name:
-            raise ValueError(f"the {what} label of entry {int(np.argmax(positions == seen[name]))} is missing.")
+            raise ValueError(
+                f"the {what} label of entry {int(np.argmax(positions == seen[name]))} is missing."
+            )
     try:
         order = sorted(range(len(names)), key=names.__getitem__)
     except TypeError:  # numbers and text, say: in the order in which they were met

@@ -62,7 +62,9 @@ def _errors(truth: Any, predicted: Any) -> Array:
     truth = np.asarray(truth.values if isinstance(truth, Observed) else truth, dtype=np.float64)
     predicted = np.asarray(predicted, dtype=np.float64)
     if truth.shape != predicted.shape:
-        raise ValueError(f"{truth.shape} true values and {predicted.shape} predictions do not pair up.")
+        raise ValueError(
+            f"{truth.shape} true values and {predicted.shape} predictions do not pair up."
+        )
     if truth.size == 0:
         raise ValueError("there are no values to compare.")
     if not (np.isfinite(truth).all() and np.isfinite(predicted).all()):
@@ -73,7 +75,9 @@ def _errors(truth: Any, predicted: Any) -> Array:
 # --- recommendations --------------------------------------------------------------------------------------------------
 
 
-def precision_at_k(recommended: Any, held_out: Observed, k: int | None = None, *, threshold=None, users=None) -> Mean:
+def precision_at_k(
+    recommended: Any, held_out: Observed, k: int | None = None, *, threshold=None, users=None
+) -> Mean:
     """The share of relevant items among the k first; a place where nothing was left (−1) counts as a miss.
 
     Parameters
@@ -92,14 +96,22 @@ def precision_at_k(recommended: Any, held_out: Observed, k: int | None = None, *
     return Mean(lists.hits.sum(axis=1)[lists.count] / lists.k)
 
 
-def recall_at_k(recommended: Any, held_out: Observed, k: int | None = None, *, threshold=None, users=None) -> Mean:
+def recall_at_k(
+    recommended: Any, held_out: Observed, k: int | None = None, *, threshold=None, users=None
+) -> Mean:
     """The share of a user's relevant items that are among the k first. Parameters as in `precision_at_k`."""
     lists = _Lists.of(recommended, held_out, k, threshold, users)
     return Mean((lists.hits.sum(axis=1) / np.maximum(lists.relevant, 1))[lists.count])
 
 
 def ndcg_at_k(
-    recommended: Any, held_out: Observed, k: int | None = None, *, threshold=None, users=None, gains: str = "binary"
+    recommended: Any,
+    held_out: Observed,
+    k: int | None = None,
+    *,
+    threshold=None,
+    users=None,
+    gains: str = "binary",
 ) -> Mean:
     """How near the order comes to the best one, the first ranks counting most; 1 if nothing could be better.
 
@@ -112,10 +124,14 @@ def ndcg_at_k(
     lists = _Lists.of(recommended, held_out, k, threshold, users)
     gain = np.ones_like(lists.values) if gains == "binary" else lists.values
     if (gain[lists.hits] < 0).any() or (gains == "graded" and (lists.best < 0).any()):
-        raise ValueError("a held-out value is negative, so it is no gain; pass gains='binary', or a threshold >= 0.")
+        raise ValueError(
+            "a held-out value is negative, so it is no gain; pass gains='binary', or a threshold >= 0."
+        )
     discount = 1 / np.log2(np.arange(2, lists.k + 2))
     found = np.where(lists.hits, gain, 0.0) @ discount
-    ideal = (np.where(np.isnan(lists.best), 0.0, 1.0 if gains == "binary" else lists.best)) @ discount
+    ideal = (
+        np.where(np.isnan(lists.best), 0.0, 1.0 if gains == "binary" else lists.best)
+    ) @ discount
     counted = ideal > 0  # a graded gain of 0 is nothing to be found either
     return Mean(found[counted] / ideal[counted])
 
@@ -136,7 +152,9 @@ class _Lists:
         return self.relevant > 0
 
     @classmethod
-    def of(cls, recommended: Any, held_out: Observed, k: int | None, threshold: Any, users: Any) -> _Lists:
+    def of(
+        cls, recommended: Any, held_out: Observed, k: int | None, threshold: Any, users: Any
+    ) -> _Lists:
         places = np.asarray(getattr(recommended, "positions", recommended))
         rows = np.arange(held_out.shape[0]) if users is None else np.asarray(users)
         k = _checked(places, rows, held_out, k)
@@ -159,9 +177,13 @@ def _checked(places: Array, rows: Array, held_out: Observed, k: int | None) -> i
             f"recommended is an array of {places.dtype} of shape {places.shape}; pass item positions (users, n)."
         )
     if len(places) != len(rows):
-        raise ValueError(f"there are {len(places)} lists for {len(rows)} users; say with users= whose they are.")
+        raise ValueError(
+            f"there are {len(places)} lists for {len(rows)} users; say with users= whose they are."
+        )
     if places.size and not -1 <= places.min() <= places.max() < held_out.shape[1]:
-        raise ValueError(f"an item lies outside 0 … {held_out.shape[1] - 1} (−1 stands for none left).")
+        raise ValueError(
+            f"an item lies outside 0 … {held_out.shape[1] - 1} (−1 stands for none left)."
+        )
     ordered = np.sort(places, axis=1)
     if ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any():
         raise ValueError("an item is recommended twice to the same user.")
@@ -176,14 +198,17 @@ def _largest(entries: Observed, k: int) -> Array:
     indptr, _, values = entries.by_row
     rows = entries.rows
     order = np.lexsort((-values.astype(np.float64), rows))
-    rank = np.arange(len(order)) - indptr[rows]  # sorted by row, so `rows` is that of the sorted entries too
+    # sorted by row, so `rows` is that of the sorted entries too
+    rank = np.arange(len(order)) - indptr[rows]
     out = np.full((entries.shape[0], k), np.nan)
     kept = rank < k
     out[rows[kept], rank[kept]] = values[order][kept]
     return out
 
 
-def evaluate(model: Any, test: Observed, k: int = 10, *, threshold=None, gains: str = "binary") -> dict[str, float]:
+def evaluate(
+    model: Any, test: Observed, k: int = 10, *, threshold=None, gains: str = "binary"
+) -> dict[str, float]:
     """All of them for a fitted model: rmse, mae, precision, recall and ndcg at k, and how many users counted in these.
 
     test : Observed
@@ -191,7 +216,9 @@ def evaluate(model: Any, test: Observed, k: int = 10, *, threshold=None, gains: 
     """
     known = model.observed_
     if test.shape != known.shape:
-        raise ValueError(f"{test!r} are no held-out entries of the {known.shape[0]} × {known.shape[1]} matrix.")
+        raise ValueError(
+            f"{test!r} are no held-out entries of the {known.shape[0]} × {known.shape[1]} matrix."
+        )
     i, j = test.rows, test.columns
     if known.row_labels is not None:
         i = known.row_labels.names[i]

@@ -54,7 +54,9 @@ class Observed:
 
     weights = None  # of rows: none here, where Blocks have them
 
-    def __init__(self, by_row: Entries, by_column: Entries, shape, row_labels=None, column_labels=None):
+    def __init__(
+        self, by_row: Entries, by_column: Entries, shape, row_labels=None, column_labels=None
+    ):
         self.by_row, self.by_column = by_row, by_column
         self.shape = (int(shape[0]), int(shape[1]))
         self.row_labels, self.column_labels = row_labels, column_labels
@@ -67,12 +69,16 @@ class Observed:
         if isinstance(X, Observed):
             return X
         if hasattr(X, "user") and hasattr(X, "rating"):  # lemmata.data.Ratings
-            return cls.from_triplets(X.user, X.item, X.rating, X.shape, row_labels=X.user_ids, column_labels=X.item_ids)
+            return cls.from_triplets(
+                X.user, X.item, X.rating, X.shape, row_labels=X.user_ids, column_labels=X.item_ids
+            )
         if sp.issparse(X):
             X = sp.coo_array(X)
             return cls.from_triplets(X.row, X.col, X.data, X.shape)
         if is_dask(X):
-            raise TypeError("a dask array is not taken as a whole here; pass X.compute(), or triplets.")
+            raise TypeError(
+                "a dask array is not taken as a whole here; pass X.compute(), or triplets."
+            )
         labels: dict[str, Any] = {}
         if hasattr(X, "columns") and hasattr(X, "index"):
             labels = {"row_labels": np.asarray(X.index), "column_labels": np.asarray(X.columns)}
@@ -94,7 +100,15 @@ class Observed:
 
     @classmethod
     def from_triplets(
-        cls, rows, columns, values, shape=None, *, duplicates: str = "error", row_labels=None, column_labels=None
+        cls,
+        rows,
+        columns,
+        values,
+        shape=None,
+        *,
+        duplicates: str = "error",
+        row_labels=None,
+        column_labels=None,
     ) -> Observed:
         """From positions (counted from 0) and values.
 
@@ -108,17 +122,25 @@ class Observed:
             Names of the rows and columns.
         """
         if duplicates not in DUPLICATES:
-            raise ValueError(f"duplicates={duplicates!r} is not accepted; pass one of {', '.join(DUPLICATES)}.")
+            raise ValueError(
+                f"duplicates={duplicates!r} is not accepted; pass one of {', '.join(DUPLICATES)}."
+            )
         rows, columns = _positions(rows, "row"), _positions(columns, "column")
         values = _numbers(values)
         if not len(rows) == len(columns) == len(values):
-            raise ValueError(f"{len(rows)} rows, {len(columns)} columns and {len(values)} values do not pair up.")
+            raise ValueError(
+                f"{len(rows)} rows, {len(columns)} columns and {len(values)} values do not pair up."
+            )
         n, m = (
-            (int(rows.max(initial=-1)) + 1, int(columns.max(initial=-1)) + 1) if shape is None else checked_shape(shape)
+            (int(rows.max(initial=-1)) + 1, int(columns.max(initial=-1)) + 1)
+            if shape is None
+            else checked_shape(shape)
         )
         for positions, size, what in ((rows, n, "row"), (columns, m, "column")):
             if positions.size and not 0 <= positions.min() <= positions.max() < size:
-                raise ValueError(f"a {what} lies outside 0 … {size - 1}; give a larger shape, or mend the positions.")
+                raise ValueError(
+                    f"a {what} lies outside 0 … {size - 1}; give a larger shape, or mend the positions."
+                )
         names = [None if given is None else Labels(given) for given in (row_labels, column_labels)]
         for labels, size, what in zip(names, (n, m), ("row", "column"), strict=True):
             if labels is not None and len(labels) != size:
@@ -133,10 +155,14 @@ class Observed:
         row_names, i = numbered(rows, "row")
         column_names, j = numbered(columns, "column")
         labels = {"row_labels": row_names, "column_labels": column_names}
-        return cls.from_triplets(i, j, values, (len(row_names), len(column_names)), duplicates=duplicates, **labels)
+        return cls.from_triplets(
+            i, j, values, (len(row_names), len(column_names)), duplicates=duplicates, **labels
+        )
 
     @classmethod
-    def from_frame(cls, frame: Any, user=None, item=None, rating=None, *, duplicates: str = "error") -> Observed:
+    def from_frame(
+        cls, frame: Any, user=None, item=None, rating=None, *, duplicates: str = "error"
+    ) -> Observed:
         """From a DataFrame (or a dict of columns) with one entry per row.
 
         Parameters
@@ -240,7 +266,9 @@ class Observed:
     @property
     def T(self) -> Observed:
         """The transposed matrix; nothing is copied."""
-        return Observed(self.by_column, self.by_row, self.shape[::-1], self.column_labels, self.row_labels)
+        return Observed(
+            self.by_column, self.by_row, self.shape[::-1], self.column_labels, self.row_labels
+        )
 
     @property
     def nbytes(self) -> int:
@@ -273,7 +301,8 @@ class Observed:
         if values.shape != self.values.shape:
             raise ValueError(f"{values.shape} values do not fit {self.n_observed} entries.")
         by_row = self.by_row._replace(values=values)
-        by_column = self.by_column._replace(values=transposed(by_row, self.shape).values)  # shares the places
+        # shares the places
+        by_column = self.by_column._replace(values=transposed(by_row, self.shape).values)
         return Observed(by_row, by_column, self.shape, self.row_labels, self.column_labels)
 
     def csr(self) -> sp.csr_array:
@@ -290,19 +319,29 @@ class Observed:
     def values_at(self, rows: Any, columns: Any) -> Array:
         """Known values at positions, NaN where nothing is known."""
         rows, columns = np.broadcast_arrays(np.asarray(rows), np.asarray(columns))
-        for positions, size, what in ((rows, self.shape[0], "row"), (columns, self.shape[1], "column")):
+        for positions, size, what in (
+            (rows, self.shape[0], "row"),
+            (columns, self.shape[1], "column"),
+        ):
             if positions.size and not 0 <= positions.min() <= positions.max() < size:
                 raise ValueError(f"a {what} lies outside 0 … {size - 1}.")
         out = np.full(rows.shape, np.nan, self.dtype)
         if not out.size or not self.n_observed:
             return out
         indptr, indices, values = self.by_row
-        low, high = indptr[rows], indptr[rows + 1]  # the place is in between: halve what is left until it is found
+        # the place is in between: halve what is left until it is found
+        low, high = (
+            indptr[rows],
+            indptr[rows + 1],
+        )
         end, last = high, self.n_observed - 1
         while (low < high).any():
             middle = (low + high) // 2
             below = (indices[np.minimum(middle, last)] < columns) & (low < high)
-            low, high = np.where(below, middle + 1, low), np.where(below, high, np.minimum(middle, high))
+            low, high = (
+                np.where(below, middle + 1, low),
+                np.where(below, high, np.minimum(middle, high)),
+            )
         place = np.minimum(low, last)
         found = (low < end) & (indices[place] == columns)
         return np.where(found, values[place], out)
@@ -324,19 +363,29 @@ class Observed:
                 names[what], shape[what] = theirs, len(theirs)
         if names["row"] is self.row_labels and names["column"] is self.column_labels:
             return self
-        labels = [None if given is None else given.names for given in (names["row"], names["column"])]
+        labels = [
+            None if given is None else given.names for given in (names["row"], names["column"])
+        ]
         where = self.rows if places["row"] is None else places["row"], places["column"]
         return Observed.from_triplets(
-            *where, self.values, tuple(shape.values()), row_labels=labels[0], column_labels=labels[1]
+            *where,
+            self.values,
+            tuple(shape.values()),
+            row_labels=labels[0],
+            column_labels=labels[1],
         )
 
     def select(self, keep: Array) -> Observed:
         """The entries where the mask, in the order of `by_row`, is true; the shape stays."""
         rows = self.rows[keep]
         by_row = Entries(pointers(rows, self.shape[0]), self.columns[keep], self.values[keep])
-        return Observed(by_row, transposed(by_row, self.shape), self.shape, self.row_labels, self.column_labels)
+        return Observed(
+            by_row, transposed(by_row, self.shape), self.shape, self.row_labels, self.column_labels
+        )
 
-    def split(self, test: float = 0.1, *, by: str = "entry", seed: int | None = None) -> tuple[Observed, Observed]:
+    def split(
+        self, test: float = 0.1, *, by: str = "entry", seed: int | None = None
+    ) -> tuple[Observed, Observed]:
         """Training and test entries of the same shape: a random share of the entries, or of the users with all of theirs."""
         if not 0 < test < 1:
             raise ValueError(f"test={test} is not a share; pass a number between 0 and 1.")
@@ -375,12 +424,22 @@ class Observed:
     def save(self, folder: Any) -> None:
         """Write the arrays as .npy files; `open` maps them into memory without copying them."""
         folder = Path(folder)
-        parts = {f"{order}-{name}": p for order in ORDERS for name, p in getattr(self, order)._asdict().items()}
+        parts = {
+            f"{order}-{name}": p
+            for order in ORDERS
+            for name, p in getattr(self, order)._asdict().items()
+        }
         for part in parts.values():
-            if isinstance(part, np.memmap) and Path(part.filename or "").resolve().parent == folder.resolve():
-                raise ValueError(f"these entries are mapped from {folder}; save them to another folder.")
+            if (
+                isinstance(part, np.memmap)
+                and Path(part.filename or "").resolve().parent == folder.resolve()
+            ):
+                raise ValueError(
+                    f"these entries are mapped from {folder}; save them to another folder."
+                )
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "observed.json").unlink(missing_ok=True)  # comes last: a folder half written does not open
+        # comes last: a folder half written does not open
+        (folder / "observed.json").unlink(missing_ok=True)
         for name, part in parts.items():
             np.save(folder / f"{name}.npy", part)
         for name in ("row_labels", "column_labels"):
@@ -389,7 +448,9 @@ class Observed:
                 (folder / f"{name}.npy").unlink(missing_ok=True)
             else:
                 np.save(folder / f"{name}.npy", labels.plain())
-        write_atomically(folder / "observed.json", json.dumps({"format": 1, "shape": self.shape}).encode())
+        write_atomically(
+            folder / "observed.json", json.dumps({"format": 1, "shape": self.shape}).encode()
+        )
 
     @classmethod
     def open(cls, folder: Any, *, check: bool = True) -> Observed:
@@ -404,12 +465,20 @@ class Observed:
         try:
             n, m = checked_shape(json.loads((folder / "observed.json").read_text())["shape"])
             by_row, by_column = (
-                Entries(*(np.load(folder / f"{order}-{name}.npy", mmap_mode="r") for name in Entries._fields))
+                Entries(
+                    *(
+                        np.load(folder / f"{order}-{name}.npy", mmap_mode="r")
+                        for name in Entries._fields
+                    )
+                )
                 for order in ORDERS
             )
             paths = [folder / f"{name}.npy" for name in ("row_labels", "column_labels")]
             labels = [Labels(np.load(path)) if path.exists() else None for path in paths]
-            if any(names is not None and len(names) != size for names, size in zip(labels, (n, m), strict=True)):
+            if any(
+                names is not None and len(names) != size
+                for names, size in zip(labels, (n, m), strict=True)
+            ):
                 raise ValueError("the labels do not fit the shape")
             if by_row.values.dtype != by_column.values.dtype:
                 raise ValueError("the two orders hold different entries")
@@ -438,10 +507,14 @@ def _numbers(given: Any) -> Array:
         try:
             values = values.astype(np.float64)
         except (TypeError, ValueError):
-            raise ValueError(f"the values are {values.dtype}, such as {values[0]!r}; ratings are numbers.") from None
+            raise ValueError(
+                f"the values are {values.dtype}, such as {values[0]!r}; ratings are numbers."
+            ) from None
     if values.dtype not in (np.float32, np.float64):
         values = values.astype(np.float32 if values.dtype.itemsize <= 2 else np.float64)
     if not np.isfinite(values).all():
         place = int(np.argmin(np.isfinite(values)))
-        raise ValueError(f"value {place} is {values[place]}; leave unknown entries out instead of giving them as NaN.")
+        raise ValueError(
+            f"value {place} is {values[place]}; leave unknown entries out instead of giving them as NaN."
+        )
     return values

@@ -62,13 +62,17 @@ class Triplets:
     def observed(self, duplicates: str) -> Observed:
         shape = (len(self.user_names), len(self.item_names))
         names = {"row_labels": self.user_names, "column_labels": self.item_names}
-        return Observed.from_triplets(self.users, self.items, self.values, shape, duplicates=duplicates, **names)
+        return Observed.from_triplets(
+            self.users, self.items, self.values, shape, duplicates=duplicates, **names
+        )
 
 
 def chosen(names: Sequence[str] | None, width: int, given: Sequence[Any]) -> list[int]:
     """The positions of the columns of user, item and rating among `width` columns; `given` by name, position or None."""
     if width < 3:
-        raise UnreadableData(f"there are {width} columns; an entry has three: user, item and rating.")
+        raise UnreadableData(
+            f"there are {width} columns; an entry has three: user, item and rating."
+        )
     found = {
         role: position_of(str(column), names, width)
         for role, column in zip(ROLES, given, strict=True)
@@ -103,7 +107,9 @@ def chosen(names: Sequence[str] | None, width: int, given: Sequence[Any]) -> lis
 def triplets_of_frame(frame: Any, user: Any, item: Any, rating: Any) -> Triplets:
     """From a DataFrame, or a dict of columns."""
     if not isinstance(frame, Mapping) and not hasattr(frame, "columns"):
-        raise TypeError(f"a {type(frame).__name__} has no columns; pass a DataFrame, or use Observed.of for a matrix.")
+        raise TypeError(
+            f"a {type(frame).__name__} has no columns; pass a DataFrame, or use Observed.of for a matrix."
+        )
     keys = list(frame) if isinstance(frame, Mapping) else list(frame.columns)
     names = [str(key) for key in keys]
     columns = [np.asarray(frame[keys[i]]) for i in chosen(names, len(names), (user, item, rating))]
@@ -119,7 +125,9 @@ def _ratings(values: Array) -> Array:
             try:
                 numbers[row] = float(value)
             except (TypeError, ValueError):
-                raise ValueError(f"row {row}: the rating {str(value)[:40]!r} is not a number.") from None
+                raise ValueError(
+                    f"row {row}: the rating {str(value)[:40]!r} is not a number."
+                ) from None
         values = numbers
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         row = int(np.argmin(np.isfinite(values)))
@@ -138,15 +146,21 @@ def _narrow(values: Array) -> Array:
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def triplets_of_file(path: Any, user=None, item=None, rating=None, sep=None, header=None, dtype=np.float32) -> Triplets:
+def triplets_of_file(
+    path: Any, user=None, item=None, rating=None, sep=None, header=None, dtype=np.float32
+) -> Triplets:
     """From a csv, tsv, "::" or Parquet file; text also gzipped or from the standard input ("-")."""
     dtype = np.dtype(dtype)
     if dtype not in (np.float32, np.float64):
         raise ValueError(f"dtype={dtype} is not accepted; pass float32 or float64.")
     if sep is not None and (not isinstance(sep, str) or not sep or set(sep) & set('"\r\n')):
-        raise ValueError(f"sep={sep!r} is not accepted; pass the character (or text) between two cells.")
+        raise ValueError(
+            f"sep={sep!r} is not accepted; pass the character (or text) between two cells."
+        )
     if str(path) == "-":
-        return _Reader("the standard input", sys.stdin.buffer, dtype).triplets((user, item, rating), sep, header)
+        return _Reader("the standard input", sys.stdin.buffer, dtype).triplets(
+            (user, item, rating), sep, header
+        )
     path = Path(path)
     check_file(path)
     with open(path, "rb") as file:
@@ -178,9 +192,13 @@ class _Reader:
         try:
             return self._triplets(given, sep, header)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise UnreadableData(f"{self.name} is damaged or truncated ({error}); fetch or write it again.") from error
+            raise UnreadableData(
+                f"{self.name} is damaged or truncated ({error}); fetch or write it again."
+            ) from error
         except UnicodeDecodeError as error:
-            raise UnreadableData(f"{self.name} is not UTF-8 text ({error.object[:40]!r}); save it as UTF-8.") from error
+            raise UnreadableData(
+                f"{self.name} is not UTF-8 text ({error.object[:40]!r}); save it as UTF-8."
+            ) from error
 
     def _triplets(self, given, sep, header):
         from lemmata.completion._kernels_reading import split_records
@@ -195,8 +213,12 @@ class _Reader:
                 more, after, count = self._read(), 0, RECORDS
                 text = np.frombuffer(self.buffer, np.uint8)
                 while count == RECORDS:
-                    count, after, cells = split_records(text, after, *how, starts, ends, values, flags)
-                    self._odd_ones(starts[:, :count], ends[:, :count], values[:count], flags[:count])
+                    count, after, cells = split_records(
+                        text, after, *how, starts, ends, values, flags
+                    )
+                    self._odd_ones(
+                        starts[:, :count], ends[:, :count], values[:count], flags[:count]
+                    )
                     if cells:
                         raise self._ragged(after, cells, width)
                     item = beside.submit(items.codes, text, starts[1, :count], ends[1, :count])
@@ -204,7 +226,9 @@ class _Reader:
                     parts.append((user, item.result(), values[:count].astype(self.dtype)))
                 self._drop(after)
         if self.buffer:
-            raise UnreadableData(f"{self.name}, line {self.line}: a quote is opened here and never closed.")
+            raise UnreadableData(
+                f"{self.name}, line {self.line}: a quote is opened here and never closed."
+            )
         return self._joined(parts, users, items)
 
     def _begin(self, given, sep, header) -> tuple[str, int]:
@@ -248,7 +272,9 @@ class _Reader:
         """The first line holds names unless there is a number in the place of the rating."""
         if any(isinstance(column, str) and column in cells for column in given):
             return True
-        wanted = chosen(None, len(cells), [g if g is None or is_number(str(g)) else None for g in given])
+        wanted = chosen(
+            None, len(cells), [g if g is None or is_number(str(g)) else None for g in given]
+        )
         if is_number(cells[wanted[2]]):
             return False
         numbers = [cell for cell in cells if is_number(cell)]
@@ -266,12 +292,15 @@ class _Reader:
         if not block and self.buffer and not self.buffer.endswith(b"\n"):
             self.buffer += b"\n"
         if len(self.buffer) > LONGEST:
-            raise UnreadableData(f"{self.name}, line {self.line}: the line does not end within 1 GB.")
+            raise UnreadableData(
+                f"{self.name}, line {self.line}: the line does not end within 1 GB."
+            )
         return bool(block)
 
     def _drop(self, n: int) -> None:
         self.line += self.buffer.count(b"\n", 0, n)
-        self.size = BYTES if n else max(BYTES, len(self.buffer))  # a long record is not read over and over
+        # a long record is not read over and over
+        self.size = BYTES if n else max(BYTES, len(self.buffer))
         self.buffer = self.buffer[n:]
 
     def _joined(self, parts, users, items) -> Triplets:
@@ -279,7 +308,11 @@ class _Reader:
         if not total:
             raise UnreadableData(f"{self.name} has a header but no rows.")
         (user_names, place), (item_names, other) = users.sorted(), items.sorted()
-        user, item, values = np.empty(total, np.int32), np.empty(total, np.int32), np.empty(total, self.dtype)
+        user, item, values = (
+            np.empty(total, np.int32),
+            np.empty(total, np.int32),
+            np.empty(total, self.dtype),
+        )
         while parts:  # given up one by one, so that nothing is held twice
             part = parts.pop()
             here = slice(total - len(part[0]), total)
@@ -295,8 +328,12 @@ class _Reader:
 
     def _ragged(self, at: int, cells: int, width: int) -> UnreadableData:
         if cells < 0:
-            return UnreadableData(f"{self._where(at)}: text follows a closing quote; double the quotes inside a cell.")
-        return UnreadableData(f"{self._where(at)} has {cells} cells, the lines before it have {width}.")
+            return UnreadableData(
+                f"{self._where(at)}: text follows a closing quote; double the quotes inside a cell."
+            )
+        return UnreadableData(
+            f"{self._where(at)} has {cells} cells, the lines before it have {width}."
+        )
 
     def _odd_ones(self, starts: Array, ends: Array, values: Array, flags: Array) -> None:
         """Read the ratings that are not plain decimals (1e-3, or 20 digits) and refuse what is no number."""
@@ -311,11 +348,17 @@ class _Reader:
             if not cell:
                 raise UnreadableData(f"{where} has no rating; leave unknown entries out.")
             if not is_number(cell):
-                hint = " (decimals are written with a point)" if is_number(cell.replace(",", ".")) else ""
+                hint = (
+                    " (decimals are written with a point)"
+                    if is_number(cell.replace(",", "."))
+                    else ""
+                )
                 raise UnreadableData(f"{where}: the rating {cell[:40]!r} is not a number{hint}.")
             values[t] = float(cell)
             if not abs(values[t]) <= np.finfo(self.dtype).max:
-                raise UnreadableData(f"{where}: the rating is {cell[:40]}; leave unknown entries out.")
+                raise UnreadableData(
+                    f"{where}: the rating is {cell[:40]}; leave unknown entries out."
+                )
 
 
 class _Names:
@@ -354,7 +397,8 @@ class _Names:
         if all(map(PLAIN_INT.fullmatch, names)):
             return numbered(np.array(names, dtype=np.int64))
         texts = np.empty(len(names), dtype=object)
-        texts[:] = [name.decode().replace('""', '"') for name in names]  # as quoted cells write a quote
+        # as quoted cells write a quote
+        texts[:] = [name.decode().replace('""', '"') for name in names]
         return numbered(texts)
 
 
@@ -385,7 +429,9 @@ def _of_parquet(path: Path, given: Sequence[Any], dtype: np.dtype) -> Triplets:
     except UnreadableData as error:
         raise UnreadableData(f"{path}: {error}") from error
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
-        raise UnreadableData(f"{path} is damaged or not Parquet ({' '.join(str(error).split())}).") from error
+        raise UnreadableData(
+            f"{path} is damaged or not Parquet ({' '.join(str(error).split())})."
+        ) from error
     if not table.num_rows:
         raise UnreadableData(f"{path} holds no rows.")
     try:
@@ -405,7 +451,9 @@ def _arrow_labels(column: Any, role: str) -> tuple[Array, Array]:
     kind = column.type
     if column.null_count:
         raise ValueError(f"{column.null_count:,} rows have no {role}.")
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind)):
+    if not (
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind)
+    ):
         return numbered(column.to_numpy(), role)
     whole = column.combine_chunks()
     whole = whole if pa.types.is_dictionary(kind) else whole.dictionary_encode()

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lemmata.completion.identifiable import (
+from lemmata.audit.entries import (
     UNKNOWNS,
     completable,
     components,
@@ -83,7 +83,9 @@ def coherence(U: Any, V: Any) -> Coherence:
     """μ of the matrix UVᵀ, U: n × k, V: m × k. P, Q and E are looked at block by block, never formed."""
     U, V = (np.asarray(part, dtype=np.float64) for part in (U, V))
     if U.ndim != 2 or V.ndim != 2 or U.shape[1] != V.shape[1]:
-        raise ValueError(f"the factors have shapes {U.shape} and {V.shape}; pass U (n, k) and V (m, k) with one k.")
+        raise ValueError(
+            f"the factors have shapes {U.shape} and {V.shape}; pass U (n, k) and V (m, k) with one k."
+        )
     (Q_U, R_U), (Q_V, R_V) = np.linalg.qr(U), np.linalg.qr(V)
     W, s, Zt = np.linalg.svd(R_U @ R_V.T)
     k = int((s > max(U.shape[0], V.shape[0]) * np.finfo(float).eps * s.max(initial=0.0)).sum())
@@ -107,7 +109,9 @@ def _projection_coherence(B: Array) -> tuple[float, float]:
 
 def _largest_product(X: Array, Y: Array, skip_diagonal: bool = False) -> float:
     """max |x_iᵀy_j|. Rows are sorted by length, so that blocks that cannot exceed what was found need no look."""
-    rows, columns = (np.argsort(-np.einsum("ik,ik->i", part, part), kind="stable") for part in (X, Y))
+    rows, columns = (
+        np.argsort(-np.einsum("ik,ik->i", part, part), kind="stable") for part in (X, Y)
+    )
     X, Y = X[rows], Y[columns]
     x, y = np.linalg.norm(X, axis=1), np.linalg.norm(Y, axis=1)
     best = 0.0
@@ -146,7 +150,9 @@ def recht_bound(n: int, m: int, k: int, mu: Coherence, beta: float = 2.0) -> tup
         raise ValueError(f"beta={beta}; pass a number > 1.")
     N = max(n, m)
     entries = 32 * max(mu.E**2, mu.leverage) * k * (n + m) * beta * math.log(2 * N) ** 2
-    failure = 6 * math.log(N) * float(n + m) ** (2 - 2 * beta) + float(N) ** (2 - 2 * math.sqrt(beta))
+    failure = 6 * math.log(N) * float(n + m) ** (2 - 2 * beta) + float(N) ** (
+        2 - 2 * math.sqrt(beta)
+    )
     return entries, max(0.0, 1 - failure)
 
 
@@ -171,7 +177,8 @@ class Diagnosis:
     examples: tuple[tuple[str, ...], tuple[str, ...]]  # names of the thinnest
     components: int
     component_sizes: tuple[tuple[int, int], ...]  # rows and columns of the largest few
-    completable: bool | None  # generic matrices of this rank are determined up to finitely many choices
+    # generic matrices of this rank are determined up to finitely many choices
+    completable: bool | None
     determined: float | None  # the share of unknown entries that are
     coherence: Coherence | None
     advice: tuple[str, ...]
@@ -184,8 +191,15 @@ class Diagnosis:
 
     def to_dict(self) -> dict[str, Any]:
         content = asdict(self)
-        content["coherence"] = None if self.coherence is None else {**self.coherence._asdict(), "mu": self.coherence.mu}
-        return content | {"density": self.entries / max(math.prod(self.shape), 1), "ok": self.determined_by_entries}
+        content["coherence"] = (
+            None
+            if self.coherence is None
+            else {**self.coherence._asdict(), "mu": self.coherence.mu}
+        )
+        return content | {
+            "density": self.entries / max(math.prod(self.shape), 1),
+            "ok": self.determined_by_entries,
+        }
 
     def __str__(self) -> str:
         (n, m), k = self.shape, self.rank
@@ -224,7 +238,9 @@ class Diagnosis:
             return f"not computed beyond (n + m)k = {UNKNOWNS:,}"
         if self.completable:
             return "yes: generic matrices of this rank have finitely many completions"
-        return f"no: {self.determined:.1%} of the unknown entries are determined, the others can move"
+        return (
+            f"no: {self.determined:.1%} of the unknown entries are determined, the others can move"
+        )
 
 
 def _such(names: tuple[str, ...]) -> str:
@@ -281,7 +297,10 @@ def _component_sizes(label: Array, n: int) -> tuple[tuple[int, int], ...]:
     if not len(label):
         return ()
     pieces = int(label.max()) + 1
-    rows, columns = np.bincount(label[:n], minlength=pieces), np.bincount(label[n:], minlength=pieces)
+    rows, columns = (
+        np.bincount(label[:n], minlength=pieces),
+        np.bincount(label[n:], minlength=pieces),
+    )
     largest = np.argsort(-(rows + columns), kind="stable")[:EXAMPLES]
     return tuple((int(rows[i]), int(columns[i])) for i in largest)
 
@@ -290,17 +309,25 @@ def _advice(d: dict[str, Any]) -> tuple[str, ...]:
     out, k = [], d["rank"]
     if d["entries"] < d["degrees_of_freedom"]:
         lower = f"lower the rank to {d['largest_rank']} or less, or " if d["largest_rank"] else ""
-        out.append(f"too few entries for rank {k}, whatever the method: {lower}let reg decide what they leave open")
+        out.append(
+            f"too few entries for rank {k}, whatever the method: {lower}let reg decide what they leave open"
+        )
         if d["core_rank"] >= k:
             out.append(
                 f"without thin rows and columns, {d['core'][0]:,} × {d['core'][1]:,} are left, with enough entries"
             )
     elif d["core_rank"] < k:
-        out.append(f"no block has enough entries for rank {k}; {d['core_rank']} is the most that one can determine")
+        out.append(
+            f"no block has enough entries for rank {k}; {d['core_rank']} is the most that one can determine"
+        )
     if d["thin_rows"] or d["thin_columns"]:
-        out.append(f"predictions for rows and columns with fewer than {k} entries rest on reg and the offsets")
+        out.append(
+            f"predictions for rows and columns with fewer than {k} entries rest on reg and the offsets"
+        )
     if d["components"] > 1:
-        out.append("predictions across components are not determined: keep the largest, or rely on reg and the offsets")
+        out.append(
+            "predictions across components are not determined: keep the largest, or rely on reg and the offsets"
+        )
     if d["completable"] is False and not out:
         out.append(
             f"the pattern of entries leaves a rank-{k} matrix free to move, though there are enough: lower the rank"

@@ -1,43 +1,31 @@
 """What every model shares: the loop, certificates, blocks of data, files."""
 
-from lemmata.core.blocks import Blocks
-from lemmata.core.certificate import (
-    Certificate,
-    Claim,
-    Evidence,
-    Fit,
-    NotCertified,
-    at_least,
-    at_most,
-    claim,
-    rounding,
-    unknown,
-)
-from lemmata.core.checkpoint import Checkpoint
-from lemmata.core.engine import map_reduce
-from lemmata.core.loop import (
-    Algorithm,
-    Diverged,
-    Interrupted,
-    MaxSteps,
-    Never,
-    Seconds,
-    Settled,
-    SmallGradient,
-    Solution,
-    StepFailed,
-    Stop,
-    run,
-)
-from lemmata.core.moments import Moments
-from lemmata.core.progress import Progress
-from lemmata.core.repeat import Path, Restarts
-from lemmata.core.store import StoreError, storable
-from lemmata.core.trace import Trace
+from lemmata.lazy import lazily
 
-__all__ = [
-    "Algorithm", "Blocks", "Certificate", "Checkpoint", "Claim", "Diverged", "Evidence", "Fit", "Interrupted", "MaxSteps",
-    "Moments", "Never", "NotCertified", "Path", "Progress", "Restarts", "Seconds", "Settled", "SmallGradient", "Solution",
-    "StepFailed", "Stop", "StoreError", "Trace", "at_least", "at_most", "claim", "map_reduce", "rounding", "run",
-    "storable", "unknown",
-]  # fmt: skip
+__getattr__, __dir__, __all__ = lazily(
+    __name__,
+    {
+        **dict.fromkeys(["Blocks"], "blocks"),
+        **dict.fromkeys(
+            [
+                "PROVED", "RULE_OF_THUMB", "STATISTICAL", "Certificate", "Claim", "Evidence", "Fit", "NotCertified",
+                "Statement", "at_least", "at_most", "check", "claim", "free", "passes", "rounding", "unknown",
+            ],
+            "certificate",
+        ),
+        **dict.fromkeys(["Checkpoint"], "checkpoint"),
+        **dict.fromkeys(["map_reduce"], "engine"),
+        **dict.fromkeys(
+            [
+                "Algorithm", "Diverged", "Interrupted", "MaxSteps", "Never", "Seconds", "Settled", "SmallGradient",
+                "Solution", "StepFailed", "Stop", "Stopped", "run",
+            ],
+            "loop",
+        ),
+        **dict.fromkeys(["Moments"], "moments"),
+        **dict.fromkeys(["Progress"], "progress"),
+        **dict.fromkeys(["Path", "Restarts"], "repeat"),
+        **dict.fromkeys(["StoreError", "storable"], "store"),
+        **dict.fromkeys(["Trace"], "trace"),
+    },
+)  # fmt: skip

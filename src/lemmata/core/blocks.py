@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-BLOCK_BYTES = 8 * 2**20  # of a dense block: large enough for BLAS, small enough for the last-level cache
+# of a dense block: large enough for BLAS, small enough for the last-level cache
+BLOCK_BYTES = 8 * 2**20
 LARGEST_BLOCK = 32 * 2**20
 MIN_ROWS, MAX_ROWS = 512, 65_536
 LAG = 4  # blocks of a mapped file that stay in memory, since threads may still be at work on them
@@ -41,7 +42,9 @@ class Blocks:
         allow_nan: bool = False,
     ):
         self._cut, self.n_blocks = cut, n_blocks  # None: nobody counted
-        self.allow_nan = allow_nan  # whether NaN may be among the numbers: values that are not known
+        self.allow_nan = (
+            allow_nan  # whether NaN may be among the numbers: values that are not known
+        )
         self.shape, self.dtype, self.weights = shape, np.dtype(dtype), weights
         self.source = source  # the whole matrix where it is in memory (ndarray or sparse), the dask array, or None
 
@@ -60,7 +63,9 @@ class Blocks:
 
     def weighted(self, weights: np.ndarray) -> Blocks:
         """The same blocks with other weights."""
-        return Blocks(self._cut, self.shape, self.dtype, weights, self.source, self.n_blocks, self.allow_nan)
+        return Blocks(
+            self._cut, self.shape, self.dtype, weights, self.source, self.n_blocks, self.allow_nan
+        )
 
     def recut(self, step: int) -> Blocks:
         """The same rows in blocks of at most `step` rows. Arrays and mapped files; anything else stays as it is cut."""
@@ -73,7 +78,9 @@ class Blocks:
                     yield rows[start : start + step]
 
         n_blocks = 1 if self.n_blocks == 1 and step >= self.shape[0] else None
-        return Blocks(cut, self.shape, self.dtype, self.weights, self.source, n_blocks, self.allow_nan)
+        return Blocks(
+            cut, self.shape, self.dtype, self.weights, self.source, n_blocks, self.allow_nan
+        )
 
     @property
     def sparse(self) -> bool:
@@ -81,7 +88,11 @@ class Blocks:
 
     @property
     def in_memory(self) -> bool:
-        return self.source is not None and not isinstance(self.source, np.memmap) and not is_dask(self.source)
+        return (
+            self.source is not None
+            and not isinstance(self.source, np.memmap)
+            and not is_dask(self.source)
+        )
 
     @property
     def size(self) -> int:
@@ -90,7 +101,9 @@ class Blocks:
 
     @property
     def total_weight(self) -> float:
-        return self.shape[0] if self.weights is None else float(np.sum(self.weights, dtype=np.float64))
+        return (
+            self.shape[0] if self.weights is None else float(np.sum(self.weights, dtype=np.float64))
+        )
 
     def __iter__(self) -> Iterator[tuple[Any, np.ndarray | None]]:
         start = 0
@@ -104,7 +117,9 @@ class Blocks:
         crc = zlib.crc32(f"{self.shape} {self.dtype}".encode())
         every = max(1, -(-self.size * self.dtype.itemsize // FINGERPRINT_BYTES))
         for rows, weights in self:
-            parts = (rows.data, rows.indices, rows.indptr) if sp.issparse(rows) else (rows[::every],)
+            parts = (
+                (rows.data, rows.indices, rows.indptr) if sp.issparse(rows) else (rows[::every],)
+            )
             for part in (*parts, *(() if weights is None else (weights,))):
                 crc = zlib.crc32(np.ascontiguousarray(part).data, crc)
         return f"{crc:08x}"
@@ -124,9 +139,9 @@ def unmasked(X: Any) -> Any:
 
 def is_stream(X: Any) -> bool:
     """Whether X is a sequence of blocks rather than one array-like: iterable, shapeless, its items two-dimensional."""
-    if any(hasattr(X, name) for name in ("shape", "__array__", "__dataframe__", "dtype")) or isinstance(
-        X, (str, bytes, dict)
-    ):
+    if any(
+        hasattr(X, name) for name in ("shape", "__array__", "__dataframe__", "dtype")
+    ) or isinstance(X, (str, bytes, dict)):
         return False
     if isinstance(X, (list, tuple)):
         return len(X) > 0 and all(len(getattr(item, "shape", ())) == 2 for item in X)
@@ -180,7 +195,8 @@ def _advise(X: np.memmap, start: int, count: int, advice: str) -> None:
     """Say to the system what will happen to the whole pages of some rows, where it listens."""
     file = X._mmap  # type: ignore[attr-defined]
     count = min(count, X.shape[0] - start)
-    if file is None or not X.flags.c_contiguous or not hasattr(mmap, advice):  # None: a copy of a memmap
+    # None: a copy of a memmap
+    if file is None or not X.flags.c_contiguous or not hasattr(mmap, advice):
         return
     base = np.frombuffer(file, dtype=np.uint8).__array_interface__["data"][0]
     first = X.__array_interface__["data"][0] - base + start * X.strides[0]
@@ -191,11 +207,16 @@ def _advise(X: np.memmap, start: int, count: int, advice: str) -> None:
 
 
 def _of_sparse(X, weights):
-    X = _canonical(sp.csr_array(X))  # one flavour everywhere: scipy's older matrices multiply and sum differently
+    # one flavour everywhere: scipy's older matrices multiply and sum differently
+    X = _canonical(sp.csr_array(X))
 
     def cut():
         for start in range(0, X.shape[0], MAX_ROWS):
-            yield _sparse_rows(X, start, min(start + MAX_ROWS, X.shape[0])) if X.shape[0] > MAX_ROWS else X
+            yield (
+                _sparse_rows(X, start, min(start + MAX_ROWS, X.shape[0]))
+                if X.shape[0] > MAX_ROWS
+                else X
+            )
 
     return Blocks(cut, X.shape, X.dtype, weights, source=X, n_blocks=-(-X.shape[0] // MAX_ROWS))
 
@@ -219,7 +240,9 @@ def _of_dask(X, weights, allow_nan):
     if X.ndim != 2:
         raise ValueError(f"the dask array has {X.ndim} dimensions; a matrix has two.")
     if any(np.isnan(size) for axis in X.chunks for size in axis):
-        raise ValueError("the dask array has chunks of unknown size; call X.compute_chunk_sizes() first.")
+        raise ValueError(
+            "the dask array has chunks of unknown size; call X.compute_chunk_sizes() first."
+        )
     X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X  # a block has all columns
 
     def cut():
@@ -243,7 +266,9 @@ def _of_stream(X, weights, allow_nan):
         width = rows.shape[1]
         dtypes.add(rows.dtype)
     if width is None:
-        raise ValueError("the stream of blocks is empty; it has to give at least one block of rows.")
+        raise ValueError(
+            "the stream of blocks is empty; it has to give at least one block of rows."
+        )
     dtype = np.result_type(*dtypes)
 
     def cut():
@@ -261,23 +286,59 @@ def _of_stream(X, weights, allow_nan):
 
 def checked_block(block: Any, width: int | None = None, dtype: Any = None, allow_nan: bool = False):
     """One block of a stream, as float rows of the right width."""
+    # a worker's may be unaligned
     rows = (
-        _canonical(sp.csr_array(block)) if sp.issparse(block) else np.require(block, requirements="A")
-    )  # a worker's may be unaligned
+        _canonical(sp.csr_array(block))
+        if sp.issparse(block)
+        else np.require(block, requirements="A")
+    )
     if rows.ndim != 2:
-        raise ValueError(f"a block has shape {rows.shape}; a block is two-dimensional: rows × features.")
+        raise ValueError(
+            f"a block has shape {rows.shape}; a block is two-dimensional: rows × features."
+        )
     if width is not None and rows.shape[1] != width:
-        raise ValueError(f"a block has {rows.shape[1]} features, the blocks before it have {width}; all must agree.")
+        raise ValueError(
+            f"a block has {rows.shape[1]} features, the blocks before it have {width}; all must agree."
+        )
     if rows.dtype.kind not in "biuf":
         raise ValueError(f"a block has dtype {rows.dtype}; blocks hold real numbers.")
     if rows.dtype not in (np.float32, np.float64):
         rows = rows.astype(np.float64)
     numbers: Any = rows.data if sp.issparse(rows) else rows
     with np.errstate(over="ignore", invalid="ignore"):
-        total = numbers.sum(dtype=np.float64)  # one fast pass; only if it is not finite is every number looked at
+        # one fast pass; only if it is not finite is every number looked at
+        total = numbers.sum(dtype=np.float64)
     if not np.isfinite(total):
         if not allow_nan and not np.isfinite(numbers).all():
             raise ValueError("a block contains NaN or infinity; clean or impute it before the fit.")
         if allow_nan and np.isinf(numbers).any():
             raise ValueError("a block contains infinity; a value that is not known is NaN.")
     return rows if dtype is None else rows.astype(dtype, copy=False)
+
+
+def open_rows(data: Any, weights: Any = None) -> Blocks:
+    """The door of functions that are no estimators: rows as checked Blocks of floats, with checked weights, if any."""
+    from sklearn.utils import check_array
+
+    mapped = (
+        isinstance(data, np.memmap) and data.ndim == 2 and data.dtype in (np.float32, np.float64)
+    )
+    if not (mapped or isinstance(data, Blocks) or is_dask(data) or is_stream(data)):
+        data = check_array(
+            data, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="data"
+        )
+    data = Blocks.of(data)
+    if 0 in data.shape:
+        raise ValueError(f"data of shape {data.shape}; pass at least one row and one feature.")
+    if weights is None:
+        return data
+    weights = np.asarray(weights, dtype=np.float64)
+    if weights.shape != data.shape[:1]:
+        raise ValueError(
+            f"weights of shape {weights.shape} for {data.shape[0]} rows; pass one number per row."
+        )
+    if not (np.isfinite(weights.max()) and weights.min() >= 0 and weights.max() > 0):
+        raise ValueError(
+            f"weights from {weights.min():g} to {weights.max():g}; pass finite numbers >= 0, at least one of them positive."
+        )
+    return data.weighted(weights)

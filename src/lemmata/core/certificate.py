@@ -1,75 +1,105 @@
-"""A theorem is a claim: a sentence, a measured number, a bound, and what to do if it fails.
+"""A theorem is a claim: a sentence, its kind, a measured number, a bound, and what to do if it fails.
 
-    @claim("the basis is orthonormal", source="CIL 1.3.3")
+    @claim("the basis is orthonormal", kind=PROVED, source="CIL 1.3.3")
     def orthonormal(fit):
         U = fit.components_
         return at_most(np.abs(U @ U.T - np.eye(len(U))).max(), rounding(U.dtype, terms=U.shape[1]), advice="…")
 
-Comparing the two numbers decides: *holds*, *fails*, or *can't tell* where they could not be had. A claim about the
-"result" recomputes from data and public attributes, so it certifies fits of other libraries too; one about the "run" reads
-the trace.
+Comparing the two numbers decides: *holds* or *fails*. A claim that lacks its input is undecided (*can't tell*), one whose
+check stumbles is *broken*, one put off is *not checked*. Its kind says how strong it is: *proved* (a theorem, checked to
+rounding), *statistical* (true with a stated confidence) or a *rule of thumb* (a threshold that we chose).
+
+A claim about the "result" recomputes from data and public attributes, so it certifies fits of other libraries too; one about
+the "run" reads the trace. What a check costs is counted in work, not in seconds, so that a certificate says the same
+everywhere.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from html import escape
 from typing import Any
 
 import numpy as np
 
 from lemmata.core.store import storable
+from lemmata.core.trace import Trace
 
-HOLDS, FAILS, UNKNOWN = "holds", "fails", "can't tell"
+HOLDS, FAILS, UNDECIDED = "holds", "fails", "can't tell"
+BROKEN, NOT_CHECKED = "broken", "not checked"
+VERDICTS = (HOLDS, FAILS, UNDECIDED, BROKEN, NOT_CHECKED)
+
+PROVED, STATISTICAL, RULE_OF_THUMB = "proved", "statistical", "rule of thumb"
+KINDS = (PROVED, STATISTICAL, RULE_OF_THUMB)
+
 WIDEST = 48  # characters of the column of numbers
+PER_SECOND = (
+    1e9  # units of work (a multiplication and an addition in plain NumPy), roughly, for `seconds`
+)
+LEAST_BUDGET = 0.5 * PER_SECOND  # of `certify(X)`, however quick the fit was
+SOUND = "attributes_sound"  # the first claim of every certificate: where it fails, no other can be checked
 
 
 class NotCertified(RuntimeError):
     """Raised by `Certificate.require()` when a claim does not hold."""
 
 
+class NoData(LookupError):
+    """A check asked for the data, and there is none: the claim has to wait for `certify(X)`."""
+
+
+# --- evidence ---------------------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class Evidence:
     """What a claim found: a measured number, how it should compare with a bound, advice if it does not."""
 
-    verdict: str
     measured: float = math.nan
-    relation: str = ""
+    relation: str = ""  # "≤", "≥", or "": there is nothing to compare, so the claim is undecided
     bound: float = math.nan
     advice: str = ""
     unit: str = ""  # what the measured number is: "|UᵀU − I|", "gap"
     note: str = ""  # said whatever the verdict: the limits of the claim, or why it can't tell
+    kind: str = ""  # if it is not that of the claim: a bound proved here, sampled there
+    confidence: float = math.nan  # of statistical evidence, if it is not that of the claim
+
+    @property
+    def verdict(self) -> str:
+        return _verdict(self.measured, self.relation, self.bound)
 
 
-def at_most(measured: float, bound: float, advice: str = "", unit: str = "", note: str = "") -> Evidence:
-    """Holds if measured ≤ bound; can't tell if either is NaN."""
-    return _compared(float(measured), "≤", float(bound), advice, unit, note)
+def at_most(
+    measured: float, bound: float, advice: str = "", unit: str = "", note: str = "", *,
+    kind: str = "", confidence: float = math.nan,
+) -> Evidence:  # fmt: skip
+    """Holds if measured ≤ bound; broken if either is NaN."""
+    return Evidence(float(measured), "≤", float(bound), advice, unit, note, kind, confidence)
 
 
-def at_least(measured: float, bound: float, advice: str = "", unit: str = "", note: str = "") -> Evidence:
-    """Holds if measured ≥ bound; can't tell if either is NaN."""
-    return _compared(float(measured), "≥", float(bound), advice, unit, note)
+def at_least(
+    measured: float, bound: float, advice: str = "", unit: str = "", note: str = "", *,
+    kind: str = "", confidence: float = math.nan,
+) -> Evidence:  # fmt: skip
+    """Holds if measured ≥ bound; broken if either is NaN."""
+    return Evidence(float(measured), "≥", float(bound), advice, unit, note, kind, confidence)
 
 
-def unknown(why: str) -> Evidence:
-    """Neither holds nor fails, with the reason."""
-    return Evidence(UNKNOWN, note=why)
-
-
-def _compared(measured, relation, bound, advice, unit, note):
-    verdict = _verdict(measured, relation, bound)
-    if verdict == UNKNOWN and not note:
-        note = f"{'what was measured' if math.isnan(measured) else 'the bound'} is not a number"
-    return Evidence(verdict, measured, relation, bound, advice, unit, note)
+def unknown(why: str, measured: float = math.nan, unit: str = "") -> Evidence:
+    """Undecided, with the reason, and with what was measured all the same."""
+    return Evidence(measured=float(measured), unit=unit, note=why)
 
 
 def _verdict(measured: float, relation: str, bound: float) -> str:
     """The one place where numbers become a verdict."""
+    if not relation:
+        return UNDECIDED
     if math.isnan(measured) or math.isnan(bound):
-        return UNKNOWN
+        return BROKEN
     return HOLDS if (measured <= bound if relation == "≤" else measured >= bound) else FAILS
 
 
@@ -91,17 +121,32 @@ class Fit:
     """What a claim may look at: the model's public attributes, its parameters, the data, and the trace if there is one.
 
     `fit.components_` is the model's attribute (or what an adapter gives for another library's), `fit.data` the rows as
-    Blocks, `fit.weights` their weights or None, `fit.trace` and `fit.stopped` the run.
+    Blocks, `fit.weights` their weights or None, `fit.trace` and `fit.stopped` the run. A check that searches may spend
+    `fit.work` (multiplications): what is left of the budget.
     """
 
-    def __init__(self, model, data=None, y=None, weights=None, trace=None, stopped=None, attributes=None):
-        self.model, self.data, self.y, self.weights = model, data, y, weights
-        self.trace, self.stopped = trace, stopped
+    def __init__(
+        self, model, data=None, y=None, weights=None, trace=None, stopped=None, attributes=None
+    ):
+        self.model, self._data, self.y, self.weights = model, data, y, weights
+        self.trace: Trace | None = trace
+        self.stopped = stopped
+        self.work = math.inf
         self._attributes: Mapping[str, Any] = attributes or {}
         self.memory: dict[str, Any] = {}  # where claims keep what several of them need
 
+    @property
+    def data(self) -> Any:
+        if self._data is None:
+            raise NoData("run certify(X) for it")
+        return self._data
+
+    @property
+    def has_data(self) -> bool:
+        return self._data is not None
+
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "_attributes":
+        if name.startswith("__") or name in ("_attributes", "_data"):
             raise AttributeError(name)
         if name in self._attributes:
             return self._attributes[name]
@@ -110,6 +155,26 @@ class Fit:
     def has(self, name: str) -> bool:
         return name in self._attributes or hasattr(self.model, name)
 
+    def get(self, name: str, default: Any = None) -> Any:
+        """An attribute or parameter that some fits do not have."""
+        return getattr(self, name) if self.has(name) else default
+
+
+def free(fit: Fit) -> float:
+    """The cost of a claim that looks at the attributes alone, or at counts that are there already."""
+    return 0.0
+
+
+def passes(times: float = 1.0, memory: str = "") -> Callable[[Fit], float]:
+    """The cost of a claim that reads the data so many times; nothing once `memory` holds what the passes found."""
+
+    def cost(fit: Fit) -> float:
+        if memory and memory in fit.memory:
+            return 0.0
+        return times * float(getattr(fit.data, "n_observed", None) or fit.data.size)
+
+    return cost
+
 
 @dataclass(frozen=True)
 class Statement:
@@ -117,39 +182,74 @@ class Statement:
 
     name: str
     sentence: str
+    kind: str
     source: str
     check: Callable[[Fit], Evidence]
     about: str = "result"
-    costly: bool = False
+    cost: Callable[[Fit], float] = free
+    confidence: float = math.nan
 
     def __call__(self, fit: Fit) -> Claim:
         if self.about == "run" and fit.trace is None:
-            return self.with_evidence(unknown("no trace of the run"))
+            return self.claim(unknown("no trace of the run"))
         try:
-            evidence = self.check(fit)
+            return self.claim(self.check(fit))
+        except NoData as error:
+            return self.put_off(str(error))
         except Exception as error:  # a check that stumbles must not cost anybody a long fit
-            evidence = unknown(f"the check itself failed with {type(error).__name__}: {error}")
-        return self.with_evidence(evidence)
+            why = f"the check stumbled over {type(error).__name__}: {error}"
+            return self.claim(unknown(why), state=BROKEN)
 
-    def put_off(self) -> Claim:
-        """The claim as it stands in `certificate_` before anybody paid for checking it."""
-        return self.with_evidence(unknown("run certify(X) for it"))
+    def put_off(self, why: str) -> Claim:
+        """The claim as it stands before anybody paid for checking it."""
+        return self.claim(unknown(why), state=NOT_CHECKED)
 
-    def with_evidence(self, evidence: Evidence) -> Claim:
-        return Claim(self.name, self.sentence, self.source, **asdict(evidence))
+    def claim(self, found: Evidence, state: str = "") -> Claim:
+        kind = found.kind or self.kind
+        confidence = self.confidence if math.isnan(found.confidence) else found.confidence
+        if kind != STATISTICAL:
+            confidence = math.nan
+        if not state and found.verdict == BROKEN:
+            what = "what was measured" if math.isnan(found.measured) else "the bound"
+            found = replace(found, note=found.note or f"{what} is not a number")
+        return Claim(
+            self.name, self.sentence, self.source, kind, confidence, state, found.measured,
+            found.relation, found.bound, found.advice, found.unit, found.note,
+        )  # fmt: skip
+
+    def price(self, fit: Fit) -> float:
+        """The cost of the check; 0 where it cannot be told, since the check will then stumble at once."""
+        try:
+            return float(self.cost(fit))
+        except NoData:
+            return math.inf
+        except Exception:
+            return 0.0
 
 
-def claim(sentence: str, *, source: str, about: str = "result", costly: bool = False) -> Callable[..., Statement]:
+def claim(
+    sentence: str,
+    *,
+    kind: str,
+    source: str,
+    about: str = "result",
+    cost: Callable[[Fit], float] = free,
+    confidence: float = math.nan,
+) -> Callable[..., Statement]:
     """Turn a function of a Fit that returns `at_most(…)`, `at_least(…)` or `unknown(…)` into a claim.
 
+    kind : PROVED, STATISTICAL (with its confidence) or RULE_OF_THUMB
     about : "result" (recomputed from data and public attributes) or "run" (reads the trace)
-    costly : needs passes over the data; `fit` leaves it to `certify(X)` unless the data is small
+    cost : how many multiplications the check takes on a fit; what is dear waits for `certify(X)`
     """
     if about not in ("result", "run"):
         raise ValueError(f"about={about!r}: a claim is about the 'result' or the 'run'.")
+    if kind not in KINDS:
+        raise ValueError(f"kind={kind!r}: a claim is {', '.join(KINDS[:-1])} or a {KINDS[-1]}.")
 
     def decorate(function: Callable[[Fit], Evidence]) -> Statement:
-        return Statement(function.__name__, sentence, source, function, about, costly)
+        name = function.__name__
+        return Statement(name, sentence, kind, source, function, about, cost, confidence)
 
     return decorate
 
@@ -160,14 +260,16 @@ def claim(sentence: str, *, source: str, about: str = "result", costly: bool = F
 @storable
 @dataclass(frozen=True)
 class Claim:
-    """A claim that was checked."""
+    """A claim that was checked, or why it was not."""
 
-    version = 1
+    version = 2
 
     name: str
     sentence: str
     source: str
-    verdict: str
+    kind: str
+    confidence: float  # of statistical claims
+    state: str  # "": the numbers decide; or "broken", "not checked"
     measured: float
     relation: str
     bound: float
@@ -176,24 +278,52 @@ class Claim:
     note: str
 
     def __post_init__(self):
-        texts = (self.name, self.sentence, self.source, self.relation, self.advice, self.unit, self.note)
-        if not all(isinstance(text, str) for text in texts) or self.relation not in ("≤", "≥", ""):
+        texts = (self.name, self.sentence, self.source, self.advice, self.unit, self.note)
+        words = self.kind in KINDS and self.state in ("", BROKEN, NOT_CHECKED)
+        if not all(isinstance(text, str) for text in texts) or not words:
             raise ValueError("not a claim: its texts are of the wrong kind.")
-        object.__setattr__(self, "measured", float(self.measured))
-        object.__setattr__(self, "bound", float(self.bound))
-        if self.verdict != _verdict(self.measured, self.relation, self.bound):
-            raise ValueError(f"the claim {self.name} says {self.verdict!r} against its own numbers.")
+        if self.relation not in ("≤", "≥", ""):
+            raise ValueError(f"not a claim: {self.relation!r} compares nothing.")
+        for name in ("measured", "bound", "confidence"):
+            object.__setattr__(self, name, float(getattr(self, name)))
+
+    @classmethod
+    def upgrade(cls, fields: dict[str, Any], version: int) -> dict[str, Any]:
+        """Version 1 had no kinds, and one word for all that was undecided."""
+        fields = dict(fields)
+        verdict, note = fields.pop("verdict", ""), str(fields.get("note", ""))
+        state = ""
+        if verdict == UNDECIDED:
+            fields["relation"] = ""
+            state = NOT_CHECKED if note.startswith("run certify") else ""
+            state = BROKEN if note.startswith("the check itself failed") else state
+        return {**fields, "kind": RULE_OF_THUMB, "confidence": math.nan, "state": state}
+
+    @property
+    def verdict(self) -> str:
+        return self.state or _verdict(self.measured, self.relation, self.bound)
+
+    @property
+    def strength(self) -> str:
+        """The kind as it is shown: a statistical one with its confidence."""
+        if math.isnan(self.confidence):
+            return self.kind
+        return f"{self.kind} {100 * self.confidence:.6g} %"
 
     @property
     def numbers(self) -> str:
         """The comparison as people write it: |grad| 2.1e-07 ≤ 1e-05. A failed one shows the true relation."""
-        if math.isnan(self.measured) or math.isnan(self.bound):
-            return self.note if self.verdict == UNKNOWN else ""
-        true = self.relation if self.verdict != FAILS else {"≤": ">", "≥": "<"}[self.relation]
+        if self.verdict not in (HOLDS, FAILS):
+            return self.note
+        true = self.relation if self.verdict == HOLDS else {"≤": ">", "≥": "<"}[self.relation]
         digits = 3
-        while _number(self.measured, digits) == _number(self.bound, digits) and self.measured != self.bound:
+        while (
+            _number(self.measured, digits) == _number(self.bound, digits)
+            and self.measured != self.bound
+        ):
             digits += 1  # 0.9996 < 0.9999 is news, 1 < 1 is a riddle
-        return f"{self.unit} {_number(self.measured, digits)} {true} {_number(self.bound, digits)}".strip()
+        left, right = _number(self.measured, digits), _number(self.bound, digits)
+        return f"{self.unit} {left} {true} {right}".strip()
 
     @property
     def remarks(self) -> list[str]:
@@ -213,17 +343,31 @@ def _number(value: float, digits: int = 3) -> str:
 class Certificate:
     """What theory promises about a fit and whether it was kept. Iterates over its claims; prints, shows, turns to JSON."""
 
-    version = 1
+    version = 2
 
     title: str
     claims: tuple[Claim, ...]
     stopped: str = ""
+    data: str = ""  # a fingerprint of what the claims were checked on
+    versions: str = ""  # of the libraries that checked
+    trace: Trace | None = None
 
     def __post_init__(self):
-        if not isinstance(self.claims, tuple) or not all(isinstance(item, Claim) for item in self.claims):
+        if not isinstance(self.claims, tuple) or not all(
+            isinstance(item, Claim) for item in self.claims
+        ):
             raise ValueError("a certificate holds a tuple of claims and nothing else.")
-        if not isinstance(self.title, str) or not isinstance(self.stopped, str):
+        texts = (self.title, self.stopped, self.data, self.versions)
+        if not all(isinstance(text, str) for text in texts):
             raise ValueError("the title of a certificate and why the run stopped are texts.")
+        if not isinstance(self.trace, Trace | None):
+            raise ValueError("the trace of a certificate is a Trace.")
+
+    @classmethod
+    def upgrade(cls, fields: dict[str, Any], version: int) -> dict[str, Any]:
+        return {**fields, "data": "", "versions": "", "trace": None}
+
+    # --- reading it ---
 
     def __iter__(self) -> Iterator[Claim]:
         return iter(self.claims)
@@ -231,17 +375,28 @@ class Certificate:
     def __len__(self) -> int:
         return len(self.claims)
 
-    def __getitem__(self, name: str) -> Claim:
+    def __bool__(self) -> bool:
+        return self.holds
+
+    def __getitem__(self, key: str | int) -> Claim:
+        """A claim by its name or its place."""
+        if not isinstance(key, str):
+            return self.claims[key]
         for item in self.claims:
-            if item.name == name:
+            if item.name == key:
                 return item
-        raise KeyError(f"no claim {name!r}; there are {', '.join(item.name for item in self.claims)}.")
+        raise KeyError(f"no claim {key!r}; there are {', '.join(item.name for item in self)}.")
 
     def _named(self, verdict: str) -> list[str]:
         return [item.name for item in self.claims if item.verdict == verdict]
 
     @property
-    def holds(self) -> list[str]:
+    def holds(self) -> bool:
+        """Whether `require()` would pass: every claim was checked, and none fails or is broken."""
+        return not (self.failed or self.broken or self.not_checked)
+
+    @property
+    def held(self) -> list[str]:
         """The names of the claims that hold."""
         return self._named(HOLDS)
 
@@ -251,27 +406,64 @@ class Certificate:
         return self._named(FAILS)
 
     @property
-    def unknown(self) -> list[str]:
-        """The names of the claims that could not be decided."""
-        return self._named(UNKNOWN)
+    def undecided(self) -> list[str]:
+        """The names of the claims that lacked what would decide them."""
+        return self._named(UNDECIDED)
 
-    def require(self, *names: str) -> Certificate:
-        """Raise NotCertified unless the named claims hold; without names, if any claim fails. Returns the certificate."""
-        wanted = [self[name] for name in names] if names else [item for item in self if item.verdict == FAILS]
-        broken = [item for item in wanted if item.verdict != HOLDS]
-        if broken:
-            lines = [f"{item.name}: {item.verdict} ({item.numbers or item.note})" for item in broken]
-            raise NotCertified(f"{self.title}: {len(broken)} claim(s) do not hold.\n  " + "\n  ".join(lines))
+    @property
+    def broken(self) -> list[str]:
+        """The names of the claims whose check stumbled."""
+        return self._named(BROKEN)
+
+    @property
+    def not_checked(self) -> list[str]:
+        """The names of the claims that were put off; `certify(X)` checks them."""
+        return self._named(NOT_CHECKED)
+
+    def require(self, *names: str, strict: bool = False) -> Certificate:
+        """Raise NotCertified unless the named claims hold. Returns the certificate.
+
+        Without names: unless every claim was checked, and none fails or is broken. Undecided claims pass, but for
+        ``strict=True``.
+        """
+        wanted = [self[name] for name in names] if names else list(self)
+        accepted = (HOLDS,) if names or strict else (HOLDS, UNDECIDED)
+        missing = [item for item in wanted if item.verdict not in accepted]
+        if missing:
+            lines = [
+                f"{item.name}: {item.verdict} ({item.numbers or item.note})" for item in missing
+            ]
+            if any(item.verdict == NOT_CHECKED for item in missing):
+                lines.append("To check the rest: model.certify(X).require()")
+            raise NotCertified(
+                f"{self.title}: {len(missing)} claim(s) do not hold.\n  " + "\n  ".join(lines)
+            )
         return self
+
+    # --- showing it ---
+
+    @property
+    def counts(self) -> str:
+        """How many claims came out how: 2 hold, 1 fails, 1 not checked."""
+        words = {HOLDS: ("holds", "hold"), FAILS: ("fails", "fail")}
+        parts = []
+        for verdict in VERDICTS:
+            n = len(self._named(verdict))
+            if n:
+                parts.append(f"{n} {words.get(verdict, (verdict, verdict))[n > 1]}")
+        return ", ".join(parts)
 
     def __str__(self) -> str:
         rows, remarks = [], []
         for item in self:
             fits = len(item.numbers) <= WIDEST  # a long reason goes below its claim, as a remark
-            rows.append([item.verdict, item.sentence, item.numbers if fits else "", item.source])
+            numbers = item.numbers if fits else ""
+            rows.append(
+                [item.verdict, item.name, item.sentence, numbers, item.strength, item.source]
+            )
             remarks.append(item.remarks if fits else [*item.remarks, f"({item.numbers})"])
         wide = [max(map(len, column)) for column in zip(*rows, strict=True)] or [0]
-        wide[0] = len(UNKNOWN)  # certificates under one another line up
+        wide[0] = max(map(len, VERDICTS))  # certificates under one another line up
         lines = [self._headline(width=sum(wide) + 2 * len(wide))]
         for row, more in zip(rows, remarks, strict=True):
             cells = (f"{cell:<{width}}" for cell, width in zip(row, wide, strict=True))
@@ -280,11 +472,12 @@ class Certificate:
         return "\n".join(lines)
 
     def _headline(self, width: int) -> str:
-        """The title on the left, why the run stopped on the right of a table this wide."""
-        if not self.stopped:
+        """The title on the left; the count of verdicts and why the run stopped on the right of a table this wide."""
+        told = [self.counts] if self.claims else []
+        told += [f"stopped: {self.stopped}"] if self.stopped else []
+        if not told:
             return self.title
-        stopped = f"stopped: {self.stopped}"
-        return f"{self.title}  {stopped:>{max(width - len(self.title) - 2, 0)}}"
+        return f"{self.title}  {' · '.join(told):>{max(width - len(self.title) - 2, 0)}}"
 
     __repr__ = __str__
 
@@ -292,45 +485,110 @@ class Certificate:
         from rich.text import Text
 
         text = Text(str(self))
-        colours = {HOLDS: "green", FAILS: "bold red", UNKNOWN: "yellow"}
-        for verdict, colour in colours.items():
+        colours = {HOLDS: "green", FAILS: "bold red", UNDECIDED: "yellow", BROKEN: "bold red"}
+        for verdict, colour in {**colours, NOT_CHECKED: "dim"}.items():
             text.highlight_regex(rf"(?m)^  {verdict}", colour)
         text.highlight_regex(r"(?m)^ +→.*$", "red")
         text.highlight_regex(r"(?m)^ +\(.*\)$", "dim")
         return text
 
     def _repr_html_(self) -> str:
-        colours = {HOLDS: "#00664b", FAILS: "#a33d00", UNKNOWN: "#6b6b6b"}
-        marks = {HOLDS: "✓", FAILS: "✗", UNKNOWN: "?"}
+        colours = {HOLDS: "#00664b", FAILS: "#a33d00", BROKEN: "#a33d00"}
+        marks = {HOLDS: "✓", FAILS: "✗", UNDECIDED: "?", BROKEN: "!", NOT_CHECKED: "–"}
         rows = []
         for item in self:
             extra = "".join(f"<br><small>{escape(remark)}</small>" for remark in item.remarks)
+            colour, mark = colours.get(item.verdict, "#6b6b6b"), marks[item.verdict]
             rows.append(
-                f'<tr><td style="color:{colours[item.verdict]};white-space:nowrap">{marks[item.verdict]} {item.verdict}</td>'
+                f'<tr><td style="color:{colour};white-space:nowrap">{mark} {item.verdict}</td>'
+                f'<td style="text-align:left"><code>{escape(item.name)}</code></td>'
                 f'<td style="text-align:left">{escape(item.sentence)}{extra}</td>'
-                f"<td>{escape(item.numbers)}</td><td>{escape(item.source)}</td></tr>"
+                f"<td>{escape(item.numbers)}</td><td>{escape(item.strength)}</td>"
+                f"<td>{escape(item.source)}</td></tr>"
             )
-        stopped = f" <small>stopped: {escape(self.stopped)}</small>" if self.stopped else ""
-        return f"<table><caption><b>{escape(self.title)}</b>{stopped}</caption><tbody>{''.join(rows)}</tbody></table>"
+        told = " · ".join([self.counts] + ([f"stopped: {self.stopped}"] if self.stopped else []))
+        caption = f"<b>{escape(self.title)}</b> <small>{escape(told)}</small>"
+        return f"<table><caption>{caption}</caption><tbody>{''.join(rows)}</tbody></table>"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts and lists; a number that is missing or infinite is None."""
-        claims = [
-            {k: v if not isinstance(v, float) or math.isfinite(v) else None for k, v in asdict(item).items()}
-            for item in self
-        ]
-        return {"title": self.title, "stopped": self.stopped, "claims": claims}
+        claims = []
+        for item in self:
+            fields = {"name": item.name, "verdict": item.verdict, **asdict(item)}
+            fields.pop("state")
+            claims.append(
+                {
+                    name: value if not isinstance(value, float) or math.isfinite(value) else None
+                    for name, value in fields.items()
+                }
+            )
+        told = {"holds": self.holds, "stopped": self.stopped, "data": self.data}
+        return {"title": self.title, **told, "versions": self.versions, "claims": claims}
 
     def to_json(self, indent: int | None = None) -> str:
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False)
 
 
-def check(statements: Iterable[Statement], fit: Fit, title: str, *, costly: bool = True) -> Certificate:
-    """Check claims on a fit. Costly ones are put off unless asked for, or unless there is no data to check them on."""
-    claims = []
-    for statement in statements:
-        if statement.costly and not costly:
-            claims.append(statement.put_off())
-        else:
-            claims.append(statement(fit))
-    return Certificate(title, tuple(claims), fit.stopped or "")
+# --- checking ---------------------------------------------------------------------------------------------------------
+
+
+def check(
+    statements: Iterable[Statement],
+    fit: Fit,
+    title: str,
+    *,
+    work: float = math.inf,
+    seconds: float | None = None,
+    progress: Callable[[str], Any] | None = None,
+) -> Certificate:
+    """Check claims on a fit, the cheap ones first, until the budget is spent; the rest is *not checked*.
+
+    Parameters
+    ----------
+    work : float
+        Multiplications that all checks together may take.
+    seconds : float, optional
+        A budget in time instead: about as much work, and no check begins after it.
+    progress : callable, optional
+        Is told the name of every claim before it is checked.
+
+    Ctrl-C ends the checking, not the program: what was checked stays checked.
+    """
+    statements = tuple(statements)
+    end = math.inf if seconds is None else time.perf_counter() + seconds
+    left = work if seconds is None else seconds * PER_SECOND
+    found: dict[str, Claim] = {}
+    waiting, stop = list(statements), ""
+    while waiting:
+        # what one check computes makes others free, so prices are asked again each time
+        waiting.sort(key=lambda one: (one.name != SOUND, one.price(fit)))
+        statement = waiting.pop(0)
+        price = statement.price(fit)
+        if not stop and time.perf_counter() > end:
+            stop = f"the {seconds:g} s were over"
+        if stop:
+            found[statement.name] = statement.put_off(stop)
+            continue
+        if price > left:
+            found[statement.name] = statement.put_off(_too_dear(price))
+            continue
+        fit.work = left
+        if progress is not None:
+            progress(statement.name)
+        try:
+            found[statement.name] = statement(fit)
+        except KeyboardInterrupt:
+            found[statement.name] = statement.put_off("interrupted")
+            stop = "interrupted"
+        left -= price
+        if statement.name == SOUND and found[SOUND].verdict in (FAILS, BROKEN):
+            stop = f"{SOUND} {found[SOUND].verdict}"
+    claims = tuple(found[statement.name] for statement in statements)
+    return Certificate(title, claims, fit.stopped or "", trace=fit.trace)
+
+
+def _too_dear(price: float) -> str:
+    """The call that would check a claim of this price."""
+    if price <= LEAST_BUDGET or math.isinf(price):
+        return "run certify(X) for it"
+    return f"run certify(X, seconds={math.ceil(price / PER_SECOND)}) for it"

@@ -19,20 +19,23 @@ from sklearn.utils.validation import check_is_fitted
 
 from lemmata import registry
 from lemmata.core.blocks import Blocks, is_dask, is_stream
-from lemmata.core.certificate import Certificate, Fit, check
-from lemmata.core.estimator import Model
+from lemmata.core.certificate import LEAST_BUDGET, Certificate, Fit, check
+from lemmata.core.estimator import TIMES_THE_FIT, Model
 
 
-def certify(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
+def certify(
+    model: Any, X: Any, y: Any = None, sample_weight: Any = None, *, seconds: float | None = None
+) -> Certificate:
     """Check every claim about a fitted model on the data it was fitted to.
 
     Parameters
     ----------
     model : a fitted lemmata model, or the counterpart of one in another library (scikit-learn's PCA, …)
     X, y, sample_weight : the training data
+    seconds : how long that may take; by default five times the work of the fit, or about half a second
     """
     if isinstance(model, Model):
-        return model.certify(X, y, sample_weight)
+        return model.certify(X, y, sample_weight, seconds=seconds)
     ours = registry.model_class(counterpart_of(model))
     if isinstance(model, BaseEstimator):
         check_is_fitted(model)  # scikit-learn cannot ask others; an adapter does
@@ -41,13 +44,20 @@ def certify(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Cer
     door.n_features_in_ = attributes.pop("n_features_in_", getattr(model, "n_features_in_", None))
     if hasattr(model, "feature_names_in_"):
         door.feature_names_in_ = model.feature_names_in_
-    if isinstance(model, BaseEstimator) and not get_tags(model).input_tags.allow_nan and _is_table(X):
-        assert_all_finite(X, input_name="X", estimator_name=type(model).__name__)  # ours may take NaN, theirs cannot
+    if (
+        isinstance(model, BaseEstimator)
+        and not get_tags(model).input_tags.allow_nan
+        and _is_table(X)
+    ):
+        # ours may take NaN, theirs cannot
+        assert_all_finite(X, input_name="X", estimator_name=type(model).__name__)
     data = door._validated(X, sample_weight, reset=False)
-    claims = attributes.pop("claims", ours.claims)  # an adapter may narrow them to what this fit can promise
+    # an adapter may narrow them to what this fit can promise
+    claims = attributes.pop("claims", ours.claims)
     fit = Fit(model, data, y, data.weights, attributes=attributes)
     title = f"{type(model).__module__.split('.')[0]} {type(model).__name__}  {data.shape[0]:,} × {data.shape[1]:,}"
-    return check(claims, fit, title, costly=True)
+    work = max(TIMES_THE_FIT * ours.work(fit), LEAST_BUDGET)
+    return check(claims, fit, title, work=work, seconds=seconds)
 
 
 def _is_table(X: Any) -> bool:
@@ -63,7 +73,9 @@ def counterpart_of(model: Any) -> str:
                 package, _, class_name = foreign.rpartition(".")
                 if cls.__name__ == class_name and (cls.__module__ + ".").startswith(package + "."):
                     return name
-    known = sorted({foreign for entry in registry.MODELS.values() for foreign in entry.counterparts})
+    known = sorted(
+        {foreign for entry in registry.MODELS.values() for foreign in entry.counterparts}
+    )
     near = get_close_matches(type(model).__name__, [name.rpartition(".")[2] for name in known], n=1)
     hint = f" Did you mean a fitted {near[0]}?" if near and near[0] != type(model).__name__ else ""
     raise TypeError(

@@ -34,7 +34,9 @@ class Checkpoint:
 
     def __init__(self, path, every: int | None = None, seconds: float = 30.0):
         if every is not None and every < 1:
-            raise ValueError(f"every={every} steps makes no sense; pass an int >= 1, or None to write by the clock.")
+            raise ValueError(
+                f"every={every} steps makes no sense; pass an int >= 1, or None to write by the clock."
+            )
         self.path, self.every, self.seconds = Path(path), every, seconds
         self._owner: dict[str, str] = {}
         self._last = time.monotonic()
@@ -53,8 +55,14 @@ class Checkpoint:
             return None
         content = store.read(self.path, self.KIND)
         owner = content.get("owner")
-        if not isinstance(owner, dict) or not isinstance(content.get("trace"), Trace) or "state" not in content:
-            raise store.StoreError(f"{self.path} is damaged: a checkpoint holds an owner, a state and a trace.")
+        if (
+            not isinstance(owner, dict)
+            or not isinstance(content.get("trace"), Trace)
+            or "state" not in content
+        ):
+            raise store.StoreError(
+                f"{self.path} is damaged: a checkpoint holds an owner, a state and a trace."
+            )
         other = [what for what, mark in self._owner.items() if owner.get(what) != mark]
         if other:
             raise ValueError(
@@ -70,7 +78,11 @@ class Checkpoint:
             self._write(solution)
 
     def __call__(self, solution: Solution) -> None:
-        due = time.monotonic() - self._last >= self.seconds if self.every is None else solution.step % self.every == 0
+        due = (
+            time.monotonic() - self._last >= self.seconds
+            if self.every is None
+            else solution.step % self.every == 0
+        )
         if due:
             self._write(solution)
 
@@ -79,5 +91,9 @@ class Checkpoint:
             self._write(solution)
 
     def _write(self, solution: Solution) -> None:
-        store.write(self.path, self.KIND, {"owner": self._owner, "state": solution.state, "trace": solution.trace})
+        store.write(
+            self.path,
+            self.KIND,
+            {"owner": self._owner, "state": solution.state, "trace": solution.trace},
+        )
         self._last, self._written = time.monotonic(), solution.step

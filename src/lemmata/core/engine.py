@@ -35,7 +35,9 @@ def cores() -> int:
     )
 
 
-def map_reduce(function: Callable[[Any, Any], Any], data: Blocks, start: Any, *, threads: int | None = None) -> Any:
+def map_reduce(
+    function: Callable[[Any, Any], Any], data: Blocks, start: Any, *, threads: int | None = None
+) -> Any:
     """start + f(block 1) + f(block 2) + …, with the blocks worked on side by side."""
     total = start
     for part in _mapped(function, data, threads or cores()):
@@ -76,7 +78,9 @@ def _on_threads(function, pairs: Iterable, threads: int) -> Iterator[Any]:
             wait(pending)  # nobody works on the data of a caller who has gone
 
 
-_idle: dict[tuple[int, int], list[ThreadPoolExecutor]] = {}  # by process, since threads do not survive a fork, and size
+_idle: dict[
+    tuple[int, int], list[ThreadPoolExecutor]
+] = {}  # by process, since threads do not survive a fork, and size
 
 
 @contextmanager
@@ -128,7 +132,9 @@ def _let_this_thread_set_limits() -> None:
     """From 3.8 on threadpoolctl ignores all threads but the first that set a limit, until that one lifts it."""
     import threadpoolctl
 
-    release = getattr(getattr(threadpoolctl, "OpenBLASController", None), "clear_controlling_thread", None)
+    release = getattr(
+        getattr(threadpoolctl, "OpenBLASController", None), "clear_controlling_thread", None
+    )
     if release is not None:
         release(force=True)
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -20,14 +22,15 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from lemmata.core.blocks import Blocks, checked_block, is_dask, is_stream, unmasked
-from lemmata.core.certificate import Certificate, Fit, Statement, check
+from lemmata.core.certificate import LEAST_BUDGET, Certificate, Fit, Statement, check
 from lemmata.core.checkpoint import Checkpoint
-from lemmata.core.loop import MaxSteps, Seconds, Settled, Solution, Stop, run, warn_user
+from lemmata.core.loop import MaxSteps, Seconds, Settled, Solution, Stop, Stopped, run, warn_user
 from lemmata.core.progress import Progress
 from lemmata.core.repeat import best_run
 from lemmata.core.trace import Trace
 
-SMALL = 2**18  # numbers in the data up to which `fit` also checks the costly claims: they take milliseconds there
+IN_FIT = 2**24  # multiplications that claims may cost inside `fit`: some ten milliseconds
+TIMES_THE_FIT = 5  # that `certify(X)` may cost
 
 COMMON: dict[str, list] = {
     "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -61,9 +64,13 @@ class Model(BaseEstimator):
 
     accepts_sparse: ClassVar[bool] = False
     accepts_nan: ClassVar[bool] = False  # as values that are not known
-    finds_nonfinite: ClassVar[bool] = False  # the algorithm's first pass refuses NaN itself, so the door need not look
+    finds_nonfinite: ClassVar[bool] = (
+        False  # the algorithm's first pass refuses NaN itself, so the door need not look
+    )
     min_samples: ClassVar[int] = 1
-    patience: ClassVar[int] = 1  # small changes in a row that count as settled; more where momentum makes pauses
+    patience: ClassVar[int] = (
+        1  # small changes in a row that count as settled; more where momentum makes pauses
+    )
 
     # --- what a model says of itself ---
 
@@ -84,12 +91,15 @@ class Model(BaseEstimator):
         return self.claims
 
     def _stop(self) -> Stop:
-        rule: Stop = Settled(self.tol, self.patience) | MaxSteps(self.max_iter)
-        return rule if self.time_limit is None else rule | Seconds(self.time_limit)
+        return self._limited(Settled(self.tol, self.patience) | MaxSteps(self.max_iter))
 
     def _title(self, data: Blocks | None) -> str:
         """The first line of the certificate."""
-        return f"{type(self).__name__}  {data.shape[0]:,} × {data.shape[1]:,}" if data else type(self).__name__
+        return (
+            f"{type(self).__name__}  {data.shape[0]:,} × {data.shape[1]:,}"
+            if data
+            else type(self).__name__
+        )
 
     @classmethod
     def foreign_attributes(cls, model: Any) -> dict[str, Any]:
@@ -112,31 +122,64 @@ class Model(BaseEstimator):
         -------
         self : with `certificate_`, `trace_`, `stopped_`, `n_iter_` and the model's own attributes
         """
-        before = dict(vars(self))
-        try:
+        with self._all_or_nothing():
             self._validate_params()
-            data = self._validated(X, sample_weight)
-            self._fit_blocks(data)
-        except BaseException:  # nothing is half-fitted: the model is what it was
+            self._fit_blocks(self._validated(X, sample_weight))
+        return self
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Around everything that fits: after an error the model is what it was; inside, one clock runs for `time_limit`."""
+        before = dict(vars(self))
+        self._began = time.perf_counter()
+        try:
+            yield
+        except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
-        return self
+        finally:
+            self.__dict__.pop("_began", None)
+
+    def _limited(self, rule: Stop) -> Stop:
+        """A stopping rule, or the end of what is left of `time_limit`."""
+        if self.time_limit is None:
+            return rule
+        spent = time.perf_counter() - self.__dict__.get("_began", time.perf_counter())
+        return rule | Seconds(max(self.time_limit - spent, 1e-9))
 
     def _fit_blocks(self, data: Blocks) -> None:
         algorithm = self._algorithm(data)
         problem = self._problem(data)
-        solution = run(algorithm, problem, stop=self._stop(), callbacks=self._callbacks(), rng=self._rng())
-        if solution.stopped == "interrupted" and solution.step == 0:
-            raise KeyboardInterrupt("interrupted before the first step was done; there is nothing to keep.")
-        for name, value in self._attributes(solution, problem).items():
-            setattr(self, name, value)
+        solution = run(
+            algorithm, problem, stop=self._stop(), callbacks=self._callbacks(), rng=self._rng()
+        )
+        if solution.stopped == Stopped.INTERRUPTED and solution.step == 0:
+            raise KeyboardInterrupt(
+                "interrupted before the first step was done; there is nothing to keep."
+            )
         shown = best_run(solution)  # its trace, length and end
-        self.trace_, self.stopped_ = shown.trace, shown.stopped
-        self.n_iter_ = max(shown.step, 1)
-        if shown.stopped == "max steps" and self._wants_to_settle():
+        if shown.stopped == Stopped.MAX_STEPS and self._wants_to_settle():
             self._warn_unsettled(shown)
-        self.certificate_ = self._checked(data, costly=self._effort(data) <= SMALL)
+        attributes = self._attributes(solution, problem)
+        self._conclude(data, attributes, shown.trace, shown.stopped, shown.step)
+
+    def _conclude(
+        self,
+        data: Any,
+        attributes: Mapping[str, Any],
+        trace: Trace,
+        stopped: str | None,
+        steps: int,
+    ) -> None:
+        """The end of everything that fits: attributes, how the run went, and the certificate.
+
+        data : what the claims are checked on; None where it is gone (batches), so that those about it wait for `certify(X)`
+        """
+        for name, value in attributes.items():
+            setattr(self, name, value)
+        self.trace_, self.stopped_, self.n_iter_ = trace, stopped, max(steps, 1)
+        self.certificate_ = self._certificate(data, work=IN_FIT)
 
     def _callbacks(self) -> list[Any]:
         callbacks: list[Any] = []
@@ -152,9 +195,10 @@ class Model(BaseEstimator):
             return int(self.random_state)
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31, size=4))
 
-    def _effort(self, data: Blocks) -> int:
-        """How many numbers a costly claim looks at."""
-        return data.size
+    @classmethod
+    def work(cls, fit: Fit) -> float:
+        """Roughly how many multiplications a fit took, from public attributes; what checking may cost is a multiple of it."""
+        return float(np.max(fit.get("n_iter_", 1))) * fit.data.size
 
     def _wants_to_settle(self) -> bool:
         """Whether ending at max_iter is news; with tol = 0 it is what was asked for."""
@@ -171,7 +215,9 @@ class Model(BaseEstimator):
 
     # --- input ---
 
-    def _validated(self, X, sample_weight=None, reset: bool = True, min_samples: int | None = None) -> Blocks:
+    def _validated(
+        self, X, sample_weight=None, reset: bool = True, min_samples: int | None = None
+    ) -> Blocks:
         """Everything from outside passes here, once. Masked entries are not known: NaN, which few models take."""
         X = unmasked(X)
         if min_samples is None:
@@ -186,9 +232,13 @@ class Model(BaseEstimator):
                 for rows, _ in data:
                     checked_block(rows, allow_nan=self.accepts_nan)
         else:
-            data = Blocks.of(self._checked_array(X, reset, min_samples, looks or hasattr(X, "tocsr")))
+            data = Blocks.of(
+                self._checked_array(X, reset, min_samples, looks or hasattr(X, "tocsr"))
+            )
         if data.shape[0] < min_samples:
-            raise ValueError(f"Found {data.shape[0]} sample(s) while a minimum of {min_samples} is required.")
+            raise ValueError(
+                f"Found {data.shape[0]} sample(s) while a minimum of {min_samples} is required."
+            )
         if sample_weight is not None:
             data = data.weighted(self._weights(sample_weight, data))
         return data
@@ -213,7 +263,9 @@ class Model(BaseEstimator):
 
     def _check_width(self, data: Any, reset: bool) -> None:
         if data.shape[1] < 1:
-            raise ValueError(f"Found 0 feature(s) (shape={data.shape}) while a minimum of 1 is required.")
+            raise ValueError(
+                f"Found 0 feature(s) (shape={data.shape}) while a minimum of 1 is required."
+            )
         if reset:
             self.n_features_in_ = data.shape[1]
             self.__dict__.pop("feature_names_in_", None)
@@ -226,26 +278,43 @@ class Model(BaseEstimator):
     @staticmethod
     def _weights(sample_weight, data: Blocks) -> np.ndarray:
         rows = np.broadcast_to(0.0, (data.shape[0], 1))  # only their number is read
-        weights = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
+        weights = _check_sample_weight(
+            sample_weight, rows, dtype=np.float64, ensure_non_negative=True
+        )
         with np.errstate(over="ignore"):
             total = weights.sum()
         if not total > 0:
             raise ValueError("Sample weights must contain at least one non-zero number.")
         if not np.isfinite(total):
-            raise ValueError("Sample weights are too large: their sum overflows; divide them by their maximum.")
+            raise ValueError(
+                "Sample weights are too large: their sum overflows; divide them by their maximum."
+            )
         return weights
 
     # --- certificate ---
 
-    def certify(self, X, y=None, sample_weight=None) -> Certificate:
-        """Check every claim about this fit on X, the costly ones too. X is usually the training data."""
-        check_is_fitted(self)
-        return self._checked(self._validated(X, sample_weight, reset=False), y, costly=True)
+    def certify(
+        self, X, y=None, sample_weight=None, *, seconds: float | None = None
+    ) -> Certificate:
+        """Check every claim about this fit on X, usually the training data.
 
-    def _checked(self, data: Any, y=None, *, costly: bool) -> Certificate:
+        seconds : float, optional
+            How long that may take; claims that need more stay *not checked*. By default five times the work of the fit, or
+            about half a second if that is more, counted in work and not in time, so that every machine says the same.
+        """
+        check_is_fitted(self)
+        return self._certificate(self._validated(X, sample_weight, reset=False), y, seconds=seconds)
+
+    def _certificate(
+        self, data: Any, y=None, *, work: float | None = None, seconds: float | None = None
+    ) -> Certificate:
+        """Check the claims on data, within a budget of work or seconds; by default that of `certify`."""
         steps = f"{self.stopped_}, {self.n_iter_} step{'s' if self.n_iter_ != 1 else ''}"
-        fit = Fit(self, data, y, None if data is None else data.weights, self.trace_, steps)
-        return check(self._claims(), fit, self._title(data), costly=costly)
+        weights = None if data is None else data.weights
+        fit = Fit(self, data, y, weights, self.trace_, steps)
+        if work is None:
+            work = max(TIMES_THE_FIT * self.work(fit), LEAST_BUDGET)
+        return check(self._claims(), fit, self._title(data), work=work, seconds=seconds)
 
     # --- files ---
 
@@ -295,7 +364,11 @@ def _check_stored(name: str, value: Any, spec: str | type, letters: dict[str, in
     if not isinstance(value, np.ndarray) or value.ndim != len(axes):
         raise ValueError(f"{name} is not an array with {len(axes)} axes ({spec}).")
     if (value.dtype.kind in "OU") != text:
-        raise ValueError(f"{name} is an array of {value.dtype}, not of {'text' if text else 'numbers'}.")
+        raise ValueError(
+            f"{name} is an array of {value.dtype}, not of {'text' if text else 'numbers'}."
+        )
     for letter, size in zip(axes, value.shape, strict=True):
         if letters.setdefault(letter, size) != size:
-            raise ValueError(f"{name} has shape {value.shape}, but {letter} = {letters[letter]} elsewhere.")
+            raise ValueError(
+                f"{name} has shape {value.shape}, but {letter} = {letters[letter]} elsewhere."
+            )

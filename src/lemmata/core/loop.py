@@ -16,6 +16,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -23,6 +24,21 @@ import numpy as np
 from lemmata.core.trace import Trace
 
 State = TypeVar("State")
+
+
+class Stopped(StrEnum):
+    """Why a run ended: the values of `stopped_`. Reasons are words, so they print, compare and go to files as text."""
+
+    SETTLED = "settled"  # the change fell below tol
+    SMALL_GRADIENT = "small gradient"
+    FINISHED = "finished"  # a direct solver, or nothing left to do
+    MAX_STEPS = "max steps"
+    OUT_OF_TIME = "out of time"
+    INTERRUPTED = "interrupted"  # Ctrl-C; what was reached is kept
+    DIVERGED = "diverged"  # the objective left the finite numbers; the last finite state is kept
+    BATCHES = "batches"  # partial_fit: there is no end
+    FAILED = "failed"  # a step raised
+
 
 DEFAULT_HINT = "look for extreme values in the data, or scale it"
 
@@ -94,7 +110,10 @@ class StepFailed(RuntimeError):
 def warn_user(message: str, category: type[Warning]) -> None:
     """Warn at the line that called the library, however deep inside of it we are."""
     level, frame = 2, sys._getframe(1)
-    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in ("lemmata", "sklearn"):
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in (
+        "lemmata",
+        "sklearn",
+    ):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
 
@@ -106,7 +125,9 @@ class Stop:
     """A stopping rule: `reason(solution)` is a word if the loop should end here. Rules combine with `|`."""
 
     def reason(self, solution: Solution) -> str | None:
-        raise TypeError(f"{type(self).__name__} does not say when to stop: define reason(solution).")
+        raise TypeError(
+            f"{type(self).__name__} does not say when to stop: define reason(solution)."
+        )
 
     def __or__(self, other: Stop) -> Stop:
         if not isinstance(other, Stop):
@@ -150,7 +171,7 @@ class Settled(Stop):
             now, before = solution.trace.last(back=back), solution.trace.last(back=back + 1)
             if not abs(before - now) <= self.tol * max(abs(now), abs(before)):
                 return None
-        return "settled"
+        return Stopped.SETTLED
 
 
 @dataclass(frozen=True)
@@ -164,7 +185,7 @@ class MaxSteps(Stop):
             raise ValueError(f"{self}: n is an int >= 0.")
 
     def reason(self, solution):
-        return "max steps" if solution.step >= self.n else None
+        return Stopped.MAX_STEPS if solution.step >= self.n else None
 
 
 @dataclass(frozen=True)
@@ -178,7 +199,7 @@ class Seconds(Stop):
             raise ValueError(f"{self}: limit is a number of seconds > 0.")
 
     def reason(self, solution):
-        return "out of time" if solution.trace.elapsed >= self.limit else None
+        return Stopped.OUT_OF_TIME if solution.trace.elapsed >= self.limit else None
 
 
 @dataclass(frozen=True)
@@ -196,7 +217,7 @@ class SmallGradient(Stop):
             raise ValueError(
                 'SmallGradient needs an algorithm whose extras report "gradient"; use Settled for this one.'
             )
-        return "small gradient" if solution.trace.last("gradient") <= self.tol else None
+        return Stopped.SMALL_GRADIENT if solution.trace.last("gradient") <= self.tol else None
 
 
 @dataclass(frozen=True)
@@ -214,15 +235,25 @@ class Run:
     """The driver's own bookkeeping: the last good state, its trace, the clock and the callbacks."""
 
     def __init__(self, algorithm, data, stop: Stop, callbacks: Iterable[Callable], rng, start):
-        self.algorithm, self.data, self.stop, self.callbacks = algorithm, data, stop, tuple(callbacks)
+        self.algorithm, self.data, self.stop, self.callbacks = (
+            algorithm,
+            data,
+            stop,
+            tuple(callbacks),
+        )
         self.snapshot = getattr(algorithm, "snapshot", lambda state: state)
         self.extras = getattr(algorithm, "extras", lambda state: None)
         self.finished = getattr(algorithm, "finished", lambda state: False)
         self.calling: Any = None  # the callback at work, to name it if it fails
         self.clock = time.perf_counter()
         state, self.trace = self._resumed(rng) or self._begun(rng, start)
-        self.live = self.snapshot(state)  # what the next step may change in place; the kept state is never touched
-        self.kept = state, len(self.trace)  # one assignment: Ctrl-C never parts a state from its rows
+        # what the next step may change in place; the kept state is never touched
+        self.live = self.snapshot(state)
+        # one assignment: Ctrl-C never parts a state from its rows
+        self.kept = (
+            state,
+            len(self.trace),
+        )
 
     def _resumed(self, rng):
         for callback in self.callbacks:
@@ -234,10 +265,14 @@ class Run:
         return None
 
     def _begun(self, rng, start):
-        state = self.algorithm.init(self.data, np.random.default_rng(rng)) if start is None else start
+        state = (
+            self.algorithm.init(self.data, np.random.default_rng(rng)) if start is None else start
+        )
         value = float(self.algorithm.objective(state))
         if not math.isfinite(value):
-            raise StepFailed(f"{self.name}: the objective of the first state is {value}; {self._hint}.")
+            raise StepFailed(
+                f"{self.name}: the objective of the first state is {value}; {self._hint}."
+            )
         trace = Trace()
         trace.append(value, self._seconds(), self.extras(state))
         return state, trace
@@ -270,14 +305,14 @@ class Run:
         return word
 
     def _reason(self) -> str | None:
-        return "finished" if self.finished(self.kept[0]) else self.stop.reason(self.so_far())
+        return Stopped.FINISHED if self.finished(self.kept[0]) else self.stop.reason(self.so_far())
 
     def _advance(self) -> str | None:
         """One step; the word to stop with if it left the finite numbers."""
         self.live = self.algorithm.step(self.live, self.data)
         value = float(self.algorithm.objective(self.live))
         if not math.isfinite(value):
-            return "diverged"
+            return Stopped.DIVERGED
         state = self.snapshot(self.live)
         self.trace.append(value, self._seconds(), self.extras(state))
         self.kept = state, len(self.trace)
@@ -301,14 +336,16 @@ class Run:
             who = getattr(self.calling, "__name__", type(self.calling).__name__)
             what = f"{self.name} stopped after step {self.step}, because its callback {who} failed with {kind}."
         failure = StepFailed(
-            f"{what} The state after step {self.step} is in .solution of this error.", self.so_far("failed")
+            f"{what} The state after step {self.step} is in .solution of this error.",
+            self.so_far(Stopped.FAILED),
         )
         failure.__cause__ = error
         return failure
 
     def finish(self, word: str, failure: StepFailed | None) -> StepFailed | None:
         """Let every callback finish, whether or not one before it failed; the failure to raise, if any."""
-        self.trace.truncate(self.kept[1])  # what ended the run may have come between a row and its state
+        # what ended the run may have come between a row and its state
+        self.trace.truncate(self.kept[1])
         solution = self.so_far(word)
         for callback in self.callbacks:
             self.calling = callback
@@ -319,16 +356,18 @@ class Run:
                 if failure is None:
                     failure = self.failed(error)
                 else:
-                    failure.add_note(f"Then {type(callback).__name__}.finish failed with {error!r}.")
+                    failure.add_note(
+                        f"Then {type(callback).__name__}.finish failed with {error!r}."
+                    )
         return failure
 
     def ended(self, word: str) -> Solution:
         """The solution, with a warning if the run did not end by its own rules."""
         note = ""
-        if word == "interrupted":
+        if word == Stopped.INTERRUPTED:
             note = f"{self.name} was interrupted; the state after step {self.step} is kept."
             warn_user(note, Interrupted)
-        elif word == "diverged":
+        elif word == Stopped.DIVERGED:
             note = (
                 f"{self.name} diverged: the objective was not finite at step {self.step + 1}; "
                 f"the state after step {self.step} is kept. To mend it, {self._hint}."
@@ -360,11 +399,12 @@ def run(
         A state to go on from instead of `init` (a warm start).
     """
     loop = Run(algorithm, data, MaxSteps(100) if stop is None else stop, callbacks, rng, start)
-    word, failure = "failed", None
+    word: str = Stopped.FAILED
+    failure = None
     try:
         word = loop.until_stopped()
     except KeyboardInterrupt:
-        word = "interrupted"
+        word = Stopped.INTERRUPTED
     except Exception as error:
         failure = loop.failed(error)
     finally:  # SystemExit passes through here too: no bar is left on the terminal

@@ -20,9 +20,7 @@ from lemmata.core.engine import map_reduce
 from lemmata.core.store import storable
 
 Array = np.ndarray
-CENTRED_ENOUGH = (
-    64.0  # a Gram matrix minus n·mmᵀ loses log10(64) < 2 digits while n·m² stays below 64 times the scatter
-)
+CENTRED_ENOUGH = 64.0  # a Gram matrix minus n·mmᵀ loses log10(64) < 2 digits while n·m² stays below 64 times the scatter
 
 
 @storable
@@ -57,8 +55,13 @@ class Moments:
         scatter = _minus_outer((weighted.T @ rows).astype(np.float64), n * mean, mean)
         if _cancelled(n, mean, scatter):  # centre first
             centred = rows - mean.astype(rows.dtype)
-            weighted = centred if weights is None else centred * weights[:, None].astype(rows.dtype, copy=False)
-            rest = weighted.sum(axis=0, dtype=np.float64) / n  # the mean was rounded to the dtype of the rows
+            weighted = (
+                centred
+                if weights is None
+                else centred * weights[:, None].astype(rows.dtype, copy=False)
+            )
+            # the mean was rounded to the dtype of the rows
+            rest = weighted.sum(axis=0, dtype=np.float64) / n
             mean = mean.astype(rows.dtype).astype(np.float64) + rest
             scatter = _minus_outer((weighted.T @ centred).astype(np.float64), n * rest, rest)
         return cls(n, mean, scatter)
@@ -76,7 +79,13 @@ class Moments:
         if _cancelled(n, mean, scatter):
             step = max(1, 2**20 // rows.shape[1])
             slices = [slice(i, i + step) for i in range(0, rows.shape[0], step)]
-            return sum((cls.of(rows[s].toarray(), None if weights is None else weights[s]) for s in slices), cls())
+            return sum(
+                (
+                    cls.of(rows[s].toarray(), None if weights is None else weights[s])
+                    for s in slices
+                ),
+                cls(),
+            )
         return cls(n, mean, scatter)
 
     def __add__(self, other: Moments) -> Moments:
@@ -133,10 +142,11 @@ class Gathering:
         if not isinstance(rows, np.ndarray) or not data.in_memory or rows.nbytes > self.BUFFER // 4:
             self._moments = map_reduce(Moments.of, data, self.total())
             return
-        if not np.isfinite(
-            np.einsum("ij,ij->", rows, rows)
-        ):  # not a BLAS dot: waking its threads costs more than the sum
-            raise ValueError("Input contains NaN or infinity, or numbers too large for their dtype to be squared.")
+        # not a BLAS dot: waking its threads costs more than the sum
+        if not np.isfinite(np.einsum("ij,ij->", rows, rows)):
+            raise ValueError(
+                "Input contains NaN or infinity, or numbers too large for their dtype to be squared."
+            )
         buffer, weights = self._room_for(rows)
         here = slice(self._filled, self._filled + len(rows))
         buffer[here] = rows
@@ -145,7 +155,11 @@ class Gathering:
 
     def _room_for(self, rows: Array) -> tuple[Array, Array]:
         """The buffer, emptied if these rows would not fit or are of another type."""
-        if self._buffer is not None and self._weights is not None and self._buffer.dtype == rows.dtype:
+        if (
+            self._buffer is not None
+            and self._weights is not None
+            and self._buffer.dtype == rows.dtype
+        ):
             if self._filled + len(rows) > len(self._buffer):
                 self.total()
             return self._buffer, self._weights
@@ -159,7 +173,9 @@ class Gathering:
         if self._filled and self._buffer is not None and self._weights is not None:
             rows, weights = self._buffer[: self._filled], self._weights[: self._filled]
             even = bool((weights == 1).all())
-            self._moments = map_reduce(Moments.of, Blocks.of(rows, None if even else weights), self._moments)
+            self._moments = map_reduce(
+                Moments.of, Blocks.of(rows, None if even else weights), self._moments
+            )
             self._filled = 0
         return self._moments
 

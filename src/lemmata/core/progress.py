@@ -44,7 +44,9 @@ class Progress:
         )
         self._bar = Bar(*columns, console=Console(stderr=True), transient=False)
         self._bar.start()
-        self._task = self._bar.add_task(self.title, total=self.total, objective=f"{solution.trace.last():.6g}")
+        self._task = self._bar.add_task(
+            self.title, total=self.total, objective=f"{solution.trace.last():.6g}"
+        )
 
     def __call__(self, solution: Solution) -> None:
         if self._bar is not None and time.monotonic() >= self._next:
@@ -53,9 +55,12 @@ class Progress:
 
     def finish(self, solution: Solution) -> None:
         if self._bar is not None:
-            self._show(solution, total=solution.step)  # a run that settled early is done, not at a tenth
+            # a run that settled early is done, not at a tenth
+            self._show(solution, total=solution.step)
             self._bar.stop()
             self._bar = None
 
     def _show(self, solution: Solution, **more: Any) -> None:
-        self._bar.update(self._task, completed=solution.step, objective=f"{solution.trace.last():.6g}", **more)
+        self._bar.update(
+            self._task, completed=solution.step, objective=f"{solution.trace.last():.6g}", **more
+        )

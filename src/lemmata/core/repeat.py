@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.core.loop import DEFAULT_HINT, MaxSteps, Solution, Stop
+from lemmata.core.loop import DEFAULT_HINT, MaxSteps, Solution, Stop, Stopped
 from lemmata.core.store import storable
 from lemmata.core.trace import Trace
 
@@ -64,7 +64,7 @@ class Children:
         new = algorithm.step(getattr(algorithm, "snapshot", lambda state: state)(state.state), data)
         value = float(algorithm.objective(new))
         if not math.isfinite(value):  # this child is lost, the others are not
-            return self._at(state, state.state, state.traces, "diverged")
+            return self._at(state, state.state, state.traces, Stopped.DIVERGED)
         trace = state.traces[-1].copy()
         trace.append(value, trace.elapsed + time.perf_counter() - clock, _extras(algorithm, new))
         return self._at(state, new, (*state.traces[:-1], trace))
@@ -72,16 +72,25 @@ class Children:
     def _begin(self, state, data):
         """The next child at its first state; children whose first objective is not finite are passed over."""
         index, clock = len(state.traces), time.perf_counter()
-        algorithm, first = self.child(index), self.first(index, state.results, data, state.seeds[index])
+        algorithm, first = (
+            self.child(index),
+            self.first(index, state.results, data, state.seeds[index]),
+        )
         value, trace = float(algorithm.objective(first)), Trace()
         trace.append(value, time.perf_counter() - clock, _extras(algorithm, first))
-        state = self._at(state, first, (*state.traces, trace), "" if math.isfinite(value) else "diverged")
-        return self._begin(state, data) if state.ended == "diverged" and not self.finished(state) else state
+        state = self._at(
+            state, first, (*state.traces, trace), "" if math.isfinite(value) else Stopped.DIVERGED
+        )
+        return (
+            self._begin(state, data)
+            if state.ended == Stopped.DIVERGED and not self.finished(state)
+            else state
+        )
 
     def _at(self, before, current, traces, ended=""):
         algorithm = self.child(len(traces) - 1)
         if not ended and getattr(algorithm, "finished", lambda state: False)(current):
-            ended = "finished"
+            ended = Stopped.FINISHED
         ended = ended or self.stop.reason(Solution(algorithm, current, traces[-1])) or ""
         results = (*before.results, current) if ended else before.results
         return ChildrenState(current, ended, results, traces, before.seeds)
@@ -91,10 +100,16 @@ class Children:
 
     def objective(self, state):
         """Of the child under way, or of the last one that had any."""
-        return next((trace.last() for trace in reversed(state.traces) if math.isfinite(trace.last())), math.nan)
+        return next(
+            (trace.last() for trace in reversed(state.traces) if math.isfinite(trace.last())),
+            math.nan,
+        )
 
     def extras(self, state):
-        return {"child": len(state.traces) - 1, **(_extras(self.child(len(state.traces) - 1), state.state) or {})}
+        return {
+            "child": len(state.traces) - 1,
+            **(_extras(self.child(len(state.traces) - 1), state.state) or {}),
+        }
 
     @property
     def hint(self) -> str:
@@ -126,11 +141,14 @@ class Restarts(Children):
     def best(self, state: ChildrenState) -> int:
         """Which child did best so far."""
         ends = np.array([trace.last() for trace in state.traces])
-        return int(np.argmin(np.where(np.isfinite(ends), ends, np.inf)))  # a child lost at birth ended at NaN
+        # a child lost at birth ended at NaN
+        return int(np.argmin(np.where(np.isfinite(ends), ends, np.inf)))
 
     def attributes(self, state):
         best = self.best(state)
-        return self.algorithm.attributes(state.results[best] if best < len(state.results) else state.state)
+        return self.algorithm.attributes(
+            state.results[best] if best < len(state.results) else state.state
+        )
 
 
 @dataclass(frozen=True)

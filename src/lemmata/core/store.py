@@ -30,7 +30,9 @@ FORMAT = 1
 MAX_HEADER = 64 * 2**20  # bytes of JSON; our largest manifests are a few hundred kilobytes
 MAX_TEXT = 2**28  # characters of a text array, padding included
 _STORABLE: dict[str, type] = {}
-_GENERATORS = {name: getattr(np.random, name) for name in ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")}
+_GENERATORS = {
+    name: getattr(np.random, name) for name in ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
+}
 
 Cls = TypeVar("Cls", bound=type)
 
@@ -46,11 +48,14 @@ def storable(cls: Cls) -> Cls:
     fields has `upgrade(fields, version) -> fields`.
     """
     known = _STORABLE.get(cls.__name__, cls)
+    # the same twice: a module reloaded
     if (known.__module__, known.__qualname__) != (
         cls.__module__,
         cls.__qualname__,
-    ):  # the same twice: a module reloaded
-        raise TypeError(f"two storable classes are called {cls.__name__}: in {known.__module__} and {cls.__module__}.")
+    ):
+        raise TypeError(
+            f"two storable classes are called {cls.__name__}: in {known.__module__} and {cls.__module__}."
+        )
     _STORABLE[cls.__name__] = cls
     return cls
 
@@ -72,7 +77,10 @@ def encode(value: Any, arrays: dict[str, np.ndarray], where: str = "value") -> A
         items = [encode(item, arrays, f"{where}[{i}]") for i, item in enumerate(value)]
         return items if isinstance(value, list) else {"$": "tuple", "items": items}
     if isinstance(value, Mapping):
-        pairs = [[encode(k, arrays, where), encode(v, arrays, f"{where}[{k!r}]")] for k, v in value.items()]
+        pairs = [
+            [encode(k, arrays, where), encode(v, arrays, f"{where}[{k!r}]")]
+            for k, v in value.items()
+        ]
         return {"$": "dict", "items": pairs}
     if hasattr(value, "tocsr") and hasattr(value, "nnz"):
         return _encode_sparse(value, arrays, where)
@@ -88,11 +96,21 @@ def encode(value: Any, arrays: dict[str, np.ndarray], where: str = "value") -> A
 
 def _encode_array(value, arrays, where):
     array = np.asarray(value)
-    if array.dtype.kind == "U" or (array.dtype == object and all(isinstance(item, str) for item in array.flat)):
+    if array.dtype.kind == "U" or (
+        array.dtype == object and all(isinstance(item, str) for item in array.flat)
+    ):
         items, shape = array.ravel().tolist(), list(array.shape)
         return {"$": "text", "shape": shape, "object": array.dtype == object, "items": items}
-    if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8 or isinstance(value, np.ma.MaskedArray):
-        kind = "a masked array" if isinstance(value, np.ma.MaskedArray) else f"an array of {array.dtype}"
+    if (
+        array.dtype.kind not in "biuf"
+        or array.dtype.itemsize > 8
+        or isinstance(value, np.ma.MaskedArray)
+    ):
+        kind = (
+            "a masked array"
+            if isinstance(value, np.ma.MaskedArray)
+            else f"an array of {array.dtype}"
+        )
         raise StoreError(f"{where} is {kind}; a lemmata file holds real numbers and text.")
     array = np.array(array, dtype=array.dtype.newbyteorder("="), order="K")
     columns = array.flags.f_contiguous and not array.flags.c_contiguous
@@ -105,8 +123,16 @@ def _encode_array(value, arrays, where):
 
 def _encode_sparse(value, arrays, where):
     value = value if value.format in ("csr", "csc") else value.tocsr()
-    parts = {name: encode(getattr(value, name), arrays, f"{where}.{name}") for name in ("data", "indices", "indptr")}
-    return {"$": "sparse", "class": type(value).__name__, "shape": [int(size) for size in value.shape], **parts}
+    parts = {
+        name: encode(getattr(value, name), arrays, f"{where}.{name}")
+        for name in ("data", "indices", "indptr")
+    }
+    return {
+        "$": "sparse",
+        "class": type(value).__name__,
+        "shape": [int(size) for size in value.shape],
+        **parts,
+    }
 
 
 def _encode_random(value, arrays, where):
@@ -116,12 +142,18 @@ def _encode_random(value, arrays, where):
         return {"$": "RandomState", "state": encode(value.get_state(legacy=False), arrays, where)}
     bits, seeds = value.bit_generator, value.bit_generator.seed_seq
     seeds = seeds if isinstance(seeds, np.random.SeedSequence) else None  # what spawn() draws from
-    return {"$": "Generator", "state": encode(bits.state, arrays, where), "seeds": encode(seeds, arrays, where)}
+    return {
+        "$": "Generator",
+        "state": encode(bits.state, arrays, where),
+        "seeds": encode(seeds, arrays, where),
+    }
 
 
 def _encode_object(value, arrays, where):
     content = (
-        value.to_fields() if hasattr(value, "to_fields") else {f.name: getattr(value, f.name) for f in fields(value)}
+        value.to_fields()
+        if hasattr(value, "to_fields")
+        else {f.name: getattr(value, f.name) for f in fields(value)}
     )
     return {
         "$": "object",
@@ -152,11 +184,15 @@ def _decode_object(value, arrays):
         raise StoreError(f"the file holds an object of unknown class {value['class']!r}.")
     known, found = getattr(cls, "version", 1), value["version"]
     if not isinstance(found, int) or found > known:
-        raise StoreError(f"{value['class']} has version {found!r}, this lemmata reads up to {known}; upgrade lemmata.")
+        raise StoreError(
+            f"{value['class']} has version {found!r}, this lemmata reads up to {known}; upgrade lemmata."
+        )
     content = {name: decode(item, arrays) for name, item in value["fields"].items()}
     if found < known:
         if not hasattr(cls, "upgrade"):
-            raise StoreError(f"{value['class']} has version {found}, this lemmata reads {known}; fit the model anew.")
+            raise StoreError(
+                f"{value['class']} has version {found}, this lemmata reads {known}; fit the model anew."
+            )
         content = cls.upgrade(content, found)
     if hasattr(cls, "from_fields"):
         return cls.from_fields(content)
@@ -174,9 +210,13 @@ def _decode_array(value, arrays):
 def _decode_sparse(value, arrays):
     import scipy.sparse as sp
 
-    classes = {cls.__name__: cls for cls in (sp.csr_array, sp.csc_array, sp.csr_matrix, sp.csc_matrix)}
+    classes = {
+        cls.__name__: cls for cls in (sp.csr_array, sp.csc_array, sp.csr_matrix, sp.csc_matrix)
+    }
     parts = tuple(decode(value[name], arrays) for name in ("data", "indices", "indptr"))
-    if not all(isinstance(part, np.ndarray) for part in parts) or any(part.dtype.kind != "i" for part in parts[1:]):
+    if not all(isinstance(part, np.ndarray) for part in parts) or any(
+        part.dtype.kind != "i" for part in parts[1:]
+    ):
         raise StoreError("the parts of a sparse matrix are of the wrong kind.")
     matrix = classes[value["class"]](parts, shape=tuple(value["shape"]))
     matrix.check_format(full_check=True)
@@ -205,7 +245,8 @@ def _decode_text(value, arrays):
         raise StoreError("a text array holds something that is not text.")
     if value["object"]:
         return np.array(items, dtype=object).reshape(value["shape"])
-    if len(items) * max(map(len, items), default=0) > MAX_TEXT:  # NumPy gives every item the room of the longest
+    # NumPy gives every item the room of the longest
+    if len(items) * max(map(len, items), default=0) > MAX_TEXT:
         raise StoreError("a text array is too large.")
     return np.array(items, dtype=np.str_).reshape(value["shape"])
 
@@ -230,11 +271,17 @@ def digest(value: Any, where: str = "value") -> str:
     arrays: dict[str, np.ndarray] = {}
     if is_dataclass(value) and not isinstance(value, type):
         parts = {f.name: getattr(value, f.name) for f in fields(value)}
-        content: Any = [type(value).__name__, [[k, digest(v, f"{type(value).__name__}.{k}")] for k, v in parts.items()]]
+        content: Any = [
+            type(value).__name__,
+            [[k, digest(v, f"{type(value).__name__}.{k}")] for k, v in parts.items()],
+        ]
     elif isinstance(value, (list, tuple)):
         content = [type(value).__name__, [digest(item, where) for item in value]]
     elif isinstance(value, Mapping):
-        content = ["dict", [[digest(k, where), digest(v, f"{where}[{k!r}]")] for k, v in value.items()]]
+        content = [
+            "dict",
+            [[digest(k, where), digest(v, f"{where}[{k!r}]")] for k, v in value.items()],
+        ]
     else:
         content = encode(value, arrays, where)
     return _hash(content, arrays)[:16]
@@ -263,7 +310,12 @@ def write(path: Any, kind: str, content: dict[str, Any]) -> None:
     from lemmata import __version__
 
     arrays: dict[str, np.ndarray] = {}
-    manifest = {"format": FORMAT, "kind": kind, "library": __version__, "content": encode(content, arrays, kind)}
+    manifest = {
+        "format": FORMAT,
+        "kind": kind,
+        "library": __version__,
+        "content": encode(content, arrays, kind),
+    }
     manifest["hash"] = _hash(manifest, arrays)
     write_atomically(Path(path), to_bytes(arrays, metadata={"lemmata": _json(manifest).decode()}))
 
@@ -274,7 +326,9 @@ def write_atomically(path: Path, content: bytes) -> None:
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; give the file a name in it.")
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} to; make it first.")
+        raise FileNotFoundError(
+            f"there is no folder {path.parent} to write {path.name} to; make it first."
+        )
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         with open(temporary, "wb") as file:
@@ -324,8 +378,12 @@ def read_from(file: BinaryIO, kind: str) -> dict[str, Any]:
         return _read(file, kind)
     except (StoreError, OSError):
         raise
-    except Exception as error:  # hostile bytes can trip any layer below; every such file gets the same answer
-        raise StoreError(f"this is damaged or not a lemmata {kind} ({type(error).__name__}: {error}).") from error
+    except (
+        Exception
+    ) as error:  # hostile bytes can trip any layer below; every such file gets the same answer
+        raise StoreError(
+            f"this is damaged or not a lemmata {kind} ({type(error).__name__}: {error})."
+        ) from error
 
 
 def _read(file: BinaryIO, kind: str) -> dict[str, Any]:
@@ -337,7 +395,8 @@ def _read(file: BinaryIO, kind: str) -> dict[str, Any]:
     size = int.from_bytes(file.read(8), "little")
     if length < 8 or not 2 <= size <= min(length - 8, MAX_HEADER):
         raise StoreError(f"this is not a lemmata {kind}: it is truncated or of another format.")
-    manifest = _manifest(file.read(size), kind)  # the rest of a large file is read only if this part is in order
+    # the rest of a large file is read only if this part is in order
+    manifest = _manifest(file.read(size), kind)
     file.seek(0)
     try:
         arrays = from_bytes(file.read())
@@ -367,7 +426,9 @@ def _manifest(raw: bytes, kind: str) -> dict[str, Any]:
     header = json.loads(raw)
     text = (header.get("__metadata__") or {}).get("lemmata") if isinstance(header, dict) else None
     if not isinstance(text, str):
-        raise StoreError(f"this is a safetensors file, but not a lemmata {kind}: it has no manifest.")
+        raise StoreError(
+            f"this is a safetensors file, but not a lemmata {kind}: it has no manifest."
+        )
     manifest = json.loads(text)
     if not isinstance(manifest, dict) or not isinstance(manifest.get("format"), int):
         raise StoreError("the manifest names no format.")
@@ -390,8 +451,14 @@ def save(model: Any, path: Any) -> None:
 
     name = type(model).__name__
     if name not in registry.MODELS or type(model) is not registry.model_class(name):
-        raise TypeError(f"save takes lemmata's own models ({', '.join(registry.MODELS)}), not a {name}.")
-    content = {"class": name, "parameters": model.get_params(deep=False), "attributes": model.stored_attributes()}
+        raise TypeError(
+            f"save takes lemmata's own models ({', '.join(registry.MODELS)}), not a {name}."
+        )
+    content = {
+        "class": name,
+        "parameters": model.get_params(deep=False),
+        "attributes": model.stored_attributes(),
+    }
     write(path, "model", content)
 
 
@@ -402,7 +469,9 @@ def load(path: Any) -> Any:
     content = read(path, "model")
     name = content.get("class")
     if not isinstance(name, str) or name not in registry.MODELS:
-        raise StoreError(f"{path} holds a model of unknown class {name!r}; known are {', '.join(registry.MODELS)}.")
+        raise StoreError(
+            f"{path} holds a model of unknown class {name!r}; known are {', '.join(registry.MODELS)}."
+        )
     try:
         return registry.model_class(name).restored(content["parameters"], content["attributes"])
     except Exception as error:

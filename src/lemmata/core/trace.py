@@ -39,7 +39,9 @@ class Trace:
         """Whether the run measured an extra of this name."""
         return name in self._extras
 
-    def append(self, objective: float, seconds: float, extras: Mapping[str, float] | None = None) -> None:
+    def append(
+        self, objective: float, seconds: float, extras: Mapping[str, float] | None = None
+    ) -> None:
         """Add a row. A measurement not made at some step is NaN there."""
         for name, value in (extras or {}).items():
             if name not in self._extras:
@@ -135,5 +137,7 @@ class Trace:
 
 def _column(values: np.ndarray) -> array:
     if values.dtype != np.float64 or values.ndim != 1:
-        raise ValueError(f"a column of a trace is a row of float64, not {values.dtype} of shape {values.shape}.")
+        raise ValueError(
+            f"a column of a trace is a row of float64, not {values.dtype} of shape {values.shape}."
+        )
     return array("d", values.tobytes())

@@ -77,10 +77,14 @@ def docstrings(min_length: int = 200) -> Dataset:
     texts: dict[str, int] = {}  # text -> label; a dict keeps the order and drops repetitions
     for label, package in enumerate(PACKAGES):
         for path in _source_files(package):
-            for text in docstrings_in(path.read_text(encoding="utf-8", errors="replace"), min_length):
+            for text in docstrings_in(
+                path.read_text(encoding="utf-8", errors="replace"), min_length
+            ):
                 texts.setdefault(text, label)
     if not texts:
-        raise DataNotFound("no docstrings were found: the packages are installed without their source files.")
+        raise DataNotFound(
+            "no docstrings were found: the packages are installed without their source files."
+        )
     return Dataset(
         name="docstrings",
         texts=tuple(texts),

@@ -67,11 +67,16 @@ def read_matrix(
     choice = Choice(target, tuple(drop), None if columns is None else tuple(columns), holes)
     if str(path) == "-":
         content = sys.stdin.buffer.read()
-        return _guarded("the standard input", lambda: read_csv(Text(lambda: io.BytesIO(content)), choice, header))
+        return _guarded(
+            "the standard input",
+            lambda: read_csv(Text(lambda: io.BytesIO(content)), choice, header),
+        )
     path = Path(path)
     suffix = _checked_suffix(path)
     readers: dict[str, Callable[[], Matrix]] = {
-        "csv": lambda: read_csv(Text.of(path), choice, header, "\t" if ".tsv" in path.suffixes else None),
+        "csv": lambda: read_csv(
+            Text.of(path), choice, header, "\t" if ".tsv" in path.suffixes else None
+        ),
         "npy": lambda: selected(_read_npy(path), None, choice),
         "npz": lambda: _read_npz(path, array, choice),
         "parquet": lambda: _read_parquet(path, choice),
@@ -132,7 +137,9 @@ def refuse_binary(path: Any, head: bytes) -> None:
         if head.startswith(magic):
             raise UnreadableData(f"{path} is not text: it is {kind}.")
     if b"\0" in head:
-        raise UnreadableData(f"{path} is not text: it holds zero bytes; save the table as UTF-8 text.")
+        raise UnreadableData(
+            f"{path} is not text: it holds zero bytes; save the table as UTF-8 text."
+        )
 
 
 def _guarded(name: str, read: Callable[[], Matrix]) -> Matrix:
@@ -142,9 +149,13 @@ def _guarded(name: str, read: Callable[[], Matrix]) -> Matrix:
     except UnreadableData as error:
         raise UnreadableData(f"{name}: {error}") from error.__cause__
     except UnicodeDecodeError as error:
-        raise UnreadableData(f"{name} is not UTF-8 text (byte {error.start}); save it as UTF-8.") from error
+        raise UnreadableData(
+            f"{name} is not UTF-8 text (byte {error.start}); save it as UTF-8."
+        ) from error
     except (EOFError, gzip.BadGzipFile, zlib.error, zipfile.BadZipFile) as error:
-        raise UnreadableData(f"{name} is damaged or truncated ({error}); fetch or write it again.") from error
+        raise UnreadableData(
+            f"{name} is damaged or truncated ({error}); fetch or write it again."
+        ) from error
     if matrix.X.shape[0] == 0:
         raise UnreadableData(f"{name} holds no rows.")
     return matrix
@@ -186,7 +197,9 @@ def _read_npz(path: Path, array: str | None, choice: Choice) -> Matrix:
         if choice.target in archive.files:
             y = _member(archive, choice.target)
             if y.shape != X.shape[:1]:
-                raise UnreadableData(f"the target {choice.target!r} has shape {y.shape}, the matrix {len(X)} rows.")
+                raise UnreadableData(
+                    f"the target {choice.target!r} has shape {y.shape}, the matrix {len(X)} rows."
+                )
             return selected(X, None, Choice(None, choice.drop, choice.columns), y)
         return selected(X, None, choice)
 
@@ -203,7 +216,9 @@ def _member(archive: Any, name: str | None) -> np.ndarray:
 def _array_name(archive: Any, array: str | None) -> str:
     if array is not None:
         if array not in archive.files:
-            raise UnreadableData(f"there is no array {array!r}; there are {', '.join(archive.files)}.")
+            raise UnreadableData(
+                f"there is no array {array!r}; there are {', '.join(archive.files)}."
+            )
         return array
     if "X" in archive.files:
         return "X"
@@ -224,14 +239,20 @@ def _read_parquet(path: Path, choice: Choice) -> Matrix:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
-        raise UnreadableData("Parquet needs pyarrow; install it with: pip install 'lemmata[table]'.") from error
+        raise UnreadableData(
+            "Parquet needs pyarrow; install it with: pip install 'lemmata[table]'."
+        ) from error
     try:
         file = pq.ParquetFile(path)
         names = file.schema_arrow.names
         kept, target = choice.of(names, len(names))
-        table = file.read(columns=[names[i] for i in kept] + ([] if target is None else [names[target]]))
+        table = file.read(
+            columns=[names[i] for i in kept] + ([] if target is None else [names[target]])
+        )
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
-        raise UnreadableData(f"it is damaged or not Parquet ({' '.join(str(error).split())}).") from error
+        raise UnreadableData(
+            f"it is damaged or not Parquet ({' '.join(str(error).split())})."
+        ) from error
     columns = [_parquet_column(table, names[i], choice.holes) for i in kept]
     dtype = np.float32 if all(column.dtype == np.float32 for column in columns) else np.float64
     X = np.empty((table.num_rows, len(kept)), dtype=dtype)
@@ -245,8 +266,14 @@ def _parquet_column(table: Any, name: str, holes: bool) -> np.ndarray:
     from pyarrow import types
 
     column = table.column(name)
-    if not any(test(column.type) for test in (types.is_integer, types.is_floating, types.is_boolean)):
-        raise UnreadableData(f"column {name!r} holds {column.type}, not numbers; drop it or make it the target.")
+    if not any(
+        test(column.type) for test in (types.is_integer, types.is_floating, types.is_boolean)
+    ):
+        raise UnreadableData(
+            f"column {name!r} holds {column.type}, not numbers; drop it or make it the target."
+        )
     if column.null_count and not holes:
-        raise UnreadableData(f"column {name!r} has {column.null_count:,} missing values; fill them or drop the column.")
+        raise UnreadableData(
+            f"column {name!r} has {column.null_count:,} missing values; fill them or drop the column."
+        )
     return (column.cast("float64") if column.null_count else column).to_numpy()

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from lemmata.core.store import write_atomically
 
-CHUNK = 2**20
+BYTES_AT_ONCE = 2**20
 TIMEOUT = 30.0  # seconds without a byte before a download is given up
 
 
@@ -70,7 +70,11 @@ class Source:
     def _missing(self, file: File, places: list[Path]) -> str:
         looked = " and ".join(str(path) for path in places)
         unset = "" if data_folder() else " The environment variable LEMMATA_DATA is not set."
-        fetch = f", or pass download=True to fetch it from {file.url} ({file.size / 1e6:.1f} MB)" if file.url else ""
+        fetch = (
+            f", or pass download=True to fetch it from {file.url} ({file.size / 1e6:.1f} MB)"
+            if file.url
+            else ""
+        )
         return (
             f"{self.folder}/{file.name} was not found; looked for {looked}.{unset} "
             f"Point LEMMATA_DATA to a folder that holds {self.folder}/{file.name}{fetch}. Its origin: {self.origin}."
@@ -88,7 +92,11 @@ def cache_folder() -> Path:
     if found := os.environ.get("LEMMATA_CACHE"):
         return Path(found).expanduser()
     if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "lemmata" / "Cache"
+        return (
+            Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+            / "lemmata"
+            / "Cache"
+        )
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "lemmata"
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lemmata"
@@ -106,7 +114,7 @@ def content_sha256(path: Path) -> str:
     """SHA-256 of what a file holds; of a .gz file, of what is inside."""
     sha = hashlib.sha256()
     with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
-        while chunk := file.read(CHUNK):
+        while chunk := file.read(BYTES_AT_ONCE):
             sha.update(chunk)
     return sha.hexdigest()
 
@@ -114,7 +122,9 @@ def content_sha256(path: Path) -> str:
 def _check_once(path: Path, file: File) -> None:
     """Raise DataDamaged unless the content is right. A file that passed is not read again until its size or time changes."""
     status = path.stat()
-    mark = cache_folder() / "checked" / hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:32]
+    mark = (
+        cache_folder() / "checked" / hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:32]
+    )
     proof = f"{status.st_size} {status.st_mtime_ns} {file.sha256}"
     if _text_of(mark) == proof:
         return
@@ -156,9 +166,15 @@ def _download(file: File, path: Path) -> Path:
     assert file.url is not None
     try:
         with urlopen(file.url, timeout=TIMEOUT) as response:
-            content = _unpacked(response.read(2 * file.size + CHUNK), file)  # bounded: a server may send without end
-    except (OSError, HTTPException) as error:  # URLError, refused connections and time-outs are all OSErrors
-        raise DataNotFound(f"{path.name} could not be fetched from {file.url}: {error}. Check the network.") from error
+            # bounded: a server may send without end
+            content = _unpacked(response.read(2 * file.size + BYTES_AT_ONCE), file)
+    except (
+        OSError,
+        HTTPException,
+    ) as error:  # URLError, refused connections and time-outs are all OSErrors
+        raise DataNotFound(
+            f"{path.name} could not be fetched from {file.url}: {error}. Check the network."
+        ) from error
     found = hashlib.sha256(content).hexdigest()
     if found != file.sha256:
         raise DataDamaged(
@@ -166,7 +182,9 @@ def _download(file: File, path: Path) -> Path:
             f"{file.sha256}; nothing was kept. Try again, or get the set from its origin."
         )
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, gzip.compress(content, compresslevel=6, mtime=0) if path.suffix == ".gz" else content)
+    write_atomically(
+        path, gzip.compress(content, compresslevel=6, mtime=0) if path.suffix == ".gz" else content
+    )
     return path
 
 
@@ -174,6 +192,9 @@ def _unpacked(raw: bytes, file: File) -> bytes:
     if raw[:2] != b"\x1f\x8b":
         return raw
     try:
-        return gzip.GzipFile(fileobj=io.BytesIO(raw)).read(file.size + 1)  # a small file may unpack to a huge one
+        # a small file may unpack to a huge one
+        return gzip.GzipFile(fileobj=io.BytesIO(raw)).read(file.size + 1)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataDamaged(f"{file.url} broke off or is damaged ({error}); nothing was kept. Try again.") from error
+        raise DataDamaged(
+            f"{file.url} broke off or is damaged ({error}); nothing was kept. Try again."
+        ) from error

@@ -23,8 +23,12 @@ from lemmata.data.dataset import Dataset, Ratings
 from lemmata.data.locate import DataDamaged, File, Source
 
 _ZALANDO = "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/"
-_WIKITEXT = "https://raw.githubusercontent.com/pytorch/examples/main/word_language_model/data/wikitext-2/"
-_SHAKESPEARE = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt"
+_WIKITEXT = (
+    "https://raw.githubusercontent.com/pytorch/examples/main/word_language_model/data/wikitext-2/"
+)
+_SHAKESPEARE = (
+    "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt"
+)
 
 # fmt: off
 SOURCES: dict[str, Source] = {source.folder: source for source in (
@@ -85,12 +89,29 @@ SOURCES: dict[str, Source] = {source.folder: source for source in (
 )}
 # fmt: on
 
-CLOTHES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
+CLOTHES = (
+    "T-shirt/top",
+    "Trouser",
+    "Pullover",
+    "Dress",
+    "Coat",
+    "Sandal",
+    "Shirt",
+    "Sneaker",
+    "Bag",
+    "Ankle boot",
+)
 
 
 def _dataset(folder: str, **content: Any) -> Dataset:
     source = SOURCES[folder]
-    return Dataset(name=folder, description=source.description, source=source.origin, terms=source.terms, **content)
+    return Dataset(
+        name=folder,
+        description=source.description,
+        source=source.origin,
+        terms=source.terms,
+        **content,
+    )
 
 
 def _parts(part: str, known: Iterable[str], whole: bool = True) -> list[str]:
@@ -134,8 +155,13 @@ def _idx(path: Path) -> np.ndarray:
 def olivetti_faces() -> Dataset:
     """400 photographs of 40 people, 64 × 64 grey pixels, as float32 rows in 0–1."""
     with np.load(SOURCES["olivetti-faces"].find("faces.npz"), allow_pickle=False) as arrays:
-        X, y = arrays["images"].reshape(400, -1).astype(np.float32) / 255, arrays["target"].astype(np.int64)
-    return _dataset("olivetti-faces", X=X, y=y, names=tuple(f"person {k}" for k in range(40)), image=(64, 64))
+        X, y = (
+            arrays["images"].reshape(400, -1).astype(np.float32) / 255,
+            arrays["target"].astype(np.int64),
+        )
+    return _dataset(
+        "olivetti-faces", X=X, y=y, names=tuple(f"person {k}" for k in range(40)), image=(64, 64)
+    )
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -148,7 +174,9 @@ def a9a(part: str = "all") -> Dataset:
 
     files = {"train": "a9a.gz", "test": "a9a.t.gz"}
     paths = [SOURCES["a9a"].find(files[p]) for p in _parts(part, files)]
-    loaded = [load_svmlight_file(path, n_features=123, zero_based=False) for path in map(str, paths)]
+    loaded = [
+        load_svmlight_file(path, n_features=123, zero_based=False) for path in map(str, paths)
+    ]
     X = sp.csr_array(sp.vstack([X for X, _ in loaded], format="csr"))
     return _dataset("a9a", X=X, y=np.concatenate([y for _, y in loaded]).astype(np.int64))
 
@@ -159,7 +187,9 @@ def california_housing() -> Dataset:
     with gzip.open(path, "rt", encoding="utf-8") as file:
         features = tuple(file.readline().strip().split(","))
         table = np.loadtxt(file, delimiter=",")
-    return _dataset("california-housing", X=table[:, :-1].copy(), y=table[:, -1].copy(), features=features[:-1])
+    return _dataset(
+        "california-housing", X=table[:, :-1].copy(), y=table[:, -1].copy(), features=features[:-1]
+    )
 
 
 # --- ratings ----------------------------------------------------------------------------------------------------------
@@ -167,10 +197,19 @@ def california_housing() -> Dataset:
 
 def movielens_small() -> Ratings:
     """100,836 ratings of 9,724 films by 610 users, in half stars, with their times."""
-    with gzip.open(SOURCES["movielens-small"].find("ratings.csv.gz"), "rt", encoding="utf-8") as file:
-        table = np.loadtxt(file, delimiter=",", skiprows=1)  # float64 holds ids and Unix seconds exactly
+    with gzip.open(
+        SOURCES["movielens-small"].find("ratings.csv.gz"), "rt", encoding="utf-8"
+    ) as file:
+        # float64 holds ids and Unix seconds exactly
+        table = np.loadtxt(file, delimiter=",", skiprows=1)
     user, film, rating, seconds = table.T
-    return _ratings("movielens-small", user.astype(np.int64), film.astype(np.int64), rating, seconds.astype(np.int64))
+    return _ratings(
+        "movielens-small",
+        user.astype(np.int64),
+        film.astype(np.int64),
+        rating,
+        seconds.astype(np.int64),
+    )
 
 
 def movielens_1m() -> Ratings:
@@ -184,7 +223,10 @@ def _ratings(folder: str, user, film, rating, timestamp=None) -> Ratings:
     user_ids, user = np.unique(user, return_inverse=True)
     item_ids, item = np.unique(film, return_inverse=True)
     with gzip.open(source.find("movies.csv.gz"), "rt", encoding="utf-8", newline="") as file:
-        films = {int(row["movieId"]): (row["title"], tuple(row["genres"].split("|"))) for row in csv.DictReader(file)}
+        films = {
+            int(row["movieId"]): (row["title"], tuple(row["genres"].split("|")))
+            for row in csv.DictReader(file)
+        }
     titles, genres = zip(*(films[int(identity)] for identity in item_ids), strict=True)
     return Ratings(
         name=folder,
@@ -209,7 +251,9 @@ def newsgroups(part: str = "all") -> Dataset:
     """18,821 posts of 20 newsgroups. part: "train" (11,293), "test" or "all"."""
     lines = []
     for p in _parts(part, ("train", "test")):
-        with gzip.open(SOURCES["newsgroups-20"].find(f"{p}.tsv.gz"), "rt", encoding="utf-8", newline="\n") as file:
+        with gzip.open(
+            SOURCES["newsgroups-20"].find(f"{p}.tsv.gz"), "rt", encoding="utf-8", newline="\n"
+        ) as file:
             lines += [line.rstrip("\n").split("\t", 1) for line in file]
     names = tuple(sorted({group for group, _ in lines}))
     code = {name: i for i, name in enumerate(names)}
@@ -229,5 +273,7 @@ def wikitext_2(part: str = "train", *, download: bool = False) -> Dataset:
 
 
 def _running_text(folder: str, name: str, download: bool) -> Dataset:
-    with gzip.open(SOURCES[folder].find(name, download=download), "rt", encoding="utf-8", newline="\n") as file:
+    with gzip.open(
+        SOURCES[folder].find(name, download=download), "rt", encoding="utf-8", newline="\n"
+    ) as file:
         return _dataset(folder, texts=(file.read(),))

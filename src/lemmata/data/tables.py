@@ -40,7 +40,9 @@ class Choice:
         left_out = {position_of(name, names, width) for name in self.drop} | {target}
         kept = [i for i in range(width) if i not in left_out]
         if not kept:
-            raise UnreadableData("no column is left once the target and the dropped ones are taken out.")
+            raise UnreadableData(
+                "no column is left once the target and the dropped ones are taken out."
+            )
         return kept, target
 
 
@@ -61,7 +63,11 @@ def position_of(column: str, names: Sequence[str] | None, width: int) -> int:
         f"; did you mean {near[0]!r}?"
         if near
         else f"; there are {width} columns"
-        + (f": {', '.join(names[:8])}{', …' if width > 8 else ''}." if names else ", counted from 0.")
+        + (
+            f": {', '.join(names[:8])}{', …' if width > 8 else ''}."
+            if names
+            else ", counted from 0."
+        )
     )
     raise UnreadableData(f"there is no column {column!r}{hint}")
 
@@ -79,8 +85,12 @@ def selected(X: Any, names: Sequence[str] | None, choice: Choice, y=None) -> Mat
 def numeric(X: np.ndarray, what: str) -> np.ndarray:
     """A two-dimensional array of real numbers, or a message."""
     if X.dtype.kind not in "biuf":
-        raise UnreadableData(f"{what} holds {X.dtype}, not real numbers; save it as float32 or float64.")
+        raise UnreadableData(
+            f"{what} holds {X.dtype}, not real numbers; save it as float32 or float64."
+        )
     if X.ndim != 2:
         shape = " × ".join(map(str, X.shape)) or "a single number"
-        raise UnreadableData(f"{what} has {X.ndim} axes ({shape}); a matrix has two: reshape it to rows × columns.")
+        raise UnreadableData(
+            f"{what} has {X.ndim} axes ({shape}); a matrix has two: reshape it to rows × columns."
+        )
     return X

@@ -43,25 +43,39 @@ class Text:
                     yield number, line
 
 
-def read_csv(text: Text, choice: Choice, header: bool | None, delimiter: str | None = None) -> Matrix:
+def read_csv(
+    text: Text, choice: Choice, header: bool | None, delimiter: str | None = None
+) -> Matrix:
     with closing(text.lines()) as lines:
         start, line = next(lines, (0, ""))
     if not line:
         raise UnreadableData("it holds no lines.")
     delimiter = delimiter or max(DELIMITERS, key=line.count)
     first = cells_of(line, delimiter)
-    names = _header(first, start) if header is None else [cell.strip() for cell in first] if header else None
+    names = (
+        _header(first, start)
+        if header is None
+        else [cell.strip() for cell in first]
+        if header
+        else None
+    )
     if names is not None:
         names = [name or f"column {i}" for i, name in enumerate(names)]
     kept, target = choice.of(names, len(first))
-    rows = _Rows(text, start if names is not None else start - 1, delimiter, len(first), names, choice.holes)
+    rows = _Rows(
+        text, start if names is not None else start - 1, delimiter, len(first), names, choice.holes
+    )
     X = rows.numbers(kept)
     y = None if target is None else rows.labels(target)
     return Matrix(X, y, None if names is None else tuple(names[i] for i in kept))
 
 
 def cells_of(line: str, delimiter: str) -> list[str]:
-    return next(csv.reader([line], delimiter=delimiter)) if '"' in line else line.rstrip("\r\n").split(delimiter)
+    return (
+        next(csv.reader([line], delimiter=delimiter))
+        if '"' in line
+        else line.rstrip("\r\n").split(delimiter)
+    )
 
 
 def is_number(cell: str) -> bool:
@@ -103,10 +117,13 @@ class _Rows:
         for number, line in self.text.lines():
             if number <= self.after:
                 continue
-            if line.count(self.delimiter) != self.width - 1 or '"' in line:  # a quoted cell may hold delimiters
+            # a quoted cell may hold delimiters
+            if line.count(self.delimiter) != self.width - 1 or '"' in line:
                 found = len(cells_of(line, self.delimiter))
                 if found != self.width:
-                    raise UnreadableData(f"line {number} has {found} cells, the lines before it have {self.width}.")
+                    raise UnreadableData(
+                        f"line {number} has {found} cells, the lines before it have {self.width}."
+                    )
             yield number, line
 
     def numbers(self, kept: list[int]) -> np.ndarray:
@@ -122,8 +139,12 @@ class _Rows:
         """The same with NaN for empty cells, which NumPy's reader does not know; cell by cell, so a few times slower."""
         with closing(self._texts()) as texts:
             rows = (cells_of(text, self.delimiter) for text in texts)
-            filled = (["nan" if row[i].strip().lower() in EMPTY else row[i] for i in kept] for row in rows)
-            return np.loadtxt((",".join(row) for row in filled), np.float64, delimiter=",", ndmin=2, comments=None)
+            filled = (
+                ["nan" if row[i].strip().lower() in EMPTY else row[i] for i in kept] for row in rows
+            )
+            return np.loadtxt(
+                (",".join(row) for row in filled), np.float64, delimiter=",", ndmin=2, comments=None
+            )
 
     def labels(self, target: int) -> np.ndarray:
         """A column as numbers if it can be, as text otherwise."""
@@ -136,7 +157,13 @@ class _Rows:
     def _parsed(self, dtype, kept: list[int]) -> np.ndarray:
         with closing(self._texts()) as texts:
             return np.loadtxt(
-                texts, dtype, delimiter=self.delimiter, usecols=kept, ndmin=2, comments=None, quotechar='"'
+                texts,
+                dtype,
+                delimiter=self.delimiter,
+                usecols=kept,
+                ndmin=2,
+                comments=None,
+                quotechar='"',
             )
 
     def _texts(self) -> Generator[str, None, None]:
@@ -153,7 +180,9 @@ class _Rows:
             for number, line in lines:
                 cells = cells_of(line, self.delimiter)
                 for i in kept:
-                    if not is_number(cells[i]) and not (self.holes and cells[i].strip().lower() in EMPTY):
+                    if not is_number(cells[i]) and not (
+                        self.holes and cells[i].strip().lower() in EMPTY
+                    ):
                         return UnreadableData(self._complaint(number, i, cells[i].strip()))
         return None
 
@@ -191,8 +220,12 @@ def _svmlight_culprit(path: Path) -> UnreadableData | None:
             if not all(map(is_number, label.split(","))):
                 bad = [label]
             if bad:
-                return UnreadableData(f"line {number}: {bad[0][:40]!r} does not fit 'label index:value index:value …'.")
+                return UnreadableData(
+                    f"line {number}: {bad[0][:40]!r} does not fit 'label index:value index:value …'."
+                )
             order = [int(a) for a, _, _ in halves]
             if order != sorted(set(order)):
-                return UnreadableData(f"line {number}: the indices do not increase; sort them, each one once.")
+                return UnreadableData(
+                    f"line {number}: the indices do not increase; sort them, each one once."
+                )
     return None

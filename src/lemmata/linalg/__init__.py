@@ -25,10 +25,8 @@ from lemmata.linalg.projections import (
     Complement,
     Projection,
     certify_projection,
-    idempotent,
     orthonormal_basis,
     pseudo_inverse,
-    self_adjoint,
 )
 
 _LAZY = {
@@ -44,8 +42,8 @@ _LAZY = {
 __all__ = [
     "CentredRows", "CentredScatter", "Complement", "LanczosAlgorithm", "LanczosResult", "LanczosState", "LowRank",
     "PowerAlgorithm", "PowerResult", "PowerState", "Projection", "RandomizedAlgorithm", "SVDResult", "as_operator",
-    "best_rank_k", "certify_projection", "frobenius_norm", "idempotent", "lanczos", "measured_rates", "nuclear_norm",
-    "orthonormal_basis", "power_iteration", "predicted_rates", "pseudo_inverse", "randomized_svd", "self_adjoint",
+    "best_rank_k", "certify_projection", "frobenius_norm", "lanczos", "measured_rates", "nuclear_norm",
+    "orthonormal_basis", "power_iteration", "predicted_rates", "pseudo_inverse", "randomized_svd",
     "shrink", "spectral_norm", "subspace_angles", "weighted_mean",
 ]  # fmt: skip
 
@@ -53,7 +51,9 @@ __all__ = [
 def __getattr__(name: str):
     """Import the names around the compiled kernels on first use (PEP 562)."""
     if name not in _LAZY:
-        raise AttributeError(f"module 'lemmata.linalg' has no attribute {name!r}; it has {', '.join(__all__)}.")
+        raise AttributeError(
+            f"module 'lemmata.linalg' has no attribute {name!r}; it has {', '.join(__all__)}."
+        )
     value = getattr(import_module(f"lemmata.linalg.{_LAZY[name]}"), name)
     globals()[name] = value
     return value

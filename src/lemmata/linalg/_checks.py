@@ -21,12 +21,18 @@ def as_matrix(A: Any, name: str = "A") -> Any:
     if not (hasattr(A, "__matmul__") and hasattr(A, "shape")):
         A = np.asarray(A)
     if len(A.shape) != 2 or 0 in A.shape:
-        raise ValueError(f"{name} has shape {tuple(A.shape)}; a matrix with at least one row and one column is needed.")
+        raise ValueError(
+            f"{name} has shape {tuple(A.shape)}; a matrix with at least one row and one column is needed."
+        )
     kind = np.dtype(getattr(A, "dtype", None) or float).kind
     if kind not in "biuf":
         raise ValueError(f"{name} holds {A.dtype}; real numbers are accepted.")
     entries = A if isinstance(A, np.ndarray) else getattr(A, "data", None)
-    if isinstance(entries, np.ndarray) and entries.dtype.kind == "f" and not np.isfinite(entries).all():
+    if (
+        isinstance(entries, np.ndarray)
+        and entries.dtype.kind == "f"
+        and not np.isfinite(entries).all()
+    ):
         raise ValueError(f"{name} contains NaN or infinity; drop or fill those entries first.")
     return A
 
@@ -50,8 +56,17 @@ def as_dense(A: Any, name: str = "A") -> np.ndarray:
 
 def count(k: Any, most: int | None = None, name: str = "k") -> int:
     """k as an int ≥ 1, and ≤ `most` if that is given."""
-    if isinstance(k, bool) or not isinstance(k, Integral) or int(k) < 1 or (most is not None and int(k) > most):
-        accepted = "an int >= 1" if most is None else f"an int between 1 and {most}, the size of this matrix"
+    if (
+        isinstance(k, bool)
+        or not isinstance(k, Integral)
+        or int(k) < 1
+        or (most is not None and int(k) > most)
+    ):
+        accepted = (
+            "an int >= 1"
+            if most is None
+            else f"an int between 1 and {most}, the size of this matrix"
+        )
         raise ValueError(f"{name}={k!r} is not accepted; pass {accepted}.")
     return int(k)
 
@@ -76,7 +91,9 @@ def product(A: Any, X: np.ndarray) -> np.ndarray:
             f"A @ X has shape {Y.shape} for an X of shape {X.shape}; A is not the matrix its shape promises."
         )
     if Y.size and not max(float(Y.max()), -float(Y.min())) < LARGEST:  # a NaN fails this too
-        raise ValueError("a product with A is not finite: A contains NaN or infinity, or overflows; clean or scale it.")
+        raise ValueError(
+            "a product with A is not finite: A contains NaN or infinity, or overflows; clean or scale it."
+        )
     return Y
 
 

@@ -7,8 +7,7 @@
 A row of X touches rows of B (and of Y) at random, so the cost is not arithmetic but fetching those rows from cache. The last
 two therefore cut the columns of B into chunks of 64 bytes, one cache line, and lay a chunk out as d aligned lines: what a
 task jumps around in is then d · 64 bytes, which fits the caches when the whole of B does not. A line is added and scaled as
-one SIMD value held in registers; the intrinsics below are there because LLVM's loop vectoriser does not do that for 16
-numbers at a time (measured: 2-3 times slower).
+one SIMD value held in registers (simd.py).
 
 A task is (part of the rows) × (chunk of the columns) with lines of its own to add into; parts are summed in order afterwards.
 How many parts there are follows from the shapes alone, never from the threads.
@@ -16,112 +15,13 @@ How many parts there are follows from the shapes alone, never from the threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
-from llvmlite import ir
-from numba import njit, prange, types
-from numba.extending import intrinsic, models, register_model
+from numba import njit, prange
+
+from lemmata.linalg.simd import LINE, add, axpy, empty_lines, load, store, zero
 
 Array = np.ndarray
-LINE = 64  # bytes of a cache line
 TASKS = 8  # at least so many where the data is worth it: enough for 8 threads, few enough to keep private sums small
-
-
-# --- a cache line as one value ----------------------------------------------------------------------------------------
-
-
-class Line(types.Type):
-    """64 bytes of float32 or float64, one LLVM vector."""
-
-    def __init__(self, dtype):
-        self.dtype, self.lanes = dtype, 8 * LINE // dtype.bitwidth
-        super().__init__(name=f"Line({dtype})")
-
-
-@register_model(Line)
-class LineModel(models.PrimitiveModel):
-    def __init__(self, manager, line):
-        number = ir.FloatType() if line.dtype == types.float32 else ir.DoubleType()
-        super().__init__(manager, line, ir.VectorType(number, line.lanes))
-
-
-def operation(code: Callable) -> Any:
-    """numba's `intrinsic`, whose type hints do not know that callers leave out the typing context."""
-    return intrinsic(code)
-
-
-def _address(context, builder, array_type, array, index, index_type):
-    line = context.get_value_type(Line(array_type.dtype))
-    start = context.make_array(array_type)(context, builder, array).data
-    index = context.cast(builder, index, index_type, types.intp)
-    return builder.gep(builder.bitcast(start, line.as_pointer()), [index])
-
-
-@operation
-def load(_, lines, index):
-    """Line number `index` of a C-contiguous, 64-byte aligned array of lines."""
-
-    def code(context, builder, signature, args):
-        return builder.load(_address(context, builder, lines, args[0], args[1], index), align=LINE)
-
-    return Line(lines.dtype)(lines, index), code
-
-
-@operation
-def store(_, lines, index, line):
-    """Write a line."""
-
-    def code(context, builder, signature, args):
-        builder.store(args[2], _address(context, builder, lines, args[0], args[1], index), align=LINE)
-        return context.get_dummy_value()
-
-    return types.void(lines, index, line), code
-
-
-@operation
-def zero(_, lines):
-    """The line of zeros."""
-
-    def code(context, builder, signature, args):
-        return ir.Constant(context.get_value_type(signature.return_type), [0.0] * signature.return_type.lanes)
-
-    return Line(lines.dtype)(lines), code
-
-
-@operation
-def axpy(_, a, x, y):
-    """a·x + y for a number a and lines x, y, in one rounding where the machine has a fused multiply-add."""
-
-    def code(context, builder, signature, args):
-        kind, fused = context.get_value_type(x), ("contract",)
-        nothing = ir.Constant(kind, ir.Undefined)
-        number = builder.insert_element(nothing, context.cast(builder, args[0], a, x.dtype), ir.IntType(32)(0))
-        everywhere = ir.Constant(ir.VectorType(ir.IntType(32), x.lanes), [0] * x.lanes)
-        spread = builder.shuffle_vector(number, nothing, everywhere)
-        return builder.fadd(builder.fmul(spread, args[1], flags=fused), args[2], flags=fused)
-
-    return y(a, x, y), code
-
-
-@operation
-def add(_, x, y):
-    """x + y for lines."""
-
-    def code(context, builder, signature, args):
-        return builder.fadd(*args)
-
-    return y(x, y), code
-
-
-def empty_lines(chunks: int, rows: int, dtype) -> Array:
-    """An uninitialised array (chunks, rows, lanes) whose every last axis is one aligned cache line."""
-    dtype = np.dtype(dtype)
-    lanes = LINE // dtype.itemsize
-    raw = np.empty((chunks * rows + 1) * lanes, dtype)  # one line more, to find an aligned start
-    first = (-raw.ctypes.data % LINE) // dtype.itemsize
-    return raw[first : first + chunks * rows * lanes].reshape(chunks, rows, lanes)
 
 
 @njit(parallel=True, nogil=True, cache=True)
@@ -220,12 +120,14 @@ def _transposed_parts(indptr, indices, values, U, cuts, row, Y):
 def _gram_parts(indptr, indices, values, weights, B, shift, cuts, Y):
     """Private sums Y (parts, chunks, d + 1, lanes); the last line is that of a column of ones beside X."""
     parts, chunks, d = Y.shape[0], Y.shape[1], B.shape[1]
-    for task in prange(parts * chunks):  # threads that walk different rows use the same chunk of B at the same time
+    # threads that walk different rows use the same chunk of B at the same time
+    for task in prange(parts * chunks):
         part, q = task // chunks, task % chunks
+        # first lines of this task's sums and of its columns of B
         own, chunk = (
             np.uint64(task * (d + 1)),
             np.uint64(q * d),
-        )  # first lines of this task's sums and of its columns of B
+        )
         _clear(Y, own, d)
         total = zero(B)
         for i in range(cuts[part], cuts[part + 1]):
@@ -267,7 +169,9 @@ def _gram_vector_into(y, indptr, indices, values, weights, b, shift, first, last
 def _gram_vector_parts(indptr, indices, values, weights, b, shift, cuts, Y):
     for part in prange(Y.shape[0]):
         Y[part] = 0
-        _gram_vector_into(Y[part], indptr, indices, values, weights, b, shift, cuts[part], cuts[part + 1])
+        _gram_vector_into(
+            Y[part], indptr, indices, values, weights, b, shift, cuts[part], cuts[part + 1]
+        )
 
 
 def row_parts(indptr: Array, d: int, chunks: int) -> Array:
@@ -288,14 +192,21 @@ def multiply_transposed(indptr: Array, indices: Array, values: Array, U: Array, 
     parts = len(cuts) - 1
     Y = empty_lines(parts * chunks, d, values.dtype)
     Y = Y.reshape(parts, chunks, *Y.shape[1:])
-    _transposed_parts(indptr, indices, values, U, cuts, empty_lines(parts * chunks, 1, values.dtype), Y)
+    _transposed_parts(
+        indptr, indices, values, U, cuts, empty_lines(parts * chunks, 1, values.dtype), Y
+    )
     out = np.empty((d, m), values.dtype)
     sum_parts_into(out, Y)
     return out
 
 
 def gram_product(
-    indptr: Array, indices: Array, values: Array, B: Array, weights: Array | None = None, shift: Array | None = None
+    indptr: Array,
+    indices: Array,
+    values: Array,
+    B: Array,
+    weights: Array | None = None,
+    shift: Array | None = None,
 ) -> tuple[Array, Array]:
     """Y = Xᵀ diag(w) T and wᵀT for T = X B − 1cᵀ and B of shape (d, m); w and c (m,) are 1 and 0 where they are None.
 
@@ -308,7 +219,9 @@ def gram_product(
     if m == 1:
         cuts = row_parts(indptr, d, 1)
         sums = np.empty((len(cuts) - 1, d + 1), values.dtype)
-        _gram_vector_parts(indptr, indices, values, weights, np.ascontiguousarray(B[:, 0]), shift[0], cuts, sums)
+        _gram_vector_parts(
+            indptr, indices, values, weights, np.ascontiguousarray(B[:, 0]), shift[0], cuts, sums
+        )
         out[:, 0] = sums.sum(axis=0)
         return out[:d], out[d]
     chunks = max(1, -(-m * values.itemsize // LINE))

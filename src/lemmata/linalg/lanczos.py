@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from lemmata.core.loop import MaxSteps, run
+from lemmata.core.loop import MaxSteps, Stopped, run
 from lemmata.core.store import storable
 from lemmata.core.trace import Trace
 from lemmata.linalg._checks import (
@@ -42,7 +42,7 @@ from lemmata.linalg._checks import (
 )
 
 Array = np.ndarray
-CHUNK = 64  # columns: narrow blocks are kept together, so that removing 200 vectors takes 4 products and not 200
+COLUMNS_TOGETHER = 64  # columns: narrow blocks are kept together, so that removing 200 vectors takes 4 products and not 200
 
 
 @storable
@@ -72,7 +72,11 @@ class LanczosState:
 
 def _outside(basis: tuple[Array, ...], W: Array) -> Array:
     """W minus its part in the span of the basis."""
-    W, part = W.copy(), np.empty_like(W)  # one buffer: fresh memory for every piece costs as much as its product
+    # one buffer: fresh memory for every piece costs as much as its product
+    W, part = (
+        W.copy(),
+        np.empty_like(W),
+    )
     for Q in basis:
         W -= np.matmul(Q, Q.T @ W, out=part)
     return W
@@ -164,7 +168,9 @@ class LanczosAlgorithm:
         for _ in range(2):
             Q = _qr(Q, 0.0, A.shape[0], (seed, 0))[0]
         nothing = np.zeros(0)
-        state = LanczosState((), np.zeros((0, 0)), Q, np.zeros((b, 0)), nothing, nothing, 0.0, 0, seed)
+        state = LanczosState(
+            (), np.zeros((0, 0)), Q, np.zeros((b, 0)), nothing, nothing, 0.0, 0, seed
+        )
         while state.dim < self.k:
             state = self._grown(state, A)
         return state
@@ -176,8 +182,12 @@ class LanczosAlgorithm:
         if self.which not in ("top", "bottom"):
             raise ValueError(f"which={self.which!r} is not accepted; pass 'top' or 'bottom'.")
         if self.reorthogonalise not in ("full", "selective"):
-            raise ValueError(f"reorthogonalise={self.reorthogonalise!r} is not accepted; pass 'full' or 'selective'.")
-        if self.max_dim is not None and count(self.max_dim, name="max_dim") < min(n, self.k + self.block):
+            raise ValueError(
+                f"reorthogonalise={self.reorthogonalise!r} is not accepted; pass 'full' or 'selective'."
+            )
+        if self.max_dim is not None and count(self.max_dim, name="max_dim") < min(
+            n, self.k + self.block
+        ):
             raise ValueError(
                 f"max_dim={self.max_dim} leaves no room to grow; pass at least k + block = {self.k + self.block}."
             )
@@ -220,7 +230,9 @@ class LanczosAlgorithm:
         theta, S = np.linalg.eigh(T)
         return (theta[::-1], S[:, ::-1]) if self.which == "top" else (theta, S)
 
-    def _next_block(self, state: LanczosState, W: Array, H: Array, scale: float) -> tuple[Array, Array]:
+    def _next_block(
+        self, state: LanczosState, W: Array, H: Array, scale: float
+    ) -> tuple[Array, Array]:
         """Y, B: W = (a part in the basis) + YB, with Y orthonormal and orthogonal to the basis.
 
         Remove, QR, and again: dividing by a small R magnifies what the first removal left over. Where the second round
@@ -258,7 +270,10 @@ class LanczosAlgorithm:
         theta, S = self._ritz(state.T)
         p = self.k + max(0, self._limit - self.k - self.block) // 2
         return replace(
-            state, basis=(_combined(state.basis, S[:, :p]),), T=np.diag(theta[:p]), coupling=state.coupling @ S[:, :p]
+            state,
+            basis=(_combined(state.basis, S[:, :p]),),
+            T=np.diag(theta[:p]),
+            coupling=state.coupling @ S[:, :p],
         )
 
     def finished(self, state: LanczosState) -> bool:
@@ -274,13 +289,14 @@ class LanczosAlgorithm:
     def attributes(self, state: LanczosState) -> dict[str, Array]:
         S = self._ritz(state.T)[1][:, : self.k]
         vectors = _combined(state.basis, S)
-        vectors = _qr(vectors, 0.0, len(vectors), (0,))[0]  # "selective" left overlaps of up to eps^¾
+        # "selective" left overlaps of up to eps^¾
+        vectors = _qr(vectors, 0.0, len(vectors), (0,))[0]
         return {"values": state.values, "vectors": vectors}
 
 
 def _appended(basis: tuple[Array, ...], Q: Array) -> tuple[Array, ...]:
-    """The basis with a block more; earlier pieces are shared, only a last piece that stays below CHUNK columns is copied."""
-    if basis and basis[-1].shape[1] + Q.shape[1] <= CHUNK:
+    """The basis with a block more; earlier pieces are shared, only a last, narrow one is copied."""
+    if basis and basis[-1].shape[1] + Q.shape[1] <= COLUMNS_TOGETHER:
         return (*basis[:-1], np.ascontiguousarray(np.hstack([basis[-1], Q])))
     return (*basis, Q)
 
@@ -301,15 +317,13 @@ class LanczosResult:
 
     values: Array  # (k,)
     vectors: Array  # (d, k) orthonormal
-    residuals: (
-        Array  # (k,) ‖Ax − θx‖, measured: an eigenvalue lies within it of θ, up to the rounding of a product with A
-    )
+    residuals: Array  # (k,) ‖Ax − θx‖, measured: an eigenvalue lies within it of θ, up to the rounding of a product with A
     trace: Trace
     stopped: str
 
     @property
     def converged(self) -> bool:
-        return self.stopped == "finished"
+        return self.stopped == Stopped.FINISHED
 
 
 def lanczos(
@@ -333,4 +347,6 @@ def lanczos(
     algorithm = LanczosAlgorithm(k, block, which, reorthogonalise, max_dim, tol)
     solution = run(algorithm, A, stop=MaxSteps(max_iter), rng=rng)
     values, vectors = solution.attributes["values"], solution.attributes["vectors"]
-    return LanczosResult(values, vectors, residual_norms(A, values, vectors), solution.trace, str(solution.stopped))
+    return LanczosResult(
+        values, vectors, residual_norms(A, values, vectors), solution.trace, str(solution.stopped)
+    )

@@ -87,7 +87,8 @@ def _svd(A: Any, k: int, rng: Rng) -> LowRank:
         return _svd(A.T, k, rng).T
     # Singular values repeat in practice (equal documents, symmetric designs): a block of one would miss their copies.
     block = max(2, min(k, 32))
-    tol = 1e-10 if float_type(A) == np.float64 else 1e-6  # of σ₁²: the vectors are then good for the last digits of σ
+    # of σ₁²: the vectors are then good for the last digits of σ
+    tol = 1e-10 if float_type(A) == np.float64 else 1e-6
     V = lanczos(_Gram(A), k, block=block, tol=tol, rng=rng).vectors
     U, s, Zt = np.linalg.svd(product(A, V), full_matrices=False)
     return LowRank(U, s, Zt @ V.T)
@@ -132,7 +133,9 @@ def nuclear_norm(A: Any) -> float:
     A = as_matrix(A)
     if not isinstance(A, np.ndarray):
         A = np.hstack(list(_columns(A)))
-    return float(np.linalg.svd(A.astype(float_type(A), copy=False), compute_uv=False).sum(dtype=np.float64))
+    return float(
+        np.linalg.svd(A.astype(float_type(A), copy=False), compute_uv=False).sum(dtype=np.float64)
+    )
 
 
 def spectral_norm(A: Any, *, rng: Rng = 0) -> float:
@@ -163,7 +166,9 @@ def subspace_angles(U: Any, V: Any) -> Array:
     """
     Q_U, Q_V = orthonormal_basis(U), orthonormal_basis(V)
     if len(Q_U) != len(Q_V):
-        raise ValueError(f"the vectors have {len(Q_U)} and {len(Q_V)} entries; subspaces of one space are needed.")
+        raise ValueError(
+            f"the vectors have {len(Q_U)} and {len(Q_V)} entries; subspaces of one space are needed."
+        )
     if 0 in (Q_U.shape[1], Q_V.shape[1]):
         raise ValueError("every column is zero: a span of dimension 0 has no angles.")
     if Q_U.shape[1] < Q_V.shape[1]:

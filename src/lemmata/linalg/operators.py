@@ -41,7 +41,11 @@ class Operator:
     """A matrix given by its products: `times(V)` is A V and `transposed_times(U)` is Aᵀ U, for blocks of columns."""
 
     def __init__(
-        self, shape: tuple[int, int], dtype: Any, times: Callable, transposed_times: Callable | None = None
+        self,
+        shape: tuple[int, int],
+        dtype: Any,
+        times: Callable,
+        transposed_times: Callable | None = None,
     ) -> None:
         self.shape, self.dtype = (int(shape[0]), int(shape[1])), np.dtype(dtype)
         self._times, self._transposed_times = times, transposed_times
@@ -50,14 +54,20 @@ class Operator:
         V = np.asarray(V)
         if V.ndim not in (1, 2) or V.shape[0] != self.shape[1]:
             n, d = self.shape
-            raise ValueError(f"a {n} × {d} operator multiplies arrays of shape ({d},) or ({d}, m); got {V.shape}.")
+            raise ValueError(
+                f"a {n} × {d} operator multiplies arrays of shape ({d},) or ({d}, m); got {V.shape}."
+            )
         product = self._times(V[:, None] if V.ndim == 1 else V)
-        return (product[:, 0] if V.ndim == 1 else product).astype(np.result_type(self.dtype, V.dtype), copy=False)
+        return (product[:, 0] if V.ndim == 1 else product).astype(
+            np.result_type(self.dtype, V.dtype), copy=False
+        )
 
     @property
     def T(self) -> Operator:
         if self._transposed_times is None:
-            raise TypeError("this operator knows no product with its transpose; give it a .T or an rmatmul(U).")
+            raise TypeError(
+                "this operator knows no product with its transpose; give it a .T or an rmatmul(U)."
+            )
         return Operator(self.shape[::-1], self.dtype, self._transposed_times, self._times)
 
 
@@ -100,8 +110,11 @@ class SparseRows(Operator):
 
     def __init__(self, X: Any) -> None:
         X = _as_floats(X).tocsr()
-        if X.nnz and not 0 <= X.indices.min() <= X.indices.max() < X.shape[1]:  # kernels do not look
-            raise ValueError(f"the sparse matrix names columns outside 0 … {X.shape[1] - 1}; it is damaged.")
+        # kernels do not look
+        if X.nnz and not 0 <= X.indices.min() <= X.indices.max() < X.shape[1]:
+            raise ValueError(
+                f"the sparse matrix names columns outside 0 … {X.shape[1] - 1}; it is damaged."
+            )
         self.X, self._parts = X, (X.indptr, X.indices, X.data)
         super().__init__(X.shape, X.dtype, self._multiply, self._multiply_transposed)
 
@@ -121,7 +134,9 @@ class SparseRows(Operator):
             return self.X.T @ self._like(U)
         return multiply_transposed(*self._parts, self._like(U), self.shape[1])
 
-    def gram(self, V: Array, weights: Array | None = None, shift: Array | None = None) -> tuple[Array, Array]:
+    def gram(
+        self, V: Array, weights: Array | None = None, shift: Array | None = None
+    ) -> tuple[Array, Array]:
         """Xᵀ diag(w) T and wᵀT for T = XV − 1cᵀ, V (d, m), with c the shift (m,)."""
         from lemmata.linalg._kernels import gram_product
 
@@ -145,7 +160,9 @@ def weighted_sum(data: Blocks) -> Array:
 
     total = map_reduce(of, data, np.zeros(data.shape[1]))
     if not np.isfinite(total).all():
-        raise ValueError("the data contains NaN or infinity (or numbers too large for its dtype); clean or impute it.")
+        raise ValueError(
+            "the data contains NaN or infinity (or numbers too large for its dtype); clean or impute it."
+        )
     return total
 
 
@@ -156,12 +173,16 @@ def weighted_mean(data: Blocks) -> Array:
 
 def _mean(total: Array, weight: float) -> Array:
     if weight <= 0:
-        raise ValueError("the rows have no weight in all, so they have no mean; give at least one row a weight > 0.")
+        raise ValueError(
+            "the rows have no weight in all, so they have no mean; give at least one row a weight > 0."
+        )
     return total / weight
 
 
 def _as_blocks(data: Any) -> Blocks:
-    return Blocks.of(_as_floats(data) if isinstance(data, np.ndarray) or sp.issparse(data) else data)
+    return Blocks.of(
+        _as_floats(data) if isinstance(data, np.ndarray) or sp.issparse(data) else data
+    )
 
 
 def _centre(mean: Any, d: int) -> Array:
@@ -220,7 +241,11 @@ class CentredScatter(Operator):
 
     def _multiply_blocks(self, V: Array) -> Array:
         image = (self.mean @ V.astype(np.float64)).astype(self.dtype)
-        exact, mean = self.mean, self.mean.astype(self.dtype)  # not self in `of`: it may travel to a cluster
+        # not self in `of`: it may travel to a cluster
+        exact, mean = (
+            self.mean,
+            self.mean.astype(self.dtype),
+        )
         V = np.ascontiguousarray(V, dtype=self.dtype)
 
         def of(rows, weights):
@@ -233,7 +258,11 @@ class CentredScatter(Operator):
             if weights is not None:
                 T *= weights[:, None].astype(T.dtype)
             product = np.asarray(centred.T @ T, dtype=np.float64)
-            return product - np.multiply.outer(exact, T.sum(axis=0, dtype=np.float64)) if sparse else product
+            return (
+                product - np.multiply.outer(exact, T.sum(axis=0, dtype=np.float64))
+                if sparse
+                else product
+            )
 
         return map_reduce(of, self.data, np.zeros(V.shape))
 
@@ -262,11 +291,14 @@ class CentredScatter(Operator):
 
 def _weighted_squares(rows: Any, weights: Array | None) -> float:
     """Σ w‖x‖² of sparse rows."""
-    if not rows.has_canonical_format:  # a column named twice has to be added up before it is squared
+    # a column named twice has to be added up before it is squared
+    if not rows.has_canonical_format:
         rows = rows.copy()
         rows.sum_duplicates()
     values = rows.data.astype(np.float64)
-    return values @ (values if weights is None else values * np.repeat(weights, np.diff(rows.indptr)))
+    return values @ (
+        values if weights is None else values * np.repeat(weights, np.diff(rows.indptr))
+    )
 
 
 class CentredRows(Operator):
@@ -287,7 +319,9 @@ class CentredRows(Operator):
                 "use CentredScatter, which needs one pass per product, or load the data into memory."
             )
         self.mean = weighted_mean(data) if mean is None else _centre(mean, data.shape[1])
-        self._root = None if data.weights is None else np.sqrt(data.weights)[:, None].astype(data.dtype)
+        self._root = (
+            None if data.weights is None else np.sqrt(data.weights)[:, None].astype(data.dtype)
+        )
         self._rows = SparseRows(data.source) if data.sparse else None
         super().__init__(data.shape, data.dtype, self._multiply, self._multiply_transposed)
 
@@ -307,7 +341,9 @@ class CentredRows(Operator):
         U = np.asarray(U, dtype=self.dtype)
         U = U if self._root is None else U * self._root
         if self._rows is not None:
-            return (self._rows.T @ U) - np.multiply.outer(self.mean, U.sum(axis=0, dtype=np.float64))
+            return (self._rows.T @ U) - np.multiply.outer(
+                self.mean, U.sum(axis=0, dtype=np.float64)
+            )
         product, start = np.zeros((self.shape[1], U.shape[1])), 0
         for rows in self._centred_blocks():
             product += rows.T @ U[start : start + len(rows)]

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from lemmata.core.certificate import rounding
-from lemmata.core.loop import MaxSteps, run
+from lemmata.core.loop import MaxSteps, Stopped, run
 from lemmata.core.store import storable
 from lemmata.core.trace import Trace
 from lemmata.linalg._checks import (
@@ -187,8 +187,11 @@ def measured_rates(trace: Trace) -> Array:
         r = residual[vector == j]
         r = np.log(r[r > 0])
         below = r <= (r.max() + r[-1]) / 2 if r.size else r
-        tail = r[len(r) - np.argmin(below[::-1]) :] if r.size else r  # the rows after the last one above the half
-        rates.append(np.exp(np.polyfit(np.arange(len(tail)), tail, 1)[0]) if len(tail) >= 3 else np.nan)
+        # the rows after the last one above the half
+        tail = r[len(r) - np.argmin(below[::-1]) :] if r.size else r
+        rates.append(
+            np.exp(np.polyfit(np.arange(len(tail)), tail, 1)[0]) if len(tail) >= 3 else np.nan
+        )
     return np.array(rates)
 
 
@@ -201,7 +204,8 @@ def _next_value(A: Any, vectors: Array, steps: int = 20) -> float:
     v = vectors[:, -1]
     Av = product(A, v)
     x = _outside(vectors, Av)
-    if norm(x) <= np.finfo(v.dtype).eps * norm(Av):  # found to the last digit: what is left points anywhere
+    # found to the last digit: what is left points anywhere
+    if norm(x) <= np.finfo(v.dtype).eps * norm(Av):
         x = _start(vectors, 0, k)
     theta = 0.0
     for _ in range(steps):
@@ -227,7 +231,7 @@ class PowerResult:
 
     @property
     def converged(self) -> bool:
-        return self.stopped == "finished"
+        return self.stopped == Stopped.FINISHED
 
 
 def power_iteration(
@@ -261,4 +265,6 @@ def power_iteration(
     rates = measured_rates(solution.trace)
     measured[: len(rates)] = rates
     measured = measured[_largest_first(solution.algorithm.values_as_found(solution.state))]
-    return PowerResult(values, vectors, residuals, predicted, measured, solution.trace, str(solution.stopped))
+    return PowerResult(
+        values, vectors, residuals, predicted, measured, solution.trace, str(solution.stopped)
+    )

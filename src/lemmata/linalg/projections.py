@@ -12,7 +12,7 @@ rank: W = [1 0; 0 0] is a counterexample.
     >>> P = Projection.onto([[1.0, 2.0], [1.0, 2.0], [0.0, 0.0]])      # two vectors, one direction
     >>> P.rank, P @ np.array([3.0, 1.0, 5.0])
     (1, array([2., 2., 0.]))
-    >>> certify_projection(P).holds
+    >>> certify_projection(P).held
     ['idempotent', 'self_adjoint']
 """
 
@@ -24,7 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.core.certificate import Certificate, Fit, at_most, check, claim, rounding
+from lemmata.audit.projections import PROJECTION_CLAIMS
+from lemmata.core.certificate import Certificate, Fit, check
 from lemmata.linalg._checks import as_dense, as_square
 
 Array = np.ndarray
@@ -35,7 +36,8 @@ def _thin_svd(V: Any, rtol: float | None) -> tuple[Array, Array, Array]:
     V = as_dense(V, "V")
     U, s, Wt = np.linalg.svd(V, full_matrices=False)
     if rtol is None:
-        rtol = max(V.shape) * float(np.finfo(V.dtype).eps)  # numpy's matrix_rank: the error of the SVD itself
+        # numpy's matrix_rank: the error of the SVD itself
+        rtol = max(V.shape) * float(np.finfo(V.dtype).eps)
     r = int(np.count_nonzero(s > rtol * s[0]))
     return U[:, :r], s[:r], Wt[:r]
 
@@ -166,28 +168,8 @@ class Complement(_Operator):
         return X - self.complement @ X
 
 
-# --- claims: about any square matrix `fit.P`, wherever it comes from --------------------------------------------------
-
-
-@claim("P² = P: projecting twice changes nothing", source="CIL 1.3.2")
-def idempotent(fit):
-    """An entry of P² is a sum of n products, so ‖P² − P‖ may reach rounding·‖P‖² (‖P‖² = rank for a projection)."""
-    P = fit.P
-    gap, size = float(np.linalg.norm(P @ P - P)), max(1.0, float(np.linalg.norm(P)) ** 2)
-    bound = rounding(P.dtype, terms=len(P)) * size
-    return at_most(gap, bound, "in P = VW take W = V⁺ (pseudo_inverse): then P projects", "|P² − P|")
-
-
-@claim("P = Pᵀ: the projection is orthogonal", source="CIL 1.3.4")
-def self_adjoint(fit):
-    P = fit.P
-    gap, size = float(np.linalg.norm(P - P.T)), float(np.linalg.norm(P))
-    bound = rounding(P.dtype, terms=len(P)) * size
-    return at_most(gap, bound, "in P = VW take W = V⁺ (pseudo_inverse), or tie the weights", "|P − Pᵀ|")
-
-
 def certify_projection(P: Any) -> Certificate:
     """Check that P, a square matrix or a Projection, projects orthogonally. The claims are measured on P as given."""
     P = as_square(as_dense(P.matrix() if isinstance(P, _Operator) else P, "P"), "P")
     title = f"Projection  {len(P):,} × {len(P):,}, trace {np.trace(P):.6g} (the rank, if it is a projection)"
-    return check((idempotent, self_adjoint), Fit(None, attributes={"P": P}), title)
+    return check(PROJECTION_CLAIMS, Fit(None, attributes={"P": P}), title)

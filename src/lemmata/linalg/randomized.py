@@ -29,7 +29,9 @@ from lemmata.linalg._checks import count, float_type, product
 from lemmata.linalg.operators import as_operator
 
 Array = np.ndarray
-ALPHA = 10.0  # the error estimate is exceeded with probability at most ALPHA^-probes (HMT Lemma 4.1)
+ALPHA = (
+    10.0  # the error estimate is exceeded with probability at most ALPHA^-probes (HMT Lemma 4.1)
+)
 
 
 def orthonormalised(Y: Array) -> Array:
@@ -65,7 +67,9 @@ def signs(V: Array) -> Array:
 
 def _check_oversampling(oversampling: Any) -> None:
     if isinstance(oversampling, bool) or not isinstance(oversampling, Integral) or oversampling < 0:
-        raise ValueError(f"oversampling={oversampling!r} is not accepted; pass an int >= 0, usually 5 to 20.")
+        raise ValueError(
+            f"oversampling={oversampling!r} is not accepted; pass an int >= 0, usually 5 to 20."
+        )
 
 
 # --- symmetric operators, as a loop -----------------------------------------------------------------------------------
@@ -107,10 +111,14 @@ class RandomizedAlgorithm:
         S = as_operator(data)
         d = S.shape[0]
         if S.shape[1] != d:
-            raise ValueError(f"S is {d} × {S.shape[1]}; a symmetric matrix is square (randomized_svd takes any).")
+            raise ValueError(
+                f"S is {d} × {S.shape[1]}; a symmetric matrix is square (randomized_svd takes any)."
+            )
         count(self.k, d)
         _check_oversampling(self.oversampling)
-        start = rng.standard_normal((d, min(self.k + self.oversampling, d)), dtype=float_type(S).type)
+        start = rng.standard_normal(
+            (d, min(self.k + self.oversampling, d)), dtype=float_type(S).type
+        )
         return self._ritz(S, product(S, start))
 
     def step(self, state: RandomizedState, data: Any) -> RandomizedState:
@@ -189,7 +197,9 @@ def randomized_svd(
         raise ValueError(f"passes={passes!r} is not accepted; pass an int >= 0, usually 2.")
     count(probes, max(n, m, 100), "probes")
     rng, dtype = np.random.default_rng(rng), float_type(A).type
-    Q = orthonormalised(product(A, rng.standard_normal((m, min(k + oversampling, n, m)), dtype=dtype)))
+    Q = orthonormalised(
+        product(A, rng.standard_normal((m, min(k + oversampling, n, m)), dtype=dtype))
+    )
     for _ in range(passes):
         Z = orthonormalised(product(A.T, Q))
         Q = orthonormalised(product(A, Z))

@@ -58,11 +58,18 @@ class Descent:
 
     def init(self, data: Any, rng: np.random.Generator) -> DescentState:
         if not isinstance(self.start, tuple):
-            raise TypeError(f"start is a {type(self.start).__name__}; pass a tuple of arrays, (x,) for a single one.")
+            raise TypeError(
+                f"start is a {type(self.start).__name__}; pass a tuple of arrays, (x,) for a single one."
+            )
         state = self._at(self.start, self.optimizer.init(self.start), data)
-        shapes = [np.shape(part) for part in state.params], [np.shape(part) for part in state.gradient]
+        shapes = (
+            [np.shape(part) for part in state.params],
+            [np.shape(part) for part in state.gradient],
+        )
         if shapes[0] != shapes[1]:
-            raise ValueError(f"the gradient has shapes {shapes[1]}, the parameters {shapes[0]}; they must agree.")
+            raise ValueError(
+                f"the gradient has shapes {shapes[1]}, the parameters {shapes[0]}; they must agree."
+            )
         return state
 
     def step(self, state: DescentState, data: Any) -> DescentState:

@@ -43,7 +43,9 @@ class OptState:
     version = 1
 
     count: int
-    slots: tuple[Params, ...] = ()  # heavy ball and Nesterov: (displacement,); Adam: (mean of g, mean of g²)
+    slots: tuple[
+        Params, ...
+    ] = ()  # heavy ball and Nesterov: (displacement,); Adam: (mean of g, mean of g²)
 
 
 class Optimizer(Protocol):
@@ -54,7 +56,9 @@ class Optimizer(Protocol):
 
     def init(self, params: Params) -> OptState: ...
 
-    def step(self, state: OptState, params: Params, gradient: Params) -> tuple[Params, OptState]: ...
+    def step(
+        self, state: OptState, params: Params, gradient: Params
+    ) -> tuple[Params, OptState]: ...
 
 
 def gradient_norm(gradient: Sequence[Array]) -> float:
@@ -71,17 +75,23 @@ def _combined(a: float, xs: Params, b: float, ys: Params) -> Params:
     return tuple(a * x + b * y for x, y in zip(xs, ys, strict=True))
 
 
-def _check(name: str, value: float, low: float, high: float = math.inf, *, open_low: bool = False) -> None:
+def _check(
+    name: str, value: float, low: float, high: float = math.inf, *, open_low: bool = False
+) -> None:
     inside = (low < value if open_low else low <= value) and value < high
     if not inside:
         left = "(" if open_low else "["
-        raise ValueError(f"{name}={value} is out of range; pass a number in {left}{low:g}, {high:g}).")
+        raise ValueError(
+            f"{name}={value} is out of range; pass a number in {left}{low:g}, {high:g})."
+        )
 
 
 def _check_curvature(L: float, mu: float) -> None:
     _check("L", L, 0, open_low=True)
     if not 0 <= mu <= L:
-        raise ValueError(f"mu={mu} is not a lower bound of a curvature that is at most L={L}; pass 0 <= mu <= L.")
+        raise ValueError(
+            f"mu={mu} is not a lower bound of a curvature that is at most L={L}; pass 0 <= mu <= L."
+        )
 
 
 @dataclass(frozen=True)
@@ -182,7 +192,10 @@ class Nesterov:
     def tuned(cls, L: float, mu: float = 0.0) -> Nesterov:
         """η = 1/L, β = (√κ − 1)/(√κ + 1); the growing βₜ where nothing is known of μ."""
         _check_curvature(L, mu)
-        return cls(1 / L, (math.sqrt(L) - math.sqrt(mu)) / (math.sqrt(L) + math.sqrt(mu)) if mu > 0 else None)
+        return cls(
+            1 / L,
+            (math.sqrt(L) - math.sqrt(mu)) / (math.sqrt(L) + math.sqrt(mu)) if mu > 0 else None,
+        )
 
     def _beta(self, count: int) -> float:
         """The momentum that leads from xₜ to yₜ, t = count."""
@@ -193,7 +206,8 @@ class Nesterov:
 
     def step(self, state: OptState, params: Params, gradient: Params) -> tuple[Params, OptState]:
         count = state.count + 1
-        moved = _combined(self._beta(state.count), state.slots[0], -self.step_size, gradient)  # xₜ₊₁ − xₜ
+        # xₜ₊₁ − xₜ
+        moved = _combined(self._beta(state.count), state.slots[0], -self.step_size, gradient)
         x = _combined(1.0, params, -self.step_size, gradient)
         return _combined(1.0, x, self._beta(count), moved), OptState(count, (moved,))
 

@@ -80,7 +80,9 @@ class Kernel:
         return self
 
     def _tile(self, A: Any, B: Any, dtype: np.dtype) -> Array:
-        raise TypeError(f"{type(self).__name__} does not say how to compare rows: define _tile(A, B, dtype).")
+        raise TypeError(
+            f"{type(self).__name__} does not say how to compare rows: define _tile(A, B, dtype)."
+        )
 
     def _without_data(self, n_features: int) -> Kernel:
         """This kernel for rows of a width, where nothing has to be measured on data."""
@@ -128,12 +130,15 @@ class _WithGamma(Kernel):
         if self.gamma != "scale":
             return self._without_data(X.shape[1])
         scale = X.shape[1] * _variance(X)
-        gamma = 1 / scale if scale > np.finfo(float).tiny else 1.0  # rows that do not vary, as far as floats can tell
+        # rows that do not vary, as far as floats can tell
+        gamma = 1 / scale if scale > np.finfo(float).tiny else 1.0
         return replace(self, gamma=gamma)  # type: ignore[type-var]
 
     def _without_data(self, n_features):
         if self.gamma == "scale":
-            raise ValueError("gamma='scale' is measured on the training rows; call kernel.fitted(X) first.")
+            raise ValueError(
+                "gamma='scale' is measured on the training rows; call kernel.fitted(X) first."
+            )
         return replace(self, gamma=1 / n_features) if self.gamma in ("auto", None) else self  # type: ignore[type-var]
 
 
@@ -161,9 +166,13 @@ class Polynomial(_WithGamma):
     def __post_init__(self):
         _check_gamma(self.gamma)
         if not (_is_number(self.degree) and self.degree >= 1 and self.degree == int(self.degree)):
-            raise ValueError(f"degree={self.degree!r}; a polynomial kernel has a whole degree >= 1.")
+            raise ValueError(
+                f"degree={self.degree!r}; a polynomial kernel has a whole degree >= 1."
+            )
         if not _is_number(self.coef0):
-            raise ValueError(f"coef0={self.coef0!r}; pass a finite number, >= 0 for a positive semidefinite kernel.")
+            raise ValueError(
+                f"coef0={self.coef0!r}; pass a finite number, >= 0 for a positive semidefinite kernel."
+            )
 
     def _tile(self, A, B, dtype):
         return self._power(_products(A, B))
@@ -247,7 +256,9 @@ class _Pair(Kernel):
     def __post_init__(self):
         for part in (self.left, self.right):
             if not isinstance(part, Kernel):
-                raise ValueError(f"kernels combine with kernels and numbers, not with a {type(part).__name__}.")
+                raise ValueError(
+                    f"kernels combine with kernels and numbers, not with a {type(part).__name__}."
+                )
 
     def fitted(self, X):
         return replace(self, left=self.left.fitted(X), right=self.right.fitted(X))  # type: ignore[type-var]
@@ -300,14 +311,21 @@ class PairFunction(Kernel):
 
     def _tile(self, A, B, dtype):
         A, B = _dense(A), _dense(B)
-        return np.array([[self.function(a, b, **self.parameters) for b in B] for a in A], dtype=dtype)
+        return np.array(
+            [[self.function(a, b, **self.parameters) for b in B] for a in A], dtype=dtype
+        )
 
     def diagonal(self, X):
         X = _rows(X)
         return np.array([self.function(x, x, **self.parameters) for x in _dense(X)], dtype=X.dtype)
 
 
-KERNELS: dict[str, type[Kernel]] = {"linear": Linear, "poly": Polynomial, "polynomial": Polynomial, "rbf": RBF}
+KERNELS: dict[str, type[Kernel]] = {
+    "linear": Linear,
+    "poly": Polynomial,
+    "polynomial": Polynomial,
+    "rbf": RBF,
+}
 
 
 def kernel_of(kernel: str | Kernel | Callable, **parameters: Any) -> Kernel:
@@ -320,17 +338,27 @@ def kernel_of(kernel: str | Kernel | Callable, **parameters: Any) -> Kernel:
     """
     if isinstance(kernel, Kernel):
         if parameters:
-            raise ValueError(f"{kernel!r} has its parameters already; leave out {', '.join(parameters)}.")
+            raise ValueError(
+                f"{kernel!r} has its parameters already; leave out {', '.join(parameters)}."
+            )
         return kernel
     if isinstance(kernel, str) and kernel in KERNELS:
         stray = set(parameters) - {"gamma", "degree", "coef0"}
         if stray:
-            raise TypeError(f"unknown kernel parameter {min(stray)!r}; there are gamma, degree and coef0.")
+            raise TypeError(
+                f"unknown kernel parameter {min(stray)!r}; there are gamma, degree and coef0."
+            )
         known = {item.name for item in fields(KERNELS[kernel])}  # type: ignore[arg-type]
-        return KERNELS[kernel](**{name: value for name, value in parameters.items() if name in known})
+        return KERNELS[kernel](
+            **{name: value for name, value in parameters.items() if name in known}
+        )
     if callable(kernel) and not isinstance(kernel, type):
         return PairFunction(kernel, parameters)
-    found = f"the class {kernel.__name__}, not an instance of it" if isinstance(kernel, type) else repr(kernel)
+    found = (
+        f"the class {kernel.__name__}, not an instance of it"
+        if isinstance(kernel, type)
+        else repr(kernel)
+    )
     raise ValueError(
         f"kernel is {found}; pass one of {', '.join(map(repr, KERNELS))}, a Kernel such as RBF(gamma=0.1), "
         "or a function of two rows."
@@ -357,25 +385,35 @@ def too_large(n: int, itemsize: int, copies: int = 1) -> str:
 
 
 def _as_kernel(value: Any) -> Kernel:
-    return value if isinstance(value, Kernel) or not isinstance(value, Real) else Constant(float(value))
+    return (
+        value
+        if isinstance(value, Kernel) or not isinstance(value, Real)
+        else Constant(float(value))
+    )
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(float(value)))
+    return (
+        isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(float(value)))
+    )
 
 
 def _check_gamma(gamma: Any) -> None:
     if gamma is None or (isinstance(gamma, str) and gamma in GAMMAS):
         return
     if not (_is_number(gamma) and gamma >= 0):
-        raise ValueError(f"gamma={gamma!r}; pass a finite number >= 0, 'scale', 'auto', or None for 1/n_features.")
+        raise ValueError(
+            f"gamma={gamma!r}; pass a finite number >= 0, 'scale', 'auto', or None for 1/n_features."
+        )
 
 
 def _rows(X: Any) -> Any:
     """Two-dimensional float rows, CSR if sparse."""
     X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
     if X.ndim != 2:
-        raise ValueError(f"rows of shape {X.shape}; a kernel takes a matrix, one row per point (use X.reshape(1, -1)).")
+        raise ValueError(
+            f"rows of shape {X.shape}; a kernel takes a matrix, one row per point (use X.reshape(1, -1))."
+        )
     return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
 
 
@@ -402,7 +440,11 @@ def _products(A: Any, B: Any) -> Array:
 
 def _squares(A: Any) -> Array:
     """‖x‖² of every row."""
-    return np.asarray(A.multiply(A).sum(axis=1)).ravel() if sp.issparse(A) else np.einsum("ij,ij->i", A, A)
+    return (
+        np.asarray(A.multiply(A).sum(axis=1)).ravel()
+        if sp.issparse(A)
+        else np.einsum("ij,ij->i", A, A)
+    )
 
 
 def _squared_distances(A: Any, B: Any) -> Array:
@@ -410,7 +452,8 @@ def _squared_distances(A: Any, B: Any) -> Array:
     same = A is B
     A = A.astype(np.float64)
     B = A if same else B.astype(np.float64)
-    if not (sp.issparse(A) or sp.issparse(B)):  # centring would fill sparse rows, and their zeros keep them near 0
+    # centring would fill sparse rows, and their zeros keep them near 0
+    if not (sp.issparse(A) or sp.issparse(B)):
         centre = B.mean(axis=0)
         A = A - centre
         B = A if same else B - centre

@@ -18,7 +18,7 @@ tied weights are orthonormal at the minimum (Ex. 1.2) only if Σ has rank ≥ m:
 
     >>> from sklearn.datasets import load_digits
     >>> model = LinearAutoencoder(n_components=4, tied=True, random_state=0).fit(load_digits().data)
-    >>> "near_pca_optimum" in model.certificate_.holds, model.certificate_.failed
+    >>> "near_pca_optimum" in model.certificate_.held, model.certificate_.failed
     (True, ['axes_identified'])
 """
 
@@ -34,12 +34,12 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from lemmata.audit.autoencoders import AUTOENCODER_CLAIMS, DESCENT_CLAIMS
 from lemmata.core.blocks import Blocks, is_dask
 from lemmata.core.engine import map_reduce
 from lemmata.core.estimator import COMMON, Model
 from lemmata.core.moments import Moments
 from lemmata.optim import Adam, GradientDescent, HeavyBall, Nesterov
-from lemmata.reduction.autoencoder_claims import AUTOENCODER_CLAIMS, never_rose
 from lemmata.reduction.reconstruction import (
     ClosedLinearAutoencoderAlgorithm,
     LinearAutoencoderAlgorithm,
@@ -54,8 +54,17 @@ Array = np.ndarray
 
 MAX_FEATURES = 20_000  # Σ has d² numbers: 3.2 GB at this width
 
-FULL_BATCH = {"gd": GradientDescent(1.0), "heavy_ball": HeavyBall(1.0), "nesterov": Nesterov(1.0), "adam": Adam()}
-MINI_BATCH = {**FULL_BATCH, "nesterov": Nesterov(1.0, momentum=0.9)}  # β → 1 would add up the noise of all batches
+FULL_BATCH = {
+    "gd": GradientDescent(1.0),
+    "heavy_ball": HeavyBall(1.0),
+    "nesterov": Nesterov(1.0),
+    "adam": Adam(),
+}
+# β → 1 would add up the noise of all batches
+MINI_BATCH = {
+    **FULL_BATCH,
+    "nesterov": Nesterov(1.0, momentum=0.9),
+}
 
 
 class LinearAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
@@ -172,19 +181,28 @@ class LinearAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model
                 f"the {d:,} × {d:,} covariance of this data does not fit; LinearAutoencoder takes up to "
                 f"{MAX_FEATURES:,} features, PCA(solver='randomized') any number."
             )
-        parts: dict[str, Any] = {"n_components": int(m), "tied": bool(self.tied), "basis": self.basis}
+        parts: dict[str, Any] = {
+            "n_components": int(m),
+            "tied": bool(self.tied),
+            "basis": self.basis,
+        }
         if self.method == "closed":
             return ClosedLinearAutoencoderAlgorithm(**parts)
         step_size = None if self.step_size is None else float(self.step_size)
         if self.method == "gd":
-            return LinearAutoencoderAlgorithm(**parts, optimizer=FULL_BATCH[self.optimizer], step_size=step_size)
+            return LinearAutoencoderAlgorithm(
+                **parts, optimizer=FULL_BATCH[self.optimizer], step_size=step_size
+            )
         if not isinstance(data.source, np.ndarray):
             raise ValueError(
                 "method='sgd' draws rows in random order, and this data comes in blocks; pass an array or a memmap, or "
                 "method='gd' or 'closed', which read the blocks once."
             )
         return StochasticLinearAutoencoderAlgorithm(
-            **parts, optimizer=MINI_BATCH[self.optimizer], step_size=step_size, batch_size=int(self.batch_size)
+            **parts,
+            optimizer=MINI_BATCH[self.optimizer],
+            step_size=step_size,
+            batch_size=int(self.batch_size),
         )
 
     def _problem(self, data: Blocks) -> Sample:
@@ -193,8 +211,12 @@ class LinearAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model
         sample = Sample(moments.mean, S, largest_eigenvalue(S), data.dtype.name)
         if self.method != "sgd":
             return sample
-        weights = None if data.weights is None else data.weights * (data.shape[0] / data.total_weight)
-        lengths = (((rows - moments.mean) ** 2).sum(axis=1) * (1 if w is None else w) for rows, w in data)
+        weights = (
+            None if data.weights is None else data.weights * (data.shape[0] / data.total_weight)
+        )
+        lengths = (
+            ((rows - moments.mean) ** 2).sum(axis=1) * (1 if w is None else w) for rows, w in data
+        )
         longest = max(float(part.max()) for part in lengths) * data.shape[0] / data.total_weight
         return replace(sample, rows=np.asarray(data.source), weights=weights, longest=longest)
 
@@ -211,7 +233,8 @@ class LinearAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model
         }
 
     def _claims(self):
-        return (*self.claims, never_rose) if self.method == "gd" else self.claims  # sgd descends in expectation only
+        # sgd descends in expectation only
+        return DESCENT_CLAIMS if self.method == "gd" else AUTOENCODER_CLAIMS
 
     def _title(self, data: Blocks | None) -> str:
         kind = f"{'tied' if self.tied else 'untied'}, basis {self.basis}, {self.method}"
@@ -242,14 +265,17 @@ class LinearAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model
         return np.concatenate([self._code(rows) for rows, _ in data])
 
     def _code(self, rows) -> Array:
-        return rows @ self.encoder_.T - self.encoder_ @ self.mean_  # sparse blocks of a stream stay sparse
+        # sparse blocks of a stream stay sparse
+        return rows @ self.encoder_.T - self.encoder_ @ self.mean_
 
     def inverse_transform(self, X) -> Array:
         """The reconstruction Vz + mean_ of every code z."""
         check_is_fitted(self)
         Z = np.asarray(X)
         if Z.ndim != 2 or Z.shape[1] != self.decoder_.shape[1]:
-            raise ValueError(f"X has shape {Z.shape}; codes have shape (n_samples, {self.decoder_.shape[1]}).")
+            raise ValueError(
+                f"X has shape {Z.shape}; codes have shape (n_samples, {self.decoder_.shape[1]})."
+            )
         return Z @ self.decoder_.T + self.mean_
 
     def score(self, X, y=None, sample_weight=None) -> float:
@@ -259,6 +285,8 @@ class LinearAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model
         data = self._validated(X, sample_weight, reset=False)
         for rows, weights in data:
             dense = rows.toarray() if sp.issparse(rows) else rows
-            squares = ((dense - self.inverse_transform(self._code(dense))) ** 2).sum(axis=1, dtype=np.float64)
+            squares = ((dense - self.inverse_transform(self._code(dense))) ** 2).sum(
+                axis=1, dtype=np.float64
+            )
             total += float(squares.sum() if weights is None else weights @ squares)
         return -total / (data.total_weight * data.shape[1])

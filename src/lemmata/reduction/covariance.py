@@ -22,7 +22,8 @@ from lemmata.core.store import storable
 from lemmata.linalg.randomized import signs
 
 Array = np.ndarray
-PART_OF_SPECTRUM = 1 / 3  # above this share of all eigenpairs LAPACK's full solver is faster than its partial one
+# above this share of all eigenpairs LAPACK's full solver is faster than its partial one
+PART_OF_SPECTRUM = 1 / 3
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,9 @@ class Scatter:
     def of_moments(cls, moments: Moments, dtype, data: Blocks | None = None) -> Scatter:
         S = np.asarray(moments.scatter)
         mean, total = np.asarray(moments.mean), float(np.trace(S))
-        return cls(moments.n, mean, total, S.astype(dtype, copy=False), np.dtype(dtype), data, moments)
+        return cls(
+            moments.n, mean, total, S.astype(dtype, copy=False), np.dtype(dtype), data, moments
+        )
 
     @classmethod
     def formed(cls, data: Blocks) -> Scatter:
@@ -106,7 +109,9 @@ def kept(values: Array, n_components: int | float, total: float) -> int:
     """How many leading eigenvalues to keep: as many as asked, or enough to explain more than the asked share."""
     if isinstance(n_components, float):
         return min(
-            int(np.searchsorted(np.cumsum(values) / max(total, 1e-300), n_components, side="right")) + 1, len(values)
+            int(np.searchsorted(np.cumsum(values) / max(total, 1e-300), n_components, side="right"))
+            + 1,
+            len(values),
         )
     return n_components
 
@@ -120,8 +125,11 @@ class EighAlgorithm(AxesAlgorithm):
     def step(self, state, data):
         S, d, k = data.matrix, len(data.mean), self.n_components
         few = isinstance(k, int) and k < PART_OF_SPECTRUM * d
-        values, vectors = scipy.linalg.eigh(S, subset_by_index=[d - k, d - 1] if few else None, check_finite=False)
-        if few and len(values) < k:  # LAPACK's partial solvers silently lose eigenvalues that coincide (S near cI)
+        values, vectors = scipy.linalg.eigh(
+            S, subset_by_index=[d - k, d - 1] if few else None, check_finite=False
+        )
+        # LAPACK's partial solvers silently lose eigenvalues that coincide (S near cI)
+        if few and len(values) < k:
             values, vectors = scipy.linalg.eigh(S, driver="evd", check_finite=False)
         values, vectors = np.maximum(values[::-1], 0), vectors[:, ::-1]
         k = kept(values, k, data.total)
@@ -138,7 +146,9 @@ class SVDAlgorithm(AxesAlgorithm):
         rows = data.data.source - data.mean.astype(data.dtype)
         if data.data.weights is not None:
             rows *= np.sqrt(data.data.weights)[:, None].astype(data.dtype)
-        _, singular, Vt = scipy.linalg.svd(rows, full_matrices=False, check_finite=False, overwrite_a=True)
+        _, singular, Vt = scipy.linalg.svd(
+            rows, full_matrices=False, check_finite=False, overwrite_a=True
+        )
         k = kept(singular.astype(np.float64) ** 2, self.n_components, data.total)
         return AxesState(singular[:k] ** 2, np.ascontiguousarray(Vt[:k].T), None)
 
@@ -168,10 +178,13 @@ class GradientAlgorithm(AxesAlgorithm):
         SU = data @ U
         values, turn = np.linalg.eigh((U.T @ SU).astype(np.float64))
         turn = turn[:, ::-1].astype(U.dtype)
-        return AxesState(np.maximum(values[::-1], 0).astype(U.dtype), U @ turn, (SU @ turn).astype(U.dtype))
+        return AxesState(
+            np.maximum(values[::-1], 0).astype(U.dtype), U @ turn, (SU @ turn).astype(U.dtype)
+        )
 
     def extras(self, state):
-        ascent = state.product - state.vectors * state.values  # the gradient within the tangent space
+        # the gradient within the tangent space
+        ascent = state.product - state.vectors * state.values
         return {"gradient": float(np.linalg.norm(ascent.astype(np.float64)))}
 
     def finished(self, state):

@@ -32,19 +32,26 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from lemmata.audit.kernels import KERNEL_CLAIMS
 from lemmata.core.blocks import Blocks
+from lemmata.core.certificate import Fit
 from lemmata.core.estimator import COMMON, Model
-from lemmata.core.loop import MaxSteps, Never, Seconds, Solution
+from lemmata.core.loop import MaxSteps, Never, Solution
 from lemmata.linalg.lanczos import LanczosAlgorithm
 from lemmata.predict.kernels import GAMMAS, KERNELS, Kernel, kernel_of, too_large
 from lemmata.reduction.covariance import EighAlgorithm, upright
-from lemmata.reduction.kernel_claims import KERNEL_CLAIMS
 
 Array = np.ndarray
 ROWS = 1024  # of a kernel matrix with new rows at once
 LANCZOS_ABOVE = 800  # rows; below it LAPACK needs less than 0.1 s
-BLOCK = 8  # columns multiplied at once: as fast as one, and finds eigenvalues that repeat up to 8 times
-ZERO = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 2e-7}  # λ/λ₁ that counts as 0, as in scikit-learn
+BLOCK = (
+    8  # columns multiplied at once: as fast as one, and finds eigenvalues that repeat up to 8 times
+)
+# λ/λ₁ that counts as 0, as in scikit-learn
+ZERO = {
+    np.dtype(np.float64): 1e-12,
+    np.dtype(np.float32): 2e-7,
+}
 
 
 @dataclass(frozen=True)
@@ -62,7 +69,8 @@ class CentredGram:
 
     @classmethod
     def of(cls, kernel: Kernel, data: Blocks) -> CentredGram:
-        X = data.source.copy() if data.in_memory else _gathered(data)  # kept, whatever becomes of the user's
+        # kept, whatever becomes of the user's
+        X = data.source.copy() if data.in_memory else _gathered(data)
         kernel = kernel.fitted(X)
         with np.errstate(over="ignore", invalid="ignore"):
             K = kernel(X)
@@ -75,7 +83,8 @@ class CentredGram:
             raise ValueError(
                 f"{kernel!r} gives numbers beyond {K.dtype} on this data; scale the columns, or lower degree."
             )
-        half = mean - p @ mean / 2  # the same for rows and columns, so that K stays symmetric to the last bit
+        # the same for rows and columns, so that K stays symmetric to the last bit
+        half = mean - p @ mean / 2
         for here in blocks:
             K[here] -= np.add.outer(half[here], half)
             if root is not None:
@@ -93,7 +102,11 @@ class CentredGram:
     @property
     def rounding(self) -> float:
         """What rounding puts into an eigenvalue: entries of K err by √d·eps·κ(x, x), a matrix of such errors has norm √n."""
-        return float(np.finfo(self.dtype).eps) * np.sqrt(len(self.matrix) * self.rows.shape[1]) * self.scale
+        return (
+            float(np.finfo(self.dtype).eps)
+            * np.sqrt(len(self.matrix) * self.rows.shape[1])
+            * self.scale
+        )
 
     def __matmul__(self, V: Array) -> Array:
         return self.matrix @ V
@@ -257,7 +270,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
             self.__dict__.pop(name, None)
         if self.solver_ == "dense":
             return EighAlgorithm(k)
-        tol = max(float(self.tol), float(np.finfo(data.dtype).eps) * np.sqrt(n))  # a product with K̃ errs by √n·eps·λ₁
+        # a product with K̃ errs by √n·eps·λ₁
+        tol = max(float(self.tol), float(np.finfo(data.dtype).eps) * np.sqrt(n))
         return LanczosAlgorithm(k, block=BLOCK, tol=tol)
 
     def _problem(self, data: Blocks) -> CentredGram:
@@ -266,7 +280,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
     def _kernel(self) -> Kernel:
         if isinstance(self.kernel, Kernel):
             if self.gamma is not None:
-                raise ValueError(f"gamma={self.gamma} is given twice: {self.kernel!r} has its own; leave gamma=None.")
+                raise ValueError(
+                    f"gamma={self.gamma} is given twice: {self.kernel!r} has its own; leave gamma=None."
+                )
             return self.kernel
         if callable(self.kernel):
             return kernel_of(self.kernel, **(self.kernel_params or {}))
@@ -276,17 +292,22 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
         if self.solver_ == "dense":
             return Never()
         rule = MaxSteps(self.max_iter)
-        return rule if self.time_limit is None else rule | Seconds(self.time_limit)
+        return self._limited(rule)
 
-    def _effort(self, data: Blocks) -> int:
-        return data.shape[0] ** 2  # claims look at the kernel matrix
+    @classmethod
+    def work(cls, fit: Fit) -> float:
+        (n, d), k = fit.data.shape, len(fit.eigenvalues_)
+        return float(n) ** 2 * (d + k)  # the kernel matrix, and a few products with it
 
     def _wants_to_settle(self) -> bool:
         return True  # tol = 0 means rounding here
 
     def _attributes(self, solution: Solution, problem: CentredGram) -> dict[str, Any]:
         found, dtype, root = solution.attributes, problem.dtype, problem.root
-        values, vectors = np.array(found["values"], dtype=np.float64), np.asarray(found["vectors"], dtype=dtype)
+        values, vectors = (
+            np.array(found["values"], dtype=np.float64),
+            np.asarray(found["vectors"], dtype=dtype),
+        )
         if values[0] <= problem.rounding:
             raise ValueError(
                 f"{problem.kernel!r} sees no difference between the rows (largest eigenvalue {values[0]:.2g}, "
@@ -305,7 +326,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
             "kernel_": problem.kernel,
             "gamma_": 1 / problem.rows.shape[1] if gamma is None else float(gamma),
         }
-        return attributes | (self._preimages(attributes, problem) if self.fit_inverse_transform else {})
+        return attributes | (
+            self._preimages(attributes, problem) if self.fit_inverse_transform else {}
+        )
 
     def _preimages(self, found: dict[str, Any], problem: CentredGram) -> dict[str, Array]:
         """The ridge regression min Σ w‖x − k(z)ᵀC‖² + α tr(CᵀKC) of the rows on their coordinates z."""
@@ -350,7 +373,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
                 f"Z has {Z.shape[1]} columns; inverse_transform takes rows of {self._n_features_out} coordinates."
             )
         parts = [
-            self.kernel_(Z[i : i + ROWS], self.X_transformed_fit_) @ self.dual_coef_ for i in range(0, len(Z), ROWS)
+            self.kernel_(Z[i : i + ROWS], self.X_transformed_fit_) @ self.dual_coef_
+            for i in range(0, len(Z), ROWS)
         ]
         return np.concatenate(parts)
 
@@ -362,7 +386,11 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
     def restored(cls, parameters: dict[str, Any], attributes: dict[str, Any]) -> KernelPCA:
         model = super().restored(parameters, attributes)
         X, expected = model.X_fit_, (len(model.eigenvectors_), model.n_features_in_)
-        if not (sp.issparse(X) or isinstance(X, np.ndarray)) or X.shape != expected or X.dtype not in ZERO:
+        if (
+            not (sp.issparse(X) or isinstance(X, np.ndarray))
+            or X.shape != expected
+            or X.dtype not in ZERO
+        ):
             raise ValueError(f"X_fit_ is not a float matrix of shape {expected}.")
         return model
 
@@ -408,4 +436,6 @@ def _coordinates(kernel: Kernel, rows: Any, found: Mapping[str, Any]) -> Array:
     """z(x) of every row, some rows at a time."""
     scaled = _scaled(found["eigenvectors_"], found["eigenvalues_"])
     starts = range(0, rows.shape[0], ROWS)
-    return np.concatenate([kernel(rows[i : i + ROWS], found["X_fit_"]) @ scaled - found["offset_"] for i in starts])
+    return np.concatenate(
+        [kernel(rows[i : i + ROWS], found["X_fit_"]) @ scaled - found["offset_"] for i in starts]
+    )

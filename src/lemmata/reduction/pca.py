@@ -25,43 +25,27 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from lemmata.audit.subspaces import ITERATIVE_CLAIMS, POWER_CLAIMS, SUBSPACE_CLAIMS
 from lemmata.core.blocks import Blocks, is_dask
-from lemmata.core.certificate import at_most, claim, unknown
 from lemmata.core.estimator import COMMON, Model
-from lemmata.core.loop import MaxSteps, Never, Seconds, Settled, Solution, run
+from lemmata.core.loop import MaxSteps, Never, Settled, Solution, run
 from lemmata.core.moments import Gathering, Moments
-from lemmata.reduction.covariance import EighAlgorithm, GradientAlgorithm, Scatter, SVDAlgorithm, upright
-from lemmata.reduction.subspace_claims import SUBSPACE_CLAIMS, never_fell
+from lemmata.reduction.covariance import (
+    EighAlgorithm,
+    GradientAlgorithm,
+    Scatter,
+    SVDAlgorithm,
+    upright,
+)
 
 Array = np.ndarray
 OVERSAMPLING = 10  # directions beyond k in a random start: what the last of the k would have to wait for otherwise
-LANCZOS_BLOCK = (
-    16  # a cache line of float32, which the sparse kernel takes at once; wider blocks need more columns in all
-)
+LANCZOS_BLOCK = 16  # a cache line of float32, which the sparse kernel takes at once; wider blocks need more columns in all
 SOLVERS = ("auto", "eigh", "svd", "power", "lanczos", "randomized", "gradient")
 DIRECT = ("eigh", "svd")
 FORM_BELOW = 4096  # features up to which the covariance is formed: 128 MB in float64
 KEEP_MOMENTS_BELOW = 1024  # features up to which a fit keeps its moments (8 MB), so that partial_fit can go on from it
-RATE_SLACK = 0.05  # a rate fitted to a finite number of steps still holds traces of the faster modes
 FORM_SPARSE_BELOW = 1024  # sparse Gram products fill up quickly, so the operator pays earlier
-
-
-@claim("the power method kept its predicted rate", source="CIL Prop. 1.5.1", about="run")
-def power_rate_kept(fit):
-    """The angle to the first axis shrinks by λ₂/λ₁ per step; the largest excess of the measured rate over it."""
-    from lemmata.linalg.power import measured_rates
-
-    values = np.asarray(fit.singular_values_, dtype=np.float64) ** 2
-    rates = measured_rates(fit.trace)
-    pairs = [
-        (rates[i], values[i + 1] / values[i]) for i in range(min(len(rates), len(values) - 1)) if np.isfinite(rates[i])
-    ]
-    if not pairs:
-        return unknown("needs two components and a few steps for each")
-    excess = max(measured - predicted for measured, predicted in pairs)
-    return at_most(
-        excess, RATE_SLACK, unit="measured − λ₂/λ₁", advice="the start was unlucky or rounding dominates: try again"
-    )
 
 
 class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
@@ -105,7 +89,11 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), Interval(Real, 0, 1, closed="neither"), None],
+        "n_components": [
+            Interval(Integral, 1, None, closed="left"),
+            Interval(Real, 0, 1, closed="neither"),
+            None,
+        ],
         "solver": [StrOptions(set(SOLVERS))],
         "whiten": ["boolean"],
         **COMMON,
@@ -174,7 +162,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
     def _chosen_solver(self, data: Blocks) -> str:
         n, d = data.shape
         if self.solver == "svd" and (data.sparse or not data.in_memory):
-            raise ValueError("solver='svd' needs a dense array in memory; use 'eigh' or 'lanczos', or solver='auto'.")
+            raise ValueError(
+                "solver='svd' needs a dense array in memory; use 'eigh' or 'lanczos', or solver='auto'."
+            )
         if self.solver != "auto":
             return self.solver
         if data.in_memory and not data.sparse and n < d and n <= FORM_BELOW:
@@ -199,7 +189,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
         if solver == "power":
             from lemmata.linalg.power import PowerAlgorithm
 
-            return PowerAlgorithm(k, tol=self.tol**0.5)  # a residual r changes the variance by about r²
+            # a residual r changes the variance by about r²
+            return PowerAlgorithm(k, tol=self.tol**0.5)
         if solver == "lanczos":
             from lemmata.linalg.lanczos import LanczosAlgorithm
 
@@ -211,20 +202,24 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
     def _problem(self, data: Blocks) -> Scatter:
         if self.solver_ == "svd":
             return _centre_only(data)
-        return Scatter.formed(data) if self.solver_ == "eigh" or self._forms(data) else Scatter.implicit(data)
+        return (
+            Scatter.formed(data)
+            if self.solver_ == "eigh" or self._forms(data)
+            else Scatter.implicit(data)
+        )
 
     def _stop(self):
         if self.solver_ in DIRECT:
             return Never()
-        rule = (
-            MaxSteps(self.max_iter) if self.time_limit is None else MaxSteps(self.max_iter) | Seconds(self.time_limit)
-        )
-        return rule if self.solver_ == "power" else Settled(self.tol) | rule  # power settles one axis after the other
+        rule = self._limited(MaxSteps(self.max_iter))
+        # power settles one axis after the other
+        return rule if self.solver_ == "power" else Settled(self.tol) | rule
 
     def _claims(self):
         solver = getattr(self, "solver_", "eigh")
-        more = (power_rate_kept,) if solver == "power" else ()
-        return (*self.claims, *(() if solver in DIRECT else (never_fell,)), *more)
+        if solver in DIRECT:
+            return SUBSPACE_CLAIMS
+        return POWER_CLAIMS if solver == "power" else ITERATIVE_CLAIMS
 
     def _attributes(self, solution: Solution, problem: Scatter) -> dict[str, Any]:
         found, n = solution.attributes, problem.n
@@ -234,15 +229,23 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
         left = max(problem.total - values.sum(), 0.0)
         others = min(int(rows), d) - k
         return {
-            "components_": np.ascontiguousarray(upright(np.asarray(found["vectors"], dtype=dtype)).T),
+            "components_": np.ascontiguousarray(
+                upright(np.asarray(found["vectors"], dtype=dtype)).T
+            ),
             "explained_variance_": (values / (n - 1)).astype(dtype),
-            "explained_variance_ratio_": (values / problem.total if problem.total > 0 else values).astype(dtype),
+            "explained_variance_ratio_": (
+                values / problem.total if problem.total > 0 else values
+            ).astype(dtype),
             "singular_values_": np.sqrt(values).astype(dtype),
             "mean_": problem.mean.astype(dtype),
             "noise_variance_": float(left / others / (n - 1)) if others > 0 else 0.0,
             "n_components_": k,
             "n_samples_": int(rows),
-            **({"moments_": problem.moments} if problem.moments is not None and d <= KEEP_MOMENTS_BELOW else {}),
+            **(
+                {"moments_": problem.moments}
+                if problem.moments is not None and d <= KEEP_MOMENTS_BELOW
+                else {}
+            ),
         }
 
     def _title(self, data: Blocks | None) -> str:
@@ -263,9 +266,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
         """
         self._validate_params()
         gathering = self.__dict__.get("_gathering") or self._gathering_of_fit()
-        first = gathering is None
-        before = dict(vars(self))
-        try:
+        first, seen = gathering is None, vars(self).get("n_samples_", 0)
+        with self._all_or_nothing():
             data = self._validated(X, sample_weight, reset=first, min_samples=1)
             d = data.shape[1]
             if isinstance(self.n_components, int | np.integer) and self.n_components > d:
@@ -277,11 +279,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
             for name in self.LAZY:
                 self.__dict__.pop(name, None)
             self._gathering, self._batch_dtype = gathering, data.dtype
-            self.n_samples_ = data.shape[0] + (0 if first else before["n_samples_"])
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
+            self.n_samples_ = data.shape[0] + (0 if first else seen)
         return self
 
     def _gathering_of_fit(self) -> Gathering | None:
@@ -305,13 +303,14 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
     def _solve_gathered(self) -> None:
         moments, n = self._gathering.total(), self.n_samples_
         if n < 2 or (isinstance(self.n_components, int | np.integer) and self.n_components > n):
-            raise NotFittedError(f"PCA has seen {n} row(s); n_components={self.n_components} needs more batches.")
+            raise NotFittedError(
+                f"PCA has seen {n} row(s); n_components={self.n_components} needs more batches."
+            )
         self.solver_ = "eigh"
         problem = Scatter.of_moments(moments, self._batch_dtype)
         solution = run(EighAlgorithm(self._wanted(n, len(moments.mean))), problem, stop=Never())
-        self.__dict__.update(self._attributes(solution, problem) | {"n_samples_": n, "moments_": moments})
-        self.trace_, self.stopped_, self.n_iter_ = solution.trace, solution.stopped, 1
-        self.certificate_ = self._checked(None, costly=False)
+        attributes = self._attributes(solution, problem) | {"n_samples_": n, "moments_": moments}
+        self._conclude(None, attributes, solution.trace, solution.stopped, 1)
 
     # --- using it ---
 
@@ -326,7 +325,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
 
         data = self._validated(X, reset=False)
         if is_dask(data.source):
-            return data.source.map_blocks(scores, chunks=(data.source.chunks[0], (len(C),)), dtype=data.dtype)
+            return data.source.map_blocks(
+                scores, chunks=(data.source.chunks[0], (len(C),)), dtype=data.dtype
+            )
         if data.in_memory:
             return scores(data.source)
         return np.concatenate([scores(rows) for rows, _ in data])

@@ -51,7 +51,9 @@ def unit_weights(m: int, basis: str) -> Array:
     return 1.0 - np.arange(m) / m if basis == "pca" else np.ones(m)
 
 
-def value_and_gradient(W: Array, V: Array, WS: Array, VS: Array, total: float, a: Array) -> tuple[float, Array, Array]:
+def value_and_gradient(
+    W: Array, V: Array, WS: Array, VS: Array, total: float, a: Array
+) -> tuple[float, Array, Array]:
     """R_pca (R if a = 1), ∇_W and ∇_V from WΣ, VᵀΣ (both m × d) and tr Σ."""
     A, code = np.minimum.outer(a, a), WS @ W.T
     gram = A * (V.T @ V)
@@ -125,7 +127,9 @@ class Training:
     def joined(self, W: Array, V: Array) -> Params:
         return (V,) if self.tied else (W, V)
 
-    def at(self, params: Params, sample: Sample, memory: OptState, seed: int, epoch: int) -> LinearAutoencoderState:
+    def at(
+        self, params: Params, sample: Sample, memory: OptState, seed: int, epoch: int
+    ) -> LinearAutoencoderState:
         """The state at these parameters: loss and gradient on the whole data."""
         W, V = self.split(params)
         S, a = sample.covariance, unit_weights(self.n_components, self.basis)
@@ -186,7 +190,9 @@ class LinearAutoencoderAlgorithm(Training):
         eta = self.step_size or self._measured(state.params, sample)
         if not 0 < eta < math.inf:  # Σ = 0
             return replace(state, done=True)
-        params, memory = replace(self.optimizer, step_size=eta).step(state.memory, state.params, state.gradient)
+        params, memory = replace(self.optimizer, step_size=eta).step(
+            state.memory, state.params, state.gradient
+        )
         new = self.at(params, sample, memory, state.seed, state.epoch + 1)
         return new if new.loss < state.loss or self.step_size else self._guarded(state, sample, eta)
 
@@ -230,11 +236,15 @@ class StochasticLinearAutoencoderAlgorithm(Training):
 
     def init(self, sample, rng):
         params = tuple(part.astype(sample.rows.dtype) for part in self.start(sample, rng))
-        return self.at(params, sample, self.optimizer.init(params), seed=int(rng.integers(2**63)), epoch=0)
+        return self.at(
+            params, sample, self.optimizer.init(params), seed=int(rng.integers(2**63)), epoch=0
+        )
 
     def step(self, state, sample):
         n = len(sample.rows)
-        eta = (self.step_size or self._measured(state.params, sample)) / (1 + 0.1 * state.epoch) ** 0.75
+        eta = (self.step_size or self._measured(state.params, sample)) / (
+            1 + 0.1 * state.epoch
+        ) ** 0.75
         if not 0 < eta < math.inf:
             return replace(state, done=True)
         optimizer = replace(self.optimizer, step_size=eta)
@@ -249,7 +259,9 @@ class StochasticLinearAutoencoderAlgorithm(Training):
         """The gradient with the batch's own Σ, which is never formed: WΣ = (XWᵀ)ᵀX/b."""
         W, V = self.split(params)
         X = sample.rows[batch] - sample.mean.astype(sample.rows.dtype)
-        weighted = (X if sample.weights is None else X * sample.weights[batch, None].astype(X.dtype)) / len(batch)
+        weighted = (
+            X if sample.weights is None else X * sample.weights[batch, None].astype(X.dtype)
+        ) / len(batch)
         a = unit_weights(self.n_components, self.basis).astype(X.dtype)
         return self._collected(W, V, (X @ W.T).T @ weighted, (X @ V).T @ weighted, 0.0, a)[1]
 
@@ -260,7 +272,8 @@ class StochasticLinearAutoencoderAlgorithm(Training):
         n, b = len(sample.rows), min(self.batch_size, len(sample.rows))
         share = (n - b) / (b * max(n - 1, 1))
         top = (1 - share) * sample.top + share * sample.longest
-        momentum = getattr(self.optimizer, "momentum", None) or 0.0  # it lengthens a step to η/(1 − β) in the long run
+        # it lengthens a step to η/(1 − β) in the long run
+        momentum = getattr(self.optimizer, "momentum", None) or 0.0
         L = smoothness(*self.split(params), top, self.tied) / (1 - momentum)
         return 1 / L if L > 0 else 0.0
 

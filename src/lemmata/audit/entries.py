@@ -1,0 +1,241 @@
+"""Which places are known, and what that alone says about a completion: a question about a graph, not about values.
+
+Rows and columns are the nodes, known entries the edges. A block without an edge to the others floats free (`components`); a row
+with fewer than k edges has more unknowns than equations, and so may its neighbours without it (`core`); and where the Jacobian
+of (U, V) ↦ Π_Ω(UVᵀ) has rank k(n + m − k), generic matrices of rank k are determined up to finitely many choices
+(`completable`).
+
+    >>> ring = Observed.of(np.where(np.eye(3, k=1) + np.eye(3) + np.eye(3, k=-2), 1.0, np.nan))
+    >>> components(ring)[0], core_rank(ring), completable(ring, 1).dimension, completable(ring, 2).determined
+    (1, 1, 0, 0.0)
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from lemmata.completion.observed import Observed
+from lemmata.core.certificate import RULE_OF_THUMB, Fit, at_least, at_most, claim
+
+Array = np.ndarray
+UNKNOWNS = 2000  # (n + m)k up to which the Jacobian is decomposed
+
+
+# --- counting ---------------------------------------------------------------------------------------------------------
+
+
+def degrees_of_freedom(n: int, m: int, k: int) -> int:
+    """k(n + m − k), the dimension of the n × m matrices of rank k (CIL (2.43) for n = m)."""
+    if not 0 <= k <= min(n, m):
+        raise ValueError(f"k={k} is no rank of a {n} × {m} matrix; pass 0 ≤ k ≤ {min(n, m)}.")
+    return k * (n + m - k)
+
+
+def largest_rank(n: int, m: int, entries: int) -> int:
+    """The largest k with k(n + m − k) ≤ entries: more cannot be determined, whatever the entries are."""
+    if entries >= n * m:
+        return min(n, m)
+    s = n + m  # the smaller root of k² − sk + entries
+    k = (s - math.isqrt(max(s * s - 4 * entries, 0))) // 2
+    while k > 0 and k * (s - k) > entries:  # isqrt rounds down, so that k may be one too large
+        k -= 1
+    return min(k, n, m)
+
+
+# --- the graph of the entries -----------------------------------------------------------------------------------------
+
+
+def components(A: Observed) -> tuple[int, Array]:
+    """The connected components of the bipartite graph: how many, and the one of each row, then of each column."""
+    (n, m), (indptr, indices, _) = A.shape, A.by_row
+    pointers = np.r_[indptr, np.full(m, indptr[-1])]
+    graph = sp.csr_array(
+        (np.ones(len(indices), np.int8), indices.astype(np.int64) + n, pointers),
+        shape=(n + m, n + m),
+    )
+    return connected_components(graph, directed=False)
+
+
+class Core(NamedTuple):
+    """What is left when rows and columns with fewer than k entries are removed until there are none."""
+
+    rows: Array  # (n,) bool
+    columns: Array  # (m,) bool
+    entries: int
+
+    def determines(self, k: int) -> bool:
+        """Whether something is left, with enough entries for its degrees of freedom: necessary for rank k anywhere."""
+        n, m = int(self.rows.sum()), int(self.columns.sum())
+        return min(n, m) >= k and self.entries >= k * (n + m - k)
+
+
+def core(A: Observed, k: int, within: Core | None = None) -> Core:
+    """The k-core: the largest block in which every row and column has k entries. `within` a larger core, for speed.
+
+    A row that is removed takes its entries with it, so each entry is looked at once from either side.
+    """
+    keep = (
+        [np.ones(size, bool) for size in A.shape]
+        if within is None
+        else [within.rows.copy(), within.columns.copy()]
+    )
+    sides = (A.by_row, A.by_column)
+    counts = [A.row_counts.copy(), A.column_counts.copy()]
+    if within is not None:
+        for side, other in ((0, 1), (1, 0)):
+            gone = np.flatnonzero(~keep[side])
+            counts[other] -= np.bincount(_neighbours(sides[side], gone), minlength=A.shape[other])
+    while True:
+        before = [int(part.sum()) for part in keep]
+        for side, other in ((0, 1), (1, 0)):
+            gone = np.flatnonzero(keep[side] & (counts[side] < k))
+            keep[side][gone] = False
+            counts[other] -= np.bincount(_neighbours(sides[side], gone), minlength=A.shape[other])
+        if before == [int(part.sum()) for part in keep]:
+            return Core(keep[0], keep[1], int(counts[0][keep[0]].sum()))
+
+
+def _neighbours(entries: Any, rows: Array) -> Array:
+    """The columns of all entries in these rows."""
+    starts, lengths = entries.indptr[rows], np.diff(entries.indptr)[rows]
+    if not lengths.sum():
+        return np.zeros(0, np.int64)
+    first = np.repeat(starts - np.r_[0, np.cumsum(lengths)[:-1]], lengths)
+    return entries.indices[first + np.arange(lengths.sum())]
+
+
+def core_rank(A: Observed) -> int:
+    """The largest k whose k-core has k(n′ + m′ − k) entries: what the densest block can determine, if not the whole.
+
+    Putting back the rows that were removed last adds at least k − 1 entries and k − 1 unknowns each: if k will do, k − 1 will.
+    """
+    low, high = 0, min(_at_least_themselves(A.row_counts), _at_least_themselves(A.column_counts))
+    inner: Core | None = None
+    while low < high:
+        k = (low + high + 1) // 2
+        found = core(A, k, inner)
+        if found.determines(k):
+            low, inner = k, found
+        else:
+            high = k - 1
+    return low
+
+
+def _at_least_themselves(counts: Array) -> int:
+    """The largest k such that k of the counts are at least k: no larger core has rows enough."""
+    return int((np.sort(counts)[::-1] >= np.arange(1, len(counts) + 1)).sum())
+
+
+# --- locally unique? --------------------------------------------------------------------------------------------------
+
+
+class Completable(NamedTuple):
+    """What the entries determine of a generic matrix of rank k, up to finitely many choices."""
+
+    dimension: int  # of the matrices of rank k that agree with one on all entries; 0: finitely many
+    determined: float  # the share of the unknown entries that take finitely many values
+
+
+def completable(A: Observed, k: int, rng: int = 0) -> Completable | None:
+    """The rank of the Jacobian of (U, V) ↦ Π_Ω(UVᵀ) at random factors; None if (n + m)k is too large to decompose it.
+
+    It is the same at almost all factors, and k(n + m − k) if and only if generic matrices of rank k are determined up to
+    finitely many choices (Király, Theran & Tomioka 2015). An unknown entry is determined if moves that keep the known ones
+    keep it too.
+    """
+    n, m = A.shape
+    if (n + m) * k > UNKNOWNS or k < 1:
+        return None
+    draw = np.random.default_rng(rng)
+    U, V = (
+        np.linalg.qr(draw.standard_normal((n, k)))[0],
+        np.linalg.qr(draw.standard_normal((m, k)))[0],
+    )
+    U, V = U * math.sqrt(n), V * math.sqrt(m)
+    G = np.zeros((n + m, k, n + m, k))  # JᵀJ; the row of (i, j) in J is v_j at i and u_i at j
+    i, j = A.rows, A.columns
+    for row, (start, stop) in enumerate(
+        zip(A.by_row.indptr[:-1], A.by_row.indptr[1:], strict=True)
+    ):
+        W = V[j[start:stop]]
+        G[row, :, row] = W.T @ W
+    for column, (start, stop) in enumerate(
+        zip(A.by_column.indptr[:-1], A.by_column.indptr[1:], strict=True)
+    ):
+        W = U[A.by_column.indices[start:stop]]
+        G[n + column, :, n + column] = W.T @ W
+    G[i, :, n + j] = V[j][:, :, None] * U[i][:, None, :]
+    G[n + j, :, i] = U[i][:, :, None] * V[j][:, None, :]
+    values, vectors = np.linalg.eigh(G.reshape((n + m) * k, -1))
+    # squares of singular values: 3e-6 of the largest
+    null = vectors[:, values <= 1e-11 * max(values[-1], 1.0)]
+    moves = null.shape[1] - k * k  # U → UM, V → VM⁻ᵀ moves nothing
+    return Completable(max(moves, 0), _determined(A, U, V, null) if moves > 0 else 1.0)
+
+
+def _determined(A: Observed, U: Array, V: Array, null: Array) -> float:
+    (n, m), k = A.shape, U.shape[1]
+    moved = np.zeros((n, m))
+    for z in null.T:
+        dU, dV = z[: n * k].reshape(n, k), z[n * k :].reshape(m, k)
+        moved += (dU @ V.T + U @ dV.T) ** 2
+    moved[A.rows, A.columns] = np.nan
+    unknown = ~np.isnan(moved)
+    return float((moved[unknown] <= 1e-8).mean()) if unknown.any() else 1.0
+
+
+# --- claims ------------------------------------------------------------------------------------------------
+
+
+@claim("enough entries to determine a rank-k matrix", kind=RULE_OF_THUMB, source="CIL (2.43)")
+def enough_entries(fit):
+    (n, m), k = fit.data.shape, _rank(fit)
+    most = largest_rank(n, m, fit.data.n_observed)
+    advice = (
+        f"the completion is not unique: lower the rank to {most} or less, or rely on reg"
+        if most
+        else "rely on reg"
+    )
+    return at_least(
+        fit.data.n_observed,
+        degrees_of_freedom(n, m, k),
+        advice,
+        unit="entries",
+        note="necessary, not enough",
+    )
+
+
+@claim(
+    "every row and column has at least k entries", kind=RULE_OF_THUMB, source="CIL 2.6.1, Ex. 2.6"
+)
+def enough_per_row_and_column(fit):
+    """k numbers of a row's factors need k equations."""
+    k, counts = _rank(fit), (fit.data.row_counts, fit.data.column_counts)
+    few = [int((part < k).sum()) for part in counts]
+    note = f"{few[0]:,} rows and {few[1]:,} columns have fewer" if any(few) else ""
+    advice = "their predictions rest on reg and the offsets: drop them, lower the rank, or do not rely on them"
+    return at_least(
+        min(int(part.min(initial=k)) for part in counts), k, advice, unit="fewest", note=note
+    )
+
+
+@claim("the entries connect all rows and columns", kind=RULE_OF_THUMB, source="CIL 2.6")
+def connected_observations(fit):
+    """Blocks that share no entry can be scaled against each other at will: U → tU, V → V/t in one of them."""
+    pieces, label = components(fit.data)
+    largest = int(np.bincount(label).max(initial=0))
+    note = f"the largest holds {largest:,} of {len(label):,} rows and columns" if pieces > 1 else ""
+    advice = "predictions across components are not determined: keep the largest, or rely on reg and the offsets"
+    return at_most(pieces, 1, advice, unit="components", note=note)
+
+
+def _rank(fit: Fit) -> int:
+    return int(np.asarray(fit.U_).shape[1])
+
+
+IDENTIFIABLE = (enough_entries, enough_per_row_and_column, connected_observations)

@@ -1,0 +1,303 @@
+"""The factored objective, its gradient and its curvature in plain NumPy and float64: for verifiers, not for solvers.
+
+    F(U, V, b, c) = ½ Σ_ij w_ij (a_ij − b_i − c_j − u_iᵀv_j)² + ½ Σ_i α_i (‖u_i‖² + b_i²) + ½ Σ_j β_j (‖v_j‖² + c_j²)
+
+Explicit feedback: w = 1 where a is known, 0 elsewhere. Implicit feedback (Hu, Koren & Volinsky 2008): a = 1 where something was
+seen, 0 elsewhere; w is the confidence where something was seen and 1 elsewhere. α = β = λ, or λ times the number of entries. In
+both cases minus the gradient of the first sum with respect to the matrix X = b1ᵀ + 1cᵀ + UVᵀ is Y = W ∘ (A − X), that is
+
+    Y = S − d UVᵀ,        S_ij = w_ij a_ij − (w_ij − d) x_ij on Ω,  0 elsewhere          d = 0 explicit, 1 implicit
+
+a sparse matrix plus, at most, a thin one; nothing here is ever n × m. (CIL (2.15), (2.16) lack the mask Ω in the gradient.)
+
+    >>> A = Observed.of(np.array([[2.0, np.nan], [np.nan, 3.0]]))
+    >>> at = Factored.of(A, np.ones((2, 1)), np.ones((2, 1)), reg=1.0)
+    >>> at.objective, at.gradient.U.ravel()                     # ½(1 + 4) + ½·4, and −r_i + λ
+    (4.5, array([ 0., -1.]))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from lemmata.completion.observed import Observed
+
+Array = np.ndarray
+# float64 numbers in a buffer: 16 MB, which caches and small machines can bear
+NUMBERS_AT_ONCE = 2**21
+GATHER_COST = 10  # a gathered multiply-add costs about as much as this many in a matrix product
+
+
+class Factors(NamedTuple):
+    """A point, or a direction, in the space of parameters."""
+
+    U: Array  # (n, k)
+    V: Array  # (m, k)
+    b: Array  # (n,)
+    c: Array  # (m,)
+
+    def moved(self, step: float, along: Factors) -> Factors:
+        return Factors(*(x + step * d for x, d in zip(self, along, strict=True)))
+
+    def dot(self, other: Factors) -> float:
+        return float(sum(np.vdot(x, y) for x, y in zip(self, other, strict=True)))
+
+
+def products_at(indptr: Array, indices: Array, U: Array, V: Array) -> Array:
+    """u_iᵀv_j at the entries: by whole rows of UVᵀ where many are wanted, by gathering factors where few are."""
+    (n, k), m = U.shape, len(V)
+    out = np.zeros(len(indices))
+    if not len(indices) or not k:
+        return out
+    dense = len(indices) * GATHER_COST > n * m
+    if dense:
+        edges = np.arange(0, n, max(1, NUMBERS_AT_ONCE // m))
+    else:
+        # whole rows
+        edges = np.searchsorted(indptr, np.arange(0, len(indices), max(1, NUMBERS_AT_ONCE // k)))
+    edges = np.unique(np.r_[0, edges, n])
+    for start, stop in pairwise(edges):
+        here = slice(indptr[start], indptr[stop])
+        rows = np.repeat(np.arange(start, stop), np.diff(indptr[start : stop + 1]))
+        if dense:
+            out[here] = (U[start:stop] @ V.T)[rows - start, indices[here]]
+        else:
+            out[here] = np.einsum(
+                "ek,ek->e", np.take(U, rows, axis=0), np.take(V, indices[here], axis=0)
+            )
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class Factored:
+    """F at one point: `objective`, `gradient`, `curve(direction)` = H·direction, `along(direction)` = F on a line."""
+
+    indptr: Array
+    indices: Array
+    target: Array  # a, without fixed offsets, in the order of the rows
+    weights: Array | None  # w on Ω for implicit feedback; None: explicit
+    at: Factors
+    row_reg: Array  # (n,) α
+    column_reg: Array  # (m,) β
+    biased: bool  # whether b and c are parameters; otherwise they are 0 here
+
+    @classmethod
+    def of(
+        cls,
+        A: Observed,
+        U: Any,
+        V: Any,
+        *,
+        reg: float,
+        weighted: bool = False,
+        mean: float = 0.0,
+        row_bias: Any = None,
+        column_bias: Any = None,
+        biased: bool = False,
+        row_scale: Any = None,
+        column_scale: Any = None,
+        feedback: str = "explicit",
+        alpha: float = 1.0,
+        confidence_offset: float = 1.0,
+    ) -> Factored:
+        """F of known entries at factors U (n × k), V (m × k).
+
+        biased : whether the biases are penalised parameters (ALS) or fixed offsets (centring)
+        confidence_offset, alpha : w = confidence_offset + alpha·|a|, for implicit feedback
+        """
+        if feedback not in ("explicit", "implicit"):
+            raise ValueError(
+                f"feedback={feedback!r} is not accepted; pass 'explicit' or 'implicit'."
+            )
+        (n, m), (indptr, indices, values) = A.shape, A.by_row
+        if (len(U), len(V)) != (n, m):
+            raise ValueError(
+                f"the factors are those of a {len(U)} × {len(V)} matrix, the entries of a {n} × {m} one."
+            )
+        b, c = (_vector(given, size, 0.0) for given, size in ((row_bias, n), (column_bias, m)))
+        values, weights = values.astype(np.float64), None
+        if feedback == "implicit":
+            if biased or b.any() or c.any() or mean:
+                raise ValueError(
+                    "implicit feedback has no offsets here: it predicts a preference between 0 and 1."
+                )
+            weights, values = (
+                confidence_offset + alpha * np.abs(values),
+                (values > 0).astype(np.float64),
+            )
+        elif biased:
+            values -= mean
+        else:
+            s, t = _vector(row_scale, n, 1.0), _vector(column_scale, m, 1.0)
+            rows = A.rows
+            values -= mean + b[rows] + c[indices]
+            values /= s[rows] * t[indices]
+            b, c = np.zeros(n), np.zeros(m)
+        at = Factors(np.asarray(U, dtype=np.float64), np.asarray(V, dtype=np.float64), b, c)
+        regs = [
+            float(reg) * (counts if weighted else np.ones(len(counts)))
+            for counts in (A.row_counts, A.column_counts)
+        ]
+        return cls(indptr, indices, values, weights, at, regs[0], regs[1], biased)
+
+    def moved(self, at: Factors) -> Factored:
+        """F at another point."""
+        return replace(self, at=at)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.at.U), len(self.at.V)
+
+    @property
+    def rank(self) -> int:
+        return self.at.U.shape[1]
+
+    @property
+    def implicit(self) -> bool:
+        return self.weights is not None
+
+    @property
+    def penalised(self) -> bool:
+        return bool(self.row_reg.any() or self.column_reg.any())
+
+    # --- the matrix at the entries ---
+
+    def on_entries(self, values: Array) -> sp.csr_array:
+        """A sparse matrix with these values on Ω."""
+        return sp.csr_array((values, self.indices, self.indptr), shape=self.shape)
+
+    @property
+    def rows(self) -> Array:
+        return np.repeat(np.arange(self.shape[0]), np.diff(self.indptr))
+
+    def _offsets_at(self, b: Array, c: Array) -> Array | float:
+        return b[self.rows] + c[self.indices] if self.biased else 0.0
+
+    @cached_property
+    def fitted(self) -> Array:
+        """x_ij on Ω."""
+        U, V, b, c = self.at
+        return products_at(self.indptr, self.indices, U, V) + self._offsets_at(b, c)
+
+    @cached_property
+    def S(self) -> sp.csr_array:
+        """The sparse part of Y; for explicit feedback the residual Π_Ω(A − X)."""
+        if self.weights is None:
+            return self.on_entries(self.target - self.fitted)
+        return self.on_entries(self.weights * self.target - (self.weights - 1.0) * self.fitted)
+
+    # --- value and slope ---
+
+    @cached_property
+    def loss(self) -> float:
+        """The first sum of F."""
+        error = self.target - self.fitted
+        if self.weights is None:
+            return 0.5 * float(error @ error)
+        # Σ_ij x_ij², seen or not
+        everywhere = float(np.vdot(self.at.U.T @ self.at.U, self.at.V.T @ self.at.V))
+        return 0.5 * (
+            float(self.weights @ error**2) - float(self.fitted @ self.fitted) + everywhere
+        )
+
+    @cached_property
+    def penalty(self) -> float:
+        U, V, b, c = self.at
+        rows = np.einsum("ik,ik->i", U, U) + b**2
+        columns = np.einsum("jk,jk->j", V, V) + c**2
+        return 0.5 * float(self.row_reg @ rows + self.column_reg @ columns)
+
+    @property
+    def objective(self) -> float:
+        return self.loss + self.penalty
+
+    @cached_property
+    def gradient(self) -> Factors:
+        U, V, b, c = self.at
+        gU, gV = self.row_reg[:, None] * U - self.S @ V, self.column_reg[:, None] * V - self.S.T @ U
+        if self.implicit:
+            gU, gV = gU + U @ (V.T @ V), gV + V @ (U.T @ U)
+        if not self.biased:
+            return Factors(gU, gV, np.zeros_like(b), np.zeros_like(c))
+        return Factors(
+            gU, gV, self.row_reg * b - self.S.sum(axis=1), self.column_reg * c - self.S.sum(axis=0)
+        )
+
+    # --- curvature ---
+
+    def _change(self, d: Factors) -> Array:
+        """dx_ij = du_iᵀv_j + u_iᵀdv_j + db_i + dc_j on Ω, in one pass."""
+        U, V = self.at.U, self.at.V
+        both = products_at(self.indptr, self.indices, np.hstack([d.U, U]), np.hstack([V, d.V]))
+        return both + self._offsets_at(d.b, d.c)
+
+    def curve(self, d: Factors) -> Factors:
+        """H d, the Hessian of F times a direction. For k = 1, all entries known and λ = 0 it is CIL (2.18)."""
+        U, V = self.at.U, self.at.V
+        change = self._change(d)
+        T = self.on_entries(change if self.weights is None else (self.weights - 1.0) * change)
+        hU = T @ V - self.S @ d.V + self.row_reg[:, None] * d.U
+        hV = T.T @ U - self.S.T @ d.U + self.column_reg[:, None] * d.V
+        if self.implicit:
+            hU += d.U @ (V.T @ V) + U @ (d.V.T @ V + V.T @ d.V)
+            hV += d.V @ (U.T @ U) + V @ (d.U.T @ U + U.T @ d.U)
+        if not self.biased:
+            return Factors(hU, hV, np.zeros_like(d.b), np.zeros_like(d.c))
+        return Factors(
+            hU, hV, T.sum(axis=1) + self.row_reg * d.b, T.sum(axis=0) + self.column_reg * d.c
+        )
+
+    def row_curvatures(self) -> tuple[Array, Array]:
+        """The mean curvature over the parameters of each row, and of each column: tr(H_ii) / dimension."""
+        (U, V, _, _), pattern = (
+            self.at,
+            self.on_entries(
+                np.ones(len(self.target)) if self.weights is None else self.weights - 1
+            ),
+        )
+        own = 1.0 if self.biased else 0.0
+        out = []
+        for M, X, reg in ((pattern, V, self.row_reg), (pattern.T, U, self.column_reg)):
+            squares = np.einsum("jk,jk->j", X, X) + own
+            total = M @ squares + (squares.sum() if self.implicit else 0.0)
+            out.append(total / max(self.rank + own, 1) + reg)
+        return out[0], out[1]
+
+    def along(self, d: Factors) -> Array:
+        """The 5 coefficients of t ↦ F(at + t·d), constant first: a polynomial of degree 4 (CIL (2.32))."""
+        e, q = self._change(d), products_at(self.indptr, self.indices, d.U, d.V)
+        r = self.target - self.fitted
+        coefficients = 0.5 * _squared((r, -e, -q), self.weights)
+        if self.implicit:  # entries on Ω have weight 1 twice
+            coefficients -= 0.5 * _squared((self.fitted, e, q), None)
+            (U, V, _, _), (dU, dV, _, _) = self.at, d
+            left = (U.T @ U, U.T @ dU + dU.T @ U, dU.T @ dU)
+            right = (V.T @ V, V.T @ dV + dV.T @ V, dV.T @ dV)
+            for p, G in enumerate(left):
+                for s, K in enumerate(right):
+                    coefficients[p + s] += 0.5 * np.vdot(G, K)
+        for reg, x, y in zip((self.row_reg, self.column_reg) * 2, self.at, d, strict=True):
+            scale = reg[:, None] if x.ndim == 2 else reg
+            coefficients[:3] += 0.5 * np.array(
+                [np.vdot(scale * x, x), 2 * np.vdot(scale * x, y), np.vdot(scale * y, y)]
+            )
+        return coefficients
+
+
+def _squared(parts: tuple[Array, Array, Array], weights: Array | None) -> Array:
+    """The coefficients of Σ w (p₀ + t p₁ + t² p₂)²."""
+    x, y, z = parts
+    wx, wy, wz = parts if weights is None else (weights * part for part in parts)
+    return np.array([wx @ x, 2 * (wx @ y), wy @ y + 2 * (wx @ z), 2 * (wy @ z), wz @ z])
+
+
+def _vector(given: Any, size: int, default: float) -> Array:
+    if given is None:
+        return np.full(size, default)
+    return np.asarray(given, dtype=np.float64)

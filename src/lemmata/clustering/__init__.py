@@ -1,0 +1,24 @@
+"""Clusters (CIL20 6.2): k-means, where it starts, what it costs at least, and coresets to run it on.
+
+>>> from lemmata.clustering import KMeans, certified_gap, d2_sampling
+>>> from sklearn.datasets import load_iris
+>>> X = load_iris().data
+>>> d2_sampling(X, 3, rng=0).shape
+(3, 4)
+"""
+
+from lemmata.lazy import lazily
+
+__getattr__, __dir__, __all__ = lazily(
+    __name__,
+    {
+        "KMeans": "kmeans",
+        "LightweightCoreset": "coreset",
+        "certified_gap": "lemmata.audit.partition_bounds",
+        "d2_sampling": "seeding",
+        "greedy_d2_sampling": "seeding",
+        "kmeans_parallel": "seeding",
+        "random_rows": "seeding",
+        "seeding_factor": "seeding",
+    },
+)

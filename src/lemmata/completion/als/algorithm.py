@@ -1,0 +1,291 @@
+"""The algorithm behind ALS: rows, then columns, each by least squares (CIL 2.4).
+
+    F = ½ Σ_Ω (a_ij − μ − b_i − c_j − u_iᵀv_j)² + ½ Σ_i λ_i (‖u_i‖² + b_i²) + ½ Σ_j λ_j (‖v_j‖² + c_j²)
+
+For fixed V and c every row is a ridge regression of its own (rows.py), whose losses add up to F but for the penalty on V and c:
+the objective of a state costs nothing extra. Every pass over entries goes through `A.over_rows` or `A.over_columns`, so the
+same lines run on a cluster.
+
+    >>> from lemmata.core import MaxSteps, run
+    >>> A = Observed.of(np.outer([1.0, 2.0, 3.0], [1.0, 0.5]))
+    >>> solution = run(ALSAlgorithm(rank=1, reg=0.1, weighted=False, biases=False), A, stop=MaxSteps(20), rng=0)
+    >>> shrunk = np.sqrt(14 * 1.25) - 0.1                                      # σ₁ − λ: the nuclear norm (CIL (2.40))
+    >>> bool(abs(np.linalg.norm(solution.state.U @ solution.state.V.T) - shrunk) < 1e-6)
+    True
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from lemmata.completion.observed import Entries, Observed
+from lemmata.completion.rows.solver import RowSolver, residuals
+from lemmata.core.engine import one_blas_thread
+from lemmata.core.store import storable
+
+Array = np.ndarray
+
+OFF = 0.05  # of the longest column of V: a factor below this is switched off, and begins with this if it is wanted again
+
+
+@storable
+@dataclass(frozen=True)
+class ALSState:
+    """Factors, biases, and the objective they have."""
+
+    version = 1
+
+    U: Array  # (n, k)
+    V: Array  # (m, k)
+    b: Array  # (n,) zeros without biases
+    c: Array  # (m,)
+    mean: float  # μ, 0 without biases
+    loss: float  # the objective at these factors, not at the ones before
+
+
+# --- passes over the entries of rows: plain functions, so that a cluster can run them ---------------------------------
+
+
+def sums_per_row(entries: Entries, x: Array) -> Array:
+    """Σ of x over the entries of every row, in float64; 0 for an empty row."""
+    out, filled = np.zeros(len(entries.indptr) - 1), np.diff(entries.indptr) > 0
+    if len(x):
+        out[filled] = np.add.reduceat(x, entries.indptr[:-1][filled], dtype=np.float64)
+    return out
+
+
+def row_moments(entries: Entries) -> tuple[Array, Array]:
+    """Σ a_ij and Σ a_ij² of every row."""
+    return sums_per_row(entries, entries.values), sums_per_row(
+        entries, np.square(entries.values, dtype=np.float64)
+    )
+
+
+def row_squares(entries: Entries, V: Array, shift: Array, U: Array, b: Array) -> Array:
+    """Σ_j (a_ij − b_i − shift_j − u_iᵀv_j)² of every row."""
+    return sums_per_row(entries, np.square(residuals(entries, U, V, b, shift), dtype=np.float64))
+
+
+def implicit_excess(entries: Entries, V: Array, alpha: float, U: Array) -> Array:
+    """Σ_j c_ij (p_ij − x_ij)² − x_ij² over the entries of every row: what they add to the sum over all places."""
+    a = entries.values
+    preferred = (a > 0).astype(V.dtype)
+    x = preferred - residuals(Entries(entries.indptr, entries.indices, preferred), U, V)
+    return sums_per_row(entries, (1 + alpha * np.abs(a)) * (preferred - x) ** 2 - x**2)
+
+
+# --- the algorithm ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ALSAlgorithm:
+    """Rows, then columns. Parameters as those of `ALS`."""
+
+    rank: int
+    reg: float
+    weighted: bool = True
+    biases: bool = True
+    nonnegative: bool = False
+    method: str = "cholesky"
+    implicit: bool = False
+    alpha: float = 1.0
+
+    hint: ClassVar[str] = "raise reg, or scale the data"
+
+    def init(self, A: Observed, rng: np.random.Generator) -> ALSState:
+        """V at random, U and b the best for it."""
+        (n, m), dtype = A.shape, A.dtype
+        mean, scale = self._mean_and_scale(A)
+        V = rng.standard_normal((m, self.rank)).astype(dtype) * dtype.type(scale)
+        V = np.abs(V) if self.nonnegative else V
+        state = ALSState(
+            np.zeros((n, self.rank), dtype), V, np.zeros(n, dtype), np.zeros(m, dtype), mean, np.inf
+        )
+        U, b, losses = self._rows(A, state)
+        return replace(
+            state, U=U, b=b, loss=float(losses.sum()) + self._penalty(V, A.column_counts, state.c)
+        )
+
+    def step(self, state: ALSState, A: Observed) -> ALSState:
+        U, b, _ = self._rows(A, state, measure=False)  # best U and b for this V and c
+        state = replace(state, U=U, b=b)
+        V, c, losses = self._columns(A, state)  # best V and c for this U and b
+        loss = float(losses.sum()) + self._penalty(U, A.row_counts, b)
+        return self._balanced(replace(state, V=V, c=c, loss=loss), A)
+
+    def objective(self, state: ALSState) -> float:
+        return state.loss
+
+    def attributes(self, state: ALSState) -> dict[str, Any]:
+        return {
+            "U_": state.U,
+            "V_": state.V,
+            "mean_": state.mean,
+            "row_bias_": state.b,
+            "column_bias_": state.c,
+        }
+
+    def warm(self, state: ALSState, A: Observed) -> ALSState:
+        """The factors of another λ as a first state for this one (`Path`).
+
+        Factors that a larger λ has switched off would need many sweeps to grow out of nothing: they begin anew, small and at
+        random in V and at zero in U, which changes no prediction.
+        """
+        lengths = np.sqrt(np.einsum("jk,jk->k", state.V, state.V, dtype=np.float64))
+        off = lengths < OFF * lengths.max(initial=0.0)
+        if off.any():
+            V, U = state.V.copy(), state.U.copy()
+            fresh = (
+                np.random.default_rng(0).standard_normal((len(V), int(off.sum())))
+                * lengths.max()
+                * OFF
+                / len(V) ** 0.5
+            )
+            V[:, off], U[:, off] = np.abs(fresh) if self.nonnegative else fresh, 0
+            V[A.column_counts == 0] = 0
+            state = replace(state, U=U, V=V)
+        return self.evaluate(state, A)
+
+    def evaluate(self, state: ALSState, A: Observed) -> ALSState:
+        """A state from elsewhere with the objective that it has here."""
+        if self.implicit:
+            everywhere = np.sum((state.U.T @ state.U) * (state.V.T @ state.V), dtype=np.float64)
+            excess = A.over_rows(implicit_excess, state.V, self.alpha, aligned=(state.U,))
+            squares = float(everywhere) + float(excess.sum())
+        else:
+            shift = state.c.dtype.type(state.mean) + state.c
+            squares = float(
+                A.over_rows(row_squares, state.V, shift, aligned=(state.U, state.b)).sum()
+            )
+        penalty = self._penalty(state.U, A.row_counts, state.b) + self._penalty(
+            state.V, A.column_counts, state.c
+        )
+        return replace(state, loss=0.5 * squares + penalty)
+
+    def _balanced(self, state: ALSState, A: Observed) -> ALSState:
+        """The factors with the same product and the least penalty; see `balance`.
+
+        Alternation alone moves length from U to V by a share of about λ/σ per sweep: this is what it would take for ever to do.
+        """
+        weights = [self._weights(counts) for counts in (A.row_counts, A.column_counts)]
+        with one_blas_thread():  # k × k matrices: on a busy machine threads would wait for each other longer than they work
+            U, V = (rescale if self.nonnegative else balance)(state.U, state.V, *weights)
+        before, after = (
+            self._penalty(P, A.row_counts) + self._penalty(Q, A.column_counts)
+            for P, Q in ((state.U, state.V), (U, V))
+        )
+        return (
+            replace(state, U=U, V=V, loss=state.loss - before + after) if after < before else state
+        )
+
+    # --- half-sweeps ---
+
+    @property
+    def solver(self) -> RowSolver:
+        return RowSolver(
+            self.reg,
+            weighted=self.weighted,
+            bias=self.biases,
+            method=self.method,
+            nonnegative=self.nonnegative,
+            implicit=self.implicit,
+            alpha=self.alpha,
+        )
+
+    def _rows(
+        self, A: Observed, state: ALSState, measure: bool = True
+    ) -> tuple[Array, Array, Array]:
+        return self._half(A.over_rows, state.V, state.c, state.mean, state.U, state.b, measure)
+
+    def _columns(self, A: Observed, state: ALSState) -> tuple[Array, Array, Array]:
+        return self._half(A.over_columns, state.U, state.b, state.mean, state.V, state.c)
+
+    def _half(self, over, V, c, mean, U, b, measure: bool = True) -> tuple[Array, Array, Array]:
+        """New U and b, and the objective of every row, for V and c as they are."""
+        shift = None if self.implicit else c.dtype.type(mean) + c
+        gram = V.T @ V if self.implicit else None
+        start = np.column_stack([U, b]) if self.biases else U  # where conjugate gradients set out
+        W, losses = over(replace(self.solver, measure=measure), V, shift, gram, aligned=(start,))
+        if not self.biases:
+            return W, b, losses
+        return np.ascontiguousarray(W[:, :-1]), np.ascontiguousarray(W[:, -1]), losses
+
+    def _weights(self, counts: Array) -> Array:
+        """λ_i / λ."""
+        return counts.astype(np.float64) if self.weighted else np.ones(len(counts))
+
+    def _penalty(self, F: Array, counts: Array, bias: Array | None = None) -> float:
+        """½ Σ λ_i (‖f_i‖² + bias_i²)."""
+        squares = np.einsum("ij,ij->i", F, F, dtype=np.float64)
+        if bias is not None:
+            squares += np.square(bias, dtype=np.float64)
+        return 0.5 * self.reg * float(squares @ self._weights(counts))
+
+    def _mean_and_scale(self, A: Observed) -> tuple[float, float]:
+        """μ, and the size σ of random factors whose products are as large as the data: k σ⁴ is their variance."""
+        sums, squares = A.over_rows(row_moments)
+        mean, square = float(sums.sum()) / A.n_observed, float(squares.sum()) / A.n_observed
+        if self.implicit:
+            size = 1.0  # preferences are 0 and 1, whatever the counts
+        else:
+            # constant data: a little
+            size = max(square - mean * mean if self.biases else square, 1e-6 * square) ** 0.5 or 1.0
+        return mean if self.biases else 0.0, (size / self.rank**0.5) ** 0.5
+
+
+# --- factors with the same product ------------------------------------------------------------------------------------
+
+
+def balance(U: Array, V: Array, row_weights: Array, column_weights: Array) -> tuple[Array, Array]:
+    """UM and VM⁻ᵀ with the M that minimises ½ Σ d_i ‖u_i‖² + ½ Σ c_j ‖v_j‖², which is then ‖D^½ UVᵀ C^½‖_*.
+
+    With UᵀDU = RᵀR, VᵀCV = SᵀS and the SVD RSᵀ = PΣQᵀ it is M = R⁻¹PΣ^½: afterwards both Gram matrices are Σ, and the columns
+    in order of their singular values.
+    """
+    R, S = (_root(U, row_weights), _root(V, column_weights))
+    if R is None or S is None:
+        return U, V
+    P, sigma, _ = np.linalg.svd(R @ S.T)
+    M = np.linalg.solve(R, P * np.sqrt(sigma))
+    # the inverse itself: the product stays
+    return (U @ M).astype(U.dtype), (V @ np.linalg.inv(M).T).astype(V.dtype)
+
+
+def _root(F: Array, weights: Array) -> Array | None:
+    """R with RᵀR = FᵀDF, its eigenvalues raised to 1e-12 of the largest so that it can be inverted; None for zeros."""
+    values, vectors = np.linalg.eigh((F.T * weights) @ F.astype(np.float64))
+    if not values[-1] > 0:
+        return None
+    return np.sqrt(np.maximum(values, 1e-12 * values[-1]))[:, None] * vectors.T
+
+
+def rescale(U: Array, V: Array, row_weights: Array, column_weights: Array) -> tuple[Array, Array]:
+    """`balance` for nonnegative factors: M is diagonal, and makes the weighted lengths of each pair of columns equal."""
+    lengths = [
+        np.sqrt(weights @ np.square(F, dtype=np.float64))
+        for F, weights in ((U, row_weights), (V, column_weights))
+    ]
+    t = np.sqrt(
+        np.divide(lengths[1], lengths[0], out=np.ones(U.shape[1]), where=np.minimum(*lengths) > 0)
+    )
+    return (U * t).astype(U.dtype), (V / t).astype(V.dtype)
+
+
+def in_order(U: Array, V: Array, row_weights: Array, column_weights: Array) -> tuple[Array, Array]:
+    """The same factors turned so that the first one matters most, with signs by rule: UR and VR with R orthogonal.
+
+    The objective does not see R (UVᵀ and all norms ‖u_i‖, ‖v_j‖ stay), so the columns that a solver ends with are chance.
+    R are the eigenvectors of UᵀDU + VᵀCV, with the weights of the penalty in D and C.
+    """
+    with one_blas_thread():
+        S = (U.T * row_weights) @ U.astype(np.float64) + (V.T * column_weights) @ V.astype(
+            np.float64
+        )
+        R = np.linalg.eigh(S)[1][:, ::-1]
+    V64 = V.astype(np.float64) @ R
+    largest = np.abs(V64).argmax(axis=0)
+    R = R * np.where(V64[largest, np.arange(len(S))] < 0, -1.0, 1.0)
+    return (U @ R).astype(U.dtype), (V @ R).astype(V.dtype)

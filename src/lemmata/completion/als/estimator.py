@@ -1,0 +1,454 @@
+"""Matrix completion by alternating least squares (CIL 2.4).
+
+    minimise  ½ Σ_Ω (a_ij − μ − b_i − c_j − u_iᵀv_j)²  +  ½ Σ_i λ_i (‖u_i‖² + b_i²)  +  ½ Σ_j λ_j (‖v_j‖² + c_j²)
+
+over U: n × k, V: m × k and the biases b, c; μ is the mean of the known entries. λ_i = λ, or λ times the entries in the row
+(reg_weighting="counts"). With V and c fixed this is one ridge regression per row, with the bias as a factor whose feature is
+1, and the reverse. Each half-sweep is exact (or goes downhill, by conjugate gradients), so the objective cannot rise
+(CIL (2.37)). It is convex in either half, not in both: what it ended in is for the certificate.
+
+Implicit feedback (clicks, plays: a large value is much evidence, a missing one a little evidence of dislike):
+
+    minimise  ½ Σ_ij (1 + α a_ij) ([a_ij > 0] − u_iᵀv_j)²  +  ½ Σ_i λ_i ‖u_i‖²  +  ½ Σ_j λ_j ‖v_j‖²       over all i and j
+
+whose sum over what is missing is tr(UᵀU VᵀV) minus the known places, so that a sweep still costs only the known entries.
+
+On the notes: (2.31) has λ where we have ½λ, so their λ is half of ours, and the code of 2.4.4 adds λI where (2.36) asks for
+2λI. That ALS converges to a fixed point (2.4.3) follows for the values of the objective; the factors are determined up to
+rotations that change nothing. A fixed point may be a saddle (U = V = 0 is one): where the certificate finds that out, `ALS`
+leaves it along the direction of negative curvature and goes on.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> A = rng.normal(size=(60, 3)) @ rng.normal(size=(3, 40))
+    >>> X = np.where(rng.random(A.shape) < 0.6, A, np.nan)
+    >>> model = ALS(rank=3, reg=1e-6, biases=False, tol=1e-10, max_iter=500, random_state=0).fit(X)
+    >>> bool(np.abs(model.complete() - A).max() < 1e-3), model.certificate_.failed
+    (True, [])
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from lemmata.audit.alternating import EXPLICIT_CLAIMS, IMPLICIT_CLAIMS, NONNEGATIVE_CLAIMS
+from lemmata.completion.als.algorithm import ALSAlgorithm, ALSState, in_order
+from lemmata.completion.als.penalty import choose
+from lemmata.completion.base import CompletionModel, Folded
+from lemmata.completion.centring import Offsets
+from lemmata.completion.observed import Entries, Observed
+from lemmata.core.estimator import COMMON
+from lemmata.core.loop import MaxSteps, Settled, run, warn_user
+from lemmata.core.progress import Progress
+from lemmata.core.trace import Trace
+
+Array = np.ndarray
+
+EXACT_UP_TO = 100  # the rank up to which an exact half-sweep costs less than the extra sweeps of conjugate gradients
+WORTH_ESCAPING = 1e-4  # of the objective: less is what a few more sweeps would find as well
+MAX_ESCAPES = 3  # a saddle left behind may lead to another one; three in a row were never seen
+
+
+def _check_determined(algorithm: ALSAlgorithm, data: Observed) -> None:
+    """λ = 0 leaves a row with fewer entries than unknowns undetermined; refuse it by name."""
+    if algorithm.reg > 0 or algorithm.implicit:
+        return
+    needed = algorithm.rank + algorithm.biases
+    for what, counts in (("row", data.row_counts), ("column", data.column_counts)):
+        few = np.flatnonzero((counts < needed) & (counts > 0))
+        if len(few):
+            raise ValueError(
+                f"reg=0 leaves {len(few):,} {what}s undetermined: they have fewer than {needed} entries "
+                f"(rank {algorithm.rank}{' and a bias' if algorithm.biases else ''}), such as {what} {few[0]} with "
+                f"{counts[few[0]]}; pass reg > 0, or a lower rank."
+            )
+
+
+def _matched(old: Observed, new: Observed, what: str) -> Array:
+    """For every row (or column) of the old data its position in the new, −1 if it is gone."""
+    labels = getattr(old, f"{what}_labels"), getattr(new, f"{what}_labels")
+    if labels[0] is not None and labels[1] is not None:
+        return labels[1].find(labels[0].names)
+    size, now = old.shape[what == "column"], new.shape[what == "column"]
+    if now < size:
+        raise ValueError(
+            f"update was given {now:,} {what}s and the model has {size:,}; without labels on both, rows and columns keep their "
+            "positions and new ones come at the end. Give labels, or pass the full shape."
+        )
+    return np.arange(size)
+
+
+def _placed(
+    factors: Array, bias: Array, where: Array, size: int, dtype
+) -> tuple[Array, Array, Array]:
+    """Factors and biases at their new positions, zeros elsewhere, and the mask of positions that got any."""
+    kept = where >= 0
+    F, b, known = (
+        np.zeros((size, factors.shape[1]), dtype),
+        np.zeros(size, dtype),
+        np.zeros(size, bool),
+    )
+    F[where[kept]], b[where[kept]], known[where[kept]] = factors[kept], bias[kept], True
+    return F, b, known
+
+
+def _joined(first: Trace, second: Trace) -> Trace:
+    """One trace of a run and its continuation."""
+    trace = first.copy()
+    for value, seconds in zip(second.objective, second.seconds, strict=True):
+        trace.append(value, first.elapsed + seconds)
+    return trace
+
+
+class ALS(CompletionModel):
+    """Low-rank completion of a partly known matrix by alternating least squares.
+
+    Minimises ½ Σ_Ω (a_ij − μ − b_i − c_j − u_iᵀv_j)² + ½ Σ_i λ_i(‖u_i‖² + b_i²) + ½ Σ_j λ_j(‖v_j‖² + c_j²) over U (n × k), V
+    (m × k) and the biases b and c.
+
+    Parameters
+    ----------
+    rank : int or "auto", default=20
+        k, the number of factors. A rank-k matrix has k(n + m − k) degrees of freedom; with fewer entries only `reg` keeps the
+        answer unique.
+    reg : float or "auto", default=0.075
+        λ, the ridge on factors and biases. It has the units of the data: for ten times the data give ten times the λ. At 0,
+        every row and column needs at least k entries (k + 1 with biases).
+        "auto", for rank or reg or both: a tenth of the entries is held out, a few sweeps are run along a path of falling λ
+        (each begun where the one before ended) for one rank after the other, and the best pair is fitted to all entries;
+        see `validation_`.
+    biases : bool, default=True
+        Whether μ, b_i and c_j are part of the model. Without them nothing is removed from the data.
+    reg_weighting : {"counts", "plain"}, default="counts"
+        Whether λ_i is λ times the number of entries of row i, and λ_j likewise, or λ itself. With "counts" one λ suits rows of
+        all lengths and data of all sizes; "plain" is the nuclear norm of the notes (2.5.2) once the rank is high enough.
+    nonnegative : bool, default=False
+        Keep U and V (not the biases) nonnegative: parts that only add up.
+    method : {"auto", "cholesky", "cg"}, default="auto"
+        How a row is solved: exactly, or by three steps of conjugate gradients from where it was, which is faster at high rank
+        and takes more sweeps. "auto" is exact up to rank 100.
+    feedback : {"explicit", "implicit"}, default="explicit"
+        Whether the values are ratings, or counts of clicks and plays: then all places count, the missing ones as weak zeros,
+        and predictions are preferences around 0 to 1. Implicit feedback has no biases; `biases` is ignored.
+    alpha : float, default=1.0
+        α of implicit feedback: a count a weighs 1 + αa times a missing entry.
+    max_iter : int, default=100
+        The most sweeps over rows and columns.
+    tol : float, default=1e-5
+        Settled when a sweep lowers the objective by less than this share of it.
+    random_state, verbose, checkpoint, time_limit
+        As everywhere: the seed of the first V, a progress bar, a file to resume from, seconds.
+
+    Attributes
+    ----------
+    U_, V_ : arrays (n, k), (m, k)
+        The factors, turned so that the first matters most (not with nonnegative=True).
+    mean_, row_bias_, column_bias_ : μ, b and c
+    rank_, reg_, weighted_reg_ : numbers
+        k and λ as used, and 1 if λ was weighted by counts.
+    loss_ : float
+        The objective.
+    validation_ : array (trials, 3)
+        With "auto": rank, λ and held-out RMSE of everything that was tried.
+    observed_, row_scale_, column_scale_, n_features_in_, n_iter_, trace_, stopped_, certificate_
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[5, 4, np.nan, 1], [4, np.nan, 1, 1], [1, 1, np.nan, 5], [np.nan, 1, 5, 4.0]])
+    >>> model = ALS(rank=1, reg=0.05, random_state=0).fit(X)
+    >>> model.predict([0, 3], [2, 0]).round()
+    array([1., 1.])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **COMMON,
+        "rank": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "reg": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
+        "biases": ["boolean"],
+        "reg_weighting": [StrOptions({"counts", "plain"})],
+        "nonnegative": ["boolean"],
+        "method": [StrOptions({"auto", "cholesky", "cg"})],
+        "feedback": [StrOptions({"explicit", "implicit"})],
+        "alpha": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    claims = EXPLICIT_CLAIMS
+    stored: ClassVar = {
+        **CompletionModel.stored,
+        "rank_": "",
+        "reg_": "",
+        "weighted_reg_": "",
+        "loss_": "",
+        "validation_?": "trials three",
+    }
+
+    def __init__(
+        self,
+        rank=20,
+        reg=0.075,
+        *,
+        biases=True,
+        reg_weighting="counts",
+        nonnegative=False,
+        method="auto",
+        feedback="explicit",
+        alpha=1.0,
+        max_iter=100,
+        tol=1e-5,
+        random_state=None,
+        verbose=0,
+        checkpoint=None,
+        time_limit=None,
+    ):
+        self.rank = rank
+        self.reg = reg
+        self.biases = biases
+        self.reg_weighting = reg_weighting
+        self.nonnegative = nonnegative
+        self.method = method
+        self.feedback = feedback
+        self.alpha = alpha
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.verbose = verbose
+        self.checkpoint = checkpoint
+        self.time_limit = time_limit
+
+    @classmethod
+    def foreign_attributes(cls, model: Any) -> dict[str, Any]:
+        from lemmata.completion.certifying import foreign_factors
+
+        return foreign_factors(model)
+
+    # --- fitting ---
+
+    def _fit_blocks(self, data: Any) -> None:
+        self.__dict__.pop("validation_", None)
+        super()._fit_blocks(data)
+        for _ in range(MAX_ESCAPES):
+            if "second_order_minimum" not in self.certificate_.failed or not self.escape(
+                at_least=WORTH_ESCAPING
+            ):
+                break
+
+    def _algorithm(self, data: Any) -> ALSAlgorithm:
+        self._check_values(data)
+        chosen = {"rank": self.rank, "reg": self.reg}
+        if "auto" in chosen.values():
+            if self.feedback == "implicit":
+                raise ValueError(
+                    "'auto' compares held-out ratings, and implicit feedback has none; pass numbers for rank and reg, and "
+                    "compare them by completion.metrics."
+                )
+            # the other half is for the fit itself
+            seconds = None if self.time_limit is None else self.time_limit / 2
+            seed = self._rng() if isinstance(self.random_state, Integral) else 0
+            rank, reg, self.validation_ = choose(
+                self._with(1, 1.0), data, **chosen, seed=seed, seconds=seconds
+            )
+            chosen = {"rank": rank, "reg": reg}
+        rank, reg = int(chosen["rank"]), float(chosen["reg"])
+        n, m = data.shape
+        if rank > min(n, m):
+            raise ValueError(
+                f"rank={rank} exceeds the smaller side of a {n} × {m} matrix; pass rank <= {min(n, m)}."
+            )
+        algorithm = self._with(rank, reg)
+        _check_determined(algorithm, data)
+        return algorithm
+
+    def _with(self, rank: int, reg: float) -> ALSAlgorithm:
+        """The algorithm that the parameters stand for, at this rank and λ."""
+        implicit = self.feedback == "implicit"
+        method = (
+            ("cholesky" if rank <= EXACT_UP_TO else "cg") if self.method == "auto" else self.method
+        )
+        return ALSAlgorithm(
+            rank=rank,
+            reg=reg,
+            weighted=self.reg_weighting == "counts",
+            biases=bool(self.biases) and not implicit,
+            nonnegative=bool(self.nonnegative),
+            method=method,
+            implicit=implicit,
+            alpha=float(self.alpha),
+        )
+
+    def _check_values(self, data: Observed) -> None:
+        lowest = data.values.min(initial=0)
+        if lowest < 0 and self.feedback == "implicit":
+            raise ValueError(
+                f"implicit feedback counts what happened, and there is an entry {lowest:g}; pass counts >= 0, or "
+                "feedback='explicit' for ratings."
+            )
+        if lowest < 0 and self.nonnegative and not self.biases:
+            warn_user(
+                f"nonnegative=True predicts no negative entries, and the data has some, such as {lowest:g}; "
+                "pass biases=True, or nonnegative=False.",
+                UserWarning,
+            )
+
+    def _attributes(self, solution, data: Observed) -> dict[str, Any]:
+        algorithm, state = solution.algorithm, solution.state
+        U, V = state.U, state.V
+        if not algorithm.nonnegative:
+            weights = (
+                A.astype(np.float64) if algorithm.weighted else np.ones(len(A))
+                for A in (data.row_counts, data.column_counts)
+            )
+            U, V = in_order(U, V, *weights)
+        scales = np.ones(len(U), U.dtype), np.ones(len(V), V.dtype)
+        return {
+            "U_": U,
+            "V_": V,
+            **self._set_offsets(Offsets(state.mean, state.b, state.c, *scales)),
+            "rank_": algorithm.rank,
+            "reg_": algorithm.reg,
+            "weighted_reg_": int(algorithm.weighted),
+            "loss_": state.loss,
+        }
+
+    def _claims(self):
+        if self.feedback == "implicit":
+            return IMPLICIT_CLAIMS
+        return NONNEGATIVE_CLAIMS if self.nonnegative else EXPLICIT_CLAIMS
+
+    def _title(self, data: Any) -> str:
+        title = super()._title(data)
+        return (
+            title
+            if data is None
+            else f"{title}, reg {self.reg_:.3g}{' × counts' if self.weighted_reg_ else ''}"
+        )
+
+    # --- going on from a fit ---
+
+    def update(self, X, *, sweeps: int = 10):
+        """Go on from this fit with changed or further entries: cheaper than `fit`, better than `fold_in` (CIL 2.4.5).
+
+        Parameters
+        ----------
+        X : as for `fit`
+            All entries, old and new. Rows and columns are matched by label where both have labels; otherwise by position, and
+            new ones come at the end. New ones are folded in first.
+        sweeps : int, default=10
+            The most sweeps to make; fewer if they settle. Rank and λ stay; a checkpoint is not written.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        if not isinstance(sweeps, Integral) or sweeps < 1:
+            raise ValueError(f"sweeps={sweeps!r} is not accepted; pass an int >= 1.")
+        with self._all_or_nothing():
+            data = self._validated(X)
+            self._check_values(data)
+            algorithm = self._with(self.rank_, self.reg_)
+            _check_determined(algorithm, data)
+            state = self._carried_over(algorithm, data)
+            self.observed_ = data.local
+            self._go_on(algorithm, data, state, MaxSteps(int(sweeps)))
+        return self
+
+    def _carried_over(self, algorithm: ALSAlgorithm, data: Observed) -> ALSState:
+        """A first state for `data` from the present factors; what is new is solved for what is known."""
+        (n, m), k, dtype = data.shape, self.rank_, data.dtype
+        rows, columns = (_matched(self.observed_, data, what) for what in ("row", "column"))
+        mean, scale = algorithm._mean_and_scale(data)
+        U, b, old_row = _placed(self.U_, self.row_bias_, rows, n, dtype)
+        V, c, old_column = _placed(self.V_, self.column_bias_, columns, m, dtype)
+        state = ALSState(U, V, b, c, mean, np.inf)
+        if not old_column.all():
+            solved, bias, _ = algorithm._columns(data, state)
+            V, c = np.where(old_column[:, None], V, solved), np.where(old_column, c, bias)
+            # no entry in a known row: where both sides are zero they would stay zero
+            lost = ~old_column & ~V.any(axis=1)
+            fresh = np.random.default_rng(0).standard_normal((int(lost.sum()), k)) * scale
+            V[lost] = np.abs(fresh) if algorithm.nonnegative else fresh
+            state = replace(state, V=V, c=c)
+        if not old_row.all():
+            solved, bias, _ = algorithm._rows(data, state)
+            U, b = np.where(old_row[:, None], U, solved), np.where(old_row, b, bias)
+            state = replace(state, U=U, b=b)
+        return state
+
+    def escape(self, *, at_least: float = 0.0) -> bool:
+        """Leave a saddle along its direction of most negative curvature, and sweep on: whether there was a way down.
+
+        CIL 2.4.3 leaves open what to do at a fixed point that is no minimum: this. `fit` does it by itself on small data,
+        where it can afford to look; elsewhere call it when `certify(X)` says that the fit is no minimum.
+
+        at_least : float, default=0.0
+            The share of the objective that has to be gained on the way; for less the fit stays as it is.
+        """
+        from lemmata.audit.curvature import escape
+
+        check_is_fitted(self)
+        if self.nonnegative:
+            raise ValueError(
+                "a nonnegative fit has no second-order test; fit again with another random_state."
+            )
+        algorithm, data = self._with(self.rank_, self.reg_), self.observed_
+        found = escape(
+            data,
+            self.U_,
+            self.V_,
+            self.row_bias_,
+            self.column_bias_,
+            mean=self.mean_,
+            reg=self.reg_,
+            weighted=algorithm.weighted,
+            biased=algorithm.biases,
+            feedback=self.feedback,
+            alpha=algorithm.alpha,
+        )
+        U, V, b, c = (part.astype(self.U_.dtype) for part in found.at)
+        state = algorithm.evaluate(ALSState(U, V, b, c, self.mean_, np.inf), data)
+        if not state.loss < (1 - at_least) * self.loss_:
+            return False
+        self._go_on(algorithm, data, state, MaxSteps(self.max_iter), before=self.trace_)
+        return True
+
+    def _go_on(
+        self, algorithm: ALSAlgorithm, data: Any, state: ALSState, stop, before: Trace | None = None
+    ) -> None:
+        """Sweep from a state and take over the result; `before`: the trace of the run that this continues."""
+        callbacks = [Progress(type(self).__name__, total=self.max_iter)] if self.verbose else []
+        solution = run(
+            algorithm,
+            data,
+            stop=self._limited(Settled(self.tol) | stop),
+            callbacks=callbacks,
+            start=algorithm.evaluate(state, data),
+        )
+        trace = solution.trace if before is None else _joined(before, solution.trace)
+        attributes = self._attributes(solution, data)
+        self._conclude(data, attributes, trace, solution.stopped, len(trace) - 1)
+
+    # --- using it ---
+
+    def _folded(self, data: Observed, transposed: bool = False) -> Folded:
+        """Factors and bias of new rows, from one least-squares problem each."""
+        V, bias = (self.U_, self.row_bias_) if transposed else (self.V_, self.column_bias_)
+        indptr, indices, values = data.by_row
+        algorithm = replace(
+            self._with(self.rank_, self.reg_), weighted=bool(self.weighted_reg_), method="cholesky"
+        )
+        zero = np.zeros((data.shape[0], self.rank_), V.dtype), np.zeros(data.shape[0], V.dtype)
+        same_type = Observed(
+            Entries(indptr, indices, values.astype(V.dtype, copy=False)), data.by_column, data.shape
+        )
+        U, b, _ = algorithm._half(same_type.over_rows, V, bias, self.mean_, *zero)
+        return Folded(U, b, np.ones(len(U), V.dtype))
+
+    def _fold_reg(self, counts: Array) -> Array:
+        return self.reg_ * (counts if self.weighted_reg_ else np.ones(len(counts)))

@@ -1,0 +1,198 @@
+"""Imputation and SVD: fill the unknown entries with means, then take the best matrix of rank k. With a warning.
+
+    F = A where it is known, the fill (0, or a mean) elsewhere;      minimise  ½‖F − X‖²  over rank X ≤ k      (CIL 2.3.4)
+
+With the fill μ + b_i + c_j taken off, F is zero wherever nothing is known: the sparse matrix X_Ω of the centred entries. So the
+SVD of the filled n × m matrix needs products with |Ω| numbers only, and is found by Lanczos on X_ΩᵀX_Ω (or X_ΩX_Ωᵀ).
+
+The notes do not recommend this method, for "unknown" is not "equal to the mean": a share p of known entries makes X_Ω about p
+times the matrix sought, and the best approximation of that is p times too small; with many factors it reproduces the fill. The
+claim `not_pulled_to_the_fill` measures it.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> truth = rng.normal(size=(60, 2)) @ rng.normal(size=(2, 40))
+    >>> model = ImputedSVD(rank=2).fit(np.where(rng.random(truth.shape) < 0.5, truth, np.nan))
+    >>> model.certificate_.failed
+    ['not_pulled_to_the_fill']
+    >>> print(model.certificate_["not_pulled_to_the_fill"].numbers)
+    strength 0.4... < 0.9
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from lemmata.audit.low_rank import IMPUTED_SVD_CLAIMS
+from lemmata.completion.base import CompletionModel
+from lemmata.completion.centring import centre
+from lemmata.completion.observed import Observed
+from lemmata.core.estimator import COMMON
+from lemmata.core.loop import MaxSteps, Stop
+from lemmata.core.store import digest
+from lemmata.linalg.lanczos import LanczosAlgorithm
+from lemmata.linalg.operators import SparseRows
+from lemmata.linalg.randomized import signs
+
+Array = np.ndarray
+
+FILLS = {"zero": "none", "global": "global", "rows": "rows", "columns": "columns", "both": "both"}
+SMALL = 2**16  # entries up to which products are made on one core
+
+
+# --- the filled matrix ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Filled:
+    """The centred entries X (n × m) as the symmetric operator XᵀX, or XXᵀ if that is smaller; zeros are never stored."""
+
+    rows: SparseRows  # X, or Xᵀ if n < m: its Gram matrix is the smaller one
+    transposed: bool
+
+    @classmethod
+    def of(cls, A: Observed) -> Filled:
+        n, m = A.shape
+        entries, size = (A.by_column, (m, n)) if n < m else (A.by_row, (n, m))
+        indptr, indices, values = entries
+        return cls(SparseRows(sp.csr_array((values, indices, indptr), shape=size)), n < m)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (self.rows.shape[1],) * 2
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.rows.dtype
+
+    def __matmul__(self, V: Array) -> Array:
+        X = self.rows.X
+        if X.nnz < SMALL or V.ndim == 1:
+            return X.T @ (X @ V)  # waking the threads costs more than they save
+        return self.rows.gram(V)[0]
+
+    def fingerprint(self) -> str:
+        X = self.rows.X
+        return digest([list(X.shape), self.transposed, X.indptr, X.indices, X.data])
+
+    def factors(self, vectors: Array) -> tuple[Array, Array, Array]:
+        """P, σ, Q of the SVD inside the span of singular vectors of the shorter side; large entries of Q are positive."""
+        left, s, turn = np.linalg.svd(self.rows @ vectors, full_matrices=False)
+        right = vectors @ turn.T
+        P, Q = (right, left) if self.transposed else (left, right)
+        flip = signs(Q)
+        return P * flip, s, Q * flip
+
+
+# --- the estimator ----------------------------------------------------------------------------------------------------
+
+
+class ImputedSVD(CompletionModel):
+    """SVD of a matrix whose unknown entries were filled with means: the simplest completion, and a biased one.
+
+    Minimises ‖F − X‖ over X = fill + UVᵀ of rank k, F the filled matrix with the fill taken off. Never forms F.
+
+    Parameters
+    ----------
+    rank : int, default=10
+        k, the number of singular values kept; at most the smaller side of the matrix.
+    fill : {"both", "rows", "columns", "global", "zero"}, default="both"
+        What stands where nothing is known: the best sum of a row and a column offset, the row or column mean, that of all known
+        entries, or zero, which means something only if the data is centred.
+    max_iter : int, default=1000
+        The most products of Lanczos with a block of vectors.
+    tol : float, default=1e-8
+        Done when every σ_i² is right to this share of σ₁² (float32: 1e-6 at best).
+    random_state : int, RandomState or None, default=None
+        Of Lanczos's first block; the result depends on it only by rounding, unless singular values coincide.
+    verbose, checkpoint, time_limit
+        As everywhere: a progress bar, a file to resume from, seconds.
+
+    Attributes
+    ----------
+    U_, V_ : arrays (n, k) and (m, k)
+        P√Σ and Q√Σ of the SVD.
+    singular_values_ : array (k,)
+        Of the filled matrix without its fill, descending.
+    mean_, row_bias_, column_bias_, row_scale_, column_scale_
+        The fill μ + b_i + c_j (the scales are 1).
+    reg_, weighted_reg_
+        0: nothing is regularised.
+    observed_, n_features_in_, n_iter_, trace_, stopped_, certificate_
+        The trace shows −Σσ_i², which Lanczos lowers.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **COMMON,
+        "rank": [Interval(Integral, 1, None, closed="left")],
+        "fill": [StrOptions(set(FILLS))],
+    }
+
+    claims = IMPUTED_SVD_CLAIMS
+    stored: ClassVar = {
+        **CompletionModel.stored,
+        "singular_values_": "k",
+        "reg_": "",
+        "weighted_reg_": "",
+    }
+
+    def __init__(
+        self,
+        rank=10,
+        *,
+        fill="both",
+        max_iter=1000,
+        tol=1e-8,
+        random_state=None,
+        verbose=0,
+        checkpoint=None,
+        time_limit=None,
+    ):
+        self.rank = rank
+        self.fill = fill
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.verbose = verbose
+        self.checkpoint = checkpoint
+        self.time_limit = time_limit
+
+    def _algorithm(self, data: Any) -> LanczosAlgorithm:
+        n, m = data.shape
+        if self.rank > min(n, m):
+            raise ValueError(
+                f"rank={self.rank} exceeds the smaller side of a {n} × {m} matrix; pass rank <= {min(n, m)}."
+            )
+        least = 1e-6 if data.dtype == np.float32 else 0.0  # products in float32 do not know more
+        # equal singular values are found as often as they occur
+        block = max(2, min(int(self.rank), 32))
+        return LanczosAlgorithm(int(self.rank), block=block, tol=max(float(self.tol), least))
+
+    def _centring(self) -> str:
+        return FILLS[self.fill]
+
+    def _problem(self, data: Any) -> Filled:
+        return Filled.of(centre(data, self._centring()).removed(data))
+
+    def _stop(self) -> Stop:
+        """Lanczos is finished when its error bounds are; a sum of eigenvalues that pauses says less."""
+        rule: Stop = MaxSteps(self.max_iter)
+        return self._limited(rule)
+
+    def _attributes(self, solution, problem: Filled) -> dict[str, Any]:
+        P, s, Q = problem.factors(solution.attributes["vectors"])
+        root = np.sqrt(s)
+        return {
+            "U_": P * root,
+            "V_": Q * root,
+            "singular_values_": s,
+            **self._set_offsets(centre(self.observed_, self._centring())),
+            "reg_": 0.0,
+            "weighted_reg_": 0,
+        }

@@ -1,0 +1,284 @@
+"""Sparse plus low rank: the matrices that SoftImpute, singular value projection and thresholding take the SVD of.
+
+    Z = U Vᵀ + η Π_Ω(A − U Vᵀ)                 U: n × k,  V: m × k,  Ω: the known entries                  (CIL (2.39), (2.41))
+
+Z has n·m entries, none of them zero, but a product with a thin block B (m × b) needs only
+
+    Z B = U (Vᵀ B) + η Π_Ω(A − U Vᵀ) B                         (n + m)·k·b + |Ω|·(k + b) multiplications
+
+and nothing of the size of Ω is stored: the residual of an entry is made where it is used. All passes over entries go through
+`Observed.over_rows` and `over_columns`, with functions that can be sent to other machines.
+
+The SVDs of one run are near each other, so each begins with the singular vectors of the one before: one or two rounds of
+subspace iteration then do what a random start needs five to ten for.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(60, 2)) @ rng.normal(size=(2, 50))
+    >>> A = Observed.of(np.where(rng.random(X.shape) < 0.5, X, np.nan))
+    >>> U, V = rng.normal(size=(60, 2)), rng.normal(size=(50, 2))
+    >>> Z = gradient_step(A, U, V, step=1.0)                # A where it is known, UVᵀ elsewhere
+    >>> dense = np.where(np.isnan(A.dense()), U @ V.T, A.dense())
+    >>> bool(np.allclose(Z @ np.eye(50), dense)), bool(np.allclose(Z.T @ np.eye(60), dense.T))
+    (True, True)
+    >>> bool(np.allclose(leading_svd(Z, 3, passes=30, rng=0).s, np.linalg.svd(dense)[1][:3]))
+    True
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lemmata.completion.observed import Entries, Observed
+from lemmata.completion.rows.solver import over_ranges, plain, predictions
+from lemmata.linalg.lowrank import LowRank
+from lemmata.linalg.operators import Operator
+from lemmata.linalg.randomized import orthonormalised, signs
+
+Array = np.ndarray
+
+EXTRA = (
+    8  # columns beyond those wanted: they show what comes next, and make the others converge faster
+)
+
+
+# --- passes over rows of entries (picklable: a cluster sends them to its workers) --------------------------------------
+
+
+def row_products(entries: Entries, B: Array) -> Array:
+    """S B for the sparse S with these rows."""
+    from lemmata.completion.nuclear._kernels import product_range
+    from lemmata.linalg.simd import to_lines
+
+    parts, lines, nb = plain(entries, B.dtype), to_lines(B), _lines_per_row(B)
+    out = _empty_like_lines(len(parts[0]) - 1, B)
+    over_ranges(
+        lambda first, last: product_range(*parts, lines, nb, first, last, out), parts[0], per_row=1
+    )
+    return _from_lines(out, B)
+
+
+def row_residual_products(entries: Entries, V: Array, B: Array, U: Array) -> Array:
+    """Π_Ω(A − UVᵀ) B for these rows of A and U."""
+    from lemmata.completion.nuclear._kernels import residual_product_range
+    from lemmata.linalg.simd import to_lines
+
+    parts, lines, nb = plain(entries, B.dtype), to_lines(B), _lines_per_row(B)
+    left, right, nk = to_lines(U), to_lines(V), _lines_per_row(V)
+    out = _empty_like_lines(len(U), B)
+
+    def work(first: int, last: int) -> None:
+        residual_product_range(*parts, left, right, nk, lines, nb, first, last, out)
+
+    over_ranges(work, parts[0], per_row=1)
+    return _from_lines(out, B)
+
+
+def row_residual_squares(entries: Entries, V: Array, U: Array) -> Array:
+    """Σ_j (a_ij − u_iᵀv_j)² for each of these rows, in float64."""
+    from lemmata.completion.nuclear._kernels import residual_squares_range
+    from lemmata.linalg.simd import to_lines
+
+    parts, out = plain(entries, V.dtype), np.empty(len(U))
+    left, right, nk = to_lines(U), to_lines(V), _lines_per_row(V)
+
+    def work(first: int, last: int) -> None:
+        residual_squares_range(*parts, left, right, nk, first, last, out)
+
+    over_ranges(work, parts[0], per_row=1)
+    return out
+
+
+def _lines_per_row(B: Array) -> int:
+    """How many cache lines of 64 bytes a row of B fills."""
+    return -(-B.shape[1] * B.itemsize // 64)
+
+
+def _empty_like_lines(n: int, B: Array) -> Array:
+    from lemmata.linalg.simd import empty_lines
+
+    lines = empty_lines(n, _lines_per_row(B), B.dtype)
+    return lines.reshape(-1, lines.shape[2])
+
+
+def _from_lines(lines: Array, B: Array) -> Array:
+    """Lines as rows with as many columns as B."""
+    width = _lines_per_row(B) * 64 // B.itemsize
+    return (
+        np.ascontiguousarray(lines.reshape(-1, width)[:, : B.shape[1]])
+        if width
+        else lines.reshape(-1, 0)
+    )
+
+
+def _factors(U: Any, V: Any, dtype: Any) -> tuple[Array, Array]:
+    """Factors as kernels want them; a rank of 0 is one column of zeros."""
+    if U.shape[1] == 0:
+        return np.zeros((len(U), 1), dtype), np.zeros((len(V), 1), dtype)
+    return np.ascontiguousarray(U, dtype=dtype), np.ascontiguousarray(V, dtype=dtype)
+
+
+# --- numbers and operators --------------------------------------------------------------------------------------------
+
+
+def entry_values(A: Observed, U: Array, V: Array) -> Array:
+    """u_iᵀv_j at every known entry, in the order of `A.by_row`."""
+    return predictions(A.by_row, *_factors(U, V, A.dtype))
+
+
+def residual_squares(A: Observed, U: Array, V: Array) -> float:
+    """‖Π_Ω(A − UVᵀ)‖²."""
+    left, right = _factors(U, V, A.dtype)
+    return float(A.over_rows(row_residual_squares, right, aligned=(left,)).sum())
+
+
+def known_entries(S: Observed) -> Operator:
+    """Π_Ω(S): products with the sparse matrix of the known entries, in either direction by rows of its own order."""
+
+    def times(B):
+        return S.over_rows(row_products, np.ascontiguousarray(B, dtype=S.dtype))
+
+    def transposed_times(B):
+        return S.over_columns(row_products, np.ascontiguousarray(B, dtype=S.dtype))
+
+    return Operator(S.shape, S.dtype, times, transposed_times)
+
+
+def residual(A: Observed, U: Array, V: Array) -> Operator:
+    """Π_Ω(A − UVᵀ), never stored: its entries are made anew in each product."""
+    left, right = _factors(U, V, A.dtype)
+
+    def times(B):
+        return A.over_rows(
+            row_residual_products, right, np.ascontiguousarray(B, dtype=A.dtype), aligned=(left,)
+        )
+
+    def transposed_times(B):
+        return A.over_columns(
+            row_residual_products, left, np.ascontiguousarray(B, dtype=A.dtype), aligned=(right,)
+        )
+
+    return Operator(A.shape, A.dtype, times, transposed_times)
+
+
+class SparsePlusLowRank(Operator):
+    """η S + U Vᵀ for an operator S, such as `known_entries(A)` or `residual(A, U, V)`; `@` and `.T`, never dense."""
+
+    def __init__(self, S: Operator, U: Array, V: Array, step: float = 1.0):
+        self.S, self.U, self.V, self.step = S, U, V, S.dtype.type(step)
+
+        def times(B):
+            return self.step * (self.S @ B) + self.U @ (self.V.T @ B)
+
+        def transposed_times(B):
+            return self.step * (self.S.T @ B) + self.V @ (self.U.T @ B)
+
+        super().__init__(S.shape, S.dtype, times, transposed_times)
+
+
+def gradient_step(A: Observed, U: Array, V: Array, step: float = 1.0) -> SparsePlusLowRank:
+    """UVᵀ + η Π_Ω(A − UVᵀ): a step down the gradient of ½‖Π_Ω(A − X)‖² from X = UVᵀ; η = 1 fills the known entries in."""
+    return SparsePlusLowRank(residual(A, U, V), U, V, step)
+
+
+# --- partial SVD ------------------------------------------------------------------------------------------------------
+
+
+def thin_svd(C: Array) -> tuple[Array, Array, Array]:
+    """The SVD of a tall C (n, b): LAPACK sees only what C is in an orthonormal basis of its columns, b × b numbers."""
+    basis = orthonormalised(C)
+    core = basis.T @ C
+    if not np.isfinite(core).all():
+        raise ValueError(
+            "products with the matrix are not finite: its entries are too large; divide them by a constant."
+        )
+    P, s, Wt = np.linalg.svd(core)
+    return basis @ P, s, Wt
+
+
+def leading_svd(
+    Z: Any,
+    k: int,
+    *,
+    start: Array | None = None,
+    passes: int = 2,
+    extra: int = 5,
+    rng: int | np.random.Generator | None = None,
+) -> LowRank:
+    """The k leading singular triplets of an operator by block subspace iteration, begun at known right vectors.
+
+    Parameters
+    ----------
+    Z : operator with `@`, `.T`, `.shape` and `.dtype`
+    start : array (m, ·), optional
+        Right singular vectors of a matrix near Z; random columns fill them up to k + extra. Without it, all are random.
+    passes : int, default=2
+        Rounds through ZᵀZ. The error of the j-th vector falls like (σ_{k+extra+1} / σ_j)^(2·passes).
+    extra : int, default=5
+        Columns beyond k that only speed convergence up.
+
+    Returns
+    -------
+    LowRank : U (n, k), s (k,) descending, Vt (k, m); the largest entry of each right vector is positive
+    """
+    n, m = Z.shape
+    b = min(k + extra, n, m)
+    Q = np.empty((m, 0), Z.dtype) if start is None else np.asarray(start, dtype=Z.dtype)[:, :b]
+    Q = orthonormalised(_widened(Q, b, Z.shape, np.random.default_rng(rng)))
+    for _ in range(passes):
+        Q = orthonormalised(Z.T @ orthonormalised(Z @ Q))
+    P, s, Wt = thin_svd(Z @ Q)
+    Q, k = Q @ Wt.T, min(k, b)
+    flip = signs(Q[:, :k])
+    return LowRank(P[:, :k] * flip, s[:k], np.ascontiguousarray((Q[:, :k] * flip).T))
+
+
+def shrink_operator(
+    Z: Any,
+    tau: float,
+    start: Array,
+    *,
+    accuracy: float = 1e-10,
+    most: int = 20,
+    rng: np.random.Generator,
+) -> tuple[LowRank, Array]:
+    """shrink_τ(Z) (CIL (2.40)), and right singular vectors of Z for the next call to begin with.
+
+    Subspace iteration from `start`, until a round moves the vectors so little that ‖shrink_τ(Z)‖² is right to `accuracy`, or
+    `most` rounds are done. While every singular value found exceeds τ the block is doubled: how many do is not known before
+    they are found.
+    """
+    Q = orthonormalised(
+        _widened(np.asarray(start, dtype=Z.dtype), max(start.shape[1], 1), Z.shape, rng)
+    )
+    for _ in range(most):
+        P = orthonormalised(Z @ Q)
+        right, s, Wt = thin_svd(Z.T @ P)
+        kept = np.maximum(s - s.dtype.type(tau), 0)
+        rank, before, Q = int(np.count_nonzero(kept)), Q, right
+        if rank == len(s) < min(Z.shape):
+            Q = orthonormalised(_widened(right, 2 * len(s), Z.shape, rng))
+        elif _missed(before, right, s, kept, tau) <= accuracy * (kept @ kept + accuracy * tau**2):
+            break
+    found = LowRank((P @ Wt.T)[:, :rank], kept[:rank], np.ascontiguousarray(right[:, :rank].T))
+    return found, np.ascontiguousarray(right[:, : rank + EXTRA])
+
+
+def _missed(before: Array, right: Array, s: Array, kept: Array, tau: float) -> float:
+    """What a round may have left out of ‖shrink_τ(Z)‖², from sin² of the angles by which it turned the vectors.
+
+    Later rounds turn them by less. A kept vector that is off by sin² loses about this share; one below τ may rise above it:
+    σ² ≤ s² + sin² · σ₁².
+    """
+    turned = np.maximum(1 - np.square(before.T @ right).sum(axis=0, dtype=np.float64), 0)
+    below = np.sqrt(s**2 + turned * s[0] ** 2)[kept == 0]
+    return float(turned @ kept**2) + float(np.square(np.maximum(below - tau, 0)).max(initial=0.0))
+
+
+def _widened(Q: Array, width: int, shape: tuple[int, int], rng: np.random.Generator) -> Array:
+    """Q with random columns up to `width`, as far as the matrix has so many dimensions."""
+    missing = max(min(width, *shape) - Q.shape[1], 0)
+    fresh = rng.standard_normal((len(Q), missing)) / np.sqrt(max(len(Q), 1))
+    return np.hstack([Q[:, : min(shape)], fresh.astype(Q.dtype)])

@@ -1,0 +1,455 @@
+"""One least-squares problem per row, at the speed of a matrix product.
+
+    (Σ_j β_j v_j v_jᵀ + G + λI) w = Σ_j α_j v_j          over the entries j of a row; explicit feedback: β = 1, α = a, G = 0
+
+The sums are where the time goes: 2·k² operations per entry, in principle a product of matrices. Vectors are cache lines (the
+SIMD values of linalg/_kernels): a factor is padded to whole lines, a row's factors are gathered into a buffer that stays in
+the first-level cache, and the sums are made tile by tile, six rows × one line, held in twelve (AVX2) or six (AVX-512)
+registers while they run over the buffer. Only tiles on and above the diagonal are made. Two rows ride along below the
+matrix: the sums with a (the right-hand side) and with 1 (the bias), so that six rows of a tile are seldom idle.
+
+The same tile subtracts in the Cholesky factorisation C = RᵀR, which goes by panels of six rows. Chunks of a long row are
+summed from zero and then added, so that rounding grows with the chunks, not with the entries. A row is worked on by one
+thread in one order: results do not depend on the threads.
+
+Layout of C, in lines of `lanes` numbers, for k unknowns padded to kp = nb · lanes: row r < k is columns 0 … kp − 1, then a
+line for right-hand sides: lane −1 the target, lane −2 the bias; rows kp and kp + 1 collect the target and the bias.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from lemmata.linalg.simd import (
+    LINE,
+    at,
+    axpy,
+    dot,
+    empty_lines,
+    fetch,
+    load,
+    madd,
+    store,
+    total,
+    zero,
+)
+
+Array = np.ndarray
+TILE = 6  # rows of a tile: 6 × 2 AVX2 registers for sums, 2 for a line, 2 to spread numbers make 16
+BUFFER = 2**14  # bytes of gathered factors: half of a usual first-level cache
+
+
+def workspace(k: int, dtype, buffers: int = 1) -> tuple[Array, Array, Array, Array]:
+    """C, buffers X and B (the same one, or two) for gathered rows, and 8 vectors like a row of C: what one thread needs."""
+    lanes = LINE // np.dtype(dtype).itemsize
+    width = -(-k // lanes) + 1
+    chunk = max(16, BUFFER // (LINE * width * buffers))
+    C, X, vectors = (empty_lines(rows, width, dtype) for rows in (width * lanes, chunk, 8))
+    return C, X, X if buffers == 1 else empty_lines(chunk, width, dtype), vectors
+
+
+# --- the normal equations ---------------------------------------------------------------------------------------------
+
+
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+def _tile_into(C, width, block, t, own, extra, X, B, count, sign):
+    """C[o, block] += sign · Σ_e b_eo · x_e[block] for the six rows o = t … t + 5, where those from `own` on lie at `extra`.
+
+    Rows of X, B and C are `width` lines; b is read number by number, x line by line.
+    """
+    lanes = C.shape[2]
+    o0 = t if t < own else extra + t - own
+    o1 = t + 1 if t + 1 < own else extra + t + 1 - own
+    o2 = t + 2 if t + 2 < own else extra + t + 2 - own
+    o3 = t + 3 if t + 3 < own else extra + t + 3 - own
+    o4 = t + 4 if t + 4 < own else extra + t + 4 - own
+    o5 = t + 5 if t + 5 < own else extra + t + 5 - own
+    c0 = c1 = c2 = c3 = c4 = c5 = zero(C)
+    for e in range(count):
+        line = load(X, e * width + block)
+        q = e * width * lanes
+        c0 = axpy(at(B, q + o0), line, c0)
+        c1 = axpy(at(B, q + o1), line, c1)
+        c2 = axpy(at(B, q + o2), line, c2)
+        c3 = axpy(at(B, q + o3), line, c3)
+        c4 = axpy(at(B, q + o4), line, c4)
+        c5 = axpy(at(B, q + o5), line, c5)
+    store(C, o0 * width + block, axpy(sign, c0, load(C, o0 * width + block)))
+    store(C, o1 * width + block, axpy(sign, c1, load(C, o1 * width + block)))
+    store(C, o2 * width + block, axpy(sign, c2, load(C, o2 * width + block)))
+    store(C, o3 * width + block, axpy(sign, c3, load(C, o3 * width + block)))
+    store(C, o4 * width + block, axpy(sign, c4, load(C, o4 * width + block)))
+    store(C, o5 * width + block, axpy(sign, c5, load(C, o5 * width + block)))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _gather_into(X, B, width, V, indices, values, shift, implicit, alpha, start, count):
+    """x_e = [v_j …, a_j, 1] for the entries start … start + count − 1; returns Σ a_j.
+
+    Implicit: b_e = [α|a_j| v_j …, (1 + α|a_j|)·(a_j > 0)] beside it; explicit: B is X.
+    """
+    nb = width - 1
+    summed = 0.0
+    for e in range(count):
+        j = np.int64(indices[start + e])
+        a = values[start + e]
+        for block in range(nb):
+            store(X, e * width + block, load(V, j * nb + block))
+        if implicit:
+            more = X.dtype.type(alpha) * abs(a)
+            for block in range(nb):
+                store(B, e * width + block, axpy(more, load(V, j * nb + block), zero(B)))
+            a = 1 + more if a > 0 else more - more
+        else:
+            a -= shift[j]
+        summed += a
+        B[e, nb, 0] = a
+    return summed
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def clear_extra(B):
+    """The last line of every gathered row: a place for a, then 1, then the zeros that idle rows of a tile read."""
+    chunk, width = B.shape[:2]
+    for e in range(chunk):
+        store(B, e * width + width - 1, zero(B))
+        B[e, width - 1, 1] = 1
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _add_products_into(C, X, B, count, k, V, indices, ahead):
+    """C += Σ b_e x_eᵀ over the `count` gathered rows, tiles on and above the diagonal only.
+
+    Between tiles it asks for the rows of V that the entries from `ahead` on will gather next: arithmetic and memory overlap.
+    """
+    width, lanes = C.shape[1:]
+    nb = width - 1
+    tiles = 0
+    for block in range(nb):
+        tiles += -(-(min(lanes * (block + 1), k) + 2) // TILE)
+    share = -(-X.shape[0] // tiles)
+    for block in range(nb):
+        own = min(lanes * (block + 1), k)
+        for t in range(0, own + 2, TILE):
+            soon = min(ahead + share, len(indices))
+            for e in range(ahead, soon):
+                for line in range(nb):
+                    fetch(V, np.int64(indices[e]) * nb + line)
+            ahead = soon
+            _tile_into(C, width, block, t, own, nb * lanes, X, B, count, C.dtype.type(1))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def normal_equations_into(C, X, B, k, V, indices, values, shift, G, implicit, alpha, start, end):
+    """C = G + Σ β v vᵀ with its two extra rows; returns Σ a. G has rows of nb lines, or none (zero)."""
+    chunk, width = X.shape[:2]
+    nb = width - 1
+    for line in range(C.shape[0] * width):
+        store(C, line, zero(C))
+    if implicit:
+        for r in range(k):
+            for block in range(nb):
+                store(C, r * width + block, load(G, r * nb + block))
+    summed = 0.0
+    p = start
+    while p < end:
+        count = min(chunk, end - p)
+        summed += _gather_into(X, B, width, V, indices, values, shift, implicit, alpha, p, count)
+        p += count
+        _add_products_into(C, X, B, count, k, V, indices, p)
+    return summed
+
+
+# --- Cholesky ---------------------------------------------------------------------------------------------------------
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _prepare(C, k, reg):
+    """Add λ, turn the two extra rows into columns, and fill up to whole panels with the identity."""
+    width, lanes = C.shape[1:]
+    extra = (width - 1) * lanes * width * lanes  # where row kp starts
+    for r in range(k):
+        C[r, r // lanes, r % lanes] += reg
+        C[r, width - 1, lanes - 1] = at(C, extra + r)
+        C[r, width - 1, lanes - 2] = at(C, extra + width * lanes + r)
+    for r in range(k, -(-k // TILE) * TILE):
+        for block in range(width):
+            store(C, r * width + block, zero(C))
+        C[r, r // lanes, r % lanes] = 1
+
+
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+def _factor_corner(corner, C, place, row, d, tolerance):
+    """A 6 × 6 block of C as RᵀR: `corner` gets 1/r_ss, and −r_st beside it. False where a pivot is lost.
+
+    The block starts at number `place` of C, whose rows are `row` numbers; d holds the diagonal as it was. Twenty-one
+    variables instead of an array, because then they are registers: a corner is one long chain of dependent operations.
+    """
+    one = C.dtype.type(1)
+    c00, c01, c02 = at(C, place), at(C, place + 1), at(C, place + 2)
+    c03, c04, c05 = at(C, place + 3), at(C, place + 4), at(C, place + 5)
+    c11, c12, c13 = at(C, place + row + 1), at(C, place + row + 2), at(C, place + row + 3)
+    c14, c15, c22 = at(C, place + row + 4), at(C, place + row + 5), at(C, place + 2 * row + 2)
+    c23, c24, c25 = (
+        at(C, place + 2 * row + 3),
+        at(C, place + 2 * row + 4),
+        at(C, place + 2 * row + 5),
+    )
+    c33, c34, c35 = (
+        at(C, place + 3 * row + 3),
+        at(C, place + 3 * row + 4),
+        at(C, place + 3 * row + 5),
+    )
+    c44, c45, c55 = (
+        at(C, place + 4 * row + 4),
+        at(C, place + 4 * row + 5),
+        at(C, place + 5 * row + 5),
+    )
+    i0 = one / np.sqrt(c00)
+    m1, m2, m3, m4, m5 = c01 * -i0, c02 * -i0, c03 * -i0, c04 * -i0, c05 * -i0
+    corner[0, 0], corner[0, 1], corner[0, 2], corner[0, 3], corner[0, 4], corner[0, 5] = (
+        i0,
+        m1,
+        m2,
+        m3,
+        m4,
+        m5,
+    )
+    c11, c12, c13, c14, c15 = (
+        c11 - m1 * m1,
+        c12 - m1 * m2,
+        c13 - m1 * m3,
+        c14 - m1 * m4,
+        c15 - m1 * m5,
+    )
+    c22, c23, c24, c25 = c22 - m2 * m2, c23 - m2 * m3, c24 - m2 * m4, c25 - m2 * m5
+    c33, c34, c35 = c33 - m3 * m3, c34 - m3 * m4, c35 - m3 * m5
+    c44, c45, c55 = c44 - m4 * m4, c45 - m4 * m5, c55 - m5 * m5
+    i1 = one / np.sqrt(c11)
+    m2, m3, m4, m5 = c12 * -i1, c13 * -i1, c14 * -i1, c15 * -i1
+    corner[1, 1], corner[1, 2], corner[1, 3], corner[1, 4], corner[1, 5] = i1, m2, m3, m4, m5
+    c22, c23, c24, c25 = c22 - m2 * m2, c23 - m2 * m3, c24 - m2 * m4, c25 - m2 * m5
+    c33, c34, c35 = c33 - m3 * m3, c34 - m3 * m4, c35 - m3 * m5
+    c44, c45, c55 = c44 - m4 * m4, c45 - m4 * m5, c55 - m5 * m5
+    i2 = one / np.sqrt(c22)
+    m3, m4, m5 = c23 * -i2, c24 * -i2, c25 * -i2
+    corner[2, 2], corner[2, 3], corner[2, 4], corner[2, 5] = i2, m3, m4, m5
+    c33, c34, c35 = c33 - m3 * m3, c34 - m3 * m4, c35 - m3 * m5
+    c44, c45, c55 = c44 - m4 * m4, c45 - m4 * m5, c55 - m5 * m5
+    i3 = one / np.sqrt(c33)
+    m4, m5 = c34 * -i3, c35 * -i3
+    corner[3, 3], corner[3, 4], corner[3, 5] = i3, m4, m5
+    c44, c45, c55 = c44 - m4 * m4, c45 - m4 * m5, c55 - m5 * m5
+    i4 = one / np.sqrt(c44)
+    m5 = c45 * -i4
+    c55 -= m5 * m5
+    corner[4, 4], corner[4, 5], corner[5, 5] = i4, m5, one / np.sqrt(c55)
+    return (
+        (c00 > tolerance * d[0]) & (c11 > tolerance * d[1]) & (c22 > tolerance * d[2])
+        & (c33 > tolerance * d[3]) & (c44 > tolerance * d[4]) & (c55 > tolerance * d[5])
+    )  # fmt: skip
+
+
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+def _eliminate_into(C, first, width, corner):
+    """Six lines of C, `width` apart, times R⁻ᵀ of their corner."""
+    l0 = axpy(corner[0, 0], load(C, first), zero(C))
+    l1, l2 = (
+        axpy(corner[0, 1], l0, load(C, first + width)),
+        axpy(corner[0, 2], l0, load(C, first + 2 * width)),
+    )
+    l3, l4 = (
+        axpy(corner[0, 3], l0, load(C, first + 3 * width)),
+        axpy(corner[0, 4], l0, load(C, first + 4 * width)),
+    )
+    l5 = axpy(corner[0, 5], l0, load(C, first + 5 * width))
+    l1 = axpy(corner[1, 1], l1, zero(C))
+    l2, l3 = axpy(corner[1, 2], l1, l2), axpy(corner[1, 3], l1, l3)
+    l4, l5 = axpy(corner[1, 4], l1, l4), axpy(corner[1, 5], l1, l5)
+    l2 = axpy(corner[2, 2], l2, zero(C))
+    l3, l4, l5 = axpy(corner[2, 3], l2, l3), axpy(corner[2, 4], l2, l4), axpy(corner[2, 5], l2, l5)
+    l3 = axpy(corner[3, 3], l3, zero(C))
+    l4, l5 = axpy(corner[3, 4], l3, l4), axpy(corner[3, 5], l3, l5)
+    l4 = axpy(corner[4, 4], l4, zero(C))
+    l5 = axpy(corner[5, 5], axpy(corner[4, 5], l4, l5), zero(C))
+    store(C, first, l0)
+    store(C, first + width, l1)
+    store(C, first + 2 * width, l2)
+    store(C, first + 3 * width, l3)
+    store(C, first + 4 * width, l4)
+    store(C, first + 5 * width, l5)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _factor_into(C, corners, diagonal, k, tolerance):
+    """C = RᵀR in place, right-hand sides included, by panels of six rows; false where a pivot is lost in rounding.
+
+    A pivot is what is left of its diagonal entry; below `tolerance` of it, digits are gone that the solution would need.
+    corners[i // 6] keeps 1/r_ss on its diagonal and −r_st beside it.
+    """
+    width, lanes = C.shape[1:]
+    for r in range(len(diagonal)):
+        diagonal[r] = at(C, r * width * lanes + r)
+    for i in range(0, k, TILE):
+        corner = corners[i // TILE]
+        for block in range(i // lanes, width):
+            _tile_into(C, width, block, i, i + TILE, 0, C, C, i, C.dtype.type(-1))
+        if not _factor_corner(
+            corner, C, i * width * lanes + i, width * lanes, diagonal[i:], tolerance
+        ):
+            return False
+        for block in range(i // lanes, width):
+            _eliminate_into(C, i * width + block, width, corner)
+    return True
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _bias_of(C, k, count, summed, reg, tolerance):
+    """The bias is the last unknown: what C leaves of its own equation. (b, whether the pivot is sound)."""
+    width, lanes = C.shape[1:]
+    pivot, target = count + reg, summed
+    for r in range(k):
+        z = np.float64(C[r, width - 1, lanes - 2])
+        pivot -= z * z
+        target -= z * C[r, width - 1, lanes - 1]
+    return target / pivot, pivot > tolerance * (count + reg)
+
+
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+def _target(C, place, b):
+    """y − b z of one row: its last two numbers."""
+    return at(C, place) - b * at(C, place - 1)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _back_substitute_into(w, C, corners, k, bias):
+    """R w = y − b z, six rows at a time from the last up; the bias goes to the first number of the last line.
+
+    Unknowns of the panel are still 0 in w while its six products are made, so these see only the ones after it.
+    """
+    width, lanes = C.shape[1:]
+    for block in range(width):
+        store(w, block, zero(w))
+    b, flat = w.dtype.type(bias), w.reshape(w.size)
+    for panel in range(-(-k // TILE) - 1, -1, -1):
+        corner, i = corners[panel], panel * TILE
+        s0 = s1 = s2 = s3 = s4 = s5 = zero(w)
+        for block in range(i // lanes, width - 1):
+            line, c = load(w, block), i * width + block
+            s0, s1 = madd(load(C, c), line, s0), madd(load(C, c + width), line, s1)
+            s2, s3 = madd(load(C, c + 2 * width), line, s2), madd(load(C, c + 3 * width), line, s3)
+            s4, s5 = madd(load(C, c + 4 * width), line, s4), madd(load(C, c + 5 * width), line, s5)
+        # where the target of the panel's first row is
+        y, row = (
+            (i * width + width) * lanes - 1,
+            width * lanes,
+        )
+        w5 = (_target(C, y + 5 * row, b) - total(s5)) * corner[5, 5]
+        w4 = (_target(C, y + 4 * row, b) - total(s4) + corner[4, 5] * w5) * corner[4, 4]
+        w3 = _target(C, y + 3 * row, b) - total(s3) + corner[3, 5] * w5
+        w3 = (w3 + corner[3, 4] * w4) * corner[3, 3]
+        w2 = _target(C, y + 2 * row, b) - total(s2) + corner[2, 5] * w5 + corner[2, 4] * w4
+        w2 = (w2 + corner[2, 3] * w3) * corner[2, 2]
+        w1 = _target(C, y + row, b) - total(s1) + corner[1, 5] * w5 + corner[1, 4] * w4
+        w1 = (w1 + corner[1, 3] * w3 + corner[1, 2] * w2) * corner[1, 1]
+        w0 = (
+            _target(C, y, b) - total(s0) + corner[0, 5] * w5 + corner[0, 4] * w4 + corner[0, 3] * w3
+        )
+        w0 = (w0 + corner[0, 2] * w2 + corner[0, 1] * w1) * corner[0, 0]
+        flat[i], flat[i + 1], flat[i + 2], flat[i + 3], flat[i + 4], flat[i + 5] = (
+            w0,
+            w1,
+            w2,
+            w3,
+            w4,
+            w5,
+        )
+    w[width - 1, 0] = b  # last: rows that only fill the last panel have written zeros here
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def solve_range(
+    indptr, indices, values, V, shift, G, reg, k, bias, implicit, alpha, measure, tolerance, work, first, last, W, losses, sound
+):  # fmt: skip
+    """Rows first … last − 1 of W by Cholesky, their losses, and whether they may be trusted."""
+    C, X, B, vectors = work
+    panels = -(-k // TILE)
+    w, diagonal, corners = (
+        vectors[0],
+        np.empty(panels * TILE, C.dtype),
+        np.empty((panels, TILE, TILE), C.dtype),
+    )
+    clear_extra(B)
+    for i in range(first, last):
+        start, end = indptr[i], indptr[i + 1]
+        W[i] = 0
+        if start == end:
+            continue
+        # more unknowns than equations
+        if reg[i] == 0 and not implicit and end - start < W.shape[1]:
+            sound[i] = False
+            continue
+        summed = normal_equations_into(
+            C, X, B, k, V, indices, values, shift, G, implicit, alpha, start, end
+        )
+        _prepare(C, k, reg[i])
+        sound[i] = _factor_into(C, corners, diagonal, k, tolerance[i])
+        b = 0.0
+        if bias and sound[i]:
+            b, sound[i] = _bias_of(C, k, end - start, summed, reg[i], tolerance[i])
+        if not sound[i]:
+            continue
+        _back_substitute_into(w, C, corners, k, b)
+        unpack_into(W, i, w, k)
+        if measure:
+            losses[i] = loss_of(
+                w, k, V, indices, values, shift, G, implicit, alpha, reg[i], start, end
+            )
+
+
+# --- at the entries ---------------------------------------------------------------------------------------------------
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def unpack_into(W, i, w, k):
+    """Row i of W from lines."""
+    lanes = w.shape[1]
+    for r in range(k):
+        W[i, r] = w[r // lanes, r % lanes]
+    if W.shape[1] > k:
+        W[i, k] = w[-(-k // lanes), 0]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def loss_of(w, k, V, indices, values, shift, G, implicit, alpha, reg, start, end):
+    """½ Σ (a − s − w·v − b)² + ½ λ (‖w‖² + b²); implicit: ½ Σ c (p − w·v)² over all j, those without an entry through G."""
+    lanes = w.shape[1]
+    nb = -(-k // lanes)
+    b = w[nb, 0]
+    loss = np.float64(reg) * np.float64(dot(w, 0, w, 0, nb) + b * b)
+    for p in range(start, end):
+        j = np.int64(indices[p])
+        x = dot(w, 0, V, j * nb, nb)
+        if implicit:
+            more = alpha * abs(np.float64(values[p]))
+            miss = (1.0 if values[p] > 0 else 0.0) - x
+            loss += (1 + more) * miss * miss - np.float64(x) * x
+        else:
+            miss = np.float64(values[p] - shift[j] - b - x)
+            loss += miss * miss
+    if implicit:
+        for r in range(k):
+            loss += np.float64(w[r // lanes, r % lanes]) * dot(w, 0, G, r * nb, nb)
+    return 0.5 * loss
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def predict_range(indptr, indices, values, U, V, row_shift, shift, k, subtract, first, last, out):
+    """u_i·v_j + b_i + c_j at the entries of rows first … last − 1, or what the values leave over."""
+    nb = -(-k // V.shape[1])
+    for i in range(first, last):
+        for p in range(indptr[i], indptr[i + 1]):
+            j = np.int64(indices[p])
+            x = dot(U, i * nb, V, j * nb, nb) + (row_shift[i] + shift[j])
+            out[p] = values[p] - x if subtract else x

@@ -1,0 +1,1 @@
+"""Biased factorisation by stochastic gradient steps (ML Matrix Factorization)."""

@@ -1,0 +1,70 @@
+"""The trusted base stays apart: what audit/ imports, and what solvers import from it."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "lemmata"
+AUDIT = sorted((SOURCE / "audit").glob("*.py"))
+CONTAINERS = {
+    "lemmata.core.blocks",
+    "lemmata.core.moments",
+    "lemmata.core.trace",
+    "lemmata.completion.observed",
+}
+TRUSTED = {"lemmata.core.certificate", *CONTAINERS}
+OUTSIDE = {"numpy", "scipy", "sklearn", "threadpoolctl", "torch", *sys.stdlib_module_names}
+# functions, not solvers, that people call to certify something of their own
+MAY_IMPORT_AUDIT = {
+    "core/certify.py",
+    "completion/certifying.py",
+    "completion/recovery.py",
+    "clustering/__init__.py",
+    "linalg/projections.py",
+}
+
+
+def imports(path):
+    """(module, name) of every import statement in a file, wherever it stands."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield from ((node.module, alias.name) for alias in node.names)
+
+
+@pytest.mark.parametrize("path", AUDIT, ids=[path.name for path in AUDIT])
+def test_audit_imports_nothing_that_solves(path):
+    for module, name in imports(path):
+        own = module.startswith("lemmata.audit")
+        outside = module.partition(".")[0] in OUTSIDE
+        assert own or outside or module in TRUSTED, f"{path.name} imports {module} ({name})"
+
+
+def test_solvers_import_from_audit_nothing_but_tuples_of_claims():
+    for path in sorted(SOURCE.rglob("*.py")):
+        where = str(path.relative_to(SOURCE))
+        if where.startswith(("audit/", "atlas/")) or where in MAY_IMPORT_AUDIT:
+            continue
+        for module, name in imports(path):
+            if module.startswith("lemmata.audit"):
+                assert name.isupper() and name.endswith("_CLAIMS"), f"{where} imports {module}.{name}"
+
+
+def test_importing_the_audit_loads_no_solver():
+    names = [f"lemmata.audit.{path.stem}" for path in AUDIT if path.stem != "__init__"]
+    code = (
+        f"import sys\nfor name in {names!r}: __import__(name)\n"
+        "print(*sorted(m for m in sys.modules if m.startswith('lemmata.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    solving = ("loop", "estimator", "repeat", "linalg", "optim", "reduction", "clustering", "mixtures")
+    for module in loaded:
+        parts = module.split(".")[1:]
+        assert parts[0] not in solving and parts[-1] not in ("loop", "estimator", "repeat"), module
+    assert "numba" not in loaded
