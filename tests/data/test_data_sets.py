@@ -71,6 +71,23 @@ def test_movielens_small_translates_ids_and_titles():
     assert ratings.timestamp[0] == 964982703
 
 
+def test_movietweetings_are_in_other_units_and_have_times():
+    ratings = loaded(data.movietweetings)
+    assert ratings.shape == (16_554, 10_506)
+    assert len(ratings) == 100_000
+    assert set(np.unique(ratings.rating)) == set(range(11))
+    assert ratings.timestamp[0] == 1365029107  # April 2013
+    assert ratings.titles[0] == "Fantômas - À l'ombre de la guillotine (1913)"
+
+
+def test_of_filmtrust_the_later_of_two_ratings_of_a_pair_counts():
+    ratings = loaded(data.filmtrust)
+    assert ratings.shape == (1_508, 2_071)
+    assert len(ratings) == 35_494  # 35,497 in the file, three of them given twice
+    assert len(np.unique(np.column_stack([ratings.user, ratings.item]), axis=0)) == len(ratings)
+    assert (ratings.rating.min(), ratings.rating.max()) == (0.5, 4.0)
+
+
 def test_movielens_1m_has_its_known_histogram():
     ratings = loaded(data.movielens_1m)
     assert ratings.shape == (6_040, 3_706)
@@ -110,7 +127,7 @@ def test_every_loader_explains_absence(monkeypatch, tmp_path):
     monkeypatch.setenv("LEMMATA_CACHE", str(tmp_path))
     loaders = (
         data.fashion_mnist, data.olivetti_faces, data.a9a, data.california_housing, data.movielens_small,
-        data.movielens_1m, data.newsgroups, data.tiny_shakespeare, data.wikitext_2,
+        data.movielens_1m, data.movietweetings, data.filmtrust, data.newsgroups, data.tiny_shakespeare, data.wikitext_2,
     )  # fmt: skip
     for loader in loaders:
         with pytest.raises(data.DataNotFound, match="LEMMATA_DATA"):

@@ -15,8 +15,10 @@ from lemmata.data.sets import (
     a9a,
     california_housing,
     fashion_mnist,
+    filmtrust,
     movielens_1m,
     movielens_small,
+    movietweetings,
     newsgroups,
     olivetti_faces,
     tiny_shakespeare,
@@ -26,6 +28,6 @@ from lemmata.data.tables import Matrix, UnreadableData
 
 __all__ = [
     "DataDamaged", "DataNotFound", "Dataset", "Matrix", "Ratings", "UnreadableData", "a9a", "cache_folder",
-    "california_housing", "data_folder", "digits", "docstrings", "fashion_mnist", "movielens_1m", "movielens_small",
-    "newsgroups", "olivetti_faces", "read_matrix", "tiny_shakespeare", "wikitext_2",
+    "california_housing", "data_folder", "digits", "docstrings", "fashion_mnist", "filmtrust", "movielens_1m",
+    "movielens_small", "movietweetings", "newsgroups", "olivetti_faces", "read_matrix", "tiny_shakespeare", "wikitext_2",
 ]  # fmt: skip

@@ -73,6 +73,15 @@ SOURCES: dict[str, Source] = {source.folder: source for source in (
         File("ratings.npz", 1_546_846, "65ed4cb9f6829c63a4e0109dabfd6889314269cf311d4a92cf20c7fa02509252"),
         File("movies.csv.gz", 165_611, "55ce9d4128d8ebecbc8e4a3bf7f05df700d6f1afe30451ff3e50007206af8f00"),
     )),
+    Source("movietweetings", "Ratings of films from 0 to 10, from public posts of 2013, with their times.",
+           "Simon Dooms, Ghent University, github.com/sidooms/MovieTweetings (the first 100,000)", "MIT", (
+        File("ratings.csv.gz", 2_645_128, "2e15d865ec01b5afa9942163f1253ce837c2953eccdfc60770d8e9d3cef14222"),
+        File("movies.csv.gz", 521_520, "8f4c27309bac32370501090a0f29c591feddf7f4df5e6b8eda98eeef809e22f5"),
+    )),
+    Source("filmtrust", "Ratings of films from 0.5 to 4 in half steps; the films have numbers, no titles.",
+           "Guo, Zhang and Yorke-Smith (2013), from the FilmTrust site", "none stated; for research", (
+        File("ratings.csv.gz", 376_462, "3508a050ec5ccfea70e0023c8ec0cf38fee020c4dea1c25f7adb291151fc1d46"),
+    )),
     Source("tiny-shakespeare", "40,000 lines of Shakespeare's plays as one running text.",
            "github.com/karpathy/char-rnn", "text in the public domain", (
         File("input.txt.gz", 1_115_394, "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed", _SHAKESPEARE),
@@ -197,36 +206,55 @@ def california_housing() -> Dataset:
 
 def movielens_small() -> Ratings:
     """100,836 ratings of 9,724 films by 610 users, in half stars, with their times."""
-    with gzip.open(
-        SOURCES["movielens-small"].find("ratings.csv.gz"), "rt", encoding="utf-8"
-    ) as file:
-        # float64 holds ids and Unix seconds exactly
-        table = np.loadtxt(file, delimiter=",", skiprows=1)
-    user, film, rating, seconds = table.T
-    return _ratings(
-        "movielens-small",
-        user.astype(np.int64),
-        film.astype(np.int64),
-        rating,
-        seconds.astype(np.int64),
-    )
+    user, film, rating, seconds = _columns("movielens-small")
+    return _ratings("movielens-small", user, film, rating, seconds, _films("movielens-small"))
 
 
 def movielens_1m() -> Ratings:
     """1,000,209 ratings of 3,706 films by 6,040 users, in whole stars."""
     with np.load(SOURCES["movielens-1m"].find("ratings.npz"), allow_pickle=False) as arrays:
-        return _ratings("movielens-1m", arrays["user"], arrays["movie"], arrays["rating"])
+        user, film, rating = arrays["user"], arrays["movie"], arrays["rating"]
+    return _ratings("movielens-1m", user, film, rating, None, _films("movielens-1m"))
 
 
-def _ratings(folder: str, user, film, rating, timestamp=None) -> Ratings:
-    source = SOURCES[folder]
-    user_ids, user = np.unique(user, return_inverse=True)
-    item_ids, item = np.unique(film, return_inverse=True)
-    with gzip.open(source.find("movies.csv.gz"), "rt", encoding="utf-8", newline="") as file:
-        films = {
-            int(row["movieId"]): (row["title"], tuple(row["genres"].split("|")))
-            for row in csv.DictReader(file)
+def movietweetings() -> Ratings:
+    """100,000 ratings of 10,506 films by 16,554 users, from 0 to 10, with their times."""
+    user, film, rating, seconds = _columns("movietweetings")
+    return _ratings("movietweetings", user, film, rating, seconds, _films("movietweetings"))
+
+
+def filmtrust() -> Ratings:
+    """35,494 ratings of 2,071 films by 1,508 users, from 0.5 to 4. Three pairs occur twice; the later rating counts."""
+    user, film, rating = _columns("filmtrust")
+    pairs = np.column_stack([user, film])[::-1]  # `unique` keeps the first it meets
+    last = len(pairs) - 1 - np.unique(pairs, axis=0, return_index=True)[1]
+    last.sort()
+    titles = {int(number): (f"film {number:.0f}", ()) for number in np.unique(film)}
+    return _ratings("filmtrust", user[last], film[last], rating[last], None, titles)
+
+
+def _columns(folder: str) -> np.ndarray:
+    """The columns of ratings.csv.gz. float64 holds ids and Unix seconds exactly."""
+    with gzip.open(SOURCES[folder].find("ratings.csv.gz"), "rt", encoding="utf-8") as file:
+        return np.loadtxt(file, delimiter=",", skiprows=1).T
+
+
+def _films(folder: str) -> dict[int, tuple[str, tuple[str, ...]]]:
+    """Title and genres of each film by its number."""
+    path = SOURCES[folder].find("movies.csv.gz")
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+        rows = csv.reader(file)
+        next(rows)  # number, title, genres
+        return {
+            int(number): (title, tuple(filter(None, genres.split("|"))))
+            for number, title, genres in rows
         }
+
+
+def _ratings(folder: str, user, film, rating, seconds, films) -> Ratings:
+    source = SOURCES[folder]
+    user_ids, user = np.unique(user.astype(np.int64), return_inverse=True)
+    item_ids, item = np.unique(film.astype(np.int64), return_inverse=True)
     titles, genres = zip(*(films[int(identity)] for identity in item_ids), strict=True)
     return Ratings(
         name=folder,
@@ -236,7 +264,7 @@ def _ratings(folder: str, user, film, rating, timestamp=None) -> Ratings:
         user=user.astype(np.int32),
         item=item.astype(np.int32),
         rating=np.asarray(rating, dtype=np.float32),
-        timestamp=timestamp,
+        timestamp=None if seconds is None else seconds.astype(np.int64),
         user_ids=user_ids,
         item_ids=item_ids,
         titles=titles,
