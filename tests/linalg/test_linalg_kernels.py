@@ -1,12 +1,18 @@
 """The sparse kernels against their slow twins, and against themselves on other numbers of threads."""
 
-import numba
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import lemmata
 from lemmata.core.certificate import rounding
 from lemmata.linalg._kernels import (
     TASKS,
@@ -95,7 +101,7 @@ def test_the_fused_product_equals_two_dense_ones(dtype, index, m):
 
 @pytest.mark.parametrize("m", [1, 5, 60])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_one_thread_gives_the_same_bits_as_all(dtype, m):
+def test_one_thread_gives_the_same_bits_as_all(dtype, m, monkeypatch):
     parts, X, B = problem(0, n=3000, d=200, m=m, density=0.1, dtype=dtype)
     w = np.random.default_rng(1).random(len(X)).astype(dtype)
     U = np.random.default_rng(2).standard_normal((len(X), m)).astype(dtype)
@@ -105,14 +111,10 @@ def test_one_thread_gives_the_same_bits_as_all(dtype, m):
         multiply_rows(*parts, B, out)
         return out, multiply_transposed(*parts, U, X.shape[1]), *gram_product(*parts, B, w)
 
-    before = numba.get_num_threads()
-    try:
-        runs = []
-        for threads in range(1, before + 1):
-            numba.set_num_threads(threads)
-            runs += [products(), products()]
-    finally:
-        numba.set_num_threads(before)
+    runs = []
+    for threads in (1, 2, 8):
+        monkeypatch.setenv("LEMMATA_THREADS", str(threads))
+        runs += [products(), products()]
     for again in runs[1:]:
         for a, b in zip(runs[0], again, strict=True):
             assert np.array_equal(a, b)
@@ -175,3 +177,35 @@ def test_rows_are_cut_evenly_whatever_their_lengths_and_never_for_nothing():
     assert len(row_parts(np.r_[0, lengths.cumsum()], d=100, chunks=4)) == TASKS // 4 + 1
     # private sums would cost more than the work
     assert len(row_parts(np.array([0, 3, 5]), d=100, chunks=1)) == 2
+
+
+def test_no_kernel_uses_numbas_own_threads():
+    """They die in a forked process (OpenMP), or with two callers at once (workqueue)."""
+    sources = Path(lemmata.__file__).parent.rglob("*.py")
+    assert not [
+        path for path in sources if re.search(r"parallel=True|\bprange\b", path.read_text())
+    ]
+
+
+def test_kernels_work_in_a_forked_process_after_use():
+    code = """
+import multiprocessing, warnings
+import numpy as np, scipy.sparse as sp
+warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of forks beside threads
+from lemmata.linalg import as_operator
+X = as_operator(sp.random_array((4000, 300), density=0.1, format="csr", rng=np.random.default_rng(0)))
+V = np.ones((300, 16))
+before = X @ V
+def again(out):
+    out.send(float(np.abs(X @ V - before).max()))
+here, there = multiprocessing.Pipe()
+child = multiprocessing.get_context("fork").Process(target=again, args=(there,))
+child.start()
+assert here.poll(60), "the forked process hangs"
+assert here.recv() == 0.0
+child.join(60)
+assert child.exitcode == 0, child.exitcode
+"""
+    env = {**os.environ, "LEMMATA_THREADS": "2"}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

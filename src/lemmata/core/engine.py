@@ -97,6 +97,27 @@ def _pool(threads: int):
         idle.append(pool)
 
 
+def run_tasks(work: Callable[[int], Any], count: int) -> None:
+    """work(0), …, work(count − 1) side by side on our own threads, for kernels that let go of the interpreter's lock.
+
+    numba's own threads die with a fork (OpenMP) or with a second caller (workqueue); these do neither.
+    """
+    threads = cores()
+    if threads == 1 or count <= 1:
+        for task in range(count):
+            work(task)
+        return
+    with _pool(threads) as pool:
+        futures = [pool.submit(work, task) for task in range(count)]
+        try:
+            for future in futures:
+                future.result()
+        finally:
+            for future in futures:
+                future.cancel()
+            wait(futures)  # nobody works on the arrays of a caller who has gone
+
+
 _limit: Any = None  # of BLAS, shared by all who are inside one_blas_thread now
 _inside = 0
 _door = threading.Lock()

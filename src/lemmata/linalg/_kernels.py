@@ -10,36 +10,58 @@ task jumps around in is then d · 64 bytes, which fits the caches when the whole
 one SIMD value held in registers (simd.py).
 
 A task is (part of the rows) × (chunk of the columns) with lines of its own to add into; parts are summed in order afterwards.
-How many parts there are follows from the shapes alone, never from the threads.
+How many parts there are follows from the shapes alone, never from the threads. Kernels do one task each and let go of the
+interpreter's lock; the threads are ours (core/engine.py), since numba's own do not survive a fork.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
+from lemmata.core.engine import run_tasks
 from lemmata.linalg.simd import LINE, add, axpy, empty_lines, load, store, zero
 
 Array = np.ndarray
 TASKS = 8  # at least so many where the data is worth it: enough for 8 threads, few enough to keep private sums small
+ALONE = 2**17  # numbers below which one thread is done before a second one has begun
 
 
-@njit(parallel=True, nogil=True, cache=True)
-def pack_into(lines, B):
+def in_ranges(work, count: int, numbers: int) -> None:
+    """work(first, last) over 0 … count − 1, in TASKS ranges side by side if there are numbers enough."""
+    if numbers < ALONE:
+        work(0, count)
+        return
+    cuts = np.linspace(0, count, TASKS + 1).astype(np.int64)
+    run_tasks(lambda task: work(cuts[task], cuts[task + 1]), TASKS)
+
+
+def pack_into(lines: Array, B: Array) -> None:
     """Lay the columns of B out in chunks of one line; the last chunk is filled up with zeros."""
-    chunks, d, lanes = lines.shape
+    in_ranges(lambda first, last: _pack_range_into(lines, B, first, last), len(B), lines.size)
+
+
+@njit(nogil=True, cache=True)
+def _pack_range_into(lines, B, first, last):
+    chunks, _, lanes = lines.shape
     m = B.shape[1]
-    for j in prange(d):
+    for j in range(first, last):
         for q in range(chunks):
             for c in range(lanes):
                 lines[q, j, c] = B[j, q * lanes + c] if q * lanes + c < m else 0
 
 
-@njit(parallel=True, nogil=True, cache=True)
-def sum_parts_into(out, lines):
+def sum_parts_into(out: Array, lines: Array) -> None:
     """out = the parts (parts, chunks, d, lanes) added in their order, columns back in place."""
-    parts, _, d, lanes = lines.shape
-    for j in prange(d):
+    in_ranges(
+        lambda first, last: _sum_range_into(out, lines, first, last), lines.shape[2], lines.size
+    )
+
+
+@njit(nogil=True, cache=True)
+def _sum_range_into(out, lines, first, last):
+    parts, lanes = lines.shape[0], lines.shape[3]
+    for j in range(first, last):
         for c in range(out.shape[1]):
             total = lines[0, c // lanes, j, c % lanes]
             for part in range(1, parts):
@@ -60,11 +82,27 @@ def _row(indptr, i):
     return np.uint64(indptr[i]), np.uint64(indptr[i + 1])
 
 
-@njit(parallel=True, nogil=True, cache=True)
-def multiply_rows(indptr, indices, values, B, out):
-    """out = X B. Four entries at a time, so that a row of `out` is loaded and stored a quarter as often."""
+def multiply_rows(indptr: Array, indices: Array, values: Array, B: Array, out: Array) -> None:
+    """out = X B."""
+    n, entries = len(indptr) - 1, int(indptr[-1])
+    if (entries + n) * B.shape[1] < ALONE:
+        _multiply_range(indptr, indices, values, B, out, 0, n)
+        return
+    # a row costs its entries, and a little even without any
+    cost = indptr.astype(np.int64) + np.arange(n + 1)
+    cuts = np.searchsorted(cost, np.linspace(0, cost[-1], TASKS + 1))
+    cuts[-1] = n
+    run_tasks(
+        lambda task: _multiply_range(indptr, indices, values, B, out, cuts[task], cuts[task + 1]),
+        TASKS,
+    )
+
+
+@njit(nogil=True, cache=True)
+def _multiply_range(indptr, indices, values, B, out, first, last):
+    """Rows first … last − 1. Four entries at a time, so that a row of `out` is loaded and stored a quarter as often."""
     m = B.shape[1]
-    for i in prange(indptr.shape[0] - 1):
+    for i in range(first, last):
         for c in range(m):
             out[i, c] = 0
         p, end = _row(indptr, i)
@@ -99,56 +137,53 @@ def _clear(Y, first, count):
         store(Y, j, zero(Y))
 
 
-@njit(parallel=True, nogil=True, cache=True)
-def _transposed_parts(indptr, indices, values, U, cuts, row, Y):
-    parts, chunks, d, lanes = Y.shape
-    m = U.shape[1]
-    for task in prange(parts * chunks):
-        part, q = task // chunks, task % chunks
-        own = np.uint64(task * d)  # this task's first line of Y
-        _clear(Y, own, d)
-        for c in range(lanes):
-            row[task, 0, c] = 0
-        for i in range(cuts[part], cuts[part + 1]):
-            for c in range(q * lanes, min(m, (q + 1) * lanes)):
-                row[task, 0, c - q * lanes] = U[i, c]
-            start, end = _row(indptr, i)
-            _scatter_row_into(Y, own, indices, values, start, end, load(row, task))
+@njit(nogil=True, cache=True)
+def _transposed_part_into(Y, task, indptr, indices, values, U, cuts, row):
+    _, chunks, d, lanes = Y.shape
+    m, part, q = U.shape[1], task // chunks, task % chunks
+    own = np.uint64(task * d)  # this task's first line of Y
+    _clear(Y, own, d)
+    for c in range(lanes):
+        row[task, 0, c] = 0
+    for i in range(cuts[part], cuts[part + 1]):
+        for c in range(q * lanes, min(m, (q + 1) * lanes)):
+            row[task, 0, c - q * lanes] = U[i, c]
+        start, end = _row(indptr, i)
+        _scatter_row_into(Y, own, indices, values, start, end, load(row, task))
 
 
-@njit(parallel=True, nogil=True, cache=True)
-def _gram_parts(indptr, indices, values, weights, B, shift, cuts, Y):
+@njit(nogil=True, cache=True)
+def _gram_part_into(Y, task, indptr, indices, values, weights, B, shift, cuts):
     """Private sums Y (parts, chunks, d + 1, lanes); the last line is that of a column of ones beside X."""
-    parts, chunks, d = Y.shape[0], Y.shape[1], B.shape[1]
-    # threads that walk different rows use the same chunk of B at the same time
-    for task in prange(parts * chunks):
-        part, q = task // chunks, task % chunks
-        # first lines of this task's sums and of its columns of B
-        own, chunk = (
-            np.uint64(task * (d + 1)),
-            np.uint64(q * d),
-        )
-        _clear(Y, own, d)
-        total = zero(B)
-        for i in range(cuts[part], cuts[part + 1]):
-            start, end = _row(indptr, i)
-            t, u = load(shift, q), zero(B)  # two sums, because one would wait for its own additions
-            p = start
-            while p + TWO <= end:
-                t = axpy(values[p], load(B, chunk + np.uint64(indices[p])), t)
-                u = axpy(values[p + ONE], load(B, chunk + np.uint64(indices[p + ONE])), u)
-                p += TWO
-            if p < end:
-                t = axpy(values[p], load(B, chunk + np.uint64(indices[p])), t)
-            t = axpy(weights[i], add(t, u), zero(B))
-            total = add(total, t)
-            _scatter_row_into(Y, own, indices, values, start, end, t)
-        store(Y, own + np.uint64(d), total)
+    chunks, d = Y.shape[1], B.shape[1]
+    # tasks are numbered so that threads that walk different rows use the same chunk of B at the same time
+    part, q = task // chunks, task % chunks
+    own, chunk = (
+        np.uint64(task * (d + 1)),
+        np.uint64(q * d),
+    )  # first lines of its sums, and of its columns of B
+    _clear(Y, own, d)
+    total = zero(B)
+    for i in range(cuts[part], cuts[part + 1]):
+        start, end = _row(indptr, i)
+        t, u = load(shift, q), zero(B)  # two sums, because one would wait for its own additions
+        p = start
+        while p + TWO <= end:
+            t = axpy(values[p], load(B, chunk + np.uint64(indices[p])), t)
+            u = axpy(values[p + ONE], load(B, chunk + np.uint64(indices[p + ONE])), u)
+            p += TWO
+        if p < end:
+            t = axpy(values[p], load(B, chunk + np.uint64(indices[p])), t)
+        t = axpy(weights[i], add(t, u), zero(B))
+        total = add(total, t)
+        _scatter_row_into(Y, own, indices, values, start, end, t)
+    store(Y, own + np.uint64(d), total)
 
 
 @njit(nogil=True, cache=True)
 def _gram_vector_into(y, indptr, indices, values, weights, b, shift, first, last):
     """The same for one column and the rows first … last − 1, where lines would be empty but for one number."""
+    y[:] = 0
     for i in range(first, last):
         start, end = _row(indptr, i)
         t, u = -shift, shift - shift
@@ -163,15 +198,6 @@ def _gram_vector_into(y, indptr, indices, values, weights, b, shift, first, last
         for p in range(start, end):
             y[np.uint64(indices[p])] += values[p] * t
         y[-1] += t
-
-
-@njit(parallel=True, nogil=True, cache=True)
-def _gram_vector_parts(indptr, indices, values, weights, b, shift, cuts, Y):
-    for part in prange(Y.shape[0]):
-        Y[part] = 0
-        _gram_vector_into(
-            Y[part], indptr, indices, values, weights, b, shift, cuts[part], cuts[part + 1]
-        )
 
 
 def row_parts(indptr: Array, d: int, chunks: int) -> Array:
@@ -192,8 +218,10 @@ def multiply_transposed(indptr: Array, indices: Array, values: Array, U: Array, 
     parts = len(cuts) - 1
     Y = empty_lines(parts * chunks, d, values.dtype)
     Y = Y.reshape(parts, chunks, *Y.shape[1:])
-    _transposed_parts(
-        indptr, indices, values, U, cuts, empty_lines(parts * chunks, 1, values.dtype), Y
+    row = empty_lines(parts * chunks, 1, values.dtype)
+    run_tasks(
+        lambda task: _transposed_part_into(Y, task, indptr, indices, values, U, cuts, row),
+        parts * chunks,
     )
     out = np.empty((d, m), values.dtype)
     sum_parts_into(out, Y)
@@ -219,8 +247,12 @@ def gram_product(
     if m == 1:
         cuts = row_parts(indptr, d, 1)
         sums = np.empty((len(cuts) - 1, d + 1), values.dtype)
-        _gram_vector_parts(
-            indptr, indices, values, weights, np.ascontiguousarray(B[:, 0]), shift[0], cuts, sums
+        b = np.ascontiguousarray(B[:, 0])
+        run_tasks(
+            lambda part: _gram_vector_into(
+                sums[part], indptr, indices, values, weights, b, shift[0], *cuts[part : part + 2]
+            ),
+            len(sums),
         )
         out[:, 0] = sums.sum(axis=0)
         return out[:d], out[d]
@@ -232,6 +264,9 @@ def gram_product(
     pack_into(start, -shift[None])
     Y = empty_lines(parts * chunks, d + 1, values.dtype)
     Y = Y.reshape(parts, chunks, *Y.shape[1:])
-    _gram_parts(indptr, indices, values, weights, lines, start, cuts, Y)
+    run_tasks(
+        lambda task: _gram_part_into(Y, task, indptr, indices, values, weights, lines, start, cuts),
+        parts * chunks,
+    )
     sum_parts_into(out, Y)
     return out[:d], out[d]

@@ -8,8 +8,11 @@ in the same order. So what comes out depends neither on blocks nor on threads, a
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
+from lemmata.core.engine import run_tasks
+
+ROWS_AT_ONCE = 64  # of a task
 COLUMNS_AT_ONCE = 64  # columns that are looked at together: most chunks hold nothing of interest
 
 
@@ -90,14 +93,24 @@ def _best_of_row(top, found, row, p, Q, slack):
     return min(size, len(top))
 
 
-@njit(parallel=True, nogil=True, cache=True)
-def best_into(scores, places, approx, P, Q, slack, indptr, indices, who):
+def best_into(scores, places, approx, P, Q, slack, indptr, indices, who) -> None:
     """Fill scores and places (b, n) with the n largest p_iᵀq_j of every row and their j; NaN and −1 where fewer are left.
 
     Row i leaves out the j that row who[i] of (indptr, indices) lists; nothing if who[i] is −1. Overwrites `approx` there.
     `slack` is twice the rounding error of a row of approx.
     """
-    for i in prange(len(approx)):
+    parts = (scores, places, approx, P, Q, slack, indptr, indices, who)
+
+    def work(task: int) -> None:
+        first = task * ROWS_AT_ONCE
+        _best_range_into(*parts, first, min(first + ROWS_AT_ONCE, len(approx)))
+
+    run_tasks(work, -(-len(approx) // ROWS_AT_ONCE))
+
+
+@njit(nogil=True, cache=True)
+def _best_range_into(scores, places, approx, P, Q, slack, indptr, indices, who, first, last):
+    for i in range(first, last):
         if who[i] >= 0:
             for t in range(indptr[who[i]], indptr[who[i] + 1]):
                 approx[i, indices[t]] = -np.inf
