@@ -190,7 +190,7 @@ def certify(
     seed: Seed = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check every claim about a saved model anew.
+    """Check every claim about a saved model again.
 
     DATA is what the model was fitted to, read with the same options (--test and --seed too). Exits with 3 if a claim fails."""
     from lemmata import load

@@ -257,7 +257,7 @@ def _of_stream(X, weights, allow_nan):
     if iter(X) is X:
         raise TypeError(
             f"a {type(X).__name__} can be read only once and a fit needs several passes; "
-            "pass a list of blocks, or an object whose __iter__ starts anew each time."
+            "pass a list of blocks, or an object whose __iter__ starts again each time."
         )
     sizes, width, dtypes = [], None, set()
     for block in X:

@@ -1,17 +1,10 @@
-"""A theorem is a claim: a sentence, its kind, a measured number, a bound, and what to do if it fails.
+"""What theory promises about a fit, and whether it was kept: the claims (claims.py), checked one by one.
 
-    @claim("the basis is orthonormal", kind=PROVED, source="CIL 1.3.3")
-    def orthonormal(fit):
-        U = fit.components_
-        return at_most(np.abs(U @ U.T - np.eye(len(U))).max(), rounding(U.dtype, terms=U.shape[1]), advice="…")
+    certificate = check((attributes_sound, orthonormal, …), Fit(model, data), "PCA  1,797 × 64", work=1e9)
+    certificate.holds, certificate.failed, certificate["orthonormal"].measured
 
-Comparing the two numbers decides: *holds* or *fails*. A claim that lacks its input is undecided (*can't tell*), one whose
-check stumbles is *broken*, one put off is *not checked*. Its kind says how strong it is: *proved* (a theorem, checked to
-rounding), *statistical* (true with a stated confidence) or a *rule of thumb* (a threshold that we chose).
-
-A claim about the "result" recomputes from data and public attributes, so it certifies fits of other libraries too; one about
-the "run" reads the trace. What a check costs is counted in work, not in seconds, so that a certificate says the same
-everywhere.
+Cheap claims come first, until the budget is spent; what is left is *not checked*. The budget counts work, not seconds, so
+that a certificate says the same everywhere.
 """
 
 from __future__ import annotations
@@ -19,323 +12,53 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
-from html import escape
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
+from lemmata.core.claims import (
+    BROKEN,
+    FAILS,
+    HOLDS,
+    KINDS,
+    NOT_CHECKED,
+    PROVED,
+    RULE_OF_THUMB,
+    STATISTICAL,
+    UNDECIDED,
+    VERDICTS,
+    Claim,
+    Evidence,
+    Fit,
+    NoData,
+    Statement,
+    at_least,
+    at_most,
+    claim,
+    free,
+    passes,
+    rounding,
+    unknown,
+)  # fmt: skip
+from lemmata.core.provenance import describe_data, describe_versions
 from lemmata.core.store import storable
 from lemmata.core.trace import Trace
 
-HOLDS, FAILS, UNDECIDED = "holds", "fails", "can't tell"
-BROKEN, NOT_CHECKED = "broken", "not checked"
-VERDICTS = (HOLDS, FAILS, UNDECIDED, BROKEN, NOT_CHECKED)
+__all__ = [
+    "BROKEN", "FAILS", "HOLDS", "KINDS", "LEAST_BUDGET", "NOT_CHECKED", "PROVED", "RULE_OF_THUMB", "STATISTICAL",
+    "UNDECIDED", "VERDICTS", "Certificate", "Claim", "Evidence", "Fit", "NoData", "NotCertified", "Statement", "at_least",
+    "at_most", "budget", "check", "claim", "free", "passes", "rounding", "unknown",
+]  # fmt: skip
 
-PROVED, STATISTICAL, RULE_OF_THUMB = "proved", "statistical", "rule of thumb"
-KINDS = (PROVED, STATISTICAL, RULE_OF_THUMB)
-
-WIDEST = 48  # characters of the column of numbers
-PER_SECOND = (
-    1e9  # units of work (a multiplication and an addition in plain NumPy), roughly, for `seconds`
-)
-LEAST_BUDGET = 0.5 * PER_SECOND  # of `certify(X)`, however quick the fit was
+PER_SECOND = 1e9  # multiplications (and additions) that plain NumPy makes in a second, roughly
+TIMES_THE_FIT = 5  # what `certify(X)` may cost, as a multiple of the fit …
+LEAST_BUDGET = 0.5 * PER_SECOND  # … or this, however quick the fit was
 SOUND = "attributes_sound"  # the first claim of every certificate: where it fails, no other can be checked
+INTERRUPTED = "interrupted"  # the note of claims that Ctrl-C left unchecked
 
 
 class NotCertified(RuntimeError):
     """Raised by `Certificate.require()` when a claim does not hold."""
-
-
-class NoData(LookupError):
-    """A check asked for the data, and there is none: the claim has to wait for `certify(X)`."""
-
-
-# --- evidence ---------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What a claim found: a measured number, how it should compare with a bound, advice if it does not."""
-
-    measured: float = math.nan
-    relation: str = ""  # "≤", "≥", or "": there is nothing to compare, so the claim is undecided
-    bound: float = math.nan
-    advice: str = ""
-    unit: str = ""  # what the measured number is: "|UᵀU − I|", "gap"
-    note: str = ""  # said whatever the verdict: the limits of the claim, or why it can't tell
-    kind: str = ""  # if it is not that of the claim: a bound proved here, sampled there
-    confidence: float = math.nan  # of statistical evidence, if it is not that of the claim
-
-    @property
-    def verdict(self) -> str:
-        return _verdict(self.measured, self.relation, self.bound)
-
-
-def at_most(
-    measured: float, bound: float, advice: str = "", unit: str = "", note: str = "", *,
-    kind: str = "", confidence: float = math.nan,
-) -> Evidence:  # fmt: skip
-    """Holds if measured ≤ bound; broken if either is NaN."""
-    return Evidence(float(measured), "≤", float(bound), advice, unit, note, kind, confidence)
-
-
-def at_least(
-    measured: float, bound: float, advice: str = "", unit: str = "", note: str = "", *,
-    kind: str = "", confidence: float = math.nan,
-) -> Evidence:  # fmt: skip
-    """Holds if measured ≥ bound; broken if either is NaN."""
-    return Evidence(float(measured), "≥", float(bound), advice, unit, note, kind, confidence)
-
-
-def unknown(why: str, measured: float = math.nan, unit: str = "") -> Evidence:
-    """Undecided, with the reason, and with what was measured all the same."""
-    return Evidence(measured=float(measured), unit=unit, note=why)
-
-
-def _verdict(measured: float, relation: str, bound: float) -> str:
-    """The one place where numbers become a verdict."""
-    if not relation:
-        return UNDECIDED
-    if math.isnan(measured) or math.isnan(bound):
-        return BROKEN
-    return HOLDS if (measured <= bound if relation == "≤" else measured >= bound) else FAILS
-
-
-def rounding(dtype: Any, terms: float = 1) -> float:
-    """The relative error that sums of `terms` products may have gathered in a float type, for comparing with exact theory.
-
-    8·√terms·eps: rounding errors of alternating sign grow like √terms (Higham & Mary 2019: at most λ√n·u with probability
-    1 − 2exp(−λ²/2), so 8 leaves nothing to chance), not like the worst case terms·eps, in which no claim could fail.
-    """
-    dtype = np.dtype(dtype)
-    eps = np.finfo(dtype if dtype.kind == "f" else np.float64).eps
-    return float(8 * math.sqrt(max(terms, 1)) * eps)
-
-
-# --- what is checked --------------------------------------------------------------------------------------------------
-
-
-class Fit:
-    """What a claim may look at: the model's public attributes, its parameters, the data, and the trace if there is one.
-
-    `fit.components_` is the model's attribute (or what an adapter gives for another library's), `fit.data` the rows as
-    Blocks, `fit.weights` their weights or None, `fit.trace` and `fit.stopped` the run. A check that searches may spend
-    `fit.work` (multiplications): what is left of the budget.
-    """
-
-    def __init__(
-        self, model, data=None, y=None, weights=None, trace=None, stopped=None, attributes=None
-    ):
-        self.model, self._data, self.y, self.weights = model, data, y, weights
-        self.trace: Trace | None = trace
-        self.stopped = stopped
-        self.work = math.inf
-        self._attributes: Mapping[str, Any] = attributes or {}
-        self.memory: dict[str, Any] = {}  # where claims keep what several of them need
-
-    @property
-    def data(self) -> Any:
-        if self._data is None:
-            raise NoData("run certify(X) for it")
-        return self._data
-
-    @property
-    def has_data(self) -> bool:
-        return self._data is not None
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name in ("_attributes", "_data"):
-            raise AttributeError(name)
-        if name in self._attributes:
-            return self._attributes[name]
-        return getattr(self.model, name)
-
-    def has(self, name: str) -> bool:
-        return name in self._attributes or hasattr(self.model, name)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """An attribute or parameter that some fits do not have."""
-        return getattr(self, name) if self.has(name) else default
-
-
-def free(fit: Fit) -> float:
-    """The cost of a claim that looks at the attributes alone, or at counts that are there already."""
-    return 0.0
-
-
-def passes(times: float = 1.0, memory: str = "") -> Callable[[Fit], float]:
-    """The cost of a claim that reads the data so many times; nothing once `memory` holds what the passes found."""
-
-    def cost(fit: Fit) -> float:
-        if memory and memory in fit.memory:
-            return 0.0
-        return times * float(getattr(fit.data, "n_observed", None) or fit.data.size)
-
-    return cost
-
-
-@dataclass(frozen=True)
-class Statement:
-    """A claim not yet checked. Calling it with a Fit gives the Claim."""
-
-    name: str
-    sentence: str
-    kind: str
-    source: str
-    check: Callable[[Fit], Evidence]
-    about: str = "result"
-    cost: Callable[[Fit], float] = free
-    confidence: float = math.nan
-
-    def __call__(self, fit: Fit) -> Claim:
-        if self.about == "run" and fit.trace is None:
-            return self.claim(unknown("no trace of the run"))
-        try:
-            return self.claim(self.check(fit))
-        except NoData as error:
-            return self.put_off(str(error))
-        except Exception as error:  # a check that stumbles must not cost anybody a long fit
-            why = f"the check stumbled over {type(error).__name__}: {error}"
-            return self.claim(unknown(why), state=BROKEN)
-
-    def put_off(self, why: str) -> Claim:
-        """The claim as it stands before anybody paid for checking it."""
-        return self.claim(unknown(why), state=NOT_CHECKED)
-
-    def claim(self, found: Evidence, state: str = "") -> Claim:
-        kind = found.kind or self.kind
-        confidence = self.confidence if math.isnan(found.confidence) else found.confidence
-        if kind != STATISTICAL:
-            confidence = math.nan
-        if not state and found.verdict == BROKEN:
-            what = "what was measured" if math.isnan(found.measured) else "the bound"
-            found = replace(found, note=found.note or f"{what} is not a number")
-        return Claim(
-            self.name, self.sentence, self.source, kind, confidence, state, found.measured,
-            found.relation, found.bound, found.advice, found.unit, found.note,
-        )  # fmt: skip
-
-    def price(self, fit: Fit) -> float:
-        """The cost of the check; 0 where it cannot be told, since the check will then stumble at once."""
-        try:
-            return float(self.cost(fit))
-        except NoData:
-            return math.inf
-        except Exception:
-            return 0.0
-
-
-def claim(
-    sentence: str,
-    *,
-    kind: str,
-    source: str,
-    about: str = "result",
-    cost: Callable[[Fit], float] = free,
-    confidence: float = math.nan,
-) -> Callable[..., Statement]:
-    """Turn a function of a Fit that returns `at_most(…)`, `at_least(…)` or `unknown(…)` into a claim.
-
-    kind : PROVED, STATISTICAL (with its confidence) or RULE_OF_THUMB
-    about : "result" (recomputed from data and public attributes) or "run" (reads the trace)
-    cost : how many multiplications the check takes on a fit; what is dear waits for `certify(X)`
-    """
-    if about not in ("result", "run"):
-        raise ValueError(f"about={about!r}: a claim is about the 'result' or the 'run'.")
-    if kind not in KINDS:
-        raise ValueError(f"kind={kind!r}: a claim is {', '.join(KINDS[:-1])} or a {KINDS[-1]}.")
-
-    def decorate(function: Callable[[Fit], Evidence]) -> Statement:
-        name = function.__name__
-        return Statement(name, sentence, kind, source, function, about, cost, confidence)
-
-    return decorate
-
-
-# --- what was found ---------------------------------------------------------------------------------------------------
-
-
-@storable
-@dataclass(frozen=True)
-class Claim:
-    """A claim that was checked, or why it was not."""
-
-    version = 2
-
-    name: str
-    sentence: str
-    source: str
-    kind: str
-    confidence: float  # of statistical claims
-    state: str  # "": the numbers decide; or "broken", "not checked"
-    measured: float
-    relation: str
-    bound: float
-    advice: str
-    unit: str
-    note: str
-
-    def __post_init__(self):
-        texts = (self.name, self.sentence, self.source, self.advice, self.unit, self.note)
-        words = self.kind in KINDS and self.state in ("", BROKEN, NOT_CHECKED)
-        if not all(isinstance(text, str) for text in texts) or not words:
-            raise ValueError("not a claim: its texts are of the wrong kind.")
-        if self.relation not in ("≤", "≥", ""):
-            raise ValueError(f"not a claim: {self.relation!r} compares nothing.")
-        for name in ("measured", "bound", "confidence"):
-            object.__setattr__(self, name, float(getattr(self, name)))
-
-    @classmethod
-    def upgrade(cls, fields: dict[str, Any], version: int) -> dict[str, Any]:
-        """Version 1 had no kinds, and one word for all that was undecided."""
-        fields = dict(fields)
-        verdict, note = fields.pop("verdict", ""), str(fields.get("note", ""))
-        state = ""
-        if verdict == UNDECIDED:
-            fields["relation"] = ""
-            state = NOT_CHECKED if note.startswith("run certify") else ""
-            state = BROKEN if note.startswith("the check itself failed") else state
-        return {**fields, "kind": RULE_OF_THUMB, "confidence": math.nan, "state": state}
-
-    @property
-    def verdict(self) -> str:
-        return self.state or _verdict(self.measured, self.relation, self.bound)
-
-    @property
-    def strength(self) -> str:
-        """The kind as it is shown: a statistical one with its confidence."""
-        if math.isnan(self.confidence):
-            return self.kind
-        return f"{self.kind} {100 * self.confidence:.6g} %"
-
-    @property
-    def numbers(self) -> str:
-        """The comparison as people write it: |grad| 2.1e-07 ≤ 1e-05. A failed one shows the true relation."""
-        if self.verdict not in (HOLDS, FAILS):
-            return self.note
-        true = self.relation if self.verdict == HOLDS else {"≤": ">", "≥": "<"}[self.relation]
-        digits = 3
-        while (
-            _number(self.measured, digits) == _number(self.bound, digits)
-            and self.measured != self.bound
-        ):
-            digits += 1  # 0.9996 < 0.9999 is news, 1 < 1 is a riddle
-        left, right = _number(self.measured, digits), _number(self.bound, digits)
-        return f"{self.unit} {left} {true} {right}".strip()
-
-    @property
-    def remarks(self) -> list[str]:
-        """What is said besides the numbers: advice if the claim fails, its limits whatever the verdict."""
-        advice = [f"→ {self.advice}"] if self.verdict == FAILS and self.advice else []
-        return advice + ([f"({self.note})"] if self.note and self.note != self.numbers else [])
-
-
-def _number(value: float, digits: int = 3) -> str:
-    if math.isfinite(value) and value == int(value) and abs(value) < 1e15:
-        return f"{int(value):,}"
-    return f"{value:.{digits}g}"
 
 
 @storable
@@ -350,6 +73,7 @@ class Certificate:
     stopped: str = ""
     data: str = ""  # a fingerprint of what the claims were checked on
     versions: str = ""  # of the libraries that checked
+    skipped: str = ""  # parts of a composite model that nothing was checked about
     trace: Trace | None = None
 
     def __post_init__(self):
@@ -357,7 +81,7 @@ class Certificate:
             isinstance(item, Claim) for item in self.claims
         ):
             raise ValueError("a certificate holds a tuple of claims and nothing else.")
-        texts = (self.title, self.stopped, self.data, self.versions)
+        texts = (self.title, self.stopped, self.data, self.versions, self.skipped)
         if not all(isinstance(text, str) for text in texts):
             raise ValueError("the title of a certificate and why the run stopped are texts.")
         if not isinstance(self.trace, Trace | None):
@@ -365,7 +89,8 @@ class Certificate:
 
     @classmethod
     def upgrade(cls, fields: dict[str, Any], version: int) -> dict[str, Any]:
-        return {**fields, "data": "", "versions": "", "trace": None}
+        """Version 1 did not say what it was checked on."""
+        return {**fields, "data": "", "versions": "", "skipped": "", "trace": None}
 
     # --- reading it ---
 
@@ -420,6 +145,11 @@ class Certificate:
         """The names of the claims that were put off; `certify(X)` checks them."""
         return self._named(NOT_CHECKED)
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended the checking."""
+        return any(item.state == NOT_CHECKED and item.note == INTERRUPTED for item in self)
+
     def require(self, *names: str, strict: bool = False) -> Certificate:
         """Raise NotCertified unless the named claims hold. Returns the certificate.
 
@@ -430,17 +160,17 @@ class Certificate:
         accepted = (HOLDS,) if names or strict else (HOLDS, UNDECIDED)
         missing = [item for item in wanted if item.verdict not in accepted]
         if missing:
-            lines = [
-                f"{item.name}: {item.verdict} ({item.numbers or item.note})" for item in missing
-            ]
-            if any(item.verdict == NOT_CHECKED for item in missing):
-                lines.append("To check the rest: model.certify(X).require()")
+            lines = [f"{item.name}: {item.verdict} ({item.numbers})" for item in missing]
+            calls = [_call_in(item.note) for item in missing if item.verdict == NOT_CHECKED]
+            if any(calls):
+                # the longest call has the largest budget
+                lines.append(f"To check the rest: model.{max(calls, key=len)}.require()")
             raise NotCertified(
                 f"{self.title}: {len(missing)} claim(s) do not hold.\n  " + "\n  ".join(lines)
             )
         return self
 
-    # --- showing it ---
+    # --- showing it (core/showing.py, core/report.py) ---
 
     @property
     def counts(self) -> str:
@@ -454,61 +184,27 @@ class Certificate:
         return ", ".join(parts)
 
     def __str__(self) -> str:
-        rows, remarks = [], []
-        for item in self:
-            fits = len(item.numbers) <= WIDEST  # a long reason goes below its claim, as a remark
-            numbers = item.numbers if fits else ""
-            rows.append(
-                [item.verdict, item.name, item.sentence, numbers, item.strength, item.source]
-            )
-            remarks.append(item.remarks if fits else [*item.remarks, f"({item.numbers})"])
-        wide = [max(map(len, column)) for column in zip(*rows, strict=True)] or [0]
-        wide[0] = max(map(len, VERDICTS))  # certificates under one another line up
-        lines = [self._headline(width=sum(wide) + 2 * len(wide))]
-        for row, more in zip(rows, remarks, strict=True):
-            cells = (f"{cell:<{width}}" for cell, width in zip(row, wide, strict=True))
-            lines.append("  " + "  ".join(cells).rstrip())
-            lines.extend(" " * (wide[0] + 4) + " ".join(remark.split()) for remark in more)
-        return "\n".join(lines)
+        from lemmata.core.showing import as_text
 
-    def _headline(self, width: int) -> str:
-        """The title on the left; the count of verdicts and why the run stopped on the right of a table this wide."""
-        told = [self.counts] if self.claims else []
-        told += [f"stopped: {self.stopped}"] if self.stopped else []
-        if not told:
-            return self.title
-        return f"{self.title}  {' · '.join(told):>{max(width - len(self.title) - 2, 0)}}"
+        return as_text(self)
 
     __repr__ = __str__
 
-    def __rich__(self):
-        from rich.text import Text
+    def __rich_console__(self, console, options):
+        from lemmata.core.showing import as_rich
 
-        text = Text(str(self))
-        colours = {HOLDS: "green", FAILS: "bold red", UNDECIDED: "yellow", BROKEN: "bold red"}
-        for verdict, colour in {**colours, NOT_CHECKED: "dim"}.items():
-            text.highlight_regex(rf"(?m)^  {verdict}", colour)
-        text.highlight_regex(r"(?m)^ +→.*$", "red")
-        text.highlight_regex(r"(?m)^ +\(.*\)$", "dim")
-        return text
+        yield as_rich(self, options.max_width)
 
     def _repr_html_(self) -> str:
-        colours = {HOLDS: "#00664b", FAILS: "#a33d00", BROKEN: "#a33d00"}
-        marks = {HOLDS: "✓", FAILS: "✗", UNDECIDED: "?", BROKEN: "!", NOT_CHECKED: "–"}
-        rows = []
-        for item in self:
-            extra = "".join(f"<br><small>{escape(remark)}</small>" for remark in item.remarks)
-            colour, mark = colours.get(item.verdict, "#6b6b6b"), marks[item.verdict]
-            rows.append(
-                f'<tr><td style="color:{colour};white-space:nowrap">{mark} {item.verdict}</td>'
-                f'<td style="text-align:left"><code>{escape(item.name)}</code></td>'
-                f'<td style="text-align:left">{escape(item.sentence)}{extra}</td>'
-                f"<td>{escape(item.numbers)}</td><td>{escape(item.strength)}</td>"
-                f"<td>{escape(item.source)}</td></tr>"
-            )
-        told = " · ".join([self.counts] + ([f"stopped: {self.stopped}"] if self.stopped else []))
-        caption = f"<b>{escape(self.title)}</b> <small>{escape(told)}</small>"
-        return f"<table><caption>{caption}</caption><tbody>{''.join(rows)}</tbody></table>"
+        from lemmata.core.showing import as_html
+
+        return as_html(self)
+
+    def report(self, path: Any) -> None:
+        """Write one self-contained page: the claims, the trace and other pictures, the data, the versions, the date."""
+        from lemmata.core.report import write_report
+
+        write_report(self, path)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts and lists; a number that is missing or infinite is None."""
@@ -523,13 +219,25 @@ class Certificate:
                 }
             )
         told = {"holds": self.holds, "stopped": self.stopped, "data": self.data}
-        return {"title": self.title, **told, "versions": self.versions, "claims": claims}
+        told |= {"versions": self.versions, "skipped": self.skipped}
+        return {"title": self.title, **told, "claims": claims}
 
     def to_json(self, indent: int | None = None) -> str:
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False)
 
 
 # --- checking ---------------------------------------------------------------------------------------------------------
+
+
+def budget(work: Callable[[Fit], float], fit: Fit) -> float:
+    """Multiplications that `certify(X)` may spend: a multiple of what the fit took, as `work` counts it."""
+    try:
+        took = float(work(fit))
+    except (
+        Exception
+    ):  # there is no data, or the attributes are not what they should be: a claim says so
+        took = 0.0
+    return max(LEAST_BUDGET, TIMES_THE_FIT * took)  # in this order, NaN is the least
 
 
 def check(
@@ -539,6 +247,7 @@ def check(
     *,
     work: float = math.inf,
     seconds: float | None = None,
+    usual: float = LEAST_BUDGET,
     progress: Callable[[str], Any] | None = None,
 ) -> Certificate:
     """Check claims on a fit, the cheap ones first, until the budget is spent; the rest is *not checked*.
@@ -546,49 +255,59 @@ def check(
     Parameters
     ----------
     work : float
-        Multiplications that all checks together may take.
+        Multiplications that all checks together may take. `attributes_sound` is checked whatever it is.
     seconds : float, optional
-        A budget in time instead: about as much work, and no check begins after it.
+        A budget in time instead: no check begins that would take longer than what is left of it.
+    usual : float
+        What `certify(X)` may spend, to name the call that would check the rest.
     progress : callable, optional
         Is told the name of every claim before it is checked.
 
     Ctrl-C ends the checking, not the program: what was checked stays checked.
     """
+    if seconds is not None and not seconds >= 0:
+        raise ValueError(f"seconds={seconds!r}: pass a number >= 0.")
     statements = tuple(statements)
     end = math.inf if seconds is None else time.perf_counter() + seconds
-    left = work if seconds is None else seconds * PER_SECOND
     found: dict[str, Claim] = {}
-    waiting, stop = list(statements), ""
-    while waiting:
-        # what one check computes makes others free, so prices are asked again each time
-        waiting.sort(key=lambda one: (one.name != SOUND, one.price(fit)))
-        statement = waiting.pop(0)
-        price = statement.price(fit)
-        if not stop and time.perf_counter() > end:
-            stop = f"the {seconds:g} s were over"
-        if stop:
-            found[statement.name] = statement.put_off(stop)
-            continue
-        if price > left:
-            found[statement.name] = statement.put_off(_too_dear(price))
-            continue
-        fit.work = left
-        if progress is not None:
-            progress(statement.name)
-        try:
-            found[statement.name] = statement(fit)
-        except KeyboardInterrupt:
-            found[statement.name] = statement.put_off("interrupted")
-            stop = "interrupted"
-        left -= price
-        if statement.name == SOUND and found[SOUND].verdict in (FAILS, BROKEN):
-            stop = f"{SOUND} {found[SOUND].verdict}"
+    waiting, spent, stop, data = list(statements), 0.0, "", ""
+    try:
+        while waiting and not stop:
+            # what one check computes makes others free, so prices are asked again each time
+            one = min(waiting, key=lambda one: (one.name != SOUND, one.price(fit)))
+            price = one.price(fit)
+            left = work - spent if seconds is None else (end - time.perf_counter()) * PER_SECOND
+            if one.name != SOUND and price > max(left, 0.0):
+                break  # the others cost no less
+            fit.work = left
+            if progress is not None:
+                progress(one.name)
+            found[one.name] = one(fit)
+            waiting.remove(one)
+            spent += price
+            if one.name == SOUND and found[SOUND].verdict in (FAILS, BROKEN):
+                stop = f"{SOUND} {found[SOUND].verdict}"
+        data = describe_data(fit.data) if fit.has_data else ""
+    except KeyboardInterrupt:
+        stop = INTERRUPTED
+    for one in sorted(waiting, key=lambda one: one.price(fit)):
+        spent += one.price(fit)
+        found[one.name] = one.put_off(stop or _call_for(spent, usual, seconds, fit.has_data))
     claims = tuple(found[statement.name] for statement in statements)
-    return Certificate(title, claims, fit.stopped or "", trace=fit.trace)
+    return Certificate(title, claims, fit.stopped or "", data, describe_versions(), trace=fit.trace)
 
 
-def _too_dear(price: float) -> str:
-    """The call that would check a claim of this price."""
-    if price <= LEAST_BUDGET or math.isinf(price):
+def _call_for(work: float, usual: float, seconds: float | None, has_data: bool) -> str:
+    """The call that would do this much work."""
+    if work <= usual or not has_data:
         return "run certify(X) for it"
-    return f"run certify(X, seconds={math.ceil(price / PER_SECOND)}) for it"
+    if math.isinf(work):
+        return "too dear on this data"
+    more = max(math.ceil(work / PER_SECOND), math.ceil(2 * (seconds or 0)))
+    return f"run certify(X, seconds={more}) for it"
+
+
+def _call_in(note: str) -> str:
+    """The call that a claim put off names, "" if it names none."""
+    named = note.startswith("run certify(") and note.endswith(" for it")
+    return note.removeprefix("run ").removesuffix(" for it") if named else ""

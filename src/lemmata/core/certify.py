@@ -19,8 +19,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from lemmata import registry
 from lemmata.core.blocks import Blocks, is_dask, is_stream
-from lemmata.core.certificate import LEAST_BUDGET, Certificate, Fit, check
-from lemmata.core.estimator import TIMES_THE_FIT, Model
+from lemmata.core.certificate import Certificate, Fit, budget, check
+from lemmata.core.estimator import Model
 
 
 def certify(
@@ -56,7 +56,7 @@ def certify(
     claims = attributes.pop("claims", ours.claims)
     fit = Fit(model, data, y, data.weights, attributes=attributes)
     title = f"{type(model).__module__.split('.')[0]} {type(model).__name__}  {data.shape[0]:,} × {data.shape[1]:,}"
-    work = max(TIMES_THE_FIT * ours.work(fit), LEAST_BUDGET)
+    work = budget(ours.work, fit)
     return check(claims, fit, title, work=work, seconds=seconds)
 
 

@@ -67,7 +67,7 @@ class Checkpoint:
         if other:
             raise ValueError(
                 f"the checkpoint {self.path} belongs to another {' and '.join(other)}; "
-                "delete it to start anew, or give this run a path of its own."
+                "delete it to start again, or give this run a path of its own."
             )
         self._written = len(content["trace"]) - 1
         return content["state"], content["trace"]

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -22,15 +23,24 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from lemmata.core.blocks import Blocks, checked_block, is_dask, is_stream, unmasked
-from lemmata.core.certificate import LEAST_BUDGET, Certificate, Fit, Statement, check
+from lemmata.core.certificate import Certificate, Fit, Statement, budget, check
 from lemmata.core.checkpoint import Checkpoint
-from lemmata.core.loop import MaxSteps, Seconds, Settled, Solution, Stop, Stopped, run, warn_user
-from lemmata.core.progress import Progress
+from lemmata.core.loop import (
+    Interrupted,
+    MaxSteps,
+    Seconds,
+    Settled,
+    Solution,
+    Stop,
+    Stopped,
+    run,
+    warn_user,
+)  # fmt: skip
+from lemmata.core.progress import Checking, Progress
 from lemmata.core.repeat import best_run
 from lemmata.core.trace import Trace
 
 IN_FIT = 2**24  # multiplications that claims may cost inside `fit`: some ten milliseconds
-TIMES_THE_FIT = 5  # that `certify(X)` may cost
 
 COMMON: dict[str, list] = {
     "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -129,9 +139,12 @@ class Model(BaseEstimator):
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """Around everything that fits: after an error the model is what it was; inside, one clock runs for `time_limit`."""
+        """Around everything that fits: after an error the model is what it was; inside, one clock runs for `time_limit`.
+
+        What fits inside of a fit (an escape from a saddle) runs by the clock of the outermost.
+        """
         before = dict(vars(self))
-        self._began = time.perf_counter()
+        self.__dict__.setdefault("_began", time.perf_counter())
         try:
             yield
         except BaseException:
@@ -139,7 +152,14 @@ class Model(BaseEstimator):
             self.__dict__.update(before)
             raise
         finally:
-            self.__dict__.pop("_began", None)
+            if "_began" not in before:
+                self.__dict__.pop("_began", None)
+
+    def __getstate__(self):
+        """What a copy, a pickle or a worker gets: not the clock of a fit under way."""
+        state = dict(super().__getstate__())
+        state.pop("_began", None)
+        return state
 
     def _limited(self, rule: Stop) -> Stop:
         """A stopping rule, or the end of what is left of `time_limit`."""
@@ -180,6 +200,11 @@ class Model(BaseEstimator):
             setattr(self, name, value)
         self.trace_, self.stopped_, self.n_iter_ = trace, stopped, max(steps, 1)
         self.certificate_ = self._certificate(data, work=IN_FIT)
+        if self.certificate_.interrupted:
+            warn_user(
+                f"{type(self).__name__} was fitted; the check of its claims was interrupted: run certify(X) for the rest.",
+                Interrupted,
+            )
 
     def _callbacks(self) -> list[Any]:
         callbacks: list[Any] = []
@@ -312,9 +337,21 @@ class Model(BaseEstimator):
         steps = f"{self.stopped_}, {self.n_iter_} step{'s' if self.n_iter_ != 1 else ''}"
         weights = None if data is None else data.weights
         fit = Fit(self, data, y, weights, self.trace_, steps)
-        if work is None:
-            work = max(TIMES_THE_FIT * self.work(fit), LEAST_BUDGET)
-        return check(self._claims(), fit, self._title(data), work=work, seconds=seconds)
+        usual, claims = budget(self.work, fit), self._claims()
+        with Checking(
+            type(self).__name__, len(claims), show=None if self.verbose else False
+        ) as bar:
+            return check(
+                claims, fit, self._safe_title(data), work=usual if work is None else work,
+                seconds=seconds, usual=usual, progress=bar,
+            )  # fmt: skip
+
+    def _safe_title(self, data: Any) -> str:
+        """The title; of a model whose attributes were spoilt, its name: a claim says what is wrong with it."""
+        try:
+            return self._title(data)
+        except Exception:
+            return type(self).__name__
 
     # --- files ---
 
@@ -322,7 +359,9 @@ class Model(BaseEstimator):
         """What `lemmata.save` writes besides the parameters."""
         check_is_fitted(self)
         names = [name.removesuffix("?") for name in (*self.COMMON_STORED, *self.stored)]
-        return {name: getattr(self, name) for name in names if hasattr(self, name)}
+        found = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        # the trace of a certificate is that of its model: a file needs it once
+        return {**found, "certificate_": replace(found["certificate_"], trace=None)}
 
     @classmethod
     def restored(cls, parameters: dict[str, Any], attributes: dict[str, Any]) -> Model:
@@ -347,6 +386,9 @@ class Model(BaseEstimator):
                 setattr(model, name.removesuffix("?"), value)
             elif not name.endswith("?"):
                 raise ValueError(f"the attribute {name} is missing.")
+        model.certificate_ = replace(model.certificate_, trace=model.trace_)
+        if model.stopped_ in set(Stopped):  # a word of another version stays the word it is
+            model.stopped_ = Stopped(model.stopped_)
         return model
 
 

@@ -370,7 +370,7 @@ class Run:
         elif word == Stopped.DIVERGED:
             note = (
                 f"{self.name} diverged: the objective was not finite at step {self.step + 1}; "
-                f"the state after step {self.step} is kept. To mend it, {self._hint}."
+                f"the state after step {self.step} is kept. To fix it, {self._hint}."
             )
             warn_user(note, Diverged)
         return self.so_far(word, note)

@@ -1,4 +1,4 @@
-"""Progress on the terminal: one line that shows the step, the objective and the time. Silent elsewhere."""
+"""Progress on the terminal: one line that shows how far a fit, or the check of its claims, has come. Silent elsewhere."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Progress:
 
     def __init__(self, title: str = "", total: int | None = None, show: bool | None = None):
         self.title, self.total = title, total
-        self.show = (sys.stderr is not None and sys.stderr.isatty()) if show is None else show
+        self.show = _on_terminal() if show is None else show
         self._bar: Any = None
         self._task: Any = None
         self._next = 0.0
@@ -64,3 +64,47 @@ class Progress:
         self._bar.update(
             self._task, completed=solution.step, objective=f"{solution.trace.last():.6g}", **more
         )
+
+
+class Checking:
+    """Shows which claim is being checked, while it is; leaves nothing behind.
+
+    with Checking("PCA", total=9) as bar:
+        check(claims, fit, title, progress=bar)
+    """
+
+    def __init__(self, title: str, total: int, show: bool | None = None):
+        self.title, self.total = title, total
+        self.show = _on_terminal() if show is None else show
+        self._bar: Any = None
+
+    def __enter__(self) -> Checking:
+        if self.show:
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+            from rich.progress import Progress as Bar
+
+            columns = (
+                TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn(),
+            )  # fmt: skip
+            self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
+            self._bar.start()
+            self._task = self._bar.add_task(f"checking {self.title}", total=self.total)
+            self._begun = False
+        return self
+
+    def __call__(self, name: str) -> None:
+        """The check of this claim begins; that of the one before is done."""
+        if self._bar is not None:
+            words = f"checking {self.title}: {name}"
+            self._bar.update(self._task, description=words, advance=int(self._begun))
+            self._begun = True
+
+    def __exit__(self, *error: Any) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+
+def _on_terminal() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()

@@ -156,7 +156,7 @@ class Path(Children):
     """One run per value of a parameter, each begun where the one before ended.
 
     An algorithm that has `warm(state, data) -> State` is warm-started: the method moves a state of the previous value
-    to this one's (its objective belongs to the new parameter). Others begin anew. Shows the run under way, or the last.
+    to this one's (its objective belongs to the new parameter). Others begin from `init`. Shows the run under way, or the last.
     """
 
     algorithm: Any

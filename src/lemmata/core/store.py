@@ -191,7 +191,7 @@ def _decode_object(value, arrays):
     if found < known:
         if not hasattr(cls, "upgrade"):
             raise StoreError(
-                f"{value['class']} has version {found}, this lemmata reads {known}; fit the model anew."
+                f"{value['class']} has version {found}, this lemmata reads {known}; fit the model again."
             )
         content = cls.upgrade(content, found)
     if hasattr(cls, "from_fields"):
@@ -325,6 +325,8 @@ def write_atomically(path: Path, content: bytes) -> None:
     path = Path(os.path.realpath(path))  # a link stays a link to the new content
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; give the file a name in it.")
+    if path.exists() and not path.is_file():  # renaming over a device or a pipe would remove it
+        raise OSError(f"{path} is no regular file; give the file a name of its own.")
     if not path.parent.is_dir():
         raise FileNotFoundError(
             f"there is no folder {path.parent} to write {path.name} to; make it first."

@@ -1,0 +1,123 @@
+"""A certificate as one page that needs nothing else: claims, pictures, the data and the versions they were checked with.
+
+    model.certify(X).report("digits.html")
+
+Pictures are embedded as SVG, styles are inline, no script runs (the page itself forbids it), and everything is escaped.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+from datetime import UTC, datetime
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lemmata.core.claims import FAILS, HOLDS, Claim
+from lemmata.core.showing import as_html
+from lemmata.core.store import write_atomically
+from lemmata.core.trace import Trace
+from lemmata.pictures import BLUE, GREY, RED, figure
+
+MOST_POINTS = 2000  # of a drawn curve: more than a screen has
+EXTREME = 1e6  # ratios beyond it are drawn at the edge
+
+STYLE = """
+body { font: 15px/1.45 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
+table { border-collapse: collapse; } caption { text-align: left; margin-bottom: .6rem; }
+td { border-top: 1px solid #ddd; padding: .35rem .6rem; vertical-align: top; }
+code { font: 13px ui-monospace, monospace; } small, figcaption, dt { color: #555; }
+figure { display: inline-block; margin: 1rem 1rem 0 0; } dt { float: left; width: 7rem; } dd { margin-left: 7.5rem; }
+"""
+
+KINDS_EXPLAINED = (
+    "<b>proved</b>: a theorem, checked to rounding. <b>statistical</b>: true with the stated confidence. "
+    "<b>rule of thumb</b>: a threshold that was chosen; no proof."
+)
+
+
+def write_report(certificate: Any, path: Any) -> None:
+    """Write the page: whole or not at all."""
+    write_atomically(Path(path), page(certificate).encode())
+
+
+def page(certificate: Any) -> str:
+    """The page as text."""
+    facts = {
+        "verdict": "holds" if certificate.holds else "does not hold",
+        "stopped": certificate.stopped,
+        "data": certificate.data,
+        "checked by": certificate.versions,
+        "written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+    }
+    told = "".join(
+        f"<dt>{escape(name)}</dt><dd>{escape(fact)}</dd>" for name, fact in facts.items() if fact
+    )
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta http-equiv="Content-Security-Policy" '
+        "content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">"
+        f"<title>{escape(certificate.title)}</title><style>{STYLE}</style></head><body>"
+        f"<h1>Certificate</h1>{as_html(certificate)}<p><small>{KINDS_EXPLAINED}</small></p>"
+        f"{_picture_of_trace(certificate.trace)}{_picture_of_margins(list(certificate))}"
+        f"<h2>Where it comes from</h2><dl>{told}</dl></body></html>\n"
+    )
+
+
+# --- pictures ---------------------------------------------------------------------------------------------------------
+
+
+def _picture_of_trace(trace: Trace | None) -> str:
+    """The objective, step by step; of long runs every so many steps."""
+    if trace is None or len(trace) < 2:
+        return ""
+    drawing, ax = figure()
+    places = np.unique(np.linspace(0, len(trace) - 1, MOST_POINTS).astype(int))
+    values = trace.objective[places]
+    ax.plot(places, values, color=BLUE, marker="o" if len(places) < 40 else None, markersize=3)
+    if values.min() > 0 and values.max() > 10 * values.min():
+        ax.set_yscale("log")
+    ax.set(xlabel="step", ylabel="objective")
+    words = f"The run: {len(trace) - 1:,} steps, {trace.elapsed:.3g} s, objective {trace.last():.6g} at its end."
+    return _embedded(drawing, words)
+
+
+def _picture_of_margins(claims: list[Claim]) -> str:
+    """How far each decided claim is from its bound, where both are positive, so that their ratio says it."""
+    shown = [
+        item for item in claims
+        if item.verdict in (HOLDS, FAILS) and item.measured > 0 and 0 < item.bound < math.inf
+    ]  # fmt: skip
+    if not shown:
+        return ""
+    ratios = [
+        item.measured / item.bound if item.relation == "≤" else item.bound / item.measured for item in shown
+    ]  # fmt: skip
+    drawing, ax = figure(size=(5.2, 0.9 + 0.28 * len(shown)))
+    colours = [BLUE if item.verdict == HOLDS else RED for item in shown]
+    ax.scatter(np.clip(ratios, 1 / EXTREME, EXTREME), range(len(shown)), c=colours, zorder=2)
+    ax.axvline(1, color=GREY, linewidth=1, zorder=1)
+    ax.set(
+        xscale="log",
+        ylim=(len(shown) - 0.5, -0.5),
+        xlabel="measured, as a share of what is allowed",
+    )
+    ax.set_yticks(range(len(shown)), [item.name for item in shown], parse_math=False)
+    return _embedded(
+        drawing, "How near each verdict was: left of the line a claim holds, right of it it fails."
+    )
+
+
+def _embedded(drawing: Any, words: str) -> str:
+    content = io.BytesIO()
+    drawing.savefig(content, format="svg", metadata={"Date": None})
+    code = base64.b64encode(content.getvalue()).decode()
+    return (
+        f'<figure><img alt="{escape(words)}" src="data:image/svg+xml;base64,{code}">'
+        f"<figcaption>{escape(words)}</figcaption></figure>"
+    )

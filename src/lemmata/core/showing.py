@@ -1,0 +1,128 @@
+"""A certificate on paper: a table of text, folded where a terminal is narrow, in colour, and as HTML for a notebook.
+
+PCA  1,797 × 64 → 10, …                                      7 hold, 1 fails · stopped: finished, 1 step
+  holds        orthonormal_basis  the axes are orthonormal    |CCᵀ − I| 2e-15 ≤ 1e-13   proved   CIL 1.3.3
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from html import escape
+from textwrap import wrap
+from typing import Any
+
+from lemmata.core.claims import BROKEN, FAILS, HOLDS, NOT_CHECKED, UNDECIDED, VERDICTS, Claim
+
+WIDEST = 48  # characters of the column of numbers; a longer reason goes below its claim
+MARGIN = (
+    max(map(len, VERDICTS)) + 4
+)  # where names begin, so that certificates under one another line up
+NARROWEST = 40  # a terminal that says less is not believed
+GLUE = "\N{NO-BREAK SPACE}"
+COLOURS = {
+    HOLDS: "green",
+    FAILS: "bold red",
+    UNDECIDED: "yellow",
+    BROKEN: "bold red",
+    NOT_CHECKED: "dim",
+}
+MARKS = {HOLDS: "✓", FAILS: "✗", UNDECIDED: "?", BROKEN: "!", NOT_CHECKED: "–"}
+
+
+def as_text(certificate: Any, width: float = math.inf) -> str:
+    """The certificate as a table; if that is wider than `width`, with each claim folded below its name."""
+    rows = [_cells(item) for item in certificate]
+    wide = [max(map(len, column)) for column in zip(*rows, strict=True)] or [0]
+    wide[0] = MARGIN - 4
+    if 2 * len(wide) + sum(wide) > width:
+        return _folded(certificate, max(int(width), NARROWEST))
+    lines = [_headline(certificate, 2 * len(wide) + sum(wide))]
+    for item, row in zip(certificate, rows, strict=True):
+        cells = (f"{cell:<{size}}" for cell, size in zip(row, wide, strict=True))
+        lines.append("  " + "  ".join(cells).rstrip())
+        more = item.remarks if row[3] or not item.numbers else [*item.remarks, f"({item.numbers})"]
+        lines.extend(" " * MARGIN + " ".join(remark.split()) for remark in more)
+    if certificate.skipped:
+        lines.append(f"  skipped: {certificate.skipped}")
+    return "\n".join(lines)
+
+
+def _cells(item: Claim) -> tuple[str, ...]:
+    numbers = item.numbers if len(item.numbers) <= WIDEST else ""
+    return item.verdict, item.name, item.sentence, numbers, item.strength, item.source
+
+
+def _summary(certificate: Any) -> str:
+    """The count of verdicts, and why the run stopped."""
+    told = [certificate.counts] if certificate.claims else []
+    return " · ".join(told + ([f"stopped: {certificate.stopped}"] if certificate.stopped else []))
+
+
+def _headline(certificate: Any, width: int) -> str:
+    """The title on the left, the summary on the right of a table this wide."""
+    title, summary = certificate.title, _summary(certificate)
+    return f"{title}  {summary:>{max(width - len(title) - 2, 0)}}" if summary else title
+
+
+def _folded(certificate: Any, width: int) -> str:
+    """Each claim below its name: the sentence with its numbers, then remarks, broken at spaces."""
+    title, summary = certificate.title, _summary(certificate)
+    fits = len(title) + 2 + len(summary) <= width
+    lines = [f"{title}  {summary:>{width - len(title) - 2}}"] if fits else _broken(title, width)
+    if summary and not fits:
+        lines += _broken(summary, width, "  ")
+    for item in certificate:
+        verdict = f"  {item.verdict:<{MARGIN - 2}}"
+        lines += _broken(
+            f"{item.name} [{item.strength}, {item.source}]", width, " " * MARGIN, verdict
+        )
+        told = f"{item.sentence}: {item.numbers}" if item.numbers else item.sentence
+        for text in (told, *item.remarks):
+            lines += _broken(text, width, " " * MARGIN)
+    if certificate.skipped:
+        lines += _broken(f"skipped: {certificate.skipped}", width, "  ")
+    return "\n".join(lines)
+
+
+def _broken(text: str, width: int, indent: str = "", first: str | None = None) -> list[str]:
+    """Lines of at most this width, the first begun by `first`; neither long words nor comparisons are cut."""
+    text = re.sub(r" ([≤≥<>]) ", f"{GLUE}\\1{GLUE}", " ".join(text.split()))
+    lines = wrap(
+        text, width, initial_indent=indent if first is None else first, subsequent_indent=indent,
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+    return [line.replace(GLUE, " ") for line in lines]
+
+
+def as_rich(certificate: Any, width: float):
+    """The text of the certificate, its verdicts and advice in colour."""
+    from rich.text import Text
+
+    text = Text(as_text(certificate, width), no_wrap=True, overflow="ignore")
+    for verdict, colour in COLOURS.items():
+        text.highlight_regex(rf"(?m)^  {re.escape(verdict)}(?=  )", colour)
+    text.highlight_regex(rf"(?m)^ {{{MARGIN}}}→.*$", "red")
+    text.highlight_regex(rf"(?m)^ {{{MARGIN}}}\(.*\)$", "dim")
+    return text
+
+
+def as_html(certificate: Any) -> str:
+    """A table for a notebook. Everything is escaped: titles and reasons may quote the user's data."""
+    colours = {HOLDS: "#00664b", FAILS: "#a33d00", BROKEN: "#a33d00"}
+    rows = []
+    for item in certificate:
+        extra = "".join(f"<br><small>{escape(remark)}</small>" for remark in item.remarks)
+        colour = colours.get(item.verdict, "#6b6b6b")
+        rows.append(
+            f'<tr><td style="text-align:left;color:{colour};white-space:nowrap">{MARKS[item.verdict]} '
+            f'{escape(item.verdict)}</td><td style="text-align:left"><code>{escape(item.name)}</code></td>'
+            f'<td style="text-align:left">{escape(item.sentence)}{extra}</td>'
+            f'<td style="text-align:left">{escape(item.numbers)}</td>'
+            f'<td style="text-align:left;white-space:nowrap">{escape(item.strength)}</td>'
+            f'<td style="text-align:left">{escape(item.source)}</td></tr>'
+        )
+    caption = f"<b>{escape(certificate.title)}</b> <small>{escape(_summary(certificate))}</small>"
+    if certificate.skipped:
+        caption += f"<br><small>skipped: {escape(certificate.skipped)}</small>"
+    return f"<table><caption>{caption}</caption><tbody>{''.join(rows)}</tbody></table>"
