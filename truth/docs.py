@@ -1,0 +1,406 @@
+"""docs/audit.md and what it is made of: every claim of the trusted base, beside how often it was wrong on planted problems.
+
+    python -m truth.docs                     write the generated parts of docs/audit.md again (./run py -m truth.docs)
+    python -m truth.docs --run SUBJECT…      run these suites first, and store their counts in truth/measured.csv
+
+The counts are a stored run: one line per claim, suite and kind of evidence. Sentences, kinds and sizes are read from the code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import csv
+import io
+import math
+import re
+import subprocess
+import sys
+import tokenize
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cache, wraps
+from importlib import import_module
+from inspect import getmodule
+from pathlib import Path
+from pkgutil import iter_modules
+
+from lemmata import audit, registry
+from lemmata.core.certificate import Certificate, Statement
+from truth.harness import Suite, Tally, count, suites
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "lemmata"
+PAGE = ROOT / "docs" / "audit.md"
+STORED = ROOT / "truth" / "measured.csv"
+
+# what certifies something that is no model of ours
+FUNCTIONS = {
+    "lemmata.linalg.projections": "certify_projection",
+    "lemmata.completion.certifying": "certify_factors",
+    "lemmata.core.certify": "fits of other libraries",
+    "lemmata.audit.foreign": "fits of other libraries",
+}
+
+
+# --- every claim ------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Listed:
+    """A claim of the trusted base: its statement, the module that defines it, and whose certificates it stands in."""
+
+    home: str  # the audit module
+    statement: Statement
+    models: list[str] = field(default_factory=list)
+
+    @property
+    def kind(self) -> str:
+        one = self.statement
+        return (
+            one.kind if math.isnan(one.confidence) else f"{one.kind} {100 * one.confidence:.6g} %"
+        )
+
+
+def home_of(statement: Statement) -> str:
+    """The audit module in which a claim is written."""
+    return statement.check.__module__.rpartition(".")[2]
+
+
+@cache
+def listed() -> tuple[Listed, ...]:
+    """The claims of every tuple of claims in audit/, by module and in the order in which certificates show them."""
+    found: dict[tuple[str, str, str], Listed] = {}
+    for module in iter_modules(audit.__path__):
+        for name, value in vars(import_module(f"lemmata.audit.{module.name}")).items():
+            if not (name.isupper() and name.endswith("_CLAIMS")):
+                continue
+            for statement in value:
+                key = home_of(statement), statement.name, statement.sentence
+                one = found.setdefault(key, Listed(key[0], statement))
+                one.models += [who for who in owners(value) if who not in one.models]
+    return tuple(sorted(found.values(), key=lambda one: one.home))
+
+
+def owners(claims: tuple[Statement, ...]) -> list[str]:
+    """Whose certificates hold this tuple: the models in whose modules (or those of their bases) it is known by name."""
+    found = []
+    for name in registry.MODELS:
+        modules = {getmodule(cls) for cls in registry.model_class(name).__mro__}
+        if any(_knows(module, claims) for module in modules):
+            found.append(name)
+    found += [what for where, what in FUNCTIONS.items() if _knows(_import(where), claims)]
+    return found
+
+
+def _knows(module, claims) -> bool:
+    return module is not None and any(value is claims for value in vars(module).values())
+
+
+def _import(name: str):
+    try:
+        return import_module(name)
+    except ModuleNotFoundError:
+        return None
+
+
+# --- a stored run -----------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Measured:
+    """What one suite found out about one claim, for one kind of evidence."""
+
+    home: str
+    claim: str
+    suite: str
+    kind: str
+    confidence: float
+    no: int
+    false_holds: int
+    yes: int
+    false_fails: int
+    easy: int
+    undecided: int
+    stumbled: int
+
+    def __post_init__(self):
+        for one in fields(self):  # a file holds texts
+            convert = {"int": int, "float": float, "str": str}[str(one.type)]
+            setattr(self, one.name, convert(getattr(self, one.name)))
+
+
+def measure(chosen: Iterable[Suite]) -> list[Measured]:
+    """Run suites, each with all of its seeds."""
+    found = []
+    for suite in chosen:
+        print(suite.name, file=sys.stderr, flush=True)
+        homes: dict[str, str] = {}
+        for tally in count([_watched(suite, homes)]):
+            claim = tally.claim.rpartition(".")[2]
+            numbers = {
+                one.name: getattr(tally, one.name)
+                for one in fields(Measured)
+                if one.name not in ("home", "claim", "suite")
+            }
+            found.append(Measured(home=homes[claim], claim=claim, suite=suite.name, **numbers))
+    return found
+
+
+def _watched(suite: Suite, homes: dict[str, str]) -> Suite:
+    """The same suite, which also notes the module of each claim: names repeat (every loop has a `fixed_point`)."""
+
+    @wraps(suite.make)
+    def make(seed: int):
+        for case in suite.make(seed):
+            for name in case.truths:
+                if name not in homes:
+                    homes[name] = _home(case.certificate, name, suite.subject)
+            yield case
+
+    return replace(suite, make=make)
+
+
+def _home(certificate: Certificate, name: str, subject: str) -> str:
+    """The module of a claim in a certificate; where several have its words, the one whose models the title names."""
+    same = [one for one in listed() if one.statement.name == name]
+    worded = [one for one in same if one.statement.sentence == certificate[name].sentence]
+    words = set(certificate.title.split())
+    titled = [one for one in worded or same if words & set(one.models)]
+    homes = [one.home for one in titled or worded or same] or [subject]
+    return subject if subject in homes else homes[0]
+
+
+def read() -> list[Measured]:
+    if not STORED.exists():
+        return []
+    with STORED.open(newline="") as file:
+        return [Measured(**row) for row in csv.DictReader(file)]
+
+
+def write(rows: Iterable[Measured]) -> None:
+    ordered = sorted(rows, key=lambda row: (row.home, row.claim, row.suite, row.kind))
+    with STORED.open("w", newline="") as file:
+        table = csv.DictWriter(file, [one.name for one in fields(Measured)], lineterminator="\n")
+        table.writeheader()
+        table.writerows(asdict(row) for row in ordered)
+
+
+# --- how much there is to read ----------------------------------------------------------------------------------------
+
+CLAIMS, VERDICTS, REST = "the claims", "what a claim and a verdict are", "what these import"
+
+
+@cache
+def trusted_files() -> dict[str, list[Path]]:
+    """The files of ours that are loaded with audit/, by part. A fresh interpreter says which: this one has loaded more."""
+    names = [f"lemmata.audit.{module.name}" for module in iter_modules(audit.__path__)]
+    code = (
+        f"import sys\nfor name in {names!r}: __import__(name)\n"
+        "print(*sorted(m.__file__ for n, m in sys.modules.items() if n.startswith('lemmata.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    parts: dict[str, list[Path]] = {CLAIMS: [], VERDICTS: [], REST: []}
+    for path in map(Path, done.stdout.split()):
+        where = path.relative_to(SOURCE)
+        if where.parts[0] == "audit":
+            parts[CLAIMS].append(path)
+        elif where.name in ("certificate.py", "claims.py"):
+            parts[VERDICTS].append(path)
+        elif where.name != "__init__.py":
+            parts[REST].append(path)
+    return parts
+
+
+def lines_of_code(path: Path) -> int:
+    """Lines with code on them: no blank lines, comments or docstrings."""
+    text = path.read_text()
+    taken: set[int] = set()
+    quiet = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in (*quiet, tokenize.ENDMARKER):
+            taken.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
+            node
+        ):
+            said = node.body[0]
+            taken -= set(range(said.lineno, (said.end_lineno or said.lineno) + 1))
+    return len(taken)
+
+
+def sizes() -> Iterator[tuple[str, int, int]]:
+    """(part, lines, lines of code) of what one has to believe."""
+    for part, paths in trusted_files().items():
+        lines = sum(len(path.read_text().splitlines()) for path in paths)
+        yield part, lines, sum(map(lines_of_code, paths))
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+
+def size_table() -> str:
+    rows = []
+    for part, lines, code in sizes():
+        names = [str(path.relative_to(SOURCE)) for path in trusted_files()[part]]
+        shown = ["audit/"] if part == CLAIMS else names
+        rows.append(
+            f"| {part} | {', '.join(f'`{name}`' for name in shown)} | {lines:,} | {code:,} |"
+        )
+    return "\n".join(["| part | files | lines | of code |", "|---|---|---|---|", *rows])
+
+
+def claim_tables(measured: list[Measured]) -> str:
+    """One table per module of audit/."""
+    parts = []
+    for home in dict.fromkeys(one.home for one in listed()):
+        rows = [row for one in listed() if one.home == home for row in _rows(one, measured)]
+        parts += [f"### {home}", "", f"{_first_line(home)}", "", HEADER, RULE, *rows, ""]
+    return "\n".join(parts).rstrip()
+
+
+HEADER = (
+    "| claim | what it says | kind | source | in the certificates of "
+    "| truth is no: false holds | truth is yes: false fails | easy: can't tell |"
+)
+RULE = "|" + "---|" * 8
+
+
+def _first_line(home: str) -> str:
+    """What the module says of itself, in one sentence."""
+    said = (import_module(f"lemmata.audit.{home}").__doc__ or "").strip()
+    return " ".join(said.split("\n\n")[0].split())
+
+
+def _rows(one: Listed, measured: list[Measured]) -> Iterator[str]:
+    """A row per kind of evidence that was met; the first one says what the claim is."""
+    statement = one.statement
+    mine = [row for row in measured if (row.home, row.claim) == (one.home, statement.name)]
+    everyone = len(one.models) >= len(registry.MODELS)
+    who = "all models" if everyone else ", ".join(f"`{name}`" for name in one.models) or "—"
+    about = " *(run)*" if statement.about == "run" else ""
+    cells = [f"`{statement.name}`{about}", statement.sentence, one.kind, statement.source, who]
+    kinds = sorted({row.kind for row in mine}, key=lambda kind: (kind != statement.kind, kind))
+    for kind in kinds or [""]:
+        same = [row for row in mine if row.kind == kind]
+        if kind and kind != statement.kind:
+            cells[2] = _strength(same)
+        yield "| " + " | ".join([*map(_cell, cells), *_counts(same)]) + " |"
+        cells = ["", "", "", "", ""]
+
+
+def _strength(rows: list[Measured]) -> str:
+    known = [row.confidence for row in rows if not math.isnan(row.confidence)]
+    return f"{rows[0].kind} {100 * min(known):.6g} %" if known else rows[0].kind
+
+
+def _counts(rows: list[Measured]) -> list[str]:
+    if not rows:
+        return ["not yet", "not yet", ""]
+    no, yes, easy = (sum(getattr(row, name) for row in rows) for name in ("no", "yes", "easy"))
+    holds, fails = sum(row.false_holds for row in rows), sum(row.false_fails for row in rows)
+    undecided = sum(row.undecided for row in rows)
+    return [
+        f"{holds} of {no:,}{_where(rows, 'no')}",
+        f"{fails} of {yes:,}{_where(rows, 'yes')}",
+        f"{undecided} of {easy:,}" if easy else "",
+    ]
+
+
+def _where(rows: list[Measured], truth: str) -> str:
+    """The suites with the most such cases."""
+    seen = sorted(
+        (row for row in rows if getattr(row, truth)), key=lambda row: -getattr(row, truth)
+    )
+    names = list(dict.fromkeys(row.suite for row in seen))
+    more = f" and {len(names) - 2} more" if len(names) > 2 else ""
+    return f" ({', '.join(names[:2])}{more})" if names else ""
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def summary(measured: list[Measured]) -> str:
+    """How often claims of each kind were wrong, over all suites."""
+    rows = [
+        "| kind | truth is no | false holds | truth is yes | false fails |",
+        "|---|---|---|---|---|",
+    ]
+    for kind in ("proved", "statistical", "rule of thumb"):
+        same = [row for row in measured if row.kind == kind]
+        no, holds, yes, fails = (
+            sum(getattr(row, name) for row in same)
+            for name in ("no", "false_holds", "yes", "false_fails")
+        )
+        rows.append(f"| {kind} | {no:,} | {holds:,} | {yes:,} | {fails:,} |")
+    return "\n".join(rows)
+
+
+def sections() -> dict[str, str]:
+    """The generated parts of the page by their names."""
+    measured = read()
+    return {
+        "sizes": size_table(),
+        "summary": summary(measured),
+        "claims": claim_tables(measured),
+    }
+
+
+def fill(page: str, parts: dict[str, str]) -> str:
+    """The page with its generated parts replaced: what stands between `<!-- name -->` and `<!-- /name -->`."""
+    for name, text in parts.items():
+        pattern = rf"(<!-- {name}\b[^\n]*-->\n).*?(<!-- /{name} -->)"
+        page, done = re.subn(pattern, lambda m, t=text: f"{m[1]}{t}\n{m[2]}", page, flags=re.S)
+        if done != 1:
+            raise ValueError(f"docs/audit.md has {done} places for {name!r}.")
+    return page
+
+
+def untested() -> list[str]:
+    """Claims that no suite has seen both true and false."""
+    seen: dict[tuple[str, str], list[int]] = {}
+    for row in read():
+        both = seen.setdefault((row.home, row.claim), [0, 0])
+        both[0], both[1] = both[0] + row.yes, both[1] + row.no
+    return [
+        f"{one.home}.{one.statement.name}"
+        for one in listed()
+        if not all(seen.get((one.home, one.statement.name), [0, 0]))
+    ]
+
+
+def complaints(measured: list[Measured]) -> list[str]:
+    """Where the stored counts exceed the limits of the harness."""
+    tallies: dict[tuple[str, str], Tally] = {}
+    for row in measured:
+        name = f"{row.home}.{row.claim}"
+        tally = tallies.setdefault((name, row.kind), Tally(name, row.kind, row.confidence))
+        tally.confidence = min(tally.confidence, row.confidence)
+        for what in ("no", "false_holds", "yes", "false_fails", "easy", "undecided", "stumbled"):
+            setattr(tally, what, getattr(tally, what) + getattr(row, what))
+    return [f"{one.claim}: {text}" for one in tallies.values() for text in one.complaints]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m truth.docs", description=__doc__)
+    parser.add_argument(
+        "--run", nargs="*", metavar="SUBJECT", help="run suites first; all without names"
+    )
+    asked = parser.parse_args()
+    if asked.run is not None:
+        chosen = [
+            one for one in suites() if not asked.run or {one.subject, one.name} & set(asked.run)
+        ]
+        ran = {one.name for one in chosen}
+        exist = {one.name for one in suites()}
+        kept = [row for row in read() if row.suite in exist - ran]
+        write([*kept, *measure(chosen)])
+    PAGE.write_text(fill(PAGE.read_text(), sections()))
+    for text in [*complaints(read()), *(f"{name}: no yes and no" for name in untested())]:
+        print(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
