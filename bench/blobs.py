@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from bench.harness import _quiet, _reset_peak, memory
+from bench.harness import run_quietly, reset_peak, memory
 
 PIECE = 50_000  # rows that are made or measured at a time
 
@@ -60,7 +60,7 @@ def cost(X, centers):
 def timed(function):
     """Seconds, and what came out."""
     begin = time.perf_counter()
-    result = _quiet(function)
+    result = run_quietly(function)
     return time.perf_counter() - begin, result
 
 
@@ -92,8 +92,8 @@ def share_added(function, X):
     gc.collect()
     with suppress(OSError, AttributeError):  # with another C library the figure may be too small
         ctypes.CDLL("libc.so.6").malloc_trim(0)
-    base = _reset_peak()
-    result = _quiet(function)
+    base = reset_peak()
+    result = run_quietly(function)
     added = memory("VmHWM") - base
     del result
     return added / (X.nbytes / 2**20), added

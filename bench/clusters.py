@@ -13,7 +13,7 @@ from sklearn.cluster import KMeans as SklearnKMeans
 from sklearn.cluster import kmeans_plusplus
 
 from bench.blobs import KINDS, PIECE, blobs, clocked, cost, share_added, some_rows, timed, typical
-from bench.harness import _quiet, compare
+from bench.harness import run_quietly, compare
 from lemmata import KMeans, LightweightCoreset
 from lemmata.clustering import greedy_d2_sampling
 
@@ -215,7 +215,7 @@ def peak_memory(sizes=None, kinds=tuple(KINDS)):
                 fits["scikit-learn lloyd"] = SklearnKMeans(k, algorithm="lloyd", n_init=1)
             for name, model in fits.items():
                 model.set_params(max_iter=10, tol=0.0, random_state=0)
-                _quiet(partial(model.fit, X[:PIECE]))  # libraries are loaded
+                run_quietly(partial(model.fit, X[:PIECE]))  # libraries are loaded
                 share, added = max(share_added(partial(model.fit, X), X) for _ in range(2))
                 wanted = "  (target < 15 %)" if name.startswith("lemmata") else ""
                 print(f"  {name:<34}+{added:5.0f} MB, {100 * share:.1f} %{wanted}", flush=True)

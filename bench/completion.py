@@ -370,9 +370,9 @@ def peak_memory(n_users=70_000, n_items=10_000, n=10**7, k=32):
     factors = 4 * (n_users + n_items) * (k + 1)
     # kernels compiled, libraries loaded
     ours(Observed.of(np.ones((50, 40), np.float32)), k, "cholesky", sweeps=1)
-    from bench.harness import _reset_peak
+    from bench.harness import reset_peak
 
-    base = _reset_peak()
+    base = reset_peak()
     ours(A, k, "cholesky", sweeps=3)
     added = memory("VmHWM") - base
     entries = A.nbytes / 2**20

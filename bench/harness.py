@@ -38,7 +38,7 @@ def compare(
     Peers below `least_quality` are shown but do not count. Systems whose first run takes over 8 s run twice.
     """
     for function in systems.values():
-        _quiet(function)  # warm-up: compilers, page faults, caches
+        run_quietly(function)  # warm-up: compilers, page faults, caches
     times: dict[str, list[float]] = {name: [] for name in systems}
     results: dict[str, Any] = {}
     added: dict[str, float] = {}
@@ -48,7 +48,7 @@ def compare(
                 continue
             results.pop(name, None)
             gc.collect()
-            base = _reset_peak()
+            base = reset_peak()
             seconds, results[name] = _seconds(function)
             times[name].append(seconds)
             added[name] = max(added.get(name, 0.0), memory("VmHWM") - base)
@@ -79,11 +79,12 @@ def compare(
 
 def _seconds(function: Callable[[], Any]) -> tuple[float, Any]:
     begin = time.perf_counter()
-    result = _quiet(function)
+    result = run_quietly(function)
     return time.perf_counter() - begin, result
 
 
-def _quiet(function):
+def run_quietly(function: Callable[[], Any]) -> Any:
+    """Call a function without its warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return function()
@@ -98,7 +99,7 @@ def memory(key: str) -> float:
         return 0.0
 
 
-def _reset_peak() -> float:
+def reset_peak() -> float:
     """Forget the high-water mark of memory; returns what is in use now."""
     try:
         with open("/proc/self/clear_refs", "w") as file:

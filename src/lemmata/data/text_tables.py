@@ -192,7 +192,7 @@ class _Rows:
             return f"{where} is empty; fill in the value or remove the line."
         if self.width == 1:
             return f"{where}: {cell[:40]!r} is not a number; separate the columns by commas, semicolons or tabs."
-        return f"{where}: {cell[:40]!r} is not a number; drop the column, make it the target, or mend the cell."
+        return f"{where}: {cell[:40]!r} is not a number; drop the column, make it the target, or correct the cell."
 
 
 # --- svmlight ---------------------------------------------------------------------------------------------------------
