@@ -2,14 +2,21 @@
 
 >>> from sklearn.datasets import load_digits
 >>> from sklearn.decomposition import PCA
+>>> from sklearn.pipeline import make_pipeline
+>>> from sklearn.preprocessing import StandardScaler
 >>> import lemmata
 >>> X = load_digits().data
 >>> lemmata.certify(PCA(10).fit(X), X).failed
 []
+>>> lemmata.certify(make_pipeline(StandardScaler(), PCA(10)).fit(X), X).skipped
+'standardscaler (StandardScaler: not the last step)'
 """
 
 from __future__ import annotations
 
+import time
+from copy import copy
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -20,44 +27,134 @@ from sklearn.utils.validation import check_is_fitted
 from lemmata import registry
 from lemmata.core.blocks import Blocks, is_dask, is_stream
 from lemmata.core.certificate import Certificate, Fit, budget, check
-from lemmata.core.estimator import Model
+from lemmata.core.composite import COMPOSITES, Part, is_composite, unfold
+from lemmata.core.estimator import Model, warn_interrupted
+from lemmata.core.progress import Checking
+from lemmata.core.provenance import describe_versions
 
 
 def certify(
-    model: Any, X: Any, y: Any = None, sample_weight: Any = None, *, seconds: float | None = None
+    model: Any,
+    X: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    *,
+    seconds: float | None = None,
+    verbose: bool = False,
 ) -> Certificate:
     """Check every claim about a fitted model on the data it was fitted to.
 
     Parameters
     ----------
     model : a fitted lemmata model, or the counterpart of one in another library (scikit-learn's PCA, …)
+        Of a Pipeline its last step is certified, on what reaches it; of GridSearchCV and its like the best estimator; of a
+        ColumnTransformer or FeatureUnion every part that lemmata has claims about, in one certificate whose claims are called
+        ``part__claim``. `skipped` says what was left out.
     X, y, sample_weight : the training data
-    seconds : how long that may take; by default five times the work of the fit, or about half a second
+    seconds : float, optional
+        How long that may take; claims that need more stay *not checked*. By default five times the work of the fit, or about
+        half a second if that is more, counted in work and not in time, so that every machine says the same.
+    verbose : bool, default=False
+        Show on a terminal which claim is being checked.
     """
+    if isinstance(model, type):
+        raise TypeError(
+            f"{model.__name__} is a class; pass a fitted instance: {model.__name__}(…).fit(X)."
+        )
+    if not is_composite(model):
+        return _certify_one(model, X, y, sample_weight, seconds, verbose)
+    found = list(unfold(model, X, _is_known))
+    parts, skipped = (
+        [part for part in found if bool(part.skipped) == left] for left in (False, True)
+    )
+    if not parts:
+        raise TypeError(
+            f"lemmata has no claims about what this {type(model).__name__} ends in: {', '.join(map(str, skipped))}. "
+            f"It certifies {_accepted()}."
+        )
+    certificates = []
+    end = None if seconds is None else time.perf_counter() + seconds
+    for at, part in enumerate(parts):
+        share = None if end is None else max(end - time.perf_counter(), 0.0) / (len(parts) - at)
+        certificates.append(_certify_one(part.model, part.X, y, sample_weight, share, verbose))
+        if certificates[-1].interrupted:
+            skipped += [replace(rest, skipped="interrupted") for rest in parts[at + 1 :]]
+            break
+    told = ", ".join(map(str, skipped))
+    if not parts[0].name:
+        return replace(certificates[0], skipped=told)
+    return _combine(model, parts, certificates, told)
+
+
+def _combine(
+    model: Any, parts: list[Part], certificates: list[Certificate], skipped: str
+) -> Certificate:
+    """One certificate of several parts; each claim is called part__claim, so that `require` can name it."""
+    pairs = list(zip(parts, certificates, strict=False))
+    claims = tuple(
+        replace(item, name=f"{part.name}__{item.name}") for part, found in pairs for item in found
+    )
+    texts = {
+        field: "; ".join(f"{part.name}: {text}" for part, found in pairs if (text := getattr(found, field)))
+        for field in ("title", "stopped", "data")
+    }  # fmt: skip
+    return Certificate(
+        f"{type(model).__name__}  {texts['title']}", claims, texts["stopped"], texts["data"], describe_versions(), skipped,
+        certificates[0].trace if len(certificates) == 1 else None,
+    )  # fmt: skip
+
+
+def _certify_one(
+    model: Any, X: Any, y: Any, sample_weight: Any, seconds: float | None, verbose: bool
+) -> Certificate:
+    """The certificate of a model that is not made of others."""
     if isinstance(model, Model):
+        if verbose and not model.verbose:
+            model = copy(model)
+            model.verbose = 1
         return model.certify(X, y, sample_weight, seconds=seconds)
-    ours = registry.model_class(counterpart_of(model))
+    name = counterpart_of(model)
+    ours = registry.model_class(name)
     if isinstance(model, BaseEstimator):
         check_is_fitted(model)  # scikit-learn cannot ask others; an adapter does
-    attributes = dict(ours.foreign_attributes(model))
-    door = ours()
-    door.n_features_in_ = attributes.pop("n_features_in_", getattr(model, "n_features_in_", None))
-    if hasattr(model, "feature_names_in_"):
-        door.feature_names_in_ = model.feature_names_in_
-    if (
-        isinstance(model, BaseEstimator)
-        and not get_tags(model).input_tags.allow_nan
-        and _is_table(X)
-    ):
-        # ours may take NaN, theirs cannot
-        assert_all_finite(X, input_name="X", estimator_name=type(model).__name__)
-    data = door._validated(X, sample_weight, reset=False)
+    attributes = _adapt(name, model)
+    data = _open(model, ours, X, sample_weight, attributes.pop("n_features_in_", None))
     # an adapter may narrow them to what this fit can promise
     claims = attributes.pop("claims", ours.claims)
     fit = Fit(model, data, y, data.weights, attributes=attributes)
     title = f"{type(model).__module__.split('.')[0]} {type(model).__name__}  {data.shape[0]:,} × {data.shape[1]:,}"
     work = budget(ours.work, fit)
-    return check(claims, fit, title, work=work, seconds=seconds)
+    with Checking(type(model).__name__, len(claims), show=None if verbose else False) as bar:
+        found = check(claims, fit, title, work=work, seconds=seconds, usual=work, progress=bar)
+    warn_interrupted(found)
+    return found
+
+
+def _adapt(name: str, model: Any) -> dict[str, Any]:
+    """Attributes that claims need and another library's fit calls differently or leaves out."""
+    try:
+        from lemmata.audit.foreign import adapt
+    except ImportError:
+        adapt = None
+    if adapt is not None:
+        return dict(adapt(name, model))
+    return dict(registry.model_class(name).foreign_attributes(model))
+
+
+def _open(model: Any, ours: type[Model], X: Any, sample_weight: Any, width: int | None) -> Any:
+    """The data of another library's fit, through the door of our counterpart."""
+    door = ours()
+    door.n_features_in_ = getattr(model, "n_features_in_", None) if width is None else width
+    if hasattr(model, "feature_names_in_"):
+        door.feature_names_in_ = model.feature_names_in_
+    if (
+        isinstance(model, BaseEstimator)
+        and _is_table(X)
+        and not get_tags(model).input_tags.allow_nan
+    ):
+        # ours may take NaN, theirs cannot
+        assert_all_finite(X, input_name="X", estimator_name=type(model).__name__)
+    return door._validated(X, sample_weight, reset=False)
 
 
 def _is_table(X: Any) -> bool:
@@ -65,20 +162,40 @@ def _is_table(X: Any) -> bool:
     return not (isinstance(X, Blocks) or is_dask(X) or is_stream(X) or hasattr(X, "tocsr"))
 
 
-def counterpart_of(model: Any) -> str:
-    """The name of our model that makes the same promises as another library's estimator."""
+# --- whose fits are known ---------------------------------------------------------------------------------------------
+
+
+def _counterpart(model: Any) -> str | None:
     for cls in type(model).__mro__:
         for name, entry in registry.MODELS.items():
             for foreign in entry.counterparts:
                 package, _, class_name = foreign.rpartition(".")
                 if cls.__name__ == class_name and (cls.__module__ + ".").startswith(package + "."):
                     return name
-    known = sorted(
-        {foreign for entry in registry.MODELS.values() for foreign in entry.counterparts}
-    )
-    near = get_close_matches(type(model).__name__, [name.rpartition(".")[2] for name in known], n=1)
+    return None
+
+
+def _is_known(model: Any) -> bool:
+    return isinstance(model, Model) or _counterpart(model) is not None
+
+
+def _foreign() -> list[str]:
+    return sorted({foreign for entry in registry.MODELS.values() for foreign in entry.counterparts})
+
+
+def _accepted() -> str:
+    return f"its own models, {', '.join(_foreign())}, and {COMPOSITES}"
+
+
+def counterpart_of(model: Any) -> str:
+    """The name of our model that makes the same promises as another library's estimator."""
+    name = _counterpart(model)
+    if name is not None:
+        return name
+    known = [foreign.rpartition(".")[2] for foreign in _foreign()]
+    near = get_close_matches(type(model).__name__, known, n=1)
     hint = f" Did you mean a fitted {near[0]}?" if near and near[0] != type(model).__name__ else ""
     raise TypeError(
         f"lemmata has no claims about a {type(model).__module__}.{type(model).__name__}.{hint} "
-        f"It certifies its own models and {', '.join(known)}."
+        f"It certifies {_accepted()}."
     )

@@ -200,11 +200,6 @@ class Model(BaseEstimator):
             setattr(self, name, value)
         self.trace_, self.stopped_, self.n_iter_ = trace, stopped, max(steps, 1)
         self.certificate_ = self._certificate(data, work=IN_FIT)
-        if self.certificate_.interrupted:
-            warn_user(
-                f"{type(self).__name__} was fitted; the check of its claims was interrupted: run certify(X) for the rest.",
-                Interrupted,
-            )
 
     def _callbacks(self) -> list[Any]:
         callbacks: list[Any] = []
@@ -341,10 +336,12 @@ class Model(BaseEstimator):
         with Checking(
             type(self).__name__, len(claims), show=None if self.verbose else False
         ) as bar:
-            return check(
+            found = check(
                 claims, fit, self._safe_title(data), work=usual if work is None else work,
                 seconds=seconds, usual=usual, progress=bar,
             )  # fmt: skip
+        warn_interrupted(found)
+        return found
 
     def _safe_title(self, data: Any) -> str:
         """The title; of a model whose attributes were spoilt, its name: a claim says what is wrong with it."""
@@ -390,6 +387,15 @@ class Model(BaseEstimator):
         if model.stopped_ in set(Stopped):  # a word of another version stays the word it is
             model.stopped_ = Stopped(model.stopped_)
         return model
+
+
+def warn_interrupted(certificate: Certificate) -> None:
+    """Say once that Ctrl-C ended the checking; the fit itself is kept."""
+    if certificate.interrupted:
+        warn_user(
+            f"{certificate.title}: the checking of claims was interrupted; the fit is kept, run certify(X) for the rest.",
+            Interrupted,
+        )
 
 
 def _check_stored(name: str, value: Any, spec: str | type, letters: dict[str, int]) -> None:

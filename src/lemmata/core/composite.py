@@ -1,0 +1,108 @@
+"""What is inside a model made of models: scikit-learn's pipelines, searches, column transformers and unions.
+
+    Pipeline, search        the last step on what reaches it, the best estimator: they keep their claims' names
+    ColumnTransformer, …    every part on its columns, its claims named part__claim
+
+What no claim is about (a scaler, a classifier, a step before the last) is skipped, and the certificate says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn.compose import ColumnTransformer
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import check_is_fitted
+
+COMPOSITES = "scikit-learn's Pipeline, ColumnTransformer, FeatureUnion and searches (GridSearchCV, …) of these"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A model that is not made of others, with the data that reaches it; or why it is skipped."""
+
+    name: str  # "" for the model itself, "numbers" for a part of a ColumnTransformer, "numbers__left" for a part of that
+    model: Any
+    X: Any = None
+    skipped: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} ({type(self.model).__name__}: {self.skipped})"
+
+
+def is_composite(model: Any) -> bool:
+    return isinstance(model, (Pipeline, BaseSearchCV, ColumnTransformer, FeatureUnion))
+
+
+def unfold(
+    model: Any, X: Any, known: Callable[[Any], bool], name: str = "", step: str = ""
+) -> Iterator[Part]:
+    """The parts of a fitted model, each with its data.
+
+    known : whether there are claims about a model that is not made of others
+    step : what the model is called inside of a pipeline, where its claims need no name before theirs
+    """
+    if isinstance(model, BaseSearchCV):
+        yield from unfold(_best(model), X, known, name, step)
+    elif isinstance(model, Pipeline):
+        yield from _unfold_pipeline(model, X, known, name)
+    elif isinstance(model, ColumnTransformer):
+        check_is_fitted(model)
+        for part, inner, columns in model.transformers_:
+            chosen = None if isinstance(inner, str) else _safe_indexing(X, columns, axis=1)
+            yield from _unfold_part(_join(name, part), inner, chosen, known)
+    elif isinstance(model, FeatureUnion):
+        check_is_fitted(model)
+        for part, inner in model.transformer_list:
+            yield from _unfold_part(_join(name, part), inner, X, known)
+    elif known(model):
+        yield Part(name, model, X)
+    else:
+        yield Part(_join(name, step) or "it", model, skipped="no claims about it")
+
+
+def _unfold_part(name: str, inner: Any, X: Any, known: Callable[[Any], bool]) -> Iterator[Part]:
+    if isinstance(inner, str):  # "drop" and "passthrough" promise nothing
+        return
+    if len(getattr(X, "shape", ())) == 2 and X.shape[1] == 0:
+        yield Part(name, inner, skipped="it was given no columns")
+    else:
+        yield from unfold(inner, X, known, name)
+
+
+def _unfold_pipeline(
+    model: Pipeline, X: Any, known: Callable[[Any], bool], name: str
+) -> Iterator[Part]:
+    check_is_fitted(model)
+    steps = [
+        (at, *step) for at, step in enumerate(model.steps) if step[1] not in (None, "passthrough")
+    ]
+    if not steps:
+        yield Part(name or "it", model, skipped="all its steps pass through")
+        return
+    *before, (last, last_name, final) = steps
+    for at, step, inner in before:
+        skipped = "not the last step"
+        if not name and (is_composite(inner) or known(inner)):
+            skipped += f"; certify(model[:{at + 1}], X) checks it"
+        yield Part(_join(name, step), inner, skipped=skipped)
+    reaching = model[:last].transform(X) if last else X
+    yield from unfold(final, reaching, known, name, last_name)
+
+
+def _best(search: BaseSearchCV) -> Any:
+    if not search.refit:
+        raise ValueError(
+            f"this {type(search).__name__} has refit=False, so no model was fitted to all of X; "
+            "fit the one you want with best_params_ and certify that."
+        )
+    check_is_fitted(search)
+    return search.best_estimator_
+
+
+def _join(name: str, part: str) -> str:
+    return "__".join(filter(None, (name, part)))
