@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from bench.harness import run_quietly, reset_peak, memory
+from bench.harness import memory, reset_peak, run_quietly
 
 PIECE = 50_000  # rows that are made or measured at a time
 

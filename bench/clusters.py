@@ -13,7 +13,7 @@ from sklearn.cluster import KMeans as SklearnKMeans
 from sklearn.cluster import kmeans_plusplus
 
 from bench.blobs import KINDS, PIECE, blobs, clocked, cost, share_added, some_rows, timed, typical
-from bench.harness import run_quietly, compare
+from bench.harness import compare, run_quietly
 from lemmata import KMeans, LightweightCoreset
 from lemmata.clustering import greedy_d2_sampling
 
