@@ -165,7 +165,7 @@ def test_a_checkpoint_of_something_else_is_refused_and_left_alone(
     path = tmp_path / "a.ckpt"
     run(NOISY, DATA, stop=MaxSteps(3), callbacks=[Checkpoint(path)], rng=1)
     before = path.read_bytes()
-    with pytest.raises(ValueError, match=f"belongs to {whose}; delete it to start anew"):
+    with pytest.raises(ValueError, match=f"belongs to {whose}; delete it to start again"):
         run(algorithm, data, callbacks=[Checkpoint(path)], rng=seed)
     assert path.read_bytes() == before
 

@@ -1,9 +1,12 @@
 """The one path of every fit, walked with a toy: the weighted mean, found by gradient descent."""
 
+import copy
+import pickle
 import signal
 import subprocess
 import sys
 import textwrap
+import time
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +18,20 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from lemmata.core import (
+    PROVED,
+    RULE_OF_THUMB,
     Blocks,
     Diverged,
+    Interrupted,
+    MaxSteps,
     StepFailed,
+    Stopped,
     at_most,
+    certificate,
     claim,
+    estimator,
     map_reduce,
+    passes,
     rounding,
     storable,
 )
@@ -71,7 +82,7 @@ class MeanAlgorithm:
         return {"center_": state.x}
 
 
-@claim("the centre is the mean", source="toy")
+@claim("the centre is the mean", kind=PROVED, source="toy")
 def is_mean(fit):
     total = sum(np.asarray(rows.sum(axis=0)) for rows, _ in fit.data)
     return at_most(
@@ -79,13 +90,15 @@ def is_mean(fit):
     )
 
 
-@claim("it never rose", source="toy", about="run")
+@claim("it never rose", kind=PROVED, source="toy", about="run")
 def never_rose(fit):
     return at_most(fit.trace.largest_rise, rounding(fit.center_.dtype))
 
 
-@claim("something dear", source="toy", costly=True)
+@claim("something dear", kind=RULE_OF_THUMB, source="toy", cost=passes(200))
 def dear(fit):
+    if fit.model.interrupts:
+        raise KeyboardInterrupt
     return at_most(0, 1)
 
 
@@ -93,6 +106,7 @@ class MeanModel(Model):
     """The toy."""
 
     _parameter_constraints = {**COMMON, "rate": [float], "breaks_at": [int]}  # noqa: RUF012
+    interrupts = False  # whether Ctrl-C is pressed while the dear claim is checked
     claims = (is_mean, never_rose, dear)
     stored = {"center_": "d"}  # noqa: RUF012
     accepts_sparse = True
@@ -142,7 +156,10 @@ def test_a_fit_has_attributes_a_trace_a_reason_and_a_certificate(X):
     )
     assert model.certificate_.held == ["is_mean", "never_rose", "dear"]
     headline = str(model.certificate_).splitlines()[0]
-    assert " ".join(headline.split()) == "MeanModel 40 × 3 stopped: max steps, 60 steps"
+    assert " ".join(headline.split()) == "MeanModel 40 × 3 3 hold · stopped: max steps, 60 steps"
+    assert model.stopped_ is Stopped.MAX_STEPS
+    assert model.certificate_.trace is model.trace_
+    assert model.certificate_.data.startswith("40 × 3 float64, digest ")
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -181,13 +198,44 @@ def test_weights_count_rows_and_bad_ones_are_refused(X):
             settled_model().fit(X, sample_weight=wrong)
 
 
-def test_costly_claims_are_put_off_on_large_data_and_certify_pays(monkeypatch, X):
-    from lemmata.core import estimator
-
-    monkeypatch.setattr(estimator, "SMALL", 10)
+def test_dear_claims_are_put_off_in_fit_and_certify_pays(monkeypatch, X):
+    monkeypatch.setattr(estimator, "IN_FIT", 1000)
     model = settled_model().fit(X)
-    assert model.certificate_.undecided == ["dear"]
-    assert model.certify(X).undecided == []
+    assert model.certificate_.not_checked == ["dear"]
+    assert model.certificate_["dear"].note == "run certify(X) for it"
+    assert model.certify(X).holds
+    assert model.certify(X, seconds=0).not_checked == ["dear"]
+    # what the model says of its work sets the budget
+    monkeypatch.setattr(certificate, "LEAST_BUDGET", 0.0)
+    assert model.certify(X).not_checked == []  # 5 × 60 steps × 120 numbers
+    monkeypatch.setattr(certificate, "TIMES_THE_FIT", 1)
+    assert model.certify(X).not_checked == ["dear"]
+
+
+def test_ctrl_c_while_claims_are_checked_keeps_the_finished_fit_and_warns_once(monkeypatch, X):
+    monkeypatch.setattr(MeanModel, "interrupts", True)
+    with pytest.warns(
+        Interrupted, match="the checking of claims was interrupted; the fit is kept"
+    ) as seen:
+        model = settled_model().fit(X)
+    assert len(seen) == 1
+    assert seen[0].filename == __file__
+    np.testing.assert_allclose(model.center_, X.mean(axis=0), rtol=1e-12)
+    assert (model.stopped_, model.certificate_.held) == ("max steps", ["is_mean", "never_rose"])
+    assert model.certificate_.not_checked == ["dear"]
+    with pytest.warns(Interrupted):
+        assert model.certify(X).interrupted
+    monkeypatch.setattr(MeanModel, "interrupts", False)
+    assert model.certify(X).holds
+
+
+def test_a_certificate_of_spoilt_attributes_has_a_title_all_the_same(monkeypatch, X):
+    monkeypatch.setattr(MeanModel, "_title", lambda self, data: f"{self.center_[0]:.3f}")
+    model = settled_model().fit(X)
+    model.center_ = None
+    found = model.certify(X)
+    assert found.title == "MeanModel"
+    assert found.broken == ["is_mean", "never_rose"]
 
 
 def test_certify_measures_on_the_data_it_is_given(X):
@@ -277,6 +325,49 @@ def test_a_diverging_fit_keeps_the_last_finite_state_and_warns(X):
 def test_rows_that_all_count_nothing_are_refused(X):
     with pytest.raises((ValueError, StepFailed)), np.errstate(all="ignore"):
         settled_model().fit(X, sample_weight=np.zeros(40))
+
+
+def test_an_interruption_before_the_first_step_leaves_the_model_as_it_was(monkeypatch, X):
+    def interrupted(self, state, data):
+        raise KeyboardInterrupt
+
+    model = settled_model().fit(X)
+    before = dict(vars(model))
+    monkeypatch.setattr(MeanAlgorithm, "step", interrupted)
+    with pytest.raises(KeyboardInterrupt, match="nothing to keep"), pytest.warns(Interrupted):
+        model.fit(X + 1)
+    assert all(vars(model)[key] is value for key, value in before.items())
+    assert vars(model).keys() == before.keys()
+
+
+def test_what_fits_inside_of_a_fit_shares_its_clock_and_its_rollback(X):
+    model = settled_model(time_limit=1.0)
+    with model._all_or_nothing():
+        began = model._began
+        time.sleep(0.02)
+        with model._all_or_nothing():
+            assert model._began == began
+            limit = model._limited(MaxSteps(3)).rules[1].limit
+            assert 0 < limit <= 0.98
+        assert model._began == began
+        with pytest.raises(ZeroDivisionError), model._all_or_nothing():
+            model.center_ = 1 / 0
+        assert model._began == began
+        for other in (
+            copy.copy(model),
+            copy.deepcopy(model),
+            pickle.loads(pickle.dumps(model)),
+            clone(model),
+        ):
+            assert "_began" not in vars(other)
+    assert "_began" not in vars(model)
+    with pytest.raises(ZeroDivisionError), model._all_or_nothing():
+        model.__dict__.update(center_=3, rate=1 / len([]))
+    assert not hasattr(model, "center_")
+    assert "_began" not in vars(model)
+    # a limit that is used up still ends by the rule, after the step under way
+    model._began = -1e9
+    assert model._limited(MaxSteps(3)).rules[1].limit == 1e-9
 
 
 # --- the common parameters --------------------------------------------------------------------------------------------
@@ -399,7 +490,16 @@ def parts(X):
 
 
 def test_a_model_is_restored_from_its_parts(X):
-    model = MeanModel.restored(*parts(X))
+    parameters, attributes = parts(X)
+    assert attributes["certificate_"].trace is None  # it is the model's, which is written once
+    model = MeanModel.restored(parameters, attributes)
+    assert model.certificate_.trace is model.trace_
+    assert model.stopped_ is Stopped.MAX_STEPS
+    assert (
+        MeanModel.restored(parameters, {**attributes, "stopped_": "max steps"}).stopped_
+        is Stopped.MAX_STEPS
+    )
+    assert MeanModel.restored(parameters, {**attributes, "stopped_": "tired"}).stopped_ == "tired"
     np.testing.assert_array_equal(model.center_, settled_model().fit(X).center_)
     assert model.certify(X).failed == []
 

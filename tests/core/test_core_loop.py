@@ -171,7 +171,7 @@ def test_a_rule_of_ones_own_needs_only_a_reason():
 def test_a_non_finite_objective_ends_the_run_at_once_with_the_last_good_state(how):
     with pytest.warns(
         Diverged,
-        match=r"not finite at step 4; the state after step 3 is kept. To mend it, lower rate\.",
+        match=r"not finite at step 4; the state after step 3 is kept. To fix it, lower rate\.",
     ):
         solution = run(Misbehaving(how=how, at=4), DATA, stop=MaxSteps(50), rng=0)
     assert (solution.stopped, solution.step, solution.state.count) == ("diverged", 3, 3)

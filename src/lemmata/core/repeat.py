@@ -92,6 +92,7 @@ class Children:
         if not ended and getattr(algorithm, "finished", lambda state: False)(current):
             ended = Stopped.FINISHED
         ended = ended or self.stop.reason(Solution(algorithm, current, traces[-1])) or ""
+        ended = str(ended)  # the plain word that a checkpoint gives back
         results = (*before.results, current) if ended else before.results
         return ChildrenState(current, ended, results, traces, before.seeds)
 

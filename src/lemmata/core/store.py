@@ -65,8 +65,10 @@ def storable(cls: Cls) -> Cls:
 
 def encode(value: Any, arrays: dict[str, np.ndarray], where: str = "value") -> Any:
     """JSON for a value, its arrays put into `arrays`. Tagged dicts {"$": kind, …} stand for what JSON does not have."""
-    if value is None or isinstance(value, (bool, str)):
+    if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, str):
+        return str(value)  # a word of an enumeration is text in a file
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):

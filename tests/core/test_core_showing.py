@@ -1,0 +1,350 @@
+"""Certificates say the same on every kind of paper: a wide table, a narrow terminal, a notebook, a page of its own."""
+
+import base64
+import math
+import os
+import re
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from test_core_certificate import DATA, INF, NAN, Toy, certificate, dear, made, never_rose, small
+
+from lemmata.core import PROVED, Blocks, Certificate, Fit, Trace, at_least, at_most, claim, unknown
+from lemmata.core.certificate import check
+from lemmata.core.provenance import SAMPLED, describe_data, describe_versions
+from lemmata.core.report import page
+from lemmata.core.showing import as_text
+
+# --- text -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_printed_certificate_is_a_table():
+    lines = str(certificate(2.5)).splitlines()
+    assert lines[0].startswith("Toy  5 × 3  ")
+    assert lines[0].endswith("1 holds, 1 fails, 1 can't tell · stopped: settled, 3 steps")
+    rows = [line for line in lines[1:] if line[2] != " "]
+    assert {row.index("CIL") for row in rows} == {rows[0].index("CIL")}
+    assert (
+        lines[1]
+        == "  fails        small       the number is small  |x| 2.5 > 1          proved            CIL 1.1"
+    )
+    assert lines[2] == "               → make it smaller"
+    assert (
+        lines[3]
+        == "  can't tell   never_rose  the run never rose   no trace of the run  proved            CIL 1.2"
+    )
+    assert (
+        lines[4]
+        == "  holds        dear        a dear truth         2.5 ≥ 0              statistical 99 %  CIL 1.3"
+    )
+    assert lines[5] == "               (for this sample only)"
+    assert len(lines[0]) == max(map(len, rows))
+
+
+@pytest.mark.parametrize(
+    ("statements", "words"),
+    [
+        ([made("a")], "1 holds"),
+        ([made("a"), made("b")], "2 hold"),
+        ([made("a", at_most(2, 1)), made("b", at_most(2, 1))], "2 fail"),
+        (
+            [made("a", unknown("?")), made("b", error=ValueError()), made("c", cost=9)],
+            "1 can't tell, 1 broken, 1 not checked",
+        ),
+        ([], ""),
+    ],
+)
+def test_the_first_line_counts_verdicts(statements, words):
+    found = check(statements, Fit(Toy(), DATA), "T", work=1)
+    assert found.counts == words
+    assert str(found).splitlines()[0].split("  ")[-1].strip() in (words, "T")
+
+
+def test_an_empty_certificate_prints_its_title():
+    assert str(Certificate("Toy", ())) == "Toy"
+    assert str(Certificate("Toy", (), "settled")) == "Toy  stopped: settled"
+
+
+def test_long_or_broken_reasons_go_on_one_line_below_their_claim():
+    @claim("broken", kind=PROVED, source="S 1")
+    def broken(fit):
+        return unknown("a reason that\n is much too long for a column of numbers in a table")
+
+    lines = str(check([broken, small], Fit(Toy()), "T")).splitlines()
+    assert lines[1].split() == ["can't", "tell", "broken", "broken", "proved", "S", "1"]
+    assert lines[2].strip() == "(a reason that is much too long for a column of numbers in a table)"
+    assert max(map(len, lines)) < 100
+
+
+def test_what_was_skipped_is_said():
+    found = Certificate(
+        "T", tuple(certificate()), skipped="scaler (StandardScaler: not the last step)"
+    )
+    assert str(found).splitlines()[-1] == "  skipped: scaler (StandardScaler: not the last step)"
+    assert "skipped: scaler" in as_text(found, width=40)
+    assert "skipped: scaler" in found._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("evidence", "text"),
+    [
+        (at_least(90_752, 206_280), "90,752 < 206,280"),
+        (at_most(2.1e-7, 1e-5, unit="|grad|"), "|grad| 2.1e-07 ≤ 1e-05"),
+        (at_least(0.99961, 0.9999), "0.9996 < 0.9999"),
+        (at_least(0.99999, 0.99999), "1 ≥ 1"),
+        (at_most(INF, 1), "inf > 1"),
+        (at_most(1e300, 1e301), "1e+300 ≤ 1e+301"),
+        (at_most(1 / 3, 0.0), "0.333 > 0"),
+        (at_most(NAN, 1), "what was measured is not a number"),
+        (at_most(-1234.0, 0), "-1,234 ≤ 0"),
+    ],
+)
+def test_numbers_are_written_as_people_write_them_and_differ_where_they_differ(evidence, text):
+    assert small.claim(evidence).numbers == text
+
+
+@given(st.floats(allow_nan=False), st.floats(allow_nan=False))
+def test_two_different_numbers_never_print_alike(a, b):
+    left, _, right = small.claim(at_most(a, b)).numbers.removeprefix("|x|").split()
+    assert (left == right) == (a == b)
+
+
+# --- terminals --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_a_narrow_terminal_gets_every_word_within_its_width(width):
+    found = certificate(2.5, work=1)
+    lines = as_text(found, width).splitlines()
+    assert max(map(len, lines)) <= width
+    told = " ".join(" ".join(lines).split())
+    for item in found:
+        assert f"{item.verdict} {item.name} [{item.strength}, {item.source}]" in told
+        assert f"{item.sentence}: {item.numbers}" in told
+    assert found.counts in told
+    assert "→ make it smaller" in told
+    assert "2.5 > 1" in "\n".join(lines)  # a comparison is not broken in two
+
+
+def test_a_wide_terminal_gets_the_table():
+    found = certificate(2.5)
+    wide = max(map(len, str(found).splitlines()))
+    assert as_text(found, wide) == str(found)
+    assert as_text(found, wide - 1) != str(found)
+    assert (
+        max(map(len, as_text(found, 1).splitlines())) <= 40
+    )  # nobody's terminal is one column wide
+
+
+@pytest.mark.parametrize("width", [60, 200])
+def test_rich_colours_the_verdicts_and_changes_no_text(width):
+    from rich.console import Console
+
+    found = check(
+        [small, never_rose, dear, made("b", error=ValueError()), made("c", cost=1e9)],
+        Fit(Toy(2.5), DATA),
+        "T",
+        work=1e6,
+    )
+    console = Console(width=width, file=open(os.devnull, "w"), record=True, force_terminal=True)  # noqa: SIM115
+    console.print(found)
+    assert [line.rstrip() for line in console.export_text(clear=False).splitlines()] == [
+        line.rstrip() for line in as_text(found, width).splitlines()
+    ]
+    (text,) = found.__rich_console__(console, console.options)
+    styles = {text.plain[span.start : span.end].strip(): str(span.style) for span in text.spans}
+    assert styles["fails"] == styles["broken"] == "bold red"
+    assert styles["can't tell"] == "yellow"
+    assert styles["holds"] == "green"
+    assert styles["not checked"] == "dim"
+    assert styles["→ make it smaller"] == "red"
+
+
+# --- HTML -------------------------------------------------------------------------------------------------------------
+
+
+class Balanced(HTMLParser):
+    """Checks that tags close in order and collects the text."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.text, self.tags, self.sources = [], "", set(), []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.sources += [value for name, value in attrs if name in ("src", "href")]
+        if tag not in ("br", "meta", "img"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+@claim("<b>x</b> & y", kind=PROVED, source="<script>alert(1)</script>")
+def hostile(fit):
+    return at_most(2, 1, advice="<i>now</i>", unit="<u>", note="'\"&<p>")
+
+
+HOSTILE = (
+    "<b>x</b> & y",
+    "<script>",
+    "→ <i>now</i>",
+    "<u> 2 > 1",
+    "'\"&<p>",
+    "<h1>T",
+    "stopped: <s>",
+    "✗ fails",
+    "✓ holds",
+)
+
+
+def read(text):
+    page = Balanced()
+    page.feed(text)
+    assert page.open == []
+    return page
+
+
+def test_a_notebook_shows_a_table_in_which_nothing_is_markup_that_should_be_text():
+    found = check([hostile, small, never_rose], Fit(Toy(), stopped="<s>"), "<h1>T")
+    shown = read(found._repr_html_())
+    assert shown.tags == {"table", "caption", "b", "small", "tbody", "tr", "td", "br", "code"}
+    assert all(text in shown.text for text in HOSTILE)
+    assert shown.text.count("no trace of the run") == 1
+    assert "proved" in shown.text
+
+
+def long_run(steps):
+    trace = Trace()
+    for step in range(steps):
+        trace.append(10.0 ** -(step % 5) + 1 / (step + 1), 0.01 * step)
+    return trace
+
+
+def test_a_report_is_one_page_that_needs_nothing_else(tmp_path):
+    fit = Fit(Toy(2.5), DATA, trace=long_run(30), stopped="settled, 29 steps")
+    found = check([small, never_rose, dear], fit, "Toy  5 × 3")
+    found.report(tmp_path / "a.html")
+    shown = read((tmp_path / "a.html").read_text())
+    for text in (
+        "Toy  5 × 3",
+        "→ make it smaller",
+        "statistical 99 %",
+        "a threshold that was chosen",
+        "29 steps",
+    ):
+        assert text in shown.text
+    assert describe_data(DATA) in shown.text
+    assert describe_versions() in shown.text
+    assert re.search(r"20\d\d-\d\d-\d\d \d\d:\d\d UTC", shown.text)
+    assert "does not hold" in shown.text
+    assert len(shown.sources) == 2  # the run, and how near each verdict was
+    for source in shown.sources:
+        kind, _, code = source.partition(",")
+        assert kind == "data:image/svg+xml;base64"
+        assert ET.fromstring(base64.b64decode(code)).tag.endswith("svg")
+    assert not re.search(
+        r"(?:src|href)=\"(?!data:)|url\(|@import|<script", (tmp_path / "a.html").read_text()
+    )
+    assert os.listdir(tmp_path) == ["a.html"]
+
+
+def test_a_report_escapes_everything():
+    found = check([hostile, small, never_rose], Fit(Toy(), stopped="<s>"), "<h1>T")
+    shown = read(page(found))
+    assert "script" not in shown.tags
+    assert "i" not in shown.tags
+    assert all(text in shown.text for text in HOSTILE)
+
+
+def test_names_that_look_like_formulas_are_drawn_as_they_are():
+    named = made("a$_{$", at_most(1, 2))
+    assert page(check([named], Fit(Toy()), "T")).count("<img") == 1
+
+
+def test_a_report_of_a_long_run_stays_small_and_one_without_a_run_has_no_picture_of_it():
+    found = check([small], Fit(Toy(), trace=long_run(100_000)), "T")
+    assert len(page(found)) < 500_000
+    assert page(Certificate("T", ())).count("<img") == 0
+    # zero, infinite and negative numbers have no place on a scale of ratios
+    odd = [
+        made(str(i), at_most(*pair))
+        for i, pair in enumerate([(0, 1), (1, INF), (-1, 2), (INF, 3), (1, 0)])
+    ]
+    assert page(check(odd, Fit(Toy()), "T")).count("<img") == 1
+
+
+def test_a_report_never_replaces_a_device_or_a_pipe_and_is_whole_or_not_there(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="no regular file"):
+        certificate().report(tmp_path / "pipe")
+    with pytest.raises(OSError, match="no regular file"):
+        certificate().report("/dev/null")
+    with pytest.raises(IsADirectoryError, match="give the file a name"):
+        certificate().report(tmp_path)
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        certificate().report(tmp_path / "no" / "a.html")
+    assert os.listdir(tmp_path) == ["pipe"]
+
+
+# --- where it comes from ----------------------------------------------------------------------------------------------
+
+
+def test_the_fingerprint_tells_data_apart_and_is_that_of_every_container(tmp_path):
+    X = np.random.default_rng(0).normal(size=(5000, 20))
+    X.tofile(tmp_path / "x")
+    mapped = np.memmap(tmp_path / "x", dtype=float, mode="r", shape=X.shape)
+    mark = describe_data(Blocks.of(X))
+    assert re.fullmatch(r"5,000 × 20 float64, digest [0-9a-f]{16} of 102 evenly spaced rows", mark)
+    assert (
+        describe_data(Blocks.of(mapped)) == describe_data(Blocks.of(np.asfortranarray(X))) == mark
+    )
+    others = [X + 1e-9, X[::-1], X[:, ::-1], X * 2, X.astype(np.float32), X[:-1]]
+    assert len({mark, *(describe_data(Blocks.of(other)) for other in others)}) == 7
+    weighted = describe_data(Blocks.of(X).weighted(np.arange(5000.0)))
+    assert "weights of sum 1.24975e+07" in weighted
+    assert weighted != describe_data(Blocks.of(X).weighted(np.arange(5000.0)[::-1]))
+    assert describe_data(Blocks.of(X[:50])).endswith("of all rows")
+
+
+def test_sparse_rows_streams_and_long_rows_have_fingerprints_too():
+    X = np.random.default_rng(0).normal(size=(50, 40)) * (
+        np.random.default_rng(1).random((50, 40)) < 0.1
+    )
+    sparse = sp.csr_array(X)
+    assert describe_data(Blocks.of(sparse)).endswith(f" of {sparse.nnz} entries")
+    moved = sp.csr_array(X[:, ::-1])
+    assert describe_data(Blocks.of(sparse)) != describe_data(Blocks.of(moved))
+    assert (
+        describe_data(Blocks.of([X[:7], X[7:]])) == "50 × 40 float64, a stream of rows, no digest"
+    )
+    wide = np.ones((3, SAMPLED))
+    assert describe_data(Blocks.of(wide)).endswith("of 1 evenly spaced rows")
+    assert describe_data(Blocks.of(np.empty((0, 3)))).startswith("0 × 3 float64")
+
+
+def test_partly_known_matrices_have_fingerprints():
+    from lemmata.completion import Observed
+
+    X = np.random.default_rng(0).normal(size=(30, 20))
+    X[np.random.default_rng(1).random(X.shape) < 0.5] = np.nan
+    observed = Observed.of(X)
+    mark = describe_data(observed)
+    assert mark.startswith("30 × 20 float64, digest ")
+    assert mark.endswith(f" of {observed.n_observed} entries")
+    assert mark != describe_data(observed.with_values(observed.values + 1))
+
+
+def test_versions_are_named():
+    assert re.fullmatch(
+        r"lemmata \S+, numpy \S+, scipy \S+, scikit-learn \S+, python \S+", describe_versions()
+    )
+    assert math.isfinite(len(describe_versions()))
