@@ -524,6 +524,7 @@ def test_a_certificate_survives_a_file_and_a_pickle(tmp_path):
     kept = certificate(INF, trace=trace, work=3)
     store.write(tmp_path / "c", "test", {"c": kept})
     for back in (store.read(tmp_path / "c", "test")["c"], pickle.loads(pickle.dumps(kept))):
+        assert back == kept
         assert str(back) == str(kept)
         assert back.to_json() == kept.to_json()
         assert back.trace.objective.tolist() == [3.0]

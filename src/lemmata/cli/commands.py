@@ -40,7 +40,21 @@ from lemmata.cli.shell import (
     refuse,
     show,
 )
-from lemmata.cli.tables import Table, completes, fit_whole, takes_holes, without_names
+from lemmata.cli.tables import (
+    Table,
+    completes,
+    fit_whole,
+    refuse_interrupted,
+    takes_holes,
+    without_names,
+)
+
+Report = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Write the certificate as a page of HTML, with its pictures."
+    ),
+]
 
 
 @app.command()
@@ -115,8 +129,13 @@ def fit(
     test: TestShare = None,
     seed: Seed = None,
     require: Annotated[
-        bool, typer.Option("--require", help="Save nothing and exit with 3 if a claim fails.")
+        bool,
+        typer.Option(
+            "--require",
+            help="Check the dear claims too; save nothing and exit with 3 unless the certificate holds.",
+        ),
     ] = False,
+    report: Report = None,
     as_json: AsJson = False,
 ) -> None:
     """Fit a model to a table, or a completion model to ratings, and print its certificate.
@@ -125,22 +144,29 @@ def fit(
     name = model_name(model)
     cls = registry.model_class(name)
     parameters = parameters_in(cls, settings or [])
-    if save is not None:
-        check_writable(save, data)
+    for place in (save, report):
+        if place is not None:
+            check_writable(place, data)
     table = Table(target, tuple(drop or ()), array, header)
     entries = Source(table, user, item, rating, matrix, duplicates, test, seed)
     watch = "verbose" not in parameters and sys.stderr.isatty()
+    unfitted, held_out = cls(**parameters), None
     if completes(cls):
-        fitted, held_out = fitted_to_entries(cls(**parameters), entries.read(data), entries, watch)
+        found = entries.read(data)
+        fitted, held_out = fitted_to_entries(unfitted, found, entries, watch)
+        if require and held_out is None:
+            fitted.certificate_ = certified_on_entries(fitted, found, entries)
     else:
         entries.refuse_for(name)
-        unfitted = cls(**parameters)
-        fitted, held_out = (
-            fitted_to_table(unfitted, table.read(data, holes=takes_holes(unfitted)), watch),
-            None,
-        )
+        rows = table.read(data, holes=takes_holes(unfitted))
+        fitted = fitted_to_table(unfitted, rows, watch)
+        if require:
+            fitted.certificate_ = without_names(fitted.certify, rows.X, rows.y)
     certificate = fitted.certificate_
-    refused = require and bool(certificate.failed)
+    refuse_interrupted(certificate)
+    refused = require and not certificate.holds
+    if report is not None:
+        certificate.report(report)
     if save is not None and not refused:
         from lemmata import save as save_model
 
@@ -159,9 +185,8 @@ def fit(
         if held_out is not None:
             print(held_out)
     if refused:
-        raise refuse(
-            f"claims fail: {', '.join(certificate.failed)}; nothing was saved.", NOT_CERTIFIED
-        )
+        missing = [*certificate.failed, *certificate.broken, *certificate.not_checked]
+        raise refuse(f"not certified: {', '.join(missing)}; nothing was saved.", NOT_CERTIFIED)
 
 
 def fitted_to_table(model: Any, matrix: Any, watch: bool) -> Any:
@@ -188,26 +213,45 @@ def certify(
     duplicates: Duplicates = None,
     test: TestShare = None,
     seed: Seed = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            min=0.0,
+            help="How long it may take; claims that need more are not checked.  [default: 5 times the fit's work]",
+        ),
+    ] = None,
+    report: Report = None,
     as_json: AsJson = False,
 ) -> None:
     """Check every claim about a saved model again.
 
-    DATA is what the model was fitted to, read with the same options (--test and --seed too). Exits with 3 if a claim fails."""
+    DATA is what the model was fitted to, read with the same options (--test and --seed too).
+
+    Exits with 0 if the certificate holds (no claim fails, is broken or was left unchecked; those that can't tell pass), else
+    with 3."""
     from lemmata import load
 
+    if report is not None:
+        check_writable(report, data)
     model, table = load(file), Table(target, tuple(drop or ()), array, header)
+    if sys.stderr.isatty():
+        model.verbose = 1
     entries = Source(table, user, item, rating, matrix, duplicates, test, seed)
     if completes(type(model)):
-        certificate = certified_on_entries(model, entries.read(data), entries)
+        certificate = certified_on_entries(model, entries.read(data), entries, seconds)
     else:
         entries.refuse_for(type(model).__name__)
         rows = table.read(data, model)
-        certificate = without_names(model.certify, rows.X, rows.y)
+        certificate = without_names(model.certify, rows.X, rows.y, seconds=seconds)
+    refuse_interrupted(certificate)
+    if report is not None:
+        certificate.report(report)
     if as_json:
         print_json(certificate.to_dict())
     else:
         show(certificate)
-    if certificate.failed:
+    if not certificate.holds:
         raise typer.Exit(NOT_CERTIFIED)
 
 

@@ -186,8 +186,10 @@ def fitted_to_entries(
     return model, HeldOut(source.test or 0.0, source.seed or 0, test.n_observed, found)
 
 
-def certified_on_entries(model: Any, observed: Any, source: Source) -> Any:
-    return model.certify(*source.split(observed))
+def certified_on_entries(
+    model: Any, observed: Any, source: Source, seconds: float | None = None
+) -> Any:
+    return model.certify(*source.split(observed), seconds=seconds)
 
 
 def typed(text: str, labels: Any, size: int, what: str) -> Any:

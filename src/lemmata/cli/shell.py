@@ -25,8 +25,8 @@ OK, BAD_INPUT, BAD_USAGE, NOT_CERTIFIED, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 3, 
 HELP = """Machine learning that shows its proof: every fit returns a certificate.
 
 Exit codes: 0 all went well; 1 the data, a file or a value was refused; 2 the command line was wrong (unknown model,
-parameter or option); 3 a claim of the certificate fails (certify, and fit --require); 130 interrupted by Ctrl-C, nothing
-was saved; 141 the reader of the output went away. LEMMATA_DEBUG=1 shows tracebacks.
+parameter or option); 3 the certificate does not hold: a claim fails, is broken or was not checked (certify, and fit --require);
+130 interrupted by Ctrl-C, nothing was saved; 141 the reader of the output went away. LEMMATA_DEBUG=1 shows tracebacks.
 """
 
 
@@ -199,7 +199,7 @@ def show(certificate: Any) -> None:
         return
     from rich.console import Console
 
-    Console(highlight=False).print(certificate, soft_wrap=True)
+    Console(highlight=False).print(certificate)
 
 
 def print_table(rows: Sequence[tuple[str, ...]]) -> None:
@@ -261,6 +261,8 @@ def check_writable(path: Path, data: str | None = None) -> None:
         raise ValueError(f"cannot write {path}: there is no folder {path.parent}.")
     if path.is_dir():
         raise ValueError(f"cannot write {path}: it is a folder.")
+    if path.exists() and not path.is_file():
+        raise ValueError(f"cannot write {path}: it is no regular file.")
     if not os.access(path.parent, os.W_OK):
         raise ValueError(f"cannot write {path}: the folder {path.parent} is not writable.")
     if data is not None and path.exists() and Path(data).exists() and path.samefile(data):

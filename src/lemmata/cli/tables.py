@@ -46,11 +46,11 @@ def takes_holes(model: Any) -> bool:
     return model.__sklearn_tags__().input_tags.allow_nan
 
 
-def without_names(function: Any, *arguments: Any) -> Any:
+def without_names(function: Any, *arguments: Any, **options: Any) -> Any:
     """Call a method of a model whose columns were already matched by name; scikit-learn would warn that X has none."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")
-        return function(*arguments)
+        return function(*arguments, **options)
 
 
 def column_names(model: Any) -> list[str] | None:
@@ -74,3 +74,9 @@ def fit_whole(model: Any, X: Any, y: Any, watch: bool) -> None:
             "--set time_limit=SECONDS ends a fit early and keeps it, --set checkpoint=FILE lets the next one go on.",
             INTERRUPTED,
         )
+
+
+def refuse_interrupted(certificate: Any) -> None:
+    """Ctrl-C while claims are checked: programs get what was checked, but a shell wants all or nothing."""
+    if certificate.interrupted:
+        raise refuse("interrupted while claims were checked; nothing was saved.", INTERRUPTED)

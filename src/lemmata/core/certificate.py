@@ -13,7 +13,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from lemmata.core.claims import (
@@ -74,7 +74,7 @@ class Certificate:
     data: str = ""  # a fingerprint of what the claims were checked on
     versions: str = ""  # of the libraries that checked
     skipped: str = ""  # parts of a composite model that nothing was checked about
-    trace: Trace | None = None
+    trace: Trace | None = field(default=None, compare=False)
 
     def __post_init__(self):
         if not isinstance(self.claims, tuple) or not all(

@@ -25,6 +25,7 @@ from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata import registry
+from lemmata.audit.foreign import adapt
 from lemmata.core.blocks import Blocks, is_dask, is_stream
 from lemmata.core.certificate import Certificate, Fit, budget, check
 from lemmata.core.composite import COMPOSITES, Part, is_composite, unfold
@@ -117,7 +118,7 @@ def _certify_one(
     ours = registry.model_class(name)
     if isinstance(model, BaseEstimator):
         check_is_fitted(model)  # scikit-learn cannot ask others; an adapter does
-    attributes = _adapt(name, model)
+    attributes = dict(adapt(name, model))
     data = _open(model, ours, X, sample_weight, attributes.pop("n_features_in_", None))
     # an adapter may narrow them to what this fit can promise
     claims = attributes.pop("claims", ours.claims)
@@ -128,17 +129,6 @@ def _certify_one(
         found = check(claims, fit, title, work=work, seconds=seconds, usual=work, progress=bar)
     warn_interrupted(found)
     return found
-
-
-def _adapt(name: str, model: Any) -> dict[str, Any]:
-    """Attributes that claims need and another library's fit calls differently or leaves out."""
-    try:
-        from lemmata.audit.foreign import adapt
-    except ImportError:
-        adapt = None
-    if adapt is not None:
-        return dict(adapt(name, model))
-    return dict(registry.model_class(name).foreign_attributes(model))
 
 
 def _open(model: Any, ours: type[Model], X: Any, sample_weight: Any, width: int | None) -> Any:

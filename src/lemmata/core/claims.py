@@ -272,7 +272,9 @@ class Claim:
         if self.relation not in ("≤", "≥", ""):
             raise ValueError(f"not a claim: {self.relation!r} compares nothing.")
         for name in ("measured", "bound", "confidence"):
-            object.__setattr__(self, name, float(getattr(self, name)))
+            value = float(getattr(self, name))
+            # one NaN for all, so that a claim equals itself read from a file
+            object.__setattr__(self, name, math.nan if math.isnan(value) else value)
         if self.confidence < 0 or self.confidence > 1:
             raise ValueError(f"not a claim: a confidence of {self.confidence:g}.")
 

@@ -111,11 +111,6 @@ class Model(BaseEstimator):
             else type(self).__name__
         )
 
-    @classmethod
-    def foreign_attributes(cls, model: Any) -> dict[str, Any]:
-        """Attributes that claims need and another library's fit calls differently or leaves out."""
-        return {}
-
     # --- fitting ---
 
     def fit(self, X, y=None, sample_weight=None):
