@@ -1,39 +1,51 @@
-"""Densities and M-steps of components that count, in plain NumPy: the other half of plain_mixtures.
+"""Components that count, in plain NumPy: Bernoulli, Poisson, multinomial, categorical, with the methods of densities.py.
 
 >>> class Fitted:
-...     rates_, family_ = np.array([[2.0]]), type("Poisson", (), {"smoothing": 0.0})
+...     rates_, weights_, family_ = np.array([[2.0]]), np.ones(1), type("Poisson", (), {"smoothing": 0.0})
 ...     def has(self, name): return name == "rates_"
->>> Poissons(Fitted()).log_density(np.array([[0.0], [2.0]])).ravel().round(4)
+>>> Poissons(Fitted()).joint(np.array([[0.0], [2.0]])).ravel().round(4)
 array([-2.    , -1.3069])
 """
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
 
-from lemmata.audit.densities import direction
+from lemmata.audit.densities import log_of
 
 Array = np.ndarray
+LOG_ZERO = -745.0  # the logarithm of the smallest float64
 
 
 class Counts:
-    """Families whose log-density is linear in t(x): log p(x; v) = L(1, t(x); v) + h(x), and L(N, s; v) for sums over rows.
+    """Families whose log-density is linear in t(x): log p(x; v) = L(t(x); v) + h(x), with v the means of t(x).
 
-    A probability of zero counts as e^−745, the smallest float64: what the family promises of rows that contradict it.
+    A probability of zero counts as e^−745: what the family promises of rows that contradict it.
     """
 
-    def __init__(self, fit: Any):
+    estimated = False  # there is no width beside the mean
+    rows_needed = 1
+
+    def __init__(self, fit: Any, unit: float = 1.0):
+        self.pi = np.asarray(fit.weights_, dtype=np.float64)
         self.values = np.asarray(
             fit.rates_ if fit.has("rates_") else fit.probabilities_, dtype=np.float64
         )
-        self.smoothing = float(fit.family_.smoothing)
+        self.smoothing = float(fit.family_.smoothing) / unit
         self.sizes = np.asarray(fit.n_categories_ if fit.has("n_categories_") else ())
         self.k, self.m = self.values.shape
 
-    rows_needed = 1
+    def work(self, n: int) -> float:
+        return n * self.k * (3.0 * self.m + 20)
+
+    def moved(self, pi: Array, values: Array) -> Any:
+        other = copy.copy(self)
+        other.pi, other.values, other.k = pi, values, len(pi)
+        return other
 
     def statistic(self, rows: Array) -> Array:
         return rows
@@ -42,155 +54,113 @@ class Counts:
         """h(x) of every row."""
         return np.zeros(len(rows))
 
-    def linear(self, N: Array, s: Array, v: Array) -> Array:
-        """L(N, s; v) for every row of N and s, and every component of v."""
+    def linear(self, t: Array) -> Array:
+        """L(t; v) for every row and every component."""
         raise TypeError(f"{type(self).__name__} defines no linear.")
 
-    def best(self, N: Any, s: Array) -> Array:
-        """The v that maximises L(N, s; v), with smoothing."""
+    def best(self, N: Array, s: Array) -> Array:
+        """The v that maximise the likelihood of N rows with sums s, and the prior."""
         raise TypeError(f"{type(self).__name__} defines no best.")
 
-    def log_density(self, rows: Array) -> Array:
-        return (
-            self.linear(np.ones(len(rows)), self.statistic(rows), self.values)
-            + self.rest(rows)[:, None]
-        )
+    def log_prior(self) -> float:
+        raise TypeError(f"{type(self).__name__} defines no log_prior.")
 
-    def empty(self) -> tuple[Array, Array, float]:
-        return np.zeros(self.k), np.zeros_like(self.values), 0.0
+    def joint(self, rows: Array) -> Array:
+        return self.linear(self.statistic(rows)) + self.rest(rows)[:, None] + log_of(self.pi)
 
-    def add(self, sums, rows: Array, r: Array):
-        counts, first, rest = sums
-        return (
-            counts + r.sum(axis=0),
-            first + r.T @ self.statistic(rows),
-            rest + r.sum(axis=1) @ self.rest(rows),
-        )
+    def grain(self, rows: Array, r: Array) -> Array:
+        """By how many eps ln p(x) may err where v is rounded to eps; the sums of what it is made of."""
+        logs = np.abs(_log(self.values)) + np.abs(_log(1 - np.minimum(self.values, 1))) + 1
+        sizes = (np.abs(self.statistic(rows)) + 1) @ (logs + self.values).T
+        return (r * sizes).sum(axis=1) + np.abs(self.rest(rows))
 
-    def step(self, sums) -> tuple[Array, Array]:
-        counts, first, _ = sums
-        return counts, np.where(counts[:, None] > 0, self.best(counts[:, None], first), self.values)
+    def empty(self) -> list[Array]:
+        return [np.zeros(self.k), np.zeros_like(self.values)]
 
-    def variances(self) -> Array:
-        """Of t(x), of which the values are the means (for one trial, where there are several)."""
-        return self.values
+    def add(self, sums: list[Array], rows: Array, r: Array) -> None:
+        sums[0] += r.sum(axis=0)
+        sums[1] += r.T @ self.statistic(rows)
 
-    def behind(self, sums) -> Array:
-        """(k,): how many trials the values are means of."""
-        return sums[0]
+    def step(self, sums: list[Array]) -> Any:
+        counts, first = sums
+        values = self.best(counts[:, None], first)
+        # a component of which the rows say nothing stays as it is
+        values = np.where((counts[:, None] > 0) & np.isfinite(values), values, self.values)
+        return self.moved(counts / counts.sum(), values)
 
-    def trials(self, rows: Array) -> Any:
-        """How many trials each row is, (n, 1)."""
-        return 1.0
+    def merged(self, a: int, b: int) -> Any:
+        keep = [j for j in range(self.k) if j != b]
+        pi, values = self.pi.copy(), self.values.copy()
+        total = max(pi[a] + pi[b], np.finfo(float).tiny)
+        values[a] = (pi[a] * values[a] + pi[b] * values[b]) / total
+        pi[a] += pi[b]
+        return self.moved(pi[keep], values[keep])
 
-    def _moves(self, after: Array) -> Array:
-        """The step in the natural parameters (k, m): that of the means over the variances."""
-        return np.divide(
-            after - self.values,
-            self.variances(),
-            out=np.zeros_like(self.values),
-            where=self.variances() > 0,
-        )
-
-    def scores(self, rows: Array, r: Array, after: Array) -> Array:
-        t, trials, moves = (
-            self.statistic(rows),
-            self.trials(rows),
-            [direction(step) for step in self._moves(after)],
-        )
-        return np.stack(
-            [r[:, j] * ((t - trials * self.values[j]) @ moves[j]) for j in range(self.k)], axis=1
-        )
-
-    def pull(self, sums, after: Array) -> Array:
-        moves = np.array([direction(step) for step in self._moves(after)])
-        return self.behind(sums) * ((after - self.values) * moves).sum(axis=1)
-
-    def distance(self, after: Array) -> float:
-        return float(np.abs(after - self.values).max())
-
-    def thinnest(self, sums) -> tuple[float, bool]:
-        return np.nan, False
-
-    def alone(self, sums) -> float:
-        counts, first, rest = sums
-        n, total = counts.sum(), first.sum(axis=0, keepdims=True)
-        return float(self.linear(np.array([n]), total, self.best(n, total))[0, 0] + rest)
-
-    def n_parameters(self, k: int) -> int:
-        return k * self.m
+    def nudged(self, rng: np.random.Generator, by: float) -> Any:
+        """Every value moved towards that of random weights of the components: inside what is possible, zeros included."""
+        mixed = rng.dirichlet(np.ones(self.k), self.k) @ self.values
+        return self.moved(self.pi, (1 - by) * self.values + by * mixed)
 
 
 def _log(values: Array) -> Array:
     with np.errstate(divide="ignore"):
-        return np.maximum(np.log(values), -745.0)
+        return np.maximum(np.log(values), LOG_ZERO)
 
 
 class Bernoullis(Counts):
-    def variances(self):
-        return self.values * (1 - self.values)
-
-    def linear(self, N, s, v):
-        return s @ _log(v).T + (N[:, None] - s) @ _log(1 - v).T
+    def linear(self, t):
+        return t @ _log(self.values).T + (1 - t) @ _log(1 - self.values).T
 
     def best(self, N, s):
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.clip((s + self.smoothing) / (N + 2 * self.smoothing), 0, 1)
+
+    def log_prior(self):
+        if not self.smoothing:
+            return 0.0
+        return self.smoothing * float((_log(self.values) + _log(1 - self.values)).sum())
 
 
 class Poissons(Counts):
     def rest(self, rows):
         return -gammaln(rows + 1).sum(axis=1)
 
-    def linear(self, N, s, v):
-        return s @ _log(v).T - N[:, None] * v.sum(axis=1)
+    def linear(self, t):
+        return t @ _log(self.values).T - self.values.sum(axis=1)
 
     def best(self, N, s):
         with np.errstate(invalid="ignore", divide="ignore"):
             return (s + self.smoothing) / (N + self.smoothing)
 
-    def distance(self, after):
-        """In standard deviations, which are √λ."""
-        deviations = np.sqrt(np.maximum(self.values, after))
-        return float((np.abs(after - self.values) / np.where(deviations > 0, deviations, 1)).max())
+    def log_prior(self):
+        if not self.smoothing:
+            return 0.0
+        return self.smoothing * float((_log(self.values) - self.values).sum())
 
 
 class Multinomials(Counts):
-    def behind(self, sums):
-        return sums[1].sum(axis=1)
-
-    def trials(self, rows):
-        return rows.sum(axis=1, keepdims=True)
-
     def rest(self, rows):
         return gammaln(rows.sum(axis=1) + 1) - gammaln(rows + 1).sum(axis=1)
 
-    def linear(self, N, s, v):
-        return s @ _log(v).T
+    def linear(self, t):
+        return t @ _log(self.values).T
 
     def best(self, N, s):
         s = s + self.smoothing
         with np.errstate(invalid="ignore", divide="ignore"):
             return s / s.sum(axis=1, keepdims=True)
 
-    def n_parameters(self, k):
-        return k * (self.m - 1)
+    def log_prior(self):
+        return self.smoothing * float(_log(self.values).sum()) if self.smoothing else 0.0
 
 
-class Categoricals(Counts):
+class Categoricals(Multinomials):
     def statistic(self, rows):
-        return (
-            np.concatenate(
-                [rows[:, a, None] == np.arange(size) for a, size in enumerate(self.sizes)], axis=1
-            )
-            * 1.0
-        )
+        parts = [rows[:, a, None] == np.arange(size) for a, size in enumerate(self.sizes)]
+        return np.concatenate(parts, axis=1) * 1.0
 
     def rest(self, rows):
-        return -745.0 * (rows >= self.sizes).sum(axis=1)  # codes never seen in the fit
-
-    def linear(self, N, s, v):
-        return s @ _log(v).T
+        return LOG_ZERO * (rows >= self.sizes).sum(axis=1)  # codes never seen in the fit
 
     def best(self, N, s):
         parts = np.split(s + self.smoothing, np.cumsum(self.sizes)[:-1], axis=1)
@@ -198,9 +168,6 @@ class Categoricals(Counts):
             return np.concatenate(
                 [part / part.sum(axis=1, keepdims=True) for part in parts], axis=1
             )
-
-    def n_parameters(self, k):
-        return k * int((self.sizes - 1).sum())
 
 
 COUNTING: dict[str, type[Counts]] = {

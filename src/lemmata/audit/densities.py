@@ -1,10 +1,11 @@
-"""Densities and M-steps of Gaussian components in plain NumPy: what the claims about a mixture audit a fit with.
+"""Gaussian components in plain NumPy: densities, M-steps, and what single rows do to a shape.
 
-Nothing here is used by a solver, and nothing of a solver is used here. A family reads the public attributes of a fit; `add`
-sums what the responsibilities r (n × k, weights included) say about rows, `step` turns the sums into the next parameters θ'.
-`scores` are the derivatives of ln p(x_i) in the directions of the pieces of the step θ' − θ (the move of each mean, of each
-covariance), and `pull` those of the whole log-likelihood, which the step tells: they are the information that complete data
-would have, times θ' − θ.
+Nothing here is used by a solver, and nothing of a solver is used here. `components_of(fit)` reads the public attributes of a
+fit. Components have `joint` (ln π_j + ln p(x; θ_j)), `add`, which sums what responsibilities r (n × k, weights included) say
+about rows, and `step`, which turns the sums into the components of the next M-step.
+
+Numbers are kept in units of the components' own widths, a power of two per feature, so that data of size 1e±150 is squared
+without harm; densities are those of the raw rows.
 
 Missing values (NaN) are marginalised: with o the observed and m the missing features of a row,
 
@@ -17,40 +18,40 @@ Missing values (NaN) are marginalised: with o the observed and m the missing fea
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cholesky, eigh, solve_triangular
+from scipy.linalg import cholesky, solve_triangular
 
 Array = np.ndarray
 LOG_2PI = float(np.log(2 * np.pi))
-TINY = 1e-8  # of the data's variance: a ten-thousandth of its standard deviation
-CHOSEN = (
-    1e-3  # of the data's variance: a reg_covar beyond it is a width somebody chose, not a safeguard
-)
-HUGE = 1e100  # times the data's variance: where a ratio is cut off
+EPS = float(np.finfo(float).eps)
 # the other types keep the covariance they were given
-ESTIMATED = (
-    "full",
-    "tied",
-    "diag",
-    "spherical",
-)
+ESTIMATED = ("full", "tied", "diag", "spherical")
+SHAPES = {"full": "kdd", "tied": "dd", "fixed": "dd", "diag": "kd", "spherical": "k", "unit": "k"}
 
 
-def plain_components(fit: Any) -> Any:
-    """The family of a fit, from its public attributes."""
+def components_of(fit: Any, unit: float = 1.0) -> Any:
+    """The components of a fit, from its public attributes. unit : the weight of a row that counts as one (for priors)."""
     if fit.has("covariances_"):
-        kind = fit.covariance_type if fit.has("covariance_type") else fit.family_.name
-        return (
-            DiagonalGaussians(fit, kind)
-            if kind in ("diag", "spherical", "unit")
-            else DenseGaussians(fit, kind)
-        )
+        kind = kind_of(fit)
+        return (AxisGaussians if SHAPES[kind][-2:] != "dd" else DenseGaussians)(fit, kind)
     from lemmata.audit.count_densities import COUNTING
 
-    return COUNTING[fit.family_.name](fit)
+    return COUNTING[fit.family_.name](fit, unit)
+
+
+def kind_of(fit: Any) -> str:
+    """The type of the covariances."""
+    return str(fit.covariance_type if fit.has("covariance_type") else fit.family_.name)
+
+
+def log_of(weights: Array) -> Array:
+    """ln π, −∞ for a component without weight."""
+    with np.errstate(divide="ignore"):
+        return np.log(weights)
 
 
 def observed_patterns(rows: Array) -> Iterator[tuple[Array, Array]]:
@@ -64,235 +65,287 @@ def observed_patterns(rows: Array) -> Iterator[tuple[Array, Array]]:
         yield ~kind, np.flatnonzero(which.ravel() == i)
 
 
-def direction(step: Array) -> Array:
-    """The step at length one; zero if it is none."""
-    length = np.linalg.norm(step)
-    return step / length if length > 0 else step
-
-
 class Gaussians:
     """What the two kinds of Gaussian share. Sums are taken about the current means: no digits are lost far from zero."""
 
     def __init__(self, fit: Any, kind: str):
         self.kind, self.means = kind, np.asarray(fit.means_, dtype=np.float64)
         self.k, self.d = self.means.shape
+        self.pi = np.asarray(fit.weights_, dtype=np.float64)
+        given = np.asarray(fit.covariances_, dtype=np.float64)
+        self.unit = self._units(given)
+        self.log_unit = np.log(self.unit)
+        self.covariances = self._inside(given)
         owner = fit if fit.has("reg_covar") else fit.family_
-        self.reg = float(owner.reg_covar) if kind in ESTIMATED else 0.0
-        self.covariances = np.broadcast_to(
-            self.axes(np.asarray(fit.covariances_, dtype=np.float64)), self.shape()
-        )
-        self.tiny = max(TINY, 8 * float(np.finfo(np.asarray(fit.covariances_).dtype).eps))
-        self.holes = False  # whether a value was missing so far
+        with np.errstate(over="ignore"):
+            reg = float(owner.reg_covar) if kind in ESTIMATED else 0.0
+            self.reg = reg / self.unit / self.unit  # (d,)
+        self._factors: Any = None
 
-    def axes(self, given: Array) -> Array:
-        """Covariances in a form that broadcasts to `shape()`."""
-        return given
+    def _units(self, given: Array) -> Array:
+        """A power of two near the widest component of each feature; one for all where features share their variance."""
+        variances = self._variances(given)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            powers = np.round(0.5 * np.log2(variances))
+        return np.exp2(np.where(np.isfinite(powers), powers, 0.0))
 
-    def shape(self) -> tuple[int, ...]:
-        return (self.k, self.d, self.d)
+    def moved(self, pi: Array, means: Array, covariances: Array) -> Any:
+        """Components of the same kind elsewhere; covariances in units."""
+        other = copy.copy(self)
+        other.pi, other.means, other.covariances, other._factors = pi, means, covariances, None
+        other.k = len(pi)
+        return other
 
-    def empty(self) -> tuple[Array, ...]:
-        return np.zeros(self.k), np.zeros_like(self.means), np.zeros_like(self.covariances)
+    def without_ridge(self) -> Any:
+        other = copy.copy(self)
+        other.reg = np.zeros(self.d)
+        return other
 
-    def n_parameters(self, k: int) -> int:
-        d = self.d
-        shape = {
-            "full": k * d * (d + 1) // 2,
-            "tied": d * (d + 1) // 2,
-            "diag": k * d,
-            "spherical": k,
-        }
-        return k * d + shape.get(self.kind, 0)
+    def log_prior(self) -> float:
+        return 0.0
 
-    def _pieces(self, means: Array, shapes: Array) -> Array:
-        """Columns for the steps of the means, and of the covariances if there are any of their own."""
-        if self.kind not in ESTIMATED:
-            return means
-        return np.hstack(
-            [means, shapes.sum(axis=1, keepdims=True) if self.kind == "tied" else shapes]
-        )
+    @property
+    def estimated(self) -> bool:
+        """Whether the data say anything about widths."""
+        return self.kind in ESTIMATED
 
     @property
     def rows_needed(self) -> int:
+        """A covariance of d features has full rank only from d + 1 rows on; a variance from two; a mean needs one."""
         return self.d + 1 if self.kind == "full" else 2 if self.kind in ("diag", "spherical") else 1
+
+    def _variances(self, given: Array) -> Array:
+        raise TypeError(f"{type(self).__name__} defines no _variances.")
+
+    def _inside(self, given: Array) -> Array:
+        raise TypeError(f"{type(self).__name__} defines no _inside.")
 
 
 class DenseGaussians(Gaussians):
-    """Covariances with correlations: full, tied, fixed."""
+    """Covariances with correlations: full, tied, fixed; (k, d, d)."""
 
-    def log_density(self, rows: Array) -> Array:
+    def _variances(self, given):
+        return np.diagonal(given) if given.ndim == 2 else np.einsum("jaa->ja", given).max(axis=0)
+
+    def _inside(self, given):
+        return np.broadcast_to(
+            given / self.unit / self.unit[:, None], (self.k, self.d, self.d)
+        ).copy()
+
+    def work(self, n: int) -> float:
+        """Multiplications of an E-step and its sums."""
+        return n * self.k * (1.5 * self.d**2 + 20)
+
+    @property
+    def factors(self) -> list[Array]:
+        """L with LLᵀ = Σ_j; LinAlgError where there is none."""
+        if self._factors is None:
+            if self.kind == "full":
+                self._factors = [cholesky(C, lower=True) for C in self.covariances]
+            else:
+                self._factors = [cholesky(self.covariances[0], lower=True)] * self.k
+        return self._factors
+
+    def whitened(self, rows: Array, seen: Array, j: int) -> tuple[Array, Array]:
+        """L⁻¹(x − μ_j) of rows that have these features, (seen, n), and the diagonal of L."""
+        x = (rows[:, seen] - self.means[j, seen]) / self.unit[seen]
+        L = self.factors[j]
+        if not seen.all():
+            L = cholesky(self.covariances[j][np.ix_(seen, seen)], lower=True)
+        return solve_triangular(L, x.T, lower=True, check_finite=False), np.diagonal(L)
+
+    def joint(self, rows: Array) -> Array:
         out = np.empty((len(rows), self.k))
         for seen, which in observed_patterns(rows):
             for j in range(self.k):
-                L = cholesky(self.covariances[j][np.ix_(seen, seen)], lower=True)
-                y = solve_triangular(
-                    L, (rows[np.ix_(which, seen)] - self.means[j, seen]).T, lower=True
-                )
-                logs = np.log(np.diagonal(L)).sum()
+                y, diagonal = self.whitened(rows[which], seen, j)
+                logs = np.log(diagonal).sum() + self.log_unit[seen].sum()
                 out[which, j] = -0.5 * (seen.sum() * LOG_2PI + np.einsum("di,di->i", y, y)) - logs
+        return out + log_of(self.pi)
+
+    def grain(self, rows: Array, r: Array) -> Array:
+        """(n,): by how many eps ln p(x) may err where x, μ and Σ are rounded to eps, or x − μ loses digits."""
+        out = np.zeros(len(rows))
+        for seen, which in observed_patterns(rows):
+            for j in range(self.k):
+                y, _ = self.whitened(rows[which], seen, j)
+                L = cholesky(self.covariances[j][np.ix_(seen, seen)], lower=True)
+                P = np.abs(solve_triangular(L, np.eye(len(L)), lower=True))
+                size = (2 * np.abs(self.means[j]) / self.unit + 1)[seen]
+                shape = np.linalg.norm(P @ np.abs(L @ L.T) @ P.T)
+                squares = np.einsum("di,di->i", y, y)
+                out[which] += r[which, j] * (
+                    np.abs(y).T @ (P @ size) + 0.5 * shape * (squares + len(L))
+                )
         return out
 
-    def _completed(self, rows: Array, seen: Array, j: int) -> tuple[Array, Array]:
+    def completed(self, rows: Array, seen: Array, j: int) -> tuple[Array, Array]:
         """E[x − μ_j | x_o] of rows that have these features, and the covariance of the others, (d, d), zero elsewhere."""
         x, rest, S = np.zeros((len(rows), self.d)), np.zeros((self.d, self.d)), self.covariances[j]
-        x[:, seen] = rows[:, seen] - self.means[j, seen]
+        x[:, seen] = (rows[:, seen] - self.means[j, seen]) / self.unit[seen]
         if not seen.all():
-            self.holes, hole = True, ~seen
+            hole = ~seen
             back = np.linalg.solve(S[np.ix_(seen, seen)], S[np.ix_(seen, hole)])  # Σ_oo⁻¹ Σ_om
             x[:, hole] = x[:, seen] @ back
             rest[np.ix_(hole, hole)] = S[np.ix_(hole, hole)] - S[np.ix_(hole, seen)] @ back
         return x, rest
 
-    def add(self, sums, rows: Array, r: Array):
-        counts, first, second = sums
+    def empty(self) -> list[Array]:
+        """Counts, Σ r x, Σ r xxᵀ of completed rows, and Σ r Cov of what is missing; x from the means, in units."""
+        square = (self.k, self.d, self.d)
+        return [np.zeros(self.k), np.zeros_like(self.means), np.zeros(square), np.zeros(square)]
+
+    def add(self, sums: list[Array], rows: Array, r: Array) -> None:
+        counts, first, second, hidden = sums
+        counts += r.sum(axis=0)
         for seen, which in observed_patterns(rows):
             for j in range(self.k):
                 w = r[which, j]
-                x, rest = self._completed(rows[which], seen, j)
+                x, rest = self.completed(rows[which], seen, j)
                 first[j] += w @ x
-                second[j] += (x.T * w) @ x + w.sum() * rest
-        return counts + r.sum(axis=0), first, second
+                second[j] += (x.T * w) @ x
+                hidden[j] += w.sum() * rest
 
-    def step(self, sums) -> tuple[Array, tuple[Array, Array]]:
-        """Counts, and (means, covariances) of the next M-step. A component without rows stays as it is."""
-        counts, first, second = sums
+    def step(self, sums: list[Array]) -> DenseGaussians:
+        """The next M-step. A component without rows stays as it is."""
+        counts, first, second, hidden = sums
         safe = np.where(counts > 0, counts, 1.0)
         shift = first / safe[:, None]
-        scatter = second - counts[:, None, None] * _outer(shift)
-        ridge = self.reg * np.eye(self.d)
+        scatter = second + hidden - counts[:, None, None] * _outer(shift)
+        full = (counts > 0)[:, None, None]
+        covariances = self.covariances
         if self.kind == "full":
-            covariances = scatter / safe[:, None, None] + ridge
+            own = scatter / safe[:, None, None] + np.diag(self.reg)
+            covariances = np.where(full, own, self.covariances)
         elif self.kind == "tied":
-            covariances = np.broadcast_to(scatter.sum(axis=0) / counts.sum() + ridge, scatter.shape)
-        else:
-            covariances = self.covariances
-        return counts, (
-            self.means + shift,
-            np.where(counts[:, None, None] > 0, covariances, self.covariances),
-        )
+            pooled = scatter.sum(axis=0) / counts.sum() + np.diag(self.reg)
+            covariances = np.broadcast_to(pooled, scatter.shape)
+        return self.moved(counts / counts.sum(), self.means + shift * self.unit, covariances)
 
-    def _moves(self, after: tuple[Array, Array], j: int) -> tuple[Array, Array, Array]:
-        """L with LLᵀ = Σ_j, and the step in its units: u = L⁻¹(μ' − μ), V = L⁻¹(Σ' − Σ)L⁻ᵀ."""
-        L = cholesky(self.covariances[j], lower=True)
-        half = solve_triangular(L, after[1][j] - self.covariances[j], lower=True)
-        return (
-            L,
-            solve_triangular(L, after[0][j] - self.means[j], lower=True),
-            solve_triangular(L, half.T, lower=True),
-        )
+    def merged(self, a: int, b: int) -> DenseGaussians:
+        """One component fewer: a and b become one with the mean and covariance of both."""
+        keep = [j for j in range(self.k) if j != b]
+        pi, means, covariances = self.pi.copy(), self.means.copy(), np.array(self.covariances)
+        share = pi[[a, b]] / max(pi[a] + pi[b], np.finfo(float).tiny)
+        away = (means[b] - means[a]) / self.unit
+        means[a] += share[1] * away * self.unit
+        between = share[0] * share[1] * np.multiply.outer(away, away)
+        if self.kind == "full":
+            covariances[a] = (
+                share[0] * covariances[a] + share[1] * covariances[b] + between
+            )
+        elif self.kind == "tied":
+            covariances = covariances + (pi[a] + pi[b]) * between
+        pi[a] += pi[b]
+        return self.moved(pi[keep], means[keep], covariances[keep])
 
-    def scores(self, rows: Array, r: Array, after: tuple[Array, Array]) -> Array:
-        means, shapes = np.empty((len(rows), self.k)), np.empty((len(rows), self.k))
-        for j in range(self.k):
-            L, u, V = self._moves(after, j)
-            u, V = direction(u), direction(V)
-            for seen, which in observed_patterns(rows):
-                x, rest = self._completed(rows[which], seen, j)
-                y = solve_triangular(L, x.T, lower=True)
-                hidden = solve_triangular(L, solve_triangular(L, rest, lower=True).T, lower=True)
-                surplus = ((V @ y) * y).sum(axis=0) + np.trace(V @ (hidden - np.eye(self.d)))
-                means[which, j], shapes[which, j] = (
-                    r[which, j] * (u @ y),
-                    0.5 * r[which, j] * surplus,
-                )
-        return self._pieces(means, shapes)
+    def nudged(self, rng: np.random.Generator, by: float) -> DenseGaussians:
+        """The means moved at random, by so many standard deviations in each direction."""
+        steps = [L @ rng.standard_normal(self.d) for L in self.factors]
+        return self.moved(self.pi, self.means + by * np.array(steps) * self.unit, self.covariances)
 
-    def pull(self, sums, after: tuple[Array, Array]) -> Array:
-        moves = [self._moves(after, j)[1:] for j in range(self.k)]
-        means = sums[0] * [np.linalg.norm(u) for u, _ in moves]
-        # about the old μ
-        shapes = (
-            0.5 * sums[0] * [((V + np.multiply.outer(u, u)) * direction(V)).sum() for u, V in moves]
-        )
-        return self._pieces(means[None], shapes[None])[0]
+    # --- what single rows do to a shape ---
 
-    def _total(self, sums) -> tuple[Array, Array]:
-        """Mean (from the first component's) and covariance of all rows: the responsibilities of a row sum to one."""
-        counts, first, second = sums
-        n, away = counts.sum(), self.means - self.means[0]
-        mean = (first + counts[:, None] * away).sum(axis=0) / n
-        off = away - mean
-        cross = first[:, :, None] * off[:, None, :]
-        return mean, (
-            second + cross + cross.transpose(0, 2, 1) + counts[:, None, None] * _outer(off)
-        ).sum(axis=0) / n
+    def own_scatter(self, sums: list[Array]) -> Array:
+        """Σ r δδᵀ about the next means, without reg_covar and without what is only expected: (k, d, d), or (1, d, d) if tied."""
+        counts, first, second, _ = sums
+        safe = np.where(counts > 0, counts, 1.0)
+        S = second - _outer(first) / safe[:, None, None]
+        return S.sum(axis=0, keepdims=True) if self.kind == "tied" else S
 
-    def distance(self, after: tuple[Array, Array]) -> float:
-        """The largest move of a mean in standard deviations, or of a variance in any direction, relative to it."""
-        moves = [0.0]
-        for j in range(self.k):
-            _, u, V = self._moves(after, j)
-            moves += [float(np.linalg.norm(u)), float(np.abs(np.linalg.eigvalsh(V)).max())]
-        return max(moves)
+    def widths(self, sums: list[Array]) -> tuple[Array, Array]:
+        """Own variances (k or 1, d), and those of which rounding leaves nothing."""
+        counts = sums[0]
+        N = counts.sum(keepdims=True) if self.kind == "tied" else counts
+        S = np.einsum("jaa->ja", self.own_scatter(sums))
+        return np.maximum(S, 0) / np.where(N > 0, N, 1.0)[:, None], self._places(sums)
 
-    def thinnest(self, sums) -> tuple[float, bool]:
-        """min over components and directions v of vᵀ(Σ_j − ρ)v / vᵀ(ρ + εS)v, and whether the data itself is flat.
+    def _places(self, sums: list[Array]) -> Array:
+        """How far from zero the components are, in units; (k or 1, d)."""
+        where = np.abs(self.means) / self.unit + 1e-3
+        return where.max(axis=0, keepdims=True) if self.kind == "tied" else where
 
-        S is the data's covariance, ρ what reg_covar adds: the variance of a component's own rows against the floor.
-        """
-        if self.kind not in ESTIMATED:
-            return np.nan, False
-        mean, S = self._total(sums)
-        spread = np.sqrt(np.maximum(np.diagonal(S), 0))
-        if _constant(spread, mean + self.means[0]).any():
-            return 0.0, True
-        scale = np.multiply.outer(spread, spread)
-        with np.errstate(over="ignore"):  # a reg_covar that dwarfs the data
-            floor = np.diag(np.minimum(self.reg / np.diagonal(scale), CHOSEN))
-            own = np.clip(self.covariances / scale, -HUGE, HUGE) - floor
-        S = S / scale
-        flat = bool(np.linalg.eigvalsh(S)[0] <= 8 * self.d * np.finfo(float).eps)
-        if flat and self.reg == 0:
-            return 0.0, True
-        ratios = [eigh(A, floor + self.tiny * S, eigvals_only=True)[0] for A in own]
-        return float(max(min(ratios), 0.0)), flat
+    def scatter_factors(self, sums: list[Array], eps: float) -> list[tuple[Array, Array] | None]:
+        """(deviations, Cholesky factor in units of them) of every own scatter; None where it is flat, up to rounding."""
+        variances, places = self.widths(sums)
+        factors: list[tuple[Array, Array] | None] = []
+        for S, v, place in zip(self.own_scatter(sums), variances, places, strict=True):
+            noise = (8 * eps * place) ** 2
+            if not (v > noise).all():
+                factors.append(None)
+                continue
+            scale = np.sqrt(np.diagonal(S))
+            R = S / np.multiply.outer(scale, scale)
+            least = 8 * self.d * EPS + float((noise / v).max())
+            flat = np.linalg.eigvalsh(R)[0] <= least
+            factors.append(None if flat else (scale, cholesky(R, lower=True)))
+        return factors
 
-    def alone(self, sums) -> float:
-        """The log-likelihood of one Gaussian of this kind, at its maximum."""
-        if self.holes:
-            return np.nan
-        n, (_, S) = sums[0].sum(), self._total(sums)
-        C = self.covariances[0] if self.kind == "fixed" else S + self.reg * np.eye(self.d)
-        return float(
-            -0.5
-            * n
-            * (self.d * LOG_2PI + np.linalg.slogdet(C)[1] + np.trace(np.linalg.solve(C, S)))
-        )
-
-
-class DiagonalGaussians(Gaussians):
-    """Covariances without correlations: diag, spherical, unit. Missing values are independent of the others."""
-
-    def axes(self, given: Array) -> Array:
-        return given[:, None] if given.ndim == 1 else given
-
-    def shape(self) -> tuple[int, ...]:
-        return (self.k, self.d)
-
-    def log_density(self, rows: Array) -> Array:
-        out = np.empty((len(rows), self.k))
-        for j in range(self.k):
-            v = self.covariances[j]
-            squares = LOG_2PI + np.log(v) + (rows - self.means[j]) ** 2 / v
-            out[:, j] = -0.5 * np.nansum(squares, axis=1)
+    def leverages(self, rows: Array, r: Array, sums: list[Array], factors: list) -> Array:
+        """(n, k) r δᵀS⁻¹δ: the share of its component's width, in the worst direction, that each row makes."""
+        shift = sums[1] / np.where(sums[0] > 0, sums[0], 1.0)[:, None]
+        out = np.zeros((len(rows), self.k))
+        for seen, which in observed_patterns(rows):
+            for j in range(self.k):
+                known = factors[0] if self.kind == "tied" else factors[j]
+                if known is None:
+                    continue
+                scale, L = known
+                x = (self.completed(rows[which], seen, j)[0] - shift[j]) / scale
+                y = solve_triangular(L, x.T, lower=True, check_finite=False)
+                out[which, j] = r[which, j] * np.einsum("di,di->i", y, y)
         return out
 
-    def empty(self):
-        return (*super().empty(), np.zeros_like(self.means))
 
-    def add(self, sums, rows: Array, r: Array):
-        """What is known of a feature says all there is to say: a fourth sum counts the rows that have it."""
-        counts, first, second, known = sums
-        seen = ~np.isnan(rows)
-        self.holes = self.holes or not seen.all()
+class AxisGaussians(Gaussians):
+    """Covariances without correlations: diag, spherical, unit; (k, d). Missing values are independent of the others."""
+
+    def _variances(self, given):
+        if self.kind == "unit":
+            return np.ones(self.d)
+        return np.full(self.d, given.max()) if given.ndim == 1 else given.max(axis=0)
+
+    def _inside(self, given):
+        given = given[:, None] if given.ndim == 1 else given
+        return np.broadcast_to(given / self.unit / self.unit, (self.k, self.d)).copy()
+
+    def work(self, n: int) -> float:
+        return n * self.k * (8.0 * self.d + 20)
+
+    def joint(self, rows: Array) -> Array:
+        out, holes = np.empty((len(rows), self.k)), np.isnan(rows)
+        total = np.add.reduce if not holes.any() else np.nansum
         for j in range(self.k):
-            x = np.where(seen, rows - self.means[j], 0.0)
+            v = self.covariances[j]
+            squares = ((rows - self.means[j]) / self.unit) ** 2 / v
+            constant = LOG_2PI + np.log(v) + 2 * self.log_unit
+            out[:, j] = -0.5 * total(squares + constant, axis=1)
+        return out + log_of(self.pi)
+
+    def grain(self, rows: Array, r: Array) -> Array:
+        out = np.zeros(len(rows))
+        for j in range(self.k):
+            deviation = np.sqrt(self.covariances[j])
+            y = np.abs(np.nan_to_num((rows - self.means[j]) / self.unit)) / deviation
+            size = (2 * np.abs(self.means[j]) / self.unit + 1) / deviation
+            out += r[:, j] * (y @ size + 0.5 * ((y**2).sum(axis=1) + self.d))
+        return out
+
+    def empty(self) -> list[Array]:
+        """Counts, Σ r x, Σ r x² and Σ r of the rows that have the feature; x from the means, in units."""
+        return [np.zeros(self.k), *(np.zeros_like(self.means) for _ in range(3))]
+
+    def add(self, sums: list[Array], rows: Array, r: Array) -> None:
+        counts, first, second, known = sums
+        counts += r.sum(axis=0)
+        seen = ~np.isnan(rows)
+        for j in range(self.k):
+            x = np.where(seen, (rows - self.means[j]) / self.unit, 0.0)
             first[j] += r[:, j] @ x
             second[j] += r[:, j] @ (x * x)
             known[j] += r[:, j] @ seen
-        return counts + r.sum(axis=0), first, second, known
 
-    def step(self, sums):
+    def step(self, sums: list[Array]) -> AxisGaussians:
         counts, first, second, known = sums
         safe = np.where(known > 0, known, 1.0)
         shift = first / safe
@@ -303,72 +356,60 @@ class DiagonalGaussians(Gaussians):
         else:
             variances = scatter / safe + self.reg
         rest = known > 0 if self.kind != "unit" else np.zeros_like(known, dtype=bool)
-        return counts, (self.means + shift, np.where(rest, variances, self.covariances))
+        covariances = np.where(rest, variances, self.covariances)
+        if not (covariances > 0).all():
+            raise np.linalg.LinAlgError("a component has no width left")
+        return self.moved(counts / counts.sum(), self.means + shift * self.unit, covariances)
 
-    def _total(self, sums) -> tuple[Array, Array]:
-        _, first, second, known = sums
-        n, away = known.sum(axis=0), self.means - self.means[0]
-        mean = (first + known * away).sum(axis=0) / n
-        off = away - mean
-        return mean, (second + 2 * first * off + known * off**2).sum(axis=0) / n
-
-    def _moves(self, after: tuple[Array, Array]) -> tuple[Array, Array]:
-        """The step in standard deviations (k, d), and of the variances relative to them (k, d)."""
-        return (after[0] - self.means) / np.sqrt(self.covariances), after[1] / self.covariances - 1
-
-    def scores(self, rows: Array, r: Array, after: tuple[Array, Array]) -> Array:
-        moves = self._moves(after)
-        means, shapes = np.empty((len(rows), self.k)), np.empty((len(rows), self.k))
-        for j in range(self.k):
-            u, V = direction(moves[0][j]), direction(moves[1][j])
-            y = (rows - self.means[j]) / np.sqrt(self.covariances[j])
-            means[:, j] = r[:, j] * (np.nan_to_num(y) @ u)
-            shapes[:, j] = 0.5 * r[:, j] * (np.nan_to_num(y * y - 1) @ V)
-        return self._pieces(means, shapes)
-
-    def pull(self, sums, after: tuple[Array, Array]) -> Array:
-        moves = list(zip(sums[3], *self._moves(after), strict=True))
-        means = [known @ (u * direction(u)) for known, u, _ in moves]
-        # about the old μ
-        shapes = [0.5 * known @ ((V + u**2) * direction(V)) for known, u, V in moves]
-        return self._pieces(np.array([means]), np.array([shapes]))[0]
-
-    def distance(self, after: tuple[Array, Array]) -> float:
-        u, V = self._moves(after)
-        return float(max(np.linalg.norm(u, axis=1).max(), np.abs(V).max()))
-
-    def thinnest(self, sums) -> tuple[float, bool]:
-        if self.kind not in ESTIMATED:
-            return np.nan, False
-        mean, variances = self._total(sums)
+    def merged(self, a: int, b: int) -> AxisGaussians:
+        keep = [j for j in range(self.k) if j != b]
+        pi, means, variances = self.pi.copy(), self.means.copy(), np.array(self.covariances)
+        share = pi[[a, b]] / max(pi[a] + pi[b], np.finfo(float).tiny)
+        away = (means[b] - means[a]) / self.unit
+        means[a] += share[1] * away * self.unit
+        if self.kind != "unit":
+            variances[a] = share @ variances[[a, b]] + share[0] * share[1] * away**2
         if self.kind == "spherical":
-            variances = np.full(self.d, variances.mean())
-        if _constant(np.sqrt(np.maximum(variances, 0)), mean + self.means[0]).any():
-            return 0.0, True
-        with np.errstate(over="ignore"):
-            floor = np.minimum(self.reg / variances, CHOSEN)
-            own = np.minimum(self.covariances / variances, HUGE) - floor
-        return float(max((own / (floor + self.tiny)).min(), 0.0)), False
+            variances[a] = variances[a].mean()
+        pi[a] += pi[b]
+        return self.moved(pi[keep], means[keep], variances[keep])
 
-    def alone(self, sums) -> float:
-        if self.holes:
-            return np.nan
-        n, (_, S) = sums[0].sum(), self._total(sums)
-        v = S + self.reg
-        v = (
-            v
-            if self.kind == "diag"
-            else np.full(self.d, v.mean())
-            if self.kind == "spherical"
-            else self.covariances[0]
-        )
-        return float(-0.5 * n * (LOG_2PI + np.log(v) + S / v).sum())
+    def nudged(self, rng: np.random.Generator, by: float) -> AxisGaussians:
+        steps = np.sqrt(self.covariances) * rng.standard_normal((self.k, self.d))
+        return self.moved(self.pi, self.means + by * steps * self.unit, self.covariances)
+
+    # --- what single rows do to a shape ---
+
+    def own_scatter(self, sums: list[Array]) -> Array:
+        """Σ r δ² about the next means: (k, d), or (k, 1) where features share their variance."""
+        _, first, second, known = sums
+        S = np.maximum(second - first**2 / np.where(known > 0, known, 1.0), 0.0)
+        return S.sum(axis=1, keepdims=True) if self.kind == "spherical" else S
+
+    def widths(self, sums: list[Array]) -> tuple[Array, Array]:
+        known = sums[3].sum(axis=1, keepdims=True) if self.kind == "spherical" else sums[3]
+        places = np.abs(self.means) / self.unit + 1e-3
+        if self.kind == "spherical":
+            places = places.max(axis=1, keepdims=True)
+        return self.own_scatter(sums) / np.where(known > 0, known, 1.0), places
+
+    def scatter_factors(self, sums: list[Array], eps: float) -> list[Array | None]:
+        """The own scatter of every component; None where there is none, up to rounding."""
+        variances, places = self.widths(sums)
+        S = self.own_scatter(sums)
+        wide = (variances > (8 * eps * places) ** 2).all(axis=1)
+        return [S[j] if wide[j] else None for j in range(self.k)]
+
+    def leverages(self, rows: Array, r: Array, sums: list[Array], factors: list) -> Array:
+        shift = sums[1] / np.where(sums[3] > 0, sums[3], 1.0)
+        out = np.zeros((len(rows), self.k))
+        for j, S in enumerate(factors):
+            if S is not None:
+                x = np.nan_to_num((rows - self.means[j]) / self.unit - shift[j])
+                shares = r[:, j, None] * x**2 / S
+                out[:, j] = shares.sum(axis=1) if self.kind == "spherical" else shares.max(axis=1)
+        return out
 
 
 def _outer(v: Array) -> Array:
     return v[:, :, None] * v[:, None, :]
-
-
-def _constant(spread: Array, mean: Array) -> Array:
-    """Features whose spread is what rounding their values to floats leaves of none."""
-    return spread <= 8 * np.finfo(float).eps * np.maximum(np.abs(mean), np.finfo(float).tiny)

@@ -27,7 +27,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from lemmata.audit.mixtures import MIXTURE_CLAIMS, likelihood_never_fell, no_collapsed_component
+from lemmata.audit.mixtures import MIXTURE_CLAIMS
 from lemmata.core.blocks import Blocks, is_dask
 from lemmata.core.certificate import Certificate, Fit
 from lemmata.core.engine import map_reduce, one_blas_thread
@@ -152,7 +152,7 @@ class MixtureModel(DensityMixin, Model):
         return self._limited(rule)
 
     def _fit_blocks(self, data: Blocks) -> None:
-        # passes are parallel themselves; to limit BLAS anew for each takes as long as a small pass
+        # passes are parallel themselves; to limit BLAS again for each takes as long as a small pass
         with one_blas_thread():
             super()._fit_blocks(data)
 
@@ -186,15 +186,6 @@ class MixtureModel(DensityMixin, Model):
                     f"{name} does not fit {np.dtype(dtype)}: scale the data, or pass it as float64."
                 )
         return shown
-
-    def _claims(self):
-        left_out = []
-        if not getattr(self.family_, "estimated", False):
-            # no width is fitted, so the likelihood is bounded
-            left_out.append(no_collapsed_component)
-        if self.stopped_ == Stopped.BATCHES:
-            left_out.append(likelihood_never_fell)  # stepwise EM promises no such thing
-        return tuple(claim for claim in self.claims if claim not in left_out)
 
     def _title(self, data: Blocks | None) -> str:
         size = (

@@ -1,0 +1,188 @@
+"""Plain EM, for checks only: rows as they are read, the E-step, a few steps from where a fit stands.
+
+    ℓ(θ) = Σ_i w_i ln Σ_j π_j p(x_i; θ_j),      r_ij ∝ π_j p(x_i; θ_j)  (E),      θ' from Σ_i w_i r_ij t(x_i)  (M)
+
+Weights are divided by the largest, so that their unit does not matter. A sum of log-likelihoods is told in nats of
+n = (Σw)²/Σw² rows that count.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from lemmata.audit.densities import components_of
+from lemmata.core.certificate import LEAST_BUDGET, Fit
+
+Array = np.ndarray
+Rows = Iterable[tuple[Array, Array]]  # slices of rows and their weights, as often as asked for
+NUMBERS = 2**18  # in the temporaries of a slice
+OVERHEAD = 3e5  # multiplications that the Python around a slice and a component takes the time of
+TIMES_THE_FIT = 5.0  # what certify(X) may take
+
+
+class Reading:
+    """The rows of a fit, dense and in float64, in slices that fit a cache; a row of which nothing is known weighs nothing.
+
+    dtype : rounds the rows first to what the model itself is shown
+    """
+
+    def __init__(self, data: Any, width: int, dtype: Any = None):
+        self.data, self.dtype = data, dtype
+        self.step = max(256, NUMBERS // max(data.shape[1], width, 1))
+        self.unit = unit_of(data)
+
+    def __iter__(self) -> Iterator[tuple[Array, Array]]:
+        for rows, w in self.data:
+            for start in range(0, rows.shape[0], self.step):
+                part = rows[start : start + self.step]
+                part = np.asarray(part.toarray() if hasattr(part, "toarray") else part)
+                if self.dtype is not None:
+                    part = part.astype(self.dtype, copy=False)
+                part = part.astype(np.float64, copy=False)
+                known = ~np.isnan(part).all(axis=1)
+                weights = 1.0 if w is None else w[start : start + self.step] / self.unit
+                yield part, known * np.asarray(weights, dtype=np.float64)
+
+
+def unit_of(data: Any) -> float:
+    """The largest weight, by which all are divided."""
+    return 1.0 if data.weights is None else float(np.max(data.weights))
+
+
+def posterior(joint: Array) -> tuple[Array, Array]:
+    """ln p(x) (n,) and the responsibilities (n, k) of ln π_j p(x; θ_j). A row that nothing explains belongs to all alike."""
+    top = joint.max(axis=1, keepdims=True)
+    finite = np.isfinite(top)
+    r = np.exp(joint - np.where(finite, top, 0.0))
+    total = r.sum(axis=1, keepdims=True)
+    lost = ~(total > 0)
+    r /= np.where(lost, 1.0, total)
+    if lost.any():
+        r[lost[:, 0]] = 1 / joint.shape[1]
+    with np.errstate(divide="ignore"):
+        return (np.where(finite, top, 0.0) + np.log(total))[:, 0], r
+
+
+def expect(parts: Any, rows: Rows) -> tuple[float, list[Array]]:
+    """The log-likelihood and log prior of components, and the sums for their next M-step."""
+    value, sums = parts.log_prior(), parts.empty()
+    for x, w in rows:
+        each, r = posterior(parts.joint(x))
+        value += _dot(w, each)
+        parts.add(sums, x, w[:, None] * r)
+    return float(value), sums
+
+
+def log_likelihood(parts: Any, rows: Rows) -> float:
+    return float(sum(_dot(w, posterior(parts.joint(x))[0]) for x, w in rows))
+
+
+def _dot(w: Array, each: Array) -> float:
+    """Σ w ln p; 0 · −∞ = 0."""
+    return float(w @ np.where(w > 0, each, 0.0))
+
+
+def climb(parts: Any, rows: Rows, steps: int) -> tuple[list[float], Any]:
+    """The objective before and after each of some EM steps, and where they lead; LinAlgError where a component collapses."""
+    value, sums = expect(parts, rows)
+    values = [value]
+    for _ in range(steps):
+        parts = parts.step(sums)
+        value, sums = expect(parts, rows)
+        values.append(value)
+    return values, parts
+
+
+# --- what several claims need -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What one plain pass over the data says about a fit, in float64."""
+
+    parts: Any  # the components
+    rows: Reading
+    sums: list[Array]  # for the next M-step
+    weight: float  # Σ w, in units of the largest weight
+    n: float  # rows that count: (Σw)² / Σw²
+    log_likelihood: float  # Σ w ln p(x)
+    grain: float  # Σ w·(by how many eps ln p(x) may err); rounding is relative to it
+    counts: Array  # (k,) how many rows a component lives on: (Σ w r)² / Σ w² r, which is Σ r without weights
+
+    @property
+    def nats(self) -> float:
+        """From sums with weights to nats of rows that count."""
+        return self.n / self.weight
+
+
+def facts_of(fit: Fit) -> Facts:
+    """The facts about a fit, computed once per certificate."""
+    if "facts" not in fit.memory:
+        with one_thread():
+            fit.memory["facts"] = _facts(fit)
+    return fit.memory["facts"]
+
+
+def _facts(fit: Fit) -> Facts:
+    rows = Reading(fit.data, len(fit.weights_))
+    parts = components_of(fit, rows.unit)
+    sums, squares = parts.empty(), np.zeros(parts.k)
+    weight = square = value = grain = 0.0
+    for x, w in rows:
+        joint = parts.joint(x)
+        each, r = posterior(joint)
+        finite = np.where(r > 0, np.abs(joint), 0.0)
+        weight, square, value = weight + w.sum(), square + w @ w, value + _dot(w, each)
+        grain += w @ ((r * finite).sum(axis=1) + parts.grain(x, r))
+        parts.add(sums, x, w[:, None] * r)
+        squares += w**2 @ r
+    effective = sums[0] ** 2 / np.maximum(squares, np.finfo(float).tiny)
+    n = weight**2 / square if square > 0 else 0.0
+    return Facts(parts, rows, sums, weight, n, value, grain, effective)
+
+
+def one_thread() -> Any:
+    """Many small matrices: waking BLAS's threads for each costs more than the work."""
+    return threadpool_limits(1, user_api="blas")
+
+
+def shown_memberships(fit: Fit, x: Array) -> Array:
+    """What the model says itself, of rows in the type that it computes in."""
+    with warnings.catch_warnings():  # slices carry no names of features
+        warnings.filterwarnings("ignore", message=".*valid feature names", category=UserWarning)
+        x = x.astype(np.asarray(fit.weights_).dtype, copy=False)
+        return np.asarray(fit.model.predict_proba(x), dtype=np.float64)
+
+
+# --- what it costs ----------------------------------------------------------------------------------------------------
+
+
+def known_components(fit: Fit) -> Any:
+    """The components, read once; their weights are as the model has them."""
+    if "components" not in fit.memory:
+        fit.memory["components"] = components_of(fit)
+    return fit.memory["components"]
+
+
+def pass_work(fit: Fit, n: int | None = None) -> float:
+    """Multiplications of one E-step with its sums on n rows (all rows of the data), Python included."""
+    n, parts = fit.data.shape[0] if n is None else n, known_components(fit)
+    slices = 1 + n * max(fit.data.shape[1], parts.k) // NUMBERS
+    return parts.work(n) + OVERHEAD * slices * (1 + 0.5 * parts.k)
+
+
+def fit_work(fit: Fit) -> float:
+    """Roughly what the fit took: its steps, times its starts."""
+    steps = float(np.max(fit.get("n_iter_", 1))) * float(fit.get("n_init", 1) or 1)
+    return max(steps, 1.0) * known_components(fit).work(fit.data.shape[0])
+
+
+def affordable(fit: Fit, share: float) -> float:
+    """The work that a check may plan with: its share of what certify(X) has."""
+    return share * max(TIMES_THE_FIT * fit_work(fit), LEAST_BUDGET)
