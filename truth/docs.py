@@ -16,12 +16,15 @@ import math
 import re
 import subprocess
 import sys
+import time
 import tokenize
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache, wraps
 from importlib import import_module
 from inspect import getmodule
+from multiprocessing import get_context
 from pathlib import Path
 from pkgutil import iter_modules
 
@@ -130,20 +133,26 @@ class Measured:
             setattr(self, one.name, convert(getattr(self, one.name)))
 
 
-def measure(chosen: Iterable[Suite]) -> list[Measured]:
-    """Run suites, each with all of its seeds."""
-    found = []
-    for suite in chosen:
-        print(suite.name, file=sys.stderr, flush=True)
-        homes: dict[str, str] = {}
-        for tally in count([_watched(suite, homes)]):
-            claim = tally.claim.rpartition(".")[2]
-            numbers = {
-                one.name: getattr(tally, one.name)
-                for one in fields(Measured)
-                if one.name not in ("home", "claim", "suite")
-            }
-            found.append(Measured(home=homes[claim], claim=claim, suite=suite.name, **numbers))
+def measure(chosen: Iterable[Suite], jobs: int = 1) -> list[Measured]:
+    """Run suites, each with all of its seeds, several side by side."""
+    names = [suite.name for suite in chosen]
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        return [row for rows in pool.map(_measure_one, names) for row in rows]
+
+
+def _measure_one(name: str) -> list[Measured]:
+    begin, found = time.perf_counter(), []
+    (suite,) = (one for one in suites() if one.name == name)
+    homes: dict[str, str] = {}
+    for tally in count([_watched(suite, homes)]):
+        claim = tally.claim.rpartition(".")[2]
+        numbers = {
+            one.name: getattr(tally, one.name)
+            for one in fields(Measured)
+            if one.name not in ("home", "claim", "suite")
+        }
+        found.append(Measured(home=homes[claim], claim=claim, suite=name, **numbers))
+    print(f"{name}: {time.perf_counter() - begin:.0f} s", file=sys.stderr, flush=True)
     return found
 
 
@@ -387,6 +396,7 @@ def main() -> int:
     parser.add_argument(
         "--run", nargs="*", metavar="SUBJECT", help="run suites first; all without names"
     )
+    parser.add_argument("--jobs", type=int, default=1, help="suites side by side")
     asked = parser.parse_args()
     if asked.run is not None:
         chosen = [
@@ -395,7 +405,7 @@ def main() -> int:
         ran = {one.name for one in chosen}
         exist = {one.name for one in suites()}
         kept = [row for row in read() if row.suite in exist - ran]
-        write([*kept, *measure(chosen)])
+        write([*kept, *measure(chosen, asked.jobs)])
     PAGE.write_text(fill(PAGE.read_text(), sections()))
     for text in [*complaints(read()), *(f"{name}: no yes and no" for name in untested())]:
         print(text)

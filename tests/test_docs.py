@@ -1,0 +1,231 @@
+"""The docs say what the code says: claims, sizes, links, and the model that CONTRIBUTING.md builds."""
+
+import ast
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # truth/ stands beside tests/
+
+from truth import docs
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+AUDIT = docs.PAGE.read_text()
+REFRESH = "run: ./run py -m truth.docs"
+
+
+@pytest.fixture(params=PAGES, ids=[path.name for path in PAGES])
+def page(request):
+    return request.param
+
+
+# --- the page about the trusted base ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["claims", "summary"])
+def test_the_tables_of_claims_are_those_of_the_code_and_of_the_stored_run(name):
+    assert docs.sections()[name] in AUDIT, REFRESH
+
+
+def test_the_stated_sizes_are_right_within_five_percent():
+    stated = re.findall(r"^\| ([\w ]+) \| `[^|]+ \| ([\d,]+) \| ([\d,]+) \|$", AUDIT, re.M)
+    found = list(docs.sizes())
+    assert [part for part, *_ in stated] == [part for part, *_ in found], REFRESH
+    for (_, lines, code), (_, true_lines, true_code) in zip(stated, found, strict=True):
+        assert int(lines.replace(",", "")) == pytest.approx(true_lines, rel=0.05), REFRESH
+        assert int(code.replace(",", "")) == pytest.approx(true_code, rel=0.05), REFRESH
+
+
+def test_code_is_counted_without_blank_lines_comments_and_docstrings(tmp_path):
+    path = tmp_path / "some.py"
+    path.write_text(
+        '"""Two\nlines."""\n\nx = 1  # one\n# none\n\n\ndef f():\n    """Said."""\n    return """\n\na"""\n'
+    )
+    assert docs.lines_of_code(path) == 5
+
+
+def test_every_claim_was_seen_true_and_false_on_planted_problems():
+    assert docs.untested() == []
+
+
+def test_no_claim_was_wrong_more_often_than_it_says():
+    assert docs.complaints(docs.read()) == []
+
+
+def test_the_stored_run_knows_no_claim_and_no_suite_that_is_gone():
+    claims = {(one.home, one.statement.name) for one in docs.listed()}
+    suites = {suite.name for suite in docs.suites()}
+    for row in docs.read():
+        assert (row.home, row.claim) in claims, row
+        assert row.suite in suites, row
+
+
+def test_every_model_begins_with_the_two_claims_that_begin_every_certificate():
+    from lemmata import registry
+
+    for name in registry.MODELS:
+        first = [statement.name for statement in registry.model_class(name).claims[:2]]
+        assert first == ["attributes_sound", "statements_true"], name
+
+
+def test_a_suite_is_counted_with_the_module_of_each_claim_and_stored(monkeypatch, tmp_path):
+    import lemmata
+    from lemmata.core.certificate import PROVED
+    from truth.harness import Case, Suite, count
+
+    X = np.random.default_rng(0).normal(size=(50, 4))
+
+    def make(seed):
+        model = lemmata.PCA(2).fit(X)
+        yield Case("sound", model.certify(X), {"orthonormal_basis": True})
+        model.components_ = 2 * model.components_
+        yield Case("scaled", model.certify(X), {"orthonormal_basis": seed == 1})
+
+    homes = {}
+    (tally,) = count([docs._watched(Suite(make, seeds=2, quick=1), homes)])
+    assert homes == {"orthonormal_basis": "subspaces"}
+    assert (tally.no, tally.false_holds, tally.yes, tally.false_fails) == (1, 0, 3, 1)
+    row = docs.Measured(
+        "subspaces", "orthonormal_basis", "toys.make", PROVED, np.nan, 1, 0, 3, 1, 0, 0, 0
+    )
+    monkeypatch.setattr(docs, "STORED", tmp_path / "measured.csv")
+    docs.write([row])
+    assert str(docs.read()) == str([row])
+    assert docs.complaints([row]) == ["subspaces.orthonormal_basis: 1 false fails of a proof"]
+    assert "subspaces.orthonormal_basis" not in docs.untested()
+    assert "1 of 3 (toys.make)" in docs.claim_tables([row])
+
+
+@pytest.mark.parametrize("package", ["reduction", "completion", "clustering", "mixtures"])
+def test_a_page_speaks_of_every_claim_of_its_models_and_of_no_other(package):
+    from lemmata import registry
+
+    text = (ROOT / "docs" / f"{package}.md").read_text()
+    models = {
+        name for name, entry in registry.MODELS.items() if entry.module.split(".")[1] == package
+    }
+    claims = {one.statement.name for one in docs.listed() if models & set(one.models)}
+    missing = {name for name in claims if f"`{name}`" not in text}
+    assert not missing
+    table = text[text.index("| claim |") :].partition("\n\n")[0]
+    shown = {
+        name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])
+    }
+    assert shown <= claims
+
+
+# --- all pages --------------------------------------------------------------------------------------------------------
+
+
+def test_links_lead_somewhere(page):
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if target.startswith("http"):
+            continue
+        file, _, anchor = target.partition("#")
+        to = page.parent / file if file else page
+        assert to.exists(), target
+        if anchor:
+            heads = re.findall(r"^#+ (.+)$", to.read_text(), re.M)
+            assert anchor in [
+                re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads
+            ], target
+
+
+def test_every_picture_is_used():
+    used = set(re.findall(r"images/([\w-]+\.png)", "".join(path.read_text() for path in PAGES)))
+    assert used == {path.name for path in (ROOT / "docs" / "images").glob("*.png")}
+
+
+def test_python_in_the_pages_is_python(page):
+    for code in re.findall(r"```python\n(.*?)```", page.read_text(), re.S):
+        ast.parse(code)
+
+
+def test_pages_use_the_names_of_today(page):
+    text = page.read_text()
+    for old in (
+        "certificate_.unknown",
+        ".unknown`",
+        "plain_mixtures",
+        "costly",
+        "latent.md",
+        " anew",
+        "mended",
+    ):
+        assert old not in text, old
+    for line in text.splitlines():
+        assert "lemmata.latent" not in line or "old name" in line, line
+
+
+def test_names_in_the_pages_exist(page):
+    """`lemmata.…` in code quotes can be imported."""
+    from importlib import import_module
+
+    for name in set(re.findall(r"`(lemmata(?:\.\w+)+)(?:\(|`)", page.read_text())):
+        parts = name.split(".")
+        where = import_module("lemmata")
+        for part in parts[1:]:
+            if name != "lemmata.latent":
+                where = getattr(where, part)
+
+
+# --- the model that CONTRIBUTING.md builds ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def median():
+    """The classes and claims of the skeleton."""
+    module = type(sys)("median_skeleton")
+    sys.modules[module.__name__] = module
+    for code in re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.S):
+        exec(compile(code, "CONTRIBUTING.md", "exec"), module.__dict__)
+    yield module
+    del sys.modules[module.__name__]
+
+
+@pytest.fixture(scope="module")
+def rows():
+    X = np.random.default_rng(0).normal(size=(1000, 3))
+    X[:100] += 50
+    return X
+
+
+def test_the_skeleton_is_certified_and_shrugs_off_wild_rows(median, rows):
+    model = median.GeometricMedian().fit(rows)
+    assert model.certificate_.holds
+    assert model.certificate_.held == ["attributes_sound", "statements_true", "near_optimum"]
+    assert np.abs(model.center_).max() < 0.2 < rows.mean(axis=0).min()
+    shown = (ROOT / "CONTRIBUTING.md").read_text()
+    for line in str(model.certificate_).splitlines():
+        assert line.rstrip() in shown
+
+
+def test_the_skeleton_fails_its_claims_where_it_should(median, rows):
+    from sklearn.exceptions import ConvergenceWarning
+
+    with pytest.warns(ConvergenceWarning, match="max_iter=1"):
+        early = median.GeometricMedian(max_iter=1).fit(rows)
+    assert early.certificate_.failed == ["near_optimum"]
+    model = median.GeometricMedian().fit(rows)
+    model.loss_ *= 1.01
+    assert model.certify(rows).failed == ["statements_true"]
+    model.center_[0] = np.nan
+    assert model.certify(rows).failed == ["attributes_sound"]
+
+
+def test_the_skeleton_takes_blocks_and_weights(median, rows):
+    whole = median.GeometricMedian(tol=1e-12).fit(rows[100:])
+    weights = np.r_[np.zeros(100), np.ones(900)]
+    weighted = median.GeometricMedian(tol=1e-12).fit(np.array_split(rows, 7), sample_weight=weights)
+    np.testing.assert_allclose(weighted.center_, whole.center_, atol=1e-6)
+
+
+def test_the_skeleton_is_an_estimator(median):
+    from sklearn.utils.estimator_checks import check_estimator
+
+    check_estimator(median.GeometricMedian(), on_skip=None)
