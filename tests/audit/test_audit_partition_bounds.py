@@ -18,7 +18,7 @@ from lemmata.audit.partition_bounds import (
     spectral_lower_bound,
 )
 from lemmata.audit.semidefinite_bound import closed_form, dual_bound, dual_bounds, weak_dual
-from lemmata.audit.separation_bound import Frame, Partition
+from lemmata.audit.nearest_centres import Frame, Partition
 from lemmata.core.blocks import Blocks
 
 
@@ -384,8 +384,8 @@ def test_wide_rows_take_no_more_room_than_others(monkeypatch):
     drawn = []
     monkeypatch.setattr(
         gap_module,
-        "_drawn",
-        lambda *a, plain=gap_module._drawn: drawn.append(plain(*a)) or drawn[-1],
+        "_draws",
+        lambda *a, plain=gap_module._draws: drawn.append(plain(*a)) or drawn[-1],
     )
     X = sp.random_array((600, 5000), density=0.002, rng=np.random.default_rng(0), format="csr")
     found = certified_gap(X, X[[0, 1]].toarray())

@@ -2,7 +2,8 @@
 
     optimum = min over k centres of Σ_i w_i min_c ‖x_i − c‖²
 
-All bounds are the one of `_sdp.py`: the optimum is at least ‖A‖² − uᵀMu/‖u‖² − Σ_{i<k} λ_i(PMP), M = AAᵀ + N, for any N ≥ 0.
+All bounds are the one of `semidefinite_bound.py`: the optimum is at least ‖A‖² − uᵀMu/‖u‖² − Σ_{i<k} λ_i(PMP), M = AAᵀ + N, for
+any N ≥ 0.
 
 * `spectral_lower_bound`, N = 0: tr S − Σ_{i<k} λ_i(S), S the scatter matrix (Zha et al. 2002, Ding & He 2004). One pass;
   nothing of it is left once k > d.
@@ -10,7 +11,7 @@ All bounds are the one of `_sdp.py`: the optimum is at least ‖A‖² − uᵀM
   passes; sharp for clusters about 10 standard deviations apart, whatever k, d and n.
 * `monte_carlo_lower_bound`: the dense bound on many small random subsets, with a stated confidence; sharp for closer clusters,
   as long as they are few.
-* `certified_gap` takes the best of them, or the dense bound on all rows where these are few.
+* `certified_gap` takes the best of them that its budget allows, or the dense bound on all rows where these are few.
 
     >>> rng = np.random.default_rng(0)
     >>> centers = np.array([[0.0, 0.0], [20.0, 0.0], [0.0, 20.0], [20.0, 20.0]])
@@ -31,10 +32,10 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_array
 
+from lemmata.audit.nearest_centres import Frame, Partition, one_blas_thread, squared_distances
 from lemmata.audit.semidefinite_bound import cost_of, dual_bound, dual_bounds
-from lemmata.audit.separation_bound import Frame, Partition, separation_bound, squared_distances
+from lemmata.audit.separation_bound import separation_bound, separation_work
 from lemmata.core.blocks import Blocks, open_rows
-from lemmata.core.engine import one_blas_thread
 from lemmata.core.moments import Moments
 
 Array = np.ndarray
@@ -43,13 +44,14 @@ DENSE = 500  # rows up to which the dense bound takes all of them
 SMALLEST, LARGEST = 120, 600  # rows of a random subset
 FEWEST, SUBSETS = 20, 1000  # how many of them, at least and at most
 STEPS = 40  # supergradient steps on a subset, at most
-WORK = 2.5e10  # of all eigenproblems of the Monte Carlo bound, each counted as size²(size + 200): 5 to 10 seconds of one core
+WORK = 8e9  # multiplications that all bounds together may take: 5 to 10 seconds of one core
 MOST_CLUSTERS = (
     20  # beyond, the subsets that this much work allows are too small to prove anything of use
 )
 ROOM = 2**25  # numbers of all subsets together
 SOME_STEPS = 8  # if the number of subsets is given
 PILOTS = 4  # subsets drawn only to choose how many steps pay
+FOR_PILOTS = 0.25  # of the work: what they may take
 HOPELESS = 0.1  # a gap that pilots promise from which on it is not worth all the work to know it to a percent or two
 ENOUGH = 0.03  # a gap below which no further bound is tried
 
@@ -108,7 +110,7 @@ def _spectral(moments: Moments, k: int) -> float:
 
 
 def separation_lower_bound(data: Any, centers: Any, weights: Array | None = None) -> float:
-    """What centres that lie far apart prove about the optimum for as many clusters; see `_separation.py`.
+    """What centres that lie far apart prove about the optimum for as many clusters; see `separation_bound.py`.
 
     0 beyond 4096 features, where the scatter matrix would not be formed.
     """
@@ -131,6 +133,7 @@ def monte_carlo_lower_bound(
     size: int | None = None,
     centers: Any = None,
     weights: Array | None = None,
+    work: float | None = None,
 ) -> float:
     """A number that exceeds the k-means optimum with probability at most 1 − confidence, over the draw of the subsets.
 
@@ -141,7 +144,8 @@ def monte_carlo_lower_bound(
     probability at most α. This needs no upper limit of the L_t; it loses ln(1/α)/m, and a subset k/s of the optimum.
 
     centers : where the clusters of a subset are looked for first; any choice is valid, good ones give tight bounds.
-    subsets, size : m and s; if not given, what pays best for about ten seconds of work is found on a few pilot subsets.
+    subsets, size : m and s; if not given, what pays best for so much work is found on a few pilot subsets.
+    work : multiplications that all subsets together may take, about 1e9 a second
     """
     data, centers = (
         (open_rows(data, weights), None) if centers is None else _opened(data, centers, weights)
@@ -150,8 +154,9 @@ def monte_carlo_lower_bound(
         raise ValueError(f"confidence={confidence} is not between 0 and 1.")
     frame = Frame.of(data, centers)
     start = None if centers is None else frame.inside(centers)
+    work = WORK if work is None else work
     return frame.cost_outside(
-        _monte_carlo(data, k, rng, 1 - confidence, frame, start, subsets, size)
+        _monte_carlo(data, k, rng, 1 - confidence, frame, start, subsets, size, work=work)
     )
 
 
@@ -165,12 +170,13 @@ def _monte_carlo(
     m: int | None = None,
     s: int | None = None,
     near: float = math.inf,
+    work: float = math.inf,
 ) -> float:
-    """The bound in the units of the frame. near: the least cost known / the cost that is to be bounded; where a bound cannot
-    come close to that, less is done."""
-    sizes = {SMALLEST, _size(k, alpha)} if s is None else {s}
+    """The bound in the units of the frame, 0 if there is too little work for one. near: the least cost known / the cost that is
+    to be bounded; where a bound cannot come close to that, less is done."""
+    sizes = {s} if s is not None else _sizes(k, alpha, work)
     steps = SOME_STEPS
-    if max(sizes) <= k + 1:
+    if not sizes or max(sizes) <= k + 1:
         return 0.0
 
     def labels(rows: Array) -> Array:
@@ -179,16 +185,19 @@ def _monte_carlo(
     with one_blas_thread():
         s = max(sizes)
         if m is None:
-            pilots = {
-                size: _Pilots.of(_drawn(data, frame, PILOTS, size, rng), k, labels)
-                for size in sorted(sizes)
-            }
-            promise, s, m, steps = _plan(pilots, alpha, WORK)
+            pilots = {}
+            for size in sorted(sizes):
+                most = int(FOR_PILOTS * work / len(sizes) / PILOTS / _work(size)) - 4
+                some = _draws(data, frame, PILOTS, size, rng)
+                pilots[size] = _Pilots.of(some, k, labels, min(max(most, 0), STEPS))
+            promise, s, m, steps = _plan(pilots, alpha, (1 - FOR_PILOTS) * work)
             if promise * near * (1 + HOPELESS) < 1:
-                promise, s, m, steps = _plan(pilots, alpha, WORK / 3)
+                promise, s, m, steps = _plan(pilots, alpha, (1 - FOR_PILOTS) * work / 3)
+        if m == 0:
+            return 0.0
         least = [
             dual_bound(rows, k, labels(rows), steps=steps)
-            for rows in _drawn(data, frame, m, s, rng)
+            for rows in _draws(data, frame, m, s, rng)
         ]
     if min(least) <= 0:
         return 0.0
@@ -197,13 +206,16 @@ def _monte_carlo(
 
 
 def _work(s: int) -> float:
-    return s**2 * (s + 200.0)  # measured: overhead and bandwidth count below a few hundred
+    """One eigenproblem; measured in units of 1e9 a second: overhead and bandwidth count below a few hundred."""
+    return s**2 * (s + 200.0) / 3
 
 
-def _size(k: int, alpha: float) -> int:
-    """The size of subsets that loses least: k/s since they are small, ln(1/α)/m since they are few, at 4 eigenproblems each."""
+def _sizes(k: int, alpha: float, work: float) -> set[int]:
+    """The smallest size of subsets, and the one that loses least: k/s since they are small, ln(1/α)/m since they are few, at 4
+    eigenproblems each. Only those whose pilots can be paid, at 4 eigenproblems each and more."""
     sizes = range(SMALLEST, LARGEST + 1, 20)
-    return min(sizes, key=lambda s: k / s + math.log(1 / alpha) * 4 * _work(s) / WORK)
+    best = min(sizes, key=lambda s: k / s + math.log(1 / alpha) * 4 * _work(s) / work)
+    return {s for s in (SMALLEST, best) if PILOTS * 8 * _work(s) <= FOR_PILOTS * work}
 
 
 @dataclass(frozen=True)
@@ -215,9 +227,9 @@ class _Pilots:
     cost: float  # of all of them
 
     @classmethod
-    def of(cls, subsets: Array, k: int, labels: Callable[[Array], Array]) -> _Pilots:
+    def of(cls, subsets: Array, k: int, labels: Callable[[Array], Array], steps: int) -> _Pilots:
         named = [(rows, labels(rows)) for rows in subsets]
-        paths = [dual_bounds(rows, k, which, steps=STEPS) for rows, which in named]
+        paths = [dual_bounds(rows, k, which, steps=steps) for rows, which in named]
         return cls(
             (k, *subsets.shape[1:]),
             paths,
@@ -233,6 +245,8 @@ class _Pilots:
         reached = sum(path[min(steps, len(path) - 1)] for path in self.paths)
         solved = np.mean([min(steps, len(path) - 1) + 2 for path in self.paths])
         m = int(work / (_work(s) * solved + 2 * d * s**2))
+        if m < FEWEST:
+            return 0.0, 0
         m = max(min(m, SUBSETS, ROOM // (s * d)), FEWEST)
         return (1 - k / s) * reached / max(self.cost, reached, np.finfo(float).tiny) * alpha ** (
             1 / m
@@ -242,7 +256,7 @@ class _Pilots:
 def _plan(pilots: dict[int, _Pilots], alpha: float, work: float) -> tuple[float, int, int, int]:
     """What promises most for so much work, and which size and number of subsets and steps on each that is: k/s is lost to small
     subsets, α^{1/m} to few of them, looseness to few steps."""
-    best = (0.0, max(pilots), FEWEST, 0)
+    best = (0.0, max(pilots), 0, 0)
     for s, some in pilots.items():
         for steps in (0, 1, 2, 3, 5, 8, 12, 20, STEPS):
             promise, m = some.promise(steps, alpha, work)
@@ -250,7 +264,7 @@ def _plan(pilots: dict[int, _Pilots], alpha: float, work: float) -> tuple[float,
     return best
 
 
-def _drawn(data: Blocks, frame: Frame, m: int, s: int, rng: np.random.Generator) -> Array:
+def _draws(data: Blocks, frame: Frame, m: int, s: int, rng: np.random.Generator) -> Array:
     """m subsets of s rows drawn independently in proportion to their weights, by one pass over the blocks: (m, s, d)."""
     n = data.shape[0]
     if data.weights is None:
@@ -306,33 +320,45 @@ def certified_gap(
     weights: Array | None = None,
     guide: Any = None,
     enough: float = ENOUGH,
+    work: float | None = None,
 ) -> Gap:
-    """The smallest g for which cost(centres) ≤ (1 + g)·optimum can be proved in seconds.
+    """The smallest g for which cost(centres) ≤ (1 + g)·optimum can be proved with so much work.
 
-    guide : other centres to build the bounds from, where those to be judged are poor; enough : a gap at which to stop looking.
+    guide : other centres to build the bounds from, where those to be judged are poor
+    enough : a gap at which to stop looking
+    work : multiplications, about 1e9 a second; by default 8e9. What is too dear for it is left out: the gap is then larger.
     """
     data, centers = _opened(data, centers, weights)
     rng = np.random.default_rng(0) if rng is None else rng
     k = len(centers) if k is None else k
     found = Partition.of(data, centers)
+    around = found if guide is None else Partition.of(data, guide, found.frame)
+    return gap_of(data, found, around, k, rng, confidence, enough, WORK if work is None else work)
+
+
+def gap_of(
+    data: Blocks,
+    found: Partition,
+    around: Partition,
+    k: int,
+    rng: np.random.Generator,
+    confidence: float,
+    enough: float,
+    work: float,
+) -> Gap:
+    """The gap of a partition, from bounds built around another one in the same frame."""
     outside = found.frame.cost_outside
     if found.cost <= found.rounding:
         return Gap(0.0, 0.0, outside(found.cost), "zero cost")
-    around = found if guide is None else Partition.of(data, guide, found.frame)
     best, name = 0.0, "none"
     near = around.cost / found.cost
-    for name_of_next, bound in _bounds(data, k, around, rng, confidence, near):
+    for name_of_next, bound in _bounds(data, k, around, rng, confidence, near, work):
         best, name = max((best, name), (bound, name_of_next), key=lambda pair: pair[0])
         if best * (1 + enough) >= found.cost:
             break
     gap = max(found.cost / best - 1, 0.0) if best > 0 else math.inf
-    return Gap(
-        float(gap),
-        outside(best),
-        outside(found.cost),
-        name,
-        confidence if name == "Monte Carlo" else 1.0,
-    )
+    surely = confidence if name == "Monte Carlo" else 1.0
+    return Gap(float(gap), outside(best), outside(found.cost), name, surely)
 
 
 def _bounds(
@@ -342,23 +368,31 @@ def _bounds(
     rng: np.random.Generator,
     confidence: float,
     near: float,
+    work: float,
 ) -> Iterator[tuple[str, float]]:
-    """Lower bounds in the units of the partition's frame, the cheap ones first."""
-    frame = around.frame
-    if data.shape[0] <= DENSE:
-        slices = list(frame.rows(data))
-        X, w = np.concatenate([X for X, _ in slices]), np.concatenate([w for _, w in slices])
-        with one_blas_thread():
-            labels = squared_distances(X, around.centers).argmin(axis=1)
-            yield "semidefinite", dual_bound(X, k, labels, w, steps=2 * STEPS)
+    """Lower bounds in the units of the partition's frame, the cheap ones first, as long as there is work left for them."""
+    frame, (n, d) = around.frame, data.shape
+    if n <= DENSE:
+        steps = int(min(work / _work(n), 2 * STEPS + 4)) - 4  # the closed form takes up to four
+        if steps >= 0:
+            slices = list(frame.rows(data))
+            X, w = np.concatenate([X for X, _ in slices]), np.concatenate([w for _, w in slices])
+            with one_blas_thread():
+                labels = squared_distances(X, around.centers).argmin(axis=1)
+                yield "semidefinite", dual_bound(X, k, labels, w, steps=steps)
         return
-    if data.shape[1] <= FORMED:
+    formed = n * float(d) ** 2 + 2.0 * d**3
+    if d <= FORMED and formed <= work:
         moments = _moments(data, frame)
-        if k <= data.shape[1]:
+        if k <= d:
             yield "spectral", _spectral(moments, k)
-        yield "separation", separation_bound(data, around, moments, k)
-    if k <= MOST_CLUSTERS:
+        work -= formed
+        yield "separation", separation_bound(data, around, moments, k, work)
+        first, each = separation_work(n, d, k)
+        work -= first + 3 * each if first + each <= work else 0
+    if k <= MOST_CLUSTERS and work > 0:
+        start = around.centers
         yield (
             "Monte Carlo",
-            _monte_carlo(data, k, rng, 1 - confidence, frame, around.centers, near=near),
+            _monte_carlo(data, k, rng, 1 - confidence, frame, start, near=near, work=work),
         )

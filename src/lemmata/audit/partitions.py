@@ -1,378 +1,602 @@
-"""What theory promises about k-means, checked on the data by plain code.
+"""What is claimed of k-means, checked on the data by plain code.
 
-Everything is recomputed from the rows and the public attributes `cluster_centers_` and, where it is there, `labels_`; so the
-claims certify scikit-learn's KMeans and MiniBatchKMeans as well as ours. None of this code is used by a solver.
+Everything is recomputed from the rows and the public attributes (`cluster_centers_` and, where they are there, `labels_`,
+`inertia_`, `sums_`), so the claims certify scikit-learn's KMeans and MiniBatchKMeans as well as ours.
 
-A gap is decided from two sides: a lower bound on the optimum (`gap.py`) shows that the cost is within some percent of it, and
-better centres, found by a few restarts, show that it is not. Where neither does, the claim can't tell, and says what is known.
+A gap is decided from two sides: a lower bound on the optimum (`partition_bounds.py`) shows that the cost is within some percent
+of it, and better centres, found by a few restarts, show that it is not. Where neither does, the claim can't tell, and says what
+is known. Whether clusters are more than cuts through a cloud is asked of rows that did not take part (`cluster_refits.py`).
+
+Checks that search take what the budget leaves them, each its share: with less of it they decide less, never otherwise.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.cluster import KMeans
-from sklearn.metrics import adjusted_rand_score
 
-from lemmata.audit.partition_bounds import Gap, certified_gap
-from lemmata.audit.separation_bound import Frame, Partition, squared_distances
-from lemmata.core.blocks import Blocks
+from lemmata.audit.attributes import attributes_sound, discrepancy, statements_true
+from lemmata.audit.cluster_refits import RISK, Refits, refit_work, rows_wanted, sample_rows
+from lemmata.audit.nearest_centres import (
+    Partition,
+    eps_of,
+    lloyd,
+    members,
+    own_squares,
+    squared_distances,
+    squares_of,
+)
+from lemmata.audit.partition_bounds import ENOUGH, WORK, Gap, gap_of
 from lemmata.core.certificate import (
+    PROVED,
     RULE_OF_THUMB,
+    STATISTICAL,
+    Evidence,
     Fit,
     at_least,
     at_most,
     claim,
-    passes,
     rounding,
     unknown,
 )
 
 Array = np.ndarray
-ONE_MORE_STEP = 1e-4  # of the cost: what another of Lloyd's steps may still gain at what is called a fixed point
+ONE_STEP = 1e-4  # of the cost
+ALL_STEPS = 0.01  # of the cost
+SETTLED = 1e-12  # of the cost: a step that gains no more has changed nothing
 GAP = 0.05
-SEPARATION = 2.0  # standard deviations on either side; an even cloud cut in pieces has 1.73 to 1.90
-AGREEMENT = 0.9  # adjusted Rand index
+FOUND_AGAIN = 0.75  # of a cluster, by the Jaccard index
+VALLEY = (
+    1 / 3
+)  # of the density at a centre; two equal Gaussians 4 standard deviations apart have 0.34
+CONFIDENCE = 0.99
+RESTARTS, LONGEST = 4, 30  # and steps of each
+NEWS = 0.002  # of the cost of some rows: what other centres have to gain there to be tried on all
 SAMPLE, FEWEST = 10_000, 1_000  # rows for restarts: at most, and at least if there are so many
-ROOM = 2**25  # numbers of them
-RESTARTS = 4
-LABELS = 2**16  # counted at a time
+SHARES = {"steps": 0.25, "refits": 0.25, "restarts": 0.15, "bounds": 0.35}  # of the budget
+LAST_BATCH = "labels_ and inertia_ are those of the last batch, and these are other rows"
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What the cheap claims compare, from one plain pass over the data."""
-
-    nearest: Partition  # every row at its nearest centre
-    labelled: float  # Σ w‖x − c_label‖² with the model's own labels, in the units of the partition; NaN without labels
-    misplaced: float  # the weight of rows that are nearer to another centre, as a share; NaN without labels
+# --- what is paid, and from which budget ------------------------------------------------------------------------------
 
 
-def facts(fit: Fit) -> Facts:
-    if "kmeans" not in fit.memory:
-        fit.memory["kmeans"] = _facts(fit)
-    return fit.memory["kmeans"]
+def sizes(fit: Fit) -> tuple[int, int, int]:
+    (n, d), k = fit.data.shape, len(fit.cluster_centers_)
+    return n, d, k
 
 
-def _facts(fit: Fit) -> Facts:
-    found = Partition.of(fit.data, fit.cluster_centers_)
-    labels = _labels(fit)
-    if labels is None:
-        return Facts(found, math.nan, math.nan)
-    start, cost, misplaced, C = 0, 0.0, 0.0, found.centers
-    for X, w in found.frame.rows(fit.data):
-        here = labels[start : start + len(X)]
-        own = ((X - C[here]) ** 2).sum(axis=1)
-        D = squared_distances(X, C)
-        best = ((X - C[D.argmin(axis=1)]) ** 2).sum(axis=1)
-        cost += float(w @ own)
-        # ties are nobody's fault: distances are known to the rounding of the rows' own dtype
-        slack = rounding(_dtype(fit), X.shape[1]) * (
-            np.einsum("ij,ij->i", X, X) + (C**2).sum(axis=1).max()
-        )
-        misplaced += float(w @ (own > best + slack))
-        start += len(X)
-    return Facts(found, cost, misplaced / found.weight.sum())
+def pass_work(fit: Fit) -> float:
+    """One plain pass: distances by matrix products, and some ten sweeps over the rows and over their distances."""
+    n, d, k = sizes(fit)
+    sparse = float(fit.data.size) / max(n * d, 1) if fit.data.sparse else 1.0
+    return n * (2.0 * d * k * sparse + 16 * d * sparse + 30 * k + 200)
 
 
-def _labels(fit: Fit) -> Array | None:
-    """The model's own labels of these rows; None if it has none, or those of other rows (a last batch)."""
-    labels = (
-        np.asarray(fit.labels_)
-        if fit.has("labels_") and fit.labels_ is not None
-        else np.empty(0, dtype=int)
-    )
+def a_pass(memory: str) -> Callable[[Fit], float]:
+    return lambda fit: 0.0 if memory in fit.memory else pass_work(fit)
+
+
+def allowance(fit: Fit, what: str) -> float:
+    """What a search may spend: its share of what was left when the first search began; bounds also what others left over."""
+    budget = fit.memory.setdefault("budget", fit.work)
+    if math.isinf(budget):
+        return math.inf
+    spent = fit.memory.setdefault("spent", {})
+    if what == "bounds":
+        shares = {**SHARES, **{name: amount / budget for name, amount in spent.items()}}
+        return max(1 - sum(shares.values()) + shares["bounds"], 0.0) * budget
+    return min(SHARES[what] * budget, fit.work)
+
+
+def spend(fit: Fit, what: str, work: float) -> None:
+    fit.memory.setdefault("spent", {})[what] = work
+
+
+# --- the claims that begin every certificate --------------------------------------------------------------------------
+
+
+def _unsound(fit: Fit) -> Iterator[str]:
     k = len(fit.cluster_centers_)
-    return (
-        labels
-        if labels.shape == (fit.data.shape[0],) and labels.min() >= 0 and labels.max() < k
-        else None
-    )
+    labels = fit.get("labels_")
+    if labels is not None and np.max(labels, initial=0) >= k:
+        yield f"labels_ go up to {np.max(labels)}, but there are {k} centres"
+    sums = fit.get("sums_")
+    if sums is not None:
+        counts, total = np.asarray(sums.counts), np.asarray(sums.sums)
+        if counts.shape != (k,) or total.shape != np.shape(fit.cluster_centers_):
+            yield f"sums_ has shapes {counts.shape} and {total.shape}"
+        elif not (np.isfinite(counts).all() and np.isfinite(total).all() and (counts >= 0).all()):
+            yield "sums_ is not finite, or negative"
 
 
-def _dtype(fit: Fit) -> np.dtype:
-    return (
-        np.result_type(fit.data.dtype, np.float32)
-        if fit.data.dtype == np.float32
-        else np.dtype(np.float64)
-    )
-
-
-# --- restarts ---------------------------------------------------------------------------------------------------------
+SOUND = attributes_sound(
+    {"cluster_centers_": "k d", "labels_?": "m | >= 0, whole", "inertia_?": "| >= 0"}, _unsound
+)
 
 
 @dataclass(frozen=True)
-class Others:
-    """Other fits to (a sample of) the same rows."""
+class Labelled:
+    """What the model's own labels make of the rows, in the units of the partition's frame."""
 
-    agreement: float  # mean adjusted Rand index of their labels with the model's
-    centers: Array  # those of the best, improved on all rows by one step
-    cost: float  # of these centres on all rows, in the units of the model's partition
-
-
-def others(fit: Fit) -> Others:
-    if "others" not in fit.memory:
-        fit.memory["others"] = _others(fit)
-    return fit.memory["others"]
+    weight: Array  # (k,)
+    means: Array  # (k, d) NaN where a label has no weight
+    cost: float  # Σ w‖x − c_label‖²
+    excess: float  # the largest own distance² − least distance², in units of its rounding
+    squares: float  # Σ w(‖x‖² + ‖c‖²), where the library takes squares
 
 
-def _others(fit: Fit) -> Others:
-    found = facts(fit).nearest
-    X, w = _sample(fit.data, found.frame)
-    ours = squared_distances(X, found.centers).argmin(axis=1)
-    k = min(len(found.centers), len(np.unique(X, axis=0)))
-    refits = [
-        KMeans(k, n_init=1, random_state=seed).fit(X, sample_weight=w) for seed in range(RESTARTS)
-    ]
-    agreement = float(np.mean([adjusted_rand_score(ours, refit.labels_) for refit in refits]))
-    best = min(refits, key=lambda refit: refit.inertia_)
-    outside = found.frame.outside
-    once = Partition.of(fit.data, outside(best.cluster_centers_), found.frame)
-    twice = Partition.of(fit.data, outside(once.means), found.frame)
-    return Others(agreement, outside(once.means), twice.cost)
+def _labelled(fit: Fit, labels: Array, found: Partition, eps: float, raw: bool) -> Labelled:
+    """raw: the library squares numbers as they stand, rather than their differences from a common origin."""
+    C, (k, d), start = found.centers, found.centers.shape, 0
+    weight, sums = np.zeros(k), np.zeros((k, d))
+    cost = excess = squares = 0.0
+    far = float(np.linalg.norm(found.frame.origin / found.frame.scale))
+    exact = np.finfo(np.float64).eps
+    mixed = eps_of(fit.data.dtype) != eps_of(np.asarray(fit.cluster_centers_).dtype)
+    for X, w in found.frame.slices(fit.data):
+        here = labels[start : start + len(w)]
+        D = squared_distances(X, C)
+        best = own_squares(X, C, D.argmin(axis=1), D)
+        own = own_squares(X, C, here, D)
+        norms = squares_of(X) + np.einsum("ij,ij->i", C, C).max()
+        reach = 2 * norms + 2 * far**2 if raw else norms
+        # Products of d terms err by rounding(d) of the squares they are made of. Rows of another precision than the fit's
+        # moved by eps‖x‖, which changes a difference of two squared distances by 2 eps‖x‖‖c − c'‖.
+        slack = 8 * math.sqrt(d) * eps * reach + 16 * exact * (norms + far**2 * exact)
+        if mixed:
+            slack = slack + 8 * eps * (np.sqrt(norms) + far) * (np.sqrt(own) + np.sqrt(best))
+        excess = max(
+            excess, float(((own - best) / np.maximum(slack, np.finfo(float).tiny)).max(initial=0))
+        )
+        weight, cost = weight + np.bincount(here, w, k), cost + float(w @ own)
+        part = members(here, w, k) @ X
+        sums += part.toarray() if sp.issparse(part) else part
+        squares += float(w @ reach)
+        start += len(w)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return Labelled(weight, sums / weight[:, None], cost, excess, squares)
 
 
-def _sampled(data: Blocks) -> int:
-    """How many rows restarts look at: SAMPLE, or what wide (usually sparse) rows leave room for."""
-    return min(data.shape[0], SAMPLE, max(FEWEST, ROOM // data.shape[1]))
+def _own_labels(fit: Fit) -> Array | None:
+    labels = fit.get("labels_")
+    return None if labels is None else np.asarray(labels).astype(np.int64)
 
 
-def _sample(data: Blocks, frame: Frame) -> tuple[Array, Array]:
-    """Some rows of positive weight, evenly at random, dense and in the units of the frame."""
-    most = _sampled(data)
-    weights = frame.weights(data.shape[0], data.weights)
-    candidates = np.flatnonzero(weights > 0)
-    if len(candidates) > most:
-        candidates = np.sort(np.random.default_rng(0).choice(candidates, most, replace=False))
-    parts, start = [], 0
-    for rows, _ in data:
-        here = candidates[
-            np.searchsorted(candidates, start) : np.searchsorted(candidates, start + rows.shape[0])
-        ]
-        part = rows[here - start]
-        parts.append(frame.inside(part.toarray() if sp.issparse(part) else part))
-        start += rows.shape[0]
-    return np.concatenate(parts), weights[candidates]
+def _after_batches(fit: Fit) -> bool:
+    """Whether labels and cost may be those of a last batch: ours says so, scikit-learn's has made steps without a fit."""
+    if fit.get("stopped_") is not None:
+        return str(fit.stopped_) == "batches"
+    return fit.has("n_steps_") and not fit.has("n_iter_")
 
 
-def proved_gap(fit: Fit) -> Gap:
-    """The certified gap, built around the best centres known; computed once per certificate."""
-    if "gap" not in fit.memory:
-        better = others(fit).cost < facts(fit).nearest.cost
-        guide = others(fit).centers if better else None
-        fit.memory["gap"] = certified_gap(fit.data, fit.cluster_centers_, guide=guide)
-    return fit.memory["gap"]
+def stated(fit: Fit) -> Mapping[str, float]:
+    """How far labels, cost and sums are from those of the rows, in units of their rounding."""
+    found, labels = nearest(fit), _own_labels(fit)
+    n = fit.data.shape[0]
+    if labels is not None and labels.shape != (n,):
+        return {"labels_": math.inf}
+    centers = np.asarray(fit.cluster_centers_)
+    eps = eps_of(fit.data.dtype, centers.dtype)
+    raw = fit.data.sparse or bool(fit.has("n_steps_"))
+    told: dict[str, float] = {}
+    cost = found.cost
+    known = None
+    if labels is not None:
+        known = _labelled(fit, labels, found, eps, raw)
+        told["labels_"], cost = known.excess, known.cost
+    if fit.get("inertia_") is not None:
+        told["inertia_"] = _cost_error(
+            fit, found, cost, eps, known.squares if known and raw else 0.0
+        )
+    if known is not None and fit.get("sums_") is not None and not _after_batches(fit):
+        told["sums_"] = _sums_error(fit, found, known, eps)
+    return told
 
 
-# --- claims -----------------------------------------------------------------------------------------------------------
+def _cost_error(fit: Fit, found: Partition, cost: float, eps: float, squares: float) -> float:
+    """|inertia_ − cost| in units of its rounding.
+
+    n·d terms of one sign are summed; the centres are known to eps‖c‖, and where precisions differ the rows to eps‖x‖, which
+    moves the cost by at most 2√(E·cost) + E, E = Σ w eps²(‖c‖² + ‖x‖²); squares that cancel err by their own size.
+    """
+    (n, d), frame = fit.data.shape, found.frame
+    W = float(found.weight.sum())
+    far = float(np.abs(frame.origin / frame.scale).max(initial=0.0)) ** 2 * d
+    reach = W * (np.einsum("ij,ij->i", found.centers, found.centers).max() + far) + cost
+    E = 4 * eps**2 * reach
+    allowed = (
+        rounding(np.float32 if eps > 1e-10 else np.float64, n * d) * cost
+        + 2 * math.sqrt(E * cost)
+        + E
+    )
+    allowed += 8 * math.sqrt(d) * eps * squares
+    with np.errstate(over="ignore", under="ignore"):
+        smallest = frame.cost_inside(np.finfo(np.float64).tiny)  # where floats end
+    error = abs(frame.cost_inside(float(fit.inertia_)) - cost)
+    return float(error / max(allowed, smallest, np.finfo(float).tiny))
 
 
-@claim("the cost never rose", kind=RULE_OF_THUMB, source="CIL20 6.2.1", about="run")
+def _sums_error(fit: Fit, found: Partition, known: Labelled, eps: float) -> float:
+    """Weights and means of the clusters, as the sums that `partial_fit` goes on from give them."""
+    counts, sums = np.asarray(fit.sums_.counts), np.asarray(fit.sums_.sums)
+    weight, full = known.weight * found.frame.heavy, known.weight > 0
+    error = discrepancy(
+        counts,
+        weight,
+        max(weight.max(), np.finfo(float).tiny),
+        8e-16 * math.sqrt(fit.data.shape[0]),
+    )
+    if not full.any() or not (counts[full] > 0).all():
+        return error
+    means = found.frame.inside(sums[full] / counts[full, None])
+    far = float(np.abs(found.frame.origin / found.frame.scale).max(initial=0.0))
+    scale = far + np.abs(found.centers).max() + 1
+    tolerance = 8 * math.sqrt(fit.data.shape[0]) * eps
+    return max(error, discrepancy(means, known.means[full], scale, tolerance))
+
+
+_TRUE = statements_true(stated, cost=lambda fit: a_pass("nearest")(fit) + pass_work(fit))
+
+
+def _true_of_these_rows(fit: Fit) -> Evidence:
+    """After `partial_fit`, labels and cost belong to the last batch: other rows cannot contradict them."""
+    labels = _own_labels(fit)
+    other_rows = labels is not None and len(labels) != fit.data.shape[0]
+    if other_rows and (_after_batches(fit) or fit.has("n_steps_")):
+        return unknown(LAST_BATCH)
+    found = _TRUE.check(fit)
+    return unknown(LAST_BATCH) if found.verdict == "fails" and _after_batches(fit) else found
+
+
+TRUE = replace(_TRUE, check=_true_of_these_rows)
+
+
+# --- the run, and the centres -----------------------------------------------------------------------------------------
+
+
+def nearest(fit: Fit) -> Partition:
+    """Every row at its nearest centre; computed once per certificate."""
+    if "nearest" not in fit.memory:
+        fit.memory["nearest"] = Partition.of(fit.data, fit.cluster_centers_)
+    return fit.memory["nearest"]
+
+
+@claim("the cost never rose", kind=PROVED, source="CIL20 6.2.1", about="run")
 def never_rose(fit):
     """A mean is known to the rounding of its dtype, so a cost as small as that moves about: rows repeated, cost zero."""
+    if len(fit.trace) < 2:
+        return unknown("one number is no course: each batch has a cost of its own")
     C = np.asarray(fit.cluster_centers_)
-    error, weight = (
-        rounding(C.dtype, C.shape[1]),
-        0.0 if fit.data is None else fit.data.total_weight,
-    )
-    least = weight * float(np.abs(C, dtype=np.float64).max() * error) ** 2 * C.shape[1]
+    error, weight = rounding(C.dtype, C.shape[1]), fit.data.total_weight if fit.has_data else 0.0
     largest = float(fit.trace.objective.max())
-    return at_most(
-        fit.trace.largest_rise,
-        error + (least / largest if largest > 0 else 0.0),
-        unit="largest rise",
-    )
+    with np.errstate(over="ignore", under="ignore"):
+        ratio = (
+            np.abs(C, dtype=np.float64).max() * error / math.sqrt(largest) if largest > 0 else 0.0
+        )
+        least = weight * ratio * ratio * C.shape[1]
+    return at_most(fit.trace.largest_rise, error + least, unit="largest rise")
 
 
-@claim("no cluster is empty", kind=RULE_OF_THUMB, source="CIL20 6.2.1")
+@claim(
+    "every centre is the nearest one of some row",
+    kind=PROVED,
+    source="CIL20 6.2.1",
+    cost=a_pass("nearest"),
+)
 def no_empty_cluster(fit):
     """The notes re-seed an empty cluster at random; a centre without rows is one that the cost could have used."""
-    if fit.data is None:
-        return unknown("needs the data")
-    labels = _labels(fit)  # a count of labels costs nothing beside a pass over the rows
-    weight = facts(fit).nearest.weight if labels is None else _counted(labels, fit)
-    advice = "fewer clusters than n_clusters: start anew (n_init), or lower n_clusters"
+    weight = nearest(fit).weight
+    advice = "fewer clusters than n_clusters: start again (n_init), or lower n_clusters"
     return at_least(int((weight > 0).sum()), len(weight), unit="clusters with rows", advice=advice)
 
 
-def _counted(labels: Array, fit: Fit) -> Array:
-    """The weight of each label, in slices: NumPy counts 64-bit integers only, and such a copy takes twice the size of all."""
-    total = np.zeros(len(fit.cluster_centers_))
-    for start in range(0, len(labels), LABELS):
-        some = slice(start, start + LABELS)
-        total += np.bincount(
-            labels[some], None if fit.weights is None else fit.weights[some], len(total)
-        )
-    return total
-
-
 @claim(
-    "a fixed point: rows at their nearest centre, centres at the mean of their rows",
-    kind=RULE_OF_THUMB,
-    source="CIL20 6.2.1",
-    cost=passes(),
-)
+    "moving every centre to the mean of its rows lowers the cost by at most 0.01 %",
+    kind=PROVED, source="CIL20 6.2.1", cost=a_pass("nearest"),
+)  # fmt: skip
 def fixed_point(fit):
-    """What one more of Lloyd's steps would gain, as a share of the cost: both conditions, in the currency that is minimised.
+    """One step of Lloyd's: the centre of a cluster of weight W moved by δ to its mean lowers the cost by exactly W‖δ‖².
 
-    Moving the centre of a cluster of weight W by δ to its mean lowers the cost by exactly W‖δ‖².
+    What further steps gain is not said here: see `no_steps_left`.
     """
-    known = facts(fit)
-    found = known.nearest
+    found = nearest(fit)
+    unit = "gain of one step / cost"
     if found.cost <= found.rounding:
-        return at_most(0.0, ONE_MORE_STEP, unit="gain of a step / cost", note="the cost is zero")
-    full = found.weight > 0
-    shift = ((found.sums[full] ** 2).sum(axis=1) / found.weight[full]).sum() / found.cost
-    labelled = not math.isnan(known.labelled)
-    reassigned = max(known.labelled / found.cost - 1, 0.0) if labelled else 0.0
-    where = (
-        f"{known.misplaced:.2%} of the rows nearer to another centre"
-        if labelled
-        else "no labels to compare"
-    )
-    bound = max(
-        ONE_MORE_STEP, rounding(np.asarray(fit.cluster_centers_).dtype, found.centers.shape[1])
-    )
-    return at_most(
-        shift + reassigned,
-        bound,
-        unit="gain of a step / cost",
-        advice="Lloyd's iteration has not converged: raise max_iter, lower tol, or (MiniBatchKMeans) finish with KMeans",
-        note=f"centres off their means: {shift:.1e} of the cost; {where}",
-    )
+        return at_most(0.0, ONE_STEP, unit=unit, note="the cost is zero")
+    bound = max(ONE_STEP, rounding(np.asarray(fit.cluster_centers_).dtype, found.centers.shape[1]))
+    advice = "Lloyd's iteration has not converged: raise max_iter, lower tol, or (mini-batches) finish with KMeans"
+    return at_most(found.shift / found.cost, bound, advice, unit)
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Lloyd's steps from the model's centres, as far as the budget went."""
+
+    end: Partition
+    gains: tuple[float, ...]  # of each step, as a share of the cost at the start
+    finished: bool  # the last step changed nothing
+
+
+def _is_still(found: Partition) -> bool:
+    """Whether another step would change nothing: the means are the centres already."""
+    return found.cost <= found.rounding or found.shift <= SETTLED * found.cost
+
+
+def descent(fit: Fit) -> Descent:
+    if "descent" not in fit.memory:
+        start = nearest(fit)
+        spend(fit, "steps", 0.0)
+        if _is_still(start):
+            fit.memory["descent"] = Descent(start, (0.0,), True)
+            return fit.memory["descent"]
+        most = allowance(fit, "steps") / pass_work(fit)
+        path = [start, *lloyd(fit.data, start, int(max(1, min(most, 300))), SETTLED)]
+        spend(fit, "steps", pass_work(fit) * (len(path) - 1))
+        costs = np.array([one.cost for one in path])
+        gains = -np.diff(costs) / start.cost
+        end = path[int(costs.argmin())]
+        fit.memory["descent"] = Descent(end, tuple(map(float, gains)), _is_still(path[-1]))
+    return fit.memory["descent"]
+
+
+def _descent_cost(fit: Fit) -> float:
+    if "nearest" in fit.memory and _is_still(nearest(fit)):
+        return 0.0
+    return a_pass("descent")(fit)
 
 
 @claim(
-    "the cost is within 5 % of the best possible",
-    kind=RULE_OF_THUMB,
-    source="CIL20 6.2.1",
-    cost=passes(),
+    "Lloyd's steps, continued from here, lower the cost by at most 1 % in all",
+    kind=PROVED, source="CIL20 6.2.1", cost=_descent_cost,
+)  # fmt: skip
+def no_steps_left(fit):
+    """The steps are made. Where the budget ends before they do, what is left is estimated from their last gains g, which fall
+    about geometrically: g ρ/(1 − ρ), ρ the ratio of the means of the last two halves of them (a rule of thumb, at a third of
+    the bound)."""
+    known = descent(fit)
+    gained, unit = max(sum(known.gains), 0.0), "gain of all steps / cost"
+    advice = "Lloyd's iteration was stopped early: raise max_iter, or lower tol"
+    made = f"{len(known.gains)} more steps"
+    if known.finished or gained > ALL_STEPS:
+        note = f"{made}, and nothing moves" if known.finished and gained else made if gained else ""
+        return at_most(gained, ALL_STEPS, advice, unit, note)
+    rest = _rest(known.gains)
+    if gained + 3 * rest > ALL_STEPS:
+        return unknown(f"{made} gained {gained:.2%}; not the last", gained, unit)
+    return at_most(
+        gained + rest,
+        ALL_STEPS,
+        advice,
+        unit,
+        note=f"{made} made, the rest estimated",
+        kind=RULE_OF_THUMB,
+    )
+
+
+def _rest(gains: tuple[float, ...]) -> float:
+    """What further steps gain if gains fall geometrically, as over the last eight of them; infinite if they do not fall."""
+    last = np.asarray(gains[-8:])
+    if len(last) < 4:
+        return math.inf
+    half = len(last) // 2
+    before, now = float(last[:half].mean()), float(last[-half:].mean())
+    if not 0 < now < before:
+        return math.inf if now > 0 else 0.0
+    ratio = (now / before) ** (1 / half)
+    return float(last[-1]) * ratio / (1 - ratio) if ratio < 1 else math.inf
+
+
+# --- the optimum ------------------------------------------------------------------------------------------------------
+
+
+def _restart_rows(fit: Fit, work: float) -> int:
+    """How many rows restarts look at: SAMPLE, or what wide rows and the budget leave room for."""
+    n, d, k = sizes(fit)
+    paid = work / (RESTARTS * LONGEST * d * k / 2) if math.isfinite(work) else n
+    return int(min(n, SAMPLE, max(FEWEST, 2**25 // d), max(FEWEST, paid)))
+
+
+def restart_work(rows: int, d: int, k: int) -> float:
+    """scikit-learn's fits: some 2 multiplications a nanosecond, and 5 ms to begin."""
+    return RESTARTS * (LONGEST * rows * d * k / 2.0 + 5e6)
+
+
+def better(fit: Fit) -> Partition:
+    """The best partition known: the model's, where Lloyd's steps led, and that of a few fits from other seeds."""
+    if "better" not in fit.memory:
+        known, (_, d, k) = nearest(fit), sizes(fit)
+        rows = _restart_rows(fit, allowance(fit, "restarts"))
+        X, w = sample_rows(fit.data, known.frame, rows)
+        spend(fit, "restarts", restart_work(rows, d, k))
+        best = _restarts(X, w, k)
+        found = [known, descent(fit).end] if "descent" in fit.memory else [known]
+        # looked at on all rows only where it is better on some
+        if best.inertia_ < (1 - NEWS) * float(w @ squared_distances(X, known.centers).min(axis=1)):
+            centers = known.frame.outside(best.cluster_centers_)
+            found.append(Partition.of(fit.data, centers, known.frame))
+            spend(fit, "restarts", restart_work(rows, d, k) + pass_work(fit))
+        fit.memory["better"] = min(found, key=_cost_at_means)
+    return fit.memory["better"]
+
+
+def _restarts(X: Array, w: Array, k: int) -> KMeans:
+    """The best of a few fits from other seeds."""
+    k = min(k, len(np.unique(X, axis=0)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # runs may be cut short
+        fits = [
+            KMeans(k, n_init=1, max_iter=LONGEST, random_state=seed).fit(X, None, w)
+            for seed in range(RESTARTS)
+        ]
+    return min(fits, key=lambda one: one.inertia_)
+
+
+def _cost_at_means(found: Partition) -> float:
+    """What the means of the clusters cost, or less: with its rows as they are, each gains W‖δ‖²."""
+    return max(found.cost - found.shift, 0.0)
+
+
+def gap(fit: Fit) -> Gap:
+    """The gap that can be proved, from bounds built around the best centres known."""
+    if "gap" not in fit.memory:
+        known, around = nearest(fit), better(fit)
+        work = allowance(fit, "bounds")
+        work = work if math.isfinite(work) else WORK
+        rng, k = np.random.default_rng(0), len(known.centers)
+        fit.memory["gap"] = gap_of(fit.data, known, around, k, rng, CONFIDENCE, ENOUGH, work)
+    return fit.memory["gap"]
+
+
+def _gap_cost(fit: Fit) -> float:
+    if "better" in fit.memory:
+        return 0.0
+    n, d, k = sizes(fit)
+    return restart_work(min(n, FEWEST), d, k) + a_pass("nearest")(fit) + pass_work(fit)
+
+
+@claim(
+    "the cost is within 5 % of the best possible", kind=PROVED, source="CIL20 6.2.1", cost=_gap_cost
 )
 def certified_near_optimum(fit):
-    proved = proved_gap(fit)
-    confident = f", confidence {proved.confidence:.0%}" if proved.confidence < 1 else ""
-    if proved.gap <= GAP:
-        return at_most(
-            proved.gap, GAP, unit="cost / lower bound − 1", note=f"{proved.bound} bound{confident}"
-        )
-    excess = _excess(fit)
+    """Fails on better centres, holds on a lower bound; one that is sampled holds with its confidence."""
+    known, best = nearest(fit), better(fit)
+    excess = 0.0
+    if known.cost > known.rounding:
+        least = _cost_at_means(best)
+        excess = known.cost / least - 1 if least > best.rounding else math.inf
     if excess > GAP:
-        advice = "a local optimum: raise n_init, or use k-means++ seeding"
+        advice = (
+            "a local optimum, or none yet: raise n_init, use k-means++ seeding, or raise max_iter"
+        )
         return at_most(
             excess,
             GAP,
-            unit="cost / cost of better centres − 1",
-            advice=advice,
-            note="restarts found better",
+            advice,
+            "cost / cost of better centres − 1",
+            note="better centres were found",
+        )
+    proved, unit = gap(fit), "cost / lower bound − 1"
+    if proved.gap <= GAP:
+        kind = STATISTICAL if proved.confidence < 1 else PROVED
+        note = f"{proved.bound} bound"
+        return at_most(
+            proved.gap, GAP, unit=unit, note=note, kind=kind, confidence=proved.confidence
         )
     # what is known, in a few words that fit beside the claim
     surely = f"sampled, {proved.confidence:.0%}" if proved.confidence < 1 else proved.bound
     most = f"within {proved.gap:.0%} ({surely})" if proved.gap < 10 else "no bound says anything"
     found = "no better" if excess < 5e-4 else f"{excess:.1%} better"
-    return replace(unknown(f"{most}; restarts {found}"), measured=proved.gap, relation="≤")
+    return unknown(f"{most}; restarts {found}", proved.gap, unit)
 
 
-def _excess(fit: Fit) -> float:
-    """By how much the cost exceeds that of the best centres known."""
-    found, other = facts(fit).nearest, others(fit).cost
-    if found.cost <= found.rounding:
+# --- other rows -------------------------------------------------------------------------------------------------------
+
+
+def _least_rows(fit: Fit) -> int:
+    n, d, k = sizes(fit)
+    return min(rows_wanted(n, d, k), 120 * k)
+
+
+def _refit_cost(fit: Fit) -> float:
+    if "refits" in fit.memory:
         return 0.0
-    return found.cost / other - 1 if other > 0 else math.inf
+    _, d, k = sizes(fit)
+    return refit_work(_least_rows(fit), d, k) + a_pass("nearest")(fit)
 
 
-@claim(
-    "within the factor that k-means++ promises on average",
-    kind=RULE_OF_THUMB,
-    source="CIL20 6.2.2",
-    cost=passes(),
-)
-def seeding_factor(fit):
-    """8(ln k + 2) times the optimum (Arthur & Vassilvitskii 2007) is what D² sampling alone costs on average.
-
-    The notes give the order ln k only. The promise is one about the mean over seeds, so a single fit may miss it.
-    """
-    factor = 8 * (math.log(len(fit.cluster_centers_)) + 2)
-    note = "a promise about the mean over random seeds"
-    advice = "worse than seeds alone should be: use init='k-means++', or raise n_init"
-    excess = _excess(fit) + 1
-    if excess > factor:
-        return at_most(
-            excess, factor, unit="cost / cost of better centres", advice=advice, note=note
+def refits(fit: Fit) -> Refits | None:
+    """Fits to parts of the rows; None where there are too few."""
+    if "refits" not in fit.memory:
+        n, d, k = sizes(fit)
+        known, most = nearest(fit), allowance(fit, "refits")
+        per_row = refit_work(1_000_000, d, k) / 1_000_000
+        rows = (
+            rows_wanted(n, d, k)
+            if math.isinf(most)
+            else min(rows_wanted(n, d, k), int(most / per_row))
         )
-    proved = proved_gap(fit)
-    if proved.gap + 1 > factor:
-        return unknown("no lower bound on the optimum is sharp enough")
-    return at_most(proved.gap + 1, factor, unit="cost / lower bound", advice=advice, note=note)
+        rows = max(rows, _least_rows(fit))
+        X, w = sample_rows(fit.data, known.frame, rows)
+        spend(fit, "refits", refit_work(rows, d, k))
+        fit.memory["refits"] = Refits.of(X, w, known.centers)
+    return fit.memory["refits"]
 
 
 @claim(
-    "the clusters are apart, so labels mean something",
-    kind=RULE_OF_THUMB,
-    source="CIL20 6.2.1",
-    cost=passes(),
-)
-def separated(fit):
-    """The smallest distance of two centres, in units of both clusters' standard deviations along the line between them.
-
-    A uniform cloud cut in two has pieces of length ℓ at distance ℓ with deviations ℓ/√12: √3 = 1.73; a Gaussian one has 1.33,
-    hexagons in the plane 1.90. From 2 on, the border lies two deviations from either centre: 2.3 % of a Gaussian cluster's
-    rows are beyond it. (In four and more dimensions very many cells of one even cloud may pass.)
-
-    Means of a few rows in many dimensions lie apart by chance: ‖c_a − c_b‖² is too large by the variances of the two means,
-    cost_a/(W_a(n_a − 1)) + …, with n = W²/Σw² rows that count. These are taken off first.
-    """
-    found = facts(fit).nearest
-    full = np.flatnonzero(found.weight > 0)
-    if len(full) < 2:
-        return unknown("fewer than two clusters have rows")
-    between = squared_distances(found.centers[full], found.centers[full])
-    chance = _variance_of_mean(found)[full]
-    # deviation times distance
-    spread = np.sqrt(found.along[np.ix_(full, full)] / found.weight[full, None])
-    np.fill_diagonal(between, np.inf)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        apart = between - chance[:, None] - chance
-        ratios = np.where(apart > 0, apart / (spread + spread.T), 0.0)
-    a, b = np.unravel_index(ratios.argmin(), ratios.shape)
-    return at_least(
-        ratios[a, b],
-        SEPARATION,
-        unit="distance / deviations",
-        advice="the labels are not to be trusted: a border may cut through one cluster; lower n_clusters, or use a mixture",
-        note=f"clusters {full[a]} and {full[b]}",
-    )
-
-
-def _variance_of_mean(found: Partition) -> Array:
-    """How far the mean of each cluster is, squared and on average, from where more rows would put it; 0 for a single row."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        others = found.weight**2 / found.squares - 1
-        return np.where(others > 0, found.costs / (found.weight * others), 0.0)
-
-
-@claim("restarts give the same labels", kind=RULE_OF_THUMB, source="CIL20 6.2.1", cost=passes())
-def stable(fit):
-    """The adjusted Rand index between the labels and those of a few fits from other random seeds, on average."""
+    "fits to disjoint parts of the rows share at least 3/4 of every cluster",
+    kind=STATISTICAL, confidence=1 - RISK, source="CIL20 6.2.1", cost=_refit_cost,
+)  # fmt: skip
+def found_again(fit):
+    """Holds if every comparison shows it of every cluster; fails if the mean over the comparisons is shown to be below."""
     if len(fit.cluster_centers_) < 2:
         return unknown("one cluster has one labelling")
-    return at_least(
-        others(fit).agreement,
-        AGREEMENT,
-        unit="adjusted Rand",
-        advice="the labels depend on the seed: raise n_init, or choose another n_clusters",
-        note=f"mean over {RESTARTS} fits with one start each, {_sampled(fit.data):,} rows",
+    found = refits(fit)
+    if found is None:
+        return unknown("too few rows for three fits")
+    unit, note = (
+        "share found again",
+        f"{found.rows:,} rows, cut in three {len(found.again) // 6} times",
     )
+    if found.surely.min() >= FOUND_AGAIN:
+        return at_least(found.surely.min(), FOUND_AGAIN, unit=unit, note=note)
+    # comparisons of two fits to parts, and of the model with one of them
+    most = np.minimum(found.at_best[::2].mean(axis=0), found.at_best[1::2].mean(axis=0))
+    worst = int(most.argmin())
+    if most[worst] < FOUND_AGAIN:
+        advice = "labels depend on which rows were drawn: lower n_clusters, raise n_init, or take more rows"
+        return at_least(most[worst], FOUND_AGAIN, advice, unit, note=f"cluster {worst}, {note}")
+    return unknown(
+        f"{found.again.mean(axis=0).min():.0%} of one found again; too few rows",
+        found.again.min(),
+        unit,
+    )
+
+
+@claim(
+    "at its borders a cluster is at most 1/3 as dense as at its centre",
+    kind=STATISTICAL, confidence=1 - 2 * RISK, source="CIL20 6.2.1", cost=_refit_cost,
+)  # fmt: skip
+def separated(fit):
+    """The density of fresh rows at the border, seen along the line of two centres, over that at the sparser of them.
+
+    An even cloud cut in two has 1, two equal Gaussians Δ standard deviations apart about 2 exp(−Δ²/8). Cells of a cloud in
+    many dimensions are narrow at their borders whatever the density; but they are not found again.
+    """
+    if len(fit.cluster_centers_) < 2:
+        return unknown("one cluster has no border")
+    found = refits(fit)
+    if found is None:
+        return unknown("too few rows for three fits")
+    unit = "density at a border / at a centre"
+    least = np.nan_to_num(found.valley_least, nan=-1.0)
+    a, b = np.unravel_index(int(least.argmax()), least.shape)
+    if least[a, b] > VALLEY:
+        advice = "a border may cut through one cluster: lower n_clusters, or use a mixture"
+        return at_most(least[a, b], VALLEY, advice, unit, note=f"clusters {a} and {b}")
+    most = float(np.nanmax(found.valley_most))
+    if found.surely.min() < FOUND_AGAIN:
+        return unknown(
+            "clusters that were not surely found again have no border to look at", most, unit
+        )
+    if most > VALLEY:
+        return unknown(f"at most {most:.2g} as dense; too few rows to say more", most, unit)
+    return at_most(most, VALLEY, unit=unit, note=f"{found.rows:,} rows")
 
 
 KMEANS_CLAIMS = (
+    SOUND,
+    TRUE,
     never_rose,
     no_empty_cluster,
     fixed_point,
+    no_steps_left,
     certified_near_optimum,
-    seeding_factor,
+    found_again,
     separated,
-    stable,
 )

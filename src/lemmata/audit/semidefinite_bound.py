@@ -16,7 +16,7 @@ spectral bound. A good N comes in closed form from a clustering: with q_i = 陆鈥
 
 Where nothing is cut off, PMP = P blockdiag(Gram of the centred cluster + (位/W_a) u_a u_a岬�) P: every indicator of a cluster has
 the eigenvalue 位, and if that is the largest of any cluster's scatter the bound *equals* the cost (Awasthi et al. 2015,
-Iguchi et al. 2017). Where some of it is cut off, projected supergradient steps on the concave bound mend N.
+Iguchi et al. 2017). Where some of it is cut off, projected supergradient steps on the concave bound improve N.
 
     >>> X = np.array([[0.0], [0.1], [5.0], [5.1]])
     >>> round(dual_bound(X, 2, labels=np.array([0, 0, 1, 1])), 6)                      # the optimum is 2 路 0.1虏/2
@@ -31,12 +31,11 @@ import numpy as np
 from scipy.linalg import eigh
 
 Array = np.ndarray
-# of the 位 at which the closed form would be tight: less of it, less is cut off
 SHARES = (
     1.0,
     0.6,
     0.3,
-)
+)  # of the 位 at which the closed form would be tight: less of it, less is cut off
 TIGHT = 2e-3  # of the cost: a gap not worth another step
 
 
@@ -122,10 +121,10 @@ def dual_bounds(
     if best == 0:
         N *= 0  # the spectral bound
         best, Y = weak_dual(A, u, N, k)
-    return [best, *_ascended(A, u, N, Y, k, best, cost, steps)]
+    return [best, *_ascent(A, u, N, Y, k, best, cost, steps)]
 
 
-def _ascended(
+def _ascent(
     A: Array, u: Array, N: Array, Y: Array, k: int, best: float, cost: float, steps: int
 ) -> Iterator[float]:
     """The best bound after each of Polyak's projected supergradient steps; what they aim at lies between it and the cost."""

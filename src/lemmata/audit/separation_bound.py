@@ -1,7 +1,7 @@
 """A lower bound on the k-means optimum from centres that lie far apart: all rows, no chance, two passes.
 
-The bound of `_sdp.py` (‖A‖² − uᵀMu/‖u‖² − Σ_{i<k} λ_i(PMP) with M = AAᵀ + N, for any N ≥ 0) with an N that is never written
-down: between clusters a and b it has rank one,
+The bound of `semidefinite_bound.py` (‖A‖² − uᵀMu/‖u‖² − Σ_{i<k} λ_i(PMP) with M = AAᵀ + N, for any N ≥ 0), with an N that is
+never written down: between clusters a and b it has rank one,
 
     N_ij = √(w_i w_j)·r_ab(x_i) r_ba(x_j)/s_ab,               r_ab(x) = s_ab + (x − μ_a)·(μ_a − μ_b)
                                                               s_ab = ½‖μ_a − μ_b‖² − (λ/2)(1/W_a + 1/W_b)
@@ -15,23 +15,18 @@ within a cluster, so the n × n matrix has the eigenvalues of a small one made o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
+from lemmata.audit.nearest_centres import Partition, one_blas_thread, squared_distances
 from lemmata.core.blocks import Blocks
-from lemmata.core.engine import one_blas_thread
 from lemmata.core.moments import Moments
 
 Array = np.ndarray
-SLICE = 2**20  # numbers worked on at once
 MOST = 150  # clusters; beyond, the eigenproblem takes too long
-WIDEST = (
-    1200  # side of the eigenproblem: clusters × (directions between centres + 1) + other directions
-)
+# side of the eigenproblem: clusters × (directions between centres + 1) + other directions
+WIDEST = 1200
 # The share of λ = the largest eigenvalue within clusters (N itself adds a little to it), and how many standard deviations a
 # row may reach toward another centre whatever λ would like.
 TRIALS = (
@@ -39,150 +34,30 @@ TRIALS = (
     (0.6, 2.5), (0.6, 4.0),
 )  # fmt: skip
 TIGHT = 1e-3  # of the cost: a bound as close as that ends the trials
-
-
-# --- rows, as the verifier reads them ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Frame:
-    """Where numbers are small: rows are read as (x − origin)/scale in float64, so far-off, huge or tiny data loses nothing."""
-
-    origin: Array
-    scale: float = 1.0  # a power of two
-    heavy: float = 1.0  # another one, that weights are divided by
-
-    @classmethod
-    def of(cls, data: Blocks, centers: Any = None) -> Frame:
-        """Around the centres, or around the first rows, and as large as these are apart."""
-        origin = None if centers is None else _mean(np.asarray(centers))
-        heavy = (
-            1.0 if data.weights is None else 2.0 ** (math.frexp(float(np.max(data.weights)))[1] - 1)
-        )
-        for rows, _ in data:
-            part = rows[: max(1, SLICE // max(rows.shape[1], 1))]
-            part = part.toarray() if sp.issparse(part) else part
-            origin = _mean(part) if origin is None else origin
-            spread = np.abs(part - origin).max(initial=0.0)
-            if np.isfinite(spread) and spread > 0:
-                return cls(origin, 2.0 ** round(math.log2(spread)), heavy)
-        return cls(np.zeros(data.shape[1]) if origin is None else origin, heavy=heavy)
-
-    def rows(self, data: Blocks) -> Iterator[tuple[Array, Array]]:
-        """Slices of rows with their weights."""
-        step = max(1, SLICE // max(data.shape[1], 1))
-        for rows, weights in data:
-            for start in range(0, rows.shape[0], step):
-                part = rows[start : start + step]
-                part = part.toarray() if sp.issparse(part) else part
-                yield self.inside(part), self.weights(len(part), weights, start)
-
-    def weights(self, n: int, weights: Array | None, start: int = 0) -> Array:
-        """n of the weights, from `start` on."""
-        return (
-            np.ones(n)
-            if weights is None
-            else np.asarray(weights[start : start + n], np.float64) / self.heavy
-        )
-
-    def inside(self, rows: Any) -> Array:
-        return (np.asarray(rows, dtype=np.float64) - self.origin) / self.scale
-
-    def outside(self, rows: Array) -> Array:
-        return rows * self.scale + self.origin
-
-    def cost_outside(self, cost: float) -> float:
-        """A cost in the units of the data; infinite or zero where floats end."""
-        with np.errstate(over="ignore", under="ignore"):
-            return float(np.float64(cost) * self.heavy * self.scale * self.scale)
-
-
-def _mean(rows: Array) -> Array:
-    """The mean in float64, of numbers whose sum may overflow."""
-    rows = rows.astype(np.float64)
-    return rows[0] + (rows / len(rows) - rows[0] / len(rows)).sum(axis=0)
-
-
-def squared_distances(X: Array, C: Array) -> Array:
-    """‖x − c‖² for all pairs, (n, k)."""
-    squares = np.einsum("ij,ij->i", X, X)[:, None] + np.einsum("ij,ij->i", C, C)
-    return np.maximum(squares - 2 * (X @ C.T), 0.0)
-
-
-@dataclass(frozen=True)
-class Partition:
-    """What the nearest-centre partition of all rows looks like, in the units of its frame; from one plain pass."""
-
-    frame: Frame
-    centers: Array  # (k, d)
-    weight: Array  # (k,)
-    sums: Array  # (k, d) Σ w(x − c)
-    costs: Array  # (k,) Σ w‖x − c‖²
-    squares: Array  # (k,) Σ w²
-    along: Array  # (k, k) Σ_{x in a} w((x − c_a)·(c_b − c_a))², for every other centre b
-    rounding: (
-        float  # a cost below it is zero: what centres and rows of their dtype cannot tell apart
-    )
-
-    @classmethod
-    def of(cls, data: Blocks, centers: Any, frame: Frame | None = None) -> Partition:
-        frame = frame or Frame.of(data, centers)
-        C = frame.inside(centers)
-        k, between = len(C), squared_distances(C, C)
-        weight, sums, costs, squares, along = (
-            np.zeros(k),
-            np.zeros_like(C),
-            np.zeros(k),
-            np.zeros(k),
-            np.zeros((k, k)),
-        )
-        rounding = 0.0
-        for X, w in frame.rows(data):
-            D = squared_distances(X, C)
-            labels = D.argmin(axis=1)
-            Y = X - C[labels]  # the distance to one's own centre without cancellation
-            toward = (
-                np.einsum("ij,ij->i", Y, Y)[:, None] + between[labels] - D
-            ) / 2  # (x − c_a)·(c_b − c_a)
-            weight += np.bincount(labels, w, k)
-            squares += np.bincount(labels, w * w, k)
-            costs += np.bincount(labels, w * np.einsum("ij,ij->i", Y, Y), k)
-            members = sp.csr_array((w, (labels, np.arange(len(X)))), shape=(k, len(X)))
-            sums += members @ Y
-            along += members @ toward**2
-            rounding += float(w @ np.einsum("ij,ij->i", X, X))
-        eps = np.finfo(np.result_type(data.dtype, np.asarray(centers).dtype, np.float16)).eps
-        far = float(weight.sum() * (np.abs(frame.origin).max(initial=0.0) / frame.scale) ** 2)
-        return cls(
-            frame,
-            C,
-            weight,
-            sums,
-            costs,
-            squares,
-            along,
-            (4 * eps) ** 2 * (rounding + far * C.shape[1]),
-        )
-
-    @property
-    def cost(self) -> float:
-        return float(self.costs.sum())
-
-    @property
-    def means(self) -> Array:
-        """(k, d); an empty cluster stays at its centre."""
-        return self.centers + self.sums / np.where(self.weight > 0, self.weight, 1.0)[:, None]
+HOPELESS = 0.3  # of the cost, borne by rows that a trial leaves out: it is given up
 
 
 # --- the bound --------------------------------------------------------------------------------------------------------
 
 
-def separation_bound(data: Blocks, found: Partition, total: Moments, k: int | None = None) -> float:
-    """The best bound over a few choices of s_ab, in the units of the partition's frame."""
+def separation_work(n: int, d: int, k: int) -> tuple[float, float]:
+    """Multiplications of the pass over the rows, and of each trial."""
+    r = max(1, min(WIDEST // max(k, 1) - 1, k, d))
+    side = k * (r + 1) + d - r
+    # two eigenproblems, of which the one with vectors takes about 9 side³, the other 4/3 side³, and four products
+    return n * d * (2.0 * k + d) + n * (r + 1.0) ** 2 + 10.0 * d**3, 12.0 * side**3
+
+
+def separation_bound(
+    data: Blocks, found: Partition, total: Moments, k: int | None = None, work: float = math.inf
+) -> float:
+    """The best bound over a few choices of s_ab, in the units of the partition's frame; 0 if `work` allows none."""
     full = found.weight > 0
     means, W, k = found.means[full], found.weight[full], len(found.centers) if k is None else k
-    if not 2 <= len(W) <= MOST:
+    first, each = separation_work(data.shape[0], data.shape[1], len(W))
+    if not 2 <= len(W) <= MOST or first + each > work:
         return 0.0
+    most = int(min((work - first) / each, len(TRIALS) + 1))
     axes, rest = _axes(means, min(WIDEST // len(W) - 1, len(W)))
     m = means @ axes  # (k, r)
     between = squared_distances(m, m)
@@ -197,9 +72,9 @@ def separation_bound(data: Blocks, found: Partition, total: Moments, k: int | No
             np.maximum.reduce([between / 2 - part * give, t * spread, least]),
             Kept.none(*everything.sizes),
         )
-        for part, t in TRIALS
+        for part, t in TRIALS[: max(most - 1, 0)]
     ]
-    farthest = np.zeros_like(between)
+    farthest, lost = np.zeros_like(between), np.zeros(len(trials))
     for X, w in found.frame.rows(data):
         labels = squared_distances(X, means).argmin(axis=1)
         Y = (X - means[labels]) @ axes
@@ -213,9 +88,16 @@ def separation_bound(data: Blocks, found: Partition, total: Moments, k: int | No
         everything.add(labels, w, features, others, squares)
         for a in np.unique(labels):
             farthest[a] = np.maximum(farthest[a], reach[labels == a].max(axis=0))
-        for s, left_out in trials:
+        own = np.einsum("ij,ij->i", X - means[labels], X - means[labels])
+        for number, (s, left_out) in enumerate(trials):
+            if lost[number] > HOPELESS * found.cost:
+                continue
             out = (reach > s[labels]).any(axis=1)
+            lost[number] += float(w[out] @ own[out])
             left_out.add(labels[out], w[out], features[out], others[out], squares[out])
+    trials = [
+        one for one, share in zip(trials, lost, strict=True) if share <= HOPELESS * found.cost
+    ]
     no_less = np.maximum(np.maximum(farthest, farthest.T), least)  # nobody is left out
     trials.insert(0, (np.maximum(between / 2 - 1.3 * give, no_less), Kept.none(*everything.sizes)))
     best = 0.0

@@ -42,9 +42,16 @@ from sklearn.base import clone
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from lemmata.audit.coresets import CORESET_CLAIMS, mean_of, measured
-from lemmata.clustering.coreset_sampling import Coreset, CoresetAlgorithm, epsilon_for, size_for
+from lemmata.audit.coresets import CORESET_CLAIMS
+from lemmata.clustering.coreset_sampling import (
+    Coreset,
+    CoresetAlgorithm,
+    epsilon_for,
+    epsilon_of,
+    size_for,
+)
 from lemmata.core.blocks import Blocks
+from lemmata.core.certificate import Fit
 from lemmata.core.estimator import COMMON, Model
 from lemmata.core.loop import Never, Stopped
 from lemmata.core.store import storable
@@ -182,6 +189,11 @@ class LightweightCoreset(Model):
     def _stop(self):
         return Never()
 
+    @classmethod
+    def work(cls, fit: Fit) -> float:
+        """Two passes over the rows, each of which is squared; what was drawn is small beside them."""
+        return 8.0 * fit.data.size
+
     def _title(self, data: Blocks | None) -> str:
         kept = self.coreset_
         promise = f"ε {kept.epsilon(self.delta):.2g} at δ {self.delta:g}" if kept.draws else "exact"
@@ -261,7 +273,7 @@ class LightweightCoreset(Model):
             raise ValueError(
                 f"no set of centres; pass a list of arrays, each of k × {self.n_features_in_} numbers."
             )
-        return measured(self.coreset_, data, sets, mean_of(data))
+        return epsilon_of(self.coreset_, data, sets)
 
     def _centers(self, centers) -> Array:
         centers = np.asarray(centers, dtype=np.float64)

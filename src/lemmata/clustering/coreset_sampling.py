@@ -118,7 +118,7 @@ class Coreset:
     """Weighted rows that stand for data, and what is known exactly of that data.
 
     `+` is for coresets of disjoint parts: their rows together are a coreset of the whole with the larger ε of the two, since
-    the parts' φ(μ) add up to no more than the whole's. `reduced` draws anew and adds to the error.
+    the parts' φ(μ) add up to no more than the whole's. `reduced` draws again and adds to the error.
     """
 
     version = 1
@@ -221,6 +221,22 @@ def costs(data: Blocks, sets: Iterable[Array]) -> Array:
         return total
 
     return map_reduce(of_block, data, 0.0)
+
+
+def mean_of(data: Blocks) -> Array:
+    def sum_rows(rows, weights):
+        total = rows.sum(axis=0, dtype=np.float64) if weights is None else weights @ rows
+        return np.asarray(total).ravel()
+
+    return map_reduce(sum_rows, data, 0.0) / data.total_weight
+
+
+def epsilon_of(coreset: Coreset, data: Blocks, sets: list) -> Array:
+    """|φ_C(Q) − φ_X(Q)| / (½φ_X(Q) + ½φ_X(μ)) for each set of centres Q, as it is."""
+    true = costs(data, [*sets, mean_of(data)[None]])
+    found = costs(Blocks.of(coreset.points, coreset.weights), sets)
+    allowed = 0.5 * (true[:-1] + true[-1])
+    return np.abs(found - true[:-1]) / np.where(allowed > 0, allowed, 1)
 
 
 # --- drawing ----------------------------------------------------------------------------------------------------------

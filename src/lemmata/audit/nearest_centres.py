@@ -1,0 +1,218 @@
+"""Rows at their nearest centres, as the verifier reads them: plain passes in float64, whatever type and size the data has.
+
+Frame        where numbers are small: rows are read as (x − origin)/scale, so that far-off, huge or tiny data loses nothing
+Partition    weight, sum and cost of every cluster, from one pass
+lloyd        Lloyd's steps, plain: what they still gain from given centres
+
+>>> data = Blocks.of(np.array([[0.0], [1.0], [9.0], [11.0]]))
+>>> found = Partition.of(data, np.array([[0.0], [10.0]]))
+>>> found.weight, found.frame.cost_outside(found.cost)
+(array([2., 2.]), 3.0)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from threadpoolctl import threadpool_limits
+
+from lemmata.core.blocks import Blocks
+
+Array = np.ndarray
+NUMBERS_AT_ONCE = 2**18  # of rows, worked on at once: they stay in the cache
+
+
+def one_blas_thread() -> AbstractContextManager:
+    """Around many small products: threads would wait for each other longer than they work."""
+    return threadpool_limits(1, user_api="blas")
+
+
+def eps_of(*dtypes: Any) -> float:
+    """The coarsest rounding of several float types; other types count as float64."""
+    floats = [
+        np.dtype(one) if np.dtype(one).kind == "f" else np.dtype(np.float64) for one in dtypes
+    ]
+    return max(float(np.finfo(one).eps) for one in floats)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Rows as (x − origin)/scale in float64. Sparse rows stay sparse: their origin is 0."""
+
+    origin: Array
+    scale: float = 1.0  # a power of two
+    heavy: float = 1.0  # another one, that weights are divided by
+
+    @classmethod
+    def of(cls, data: Blocks, centers: Any = None) -> Frame:
+        """Around the centres, or around the first rows, and as large as these are apart."""
+        origin = None if centers is None else _mean(np.asarray(centers))
+        heavy = 1.0
+        if data.weights is not None:
+            heavy = 2.0 ** (math.frexp(float(np.max(data.weights)))[1] - 1)
+        for rows, _ in data:
+            part = rows[: max(1, NUMBERS_AT_ONCE // max(rows.shape[1], 1))]
+            if part.shape[0] == 0:  # a stream may have empty blocks
+                continue
+            if sp.issparse(part):
+                origin, part = np.zeros(rows.shape[1]), part.data
+                spread = np.abs(part).max(initial=0.0)
+            else:
+                origin = _mean(part) if origin is None else origin
+                spread = np.abs(part - origin).max(initial=0.0)
+            if np.isfinite(spread) and spread > 0:
+                return cls(origin, 2.0 ** round(math.log2(spread)), heavy)
+        return cls(np.zeros(data.shape[1]) if origin is None else origin, heavy=heavy)
+
+    def slices(self, data: Blocks) -> Iterator[tuple[Any, Array]]:
+        """Some rows at a time with their weights; sparse rows as CSR."""
+        step = max(1, NUMBERS_AT_ONCE // max(data.shape[1], 1))
+        for rows, weights in data:
+            wide = max(step, 1024) if sp.issparse(rows) else step
+            for start in range(0, rows.shape[0], wide):
+                part = rows[start : start + wide]
+                inside = self._sparse_inside(part) if sp.issparse(part) else self.inside(part)
+                yield inside, self.weights(part.shape[0], weights, start)
+
+    def rows(self, data: Blocks) -> Iterator[tuple[Array, Array]]:
+        """Some rows at a time with their weights, dense."""
+        step = max(1, NUMBERS_AT_ONCE // max(data.shape[1], 1))
+        for rows, weights in data:
+            for start in range(0, rows.shape[0], step):
+                part = rows[start : start + step]
+                part = part.toarray() if sp.issparse(part) else part
+                yield self.inside(part), self.weights(len(part), weights, start)
+
+    def _sparse_inside(self, part: Any) -> Any:
+        if self.origin.any():  # a frame made for other rows
+            return self.inside(part.toarray())
+        return sp.csr_array(part).astype(np.float64) / self.scale
+
+    def weights(self, n: int, weights: Array | None, start: int = 0) -> Array:
+        """n of the weights, from `start` on."""
+        if weights is None:
+            return np.ones(n)
+        return np.asarray(weights[start : start + n], np.float64) / self.heavy
+
+    def inside(self, rows: Any) -> Array:
+        return (np.asarray(rows, dtype=np.float64) - self.origin) / self.scale
+
+    def outside(self, rows: Array) -> Array:
+        return rows * self.scale + self.origin
+
+    def cost_outside(self, cost: float) -> float:
+        """A cost in the units of the data; infinite or zero where floats end."""
+        with np.errstate(over="ignore", under="ignore"):
+            return float(np.float64(cost) * self.heavy * self.scale * self.scale)
+
+    def cost_inside(self, cost: float) -> float:
+        """A cost of the data in the units of the frame."""
+        with np.errstate(over="ignore", under="ignore"):
+            return float(np.float64(cost) / self.scale / self.scale / self.heavy)
+
+
+def _mean(rows: Array) -> Array:
+    """The mean in float64, of numbers whose sum may overflow."""
+    rows = rows.astype(np.float64)
+    return rows[0] + (rows / len(rows) - rows[0] / len(rows)).sum(axis=0)
+
+
+def squares_of(X: Any) -> Array:
+    """‖x‖² of every row, dense or sparse."""
+    if sp.issparse(X):
+        return np.asarray(X.multiply(X).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", X, X)
+
+
+def squared_distances(X: Any, C: Array) -> Array:
+    """‖x − c‖² for all pairs, (n, k), of rows dense or sparse."""
+    squares = squares_of(X)[:, None] + np.einsum("ij,ij->i", C, C)
+    return np.maximum(squares - 2 * np.asarray(X @ C.T), 0.0)
+
+
+def own_squares(X: Any, C: Array, labels: Array, D: Array) -> Array:
+    """‖x − c_label‖² of every row; for dense ones from differences, without cancellation."""
+    if sp.issparse(X):
+        return D[np.arange(len(labels)), labels]
+    Y = X - C[labels]
+    return np.einsum("ij,ij->i", Y, Y)
+
+
+def members(labels: Array, w: Array, k: int) -> Any:
+    """The sparse (k, n) matrix that sums weighted rows by their labels."""
+    return sp.csr_array((w, (labels, np.arange(len(labels)))), shape=(k, len(labels)))
+
+
+@dataclass(frozen=True)
+class Partition:
+    """What the nearest-centre partition of all rows looks like, in the units of its frame; from one plain pass."""
+
+    frame: Frame
+    centers: Array  # (k, d)
+    weight: Array  # (k,)
+    sums: Array  # (k, d) Σ w(x − c)
+    costs: Array  # (k,) Σ w‖x − c‖²
+    along: Array  # (k, k) Σ_{x in a} w((x − c_a)·(c_b − c_a))², for every other centre b
+    rounding: (
+        float  # a cost below it is zero: what centres and rows of their types cannot tell apart
+    )
+
+    @classmethod
+    def of(cls, data: Blocks, centers: Any, frame: Frame | None = None) -> Partition:
+        frame = frame or Frame.of(data, centers)
+        C = frame.inside(centers)
+        k, between = len(C), squared_distances(C, C)
+        weight, costs, along, sums = np.zeros(k), np.zeros(k), np.zeros((k, k)), np.zeros_like(C)
+        total = cancelled = 0.0
+        for X, w in frame.slices(data):
+            D = squared_distances(X, C)
+            labels = D.argmin(axis=1)
+            own = own_squares(X, C, labels, D)
+            toward = (own[:, None] + between[labels] - D) / 2  # (x − c_a)·(c_b − c_a)
+            here, own_members = np.bincount(labels, w, k), members(labels, w, k)
+            weight, costs = weight + here, costs + np.bincount(labels, w * own, k)
+            if sp.issparse(X):
+                sums += (own_members @ X).toarray() - here[:, None] * C
+                cancelled += float(w @ squares_of(X))
+            else:
+                sums += own_members @ (X - C[labels])
+            along += own_members @ toward**2
+            total += float(w @ squares_of(X))
+        eps = eps_of(data.dtype, np.asarray(centers).dtype)
+        far = float(weight.sum() * (np.abs(frame.origin).max(initial=0.0) / frame.scale) ** 2)
+        least = (4 * eps) ** 2 * (total + far * C.shape[1]) + 8 * np.finfo(float).eps * cancelled
+        return cls(frame, C, weight, sums, costs, along, least)
+
+    @property
+    def cost(self) -> float:
+        return float(self.costs.sum())
+
+    @property
+    def means(self) -> Array:
+        """(k, d); an empty cluster stays at its centre."""
+        return self.centers + self.sums / np.where(self.weight > 0, self.weight, 1.0)[:, None]
+
+    @property
+    def shift(self) -> float:
+        """What moving every centre to the mean of its rows gains: W‖δ‖² each, exactly."""
+        full = self.weight > 0
+        return float(((self.sums[full] ** 2).sum(axis=1) / self.weight[full]).sum())
+
+
+def lloyd(data: Blocks, start: Partition, steps: int, settled: float) -> Iterator[Partition]:
+    """Up to so many of Lloyd's steps from a partition; ends when a step gained less than `settled` of the cost."""
+    found = start
+    for _ in range(steps):
+        if found.cost <= found.rounding:
+            return
+        before = found.cost
+        found = Partition.of(data, found.frame.outside(found.means), found.frame)
+        yield found
+        if before - found.cost <= settled * before:
+            return
