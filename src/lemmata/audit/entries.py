@@ -1,9 +1,10 @@
 """Which places are known, and what that alone says about a completion: a question about a graph, not about values.
 
 Rows and columns are the nodes, known entries the edges. A block without an edge to the others floats free (`components`); a row
-with fewer than k edges has more unknowns than equations, and so may its neighbours without it (`core`); and where the Jacobian
-of (U, V) ↦ Π_Ω(UVᵀ) has rank k(n + m − k), generic matrices of rank k are determined up to finitely many choices
-(`completable`).
+with fewer than k edges has more unknowns than equations, and so may its neighbours without it (`core`). Counts are necessary
+only: two blocks that share a single entry can have plenty of them. What decides is the Jacobian of (U, V) ↦ Π_Ω(UVᵀ): where its
+rank is k(n + m − k), generic matrices of rank k are determined up to finitely many choices (generic_rank.py; `completable` also
+says which entries are).
 
     >>> ring = Observed.of(np.where(np.eye(3, k=1) + np.eye(3) + np.eye(3, k=-2), 1.0, np.nan))
     >>> components(ring)[0], core_rank(ring), completable(ring, 1).dimension, completable(ring, 2).determined
@@ -19,11 +20,23 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from lemmata.audit.generic_rank import DOUBT, Freedom, freedom
 from lemmata.completion.observed import Observed
-from lemmata.core.certificate import RULE_OF_THUMB, Fit, at_least, at_most, claim
+from lemmata.core.certificate import (
+    PROVED,
+    STATISTICAL,
+    Fit,
+    at_least,
+    at_most,
+    claim,
+    unknown,
+)
 
 Array = np.ndarray
-UNKNOWNS = 2000  # (n + m)k up to which the Jacobian is decomposed
+UNKNOWNS = 2000  # (n + m)k up to which the Jacobian is decomposed to tell which entries are determined
+SEARCH = 2e8  # multiplications that deciding uniqueness takes unless there is more to spend
+SURE = 1 - DOUBT  # of freedom that was found by chance
+SPARE = 4e9  # and at most where nobody set a limit: some seconds
 
 
 # --- counting ---------------------------------------------------------------------------------------------------------
@@ -50,15 +63,25 @@ def largest_rank(n: int, m: int, entries: int) -> int:
 # --- the graph of the entries -----------------------------------------------------------------------------------------
 
 
+def pattern(A: Observed) -> sp.csr_array:
+    """A 1 for every known entry."""
+    indptr, indices, _ = A.by_row
+    return sp.csr_array((np.ones(len(indices), np.int8), indices, indptr), shape=A.shape)
+
+
 def components(A: Observed) -> tuple[int, Array]:
-    """The connected components of the bipartite graph: how many, and the one of each row, then of each column."""
+    """The connected components that have entries: how many, and the one of each row, then of each column; −1 without entries."""
     (n, m), (indptr, indices, _) = A.shape, A.by_row
     pointers = np.r_[indptr, np.full(m, indptr[-1])]
     graph = sp.csr_array(
         (np.ones(len(indices), np.int8), indices.astype(np.int64) + n, pointers),
         shape=(n + m, n + m),
     )
-    return connected_components(graph, directed=False)
+    label = connected_components(graph, directed=False)[1]
+    empty = np.r_[A.row_counts, A.column_counts] == 0
+    found, label[~empty] = np.unique(label[~empty], return_inverse=True)
+    label[empty] = -1
+    return len(found), label
 
 
 class Core(NamedTuple):
@@ -189,53 +212,117 @@ def _determined(A: Observed, U: Array, V: Array, null: Array) -> float:
     return float((moved[unknown] <= 1e-8).mean()) if unknown.any() else 1.0
 
 
+def freedom_left(A: Observed, k: int, budget: float = SEARCH) -> Freedom | None:
+    """In how many dimensions generic matrices of rank k can move while the entries stay; None if that is too dear to find out."""
+    return freedom(pattern(A), k, budget)
+
+
 # --- claims ------------------------------------------------------------------------------------------------
 
 
-@claim("enough entries to determine a rank-k matrix", kind=RULE_OF_THUMB, source="CIL (2.43)")
+@claim(
+    "as many known entries as a rank-k matrix has degrees of freedom, k(n + m − k)",
+    kind=PROVED,
+    source="CIL (2.43)",
+)
 def enough_entries(fit):
     (n, m), k = fit.data.shape, _rank(fit)
     most = largest_rank(n, m, fit.data.n_observed)
-    advice = (
-        f"the completion is not unique: lower the rank to {most} or less, or rely on reg"
-        if most
-        else "rely on reg"
-    )
-    return at_least(
-        fit.data.n_observed,
-        degrees_of_freedom(n, m, k),
-        advice,
-        unit="entries",
-        note="necessary, not enough",
-    )
+    note = "necessary, not enough"
+    freedoms = degrees_of_freedom(n, m, k)
+    return at_least(fit.data.n_observed, freedoms, _remedy(fit, most), unit="entries", note=note)
 
 
 @claim(
-    "every row and column has at least k entries", kind=RULE_OF_THUMB, source="CIL 2.6.1, Ex. 2.6"
+    "every row and column has at least k entries", kind=PROVED, source="CIL 2.6.1, Ex. 2.6"
 )
 def enough_per_row_and_column(fit):
     """k numbers of a row's factors need k equations."""
     k, counts = _rank(fit), (fit.data.row_counts, fit.data.column_counts)
     few = [int((part < k).sum()) for part in counts]
-    note = f"{few[0]:,} rows and {few[1]:,} columns have fewer" if any(few) else ""
-    advice = "their predictions rest on reg and the offsets: drop them, lower the rank, or do not rely on them"
-    return at_least(
-        min(int(part.min(initial=k)) for part in counts), k, advice, unit="fewest", note=note
-    )
+    note = "necessary, not enough"
+    if any(few):
+        empty = sum(int((part == 0).sum()) for part in counts) if k else 0
+        note = f"{few[0]:,} rows and {few[1]:,} columns have fewer, {empty:,} of them none"
+    rests = "reg and the offsets" if _reg(fit) > 0 else "the offsets and on where the solver began"
+    advice = f"their predictions rest on {rests}: leave them out, or do not rely on them"
+    return at_least(min(int(part.min()) for part in counts), k, advice, unit="fewest", note=note)
 
 
-@claim("the entries connect all rows and columns", kind=RULE_OF_THUMB, source="CIL 2.6")
+@claim(
+    "the known entries connect all rows and columns that have any", kind=PROVED, source="CIL 2.6"
+)
 def connected_observations(fit):
     """Blocks that share no entry can be scaled against each other at will: U → tU, V → V/t in one of them."""
     pieces, label = components(fit.data)
-    largest = int(np.bincount(label).max(initial=0))
-    note = f"the largest holds {largest:,} of {len(label):,} rows and columns" if pieces > 1 else ""
-    advice = "predictions across components are not determined: keep the largest, or rely on reg and the offsets"
+    sizes = np.bincount(label[label >= 0])
+    note = ""
+    if pieces > 1:
+        largest, all_of_them = int(sizes.max()), int(sizes.sum())
+        note = f"the largest holds {largest:,} of {all_of_them:,} rows and columns"
+    advice = "predictions across components are not determined: fit each on its own, or do not rely on them"
     return at_most(pieces, 1, advice, unit="components", note=note)
+
+
+def _search_cost(fit: Fit) -> float:
+    side = min(fit.data.shape) * (_rank(fit) + 1.0)
+    return 30 * fit.data.n_observed + min(side**3 / 2 + 100 * side**2, SEARCH)
+
+
+@claim(
+    "finitely many completions of rank k, in the block where every row and column has k entries",
+    kind=PROVED,
+    source="CIL 2.6; Király, Theran & Tomioka 2015",
+    cost=_search_cost,
+)
+def locally_unique(fit):
+    """The freedom of a generic matrix of rank k inside the k-core: what is left without rows and columns with fewer entries.
+
+    Fitted biases count as one factor more. b1ᵀ + 1cᵀ + UVᵀ has the Jacobian of [U 1][V 1]ᵀ, and generic factors of rank k + 1 get
+    ones in their last columns by scaling rows and columns, which changes no rank.
+    """
+    A, k = fit.data, _rank(fit)
+    if k == 0:
+        return unknown("there are no factors")
+    biased = bool(fit.get("biases", False))
+    k = min(k + biased, *A.shape)
+    of = f"generic matrices of rank {k}" + (", one for the biases" if biased else "")
+    inside = core(A, k)
+    if not inside.entries:
+        found, advice = freedom(pattern(A), k), _remedy(fit, core_rank(A) - biased)
+        note = f"{of}; no block has {k} entries in each of its rows and columns"
+        return at_most(found.directions, 0, advice, unit="free directions", note=note)
+    block = pattern(A)[inside.rows][:, inside.columns]
+    budget = max(_search_cost(fit), 0.5 * fit.work if math.isfinite(fit.work) else SPARE)
+    found = freedom(block, k, budget)
+    if found is None:
+        return unknown(f"the rank of the Jacobian, {of}, is too dear for certify(X): give it seconds")
+    left = [size - int(part.sum()) for size, part in zip(A.shape, inside[:2], strict=True)]
+    note = f"{of}; without {left[0]:,} rows and {left[1]:,} columns" if any(left) else of
+    doubt = {"kind": STATISTICAL, "confidence": SURE} if found.doubt else {}
+    return at_most(found.directions, 0, _remedy(fit, 0), "free directions", note, **doubt)
+
+
+def _remedy(fit: Fit, most: int) -> str:
+    """What to do where the entries do not determine the completion: never "raise rank", nor "lower" it where λ decides."""
+    if _reg(fit) > 0:
+        return "what the entries leave open, reg decides: choose it by the error on held-out entries"
+    lower = f"lower the rank to {most} or less" if most > 0 else "lower the rank"
+    return f"the completion is not unique: {lower}, or use a model with reg (ALS, SoftImpute)"
+
+
+def _reg(fit: Fit) -> float:
+    return float(fit.get("reg_", 0.0))
 
 
 def _rank(fit: Fit) -> int:
     return int(np.asarray(fit.U_).shape[1])
 
 
-IDENTIFIABLE = (enough_entries, enough_per_row_and_column, connected_observations)
+IDENTIFIABLE_CLAIMS = (
+    enough_entries,
+    enough_per_row_and_column,
+    connected_observations,
+    locally_unique,
+)
+IDENTIFIABLE = IDENTIFIABLE_CLAIMS  # the same, by the name it had
