@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from typer.testing import CliRunner
 import lemmata
 from lemmata import cli, registry
 from lemmata.cli import commands, shell
+from lemmata.core.certificate import KINDS, VERDICTS, Statement, unknown
 
 NAMES = list("abcdefghij")
 COMMAND = [sys.executable, "-c", "from lemmata.cli import main; main()"]
@@ -57,7 +59,7 @@ def test_fit_prints_the_certificate_and_saves_the_model(work):
     assert list(model.feature_names_in_) == NAMES
     out = invoke("fit", "pca", work / "table.npy", "--set", "n_components=2")
     assert out.splitlines()[0].startswith("PCA  60 × 10")
-    assert "holds       the components are orthonormal" in out
+    assert re.search(r"(?m)^  holds        orthonormal_basis  ", out)
 
 
 @pytest.mark.parametrize("name", registry.MODELS)
@@ -83,11 +85,8 @@ def test_fit_as_json_is_one_document(work):
     assert found["model"] == "PCA"
     assert found["parameters"] == {"n_components": 2}
     assert found["saved"] is None
-    assert {claim["verdict"] for claim in found["certificate"]["claims"]} <= {
-        "holds",
-        "fails",
-        "can't tell",
-    }
+    assert {claim["verdict"] for claim in found["certificate"]["claims"]} <= set(VERDICTS)
+    assert {claim["kind"] for claim in found["certificate"]["claims"]} <= set(KINDS)
 
 
 @pytest.mark.parametrize(
@@ -174,6 +173,24 @@ def test_require_saves_nothing_and_exits_with_3_if_a_claim_fails(tmp_path):
     assert not (tmp_path / "m.lemma").exists()
 
 
+def test_require_pays_for_the_claims_that_fit_puts_off(work, tmp_path, monkeypatch):
+    from lemmata.core import estimator
+
+    monkeypatch.setattr(estimator, "IN_FIT", 0)
+    arguments = (
+        "fit",
+        "PCA",
+        work / "table.npy",
+        "-s",
+        "n_components=2",
+        "--save",
+        tmp_path / "m.lemma",
+    )
+    assert "not checked" in invoke(*arguments)
+    assert "not checked" not in invoke(*arguments, "--require")
+    assert lemmata.load(tmp_path / "m.lemma").certificate_.holds
+
+
 def test_the_traceback_is_shown_on_demand(work, monkeypatch):
     monkeypatch.setenv("LEMMATA_DEBUG", "1")
     result = CliRunner().invoke(cli.app, ["fit", "PCA", str(work / "absent.csv")])
@@ -209,6 +226,62 @@ def test_warnings_are_single_lines_on_stderr(work):
 
 
 # --- certify, transform, info -----------------------------------------------------------------------------------------
+
+
+def test_certify_exits_with_3_unless_the_certificate_holds(work, tmp_path, monkeypatch):
+    """As `certificate.holds` says: what was not checked, or broke, is not certified either."""
+    arguments = ("certify", work / "m.lemma", work / "table.csv")
+    assert "not checked" in invoke(*arguments, "--seconds", 0, code=3)
+    assert "--seconds" in invoke("certify", "--help")
+    assert "was left unchecked" in " ".join(invoke("certify", "--help").split())
+    assert (
+        "Invalid value"
+        in CliRunner().invoke(cli.app, [*map(str, arguments), "--seconds=-1"]).stderr
+    )
+    invoke(*arguments, "--seconds", 60)
+    broken = Statement("a", "s", "proved", "s", lambda fit: 1 / 0)
+    monkeypatch.setattr(lemmata.PCA, "_claims", lambda self: (broken,))
+    assert "ZeroDivisionError" in invoke(*arguments, code=3)
+    undecided = Statement("a", "s", "proved", "s", lambda fit: unknown("why"))
+    monkeypatch.setattr(lemmata.PCA, "_claims", lambda self: (undecided,))
+    assert "can't tell" in invoke(*arguments)
+
+
+def test_ctrl_c_while_claims_are_checked_is_an_interruption(work, tmp_path, monkeypatch):
+    def interrupt(fit):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(
+        lemmata.PCA, "_claims", lambda self: (Statement("a", "s", "proved", "s", interrupt),)
+    )
+    for command in (
+        ["certify", work / "m.lemma", work / "table.csv", "--report", tmp_path / "r.html"],
+        ["fit", "PCA", work / "table.npy", "-s", "n_components=2", "--save", tmp_path / "m.lemma"],
+    ):
+        result = CliRunner().invoke(cli.app, [str(word) for word in command])
+        assert result.exit_code == 130
+        assert "interrupted while claims were checked; nothing was saved" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_certificate_is_written_as_a_page(work, tmp_path):
+    page = tmp_path / "page.html"
+    invoke("certify", work / "m.lemma", work / "table.csv", "--report", page)
+    assert "orthonormal_basis" in page.read_text()
+    assert "60 × 10 float64, digest" in page.read_text()
+    invoke("fit", "kmeans", work / "table.npy", "-s", "n_clusters=3", "--report", page)
+    assert "KMeans" in page.read_text()
+    os.mkfifo(tmp_path / "pipe")
+    for place in (tmp_path / "no" / "a.html", tmp_path, tmp_path / "pipe", work / "table.csv"):
+        result = CliRunner().invoke(
+            cli.app,
+            ["certify", str(work / "m.lemma"), str(work / "table.csv"), f"--report={place}"],
+        )
+        assert result.exit_code == 1
+        assert "lemmata: " in result.stderr
+    assert (work / "table.csv").read_text().startswith("kind") or NAMES[0] in (
+        work / "table.csv"
+    ).read_text()
 
 
 def test_certify_exits_with_0_on_its_data_and_3_on_other_data(work, tmp_path):
@@ -588,6 +661,29 @@ def test_ctrl_c_while_reading_leaves_no_traceback(tmp_path, hears_ctrl_c):
         process.kill()
     assert process.returncode == cli.INTERRUPTED
     assert error == "lemmata: interrupted; nothing was saved.\n"
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120, 200])
+def test_a_narrow_terminal_is_not_overrun(work, columns):
+    pty = pytest.importorskip("pty")
+    main, terminal = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": str(columns), "LINES": "40"}
+    command = [*COMMAND, "certify", str(work / "m.lemma"), str(work / "table.csv")]
+    process = subprocess.Popen(command, stdout=terminal, stderr=subprocess.DEVNULL, env=environment)
+    os.close(terminal)
+    shown = b"".join(iter(lambda: read_all(main), b""))
+    os.close(main)
+    assert process.wait(timeout=60) == 0
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).splitlines()
+    assert max(map(len, lines)) <= columns
+    assert any("orthonormal_basis" in line for line in lines)
+
+
+def read_all(terminal):
+    try:
+        return os.read(terminal, 65536)
+    except OSError:  # how Linux says that the other end is closed
+        return b""
 
 
 def test_a_terminal_gets_colour_and_progress(work):
