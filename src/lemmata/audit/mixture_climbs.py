@@ -46,6 +46,9 @@ def fixed_point(fit):
     ℓ may fall a little on the way to the fixed point: what counts is how far it moves.
     """
     low, high, first = _climbed(fit)
+    coarse = _grit(fit)
+    if TO_GO < low <= coarse:
+        return unknown("rounding of the means alone costs as much", measured=low, unit="nats to go")
     advice = "EM has not arrived: lower tol, or raise max_iter"
     if np.asarray(fit.weights_).dtype == np.float32:
         advice += "; if that does not help, float32 is too coarse for numbers so far from zero"
@@ -68,6 +71,17 @@ def _climbed(fit: Fit) -> tuple[float, float, float]:
         low, high = extrapolated_gain(nats, noise)
         fit.memory["climbed"] = low, high, float(abs(nats[1] - nats[0]))
     return fit.memory["climbed"]
+
+
+def _grit(fit: Fit) -> float:
+    """What rounding the means to their type costs, in nats: ½ Σ_j N_j (eps μ_j/σ_j)² of each feature; ten times that."""
+    facts, eps = facts_of(fit), float(np.finfo(np.asarray(fit.weights_).dtype).eps)
+    if not fit.has("means_"):
+        return 0.0
+    C = facts.parts.covariances
+    variances = np.einsum("jaa->ja", C) if C.ndim == 3 else C
+    off = eps * np.abs(facts.parts.means) / facts.parts.unit
+    return float(10 * 0.5 * facts.n * facts.parts.pi @ (off**2 / variances).sum(axis=1))
 
 
 def _nudging_work(fit: Fit) -> float:

@@ -60,10 +60,22 @@ def _propped(parts: Any) -> bool:
 
 
 def _shape_work(fit: Fit) -> float:
+    """Two passes; more where EM has to go on without reg_covar."""
     parts = known_components(fit)
     if not parts.estimated:
         return 0.0
+    if "facts" in fit.memory and _has_no_width(facts_of(fit), _eps(fit)):
+        return 2 * pass_work(fit)
     return (2 + (RIDGELESS_STEPS + 2) * _propped(parts)) * pass_work(fit)
+
+
+def _has_no_width(facts: Facts, eps: float) -> bool:
+    return any(factor is None for factor in facts.parts.scatter_factors(facts.sums, eps))
+
+
+def _eps(fit: Fit) -> float:
+    """What the rows are rounded to."""
+    return float(np.finfo(fit.data.dtype if fit.data.dtype.kind == "f" else np.float64).eps)
 
 
 @claim(
@@ -81,7 +93,7 @@ def no_collapsed_component(fit):
     facts = facts_of(fit)
     if not facts.parts.estimated:
         return unknown("these components have no covariance to estimate")
-    eps = float(np.finfo(fit.data.dtype if fit.data.dtype.kind == "f" else float).eps)
+    eps = _eps(fit)
     with one_thread():
         left = width_left(facts.parts, facts.sums, facts, eps)
         if left >= LEFT and _propped(facts.parts):
