@@ -11,7 +11,9 @@ from truth.harness import HEADER, count, rows, suites
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="./run truth", description=__doc__)
-    parser.add_argument("subjects", nargs="*", help="subspaces, partitions, … or subject.suite; all by default")
+    parser.add_argument(
+        "subjects", nargs="*", help="subspaces, partitions, … or subject.suite; all by default"
+    )
     parser.add_argument("--seeds", type=int, help="as many per suite, instead of its own number")
     parser.add_argument("--quick", action="store_true", help="the few seeds that ./run test takes")
     parser.add_argument("--markdown", action="store_true", help="the table of docs/audit.md")
@@ -44,7 +46,9 @@ def main() -> int:
                 print(f"{one.claim}: {case}")
     bad = [one for one in tallies if one.complaints]
     cases = sum(one.yes + one.no for one in tallies)
-    print(f"{cases:,} verdicts in {time.perf_counter() - begin:.0f} s; {len(bad)} claims above their limits")
+    print(
+        f"{cases:,} verdicts in {time.perf_counter() - begin:.0f} s; {len(bad)} claims above their limits"
+    )
     return 1 if bad else 0
 
 

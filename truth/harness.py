@@ -119,6 +119,8 @@ class Tally:
     def complaints(self) -> list[str]:
         """Which limits are exceeded."""
         found = [f"{self.stumbled} broken or not checked"] if self.stumbled else []
+        if self.kind == STATISTICAL and math.isnan(self.confidence):
+            found.append("statistical, but at no stated confidence")
         if self.undecided > UNDECIDED_ON_EASY * self.easy:
             found.append(f"can't tell in {self.undecided} of {self.easy} easy cases")
         for what, errors, cases in (
@@ -127,7 +129,7 @@ class Tally:
         ):
             if self.kind == PROVED and errors:
                 found.append(f"{errors} {what} of a proof")
-            if self.kind == STATISTICAL and errors:
+            if self.kind == STATISTICAL and errors and not math.isnan(self.confidence):
                 chance = float(binom.sf(errors - 1, cases, 1 - self.confidence))
                 if not chance >= UNLIKELY:
                     found.append(f"{errors} {what} in {cases} at confidence {self.confidence:.6g}")
@@ -141,12 +143,14 @@ class Tally:
         return "above 1 %" if max(rates) > AIM else ""
 
 
-def count(chosen: list[Suite], quick: bool = False, seeds: int | None = None, told=None) -> list[Tally]:
+def count(
+    chosen: list[Suite], quick: bool = False, seeds: int | None = None, progress=None
+) -> list[Tally]:
     """Run suites and count, one row per claim and kind of evidence."""
     tallies: dict[tuple[str, str], Tally] = {}
     for suite in chosen:
-        if told is not None:
-            told(suite.name)
+        if progress is not None:
+            progress(suite.name)
         for seed in range(seeds or (suite.quick if quick else suite.seeds)):
             for case in suite.make(seed):
                 for name, truth in case.truths.items():

@@ -144,3 +144,29 @@ def markdown() -> str:
     return "\n".join(
         ["| model | what it does | in the notes | also certifies |", "|---|---|---|---|", *rows]
     )
+
+
+def parameter(name: str, word: str) -> str:
+    """What the docstring of a model says about one of its parameters, on one line; "" if it says nothing."""
+    import re
+    from inspect import getdoc
+
+    found = re.search(
+        rf"^(?:\w+, )*{word}\b[^\n]*\n((?:[ ]{{4}}[^\n]*\n|\n)+)",
+        getdoc(model_class(name)) + "\n",
+        re.M,
+    )
+    return " ".join(found[1].split()) if found else ""
+
+
+def tolerances() -> str:
+    """The table of what `tol` means, model by model, as it stands in docs/core.md."""
+    rows = []
+    for name in MODELS:
+        parameters = model_class(name)().get_params(deep=False)
+        if "tol" in parameters:
+            words = parameter(name, "tol").replace("|", r"\|")
+            rows.append(f"| `{name}` | {parameters['tol']:g} | {words} |")
+    return "\n".join(
+        ["| model | default | what falls below `tol` at the end |", "|---|---|---|", *rows]
+    )

@@ -3,8 +3,9 @@
     SOUND = attributes_sound({"components_": "k d", "mean_": "d", "explained_variance_?": "k | >= 0, falling"})
     TRUE = statements_true(measure, cost=passes(2))
 
-A specification gives the shape of each attribute in letters that must agree with each other (d: the features of the data, n: its
-rows, once there is data) and, after a bar, what its numbers have to be. "?" at the end of a name: it may be absent, or None.
+A specification gives the shape of each attribute in letters that must agree with each other (d: the features of the data, once
+there is data) and, after a bar, what its numbers have to be. "?" at the end of a name: it may be absent, or None. The number of
+rows is left to the statements: a model that was fitted to other rows is sound, but what it states is not true of these.
 """
 
 from __future__ import annotations
@@ -55,8 +56,9 @@ def attributes_sound(
         wrong = list(_problems(fit, attributes))
         if not wrong and more is not None:
             wrong += more(fit)
-        advice = "do not use this model; fit it again"
-        return at_most(len(wrong), 0, advice, unit="unsound", note="; ".join(wrong[:3]))
+        more_of_them = [f"and {len(wrong) - 3} more"] if len(wrong) > 3 else []
+        note = "; ".join(wrong[:3] + more_of_them)
+        return at_most(len(wrong), 0, "do not use this model; fit it again", "unsound", note)
 
     return attributes_sound
 
@@ -64,7 +66,7 @@ def attributes_sound(
 def _problems(fit: Fit, attributes: Mapping[str, str]) -> Iterator[str]:
     sizes: dict[str, int] = {}
     if fit.has_data:
-        sizes["n"], sizes["d"] = fit.data.shape
+        sizes["d"] = fit.data.shape[1]
     for spec_name, spec in attributes.items():
         name, optional = spec_name.removesuffix("?"), spec_name.endswith("?")
         value = fit.get(name)
@@ -115,21 +117,25 @@ def statements_true(
         found = measure(fit)
         if not found:
             return unknown("the model states no number that the data could contradict")
-        worst = max(found, key=lambda name: np.nan_to_num(found[name], nan=np.inf))
+        errors = {name: np.inf if np.isnan(error) else error for name, error in found.items()}
+        worst = max(errors, key=lambda name: errors[name])
         advice = f"{worst} is not that of this data: pass the training data (and its weights), or fit it again"
         return at_most(
-            found[worst], 1.0, advice, unit="error / rounding", note=f"checked {', '.join(found)}"
+            errors[worst], 1.0, advice, unit="error / rounding", note=f"checked {', '.join(found)}"
         )
 
     return statements_true
 
 
 def discrepancy(stated: Any, true: Any, scale: Any, tolerance: float) -> float:
-    """The largest |stated − true| over tolerance·scale; inf where shapes differ or something is not a number."""
+    """The largest |stated − true| over tolerance·scale; inf where shapes differ or something is not a finite number."""
     stated, true = np.asarray(stated, dtype=np.float64), np.asarray(true, dtype=np.float64)
     if stated.shape != true.shape:
         return float("inf")
-    with np.errstate(divide="ignore", invalid="ignore"):
+    scale = np.broadcast_to(np.asarray(scale, dtype=np.float64), true.shape)
+    known = np.isfinite(stated) & np.isfinite(true) & np.isfinite(scale)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         errors = np.abs(stated - true)
-        ratios = np.where(errors == 0, 0.0, errors / (tolerance * np.asarray(scale, np.float64)))
-    return float(np.nan_to_num(ratios, nan=np.inf).max(initial=0.0))
+        # divided one after the other: the product of two small numbers may be 0
+        ratios = np.where(errors == 0, 0.0, errors / scale / tolerance)
+    return float(np.where(known, ratios, np.inf).max(initial=0.0))
