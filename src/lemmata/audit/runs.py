@@ -6,12 +6,31 @@ import math
 
 import numpy as np
 
-from lemmata.core.certificate import RULE_OF_THUMB, at_least, at_most, claim, unknown
+from lemmata.core.certificate import (
+    PROVED,
+    RULE_OF_THUMB,
+    at_least,
+    at_most,
+    claim,
+    rounding,
+    unknown,
+)
 from lemmata.core.trace import Trace
 
-RATE_SLACK = (
-    0.05  # a rate fitted to a finite number of steps still holds traces of the faster modes
-)
+# a rate fitted to a finite number of steps still holds traces of the faster modes
+RATE_SLACK = 0.05
+
+
+@claim("the captured variance never fell", kind=PROVED, source="CIL 1.5", about="run")
+def never_fell(fit):
+    """The objective is minus the captured variance: for a positive semidefinite S no step of these solvers can lower it."""
+    C = np.asarray(fit.components_)
+    advice = (
+        "rounding or a step of its own spoiled the run: solve in float64, or with solver='eigh'"
+    )
+    return at_most(
+        fit.trace.largest_rise, rounding(C.dtype, C.shape[1]), advice, unit="largest fall"
+    )
 
 
 @claim(

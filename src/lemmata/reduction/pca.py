@@ -27,6 +27,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.subspaces import ITERATIVE_CLAIMS, POWER_CLAIMS, SUBSPACE_CLAIMS
 from lemmata.core.blocks import Blocks, is_dask
+from lemmata.core.certificate import Fit
 from lemmata.core.estimator import COMMON, Model
 from lemmata.core.loop import MaxSteps, Never, Settled, Solution, run
 from lemmata.core.moments import Gathering, Moments
@@ -395,9 +396,18 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
         return (C.T * extra) @ C + self.noise_variance_ * np.eye(C.shape[1], dtype=C.dtype)
 
     @classmethod
-    def foreign_attributes(cls, model: Any) -> dict[str, Any]:
-        """scikit-learn's TruncatedSVD does not centre: its mean is zero."""
-        return {} if hasattr(model, "mean_") else {"mean_": np.zeros(model.components_.shape[1])}
+    def work(cls, fit: Fit) -> float:
+        """The covariance and its eigenvectors, the SVD of few rows, or products with the data."""
+        (n, d), k, size = fit.data.shape, len(fit.components_), float(fit.data.size)
+        solver = fit.get("solver_", "auto")
+        forms = d <= (FORM_SPARSE_BELOW if fit.data.sparse else FORM_BELOW)
+        if solver in DIRECT or (solver == "auto" and forms):
+            return size * min(n, d) + 5 * float(min(n, d)) ** 3
+        steps = float(np.max(fit.get("n_iter_", 1))) if solver != "auto" else 7.0
+        if forms:
+            return size * d + steps * k * float(d) ** 2
+        width = {"power": 1, "lanczos": LANCZOS_BLOCK}.get(solver, k + OVERSAMPLING)
+        return steps * 2 * size * width
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -1,0 +1,146 @@
+"""How far sampling alone turns principal axes: what another sample of the same size would change.
+
+To first order axis i leaves its place along axis j by ⟨u_i, (Ŝ − S)u_j⟩/(λ_i − λ_j). How much the means of z_i z_j vary is seen
+on GROUPS consecutive parts of the rows of equal weight, so it needs no normal law, no fourth moments and no independent rows,
+only that what rows have in common does not reach much further than a twentieth of them:
+
+    v_ij = variance of the mean of z_i z_j = G/(G − 1) Σ_g p_g² (mean_g z_i z_j − λ_i [i = j])²
+    E sin²∠ ≈ Σ v_ij/((λ_i − λ_j)² − 8 v_ij)         (over i ≤ k < j: the subspace; over j ≠ i: axis i)
+
+The 8 v takes off what sampling adds to the square of a gap: 4 times the variances of (z_i² − z_j²)/2 and of z_i z_j, which are
+equal where the eigenvalues are. Where they are, there is no gap, and yet every sample shows one; so it is tested first. With
+equal eigenvalues ((ŝ_ii − ŝ_jj)/2, ŝ_ij) is a vector around 0 of the same variance V in both coordinates, and half the sample's
+gap is its length in any basis: (gap/2)²/V is 2 F with 2 and 2(G − 1) degrees of freedom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import chi2, f
+
+Array = np.ndarray
+
+GROUPS = 20
+LEVEL = 0.99  # of the test for a gap, and of the bound on the expected angle
+
+
+def group_numbers(n: int, weights: Array | None) -> Array:
+    """Which of GROUPS consecutive parts of equal weight each row belongs to: that of the middle of its weight."""
+    if weights is None:
+        middle = (np.arange(n) + 0.5) / n
+    else:
+        shares = np.asarray(weights, dtype=np.float64) / np.sum(weights, dtype=np.float64)
+        middle = np.cumsum(shares) - shares / 2
+    return np.minimum((middle * GROUPS).astype(int), GROUPS - 1)
+
+
+def too_few(groups: Array, weights: Array | None) -> str:
+    """Why the rows cannot be cut into groups; empty if they can."""
+    counted = groups if weights is None else groups[np.asarray(weights) > 0]
+    if len(np.unique(counted)) == GROUPS:
+        return ""
+    return f"needs {GROUPS} consecutive parts of equal weight, and these rows give {len(np.unique(counted))}"
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What sampling does to the axes 1 … k and to their span, in degrees."""
+
+    least: float  # by which the worst single axis is expected to leave the subspace, gaps being what they seem
+    most: float  # a bound of the expected angle of the subspace, at LEVEL
+    axes: Array  # (k,) the same for each axis
+    shown: Array  # (k,) whether the gap between axis i and i + 1 is more than chance at LEVEL
+
+
+def turn(
+    groups: Iterable[tuple[float, Array, Array]],
+    values: Array,
+    k: int,
+    noise: float,
+    ceiling: float | None = None,
+) -> Turn:
+    """How far sampling turns k axes.
+
+    groups : for each its share; its deviations mean_g(z_j z_i) − λ_i [i = j] (m × q, q = k + 1 leading axes, or k if there is
+        no further one); and (q,) the sum of squares of those along directions beyond the m
+    values : (m,) eigenvalues, descending; where not all directions are among the m, those beyond k are known from below
+    noise : what rounding puts into an eigenvalue
+    ceiling : a bound on the eigenvalues beyond k, if not all directions are among the m
+    """
+    q = min(k + 1, len(values))
+    highest = (
+        values if ceiling is None else np.append(values[:k], np.full(len(values) - k, ceiling))
+    )
+    gaps = np.abs(highest[:, None] - highest[:q])
+    gaps[k:, :k] = np.maximum(highest[:k] - highest[k:, None], 0)
+    gaps[gaps <= noise] = 0.0
+    beyond = np.maximum(values[:q] - highest[-1], 0)
+    V, lumped, tested = np.zeros((len(values), q)), np.zeros(q), np.zeros(q - 1)
+    shares_of_span, shares_of_axes = [], []  # what each group gives to the sums
+    for share, D, L in groups:
+        p2 = share**2 * GROUPS / (GROUPS - 1)
+        V, lumped = V + p2 * D**2, lumped + p2 * L
+        weighted, rest = _over(p2 * D**2, gaps**2), _over(p2 * L, beyond**2)
+        shares_of_span.append(np.nansum(weighted[k:, :k]) + np.nansum(rest[:k]))
+        shares_of_axes.append(np.nansum(weighted[:, :k], axis=0) + rest[:k])
+        apart = (np.diagonal(D)[:-1] - np.diagonal(D)[1:]) / 2
+        tested += p2 * (apart**2 + np.diagonal(D, 1) ** 2) / 2
+    terms = _over(V, np.maximum(gaps**2 - 8 * V, 0))
+    np.fill_diagonal(terms, 0.0)
+    rest = _over(lumped, np.maximum(beyond**2 - 8 * lumped, 0))
+    seeming = np.maximum(values[:k] - values[k:, None], 0)
+    leaving = _over(V[k:, :k], np.where(seeming > noise, seeming, 0) ** 2).sum(axis=0)
+    span = terms[k:, :k].sum() + rest[:k].sum()
+    axes = terms[:, :k].sum(axis=0) + rest[:k]
+    margins = [_margin(part) for part in np.array(shares_of_axes).T]
+    return Turn(
+        _degrees(leaving.max()),
+        _degrees(span * _margin(np.array(shares_of_span))),
+        np.array([_degrees(one * margin) for one, margin in zip(axes, margins, strict=True)]),
+        _gaps_shown(highest, tested, noise, k),
+    )
+
+
+def _over(above: Array, below: Array) -> Array:
+    """above/below; infinite over 0, and 0 where there is nothing above."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(above > 0, above / below, 0.0)
+
+
+def _gaps_shown(values: Array, V: Array, noise: float, k: int) -> Array:
+    """Whether λ_i > λ_{i+1} beyond what sampling does to equal ones, i = 1 … k; the last of all has no next."""
+    gaps = values[: len(V)] - values[1 : len(V) + 1]
+    shown = (gaps > noise) & (gaps**2 / 4 > 2 * f.ppf(LEVEL, 2, 2 * (GROUPS - 1)) * V)
+    return np.append(shown, True)[:k]
+
+
+def _margin(parts: Array) -> float:
+    """By how much an expectation may exceed its estimate, a sum of parts of which each group gave one.
+
+    A sum of squares with n degrees of freedom has a relative variance of 2/n: n is read off the groups, many for many
+    directions and light tails, few where a single group gave it all.
+    """
+    total = float(parts.sum())
+    if not 0 < total < np.inf:
+        return 1.0
+    variance = GROUPS / (GROUPS - 1) * np.sum((parts / total - 1 / GROUPS) ** 2)
+    freedom = 2 / max(variance, 1e-6)
+    return float(freedom / chi2.ppf(1 - LEVEL, freedom))
+
+
+def _degrees(square: float) -> float:
+    """The angle: sin 2θ = 2·√square, which is exact in two dimensions, and what Davis and Kahan's sin 2Θ theorem bounds."""
+    if square >= 0.25:
+        return 90.0
+    return float(np.degrees(np.arcsin(2 * np.sqrt(square))) / 2)
+
+
+def in_groups(numbers: Array) -> Iterator[tuple[int, int]]:
+    """Start and stop of the stretches of equal numbers."""
+    edges = (np.flatnonzero(np.diff(numbers)) + 1).tolist()
+    return (
+        pair for pair in zip([0, *edges], [*edges, len(numbers)], strict=True) if pair[1] > pair[0]
+    )
