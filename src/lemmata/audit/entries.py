@@ -33,7 +33,9 @@ from lemmata.core.certificate import (
 )
 
 Array = np.ndarray
-UNKNOWNS = 2000  # (n + m)k up to which the Jacobian is decomposed to tell which entries are determined
+UNKNOWNS = (
+    2000  # (n + m)k up to which the Jacobian is decomposed to tell which entries are determined
+)
 SEARCH = 2e8  # multiplications that deciding uniqueness takes unless there is more to spend
 SURE = 1 - DOUBT  # of freedom that was found by chance
 SPARE = 4e9  # and at most where nobody set a limit: some seconds
@@ -70,7 +72,7 @@ def pattern(A: Observed) -> sp.csr_array:
 
 
 def components(A: Observed) -> tuple[int, Array]:
-    """The connected components that have entries: how many, and the one of each row, then of each column; −1 without entries."""
+    """The connected components that have entries: how many, and that of each row, then of each column (−1: no entries)."""
     (n, m), (indptr, indices, _) = A.shape, A.by_row
     pointers = np.r_[indptr, np.full(m, indptr[-1])]
     graph = sp.csr_array(
@@ -213,7 +215,7 @@ def _determined(A: Observed, U: Array, V: Array, null: Array) -> float:
 
 
 def freedom_left(A: Observed, k: int, budget: float = SEARCH) -> Freedom | None:
-    """In how many dimensions generic matrices of rank k can move while the entries stay; None if that is too dear to find out."""
+    """In how many dimensions generic matrices of rank k can move while the entries stay; None if that is too dear."""
     return freedom(pattern(A), k, budget)
 
 
@@ -233,9 +235,7 @@ def enough_entries(fit):
     return at_least(fit.data.n_observed, freedoms, _remedy(fit, most), unit="entries", note=note)
 
 
-@claim(
-    "every row and column has at least k entries", kind=PROVED, source="CIL 2.6.1, Ex. 2.6"
-)
+@claim("every row and column has at least k entries", kind=PROVED, source="CIL 2.6.1, Ex. 2.6")
 def enough_per_row_and_column(fit):
     """k numbers of a row's factors need k equations."""
     k, counts = _rank(fit), (fit.data.row_counts, fit.data.column_counts)
@@ -278,8 +278,8 @@ def _search_cost(fit: Fit) -> float:
 def locally_unique(fit):
     """The freedom of a generic matrix of rank k inside the k-core: what is left without rows and columns with fewer entries.
 
-    Fitted biases count as one factor more. b1ᵀ + 1cᵀ + UVᵀ has the Jacobian of [U 1][V 1]ᵀ, and generic factors of rank k + 1 get
-    ones in their last columns by scaling rows and columns, which changes no rank.
+    Fitted biases count as one factor more: b1ᵀ + 1cᵀ + UVᵀ has the Jacobian of [U 1][V 1]ᵀ, and generic factors of rank k + 1
+    get ones in their last columns by scaling rows and columns, which changes no rank.
     """
     A, k = fit.data, _rank(fit)
     if k == 0:
@@ -289,24 +289,30 @@ def locally_unique(fit):
     of = f"generic matrices of rank {k}" + (", one for the biases" if biased else "")
     inside = core(A, k)
     if not inside.entries:
-        found, advice = freedom(pattern(A), k), _remedy(fit, core_rank(A) - biased)
         note = f"{of}; no block has {k} entries in each of its rows and columns"
-        return at_most(found.directions, 0, advice, unit="free directions", note=note)
+        least = degrees_of_freedom(A.shape[0], A.shape[1], k) - A.n_observed
+        advice = _remedy(fit, core_rank(A) - biased)
+        return at_most(max(least, 1), 0, advice, unit="free directions, at least", note=note)
     block = pattern(A)[inside.rows][:, inside.columns]
     budget = max(_search_cost(fit), 0.5 * fit.work if math.isfinite(fit.work) else SPARE)
     found = freedom(block, k, budget)
     if found is None:
-        return unknown(f"the rank of the Jacobian, {of}, is too dear for certify(X): give it seconds")
+        return unknown(
+            f"the rank of the Jacobian, {of}, is too dear for certify(X): give it seconds"
+        )
     left = [size - int(part.sum()) for size, part in zip(A.shape, inside[:2], strict=True)]
     note = f"{of}; without {left[0]:,} rows and {left[1]:,} columns" if any(left) else of
-    doubt = {"kind": STATISTICAL, "confidence": SURE} if found.doubt else {}
-    return at_most(found.directions, 0, _remedy(fit, 0), "free directions", note, **doubt)
+    kind, advice = STATISTICAL if found.doubt else PROVED, _remedy(fit, 0)
+    unit = "free directions"
+    return at_most(found.directions, 0, advice, unit, note, kind=kind, confidence=SURE)
 
 
 def _remedy(fit: Fit, most: int) -> str:
     """What to do where the entries do not determine the completion: never "raise rank", nor "lower" it where λ decides."""
     if _reg(fit) > 0:
-        return "what the entries leave open, reg decides: choose it by the error on held-out entries"
+        return (
+            "what the entries leave open, reg decides: choose it by the error on held-out entries"
+        )
     lower = f"lower the rank to {most} or less" if most > 0 else "lower the rank"
     return f"the completion is not unique: {lower}, or use a model with reg (ALS, SoftImpute)"
 

@@ -13,9 +13,9 @@ k − d smaller. So rows and columns are taken off until all that are left have 
 **Growing.** A row with at least k entries in columns whose kernel is the k² moves above adds nothing to it. So if a small dense
 block has no freedom, neither has anything that can be added to it row by row and column by column.
 
-**Exact rank.** At random U and V modulo a random prime p, the rank of J is never larger than it is generically: no freedom there
-proves that there is none. By Schwartz and Zippel it is smaller with probability at most degree/p, so freedom found is real but
-for that. Rows are eliminated first, each on its own, and random weights w_ij on the entries make the rest a square matrix:
+**Exact rank.** At random U and V modulo a random prime p, the rank of J is never larger than it is generically: no freedom
+there proves that there is none. By Schwartz and Zippel it is smaller with probability at most degree/p, so freedom found is
+real but for that. Rows are eliminated first, each on its own, and random weights w_ij on the entries make the rest square:
 
     JᵀWJ = [A B; Bᵀ C],     A_i = Σ_j w_ij v_j v_jᵀ,     (C − BᵀA⁻¹B)_jj' = Σ_i (w_ij δ_jj' − w_ij v_jᵀA_i⁻¹v_j' w_ij') u_i u_iᵀ
 
@@ -36,9 +36,14 @@ from scipy.sparse.csgraph import connected_components
 
 Array = np.ndarray
 
-PRIMES = 2**22, 2**23  # between these: 128 products of two remainders are then below 2⁵³, exact in float64
+PRIMES = (
+    2**22,
+    2**23,
+)  # between these: 128 products of two remainders are then below 2⁵³, exact in float64
 PANEL = 128
-DOUBT = 1e-4  # that freedom was found where there is none; draws are repeated until it is below this
+DOUBT = (
+    1e-4  # that freedom was found where there is none; draws are repeated until it is below this
+)
 SIDE = 12_000  # unknowns left after elimination: a matrix of 1.2 GB
 WIDER = 1.6  # from one block to grow from to the next one tried
 
@@ -86,7 +91,11 @@ def elimination_cost(pattern: sp.csr_array, k: int) -> float:
     side = k * by_row.shape[1]
     counts = np.diff(by_row.indptr).astype(float)
     # measured: a multiplication by the first formula takes about four times as long as one of a plain product
-    return math.inf if side > SIDE else 4 * float((counts**2).sum()) * k * (k + 1) + side**3 / 2 + 100 * side**2
+    return (
+        math.inf
+        if side > SIDE
+        else 4 * float((counts**2).sum()) * k * (k + 1) + side**3 / 2 + 100 * side**2
+    )
 
 
 # --- peeling and growing ----------------------------------------------------------------------------------------------
@@ -101,7 +110,9 @@ class Peeled(NamedTuple):
 
 def peel(pattern: sp.csr_array, k: int) -> Peeled:
     """Take off rows and columns with k entries or fewer until there are none."""
-    P = sp.csr_array((np.ones(pattern.nnz, np.int64), pattern.indices, pattern.indptr), pattern.shape)
+    P = sp.csr_array(
+        (np.ones(pattern.nnz, np.int64), pattern.indices, pattern.indptr), pattern.shape
+    )
     sides = (P, P.T.tocsr())
     keep = [np.ones(size, bool) for size in P.shape]
     loose, changed = 0, True
@@ -163,7 +174,9 @@ def _without_rows(P: sp.csr_array, U: Array, V: Array, w: Array, p: int) -> Arra
     (n, m), k = P.shape, U.shape[1]
     here = [slice(P.indptr[i], P.indptr[i + 1]) for i in range(n)]
     wV = [w[s, None] * V[P.indices[s]] % p for s in here]
-    inverses = _inverses(np.stack([W.T @ V[P.indices[s]] % p for W, s in zip(wV, here, strict=True)]), p)
+    inverses = _inverses(
+        np.stack([W.T @ V[P.indices[s]] % p for W, s in zip(wV, here, strict=True)]), p
+    )
     if inverses is None:
         return None
     S = np.zeros((m, k, m, k))
@@ -171,13 +184,15 @@ def _without_rows(P: sp.csr_array, U: Array, V: Array, w: Array, p: int) -> Arra
         j = P.indices[s]
         c = np.diag(w[s]) - (W @ inverses[i] % p) @ W.T % p
         uu = U[i][:, None] * U[i] % p
-        S[j[:, None], :, j[None, :], :] += (c % p)[:, :, None, None] * uu % p  # fewer than 2³⁰ terms: exact
+        S[j[:, None], :, j[None, :], :] += (
+            (c % p)[:, :, None, None] * uu % p
+        )  # fewer than 2³⁰ terms: exact
     return _remainder(S.reshape(m * k, m * k), p)
 
 
 def _inverses(A: Array, p: int) -> Array | None:
     """The inverses modulo p of a stack of k × k matrices by Gauss and Jordan; None where a pivot is 0."""
-    n, k, _ = A.shape
+    k = A.shape[1]
     A = np.concatenate([A, np.broadcast_to(np.eye(k, dtype=np.int64), A.shape)], axis=2)
     for t in range(k):
         if not A[:, t, t].all():
@@ -210,7 +225,9 @@ def rank_modulo(M: Array, p: int) -> int:
             scale = pow(int(panel[found, column]), -1, p)
             L[found + 1 :, found] = _remainder(panel[found + 1 :, column] * scale, p)
             panel[found + 1 :, column:] = _remainder(
-                panel[found + 1 :, column:] - np.outer(L[found + 1 :, found], panel[found, column:]), p
+                panel[found + 1 :, column:]
+                - np.outer(L[found + 1 :, found], panel[found, column:]),
+                p,
             )
             found += 1
         T = M[rank:, right]
@@ -226,9 +243,8 @@ def rank_modulo(M: Array, p: int) -> int:
 def _remainder(X: Array, p: int) -> Array:
     """X modulo p for whole numbers |X| < 2⁵³ in float64: a quotient that is off by one at most, and a correction."""
     X = X - np.floor(X * (1.0 / p)) * p
-    X[X < 0] += p
-    X[X >= p] -= p
-    return X
+    X += p * (X < 0)
+    return np.where(p > X, X, X - p)
 
 
 def _reciprocals(x: Array, p: int) -> Array:

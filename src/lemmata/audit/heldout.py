@@ -1,23 +1,23 @@
 """What held-out entries say about a completion: whether it predicts entries like them better than the mean does.
 
 **What is compared.** The error e of the model and the error e₀ of the mean μ of the training entries, at each of N held-out
-entries. One entry in a thousand may be wrong by any amount, and no sample of a few hundred would show it: nothing can be said about
-E e² unless errors are bounded. So losses are capped, at the square of the range R of the training entries:
+entries. One entry in a thousand may be wrong by any amount, and no sample of a few hundred would show it: nothing can be said
+about E e² unless errors are bounded. So losses are capped, at the square of the range R of the training entries:
 
     x = (min(e₀², R²) − min(e², R²)) / R²  ∈ [−1, 1],          the model is better where  E x > 0
 
 **What is random.** The held-out entries: drawn independently of each other, from the entries to be predicted, and not seen in
 training. (A random split of known entries is such a draw from entries like the known ones.)
 
-**What follows.** Bet on x: put aside 1, and before each entry stake a share λ_t ≥ 0 of what there is, chosen by the entries before
-it. If E x ≤ g, then E[1 + λ_t(x_t − g) | before] ≤ 1, so the wealth
+**What follows.** Bet on x: put aside 1, and before each entry stake a share λ_t ≥ 0 of what there is, chosen by the entries
+before it. If E x ≤ g, then E[1 + λ_t(x_t − g) | before] ≤ 1, so the wealth
 
     W_N(g) = Π_t (1 + λ_t (x_t − g))                has  E W_N(g) ≤ 1,   P(W_N(g) ≥ 1/δ) ≤ δ           (Markov)
 
 Thus with confidence 1 − δ, E x exceeds every g whose W_N(g) reached 1/δ, and the largest of them is a lower bound. With
-λ_t = √(2 ln(1/δ) / N v_t), v_t the variance so far, it is as tight as knowing the variance would make it, where Maurer and Pontil's
-empirical Bernstein bound needs two to four times the entries (Waudby-Smith & Ramdas 2024, section 3). The same bets on −x give the
-upper bound.
+λ_t = √(2 ln(1/δ) / N v_t), v_t the variance so far, it is almost as tight as knowing the variance would make it, where Maurer
+and Pontil's empirical Bernstein bound needs two to four times the entries (Waudby-Smith & Ramdas 2024, section 3). The same
+bets on −x give the upper bound.
 """
 
 from __future__ import annotations
@@ -28,12 +28,23 @@ import numpy as np
 
 from lemmata.audit.factored import products_at
 from lemmata.completion.observed import Observed
-from lemmata.core.certificate import PROVED, STATISTICAL, Evidence, Fit, at_least, at_most, claim, unknown
+from lemmata.core.certificate import (
+    PROVED,
+    STATISTICAL,
+    Evidence,
+    Fit,
+    at_least,
+    at_most,
+    claim,
+    unknown,
+)
 
 Array = np.ndarray
 RISK = 0.05
 LARGEST_STAKE = 0.95  # of 1/(1 + g), with which all is lost at x = −1; W still falls as g grows
-FIRST_SPREAD = 0.01  # counted as one more squared deviation: what the first bets go by, hence rather bold
+FIRST_SPREAD = (
+    0.01  # counted as one more squared deviation: what the first bets go by, hence rather bold
+)
 HALVINGS = 20  # of [0, 1], in search of the bound; the end that is proved is taken
 
 
@@ -60,7 +71,9 @@ def held_out_error(fit):
     known, test = fit.data, Observed.of(fit.y)
     if test.shape != known.shape or test.n_observed == 0:
         (n, m), (rows, columns) = known.shape, test.shape
-        return unknown(f"{test.n_observed} entries of a {rows} × {columns} matrix are none of the {n} × {m} one")
+        return unknown(
+            f"{test.n_observed} entries of a {rows} × {columns} matrix are none of the {n} × {m} one"
+        )
     seen = _overlap(known, test)
     if seen:
         advice = f"they are no test: hold out entries that were not trained on (Observed.split); {seen:,} of these were"
@@ -130,8 +143,8 @@ def gain_at_least(x: Array, risk: float = RISK) -> float:
 def _overlap(A: Observed, B: Observed) -> int:
     """How many entries are known in both."""
     m = A.shape[1]
-    places = (part.rows.astype(np.int64) * m + part.columns for part in (A, B))
-    return len(np.intersect1d(*places, assume_unique=True))
+    here, there = (part.rows.astype(np.int64) * m + part.columns for part in (A, B))
+    return len(np.intersect1d(here, there, assume_unique=True))
 
 
 def _errors(fit: Fit, test: Observed, low: float, high: float) -> Array:
@@ -144,7 +157,10 @@ def _errors(fit: Fit, test: Observed, low: float, high: float) -> Array:
         for side, size in zip(("row", "column"), sizes, strict=True)
     )
     with np.errstate(over="ignore", invalid="ignore"):
-        U, V = np.asarray(fit.U_, np.float64) * s[:, None], np.asarray(fit.V_, np.float64) * t[:, None]
+        U, V = (
+            np.asarray(fit.U_, np.float64) * s[:, None],
+            np.asarray(fit.V_, np.float64) * t[:, None],
+        )
         products = products_at(indptr, indices, U, V)
         offsets = b[test.rows] + c[indices] + float(fit.get("mean_", 0.0))
         errors = (values - offsets - products) / width
