@@ -21,9 +21,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import chi2, f
 
+from lemmata.core.certificate import RULE_OF_THUMB, Evidence, at_most, unknown
+
 Array = np.ndarray
 
 GROUPS = 20
+ANGLE = 30.0  # degrees; beyond it a quarter of the variance that an axis shows may belong to others
 LEVEL = 0.99  # of the test for a gap, and of the bound on the expected angle
 
 
@@ -144,3 +147,31 @@ def in_groups(numbers: Array) -> Iterator[tuple[int, int]]:
     return (
         pair for pair in zip([0, *edges], [*edges, len(numbers)], strict=True) if pair[1] > pair[0]
     )
+
+
+# --- the verdict ------------------------------------------------------------------------------------------------------
+
+
+def judge_turn(found: Turn, own: float, k: int, rows: str) -> Evidence:
+    """Holds: a gap is shown, and the expected angle is small with confidence. Fails (a rule of thumb): its estimate is not."""
+    note = _one_by_one(found)
+    advice = f"λ_{k} and λ_{k + 1} are too close for {rows}: choose k at a larger gap, or do not read the axes"
+    if found.shown[k - 1] and found.most + own <= ANGLE:
+        return at_most(found.most + own, ANGLE, advice, unit="angle°", note=note)
+    if found.least + own > ANGLE:
+        measured = min(found.least + own, 90.0)
+        return at_most(measured, ANGLE, advice, unit="angle°", note=note, kind=RULE_OF_THUMB)
+    gap = "" if found.shown[k - 1] else f"the gap between λ_{k} and λ_{k + 1} may be chance; "
+    return unknown(f"{gap}between {found.least:.0f}° and {found.most:.0f}°")
+
+
+def _one_by_one(found: Turn) -> str:
+    """Which axes may be read on their own."""
+    before = np.append(True, found.shown[:-1])  # the gap on its other side
+    good = (found.axes <= ANGLE) & found.shown & before
+    if good.all():
+        return "and so is each axis"
+    i = int(np.argmin(good))
+    apart = found.shown[i] and before[i] and found.axes[i] < 90
+    alone = "" if not i else "axis 1 too; " if i == 1 else f"axes 1 to {i} one by one too; "
+    return f"{alone}axis {i + 1} may turn by {f'{found.axes[i]:.0f}°' if apart else 'any angle'}"

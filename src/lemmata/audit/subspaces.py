@@ -11,15 +11,23 @@ import math
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-import scipy.linalg
 
 from lemmata.audit.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.lanczos import RISK
+from lemmata.audit.axes import compare_axes, compare_error, own_angle
 from lemmata.audit.runs import never_fell, power_rate_kept
-from lemmata.audit.sampling import GROUPS, LEVEL, Turn, group_numbers, in_groups, too_few, turn
+from lemmata.audit.sampling import (
+    ANGLE,
+    GROUPS,
+    LEVEL,
+    Turn,
+    group_numbers,
+    in_groups,
+    judge_turn,
+    too_few,
+    turn,
+)
 from lemmata.audit.spectra import (
     DENSE,
-    Around,
     Rows,
     Spectrum,
     around,
@@ -31,9 +39,7 @@ from lemmata.audit.spectra import (
 )
 from lemmata.core.certificate import (
     PROVED,
-    RULE_OF_THUMB,
     STATISTICAL,
-    Evidence,
     Fit,
     at_most,
     claim,
@@ -44,9 +50,6 @@ from lemmata.core.certificate import (
 
 Array = np.ndarray
 
-EXCESS = 0.01  # of the least error possible
-AXIS = 1.0  # degrees between a component and its principal axis
-ANGLE = 30.0  # degrees; beyond it a quarter of the variance that an axis shows may belong to others
 DIGITS = 1e-4  # stated numbers are true to four digits: what iterative solvers of other libraries state, and people read
 
 
@@ -148,52 +151,10 @@ def orthonormal_basis(fit):
 )
 def most_variance(fit):
     """The least error is the tail of the spectrum, Σ_{j>k} λ_j (Eckart–Young)."""
-    known, facts = spectrum(fit), around(fit)
-    k, d = facts.C.shape
+    facts = around(fit)
     if facts.total <= facts.noise:
         return unknown("the data does not vary")
-    least, most = _tail(facts, known)
-    floor = (d - min(k, d)) * facts.noise + facts.noise
-    if max(least, facts.error) <= floor / EXCESS and facts.error <= floor / EXCESS:
-        if k >= d:
-            return at_most(facts.error / facts.total, floor / facts.total, unit="lost share")
-        return unknown("what is left out is below rounding, so it cannot be compared")
-    advice = "the solver has not converged, or this is not its training data: lower tol, raise max_iter, or use an exact solver"
-    lower, upper = (facts.error / max(tail, floor) - 1 for tail in (most, least))
-    if lower > EXCESS:
-        return at_most(lower, EXCESS, advice, unit="error / least − 1")
-    if upper <= EXCESS:
-        return at_most(upper, EXCESS, advice, unit="error / least − 1", **_strength(known))
-    return unknown(f"between {max(lower, 0):.2g} and {upper:.2g} above the least error")
-
-
-def _tail(facts: Around, known: Spectrum) -> tuple[float, float]:
-    """Bounds on the least error. Where the spectrum is known in part, eigenvalues are known from below, and from above thus:
-
-    Let A = QᵀSQ for an orthonormal basis Q of the components, R = SQ − QA, α its least eigenvalue, and μ ≥ those of S outside.
-    A k-dimensional subspace at angles with sines s to Q gains at most −(α − μ)Σs² + 2‖R‖√Σs² ≤ ‖R‖²/(α − μ) over it.
-    """
-    k = len(facts.C)
-    if known.whole:
-        tail = float(known.values[k:].sum())
-        return tail, tail
-    inside, residual = _inside(facts)
-    gap = inside[-1] - known.ceiling
-    gain = float(np.sum(residual**2)) / gap if gap > 0 else math.inf
-    captured = float(inside.sum())
-    return facts.total - captured - gain, facts.total - max(captured, float(known.values[:k].sum()))
-
-
-def _inside(facts: Around) -> tuple[Array, Array]:
-    """Eigenvalues of S within the span of the components, descending, and what S adds outside of it."""
-    Q, R = np.linalg.qr(facts.C.T)
-    SQ = scipy.linalg.solve_triangular(R.T, facts.SC.T, lower=True).T
-    A = Q.T @ SQ
-    return np.linalg.eigvalsh((A + A.T) / 2)[::-1], SQ - Q @ A
-
-
-def _strength(known: Spectrum) -> dict:
-    return {} if known.whole else {"kind": STATISTICAL, "confidence": 1 - RISK}
+    return compare_error(facts.error, facts, spectrum(fit))
 
 
 @claim(
@@ -203,67 +164,10 @@ def _strength(known: Spectrum) -> dict:
     cost=cost_of_spectrum,
 )
 def principal_axes(fit):
-    known, facts = spectrum(fit), around(fit)
+    facts = around(fit)
     if facts.total <= facts.noise:
         return unknown("the data does not vary")
-    lower, upper = (_axis_angles if known.whole else _axis_bounds)(facts, known)
-    i = int(lower.argmax())
-    advice = (
-        "turned within its subspace, in the wrong order, or not converged: lower tol, raise max_iter, use an exact solver, "
-        "or, where two variances nearly agree, read the subspace and not its axes"
-    )
-    if lower[i] > AXIS:
-        return at_most(lower[i], AXIS, advice, unit=f"axis {i + 1}:°")
-    i = int(upper.argmax())
-    if upper[i] <= AXIS:
-        return at_most(upper[i], AXIS, advice, unit=f"axis {i + 1}:°", **_strength(known))
-    return unknown(
-        f"axis {i + 1}: its variance and the next agree to rounding, or to what is known"
-    )
-
-
-def _axis_angles(facts: Around, known: Spectrum) -> tuple[Array, Array]:
-    """The angle between each component and the eigenvector of its rank, ± what rounding turns that by (noise over gap)."""
-    k = len(facts.C)
-    units = facts.C / np.linalg.norm(facts.C, axis=1, keepdims=True)
-    U = known.vectors[:, :k].T
-    cosines = np.abs(np.sum(units * U, axis=1))
-    off = units - np.sum(units * U, axis=1, keepdims=True) * U
-    angles = np.arctan2(np.linalg.norm(off, axis=1), cosines)
-    errors = np.arcsin(np.minimum(facts.noise / np.maximum(_gaps(known.values)[:k], 1e-300), 1.0))
-    return np.degrees(angles - errors), np.degrees(angles + errors)
-
-
-def _gaps(values: Array) -> Array:
-    """The distance of each eigenvalue from the nearest other one."""
-    steps = np.concatenate([[np.inf], -np.diff(values), [np.inf]])
-    return np.minimum(steps[:-1], steps[1:])
-
-
-def _axis_bounds(facts: Around, known: Spectrum) -> tuple[Array, Array]:
-    """Bounds where only a ceiling μ of what lies outside is known, with θ = cᵀSc, r = ‖Sc − θc‖ of a unit vector c.
-
-    sin∠ ≤ r / min_{j≠i}|θ_i − λ_j| (Davis & Kahan). Among the components λ_j is in [α_j, α_j + e], beyond it at most μ + e,
-    e = 2σ²/(η + √(η² + 4σ²)), σ = ‖R‖, η = α_k − μ (Li & Li 2005). And sin∠ ≥ r/λ₁; and a component within 1° of axis i has
-    θ ≥ cos²(1°)·λ_i ≥ cos²(1°)·α_i.
-    """
-    lengths = np.linalg.norm(facts.C, axis=1)
-    theta = np.diagonal(facts.inner) / lengths**2
-    r = np.linalg.norm(facts.SC / lengths - facts.C.T / lengths * theta, axis=0)
-    inside, residual = _inside(facts)
-    sigma, eta = float(np.linalg.norm(residual, 2)), inside[-1] - known.ceiling
-    most = max(inside[0], known.ceiling) + sigma
-    lower = np.degrees(np.arcsin(np.minimum(np.maximum(r - facts.noise, 0) / most, 1)))
-    lower = np.where(theta + facts.noise < math.cos(math.radians(AXIS)) ** 2 * inside, 90.0, lower)
-    if eta <= 0:
-        return lower, np.full(len(r), 90.0)
-    e = 2 * sigma**2 / (eta + math.hypot(eta, 2 * sigma)) + facts.noise
-    distance = np.abs(theta[:, None] - inside)
-    np.fill_diagonal(distance, np.inf)
-    gap = np.minimum(distance.min(axis=1), theta - known.ceiling) - e
-    with np.errstate(divide="ignore", invalid="ignore"):
-        sine = np.where(gap > 0, (r + facts.noise) / gap, 1.0)
-    return lower, np.degrees(np.arcsin(np.minimum(sine, 1.0)))
+    return compare_axes(facts, spectrum(fit))
 
 
 # --- what another sample would say ------------------------------------------------------------------------------------
@@ -296,44 +200,11 @@ def subspace_determined(fit):
     why = too_few(numbers, fit.weights)
     if why:
         return unknown(why)
-    own = _own_angle(facts, known)
+    own = own_angle(facts, known)
     if own > ANGLE:
         return unknown(f"the components are {own:.0f}° away from the principal subspace themselves")
     found = sampling_turn(scaled_rows(fit), known, k, facts.noise, numbers)
-    return verdict(found, own, k, f"{fit.data.shape[0]:,} rows")
-
-
-def verdict(found: Turn, own: float, k: int, rows: str) -> Evidence:
-    """Holds: a gap is shown, and the expected angle is small with confidence. Fails (a rule of thumb): its estimate is not."""
-    note = _one_by_one(found)
-    advice = f"λ_{k} and λ_{k + 1} are too close for {rows}: choose k at a larger gap, or do not read the axes"
-    if found.shown[k - 1] and found.most + own <= ANGLE:
-        return at_most(found.most + own, ANGLE, advice, unit="angle°", note=note)
-    if found.least + own > ANGLE:
-        measured = min(found.least + own, 90.0)
-        return at_most(measured, ANGLE, advice, unit="angle°", note=note, kind=RULE_OF_THUMB)
-    gap = "" if found.shown[k - 1] else f"the gap between λ_{k} and λ_{k + 1} may be chance; "
-    return unknown(f"{gap}between {found.least:.0f}° and {found.most:.0f}°")
-
-
-def _one_by_one(found: Turn) -> str:
-    """Which axes may be read on their own."""
-    before = np.append(True, found.shown[:-1])  # the gap on its other side
-    good = (found.axes <= ANGLE) & found.shown & before
-    if good.all():
-        return "and so is each axis"
-    i = int(np.argmin(good))
-    apart = found.shown[i] and before[i] and found.axes[i] < 90
-    alone = "" if not i else "axis 1 too; " if i == 1 else f"axes 1 to {i} one by one too; "
-    return f"{alone}axis {i + 1} may turn by {f'{found.axes[i]:.0f}°' if apart else 'any angle'}"
-
-
-def _own_angle(facts: Around, known: Spectrum) -> float:
-    """Degrees between the components' span and the principal subspace, as far as it is known."""
-    Q, _ = np.linalg.qr(facts.C.T)
-    U = known.vectors[:, : Q.shape[1]]
-    sine = float(np.linalg.norm(Q - U @ (U.T @ Q), 2))
-    return float(np.degrees(np.arcsin(min(sine, 1.0))))
+    return judge_turn(found, own, k, f"{fit.data.shape[0]:,} rows")
 
 
 def sampling_turn(rows: Rows, known: Spectrum, k: int, noise: float, numbers: Array) -> Turn:

@@ -307,11 +307,12 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
             raise NotFittedError(
                 f"PCA has seen {n} row(s); n_components={self.n_components} needs more batches."
             )
-        self.solver_ = "eigh"
-        problem = Scatter.of_moments(moments, self._batch_dtype)
-        solution = run(EighAlgorithm(self._wanted(n, len(moments.mean))), problem, stop=Never())
-        attributes = self._attributes(solution, problem) | {"n_samples_": n, "moments_": moments}
-        self._conclude(None, attributes, solution.trace, solution.stopped, 1)
+        with self._all_or_nothing():
+            self.solver_ = "eigh"
+            problem = Scatter.of_moments(moments, self._batch_dtype)
+            solution = run(EighAlgorithm(self._wanted(n, len(moments.mean))), problem, stop=Never())
+            attributes = self._attributes(solution, problem) | {"n_samples_": n, "moments_": moments}
+            self._conclude(None, attributes, solution.trace, solution.stopped, 1)
 
     # --- using it ---
 
