@@ -402,10 +402,12 @@ def main() -> int:
         chosen = [
             one for one in suites() if not asked.run or {one.subject, one.name} & set(asked.run)
         ]
-        ran = {one.name for one in chosen}
-        exist = {one.name for one in suites()}
-        kept = [row for row in read() if row.suite in exist - ran]
-        write([*kept, *measure(chosen, asked.jobs)])
+        found = measure(chosen, asked.jobs)
+        # read afterwards: others may have stored theirs in the meantime
+        gone = {one.name for one in chosen} | (
+            {row.suite for row in read()} - {one.name for one in suites()}
+        )
+        write([*(row for row in read() if row.suite not in gone), *found])
     PAGE.write_text(fill(PAGE.read_text(), sections()))
     for text in [*complaints(read()), *(f"{name}: no yes and no" for name in untested())]:
         print(text)
