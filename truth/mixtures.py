@@ -51,11 +51,27 @@ def clear_clusters(seed: int) -> Iterator[Case]:
     d = int(rng.integers(3, 6))
     X = clusters(rng, d=d)
     kind, scale = KINDS[seed % 4], SCALES[(seed // 4 + seed) % 4]
-    options = {"covariance_type": kind, "tol": 1e-9, "max_iter": 1000, "random_state": 0, "reg_covar": 0.0}
+    options = {
+        "covariance_type": kind,
+        "tol": 1e-9,
+        "max_iter": 1000,
+        "random_state": 0,
+        "reg_covar": 0.0,
+    }
     truths = dict.fromkeys(GOOD, True)
     ours = fitted(GaussianMixture(3, n_init=3, **options), scale * X)
-    yield Case(f"ours {kind} {scale:g}", certificate(ours, scale * X), {**truths, "likelihood_never_fell": True}, GOOD)
-    yield Case("ours, rows in float32", certificate(fitted(GaussianMixture(3, n_init=3, **options), X), X.astype(np.float32)), truths, GOOD)
+    yield Case(
+        f"ours {kind} {scale:g}",
+        certificate(ours, scale * X),
+        {**truths, "likelihood_never_fell": True},
+        GOOD,
+    )
+    yield Case(
+        "ours, rows in float32",
+        certificate(fitted(GaussianMixture(3, n_init=3, **options), X), X.astype(np.float32)),
+        truths,
+        GOOD,
+    )
     small = fitted(GaussianMixture(3, n_init=3, **options), X.astype(np.float32))
     yield Case("ours, all in float32", certificate(small, X.astype(np.float32)), truths, GOOD)
     w = rng.uniform(0.5, 1.5, len(X)) * 10.0 ** rng.integers(-9, 9)
@@ -70,7 +86,12 @@ def clear_clusters(seed: int) -> Iterator[Case]:
     few = {name: True for name in GOOD if name != "memberships_clear"}
     yield Case("ours, a tenth missing", certificate(partly, holes), few, few)
     blocks = [X[:200], X[:0], X[200:]]
-    yield Case("ours, a stream with an empty block", certificate(ours, [scale * rows for rows in blocks]), truths, GOOD)
+    yield Case(
+        "ours, a stream with an empty block",
+        certificate(ours, [scale * rows for rows in blocks]),
+        truths,
+        GOOD,
+    )
 
 
 @problems(seeds=10, quick=1)
@@ -78,13 +99,22 @@ def counting_components(seed: int) -> Iterator[Case]:
     """Two clear groups of rows that count, for every family; and one group cut in two."""
     rng = np.random.default_rng(seed)
     z = rng.permutation(np.repeat([0, 1], 150))
-    names = ("attributes_sound", "statements_true", "bound_is_tight", "fixed_point", "no_ascent_nearby", "enough_rows")
+    names = (
+        "attributes_sound",
+        "statements_true",
+        "bound_is_tight",
+        "fixed_point",
+        "no_ascent_nearby",
+        "enough_rows",
+    )
     options = {"tol": 1e-10, "max_iter": 2000, "random_state": 0, "n_init": 3}
     p = np.where(z[:, None] == (np.arange(16) < 8), 0.9, 0.1)
     profiles = np.array([[0.4, 0.3, 0.2, 0.05, 0.05], [0.05, 0.05, 0.2, 0.3, 0.4]])
     data = {
         "bernoulli": rng.random(p.shape) < p,
-        "categorical": np.where(rng.random((300, 12)) < 0.8, 2 * z[:, None], rng.integers(3, size=(300, 12))),
+        "categorical": np.where(
+            rng.random((300, 12)) < 0.8, 2 * z[:, None], rng.integers(3, size=(300, 12))
+        ),
         "multinomial": rng.multinomial(40, profiles[z]),
         "poisson": rng.poisson(np.array([[2.0, 12.0, 4.0], [12.0, 1.0, 4.0]])[z]),
     }
@@ -95,18 +125,32 @@ def counting_components(seed: int) -> Iterator[Case]:
         yield Case(family, certificate(model, X), {**truths, "likelihood_never_fell": True}, truths)
         wrong = copy.deepcopy(model)
         wrong.lower_bound_ += 1e-3
-        yield Case(f"{family}, bound shifted", certificate(wrong, X), {"statements_true": False}, ["statements_true"])
+        yield Case(
+            f"{family}, bound shifted",
+            certificate(wrong, X),
+            {"statements_true": False},
+            ["statements_true"],
+        )
         name = "rates_" if family == "poisson" else "probabilities_"
         setattr(wrong, name, -getattr(model, name))
-        yield Case(f"{family}, negative", certificate(wrong, X), {"attributes_sound": False}, ["attributes_sound"])
+        yield Case(
+            f"{family}, negative",
+            certificate(wrong, X),
+            {"attributes_sound": False},
+            ["attributes_sound"],
+        )
         # one group: the second component is made of noise
         lone = X[z == 0]
         cut = fitted(Mixture(family, 2, **options), lone)
-        yield Case(f"one group of {family}", certificate(cut, lone), {"worth_its_components": False})
+        yield Case(
+            f"one group of {family}", certificate(cut, lone), {"worth_its_components": False}
+        )
     for family in (Bernoulli(smoothing=1.0), Multinomial(smoothing=1.0), Poisson(smoothing=1.0)):
         X = data[family.name.lower()].astype(np.float64)
         smoothed = fitted(Mixture(family, 2, **options), X)
-        yield Case(f"smoothed {family.name}", certificate(smoothed, X), dict.fromkeys(names, True), names)
+        yield Case(
+            f"smoothed {family.name}", certificate(smoothed, X), dict.fromkeys(names, True), names
+        )
 
 
 def _tampered(model: Any, name: str, value: Any) -> Any:
@@ -123,22 +167,40 @@ def tampering(seed: int) -> Iterator[Case]:
     X = clusters(rng, n=80, distance=rng.uniform(2, 6))
     for library in (GaussianMixture, Theirs):
         model = fitted(library(3, covariance_type=kind, random_state=0, max_iter=500), X)
-        yield Case("untouched", certificate(model, X), dict.fromkeys(("attributes_sound", "statements_true", "bound_is_tight"), True))
+        yield Case(
+            "untouched",
+            certificate(model, X),
+            dict.fromkeys(("attributes_sound", "statements_true", "bound_is_tight"), True),
+        )
         nan = model.means_.copy()
         nan[1, 0] = np.nan
         unsound = {
             "means_": [nan, model.means_[:2], model.means_[:, :2]],
-            "covariances_": [-model.covariances_, model.covariances_[..., None], np.nan * model.covariances_],
+            "covariances_": [
+                -model.covariances_,
+                model.covariances_[..., None],
+                np.nan * model.covariances_,
+            ],
             "weights_": [2 * model.weights_, -model.weights_, model.weights_[:2]],
             "precisions_": [np.inf * model.precisions_],
         }
         for name, values in unsound.items():
             for i, value in enumerate(values):
-                yield Case(f"{name} {i}", certificate(_tampered(model, name, value), X), {"attributes_sound": False}, ["attributes_sound"])
+                yield Case(
+                    f"{name} {i}",
+                    certificate(_tampered(model, name, value), X),
+                    {"attributes_sound": False},
+                    ["attributes_sound"],
+                )
         if kind in ("full", "tied"):
             crooked = model.covariances_.copy()
             crooked[..., 0, 1] += 0.1
-            yield Case("crooked", certificate(_tampered(model, "covariances_", crooked), X), {"attributes_sound": False}, ["attributes_sound"])
+            yield Case(
+                "crooked",
+                certificate(_tampered(model, "covariances_", crooked), X),
+                {"attributes_sound": False},
+                ["attributes_sound"],
+            )
         untrue = {
             "precisions_": 1.01 * model.precisions_,
             "precisions_cholesky_": 1.001 * model.precisions_cholesky_,
@@ -149,15 +211,40 @@ def tampering(seed: int) -> Iterator[Case]:
         for name, value in untrue.items():
             if name == "converged_" and library is GaussianMixture:
                 continue
-            yield Case(f"untrue {name}", certificate(_tampered(model, name, value), X), {"statements_true": False}, ["statements_true"])
-        yield Case("other rows", certificate(model, X + 1.0), {"statements_true": False}, ["statements_true"])
+            yield Case(
+                f"untrue {name}",
+                certificate(_tampered(model, name, value), X),
+                {"statements_true": False},
+                ["statements_true"],
+            )
+        yield Case(
+            "other rows",
+            certificate(model, X + 1.0),
+            {"statements_true": False},
+            ["statements_true"],
+        )
         wide = _tampered(model, "precisions_cholesky_", 0.8 * model.precisions_cholesky_)
-        yield Case("predicts with other widths", certificate(wide, X), {"bound_is_tight": False}, ["bound_is_tight"])
+        yield Case(
+            "predicts with other widths",
+            certificate(wide, X),
+            {"bound_is_tight": False},
+            ["bound_is_tight"],
+        )
         if library is GaussianMixture:
             fell = copy.deepcopy(model)
             fell.trace_.append(fell.trace_.last() + 1e-6, 0.0, {"price": 0.0})
-            yield Case("a fall", certificate(fell, X), {"likelihood_never_fell": False}, ["likelihood_never_fell"])
-            yield Case("no fall", certificate(model, X), {"likelihood_never_fell": True}, ["likelihood_never_fell"])
+            yield Case(
+                "a fall",
+                certificate(fell, X),
+                {"likelihood_never_fell": False},
+                ["likelihood_never_fell"],
+            )
+            yield Case(
+                "no fall",
+                certificate(model, X),
+                {"likelihood_never_fell": True},
+                ["likelihood_never_fell"],
+            )
 
 
 # --- arrival ----------------------------------------------------------------------------------------------------------
@@ -165,27 +252,47 @@ def tampering(seed: int) -> Iterator[Case]:
 
 def _to_go(model: Any, X: Array) -> float:
     """Nats that a very long run from these parameters still gains."""
-    given = {"weights_init": model.weights_, "means_init": model.means_, "precisions_init": model.precisions_}
+    given = {
+        "weights_init": model.weights_,
+        "means_init": model.means_,
+        "precisions_init": model.precisions_,
+    }
     longer = GaussianMixture(
         len(model.weights_), covariance_type=model.covariance_type, reg_covar=model.reg_covar, tol=1e-13,
         max_iter=6000, **given,
     )  # fmt: skip
     fitted(longer, X)
-    return len(X) * (longer.lower_bound_ - float(Theirs.score(model, X) if isinstance(model, Theirs) else model.score(X)))
+    return len(X) * (
+        longer.lower_bound_
+        - float(Theirs.score(model, X) if isinstance(model, Theirs) else model.score(X))
+    )
 
 
 @problems(seeds=40, quick=2)
 def runs_cut_short(seed: int) -> Iterator[Case]:
-    """Runs that ended at all kinds of tol; the truth is what a very long run from there gains. Near the bound nobody is asked."""
+    """Runs that ended at all kinds of tol; the truth is what a very long run from there gains. Near the bound none is asked."""
     rng = np.random.default_rng(seed)
     kind = KINDS[seed % 4]
-    X = clusters(rng, n=int(rng.integers(40, 200)), d=int(rng.integers(1, 4)), k=2, distance=rng.uniform(1.0, 5.0))
+    X = clusters(
+        rng,
+        n=int(rng.integers(40, 200)),
+        d=int(rng.integers(1, 4)),
+        k=2,
+        distance=rng.uniform(1.0, 5.0),
+    )
     library = (GaussianMixture, Theirs)[seed % 2]
     for tol in (1e-2, 1e-3, 1e-5, 1e-8):
-        model = fitted(library(2, covariance_type=kind, tol=tol, max_iter=5000, random_state=seed), X)
+        model = fitted(
+            library(2, covariance_type=kind, tol=tol, max_iter=5000, random_state=seed), X
+        )
         left = _to_go(model, X)
         if not 0.06 < left < 0.25:
-            yield Case(f"{kind} tol={tol:g}, {left:.2g} nats", certificate(model, X), {"fixed_point": left <= 0.125}, ["fixed_point"])
+            yield Case(
+                f"{kind} tol={tol:g}, {left:.2g} nats",
+                certificate(model, X),
+                {"fixed_point": left <= 0.125},
+                ["fixed_point"],
+            )
 
 
 @problems(seeds=10, quick=1)
@@ -196,15 +303,38 @@ def exact_fixed_points(seed: int) -> Iterator[Case]:
     model = fitted(GaussianMixture(2, tol=1e-13, max_iter=5000, random_state=0, reg_covar=0.0), X)
     # one component twice: a saddle, exactly a fixed point
     half = np.r_[model.weights_[0], model.weights_[1] / 2, model.weights_[1] / 2]
-    given = {"weights_init": half, "means_init": model.means_[[0, 1, 1]], "precisions_init": model.precisions_[[0, 1, 1]]}
+    given = {
+        "weights_init": half,
+        "means_init": model.means_[[0, 1, 1]],
+        "precisions_init": model.precisions_[[0, 1, 1]],
+    }
     twice = fitted(GaussianMixture(3, tol=1e-9, max_iter=2, reg_covar=0.0, **given), X)
-    yield Case("twice the same", certificate(twice, X), {"fixed_point": True, "no_ascent_nearby": False}, ["fixed_point", "no_ascent_nearby"])
-    yield Case("once", certificate(model, X), {"fixed_point": True, "no_ascent_nearby": True}, ["fixed_point", "no_ascent_nearby"])
+    yield Case(
+        "twice the same",
+        certificate(twice, X),
+        {"fixed_point": True, "no_ascent_nearby": False},
+        ["fixed_point", "no_ascent_nearby"],
+    )
+    yield Case(
+        "once",
+        certificate(model, X),
+        {"fixed_point": True, "no_ascent_nearby": True},
+        ["fixed_point", "no_ascent_nearby"],
+    )
     # all components at the mean of the data, of two clusters
     C = np.cov(X.T, bias=True)
-    given = {"weights_init": [0.5, 0.5], "means_init": np.tile(X.mean(axis=0), (2, 1)), "precisions_init": np.tile(np.linalg.inv(C), (2, 1, 1))}
+    given = {
+        "weights_init": [0.5, 0.5],
+        "means_init": np.tile(X.mean(axis=0), (2, 1)),
+        "precisions_init": np.tile(np.linalg.inv(C), (2, 1, 1)),
+    }
     stuck = fitted(Theirs(2, tol=1e-9, max_iter=5, reg_covar=0.0, **given), X)
-    yield Case("both at the mean", certificate(stuck, X), {"fixed_point": True, "no_ascent_nearby": False}, ["fixed_point", "no_ascent_nearby"])
+    yield Case(
+        "both at the mean",
+        certificate(stuck, X),
+        {"fixed_point": True, "no_ascent_nearby": False},
+        ["fixed_point", "no_ascent_nearby"],
+    )
 
 
 # --- shapes -----------------------------------------------------------------------------------------------------------
@@ -219,7 +349,9 @@ def collapses(seed: int) -> Iterator[Case]:
     claim = "no_collapsed_component"
     for kind in ("full", "diag", "spherical"):
         for reg in (1e-9, 1e-6, 1e-3, 1e-1, 1.0):
-            model = fitted(Theirs(4, covariance_type=kind, reg_covar=reg, n_init=3, random_state=0), spot)
+            model = fitted(
+                Theirs(4, covariance_type=kind, reg_covar=reg, n_init=3, random_state=0), spot
+            )
             if (model.predict(spot[-20:]) == model.predict(spot[:-20])[:, None]).any():
                 continue  # this component has other rows too
             yield Case(f"spot {kind} {reg:g}", certificate(model, spot), {claim: False}, [claim])
@@ -227,21 +359,42 @@ def collapses(seed: int) -> Iterator[Case]:
     yield Case("spot tied", certificate(tied, spot), {claim: True}, [claim])
     inside = np.concatenate([X, np.repeat(X[:1], 30, axis=0)])
     for reg in (1e-6, 1e-3, 1e-2):
-        given = {"means_init": [X[0], *(8 * np.eye(3))], "precisions_init": np.stack([np.eye(3) / reg, *3 * [np.eye(3)]]), "weights_init": [0.15, 0.25, 0.3, 0.3]}
+        given = {
+            "means_init": [X[0], *(8 * np.eye(3))],
+            "precisions_init": np.stack([np.eye(3) / reg, *3 * [np.eye(3)]]),
+            "weights_init": [0.15, 0.25, 0.3, 0.3],
+        }
         model = fitted(Theirs(4, reg_covar=reg, **given), inside)
-        yield Case(f"spot inside a cluster {reg:g}", certificate(model, inside), {claim: False}, [claim])
+        yield Case(
+            f"spot inside a cluster {reg:g}", certificate(model, inside), {claim: False}, [claim]
+        )
     d = int(rng.integers(2, 8))
     few = np.concatenate([rng.normal(size=(300, d)), rng.normal(size=(d, d)) + 40])
     for reg in (1e-6, 1e-2, 1.0):
         model = fitted(Theirs(2, reg_covar=reg, random_state=0), few)
-        yield Case(f"d rows, {reg:g}", certificate(model, few), {claim: False, "enough_rows": False}, [claim, "enough_rows"])
+        yield Case(
+            f"d rows, {reg:g}",
+            certificate(model, few),
+            {claim: False, "enough_rows": False},
+            [claim, "enough_rows"],
+        )
     for width in (1.0, 1e-3, 1e-5):
         narrow = np.concatenate([rng.normal(size=(200, 3)), 20 + width * rng.normal(size=(100, 3))])
         for reg in (1e-12, 1e-6):
             model = fitted(Theirs(2, reg_covar=reg, random_state=0), narrow)
-            yield Case(f"narrow {width:g}, {reg:g}", certificate(model, narrow), {claim: True, "enough_rows": True}, [claim, "enough_rows"])
+            yield Case(
+                f"narrow {width:g}, {reg:g}",
+                certificate(model, narrow),
+                {claim: True, "enough_rows": True},
+                [claim, "enough_rows"],
+            )
     plane = np.hstack([X, X[:, :1] - X[:, 1:2]])
-    yield Case("in a plane", certificate(fitted(Theirs(3, random_state=0), plane), plane), {claim: False}, [claim])
+    yield Case(
+        "in a plane",
+        certificate(fitted(Theirs(3, random_state=0), plane), plane),
+        {claim: False},
+        [claim],
+    )
 
 
 # --- labels and components --------------------------------------------------------------------------------------------
@@ -267,15 +420,31 @@ def labels(seed: int) -> Iterator[Case]:
         cloud = rng.normal(size=(n, d))
         model = fitted(Theirs(k, random_state=seed), cloud)
         yield Case(f"one cloud {n} × {d}", certificate(model, cloud), {claim: False})
-    for n, d, distance in ((300, 2, 1.5), (300, 2, 3.0), (600, 3, 5.0), (60, 10, 3.0), (200, 4, 4.0)):
+    for n, d, distance in (
+        (300, 2, 1.5),
+        (300, 2, 3.0),
+        (600, 3, 5.0),
+        (60, 10, 3.0),
+        (200, 4, 4.0),
+    ):
         z, fresh_z = rng.integers(2, size=n), rng.integers(2, size=20_000)
         where = distance * np.eye(1, d)
         X, fresh = (rng.normal(size=(len(t), d)) + t[:, None] * where for t in (z, fresh_z))
-        model = fitted((Theirs, GaussianMixture)[seed % 2](2, random_state=seed, n_init=2, tol=1e-6, max_iter=1000), X)
+        model = fitted(
+            (Theirs, GaussianMixture)[seed % 2](
+                2, random_state=seed, n_init=2, tol=1e-6, max_iter=1000
+            ),
+            X,
+        )
         error = _matched_error(model, fresh, fresh_z)
         easy = [claim] if distance == 5.0 or distance == 1.5 else []
         if not 0.03 < error < 0.07:
-            yield Case(f"two at {distance}, {n} × {d}, {error:.1%} wrong", certificate(model, X), {claim: error <= 0.05}, easy)
+            yield Case(
+                f"two at {distance}, {n} × {d}, {error:.1%} wrong",
+                certificate(model, X),
+                {claim: error <= 0.05},
+                easy,
+            )
 
 
 @problems(seeds=24, quick=1)
@@ -286,15 +455,28 @@ def numbers_of_components(seed: int) -> Iterator[Case]:
     for d, k in ((1, 1), (3, 1), (6, 1), (2, 3), (4, 3)):
         n = int(rng.integers(100, 400))
         z = rng.integers(k, size=n)
-        X = rng.normal(size=(n, d)) + 7 * np.eye(k, d)[z] * (k > 1) if d >= k else rng.normal(size=(n, d)) + 7 * z[:, None]
+        X = (
+            rng.normal(size=(n, d)) + 7 * np.eye(k, d)[z] * (k > 1)
+            if d >= k
+            else rng.normal(size=(n, d)) + 7 * z[:, None]
+        )
         kind = KINDS[(seed + d) % 4]
         spare = fitted(Theirs(k + 1, covariance_type=kind, random_state=seed, n_init=2), X)
-        yield Case(f"{k} clusters in {d}, k = {k + 1}, {kind}", certificate(spare, X), {claim: False})
+        yield Case(
+            f"{k} clusters in {d}, k = {k + 1}, {kind}", certificate(spare, X), {claim: False}
+        )
         if k > 1:
             model = fitted(Theirs(k, covariance_type=kind, random_state=seed, n_init=4), X)
-            yield Case(f"{k} clusters in {d}, {kind}", certificate(model, X), {claim: True}, [claim])
+            yield Case(
+                f"{k} clusters in {d}, {kind}", certificate(model, X), {claim: True}, [claim]
+            )
     cloud = rng.normal(size=(300, 12))
-    yield Case("one cloud, k = 2", certificate(fitted(Theirs(2, random_state=0), cloud), cloud), {claim: False}, [claim])
+    yield Case(
+        "one cloud, k = 2",
+        certificate(fitted(Theirs(2, random_state=0), cloud), cloud),
+        {claim: False},
+        [claim],
+    )
 
 
 @problems(seeds=20, quick=1)
@@ -307,4 +489,9 @@ def fresh_rows(seed: int) -> Iterator[Case]:
         model = fitted((Theirs, GaussianMixture)[seed % 2](k, random_state=0), X)
         gap = (model.score(X) - model.score(more)) / d
         if not 0.07 < gap < 0.13:
-            yield Case(f"{n} × {d}, gap {gap:.2g}", certificate(model, X, Y), {claim: gap <= 0.1}, [claim] if n != 200 else [])
+            yield Case(
+                f"{n} × {d}, gap {gap:.2g}",
+                certificate(model, X, Y),
+                {claim: gap <= 0.1},
+                [claim] if n != 200 else [],
+            )

@@ -231,9 +231,7 @@ class DenseGaussians(Gaussians):
         means[a] += share[1] * away * self.unit
         between = share[0] * share[1] * np.multiply.outer(away, away)
         if self.kind == "full":
-            covariances[a] = (
-                share[0] * covariances[a] + share[1] * covariances[b] + between
-            )
+            covariances[a] = share[0] * covariances[a] + share[1] * covariances[b] + between
         elif self.kind == "tied":
             covariances = covariances + (pi[a] + pi[b]) * between
         pi[a] += pi[b]
@@ -247,7 +245,7 @@ class DenseGaussians(Gaussians):
     # --- what single rows do to a shape ---
 
     def own_scatter(self, sums: list[Array]) -> Array:
-        """Σ r δδᵀ about the next means, without reg_covar and without what is only expected: (k, d, d), or (1, d, d) if tied."""
+        """Σ r δδᵀ about the next means, without reg_covar or what is only expected: (k, d, d), or (1, d, d) if tied."""
         counts, first, second, _ = sums
         safe = np.where(counts > 0, counts, 1.0)
         S = second - _outer(first) / safe[:, None, None]

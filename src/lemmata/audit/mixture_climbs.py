@@ -37,7 +37,9 @@ def extrapolated_gain(values: Array, noise: float = 0.0) -> tuple[float, float]:
     "further EM steps gain at most 0.125 nats, all together",
     kind=RULE_OF_THUMB,
     source="CIL (3.13), (3.14); Aitken 1926",
-    cost=lambda fit: (STEPS + 1) * pass_work(fit) + (pass_work(fit) if "facts" not in fit.memory else 0),
+    cost=lambda fit: (
+        (STEPS + 1) * pass_work(fit) + (pass_work(fit) if "facts" not in fit.memory else 0)
+    ),
 )
 def fixed_point(fit):
     """A step of any size says little: EM crawls where components overlap, and stops at any `tol` long before it arrives.
@@ -118,10 +120,13 @@ def no_ascent_nearby(fit):
                 values, _ = climb(start, facts.rows, min(steps, NUDGE_STEPS))
             except np.linalg.LinAlgError:
                 continue  # a collapse is for another claim
-            best = max(best, (max(values[1:]) - facts.log_likelihood - facts.parts.log_prior()) * facts.nats)
+            best = max(
+                best,
+                (max(values[1:]) - facts.log_likelihood - facts.parts.log_prior()) * facts.nats,
+            )
     gain = best - anyway
     advice = "a saddle, or a flat top: start from elsewhere (n_init, another random_state), or use fewer components"
     return at_most(
         gain, TO_GO, advice, unit="nats", kind=PROVED if gain > TO_GO else "",
-        note=f"beyond what EM gains without a nudge; {NUDGES} of {NUDGE} standard deviations, {min(steps, NUDGE_STEPS)} steps each",
+        note=f"beyond EM without one; {NUDGES} nudges of {NUDGE} standard deviations, {min(steps, NUDGE_STEPS)} steps each",
     )  # fmt: skip

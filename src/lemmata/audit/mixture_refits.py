@@ -84,7 +84,9 @@ def _sample(fit: Fit, most: int) -> Sample:
         chosen = np.sort(np.random.default_rng(0).choice(n, most, replace=False))
     parts, weights, start = [], [], 0
     for rows, w in fit.data:
-        here = chosen[np.searchsorted(chosen, start) : np.searchsorted(chosen, start + rows.shape[0])]
+        here = chosen[
+            np.searchsorted(chosen, start) : np.searchsorted(chosen, start + rows.shape[0])
+        ]
         part = rows[here - start]
         part = np.asarray(part.toarray() if hasattr(part, "toarray") else part, dtype=np.float64)
         scaled = np.ones(len(part)) if w is None else np.asarray(w[here - start], float) / unit
@@ -104,7 +106,9 @@ TOO_LITTLE = "too little work allowed for fits to enough rows: pass seconds=… 
 def _third_work(fit: Fit) -> float:
     room = _room(fit, THIRD_PASSES * FOLDS, 0.3)
     times = THIRD_PASSES * (FOLDS if room <= SMALL else 1)
-    return times * (known_components(fit).work(room) + OVERHEAD * (1 + 0.5 * known_components(fit).k))
+    return times * (
+        known_components(fit).work(room) + OVERHEAD * (1 + 0.5 * known_components(fit).k)
+    )
 
 
 @claim(
@@ -134,13 +138,20 @@ def memberships_clear(fit):
         return unknown("a component collapses where a third of the rows is left out")
     if not len(doubts):
         return unknown("no rows could be left out")
-    mean, n = float(weights @ doubts / weights.sum()), float(weights.sum() ** 2 / (weights @ weights))
+    mean, n = (
+        float(weights @ doubts / weights.sum()),
+        float(weights.sum() ** 2 / (weights @ weights)),
+    )
     low, high = share_bounds(mean, n, SHOWN)
-    advice = "the labels are not to be trusted: use predict_proba, or fewer components, or more rows"
+    advice = (
+        "the labels are not to be trusted: use predict_proba, or fewer components, or more rows"
+    )
     note = f"{mean:.2%} of {n:,.0f} rows left out"
     if low <= SOFT < high:
         return unknown(f"between {low:.1%} and {high:.1%} of the labels change", mean)
-    return at_most(high if high <= SOFT else low, SOFT, advice, unit="labels that change", note=note)
+    return at_most(
+        high if high <= SOFT else low, SOFT, advice, unit="labels that change", note=note
+    )
 
 
 def _doubts(parts: Any, sample: Sample) -> tuple[Array, Array]:
@@ -183,7 +194,9 @@ def share_bounds(mean: float, n: float, nats: float) -> tuple[float, float]:
 
 def _half_work(fit: Fit) -> float:
     room = _room(fit, HALF_PASSES, 0.3)
-    return HALF_PASSES * (known_components(fit).work(room) + OVERHEAD * (1 + 0.5 * known_components(fit).k))
+    return HALF_PASSES * (
+        known_components(fit).work(room) + OVERHEAD * (1 + 0.5 * known_components(fit).k)
+    )
 
 
 @claim(
@@ -197,8 +210,8 @@ def worth_its_components(fit):
     """ln U of the split likelihood ratio of k components against the best k − 1, in nats: at ln 100, k − 1 are rejected.
 
     It fails where the reverse is shown: k − 1 components or one, fitted to the same half, give the other half 100 times the
-    likelihood, which has a chance of at most 1 % if the k fitted components were the truth. Between the two the rows do not tell.
-    The best k − 1 is the best that EM finds after merging pairs (for k = 2 it is a formula).
+    likelihood, which has a chance of at most 1 % if the k fitted components were the truth. Between the two the rows do
+    not tell. The best k − 1 is the best that EM finds after merging pairs (for k = 2 it is a formula).
     """
     facts = facts_of(fit)
     if facts.parts.k == 1:
@@ -215,7 +228,13 @@ def worth_its_components(fit):
     if needed >= SHOWN:
         return at_least(needed, SHOWN, unit="ln U")
     if spare >= SHOWN:
-        return at_least(-spare, SHOWN, advice, unit="ln U", note=f"fewer components are {spare:.3g} nats ahead on other rows")
+        return at_least(
+            -spare,
+            SHOWN,
+            advice,
+            unit="ln U",
+            note=f"fewer components are {spare:.3g} nats ahead on other rows",
+        )
     return unknown("the rows do not tell k from k − 1 components", needed, "ln U")
 
 
@@ -253,7 +272,9 @@ def _fewer(parts: Any, half: list[tuple[Array, Array]]) -> Any:
     x, w = half[0]
     r = posterior(parts.joint(x))[1]
     shared = (r.T * w) @ r / np.maximum(r.T @ w, np.finfo(float).tiny)[:, None]
-    pairs = sorted(combinations(range(parts.k), 2), key=lambda ab: -max(shared[ab], shared[ab[::-1]]))
+    pairs = sorted(
+        combinations(range(parts.k), 2), key=lambda ab: -max(shared[ab], shared[ab[::-1]])
+    )
     trials = [climb(parts.merged(a, b), half, TRIAL_STEPS) for a, b in pairs[:PAIRS]]
     best = max(trials, key=lambda trial: trial[0][-1])[1]
     return climb(best, half, REFIT_STEPS)[1]
@@ -274,7 +295,10 @@ def fresh_rows_as_likely(fit):
     if fit.y is None or np.ndim(fit.y) != 2 or np.shape(fit.y)[1] != fit.data.shape[1]:
         return unknown("pass rows that were not fitted to: certify(X, fresh_rows)")
     with one_thread():
-        seen, fresh = _scores(facts_of(fit), fit.data), _scores(facts_of(fit), Blocks.of(np.asarray(fit.y)))
+        seen, fresh = (
+            _scores(facts_of(fit), fit.data),
+            _scores(facts_of(fit), Blocks.of(np.asarray(fit.y))),
+        )
     return _gap(seen, fresh, fit.data.shape[1])
 
 

@@ -28,7 +28,9 @@ from lemmata.core.certificate import PROVED, RULE_OF_THUMB, Fit, at_least, claim
 
 Array = np.ndarray
 LEFT = 0.01  # of a width, if its weightiest row is taken away
-RIDGE = 0.1  # of the own variance in some direction: above, the ridge may be what keeps a component up
+RIDGE = (
+    0.1  # of the own variance in some direction: above, the ridge may be what keeps a component up
+)
 RIDGELESS_STEPS = 30
 
 
@@ -39,7 +41,7 @@ RIDGELESS_STEPS = 30
     cost=lambda fit: 0.0 if "facts" in fit.memory else 1.5 * pass_work(fit),
 )
 def enough_rows(fit):
-    """(Σ w r)²/Σ w² r rows, against d + 1 for a covariance of d features, two for a variance, one for a mean. Necessary only."""
+    """(Σ w r)²/Σ w² r, against d + 1 for a covariance of d features, two for a variance, one for a mean. Necessary only."""
     facts = facts_of(fit)
     # memberships sum to whole numbers of rows up to rounding
     fewest = float(facts.counts.min()) * (1 + 1e-9)
