@@ -16,19 +16,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from lemmata.audit.coupling import Singular, sides, sweep, weakest_curvature
 from lemmata.audit.curvature import (
-    add_factor,
     as_direction,
     as_vector,
-    duality_gap,
     escape,
     gauge_part,
     line_search,
     smallest_curvature,
-    tightened,
+    weakest_curvature,
 )
+from lemmata.audit.duality import add_factor, duality_gap, search
 from lemmata.audit.factored import Factored, Factors, products_at
+from lemmata.audit.sides import Side, Singular, sweep
 from lemmata.completion.observed import Observed
 
 SEEDS = range(3)
@@ -298,7 +297,7 @@ def test_a_row_that_is_flat_by_itself_is_named_and_looked_at_another_way():
     rng = np.random.default_rng(0)
     problem = Factored.of(A, rng.normal(size=(3, 2)), rng.normal(size=(3, 2)), reg=0.0)
     with pytest.raises(Singular, match="fewer entries"):
-        sides(problem)
+        Side.of(problem, 0)
     origin = Factored.of(A, np.zeros((3, 2)), np.zeros((3, 2)), reg=0.0)
     assert escape(A, np.zeros((3, 2)), np.zeros((3, 2)), reg=0.0).objective < origin.objective
 
@@ -397,8 +396,9 @@ def test_no_feasible_dual_point_exceeds_the_convex_optimum_and_no_factors_fall_b
         problem = at(A, point, reg, weighted=weighted, biased=biases, mean=mean)
         gap = duality_gap(problem)
         assert gap.dual <= best * (1 + 1e-9)
-        tight = tightened(problem, gap, 0.01)
+        tight = search(problem, 0.01)
         assert gap.dual <= tight.dual <= best * (1 + 1e-9)
+        assert tight.best >= best * (1 - 1e-9)
         assert tight.primal == gap.primal
         assert problem.objective >= best * (1 - 1e-9)
 
@@ -413,7 +413,7 @@ def test_the_gap_closes_at_full_rank_where_both_problems_are_one(seed, weighted,
     gap = duality_gap(problem)
     # at the optimum many σ are 1, where ALS approaches sublinearly
     assert gap.gap < 1e-4 * gap.primal
-    assert gap.sigma < 1 + 1e-3
+    assert gap.top.bound < 1 + 1e-3
     assert_allclose(gap.primal, convex_optimum(A, reg, weighted=weighted, biases=biases), rtol=1e-5)
 
 
@@ -421,12 +421,13 @@ def test_lanczos_and_lapack_agree_on_the_gap(monkeypatch):
     A = planted(0, n=40, m=30)
     problem = at(A, als(A, 1, 0.5, sweeps=100)[0], 0.5)
     exact = duality_gap(problem)
-    monkeypatch.setattr("lemmata.audit.curvature.DENSE", 0)
+    monkeypatch.setattr("lemmata.audit.duality.SHORT", 0)
     for turned in (problem, Factored.of(A.T, problem.at.V, problem.at.U, reg=0.5)):
         found = duality_gap(turned)
-        assert_allclose(found.sigma, exact.sigma, rtol=1e-6)
-        assert found.doubt
-        assert not exact.doubt
+        assert_allclose(found.top.sigma, exact.top.sigma, rtol=1e-6)
+        assert found.top.sigma <= exact.top.bound <= found.top.bound * (1 + 1e-12)
+        assert found.risk == 1e-4
+        assert exact.risk == 0
     assert_allclose(duality_gap(problem).dual, exact.dual, rtol=1e-6)
 
 
@@ -439,7 +440,7 @@ def test_the_gap_of_implicit_feedback_closes_at_full_rank_and_bounds_every_rank(
     low, _ = als(A, 2, 0.4, implicit=True, alpha=2.0)
     found = duality_gap(at(A, low, 0.4, feedback="implicit", alpha=2.0))
     assert found.dual <= best.primal <= found.primal
-    assert found.sigma > 1.01
+    assert found.top.sigma > 1.01
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -447,7 +448,7 @@ def test_the_gap_of_implicit_feedback_closes_at_full_rank_and_bounds_every_rank(
 def test_the_missing_factor_lowers_the_objective_as_the_certificate_says(kind, seed):
     _, problem = random_point(seed, kind)
     grown = add_factor(problem)
-    assert duality_gap(problem).sigma > 1  # a random point is far from the optimum
+    assert duality_gap(problem).top.sigma > 1  # a random point is far from the optimum
     assert grown.rank == problem.rank + 1
     assert grown.objective < problem.objective
 

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lemmata.completion import Observed
 from lemmata.completion.als.algorithm import ALSAlgorithm, ALSState, balance, in_order, rescale
@@ -293,7 +292,7 @@ def test_a_saddle_is_a_fixed_point_and_escaping_it_lowers_the_objective(seed, bi
     best = model.loss_
     model.U_, model.V_, model.row_bias_, model.column_bias_ = stuck.U, stuck.V, stuck.b, stuck.c
     model.mean_, model.loss_ = stuck.mean, stuck.loss
-    assert "second_order_minimum" in model._checked(data, costly=True).failed
+    assert "second_order_minimum" in model.certify(data).failed
     assert model.escape()
     assert model.loss_ < 0.9 * stuck.loss
     for _ in range(3):
@@ -625,18 +624,6 @@ def test_too_few_entries_fail_their_claim_and_held_out_entries_are_judged():
 
 
 # --- input and files --------------------------------------------------------------------------------------------------
-
-
-@parametrize_with_checks(
-    [ALS(rank=1, random_state=0), ALS(rank=1, biases=False, reg_weighting="plain", random_state=0)],
-    expected_failed_checks=lambda model: {
-        "check_estimator_sparse_array": "predict(X) gives a matrix",
-        "check_estimator_sparse_matrix": "predict(X) gives a matrix",
-    },
-)
-@pytest.mark.filterwarnings("ignore")
-def test_scikit_learns_own_checks(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize(

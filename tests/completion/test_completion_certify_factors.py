@@ -10,10 +10,12 @@ from sklearn.exceptions import NotFittedError
 
 import lemmata
 from lemmata import registry
-from lemmata.completion.certifying import certify_factors, foreign_factors
+from lemmata.audit.foreign import adapt
+from lemmata.completion.certifying import certify_factors
 from lemmata.completion.observed import Observed
 
 PROOFS = ("first_order_point", "second_order_minimum", "global_optimum")
+IMPLICIT = ("attributes_sound", "statements_true", "fixed_point", *PROOFS)
 COUNTERPARTS = ("cmfrec.CMF", "cmfrec.CMF_implicit", "implicit.cpu.als.AlternatingLeastSquares")
 
 
@@ -53,7 +55,7 @@ def test_implicit_factors_are_certified_against_all_entries(k):
     A = counts(1)
     factors, _ = als(A, k, 1.0, implicit=True, alpha=2.0)
     found = certify_factors(A, factors.U, factors.V, 1.0, feedback="implicit", alpha=2.0)
-    assert [claim.name for claim in found] == list(PROOFS)
+    assert [claim.name for claim in found] == list(IMPLICIT)
     proven(found, k)
     other = certify_factors(A, factors.U, factors.V, 1.0, feedback="implicit", alpha=1.0)
     assert "first_order_point" in other.failed
@@ -156,7 +158,7 @@ def test_fits_to_implicit_feedback_are_certified_with_their_own_confidence(
     found = lemmata.certify(
         fitted(name, A, **settings, **{"factors" if name == "implicit" else "k": k}), A
     )
-    assert [claim.name for claim in found] == list(PROOFS)
+    assert [claim.name for claim in found] == list(IMPLICIT)
     proven(found, k)
 
 
@@ -175,7 +177,7 @@ def test_unfitted_and_unknown_models_are_told_so(known_abroad):
         with pytest.raises(NotFittedError, match="not fitted"):
             lemmata.certify(model, planted(0))
     with pytest.raises(TypeError, match="certify_factors"):
-        foreign_factors(object())
+        adapt("ALS", object())
 
 
 def test_an_objective_that_is_not_ours_is_refused_by_name(known_abroad):

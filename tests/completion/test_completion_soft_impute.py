@@ -8,7 +8,6 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import lemmata
 from lemmata.completion.nuclear.soft_impute import (
@@ -255,8 +254,8 @@ def test_the_claims_hold_on_a_good_fit(dtype):
     model = SoftImpute(reg=0.1, random_state=0).fit(train)
     certificate = model.certify(train, test)
     assert certificate.failed == []
-    # Hoeffding's interval is too wide with 1,200 entries
-    assert certificate.undecided == ["held_out_error"]
+    assert certificate.undecided == []
+    assert certificate.holds
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -314,18 +313,6 @@ def test_a_reg_is_chosen_for_few_and_for_zero_entries():
 
 
 # --- as an estimator --------------------------------------------------------------------------------------------------
-
-
-@parametrize_with_checks(
-    [SoftImpute()],
-    expected_failed_checks=lambda _: {
-        "check_estimator_sparse_array": "predict(X) gives a matrix",
-        "check_estimator_sparse_matrix": "predict(X) gives a matrix",
-    },
-)
-@pytest.mark.filterwarnings("ignore")
-def test_scikit_learns_own_checks(estimator, check):
-    check(estimator)
 
 
 def test_float32_stays_float32():

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import lemmata
 from lemmata.completion.nuclear.thresholding import (
@@ -166,20 +165,22 @@ def test_multipliers_of_other_data_prove_nothing():
     model.dual_ = np.random.default_rng(0).permutation(model.dual_)
     assert {"least_regularised", "least_nuclear_norm"} <= set(model.certify(A).failed)
     model.dual_ = model.dual_[1:]
-    assert {"least_regularised", "least_nuclear_norm"} <= set(model.certify(A).undecided)
+    certificate = model.certify(A)
+    assert certificate.failed == ["attributes_sound"]
+    assert {"least_regularised", "least_nuclear_norm"} <= set(certificate.not_checked)
 
 
 def test_certificates_of_matrices_too_large_for_lapack_agree_with_those_of_small_ones(monkeypatch):
-    from lemmata.audit import duality as nuclear_claims
-
     _, A = low_rank(0)
     model = SingularValueThresholding(random_state=0).fit(A)
     small = model.certify(A)
-    monkeypatch.setattr(nuclear_claims, "DENSE", 0)
+    for module in ("duality", "multipliers"):
+        monkeypatch.setattr(f"lemmata.audit.{module}.SHORT", 0)
     large = model.certify(A)
     for name in ("least_regularised", "least_nuclear_norm"):
         assert large[name].verdict == "holds"
         assert large[name].measured == pytest.approx(small[name].measured, abs=1e-6)
+        assert (small[name].kind, large[name].kind) == ("proved", "statistical")
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -195,18 +196,6 @@ def test_reaching_max_iter_says_how_far_it_is():
 
 
 # --- as an estimator --------------------------------------------------------------------------------------------------
-
-
-@parametrize_with_checks(
-    [SingularValueThresholding(max_iter=100)],
-    expected_failed_checks=lambda _: {
-        "check_estimator_sparse_array": "predict(X) gives a matrix",
-        "check_estimator_sparse_matrix": "predict(X) gives a matrix",
-    },
-)
-@pytest.mark.filterwarnings("ignore")
-def test_scikit_learns_own_checks(estimator, check):
-    check(estimator)
 
 
 def test_float32_stays_float32_and_is_recovered_to_its_precision():

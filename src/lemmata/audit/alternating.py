@@ -1,131 +1,110 @@
-"""What theory promises about a fit by alternating least squares, besides what holds for all completions (claims.py).
+"""What theory promises about a fit by alternating least squares, or by steps that aim at the same objective.
 
-Rows (and columns) are looked at one by one, by plain code: with the other side fixed, row i has the quadratic objective
-
-    f_i(w) = ½ wᵀH w − wᵀh + …,   H = Σ_j ω_ij z_j z_jᵀ + λ_i I,   z_j = (v_j, 1),   w = (u_i, b_i)                 (CIL (2.35))
-
-so that solving it would lower the objective by exactly ½ gᵀH⁻¹g with g = Hw − h. At a fixed point all g are zero (CIL (2.38)).
+Each row is a quadratic problem of its own (sides.py), so what solving it again would gain is known exactly: ½ gᵀD⁻¹g. Summed
+over all rows, or over all columns, that is the gain of half a sweep, and zero at a fixed point (CIL (2.38)).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-
 import numpy as np
 
+from lemmata.audit.duality import global_optimum
 from lemmata.audit.entries import IDENTIFIABLE
 from lemmata.audit.factors import (
+    FACTORS_SOUND,
+    FACTORS_TRUE,
+    factored,
     first_order_point,
-    global_optimum,
     never_rose,
+    precision,
     second_order_minimum,
 )
 from lemmata.audit.heldout import held_out_error
 from lemmata.audit.runs import steps_shrink
-from lemmata.core.certificate import RULE_OF_THUMB, Fit, at_least, at_most, claim
-from lemmata.core.engine import one_blas_thread
+from lemmata.audit.sides import gain
+from lemmata.core.certificate import PROVED, Fit, Statement, at_least, at_most, claim, rounding
 
-Array = np.ndarray
-
-GAIN = 1e-4  # of the objective of the rows looked at; the default tol is a tenth of it
+GAIN = 1e-4  # of the objective; the default tol is a tenth of it
 NOISE_LEFT = 0.01  # of the objective: what stochastic steps may leave behind
-SAMPLE = 200  # rows, and columns, evenly spread: this claim is checked in every fit, and should cost less than a sweep
 
 
-def _rows_one_by_one(fit: Fit, columns: bool) -> Iterator[tuple[Array, Array, Array, float]]:
-    """(w, H, g, f) of up to SAMPLE rows, or columns: their factors, Hessian, gradient and objective."""
-    data = fit.data.T if columns else fit.data
-    U, V, b, c = fit.U_, fit.V_, fit.row_bias_, fit.column_bias_
-    if columns:
-        U, V, b, c = V, U, c, b
-    implicit = getattr(fit.model, "feedback", "explicit") == "implicit"
-    biases = bool(getattr(fit.model, "biases", False)) and not implicit
-    Z = np.column_stack([V, np.ones(len(V))]) if biases else V
-    Z, gram = Z.astype(np.float64), V.T.astype(np.float64) @ V
-    indptr, indices, values = data.by_row
-    for i in np.unique(np.linspace(0, len(U) - 1, min(SAMPLE, len(U))).astype(int)):
-        here = slice(indptr[i], indptr[i + 1])
-        z, a = Z[indices[here]], values[here].astype(np.float64)
-        w = np.append(U[i], b[i]).astype(np.float64) if biases else U[i].astype(np.float64)
-        ridge = fit.reg_ * (len(a) if fit.weighted_reg_ else 1) * np.eye(len(w))
-        if implicit:
-            weight, wanted = 1 + fit.model.alpha * a, (a > 0).astype(np.float64)
-            H = gram + (z.T * (weight - 1)) @ z + ridge
-            h, constant = z.T @ (weight * wanted), weight @ wanted
-        else:
-            wanted = a - fit.mean_ - c[indices[here]]
-            H, h, constant = z.T @ z + ridge, z.T @ wanted, wanted @ wanted
-        yield w, H, H @ w - h, 0.5 * constant - w @ h + 0.5 * w @ H @ w
+def _sweep_cost(fit: Fit) -> float:
+    if "half-sweep gain" in fit.memory:
+        return 0.0
+    p = np.shape(fit.U_)[1] + 1
+    return fit.data.n_observed * p * (p + 20) + 4 * sum(fit.data.shape) * p**3
 
 
-def _share(fit: Fit, gain: Callable[[Array, Array, Array], float]) -> float:
-    """The gain as a share of the objective of the rows, or of the columns, whichever is larger."""
-    shares = []
-    with one_blas_thread():  # thousands of tiny products: threads would only wait for each other
-        for columns in (False, True):
-            gained = total = 0.0
-            for w, H, g, f in _rows_one_by_one(fit, columns):
-                gained, total = gained + gain(w, H, g), total + f
-            shares.append(gained / max(total, np.finfo(float).tiny))
-    return max(shares)
+def half_sweep_gain(fit: Fit) -> float:
+    """What solving the rows again, or the columns, would gain: a share of the loss and of their own penalty.
+
+    Where every entry is met, what is left of the objective is the rounding of the factors, and of no interest.
+    """
+    if "half-sweep gain" not in fit.memory:
+        problem = factored(fit)
+        noise = rounding(precision(fit), problem.rank + 1)
+        floor = noise**2 * float(problem.target @ problem.target) / GAIN
+        shares = []
+        for side, reg in enumerate((problem.row_reg, problem.column_reg)):
+            lengths = (
+                np.square(problem.at[side]).sum(axis=1) + problem.unit * problem.at[side + 2] ** 2
+            )
+            own = problem.loss + 0.5 * float(reg @ lengths)
+            shares.append(gain(problem, side) / max(own + floor, np.finfo(float).tiny))
+        fit.memory["half-sweep gain"] = max(shares)
+    return fit.memory["half-sweep gain"]
 
 
 @claim(
-    "a fixed point: solving any side again gains less than 0.01 % of the objective",
-    kind=RULE_OF_THUMB,
+    "a fixed point: solving either side again gains less than 0.01 % of the objective",
+    kind=PROVED,
     source="CIL (2.38)",
+    cost=_sweep_cost,
 )
 def fixed_point(fit):
-    """½ gᵀH⁻¹g per row, summed over up to SAMPLE rows and as many columns."""
-
-    def gain(w, H, g):
-        if H.diagonal().min() > 0 and fit.reg_ > 0:  # else λ = 0, or a row without entries
-            return 0.5 * float(g @ np.linalg.solve(H, g))
-        return 0.5 * float(g @ np.linalg.lstsq(H, g, rcond=None)[0])
-
-    note = (
-        f"measured on {SAMPLE} rows and columns, evenly spread"
-        if max(fit.data.shape) > SAMPLE
-        else ""
-    )
-    return at_most(_share(fit, gain), GAIN, "lower tol, or raise max_iter", unit="gain", note=note)
-
-
-@claim("the factors are nonnegative", kind=RULE_OF_THUMB, source="CIL 2.4")
-def nonnegative_factors(fit):
-    return at_least(
-        min(fit.U_.min(), fit.V_.min()), 0.0, "fit with nonnegative=True", unit="smallest"
-    )
+    """½ gᵀD⁻¹g, summed over all rows, and over all columns."""
+    return at_most(half_sweep_gain(fit), GAIN, "lower tol, or raise max_iter", unit="gain")
 
 
 @claim(
     "solving either side exactly would gain less than 1 % of the objective",
-    kind=RULE_OF_THUMB,
+    kind=PROVED,
     source="CIL (2.38)",
+    cost=_sweep_cost,
 )
 def near_fixed_point(fit):
     """The gain of half a sweep of ALS from here: what noise, or too few epochs, left behind. See `fixed_point` of ALS."""
     advice = "raise max_iter and lower tol; with a learning_rate of your own, give it more decay"
-    found = fixed_point.check(fit)
-    return at_most(found.measured, NOISE_LEFT, advice, unit="gain", note=found.note)
+    return at_most(half_sweep_gain(fit), NOISE_LEFT, advice, unit="gain")
 
 
-EXPLICIT_CLAIMS = (
-    never_rose,
-    fixed_point,
-    first_order_point,
-    second_order_minimum,
-    global_optimum,
-    *IDENTIFIABLE,
-    held_out_error,
-)
-NONNEGATIVE_CLAIMS = (
-    never_rose,
-    nonnegative_factors,
-    first_order_point,
-    *IDENTIFIABLE,
-    held_out_error,
-)
-IMPLICIT_CLAIMS = (never_rose, fixed_point, first_order_point, second_order_minimum, global_optimum)
-SGD_CLAIMS = (never_rose, near_fixed_point, first_order_point, *IDENTIFIABLE, held_out_error)
-SCHEDULED_SGD_CLAIMS = (steps_shrink, *SGD_CLAIMS[1:])
+@claim("the factors are nonnegative", kind=PROVED, source="CIL 2.4")
+def nonnegative_factors(fit):
+    smallest = min(np.min(fit.U_, initial=0.0), np.min(fit.V_, initial=0.0))
+    return at_least(smallest, 0.0, "fit with nonnegative=True", unit="smallest")
+
+
+_SOUND = (FACTORS_SOUND, FACTORS_TRUE)
+_OPTIMAL = (first_order_point, second_order_minimum, global_optimum)
+_ENTRIES = (*IDENTIFIABLE, held_out_error)
+EXPLICIT_CLAIMS = (*_SOUND, never_rose, fixed_point, *_OPTIMAL, *_ENTRIES)
+NONNEGATIVE_CLAIMS = (*_SOUND, never_rose, nonnegative_factors, first_order_point, *_ENTRIES)
+IMPLICIT_CLAIMS = (*_SOUND, never_rose, fixed_point, *_OPTIMAL)  # every entry is known there
+NONNEGATIVE_IMPLICIT_CLAIMS = NONNEGATIVE_CLAIMS[:5]
+SGD_CLAIMS = (*_SOUND, never_rose, near_fixed_point, first_order_point, *_ENTRIES)
+SCHEDULED_SGD_CLAIMS = (*_SOUND, steps_shrink, *SGD_CLAIMS[3:])
+
+# factors from elsewhere: there is no run to look at
+
+
+def factor_claims(implicit: bool, nonnegative: bool) -> tuple[Statement, ...]:
+    """What can be said of factors that somebody found somehow."""
+    if implicit:
+        return NONNEGATIVE_IMPLICIT_FACTOR_CLAIMS if nonnegative else IMPLICIT_FACTOR_CLAIMS
+    return NONNEGATIVE_FACTOR_CLAIMS if nonnegative else FACTOR_CLAIMS
+
+
+FACTOR_CLAIMS = (*_SOUND, fixed_point, *_OPTIMAL, *_ENTRIES)
+IMPLICIT_FACTOR_CLAIMS = (*_SOUND, fixed_point, *_OPTIMAL)
+NONNEGATIVE_FACTOR_CLAIMS = (*_SOUND, nonnegative_factors, first_order_point, *_ENTRIES)
+NONNEGATIVE_IMPLICIT_FACTOR_CLAIMS = NONNEGATIVE_FACTOR_CLAIMS[:4]

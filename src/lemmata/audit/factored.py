@@ -18,6 +18,7 @@ a sparse matrix plus, at most, a thin one; nothing here is ever n × m. (CIL (2.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -86,6 +87,7 @@ class Factored:
     row_reg: Array  # (n,) α
     column_reg: Array  # (m,) β
     biased: bool  # whether b and c are parameters; otherwise they are 0 here
+    unit: float = 1.0  # what one unit of `target` is in the data; F is in units of its square
 
     @classmethod
     def of(
@@ -150,6 +152,23 @@ class Factored:
         """F at another point."""
         return replace(self, at=at)
 
+    def normalised(self) -> Factored:
+        """The same problem in units of its largest entry, so that squares of 1e±150 neither overflow nor vanish.
+
+        A/s, b/s, c/s, U/√s, V/√s, and λ/s on the factors (but λ on the biases) make F/s². s is a power of 4: nothing is
+        rounded. Implicit feedback has no unit.
+        """
+        largest = float(np.abs(self.target).max(initial=0.0))
+        if self.implicit or not 0 < largest < np.inf:
+            return self
+        s = 4.0 ** round(math.log(largest, 4))
+        U, V, b, c = self.at
+        at = Factors(U / math.sqrt(s), V / math.sqrt(s), b / s, c / s)
+        rows, columns, unit = self.row_reg / s, self.column_reg / s, s * self.unit
+        return replace(
+            self, target=self.target / s, at=at, row_reg=rows, column_reg=columns, unit=unit
+        )
+
     @property
     def shape(self) -> tuple[int, int]:
         return len(self.at.U), len(self.at.V)
@@ -161,6 +180,11 @@ class Factored:
     @property
     def implicit(self) -> bool:
         return self.weights is not None
+
+    @property
+    def bias_regs(self) -> tuple[Array, Array]:
+        """What multiplies ½b² and ½c²: λ has the unit of the data for the factors, and none for the biases."""
+        return self.unit * self.row_reg, self.unit * self.column_reg
 
     @property
     def penalised(self) -> bool:
@@ -209,8 +233,8 @@ class Factored:
     @cached_property
     def penalty(self) -> float:
         U, V, b, c = self.at
-        rows = np.einsum("ik,ik->i", U, U) + b**2
-        columns = np.einsum("jk,jk->j", V, V) + c**2
+        rows = np.einsum("ik,ik->i", U, U) + self.unit * b**2
+        columns = np.einsum("jk,jk->j", V, V) + self.unit * c**2
         return 0.5 * float(self.row_reg @ rows + self.column_reg @ columns)
 
     @property
@@ -225,9 +249,8 @@ class Factored:
             gU, gV = gU + U @ (V.T @ V), gV + V @ (U.T @ U)
         if not self.biased:
             return Factors(gU, gV, np.zeros_like(b), np.zeros_like(c))
-        return Factors(
-            gU, gV, self.row_reg * b - self.S.sum(axis=1), self.column_reg * c - self.S.sum(axis=0)
-        )
+        alpha, beta = self.bias_regs
+        return Factors(gU, gV, alpha * b - self.S.sum(axis=1), beta * c - self.S.sum(axis=0))
 
     # --- curvature ---
 
@@ -249,9 +272,8 @@ class Factored:
             hV += d.V @ (U.T @ U) + V @ (d.U.T @ U + U.T @ d.U)
         if not self.biased:
             return Factors(hU, hV, np.zeros_like(d.b), np.zeros_like(d.c))
-        return Factors(
-            hU, hV, T.sum(axis=1) + self.row_reg * d.b, T.sum(axis=0) + self.column_reg * d.c
-        )
+        alpha, beta = self.bias_regs
+        return Factors(hU, hV, T.sum(axis=1) + alpha * d.b, T.sum(axis=0) + beta * d.c)
 
     def row_curvatures(self) -> tuple[Array, Array]:
         """The mean curvature over the parameters of each row, and of each column: tr(H_ii) / dimension."""
@@ -282,7 +304,8 @@ class Factored:
             for p, G in enumerate(left):
                 for s, K in enumerate(right):
                     coefficients[p + s] += 0.5 * np.vdot(G, K)
-        for reg, x, y in zip((self.row_reg, self.column_reg) * 2, self.at, d, strict=True):
+        regs = (self.row_reg, self.column_reg, *self.bias_regs)
+        for reg, x, y in zip(regs, self.at, d, strict=True):
             scale = reg[:, None] if x.ndim == 2 else reg
             coefficients[:3] += 0.5 * np.array(
                 [np.vdot(scale * x, x), 2 * np.vdot(scale * x, y), np.vdot(scale * y, y)]

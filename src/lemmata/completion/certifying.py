@@ -6,9 +6,8 @@
     >>> found["global_optimum"].verdict, found.failed
     ('holds', [])
 
-`lemmata.certify(model, X)` does the same for fits of cmfrec (CMF, CMF_implicit) and implicit (AlternatingLeastSquares). Their
-λ is ours: they minimise twice our objective (measured: their factors are stationary for F at the same λ). implicit takes αa as
-the confidence of what was seen, where Hu, Koren & Volinsky, cmfrec and lemmata take 1 + αa.
+`lemmata.certify(model, X)` does the same for fits of cmfrec (CMF, CMF_implicit) and implicit (AlternatingLeastSquares), whose
+attributes audit/foreign.py translates.
 """
 
 from __future__ import annotations
@@ -18,18 +17,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import NotFittedError
 
-from lemmata.audit.entries import IDENTIFIABLE
-from lemmata.audit.factors import first_order_point, global_optimum, second_order_minimum
-from lemmata.audit.heldout import held_out_error
+from lemmata.audit.alternating import factor_claims
 from lemmata.completion.observed import Observed
 from lemmata.core.certificate import Certificate, Fit, check
 
 Array = np.ndarray
-
-EXPLICIT = (first_order_point, second_order_minimum, global_optimum, *IDENTIFIABLE, held_out_error)
-IMPLICIT = (first_order_point, second_order_minimum, global_optimum)  # every entry is known there
 
 
 def certify_factors(
@@ -48,6 +41,7 @@ def certify_factors(
     alpha: float = 1.0,
     confidence_offset: float = 1.0,
     held_out: Any = None,
+    seconds: float | None = None,
 ) -> Certificate:
     """Check every claim about a ≈ mean + b_i + c_j + u_iᵀv_j as a minimiser of ½ Σ(a − …)² + ½λ(‖U‖² + ‖V‖² + ‖b‖² + ‖c‖²).
 
@@ -72,6 +66,8 @@ def certify_factors(
         "implicit": the entries are counts a with confidence confidence_offset + alpha·a.
     held_out : Observed, or what Observed.of takes, optional
         Entries of the same matrix that the fit did not see.
+    seconds : float, optional
+        How long checking may take; by default as long as it takes.
     """
     A = Observed.of(observed)
     n, m = A.shape
@@ -108,7 +104,8 @@ def certify_factors(
     title = (
         f"factors  {n:,} × {m:,}, {A.n_observed:,} observed ({A.density:.2g}), rank {U.shape[1]}"
     )
-    return check(EXPLICIT if feedback == "explicit" else IMPLICIT, fit, title)
+    claims = factor_claims(feedback == "implicit", bool(nonnegative))
+    return check(claims, fit, title, seconds=seconds)
 
 
 def _factor(given: Any, size: int, name: str, what: str) -> Array:
@@ -133,114 +130,3 @@ def _offsets(given: Any, size: int, name: str) -> Array:
     if x.shape != (size,) or not np.isfinite(x).all():
         raise ValueError(f"{name} has shape {x.shape}; pass {size} finite numbers.")
     return x
-
-
-# --- other libraries --------------------------------------------------------------------------------------------------
-
-
-def foreign_factors(model: Any) -> dict[str, Any]:
-    """The attributes that the claims need, from a fit of cmfrec or implicit (`ALS.foreign_attributes`)."""
-    if hasattr(model, "user_factors") and hasattr(model, "regularization"):
-        found = _from_implicit(model)
-    elif hasattr(model, "is_fitted_") and hasattr(model, "lambda_"):
-        found = _from_cmfrec(model)
-    else:
-        raise TypeError(
-            f"the factors of a {type(model).__module__}.{type(model).__name__} are not known by name; "
-            "pass them to lemmata.completion.certify_factors."
-        )
-    n, m = len(found["U_"]), len(found["V_"])
-    common = {
-        "row_bias_": np.zeros(n),
-        "column_bias_": np.zeros(m),
-        "row_scale_": np.ones(n),
-        "column_scale_": np.ones(m),
-        "mean_": 0.0,
-        "biases": False,
-        "nonnegative": False,
-        "weighted_reg_": 0,
-        "feedback": "explicit",
-        "n_features_in_": m,
-    }
-    found = {**common, **found}
-    return {**found, "claims": EXPLICIT if found["feedback"] == "explicit" else IMPLICIT}
-
-
-def _from_implicit(model: Any) -> dict[str, Any]:
-    if model.user_factors is None:
-        raise NotFittedError(
-            "this AlternatingLeastSquares is not fitted yet; call its fit(user_items) first."
-        )
-    U, V = (
-        np.asarray(part.to_numpy() if hasattr(part, "to_numpy") else part)
-        for part in (model.user_factors, model.item_factors)
-    )
-    return {
-        "U_": U,
-        "V_": V,
-        "reg_": float(model.regularization),
-        "feedback": "implicit",
-        "alpha": float(model.alpha),
-        "confidence_offset_": 0.0,
-    }
-
-
-def _from_cmfrec(model: Any) -> dict[str, Any]:
-    if not model.is_fitted_:
-        raise NotFittedError(
-            f"this {type(model).__name__} is not fitted yet; call its fit(X) first."
-        )
-    _refuse_other_objectives(model)
-    found = {
-        "U_": model.A_,
-        "V_": model.B_,
-        "reg_": float(np.ravel(model.lambda_)[-1]),
-        "nonnegative": bool(model.nonneg),
-    }
-    if type(model).__name__.startswith("CMF_implicit"):
-        return {
-            **found,
-            "feedback": "implicit",
-            "alpha": float(model.alpha),
-            "confidence_offset_": 1.0,
-        }
-    found |= {
-        "mean_": float(model.glob_mean_),
-        "weighted_reg_": int(model.scale_lam),
-        "biases": bool(model.user_bias),
-    }
-    if model.user_bias:
-        found |= {
-            "row_bias_": np.asarray(model.user_bias_),
-            "column_bias_": np.asarray(model.item_bias_),
-        }
-    return found
-
-
-def _refuse_other_objectives(model: Any) -> None:
-    """CMF minimises more than one objective; ours is the plain one, with the same λ for everything."""
-    penalties, one_sided = (
-        np.ravel(model.lambda_),
-        getattr(model, "user_bias", False) != getattr(model, "item_bias", False),
-    )
-    other = {
-        "a DataFrame (its own order of users and items)": getattr(model, "reindex_", False),
-        "several lambda_": bool((penalties != penalties[0]).any()),
-        "l1_lambda": bool(np.any(model.l1_lambda)),
-        "side information": any(
-            np.size(getattr(model, name, ())) for name in ("C_", "D_", "Cbin_", "Dbin_")
-        ),
-        "add_implicit_features": getattr(model, "add_implicit_features", False),
-        "NA_as_zero": getattr(model, "NA_as_zero", False),
-        "k_user, k_item or k_main": bool(model.k_user or model.k_item or model.k_main),
-        "w_main": model.w_main != 1.0,
-        "scale_bias_const": getattr(model, "scale_bias_const", False)
-        and getattr(model, "user_bias", False),
-        "biases on one side only": one_sided,
-    }
-    used = [name for name, is_used in other.items() if is_used]
-    if used:
-        raise ValueError(
-            f"this {type(model).__name__} was fitted with {', '.join(used)}, which is another objective (or order) than the "
-            "claims speak of; pass the factors themselves to lemmata.completion.certify_factors if they are what you want."
-        )

@@ -15,8 +15,8 @@ whose sum over what is missing is tr(UᵀU VᵀV) minus the known places, so tha
 
 On the notes: (2.31) has λ where we have ½λ, so their λ is half of ours, and the code of 2.4.4 adds λI where (2.36) asks for
 2λI. That ALS converges to a fixed point (2.4.3) follows for the values of the objective; the factors are determined up to
-rotations that change nothing. A fixed point may be a saddle (U = V = 0 is one): where the certificate finds that out, `ALS`
-leaves it along the direction of negative curvature and goes on.
+rotations that change nothing. A fixed point may be a saddle (U = V = 0 is one): `ALS` looks for a direction of negative
+curvature as long as a tenth of its sweeps took, and goes on from there (saddles.py).
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -37,14 +37,21 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from lemmata.audit.alternating import EXPLICIT_CLAIMS, IMPLICIT_CLAIMS, NONNEGATIVE_CLAIMS
+from lemmata.audit.alternating import (
+    EXPLICIT_CLAIMS,
+    IMPLICIT_CLAIMS,
+    NONNEGATIVE_CLAIMS,
+    NONNEGATIVE_IMPLICIT_CLAIMS,
+)
 from lemmata.completion.als.algorithm import ALSAlgorithm, ALSState, in_order
 from lemmata.completion.als.penalty import choose
+from lemmata.completion.als.saddles import PRODUCTS, products_within, way_down
 from lemmata.completion.base import CompletionModel, Folded
 from lemmata.completion.centring import Offsets
 from lemmata.completion.observed import Entries, Observed
+from lemmata.core.engine import one_blas_thread
 from lemmata.core.estimator import COMMON
-from lemmata.core.loop import MaxSteps, Settled, run, warn_user
+from lemmata.core.loop import MaxSteps, Settled, Stopped, run, warn_user
 from lemmata.core.progress import Progress
 from lemmata.core.trace import Trace
 
@@ -222,22 +229,25 @@ class ALS(CompletionModel):
         self.checkpoint = checkpoint
         self.time_limit = time_limit
 
-    @classmethod
-    def foreign_attributes(cls, model: Any) -> dict[str, Any]:
-        from lemmata.completion.certifying import foreign_factors
-
-        return foreign_factors(model)
-
     # --- fitting ---
 
     def _fit_blocks(self, data: Any) -> None:
         self.__dict__.pop("validation_", None)
-        super()._fit_blocks(data)
-        for _ in range(MAX_ESCAPES):
-            if "second_order_minimum" not in self.certificate_.failed or not self.escape(
-                at_least=WORTH_ESCAPING
-            ):
-                break
+        # k × k matrices want no threads, and to ask for one each sweep takes longer than a sweep of little data
+        with one_blas_thread():
+            super()._fit_blocks(data)
+            for _ in range(MAX_ESCAPES):
+                if not self._leave_saddle_in_passing(data):
+                    break
+
+    def _leave_saddle_in_passing(self, data: Any) -> bool:
+        """Look for a way down for a tenth of the work of the sweeps; whether one was found, and followed."""
+        left = self._seconds_left()
+        out_of_time = left is not None and left < 1e-3
+        if self.nonnegative or self.stopped_ != Stopped.SETTLED or out_of_time:
+            return False
+        products = products_within(self._with(self.rank_, self.reg_), data, self.n_iter_)
+        return products >= 2 and self._leave_saddle(data, WORTH_ESCAPING, products)
 
     def _algorithm(self, data: Any) -> ALSAlgorithm:
         self._check_values(data)
@@ -248,8 +258,8 @@ class ALS(CompletionModel):
                     "'auto' compares held-out ratings, and implicit feedback has none; pass numbers for rank and reg, and "
                     "compare them by completion.metrics."
                 )
-            # the other half is for the fit itself
-            seconds = None if self.time_limit is None else self.time_limit / 2
+            left = self._seconds_left()
+            seconds = None if left is None else left / 2  # the other half is for the fit itself
             seed = self._rng() if isinstance(self.random_state, Integral) else 0
             rank, reg, self.validation_ = choose(
                 self._with(1, 1.0), data, **chosen, seed=seed, seconds=seconds
@@ -318,7 +328,7 @@ class ALS(CompletionModel):
 
     def _claims(self):
         if self.feedback == "implicit":
-            return IMPLICIT_CLAIMS
+            return NONNEGATIVE_IMPLICIT_CLAIMS if self.nonnegative else IMPLICIT_CLAIMS
         return NONNEGATIVE_CLAIMS if self.nonnegative else EXPLICIT_CLAIMS
 
     def _title(self, data: Any) -> str:
@@ -384,38 +394,28 @@ class ALS(CompletionModel):
     def escape(self, *, at_least: float = 0.0) -> bool:
         """Leave a saddle along its direction of most negative curvature, and sweep on: whether there was a way down.
 
-        CIL 2.4.3 leaves open what to do at a fixed point that is no minimum: this. `fit` does it by itself on small data,
-        where it can afford to look; elsewhere call it when `certify(X)` says that the fit is no minimum.
+        CIL 2.4.3 leaves open what to do at a fixed point that is no minimum: this. `fit` looks for such a direction itself, for
+        a tenth of the time of its sweeps; call this where `certify(X)` says that the fit is no minimum all the same.
 
         at_least : float, default=0.0
             The share of the objective that has to be gained on the way; for less the fit stays as it is.
         """
-        from lemmata.audit.curvature import escape
-
         check_is_fitted(self)
         if self.nonnegative:
             raise ValueError(
                 "a nonnegative fit has no second-order test; fit again with another random_state."
             )
-        algorithm, data = self._with(self.rank_, self.reg_), self.observed_
-        found = escape(
-            data,
-            self.U_,
-            self.V_,
-            self.row_bias_,
-            self.column_bias_,
-            mean=self.mean_,
-            reg=self.reg_,
-            weighted=algorithm.weighted,
-            biased=algorithm.biases,
-            feedback=self.feedback,
-            alpha=algorithm.alpha,
-        )
-        U, V, b, c = (part.astype(self.U_.dtype) for part in found.at)
-        state = algorithm.evaluate(ALSState(U, V, b, c, self.mean_, np.inf), data)
-        if not state.loss < (1 - at_least) * self.loss_:
+        with self._all_or_nothing():
+            return self._leave_saddle(self.observed_, at_least, PRODUCTS)
+
+    def _leave_saddle(self, data: Any, at_least: float, products: int) -> bool:
+        algorithm = self._with(self.rank_, self.reg_)
+        parts = (self.U_, self.V_, self.row_bias_, self.column_bias_)
+        state = algorithm.evaluate(ALSState(*parts, self.mean_, np.inf), data)
+        below = way_down(algorithm, data, state, products)
+        if below is None or not below.loss < (1 - at_least) * self.loss_:
             return False
-        self._go_on(algorithm, data, state, MaxSteps(self.max_iter), before=self.trace_)
+        self._go_on(algorithm, data, below, MaxSteps(self.max_iter), before=self.trace_)
         return True
 
     def _go_on(
@@ -423,13 +423,9 @@ class ALS(CompletionModel):
     ) -> None:
         """Sweep from a state and take over the result; `before`: the trace of the run that this continues."""
         callbacks = [Progress(type(self).__name__, total=self.max_iter)] if self.verbose else []
-        solution = run(
-            algorithm,
-            data,
-            stop=self._limited(Settled(self.tol) | stop),
-            callbacks=callbacks,
-            start=algorithm.evaluate(state, data),
-        )
+        rule, start = self._limited(Settled(self.tol) | stop), algorithm.evaluate(state, data)
+        with one_blas_thread():
+            solution = run(algorithm, data, stop=rule, callbacks=callbacks, start=start)
         trace = solution.trace if before is None else _joined(before, solution.trace)
         attributes = self._attributes(solution, data)
         self._conclude(data, attributes, trace, solution.stopped, len(trace) - 1)

@@ -49,7 +49,7 @@ from lemmata.completion.observed import Observed
 from lemmata.completion.rows.solver import RowSolver
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.estimator import COMMON
-from lemmata.core.loop import MaxSteps, Seconds, Settled, Solution, Stop, Stopped, run
+from lemmata.core.loop import MaxSteps, Seconds, Settled, Solution, Stop, Stopped, run, warn_user
 from lemmata.core.repeat import Path
 from lemmata.core.store import storable
 from lemmata.linalg.randomized import orthonormalised, signs
@@ -344,16 +344,18 @@ class SoftImpute(CompletionModel):
         max_rank = None if self.max_rank is None else min(int(self.max_rank), *data.shape)
         if self.reg != "auto":
             return SoftImputeAlgorithm(float(self.reg), max_rank)
-        return SoftImputeAlgorithm(
-            chosen_reg(self._problem(data), max_rank, self.time_limit), max_rank
-        )
+        left = self._seconds_left()
+        seconds = None if left is None else left / 2  # the other half is for the fit itself
+        return SoftImputeAlgorithm(chosen_reg(self._problem(data), max_rank, seconds), max_rank)
 
     def _problem(self, data: Any) -> Observed:
         return data if self.centre == "none" else centre(data, self.centre).removed(data)
 
     def _stop(self) -> Stop:
-        rule: Stop = SettledAtReg(self.tol, self.patience) | MaxSteps(self.max_iter)
-        return self._limited(rule)
+        return self._limited(self._stop_at_reg())
+
+    def _stop_at_reg(self) -> Stop:
+        return SettledAtReg(self.tol, self.patience) | MaxSteps(self.max_iter)
 
     def _attributes(self, solution: Solution, problem: Observed) -> dict[str, Any]:
         return {**solution.attributes, **self._set_offsets(centre(self.observed_, self.centre))}
@@ -365,24 +367,32 @@ class SoftImpute(CompletionModel):
     def path(self, X: Any, regs: Sequence[float]) -> list[SoftImpute]:
         """A fitted model for every λ of `regs`, each begun where the one before ended; falling λ are fastest.
 
-        The models have this one's other parameters; this one stays as it is.
+        The models have this one's other parameters; this one stays as it is. `time_limit` is that of all together: models that
+        it leaves no time for are not in the list, and a warning says so.
         """
         models = [clone(self).set_params(reg=float(reg)) for reg in regs]
         if not models:
             raise ValueError("path goes over at least one reg; got none.")
-        for model in models:
-            data = model._checked_data(X)
-        first, problem = models[0]._algorithm(data), models[0]._problem(data)
-        path = Path(first, {"reg": [float(reg) for reg in regs]}, stop=self._stop())
-        with one_blas_thread():
-            state = run(
-                path, problem, stop=MaxSteps(len(models) * (self.max_iter + 1)), rng=self._rng()
-            ).state
-        for index, (model, result, trace) in enumerate(
-            zip(models, state.results, state.traces, strict=True)
-        ):
-            model._end_of_path(Solution(path.child(index), result, trace), data)
-        return models
+        with self._all_or_nothing(), one_blas_thread():
+            for model in models:
+                data = model._checked_data(X)
+            first, problem = models[0]._algorithm(data), models[0]._problem(data)
+            values = [float(reg) for reg in regs]
+            path = Path(first, {"reg": values}, stop=self._stop_at_reg())
+            most = MaxSteps(len(models) * (self.max_iter + 1))
+            found = run(path, problem, stop=self._limited(most), rng=self._rng())
+        state = found.state
+        ends = state.results if state.ended else (*state.results, state.state)
+        for index, (result, trace) in enumerate(zip(ends, state.traces, strict=True)):
+            last = found.stopped if index == len(state.results) else None
+            solution = Solution(path.child(index), result, trace, last)
+            models[index]._end_of_path(solution, data)
+        if len(ends) < len(models):
+            warn_user(
+                f"time_limit={self.time_limit} ended the path after {len(ends)} of {len(models)} values of reg.",
+                UserWarning,
+            )
+        return models[: len(ends)]
 
     def _checked_data(self, X: Any) -> Observed:
         self._validate_params()
@@ -391,7 +401,7 @@ class SoftImpute(CompletionModel):
     def _end_of_path(self, solution: Solution, data: Any) -> None:
         """The attributes and the certificate of a run on a path."""
         self.observed_ = data.local
-        stopped = self._stop().reason(solution) or Stopped.FINISHED
+        stopped = solution.stopped or self._stop_at_reg().reason(solution) or Stopped.FINISHED
         self._conclude(
             data, self._attributes(solution, data), solution.trace, stopped, solution.step
         )

@@ -37,7 +37,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from lemmata.audit.duality import THRESHOLDING_CLAIMS
+from lemmata.audit.multipliers import THRESHOLDING_CLAIMS
 from lemmata.completion.base import CompletionModel
 from lemmata.completion.centring import HOW, centre
 from lemmata.completion.nuclear.sparse_lowrank import (

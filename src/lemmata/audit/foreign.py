@@ -1,0 +1,151 @@
+"""Fits of other libraries in our words: the attributes that claims read, where they are called differently or left out.
+
+    adapt("ALS", cmfrec_model)  ->  {"U_": …, "V_": …, "reg_": …, "claims": …}
+
+What an adapter says is believed by every claim, so it belongs to what one has to trust. It refuses fits whose objective is not
+the one that the claims speak of. The λ of cmfrec and implicit is ours: they minimise twice our objective (measured: their
+factors are stationary for F at the same λ). implicit takes αa as the confidence of what was seen, where Hu, Koren & Volinsky,
+cmfrec and lemmata take 1 + αa.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import NotFittedError
+
+from lemmata.audit.alternating import factor_claims
+
+
+def adapt(name: str, model: Any) -> dict[str, Any]:
+    """What the claims about our model `name` need besides the public attributes of another library's fit.
+
+    "claims" among the keys: those that can be checked on this fit, where they are not those of our model. "n_features_in_": the
+    number of columns, where the fit does not tell.
+    """
+    return ADAPTERS[name](model) if name in ADAPTERS else {}
+
+
+# --- principal components ---------------------------------------------------------------------------------------------
+
+
+def components_of(model: Any) -> dict[str, Any]:
+    """scikit-learn's TruncatedSVD does not centre: its mean is zero."""
+    return {} if hasattr(model, "mean_") else {"mean_": np.zeros(model.components_.shape[1])}
+
+
+# --- factors ----------------------------------------------------------------------------------------------------------
+
+
+def factors_of(model: Any) -> dict[str, Any]:
+    """The attributes that the claims need, from a fit of cmfrec or implicit."""
+    if hasattr(model, "user_factors") and hasattr(model, "regularization"):
+        found = _from_implicit(model)
+    elif hasattr(model, "is_fitted_") and hasattr(model, "lambda_"):
+        found = _from_cmfrec(model)
+    else:
+        raise TypeError(
+            f"the factors of a {type(model).__module__}.{type(model).__name__} are not known by name; "
+            "pass them to lemmata.completion.certify_factors."
+        )
+    n, m = len(found["U_"]), len(found["V_"])
+    common = {
+        "row_bias_": np.zeros(n),
+        "column_bias_": np.zeros(m),
+        "row_scale_": np.ones(n),
+        "column_scale_": np.ones(m),
+        "mean_": 0.0,
+        "biases": False,
+        "nonnegative": False,
+        "weighted_reg_": 0,
+        "feedback": "explicit",
+        "n_features_in_": m,
+    }
+    found = {**common, **found}
+    claims = factor_claims(found["feedback"] == "implicit", found["nonnegative"])
+    return {**found, "claims": claims}
+
+
+def _from_implicit(model: Any) -> dict[str, Any]:
+    if model.user_factors is None:
+        raise NotFittedError(
+            "this AlternatingLeastSquares is not fitted yet; call its fit(user_items) first."
+        )
+    U, V = (
+        np.asarray(part.to_numpy() if hasattr(part, "to_numpy") else part)
+        for part in (model.user_factors, model.item_factors)
+    )
+    return {
+        "U_": U,
+        "V_": V,
+        "reg_": float(model.regularization),
+        "feedback": "implicit",
+        "alpha": float(model.alpha),
+        "confidence_offset_": 0.0,
+    }
+
+
+def _from_cmfrec(model: Any) -> dict[str, Any]:
+    if not model.is_fitted_:
+        raise NotFittedError(
+            f"this {type(model).__name__} is not fitted yet; call its fit(X) first."
+        )
+    _refuse_other_objectives(model)
+    found = {
+        "U_": model.A_,
+        "V_": model.B_,
+        "reg_": float(np.ravel(model.lambda_)[-1]),
+        "nonnegative": bool(model.nonneg),
+    }
+    if type(model).__name__.startswith("CMF_implicit"):
+        return {
+            **found,
+            "feedback": "implicit",
+            "alpha": float(model.alpha),
+            "confidence_offset_": 1.0,
+        }
+    found |= {
+        "mean_": float(model.glob_mean_),
+        "weighted_reg_": int(model.scale_lam),
+        "biases": bool(model.user_bias),
+    }
+    if model.user_bias:
+        found |= {
+            "row_bias_": np.asarray(model.user_bias_),
+            "column_bias_": np.asarray(model.item_bias_),
+        }
+    return found
+
+
+def _refuse_other_objectives(model: Any) -> None:
+    """CMF minimises more than one objective; ours is the plain one, with the same λ for everything."""
+    penalties, one_sided = (
+        np.ravel(model.lambda_),
+        getattr(model, "user_bias", False) != getattr(model, "item_bias", False),
+    )
+    other = {
+        "a DataFrame (its own order of users and items)": getattr(model, "reindex_", False),
+        "several lambda_": bool((penalties != penalties[0]).any()),
+        "l1_lambda": bool(np.any(model.l1_lambda)),
+        "side information": any(
+            np.size(getattr(model, name, ())) for name in ("C_", "D_", "Cbin_", "Dbin_")
+        ),
+        "add_implicit_features": getattr(model, "add_implicit_features", False),
+        "NA_as_zero": getattr(model, "NA_as_zero", False),
+        "k_user, k_item or k_main": bool(model.k_user or model.k_item or model.k_main),
+        "w_main": model.w_main != 1.0,
+        "scale_bias_const": getattr(model, "scale_bias_const", False)
+        and getattr(model, "user_bias", False),
+        "biases on one side only": one_sided,
+    }
+    used = [name for name, is_used in other.items() if is_used]
+    if used:
+        raise ValueError(
+            f"this {type(model).__name__} was fitted with {', '.join(used)}, which is another objective (or order) than the "
+            "claims speak of; pass the factors themselves to lemmata.completion.certify_factors if they are what you want."
+        )
+
+
+ADAPTERS: dict[str, Callable[[Any], dict[str, Any]]] = {"ALS": factors_of, "PCA": components_of}
