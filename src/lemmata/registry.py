@@ -122,6 +122,8 @@ SUBPACKAGES = (
     "reduction",
 )
 
+RENAMED = ("latent",)  # packages that still answer to their old name, and warn
+
 
 def module_of(name: str) -> str | None:
     """The module that defines the public name, or None if there is no such name."""
