@@ -12,6 +12,7 @@ import pytest
 
 import lemmata
 from lemmata import registry
+from lemmata.core.showing import as_text
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -100,16 +101,17 @@ def test_the_table_of_models_in_the_readme_is_generated():
 
 
 def test_the_readme_example_prints_what_the_readme_shows():
-    """Digits are masked where rounding decides; verdicts, sentences and layout are compared."""
+    """Digits are masked where rounding decides; verdicts, sentences and layout of a terminal of 110 columns are compared."""
     code, shown = re.search(r"```python\n(.*?)```\n+```text\n(.*?)```", README, re.S).groups()
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        exec(compile(code, "README.md", "exec"), {})
+    names: dict = {}
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(compile(code, "README.md", "exec"), names)
+    assert "print(model.certificate_)" in code
 
     def masked(text):
         return re.sub(r"\s+", " ", re.sub(r"\d+(\.\d+)?(e-\d+)?", "#", text)).strip()
 
-    assert masked(out.getvalue()) == masked(shown)
+    assert masked(as_text(names["model"].certificate_, width=110)) == masked(shown)
 
 
 def test_pyproject_readme_and_citation_agree_on_the_version():
