@@ -163,7 +163,8 @@ def test_too_long_a_step_fails_its_claims_or_diverges():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Diverged)
         model = quiet(SingularValueProjection(2, step_size=9.0, max_iter=30, random_state=0), A)
-    assert {"steps_in_range", "never_rose"} <= set(model.certificate_.failed)
+    assert "steps_in_range" in model.certificate_.failed
+    assert model.trace_.largest_rise > 0
 
 
 def test_a_run_cut_short_is_neither_first_order_nor_fixed():

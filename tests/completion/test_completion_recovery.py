@@ -157,10 +157,12 @@ def flood(mask):
 @given(MASKS)
 def test_components_are_those_found_by_flooding(mask):
     pieces, label = components(pattern(mask))
-    expected = flood(mask)
+    found = flood(mask)
+    expected = [piece for piece in found if len(piece) > 1]
     assert pieces == len(expected)
     for piece in expected:
         assert len({label[i] for i in piece}) == 1
+    assert all(label[i] == -1 for piece in found if len(piece) == 1 for i in piece)
 
 
 def pruned(mask, k):

@@ -14,6 +14,7 @@ says which entries are).
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -270,7 +271,7 @@ def _search_cost(fit: Fit) -> float:
 
 
 @claim(
-    "finitely many completions of rank k, in the block where every row and column has k entries",
+    "finitely many completions of rank k, in each connected block where rows and columns have k entries",
     kind=PROVED,
     source="CIL 2.6; Király, Theran & Tomioka 2015",
     cost=_search_cost,
@@ -293,18 +294,29 @@ def locally_unique(fit):
         least = degrees_of_freedom(A.shape[0], A.shape[1], k) - A.n_observed
         advice = _remedy(fit, core_rank(A) - biased)
         return at_most(max(least, 1), 0, advice, unit="free directions, at least", note=note)
-    block = pattern(A)[inside.rows][:, inside.columns]
     budget = max(_search_cost(fit), 0.5 * fit.work if math.isfinite(fit.work) else SPARE)
-    found = freedom(block, k, budget)
-    if found is None:
-        return unknown(
-            f"the rank of the Jacobian, {of}, is too dear for certify(X): give it seconds"
-        )
+    directions, doubt = 0, 0.0
+    for block in _connected_blocks(A, inside):
+        found = freedom(block, k, budget)
+        if found is None:
+            return unknown(
+                f"the rank of the Jacobian, {of}, is too dear for certify(X): give it seconds"
+            )
+        directions, doubt = directions + found.directions, max(doubt, found.doubt)
     left = [size - int(part.sum()) for size, part in zip(A.shape, inside[:2], strict=True)]
     note = f"{of}; without {left[0]:,} rows and {left[1]:,} columns" if any(left) else of
-    kind, advice = STATISTICAL if found.doubt else PROVED, _remedy(fit, 0)
+    kind, advice = STATISTICAL if doubt else PROVED, _remedy(fit, 0)
     unit = "free directions"
-    return at_most(found.directions, 0, advice, unit, note, kind=kind, confidence=SURE)
+    return at_most(directions, 0, advice, unit, note, kind=kind, confidence=SURE)
+
+
+def _connected_blocks(A: Observed, inside: Core) -> Iterator[sp.csr_array]:
+    """What a core has of each component of all entries. That components say nothing about each other is another claim."""
+    label, n = components(A)[1], A.shape[0]
+    rows, columns = label[:n][inside.rows], label[n:][inside.columns]
+    block = pattern(A)[inside.rows][:, inside.columns]
+    for piece in np.unique(rows):
+        yield block[rows == piece][:, columns == piece]
 
 
 def _remedy(fit: Fit, most: int) -> str:

@@ -227,7 +227,7 @@ def left_the_saddle(fit):
     top = top_singular_value(problem.on_entries(problem.target), accuracy=ACCURACY / 4)
     least, most = (0.5 * (1 - NEAR) * x**2 for x in (top.sigma, top.bound))
     if top.bound == 0:
-        return unknown("the known entries are 0, and so is the best fit")
+        return at_least(1.0, 1 - NEAR, unit="(ℓ(0) − ℓ(u, v)) / ½σ₁²", note="there is no way down")
     if least <= gain < most:
         return unknown(f"σ₁ lies between {top.sigma:.6g} and {top.bound:.6g}: too wide to tell")
     share = (1 - NEAR) * gain / (most if gain >= most else least)

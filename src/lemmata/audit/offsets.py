@@ -134,27 +134,31 @@ OFFSETS_TRUE = statements_true(_statements, cost=passes(10, memory="offsets"))
     cost=passes(10, memory="offsets"),
 )
 def best_offsets(fit):
-    """½ gᵀH⁻¹g ≤ ½ Σ g²/h, h the diagonal of H for one side, λ for both; over F + what rounding of the entries leaves in it."""
+    """½ gᵀH⁻¹g; with D the diagonal of H: ½ gᵀD⁻¹g for one side, for both between ¼ gᵀD⁻¹g (H ≼ 2D) and ‖g‖²/2λ (H ≽ λ)."""
     at = Offsets.of(fit)
-    counts = [side[1] for side in at.sides]
+    counts = [side[1] + at.reg for side in at.sides]
     slopes = [slope for slope, _ in at.slopes()]
     if not slopes:  # μ is all there is, and has no penalty
         counts, slopes = [np.array([len(at.errors)])], [at.errors.sum(keepdims=True)]
-    both = len(slopes) == 2
-    diagonals = [
-        at.reg if both and at.reg > 0 else np.maximum(part + at.reg * bool(at.sides), 1)
-        for part in counts
-    ]
     gain = 0.5 * sum(
-        float((slope**2 / h).sum()) for slope, h in zip(slopes, diagonals, strict=True)
+        float((g**2 / np.where(h > 0, h, 1)).sum()) for g, h in zip(slopes, counts, strict=True)
     )
-    floor = (rounding(precision(fit), terms=4) ** 2) * float(at.values @ at.values)
-    advice = "report this: the equations are linear and have a solution"
-    share = gain / (at.objective + floor) if gain > 0 else 0.0
-    if both and at.reg == 0:
-        note = "as if rows and columns did not interact: with reg = 0 no bound is at hand"
-        return at_most(share, GAIN, advice, unit="gain", note=note, kind=RULE_OF_THUMB)
-    return at_most(share, GAIN, advice, unit="gain")
+    rounded = (rounding(precision(fit), terms=4) ** 2) * float(at.values @ at.values)
+    scale = at.objective + rounded / GAIN  # a gain that rounding the offsets explains is none
+    advice, note, kind = "report this: the equations are linear and have a solution", "", PROVED
+    least = most = gain
+    if len(slopes) == 2:
+        squares = sum(float(g @ g) for g in slopes)
+        least, most = gain / 2, squares / (2 * at.reg) if at.reg > 0 else np.inf
+    if least > GAIN * scale or most <= GAIN * scale:
+        gain = least if least > GAIN * scale else most
+    else:
+        note, kind = (
+            "as if rows and columns did not interact: reg is too small for a bound",
+            RULE_OF_THUMB,
+        )
+    share = gain / scale if gain > 0 else 0.0
+    return at_most(share, GAIN, advice, unit="gain", note=note, kind=kind)
 
 
 @claim(

@@ -139,7 +139,7 @@ class Observed:
         for positions, size, what in ((rows, n, "row"), (columns, m, "column")):
             if positions.size and not 0 <= positions.min() <= positions.max() < size:
                 raise ValueError(
-                    f"a {what} lies outside 0 … {size - 1}; give a larger shape, or mend the positions."
+                    f"a {what} lies outside 0 … {size - 1}; give a larger shape, or correct the positions."
                 )
         names = [None if given is None else Labels(given) for given in (row_labels, column_labels)]
         for labels, size, what in zip(names, (n, m), ("row", "column"), strict=True):

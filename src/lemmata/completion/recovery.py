@@ -22,12 +22,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lemmata.audit.entries import (
-    UNKNOWNS,
     completable,
     components,
     core,
     core_rank,
     degrees_of_freedom,
+    freedom_left,
     largest_rank,
 )
 from lemmata.completion.observed import Observed
@@ -175,11 +175,11 @@ class Diagnosis:
     empty_rows: int
     empty_columns: int
     examples: tuple[tuple[str, ...], tuple[str, ...]]  # names of the thinnest
-    components: int
+    components: int  # that have entries
     component_sizes: tuple[tuple[int, int], ...]  # rows and columns of the largest few
     # generic matrices of this rank are determined up to finitely many choices
     completable: bool | None
-    determined: float | None  # the share of unknown entries that are
+    determined: float | None  # the share of unknown entries that are, where that was affordable
     coherence: Coherence | None
     advice: tuple[str, ...]
 
@@ -235,9 +235,11 @@ class Diagnosis:
 
     def _unique(self) -> str:
         if self.completable is None:
-            return f"not computed beyond (n + m)k = {UNKNOWNS:,}"
+            return "not computed: the Jacobian is too large"
         if self.completable:
             return "yes: generic matrices of this rank have finitely many completions"
+        if self.determined is None:
+            return "no: some unknown entries can move while the known ones stay"
         return (
             f"no: {self.determined:.1%} of the unknown entries are determined, the others can move"
         )
@@ -265,6 +267,7 @@ def diagnose(observed: Any, k: int, U: Any = None, V: Any = None) -> Diagnosis:
     thin = [np.flatnonzero(part < k) for part in counts]
     pieces, label = components(A)
     inside, unique = core(A, k), completable(A, k)
+    free = freedom_left(A, k) if k else None
     content: dict[str, Any] = {
         "shape": (n, m),
         "rank": int(k),
@@ -280,7 +283,7 @@ def diagnose(observed: Any, k: int, U: Any = None, V: Any = None) -> Diagnosis:
         "examples": tuple(_names(*parts) for parts in zip(thin, counts, labels, strict=True)),
         "components": int(pieces),
         "component_sizes": _component_sizes(label, n),
-        "completable": None if unique is None else unique.dimension == 0,
+        "completable": None if free is None else free.directions == 0,
         "determined": None if unique is None else unique.determined,
         "coherence": None if U is None or V is None else coherence(U, V),
     }
@@ -298,8 +301,7 @@ def _component_sizes(label: Array, n: int) -> tuple[tuple[int, int], ...]:
         return ()
     pieces = int(label.max()) + 1
     rows, columns = (
-        np.bincount(label[:n], minlength=pieces),
-        np.bincount(label[n:], minlength=pieces),
+        np.bincount(part[part >= 0], minlength=pieces) for part in (label[:n], label[n:])
     )
     largest = np.argsort(-(rows + columns), kind="stable")[:EXAMPLES]
     return tuple((int(rows[i]), int(columns[i])) for i in largest)
@@ -326,7 +328,7 @@ def _advice(d: dict[str, Any]) -> tuple[str, ...]:
         )
     if d["components"] > 1:
         out.append(
-            "predictions across components are not determined: keep the largest, or rely on reg and the offsets"
+            "predictions across components are not determined: fit each on its own, or do not rely on them"
         )
     if d["completable"] is False and not out:
         out.append(
