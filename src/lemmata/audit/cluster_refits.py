@@ -1,16 +1,18 @@
 """Would other rows give the same clusters? Fits to disjoint parts of the rows, compared on rows that neither has seen.
 
 Centres know the rows they were fitted to: a ring cut in arcs, single rows, or noise in many dimensions look like clusters on
-these rows and on no others. So the rows are cut at random into three parts; each is fitted by itself, and any two of the
-fits are compared on the third part. Given the two fits, its rows are independent of them, so that counts are binomial and
+these rows and on no others. So the rows are cut at random into parts; each is fitted by itself, and one fit is compared with
+the next on the rows of the other parts. Given the two fits, these rows are independent of them, so that counts are binomial and
 Clopper–Pearson's bounds hold whatever the law of the rows:
 
 * Of a cluster, J = P(both fits say it)/P(either says it) is how much of it is found again (Jaccard; Hennig 2007).
 * Between two clusters, the density of rows on the line through the centres, at the border against the sparser centre, is at
   least that of an even cloud (1) if one cluster was cut, and small if there is a valley.
 
-A fit to a part is the better of two: one from a random start, and one from the centres in question, so that clusters are not
-missed for want of luck. Where all directions of a cut are alike, the parts choose different ones.
+A fit to a part is the best of a few from random starts and one from the centres in question, so that clusters are not missed
+for want of luck. Where several clusterings are as good as each other (four corners in two halves), the parts choose among them
+independently: twelve times the same one, if at most half of all samples give it, with probability 2⁻¹¹ or less. So what
+holds is shown on twelve parts; what fails is shown on three, which have more rows to find their clusters with.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,11 +33,12 @@ from lemmata.audit.nearest_centres import Frame, one_blas_thread, squared_distan
 from lemmata.core.blocks import Blocks
 
 Array = np.ndarray
-SPLITS = 3  # times that the rows are cut into three
-LONGEST = 20  # steps of a fit
-RISK = 0.005  # of all bounds of one kind together
+MANY_PARTS, FEW_PARTS = 12, 3
+STARTS, LONGEST = 3, 15  # random starts of a fit, and steps of each
+RISK = 0.0025  # of all bounds of one kind together
+LUCK = 2.0 ** (1 - MANY_PARTS)  # all parts choose the same of two clusterings
 BAND = 0.15  # of the distance of two centres: half the width of the bands in which rows are counted
-PER_CLUSTER, LEAST_ROWS = 600, 6000  # rows that are looked at, if there are so many
+PER_CLUSTER, LEAST_ROWS = 400, 5000  # rows that are looked at, if there are so many
 ROOM = 2**25  # numbers of them
 
 
@@ -43,8 +47,10 @@ def rows_wanted(n: int, d: int, k: int) -> int:
 
 
 def refit_work(rows: int, d: int, k: int) -> float:
-    """Every third is fitted twice, per split; scikit-learn takes some 3 multiplications a nanosecond, and 5 ms to begin."""
-    return SPLITS * (2 * LONGEST * rows * d * k / 2 + 6 * 5e6)
+    """Every row is in a fit from each start, twice, at some 2 multiplications a nanosecond and 2 ms to begin; and is then
+    labelled by all fits."""
+    parts = MANY_PARTS + FEW_PARTS
+    return rows * d * k * ((STARTS + 1.0) * LONGEST + 2 * parts) + (STARTS + 1) * parts * 2e6
 
 
 def sample_rows(data: Blocks, frame: Frame, most: int) -> tuple[Array, Array]:
@@ -74,43 +80,54 @@ class Refits:
     valley_least: Array  # (k, k) and at least
 
     @classmethod
-    def of(cls, X: Array, w: Array, centers: Array) -> Refits | None:
-        """None where the rows are too few for three fits."""
+    def of(
+        cls, X: Array, w: Array, centers: Array, parts: int, least: float = 0.0
+    ) -> Refits | None:
+        """None where the rows are too few for so many fits. Ends as soon as a cluster is not surely found again to `least`."""
         k = len(centers)
-        if len(X) < 3 * k:
+        if len(X) < 2 * parts * k:
             return None
         rng = np.random.default_rng(0)
+        part = rng.permutation(np.arange(len(X)) % parts)
         ours = squared_distances(X, centers).argmin(axis=1)
-        comparisons: list[tuple[Array, Array]] = []
+        risk = RISK / (2 * parts * k)
+        bounds: list[tuple[Array, Array, Array]] = []
         bands: list[tuple[Array, Array, Array]] = []
-        with one_blas_thread():
-            for split in range(SPLITS):
-                part = rng.permutation(np.arange(len(X)) % 3)
-                fits = [_fit(X[part == j], w[part == j], centers, rng) for j in range(3)]
-                labels = [squared_distances(X, fitted).argmin(axis=1) for fitted in fits]
-                for fresh, (i, j) in enumerate(((1, 2), (2, 0), (0, 1))):
-                    seen, new = part != fresh, part == fresh
-                    names = [_match(ours[seen], labels[f][seen], w[seen], k) for f in (i, j)]
-                    one, two = (name[labels[f]] for name, f in zip(names, (i, j), strict=True))
-                    comparisons.append(_overlaps(one[new], two[new], w[new], k))
-                    comparisons.append(_overlaps(ours[new], one[new], w[new], k))
-                    if split == 0:
-                        ordered = np.empty_like(fits[i])
-                        ordered[names[0]] = fits[i]
-                        bands.append(_bands(X[new], w[new], one[new], ordered))
-        J, counts = (np.stack(part) for part in zip(*comparisons, strict=True))
-        surely, at_best = clopper_pearson(J * counts, counts, RISK / J.size)
-        return cls(len(X), J, surely, at_best, *_valleys(bands, k))
+
+        @cache
+        def fitted(j: int) -> tuple[Array, Array]:
+            with one_blas_thread():
+                found = _fit(X[part == j], w[part == j], centers, np.random.default_rng(j))
+            return found, squared_distances(X, found).argmin(axis=1)
+
+        for i in range(parts):
+            j = (i + 1) % parts
+            seen = (part == i) | (part == j)
+            new = ~seen
+            (fit, first), (_, second) = fitted(i), fitted(j)
+            names = _match(ours[seen], first[seen], w[seen], k)
+            one, two = names[first], _match(ours[seen], second[seen], w[seen], k)[second]
+            for pair in ((one, two), (ours, one)):
+                J, counts = _overlaps(pair[0][new], pair[1][new], w[new], k)
+                bounds.append((J, *clopper_pearson(J * counts, counts, risk)))
+            if i % (parts // 3) == 0:
+                ordered = np.empty_like(fit)
+                ordered[names] = fit
+                bands.append(_bands(X[new], w[new], one[new], ordered))
+            if min(bound[1].min() for bound in bounds[-2:]) < least:
+                break
+        again, surely, at_best = (np.stack(part) for part in zip(*bounds, strict=True))
+        return cls(len(X), again, surely, at_best, *_valleys(bands, k))
 
 
 def _fit(X: Array, w: Array, centers: Array, rng: np.random.Generator) -> Array:
-    """Centres of a part of the rows: the better of a random start and the given one."""
+    """Centres of a part of the rows: the best of some random starts and the given one."""
     k, seed = len(centers), int(rng.integers(2**31))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # rows may coincide, and runs be cut short
         starts = [
-            KMeans(k, init=init, n_init=1, max_iter=LONGEST, random_state=seed).fit(X, None, w)
-            for init in ("k-means++", centers)
+            KMeans(k, init=init, n_init=n, max_iter=LONGEST, random_state=seed).fit(X, None, w)
+            for init, n in (("k-means++", STARTS), (centers, 1))
         ]
     return min(starts, key=lambda one: one.inertia_).cluster_centers_
 
@@ -173,7 +190,7 @@ def _valleys(bands: list[tuple[Array, Array, Array]], k: int) -> tuple[Array, Ar
 
     Of the rows in the two bands, which are equally wide, q = ratio/(1 + ratio) are at the border.
     """
-    risk = RISK / max(len(bands) * k * (k - 1), 1)
+    risk = RISK / max(3 * k * (k - 1), 1)
     most, least = [], []
     for border, center, counts in bands:
         with np.errstate(divide="ignore", invalid="ignore"):
