@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import logsumexp
-from scipy.stats import bernoulli, multinomial, multivariate_normal, poisson
+from scipy.stats import bernoulli, multinomial, poisson
 
 from lemmata.clustering.coreset_sampling import CoresetAlgorithm
 from lemmata.clustering.lloyd import LloydAlgorithm, Points
@@ -100,14 +100,12 @@ def mixture_loss(log_density, log_prior=lambda values: 0.0):
 
 
 def gaussian(x, params, j):
-    """Of the entries that are known."""
+    """−½(zᵀz + log|2πC|) with z = L⁻¹(x − μ), C = LLᵀ, of the entries that are known."""
     seen, C = ~np.isnan(x), params.covariances
     C = C[j] if C.ndim == 3 else C if C.shape == (D, D) else np.eye(D) * C[j]
-    return (
-        multivariate_normal.logpdf(x[seen], params.means[j][seen], C[np.ix_(seen, seen)])
-        if seen.any()
-        else 0.0
-    )
+    L = np.linalg.cholesky(C[np.ix_(seen, seen)].astype(float))
+    z = np.linalg.solve(L, (x - params.means[j])[seen])
+    return -0.5 * (z @ z + seen.sum() * np.log(2 * np.pi)) - np.log(np.diag(L)).sum()
 
 
 def codes(x, params, j):

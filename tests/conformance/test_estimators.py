@@ -55,6 +55,7 @@ HOPELESS: dict[str, dict] = {
     "Mixture": {"family": "gaussian-full"},
     **{name: {} for name in COMPLETION},
 }
+ROWS = {"KMeans": 400}  # that clusters are not found again shows on more rows
 # Other solvers and families of the same class, put under those of scikit-learn's checks that depend on them.
 FAMILIES: list[tuple[str, dict]] = [
     ("PCA", {"solver": "gradient"}),
@@ -163,7 +164,7 @@ def checks_of_solvers():
                 yield pytest.param(estimator, check, id=f"{name}-{words}-{known}")
 
 
-@pytest.mark.parametrize(("estimator", "check"), checks_of_solvers())
+@pytest.mark.parametrize(("estimator", "check"), list(checks_of_solvers()))
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learns_own_checks_of_what_another_solver_does_with_data(estimator, check):
     check(estimator)
@@ -214,7 +215,9 @@ def test_claims_have_names_sentences_and_sources(name):
     assert len({claim.name for claim in claims}) == len(claims)
     for claim in claims:
         assert claim.sentence
-        assert claim.sentence[0].islower() or claim.sentence[0] in "|‖Pλ"
+        assert claim.sentence[0].islower() or claim.sentence.startswith(
+            ("|", "‖", "P", "λ", "Lloyd")
+        )
         assert claim.source
         assert claim.kind in KINDS
     assert [claim.name for claim in claims[:2]] == ["attributes_sound", "statements_true"]
@@ -324,9 +327,10 @@ def test_the_docstring_says_what_it_is_describes_each_parameter_and_shows_an_exa
 def test_a_hopeless_fit_fails_a_claim(name):
     for seed in range(3):
         rng = np.random.default_rng(seed)
-        X = rng.normal(size=(20, 50))
+        X = rng.normal(size=(ROWS.get(name, 20), 50))
         if name in COMPLETION:
             X = np.where(rng.random(X.shape) < 0.05, X, np.nan)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            assert made(name, **HOPELESS[name]).fit(X).certificate_.failed
+            model = made(name, **HOPELESS[name]).fit(X)
+            assert model.certificate_.failed or model.certify(X).failed
