@@ -1,455 +1,406 @@
 """What theory promises about kernel PCA, checked on the data by plain code.
 
 Everything is recomputed in float64 from the rows and the public attributes: `eigenvectors_` α (n × k), `eigenvalues_` λ,
-`X_fit_` and the kernel's parameters. The kernel matrix comes from scikit-learn's `pairwise_kernels`, some rows at a time, so
-the claims certify scikit-learn's KernelPCA with any kernel it has as well as ours, and share no code with a solver.
+`X_fit_` and the kernel's parameters; kernel_matrices.py says what a kernel is. So the claims certify scikit-learn's KernelPCA
+with any kernel it has as well as ours.
 
 With weights w, p = w/Σw, D = diag(w) and K̃ = (I − 1pᵀ) K (I − p1ᵀ) the promises are: D K̃ α = λ α; the coordinates
-z = K̃ α/√λ have mean 0 and scatter diag(λ); what they leave out is tr(DK̃) − Σλ.
+z = K̃ α/√λ have mean 0 and scatter diag(λ); what they leave out is the least that k directions can leave out.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
-from scipy.sparse.linalg import LinearOperator, eigsh
-from sklearn.metrics.pairwise import pairwise_kernels
 
-from lemmata.audit.subspaces import ANGLE
+from lemmata.audit.attributes import attributes_sound, discrepancy, statements_true
+from lemmata.audit.axes import compare_axes, compare_error, own_angle
+from lemmata.audit.kernel_matrices import (
+    DENSE,
+    MOST,
+    CannotTell,
+    Facts,
+    cost_of_facts,
+    cost_of_spectrum,
+    divide,
+    facts,
+    kernel_matrix,
+    spectrum,
+    whole,
+)
+from lemmata.audit.sampling import (
+    ANGLE,
+    GROUPS,
+    LEVEL,
+    Turn,
+    group_numbers,
+    judge_no_gap,
+    judge_turn,
+    too_few,
+    turn,
+)
+from lemmata.audit.spectra import EIGH, Spectrum, squares
 from lemmata.core.certificate import (
+    PROVED,
     RULE_OF_THUMB,
+    STATISTICAL,
     Evidence,
     Fit,
     at_least,
     at_most,
     claim,
-    passes,
     rounding,
     unknown,
 )
-from lemmata.predict.kernels import too_large
 
 Array = np.ndarray
-ROWS = 512  # of the kernel matrix at once
-DENSE = 300  # rows up to which LAPACK finds what the subspace left out; beyond it ARPACK finds
-TAIL = 20  # axes of it
 SAMPLE = 300  # rows whose kernel matrix is tested for being positive semidefinite
 FEW = 10  # rows below which no effective rank tells anything
 CLEAR = 100  # an eigenvalue this many times its rounding has coordinates good to a percent
+CORRELATION = 0.01
+DIGITS = 1e-4  # stated numbers are true to four digits
 
 
-class Gram:
-    """κ between two sets of rows, as a fitted model's parameters define it."""
-
-    def __init__(self, fit: Fit, rows: Any, columns: Any):
-        self.kernel, self.fit = fit.kernel, fit
-        # the rows are those of K
-        self.given = isinstance(self.kernel, str) and self.kernel == "precomputed"
-        self.rows, self.columns = _float64(rows), _float64(columns)
-        if self.kernel == "rbf" and not sp.issparse(rows) and not sp.issparse(columns):
-            # distances stay as they are, and far from 0 they keep their digits
-            centre = self.columns.mean(axis=0)
-            self.rows, self.columns = self.rows - centre, self.columns - centre
-
-    def __call__(self, i: Any) -> Array:
-        """Rows i of the kernel matrix."""
-        rows = self.rows[i]
-        if self.given:
-            return rows
-        if isinstance(self.kernel, str):
-            given = {name: getattr(self.fit, name) for name in ("degree", "coef0")} | {
-                "gamma": self.fit.gamma_
-            }
-            metric = "poly" if self.kernel == "polynomial" else self.kernel
-            return pairwise_kernels(rows, self.columns, metric=metric, filter_params=True, **given)
-        if self.fit.has("kernel_"):  # one of our kernel objects: it is its own definition
-            return np.asarray(self.fit.kernel_(rows, self.columns))
-        return pairwise_kernels(
-            rows, self.columns, metric=self.kernel, **(self.fit.kernel_params or {})
-        )
-
-    def blocks(self):
-        for start in range(0, self.rows.shape[0], ROWS):
-            here = slice(start, min(start + ROWS, self.rows.shape[0]))
-            yield here, self(here)
-
-    def __matmul__(self, V: Array) -> Array:
-        return np.concatenate([K @ V for _, K in self.blocks()])
-
-
-@dataclass(frozen=True)
-class Audit:
-    """The facts that the claims compare, from one pass over the kernel matrix. Components with λ = 0 are left out."""
-
-    gram: Gram
-    weights: Array  # (n,)
-    values: Array  # (k,) the λ > 0 that the model states
-    alpha: Array  # (n, k)
-    K_alpha: Array  # (n, k) K̃ α
-    means: Array  # (n,) Kp
-    diagonal: Array  # (n,) K̃_ii = ‖φ(x_i) − φ̄‖²
-    total: float  # tr(DK̃)
-    squares: float  # ‖D^½ K̃ D^½‖²_F
-    noise: float  # what rounding puts into an eigenvalue
-
-    @property
-    def p(self) -> Array:
-        return self.weights / self.weights.sum()
-
-    @property
-    def coordinates(self) -> Array:
-        return self.K_alpha / np.sqrt(self.values)
-
-
-def audit(fit: Fit) -> Audit | str:
-    """The facts about a fit, computed once per certificate, or why they cannot be had."""
-    if "audit" not in fit.memory:
-        fit.memory["audit"] = _audit(fit)
-    return fit.memory["audit"]
-
-
-def _audit(fit: Fit) -> Audit | str:
-    if fit.data is None:
-        return "there is no data to check it on"
-    rows, alpha = _whole(fit.data), np.asarray(fit.eigenvectors_, dtype=np.float64)
-    if rows.shape[0] != len(alpha):
-        return f"the fit was to {len(alpha):,} rows and these are {rows.shape[0]:,}: pass the training data"
-    values = np.asarray(fit.eigenvalues_, dtype=np.float64)
-    if not np.any(values > 0):
-        return "no eigenvalue is above zero"
-    alpha, values, gram, n = (
-        alpha[:, values > 0],
-        values[values > 0],
-        Gram(fit, rows, rows),
-        len(alpha),
-    )
-    weights = np.ones(n) if fit.weights is None else np.asarray(fit.weights, dtype=np.float64)
-    p = weights / weights.sum()
-    products, diagonal, squares = np.empty((n, len(values) + 1)), np.empty(n), 0.0
-    for here, K in gram.blocks():
-        products[here] = K @ np.column_stack([alpha, p])
-        diagonal[here] = K[np.arange(len(K)), np.arange(here.start, here.stop)]
-        squares += weights[here] @ (K * K) @ weights
-    means, middle = products[:, -1], float(p @ products[:, -1])
-    dtype, largest = np.asarray(fit.eigenvectors_).dtype, np.abs(weights * diagonal).max()
-    return Audit(
-        gram=gram,
-        weights=weights,
-        values=values,
-        alpha=alpha,
-        K_alpha=_centred(products[:, :-1], means, p @ products[:, :-1], middle, alpha),
-        means=means,
-        diagonal=diagonal - 2 * means + middle,
-        total=float(weights @ (diagonal - 2 * means + middle)),
-        squares=squares - 2 * weights.sum() * (weights @ means**2) + (weights.sum() * middle) ** 2,
-        # LAPACK errs by √n·eps·λ₁; an error in one row's products reaches all its entries of K, hence n and not √n here
-        noise=rounding(dtype, n) * values.max() + n * _entry_error(gram, dtype) * largest,
-    )
-
-
-def _entry_error(gram: Gram, dtype: Any, kernel: Any = None) -> float:
-    """By how many κ(x, x) an entry of K may err: the rounding of a d-term product, times what the kernel makes of it."""
-    if gram.given:
-        return rounding(dtype)
-    kernel = (
-        (gram.fit.kernel_ if gram.fit.has("kernel_") else gram.kernel) if kernel is None else kernel
-    )
-    if hasattr(kernel, "left"):
-        return _entry_error(gram, dtype, kernel.left) + _entry_error(gram, dtype, kernel.right)
-    name, d = kernel if isinstance(kernel, str) else type(kernel).__name__, gram.columns.shape[1]
-    # −γ‖x − y‖² is a float64 sum of terms of size γ‖x‖², for float32 rows too
-    if name in (
-        "rbf",
-        "RBF",
-    ):
-        square = np.max(
-            _squares(gram.rows if sp.issparse(gram.rows) else gram.rows - gram.rows.mean(axis=0))
-        )
-        return rounding(dtype, d) + 4 * getattr(kernel, "gamma", gram.fit.gamma_) * float(
-            square
-        ) * rounding(np.float64, d)
-    if name in ("poly", "polynomial", "Polynomial"):
-        return float(getattr(kernel, "degree", gram.fit.degree)) * rounding(dtype, d)
-    return rounding(dtype, d)
-
-
-def _squares(rows: Any) -> Array:
-    return (
-        np.asarray(rows.multiply(rows).sum(axis=1))
-        if sp.issparse(rows)
-        else np.einsum("ij,ij->i", rows, rows)
-    )
-
-
-def _centred(product: Array, row_means: Array, inner: Array, middle: float, V: Array) -> Array:
-    """(K − r1ᵀ − 1mᵀ + middle·11ᵀ) V from KV: r the row means, inner = mᵀV the column means times V."""
-    sums = V.sum(axis=0)
-    return product - np.outer(row_means, sums) - inner + middle * sums
-
-
-def _whole(data: Any) -> Any:
-    """All rows in memory."""
-    if data.in_memory:
-        return data.source
-    parts = [rows for rows, _ in data]
-    return sp.vstack(parts).tocsr() if sp.issparse(parts[0]) else np.concatenate(parts)
-
-
-def _float64(X: Any) -> Any:
-    return sp.csr_array(X, dtype=np.float64) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
-
-
-def audited(check: Callable[[Fit, Audit], Evidence]) -> Callable[[Fit], Evidence]:
-    """A claim that compares facts of the audit; it can't tell where there is none."""
+def told(check: Callable[[Fit, Facts], Evidence]) -> Callable[[Fit], Evidence]:
+    """A claim that compares facts about the kernel matrix; it can't tell where there are none."""
 
     @functools.wraps(check)
     def with_facts(fit: Fit) -> Evidence:
-        facts = audit(fit)
-        return unknown(facts) if isinstance(facts, str) else check(fit, facts)
+        try:
+            return check(fit, facts(fit))
+        except CannotTell as why:
+            return unknown(str(why))
 
     return with_facts
+
+
+# --- what the attributes have to be -----------------------------------------------------------------------------------
+
+
+def _disagreements(fit: Fit) -> Iterator[str]:
+    rows = fit.get("X_fit_")
+    if rows is None or getattr(rows, "ndim", 0) != 2 or rows.shape[0] != len(fit.eigenvectors_):
+        yield f"X_fit_ does not have the {len(fit.eigenvectors_):,} rows of eigenvectors_"
+    elif not np.isfinite((rows.data if sp.issparse(rows) else np.asarray(rows)).sum()):
+        yield "X_fit_ has numbers that are not finite"
+
+
+SOUND = attributes_sound(
+    {
+        "eigenvalues_": "k | >= 0, falling",
+        "eigenvectors_": "n k",
+        "gamma_?": "| >= 0",
+        "offset_?": "k",
+        "X_transformed_fit_?": "n k",
+        "dual_coef_?": "n d",
+    },
+    _disagreements,
+)
+
+
+def _statements(fit: Fit) -> Mapping[str, float]:
+    """Each stated number against its definition.
+
+    eigenvalues_ : the Rayleigh quotients of the eigenvectors
+    eigenvectors_ : of unit length, αᵀD⁻¹α = 1
+    offset_ (ours) : (Kp)ᵀα/√λ, what centring takes off a new row
+    X_fit_ : the rows
+    gamma_ : the number asked for, 1/d, or 1/(d·Var X)
+    X_transformed_fit_, dual_coef_ : the coordinates of the rows, and the ridge regression of the rows on them
+    """
+    rows = whole(fit.data)
+    found = {} if _is_given(fit) else {"X_fit_": _difference(fit.X_fit_, rows)}
+    if fit.get("gamma_") is not None:
+        found["gamma_"] = discrepancy(fit.gamma_, _gamma(fit, rows), abs(float(fit.gamma_)), 1e-6)
+    try:
+        known = facts(fit)
+    except CannotTell:
+        if rows.shape[0] != len(fit.eigenvectors_):
+            found["eigenvectors_"] = np.inf
+        return found
+    lengths = np.einsum("ij,ij->i", known.around.C, known.around.C)
+    found["eigenvectors_"] = discrepancy(np.sqrt(lengths), np.ones(len(lengths)), 1.0, DIGITS)
+    true = np.diagonal(known.around.inner) / lengths
+    found["eigenvalues_"] = discrepancy(
+        known.values, true, DIGITS * np.abs(true) + known.noise, 1.0
+    )
+    if fit.get("offset_") is not None:
+        stated = np.asarray(fit.offset_, dtype=np.float64)[np.asarray(fit.eigenvalues_) > 0]
+        alpha = np.sqrt(known.weights)[:, None] * known.vectors
+        true = known.means @ alpha / np.sqrt(known.values)
+        sizes = np.abs(known.means) @ np.abs(alpha) / np.sqrt(known.values)
+        # entries of K err by √d terms each, their means by √n more
+        error = (
+            DIGITS * np.abs(true)
+            + rounding(fit.offset_.dtype, rows.shape[0] * rows.shape[1]) * sizes
+        )
+        found["offset_"] = discrepancy(stated / np.sqrt(known.unit), true, error, 1.0)
+    if fit.get("dual_coef_") is not None:
+        found |= _preimages(fit, known, rows)
+    return found
+
+
+def _is_given(fit: Fit) -> bool:
+    """Whether the rows are those of K; scikit-learn then keeps a centred copy of them."""
+    return isinstance(fit.kernel, str) and fit.kernel == "precomputed"
+
+
+def _difference(kept: Any, rows: Any) -> float:
+    """max |kept − rows| in units of the rounding that a copy in another float type has."""
+    if kept.shape != rows.shape:
+        return float("inf")
+    if sp.issparse(kept) or sp.issparse(rows):
+        apart = abs(sp.csr_array(kept) - sp.csr_array(rows)).max()
+        largest = abs(sp.csr_array(rows)).max()
+    else:
+        apart = np.abs(np.asarray(kept, np.float64) - np.asarray(rows, np.float64)).max(initial=0)
+        largest = np.abs(rows).max(initial=0)
+    eps = max(np.finfo(kept.dtype).eps, np.finfo(rows.dtype).eps)
+    return discrepancy(apart, 0.0, float(largest), float(eps))
+
+
+def _gamma(fit: Fit, rows: Any) -> float:
+    asked, d = fit.get("gamma"), rows.shape[1]
+    named = isinstance(fit.kernel, str)
+    if not named:
+        asked = getattr(fit.get("kernel_"), "gamma", asked)
+    if asked in (None, "auto") or (asked == "scale" and named and fit.kernel == "linear"):
+        return 1 / d
+    if asked != "scale":
+        return float(asked)
+    dense = rows.toarray() if sp.issparse(rows) else np.asarray(rows)
+    unit = float(np.abs(dense).max(initial=0)) or 1.0
+    variance = float(np.var(dense.astype(np.float64) / unit))
+    return 1 / d / variance / unit / unit if variance > 0 else 1.0
+
+
+def _preimages(fit: Fit, known: Facts, rows: Any) -> dict[str, float]:
+    """(WK + αI)C = WX for the ridge Σ w‖x − k(z)ᵀC‖² + α tr(CᵀKC), K the kernel of the coordinates z; seen through K."""
+    Z, C = (np.asarray(x, np.float64) for x in (fit.X_transformed_fit_, fit.dual_coef_))
+    kept = np.asarray(fit.eigenvalues_) > 0
+    true = known.coordinates * np.sqrt(known.unit)
+    slack = DIGITS * np.abs(true).max() + np.sqrt(known.unit) * known.noise / np.sqrt(known.values)
+    found = {"X_transformed_fit_": discrepancy(np.abs(Z[:, kept]), np.abs(true), slack, 1.0)}
+    K, w = kernel_matrix(fit, Z, Z), known.weights[:, None] * known.heaviest
+    X = np.asarray(rows, dtype=np.float64)
+    left = w * (K @ C - X) + fit.alpha * C
+    sizes = np.linalg.norm(K, 2) * (np.linalg.norm(w * X) + fit.alpha * np.linalg.norm(C))
+    sizes += np.linalg.norm(K, 2) ** 2 * np.linalg.norm(C) * w.max()
+    tolerance = max(DIGITS, rounding(fit.dual_coef_.dtype, K.size))
+    found["dual_coef_"] = discrepancy(np.linalg.norm(K @ left), 0.0, sizes, tolerance)
+    return found
+
+
+TRUE = statements_true(_statements, cost=cost_of_facts)
 
 
 # --- claims -----------------------------------------------------------------------------------------------------------
 
 
 @claim(
-    "each coefficient vector is an eigenvector of the centred kernel matrix",
-    kind=RULE_OF_THUMB,
-    source="CIL 1.4.3",
+    "vector i is within 1° of the eigenvector i of the centred kernel matrix, for every i",
+    kind=PROVED,
+    source="CIL 1.4.3; Davis & Kahan 1970",
+    cost=cost_of_spectrum,
 )
-@audited
-def principal_axes(fit, facts):
-    counted = facts.weights > 0
-    root = np.sqrt(facts.weights[counted])[:, None]
-    residuals = root * facts.K_alpha[counted] - facts.values * facts.alpha[counted] / root
-    worst = np.linalg.norm(residuals, axis=0).max() / facts.values.max()
-    advice = "not converged, turned within their subspace, or of other data: use eigen_solver='dense', lower tol, fit anew"
-    bound = max(facts.noise / facts.values.max(), float(fit.tol))
-    return at_most(worst, bound, unit="|DK̃α − λα| / λ₁", advice=advice)
+@told
+def principal_axes(fit, known):
+    return compare_axes(known.around, spectrum(fit))
 
 
 @claim(
-    "the coordinates are centred and uncorrelated with variances λ/n",
-    kind=RULE_OF_THUMB,
+    "the coordinates of the rows have mean 0, variances λ/n and no correlation, to 1 %",
+    kind=PROVED,
     source="CIL 1.4.2",
+    cost=cost_of_facts,
 )
-@audited
-def uncorrelated(fit, facts):
+@told
+def uncorrelated(fit, known):
     """[1/√n, Z/√λ] has orthonormal columns, Z being what the model's own X_fit_ gives for the rows."""
-    clear = facts.values > CLEAR * facts.noise
+    clear = known.values > CLEAR * known.noise
     if not clear.any():
         return unknown("every eigenvalue is near rounding")
-    Z = _coordinates(fit, facts)[:, clear] / np.sqrt(facts.values[clear])
-    basis = (
-        np.column_stack([np.full(len(Z), 1 / np.sqrt(facts.weights.sum())), Z])
-        * np.sqrt(facts.weights)[:, None]
+    Z = _coordinates(fit, known)[:, clear] / np.sqrt(known.values[clear])
+    ones = np.full(len(Z), 1 / np.sqrt(known.weights.sum()))
+    basis = np.column_stack([ones, Z]) * np.sqrt(known.weights)[:, None]
+    error = float(np.abs(basis.T @ basis - np.eye(basis.shape[1])).max())
+    advice = (
+        "the embedding is not that of these rows: X_fit_, eigenvectors_ or eigenvalues_ do not belong together, or the solver "
+        "has not converged; lower tol, or fit again"
     )
-    error = np.abs(basis.T @ basis - np.eye(basis.shape[1])).max()
-    # z errs by noise/√λ, so an entry of ZᵀZ/λ by 2·noise/λ; the tolerance of an iterative solver acts the same way
-    bound = 2 * (facts.noise + float(fit.tol) * facts.values.max()) / facts.values[clear].min()
-    advice = "the embedding is not that of these rows: X_fit_, eigenvectors_ or eigenvalues_ do not belong together; fit anew"
-    return at_most(error, bound, unit="|corr − I|", advice=advice)
+    return at_most(error, CORRELATION, unit="|corr − I|", advice=advice)
 
 
-def _coordinates(fit: Fit, facts: Audit) -> Array:
+def _coordinates(fit: Fit, known: Facts) -> Array:
     """Where `transform` puts the rows: from X_fit_, which is the data unless somebody changed it."""
-    rows, basis = _whole(fit.data), fit.X_fit_
-    if facts.gram.given or (rows.shape == basis.shape and _equal(rows, basis)):
-        return facts.coordinates
-    if basis.shape[0] != len(facts.alpha):
-        return np.full(facts.alpha.shape, np.inf)
-    V = np.column_stack([facts.alpha, facts.p])
-    inside = Gram(fit, basis, basis) @ V
-    across = Gram(fit, rows, basis) @ V
-    product = _centred(
-        across[:, :-1],
-        across[:, -1],
-        inside[:, -1] @ facts.alpha,
-        facts.p @ inside[:, -1],
-        facts.alpha,
-    )
-    return product / np.sqrt(facts.values)
-
-
-def _equal(A: Any, B: Any) -> bool:
-    if sp.issparse(A) or sp.issparse(B):
-        return abs(sp.csr_array(A) - sp.csr_array(B)).sum() == 0
-    return bool(np.array_equal(A, B))
+    rows, basis = whole(fit.data), fit.X_fit_
+    if _is_given(fit) or _difference(basis, rows) <= 1:
+        return known.coordinates
+    alpha = np.sqrt(known.weights)[:, None] * known.vectors
+    inside = kernel_matrix(fit, basis, basis) / known.unit @ known.p
+    across = kernel_matrix(fit, rows, basis) / known.unit
+    centred = across - (across @ known.p)[:, None] - inside + known.p @ inside
+    return centred @ alpha / np.sqrt(known.values)
 
 
 @claim(
-    "the error in feature space is the tail of the spectrum",
-    kind=RULE_OF_THUMB,
-    source="CIL Prop. 1.4.1",
+    "its error in feature space is within 1 % of the least that so many directions have",
+    kind=PROVED,
+    source="CIL Prop. 1.4.1, Thm 1.4.4",
+    cost=cost_of_spectrum,
 )
-@audited
-def error_is_spectral_tail(fit, facts):
-    """The projection onto span{Φ̃ᵀα} captures tr(G⁻¹ VᵀV), G = αᵀK̃α and V = D^½K̃α: no orthonormality is assumed."""
-    if facts.total <= facts.noise:
+@told
+def most_variance(fit, known):
+    """The projection onto span{Φ̃ᵀα} captures tr(G⁻¹ VᵀV), G = aᵀMa and V = Ma: no orthonormality is assumed."""
+    if known.around.total <= known.own_noise:
         return unknown("the centred kernel matrix is zero to rounding")
-    scaled = facts.alpha / np.sqrt(facts.values)
-    V = np.sqrt(facts.weights)[:, None] * facts.coordinates
-    captured = np.trace(
-        np.linalg.lstsq(scaled.T @ facts.K_alpha / np.sqrt(facts.values), V.T @ V, rcond=None)[0]
-    )
-    gap = abs(captured - facts.values.sum()) / facts.total
-    # with K̃α = λα + e an axis captures |K̃α|²/λ = λ + 2αᵀe + |e|²/λ
-    error = np.sum(2 * facts.noise + facts.noise**2 / facts.values)
-    bound = max(error / facts.total, float(fit.tol))
-    return at_most(
-        gap,
-        bound,
-        unit="|error − tail| / total",
-        advice="eigenvalues_ are not those of this data: fit anew",
-    )
+    if spectrum(fit).seen < -len(known.M) * known.own_noise:
+        return unknown("the kernel matrix is not positive semidefinite: there is no feature space")
+    scaled = known.vectors / np.sqrt(known.values)
+    V = known.around.SC / np.sqrt(known.values)
+    captured = float(np.trace(np.linalg.lstsq(scaled.T @ V, V.T @ V, rcond=None)[0]))
+    return compare_error(known.around.total - captured, known.around, spectrum(fit))
 
 
-@claim("every kept eigenvalue stands above rounding", kind=RULE_OF_THUMB, source="CIL Thm 1.4.7")
-@audited
-def above_rounding(fit, facts):
-    values = np.asarray(fit.eigenvalues_, dtype=np.float64)
-    good = int(np.sum(values > facts.noise))
+@claim(
+    "every kept eigenvalue stands above rounding",
+    kind=RULE_OF_THUMB,
+    source="CIL Thm 1.4.7",
+    cost=cost_of_facts,
+)
+@told
+def above_rounding(fit, known):
+    values = np.asarray(fit.eigenvalues_, dtype=np.float64) / known.unit / known.heaviest
+    good = int(np.sum(values > known.noise))
     advice = f"keep n_components <= {good}; or use float64, centre the columns, or raise a very small gamma"
-    return at_least(values.min(), facts.noise, unit="smallest λ", advice=advice)
+    return at_least(
+        values.min() / values.max(), known.noise / values.max(), advice, unit="smallest λ / λ₁"
+    )
 
 
-@claim("rows resemble others, not themselves alone", kind=RULE_OF_THUMB, source="ML Kernels")
-@audited
-def informative(fit, facts):
+@claim(
+    "the effective rank is at most half that of the identity: rows resemble others, not themselves alone",
+    kind=RULE_OF_THUMB,
+    source="ML Kernels",
+    cost=cost_of_facts,
+)
+@told
+def informative(fit, known):
     """The effective rank (Σλ)²/Σλ² of K̃. It is n − 1 where K is the identity; a kernel that generalises stays far below."""
-    n = int(np.sum(facts.weights > 0))
-    if n < FEW or facts.total <= facts.noise or facts.squares <= 0:
+    n, total = int(np.sum(known.weights > 0)), known.around.total
+    size = float(np.einsum("ij,ij->", known.M, known.M))
+    if n < FEW or total <= known.noise or size <= 0:
         return unknown(f"needs {FEW} rows that differ")
-    hint = _median_gamma(fit, facts)
+    hint = _median_gamma(fit)
     advice = (
         f"K is close to the identity: lower gamma (one over the median squared distance is {hint:.2g})"
         if hint is not None
         else "the rows are nearly orthogonal in feature space: choose another kernel, or scale the columns"
     )
-    return at_most(
-        facts.total**2 / facts.squares, (n - 1) / 2, unit="effective rank", advice=advice
-    )
+    return at_most(total**2 / size, (n - 1) / 2, unit="effective rank", advice=advice)
 
 
-def _median_gamma(fit: Fit, facts: Audit) -> float | None:
+def _median_gamma(fit: Fit) -> float | None:
     """1 / median ‖x − y‖² over a sample of rows, for kernels that have a γ of distances."""
-    if not (fit.kernel == "rbf" or type(fit.kernel).__name__ == "RBF"):
+    if not (
+        fit.kernel == "rbf" if isinstance(fit.kernel, str) else type(fit.kernel).__name__ == "RBF"
+    ):
         return None
-    rows = facts.gram.rows[_spread(len(facts.weights), SAMPLE)]
-    rows = rows.toarray() if sp.issparse(rows) else rows
-    square = _squares(rows)
+    rows = whole(fit.data)
+    rows = rows[_spread(rows.shape[0], SAMPLE)].astype(np.float64)
+    rows = rows.toarray() if sp.issparse(rows) else rows - rows.mean(axis=0)
+    square = squares(rows)
     distances = (square[:, None] + square - 2 * rows @ rows.T)[np.triu_indices(len(rows), 1)]
     middle = float(np.median(distances))
     return 1 / middle if middle > 0 else None
 
 
-@claim("the sample determines the subspace", kind=RULE_OF_THUMB, source="CIL 1.4.2", cost=passes())
-@audited
-def subspace_determined(fit, facts):
-    """The angle that sampling alone puts between this subspace and that of the law the rows came from.
-
-    To first order axis i leaves the subspace along axis j by ⟨u_i, (Ĉ − C)u_j⟩/(λ_i − λ_j), whose variance over samples of n
-    rows is E[z_i²z_j²]/(n (λ_i − λ_j)²). The sum over i ≤ k < j is E‖sin Θ‖²; it explodes as the gap λ_k − λ_{k+1} closes.
-    Axes beyond the first TAIL left out count as if their eigenvalues stood at the last of these.
-    """
-    n, k, total = len(facts.weights), len(facts.values), facts.weights.sum()
-    if facts.total - facts.values.sum() <= n * facts.noise:
-        return at_most(
-            0.0,
-            ANGLE,
-            unit="expected angle°",
-            note="all directions are kept, nothing is left to determine",
-        )
-    why = too_large(n, itemsize=8)
-    if why:
-        return unknown(why)
-    values, tail = _left_out(facts)
-    following = values[0] if len(values) else 0.0
-    lost = facts.diagonal - np.sum(facts.coordinates**2, axis=1) - np.sum(tail**2, axis=1)
-    lost[lost <= rounding(np.float64, n) * np.abs(facts.diagonal).max()] = 0
-    outside = np.column_stack([tail**2, lost])
-    moments = (facts.coordinates**2 * facts.p[:, None]).T @ outside  # (k, j) E[z_i² z_j²]
-    gaps = (facts.values[:, None] - np.append(values, values[-1:] if len(values) else 0.0)) / total
-    with np.errstate(divide="ignore", invalid="ignore"):
-        # Σp²: 1/n
-        turn = np.where(moments > 0, moments / np.maximum(gaps, 0) ** 2, 0).sum() * np.sum(
-            facts.p**2
-        )
-    angle = np.degrees(np.arcsin(min(np.sqrt(turn), 1.0)))
-    advice = (
-        f"λ_{k} = {facts.values.min():.3g} and λ_{k + 1} = {following:.3g} are too close for {n:,} rows: "
-        + (
-            "a larger eigenvalue was left out; use eigen_solver='dense'"
-            if following > facts.values.min() + facts.noise
-            else "choose n_components at a larger gap, or do not read the axes"
-        )
-    )
-    return at_most(
-        angle, ANGLE, unit="expected angle°", advice=advice, note="an expectation, to first order"
-    )
-
-
-def _left_out(facts: Audit) -> tuple[Array, Array]:
-    """The largest eigenvalues of D^½K̃D^½ outside the model's subspace, and the coordinates of the rows on their axes."""
-    n, root = len(facts.weights), np.sqrt(facts.weights)[:, None]
-    basis, _ = np.linalg.qr(_divided(facts.alpha, root))
-    K = np.empty((n, n))
-    for here, rows in facts.gram.blocks():
-        K[here] = rows
-
-    def product(V: Array) -> Array:
-        V = V.reshape(n, -1)
-        V = V - basis @ (basis.T @ V)
-        U = K @ (root * V - np.outer(facts.p, np.sum(root * V, axis=0)))  # K (I − p1ᵀ) D^½ V
-        U = root * (U - facts.p @ U)
-        return U - basis @ (basis.T @ U)
-
-    count = min(TAIL, n - basis.shape[1])
-    if n <= DENSE or count >= n - 1:
-        M = product(np.eye(n))
-        values, vectors = scipy.linalg.eigh((M + M.T) / 2)
-        values, vectors = (
-            values[::-1][: n - basis.shape[1]],
-            vectors[:, ::-1][:, : n - basis.shape[1]],
-        )
-    else:
-        operator = LinearOperator((n, n), matvec=product, matmat=product, dtype=np.float64)
-        start = np.random.default_rng(0).standard_normal(n)
-        values, vectors = eigsh(operator, count, which="LA", v0=start, tol=1e-4)
-        values, vectors = values[::-1], vectors[:, ::-1]
-    values = np.maximum(values, 0)
-    return values, _divided(vectors, root) * np.sqrt(values)
-
-
-def _divided(V: Array, root: Array) -> Array:
-    """D^−½ V; rows that do not count are 0."""
-    return np.divide(V, root, out=np.zeros_like(V), where=root > 0)
+def _cost_of_turn(fit: Fit) -> float:
+    n, q = fit.data.shape[0], len(fit.eigenvalues_) + 1
+    if n > MOST:
+        return 0.0
+    return cost_of_spectrum(fit) + float(GROUPS) * q * n * (n if n > DENSE else n / GROUPS)
 
 
 @claim(
-    "the kernel matrix is positive semidefinite",
-    kind=RULE_OF_THUMB,
-    source="ML Mercer",
-    cost=passes(),
+    "sampling turns the subspace by at most 30° on average",
+    kind=STATISTICAL,
+    confidence=LEVEL,
+    source="CIL 1.4.2; Anderson 1963",
+    cost=_cost_of_turn,
 )
-@audited
-def positive_semidefinite(fit, facts):
-    """No inner product gives a negative eigenvalue. On a sample of rows: principal blocks of a psd matrix are psd."""
-    sample = _spread(len(facts.weights), SAMPLE)
-    values = np.linalg.eigvalsh(np.asarray(facts.gram(sample))[:, sample])
+@told
+def subspace_determined(fit, known):
+    """The angle that is expected between this subspace and that of the law the rows came from (see sampling.py)."""
+    found, k, n = spectrum(fit), len(known.values), len(known.M)
+    if len(found.values) <= k or found.values[k] <= n * known.own_noise:
+        return unknown("no variance is left outside the subspace: nothing tells how it would turn")
+    if known.values[-1] <= CLEAR * known.noise:
+        return unknown("the last eigenvalue kept is near rounding")
+    numbers = group_numbers(n, fit.weights)
+    why = too_few(numbers, fit.weights)
+    if why:
+        return unknown(why)
+    if found.values[k - 1] - found.values[k] <= known.own_noise:
+        return judge_no_gap(k)
+    own = own_angle(known.around, found)
+    if own > ANGLE:
+        why = f"the vectors are {own:.0f}° away from the leading ones themselves"
+        return unknown(f"{why}: use eigen_solver='dense'")
+    return judge_turn(_sampling_turn(known, found, k, numbers), own, k, f"{n:,} rows")
+
+
+def _sampling_turn(known: Facts, found: Spectrum, k: int, numbers: Array) -> Turn:
+    """`turn` in feature space. Means over a group deviate by Φ̃ᵀt, t = (p restricted to the group and normed − p)∘z_i: along the
+    known axes by their coordinates' products with t, beyond them by what is left of ‖Φ̃ᵀt‖² = tᵀK̃t."""
+    total, root = known.weights.sum(), np.sqrt(known.weights)[:, None]
+    count = len(found.values) if found.whole else k + 1
+    values = np.maximum(found.values[:count], 0)
+    # coordinates of the rows: z_j = √λ_j u_j/√w
+    Z = divide(found.vectors[:, :count], root) * np.sqrt(values)
+    q = min(k + 1, count)
+
+    def deviations() -> Iterator[tuple[float, Array, Array]]:
+        for g in range(GROUPS):
+            here = known.p * (numbers == g)
+            share = float(here.sum())
+            T = (here / share - known.p)[:, None] * Z[:, :q]  # (n, q)
+            inside, beyond = Z.T @ T, np.zeros(q)
+            if not found.whole:
+                scaled = divide(T, root)
+                norms = np.einsum("ij,ij->j", scaled, known.M @ scaled)
+                beyond = np.maximum(norms - np.sum(inside**2, axis=0), 0)
+            yield share, inside, beyond
+
+    ceiling = None if found.whole else found.ceiling / total
+    return turn(deviations(), values / total, k, known.own_noise / total, ceiling)
+
+
+@claim(
+    "the kernel matrix of up to 300 rows is positive semidefinite",
+    kind=PROVED,
+    source="ML Mercer",
+    cost=lambda fit: cost_of_facts(fit) + EIGH * float(min(fit.data.shape[0], SAMPLE)) ** 3,
+)
+@told
+def positive_semidefinite(fit, known):
+    """No inner product gives a negative eigenvalue, and principal blocks of a psd matrix are psd."""
+    rows = whole(fit.data)
+    sample = _spread(rows.shape[0], SAMPLE)
+    given = _is_given(fit)
+    K = rows[np.ix_(sample, sample)] if given else kernel_matrix(fit, rows[sample], rows[sample])
+    values = np.linalg.eigvalsh(np.asarray(K, dtype=np.float64) / known.unit)
     worst = values[0] / max(np.abs(values).max(), np.finfo(float).tiny)
-    terms = len(sample) * facts.gram.columns.shape[1]
-    note = f"on {len(sample):,} of the rows" if len(sample) < len(facts.weights) else ""
+    terms = len(sample) * rows.shape[1]
+    note = f"{len(sample):,} of the rows" if len(sample) < len(known.M) else ""
     advice = "distances in feature space can be negative: use another kernel (poly: coef0 >= 0; not sigmoid)"
+    dtype = np.asarray(rows[:0]).dtype if given else np.float64
     return at_least(
-        worst, -rounding(np.float64, terms), unit="λ_min / |λ|_max", advice=advice, note=note
+        worst, -rounding(dtype, terms), unit="λ_min / |λ|_max", advice=advice, note=note
     )
 
 
@@ -459,9 +410,11 @@ def _spread(n: int, most: int) -> Array:
 
 
 KERNEL_CLAIMS = (
+    SOUND,
+    TRUE,
     principal_axes,
     uncorrelated,
-    error_is_spectral_tail,
+    most_variance,
     above_rounding,
     informative,
     subspace_determined,

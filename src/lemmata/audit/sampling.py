@@ -165,6 +165,12 @@ def judge_turn(found: Turn, own: float, k: int, rows: str) -> Evidence:
     return unknown(f"{gap}between {found.least:.0f}° and {found.most:.0f}°")
 
 
+def judge_no_gap(k: int) -> Evidence:
+    """Where λ_k = λ_{k+1} to rounding, the rows themselves do not say which directions are the first k."""
+    advice = f"λ_{k} and λ_{k + 1} are equal: choose another k, or do not read the axes"
+    return at_most(90.0, ANGLE, advice, unit="angle°", kind=RULE_OF_THUMB)
+
+
 def _one_by_one(found: Turn) -> str:
     """Which axes may be read on their own."""
     before = np.append(True, found.shown[:-1])  # the gap on its other side

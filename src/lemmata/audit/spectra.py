@@ -202,6 +202,7 @@ class Spectrum:
     whole: bool
     ceiling: float  # ≥ λ_max((I − P)S(I − P)), but for RISK; of no use if whole
     lowest: float  # no eigenvalue lies below, but for RISK
+    seen: float  # the smallest variance of a direction that was met
 
 
 def spectrum(fit: Fit) -> Spectrum:
@@ -218,7 +219,9 @@ def spectrum(fit: Fit) -> Spectrum:
 def whole_spectrum(S: Array) -> Spectrum:
     """All eigenvalues of a symmetric matrix."""
     values, vectors = scipy.linalg.eigh(S, driver="evd")
-    return Spectrum(values[::-1], vectors[:, ::-1], True, math.nan, float(values[0]))
+    return Spectrum(
+        values[::-1], vectors[:, ::-1], True, math.nan, float(values[0]), float(values[0])
+    )
 
 
 def leading_spectrum(
@@ -244,9 +247,8 @@ def leading_spectrum(
     values, turn = scipy.linalg.eigh((M + M.T) / 2)
     missed = top.missed(positive)
     lowest = 0.0 if positive else top.lowest - missed
-    return Spectrum(
-        values[::-1], basis @ turn[:, ::-1], False, top.value + missed + facts.noise, lowest
-    )
+    ceiling, seen = top.value + missed + facts.noise, min(top.lowest, float(values[0]))
+    return Spectrum(values[::-1], basis @ turn[:, ::-1], False, ceiling, lowest, seen)
 
 
 def cost_of_spectrum(fit: Fit) -> float:

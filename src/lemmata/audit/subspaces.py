@@ -22,6 +22,7 @@ from lemmata.audit.sampling import (
     Turn,
     group_numbers,
     in_groups,
+    judge_no_gap,
     judge_turn,
     too_few,
     turn,
@@ -200,6 +201,8 @@ def subspace_determined(fit):
     why = too_few(numbers, fit.weights)
     if why:
         return unknown(why)
+    if known.values[k - 1] - known.values[k] <= facts.noise:
+        return judge_no_gap(k)
     own = own_angle(facts, known)
     if own > ANGLE:
         return unknown(f"the components are {own:.0f}° away from the principal subspace themselves")

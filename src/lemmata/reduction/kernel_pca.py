@@ -166,6 +166,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
     kernel_ : Kernel
         With every parameter a number.
     gamma_ : float
+        γ as a number, whether the kernel has one or not.
     X_transformed_fit_, dual_coef_ : (n, k), (n, d)
         With fit_inverse_transform.
     solver_ : str
@@ -317,14 +318,14 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
         if self.remove_zero_eig or self.n_components is None:
             vectors, values = vectors[:, values > 0], values[values > 0]
         alpha = _duals(vectors, root).astype(dtype)
-        gamma = getattr(problem.kernel, "gamma", None)
+        asked = self.gamma if isinstance(self.gamma, Real) else 1 / problem.rows.shape[1]
         attributes = {
             "eigenvalues_": values.astype(dtype),
             "eigenvectors_": alpha,
             "offset_": (problem.mean @ _scaled(alpha, values)).astype(dtype),
             "X_fit_": problem.rows,
             "kernel_": problem.kernel,
-            "gamma_": 1 / problem.rows.shape[1] if gamma is None else float(gamma),
+            "gamma_": float(getattr(problem.kernel, "gamma", asked)),
         }
         return attributes | (
             self._preimages(attributes, problem) if self.fit_inverse_transform else {}
