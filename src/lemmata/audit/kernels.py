@@ -179,19 +179,24 @@ def _gamma(fit: Fit, rows: Any) -> float:
 
 
 def _preimages(fit: Fit, known: Facts, rows: Any) -> dict[str, float]:
-    """(WK + αI)C = WX for the ridge Σ w‖x − k(z)ᵀC‖² + α tr(CᵀKC), K the kernel of the coordinates z; seen through K."""
+    """The ridge Σ w‖x − k(z)ᵀC‖² + α tr(CᵀKC), K the kernel of the coordinates z: what it gives back for the rows, KC.
+
+    C = D^½(D^½KD^½ + αI)⁻¹D^½X; compared where K shows it, since its small eigenvalues leave C itself open.
+    """
     Z, C = (np.asarray(x, np.float64) for x in (fit.X_transformed_fit_, fit.dual_coef_))
     kept = np.asarray(fit.eigenvalues_) > 0
     true = known.coordinates * np.sqrt(known.unit)
     slack = DIGITS * np.abs(true).max() + np.sqrt(known.unit) * known.noise / np.sqrt(known.values)
     found = {"X_transformed_fit_": discrepancy(np.abs(Z[:, kept]), np.abs(true), slack, 1.0)}
-    K, w = kernel_matrix(fit, Z, Z), known.weights[:, None] * known.heaviest
-    X = np.asarray(rows, dtype=np.float64)
-    left = w * (K @ C - X) + fit.alpha * C
-    sizes = np.linalg.norm(K, 2) * (np.linalg.norm(w * X) + fit.alpha * np.linalg.norm(C))
-    sizes += np.linalg.norm(K, 2) ** 2 * np.linalg.norm(C) * w.max()
-    tolerance = max(DIGITS, rounding(fit.dual_coef_.dtype, K.size))
-    found["dual_coef_"] = discrepancy(np.linalg.norm(K @ left), 0.0, sizes, tolerance)
+    K, X = kernel_matrix(fit, Z, Z), np.asarray(rows, dtype=np.float64)
+    root = np.sqrt(known.weights * known.heaviest)[:, None]
+    values, V = np.linalg.eigh(root * K * root.T)
+    own = rounding(fit.dual_coef_.dtype, len(K))
+    clear = values + fit.alpha > own * values[-1]
+    V = V[:, clear] / (values[clear] + fit.alpha) @ (V[:, clear].T @ (root * X))
+    given, expected = K @ C, K @ (root * V)
+    slack = DIGITS * np.abs(X).max() + own * float(values[-1]) * float(np.abs(C).max())
+    found["dual_coef_"] = discrepancy(given, expected, slack, 1.0)
     return found
 
 
