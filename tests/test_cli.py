@@ -177,6 +177,7 @@ def test_require_pays_for_the_claims_that_fit_puts_off(work, tmp_path, monkeypat
     from lemmata.core import estimator
 
     monkeypatch.setattr(estimator, "IN_FIT", 0)
+    monkeypatch.setattr(estimator, "SHARE_OF_FIT", 0)
     arguments = (
         "fit",
         "PCA",

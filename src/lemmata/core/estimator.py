@@ -23,7 +23,14 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from lemmata.core.blocks import Blocks, checked_block, is_dask, is_stream, unmasked
-from lemmata.core.certificate import Certificate, Fit, Statement, budget, check
+from lemmata.core.certificate import (
+    TIMES_THE_FIT,
+    Certificate,
+    Fit,
+    Statement,
+    budget,
+    check,
+)
 from lemmata.core.checkpoint import Checkpoint
 from lemmata.core.loop import (
     Interrupted,
@@ -40,7 +47,10 @@ from lemmata.core.progress import Checking, Progress
 from lemmata.core.repeat import best_run
 from lemmata.core.trace import Trace
 
-IN_FIT = 2**24  # multiplications that claims may cost inside `fit`: some ten milliseconds
+# Inside `fit`, claims may cost so many multiplications (some ten milliseconds) or this share of the fit's own, if that is more.
+# Kernels multiply faster than the plain code of claims, so that 2 % of the work is some 5 % of the time.
+IN_FIT = 2**24
+SHARE_OF_FIT = 0.02
 
 COMMON: dict[str, list] = {
     "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -194,7 +204,7 @@ class Model(BaseEstimator):
         for name, value in attributes.items():
             setattr(self, name, value)
         self.trace_, self.stopped_, self.n_iter_ = trace, stopped, max(steps, 1)
-        self.certificate_ = self._certificate(data, work=IN_FIT)
+        self.certificate_ = self._certificate(data, in_fit=True)
 
     def _callbacks(self) -> list[Any]:
         callbacks: list[Any] = []
@@ -321,19 +331,19 @@ class Model(BaseEstimator):
         return self._certificate(self._validated(X, sample_weight, reset=False), y, seconds=seconds)
 
     def _certificate(
-        self, data: Any, y=None, *, work: float | None = None, seconds: float | None = None
+        self, data: Any, y=None, *, seconds: float | None = None, in_fit: bool = False
     ) -> Certificate:
-        """Check the claims on data, within a budget of work or seconds; by default that of `certify`."""
+        """Check the claims on data, within the budget of `certify`, of `fit`, or so many seconds."""
         steps = f"{self.stopped_}, {self.n_iter_} step{'s' if self.n_iter_ != 1 else ''}"
         weights = None if data is None else data.weights
         fit = Fit(self, data, y, weights, self.trace_, steps)
         usual, claims = budget(self.work, fit), self._claims()
+        work = max(IN_FIT, SHARE_OF_FIT / TIMES_THE_FIT * usual) if in_fit else usual
         with Checking(
             type(self).__name__, len(claims), show=None if self.verbose else False
         ) as bar:
             found = check(
-                claims, fit, self._safe_title(data), work=usual if work is None else work,
-                seconds=seconds, usual=usual, progress=bar,
+                claims, fit, self._safe_title(data), work=work, seconds=seconds, usual=usual, progress=bar
             )  # fmt: skip
         warn_interrupted(found)
         return found
