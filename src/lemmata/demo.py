@@ -75,7 +75,7 @@ class Digits:
     height = 8.8
     ranks: ClassVar[tuple[int, ...]] = (1, 2, 4, 6, 8, 12, 16, 24, 32, 40, 48, 56)
     shown: ClassVar[tuple[int, ...]] = (32, 16, 8, 4, 2)  # as pictures
-    certified = 8  # the rank whose certificate is printed
+    certified = 4  # the rank whose certificate is printed: λ₄ and λ₅ are well apart
 
     def play(self, say: Say) -> Compressed:
         from lemmata.data import digits

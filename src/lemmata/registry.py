@@ -153,11 +153,8 @@ def parameter(name: str, word: str) -> str:
     import re
     from inspect import getdoc
 
-    found = re.search(
-        rf"^(?:\w+, )*{word}\b[^\n]*\n((?:[ ]{{4}}[^\n]*\n|\n)+)",
-        getdoc(model_class(name)) + "\n",
-        re.M,
-    )
+    text = (getdoc(model_class(name)) or "") + "\n"
+    found = re.search(rf"^(?:\w+, )*{word}\b[^\n]*\n((?:[ ]{{4}}[^\n]*\n|\n)+)", text, re.M)
     return " ".join(found[1].split()) if found else ""
 
 
