@@ -1,4 +1,4 @@
-"""Kernel PCA whose eigenvectors are known: by LAPACK on the centred kernel matrix written out again, or by the law of the rows."""
+"""Kernel PCA whose eigenvectors are known: by LAPACK on the centred kernel matrix, or by the law that the rows come from."""
 
 from __future__ import annotations
 
