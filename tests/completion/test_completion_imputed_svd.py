@@ -97,7 +97,7 @@ def test_many_factors_reproduce_the_fill_and_fail_as_well():
     _, A = planted(0, share=0.5)
     model = ImputedSVD(40, fill="zero").fit(A)
     assert np.abs(model.complete(keep_known=False)[np.isnan(A)]).max() < 1e-6
-    assert model.certificate_["not_pulled_to_the_fill"].measured < 1e-3
+    assert model.certify(A)["not_pulled_to_the_fill"].measured < 1e-3
     assert "not_pulled_to_the_fill" in model.certificate_.failed
 
 

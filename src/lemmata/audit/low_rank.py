@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, svds
 
 from lemmata.audit.attributes import discrepancy, statements_true
@@ -151,43 +152,50 @@ def best_of_filled(fit):
     return _best(fit, max(whole - 2 * cross + _energy(fit), 0.0))
 
 
+def _refit_cost(fit: Fit) -> float:
+    k = np.shape(fit.U_)[1]
+    return 4.0 * fit.data.n_observed * k * k + 20.0 * sum(fit.data.shape) * k**3
+
+
 @claim(
     "predictions of unknown entries are at least 0.9 times as far from the fill as the known entries ask for",
     kind=RULE_OF_THUMB,
     source="CIL 2.3.4",
-    cost=per_factor(2, memory="factored"),
+    cost=_refit_cost,
 )
 def not_pulled_to_the_fill(fit):
-    """How large predictions of unknown entries are, beyond the fill, compared with what the known entries ask for:
+    """What unknown entries are predicted as, x̂, beside what one sweep on the known entries alone makes of them, x′ = u′_iᵀv′_j:
 
-        strength = rms(x̂ on unknown) / rms(s·x̂ on known),      s = ⟨x, x̂⟩_Ω / ‖x̂‖²_Ω
+        strength = ‖x̂‖² / ⟨x̂, x′⟩ on the unknown entries,      u′: least squares with V,  v′: with U′
 
-    s, the multiple of the fit that is best on the known entries, is ‖x̂‖² / ‖Π_Ω x̂‖² for an SVD of the filled matrix: 1/p if its
-    energy lies everywhere alike. A fit with many factors has s ≈ 1 instead, but predicts the fill where nothing is known. Both
-    make the strength small. It is 1 for an unbiased fit if entries are missing at random.
+    Both are compared at the same entries, so it does not matter which are missing. If its energy lies everywhere alike, an SVD
+    of the filled matrix has about the strength p, the share of known entries; a fit with many factors that predicts the fill
+    where nothing is known has less.
     """
     problem = factored(fit)
-    (n, m), known = fit.data.shape, float(problem.fitted @ problem.fitted)
-    elsewhere, unknown_entries = max(_energy(fit) - known, 0.0), n * m - fit.data.n_observed
-    asked = float(problem.target @ problem.fitted)
-    if not problem.target.any():
-        strength = 1.0  # the known entries are the fill itself
-    elif known == 0 or asked <= 0:
-        strength = 0.0
-    else:
-        ratio = (
-            (elsewhere / unknown_entries) / (known / fit.data.n_observed)
-            if unknown_entries
-            else 1.0
-        )
-        strength = float(np.sqrt(ratio)) * known / asked
+    (n, m), (U, V) = fit.data.shape, problem.at[:2]
+    unknown_entries = n * m - fit.data.n_observed
+    if not unknown_entries or not problem.target.any():
+        note = "" if unknown_entries else "nothing was filled in"
+        return at_least(1.0, STRENGTH, unit="strength", note=note)
+    F = problem.on_entries(problem.target)
+    rows = _least_squares(F, V)
+    columns = _least_squares(F.T.tocsr(), rows)
+    known = products_at(F.indptr, F.indices, rows, columns)
+    own = max(_energy(fit) - float(problem.fitted @ problem.fitted), 0.0)
+    asked = float(np.vdot(U.T @ rows, V.T @ columns)) - float(problem.fitted @ known)
+    strength = own / asked if asked > 0 else 0.0
     advice = "leave unknown entries out instead of filling them in: ALS, SoftImpute or SingularValueProjection"
-    note = (
-        ""
-        if not unknown_entries
-        else f"{unknown_entries / (n * m):.0%} of the matrix was filled in"
-    )
+    note = f"{unknown_entries / (n * m):.0%} of the matrix was filled in"
     return at_least(strength, STRENGTH, advice, unit="strength", note=note)
+
+
+def _least_squares(F: sp.csr_array, V: Array) -> Array:
+    """For every row of F, the shortest u with the least Σ (f_ij − uᵀv_j)² over its entries."""
+    k = V.shape[1]
+    known = sp.csr_array((np.ones(F.nnz), F.indices, F.indptr), shape=F.shape)
+    grams = (known @ (V[:, :, None] * V[:, None, :]).reshape(-1, k * k)).reshape(-1, k, k)
+    return (np.linalg.pinv(grams, rcond=1e-10, hermitian=True) @ (F @ V)[:, :, None])[:, :, 0]
 
 
 # --- one factor -------------------------------------------------------------------------------------------------------
@@ -246,8 +254,9 @@ def balance_conserved(fit):
     """The drift over the run, as a share of ‖u‖² + ‖v‖². A long step ends elsewhere than the flow would have."""
     if "imbalance" not in fit.trace or fit.data.density == 1:
         return unknown("power steps are no flow")
-    imbalance = fit.trace.extras["imbalance"]
-    drift = float(np.abs(imbalance - imbalance[0]).max())
+    sizes = fit.trace.extras.get("size", np.ones(len(fit.trace)))
+    differences = fit.trace.extras["imbalance"] * sizes
+    drift = float((np.abs(differences - differences[0]) / np.where(sizes > 0, sizes, 1)).max())
     advice = "the flow may have led to another point; harmless if the claims on the result hold"
     return at_most(drift, DRIFT, advice, unit="drift")
 

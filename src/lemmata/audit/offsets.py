@@ -115,6 +115,11 @@ def _statements(fit: Fit) -> dict[str, float]:
         found["offsets that were not asked for"] = discrepancy(
             offset, np.zeros(len(offset)), 0.0, 1.0
         )
+    for name in ("row_scale_", "column_scale_"):  # nothing is scaled
+        if fit.has(name):
+            found[name] = discrepancy(
+                getattr(fit, name), np.ones(np.shape(getattr(fit, name))), 0.0, 1.0
+            )
     if fit.has("reg"):
         found["reg_"] = discrepancy(fit.reg_, fit.reg, fit.reg, rounding(np.float64))
     return found

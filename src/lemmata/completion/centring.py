@@ -157,14 +157,17 @@ def biases(
     start = s - A.over_columns(sum_others, r / n_i)
     # What rounding leaves in sums of so many entries; below it there is nothing to solve for.
     size = np.sqrt(float(A.over_rows(sum_squares, aligned=(np.zeros(n),))[0].sum()))
+    # in units of the right-hand side: its square, times that of the accuracy, would vanish for entries of 1e-150
+    unit = float(np.abs(start).max()) or 1.0
     c, _ = cg(
         LinearOperator((m, m), schur, dtype=np.float64),
-        start,
+        start / unit,
         rtol=ACCURACY,
-        atol=8 * np.finfo(float).eps * size,
+        atol=8 * np.finfo(float).eps * size / unit,
         maxiter=MAX_STEPS,
         M=LinearOperator((m, m), lambda x: x / m_j, dtype=np.float64),
     )
+    c = unit * c
     return mean, (r - A.over_rows(sum_others, c)) / n_i, c
 
 

@@ -144,6 +144,7 @@ class RankOneAlgorithm:
         return {
             "gradient": float(np.sqrt(state.slope)),
             "imbalance": (uu - vv) / max(uu + vv, np.finfo(float).tiny),
+            "size": uu + vv,
         }
 
     def finished(self, state: RankOneState) -> bool:
