@@ -669,6 +669,3 @@ def test_data_that_makes_no_sense_is_refused():
         model.transform(X[:, :5])
     with pytest.raises(ValueError, match=r"codes have shape \(n_samples, 2\)"):
         model.inverse_transform(X)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
