@@ -169,14 +169,12 @@ class Digits:
         ax.semilogy(k[visible], tail[visible], color=BLUE, linewidth=2, label=theory)
         for rank, lost in played.lost.items():
             fails = [
-                claim.sentence
-                for claim in played.models[rank].certificate_
-                if claim.verdict == FAILS
+                claim.name for claim in played.models[rank].certificate_ if claim.verdict == FAILS
             ]
             ax.plot(
                 rank, lost, linestyle="none", marker="X" if fails else "o", color=RED if fails else GREEN,
                 markersize=8, markeredgecolor="white", markeredgewidth=0.8, zorder=3,
-                label=f"measured; fails: {fails[0]}" if fails else "measured; every claim holds",
+                label=f"measured; fails: {fails[0]}" if fails else "measured; no claim fails",
             )  # fmt: skip
         ax.set(
             xlabel="rank k",

@@ -53,8 +53,10 @@ HOPELESS: dict[str, dict] = {
     # 20 rows for two matrices of 50 × 50: each shrinks onto a plane
     "GaussianMixture": {"covariance_type": "full"},
     "Mixture": {"family": "gaussian-full"},
-    **{name: {} for name in COMPLETION},
+    # further steps would not help: too few entries are too few
+    **{name: {"max_iter": 30} for name in COMPLETION},
 }
+TOO_FEW = {"enough_entries", "enough_per_row_and_column", "connected_observations"}
 ROWS = {"KMeans": 400}  # that clusters are not found again shows on more rows
 # Other solvers and families of the same class, put under those of scikit-learn's checks that depend on them.
 FAMILIES: list[tuple[str, dict]] = [
@@ -333,4 +335,5 @@ def test_a_hopeless_fit_fails_a_claim(name):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             model = made(name, **HOPELESS[name]).fit(X)
-            assert model.certificate_.failed or model.certify(X).failed
+            failed = model.certificate_.failed or model.certify(X).failed
+            assert set(failed) & TOO_FEW if name in COMPLETION else failed
