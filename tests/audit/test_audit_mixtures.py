@@ -230,7 +230,12 @@ def test_default_fits_of_clear_clusters_hold_and_those_of_one_cloud_do_not(kind)
     iris, cloud = load_iris().data, np.random.default_rng(0).normal(size=(500, 2))
     for model in (Theirs, GaussianMixture):
         fitted = model(3, covariance_type=kind, random_state=0).fit(iris)
-        assert "fixed_point" in certificate(fitted, iris).held
+        given = {"weights_init": fitted.weights_, "means_init": fitted.means_}
+        given["precisions_init"] = fitted.precisions_
+        longer = GaussianMixture(3, covariance_type=kind, tol=1e-12, max_iter=5000, **given)
+        left = 150 * (longer.fit(iris).lower_bound_ - fitted.score(iris))
+        assert (left <= 0.125) == (kind != "tied")
+        assert ("fixed_point" in certificate(fitted, iris).held) == (left <= 0.125)
         crawling = model(3, covariance_type=kind, random_state=0).fit(cloud)
         found = certificate(crawling, cloud)["fixed_point"]
         assert crawling.converged_

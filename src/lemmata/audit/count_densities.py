@@ -42,10 +42,24 @@ class Counts:
     def work(self, n: int) -> float:
         return n * self.k * (3.0 * self.m + 20)
 
+    def solver_work(self, n: int) -> float:
+        return n * self.k * (self.m + 20)
+
     def moved(self, pi: Array, values: Array) -> Any:
         other = copy.copy(self)
         other.pi, other.values, other.k = pi, values, len(pi)
         return other
+
+    def vector(self) -> Array:
+        return np.concatenate([self.pi, self.values.ravel()])
+
+    def of_vector(self, v: Array) -> Any:
+        pi, values = v[: self.k], v[self.k :].reshape(self.values.shape)
+        if not (pi > 0).all() or not (values >= 0).all() or not (values <= self.most).all():
+            raise np.linalg.LinAlgError("no components")
+        return self.moved(pi / pi.sum(), values)
+
+    most = 1.0  # that a value can be
 
     def statistic(self, rows: Array) -> Array:
         return rows
@@ -122,6 +136,8 @@ class Bernoullis(Counts):
 
 
 class Poissons(Counts):
+    most = np.inf
+
     def rest(self, rows):
         return -gammaln(rows + 1).sum(axis=1)
 

@@ -71,7 +71,7 @@ class Sample(NamedTuple):
 def _room(fit: Fit, times: float, share: float) -> int:
     """How many rows may be gone through so many times; fewer than a shape needs are none."""
     parts, n = known_components(fit), fit.data.shape[0]
-    work = affordable(fit, share) / times - OVERHEAD * (1 + 0.5 * parts.k)
+    work = affordable(fit, share) / times - OVERHEAD
     room = int(min(n, MOST_ROWS, max(work, 0) / parts.work(1)))
     return 0 if room < min(n, 20 * parts.k * parts.rows_needed) else room
 
@@ -106,9 +106,7 @@ TOO_LITTLE = "too little work allowed for fits to enough rows: pass seconds=… 
 def _third_work(fit: Fit) -> float:
     room = _room(fit, THIRD_PASSES * FOLDS, 0.3)
     times = THIRD_PASSES * (FOLDS if room <= SMALL else 1)
-    return times * (
-        known_components(fit).work(room) + OVERHEAD * (1 + 0.5 * known_components(fit).k)
-    )
+    return times * (known_components(fit).work(room) + OVERHEAD)
 
 
 @claim(
@@ -194,9 +192,7 @@ def share_bounds(mean: float, n: float, nats: float) -> tuple[float, float]:
 
 def _half_work(fit: Fit) -> float:
     room = _room(fit, HALF_PASSES, 0.3)
-    return HALF_PASSES * (
-        known_components(fit).work(room) + OVERHEAD * (1 + 0.5 * known_components(fit).k)
-    )
+    return HALF_PASSES * (known_components(fit).work(room) + OVERHEAD)
 
 
 @claim(
