@@ -182,6 +182,9 @@ def test_sparse_data_is_centred_without_ever_becoming_dense(solver, monkeypatch)
     rng = np.random.default_rng(0)
     X = sp.random_array((400, 1500), density=0.02, rng=rng, format="csr")
     X.data += 1.0
+    X = sp.csr_array(
+        X * np.r_[30.0, 20.0, 14.0, np.ones(1497)]
+    )  # gaps, or the slow solvers take a minute
     dense = X.toarray()
 
     def refuse(self, *args, **kwargs):
@@ -452,6 +455,21 @@ def test_solvers_that_cannot_say_so(digits):
         PCA(2, solver="svd").fit(sp.csr_array(digits))
     with pytest.raises(ValueError, match="whole spectrum"):
         PCA(0.9, solver="gradient").fit(digits)
+
+
+def test_weights_that_count_less_than_two_rows_are_refused(digits):
+    weights = np.full(len(digits), 1 / len(digits))
+    with pytest.raises(ValueError, match="they count rows, and a variance needs more than one"):
+        PCA(2).fit(digits, sample_weight=weights)
+
+
+def test_a_certificate_of_batches_waits_for_the_data(digits):
+    model = PCA(3).partial_fit(digits[:900]).partial_fit(digits[900:])
+    found = model.certificate_
+    assert {"attributes_sound", "orthonormal_basis"} <= set(found.held)
+    assert {"statements_true", "most_variance", "principal_axes"} <= set(found.not_checked)
+    assert not found
+    assert model.certify(digits).holds
 
 
 def test_negative_weights_are_refused(digits):

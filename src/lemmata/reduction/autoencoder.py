@@ -87,7 +87,7 @@ class LinearAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model
     optimizer : {"nesterov", "gd", "heavy_ball", "adam"}, default="nesterov"
         How a gradient becomes a step.
     step_size : float or None, default=None
-        None: η = 1/L with L = λ₁(Σ)(‖V‖² + ‖W‖² + max(1, ‖V‖‖W‖)), twice that if tied, measured anew at each step, and
+        None: η = 1/L with L = λ₁(Σ)(‖V‖² + ‖W‖² + max(1, ‖V‖‖W‖)), twice that if tied, measured again at each step, and
         (gd) a step that would raise the loss is replaced by a shorter one without momentum. Adam: 0.05/√d. A number is
         taken as it is: too large a one diverges.
     batch_size : int, default=256
@@ -96,7 +96,8 @@ class LinearAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model
         The most gradient steps, or epochs. SGD nears the minimum like 1/epoch, so it seldom settles: give it as many as you
         can wait for.
     tol : float, default=1e-9
-        Settled when the loss changes by less than this share of it in five steps in a row.
+        Settled when the loss changes by less than this share of it in five steps in a row (closed: not used). It bounds no
+        distance from the minimum; `near_pca_optimum` measures that.
     random_state, verbose, checkpoint, time_limit
         As everywhere: the seed of start and batches, a progress bar, a file to resume from, seconds.
 

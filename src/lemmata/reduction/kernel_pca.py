@@ -148,7 +148,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
     remove_zero_eig : bool, default=False
         Drop directions with eigenvalue zero; else their coordinate is 0. n_components=None always drops them.
     max_iter, tol : int, default=1000; float, default=0
-        lanczos stops after max_iter products, or when |K̃a − λa| ≤ tol · λ₁ for every pair; 0 means rounding.
+        lanczos stops after max_iter products, or when every residual |K̃a − λa| is at most tol · λ₁ (dense: not used); 0 means
+        rounding. It bounds no angle: `principal_axes` measures those.
     random_state : int, RandomState or None
         Where lanczos starts.
     verbose, checkpoint, time_limit

@@ -64,8 +64,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
     whiten : bool, default=False
         Divide the scores by their standard deviations.
     max_iter, tol : int, default=1000; float, default=1e-6
-        The iterative solvers stop after max_iter steps, or when the captured variance changes by less than tol relative to
-        itself (power: when every axis has residual √tol). Whether that was good enough is in the certificate.
+        The iterative solvers stop after max_iter steps. tol is, for lanczos, randomized and gradient, the change of the
+        captured variance in a step, relative to it; for power the square of an axis's residual relative to λ₁; eigh and svd
+        do not use it. It bounds no angle: `principal_axes` measures those.
     random_state : int, RandomState or None
         Where the iterative solvers start.
     verbose, checkpoint, time_limit
@@ -224,6 +225,11 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
 
     def _attributes(self, solution: Solution, problem: Scatter) -> dict[str, Any]:
         found, n = solution.attributes, problem.n
+        if not n > 1:
+            raise ValueError(
+                f"the weights add up to {n:g}: they count rows, and a variance needs more than one; multiply them, for "
+                "instance by n / their sum."
+            )
         values = np.maximum(np.asarray(found["values"], dtype=np.float64), 0)
         k, d, dtype = len(values), len(problem.mean), problem.dtype
         rows = problem.data.shape[0] if problem.data is not None else n
@@ -311,7 +317,10 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
             self.solver_ = "eigh"
             problem = Scatter.of_moments(moments, self._batch_dtype)
             solution = run(EighAlgorithm(self._wanted(n, len(moments.mean))), problem, stop=Never())
-            attributes = self._attributes(solution, problem) | {"n_samples_": n, "moments_": moments}
+            attributes = self._attributes(solution, problem) | {
+                "n_samples_": n,
+                "moments_": moments,
+            }
             self._conclude(None, attributes, solution.trace, solution.stopped, 1)
 
     # --- using it ---

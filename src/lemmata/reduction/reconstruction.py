@@ -83,13 +83,16 @@ def largest_eigenvalue(S: Array, steps: int = 30) -> float:
     From below, with an expected error of at most 0.87·ln d/(steps − 1) whatever the spectrum (Kuczyński & Woźniakowski
     1992), mostly far less; where a step is too long for it, the guard in `step` shortens it.
     """
-    x = S @ np.random.default_rng(0).standard_normal(len(S))
+    size = float(np.abs(S).max(initial=0.0))
+    if size == 0:
+        return 0.0
+    x = (S / size) @ np.random.default_rng(0).standard_normal(len(S))
     for _ in range(steps):
         norm = np.linalg.norm(x)
         if norm == 0:
             return 0.0
-        x = S @ (x / norm)
-    return float(np.linalg.norm(x))
+        x = (S @ (x / norm)) / size
+    return size * float(np.linalg.norm(x))
 
 
 # --- the algorithms ---------------------------------------------------------------------------------------------------
