@@ -100,8 +100,9 @@ def truth(fit: Fit) -> Truth:
 
 def stated(fit: Fit) -> Mapping[str, float]:
     true, spread, n = truth(fit), fit.coreset_.spread, fit.data.shape[0]
-    dtype = np.float32 if true.eps > 1e-10 else np.float64
-    E = 4 * true.eps**2 * true.squares
+    # sums are in float64; only rows of another precision than those of the fit have moved
+    dtype = np.float32 if true.mixed else np.float64
+    E = 4 * true.eps**2 * true.squares if true.mixed else 0.0
     allowed = 2 * math.sqrt(E * true.total) + E + np.finfo(float).tiny  # as in `Truth.slack`
     allowed += rounding(np.float64, n * fit.data.shape[1]) * (true.total + true.squares)
     total = true.frame.cost_inside(spread.total)

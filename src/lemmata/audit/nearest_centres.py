@@ -16,11 +16,12 @@ import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from lemmata.core.blocks import Blocks
 
@@ -28,9 +29,15 @@ Array = np.ndarray
 NUMBERS_AT_ONCE = 2**18  # of rows, worked on at once: they stay in the cache
 
 
+@cache
+def _pools() -> ThreadpoolController:
+    """Found once: looking for the libraries takes longer than what is done with them."""
+    return ThreadpoolController()
+
+
 def one_blas_thread() -> AbstractContextManager:
     """Around many small products: threads would wait for each other longer than they work."""
-    return threadpool_limits(1, user_api="blas")
+    return _pools().limit(limits=1, user_api="blas")
 
 
 def eps_of(*dtypes: Any) -> float:

@@ -75,6 +75,10 @@ def _opened(data: Any, centers: Any, weights: Any) -> tuple[Blocks, Array]:
         raise ValueError(
             f"centres of {centers.shape[1]} features for data of {data.shape[1]}; pass centres of this data."
         )
+    if data.sparse and data.shape[0] <= DENSE and data.shape[1] <= FORMED:
+        data = Blocks.of(
+            data.source.toarray(), data.weights
+        )  # as small as the bound that is taken here
     return data, centers
 
 
@@ -192,7 +196,8 @@ def _monte_carlo(
                 pilots[size] = _Pilots.of(some, k, labels, min(max(most, 0), STEPS))
             promise, s, m, steps = _plan(pilots, alpha, (1 - FOR_PILOTS) * work)
             if promise * near * (1 + HOPELESS) < 1:
-                promise, s, m, steps = _plan(pilots, alpha, (1 - FOR_PILOTS) * work / 3)
+                less = _plan(pilots, alpha, (1 - FOR_PILOTS) * work / 3)
+                promise, s, m, steps = less if less[2] else (promise, s, m, steps)
         if m == 0:
             return 0.0
         least = [
@@ -244,7 +249,7 @@ class _Pilots:
         k, s, d = self.shape
         reached = sum(path[min(steps, len(path) - 1)] for path in self.paths)
         solved = np.mean([min(steps, len(path) - 1) + 2 for path in self.paths])
-        m = int(work / (_work(s) * solved + 2 * d * s**2))
+        m = int(work / (_work(s) * solved + d * s**2 / 4))  # the products are BLAS's
         if m < FEWEST:
             return 0.0, 0
         m = max(min(m, SUBSETS, ROOM // (s * d)), FEWEST)
