@@ -200,7 +200,9 @@ def test_weights_count_rows_and_bad_ones_are_refused(X):
 
 def test_dear_claims_are_put_off_in_fit_and_certify_pays(monkeypatch, X):
     monkeypatch.setattr(estimator, "IN_FIT", 1000)
-    assert settled_model().fit(X).certificate_.not_checked == []  # 2 % of the least budget are enough
+    assert (
+        settled_model().fit(X).certificate_.not_checked == []
+    )  # 2 % of the least budget are enough
     monkeypatch.setattr(estimator, "SHARE_OF_FIT", 1e-9)
     model = settled_model().fit(X)
     assert model.certificate_.not_checked == ["dear"]
@@ -391,7 +393,9 @@ def test_settling_does_not_warn(X):
 
 
 def test_a_time_limit_ends_the_fit(X):
-    began = time.perf_counter()  # the limit is one of the whole fit, the checking of the data included
+    began = (
+        time.perf_counter()
+    )  # the limit is one of the whole fit, the checking of the data included
     model = MeanModel(tol=0.0, max_iter=10**9, time_limit=0.05, random_state=0).fit(X)
     assert time.perf_counter() - began >= 0.05
     assert model.stopped_ == "out of time"

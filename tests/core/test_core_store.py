@@ -63,7 +63,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_nested_values_come_back_as_they_went_in(value):
     assert same_value(through_a_file(value), value)
 
@@ -638,7 +638,7 @@ def test_thousands_of_signed_hostile_files_never_surprise(tmp_path, model):
             )
         )
     before, slowest = peak_memory(), 0.0
-    for round_ in range(3000):
+    for round_ in range(2000):
         manifest, arrays, kind = parsed[round_ % len(parsed)]
         path.write_bytes(mutated_content(manifest, arrays, dice))
         began = time.perf_counter()
@@ -650,7 +650,7 @@ def test_thousands_of_signed_hostile_files_never_surprise(tmp_path, model):
             if kind == "model":
                 use(back)
         slowest = max(slowest, time.perf_counter() - began)
-    assert refused > 1500
+    assert refused > 1000
     assert peak_memory() - before < 200e6
     assert slowest < 5.0
 
