@@ -5,32 +5,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lemmata import data
 from lemmata.completion.baselines.mean_ratings import SIDES, MeanRatings, MeanRatingsAlgorithm
 from lemmata.completion.observed import Observed
 from lemmata.core import MaxSteps, Never, rounding, run
 
-# predict(X) gives a whole matrix, which the checks of sparse input take for one label per row
-EXPECTED = {
-    "check_estimator_sparse_array": "predict is a matrix",
-    "check_estimator_sparse_matrix": "predict is a matrix",
-}
-
 
 def ratings(n=60, m=40, density=0.3, seed=0, noise=0.3, dtype=np.float64):
     rng = np.random.default_rng(seed)
     A = 3 + rng.normal(size=(n, 1)) + rng.normal(size=m) + noise * rng.normal(size=(n, m))
     return Observed.of(np.where(rng.random((n, m)) < density, A, np.nan).astype(dtype))
-
-
-@parametrize_with_checks(
-    [MeanRatings(), MeanRatings("rows", reg=0)], expected_failed_checks=lambda model: EXPECTED
-)
-@pytest.mark.filterwarnings("ignore")
-def test_scikit_learns_own_checks(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

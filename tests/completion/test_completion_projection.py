@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import lemmata
 from lemmata.completion.centring import HOW
@@ -306,15 +305,3 @@ def test_a_saved_model_predicts_the_same(tmp_path):
     model = SingularValueProjection(2, random_state=0).fit(planted(0)[1])
     lemmata.save(model, tmp_path / "m.lemma")
     assert (lemmata.load(tmp_path / "m.lemma").complete() == model.complete()).all()
-
-
-@parametrize_with_checks(
-    [SingularValueProjection(1, random_state=0, max_iter=20)],
-    expected_failed_checks=lambda _: {
-        "check_estimator_sparse_array": "predict(X) gives a matrix",
-        "check_estimator_sparse_matrix": "predict(X) gives a matrix",
-    },
-)
-@pytest.mark.filterwarnings("ignore")
-def test_scikit_learns_own_checks(estimator, check):
-    check(estimator)

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.integrate import solve_ivp
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import lemmata
 from lemmata.completion.baselines.rank_one import (
@@ -349,15 +348,3 @@ def test_a_saved_model_predicts_the_same(tmp_path):
     model = RankOne(random_state=0).fit(A)
     lemmata.save(model, tmp_path / "m.lemma")
     assert (lemmata.load(tmp_path / "m.lemma").complete() == model.complete()).all()
-
-
-@parametrize_with_checks(
-    [RankOne(random_state=0, max_iter=50)],
-    expected_failed_checks=lambda _: {
-        "check_estimator_sparse_array": "predict(X) gives a matrix",
-        "check_estimator_sparse_matrix": "predict(X) gives a matrix",
-    },
-)
-@pytest.mark.filterwarnings("ignore")
-def test_scikit_learns_own_checks(estimator, check):
-    check(estimator)

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lemmata import data
 from lemmata.completion import Observed
@@ -557,21 +556,6 @@ def test_held_out_entries_are_judged():
 
 
 # --- scikit-learn and bad input ---------------------------------------------------------------------------------------
-
-
-@parametrize_with_checks(
-    [
-        SGDFactorization(rank=1, random_state=0),
-        SGDFactorization(rank=1, optimizer="adam", biases=False, random_state=0),
-    ],
-    expected_failed_checks=lambda model: {
-        "check_estimator_sparse_array": "predict(X) gives a matrix",
-        "check_estimator_sparse_matrix": "predict(X) gives a matrix",
-    },
-)
-@pytest.mark.filterwarnings("ignore")
-def test_scikit_learns_own_checks(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize(

@@ -182,9 +182,11 @@ def not_pulled_to_the_fill(fit):
     rows = _least_squares(F, V)
     columns = _least_squares(F.T.tocsr(), rows)
     known = products_at(F.indptr, F.indices, rows, columns)
-    own = max(_energy(fit) - float(problem.fitted @ problem.fitted), 0.0)
+    whole = _energy(fit)
+    own = whole - float(problem.fitted @ problem.fitted)
     asked = float(np.vdot(U.T @ rows, V.T @ columns)) - float(problem.fitted @ known)
-    strength = own / asked if asked > 0 else 0.0
+    # differences of large numbers: below rounding, the unknown entries are predicted as the fill
+    strength = own / asked if own > rounding(np.float64, F.nnz) * whole and asked > 0 else 0.0
     advice = "leave unknown entries out instead of filling them in: ALS, SoftImpute or SingularValueProjection"
     note = f"{unknown_entries / (n * m):.0%} of the matrix was filled in"
     return at_least(strength, STRENGTH, advice, unit="strength", note=note)
