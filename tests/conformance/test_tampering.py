@@ -9,8 +9,10 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn import cluster, decomposition, mixture
 from test_estimators import MODELS, SETTINGS
 
+import lemmata
 from lemmata import registry
 
 TAMPERS = {
@@ -22,7 +24,6 @@ TAMPERS = {
     ),
 }
 SAME = "changes nothing: the sign of an axis is free"
-RUN = "says how the run went, nothing about the result"
 EXCEPTIONS: dict[tuple[str, str, str], str] = {
     ("PCA", "components_", "another sign"): SAME,
 }
@@ -97,3 +98,78 @@ def test_exceptions_are_needed(exception):
     other = copy.copy(model)
     setattr(other, attribute, TAMPERS[how](getattr(model, attribute)))
     assert not notices(other, X, complaints)
+
+
+# --- other libraries --------------------------------------------------------------------------------------------------
+
+
+FOREIGN = {
+    "PCA": lambda: decomposition.PCA(2),
+    "IncrementalPCA": lambda: decomposition.IncrementalPCA(
+        2, batch_size=40
+    ),  # several batches give other numbers than those of the data
+    "TruncatedSVD": lambda: decomposition.TruncatedSVD(2, algorithm="arpack"),
+    "KernelPCA": lambda: decomposition.KernelPCA(2, kernel="rbf"),
+    "KMeans": lambda: cluster.KMeans(3, n_init=1, random_state=0),
+    "MiniBatchKMeans": lambda: cluster.MiniBatchKMeans(3, n_init=1, random_state=0),
+    **{
+        f"GaussianMixture, {kind}": lambda kind=kind: mixture.GaussianMixture(
+            2, covariance_type=kind, random_state=0
+        )
+        for kind in ("full", "tied", "diag", "spherical")
+    },
+}
+BEFORE = "lower_bound_ is that of the step before: a change that costs less than a step gains is not seen"
+FOREIGN_EXCEPTIONS: dict[tuple[str, str, str], str] = {
+    ("PCA", "components_", "another sign"): SAME,
+    ("IncrementalPCA", "components_", "another sign"): SAME,
+    ("TruncatedSVD", "components_", "another sign"): SAME,
+    ("KernelPCA", "eigenvectors_", "another sign"): SAME,
+    ("GaussianMixture, full", "means_", "one number 1 % more"): BEFORE,
+    ("GaussianMixture, diag", "means_", "one number 1 % more"): BEFORE,
+}
+
+
+@functools.cache
+def foreign(name):
+    X = fitted("PCA")[1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = FOREIGN[name]().fit(X)
+        found = lemmata.certify(model, X)
+    return model, X, found
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_honest_fits_of_scikit_learn_are_believed(name):
+    _, _, found = foreign(name)
+    assert [item.name for item in found][:2] == ["attributes_sound", "statements_true"]
+    assert found["attributes_sound"].verdict == "holds"
+    assert found["statements_true"].verdict == "holds"
+    assert not found.broken
+
+
+@pytest.mark.parametrize("how", TAMPERS)
+@pytest.mark.parametrize("name", FOREIGN)
+def test_no_number_of_scikit_learns_fits_can_be_changed_unnoticed(name, how):
+    model, X, honest = foreign(name)
+    unnoticed = []
+    for attribute, value in vars(model).items():
+        public = attribute.endswith("_") and not attribute.startswith("_")
+        if (
+            not public
+            or not isinstance(value, (float, np.floating, np.ndarray))
+            or np.asarray(value).dtype.kind != "f"
+        ):
+            continue
+        tampered = TAMPERS[how](value)
+        if np.array_equal(value, tampered) or (name, attribute, how) in FOREIGN_EXCEPTIONS:
+            continue
+        other = copy.deepcopy(model)
+        setattr(other, attribute, tampered)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = lemmata.certify(other, X)
+        if not {*found.failed, *found.broken} - {*honest.failed, *honest.broken}:
+            unnoticed.append(attribute)
+    assert not unnoticed
