@@ -40,6 +40,7 @@ class Rows:
     centre: Array  # (d,) the model's mean_, scaled alike
     square: float  # Σ p‖x‖², not centred
     eps: float  # of the coarser of the two float types, that of the rows and that of the model
+    copied: bool  # whether the rows come in a coarser type than the model, so that it was not fitted to these numbers
 
     def __iter__(self) -> Iterator[tuple[Any, Array]]:
         for rows, shares in _shares(self.data):
@@ -64,7 +65,7 @@ class Rows:
         Rows that were rounded to another type than they were fitted in moved by eps‖x‖, and with them √λ by as much.
         """
         own = rounding(np.float64, max(self.data.shape))
-        coarse = 2 * self.eps if self.eps > np.finfo(np.float64).eps else 0.0
+        coarse = 2 * self.eps if self.copied else 0.0
         spread = max(self.square - float(self.mean @ self.mean), 0.0)
         return own * (self.square if self.data.sparse else spread) + coarse * math.sqrt(
             spread * self.square
@@ -87,9 +88,13 @@ def scaled_rows(fit: Fit) -> Rows:
             rows = rows * (1 / scale)
             mean += p @ rows
             square += float(p @ squares(rows))
-        types = (data.dtype, np.asarray(fit.components_).dtype)
-        eps = max(float(np.finfo(one).eps) for one in types if one.kind == "f")
-        fit.memory["rows"] = Rows(data, scale, mean, centre / scale, square, eps)
+        theirs, own = (
+            float(np.finfo(one if one.kind == "f" else np.float64).eps)
+            for one in (data.dtype, np.asarray(fit.components_).dtype)
+        )
+        fit.memory["rows"] = Rows(
+            data, scale, mean, centre / scale, square, max(theirs, own), theirs > own
+        )
     return fit.memory["rows"]
 
 
