@@ -32,7 +32,7 @@ def fitted(model: Any, X: Array, **more: Any) -> Any:
         return model.fit(X, **more)
 
 
-def certificate(model: Any, X: Array, y: Any = None, weights: Any = None) -> Any:
+def certificate(model: Any, X: Any, y: Any = None, weights: Any = None) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return lemmata.certify(model, X, y, weights)

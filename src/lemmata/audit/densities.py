@@ -459,7 +459,7 @@ class AxisGaussians(Gaussians):
         """The own scatter of every component; None where there is none, up to rounding."""
         variances, places = self.widths(sums)
         S = self.own_scatter(sums)
-        wide = (variances > (8 * eps * places) ** 2).all(axis=1)
+        wide = np.all(variances > (8 * eps * places) ** 2, axis=1).tolist()
         return [S[j] if wide[j] else None for j in range(self.k)]
 
     def leverages(self, rows: Array, r: Array, sums: list[Array], factors: list) -> Array:

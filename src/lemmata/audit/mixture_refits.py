@@ -69,11 +69,24 @@ class Sample(NamedTuple):
 
 
 def _room(fit: Fit, times: float, share: float) -> int:
-    """How many rows may be gone through so many times; fewer than a shape needs are none."""
+    """How many rows may be gone through so many times; 0 where they are too few for the shapes."""
     parts, n = known_components(fit), fit.data.shape[0]
     work = affordable(fit, share) / times - OVERHEAD
     room = int(min(n, MOST_ROWS, max(work, 0) / parts.work(1)))
     return 0 if room < min(n, 20 * parts.k * parts.rows_needed) else room
+
+
+def _folds(fit: Fit) -> tuple[int, int]:
+    """How many thirds are left out in turn, and of how many rows: all three if they are few, else one."""
+    n = fit.data.shape[0]
+    if n <= SMALL and _room(fit, FOLDS * THIRD_PASSES, 0.3) == n:
+        return FOLDS, n
+    return 1, _room(fit, THIRD_PASSES, 0.3)
+
+
+def _on_a_sample(fit: Fit, room: int) -> bool:
+    """Fewer rows speak for fewer components, so that what fails on a sample need not fail on all."""
+    return room < fit.data.shape[0]
 
 
 def _sample(fit: Fit, most: int) -> Sample:
@@ -104,9 +117,8 @@ TOO_LITTLE = "too little work allowed for fits to enough rows: pass seconds=… 
 
 
 def _third_work(fit: Fit) -> float:
-    room = _room(fit, THIRD_PASSES * FOLDS, 0.3)
-    times = THIRD_PASSES * (FOLDS if room <= SMALL else 1)
-    return times * (known_components(fit).work(room) + OVERHEAD)
+    folds, room = _folds(fit)
+    return folds * THIRD_PASSES * (known_components(fit).work(room) + OVERHEAD)
 
 
 @claim(
@@ -126,12 +138,12 @@ def memberships_clear(fit):
     facts = facts_of(fit)
     if facts.parts.k == 1:
         return unknown("there is one component only")
-    room = _room(fit, THIRD_PASSES * FOLDS, 0.3)
+    folds, room = _folds(fit)
     if not room:
         return unknown(TOO_LITTLE)
     try:
         with one_thread():
-            doubts, weights = _doubts(facts.parts, _sample(fit, room))
+            doubts, weights = _doubts(facts.parts, _sample(fit, room), folds)
     except np.linalg.LinAlgError:
         return unknown("a component collapses where a third of the rows is left out")
     if not len(doubts):
@@ -145,19 +157,19 @@ def memberships_clear(fit):
         "the labels are not to be trusted: use predict_proba, or fewer components, or more rows"
     )
     note = f"{mean:.2%} of {n:,.0f} rows left out"
-    if low <= SOFT < high:
+    if low <= SOFT < high or (low > SOFT and _on_a_sample(fit, room)):
         return unknown(f"between {low:.1%} and {high:.1%} of the labels change", mean)
     return at_most(
         high if high <= SOFT else low, SOFT, advice, unit="labels that change", note=note
     )
 
 
-def _doubts(parts: Any, sample: Sample) -> tuple[Array, Array]:
+def _doubts(parts: Any, sample: Sample, folds: int) -> tuple[Array, Array]:
     """1 − r_z(x) of the rows left out, r from a fit to the others, and their weights."""
     fold = np.random.default_rng(1).permutation(len(sample.rows)) % FOLDS
     labels = parts.joint(sample.rows).argmax(axis=1)
     doubts, weights = [], []
-    for out in range(FOLDS if len(fold) <= SMALL else 1):
+    for out in range(folds):
         left = fold == out
         if not left.any() or left.all():
             continue
@@ -223,7 +235,7 @@ def worth_its_components(fit):
     advice = "fewer components predict other rows better: lower n_components (see lemmata.mixtures.select)"
     if needed >= SHOWN:
         return at_least(needed, SHOWN, unit="ln U")
-    if spare >= SHOWN:
+    if spare >= SHOWN and not _on_a_sample(fit, room):
         return at_least(
             -spare,
             SHOWN,

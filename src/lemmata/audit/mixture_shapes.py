@@ -17,6 +17,7 @@ import numpy as np
 
 from lemmata.audit.mixture_steps import (
     Facts,
+    affordable,
     expect,
     facts_of,
     known_components,
@@ -68,7 +69,12 @@ def _shape_work(fit: Fit) -> float:
         return 0.0
     if "facts" in fit.memory and _has_no_width(facts_of(fit), _eps(fit)):
         return 2 * pass_work(fit)
-    return (2 + (RIDGELESS_STEPS + 2) * _propped(parts)) * pass_work(fit)
+    return (2 + (_ridgeless_steps(fit) + 2) * _propped(parts)) * pass_work(fit)
+
+
+def _ridgeless_steps(fit: Fit) -> int:
+    """As many as there is work for."""
+    return int(min(RIDGELESS_STEPS, affordable(fit, 0.15) / pass_work(fit)))
 
 
 def _has_no_width(facts: Facts, eps: float) -> bool:
@@ -99,7 +105,12 @@ def no_collapsed_component(fit):
     with one_thread():
         left = width_left(facts.parts, facts.sums, facts, eps)
         if left >= LEFT and _propped(facts.parts):
-            left = min(left, _ridgeless(facts, eps))
+            steps = _ridgeless_steps(fit)
+            left = min(left, _ridgeless(facts, eps, steps))
+            if left >= LEFT and steps < RIDGELESS_STEPS:
+                return unknown(
+                    "too little work allowed to go on without reg_covar: pass seconds=… to certify"
+                )
         flat = _flat(facts, eps)
     advice = "the likelihood is unbounded there: use fewer components or covariance_type='tied', or drop the rows it sits on"
     if flat:
@@ -125,11 +136,11 @@ def width_left(parts: Any, sums: list[Array], facts: Facts, eps: float) -> float
     return max(least, 0.0)
 
 
-def _ridgeless(facts: Facts, eps: float) -> float:
+def _ridgeless(facts: Facts, eps: float, steps: int) -> float:
     """What is left of the widths after some steps of EM without reg_covar."""
     parts, sums = facts.parts.without_ridge(), facts.sums
     try:
-        for _ in range(RIDGELESS_STEPS):
+        for _ in range(steps):
             parts = parts.step(sums)
             sums = expect(parts, facts.rows)[1]
             if any(factor is None for factor in parts.scatter_factors(sums, eps)):

@@ -115,7 +115,7 @@ def leap(parts: Any, rows: Rows, cycles: int) -> tuple[float, Array]:
         value_two, sums = expect(two, rows)
         last = np.array([value, value_one, value_two])
         gain += float(np.abs(np.diff(last)).sum())
-        far = _leaped(*(at.vector() for at in (parts, one, two)), two)
+        far = _leaped(parts, one, two)
         parts, value = two, value_two
         if far is not None:
             value_far, sums_far = expect(far, rows)
@@ -125,20 +125,19 @@ def leap(parts: Any, rows: Rows, cycles: int) -> tuple[float, Array]:
     return gain, last
 
 
-def _leaped(a: Array, b: Array, c: Array, parts: Any) -> Any:
+def _leaped(parts: Any, one: Any, two: Any) -> Any:
     """The components at the end of a leap, of half of it, …, or None where there is nothing beyond the second step."""
+    a, b, c = (at.vector() for at in (parts, one, two))
     r, v = b - a, c - 2 * b + a
-    with np.errstate(divide="ignore", invalid="ignore"):
-        alpha = -np.linalg.norm(r) / np.linalg.norm(v)
+    bend = float(np.linalg.norm(v))
+    alpha = -min(float(np.linalg.norm(r)) / bend, 1e6) if bend > 0 else -1.0
     for _ in range(4):
         if not alpha < -1.01:
             return None
-        if np.isfinite(alpha):
-            try:
-                return parts.of_vector(a - 2 * alpha * r + alpha**2 * v)
-            except np.linalg.LinAlgError:
-                pass
-        alpha = (max(alpha, -1e6) - 1) / 2
+        try:
+            return two.of_vector(a - 2 * alpha * r + alpha**2 * v)
+        except np.linalg.LinAlgError:
+            alpha = (alpha - 1) / 2
     return None
 
 
@@ -231,5 +230,6 @@ def fit_work(fit: Fit) -> float:
 
 
 def affordable(fit: Fit, share: float) -> float:
-    """The work that a check may plan with: its share of what certify(X) has."""
-    return share * max(TIMES_THE_FIT * fit_work(fit), LEAST_BUDGET)
+    """The work that a check may plan with: its share of what certify(X) has, or of what certify(X, seconds=…) left."""
+    left = fit.work if np.isfinite(fit.work) else 0.0
+    return share * max(TIMES_THE_FIT * fit_work(fit), LEAST_BUDGET, left)

@@ -204,7 +204,7 @@ class MixtureModel(DensityMixin, Model):
     # --- one batch after the other ---
 
     def partial_fit(self, X, y=None, sample_weight=None):
-        """Learn from a batch by stepwise EM (Cappé & Moulines 2009).
+        """Learn from a batch by stepwise EM (Cappé & Moulines 2009): an approximation, not the fit to all rows together.
 
         The first batch is fitted like `fit` does (a model that is fitted goes on from there); then the expected statistics of
         each batch are averaged into those so far with weight (t + 2)^−0.6, and an M-step follows. Batches should be alike:

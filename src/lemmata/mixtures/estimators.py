@@ -50,7 +50,7 @@ class Mixture(MixtureModel):
     n_components : int, default=1
         k.
     tol, max_iter : float, default=1e-3; int, default=100
-        A run ends when the mean log-likelihood changes by less than tol, or after max_iter steps.
+        A run ends when the log-likelihood per row changes by less than tol nats in one step, or after max_iter steps.
     n_init : int, default=1
         Runs from different starts; the one with the highest likelihood is kept.
     init_params : {"kmeans", "k-means++", "random", "random_from_data"}, default="kmeans"
@@ -182,8 +182,9 @@ class GaussianMixture(MixtureModel):
     covariance_type : {"full", "tied", "diag", "spherical", "unit", "fixed"}, default="full"
         Each component has its own Σ_j; all share one; diagonal; σ_j² I; Σ = I (CIL 3.1.5); Σ = precisions_init⁻¹, not fitted.
     tol, max_iter : float, default=1e-3; int, default=100
-        A run ends when the mean log-likelihood changes by less than tol, or after max_iter steps. A step is M then E, so
-        scikit-learn, which looks at the likelihood before its M, makes one more for the same tol.
+        A run ends when the log-likelihood per row changes by less than tol nats in one step (so n rows may still gain n·tol
+        nats with the next: see `fixed_point`), or after max_iter steps. A step is M then E, so scikit-learn, which looks at the
+        likelihood before its M, makes one more for the same tol.
     reg_covar : float, default=1e-6
         ρ, added to the variances: without it a component can shrink onto a point, where the likelihood has no bound.
     n_init : int, default=1
