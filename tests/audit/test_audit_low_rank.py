@@ -5,8 +5,14 @@ import pytest
 import scipy.sparse as sp
 
 from lemmata.audit import low_rank
-from lemmata.audit.low_rank import _leading_squares, _least_squares, _singular_vectors
-from lemmata.completion import ImputedSVD, RankOne, SingularValueProjection
+from lemmata.audit.low_rank import (
+    _leading_squares,
+    _least_squares,
+    _singular_vectors,
+    first_order_on_manifold,
+)
+from lemmata.completion import ImputedSVD, Observed, RankOne
+from lemmata.core.certificate import Fit
 
 
 def matrix(seed, n=40, m=30):
@@ -93,7 +99,9 @@ def test_a_dominant_first_axis_hides_no_other():
     P, Q = (np.linalg.qr(rng.normal(size=(size, 2)))[0] for size in (40, 30))
     A = (P * [1000, 1]) @ Q.T
     A[rng.random(A.shape) < 0.3] = np.nan
-    model = SingularValueProjection(2, tol=0, max_iter=120, random_state=0).fit(A)
-    assert "first_order_on_manifold" in model.certify(A).held
-    model.V_ = model.V_ @ np.diag([1.0, -1.0])
-    assert "first_order_on_manifold" in model.certify(A).failed
+    for sign, verdict in ((1, "holds"), (-1, "fails")):
+        factors = {"U_": P * [1000, sign], "V_": Q}
+        assert (
+            first_order_on_manifold(Fit(None, Observed.of(A), attributes=factors)).verdict
+            == verdict
+        )

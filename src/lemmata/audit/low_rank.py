@@ -133,7 +133,7 @@ def _spectrum_cost(fit: Fit) -> float:
     if side <= SHORT:
         return (
             fit.data.n_observed * min(side, fit.data.n_observed / max(fit.data.shape))
-            + 4.0 * side**3
+            + 1.0 * side**3
         )
     q = products_for(2 * ACCURACY, side)
     return 2 * q * (4 * fit.data.n_observed + (4 * k + 2 * q) * side)
