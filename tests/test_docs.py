@@ -75,9 +75,7 @@ def test_every_model_begins_with_the_two_claims_that_begin_every_certificate():
 def test_what_tol_means_is_said_in_the_words_of_the_docstrings():
     from lemmata import registry
 
-    assert registry.tolerances() in (ROOT / "docs" / "core.md").read_text(), (
-        "run: ./run py -c 'import lemmata.registry as r; print(r.tolerances())'"
-    )
+    assert registry.tolerances() in docs.CORE.read_text(), REFRESH
 
 
 def test_a_suite_is_counted_with_the_module_of_each_claim_and_stored(monkeypatch, tmp_path):

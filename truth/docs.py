@@ -1,6 +1,6 @@
 """docs/audit.md and what it is made of: every claim of the trusted base, beside how often it was wrong on planted problems.
 
-    python -m truth.docs                     write the generated parts of docs/audit.md again (./run py -m truth.docs)
+    python -m truth.docs                     write the generated parts of docs/ again (./run py -m truth.docs)
     python -m truth.docs --run SUBJECT…      run these suites first, and store their counts in truth/measured.csv
 
 The counts are a stored run: one line per claim, suite and kind of evidence. Sentences, kinds and sizes are read from the code.
@@ -19,7 +19,7 @@ import sys
 import time
 import tokenize
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache, wraps
 from importlib import import_module
@@ -35,6 +35,7 @@ from truth.harness import Suite, Tally, count, suites
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "lemmata"
 PAGE = ROOT / "docs" / "audit.md"
+CORE = ROOT / "docs" / "core.md"
 STORED = ROOT / "truth" / "measured.csv"
 
 # what certifies something that is no model of ours
@@ -133,11 +134,20 @@ class Measured:
             setattr(self, one.name, convert(getattr(self, one.name)))
 
 
-def measure(chosen: Iterable[Suite], jobs: int = 1) -> list[Measured]:
-    """Run suites, each with all of its seeds, several side by side."""
-    names = [suite.name for suite in chosen]
+def measure(chosen: Iterable[Suite], jobs: int = 1) -> int:
+    """Run suites, each with all of its seeds, several side by side; store each when it is done. How many raised."""
+    raised = 0
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        return [row for rows in pool.map(_measure_one, names) for row in rows]
+        waiting = {pool.submit(_measure_one, suite.name): suite.name for suite in chosen}
+        for done in as_completed(waiting):
+            name, error = waiting[done], done.exception()
+            if error is not None:
+                raised += 1
+                print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+                continue
+            # read at the last moment: others may have stored theirs in the meantime
+            write([*(row for row in read() if row.suite != name), *done.result()])
+    return raised
 
 
 def _measure_one(name: str) -> list[Measured]:
@@ -362,7 +372,7 @@ def fill(page: str, parts: dict[str, str]) -> str:
         pattern = rf"(<!-- {name}\b[^\n]*-->\n).*?(<!-- /{name} -->)"
         page, done = re.subn(pattern, lambda m, t=text: f"{m[1]}{t}\n{m[2]}", page, flags=re.S)
         if done != 1:
-            raise ValueError(f"docs/audit.md has {done} places for {name!r}.")
+            raise ValueError(f"the page has {done} places for {name!r}.")
     return page
 
 
@@ -398,20 +408,19 @@ def main() -> int:
     )
     parser.add_argument("--jobs", type=int, default=1, help="suites side by side")
     asked = parser.parse_args()
+    raised = 0
     if asked.run is not None:
         chosen = [
             one for one in suites() if not asked.run or {one.subject, one.name} & set(asked.run)
         ]
-        found = measure(chosen, asked.jobs)
-        # read afterwards: others may have stored theirs in the meantime
-        gone = {one.name for one in chosen} | (
-            {row.suite for row in read()} - {one.name for one in suites()}
-        )
-        write([*(row for row in read() if row.suite not in gone), *found])
+        raised = measure(chosen, asked.jobs)
+        exist = {one.name for one in suites()}
+        write(row for row in read() if row.suite in exist)
     PAGE.write_text(fill(PAGE.read_text(), sections()))
+    CORE.write_text(fill(CORE.read_text(), {"tol": registry.tolerances()}))
     for text in [*complaints(read()), *(f"{name}: no yes and no" for name in untested())]:
         print(text)
-    return 0
+    return 1 if raised else 0
 
 
 if __name__ == "__main__":
