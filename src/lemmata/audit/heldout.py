@@ -56,7 +56,7 @@ def _cost(fit: Fit) -> float:
 
 
 @claim(
-    "expected to predict entries like the held-out ones better than the mean, errors beyond the training range capped",
+    "predicts entries like the held-out ones better than the mean, losses capped at the training range",
     kind=STATISTICAL,
     source="CIL 2.1.4; Waudby-Smith & Ramdas 2024",
     cost=_cost,

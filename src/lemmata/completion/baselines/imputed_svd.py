@@ -108,7 +108,8 @@ class ImputedSVD(CompletionModel):
     max_iter : int, default=1000
         The most products of Lanczos with a block of vectors.
     tol : float, default=1e-8
-        Done when every σ_i² is right to this share of σ₁² (float32: 1e-6 at best).
+        Done when Lanczos's error bounds say that every σ_i² is right to this share of σ₁² (float32: 1e-6 at best). Not a change
+        of the objective: a sum of eigenvalues that pauses says little.
     random_state : int, RandomState or None, default=None
         Of Lanczos's first block; the result depends on it only by rounding, unless singular values coincide.
     verbose, checkpoint, time_limit

@@ -113,7 +113,8 @@ class MeanRatings(CompletionModel):
     reg : float, default=3.0
         λ: so many average entries are added to every row and column. 0 gives plain means.
     max_iter, tol, random_state, time_limit
-        Of no use to a model solved in one step; every model has them, so that models can be exchanged.
+        Of no use to a model solved in one step; every model has them, so that models can be exchanged. (`tol` is not the
+        accuracy of the offsets, which is 1e-12 of their equations.)
     verbose, checkpoint
         Progress on the terminal; a file to resume from.
 

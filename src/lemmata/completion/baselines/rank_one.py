@@ -256,7 +256,7 @@ class RankOne(CompletionModel):
     max_iter : int, default=2000
         The most steps.
     tol : float, default=1e-8
-        Settled when the loss changes by less than this share of it in five steps in a row.
+        Settled when the loss ½ Σ_Ω (x_ij − u_i v_j)² changes by less than this share of it in each of five steps in a row.
     random_state : int, RandomState or None, default=None
         Of the vector that the power steps begin with; the result depends on it only by rounding, if they converge.
     verbose, checkpoint, time_limit

@@ -100,7 +100,7 @@ def _product_norm(X: Array, Y: Array) -> float:
 
 @dataclass(frozen=True)
 class ProjectionAlgorithm:
-    """X ← [X + ηG]_k; step_size None chooses η anew in every step, a number is taken as it is."""
+    """X ← [X + ηG]_k; step_size None chooses η again in every step, a number is taken as it is."""
 
     rank: int
     step_size: float | None = None
@@ -208,7 +208,7 @@ class SingularValueProjection(CompletionModel):
     max_iter : int, default=500
         The most steps.
     tol : float, default=1e-6
-        Settled when the loss changes by less than this share of it in two steps in a row.
+        Settled when the loss ½‖Π_Ω(A − X)‖² changes by less than this share of it in each of two steps in a row.
     random_state : int, RandomState or None, default=None
         Of the columns that the first SVD starts from; the result depends on it only by rounding.
     verbose, checkpoint, time_limit

@@ -13,7 +13,7 @@ usual u + γ(e v − λu), differs from it by O(γ²), and no λ makes it unstab
 
 A step touches one row and one column. So rows and columns are cut into P groups each, and an epoch is P rounds of P blocks that
 share neither: threads work on them without locks, and the result is the same for any number of threads (DSGD, Gemulla et al.
-2011). P is fixed, and the order inside a block is drawn anew in each epoch.
+2011). P is fixed, and the order inside a block is drawn again in each epoch.
 
 γ is chosen by the bold driver: an epoch that would raise the objective is undone and γ halved, after any other γ grows by 5 %.
 So it shrinks when only noise is left, and the objective falls from epoch to epoch.
@@ -221,7 +221,7 @@ class SGDFactorization(CompletionModel):
     max_iter : int, default=50
         The most epochs (those undone are not counted).
     tol : float, default=1e-4
-        Settled when an epoch changes the objective by less than this share of it, twice in a row.
+        Settled when an epoch changes the objective, penalties included, by less than this share of it, twice in a row.
     random_state, verbose, checkpoint, time_limit
         As everywhere: the seed of the start and of the orders, a progress bar, a file to resume from, seconds.
 
