@@ -10,11 +10,15 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 
+from lemmata.audit.curvature import as_vector
+from lemmata.audit.factored import Factored, Factors
 from lemmata.completion import Observed
 from lemmata.completion.als.algorithm import ALSAlgorithm, ALSState, balance, in_order, rescale
 from lemmata.completion.als.estimator import ALS
 from lemmata.completion.als.penalty import RANKS, choose, held_out_rmse, largest_reg
+from lemmata.completion.als.saddles import Hessian, products_within
 from lemmata.core import MaxSteps, Never, Path, Settled, rounding, run
+from lemmata.core.engine import one_blas_thread
 
 SEEDS = range(3)
 KINDS = [(weighted, biases) for weighted in (False, True) for biases in (False, True)]
@@ -302,6 +306,37 @@ def test_a_saddle_is_a_fixed_point_and_escaping_it_lowers_the_objective(seed, bi
     assert model.loss_ < 1.5 * best
 
 
+@pytest.mark.parametrize("kind", ["plain", "weighted", "biased", "implicit"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_products_with_the_hessian_are_those_of_the_trusted_base(kind, seed):
+    """Two codes that share nothing: kernels over rows and columns here, sparse products there."""
+    _, data = low_rank(seed, n=12, m=9, noise=0.3)
+    if kind == "implicit":
+        data = Observed.of(np.abs(data.dense()))
+    weighted, biases, implicit = kind == "weighted", kind == "biased", kind == "implicit"
+    algorithm = ALSAlgorithm(2, 0.3, weighted, biases, implicit=implicit, alpha=2.0)
+    rng = np.random.default_rng(seed)
+    b, c = rng.normal(size=12) * biases, rng.normal(size=9) * biases
+    state = ALSState(rng.normal(size=(12, 2)), rng.normal(size=(9, 2)), b, c, 0.5 * biases, np.inf)
+    feedback = {"feedback": "implicit", "alpha": 2.0} if implicit else {"mean": state.mean}
+    problem = Factored.of(
+        data, state.U, state.V, reg=0.3, weighted=weighted, row_bias=b, column_bias=c, biased=biases, **feedback
+    )  # fmt: skip
+    hessian = Hessian.at(algorithm, data, state)
+    y = rng.normal(size=len(hessian.scale))
+    d = Factors(*hessian.direction(y))
+    expected = as_vector(problem, problem.curve(d))
+    assert_allclose(hessian.times(y[:, None])[:, 0] / hessian.scale, expected, atol=1e-11)
+
+
+def test_looking_for_saddles_costs_a_tenth_of_the_sweeps_and_is_decided_by_counting():
+    _, data = low_rank(0, n=400, m=300)
+    algorithm = ALSAlgorithm(20, 0.1)
+    few, many = (products_within(algorithm, data, sweeps) for sweeps in (1, 100))
+    assert few < many <= 30
+    assert products_within(replace(algorithm, rank=1), low_rank(0)[1], 1) == 30  # next to nothing
+
+
 def test_fit_itself_leaves_a_saddle(monkeypatch):
     """A rank-deficient start stays rank-deficient under alternation; only the second-order test shows a way on."""
     _, data = low_rank(0, noise=0.05)
@@ -486,6 +521,32 @@ def test_a_failed_update_leaves_the_model_as_it_was():
         model.update(data, sweeps=0)
 
 
+# --- one budget of time ---
+
+
+@pytest.mark.parametrize("parameters", [{}, {"rank": "auto", "reg": "auto"}])
+def test_choosing_fitting_and_escaping_share_one_time_limit(monkeypatch, parameters):
+    """The clock is moved, not waited for: every sweep takes a second of it."""
+    now = [0.0]
+    monkeypatch.setattr("time.perf_counter", lambda: now[0])
+    step = ALSAlgorithm.step
+
+    def slow(self, state, A):
+        now[0] += 1.0
+        return step(self, state, A)
+
+    monkeypatch.setattr(ALSAlgorithm, "step", slow)
+    _, data = low_rank(0, noise=0.3, offsets=True)
+    model = ALS(**{"rank": 3, "reg": 0.1, "tol": 0, "max_iter": 10**4, **parameters}, time_limit=40)
+    model.fit(data)
+    assert model.stopped_ == "out of time"
+    assert 40 <= now[0] <= 42  # a step under way is finished
+    now[0] = 0.0
+    model.update(data, sweeps=10**4)
+    assert model.stopped_ == "out of time"
+    assert 40 <= now[0] <= 42
+
+
 # --- rank and λ -------------------------------------------------------------------------------------------------------
 
 
@@ -535,10 +596,11 @@ def test_above_the_largest_reg_all_factors_vanish():
     for weighted in (False, True):
         algorithm = ALSAlgorithm(3, 1.0, weighted, biases=False)
         top = largest_reg(algorithm, data)
-        ends = [
-            run(replace(algorithm, reg=f * top), data, stop=MaxSteps(200), rng=0).state
-            for f in (1.1, 0.9)
-        ]
+        with one_blas_thread():  # as inside of a fit
+            ends = [
+                run(replace(algorithm, reg=f * top), data, stop=MaxSteps(200), rng=0).state
+                for f in (1.1, 0.9)
+            ]
         norms = [np.linalg.norm(state.U @ state.V.T) for state in ends]
         assert norms[0] < 1e-6 * np.linalg.norm(data.values)
         assert norms[1] > 1e-2 * np.linalg.norm(data.values)
@@ -562,17 +624,13 @@ def test_the_choice_is_that_of_the_held_out_entries_and_stops_when_out_of_time()
 def test_a_path_over_reg_is_warm_started_and_ends_where_a_cold_fit_ends():
     _, data = low_rank(0, noise=0.3)
     algorithm = ALSAlgorithm(30, 1.0, weighted=False, biases=False)
-    path = run(
-        Path(algorithm, over={"reg": [8.0, 4.0, 2.0]}, stop=Settled(1e-12) | MaxSteps(600)),
-        data,
-        stop=Never(),
-        rng=0,
-    )
-    for reg, state in zip([8.0, 4.0, 2.0], path.state.results, strict=True):
-        cold = run(
-            replace(algorithm, reg=reg), data, stop=Settled(1e-12) | MaxSteps(600), rng=1
-        ).state
-        assert state.loss == pytest.approx(cold.loss, rel=1e-7)
+    settled = Settled(1e-12) | MaxSteps(600)
+    with one_blas_thread():  # as inside of a fit
+        path = Path(algorithm, over={"reg": [8.0, 4.0, 2.0]}, stop=settled)
+        found = run(path, data, stop=Never(), rng=0)
+        for reg, state in zip([8.0, 4.0, 2.0], found.state.results, strict=True):
+            cold = run(replace(algorithm, reg=reg), data, stop=settled, rng=1).state
+            assert state.loss == pytest.approx(cold.loss, rel=1e-7)
 
 
 # --- claims -----------------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Factors from anywhere: from a plain ALS, from cmfrec, from implicit, transposed, of the wrong size."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,8 +12,10 @@ from sklearn.exceptions import NotFittedError
 import lemmata
 from lemmata import registry
 from lemmata.audit.foreign import adapt
+from lemmata.completion.als.estimator import ALS
 from lemmata.completion.certifying import certify_factors
 from lemmata.completion.observed import Observed
+from lemmata.core.certificate import Fit, check
 
 PROOFS = ("first_order_point", "second_order_minimum", "global_optimum")
 IMPLICIT = ("attributes_sound", "statements_true", "fixed_point", *PROOFS)
@@ -70,7 +73,9 @@ def test_held_out_entries_and_fixed_offsets_are_taken():
     )
     assert "first_order_point" in found.held
     assert "held_out_error" in found.held
-    assert "held_out_error" in certify_factors(train, factors.U, factors.V, 0.5, mean=mean).undecided
+    assert (
+        "held_out_error" in certify_factors(train, factors.U, factors.V, 0.5, mean=mean).undecided
+    )
 
 
 @pytest.mark.parametrize(
@@ -122,6 +127,29 @@ def fitted(name, A, **more):
             use_cg=False, use_float=False, nthreads=1, verbose=False, **more
         )
         return model.fit(sp.coo_matrix((A.values, (A.rows, A.columns)), shape=A.shape))
+
+
+def test_the_confidence_of_implicit_has_no_one_in_it():
+    """Whether it is installed or not: a stand-in with its attributes, factors from a plain ALS with w = αa."""
+    A = counts(1)
+    factors, _ = als(A, 2, 1.0, implicit=True, alpha=2.0, offset=0.0)
+    model = SimpleNamespace(
+        user_factors=factors.U,
+        item_factors=factors.V,
+        regularization=1.0,
+        alpha=2.0,
+        iterations=100,
+    )
+    found = adapt("ALS", model)
+    claims = found.pop("claims")
+    fit = Fit(model, A, attributes=found)
+    certificate = check(claims, fit, "implicit")
+    assert [claim.name for claim in certificate] == list(IMPLICIT)
+    assert {"fixed_point", "first_order_point"} <= set(certificate.held)
+    found["confidence_offset_"] = 1.0
+    wrong = check(claims, Fit(model, A, attributes=found), "implicit")
+    assert {"fixed_point", "first_order_point"} <= set(wrong.failed)
+    assert ALS.work(fit) > 0
 
 
 @pytest.mark.parametrize("k", [2, 11])

@@ -32,7 +32,7 @@ def _sweep_cost(fit: Fit) -> float:
     if "half-sweep gain" in fit.memory:
         return 0.0
     p = np.shape(fit.U_)[1] + 1
-    return fit.data.n_observed * p * (p + 20) + 4 * sum(fit.data.shape) * p**3
+    return fit.data.n_observed * p * (p + 1) + sum(fit.data.shape) * (1.5 * p**3 + 2500)
 
 
 def half_sweep_gain(fit: Fit) -> float:

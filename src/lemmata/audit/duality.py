@@ -31,7 +31,7 @@ from lemmata.audit.factors import (
 )
 from lemmata.audit.heldout import held_out_error
 from lemmata.audit.lanczos import RISK, largest_eigenvalue, products_for
-from lemmata.audit.sides import Singular, fit_in_memory, sweep
+from lemmata.audit.sides import Singular, blocks_cost, fit_in_memory, sweep
 from lemmata.core.certificate import (
     PROVED,
     STATISTICAL,
@@ -47,6 +47,7 @@ Array = np.ndarray
 
 GAP = 1.0  # per cent: of factors
 CONVEX_GAP = 0.1  # per cent: of a solver for the convex problem itself
+STANDS_OUT = 0.01  # of λ: less may be what is left of converging
 SHORT = 1000  # rows or columns up to which LAPACK finds σ₁, from the Gram matrix of that side
 ROUNDS, FEW_ROUNDS = (
     8,
@@ -221,21 +222,19 @@ def add_factor(problem: Factored, top: Top | None = None) -> Factored:
 def gap_cost(fit: Fit, accuracy: float = GAP / 400) -> float:
     """One lower bound: the Gram matrix of the shorter side and its largest eigenvalue, or Lanczos."""
     entries, short = fit.data.n_observed, min(fit.data.shape)
-    here = 10 * entries * (np.shape(fit.U_)[1] + 1)
+    here = 5 * entries * (np.shape(fit.U_)[1] + 1)
     if short <= SHORT:
         counts = (fit.data.row_counts, fit.data.column_counts)[
             fit.data.shape[0] < fit.data.shape[1]
         ]
-        return here + 4 * float(np.square(counts, dtype=np.float64).sum()) + short**3 / 2
+        return here + 2 * float(np.square(counts, dtype=np.float64).sum()) + short**3 / 4
     q = products_for(2 * accuracy, short)
-    return here + q * (4 * entries + 2 * q * short)
+    return here + q * (2 * entries + q * short)
 
 
 def _round_cost(fit: Fit) -> float:
     """A round of `search`: a bound, and sweeps."""
-    p = np.shape(fit.U_)[1] + 3
-    blocks = fit.data.n_observed * p * (p + 20) + 4 * sum(fit.data.shape) * p**3
-    return gap_cost(fit) + SWEEPS * blocks
+    return gap_cost(fit) + SWEEPS * blocks_cost(fit.data, np.shape(fit.U_)[1] + 3)
 
 
 def _search_cost(fit: Fit) -> float:
@@ -314,13 +313,30 @@ def least_penalised(fit):
     return _decided(gap, CONVEX_GAP, advice)
 
 
-@claim("max_rank did not cut the solution", kind=PROVED, source="CIL 2.5.2")
+def _at_limit(fit: Fit) -> bool:
+    limit, most = fit.get("max_rank"), min(fit.data.shape)
+    return limit is not None and limit < most and np.shape(fit.U_)[1] >= limit
+
+
+@claim(
+    "max_rank did not cut the solution: no direction outside of it exceeds λ by over 1 %",
+    kind=PROVED,
+    source="CIL 2.5.2",
+    cost=lambda fit: gap_cost(fit) if _at_limit(fit) else 0.0,
+)
 def rank_not_cut(fit):
-    """Where the rank found is below the limit, the limit changed nothing, and the problem was the convex one."""
-    limit, (n, m) = fit.get("max_rank"), fit.data.shape
-    most = min(n, m) if limit is None or limit >= min(n, m) else limit - 1
+    """Where the rank found is below the limit, the limit changed nothing. At the limit σ₁ of the residual tells."""
+    if not _at_limit(fit):
+        return at_most(np.shape(fit.U_)[1], min(fit.data.shape), unit="rank")
+    if not float(fit.reg_) > 0:
+        return unknown("without a penalty (reg_ = 0) every direction would enter")
+    top = _residual_top(factored(fit), CONVEX_GAP / 100)
+    if top.sigma <= 1 + STANDS_OUT:
+        return unknown(
+            "there are as many directions as max_rank allows, and none that is missing stands out"
+        )
     advice = "raise max_rank, or reg, or pass max_rank=None"
-    return at_most(fit.U_.shape[1], most, advice, unit="rank")
+    return at_most(top.sigma, 1 + STANDS_OUT, advice, unit="σ₁ / λ")
 
 
 SOFT_IMPUTE_CLAIMS = (

@@ -19,6 +19,7 @@ import numpy as np
 
 from lemmata.audit.factored import Factored
 from lemmata.audit.lanczos import RISK
+from lemmata.audit.sides import blocks_cost
 from lemmata.audit.stated_factors import (
     FACTORS,
     FACTORS_SOUND,
@@ -85,7 +86,7 @@ def never_rose(fit):
     "a first-order point: the terms of the gradient cancel but for 0.2 %",
     kind=RULE_OF_THUMB,
     source="CIL (2.38)",
-    cost=per_factor(20, memory="slope"),
+    cost=per_factor(10, memory="slope"),
 )
 def first_order_point(fit):
     """‖∇_U‖ / (‖Π_Ω(A)V‖ + ‖Π_Ω(UVᵀ)V‖ + ‖λU‖), or the same for V, or those of the biases: the worst of them."""
@@ -132,15 +133,13 @@ def _kkt(problem: Factored):
 def _product_cost(fit: Fit) -> float:
     """Of one product with the Hessian: entries twice from either side, and the blocks of rows and columns."""
     p, (n, m) = np.shape(fit.U_)[1] + 1, fit.data.shape
-    return 16 * fit.data.n_observed * p + 8 * (n + m) * p * p
+    return 6 * fit.data.n_observed * (p + 10) + (n + m) * p * p
 
 
 def _curvature_cost(fit: Fit, products: int = FEW_PRODUCTS) -> float:
-    p, (n, m) = np.shape(fit.U_)[1] + 1, fit.data.shape
     if fit.get("nonnegative", False):
         return 0.0
-    blocks = fit.data.n_observed * p * (p + 1) + 8 * (n + m) * p**3
-    return blocks + products * _product_cost(fit)
+    return blocks_cost(fit.data, np.shape(fit.U_)[1] + 1) + products * _product_cost(fit)
 
 
 @claim(

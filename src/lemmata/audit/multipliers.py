@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse.linalg as spla
 
+from lemmata.audit.attributes import discrepancy, statements_true
 from lemmata.audit.duality import SHORT, gap_cost, top_singular_value
 from lemmata.audit.entries import IDENTIFIABLE
 from lemmata.audit.factors import (
     FACTORS_SOUND,
-    FACTORS_TRUE,
+    factor_statements,
     factored,
     never_rose,
     per_factor,
@@ -36,13 +37,14 @@ Array = np.ndarray
 REGULARISED_GAP = 0.1  # per cent
 NUCLEAR_GAP = 5.0  # per cent: a finite τ aims at a little more than the least nuclear norm
 MET = 1e-4  # of the known entries
+SHRUNK = 1e-4  # of σ₁(Y): squares of singular values are found to 1e-10, they themselves to 1e-5
 
 
 @claim(
     "the known entries are reproduced to 1e-4 of their size",
     kind=PROVED,
     source="CIL Prop. 2.5.4",
-    cost=per_factor(4, memory="factored"),
+    cost=per_factor(5),
 )
 def entries_met(fit):
     problem = factored(fit)
@@ -142,9 +144,21 @@ def _leading(Y: Any, k: int) -> tuple[Array, float, float]:
     return np.sort(s)[::-1] + off, left.bound + off, left.risk
 
 
+def multiplier_statements(fit: Fit) -> dict[str, float]:
+    """X is shrink_τ(Y): its singular values are those of dual_ above tau_, less tau_, as far as iterations find them."""
+    found, shown = _multipliers(fit), np.asarray(fit.singular_values_, np.float64)
+    above = np.maximum(found.values - found.tau, 0)
+    size, unit = max(len(above), len(shown)), factored(fit).unit
+    shown, above = (np.pad(part, (0, size - len(part))) for part in (shown / unit, above))
+    wrong = discrepancy(shown, above, found.values.max(initial=0.0), SHRUNK)
+    return {**factor_statements(fit), "dual_, tau_": wrong}
+
+
+MULTIPLIERS_TRUE = statements_true(multiplier_statements, cost=lambda fit: _multiplier_cost(fit))
+
 THRESHOLDING_CLAIMS = (
     FACTORS_SOUND,
-    FACTORS_TRUE,
+    MULTIPLIERS_TRUE,
     never_rose,
     entries_met,
     least_regularised,

@@ -46,9 +46,10 @@ from lemmata.audit.alternating import (
 from lemmata.completion.als.algorithm import ALSAlgorithm, ALSState, in_order
 from lemmata.completion.als.penalty import choose
 from lemmata.completion.als.saddles import PRODUCTS, products_within, way_down
-from lemmata.completion.base import CompletionModel, Folded
+from lemmata.completion.base import CompletionModel, Folded, sweeps_work
 from lemmata.completion.centring import Offsets
 from lemmata.completion.observed import Entries, Observed
+from lemmata.core.certificate import Fit
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.estimator import COMMON
 from lemmata.core.loop import MaxSteps, Settled, Stopped, run, warn_user
@@ -148,7 +149,7 @@ class ALS(CompletionModel):
     max_iter : int, default=100
         The most sweeps over rows and columns.
     tol : float, default=1e-5
-        Settled when a sweep lowers the objective by less than this share of it.
+        Settled when a sweep over rows and columns lowers the objective by at most this share of it; 0 switches that off.
     random_state, verbose, checkpoint, time_limit
         As everywhere: the seed of the first V, a progress bar, a file to resume from, seconds.
 
@@ -325,6 +326,12 @@ class ALS(CompletionModel):
             "weighted_reg_": int(algorithm.weighted),
             "loss_": state.loss,
         }
+
+    @classmethod
+    def work(cls, fit: Fit) -> float:
+        """Sweeps; cmfrec says how many as niter, implicit as iterations."""
+        sweeps = fit.get("n_iter_") or fit.get("niter") or fit.get("iterations") or 1
+        return sweeps_work(fit, float(np.max(sweeps)))
 
     def _claims(self):
         if self.feedback == "implicit":

@@ -36,7 +36,7 @@ from sklearn.base import clone
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lemmata.audit.duality import SOFT_IMPUTE_CLAIMS
-from lemmata.completion.base import CompletionModel
+from lemmata.completion.base import CompletionModel, sweeps_work
 from lemmata.completion.centring import HOW, centre
 from lemmata.completion.nuclear.sparse_lowrank import (
     known_entries,
@@ -47,6 +47,7 @@ from lemmata.completion.nuclear.sparse_lowrank import (
 )
 from lemmata.completion.observed import Observed
 from lemmata.completion.rows.solver import RowSolver
+from lemmata.core.certificate import Fit
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.estimator import COMMON
 from lemmata.core.loop import MaxSteps, Seconds, Settled, Solution, Stop, Stopped, run, warn_user
@@ -274,7 +275,7 @@ class SoftImpute(CompletionModel):
     max_iter : int, default=300
         The most steps, those included in which λ comes down from σ₁.
     tol : float, default=1e-7
-        Settled when the objective changes by less than this share of it in two steps in a row.
+        Settled when the objective changes by at most this share of it in two steps in a row, both at the last λ; 0: never.
     random_state : int, RandomState or None, default=None
         Of the probes that look for further directions; the result depends on it only within `tol`.
     verbose, checkpoint, time_limit
@@ -359,6 +360,12 @@ class SoftImpute(CompletionModel):
 
     def _attributes(self, solution: Solution, problem: Observed) -> dict[str, Any]:
         return {**solution.attributes, **self._set_offsets(centre(self.observed_, self.centre))}
+
+    @classmethod
+    def work(cls, fit: Fit) -> float:
+        """A sweep per step, and products with the probes."""
+        steps = float(fit.get("n_iter_", 1))
+        return sweeps_work(fit, steps) + super().work(fit)
 
     def _fold_reg(self, counts: Array) -> Array:
         """λ: with balanced factors a new row solves the same ridge regression as the old ones."""
