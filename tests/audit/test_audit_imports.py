@@ -52,7 +52,9 @@ def test_solvers_import_from_audit_nothing_but_tuples_of_claims():
             continue
         for module, name in imports(path):
             if module.startswith("lemmata.audit"):
-                assert name.isupper() and name.endswith("_CLAIMS"), f"{where} imports {module}.{name}"
+                assert name.isupper() and name.endswith("_CLAIMS"), (
+                    f"{where} imports {module}.{name}"
+                )
 
 
 def test_importing_the_audit_loads_no_solver():
@@ -63,7 +65,16 @@ def test_importing_the_audit_loads_no_solver():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
-    solving = ("loop", "estimator", "repeat", "linalg", "optim", "reduction", "clustering", "mixtures")
+    solving = (
+        "loop",
+        "estimator",
+        "repeat",
+        "linalg",
+        "optim",
+        "reduction",
+        "clustering",
+        "mixtures",
+    )
     for module in loaded:
         parts = module.split(".")[1:]
         assert parts[0] not in solving and parts[-1] not in ("loop", "estimator", "repeat"), module
