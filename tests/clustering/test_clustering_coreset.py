@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.cluster import KMeans as SklearnKMeans
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lemmata.clustering import _kernels_seeding as kernels
 from lemmata.clustering.coreset import Coreset, LightweightCoreset, Merging, epsilon_for, size_for
@@ -357,7 +356,7 @@ def test_a_stream_of_batches_is_merged_and_reduced(n, batch, size):
     assert "total_weight_kept" in model.certificate_.held
 
 
-def test_a_fit_can_be_continued_by_batches_and_begun_anew():
+def test_a_fit_can_be_continued_by_batches_and_begun_again():
     X = planted(n=3000)
     model = LightweightCoreset(size=200, random_state=0).fit(X[:1000])
     model.partial_fit(X[1000:])
@@ -571,8 +570,3 @@ def test_centres_of_the_wrong_shape_are_refused():
     for centers in (np.ones(3), np.ones((2, 4)), np.empty((0, 3))):
         with pytest.raises(ValueError, match="centres of shape"):
             model.cost(centers)
-
-
-@parametrize_with_checks([LightweightCoreset(size=5, random_state=0)])
-def test_scikit_learns_own_checks(estimator, check):
-    check(estimator)

@@ -14,7 +14,6 @@ from sklearn.base import clone
 from sklearn.cluster import KMeans as SklearnKMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lemmata.clustering.kmeans import KMeans
 from lemmata.clustering.lloyd import KMeansState, LloydAlgorithm, Points, Still
@@ -764,20 +763,6 @@ def test_whatever_comes_the_result_is_consistent(dtype, n, d, k, seed, levels, a
 
 
 # --- conventions ------------------------------------------------------------------------------------------------------
-
-
-SEEDED = "equal in distribution: the check shuffles the repeated rows, so a seed draws other rows (scikit-learn's fails, too)"
-
-
-@parametrize_with_checks(
-    [KMeans(n_clusters=3, random_state=0)],
-    expected_failed_checks=lambda estimator: {
-        f"check_sample_weight_equivalence_on_{kind}_data": SEEDED for kind in ("dense", "sparse")
-    },
-)
-@pytest.mark.filterwarnings("ignore")
-def test_scikit_learns_own_checks(estimator, check):
-    check(estimator)
 
 
 def test_names_and_frames_are_scikit_learns():

@@ -153,7 +153,7 @@ def voronoi(seed: int = 0):
 # --- where it starts (CIL20 6.2.1–6.2.2) ------------------------------------------------------------------------------
 
 
-def _ended(data: Points, start: Array):
+def _run_to_end(data: Points, start: Array):
     """Lloyd's steps from a start, to their end."""
     return run(LloydAlgorithm(len(start), start), data, stop=Still(0.0) | MaxSteps(100), rng=0)
 
@@ -173,7 +173,7 @@ def _draw_fit(ax, X: Array, start: Array, solution, title: str) -> None:
 
 @entry(
     "bad-start",
-    "A start that Lloyd's steps cannot mend, and seeding that avoids it",
+    "A start that Lloyd's steps cannot repair, and seeding that avoids it",
     "CIL20 Fig. 6.2, Rem. 6.1, 6.2.2",
 )
 def bad_start(seed: int = 0):
@@ -187,13 +187,13 @@ def bad_start(seed: int = 0):
         "greedy D² sampling": greedy_d2_sampling,
     }
     ends = {
-        name: [_ended(data, draw(X, k, rng)) for _ in range(draws)]
+        name: [_run_to_end(data, draw(X, k, rng)) for _ in range(draws)]
         for name, draw in seedings.items()
     }
     good = greedy_d2_sampling(X, k, rng)
     bad = np.stack([X[of == 1][0], *X[of == 2][:2]])  # none on the left, two on the right
-    mended, trapped = _ended(data, good), _ended(data, bad)
-    gap = certified_gap(X, mended.state.centers, rng=rng)
+    freed, trapped = _run_to_end(data, good), _run_to_end(data, bad)
+    gap = certified_gap(X, freed.state.centers, rng=rng)
     excess = trapped.state.cost / gap.lower_bound - 1
 
     drawing, axes = figure(2, 2, size=(4.8, 3.0))
@@ -208,13 +208,13 @@ def bad_start(seed: int = 0):
         axes[0, 1],
         X,
         good,
-        mended,
+        freed,
         f"greedy D² sampling: proved within {100 * max(gap.gap, 1e-4):.2g} % of the best",
     )
     ax = axes[1, 0]
     for solution, colour, mark, name in (
         (trapped, RED, "s", "bad start"),
-        (mended, BLUE, "o", "greedy D² start"),
+        (freed, BLUE, "o", "greedy D² start"),
     ):
         ax.plot(solution.trace.objective, color=colour, marker=mark, ms=4, label=name)
         show(
@@ -275,7 +275,7 @@ def _far_groups(rng: np.random.Generator) -> Array:
     return places + rng.normal(size=places.shape)
 
 
-def _sampled(X: Array, m: int, rng: np.random.Generator) -> dict[str, tuple[Array, Array]]:
+def _samples(X: Array, m: int, rng: np.random.Generator) -> dict[str, tuple[Array, Array]]:
     """Rows and weights of an even sample and of a lightweight coreset."""
     coreset = Coreset.of(X).reduced(m, rng)
     return {
@@ -287,22 +287,20 @@ def _sampled(X: Array, m: int, rng: np.random.Generator) -> dict[str, tuple[Arra
 def _trials(X: Array, k: int, sizes: Array, draws: int, rng: np.random.Generator):
     """ε, the worst over nine sets of centres, and the excess of k-means: {kind of sample: (sizes, draws)} each."""
     data, kinds = Blocks.of(X), ("even sample", "lightweight coreset")
-    full = min((_clustered(data, k, rng) for _ in range(5)), key=lambda state: state.cost).centers
+    full = min((_cluster(data, k, rng) for _ in range(5)), key=lambda state: state.cost).centers
     sets = [full] + [draw(X, k, rng) for draw in (random_rows, d2_sampling) for _ in range(4)]
     true = costs(data, sets)
     allowed = (true + costs(data, [X.mean(axis=0)[None]])) / 2
     error, excess = ({kind: np.zeros((len(sizes), draws)) for kind in kinds} for _ in range(2))
     for s, draw in np.ndindex(len(sizes), draws):
-        for kind, (rows, weights) in _sampled(X, int(sizes[s]), rng).items():
+        for kind, (rows, weights) in _samples(X, int(sizes[s]), rng).items():
             sample = Blocks.of(rows, weights)
             error[kind][s, draw] = (np.abs(costs(sample, sets) - true) / allowed).max()
-            excess[kind][s, draw] = (
-                costs(data, [_clustered(sample, k, rng).centers])[0] / true[0] - 1
-            )
+            excess[kind][s, draw] = costs(data, [_cluster(sample, k, rng).centers])[0] / true[0] - 1
     return error, excess, len(sets)
 
 
-def _clustered(data: Blocks, k: int, rng: np.random.Generator):
+def _cluster(data: Blocks, k: int, rng: np.random.Generator):
     return run(LloydAlgorithm(k), Points.of(data), stop=Still(1e-4) | MaxSteps(50), rng=rng).state
 
 

@@ -44,7 +44,6 @@ from lemmata.audit.nearest_centres import (
 from lemmata.audit.partition_bounds import ENOUGH, WORK, Gap, gap_of
 from lemmata.core.certificate import (
     PROVED,
-    RULE_OF_THUMB,
     STATISTICAL,
     Evidence,
     Fit,
@@ -192,7 +191,7 @@ def stated(fit: Fit) -> Mapping[str, float]:
         return {"labels_": math.inf}
     centers = np.asarray(fit.cluster_centers_)
     eps = eps_of(fit.data.dtype, centers.dtype)
-    raw = fit.data.sparse or bool(fit.has("n_steps_"))
+    raw = _squares_as_they_stand(fit)
     told: dict[str, float] = {}
     cost = found.cost
     known = None
@@ -211,19 +210,20 @@ def stated(fit: Fit) -> Mapping[str, float]:
 def _cost_error(fit: Fit, found: Partition, cost: float, eps: float, squares: float) -> float:
     """|inertia_ − cost| in units of its rounding.
 
-    n·d terms of one sign are summed; the centres are known to eps‖c‖, and where precisions differ the rows to eps‖x‖, which
-    moves the cost by at most 2√(E·cost) + E, E = Σ w eps²(‖c‖² + ‖x‖²); squares that cancel err by their own size.
+    n·d terms of one sign are summed. The centres are known to ‖δ‖ ≤ eps‖c‖, which moves the cost of a cluster by exactly
+    W‖δ‖² − 2δ·Σw(x − c); where precisions differ the rows have moved by eps‖x‖, and the cost by 2√(E·cost) + E at most, E = Σ w
+    eps²‖x‖². Squares that cancel err by their own size.
     """
     (n, d), frame = fit.data.shape, found.frame
-    W = float(found.weight.sum())
-    far = float(np.abs(frame.origin / frame.scale).max(initial=0.0)) ** 2 * d
-    reach = W * (np.einsum("ij,ij->i", found.centers, found.centers).max() + far) + cost
-    E = 4 * eps**2 * reach
-    allowed = (
-        rounding(np.float32 if eps > 1e-10 else np.float64, n * d) * cost
-        + 2 * math.sqrt(E * cost)
-        + E
-    )
+    own = eps_of(np.asarray(fit.cluster_centers_).dtype)
+    far = frame.origin / frame.scale
+    reach = np.linalg.norm(found.centers + far, axis=1) * own  # of each centre
+    slopes = np.linalg.norm(found.sums, axis=1)
+    allowed = rounding(np.float32 if eps > 1e-10 else np.float64, n * d) * cost
+    allowed += float(found.weight @ reach**2 + 2 * reach @ slopes)
+    if eps_of(fit.data.dtype) != own:
+        E = 4 * eps**2 * (cost + float(found.weight @ (reach / own) ** 2))
+        allowed += 2 * math.sqrt(E * cost) + E
     allowed += 8 * math.sqrt(d) * eps * squares
     with np.errstate(over="ignore", under="ignore"):
         smallest = frame.cost_inside(np.finfo(np.float64).tiny)  # where floats end
@@ -259,8 +259,26 @@ def _true_of_these_rows(fit: Fit) -> Evidence:
     other_rows = labels is not None and len(labels) != fit.data.shape[0]
     if other_rows and (_after_batches(fit) or fit.has("n_steps_")):
         return unknown(LAST_BATCH)
+    if _too_coarse(fit):
+        return unknown("so far from 0, squares of this precision do not tell the rows apart")
     found = _TRUE.check(fit)
     return unknown(LAST_BATCH) if found.verdict == "fails" and _after_batches(fit) else found
+
+
+def _too_coarse(fit: Fit) -> bool:
+    """Whether a library that squares numbers as they stand errs by more than a hundredth of the mean squared distance."""
+    if not _squares_as_they_stand(fit):
+        return False
+    found = nearest(fit)
+    far = found.frame.origin / found.frame.scale
+    eps = eps_of(fit.data.dtype, np.asarray(fit.cluster_centers_).dtype)
+    error = 8 * math.sqrt(len(far)) * eps * float(far @ far) * float(found.weight.sum())
+    return error > 0.01 * found.cost > 0
+
+
+def _squares_as_they_stand(fit: Fit) -> bool:
+    """Sparse rows are not centred, nor are the batches of scikit-learn's MiniBatchKMeans."""
+    return fit.data.sparse or bool(fit.has("n_steps_"))
 
 
 TRUE = replace(_TRUE, check=_true_of_these_rows)
@@ -365,40 +383,15 @@ def _descent_cost(fit: Fit) -> float:
     kind=PROVED, source="CIL20 6.2.1", cost=_descent_cost,
 )  # fmt: skip
 def no_steps_left(fit):
-    """The steps are made. Where the budget ends before they do, what is left is estimated from their last gains g, which fall
-    about geometrically: g ρ/(1 − ρ), ρ the ratio of the means of the last two halves of them (a rule of thumb, at a third of
-    the bound)."""
+    """The steps are made, as far as the budget goes. If it ends before they do, a percent gained so far fails all the same."""
     known = descent(fit)
     gained, unit = max(sum(known.gains), 0.0), "gain of all steps / cost"
     advice = "Lloyd's iteration was stopped early: raise max_iter, or lower tol"
     made = f"{len(known.gains)} more steps"
-    if known.finished or gained > ALL_STEPS:
-        note = f"{made}, and nothing moves" if known.finished and gained else made if gained else ""
-        return at_most(gained, ALL_STEPS, advice, unit, note)
-    rest = _rest(known.gains)
-    if gained + 3 * rest > ALL_STEPS:
+    if not known.finished and gained <= ALL_STEPS:
         return unknown(f"{made} gained {gained:.2%}; not the last", gained, unit)
-    return at_most(
-        gained + rest,
-        ALL_STEPS,
-        advice,
-        unit,
-        note=f"{made} made, the rest estimated",
-        kind=RULE_OF_THUMB,
-    )
-
-
-def _rest(gains: tuple[float, ...]) -> float:
-    """What further steps gain if gains fall geometrically, as over the last eight of them; infinite if they do not fall."""
-    last = np.asarray(gains[-8:])
-    if len(last) < 4:
-        return math.inf
-    half = len(last) // 2
-    before, now = float(last[:half].mean()), float(last[-half:].mean())
-    if not 0 < now < before:
-        return math.inf if now > 0 else 0.0
-    ratio = (now / before) ** (1 / half)
-    return float(last[-1]) * ratio / (1 - ratio) if ratio < 1 else math.inf
+    note = f"{made}, and nothing moves" if known.finished and gained else made if gained else ""
+    return at_most(gained, ALL_STEPS, advice, unit, note)
 
 
 # --- the optimum ------------------------------------------------------------------------------------------------------

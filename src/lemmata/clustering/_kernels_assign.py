@@ -37,7 +37,7 @@ from lemmata.linalg.simd import (
 )
 
 Array = np.ndarray
-CANCELLED = 1e-6  # of ‖ĉ‖²: a sparse row's square below it is summed anew
+CANCELLED = 1e-6  # of ‖ĉ‖²: a sparse row's square below it is summed again
 SIX = 6  # centres of a tile: 6 × 2 AVX2 registers for scores, 2 for a line, 2 to spread numbers make 16
 
 
@@ -112,7 +112,7 @@ def transpose_into(_, tile, lane, X, places, feature):
             row = builder.load(builder.gep(starts, [builder.add(first, i64(r))]))
             address = builder.bitcast(builder.gep(rows, [builder.add(row, column)]), vector)
             parts.append(builder.load(address, align=tile.dtype.bitwidth // 8))
-        for c, part in enumerate(_transposed(builder, parts)):
+        for c, part in enumerate(_transpose(builder, parts)):
             place = builder.add(builder.mul(builder.add(column, i64(c)), i64(lanes)), first)
             builder.store(part, builder.bitcast(builder.gep(to, [place]), vector), align=LINE // 2)
         return context.get_dummy_value()
@@ -120,7 +120,7 @@ def transpose_into(_, tile, lane, X, places, feature):
     return types.void(tile, lane, X, places, feature), code
 
 
-def _transposed(builder, parts):
+def _transpose(builder, parts):
     """The columns of a square matrix given as row vectors."""
     side = len(parts)
     half = side // 2
@@ -165,7 +165,7 @@ def gather_into(tile, X, places, origin, scale):
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _raised(score, number, best, second, which):
+def _push_score(score, number, best, second, which):
     """The two best scores and whose the best is, with one more score."""
     second = where_larger(score, best, best, where_larger(score, second, score, second))
     which = where_larger(score, best, number, which)
@@ -198,12 +198,12 @@ def scan(tile, d, C, starts, numbers, first, last):
             c4 = axpy(at(C, q + 4), line, c4)
             c5 = axpy(at(C, q + 5), line, c5)
             q += SIX
-        best, second, which = _raised(c0, spread(tile, at(numbers, j)), best, second, which)
-        best, second, which = _raised(c1, spread(tile, at(numbers, j + 1)), best, second, which)
-        best, second, which = _raised(c2, spread(tile, at(numbers, j + 2)), best, second, which)
-        best, second, which = _raised(c3, spread(tile, at(numbers, j + 3)), best, second, which)
-        best, second, which = _raised(c4, spread(tile, at(numbers, j + 4)), best, second, which)
-        best, second, which = _raised(c5, spread(tile, at(numbers, j + 5)), best, second, which)
+        best, second, which = _push_score(c0, spread(tile, at(numbers, j)), best, second, which)
+        best, second, which = _push_score(c1, spread(tile, at(numbers, j + 1)), best, second, which)
+        best, second, which = _push_score(c2, spread(tile, at(numbers, j + 2)), best, second, which)
+        best, second, which = _push_score(c3, spread(tile, at(numbers, j + 3)), best, second, which)
+        best, second, which = _push_score(c4, spread(tile, at(numbers, j + 4)), best, second, which)
+        best, second, which = _push_score(c5, spread(tile, at(numbers, j + 5)), best, second, which)
     return best, second, which
 
 

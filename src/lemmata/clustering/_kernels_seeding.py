@@ -18,7 +18,7 @@ STRIDE = 32  # products looked at together: nearly all are too small to matter, 
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
-def _summed(x, y):
+def _squared_distance(x, y):
     total = x[0] - x[0]
     for j in range(x.shape[0]):
         total += (x[j] - y[j]) ** 2
@@ -30,7 +30,7 @@ def _distance(product, square, length, y, p, cancelled):
     """‖y − p‖² from p·y; below `cancelled`·(‖y‖² + ‖p‖²) it is summed directly."""
     size = square + length
     g = size - (product + product)
-    return _summed(y, p) if g < cancelled * size else g
+    return _squared_distance(y, p) if g < cancelled * size else g
 
 
 @njit(nogil=True, cache=True)

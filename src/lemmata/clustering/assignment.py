@@ -293,10 +293,10 @@ class ClusterSums:
                 centers.scale,
                 chunk_of(rows),
             )
-        return cls.measured(rows, *out[1:], cost, moved, float(centers.scale))
+        return cls.from_kernel(rows, *out[1:], cost, moved, float(centers.scale))
 
     @classmethod
-    def measured(cls, rows, counts, sums, far, farthest, cost, moved, scale) -> ClusterSums:
+    def from_kernel(cls, rows, counts, sums, far, farthest, cost, moved, scale) -> ClusterSums:
         """From what a kernel left behind, in the units of the frame."""
         # a stream may have empty blocks
         worst: Any = rows[farthest] if rows.shape[0] else np.zeros(sums.shape, rows.dtype)

@@ -37,7 +37,7 @@ def groups_for(k: int, d: int, itemsize: int) -> int:
     return max(1, min(-(-k // 16), affordable))
 
 
-def grouped(centers: Array, groups: int) -> tuple[Array, Array]:
+def group_centers(centers: Array, groups: int) -> tuple[Array, Array]:
     """Centres in groups of neighbours, by halving between two that are far apart: their order, and the cuts between groups.
 
     A group fills up to whole sixes with places for nobody (−1); cuts are counted in sixes.
@@ -46,7 +46,7 @@ def grouped(centers: Array, groups: int) -> tuple[Array, Array]:
 
     size = SIX * -(-len(centers) // (SIX * groups))
 
-    def halved(members: Array) -> list[Array]:
+    def halve(members: Array) -> list[Array]:
         if len(members) <= size:
             return [np.sort(members)]
         mine = centers[members]
@@ -54,9 +54,9 @@ def grouped(centers: Array, groups: int) -> tuple[Array, Array]:
         other = mine[np.argmax(((mine - one) ** 2).sum(axis=1))]
         members = members[np.argsort(mine @ (other - one), kind="stable")]
         cut = size * -(-len(members) // size // 2)
-        return halved(members[:cut]) + halved(members[cut:])
+        return halve(members[:cut]) + halve(members[cut:])
 
-    parts = halved(np.arange(len(centers)))
+    parts = halve(np.arange(len(centers)))
     filled = [np.concatenate([part, np.full(-len(part) % SIX, -1)]) for part in parts]
     return np.concatenate(filled), np.cumsum([0, *(len(part) // SIX for part in filled)])
 
@@ -73,7 +73,7 @@ class Layout:
     def of(cls, centers: Array, groups: int) -> Layout:
         from lemmata.clustering._kernels_assign import SIX
 
-        order, cuts = grouped(centers.astype(np.float64), groups)
+        order, cuts = group_centers(centers.astype(np.float64), groups)
         group_of = np.zeros(len(centers), np.int64)
         group_of[order[order >= 0]] = np.repeat(np.arange(len(cuts) - 1), SIX * np.diff(cuts))[
             order >= 0
@@ -119,7 +119,7 @@ class Bounds:
 
         def of(rows, mine):
             weights, labels, shorts = mine
-            sums, share = _bounded(rows, weights, packed, labels, shorts, *work)
+            sums, share = _assign_bounded(rows, weights, packed, labels, shorts, *work)
             looked.append(share)
             return sums
 
@@ -133,7 +133,7 @@ class Bounds:
         return replace(total, moved=0)
 
     def _prepare(self, centers: Array) -> tuple[Layout, bool]:
-        """Groups and moves for new centres, and whether bounds start anew."""
+        """Groups and moves for new centres, and whether bounds start from nothing."""
         last, layout = self._last, self._layout
         packed = self.points.packed(centers)
         same = (
@@ -188,7 +188,9 @@ def _nearest_others(hats: Array) -> Array:
     return np.sqrt(np.maximum(gaps.min(axis=1), 0.0))
 
 
-def _bounded(rows, weights, packed: Packed, labels, shorts, *work) -> tuple[ClusterSums, int]:
+def _assign_bounded(
+    rows, weights, packed: Packed, labels, shorts, *work
+) -> tuple[ClusterSums, int]:
     from lemmata.clustering._kernels_bounds import assign_bounded_into
 
     k, d = packed.hats.shape
@@ -200,7 +202,7 @@ def _bounded(rows, weights, packed: Packed, labels, shorts, *work) -> tuple[Clus
     cost, moved, looked = kernel(
         labels, *out, shorts, rows, _none(weights), packed.centers, *work, chunk_of(rows)
     )
-    return ClusterSums.measured(rows, *out, cost, moved, float(packed.scale)), looked
+    return ClusterSums.from_kernel(rows, *out, cost, moved, float(packed.scale)), looked
 
 
 class _Shorts:

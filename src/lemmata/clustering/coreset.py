@@ -75,7 +75,7 @@ class Merging:
     ranks: dict[int, Coreset]
     waiting: Coreset = Coreset()  # rows not drawn from yet
 
-    def added(self, data: Blocks) -> Merging:
+    def with_rows(self, data: Blocks) -> Merging:
         rng, ranks, waiting = deepcopy(self.rng), dict(self.ranks), self.waiting
         for rows, weights in data:
             waiting = waiting + Coreset.of(rows, weights)
@@ -130,7 +130,8 @@ class LightweightCoreset(Model):
     Notes
     -----
     Models fitted to disjoint parts of the data can be added: their sum has the rows of both and stands for both.
-    `partial_fit` merges and reduces: batch after batch, at most ⌈log₂ of their number⌉ + 1 times `size` rows in memory, each
+    `partial_fit` merges and reduces (what it keeps is a coreset, but not the one that `fit` would draw): batch after batch,
+    at most ⌈log₂ of their number⌉ + 1 times `size` rows in memory, each
     doubling of the data adding one drawing to the error, which `coreset_.epsilon()` states.
     """
 
@@ -208,7 +209,7 @@ class LightweightCoreset(Model):
             if not hasattr(self, "merging_"):
                 ranks = {0: self.coreset_} if hasattr(self, "coreset_") else {}
                 self.merging_ = Merging(size, np.random.default_rng(self._rng()), ranks)
-            self.merging_ = self.merging_.added(data)
+            self.merging_ = self.merging_.with_rows(data)
             self._show(self.merging_.total())
         return self
 

@@ -106,7 +106,7 @@ class Coordinates:
     def pieces(self, rows: Any, centers: Array) -> Iterator[tuple[slice, tuple]]:
         """Pieces of some rows, each with what the kernels make distances to centres of: G, ‖y‖², ‖p‖², Y, P, cancelled.
 
-        A product errs by a few eps·(‖y‖² + ‖p‖²). What has cancelled to less than eps^¼ of that is summed anew, so that
+        A product errs by a few eps·(‖y‖² + ‖p‖²). What has cancelled to less than eps^¼ of that is summed again, so that
         three quarters of the digits are left of every distance, and a row has distance 0 to itself.
         """
         P = self.of(sp.csr_array(centers)).toarray() if sp.issparse(rows) else self.of(centers)
@@ -127,7 +127,7 @@ class Coordinates:
 
 
 def _sparse_pieces(Y, P, lengths) -> tuple:
-    """The same for sparse rows. What cancelled is mended here, since the kernels do not know sparse rows."""
+    """The same for sparse rows. What cancelled is summed again here, since the kernels do not know sparse rows."""
     squares = np.asarray(Y.multiply(Y).sum(axis=1)).ravel()
     G = np.ascontiguousarray(np.asarray(Y @ P.T).T)
     size = squares + lengths[:, None]

@@ -84,9 +84,10 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
     ----------
     cluster_centers_ : (k, d)
     labels_ : (n,) int32
-        The nearest centre of every row, the lowest number where two are equally near.
+        The nearest centre of every row, the lowest number where two are equally near. After `partial_fit`, of the rows of the
+        last batch.
     inertia_ : float
-        The cost, Σ w‖x − c‖² at these centres and labels, summed from differences.
+        The cost, Σ w‖x − c‖² at these centres and labels, summed from differences. After `partial_fit`, of the last batch.
     sums_ : ClusterSums
         Weight and sum of each cluster, and its worst served row: what `partial_fit` goes on from.
     n_iter_ : int
@@ -96,8 +97,9 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
     Notes
     -----
     Weights count rows: weight 2 is the row twice, weight 0 gets a label and nothing else. An empty cluster moves to the worst
-    served row. The result depends neither on the number of threads nor on the algorithm. `partial_fit` is mini-batch k-means:
-    rows keep the label of their time, and a centre is the mean of all rows that were ever given to it.
+    served row. The result depends neither on the number of threads nor on the algorithm. `partial_fit` is mini-batch k-means,
+    not `fit` by instalments: rows keep the label of their time, a centre is the mean of all rows ever given to it, and
+    the result depends on the order of the batches.
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {

@@ -132,7 +132,7 @@ def _numbers_of(rows: Any) -> type:
     return np.uint16 if rows.shape[0] <= 2**16 else np.uint32
 
 
-def _removed(
+def _potential_removed(
     rows: Any, D: Array, weights: Array | None, centers: Array, frame: Coordinates
 ) -> Array:
     """How much of the potential of a block each of some proposals would remove, (m,), with nothing kept."""
@@ -252,11 +252,11 @@ class Potential:
         have = len(self.chosen)
         m = trials * min(-(-have // GROWTH), k - have)
         m = max(min(m, LARGEST_POOL), min(SMALLEST_POOL, int(KEPT * (have + 1))), trials)
-        return self._pooled(
+        return self._pool_of(
             np.concatenate([candidates, self.draw(m - len(candidates), rng)]).astype(np.int64)
         )
 
-    def _pooled(self, rows: Array) -> Pool:
+    def _pool_of(self, rows: Array) -> Pool:
         centers, frame = take_rows(self.data, rows), self.frame
         gains = map_reduce(
             lambda block, D: [Gains.of(block, D, centers, frame)], self.data.weighted(self.D), []
@@ -269,11 +269,11 @@ class Potential:
         centers, columns = take_rows(self.data, rows), Columns(self.D, self.weights)
         data = self.data.weighted(cast(Any, columns))
         removed = map_reduce(
-            lambda block, own: _removed(block, own[0], own[1], centers, frame),
+            lambda block, own: _potential_removed(block, own[0], own[1], centers, frame),
             data,
             np.zeros(trials),
         )
-        self.choose(self._pooled(rows[[np.argmax(removed)]]), [0])
+        self.choose(self._pool_of(rows[[np.argmax(removed)]]), [0])
 
     def choose(self, pool: Pool, lines: list[int]) -> None:
         """Make the best of some proposals a centre."""
@@ -317,10 +317,10 @@ class Potential:
                 if len(self.chosen) == k:
                     break
             candidates = [int(pool.rows[line]) for line in lines]
-        return self._repeated(np.array(self.chosen), k, rng)
+        return self._fill_up(np.array(self.chosen), k, rng)
 
     @staticmethod
-    def _repeated(rows: Array, k: int, rng: np.random.Generator) -> Array:
+    def _fill_up(rows: Array, k: int, rng: np.random.Generator) -> Array:
         if len(rows) == k:
             return rows
         warn_user(
@@ -360,7 +360,7 @@ def random_rows(
     possible = np.arange(data.shape[0]) if weights is None else np.flatnonzero(weights)
     p = None if weights is None else weights[possible] / weights[possible].sum()
     chosen = possible[rng.choice(len(possible), size=min(k, len(possible)), replace=False, p=p)]
-    return _answer(data, Potential._repeated(chosen, k, rng), return_indices)
+    return _answer(data, Potential._fill_up(chosen, k, rng), return_indices)
 
 
 def d2_sampling(
