@@ -19,13 +19,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import chi2, f
+from scipy.special import fdtri, gammaincinv
 
 from lemmata.core.certificate import RULE_OF_THUMB, Evidence, at_most, unknown
 
 Array = np.ndarray
 
 GROUPS = 20
+BATCH = 2**21  # numbers that wait to be squared together
 ANGLE = 30.0  # degrees; beyond it a quarter of the variance that an axis shows may belong to others
 LEVEL = 0.99  # of the test for a gap, and of the bound on the expected angle
 
@@ -82,15 +83,15 @@ def turn(
     gaps[gaps <= noise] = 0.0
     beyond = np.maximum(values[:q] - highest[-1], 0)
     V, lumped, tested = np.zeros((len(values), q)), np.zeros(q), np.zeros(q - 1)
-    shares_of_span, shares_of_axes = [], []  # what each group gives to the sums
-    for share, D, L in groups:
-        p2 = share**2 * GROUPS / (GROUPS - 1)
-        V, lumped = V + p2 * D**2, lumped + p2 * L
-        weighted, rest = _over(p2 * D**2, gaps**2), _over(p2 * L, beyond**2)
-        shares_of_span.append(np.nansum(weighted[k:, :k]) + np.nansum(rest[:k]))
-        shares_of_axes.append(np.nansum(weighted[:, :k], axis=0) + rest[:k])
-        apart = (np.diagonal(D)[:-1] - np.diagonal(D)[1:]) / 2
-        tested += p2 * (apart**2 + np.diagonal(D, 1) ** 2) / 2
+    parts = []  # (groups, 1 + k) what each gives to the sums of the span and of each axis
+    for D2, L, tests in _batches(groups):
+        V, lumped, tested = V + D2.sum(axis=0), lumped + L.sum(axis=0), tested + tests.sum(axis=0)
+        weighted, rest = _over(D2, gaps**2), _over(L, beyond**2)
+        weighted[:, np.arange(q), np.arange(q)] = 0.0
+        of_span = weighted[:, k:, :k].sum(axis=(1, 2)) + rest[:, :k].sum(axis=1)
+        of_axes = weighted[:, :, :k].sum(axis=1) + rest[:, :k]
+        parts.append(np.column_stack([of_span, of_axes]))
+    margins = [_margin(part) for part in np.concatenate(parts).T]
     terms = _over(V, np.maximum(gaps**2 - 8 * V, 0))
     np.fill_diagonal(terms, 0.0)
     rest = _over(lumped, np.maximum(beyond**2 - 8 * lumped, 0))
@@ -98,13 +99,29 @@ def turn(
     leaving = _over(V[k:, :k], np.where(seeming > noise, seeming, 0) ** 2).sum(axis=0)
     span = terms[k:, :k].sum() + rest[:k].sum()
     axes = terms[:, :k].sum(axis=0) + rest[:k]
-    margins = [_margin(part) for part in np.array(shares_of_axes).T]
     return Turn(
         _degrees(leaving.max()),
-        _degrees(span * _margin(np.array(shares_of_span))),
-        np.array([_degrees(one * margin) for one, margin in zip(axes, margins, strict=True)]),
+        _degrees(span * margins[0]),
+        np.array([_degrees(one * margin) for one, margin in zip(axes, margins[1:], strict=True)]),
         _gaps_shown(highest, tested, noise, k),
     )
+
+
+def _batches(
+    groups: Iterable[tuple[float, Array, Array]],
+) -> Iterator[tuple[Array, Array, Array]]:
+    """What each group adds to the variances of the means, in batches: along known axes, beyond them, and for the test."""
+    waiting: list[tuple[float, Array, Array]] = []
+    for number, group in enumerate(groups, start=1):
+        waiting.append(group)
+        if number < GROUPS and (len(waiting) + 1) * group[1].size <= BATCH:
+            continue
+        shares, D, L = (np.array(part) for part in zip(*waiting, strict=True))
+        p2 = shares**2 * GROUPS / (GROUPS - 1)
+        diagonals = np.diagonal(D, axis1=1, axis2=2)
+        apart, across = np.diff(diagonals, axis=1) / 2, np.diagonal(D, 1, axis1=1, axis2=2)
+        yield p2[:, None, None] * D**2, p2[:, None] * L, p2[:, None] * (apart**2 + across**2) / 2
+        waiting = []
 
 
 def _over(above: Array, below: Array) -> Array:
@@ -116,7 +133,7 @@ def _over(above: Array, below: Array) -> Array:
 def _gaps_shown(values: Array, V: Array, noise: float, k: int) -> Array:
     """Whether λ_i > λ_{i+1} beyond what sampling does to equal ones, i = 1 … k; the last of all has no next."""
     gaps = values[: len(V)] - values[1 : len(V) + 1]
-    shown = (gaps > noise) & (gaps**2 / 4 > 2 * f.ppf(LEVEL, 2, 2 * (GROUPS - 1)) * V)
+    shown = (gaps > noise) & (gaps**2 / 4 > 2 * fdtri(2, 2 * (GROUPS - 1), LEVEL) * V)
     return np.append(shown, True)[:k]
 
 
@@ -131,7 +148,7 @@ def _margin(parts: Array) -> float:
         return 1.0
     variance = GROUPS / (GROUPS - 1) * np.sum((parts / total - 1 / GROUPS) ** 2)
     freedom = 2 / max(variance, 1e-6)
-    return float(freedom / chi2.ppf(1 - LEVEL, freedom))
+    return float(freedom / (2 * gammaincinv(freedom / 2, 1 - LEVEL)))  # over the quantile of χ²
 
 
 def _degrees(square: float) -> float:
