@@ -35,7 +35,7 @@ def rows_of(seed: int) -> tuple[np.ndarray, np.ndarray | None]:
     return X, w
 
 
-@problems(seeds=60, quick=4)
+@problems(seeds=40, quick=2)
 def drawn_or_not(seed: int) -> Iterator[Case]:
     """As drawn, on every type, scale and weighting; then with weights, points or statements that are not those of the draw."""
     X, w = rows_of(seed)
@@ -117,7 +117,7 @@ def errors(model, X, sets) -> np.ndarray:
     )
 
 
-@problems(seeds=24, quick=2)
+@problems(seeds=24, quick=1)
 def costs(seed: int) -> Iterator[Case]:
     """Large and small coresets, and uniform samples of rows with a few far away; costs of other sets than those tried.
 

@@ -66,7 +66,7 @@ def cost(X, C, w=None) -> float:
 SAID = ("attributes_sound", "statements_true", "no_empty_cluster")
 
 
-@problems(seeds=20, quick=2)
+@problems(seeds=20, quick=1)
 def stated_numbers(seed: int) -> Iterator[Case]:
     """Labels, cost and sums as they are, and changed one at a time; every type, scale and weighting."""
     rng = np.random.default_rng(seed)
@@ -241,13 +241,8 @@ def near_the_optimum(seed: int) -> Iterator[Case]:
             12.0 * rng.integers(0, k, n) + rng.standard_normal(n),
         ][law]
         X, (best, C) = x[:, None], optimum_on_a_line(x, k)
-        for what, off in (
-            ("the best", 0.0),
-            ("2 % off", 0.02),
-            ("4.9 % off", 0.049),
-            ("5.1 % off", 0.051),
-            ("30 % off", 0.3),
-        ):
+        near = ("4.9 % off", 0.049) if seed % 2 else ("5.1 % off", 0.051)
+        for what, off in (("the best", 0.0), near, ("30 % off", 0.3)):
             centers = C + np.sqrt(off * best / n) * rng.choice([-1, 1], k)[:, None]
             model = tampered(
                 quietly(SklearnKMeans(k, init=C, n_init=1), X),
