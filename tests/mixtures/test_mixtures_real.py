@@ -20,11 +20,11 @@ def real(loader, *arguments):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_k_means_of_ten_thousand_pictures_is_scikit_learns():
-    X = real(data.fashion_mnist, "test").X
+def test_k_means_of_pictures_is_scikit_learns():
+    X = real(data.fashion_mnist, "test").X[:3000]
     start = X[np.random.default_rng(0).choice(len(X), 10, replace=False)]
-    ours = lemmata.KMeans(10, init=start, max_iter=20, tol=0).fit(X)
-    theirs = SklearnKMeans(10, init=start, n_init=1, max_iter=20, tol=0).fit(X)
+    ours = lemmata.KMeans(10, init=start, max_iter=12, tol=0).fit(X)
+    theirs = SklearnKMeans(10, init=start, n_init=1, max_iter=12, tol=0).fit(X)
     # a row at a border may be rounded to either side, and centres a hair apart then move others: near, not the same bits
     assert ours.inertia_ == pytest.approx(theirs.inertia_, rel=1e-4)
     assert adjusted_rand_score(ours.labels_, theirs.labels_) > 0.99

@@ -27,6 +27,7 @@ from lemmata.audit.mixture_steps import (
     affordable,
     climb,
     facts_of,
+    hole_work,
     known_components,
     log_likelihood,
     one_thread,
@@ -72,7 +73,7 @@ def _room(fit: Fit, times: float, share: float) -> int:
     """How many rows may be gone through so many times; 0 where they are too few for the shapes."""
     parts, n = known_components(fit), fit.data.shape[0]
     work = affordable(fit, share) / times - OVERHEAD
-    room = int(min(n, MOST_ROWS, max(work, 0) / parts.work(1)))
+    room = int(min(n, MOST_ROWS, max(work, 0) / (parts.work(1) + hole_work(fit, n) / n)))
     return 0 if room < min(n, 20 * parts.k * parts.rows_needed) else room
 
 
@@ -118,7 +119,9 @@ TOO_LITTLE = "too little work allowed for fits to enough rows: pass seconds=… 
 
 def _third_work(fit: Fit) -> float:
     folds, room = _folds(fit)
-    return folds * THIRD_PASSES * (known_components(fit).work(room) + OVERHEAD)
+    return (
+        folds * THIRD_PASSES * (known_components(fit).work(room) + OVERHEAD + hole_work(fit, room))
+    )
 
 
 @claim(
@@ -204,7 +207,7 @@ def share_bounds(mean: float, n: float, nats: float) -> tuple[float, float]:
 
 def _half_work(fit: Fit) -> float:
     room = _room(fit, HALF_PASSES, 0.3)
-    return HALF_PASSES * (known_components(fit).work(room) + OVERHEAD)
+    return HALF_PASSES * (known_components(fit).work(room) + OVERHEAD + hole_work(fit, room))
 
 
 @claim(

@@ -216,7 +216,20 @@ def pass_work(fit: Fit, n: int | None = None) -> float:
     """Multiplications of one E-step with its sums on n rows (all rows of the data), Python included."""
     n, parts = fit.data.shape[0] if n is None else n, known_components(fit)
     slices = 1 + n // max(256, NUMBERS // max(fit.data.shape[1] * parts.k, 1))
-    return parts.work(n) + OVERHEAD * slices
+    return parts.work(n) + OVERHEAD * slices + hole_work(fit, n)
+
+
+def hole_work(fit: Fit, n: int) -> float:
+    """What patterns of missing values cost in a pass over n rows: each has factors of its own, for every component."""
+    if "holes" not in fit.memory:
+        fit.memory["holes"] = 0.0
+        if np.ndim(getattr(known_components(fit), "covariances", 0)) == 3:
+            for rows, _ in fit.data:
+                gone = np.isnan(rows)
+                some, where = int(gone.any(axis=1).sum()), int(gone.any(axis=0).sum())
+                fit.memory["holes"] += float(min(some, 2.0**where))
+    patterns = fit.memory["holes"] * min(n / max(fit.data.shape[0], 1), 1.0)
+    return 0.5 * OVERHEAD * known_components(fit).k * patterns
 
 
 def fit_work(fit: Fit) -> float:
