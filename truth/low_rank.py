@@ -52,7 +52,7 @@ def is_best(model, A) -> bool:
     return bool(error <= (1 + 1e-3) * tail + 1e-12 * (F**2).sum())
 
 
-@problems(seeds=25, quick=1)
+@problems(seeds=15, quick=1)
 def filled_matrices(seed: int) -> Iterator[Case]:
     _, A = planted(seed, noise=1.0)
     rng = np.random.default_rng(seed)
@@ -92,13 +92,13 @@ def filled_matrices(seed: int) -> Iterator[Case]:
     )
 
 
-@problems(seeds=3, quick=0)
+@problems(seeds=2, quick=0)
 def large_filled_matrices(seed: int) -> Iterator[Case]:
     """More than 1,000 rows and columns: Lanczos, with and without a gap behind the factors kept."""
     for k, gap in ((3, True), (5, False)):
         _, A = planted(seed, 1500, 1200, k=3, share=0.05, noise=0.1 if gap else 1.0)
         best = ImputedSVD(k).fit(A)
-        for label, model in (("best", best), ("too small", changed(best, U_=0.95 * best.U_))):
+        for label, model in (("best", best), ("too small", changed(best, U_=0.1 * best.U_))):
             truth = {"best_of_filled": is_best(model, A)}
             yield Case(
                 f"{label}, rank {k}",
@@ -128,7 +128,7 @@ def pulled_to_the_fill(seed: int) -> Iterator[Case]:
 # --- one factor -------------------------------------------------------------------------------------------------------
 
 
-@problems(seeds=30, quick=1)
+@problems(seeds=20, quick=1)
 def one_factor(seed: int) -> Iterator[Case]:
     rng = np.random.default_rng(seed)
     whole = rng.normal(size=(25, 20)) + 2 * np.outer(*(rng.normal(size=size) for size in (25, 20)))
@@ -229,13 +229,14 @@ def steps_of_projections(seed: int) -> Iterator[Case]:
     yield Case("auto", auto, {"steps_in_range": True}, ("steps_in_range",))
 
 
-@problems(seeds=25, quick=1)
+@problems(seeds=12, quick=1)
 def first_order_projections(seed: int) -> Iterator[Case]:
     """Converged far, or not at all; truth by a dense step of the same length and by the loss it still gains."""
     claims = ("first_order_on_manifold", "fixed_point", "statements_true")
     for noise in (0.0, 0.5):
         _, A = planted(seed, share=0.6, noise=noise)
-        best = SingularValueProjection(2, tol=1e-10, random_state=0).fit(A)
+        # noiseless, the loss falls by the same factor in every step until rounding ends it: let it
+        best = SingularValueProjection(2, tol=1e-10, max_iter=5000, random_state=0).fit(A)
         early = SingularValueProjection(2, max_iter=2, tol=0, random_state=0).fit(A)
         other = SingularValueProjection(2, tol=1e-10, random_state=0).fit(planted(seed + 500)[1])
         rng = np.random.default_rng(seed)

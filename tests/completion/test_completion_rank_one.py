@@ -241,7 +241,7 @@ def test_long_steps_fail_to_follow_the_flow():
     _, A = planted(0, noise=0.1)
     model = RankOne().fit(A)
     trace = model.trace_.copy()
-    trace.append(model.loss_, trace.elapsed, {"gradient": 0.0, "imbalance": 0.5})
+    trace.append(model.loss_, trace.elapsed, {"gradient": 0.0, "imbalance": 0.5, "size": 1.0})
     model.trace_ = trace
     assert "balance_conserved" in model.certify(A).failed
 

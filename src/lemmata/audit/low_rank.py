@@ -300,7 +300,7 @@ def first_order_on_manifold(fit):
     G, (P, _, Q) = problem.S, _singular_vectors(*problem.at[:2])
     size = float(G.data @ G.data)
     values = fit.data.values.astype(np.float64) / problem.unit
-    if size <= (rounding(precision(fit), terms=problem.rank) ** 2) * float(values @ values):
+    if size <= (2 * rounding(precision(fit), terms=problem.rank)) ** 2 * float(values @ values):
         return at_most(
             0.0, TANGENT, unit="gain / loss", note="the known entries are met to rounding"
         )
