@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -277,6 +277,10 @@ class Claim:
             object.__setattr__(self, name, math.nan if math.isnan(value) else value)
         if self.confidence < 0 or self.confidence > 1:
             raise ValueError(f"not a claim: a confidence of {self.confidence:g}.")
+
+    def __reduce__(self):
+        """A pickle is read by the constructor, like a file."""
+        return Claim, tuple(getattr(self, field.name) for field in fields(self))
 
     @classmethod
     def upgrade(cls, fields: dict[str, Any], version: int) -> dict[str, Any]:
