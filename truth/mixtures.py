@@ -44,57 +44,53 @@ GOOD = (
 )  # fmt: skip
 
 
-@problems(seeds=12, quick=1)
+DATA = (
+    "as it is",
+    "other unit",
+    "float32 rows",
+    "float32",
+    "weighted",
+    "theirs",
+    "holes",
+    "stream",
+)
+
+
+@problems(seeds=48, quick=1)
 def clear_clusters(seed: int) -> Iterator[Case]:
     """Three clusters far apart, k = 3: everything is true, in any unit and type, for either library."""
     rng = np.random.default_rng(seed)
-    d = int(rng.integers(3, 6))
-    X = clusters(rng, d=d)
-    kind, scale = KINDS[seed % 4], SCALES[(seed // 4 + seed) % 4]
-    options = {
-        "covariance_type": kind,
-        "tol": 1e-9,
-        "max_iter": 1000,
-        "random_state": 0,
-        "reg_covar": 0.0,
-    }
-    truths = dict.fromkeys(GOOD, True)
-    ours = fitted(GaussianMixture(3, n_init=3, **options), scale * X)
-    yield Case(
-        f"ours {kind} {scale:g}",
-        certificate(ours, scale * X),
-        {**truths, "likelihood_never_fell": True},
-        GOOD,
+    X = clusters(rng, d=int(rng.integers(3, 6)))
+    kind, how, n = KINDS[seed // 8 % 4], DATA[seed % 8], len(X)
+    if how == "other unit":
+        X = SCALES[seed // 8 % 4] * X
+    if how == "holes":
+        X[rng.random(X.shape) < 0.1] = np.nan
+    w = rng.uniform(0.5, 1.5, n) * 10.0 ** rng.integers(-9, 9) if how == "weighted" else None
+    library = Theirs if how == "theirs" else GaussianMixture
+    options = {"tol": 1e-9, "max_iter": 1000, "random_state": 0, "reg_covar": 0.0, "n_init": 3}
+    rows = X.astype(np.float32) if how == "float32" else X
+    model = fitted(
+        library(3, covariance_type=kind, **options),
+        rows,
+        **({} if w is None else {"sample_weight": w}),
     )
-    yield Case(
-        "ours, rows in float32",
-        certificate(fitted(GaussianMixture(3, n_init=3, **options), X), X.astype(np.float32)),
-        truths,
-        GOOD,
+    shown = {"float32 rows": X.astype(np.float32), "stream": [X[:200], X[:0], X[200:]]}.get(
+        how, rows
     )
-    small = fitted(GaussianMixture(3, n_init=3, **options), X.astype(np.float32))
-    yield Case("ours, all in float32", certificate(small, X.astype(np.float32)), truths, GOOD)
-    w = rng.uniform(0.5, 1.5, len(X)) * 10.0 ** rng.integers(-9, 9)
-    weighted = fitted(GaussianMixture(3, n_init=3, **options), X, sample_weight=w)
-    yield Case("ours, weighted", certificate(weighted, X, weights=w), truths, GOOD)
-    theirs = fitted(Theirs(3, n_init=3, **options), X)
-    yield Case(f"theirs {kind}", certificate(theirs, X), truths, GOOD)
-    holes = X.copy()
-    holes[rng.random(X.shape) < 0.1] = np.nan
-    partly = fitted(GaussianMixture(3, n_init=3, **options), holes)
-    # rows of which the telling feature is missing have no clear label
-    few = {name: True for name in GOOD if name != "memberships_clear"}
-    yield Case("ours, a tenth missing", certificate(partly, holes), few, few)
-    blocks = [X[:200], X[:0], X[200:]]
-    yield Case(
-        "ours, a stream with an empty block",
-        certificate(ours, [scale * rows for rows in blocks]),
-        truths,
-        GOOD,
+    # rows of which the telling feature is missing have no clear label, and their patterns take work
+    unclear = (
+        ("memberships_clear", "no_ascent_nearby", "worth_its_components") if how == "holes" else ()
     )
+    truths = {name: True for name in GOOD if name not in unclear}
+    told = certificate(model, shown, weights=w)
+    easy = tuple(truths)
+    if library is GaussianMixture:
+        truths["likelihood_never_fell"] = True
+    yield Case(f"{how}, {kind}", told, truths, easy)
 
 
-@problems(seeds=10, quick=1)
+@problems(seeds=24, quick=1)
 def counting_components(seed: int) -> Iterator[Case]:
     """Two clear groups of rows that count, for every family; and one group cut in two."""
     rng = np.random.default_rng(seed)
@@ -118,8 +114,8 @@ def counting_components(seed: int) -> Iterator[Case]:
         "multinomial": rng.multinomial(40, profiles[z]),
         "poisson": rng.poisson(np.array([[2.0, 12.0, 4.0], [12.0, 1.0, 4.0]])[z]),
     }
-    for family, rows in data.items():
-        X = rows.astype(np.float64)
+    for family in [list(data)[seed % 4]]:
+        X = data[family].astype(np.float64)
         model = fitted(Mixture(family, 2, **options), X)
         truths = dict.fromkeys((*names, "memberships_clear", "worth_its_components"), True)
         yield Case(family, certificate(model, X), {**truths, "likelihood_never_fell": True}, truths)
@@ -145,7 +141,7 @@ def counting_components(seed: int) -> Iterator[Case]:
         yield Case(
             f"one group of {family}", certificate(cut, lone), {"worth_its_components": False}
         )
-    for family in (Bernoulli(smoothing=1.0), Multinomial(smoothing=1.0), Poisson(smoothing=1.0)):
+    for family in [(Bernoulli, Multinomial, Poisson)[seed // 4 % 3](smoothing=1.0)]:
         X = data[family.name.lower()].astype(np.float64)
         smoothed = fitted(Mixture(family, 2, **options), X)
         yield Case(
@@ -159,13 +155,13 @@ def _tampered(model: Any, name: str, value: Any) -> Any:
     return other
 
 
-@problems(seeds=12, quick=1)
+@problems(seeds=10, quick=1)
 def tampering(seed: int) -> Iterator[Case]:
     """A sound fit of either library, of which one number was changed."""
     rng = np.random.default_rng(seed)
-    kind = KINDS[seed % 4]
+    kind = KINDS[seed // 2 % 4]
     X = clusters(rng, n=80, distance=rng.uniform(2, 6))
-    for library in (GaussianMixture, Theirs):
+    for library in [(GaussianMixture, Theirs)[seed % 2]]:
         model = fitted(library(3, covariance_type=kind, random_state=0, max_iter=500), X)
         yield Case(
             "untouched",
@@ -259,7 +255,7 @@ def _to_go(model: Any, X: Array) -> float:
     }
     longer = GaussianMixture(
         len(model.weights_), covariance_type=model.covariance_type, reg_covar=model.reg_covar, tol=1e-13,
-        max_iter=6000, **given,
+        max_iter=4000, **given,
     )  # fmt: skip
     fitted(longer, X)
     return len(X) * (
@@ -268,7 +264,7 @@ def _to_go(model: Any, X: Array) -> float:
     )
 
 
-@problems(seeds=30, quick=2)
+@problems(seeds=45, quick=1)
 def runs_cut_short(seed: int) -> Iterator[Case]:
     """Runs that ended at all kinds of tol; the truth is what a very long run from there gains. Near the bound none is asked."""
     rng = np.random.default_rng(seed)
@@ -282,7 +278,7 @@ def runs_cut_short(seed: int) -> Iterator[Case]:
         "random_state": seed,
         "init_params": start,
     }
-    for tol in (1e-2, 1e-3, 1e-4, 1e-5, 1e-7):
+    for tol in [(1e-2, 1e-3, 1e-4, 1e-5, 1e-7)[seed % 5]]:
         model = fitted(library(k, tol=tol, **options), X)
         left = _to_go(model, X)
         if not 0.06 < left < 0.25:
@@ -295,7 +291,7 @@ def runs_cut_short(seed: int) -> Iterator[Case]:
             )
 
 
-@problems(seeds=10, quick=1)
+@problems(seeds=8, quick=1)
 def exact_fixed_points(seed: int) -> Iterator[Case]:
     """Arrived to the last digit, with singular information: more components than the data can tell."""
     rng = np.random.default_rng(seed)
@@ -340,15 +336,16 @@ def exact_fixed_points(seed: int) -> Iterator[Case]:
 # --- shapes -----------------------------------------------------------------------------------------------------------
 
 
-@problems(seeds=14, quick=1)
+@problems(seeds=24, quick=1)
 def collapses(seed: int) -> Iterator[Case]:
     """A component on one spot, on d rows, in a plane; and sound ones that are narrow, small or far away."""
     rng = np.random.default_rng(seed)
     X = clusters(rng, n=60, k=3)
     spot = np.concatenate([X, np.full((20, 3), 30.0)])
     claim = "no_collapsed_component"
-    for kind in ("full", "diag", "spherical"):
-        for reg in (1e-9, 1e-6, 1e-3, 1e-1, 1.0):
+    regs = (1e-9, 1e-6, 1e-3, 1e-1, 1.0)
+    for kind in [("full", "diag", "spherical")[seed % 3]]:
+        for reg in (regs[seed % 5], regs[(seed + 2) % 5]):
             model = fitted(
                 Theirs(4, covariance_type=kind, reg_covar=reg, n_init=3, random_state=0), spot
             )
@@ -358,7 +355,7 @@ def collapses(seed: int) -> Iterator[Case]:
     tied = fitted(Theirs(4, covariance_type="tied", n_init=3, random_state=0), spot)
     yield Case("spot tied", certificate(tied, spot), {claim: True}, [claim])
     inside = np.concatenate([X, np.repeat(X[:1], 30, axis=0)])
-    for reg in (1e-6, 1e-3, 1e-2):
+    for reg in [(1e-6, 1e-3, 1e-2)[seed % 3]]:
         given = {
             "means_init": [X[0], *(8 * np.eye(3))],
             "precisions_init": np.stack([np.eye(3) / reg, *3 * [np.eye(3)]]),
@@ -370,7 +367,7 @@ def collapses(seed: int) -> Iterator[Case]:
         )
     d = int(rng.integers(2, 8))
     few = np.concatenate([rng.normal(size=(300, d)), rng.normal(size=(d, d)) + 40])
-    for reg in (1e-6, 1e-2, 1.0):
+    for reg in [(1e-6, 1e-2, 1.0)[seed % 3]]:
         model = fitted(Theirs(2, reg_covar=reg, random_state=0), few)
         yield Case(
             f"d rows, {reg:g}",
@@ -378,7 +375,7 @@ def collapses(seed: int) -> Iterator[Case]:
             {claim: False, "enough_rows": False},
             [claim, "enough_rows"],
         )
-    for width in (1.0, 1e-3, 1e-5):
+    for width in [(1.0, 1e-3, 1e-5)[seed % 3]]:
         narrow = np.concatenate([rng.normal(size=(200, 3)), 20 + width * rng.normal(size=(100, 3))])
         for reg in (1e-12, 1e-6):
             model = fitted(Theirs(2, reg_covar=reg, random_state=0), narrow)
@@ -411,27 +408,22 @@ def _matched_error(model: Any, X: Array, z: Array) -> float:
     return 1 - table[linear_sum_assignment(-table)].sum() / len(X)
 
 
-@problems(seeds=24, quick=1)
+@problems(seeds=50, quick=1)
 def labels(seed: int) -> Iterator[Case]:
     """The truth: the share of 20,000 fresh rows whose label is that of their component. One cloud has no true labels."""
     rng = np.random.default_rng(seed)
     claim = "memberships_clear"
-    for n, d, k in ((300, 2, 3), (150, 8, 3), (400, 20, 3), (2000, 2, 2), (90, 5, 2)):
+    for n, d, k in [((300, 2, 3), (150, 8, 3), (400, 20, 3), (2000, 2, 2), (90, 5, 2))[seed % 5]]:
         cloud = rng.normal(size=(n, d))
         model = fitted(Theirs(k, random_state=seed), cloud)
         yield Case(f"one cloud {n} × {d}", certificate(model, cloud), {claim: False})
-    for n, d, distance in (
-        (300, 2, 1.5),
-        (300, 2, 3.0),
-        (600, 3, 5.0),
-        (60, 10, 3.0),
-        (200, 4, 4.0),
-    ):
+    pairs = ((300, 2, 1.5), (300, 2, 3.0), (600, 3, 5.0), (60, 10, 3.0), (200, 4, 4.0))
+    for n, d, distance in [pairs[seed % 5]]:
         z, fresh_z = rng.integers(2, size=n), rng.integers(2, size=20_000)
         where = distance * np.eye(1, d)
         X, fresh = (rng.normal(size=(len(t), d)) + t[:, None] * where for t in (z, fresh_z))
         model = fitted(
-            (Theirs, GaussianMixture)[seed % 2](
+            (Theirs, GaussianMixture)[seed // 5 % 2](
                 2, random_state=seed, n_init=2, tol=1e-6, max_iter=1000
             ),
             X,
@@ -447,12 +439,12 @@ def labels(seed: int) -> Iterator[Case]:
             )
 
 
-@problems(seeds=24, quick=1)
+@problems(seeds=60, quick=1)
 def numbers_of_components(seed: int) -> Iterator[Case]:
     """k clear clusters and one component more, as many, one fewer than there are."""
     rng = np.random.default_rng(seed)
     claim = "worth_its_components"
-    for d, k in ((1, 1), (3, 1), (6, 1), (2, 3), (4, 3)):
+    for d, k in [((1, 1), (3, 1), (6, 1), (2, 3), (4, 3))[seed % 5]]:
         n = int(rng.integers(100, 400))
         z = rng.integers(k, size=n)
         X = (
@@ -460,7 +452,7 @@ def numbers_of_components(seed: int) -> Iterator[Case]:
             if d >= k
             else rng.normal(size=(n, d)) + 7 * z[:, None]
         )
-        kind = KINDS[(seed + d) % 4]
+        kind = KINDS[(seed // 5) % 4]
         spare = fitted(Theirs(k + 1, covariance_type=kind, random_state=seed, n_init=2), X)
         yield Case(
             f"{k} clusters in {d}, k = {k + 1}, {kind}", certificate(spare, X), {claim: False}
@@ -479,14 +471,14 @@ def numbers_of_components(seed: int) -> Iterator[Case]:
     )
 
 
-@problems(seeds=20, quick=1)
+@problems(seeds=36, quick=1)
 def fresh_rows(seed: int) -> Iterator[Case]:
     """The truth: the gap on 50,000 more rows."""
     rng = np.random.default_rng(seed)
     claim = "fresh_rows_as_likely"
-    for n, d, k in ((60, 10, 2), (2000, 3, 2), (200, 4, 2)):
+    for n, d, k in [((60, 10, 2), (2000, 3, 2), (200, 4, 2))[seed % 3]]:
         X, Y, more = (rng.normal(size=(m, d)) for m in (n, 2000, 50_000))
-        model = fitted((Theirs, GaussianMixture)[seed % 2](k, random_state=0), X)
+        model = fitted((Theirs, GaussianMixture)[seed // 5 % 2](k, random_state=0), X)
         gap = (model.score(X) - model.score(more)) / d
         if not 0.07 < gap < 0.13:
             yield Case(
