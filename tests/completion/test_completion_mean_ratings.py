@@ -106,7 +106,7 @@ def test_the_offsets_of_arbitrary_entries_are_certified(seed, n, m, scale, by, r
     A[0, 0] = scale
     certificate = MeanRatings(by, reg=reg).fit(A).certificate_
     assert "best_offsets" in certificate.held
-    assert not [claim for claim in certificate if "the check itself failed" in claim.note]
+    assert not certificate.broken
 
 
 # --- each claim holds once and fails once -----------------------------------------------------------------------------

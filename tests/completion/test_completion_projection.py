@@ -132,9 +132,9 @@ def test_chosen_steps_need_far_fewer_than_steps_of_one():
     """By 1 − p per step against a rate without p: at p = 0.3 and 8 digits 52 steps against about 20."""
     _, A = planted(0, 120, 100, 2, share=0.3)
     steps = {}
-    for step_size in ("auto", 1.0):
+    for step_size, most in (("auto", 100), (1.0, 400)):
         model = quiet(
-            SingularValueProjection(2, step_size=step_size, tol=0, max_iter=400, random_state=0), A
+            SingularValueProjection(2, step_size=step_size, tol=0, max_iter=most, random_state=0), A
         )
         steps[step_size] = int(
             np.argmax(model.trace_.objective < 1e-16 * model.trace_.objective[0])
@@ -262,7 +262,7 @@ def test_stopped_and_resumed_is_never_stopped(tmp_path):
 def test_all_zeros_are_met_by_zero():
     model = SingularValueProjection(2).fit(np.where(np.eye(5) == 1, np.nan, 0.0))
     assert (model.complete(keep_known=False) == 0).all()
-    assert not [claim for claim in model.certificate_ if "the check itself failed" in claim.note]
+    assert not model.certificate_.broken
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -278,7 +278,7 @@ def test_arbitrary_entries_give_finite_factors_and_no_rise(seed):
     )
     assert np.isfinite(model.U_).all()
     assert model.trace_.largest_rise <= rounding(float, terms=A.size)
-    assert not [claim for claim in model.certificate_ if "the check itself failed" in claim.note]
+    assert not model.certificate_.broken
 
 
 @pytest.mark.parametrize(

@@ -349,7 +349,8 @@ def fixed_point(fit):
         P, s, Qt = svds(Z, k, v0=np.random.default_rng(0).standard_normal(min(G.shape)))
         moved = _product_norm(np.hstack([P * s, -U]), np.hstack([Qt.T, V]))
     advice = "not converged: lower tol and raise max_iter"
-    return at_most(moved / max(size, np.finfo(float).tiny), FIXED, advice, unit="|ΔX| / |X|")
+    share = moved / size if size > 1e-150 * moved else np.inf  # any move of 0 is a long one
+    return at_most(share if moved > 0 else 0.0, FIXED, advice, unit="|ΔX| / |X|")
 
 
 def _product_norm(X: Array, Y: Array) -> float:
