@@ -286,3 +286,15 @@ def runs(seed):
         yield Case(
             label, check(never_rose, fit, "a run"), {"never_rose": not rises}, ["never_rose"]
         )
+
+
+@problems(seeds=20, quick=2)
+def schedules(seed):
+    """Runs with steps γ/(1 + t)^p: their noise dies out if and only if p > ½ (Robbins & Monro)."""
+    A = planted(seed, 20, 15)
+    for decay in (0.0, 0.3, 0.45, 0.55, 0.75, 1.0):
+        model = SGDFactorization(
+            2, 0.1, learning_rate=0.02, decay=decay, max_iter=5 + seed, tol=0, random_state=seed
+        ).fit(A)
+        truth = {"steps_shrink": decay > 0.5}
+        yield Case(f"decay {decay}", model.certificate_, truth, truth)

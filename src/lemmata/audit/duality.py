@@ -54,6 +54,9 @@ ROUNDS, FEW_ROUNDS = (
     2,
 )  # of a search for a better bound or a better matrix: at most, and in the price
 SWEEPS = 3  # per round
+HOPE = (
+    2  # a search goes on if rounds like the last one, gaining so many times as much, would decide
+)
 
 
 # --- the largest singular value ---------------------------------------------------------------------------------------
@@ -152,12 +155,12 @@ def search(problem: Factored, goal: float, rounds: int = ROUNDS) -> DualityGap:
 
     Scaling Y down by σ₁ wastes about (σ₁ − 1)λ‖X‖_*, even if all that is missing is one small factor. Any Y will do for a
     bound: so factors are added, the result is swept, and its residual is tried, until the gap is below `goal` of the objective,
-    or a matrix is found that is better by more.
+    or a matrix is found that is better by more, or neither is in reach.
     """
     accuracy = goal / 4
     gap = duality_gap(problem, accuracy)
     point, here = problem, gap
-    for _ in range(rounds):
+    for left in range(rounds, 0, -1):
         found_better = gap.primal - gap.best > goal * gap.primal
         if gap.share <= goal or found_better or not fit_in_memory(point):
             break
@@ -169,7 +172,11 @@ def search(problem: Factored, goal: float, rounds: int = ROUNDS) -> DualityGap:
             break
         here = duality_gap(point, accuracy)
         best, dual = min(gap.best, here.primal), max(gap.dual, here.dual)
+        rose, fell = dual - gap.dual, gap.best - best
         gap = replace(gap, dual=dual, best=best, risk=gap.risk + here.risk)
+        to_rise, to_fall = gap.gap - goal * gap.primal, goal * gap.primal - (gap.primal - best)
+        if rose * HOPE * left < to_rise and fell * HOPE * left < to_fall:
+            break
     return gap
 
 

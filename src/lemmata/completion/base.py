@@ -322,9 +322,9 @@ class CompletionModel(Recommending, OneToOneFeatureMixin, TransformerMixin, Mode
 
 
 def sweeps_work(fit: Fit, sweeps: float) -> float:
-    """Roughly what sweeps of least squares cost: k²/2 per entry and side by SIMD, which does two at a time; k³/3 per row."""
+    """Roughly what sweeps of least squares cost: k²/2 per entry and side by SIMD, four at a time; k³/3 per row."""
     entries, k = fit.data.n_observed, np.shape(fit.U_)[1]
-    return sweeps * (entries * k * (k + 4) / 2 + sum(fit.data.shape) * k**3 / 3)
+    return sweeps * (entries * k * (k + 4) / 4 + sum(fit.data.shape) * k**3 / 3)
 
 
 def _checked_entries(model: CompletionModel, X: Any, reset: bool) -> Observed:
