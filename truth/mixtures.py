@@ -75,9 +75,11 @@ def clear_clusters(seed: int) -> Iterator[Case]:
         rows,
         **({} if w is None else {"sample_weight": w}),
     )
-    shown = {"float32 rows": X.astype(np.float32), "stream": [X[:200], X[:0], X[200:]]}.get(
-        how, rows
-    )
+    shown: Any = rows
+    if how == "float32 rows":
+        shown = X.astype(np.float32)
+    elif how == "stream":
+        shown = [X[:200], X[:0], X[200:]]
     # rows of which the telling feature is missing have no clear label, and their patterns take work
     unclear = (
         ("memberships_clear", "no_ascent_nearby", "worth_its_components") if how == "holes" else ()

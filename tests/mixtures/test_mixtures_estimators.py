@@ -251,7 +251,7 @@ def test_missing_values_are_marginalised_exactly(kind):
     )
     assert "likelihood_never_fell" in model.certificate_.held
     assert "bound_is_tight" in model.certificate_.held
-    assert "fixed_point" in model.certificate_.held
+    assert "fixed_point" in model.certify(holes).held
     for i in range(20):
         o = ~np.isnan(holes[i])
         total = 0.0
@@ -329,6 +329,7 @@ def test_every_container_gives_the_same_fit(kind, tmp_path):
     X = clusters()
     given = {**start(X, kind), "covariance_type": kind}
     whole = GaussianMixture(3, **given).fit(X)
+    held = set(whole.certify(X).held)
     for name, data in containers(X, tmp_path):
         model = GaussianMixture(3, **given).fit(data)
         assert_allclose(model.covariances_, whole.covariances_, rtol=1e-8, atol=1e-9, err_msg=name)
@@ -341,7 +342,7 @@ def test_every_container_gives_the_same_fit(kind, tmp_path):
         )
         assert model.score(data) == pytest.approx(whole.score(X), rel=1e-10), name
         assert model.bic(data) == pytest.approx(whole.bic(X), rel=1e-10), name
-        assert set(model.certify(data).held) == set(whole.certify(X).held), name
+        assert set(model.certify(data).held) == held, name
 
 
 def test_any_number_of_threads_gives_the_same_bits(monkeypatch):
