@@ -283,6 +283,7 @@ HEADER = (
     "| truth is no: false holds | truth is yes: false fails | easy: can't tell |"
 )
 RULE = "|" + "---|" * 8
+MANY = 9  # models whose names would fill the table
 
 
 def _first_line(home: str) -> str:
@@ -295,8 +296,8 @@ def _rows(one: Listed, measured: list[Measured]) -> Iterator[str]:
     """A row per kind of evidence that was met; the first one says what the claim is."""
     statement = one.statement
     mine = [row for row in measured if (row.home, row.claim) == (one.home, statement.name)]
-    everyone = len(one.models) >= len(registry.MODELS)
-    who = "all models" if everyone else ", ".join(f"`{name}`" for name in one.models) or "—"
+    names = ", ".join(f"`{name}`" for name in one.models)
+    who = names if len(one.models) <= MANY else f"{len(one.models)} models"
     about = " *(run)*" if statement.about == "run" else ""
     cells = [f"`{statement.name}`{about}", statement.sentence, one.kind, statement.source, who]
     kinds = sorted({row.kind for row in mine}, key=lambda kind: (kind != statement.kind, kind))
