@@ -257,7 +257,7 @@ def _to_go(model: Any, X: Array) -> float:
     }
     longer = GaussianMixture(
         len(model.weights_), covariance_type=model.covariance_type, reg_covar=model.reg_covar, tol=1e-13,
-        max_iter=4000, **given,
+        max_iter=8000, **given,
     )  # fmt: skip
     fitted(longer, X)
     return len(X) * (

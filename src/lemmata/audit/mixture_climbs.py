@@ -11,7 +11,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from lemmata.audit.mixture_steps import affordable, climb, facts_of, leap, one_thread, pass_work
+from lemmata.audit.mixture_steps import (
+    CLIMBING,
+    NUDGING,
+    affordable,
+    climb,
+    facts_of,
+    leap,
+    one_thread,
+    pass_work,
+)
 from lemmata.core.certificate import PROVED, RULE_OF_THUMB, Fit, at_most, claim, rounding, unknown
 
 Array = np.ndarray
@@ -36,7 +45,7 @@ def extrapolated_gain(values: Array, noise: float = 0.0) -> tuple[float, float]:
 
 def _climbing_work(fit: Fit) -> float:
     """As many leaps as there is work for, at least one; a leap is three passes."""
-    passes = min(3 * LEAPS, affordable(fit, 0.3) / pass_work(fit))
+    passes = min(3 * LEAPS, affordable(fit, CLIMBING) / pass_work(fit))
     return (1 + max(passes, 3) + ("facts" not in fit.memory)) * pass_work(fit)
 
 
@@ -70,7 +79,7 @@ def _climbed(fit: Fit) -> tuple[float, float, float]:
     """The gain found, and in all (with the rate measured, and with noise), in nats of rows that count."""
     if "climbed" not in fit.memory:
         facts = facts_of(fit)
-        leaps = int(min(LEAPS, max(affordable(fit, 0.3) / pass_work(fit) / 3, 1)))
+        leaps = int(min(LEAPS, max(affordable(fit, CLIMBING) / pass_work(fit) / 3, 1)))
         with one_thread():
             gain, last = leap(facts.parts, facts.rows, leaps)
         found, last = gain * facts.nats, last * facts.nats
@@ -94,7 +103,7 @@ def _grit(fit: Fit) -> float:
 
 
 def _nudging_work(fit: Fit) -> float:
-    return min(NUDGES * (NUDGE_STEPS + 1) * pass_work(fit), affordable(fit, 0.2))
+    return min(NUDGES * (NUDGE_STEPS + 1) * pass_work(fit), affordable(fit, NUDGING))
 
 
 @claim(

@@ -21,7 +21,9 @@ import numpy as np
 from scipy.stats import norm
 
 from lemmata.audit.mixture_steps import (
+    HALVES,
     OVERHEAD,
+    THIRDS,
     Facts,
     Reading,
     affordable,
@@ -74,15 +76,15 @@ def _room(fit: Fit, times: float, share: float) -> int:
     parts, n = known_components(fit), fit.data.shape[0]
     work = affordable(fit, share) / times - OVERHEAD
     room = int(min(n, MOST_ROWS, max(work, 0) / (parts.work(1) + hole_work(fit, n) / n)))
-    return 0 if room < min(n, 20 * parts.k * parts.rows_needed) else room
+    return 0 if room < min(0.8 * n, 20 * parts.k * parts.rows_needed) else room
 
 
 def _folds(fit: Fit) -> tuple[int, int]:
     """How many thirds are left out in turn, and of how many rows: all three if they are few, else one."""
     n = fit.data.shape[0]
-    if n <= SMALL and _room(fit, FOLDS * THIRD_PASSES, 0.3) == n:
+    if n <= SMALL and _room(fit, FOLDS * THIRD_PASSES, THIRDS) == n:
         return FOLDS, n
-    return 1, _room(fit, THIRD_PASSES, 0.3)
+    return 1, _room(fit, THIRD_PASSES, THIRDS)
 
 
 def _on_a_sample(fit: Fit, room: int) -> bool:
@@ -206,7 +208,7 @@ def share_bounds(mean: float, n: float, nats: float) -> tuple[float, float]:
 
 
 def _half_work(fit: Fit) -> float:
-    room = _room(fit, HALF_PASSES, 0.3)
+    room = _room(fit, HALF_PASSES, HALVES)
     return HALF_PASSES * (known_components(fit).work(room) + OVERHEAD + hole_work(fit, room))
 
 
@@ -227,7 +229,7 @@ def worth_its_components(fit):
     facts = facts_of(fit)
     if facts.parts.k == 1:
         return unknown("there is one component only")
-    room = _room(fit, HALF_PASSES, 0.3)
+    room = _room(fit, HALF_PASSES, HALVES)
     if not room:
         return unknown(TOO_LITTLE)
     try:

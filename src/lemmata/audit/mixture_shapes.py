@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from lemmata.audit.mixture_steps import (
+    RIDGELESS,
     Facts,
     affordable,
     expect,
@@ -74,7 +75,7 @@ def _shape_work(fit: Fit) -> float:
 
 def _ridgeless_steps(fit: Fit) -> int:
     """As many as there is work for."""
-    return int(min(RIDGELESS_STEPS, affordable(fit, 0.15) / pass_work(fit)))
+    return int(min(RIDGELESS_STEPS, affordable(fit, RIDGELESS) / pass_work(fit)))
 
 
 def _has_no_width(facts: Facts, eps: float) -> bool:
