@@ -9,8 +9,8 @@ mixture is computed from these attributes, by way of l_ij = ln π_j + ln p(x_i; 
     >>> trace = Trace()
     >>> for loss in (3.0, 2.5, 2.499):
     ...     trace.append(loss, 0.0)
-    >>> SmallGain(1e-2).reason(Solution(None, None, trace)), SmallGain(1e-4).reason(Solution(None, None, trace))
-    ('settled', None)
+    >>> print(SmallGain(1e-2).reason(Solution(None, None, trace)), SmallGain(1e-4).reason(Solution(None, None, trace)))
+    settled None
 """
 
 from __future__ import annotations
