@@ -104,6 +104,7 @@ MODELS: dict[str, Entry] = {
 
 FUNCTIONS: dict[str, str] = {
     "certify": "lemmata.core.certify",
+    "config": "lemmata.core.config",
     "save": "lemmata.core.store",
     "load": "lemmata.core.store",
     "NotCertified": "lemmata.core.certificate",

@@ -39,6 +39,9 @@ class Stopped(StrEnum):
     BATCHES = "batches"  # partial_fit: there is no end
     FAILED = "failed"  # a step raised
 
+    def __repr__(self) -> str:
+        return repr(self.value)
+
 
 DEFAULT_HINT = "look for extreme values in the data, or scale it"
 

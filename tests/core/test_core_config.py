@@ -1,0 +1,46 @@
+"""Settings of the process: a fit without checks."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import lemmata
+
+X = np.random.default_rng(0).normal(size=(60, 4))
+
+
+def test_without_certificates_nothing_is_checked_and_nothing_holds():
+    with lemmata.config(certificate=False):
+        off = lemmata.PCA(2).fit(X).certificate_
+    on = lemmata.PCA(2).fit(X).certificate_
+    assert off.not_checked == [claim.name for claim in on]
+    assert not off.holds
+    assert on.held
+
+
+def test_the_setting_ends_with_its_block_also_after_an_error_and_nests():
+    with pytest.raises(KeyError), lemmata.config(certificate=False):
+        raise KeyError
+    with lemmata.config(certificate=False):
+        with lemmata.config(certificate=True):
+            assert lemmata.PCA(2).fit(X).certificate_.held
+        assert not lemmata.PCA(2).fit(X).certificate_.held
+    assert lemmata.PCA(2).fit(X).certificate_.held
+
+
+def test_processes_started_inside_have_the_setting():
+    code = "import lemmata, numpy as np; print(lemmata.PCA(1).fit(np.eye(3)).certificate_.held)"
+    with lemmata.config(certificate=False):
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        )
+    assert done.stdout.strip() == "[]"
+    assert "LEMMATA_CERTIFICATE" not in os.environ
+
+
+def test_a_setting_that_is_no_bool_is_refused():
+    with pytest.raises(TypeError, match="pass True or False"), lemmata.config(certificate="no"):
+        pass
