@@ -60,11 +60,7 @@ def test_movielens_small_translates_ids_and_titles():
     assert ratings.shape == (610, 9_724)
     assert len(ratings) == 100_836
     assert set(np.unique(ratings.rating)) == set(np.arange(1, 11) / 2)
-    first = (
-        ratings.user_ids[ratings.user[0]],
-        ratings.item_ids[ratings.item[0]],
-        ratings.rating[0],
-    )
+    first = ratings.user_ids[ratings.user[0]], ratings.item_ids[ratings.item[0]], ratings.rating[0]
     assert first == (1, 1, 4.0)
     assert ratings.titles[ratings.item[0]] == "Toy Story (1995)"
     assert "Comedy" in ratings.genres[ratings.item[0]]

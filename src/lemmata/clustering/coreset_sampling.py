@@ -153,10 +153,7 @@ class Coreset:
             return self if other.points is None else other
         longer, shorter = sorted((self.draws, other.draws), key=len, reverse=True)
         # the fewest count, wherever both were drawn
-        draws = (
-            *map(min, longer, shorter),
-            *longer[len(shorter) :],
-        )
+        draws = *map(min, longer, shorter), *longer[len(shorter) :]
         stacked = (
             sp.vstack if sp.issparse(self.points) or sp.issparse(other.points) else np.concatenate
         )

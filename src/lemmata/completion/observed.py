@@ -330,10 +330,7 @@ class Observed:
             return out
         indptr, indices, values = self.by_row
         # the place is in between: halve what is left until it is found
-        low, high = (
-            indptr[rows],
-            indptr[rows + 1],
-        )
+        low, high = indptr[rows], indptr[rows + 1]
         end, last = high, self.n_observed - 1
         while (low < high).any():
             middle = (low + high) // 2

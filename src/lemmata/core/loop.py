@@ -253,10 +253,7 @@ class Run:
         # what the next step may change in place; the kept state is never touched
         self.live = self.snapshot(state)
         # one assignment: Ctrl-C never parts a state from its rows
-        self.kept = (
-            state,
-            len(self.trace),
-        )
+        self.kept = state, len(self.trace)
 
     def _resumed(self, rng):
         for callback in self.callbacks:

@@ -73,10 +73,7 @@ class LanczosState:
 def _outside(basis: tuple[Array, ...], W: Array) -> Array:
     """W minus its part in the span of the basis."""
     # one buffer: fresh memory for every piece costs as much as its product
-    W, part = (
-        W.copy(),
-        np.empty_like(W),
-    )
+    W, part = W.copy(), np.empty_like(W)
     for Q in basis:
         W -= np.matmul(Q, Q.T @ W, out=part)
     return W

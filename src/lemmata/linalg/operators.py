@@ -242,10 +242,7 @@ class CentredScatter(Operator):
     def _multiply_blocks(self, V: Array) -> Array:
         image = (self.mean @ V.astype(np.float64)).astype(self.dtype)
         # not self in `of`: it may travel to a cluster
-        exact, mean = (
-            self.mean,
-            self.mean.astype(self.dtype),
-        )
+        exact, mean = self.mean, self.mean.astype(self.dtype)
         V = np.ascontiguousarray(V, dtype=self.dtype)
 
         def of(rows, weights):

@@ -44,10 +44,7 @@ Array = np.ndarray
 TILE = 32  # lines of rows in a tile: 256 of float64. Adding up the lanes of a sum costs a twentieth of its products then
 WIDE = 4  # features of y at a time
 # log-density of a row beyond all densities; what can be squared is above
-LOWEST, LOWEST_SINGLE = (
-    -8e307,
-    -2e38,
-)
+LOWEST, LOWEST_SINGLE = -8e307, -2e38
 TALL, BROAD = 2, 3  # features × features of S at a time
 
 

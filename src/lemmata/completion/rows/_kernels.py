@@ -341,10 +341,7 @@ def _back_substitute_into(w, C, corners, k, bias):
             s2, s3 = madd(load(C, c + 2 * width), line, s2), madd(load(C, c + 3 * width), line, s3)
             s4, s5 = madd(load(C, c + 4 * width), line, s4), madd(load(C, c + 5 * width), line, s5)
         # where the target of the panel's first row is
-        y, row = (
-            (i * width + width) * lanes - 1,
-            width * lanes,
-        )
+        y, row = (i * width + width) * lanes - 1, width * lanes
         w5 = (_target(C, y + 5 * row, b) - total(s5)) * corner[5, 5]
         w4 = (_target(C, y + 4 * row, b) - total(s4) + corner[4, 5] * w5) * corner[4, 4]
         w3 = _target(C, y + 3 * row, b) - total(s3) + corner[3, 5] * w5
