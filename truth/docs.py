@@ -184,10 +184,19 @@ def _home(certificate: Certificate, name: str, subject: str) -> str:
     """The module of a claim in a certificate; where several have its words, the one whose models the title names."""
     same = [one for one in listed() if one.statement.name == name]
     worded = [one for one in same if one.statement.sentence == certificate[name].sentence]
-    words = set(certificate.title.split())
-    titled = [one for one in worded or same if words & set(one.models)]
+    models = _models_named(set(certificate.title.split()))
+    titled = [one for one in worded or same if models & set(one.models)]
     homes = [one.home for one in titled or worded or same] or [subject]
     return subject if subject in homes else homes[0]
+
+
+def _models_named(words: set[str]) -> set[str]:
+    """Our models of which a title speaks, by their own names or by those of their counterparts."""
+    return {
+        name
+        for name, entry in registry.MODELS.items()
+        if words & {name, *(foreign.rpartition(".")[2] for foreign in entry.counterparts)}
+    }
 
 
 def read() -> list[Measured]:
