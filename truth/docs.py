@@ -25,7 +25,6 @@ from functools import cache, wraps
 from importlib import import_module
 from inspect import getmodule
 from multiprocessing import get_context
-from os.path import commonprefix
 from pathlib import Path
 from pkgutil import iter_modules
 
@@ -189,7 +188,9 @@ def _home(certificate: Certificate, name: str, subject: str) -> str:
     titled = [one for one in worded or same if models & set(one.models)]
     homes = [one.home for one in titled or worded or same] or [subject]
     # a certificate without a title: the module that is called like the subject
-    return max(homes, key=lambda home: len(commonprefix([home, subject])))
+    return max(
+        homes, key=lambda home: (home == subject, home.startswith(subject.removesuffix("s")))
+    )
 
 
 def _models_named(words: set[str]) -> set[str]:
