@@ -17,6 +17,7 @@ from lemmata.audit.mixture_steps import (
     affordable,
     climb,
     facts_of,
+    facts_work,
     leap,
     one_thread,
     pass_work,
@@ -46,7 +47,7 @@ def extrapolated_gain(values: Array, noise: float = 0.0) -> tuple[float, float]:
 def _climbing_work(fit: Fit) -> float:
     """As many leaps as there is work for, at least one; a leap is three passes."""
     passes = min(3 * LEAPS, affordable(fit, CLIMBING) / pass_work(fit))
-    return (1 + max(passes, 3) + ("facts" not in fit.memory)) * pass_work(fit)
+    return facts_work(fit) + (1 + max(passes, 3)) * pass_work(fit)
 
 
 @claim(
@@ -103,7 +104,8 @@ def _grit(fit: Fit) -> float:
 
 
 def _nudging_work(fit: Fit) -> float:
-    return min(NUDGES * (NUDGE_STEPS + 1) * pass_work(fit), affordable(fit, NUDGING))
+    search = min(NUDGES * (NUDGE_STEPS + 1) * pass_work(fit), affordable(fit, NUDGING))
+    return facts_work(fit) + search
 
 
 @claim(

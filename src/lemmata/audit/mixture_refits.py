@@ -29,10 +29,12 @@ from lemmata.audit.mixture_steps import (
     affordable,
     climb,
     facts_of,
+    facts_work,
     hole_work,
     known_components,
     log_likelihood,
     one_thread,
+    pass_work,
     posterior,
     unit_of,
 )
@@ -44,7 +46,6 @@ from lemmata.core.certificate import (
     at_least,
     at_most,
     claim,
-    passes,
     unknown,
 )
 
@@ -121,9 +122,8 @@ TOO_LITTLE = "too little work allowed for fits to enough rows: pass seconds=… 
 
 def _third_work(fit: Fit) -> float:
     folds, room = _folds(fit)
-    return (
-        folds * THIRD_PASSES * (known_components(fit).work(room) + OVERHEAD + hole_work(fit, room))
-    )
+    per_pass = known_components(fit).work(room) + OVERHEAD + hole_work(fit, room)
+    return facts_work(fit) + folds * THIRD_PASSES * per_pass
 
 
 @claim(
@@ -209,7 +209,8 @@ def share_bounds(mean: float, n: float, nats: float) -> tuple[float, float]:
 
 def _half_work(fit: Fit) -> float:
     room = _room(fit, HALF_PASSES, HALVES)
-    return HALF_PASSES * (known_components(fit).work(room) + OVERHEAD + hole_work(fit, room))
+    per_pass = known_components(fit).work(room) + OVERHEAD + hole_work(fit, room)
+    return facts_work(fit) + HALF_PASSES * per_pass
 
 
 @claim(
@@ -296,12 +297,16 @@ def _fewer(parts: Any, half: list[tuple[Array, Array]]) -> Any:
 # --- fresh rows -------------------------------------------------------------------------------------------------------
 
 
+def _fresh_work(fit: Fit) -> float:
+    return 0.0 if fit.y is None else facts_work(fit) + pass_work(fit) + pass_work(fit, len(fit.y))
+
+
 @claim(
     "fresh rows are as likely as those fitted to, up to 0.1 nats per feature",
     kind=STATISTICAL,
     source="CIL20 6.4",
     confidence=CONFIDENCE,
-    cost=passes(memory="facts"),
+    cost=_fresh_work,
 )
 def fresh_rows_as_likely(fit):
     """The mean of ln p(x) over the training rows less that over rows given as y, in nats per feature; normal approximation."""

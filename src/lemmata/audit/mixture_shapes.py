@@ -21,6 +21,7 @@ from lemmata.audit.mixture_steps import (
     affordable,
     expect,
     facts_of,
+    facts_work,
     known_components,
     one_thread,
     pass_work,
@@ -40,7 +41,7 @@ RIDGELESS_STEPS = 30
     "every component lives on at least as many rows as its shape needs",
     kind=PROVED,
     source="ML Gaussian Mixture Models",
-    cost=lambda fit: 0.0 if "facts" in fit.memory else 1.5 * pass_work(fit),
+    cost=facts_work,
 )
 def enough_rows(fit):
     """(Σ w r)²/Σ w² r, against d + 1 for a covariance of d features, two for a variance, one for a mean. Necessary only."""
@@ -70,7 +71,8 @@ def _shape_work(fit: Fit) -> float:
         return 0.0
     if "facts" in fit.memory and _has_no_width(facts_of(fit), _eps(fit)):
         return 2 * pass_work(fit)
-    return (2 + (_ridgeless_steps(fit) + 2) * _propped(parts)) * pass_work(fit)
+    steps = 2 + (_ridgeless_steps(fit) + 2) * _propped(parts)
+    return facts_work(fit) + steps * pass_work(fit)
 
 
 def _ridgeless_steps(fit: Fit) -> int:

@@ -221,6 +221,11 @@ def pass_work(fit: Fit, n: int | None = None) -> float:
     return parts.work(n) + OVERHEAD * slices + hole_work(fit, n)
 
 
+def facts_work(fit: Fit) -> float:
+    """What `facts_of` costs: a pass and a half, once per certificate."""
+    return 0.0 if "facts" in fit.memory else 1.5 * pass_work(fit)
+
+
 def hole_work(fit: Fit, n: int) -> float:
     """What patterns of missing values cost in a pass over n rows: each has factors of its own, for every component."""
     if "holes" not in fit.memory:

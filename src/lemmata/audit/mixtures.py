@@ -34,6 +34,7 @@ from lemmata.audit.mixture_shapes import enough_rows, no_collapsed_component
 from lemmata.audit.mixture_steps import (
     Reading,
     facts_of,
+    facts_work,
     one_thread,
     pass_work,
     posterior,
@@ -217,9 +218,7 @@ def _inverse_errors(fit: Fit) -> dict[str, float]:
     return found
 
 
-TRUE = statements_true(
-    _stated, cost=lambda fit: 0.0 if "facts" in fit.memory else 1.5 * pass_work(fit)
-)
+TRUE = statements_true(_stated, cost=facts_work)
 
 
 # --- the run ----------------------------------------------------------------------------------------------------------
@@ -258,7 +257,7 @@ def likelihood_never_fell(fit):
     "the bound is tight: the memberships are the posteriors",
     kind=PROVED,
     source="CIL (3.12)",
-    cost=lambda fit: (2 if "facts" in fit.memory else 4) * pass_work(fit),
+    cost=lambda fit: facts_work(fit) + 2 * pass_work(fit),
 )
 def bound_is_tight(fit):
     """ℓ − ELBO at the memberships that predict_proba shows, which is Σ KL(shown ‖ posterior); relative to its rounding."""
