@@ -5,7 +5,8 @@ from matplotlib.image import imread
 
 from lemmata import atlas
 
-IDS = list(atlas.entries())
+LONG = ("phase-diagram",)  # thousands of completions; `./run test --all` draws it
+IDS = [pytest.param(id, marks=pytest.mark.slow) if id in LONG else id for id in atlas.entries()]
 
 
 @pytest.mark.parametrize("id", IDS)
