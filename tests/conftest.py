@@ -1,12 +1,21 @@
-"""What all tests share: a cache folder of their own."""
+"""What all tests share: a cache folder of their own, and property-based tests that a landing repeats.
+
+Hypothesis draws other examples in every run, so that many runs find what one does not. Where CI is set the examples follow from
+the tests alone: a landing then passes or fails for what it changed.
+"""
 
 import os
 import signal
 import tempfile
 
+import hypothesis
 import pytest
 
 os.environ.setdefault("LEMMATA_CACHE", os.path.join(tempfile.gettempdir(), "lemmata-test-cache"))
+
+hypothesis.settings.register_profile("landing", derandomize=True)
+if os.environ.get("CI"):
+    hypothesis.settings.load_profile("landing")
 
 
 @pytest.fixture
