@@ -132,7 +132,7 @@ def test_small_axes_beside_a_dominant_one_are_looked_at_too():
     turned = np.vstack([C[:1], np.array([[c, -c], [c, c]]) @ C[1:]])
     found = certify(broken(model, components_=turned), X)
     assert found["principal_axes"].measured == pytest.approx(45, rel=1e-4)
-    assert found["principal_axes"].unit == "axis 2:°"
+    assert found["principal_axes"].unit == "axis 2, degrees"
     assert "most_variance" in found.held
     others = np.vstack([C[:1], SklearnPCA(6).fit(X).components_[4:]])
     assert "most_variance" in certify(broken(model, components_=others), X).failed

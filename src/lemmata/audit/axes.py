@@ -84,10 +84,10 @@ def compare_axes(facts: Around, known: Spectrum) -> Evidence:
         "or, where two variances nearly agree, read the subspace and not its axes"
     )
     if lower[i] > AXIS:
-        return at_most(lower[i], AXIS, advice, unit=f"axis {i + 1}:°")
+        return at_most(lower[i], AXIS, advice, unit=f"axis {i + 1}, degrees")
     i = int(upper.argmax())
     if upper[i] <= AXIS:
-        return at_most(upper[i], AXIS, advice, unit=f"axis {i + 1}:°", **_strength(known))
+        return at_most(upper[i], AXIS, advice, unit=f"axis {i + 1}, degrees", **_strength(known))
     return unknown(
         f"axis {i + 1}: its variance and the next agree to rounding, or to what is known"
     )

@@ -68,7 +68,9 @@ def power_rate_kept(fit):
 def steps_shrink(fit):
     """p in γ_t ∝ (1 + t)^−p, from the first and the last epoch. Σγ_t = ∞ and Σγ_t² < ∞ ask for ½ < p ≤ 1."""
     rates = fit.trace.extras["learning_rate"]
-    exponent = math.log(rates[0] / rates[-1]) / math.log(len(rates)) if len(rates) > 1 else math.nan
+    if len(rates) < 2:
+        return unknown("one epoch shows no schedule")
+    exponent = math.log(rates[0] / rates[-1]) / math.log(len(rates))
     advice = (
         "the factors keep trembling around a minimum: pass decay above 0.5, or learning_rate='auto'"
     )
