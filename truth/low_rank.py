@@ -229,7 +229,7 @@ def steps_of_projections(seed: int) -> Iterator[Case]:
     yield Case("auto", auto, {"steps_in_range": True}, ("steps_in_range",))
 
 
-@problems(seeds=12, quick=1)
+@problems(seeds=25, quick=1)
 def first_order_projections(seed: int) -> Iterator[Case]:
     """Converged far, or not at all; truth by a dense step of the same length and by the loss it still gains."""
     claims = ("first_order_on_manifold", "fixed_point", "statements_true")
