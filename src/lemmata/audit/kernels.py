@@ -65,17 +65,17 @@ CORRELATION = 0.01
 DIGITS = 1e-4  # stated numbers are true to four digits
 
 
-def told(check: Callable[[Fit, Facts], Evidence]) -> Callable[[Fit], Evidence]:
+def with_facts(check: Callable[[Fit, Facts], Evidence]) -> Callable[[Fit], Evidence]:
     """A claim that compares facts about the kernel matrix; it can't tell where there are none."""
 
     @functools.wraps(check)
-    def with_facts(fit: Fit) -> Evidence:
+    def compare(fit: Fit) -> Evidence:
         try:
             return check(fit, facts(fit))
         except CannotTell as why:
             return unknown(str(why))
 
-    return with_facts
+    return compare
 
 
 # --- what the attributes have to be -----------------------------------------------------------------------------------
@@ -212,7 +212,7 @@ TRUE = statements_true(_statements, cost=cost_of_facts)
     source="CIL 1.4.3; Davis & Kahan 1970",
     cost=cost_of_spectrum,
 )
-@told
+@with_facts
 def principal_axes(fit, known):
     return compare_axes(known.around, spectrum(fit))
 
@@ -223,7 +223,7 @@ def principal_axes(fit, known):
     source="CIL 1.4.2",
     cost=cost_of_facts,
 )
-@told
+@with_facts
 def uncorrelated(fit, known):
     """[1/√n, Z/√λ] has orthonormal columns, Z being what the model's own X_fit_ gives for the rows."""
     clear = known.values > CLEAR * known.noise
@@ -258,7 +258,7 @@ def _coordinates(fit: Fit, known: Facts) -> Array:
     source="CIL Prop. 1.4.1, Thm 1.4.4",
     cost=cost_of_spectrum,
 )
-@told
+@with_facts
 def most_variance(fit, known):
     """The projection onto span{Φ̃ᵀα} captures tr(G⁻¹ VᵀV), G = aᵀMa and V = Ma: no orthonormality is assumed."""
     if known.around.total <= known.own_noise:
@@ -277,7 +277,7 @@ def most_variance(fit, known):
     source="CIL Thm 1.4.7",
     cost=cost_of_facts,
 )
-@told
+@with_facts
 def above_rounding(fit, known):
     values = np.asarray(fit.eigenvalues_, dtype=np.float64) / known.unit / known.heaviest
     good = int(np.sum(values > known.noise))
@@ -293,7 +293,7 @@ def above_rounding(fit, known):
     source="ML Kernels",
     cost=cost_of_facts,
 )
-@told
+@with_facts
 def informative(fit, known):
     """The effective rank (Σλ)²/Σλ² of K̃. It is n − 1 where K is the identity; a kernel that generalises stays far below."""
     n, total = int(np.sum(known.weights > 0)), known.around.total
@@ -338,7 +338,7 @@ def _cost_of_turn(fit: Fit) -> float:
     source="CIL 1.4.2; Anderson 1963",
     cost=_cost_of_turn,
 )
-@told
+@with_facts
 def subspace_determined(fit, known):
     """The angle that is expected between this subspace and that of the law the rows came from (see sampling.py)."""
     found, k, n = spectrum(fit), len(known.values), len(known.M)
@@ -391,7 +391,7 @@ def _sampling_turn(known: Facts, found: Spectrum, k: int, numbers: Array) -> Tur
     source="ML Mercer",
     cost=lambda fit: cost_of_facts(fit) + EIGH * float(min(fit.data.shape[0], SAMPLE)) ** 3,
 )
-@told
+@with_facts
 def positive_semidefinite(fit, known):
     """No inner product gives a negative eigenvalue, and principal blocks of a psd matrix are psd."""
     rows = whole(fit.data)
