@@ -226,3 +226,11 @@ def test_a_matrix_of_another_shape_is_refused(known_abroad):
     model = fitted("cmfrec", planted(0), k=2, niter=2)
     with pytest.raises(ValueError, match="11"):
         lemmata.certify(model, planted(0, m=9))
+
+
+def test_factors_that_state_nothing_cannot_state_the_truth():
+    """What an adapter fills in (scales of one) is no statement of the model: a claim about it could not fail."""
+    A = counts(0)
+    factors, _ = als(A, 2, 1.0, implicit=True, alpha=2.0)
+    found = certify_factors(A, factors.U, factors.V, 1.0, feedback="implicit", alpha=2.0)
+    assert "statements_true" in found.undecided

@@ -159,7 +159,8 @@ def _scale_statements(
 ) -> Iterator[tuple[str, float]]:
     """Standard deviations where z-scores were asked for, otherwise ones."""
     for side in ("row", "column"):
-        if fit.get(f"{side}_scale_") is None:
+        # an adapter's ones for another library's fit state nothing, and could not be wrong
+        if getattr(fit.model, f"{side}_scale_", None) is None:
             continue
         stated = np.asarray(fit.get(f"{side}_scale_"), np.float64)
         deviations = np.ones(len(stated))
