@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 
+from lemmata.core.compiler import kernel
 from lemmata.linalg.simd import (
     LINE,
     at,
@@ -136,7 +137,7 @@ def _transpose(builder, parts):
     return parts
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def empty_tile(X, rows):
     """Uninitialised lines (rows, lanes) of the dtype of X, each of them aligned."""
     lanes = LINE // X.itemsize
@@ -145,7 +146,7 @@ def empty_tile(X, rows):
     return raw[first : first + rows * lanes].reshape(rows, lanes)
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@kernel(forceinline=True)
 def gather_into(tile, X, places, origin, scale):
     """tile[j, r] = x̂_j of the row that starts at number places[r] of X."""
     d, lanes = X.shape[1], tile.shape[1]
@@ -164,7 +165,7 @@ def gather_into(tile, X, places, origin, scale):
 # --- scores -----------------------------------------------------------------------------------------------------------
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@kernel(forceinline=True)
 def _push_score(score, number, best, second, which):
     """The two best scores and whose the best is, with one more score."""
     second = where_larger(score, best, best, where_larger(score, second, score, second))
@@ -172,7 +173,7 @@ def _push_score(score, number, best, second, which):
     return where_larger(score, best, score, best), second, which
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@kernel(forceinline=True)
 def scan(tile, d, C, starts, numbers, first, last):
     """(best score, second best, number of the best) for the rows of a tile, among the sixes first … last − 1 of centres."""
     best = second = spread(tile, -np.inf)
@@ -211,7 +212,7 @@ def scan(tile, d, C, starts, numbers, first, last):
 # costs more than the row itself (measured: 20 instead of 11 ns per row of 32 float32 for the sums alone).
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def distances_into(squares, X, centers, labels, scale, first, count):
     """squares[r] = ‖(x_i − c)·scale‖², from differences, for the rows i = first + r and the centres c of their labels."""
     d, lanes = X.shape[1], LINE // X.itemsize
@@ -229,7 +230,7 @@ def distances_into(squares, X, centers, labels, scale, first, count):
         squares[r] = result
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def add_up_into(counts, sums, far, farthest, X, weights, labels, squares, first, count):
     """Add the rows first … first + count − 1 to their clusters, given ‖x̂ − ĉ‖² of each; returns their cost.
 
@@ -258,7 +259,7 @@ def add_up_into(counts, sums, far, farthest, X, weights, labels, squares, first,
     return cost
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def assign_rows_into(
     labels,
     counts,
@@ -305,7 +306,7 @@ def assign_rows_into(
 # --- sparse rows ------------------------------------------------------------------------------------------------------
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@kernel(forceinline=True)
 def _best_of_row(indices, values, p, end, Ct, starts, scale, lanes, buffer):
     """The centre with the best score for one sparse row. Ct: (d, lines of centres), scores two lines at a time."""
     width = len(starts)
@@ -331,7 +332,7 @@ def _best_of_row(indices, values, p, end, Ct, starts, scale, lanes, buffer):
     return a
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _summed_square(row, indices, values, p, end, centers, a, scale):
     """‖x̂ − ĉ‖² of one sparse row from differences. row: zeros, (d,), which it leaves as they were."""
     for e in range(p, end):
@@ -345,7 +346,7 @@ def _summed_square(row, indices, values, p, end, centers, a, scale):
     return square
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def assign_sparse_rows_into(
     labels,
     counts,
@@ -392,7 +393,7 @@ def assign_sparse_rows_into(
 # --- how far rows spread ----------------------------------------------------------------------------------------------
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def column_sums_into(sums, X, weights):
     """sums = Σ w x, (d,)."""
     sums[:] = 0.0
@@ -402,7 +403,7 @@ def column_sums_into(sums, X, weights):
             sums[j] += weight * X[i, j]
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+@kernel(fastmath={"reassoc", "contract", "nsz"})
 def largest_difference(X, mean):
     """max |x − mean|; NaN may be lost."""
     reach = 0.0
@@ -412,7 +413,7 @@ def largest_difference(X, mean):
     return reach
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def column_squares_into(squares, X, weights, mean, scale):
     """squares = Σ w ((x − mean)·scale)², (d,)."""
     squares[:] = 0.0

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 
 from lemmata.clustering._kernels_assign import (
     add_up_into,
@@ -27,6 +27,7 @@ from lemmata.clustering._kernels_assign import (
     gather_into,
     scan,
 )
+from lemmata.core.compiler import kernel
 from lemmata.linalg.simd import (
     LINE,
     add,
@@ -89,14 +90,14 @@ def not_above(_, shorts, place, line):
 # --- bounds -----------------------------------------------------------------------------------------------------------
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@kernel(forceinline=True)
 def _lower(tile, room, score):
     """The least distance that a score leaves: √(‖x̂‖² − errors − 2·score); 0 where it is not a number."""
     left = minus(room, add(score, score))
     return root(where_larger(left, zero(tile), left, zero(tile)))
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@kernel(forceinline=True)
 def _room(tile, d, longest, slack):
     """‖x̂‖² minus all that may be wrong with it and with twice a score."""
     squares = zero(tile)
@@ -111,7 +112,7 @@ def _room(tile, d, longest, slack):
     return minus(squares, errors)
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@kernel(forceinline=True)
 def _quanta(tile, lower, drift, unit):
     """Bounds as they are stored: from 0 to MOST."""
     q = axpy(unit, add(lower, spread(tile, drift)), spread(tile, -1))
@@ -119,14 +120,14 @@ def _quanta(tile, lower, drift, unit):
     return where_larger(q, spread(tile, MOST), spread(tile, MOST), q)
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@kernel(forceinline=True)
 def _quantum(lower, drift, unit):
     """The same for one number."""
     q = np.float64(lower + drift) * unit - 1
     return np.uint16(min(max(q, 0.0), np.float64(MOST)))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _needs_into(
     need, near, squares, X, first, count, labels, centers, scale, halves, longest, slack
 ):
@@ -152,7 +153,7 @@ def _needs_into(
         store(need, t, where_larger(gap, least, never, least))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _masks_into(masks, need, shorts, first, tiles, drifts, unit, labels, group_of, last):
     """Which rows (bits) of a tile have to look at which group; a row that looks at any looks at its own. Returns how many."""
     groups, lanes = len(drifts), need.shape[1]
@@ -185,7 +186,7 @@ def _masks_into(masks, need, shorts, first, tiles, drifts, unit, labels, group_o
 # --- looking ----------------------------------------------------------------------------------------------------------
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _look_everywhere(tile, d, sixes, cuts, drifts, rules, shorts, place):
     """All groups for the rows of a tile: bounds into `shorts` from `place` on, winners into line d of the tile."""
     lanes, groups = tile.shape[1], len(drifts)
@@ -217,7 +218,7 @@ def _look_everywhere(tile, d, sixes, cuts, drifts, rules, shorts, place):
         shorts[place // (groups * lanes), own, r] = _quantum(tile[d + 2, r], drifts[own], unit)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _look_at_group(
     tile, picked, found, slots, places, g, X, frame, first, sixes, cuts, drifts, rules, shorts
 ):
@@ -242,7 +243,7 @@ def _look_at_group(
                 found[0, row], found[1, row], found[2, row] = score, number, tile[d + 2, r]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _rows_of(picked, masks, tiles, lanes, g):
     """The rows of a chunk that look at group g."""
     m = 0
@@ -257,7 +258,7 @@ def _rows_of(picked, masks, tiles, lanes, g):
     return picked[:m]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def assign_bounded_into(
     labels, counts, sums, far, farthest, shorts, X, weights, centers, sixes, frame, cuts, group_of, drifts, halves, rules,
     fresh, chunk,

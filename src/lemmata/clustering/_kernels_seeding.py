@@ -12,12 +12,13 @@ serve_into          D² = min(D², g) for all proposals, and whose it is
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from lemmata.core.compiler import kernel
 
 STRIDE = 32  # products looked at together: nearly all are too small to matter, so most strides end with one comparison
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+@kernel(fastmath={"reassoc", "contract", "nsz"})
 def _squared_distance(x, y):
     total = x[0] - x[0]
     for j in range(x.shape[0]):
@@ -25,7 +26,7 @@ def _squared_distance(x, y):
     return total
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _distance(product, square, length, y, p, cancelled):
     """‖y − p‖² from p·y; below `cancelled`·(‖y‖² + ‖p‖²) it is summed directly."""
     size = square + length
@@ -33,13 +34,13 @@ def _distance(product, square, length, y, p, cancelled):
     return _squared_distance(y, p) if g < cancelled * size else g
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _threshold(square, D, cancelled):
     """p·y − threshold > ½(1 − cancelled)‖p‖² wherever the distance is below D or has cancelled."""
     return min(square - D, square - cancelled * square) * type(square)(0.5)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _above(products, thresholds, level):
     """How many products matter. A count, because LLVM vectorises it and does not vectorise a search."""
     count = np.int32(0)
@@ -48,7 +49,7 @@ def _above(products, thresholds, level):
     return count
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def keep_gains_into(starts, rows, values, D, first, distances):
     """One proposal after the other: the squared distances below D into `values`, their rows, counted from `first`, into `rows`.
 
@@ -76,7 +77,7 @@ def keep_gains_into(starts, rows, values, D, first, distances):
         starts[p + 1] = kept
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def append_into(rows, values, ends, starts, more_rows, more_values):
     """Move the entries of a piece of rows to the ends of the lines they belong to, which move on."""
     for p in range(ends.shape[0]):
@@ -86,7 +87,7 @@ def append_into(rows, values, ends, starts, more_rows, more_values):
             ends[p] += 1
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def serve_into(D, nearest, first, distances):
     """D = min(D, ‖y − p‖²) over all p, and in `nearest` the number first + p of the centre it belongs to."""
     G, squares, lengths, Y, P, cancelled = distances
@@ -109,7 +110,7 @@ def serve_into(D, nearest, first, distances):
                         thresholds[i] = _threshold(squares[i], D[i], cancelled)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def gains_of(out, starts, rows, values, D, weights, lines):
     """Add Σ w (D − g)₊ of some lines to `out`; an empty vector of weights stands for ones."""
     for c in range(lines.shape[0]):
@@ -122,7 +123,7 @@ def gains_of(out, starts, rows, values, D, weights, lines):
         out[c] += total
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def lower_into(D, rows, values):
     """D = min(D, g) at the kept entries of one line."""
     for e in range(rows.shape[0]):
@@ -133,7 +134,7 @@ def lower_into(D, rows, values):
 # --- coresets ---------------------------------------------------------------------------------------------------------
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+@kernel(fastmath={"reassoc", "contract", "nsz"})
 def _summed_wide(x, center):
     """‖x − center‖² in float64."""
     total = 0.0
@@ -143,7 +144,7 @@ def _summed_wide(x, center):
     return total
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def spread_into(mean, X, weights, piece):
     """The total weight and Σ w ‖x − mean‖² of rows, their mean into `mean`; an empty vector of weights stands for ones.
 
@@ -178,7 +179,7 @@ def spread_into(mean, X, weights, piece):
     return weight, total
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def squared_distances_into(out, X, center):
     """‖x_i − center‖² in float64."""
     for i in range(X.shape[0]):

@@ -1,7 +1,8 @@
 """Kernels that read text: records of cells, decimal numbers, and names that are counted as they are met."""
 
 import numpy as np
-from numba import njit
+
+from lemmata.core.compiler import kernel
 
 NEWLINE, QUOTE, BLANK, RETURN, TAB = 10, 34, 32, 13, 9
 ODD_NUMBER, NO_LABEL = 1, 2  # flags of a record
@@ -20,7 +21,7 @@ _ONE, _BYTE, _HALF, _TOP, _LONG = (
 _POWERS = 10.0 ** np.arange(23)  # exact in float64
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def split_records(buffer, first, sep, width, wanted, starts, ends, values, flags):
     """Write where the wanted cells (user, item, rating) of whole records lie, and the rating as a number, into the arrays.
 
@@ -68,7 +69,7 @@ def split_records(buffer, first, sep, width, wanted, starts, ends, values, flags
     return record, at, 0
 
 
-@njit(nogil=True, cache=True, inline="always")
+@kernel(inline="always")
 def _next_cell(buffer, at, sep):
     """Where the cell ends: at a separator or a line's end."""
     head, length, size = sep[0], len(sep), len(buffer)
@@ -86,7 +87,7 @@ def _next_cell(buffer, at, sep):
     return at
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _closing_quote(buffer, at):
     """The quote that ends a quoted cell, −1 if it is not in the buffer; a doubled one stands for itself."""
     while at + 1 < len(buffer):
@@ -98,7 +99,7 @@ def _closing_quote(buffer, at):
     return -1
 
 
-@njit(nogil=True, cache=True, inline="always")
+@kernel(inline="always")
 def _trimmed_end(buffer, start, end):
     while end > start and (
         buffer[end - 1] == BLANK or buffer[end - 1] == RETURN or buffer[end - 1] == TAB
@@ -107,7 +108,7 @@ def _trimmed_end(buffer, start, end):
     return end
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _number(buffer, at, end):
     """Whether the cell is a plain decimal number, and that number, rounded as float() rounds it.
 
@@ -137,7 +138,7 @@ def _number(buffer, at, end):
     return True, -number if negative else number
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def count_names(buffer, starts, ends, first, codes, slots, keys, bounds, arena, n_names):
     """Write the number of each cell's name into codes, new names getting the next number and their bytes into the arena.
 
@@ -177,7 +178,7 @@ def count_names(buffer, starts, ends, first, codes, slots, keys, bounds, arena, 
     return len(codes), n_names
 
 
-@njit(nogil=True, cache=True, inline="always")
+@kernel(inline="always")
 def _key(buffer, start, end):
     """64 bits that tell short cells apart for sure (their bytes and their length) and long ones mostly (FNV-1a)."""
     key = np.uint64(0) if end - start <= SHORT else _BASIS
@@ -190,13 +191,13 @@ def _key(buffer, start, end):
     return key | _LONG
 
 
-@njit(nogil=True, cache=True, inline="always")
+@kernel(inline="always")
 def _slot(key, mask):
     key = (key ^ (key >> _HALF)) * _GOLDEN
     return (key ^ (key >> _HALF)) & mask
 
 
-@njit(nogil=True, cache=True, inline="always")
+@kernel(inline="always")
 def _same(buffer, start, end, arena, low, high):
     if end - start != high - low:
         return False
@@ -206,7 +207,7 @@ def _same(buffer, start, end, arena, low, high):
     return same
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def fill_slots(slots, keys, old_slots, old_keys):
     """Put what is in a table into a larger, empty one."""
     mask = np.uint64(len(slots) - 1)

@@ -1,4 +1,4 @@
-"""Settings of the whole process: whether `fit` checks claims.
+"""Settings of the whole process: whether `fit` checks claims, and which work is compiled.
 
 >>> import numpy as np, lemmata
 >>> X = np.random.default_rng(0).normal(size=(100, 5))
@@ -9,8 +9,8 @@ True
 >>> model.certify(X).not_checked                        # certify(X) always checks
 []
 
-The setting lives in the environment (LEMMATA_CERTIFICATE=0), so that processes started inside, joblib's workers among them,
-have it too; workers that run already keep the setting they were started with.
+Settings live in the environment (LEMMATA_CERTIFICATE=0, LEMMATA_COMPILE=never), so that processes started inside, joblib's
+workers among them, have them too; workers that run already keep the settings they were started with.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from lemmata.core.compiler import COMPILE, MODES
 
 CERTIFICATE = "LEMMATA_CERTIFICATE"
 
@@ -28,20 +30,27 @@ def checks_in_fit() -> bool:
 
 
 @contextmanager
-def config(*, certificate: bool) -> Iterator[None]:
-    """Switch the checking of claims inside `fit` off (or on) for a while, in this process and those it starts.
+def config(*, certificate: bool | None = None, compile: str | None = None) -> Iterator[None]:
+    """Change settings for a while, in this process and those it starts; what is None stays as it is.
 
-    certificate : bool
+    certificate : bool, optional
         False: every claim of `certificate_` says *not checked*, and a fit costs what its solver costs.
+    compile : {"auto", "always", "never"}, optional
+        Which work is done by compiled kernels rather than by NumPy: "auto", what is large enough to be worth a compiler.
     """
-    if not isinstance(certificate, bool):
+    if not isinstance(certificate, bool | None):
         raise TypeError(f"certificate={certificate!r} is not accepted; pass True or False.")
-    before = os.environ.get(CERTIFICATE)
-    os.environ[CERTIFICATE] = "1" if certificate else "0"
+    if compile is not None and compile not in MODES:
+        raise ValueError(f"compile={compile!r} is not accepted; pass one of {', '.join(MODES)}.")
+    changes = {} if certificate is None else {CERTIFICATE: "1" if certificate else "0"}
+    changes |= {} if compile is None else {COMPILE: compile}
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
     try:
         yield
     finally:
-        if before is None:
-            os.environ.pop(CERTIFICATE, None)
-        else:
-            os.environ[CERTIFICATE] = before
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

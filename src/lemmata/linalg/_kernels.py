@@ -17,8 +17,8 @@ interpreter's lock; the threads are ours (core/engine.py), since numba's own do 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from lemmata.core.compiler import kernel
 from lemmata.core.engine import run_tasks
 from lemmata.linalg.simd import LINE, add, axpy, empty_lines, load, store, zero
 
@@ -41,7 +41,7 @@ def pack_into(lines: Array, B: Array) -> None:
     in_ranges(lambda first, last: _pack_range_into(lines, B, first, last), len(B), lines.size)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _pack_range_into(lines, B, first, last):
     chunks, _, lanes = lines.shape
     m = B.shape[1]
@@ -58,7 +58,7 @@ def sum_parts_into(out: Array, lines: Array) -> None:
     )
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _sum_range_into(out, lines, first, last):
     parts, lanes = lines.shape[0], lines.shape[3]
     for j in range(first, last):
@@ -76,7 +76,7 @@ def _sum_range_into(out, lines, first, last):
 ONE, TWO, THREE, FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _row(indptr, i):
     """Where the entries of row i start and end."""
     return np.uint64(indptr[i]), np.uint64(indptr[i + 1])
@@ -98,7 +98,7 @@ def multiply_rows(indptr: Array, indices: Array, values: Array, B: Array, out: A
     )
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _multiply_range(indptr, indices, values, B, out, first, last):
     """Rows first … last − 1. Four entries at a time, so that a row of `out` is loaded and stored a quarter as often."""
     m = B.shape[1]
@@ -123,7 +123,7 @@ def _multiply_range(indptr, indices, values, B, out, first, last):
 # --- Xᵀ U and Xᵀ W (X B − 1cᵀ) ----------------------------------------------------------------------------------------
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _scatter_row_into(Y, first, indices, values, start, end, line):
     """Add x_ij · line to line `first + j` of Y for every entry j of a row."""
     for p in range(start, end):
@@ -131,13 +131,13 @@ def _scatter_row_into(Y, first, indices, values, start, end, line):
         store(Y, j, axpy(values[p], line, load(Y, j)))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _clear(Y, first, count):
     for j in range(first, first + np.uint64(count)):
         store(Y, j, zero(Y))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _transposed_part_into(Y, task, indptr, indices, values, U, cuts, row):
     _, chunks, d, lanes = Y.shape
     m, part, q = U.shape[1], task // chunks, task % chunks
@@ -152,7 +152,7 @@ def _transposed_part_into(Y, task, indptr, indices, values, U, cuts, row):
         _scatter_row_into(Y, own, indices, values, start, end, load(row, task))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _gram_part_into(Y, task, indptr, indices, values, weights, B, shift, cuts):
     """Private sums Y (parts, chunks, d + 1, lanes); the last line is that of a column of ones beside X."""
     chunks, d = Y.shape[1], B.shape[1]
@@ -180,7 +180,7 @@ def _gram_part_into(Y, task, indptr, indices, values, weights, B, shift, cuts):
     store(Y, own + np.uint64(d), total)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _gram_vector_into(y, indptr, indices, values, weights, b, shift, first, last):
     """The same for one column and the rows first … last − 1, where lines would be empty but for one number."""
     y[:] = 0

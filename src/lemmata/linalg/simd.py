@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
+
+from lemmata.core.compiler import kernel
 
 Array = np.ndarray
 LINE = 64  # bytes of a cache line
@@ -268,7 +270,7 @@ def frozen(array: Array) -> Array:
     return view
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@kernel(forceinline=True)
 def dot(U, u, V, v, nb):
     """Σ over nb lines, from line u of U and line v of V."""
     sums = madd(load(U, u), load(V, v), zero(V))

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
-from numba import njit
 
+from lemmata.core.compiler import kernel
 from lemmata.linalg.simd import (
     LINE,
     add,
@@ -132,7 +132,7 @@ def exponential(_, x):
 # --- a tile of rows ---------------------------------------------------------------------------------------------------
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _load_tile(X, w, rows, weights, start, count, centre, inverse):
     """X (d, B) = standardised rows, turned; w (B,) their weights. Rows that only fill the tile weigh nothing. False: NaN."""
     d, size = centre.shape[0], w.size
@@ -151,7 +151,7 @@ def _load_tile(X, w, rows, weights, start, count, centre, inverse):
     return sound
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@kernel(forceinline=True)
 def _distances_into(Q, j, X, P, shift, d, nb):
     """Q[j] = ‖P_jᵀx − shift_j‖² for every row of the tile. P (k, d, dp) is padded to whole groups of four columns."""
     dp = P.shape[2]
@@ -170,7 +170,7 @@ def _distances_into(Q, j, X, P, shift, d, nb):
         store(Q, j * nb + i, q)
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@kernel(forceinline=True)
 def _axis_distances_into(Q, j, X, P, shift, d, nb):
     """Q[j] = Σ_a (p_ja x_a − shift_ja)² for every row of the tile; P (k, d)."""
     for i in range(nb):
@@ -190,7 +190,7 @@ def _axis_distances_into(Q, j, X, P, shift, d, nb):
         store(Q, j * nb + i, add(q, other))
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@kernel(forceinline=True)
 def _respond(Q, w, top, norm, logs, k, nb):
     """Q = squared distances -> responsibilities times weights; returns Σ w log p(x), by log-sum-exp."""
     half = Q.dtype.type(-0.5)
@@ -220,7 +220,7 @@ def _respond(Q, w, top, norm, logs, k, nb):
     return likelihood
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@kernel(forceinline=True)
 def _centred_into(E, sums, counts, j, X, Q, means, d, nb):
     """E = √r (x − μ_j) for the tile; adds Σ r (x − μ_j) and Σ r to the sums."""
     n = zero(X)
@@ -239,7 +239,7 @@ def _centred_into(E, sums, counts, j, X, Q, means, d, nb):
         sums[j, a] += np.float64(total(s))
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@kernel(forceinline=True)
 def _scatter_into(S, E, d, nb):
     """S += EᵀE, its upper half in tiles of 2 × 3; what a tile has below the diagonal is junk. E has zeros below row d."""
     for a in range(0, d, TALL):
@@ -261,7 +261,7 @@ def _scatter_into(S, E, d, nb):
             S[a + 1, b + 2] += np.float64(total(c12))
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@kernel(forceinline=True)
 def _axis_sums_into(sums, squares, counts, j, X, Q, means, d, nb):
     """Adds Σ r, Σ r δ and Σ r δ² of the tile to the sums, δ = x − μ_j."""
     n = zero(X)
@@ -278,7 +278,7 @@ def _axis_sums_into(sums, squares, counts, j, X, Q, means, d, nb):
         squares[j, a] += np.float64(total(t))
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@kernel(forceinline=True)
 def _none_weighs(Q, j, nb):
     """Whether no row of the tile belongs to component j at all: all its responsibilities underflowed to 0."""
     most = load(Q, j * nb)
@@ -290,7 +290,7 @@ def _none_weighs(Q, j, nb):
 # --- a block of rows --------------------------------------------------------------------------------------------------
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _sweep(rows, weights, centre, inverse, P, shift, means, logs, tile, E, counts, sums, scatter):
     """Adds to counts (k,), sums (k, d) and scatter (k, d + 1, d + 2; none if its size is 0); returns Σ w log p(x).
 
@@ -313,7 +313,7 @@ def _sweep(rows, weights, centre, inverse, P, shift, means, logs, tile, E, count
     return likelihood
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _axis_sweep(rows, weights, centre, inverse, P, shift, means, logs, tile, counts, sums, squares):
     """The same for components with independent features: P, shift and squares are (k, d)."""
     X, w, Q, top, norm = tile
@@ -331,7 +331,7 @@ def _axis_sweep(rows, weights, centre, inverse, P, shift, means, logs, tile, cou
     return likelihood
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _log_densities_into(out, rows, centre, inverse, P, shift, logs, tile):
     """out (n, k) = log π_j + log p(x | j). False: there was a NaN."""
     X, w, Q = tile[:3]

@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from lemmata.core.compiler import kernel
 
 Array = np.ndarray
 
@@ -25,7 +26,7 @@ def patterns(gone: Array) -> tuple[Array, Array]:
     return order, np.r_[starts, len(order)]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _split_into(seen, gone, x):
     """Which entries of a row are known and which are not; their numbers."""
     known = unknown = 0
@@ -39,7 +40,7 @@ def _split_into(seen, gone, x):
     return known, unknown
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _factor_into(L, V, cov, seen, known, gone, unknown):
     """L (known × known) and V, transposed (unknown × known), of one component."""
     for a in range(known):
@@ -57,7 +58,7 @@ def _factor_into(L, V, cov, seen, known, gone, unknown):
             V[g, a] = s / L[a, a]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _whiten_into(y, L, x, mean, seen, known):
     """y = L⁻¹ (x_o − μ_o); returns ‖y‖²."""
     q = 0.0
@@ -70,7 +71,7 @@ def _whiten_into(y, L, x, mean, seen, known):
     return q
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def marginal_logs_into(out, X, starts, means, covs):
     """out (n, k) = log N(x_o; μ_jo, Σ_joo), 0 for a row of which nothing is known. X is sorted by patterns."""
     k, d = means.shape
@@ -87,7 +88,7 @@ def marginal_logs_into(out, X, starts, means, covs):
                 out[i, j] = constant - 0.5 * _whiten_into(y, L, X[i], means[j], seen, known)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def conditional_sums_into(sums, scatter, X, starts, R, means, covs, origin):
     """sums (k, d) += Σ r E[δ | x_o], scatter (k, d, d) += Σ r E[δδᵀ | x_o], δ = x − origin_j; R (n, k) holds r."""
     k, d = means.shape

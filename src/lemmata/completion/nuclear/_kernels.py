@@ -12,14 +12,14 @@ nb·j … nb·j + nb − 1. Sums stay in registers, two lines at a time: kept in
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from lemmata.core.compiler import kernel
 from lemmata.linalg.simd import axpy, dot, load, store, zero
 
 ONE, TWO = np.uint64(1), np.uint64(2)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _add_rows_into(out, i, indices, start, end, weights, shift, B, nb):
     """Row i of out = Σ_e weights[e − shift] · (row indices[e] of B)."""
     q, width = np.uint64(0), np.uint64(nb)
@@ -39,14 +39,14 @@ def _add_rows_into(out, i, indices, start, end, weights, shift, B, nb):
         store(out, own + q, a)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def product_range(indptr, indices, values, B, nb, first, last, out):
     """out_i = Σ_j a_ij b_j."""
     for i in range(first, last):
         _add_rows_into(out, i, indices, indptr[i], indptr[i + 1], values, 0, B, nb)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def residual_product_range(indptr, indices, values, U, V, nk, B, nb, first, last, out):
     """out_i = Σ_j (a_ij − u_iᵀ v_j) b_j."""
     longest = 0
@@ -60,7 +60,7 @@ def residual_product_range(indptr, indices, values, U, V, nk, B, nb, first, last
         _add_rows_into(out, i, indices, start, end, rest, start, B, nb)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def residual_squares_range(indptr, indices, values, U, V, nk, first, last, out):
     """out_i = Σ_j (a_ij − u_iᵀ v_j)², for a float64 out."""
     for i in range(first, last):

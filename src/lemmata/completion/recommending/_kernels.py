@@ -8,21 +8,21 @@ in the same order. So what comes out depends neither on blocks nor on threads, a
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from lemmata.core.compiler import kernel
 from lemmata.core.engine import run_tasks
 
 ROWS_AT_ONCE = 64  # of a task
 COLUMNS_AT_ONCE = 64  # columns that are looked at together: most chunks hold nothing of interest
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _worse(score, place, other_score, other_place):
     """Whether the first pair comes after the second: a lower score, or the same further to the right."""
     return score < other_score or (score == other_score and place > other_place)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _sink_into(scores, places, top, size):
     """Let the pair at `top` sink until no child of it is worse: the worst pair of the heap stays at its root."""
     score, place = scores[top], places[top]
@@ -39,7 +39,7 @@ def _sink_into(scores, places, top, size):
     scores[top], places[top] = score, place
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _sort_into(scores, places, size):
     """Order a heap: the best pair first."""
     for last in range(size - 1, 0, -1):
@@ -48,7 +48,7 @@ def _sort_into(scores, places, size):
         _sink_into(scores, places, 0, last)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _any_above(chunk, bar):
     """Whether one of the numbers is at least `bar`. A sum of comparisons, since LLVM turns it into SIMD."""
     count = np.int32(0)
@@ -57,7 +57,7 @@ def _any_above(chunk, bar):
     return count > 0
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _nth_largest(row, top, found):
     """The n-th largest of a row, n = len(top), by a heap; −inf if fewer are above that. top and found are scratch."""
     top[:], found[:] = -np.inf, 0
@@ -71,7 +71,7 @@ def _nth_largest(row, top, found):
     return top[0]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _best_of_row(top, found, row, p, Q, slack):
     """The len(top) largest exact p·q_j among the j whose rounded value, in `row`, may be one of them; how many there are."""
     least = row.dtype.type(_nth_largest(row, top, found) - slack)
@@ -108,7 +108,7 @@ def best_into(scores, places, approx, P, Q, slack, indptr, indices, who) -> None
     run_tasks(work, -(-len(approx) // ROWS_AT_ONCE))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _best_range_into(scores, places, approx, P, Q, slack, indptr, indices, who, first, last):
     for i in range(first, last):
         if who[i] >= 0:

@@ -19,8 +19,8 @@ line for right-hand sides: lane −1 the target, lane −2 the bias; rows kp and
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from lemmata.core.compiler import kernel
 from lemmata.linalg.simd import (
     LINE,
     at,
@@ -52,7 +52,7 @@ def workspace(k: int, dtype, buffers: int = 1) -> tuple[Array, Array, Array, Arr
 # --- the normal equations ---------------------------------------------------------------------------------------------
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@kernel(forceinline=True)
 def _tile_into(C, width, block, t, own, extra, X, B, count, sign):
     """C[o, block] += sign · Σ_e b_eo · x_e[block] for the six rows o = t … t + 5, where those from `own` on lie at `extra`.
 
@@ -83,7 +83,7 @@ def _tile_into(C, width, block, t, own, extra, X, B, count, sign):
     store(C, o5 * width + block, axpy(sign, c5, load(C, o5 * width + block)))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _gather_into(X, B, width, V, indices, values, shift, implicit, alpha, start, count):
     """x_e = [v_j …, a_j, 1] for the entries start … start + count − 1; returns Σ a_j.
 
@@ -108,7 +108,7 @@ def _gather_into(X, B, width, V, indices, values, shift, implicit, alpha, start,
     return summed
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def clear_extra(B):
     """The last line of every gathered row: a place for a, then 1, then the zeros that idle rows of a tile read."""
     chunk, width = B.shape[:2]
@@ -117,7 +117,7 @@ def clear_extra(B):
         B[e, width - 1, 1] = 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _add_products_into(C, X, B, count, k, V, indices, ahead):
     """C += Σ b_e x_eᵀ over the `count` gathered rows, tiles on and above the diagonal only.
 
@@ -140,7 +140,7 @@ def _add_products_into(C, X, B, count, k, V, indices, ahead):
             _tile_into(C, width, block, t, own, nb * lanes, X, B, count, C.dtype.type(1))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def normal_equations_into(C, X, B, k, V, indices, values, shift, G, implicit, alpha, start, end):
     """C = G + Σ β v vᵀ with its two extra rows; returns Σ a. G has rows of nb lines, or none (zero)."""
     chunk, width = X.shape[:2]
@@ -164,7 +164,7 @@ def normal_equations_into(C, X, B, k, V, indices, values, shift, G, implicit, al
 # --- Cholesky ---------------------------------------------------------------------------------------------------------
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _prepare(C, k, reg):
     """Add λ, turn the two extra rows into columns, and fill up to whole panels with the identity."""
     width, lanes = C.shape[1:]
@@ -179,7 +179,7 @@ def _prepare(C, k, reg):
         C[r, r // lanes, r % lanes] = 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@kernel(forceinline=True)
 def _factor_corner(corner, C, place, row, d, tolerance):
     """A 6 × 6 block of C as RᵀR: `corner` gets 1/r_ss, and −r_st beside it. False where a pivot is lost.
 
@@ -251,7 +251,7 @@ def _factor_corner(corner, C, place, row, d, tolerance):
     )  # fmt: skip
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@kernel(forceinline=True)
 def _eliminate_into(C, first, width, corner):
     """Six lines of C, `width` apart, times R⁻ᵀ of their corner."""
     l0 = axpy(corner[0, 0], load(C, first), zero(C))
@@ -281,7 +281,7 @@ def _eliminate_into(C, first, width, corner):
     store(C, first + 5 * width, l5)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _factor_into(C, corners, diagonal, k, tolerance):
     """C = RᵀR in place, right-hand sides included, by panels of six rows; false where a pivot is lost in rounding.
 
@@ -304,7 +304,7 @@ def _factor_into(C, corners, diagonal, k, tolerance):
     return True
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _bias_of(C, k, count, summed, reg, tolerance):
     """The bias is the last unknown: what C leaves of its own equation. (b, whether the pivot is sound)."""
     width, lanes = C.shape[1:]
@@ -316,13 +316,13 @@ def _bias_of(C, k, count, summed, reg, tolerance):
     return target / pivot, pivot > tolerance * (count + reg)
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@kernel(forceinline=True)
 def _target(C, place, b):
     """y − b z of one row: its last two numbers."""
     return at(C, place) - b * at(C, place - 1)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _back_substitute_into(w, C, corners, k, bias):
     """R w = y − b z, six rows at a time from the last up; the bias goes to the first number of the last line.
 
@@ -365,7 +365,7 @@ def _back_substitute_into(w, C, corners, k, bias):
     w[width - 1, 0] = b  # last: rows that only fill the last panel have written zeros here
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def solve_range(
     indptr, indices, values, V, shift, G, reg, k, bias, implicit, alpha, measure, tolerance, work, first, last, W, losses, sound
 ):  # fmt: skip
@@ -408,7 +408,7 @@ def solve_range(
 # --- at the entries ---------------------------------------------------------------------------------------------------
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def unpack_into(W, i, w, k):
     """Row i of W from lines."""
     lanes = w.shape[1]
@@ -418,7 +418,7 @@ def unpack_into(W, i, w, k):
         W[i, k] = w[-(-k // lanes), 0]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def loss_of(w, k, V, indices, values, shift, G, implicit, alpha, reg, start, end):
     """½ Σ (a − s − w·v − b)² + ½ λ (‖w‖² + b²); implicit: ½ Σ c (p − w·v)² over all j, those without an entry through G."""
     lanes = w.shape[1]
@@ -441,7 +441,7 @@ def loss_of(w, k, V, indices, values, shift, G, implicit, alpha, reg, start, end
     return 0.5 * loss
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def predict_range(indptr, indices, values, U, V, row_shift, shift, k, subtract, first, last, out):
     """u_i·v_j + b_i + c_j at the entries of rows first … last − 1, or what the values leave over."""
     nb = -(-k // V.shape[1])

@@ -11,21 +11,21 @@ Steps are scaled by the diagonal of M (Jacobi), which a first pass collects: the
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from lemmata.completion.rows._kernels import loss_of, unpack_into
+from lemmata.core.compiler import kernel
 from lemmata.linalg.simd import add, at, axpy, dot, fetch, load, madd, store, zero
 
 AHEAD = 16  # entries: far enough that their factors arrive in time, near enough that they are still there
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@kernel(forceinline=True)
 def _weight(values, implicit, alpha, p):
     """β of an entry."""
     return values.dtype.type(alpha) * abs(values[p]) if implicit else values.dtype.type(1)
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@kernel(forceinline=True)
 def _missing(values, shift, implicit, alpha, p, j, x):
     """α_j − β_j x: what the right-hand side still lacks of an entry that is predicted to be x."""
     if implicit:
@@ -34,7 +34,7 @@ def _missing(values, shift, implicit, alpha, p, j, x):
     return values[p] - shift[j] - x
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@kernel(forceinline=True)
 def _add_four_into(q, V, v0, v1, v2, v3, t0, t1, t2, t3, nb):
     """q += t0·v0 + t1·v1 + t2·v2 + t3·v3; two sums of two, so that one need not wait for the other."""
     for block in range(nb):
@@ -43,7 +43,7 @@ def _add_four_into(q, V, v0, v1, v2, v3, t0, t1, t2, t3, nb):
         store(q, block, add(even, odd))
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@kernel(forceinline=True)
 def _fetch_four(V, indices, p, nb):
     """Ask for the factors of the four entries that come AHEAD of p, over the end of the row into the next one."""
     for e in range(p + AHEAD, min(p + AHEAD + 4, len(indices))):
@@ -51,7 +51,7 @@ def _fetch_four(V, indices, p, nb):
             fetch(V, np.int64(indices[e]) * nb + block)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _add_ridge_into(q, x, k, G, implicit, reg, sign):
     """q += sign · (G + λI) x."""
     width = q.shape[0]
@@ -83,7 +83,7 @@ def _add_ridge_into(q, x, k, G, implicit, reg, sign):
                 )
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _multiply_into(q, x, V, indices, values, implicit, alpha, bias, start, end):
     """q = Σ β (v·x + b)·[v, 1]: M x without the ridge."""
     width = q.shape[0]
@@ -114,14 +114,14 @@ def _multiply_into(q, x, V, indices, values, implicit, alpha, bias, start, end):
         q[nb, 0] = summed
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@kernel(forceinline=True)
 def _square(V, place, weight, d):
     """d + β v², lane by lane."""
     line = load(V, place)
     return madd(axpy(weight, line, zero(V)), line, d)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _begin_into(q, d, x, V, indices, values, shift, implicit, alpha, bias, start, end):
     """q = Σ (α − β (v·x + b))·[v, 1], the right-hand side less M x without the ridge; and d = Σ β v², its diagonal.
 
@@ -173,7 +173,7 @@ def _begin_into(q, d, x, V, indices, values, shift, implicit, alpha, bias, start
     return squares
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _invert(d, k, G, bias, implicit, reg, count):
     """d = 1 / (d + g + λ), number by number; 1 where there is nothing, and 0 for a bias that is not asked for."""
     width, lanes = d.shape
@@ -185,7 +185,7 @@ def _invert(d, k, G, bias, implicit, reg, count):
     d[width - 1, 0] = 1 / (count + reg) if bias else 0
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def conjugate_gradient_range(
     indptr,
     indices,

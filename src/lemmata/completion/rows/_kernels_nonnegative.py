@@ -11,7 +11,6 @@ circles, co-ordinate descent finishes: it needs no more than M ⪰ 0. All in flo
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from lemmata.completion.rows._kernels import (
     clear_extra,
@@ -19,10 +18,11 @@ from lemmata.completion.rows._kernels import (
     normal_equations_into,
     unpack_into,
 )
+from lemmata.core.compiler import kernel
 from lemmata.linalg.simd import store, zero
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _unpack_system_into(M, b, C, k, bias, count, summed, reg):
     """M and b in float64 from the lines of C, of which only blocks on and above the diagonal are filled."""
     width, lanes = C.shape[1:]
@@ -38,7 +38,7 @@ def _unpack_system_into(M, b, C, k, bias, count, summed, reg):
         M[k, k], b[k] = count + reg, summed
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _solve_part_into(x, R, M, b, chosen, tolerance):
     """M_FF x_F = b_F for the chosen F, 0 elsewhere. A factor that depends on those before it gets 0: M x = b all the same."""
     size = len(chosen)
@@ -64,7 +64,7 @@ def _solve_part_into(x, R, M, b, chosen, tolerance):
         x[chosen[p]] = left * R[p, p]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _gradient_into(y, M, x, b):
     """y = M x − b."""
     for q in range(len(b)):
@@ -74,7 +74,7 @@ def _gradient_into(y, M, x, b):
             y[q] += x[p] * M[p, q]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _descend(x, y, M, k, sweeps):
     """Co-ordinate descent from x with gradient y: one exact step per unknown, until none moves or so many sweeps are done."""
     for _ in range(sweeps):
@@ -94,7 +94,7 @@ def _descend(x, y, M, k, sweeps):
             break
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def pivot_into(x, M, b, R, positive, k, tolerance, rounds):
     """x = the minimiser; `positive` (k + bias) is the guess and, at the end, the answer to which unknowns are solved for.
 
@@ -131,7 +131,7 @@ def pivot_into(x, M, b, R, positive, k, tolerance, rounds):
     return False
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def nonnegative_range(
     indptr,
     indices,

@@ -14,7 +14,8 @@ NaN and infinity keep their meaning, since divergence is seen by them.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from lemmata.core.compiler import kernel
 
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 
@@ -22,7 +23,7 @@ FAST = {"reassoc", "contract", "nsz", "arcp"}
 # --- a cheap generator ------------------------------------------------------------------------------------------------
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def scrambled(x):
     """SplitMix64's output function: 64 bits that look independent for different x."""
     x = np.uint64(x) + np.uint64(0x9E3779B97F4A7C15)
@@ -31,13 +32,13 @@ def scrambled(x):
     return x ^ (x >> np.uint64(31))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def below(x, n):
     """A number in 0 … n − 1 from a hash of x; n is far below 2³², so the remainder is even enough."""
     return np.int64((scrambled(x) >> np.uint64(32)) % np.uint64(n))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def walk(key, count):
     """Start and stride of a walk t → t + stride (mod count) that meets each of 0 … count − 1 once: gcd(stride, count) = 1."""
     if count <= 1:
@@ -57,7 +58,7 @@ def walk(key, count):
 # --- the blocks -------------------------------------------------------------------------------------------------------
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def count_blocks(indptr, indices, row_group, column_group, groups):
     """Entries of every block (row group, column group)."""
     counts = np.zeros((groups, groups), np.int64)
@@ -67,7 +68,7 @@ def count_blocks(indptr, indices, row_group, column_group, groups):
     return counts
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def deal_into(
     rows,
     columns,
@@ -101,7 +102,7 @@ def deal_into(
                 free[q] += 1
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def shuffle_blocks(rows, columns, x, starts, blocks):
     """A random order inside every block (Fisher and Yates), in place, from fixed keys."""
     for block in blocks:
@@ -117,7 +118,7 @@ def shuffle_blocks(rows, columns, x, starts, blocks):
 # --- steps ------------------------------------------------------------------------------------------------------------
 
 
-@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+@kernel(fastmath=FAST)
 def dot(u, v):
     total = u.dtype.type(0)
     for f in range(len(u)):
@@ -125,7 +126,7 @@ def dot(u, v):
     return total
 
 
-@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+@kernel(fastmath=FAST)
 def descend_block(rows, columns, x, start, count, key, U, V, b, c, rate, reg, bias_reg, biased):
     """One gradient step for every entry of a block, each from the u, v, b and c before it."""
     kind = x.dtype.type
@@ -152,7 +153,7 @@ def descend_block(rows, columns, x, start, count, key, U, V, b, c, rate, reg, bi
             at -= count
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def descend(rows, columns, x, starts, key, U, V, b, c, rate, reg, bias_reg, biased, k, blocks):
     """Plain steps over the entries of blocks, one block after the other, in place. (k is for Adam, and not used here.)"""
     for block in blocks:
@@ -167,7 +168,7 @@ REMEMBERED = 5
 BETA, BETA_SQUARE, TINY = 0.9, 0.999, 1e-8
 
 
-@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+@kernel(fastmath=FAST)
 def remember(memory, square, bias_square, bias_gradient):
     """Add a gradient to the means of its row, in place; what momenta of factors and bias are to be multiplied with."""
     kind = memory.dtype.type  # a plain 1 or 0.9 would turn single precision into double
@@ -183,7 +184,7 @@ def remember(memory, square, bias_square, bias_gradient):
     return kind(1) / (memory[WEIGHT] * size), kind(1) / (memory[WEIGHT] * bias_size)
 
 
-@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+@kernel(fastmath=FAST)
 def adapt_block(
     rows,
     columns,
@@ -235,7 +236,7 @@ def adapt_block(
             at -= count
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def adapt(
     rows,
     columns,
@@ -283,7 +284,7 @@ def adapt(
         )
 
 
-@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+@kernel(fastmath=FAST)
 def squared_errors_into(sums, rows, columns, x, starts, U, V, b, c, blocks):
     """sums[block] = Σ e² over the entries of the block, in double precision."""
     for block in blocks:
