@@ -547,3 +547,20 @@ def test_parts_that_do_not_fit_together_are_refused(X, change, message):
     change(parameters, attributes)
     with pytest.raises(ValueError, match=message):
         MeanModel.restored(parameters, attributes)
+
+
+def test_an_unknown_parameter_brings_the_one_that_was_meant():
+    with pytest.raises(
+        TypeError, match=r"PCA has no parameter 'n_component'; did you mean 'n_components'\?"
+    ):
+        lemmata.PCA(n_component=2)
+    with pytest.raises(TypeError, match="KMeans has no parameter 'zzz'; it has n_clusters, "):
+        lemmata.KMeans(zzz=1)
+
+
+@pytest.mark.parametrize("name", ["PCA", "KMeans", "GaussianMixture", "ALS"])
+def test_signatures_stay_explicit(name):
+    names = list(inspect.signature(getattr(lemmata, name)).parameters)
+    assert names == list(getattr(lemmata, name)().get_params(deep=False)) or sorted(
+        names
+    ) == sorted(getattr(lemmata, name)().get_params(deep=False))

@@ -12,7 +12,7 @@ import numpy as np
 import sklearn
 
 try:
-    from sklearn.utils._param_validation import Interval, StrOptions
+    from sklearn.utils._param_validation import Interval, StrOptions, make_constraint
 except (
     ImportError
 ) as error:  # no substitute: _validate_params() knows only scikit-learn's own constraints
@@ -72,4 +72,11 @@ def choose_columns(X: Any, columns: Any) -> Any:
     return _safe_indexing(X, columns, axis=1)
 
 
-__all__ = ["Interval", "StrOptions", "check_sample_weight", "choose_columns", "is_search"]
+__all__ = [
+    "Interval",
+    "StrOptions",
+    "check_sample_weight",
+    "choose_columns",
+    "is_search",
+    "make_constraint",
+]

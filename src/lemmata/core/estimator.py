@@ -7,11 +7,11 @@ A model says which algorithm its parameters stand for and which claims are made 
 from __future__ import annotations
 
 import operator
-import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import lru_cache
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -19,13 +19,14 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lemmata.core.blocks import Blocks, checked_block, is_dask, is_stream, unmasked
+from lemmata.core.borrowed import check_sample_weight
 from lemmata.core.certificate import (
     TIMES_THE_FIT,
     Certificate,
+    Claim,
     Fit,
     Statement,
     budget,
@@ -44,6 +45,7 @@ from lemmata.core.loop import (
     run,
     warn_user,
 )  # fmt: skip
+from lemmata.core.parameters import COMMON, are_accepted, name_unknown_parameters
 from lemmata.core.progress import Checking, Progress
 from lemmata.core.repeat import best_run
 from lemmata.core.trace import Trace
@@ -52,15 +54,6 @@ from lemmata.core.trace import Trace
 # Kernels multiply faster than the plain code of claims, so that 2 % of the work is some 5 % of the time.
 IN_FIT = 2**24
 SHARE_OF_FIT = 0.02
-
-COMMON: dict[str, list] = {
-    "max_iter": [Interval(Integral, 1, None, closed="left")],
-    "tol": [Interval(Real, 0, None, closed="left")],
-    "random_state": ["random_state"],
-    "verbose": ["verbose"],
-    "checkpoint": [str, os.PathLike, None],
-    "time_limit": [Interval(Real, 0, None, closed="neither"), None],
-}
 
 
 class Model(BaseEstimator):
@@ -92,6 +85,11 @@ class Model(BaseEstimator):
     patience: ClassVar[int] = (
         1  # small changes in a row that count as settled; more where momentum makes pauses
     )
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__init__" in vars(cls):
+            cls.__init__ = name_unknown_parameters(cls.__init__)  # type: ignore[method-assign]
 
     # --- what a model says of itself ---
 
@@ -241,6 +239,10 @@ class Model(BaseEstimator):
 
     # --- input ---
 
+    def _validate_params(self) -> None:
+        if not are_accepted(self):
+            super()._validate_params()
+
     def _validated(
         self, X, sample_weight=None, reset: bool = True, min_samples: int | None = None
     ) -> Blocks:
@@ -304,7 +306,7 @@ class Model(BaseEstimator):
     @staticmethod
     def _weights(sample_weight, data: Blocks) -> np.ndarray:
         rows = np.broadcast_to(0.0, (data.shape[0], 1))  # only their number is read
-        weights = _check_sample_weight(
+        weights = check_sample_weight(
             sample_weight, rows, dtype=np.float64, ensure_non_negative=True
         )
         with np.errstate(over="ignore"):
@@ -339,8 +341,9 @@ class Model(BaseEstimator):
         weights = None if data is None else data.weights
         fit = Fit(self, data, y, weights, self.trace_, steps)
         if in_fit and not checks_in_fit():
-            off = tuple(one.put_off("run certify(X) for it") for one in self._claims())
-            return Certificate(self._safe_title(data), off, steps, trace=self.trace_)
+            return Certificate(
+                self._safe_title(data), _unchecked(self._claims()), steps, trace=self.trace_
+            )
         usual, claims = budget(self.work, fit), self._claims()
         work = max(IN_FIT, SHARE_OF_FIT / TIMES_THE_FIT * usual) if in_fit else usual
         with Checking(
@@ -396,6 +399,11 @@ class Model(BaseEstimator):
         if model.stopped_ in set(Stopped):  # a word of another version stays the word it is
             model.stopped_ = Stopped(model.stopped_)
         return model
+
+
+@lru_cache(maxsize=256)
+def _unchecked(claims: tuple[Statement, ...]) -> tuple[Claim, ...]:
+    return tuple(one.put_off("run certify(X) for it") for one in claims)
 
 
 def warn_interrupted(certificate: Certificate) -> None:

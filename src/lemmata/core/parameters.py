@@ -1,0 +1,70 @@
+"""Parameters of a model: the common ones, a quick check of all, and what was meant by a name that does not exist.
+
+>>> import lemmata
+>>> lemmata.PCA(n_component=2)
+Traceback (most recent call last):
+TypeError: PCA has no parameter 'n_component'; did you mean 'n_components'?
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from difflib import get_close_matches
+from functools import cache, wraps
+from inspect import signature
+from numbers import Integral, Real
+from typing import Any
+
+from lemmata.core.borrowed import Interval, make_constraint
+
+COMMON: dict[str, list] = {
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "tol": [Interval(Real, 0, None, closed="left")],
+    "random_state": ["random_state"],
+    "verbose": ["verbose"],
+    "checkpoint": [str, os.PathLike, None],
+    "time_limit": [Interval(Real, 0, None, closed="neither"), None],
+}
+
+
+@cache
+def _rules(cls: Any) -> dict[str, tuple[Any, ...]]:
+    """What each parameter of a class accepts. scikit-learn makes these objects again for every fit."""
+    accepted, names = cls._parameter_constraints, cls._get_param_names()
+    return {
+        name: tuple(make_constraint(one) for one in accepted[name])
+        for name in names
+        if isinstance(accepted.get(name), list)
+    }
+
+
+def are_accepted(model: Any) -> bool:
+    """Whether every parameter satisfies one of its constraints; scikit-learn's own check says what is wrong if not."""
+    return all(
+        any(rule.is_satisfied_by(getattr(model, name)) for rule in rules)
+        for name, rules in _rules(type(model)).items()  # type: ignore[arg-type]
+    )
+
+
+def name_unknown_parameters(init: Callable) -> Callable:
+    """An `__init__` that answers an unknown keyword with the nearest that it has."""
+    names = [name for name in signature(init).parameters if name != "self"]
+
+    @wraps(init)
+    def checked(self, *args, **kwargs):
+        for name in kwargs:
+            if name not in names:
+                raise TypeError(
+                    f"{type(self).__name__} has no parameter {name!r}; {_meant(name, names)}"
+                )
+        init(self, *args, **kwargs)
+
+    return checked
+
+
+def _meant(name: str, names: list[str]) -> str:
+    near = get_close_matches(name, names, n=2, cutoff=0.6)
+    if near:
+        return f"did you mean {' or '.join(map(repr, near))}?"
+    return f"it has {', '.join(names)}."
