@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from sklearn.compose import ColumnTransformer
-from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
+
+from lemmata.core.borrowed import choose_columns, is_search
 
 COMPOSITES = "scikit-learn's Pipeline, ColumnTransformer, FeatureUnion and searches (GridSearchCV, …) of these"
 
@@ -35,7 +35,7 @@ class Part:
 
 
 def is_composite(model: Any) -> bool:
-    return isinstance(model, (Pipeline, BaseSearchCV, ColumnTransformer, FeatureUnion))
+    return is_search(model) or isinstance(model, (Pipeline, ColumnTransformer, FeatureUnion))
 
 
 def unfold(
@@ -46,14 +46,14 @@ def unfold(
     known : whether there are claims about a model that is not made of others
     step : what the model is called inside of a pipeline, where its claims need no name before theirs
     """
-    if isinstance(model, BaseSearchCV):
+    if is_search(model):
         yield from unfold(_best(model), X, known, name, step)
     elif isinstance(model, Pipeline):
         yield from _unfold_pipeline(model, X, known, name)
     elif isinstance(model, ColumnTransformer):
         check_is_fitted(model)
         for part, inner, columns in model.transformers_:
-            chosen = None if isinstance(inner, str) else _safe_indexing(X, columns, axis=1)
+            chosen = None if isinstance(inner, str) else choose_columns(X, columns)
             yield from _unfold_part(_join(name, part), inner, chosen, known)
     elif isinstance(model, FeatureUnion):
         check_is_fitted(model)
@@ -94,7 +94,7 @@ def _unfold_pipeline(
     yield from unfold(final, reaching, known, name, last_name)
 
 
-def _best(search: BaseSearchCV) -> Any:
+def _best(search: Any) -> Any:
     if not search.refit:
         raise ValueError(
             f"this {type(search).__name__} has refit=False, so no model was fitted to all of X; "
