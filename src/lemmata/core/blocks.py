@@ -20,6 +20,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from lemmata.core.malformed import (
+    all_finite,
+    refuse_malformed,
+    refuse_nonfinite,
+    refuse_shrunk_file,
+)
+
 # of a dense block: large enough for BLAS, small enough for the last-level cache
 BLOCK_BYTES = 8 * 2**20
 LARGEST_BLOCK = 32 * 2**20
@@ -171,6 +178,7 @@ def _of_array(X, weights):
     def cut():
         for start in range(0, X.shape[0], step):
             if mapped:  # the disk reads ahead while the block at hand is worked on
+                refuse_shrunk_file(X)
                 _advise(X, start + step, LAG * step, "MADV_WILLNEED")
             rows = X[start : start + step]
             yield rows.view(np.ndarray) if mapped else rows
@@ -207,6 +215,7 @@ def _advise(X: np.memmap, start: int, count: int, advice: str) -> None:
 
 
 def _of_sparse(X, weights):
+    refuse_malformed(X)
     # one flavour everywhere: scipy's older matrices multiply and sum differently
     X = _canonical(sp.csr_array(X))
 
@@ -246,8 +255,11 @@ def _of_dask(X, weights, allow_nan):
     X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X  # a block has all columns
 
     def cut():
+        start = 0
         for part in X.to_delayed()[:, 0]:
-            yield checked_block(np.asarray(part.compute()), X.shape[1], dtype, allow_nan)
+            rows = checked_block(np.asarray(part.compute()), X.shape[1], dtype, allow_nan, start)
+            yield rows
+            start += rows.shape[0]
 
     dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
     return Blocks(cut, X.shape, dtype, weights, source=X, allow_nan=allow_nan)
@@ -259,9 +271,10 @@ def _of_stream(X, weights, allow_nan):
             f"a {type(X).__name__} can be read only once and a fit needs several passes; "
             "pass a list of blocks, or an object whose __iter__ starts again each time."
         )
-    sizes, width, dtypes = [], None, set()
+    sizes: list[int] = []
+    width, dtypes = None, set()
     for block in X:
-        rows = checked_block(block, width, allow_nan=allow_nan)
+        rows = checked_block(block, width, allow_nan=allow_nan, first_row=sum(sizes))
         sizes.append(rows.shape[0])
         width = rows.shape[1]
         dtypes.add(rows.dtype)
@@ -284,8 +297,15 @@ def _of_stream(X, weights, allow_nan):
     return Blocks(cut, (sum(sizes), width), dtype, weights, allow_nan=allow_nan)
 
 
-def checked_block(block: Any, width: int | None = None, dtype: Any = None, allow_nan: bool = False):
-    """One block of a stream, as float rows of the right width."""
+def checked_block(
+    block: Any,
+    width: int | None = None,
+    dtype: Any = None,
+    allow_nan: bool = False,
+    first_row: int | None = None,
+):
+    """One block of a stream, as float rows of the right width; it begins at `first_row` of the whole, if that is known."""
+    refuse_malformed(block, "a block")
     # a worker's may be unaligned
     rows = (
         _canonical(sp.csr_array(block))
@@ -304,15 +324,9 @@ def checked_block(block: Any, width: int | None = None, dtype: Any = None, allow
         raise ValueError(f"a block has dtype {rows.dtype}; blocks hold real numbers.")
     if rows.dtype not in (np.float32, np.float64):
         rows = rows.astype(np.float64)
-    numbers: Any = rows.data if sp.issparse(rows) else rows
-    with np.errstate(over="ignore", invalid="ignore"):
-        # one fast pass; only if it is not finite is every number looked at
-        total = numbers.sum(dtype=np.float64)
-    if not np.isfinite(total):
-        if not allow_nan and not np.isfinite(numbers).all():
-            raise ValueError("a block contains NaN or infinity; clean or impute it before the fit.")
-        if allow_nan and np.isinf(numbers).any():
-            raise ValueError("a block contains infinity; a value that is not known is NaN.")
+    if not all_finite(rows, allow_nan):
+        what = "a block" if first_row is None else "Input X"
+        refuse_nonfinite(rows, allow_nan=allow_nan, what=what, first_row=first_row or 0)
     return rows if dtype is None else rows.astype(dtype, copy=False)
 
 
@@ -323,6 +337,7 @@ def open_rows(data: Any, weights: Any = None) -> Blocks:
     mapped = (
         isinstance(data, np.memmap) and data.ndim == 2 and data.dtype in (np.float32, np.float64)
     )
+    refuse_malformed(data, "data")
     if not (mapped or isinstance(data, Blocks) or is_dask(data) or is_stream(data)):
         data = check_array(
             data, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="data"
