@@ -564,3 +564,12 @@ def test_an_unknown_parameter_brings_the_one_that_was_meant():
 def test_signatures_stay_explicit(name):
     model = getattr(lemmata, name)
     assert sorted(inspect.signature(model).parameters) == sorted(model().get_params(deep=False))
+
+
+@pytest.mark.parametrize("name", ["PCA", "KMeans", "KernelPCA"])
+@pytest.mark.parametrize(("value", "word"), [(np.nan, "NaN"), (np.inf, "infinity")])
+def test_what_is_not_finite_is_named_with_its_place(name, value, word):
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    X[7, 2] = value
+    with pytest.raises(ValueError, match=f"contains {word}: the first in row 7, column 2"):
+        getattr(lemmata, name)(2).fit(X)

@@ -178,13 +178,13 @@ def _on_cluster(client, function, data: Blocks) -> Iterator[Any]:
     X, start, futures = data.source, 0, []
     width, dtype, allow_nan = data.shape[1], data.dtype, data.allow_nan
 
-    def work(block, weights):
+    def work(block, weights, first_row):
         with one_blas_thread():
-            return function(checked_block(block, width, dtype, allow_nan), weights)
+            return function(checked_block(block, width, dtype, allow_nan, first_row), weights)
 
     for part, size in zip(X.to_delayed()[:, 0], X.chunks[0], strict=True):
         weights = None if data.weights is None else data.weights[start : start + size]
-        futures.append(client.submit(work, client.compute(part), weights, pure=False))
+        futures.append(client.submit(work, client.compute(part), weights, start, pure=False))
         start += size
     for future in futures:
         yield future.result()

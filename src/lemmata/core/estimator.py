@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from lemmata.core.blocks import Blocks, checked_block, is_dask, is_stream, unmasked
 from lemmata.core.borrowed import check_sample_weight
@@ -45,6 +45,7 @@ from lemmata.core.loop import (
     run,
     warn_user,
 )  # fmt: skip
+from lemmata.core.malformed import refuse_malformed, refuse_nonfinite
 from lemmata.core.parameters import COMMON, are_accepted, name_unknown_parameters
 from lemmata.core.progress import Checking, Progress
 from lemmata.core.repeat import best_run
@@ -138,7 +139,16 @@ class Model(BaseEstimator):
         """
         with self._all_or_nothing():
             self._validate_params()
-            self._fit_blocks(self._validated(X, sample_weight))
+            data = self._validated(X, sample_weight)
+            try:
+                self._fit_blocks(data)
+            except ValueError as error:
+                if self.finds_nonfinite and "contains NaN or infinity" in str(error):
+                    first = 0
+                    for rows, _ in data:
+                        refuse_nonfinite(rows, first_row=first, names=getattr(X, "columns", None))
+                        first += rows.shape[0]
+                raise
         return self
 
     @contextmanager
@@ -248,6 +258,7 @@ class Model(BaseEstimator):
     ) -> Blocks:
         """Everything from outside passes here, once. Masked entries are not known: NaN, which few models take."""
         X = unmasked(X)
+        refuse_malformed(X)
         if min_samples is None:
             min_samples = self.min_samples if reset else 1
         looks = not (self.finds_nonfinite and reset)
@@ -257,8 +268,10 @@ class Model(BaseEstimator):
             data = Blocks.of(X, allow_nan=self.accepts_nan)
             self._check_width(data, reset)
             if mapped and looks:
+                start = 0
                 for rows, _ in data:
-                    checked_block(rows, allow_nan=self.accepts_nan)
+                    checked_block(rows, allow_nan=self.accepts_nan, first_row=start)
+                    start += len(rows)
         else:
             data = Blocks.of(
                 self._checked_array(X, reset, min_samples, looks or hasattr(X, "tocsr"))
@@ -282,12 +295,21 @@ class Model(BaseEstimator):
                 ensure_all_finite="allow-nan" if finite and self.accepts_nan else finite,
                 ensure_min_samples=min_samples,
             )
+        except ValueError as error:
+            if "contains NaN" in str(error) or "contains infinity" in str(error):
+                self._refuse_nonfinite(X)
+            raise
         except TypeError as error:
             if "NAType" not in str(error):
                 raise
             raise TypeError(
                 'X holds pandas.NA among Python objects; X.astype("Float64") makes numbers of them, and NaN of those.'
             ) from error
+
+    def _refuse_nonfinite(self, X: Any) -> None:
+        """Say which of NaN and infinity stands where; scikit-learn says only that there is one."""
+        numbers = check_array(X, accept_sparse=True, dtype=np.float64, ensure_all_finite=False)
+        refuse_nonfinite(numbers, allow_nan=self.accepts_nan, names=getattr(X, "columns", None))
 
     def _check_width(self, data: Any, reset: bool) -> None:
         if data.shape[1] < 1:
