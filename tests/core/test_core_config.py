@@ -6,8 +6,12 @@ import sys
 
 import numpy as np
 import pytest
+from joblib import Parallel, delayed
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
 
 import lemmata
+from lemmata.core.config import as_sent, checks_in_fit, sent_along
 
 X = np.random.default_rng(0).normal(size=(60, 4))
 
@@ -44,3 +48,28 @@ def test_processes_started_inside_have_the_setting():
 def test_a_setting_that_is_no_bool_is_refused():
     with pytest.raises(TypeError, match="pass True or False"), lemmata.config(certificate="no"):
         pass
+
+
+def held_in_pipeline(pipeline):
+    return clone(pipeline).fit(X)[0].certificate_.held
+
+
+def test_workers_that_run_already_get_the_setting_with_the_model():
+    pipeline = make_pipeline(lemmata.PCA(2))
+    with Parallel(n_jobs=2) as workers:
+        on = workers(delayed(held_in_pipeline)(pipeline) for _ in range(2))
+        with lemmata.config(certificate=False):
+            off = workers(delayed(held_in_pipeline)(pipeline) for _ in range(2))
+        again = workers(delayed(held_in_pipeline)(pipeline) for _ in range(2))
+    assert off == [[], []]
+    assert on == again
+    assert on[0]
+
+
+def test_settings_that_come_back_or_from_a_file_change_nothing():
+    with lemmata.config(certificate=False):
+        settings = sent_along()
+    for sender in (os.getpid(), 1_234_567):
+        with as_sent({**settings, "sender": sender}):
+            assert checks_in_fit()
+    assert sent_along() == {}

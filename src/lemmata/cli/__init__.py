@@ -13,12 +13,12 @@ Results go to stdout, everything else to stderr, so that commands can be joined 
 command runs: `lemmata --help` has to be quick.
 """
 
-from lemmata.cli import applying, commands, ratings
+from lemmata.cli import applying, commands, ratings, warm
 from lemmata.cli.shell import BAD_INPUT, BAD_USAGE, INTERRUPTED, NOT_CERTIFIED, OK, PIPE_CLOSED, app
 
 __all__ = [
     "BAD_INPUT", "BAD_USAGE", "INTERRUPTED", "NOT_CERTIFIED", "OK", "PIPE_CLOSED", "app", "applying", "commands",
-    "main", "ratings",
+    "main", "ratings", "warm",
 ]  # fmt: skip
 
 

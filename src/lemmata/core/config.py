@@ -9,8 +9,8 @@ True
 >>> model.certify(X).not_checked                        # certify(X) always checks
 []
 
-Settings live in the environment (LEMMATA_CERTIFICATE=0, LEMMATA_COMPILE=never), so that processes started inside, joblib's
-workers among them, have them too; workers that run already keep the settings they were started with.
+Settings live in the environment (LEMMATA_CERTIFICATE=0, LEMMATA_COMPILE=never), so that processes started inside have them
+too. A worker that runs already, joblib's for instance, gets them with the model that it is sent.
 """
 
 from __future__ import annotations
@@ -44,6 +44,12 @@ def config(*, certificate: bool | None = None, compile: str | None = None) -> It
         raise ValueError(f"compile={compile!r} is not accepted; pass one of {', '.join(MODES)}.")
     changes = {} if certificate is None else {CERTIFICATE: "1" if certificate else "0"}
     changes |= {} if compile is None else {COMPILE: compile}
+    with _environment(changes):
+        yield
+
+
+@contextmanager
+def _environment(changes: dict[str, str]) -> Iterator[None]:
     before = {name: os.environ.get(name) for name in changes}
     os.environ.update(changes)
     try:
@@ -54,3 +60,18 @@ def config(*, certificate: bool | None = None, compile: str | None = None) -> It
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+def sent_along() -> dict[str, str | int]:
+    """What a model that goes to another process takes with it: the settings that were made here, and where here is."""
+    made = {name: os.environ[name] for name in (CERTIFICATE, COMPILE) if name in os.environ}
+    return {**made, "sender": os.getpid()} if made else {}
+
+
+@contextmanager
+def as_sent(settings: dict[str, str | int]) -> Iterator[None]:
+    """The settings that came with a model from the parent of this process; at home, or from a file, what is set now counts."""
+    from_parent = settings.get("sender") == os.getppid()
+    made = {name: str(value) for name, value in settings.items() if name != "sender"}
+    with _environment(made if from_parent else {}):
+        yield

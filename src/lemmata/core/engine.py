@@ -13,6 +13,7 @@ thread and the sum runs in block order, so the result depends neither on the num
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -130,14 +131,12 @@ def one_blas_thread():
     The limit is the process's and callers overlap (threads of a Dask worker, fits side by side): the first one in sets it,
     the last one out lifts it.
     """
-    from threadpoolctl import threadpool_limits
-
     global _limit, _inside
     with _door:
         _inside += 1
         if _inside == 1:
             _let_this_thread_set_limits()
-            _limit = threadpool_limits(limits=1, user_api="blas")
+            _limit = _blas().limit(limits=1, user_api="blas")
     try:
         yield
     finally:
@@ -147,6 +146,19 @@ def one_blas_thread():
                 _let_this_thread_set_limits()
                 _limit.restore_original_limits()
                 _let_this_thread_set_limits()
+
+
+_scanned: tuple[int, Any] = (-1, None)  # how many modules there were, and the libraries found then
+
+
+def _blas() -> Any:
+    """The BLAS libraries of this process. To look for them takes 3 ms, so it is done again only after further imports."""
+    from threadpoolctl import ThreadpoolController
+
+    global _scanned
+    if _scanned[0] != len(sys.modules):
+        _scanned = len(sys.modules), ThreadpoolController()
+    return _scanned[1]
 
 
 def _let_this_thread_set_limits() -> None:
@@ -162,8 +174,6 @@ def _let_this_thread_set_limits() -> None:
 
 def _client():
     """The open Dask client, if any, without importing dask for those who do not use it."""
-    import sys
-
     if "distributed" not in sys.modules:
         return None
     from distributed import get_client

@@ -33,7 +33,7 @@ from lemmata.core.certificate import (
     check,
 )
 from lemmata.core.checkpoint import Checkpoint
-from lemmata.core.config import checks_in_fit
+from lemmata.core.config import as_sent, checks_in_fit, sent_along
 from lemmata.core.loop import (
     Interrupted,
     MaxSteps,
@@ -160,7 +160,8 @@ class Model(BaseEstimator):
         before = dict(vars(self))
         self.__dict__.setdefault("_began", time.perf_counter())
         try:
-            yield
+            with as_sent(before.get("_sent", {})):
+                yield
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)
@@ -170,10 +171,18 @@ class Model(BaseEstimator):
                 self.__dict__.pop("_began", None)
 
     def __getstate__(self):
-        """What a copy, a pickle or a worker gets: not the clock of a fit under way."""
+        """What a copy, a pickle or a worker gets: not the clock of a fit under way, but the settings made here."""
         state = dict(super().__getstate__())
         state.pop("_began", None)
-        return state
+        settings = state.pop("_sent", None) or sent_along()
+        return {**state, "_sent": settings} if settings else state
+
+    def __sklearn_clone__(self):
+        """Clones inside of a worker (a Pipeline's) keep what was sent along."""
+        copy = super().__sklearn_clone__()
+        if "_sent" in vars(self):
+            copy._sent = self._sent
+        return copy
 
     def _limited(self, rule: Stop) -> Stop:
         """A stopping rule, or the end of what is left of `time_limit`."""

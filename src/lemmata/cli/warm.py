@@ -1,0 +1,120 @@
+"""lemmata warm: compile every kernel ahead, by small fits that use it, so that nobody waits for it later."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from typing import Any
+
+from lemmata.cli.shell import app
+
+
+@app.command()
+def warm() -> None:
+    """Compile the kernels ahead (a few minutes, once): later fits of large data start at once."""
+    from multiprocessing import get_context
+
+    from lemmata.core.engine import cores
+
+    begin = time.perf_counter()
+    with ProcessPoolExecutor(min(cores(), len(USES)), mp_context=get_context("spawn")) as pool:
+        for future in as_completed([pool.submit(compile_package, name) for name in USES]):
+            name, seconds = future.result()
+            print(f"compiled: {name} ({seconds:.0f} s)", flush=True)
+    print(f"done in {time.perf_counter() - begin:.0f} s; large fits start at once from now on.")
+
+
+def compile_package(name: str) -> tuple[str, float]:
+    """Do everything of one package that has kernels, on tiny data; returns how long that took."""
+    import lemmata
+    from lemmata.core import compiler
+
+    compiler.be_quiet()  # the user asked for it
+    begin = time.perf_counter()
+    with lemmata.config(compile="always", certificate=False), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for use in USES[name]():
+            use()
+    return name, time.perf_counter() - begin
+
+
+def _rows(dtype: str) -> Any:
+    import numpy as np
+
+    return np.random.default_rng(0).normal(size=(60, 5)).astype(dtype)
+
+
+def _with_holes(dtype: str) -> Any:
+    import numpy as np
+
+    X = _rows(dtype)
+    X[np.random.default_rng(1).random(X.shape) < 0.3] = np.nan
+    return X
+
+
+def _clustering() -> Iterator[Callable[[], Any]]:
+    import scipy.sparse as sp
+
+    import lemmata
+
+    for dtype in ("float64", "float32"):
+        X = _rows(dtype)
+        for rows in (X, sp.csr_array(X)):
+            yield lambda rows=rows: lemmata.KMeans(3).fit(rows).predict(rows)
+        yield lambda X=X: lemmata.KMeans(40).fit(X)  # enough centres for the bounds
+        yield lambda X=X: lemmata.LightweightCoreset(20).fit(X)
+
+
+def _mixtures() -> Iterator[Callable[[], Any]]:
+    import lemmata
+
+    for dtype in ("float64", "float32"):
+        X, holes = _rows(dtype), _with_holes(dtype)
+        for shape in ("full", "tied", "diag", "spherical"):
+            mixture = lemmata.GaussianMixture(2, covariance_type=shape)
+            yield lambda mixture=mixture, X=X: mixture.fit(X).predict(X)
+            yield lambda mixture=mixture, holes=holes: mixture.fit(holes)
+
+
+def _completion() -> Iterator[Callable[[], Any]]:
+    import lemmata
+
+    for dtype in ("float64", "float32"):
+        holes = _with_holes(dtype)
+        for options in ({}, {"nonnegative": True}, {"method": "cg"}, {"feedback": "implicit"}):
+            als = lemmata.ALS(2, **options)
+            yield lambda als=als, holes=holes: als.fit(abs(holes)).recommend([0], n=2)
+        yield lambda holes=holes: lemmata.MeanRatings().fit(holes)
+
+
+def _factorisations() -> Iterator[Callable[[], Any]]:
+    import lemmata
+
+    for dtype in ("float64", "float32"):
+        holes = _with_holes(dtype)
+        for optimizer in ("sgd", "adam"):
+            sgd = lemmata.SGDFactorization(2, optimizer=optimizer)
+            yield lambda sgd=sgd, holes=holes: sgd.fit(holes)
+        yield lambda holes=holes: lemmata.SoftImpute().fit(holes)
+        yield lambda holes=holes: lemmata.SingularValueProjection(2).fit(holes)
+
+
+def _products() -> Iterator[Callable[[], Any]]:
+    import scipy.sparse as sp
+
+    import lemmata
+
+    for dtype in ("float64", "float32"):
+        X = sp.random_array((400, 300), density=0.02, format="csr", dtype=dtype, rng=0)
+        yield lambda X=X: lemmata.PCA(3, random_state=0).fit(X).transform(X)
+
+
+USES: dict[str, Callable[[], Iterator[Callable[[], Any]]]] = {
+    "clustering": _clustering,
+    "mixtures": _mixtures,
+    "completion": _completion,
+    "factorisations": _factorisations,
+    "products": _products,
+}
