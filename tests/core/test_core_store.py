@@ -37,7 +37,7 @@ def through_a_file(value):
 def signed(manifest, arrays):
     """A file with the right hash, whatever it holds: what an attacker would make."""
     manifest = {key: value for key, value in manifest.items() if key != "hash"}
-    manifest["hash"] = store._hash(manifest, arrays)
+    manifest["hash"] = store.hash_of(manifest, arrays)
     return safetensors_bytes(arrays, metadata={"lemmata": json.dumps(manifest)})
 
 
@@ -382,10 +382,10 @@ def test_a_checkpoint_is_not_a_model_and_a_newer_format_asks_for_an_upgrade(tmp_
     run(Halving(), DATA, stop=MaxSteps(1), callbacks=[Checkpoint(tmp_path / "c")], rng=0)
     with pytest.raises(StoreError, match="this is a lemmata checkpoint, not a model"):
         lemmata.load(tmp_path / "c")
-    newer = signed({"format": 2, "kind": "model", "library": "9.0", "content": None}, {})
+    newer = signed({"format": 3, "kind": "model", "library": "9.0", "content": None}, {})
     (tmp_path / "n").write_bytes(newer)
     with pytest.raises(
-        StoreError, match=r"written in format 2 by lemmata 9\.0, .*up to 1; upgrade lemmata"
+        StoreError, match=r"written in format 3 by lemmata 9\.0, .*up to 2; upgrade lemmata"
     ):
         lemmata.load(tmp_path / "n")
 
@@ -485,11 +485,11 @@ def test_a_certificate_cannot_contradict_its_numbers(model):
     assert "verdict" not in claim
     claim["measured"] = 2 * claim["bound"] + 1
     name = claim["name"]
-    assert store.decode(encoded, arrays).failed[0] == name
+    assert store.decode(encoded, dict(arrays)).failed[0] == name
     for state in ("holds", "fails", 1):
         claim["state"] = state
         with pytest.raises(ValueError, match="not a claim"):
-            store.decode(encoded, arrays)
+            store.decode(encoded, dict(arrays))
 
 
 # --- ten thousand mutated files ---------------------------------------------------------------------------------------

@@ -7,299 +7,44 @@
     >>> bool((lemmata.load(path).components_ == model.components_).all())
     True
 
-Arrays are safetensors, everything else is JSON in the file's header. Nothing is ever pickled or imported by a name from
-a file: models come from the registry, other objects from the classes marked `@storable`.
+Arrays are safetensors, everything else is JSON in the file's header (core/encoding.py). A file is measured before it is read,
+so that reading it takes memory of the order of its size, whatever it claims.
 """
 
 from __future__ import annotations
 
 import glob
-import hashlib
 import json
-import math
 import os
 import secrets
-from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 import numpy as np
 
-FORMAT = 1
-MAX_HEADER = 64 * 2**20  # bytes of JSON; our largest manifests are a few hundred kilobytes
-MAX_TEXT = 2**28  # characters of a text array, padding included
-_STORABLE: dict[str, type] = {}
-_GENERATORS = {
-    name: getattr(np.random, name) for name in ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
-}
+from lemmata.core.encoding import (
+    StoreError,
+    check_room,
+    decode,
+    digest,
+    encode,
+    hash_of,
+    json_of,
+    reading,
+    storable,
+)
 
-Cls = TypeVar("Cls", bound=type)
+__all__ = [
+    "FORMAT", "StoreError", "check_room", "decode", "digest", "encode", "load", "read", "read_from", "remove_leftovers",
+    "save", "storable", "write", "write_atomically",
+]  # fmt: skip
 
-
-class StoreError(ValueError):
-    """A file cannot be read as what it should be, or a value cannot be written."""
-
-
-def storable(cls: Cls) -> Cls:
-    """Let files hold instances of a class: a dataclass, or one with `to_fields()` and `from_fields(dict)`.
-
-    `cls.version` (1 if absent) is the version of its field names: rename one, raise it. A class that can still read old
-    fields has `upgrade(fields, version) -> fields`.
-    """
-    known = _STORABLE.get(cls.__name__, cls)
-    # the same twice: a module reloaded
-    if (known.__module__, known.__qualname__) != (
-        cls.__module__,
-        cls.__qualname__,
-    ):
-        raise TypeError(
-            f"two storable classes are called {cls.__name__}: in {known.__module__} and {cls.__module__}."
-        )
-    _STORABLE[cls.__name__] = cls
-    return cls
-
-
-# --- values <-> JSON and arrays ---------------------------------------------------------------------------------------
-
-
-def encode(value: Any, arrays: dict[str, np.ndarray], where: str = "value") -> Any:
-    """JSON for a value, its arrays put into `arrays`. Tagged dicts {"$": kind, …} stand for what JSON does not have."""
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        return str(value)  # a word of an enumeration is text in a file
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else {"$": "float", "value": repr(float(value))}
-    if isinstance(value, (np.generic, np.ndarray)):
-        return _encode_array(value, arrays, where)
-    if isinstance(value, (list, tuple)):
-        items = [encode(item, arrays, f"{where}[{i}]") for i, item in enumerate(value)]
-        return items if isinstance(value, list) else {"$": "tuple", "items": items}
-    if isinstance(value, Mapping):
-        pairs = [
-            [encode(k, arrays, where), encode(v, arrays, f"{where}[{k!r}]")]
-            for k, v in value.items()
-        ]
-        return {"$": "dict", "items": pairs}
-    if hasattr(value, "tocsr") and hasattr(value, "nnz"):
-        return _encode_sparse(value, arrays, where)
-    if isinstance(value, (np.random.RandomState, np.random.Generator, np.random.SeedSequence)):
-        return _encode_random(value, arrays, where)
-    if type(value).__name__ in _STORABLE and type(value) is _STORABLE[type(value).__name__]:
-        return _encode_object(value, arrays, where)
-    raise StoreError(
-        f"{where} is a {type(value).__name__}, which a lemmata file cannot hold; "
-        "it holds numbers, text, arrays, lists, dicts and lemmata's own objects."
-    )
-
-
-def _encode_array(value, arrays, where):
-    array = np.asarray(value)
-    if array.dtype.kind == "U" or (
-        array.dtype == object and all(isinstance(item, str) for item in array.flat)
-    ):
-        items, shape = array.ravel().tolist(), list(array.shape)
-        return {"$": "text", "shape": shape, "object": array.dtype == object, "items": items}
-    if (
-        array.dtype.kind not in "biuf"
-        or array.dtype.itemsize > 8
-        or isinstance(value, np.ma.MaskedArray)
-    ):
-        kind = (
-            "a masked array"
-            if isinstance(value, np.ma.MaskedArray)
-            else f"an array of {array.dtype}"
-        )
-        raise StoreError(f"{where} is {kind}; a lemmata file holds real numbers and text.")
-    array = np.array(array, dtype=array.dtype.newbyteorder("="), order="K")
-    columns = array.flags.f_contiguous and not array.flags.c_contiguous
-    key = f"a{len(arrays)}"
-    arrays[key] = np.ascontiguousarray(array.T) if columns else np.asarray(array, order="C")
-    kind = "array" if isinstance(value, np.ndarray) else "scalar"
-    # the order of an array decides how BLAS sums over it: a state that lost it would not resume to the bit
-    return {"$": kind, "key": key, "order": "F"} if columns else {"$": kind, "key": key}
-
-
-def _encode_sparse(value, arrays, where):
-    value = value if value.format in ("csr", "csc") else value.tocsr()
-    parts = {
-        name: encode(getattr(value, name), arrays, f"{where}.{name}")
-        for name in ("data", "indices", "indptr")
-    }
-    return {
-        "$": "sparse",
-        "class": type(value).__name__,
-        "shape": [int(size) for size in value.shape],
-        **parts,
-    }
-
-
-def _encode_random(value, arrays, where):
-    if isinstance(value, np.random.SeedSequence):
-        return {"$": "SeedSequence", "state": encode(value.state, arrays, where)}
-    if isinstance(value, np.random.RandomState):
-        return {"$": "RandomState", "state": encode(value.get_state(legacy=False), arrays, where)}
-    bits, seeds = value.bit_generator, value.bit_generator.seed_seq
-    seeds = seeds if isinstance(seeds, np.random.SeedSequence) else None  # what spawn() draws from
-    return {
-        "$": "Generator",
-        "state": encode(bits.state, arrays, where),
-        "seeds": encode(seeds, arrays, where),
-    }
-
-
-def _encode_object(value, arrays, where):
-    content = (
-        value.to_fields()
-        if hasattr(value, "to_fields")
-        else {f.name: getattr(value, f.name) for f in fields(value)}
-    )
-    return {
-        "$": "object",
-        "class": type(value).__name__,
-        "version": getattr(value, "version", 1),
-        "fields": {name: encode(item, arrays, f"{where}.{name}") for name, item in content.items()},
-    }
-
-
-def decode(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
-    """The value that `encode` was given: equal to it, of the same dtype (in native byte order) and memory order.
-
-    A NumPy float64 comes back as a float, sparse matrices in other formats than CSC as CSR.
-    """
-    if isinstance(value, list):
-        return [decode(item, arrays) for item in value]
-    if not isinstance(value, dict):
-        return value
-    decoder = _DECODERS.get(value.get("$"))
-    if decoder is None:
-        raise StoreError(f"the manifest holds a value of unknown kind {value.get('$')!r}.")
-    return decoder(value, arrays)
-
-
-def _decode_object(value, arrays):
-    cls = _STORABLE.get(value["class"])
-    if cls is None:
-        raise StoreError(f"the file holds an object of unknown class {value['class']!r}.")
-    known, found = getattr(cls, "version", 1), value["version"]
-    if not isinstance(found, int) or found > known:
-        raise StoreError(
-            f"{value['class']} has version {found!r}, this lemmata reads up to {known}; upgrade lemmata."
-        )
-    content = {name: decode(item, arrays) for name, item in value["fields"].items()}
-    if found < known:
-        if not hasattr(cls, "upgrade"):
-            raise StoreError(
-                f"{value['class']} has version {found}, this lemmata reads {known}; fit the model again."
-            )
-        content = cls.upgrade(content, found)
-    if hasattr(cls, "from_fields"):
-        return cls.from_fields(content)
-    if is_dataclass(cls) and set(content) != {field.name for field in fields(cls)}:
-        raise StoreError(f"the fields of {value['class']} are not those of its version {known}.")
-    return cls(**content)
-
-
-def _decode_array(value, arrays):
-    array = arrays[value["key"]]
-    array = array.T if value.get("order") == "F" else array
-    return array if value["$"] == "array" else array[()]
-
-
-def _decode_sparse(value, arrays):
-    import scipy.sparse as sp
-
-    classes = {
-        cls.__name__: cls for cls in (sp.csr_array, sp.csc_array, sp.csr_matrix, sp.csc_matrix)
-    }
-    parts = tuple(decode(value[name], arrays) for name in ("data", "indices", "indptr"))
-    if not all(isinstance(part, np.ndarray) for part in parts) or any(
-        part.dtype.kind != "i" for part in parts[1:]
-    ):
-        raise StoreError("the parts of a sparse matrix are of the wrong kind.")
-    matrix = classes[value["class"]](parts, shape=tuple(value["shape"]))
-    matrix.check_format(full_check=True)
-    return matrix
-
-
-def _decode_random(value, arrays):
-    state = decode(value["state"], arrays)
-    if value["$"] == "SeedSequence":
-        if not 4 <= state["pool_size"] <= 64:
-            raise StoreError("a seed sequence has an impossible pool.")
-        return np.random.SeedSequence(**state)
-    seeds = decode(value.get("seeds"), arrays)
-    bits = _GENERATORS[state["bit_generator"]](0 if seeds is None else seeds)
-    if value["$"] == "RandomState":
-        random = np.random.RandomState(bits)
-        random.set_state(state)
-        return random
-    bits.state = state
-    return np.random.Generator(bits)
-
-
-def _decode_text(value, arrays):
-    items = value["items"]
-    if not all(isinstance(item, str) for item in items):
-        raise StoreError("a text array holds something that is not text.")
-    if value["object"]:
-        return np.array(items, dtype=object).reshape(value["shape"])
-    # NumPy gives every item the room of the longest
-    if len(items) * max(map(len, items), default=0) > MAX_TEXT:
-        raise StoreError("a text array is too large.")
-    return np.array(items, dtype=np.str_).reshape(value["shape"])
-
-
-_DECODERS: dict[Any, Callable[[dict, Mapping[str, np.ndarray]], Any]] = {
-    "float": lambda v, a: {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[v["value"]],
-    "array": _decode_array,
-    "scalar": _decode_array,
-    "tuple": lambda v, a: tuple(decode(item, a) for item in v["items"]),
-    "dict": lambda v, a: {decode(k, a): decode(item, a) for k, item in v["items"]},
-    "text": _decode_text,
-    "sparse": _decode_sparse,
-    "RandomState": _decode_random,
-    "Generator": _decode_random,
-    "SeedSequence": _decode_random,
-    "object": _decode_object,
-}
-
-
-def digest(value: Any, where: str = "value") -> str:
-    """A short hash of a value's content; of a dataclass, its fields, marked storable or not."""
-    arrays: dict[str, np.ndarray] = {}
-    if is_dataclass(value) and not isinstance(value, type):
-        parts = {f.name: getattr(value, f.name) for f in fields(value)}
-        content: Any = [
-            type(value).__name__,
-            [[k, digest(v, f"{type(value).__name__}.{k}")] for k, v in parts.items()],
-        ]
-    elif isinstance(value, (list, tuple)):
-        content = [type(value).__name__, [digest(item, where) for item in value]]
-    elif isinstance(value, Mapping):
-        content = [
-            "dict",
-            [[digest(k, where), digest(v, f"{where}[{k!r}]")] for k, v in value.items()],
-        ]
-    else:
-        content = encode(value, arrays, where)
-    return _hash(content, arrays)[:16]
-
-
-def _hash(content: Any, arrays: Mapping[str, np.ndarray]) -> str:
-    sha = hashlib.sha256(_json(content))
-    for key in sorted(arrays):
-        array = arrays[key]
-        sha.update(f"{key} {array.dtype.str} {array.shape}".encode())
-        sha.update(np.ascontiguousarray(array).data if array.size else b"")
-    return sha.hexdigest()
-
-
-def _json(content: Any) -> bytes:
-    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+FORMAT = 2  # 1 held texts in the manifest
+MAX_HEADER = 16 * 2**20  # bytes; a thousand restarts under way need half of one megabyte
+MAX_PARTS = (
+    2**20
+)  # lists and dicts in a header: each costs hundreds of bytes, and three in the file
+NOT_STORED = ("checkpoint",)  # parameters that are places on the machine of whoever saved the model
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -318,8 +63,12 @@ def write(path: Any, kind: str, content: dict[str, Any]) -> None:
         "library": __version__,
         "content": encode(content, arrays, kind),
     }
-    manifest["hash"] = _hash(manifest, arrays)
-    write_atomically(Path(path), to_bytes(arrays, metadata={"lemmata": _json(manifest).decode()}))
+    manifest["hash"] = hash_of(manifest, arrays)
+    raw = to_bytes(arrays, metadata={"lemmata": json_of(manifest).decode()})
+    _check_header(
+        raw[8 : 8 + int.from_bytes(raw[:8], "little")]
+    )  # what could not be read is not written
+    write_atomically(Path(path), raw)
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -397,23 +146,55 @@ def _read(file: BinaryIO, kind: str) -> dict[str, Any]:
     length = file.seek(0, os.SEEK_END)
     file.seek(0)
     size = int.from_bytes(file.read(8), "little")
-    if length < 8 or not 2 <= size <= min(length - 8, MAX_HEADER):
+    if length < 8 or not 2 <= size <= length - 8:
         raise StoreError(f"this is not a lemmata {kind}: it is truncated or of another format.")
-    # the rest of a large file is read only if this part is in order
-    manifest = _manifest(file.read(size), kind)
+    if size > MAX_HEADER:
+        raise StoreError(f"this is not a lemmata {kind}: its header has {size:,} bytes.")
+    # the rest of a large file is read only if this part is in order and says that there is so much
+    header = _header(file.read(size), kind)
+    manifest = _manifest(header, kind)
+    _check_length(header, length - 8 - size)
     file.seek(0)
     try:
-        arrays = from_bytes(file.read())
+        arrays = from_bytes(file.read(length))
     except SafetensorError as error:
         raise StoreError(f"the arrays are damaged or truncated ({error}).") from error
-    if manifest.pop("hash", None) != _hash(manifest, arrays):
+    if manifest.pop("hash", None) != hash_of(manifest, arrays):
         raise StoreError("the content does not match its hash: the file was altered or damaged.")
     if kind == "model":
         _import_model(manifest.get("content"))
-    content = decode(manifest.get("content"), arrays)
+    with reading(length):
+        content = decode(manifest.get("content"), arrays)
     if not isinstance(content, dict):
         raise StoreError("the manifest holds no content.")
     return content
+
+
+def _check_header(raw: bytes) -> None:
+    """Refuse a header that would take far more memory than its size suggests: every list and dict costs hundreds of bytes."""
+    parts = raw.count(b"[") + raw.count(b"{")
+    if len(raw) > MAX_HEADER or parts > MAX_PARTS:
+        raise StoreError(
+            f"the header has {len(raw):,} bytes and {parts:,} parts; a file holds up to {MAX_HEADER:,} and {MAX_PARTS:,}."
+        )
+
+
+def _header(raw: bytes, kind: str) -> dict[str, Any]:
+    _check_header(raw)
+    header = json.loads(raw)
+    if not isinstance(header, dict):
+        raise StoreError(f"this is not a lemmata {kind}: its header is no safetensors header.")
+    return header
+
+
+def _check_length(header: dict[str, Any], found: int) -> None:
+    """Compare the bytes behind the header with what the arrays need, before they are read."""
+    ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
+    needed = max(ends, default=0)
+    if not isinstance(needed, int) or needed != found:
+        raise StoreError(
+            f"the arrays are damaged or truncated: they need {needed:,} bytes, the file has {found:,} for them."
+        )
 
 
 def _import_model(content: Any) -> None:
@@ -425,10 +206,9 @@ def _import_model(content: Any) -> None:
             registry.model_class(pair[-1])
 
 
-def _manifest(raw: bytes, kind: str) -> dict[str, Any]:
+def _manifest(header: dict[str, Any], kind: str) -> dict[str, Any]:
     """The manifest in a safetensors header, if this lemmata can read it."""
-    header = json.loads(raw)
-    text = (header.get("__metadata__") or {}).get("lemmata") if isinstance(header, dict) else None
+    text = (header.get("__metadata__") or {}).get("lemmata")
     if not isinstance(text, str):
         raise StoreError(
             f"this is a safetensors file, but not a lemmata {kind}: it has no manifest."
@@ -460,7 +240,7 @@ def save(model: Any, path: Any) -> None:
         )
     content = {
         "class": name,
-        "parameters": model.get_params(deep=False),
+        "parameters": _without_places(model.get_params(deep=False)),
         "attributes": model.stored_attributes(),
     }
     write(path, "model", content)
@@ -477,6 +257,12 @@ def load(path: Any) -> Any:
             f"{path} holds a model of unknown class {name!r}; known are {', '.join(registry.MODELS)}."
         )
     try:
-        return registry.model_class(name).restored(content["parameters"], content["attributes"])
+        parameters = _without_places(content["parameters"])
+        return registry.model_class(name).restored(parameters, content["attributes"])
     except Exception as error:
         raise StoreError(f"{path} does not hold a usable {name}: {error}") from error
+
+
+def _without_places(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Parameters but for paths: a file must not say where the next fit writes."""
+    return {name: value for name, value in parameters.items() if name not in NOT_STORED}
