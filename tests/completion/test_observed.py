@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
@@ -372,9 +373,203 @@ def test_nothing_of_the_callers_arrays_is_kept():
         (lambda: Observed.from_triplets([5], [0], [1.0], (2, 2)), "a row lies outside 0 … 1"),
         (lambda: Observed.from_triplets([0], [0], [1.0], duplicates="first"), "pass one of"),
         (lambda: Observed.of(np.ones((2, 2))).split(1.5), "between 0 and 1"),
-        (lambda: Observed.of(np.ones((2, 2))).split(0.5, by="item"), "'entry' or by 'user'"),
+        (
+            lambda: Observed.of(np.ones((2, 2))).split(0.5, by="item"),
+            "'entry', 'time', 'user', 'leave-k-out'",
+        ),
+        (lambda: Observed.of(np.ones((2, 2))).split(True), "between 0 and 1"),
+        (lambda: Observed.of(np.ones((2, 2))).split(0.5, by="leave-k-out", k=0), "k=0 is not"),
+        (lambda: Observed.of(np.ones((2, 2))).split(0.5, by="time"), "have no times"),
+        (lambda: Observed.from_triplets([0], [0], [1.0], (True, 1)), "is not a pair of ints"),
+        (lambda: Observed.from_triplets([0], [0], [1.0], times=["soon"]), "1 numbers or dates"),
+        (lambda: Observed.from_triplets([0], [0], [1.0], times=[1, 2]), "1 numbers or dates"),
     ],
 )
 def test_bad_entries_get_one_clear_message(build, message):
     with pytest.raises(ValueError, match=message):
         build()
+
+
+# --- sparse matrices that lie -----------------------------------------------------------------------------------------
+
+
+def broken_csr(**parts):
+    X = sp.csr_array(np.array([[1.0, 0, 2], [0, 3, 0]]))
+    for name, value in parts.items():
+        setattr(X, name, np.asarray(value))
+    return X
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (broken_csr(indptr=[0, 9, 3]), "indptr falls"),
+        (broken_csr(indptr=[0, 2, 9]), "there are 3 values"),
+        (broken_csr(indices=[0, 7, 1]), "index 7 is not within 0 … 2"),
+        (broken_csr(indices=[0, -1, 1]), "index -1 is not within"),
+        (broken_csr(indices=[2, 2, 1]), "given twice"),
+    ],
+)
+def test_a_malformed_sparse_matrix_is_refused(X, message):
+    with pytest.raises(ValueError, match=message):
+        Observed.of(X)
+
+
+def test_unsorted_indices_are_sorted():
+    X = broken_csr(indices=[2, 0, 1], data=[2.0, 1.0, 3.0])
+    np.testing.assert_array_equal(Observed.of(X).dense(0), [[1, 0, 2], [0, 3, 0]])
+
+
+def test_what_fills_up_the_blocks_of_bsr_is_not_known():
+    X = np.array([[5.0, 0, 0, 0], [0, 4, 0, 0], [0, 0, 0, 3], [0, 0, 0, 0]])
+    found = Observed.of(sp.bsr_array(X, blocksize=(2, 2)))
+    assert found.n_observed == 3
+    np.testing.assert_array_equal(found.dense(0), X)
+
+
+def test_pandas_na_is_not_known():
+    wide = pd.DataFrame(
+        {"x": pd.array([5, pd.NA], "Int64"), "y": [None, 3.0]}, index=["ann", "bob"]
+    )
+    found = Observed.of(wide)
+    np.testing.assert_array_equal(found.dense(0), [[5, 0], [0, 3]])
+    assert found.row_labels.names.tolist() == ["ann", "bob"]
+    objects = np.array([[5.0, pd.NA], [None, 3]], dtype=object)
+    np.testing.assert_array_equal(Observed.of(objects).dense(0), [[5, 0], [0, 3]])
+
+
+def test_a_mapped_file_that_was_cut_off_is_refused(tmp_path):
+    path = tmp_path / "X.npy"
+    np.save(path, np.ones((4096, 4)))
+    X = np.load(path, mmap_mode="r")
+    with open(path, "r+b") as file:
+        file.truncate(8192)
+    with pytest.raises(ValueError, match="cut off after it was opened"):
+        Observed.of(X)
+
+
+# --- long frames ------------------------------------------------------------------------------------------------------
+
+LONG = {
+    "userId": ["b", "a", "a", "c"],
+    "movieId": [20, 10, 20, 10],
+    "rating": [3.0, 5.0, 4.0, 1.0],
+    "timestamp": [4, 1, 3, 2],
+}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["userId", "movieId", "rating", "timestamp"],
+        ["user", "item", "rating", "time"],
+        ["uid", "iid", "score", "date"],
+        ["User ID", "product_id", "stars", "datetime"],
+        ["customer", "asin", "overall", "ts"],
+    ],
+)
+def test_a_frame_with_one_rating_per_line_is_known_by_its_columns(names):
+    columns = dict(zip(names, LONG.values(), strict=True))
+    expected = Observed.from_labels(*list(LONG.values())[:3])
+    for frame in (pd.DataFrame(columns), pa.table(columns)):
+        found = Observed.of(frame)
+        np.testing.assert_array_equal(found.dense(0), expected.dense(0))
+        assert found.row_labels.names.tolist() == ["a", "b", "c"]
+        assert found.column_labels.names.tolist() == [10, 20]
+        assert found.times.tolist() == [1, 3, 4, 2]  # in the order of the rows
+
+
+def test_columns_in_any_order_and_further_ones_do_no_harm():
+    frame = pd.DataFrame({"title": list("xyxy"), "text": list("abcd"), **LONG})[
+        ["rating", "title", "text", "movieId", "timestamp", "userId"]
+    ]
+    np.testing.assert_array_equal(
+        Observed.of(frame).dense(0), Observed.from_labels(*list(LONG.values())[:3]).dense(0)
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["user", "uid", "item", "rating"], "'user' and 'uid' could each be the user"),
+        (["user", "asin", "parent_asin", "rating"], "'asin' and 'parent_asin' could each"),
+        (["user", "thing", "rating"], "which column is the item. There are user, thing, rating"),
+        (["user", "item", "opinion"], "which column is the rating.*assign.rating=1"),
+    ],
+)
+def test_columns_that_leave_a_doubt_are_named(names, message):
+    frame = pd.DataFrame({name: [1, 2] for name in names})
+    with pytest.raises(ValueError, match=message):
+        Observed.of(frame)
+
+
+def test_a_wide_frame_stays_a_matrix():
+    wide = pd.DataFrame({"Alien": [5.0, np.nan], "rating": [1.0, 2.0]}, index=["ann", "bob"])
+    assert Observed.of(wide).shape == (2, 2)
+    assert Observed.of(pd.DataFrame([[1.0, np.nan]])).n_observed == 1
+
+
+# --- splits -----------------------------------------------------------------------------------------------------------
+
+
+def timed(seed=0, n=30, m=20):
+    rng = np.random.default_rng(seed)
+    i, j = np.nonzero(rng.random((n, m)) < 0.4)
+    return Observed.from_triplets(
+        i, j, rng.normal(size=len(i)), (n, m), times=rng.integers(0, 50, len(i))
+    )
+
+
+def test_a_split_by_time_holds_out_what_came_last():
+    A = timed()
+    train, test = A.split(0.2, by="time")
+    assert train.times.max() < test.times.min()
+    assert train.n_observed + test.n_observed == A.n_observed
+    assert 0 < test.n_observed <= round(0.2 * A.n_observed)
+    same = Observed.from_triplets([0, 1], [0, 1], [1.0, 2.0], times=[7, 7])
+    with pytest.raises(ValueError, match="1 different times"):
+        same.split(0.5, by="time")
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_leave_k_out_holds_out_k_of_every_user_with_more(k):
+    A = timed()
+    train, test = A.split(by="leave-k-out", k=k, seed=0)
+    expected = np.where(A.row_counts > k, k, 0)
+    np.testing.assert_array_equal(test.row_counts, expected)
+    np.testing.assert_array_equal(train.row_counts, A.row_counts - expected)
+    assert not (~np.isnan(train.dense()) & ~np.isnan(test.dense())).any()
+    again = A.split(by="leave-k-out", k=k, seed=0)[1]
+    np.testing.assert_array_equal(again.columns, test.columns)
+
+
+def test_times_stay_with_their_entries(tmp_path):
+    A = timed()
+    where = {(i, j): t for i, j, t in zip(A.rows, A.columns, A.times, strict=True)}
+    A.save(tmp_path)
+    for B in (A.T.T, A.select(A.values > 0), A.with_values(A.values + 1), Observed.open(tmp_path)):
+        assert [where[place] for place in zip(B.rows, B.columns, strict=True)] == B.times.tolist()
+    assert [where[j, i] for i, j in zip(A.T.rows, A.T.columns, strict=True)] == A.T.times.tolist()
+    dates = pd.Series(pd.to_datetime(["2020-01-02", "2020-01-01"]))
+    B = Observed.from_triplets([0, 1], [0, 0], [1.0, 2.0], times=dates)
+    assert B.times[0] > B.times[1]
+    twice = Observed.from_triplets([0, 0], [0, 0], [1, 2], times=[5, 9], duplicates="last")
+    assert twice.times.tolist() == [9]
+
+
+def test_entries_are_placed_in_a_larger_matrix():
+    A = Observed.from_labels(["ann", "bob"], ["x", "y"], [1.0, 2.0])
+    B = Observed.from_labels(["bob", "zoe", "zoe"], ["x", "x", "new"], [3.0, 4.0, 5.0]).placed_in(A)
+    assert B.shape == (3, 3)
+    assert B.row_labels.names.tolist() == ["ann", "bob", "zoe"]
+    assert B.values_at([1, 2, 2], [0, 0, 2]).tolist() == [3, 4, 5]
+
+
+def test_a_mistyped_label_is_answered_with_the_near_one():
+    A = Observed.from_labels(["anna", "bob"], [1, 2], [1.0, 2.0])
+    with pytest.raises(ValueError, match="did you mean 'anna'"):
+        A.row_labels.positions(["ann"], "row")
+    with pytest.raises(ValueError, match="labels are int: pass 2"):
+        A.column_labels.positions(["2"], "column")
+    with pytest.raises(ValueError, match="it has 2, such as 1"):
+        A.column_labels.positions([7], "column")

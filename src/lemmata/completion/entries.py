@@ -26,6 +26,8 @@ class Entries(NamedTuple):
 def checked_shape(shape: Any) -> tuple[int, int]:
     """A shape from outside as two ints that an int32 can count to."""
     try:
+        if any(isinstance(size, bool | np.bool_) for size in shape):
+            raise TypeError("a bool is no number of rows")
         n, m = map(operator.index, shape)
     except (TypeError, ValueError):
         raise ValueError(f"the shape {shape!r} is not a pair of ints.") from None

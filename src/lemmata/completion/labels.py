@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from lemmata.core.store import storable
 
 Array = np.ndarray
 LABELS_AT_ONCE = 2**20  # labels looked at together, so that temporaries stay small
+COMPARED = 20_000  # names that a mistyped one is compared with
 PADDED = 2**26  # bytes of an array of texts of one width; larger ones go to files as separate texts
 
 
@@ -54,11 +56,36 @@ class Labels:
         """Positions of labels; ValueError names the first that is not known."""
         found = self.find(wanted)
         if (found < 0).any():
-            missing, known = np.atleast_1d(np.asarray(wanted))[np.argmax(found < 0)], self.names[0]
+            missing = np.atleast_1d(np.asarray(wanted)).tolist()[int(np.argmax(found < 0))]
             raise ValueError(
-                f"the {what} {missing} is not in the data; it has {len(self):,}, such as {known}."
+                f"the {what} {str(missing)[:80]} is not in the data; {self.hint(missing)}"
             )
         return found
+
+    def hint(self, missing: Any) -> str:
+        """What may have been meant by a label that is not there: the nearest name, the same name of another type, or some."""
+        if not len(self):
+            return "it has none."
+        for kind in (str, int, float):
+            try:
+                other = kind(missing)
+            except (TypeError, ValueError, OverflowError):
+                continue
+            if self.find([other])[0] >= 0:
+                return f"its labels are {type(self.names.tolist()[0]).__name__}: pass {other!r}."
+        names = [str(name) for name in self.names[:COMPARED].tolist()]
+        near = get_close_matches(str(missing)[:80], names, n=1) if isinstance(missing, str) else []
+        return (
+            f"did you mean {near[0]!r}?" if near else f"it has {len(self):,}, such as {names[0]}."
+        )
+
+    def extended(self, names: Array) -> Labels:
+        """These labels and some more."""
+        if not len(names):
+            return self
+        if names.dtype.kind == self.names.dtype.kind:
+            return Labels(np.concatenate([self.names, names]))
+        return Labels(np.array([*self.names.tolist(), *names.tolist()], dtype=object))
 
     def find(self, wanted: Any) -> Array:
         """Positions of labels, −1 for those that are not known."""

@@ -13,9 +13,7 @@ Row-wise and column-wise methods each walk their own order, so both are kept: 8 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,13 +28,22 @@ from lemmata.completion.entries import (
     sorted_entries,
     transposed,
 )
+from lemmata.completion.frames import (
+    NEEDED,
+    columns_of_entries,
+    find_times,
+    frame_columns,
+    times_of,
+    without_na,
+)
 from lemmata.completion.labels import Labels, numbered
+from lemmata.completion.splitting import held_out
 from lemmata.core.blocks import is_dask, unmasked
-from lemmata.core.store import digest, storable, write_atomically
+from lemmata.core.malformed import refuse_malformed, refuse_shrunk_file
+from lemmata.core.store import digest, storable
 
 Array = np.ndarray
 DUPLICATES = ("error", "last", "mean")
-ORDERS = ("by_row", "by_column")
 
 
 @storable
@@ -50,31 +57,49 @@ class Observed:
         The same entries, sorted by row and by column.
     row_labels, column_labels : Labels or None
         Where rows and columns have names (user and item ids).
+    times : array or None
+        When each entry was made, in the order of `by_row`: what `split(by="time")` goes by, and nothing else.
     """
 
     weights = None  # of rows: none here, where Blocks have them
+    times: Array | None = None
 
     def __init__(
-        self, by_row: Entries, by_column: Entries, shape, row_labels=None, column_labels=None
+        self,
+        by_row: Entries,
+        by_column: Entries,
+        shape,
+        row_labels=None,
+        column_labels=None,
+        times=None,
     ):
         self.by_row, self.by_column = by_row, by_column
         self.shape = (int(shape[0]), int(shape[1]))
-        self.row_labels, self.column_labels = row_labels, column_labels
+        self.row_labels, self.column_labels, self.times = row_labels, column_labels, times
 
     # --- making one ---
 
     @classmethod
     def of(cls, X: Any) -> Observed:
-        """From an Observed, a scipy sparse matrix (stored entries are known, zeros too), or an array with NaN or a mask."""
+        """From an Observed, a sparse matrix, a DataFrame, or an array with NaN or a mask for what is not known.
+
+        Of a sparse matrix the stored entries are known, zeros too; but for BSR, whose blocks are filled up with zeros. A
+        DataFrame with columns called user, item and rating (frames.py) holds one entry per line, any other is the matrix.
+        """
         if isinstance(X, Observed):
             return X
-        if hasattr(X, "user") and hasattr(X, "rating"):  # lemmata.data.Ratings
+        if hasattr(X, "user_ids") and hasattr(X, "rating"):  # lemmata.data.Ratings
+            names = {"row_labels": X.user_ids, "column_labels": X.item_ids}
             return cls.from_triplets(
-                X.user, X.item, X.rating, X.shape, row_labels=X.user_ids, column_labels=X.item_ids
+                X.user, X.item, X.rating, X.shape, **names, times=getattr(X, "timestamp", None)
             )
         if sp.issparse(X):
-            X = sp.coo_array(X)
+            X = stored_entries(X)
             return cls.from_triplets(X.row, X.col, X.data, X.shape)
+        frame = frame_columns(X)
+        roles = columns_of_entries(list(frame)) if frame else None
+        if roles is not None:
+            return cls.from_frame(X, *(list(frame)[roles[role]] for role in NEEDED))
         if is_dask(X):
             raise TypeError(
                 "a dask array is not taken as a whole here; pass X.compute(), or triplets."
@@ -82,14 +107,10 @@ class Observed:
         labels: dict[str, Any] = {}
         if hasattr(X, "columns") and hasattr(X, "index"):
             labels = {"row_labels": np.asarray(X.index), "column_labels": np.asarray(X.columns)}
-        array = np.asarray(unmasked(X))
+        refuse_shrunk_file(X)
+        array = np.asarray(without_na(unmasked(X)))
         if array.dtype.kind not in "biuf":
-            try:
-                array = array.astype(np.float64)
-            except (TypeError, ValueError):
-                raise ValueError(
-                    f"the matrix holds {array.dtype}, not numbers; unknown entries are NaN, known ones numbers."
-                ) from None
+            array = _numbers_of(array)
         if array.ndim != 2:
             raise ValueError(
                 f"the array has shape {array.shape}; a matrix has two dimensions, with NaN for what is unknown."
@@ -109,6 +130,7 @@ class Observed:
         duplicates: str = "error",
         row_labels=None,
         column_labels=None,
+        times=None,
     ) -> Observed:
         """From positions (counted from 0) and values.
 
@@ -120,6 +142,8 @@ class Observed:
             What to do with an entry given twice.
         row_labels, column_labels : arrays, optional
             Names of the rows and columns.
+        times : array, optional
+            When each entry was made, for `split(by="time")`: numbers or dates. Of an entry given twice, the last one.
         """
         if duplicates not in DUPLICATES:
             raise ValueError(
@@ -146,31 +170,38 @@ class Observed:
             if labels is not None and len(labels) != size:
                 raise ValueError(f"there are {len(labels)} {what} labels for {size} {what}s.")
         by_row = sorted_entries(rows, columns, values, (n, m))
+        if times is not None:
+            times = _times(times, len(values))
+            times = each_once(sorted_entries(rows, columns, times, (n, m)), "last", names).values
         by_row = each_once(by_row, duplicates, names)
-        return cls(by_row, transposed(by_row, (n, m)), (n, m), *names)
+        return cls(by_row, transposed(by_row, (n, m)), (n, m), *names, times)
 
     @classmethod
-    def from_labels(cls, rows, columns, values, *, duplicates: str = "error") -> Observed:
+    def from_labels(
+        cls, rows, columns, values, *, duplicates: str = "error", times=None
+    ) -> Observed:
         """From names of any type (user ids, titles) and values; rows and columns are ordered by their names."""
         row_names, i = numbered(rows, "row")
         column_names, j = numbered(columns, "column")
         labels = {"row_labels": row_names, "column_labels": column_names}
-        return cls.from_triplets(
-            i, j, values, (len(row_names), len(column_names)), duplicates=duplicates, **labels
-        )
+        shape = (len(row_names), len(column_names))
+        return cls.from_triplets(i, j, values, shape, duplicates=duplicates, **labels, times=times)
 
     @classmethod
     def from_frame(
-        cls, frame: Any, user=None, item=None, rating=None, *, duplicates: str = "error"
+        cls, frame: Any, user=None, item=None, rating=None, time=None, *, duplicates: str = "error"
     ) -> Observed:
         """From a DataFrame (or a dict of columns) with one entry per row.
 
         Parameters
         ----------
-        frame : DataFrame of pandas or polars, or a dict of arrays
+        frame : DataFrame of pandas, polars or pyarrow, or a dict of arrays
         user, item, rating : str, int or None
             Columns by name or position. None: the column with a usual name (userId, movie_id, item, score, …), or, where no
             column has one, the first, second and third.
+        time : str, optional
+            The column that says when, for `split(by="time")`: numbers or dates. None: the one called timestamp, time, date or
+            the like, if there is one.
         duplicates : {"error", "last", "mean"}
             What to do with an entry given twice.
 
@@ -178,7 +209,18 @@ class Observed:
         """
         from lemmata.completion.reading import triplets_of_frame
 
-        return triplets_of_frame(frame, user, item, rating).observed(duplicates)
+        columns = frame_columns(frame) or frame
+        entries = triplets_of_frame(columns, user, item, rating)
+        names = {"row_labels": entries.user_names, "column_labels": entries.item_names}
+        return cls.from_triplets(
+            entries.users,
+            entries.items,
+            entries.values,
+            (len(entries.user_names), len(entries.item_names)),
+            duplicates=duplicates,
+            **names,
+            times=find_times(columns, time),
+        )
 
     @classmethod
     def from_file(
@@ -265,10 +307,12 @@ class Observed:
 
     @property
     def T(self) -> Observed:
-        """The transposed matrix; nothing is copied."""
-        return Observed(
-            self.by_column, self.by_row, self.shape[::-1], self.column_labels, self.row_labels
-        )
+        """The transposed matrix; nothing is copied but times."""
+        times = self.times
+        if times is not None:
+            times = transposed(self.by_row._replace(values=times), self.shape).values
+        labels = self.column_labels, self.row_labels
+        return Observed(self.by_column, self.by_row, self.shape[::-1], *labels, times)
 
     @property
     def nbytes(self) -> int:
@@ -303,7 +347,8 @@ class Observed:
         by_row = self.by_row._replace(values=values)
         # shares the places
         by_column = self.by_column._replace(values=transposed(by_row, self.shape).values)
-        return Observed(by_row, by_column, self.shape, self.row_labels, self.column_labels)
+        labels = self.row_labels, self.column_labels
+        return Observed(by_row, by_column, self.shape, *labels, self.times)
 
     def csr(self) -> sp.csr_array:
         """The entries as a scipy matrix, sharing memory; known zeros are stored."""
@@ -360,42 +405,62 @@ class Observed:
                 names[what], shape[what] = theirs, len(theirs)
         if names["row"] is self.row_labels and names["column"] is self.column_labels:
             return self
-        labels = [
-            None if given is None else given.names for given in (names["row"], names["column"])
-        ]
-        where = self.rows if places["row"] is None else places["row"], places["column"]
+        return self._moved(places, names, tuple(shape.values()))
+
+    def placed_in(self, like: Observed) -> Observed:
+        """The same entries at the places of `like`, in a larger matrix where they need one: what it lacks comes at its end."""
+        places, names, shape = {}, {}, {}
+        for axis, what in enumerate(("row", "column")):
+            mine, theirs = getattr(self, f"{what}_labels"), getattr(like, f"{what}_labels")
+            positions = self.columns if axis else self.rows
+            places[what], names[what] = positions, theirs
+            shape[what] = max(self.shape[axis], like.shape[axis])
+            if mine is not None and theirs is not None:
+                found = theirs.find(mine.names)
+                new = found < 0
+                found[new] = len(theirs) + np.arange(int(new.sum()))
+                places[what], shape[what] = found[positions], len(theirs) + int(new.sum())
+                names[what] = theirs.extended(mine.names[new])
+            elif theirs is not None and shape[what] > len(theirs):
+                raise ValueError(
+                    f"these entries have {self.shape[axis]:,} {what}s without labels, but the model has "
+                    f"{len(theirs):,} with labels; pass labelled entries."
+                )
+        return self._moved(places, names, (shape["row"], shape["column"]))
+
+    def _moved(self, places: dict[str, Any], names: dict[str, Any], shape: Any) -> Observed:
+        rows = self.rows if places["row"] is None else places["row"]
+        labels = {f"{what}_labels": None if n is None else n.names for what, n in names.items()}
         return Observed.from_triplets(
-            *where,
-            self.values,
-            tuple(shape.values()),
-            row_labels=labels[0],
-            column_labels=labels[1],
+            rows, places["column"], self.values, shape, **labels, times=self.times
         )
 
     def select(self, keep: Array) -> Observed:
         """The entries where the mask, in the order of `by_row`, is true; the shape stays."""
         rows = self.rows[keep]
         by_row = Entries(pointers(rows, self.shape[0]), self.columns[keep], self.values[keep])
-        return Observed(
-            by_row, transposed(by_row, self.shape), self.shape, self.row_labels, self.column_labels
-        )
+        labels = self.row_labels, self.column_labels
+        times = None if self.times is None else self.times[keep]
+        return Observed(by_row, transposed(by_row, self.shape), self.shape, *labels, times)
 
     def split(
-        self, test: float = 0.1, *, by: str = "entry", seed: int | None = None
+        self, test: float = 0.1, *, by: str = "entry", k: int = 1, seed: int | None = None
     ) -> tuple[Observed, Observed]:
-        """Training and test entries of the same shape: a random share of the entries, or of the users with all of theirs."""
-        if not 0 < test < 1:
-            raise ValueError(f"test={test} is not a share; pass a number between 0 and 1.")
-        rng = np.random.default_rng(seed)
-        if by == "entry":
-            held = np.zeros(self.n_observed, bool)
-            held[rng.permutation(self.n_observed)[: round(test * self.n_observed)]] = True
-        elif by == "user":
-            users = np.zeros(self.shape[0], bool)
-            users[rng.permutation(self.shape[0])[: round(test * self.shape[0])]] = True
-            held = users[self.rows]
-        else:
-            raise ValueError(f"by={by!r} is not accepted; split by 'entry' or by 'user'.")
+        """Training and test entries of the same shape.
+
+        Parameters
+        ----------
+        test : float
+            The share that is held out, of the entries (of the users by "user"; "leave-k-out" goes by k).
+        by : {"entry", "time", "user", "leave-k-out"}
+            Random entries; the latest entries; users with all of theirs; k random entries of every user with more than k.
+            By time and by user, some users of the test have no training entries: predictions for them are offsets alone.
+        k : int
+            Of "leave-k-out".
+        seed : int, optional
+            Of whatever is random.
+        """
+        held = held_out(self, test, by, k, seed)
         return self.select(~held), self.select(held)
 
     # --- on the disk ---
@@ -420,34 +485,9 @@ class Observed:
 
     def save(self, folder: Any) -> None:
         """Write the arrays as .npy files; `open` maps them into memory without copying them."""
-        folder = Path(folder)
-        parts = {
-            f"{order}-{name}": p
-            for order in ORDERS
-            for name, p in getattr(self, order)._asdict().items()
-        }
-        for part in parts.values():
-            if (
-                isinstance(part, np.memmap)
-                and Path(part.filename or "").resolve().parent == folder.resolve()
-            ):
-                raise ValueError(
-                    f"these entries are mapped from {folder}; save them to another folder."
-                )
-        folder.mkdir(parents=True, exist_ok=True)
-        # comes last: a folder half written does not open
-        (folder / "observed.json").unlink(missing_ok=True)
-        for name, part in parts.items():
-            np.save(folder / f"{name}.npy", part)
-        for name in ("row_labels", "column_labels"):
-            labels = getattr(self, name)
-            if labels is None:
-                (folder / f"{name}.npy").unlink(missing_ok=True)
-            else:
-                np.save(folder / f"{name}.npy", labels.plain())
-        write_atomically(
-            folder / "observed.json", json.dumps({"format": 1, "shape": self.shape}).encode()
-        )
+        from lemmata.completion.folders import save_entries
+
+        save_entries(self, folder)
 
     @classmethod
     def open(cls, folder: Any, *, check: bool = True) -> Observed:
@@ -456,37 +496,37 @@ class Observed:
         check : whether to look at every entry first (20 million: 0.3 s). Without it a page is read when it is first used;
             only for folders that nobody else could have written to.
         """
-        folder = Path(folder)
-        if not (folder / "observed.json").exists():
-            raise FileNotFoundError(f"{folder} holds no saved Observed: there is no observed.json.")
-        try:
-            n, m = checked_shape(json.loads((folder / "observed.json").read_text())["shape"])
-            by_row, by_column = (
-                Entries(
-                    *(
-                        np.load(folder / f"{order}-{name}.npy", mmap_mode="r")
-                        for name in Entries._fields
-                    )
-                )
-                for order in ORDERS
-            )
-            paths = [folder / f"{name}.npy" for name in ("row_labels", "column_labels")]
-            labels = [Labels(np.load(path)) if path.exists() else None for path in paths]
-            if any(
-                names is not None and len(names) != size
-                for names, size in zip(labels, (n, m), strict=True)
-            ):
-                raise ValueError("the labels do not fit the shape")
-            if by_row.values.dtype != by_column.values.dtype:
-                raise ValueError("the two orders hold different entries")
-            if check:
-                check_entries(by_row, n, m)
-                check_entries(by_column, m, n)
-                if (np.bincount(by_row.indices, minlength=m) != np.diff(by_column.indptr)).any():
-                    raise ValueError("the two orders hold different entries")
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{folder} does not hold a usable Observed: {error}") from error
-        return cls(by_row, by_column, (n, m), *labels)
+        from lemmata.completion.folders import open_entries
+
+        return cls(*open_entries(folder, check))
+
+
+def stored_entries(X: Any) -> sp.coo_array:
+    """What a sparse matrix knows, once its parts fit together. Zeros in the blocks of BSR only fill them up."""
+    refuse_malformed(X)
+    entries = sp.coo_array(X)
+    if X.format == "bsr":
+        entries.eliminate_zeros()
+    return entries
+
+
+def _numbers_of(array: Array) -> Array:
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"the matrix holds {array.dtype}, not numbers; unknown entries are NaN, known ones numbers. Ratings, one per line, "
+            "need columns called user, item and rating."
+        ) from None
+
+
+def _times(given: Any, size: int) -> Array:
+    times = times_of(given)
+    if times is None or times.shape != (size,):
+        raise ValueError(
+            f"times should be {size:,} numbers or dates, one for each entry, none of them missing."
+        )
+    return times
 
 
 def _positions(given: Any, what: str) -> Array:
@@ -505,7 +545,7 @@ def _numbers(given: Any) -> Array:
             values = values.astype(np.float64)
         except (TypeError, ValueError):
             raise ValueError(
-                f"the values are {values.dtype}, such as {values[0]!r}; ratings are numbers."
+                f"the values are {values.dtype}, such as {str(values[0])[:40]!r}; ratings are numbers."
             ) from None
     if values.dtype not in (np.float32, np.float64):
         values = values.astype(np.float32 if values.dtype.itemsize <= 2 else np.float64)
