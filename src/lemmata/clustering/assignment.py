@@ -15,216 +15,33 @@ Both add up over blocks, so k-means in memory, on a mapped file, a stream, threa
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from lemmata.clustering.distances import Columns, exponent_of, power
+from lemmata.clustering import _twins_assign as twins
+from lemmata.clustering._twins_assign import Framed
+from lemmata.clustering.distances import Columns, power
+from lemmata.clustering.frames import (
+    PASSES,
+    FeatureSpread,
+    Packed,
+    chunk_of,
+    floats,
+    is_little,
+    kernels,
+    round_origin,
+    weights_or_none,
+    worth_kernels,
+)
 from lemmata.core.blocks import Blocks, is_dask
 from lemmata.core.engine import map_reduce
 from lemmata.core.store import storable
 
 Array = np.ndarray
-LITTLE = 2**19  # numbers that one thread looks at sooner than several
-BYTES_OF_ROWS = 2**17  # bytes of rows that a kernel works on at once
-NOT_FINITE = "Input contains NaN or infinity (or numbers, or weights, too large to be added up); clean or scale it."
-# bytes of the rows whose spread is measured at once: they are read twice and stay in the cache
-SLICE = 2**18
-
-
-def _floats(rows: Any) -> Array:
-    """Rows as kernels want them: contiguous, and read-only so that a mapped file needs no compilation of its own."""
-    from lemmata.linalg.simd import frozen
-
-    return frozen(rows)
-
-
-def _none(weights: Array | None) -> Array:
-    """Weights for a kernel: an empty array stands for ones."""
-    return _floats(np.empty(0) if weights is None else np.asarray(weights, dtype=np.float64))
-
-
-def chunk_of(rows: Array) -> int:
-    """How many dense rows a kernel works on at once: some that stay in the cache, and whole lines of them.
-
-    The cost is added up chunk by chunk, so every kernel that shall give the same bits has the same chunks.
-    """
-    from lemmata.linalg.simd import LINE
-
-    lanes = LINE // rows.itemsize
-    return lanes * max(4, min(2048, BYTES_OF_ROWS // (rows.shape[1] * rows.itemsize)) // lanes)
-
-
-# --- where the rows lie -----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class FeatureSpread:
-    """Weight, mean and Σw(x − mean)² per feature, the squares in units of 4^exponent. FeatureSpread() is the empty sum."""
-
-    weight: float = 0.0
-    mean: Any = 0.0  # (d,)
-    squares: Any = 0.0  # (d,)
-    exponent: int = -(2**20)  # 2^exponent exceeds every |x − mean| of every slice, weighted or not
-    sparse: bool = False  # some rows were
-
-    @classmethod
-    def of(cls, rows: Any, weights: Array | None = None) -> FeatureSpread:
-        if sp.issparse(rows):
-            return cls._of_sparse(rows, weights)
-        step = max(1, SLICE // max(rows.shape[1] * rows.itemsize, 1))
-        slices = (slice(i, i + step) for i in range(0, rows.shape[0], step))
-        return sum(
-            (cls._of_slice(rows[s], None if weights is None else weights[s]) for s in slices), cls()
-        )
-
-    @classmethod
-    def _of_slice(cls, rows: Array, weights: Array | None) -> FeatureSpread:
-        from lemmata.clustering._kernels_assign import (
-            column_squares_into,
-            column_sums_into,
-            largest_difference,
-        )
-
-        rows, w, d = _floats(rows), _none(weights), rows.shape[1]
-        mean, squares = np.empty(d), np.empty(d)
-        column_sums_into(mean, rows, w)
-        with np.errstate(over="ignore"):
-            total = float(rows.shape[0] if weights is None else w.sum())
-        if not (np.isfinite(mean).all() and np.isfinite(total)):
-            raise ValueError(NOT_FINITE)
-        mean = mean / total if total > 0 else rows[0].astype(np.float64)
-        exponent = exponent_of(largest_difference(rows, mean))
-        column_squares_into(squares, rows, w, mean, 2.0**-exponent)
-        return cls(total, mean, squares, exponent)
-
-    @classmethod
-    def _of_sparse(cls, rows: Any, weights: Array | None) -> FeatureSpread:
-        w = np.ones(rows.shape[0]) if weights is None else weights
-        with np.errstate(over="ignore", invalid="ignore"):
-            sums, total = rows.T.astype(np.float64) @ w, float(w.sum())
-        if not (np.isfinite(sums).all() and np.isfinite(rows.data).all() and np.isfinite(total)):
-            raise ValueError(NOT_FINITE)
-        mean = sums / total if total > 0 else sums
-        exponent = exponent_of(
-            max(np.abs(rows.data).max(initial=0.0), np.abs(mean).max(initial=0.0)) * 2
-        )
-        scaled = rows.astype(np.float64) * 2.0**-exponent
-        squares = scaled.multiply(scaled).T @ w - total * (mean * 2.0**-exponent) ** 2
-        return cls(total, mean, np.maximum(squares, 0.0), exponent, sparse=True)
-
-    def __add__(self, other: FeatureSpread) -> FeatureSpread:
-        if np.ndim(other.mean) == 0:
-            return self
-        if np.ndim(self.mean) == 0:
-            return other
-        weight = self.weight + other.weight
-        d = other.mean - self.mean
-        share = other.weight / weight if weight > 0 else 0.0
-        exponent = max(self.exponent, other.exponent, exponent_of(float(np.abs(d).max())))
-        one, two = (part.squares * 4.0 ** (part.exponent - exponent) for part in (self, other))
-        between = (d * 2.0**-exponent) ** 2 * (self.weight * share)
-        return FeatureSpread(
-            weight,
-            self.mean + d * share,
-            one + two + between,
-            exponent,
-            self.sparse or other.sparse,
-        )
-
-    @property
-    def variance(self) -> float:
-        """The mean variance of a feature, in units of 4^exponent."""
-        return float(np.mean(self.squares)) / max(self.weight, np.finfo(float).tiny)
-
-
-def round_origin(mean: Any, exponent: int, dtype: Any) -> Array:
-    """A number with few digits close to the mean, so that whole numbers stay whole in the frame and their ties stay ties."""
-    quantum = 2.0 ** (exponent - 6)
-    with np.errstate(over="ignore", invalid="ignore"):
-        origin = np.where(
-            np.abs(mean) < 2.0**52 * quantum, np.round(np.asarray(mean) / quantum) * quantum, mean
-        )
-    return origin.astype(dtype).astype(np.float64)
-
-
-# --- centres, laid out for the kernels --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Packed:
-    """Centres in a frame: ĉ = (c − origin)·scale in sixes for dense rows, as columns for sparse ones."""
-
-    centers: Array  # (k, d) as they are
-    hats: Array  # (k, d) ĉ, in the dtype of the data
-    origin: Array  # (d,) in that dtype
-    scale: Any  # a power of two, of that dtype
-    order: Array | None = None  # which centre is in which place of the sixes; None: as they come
-
-    @classmethod
-    def of(cls, centers: Array, origin: Array, scale: float, order: Array | None = None) -> Packed:
-        dtype = centers.dtype
-        with np.errstate(over="ignore"):  # a centre that far away is nobody's nearest
-            hats = ((centers.astype(np.float64) - origin) * scale).astype(dtype)
-        return cls(
-            _floats(centers), hats, _floats(np.asarray(origin, dtype)), dtype.type(scale), order
-        )
-
-    @classmethod
-    def around(cls, centers: Array) -> Packed:
-        """In a frame of their own, in which no number of a centre exceeds 1."""
-        mean = np.mean(centers, axis=0, dtype=np.float64)
-        exponent = exponent_of(float(np.abs(centers - mean).max()))
-        return cls.of(
-            centers, round_origin(mean, exponent, centers.dtype), power(-exponent, centers.dtype)
-        )
-
-    @cached_property
-    def sixes(self) -> tuple[Array, Array, Array]:
-        """(tiles, d, 6) centres, their −½‖ĉ‖², their numbers. Places beyond the centres (order −1) are never the best."""
-        from lemmata.clustering._kernels_assign import SIX
-
-        k, d = self.hats.shape
-        order = np.arange(k) if self.order is None else self.order
-        places = np.full(-(-len(order) // SIX) * SIX, -1)
-        places[: len(order)] = order
-        hats = np.where(places[:, None] >= 0, self.hats[places], 0)
-        starts = np.where(places >= 0, -0.5 * self.squares[places], -np.inf)
-        C = hats.reshape(-1, SIX, d).transpose(0, 2, 1)
-        dtype = self.hats.dtype
-        with np.errstate(over="ignore"):
-            return (
-                _floats(C),
-                _floats(starts.astype(dtype)),
-                _floats(np.maximum(places, 0).astype(dtype)),
-            )
-
-    @cached_property
-    def columns(self) -> tuple[Array, Array, Array]:
-        """(d, width) centres as columns, their −½‖ĉ‖² and ‖ĉ‖², filled up to whole pairs of lines. The origin is zero here:
-        sparse rows are not shifted."""
-        from lemmata.linalg.simd import LINE
-
-        k, d = self.hats.shape
-        lanes = 2 * LINE // self.hats.itemsize
-        width = -(-k // lanes) * lanes
-        hats = self.centers * self.scale
-        squares = np.einsum("ij,ij->i", hats, hats, dtype=np.float64)
-        columns, starts = (
-            np.zeros((d, width), self.hats.dtype),
-            np.full(width, -np.inf, self.hats.dtype),
-        )
-        columns[:, :k] = hats.T
-        with np.errstate(over="ignore"):
-            starts[:k] = -0.5 * squares
-        return _floats(columns), _floats(starts), _floats(squares)
-
-    @property
-    def squares(self) -> Array:
-        """‖ĉ‖² in float64."""
-        return np.einsum("ij,ij->i", self.hats, self.hats, dtype=np.float64)
+FEW_CENTRES = 8  # what data is taken to be clustered into, if nobody says
 
 
 # --- what a block adds ------------------------------------------------------------------------------------------------
@@ -257,8 +74,6 @@ class ClusterSums:
         cls, rows: Any, weights: Array | None, centers: Array | Packed, labels: Array | None = None
     ) -> ClusterSums:
         """Assign rows to their nearest centres and add up; writes the labels into `labels`, if given."""
-        from lemmata.clustering import _kernels_assign as kernels
-
         if not isinstance(centers, Packed):
             centers = Packed.around(np.asarray(centers, rows.dtype))
         k, d = centers.hats.shape
@@ -270,36 +85,40 @@ class ClusterSums:
         )
         labels = np.full(rows.shape[0], -1, np.int32) if labels is None else labels
         out = (labels, counts, sums, far, farthest)
-        if sp.issparse(rows):
+        if not centers.compiled:
+            cost, moved = _assign_by_twins(*out, rows, weights, centers)
+            rows = rows.rows if isinstance(rows, Framed) else rows  # as float64
+        elif sp.issparse(rows):
             parts = (
-                _floats(rows.indptr),
-                _floats(rows.indices),
-                _floats(rows.data),
-                _none(weights),
+                floats(rows.indptr),
+                floats(rows.indices),
+                floats(rows.data),
+                weights_or_none(weights),
                 centers.centers,
             )
-            cost, moved = kernels.assign_sparse_rows_into(
+            cost, moved = kernels().assign_sparse_rows_into(
                 *out, *parts, *centers.columns, centers.scale
             )
         else:
-            rows = _floats(rows)
-            cost, moved = kernels.assign_rows_into(
+            rows = floats(rows)
+            cost, moved = kernels().assign_rows_into(
                 *out,
                 rows,
-                _none(weights),
+                weights_or_none(weights),
                 centers.centers,
                 *centers.sixes,
                 centers.origin,
                 centers.scale,
                 chunk_of(rows),
             )
-        return cls.from_kernel(rows, *out[1:], cost, moved, float(centers.scale))
+        return cls.from_kernel(rows, *out[1:], cost, moved, centers)
 
     @classmethod
-    def from_kernel(cls, rows, counts, sums, far, farthest, cost, moved, scale) -> ClusterSums:
+    def from_kernel(cls, rows, counts, sums, far, farthest, cost, moved, packed) -> ClusterSums:
         """From what a kernel left behind, in the units of the frame."""
+        dtype, scale = packed.hats.dtype, float(packed.scale)
         # a stream may have empty blocks
-        worst: Any = rows[farthest] if rows.shape[0] else np.zeros(sums.shape, rows.dtype)
+        worst: Any = rows[farthest] if rows.shape[0] else np.zeros(sums.shape)
         with np.errstate(over="ignore"):
             squares = np.where(far > 0, far / scale / scale, far)
             cost = np.float64(cost) / scale / scale
@@ -308,7 +127,7 @@ class ClusterSums:
             sums,
             float(cost),
             squares,
-            worst.toarray() if sp.issparse(worst) else worst,
+            (worst.toarray() if sp.issparse(worst) else worst).astype(dtype, copy=False),
             int(moved),
         )
 
@@ -349,12 +168,32 @@ class ClusterSums:
         return new
 
 
+def _assign_by_twins(
+    labels: Array,
+    counts: Array,
+    sums: Array,
+    far: Array,
+    farthest: Array,
+    rows: Any,
+    weights: Array | None,
+    packed: Packed,
+) -> tuple[float, int]:
+    """The same pass in NumPy, of rows as they are or framed already."""
+    if not isinstance(rows, Framed):
+        rows = Framed.of(rows, packed.origin, packed.scale)
+    hats, starts = packed.scoring(sp.issparse(rows.rows))
+    scale = float(packed.scale)
+    return twins.assign_rows_into(
+        labels, counts, sums, far, farthest, rows, weights, packed.centers, hats, starts, scale
+    )
+
+
 # --- the data ---------------------------------------------------------------------------------------------------------
 
 
-def is_little(data: Blocks) -> bool:
-    """Whether a pass is over before threads have begun; more than this is cut into four blocks at least."""
-    return data.n_blocks == 1 and data.size <= LITTLE
+def spread_of(data: Blocks, compiled: bool) -> FeatureSpread:
+    """One pass: where the rows lie. Refuses what is not finite."""
+    return map_reduce(partial(FeatureSpread.of, compiled=compiled), data, FeatureSpread())
 
 
 class Points:
@@ -363,7 +202,7 @@ class Points:
     What it remembers makes the next assignment faster and never changes its result, so it is not part of a run's state.
     """
 
-    def __init__(self, data: Blocks, spread: FeatureSpread):
+    def __init__(self, data: Blocks, spread: FeatureSpread, compiled: bool = False):
         self.data, self.spread = (
             data if is_little(data) else data.recut(-(-data.shape[0] // 4)),
             spread,
@@ -371,15 +210,20 @@ class Points:
         self.shape, self.dtype, self.sparse = data.shape, data.dtype, spread.sparse
         self.origin = round_origin(spread.mean, spread.exponent, data.dtype)
         self.scale = power(-spread.exponent, data.dtype)
+        self.compiled = compiled  # whether kernels do the work, or their twins
         self.bounds: Any = None
         self.moved = data.shape[0]  # rows whose label the last assignment changed
+        self._framed: Framed | None = None  # the rows for the twins, where they are few
         self._labels: Array | None = None
         self._labelled: Array | None = None  # the centres that the labels belong to
 
     @classmethod
-    def of(cls, X: Any, weights: Array | None = None) -> Points:
+    def of(cls, X: Any, weights: Array | None = None, compiled: bool | None = None) -> Points:
+        """compiled : whether kernels do the work; None: if the data is large enough for a few centres."""
         data = Blocks.of(X) if weights is None else Blocks.of(X).weighted(weights)
-        return cls(data, map_reduce(FeatureSpread.of, data, FeatureSpread()))
+        if compiled is None:
+            compiled = worth_kernels(data, FEW_CENTRES, PASSES)
+        return cls(data, spread_of(data, compiled), compiled)
 
     def fingerprint(self) -> str:
         return self.data.fingerprint()
@@ -389,7 +233,9 @@ class Points:
         return self.data.weights
 
     def packed(self, centers: Array, order: Array | None = None) -> Packed:
-        return Packed.of(np.asarray(centers, self.dtype), self.origin, self.scale, order)
+        return Packed.of(
+            np.asarray(centers, self.dtype), self.origin, self.scale, self.compiled, order
+        )
 
     def assign(self, centers: Array) -> ClusterSums:
         """One pass over the data: every row to its nearest centre."""
@@ -400,10 +246,23 @@ class Points:
                 map_reduce(lambda rows, w: ClusterSums.of(rows, w, packed), self.data, empty),
                 moved=0,
             )
-        of = lambda rows, mine: ClusterSums.of(rows, mine[0], packed, mine[1])  # noqa: E731
-        total = map_reduce(of, self.columns(), empty)
+        if self._framed is not None or (not self.compiled and is_little(self.data)):
+            total = self._assign_framed(packed)
+        else:
+            of = lambda rows, mine: ClusterSums.of(rows, mine[0], packed, mine[1])  # noqa: E731
+            total = map_reduce(of, self.columns(), empty)
         self.belong_to(packed.centers, total.moved)
         return replace(total, moved=0)
+
+    def _assign_framed(self, packed: Packed) -> ClusterSums:
+        """The pass over a single block of few rows, which are put into their frame once."""
+        if self._framed is None:
+            ((rows, _),) = self.data
+            self._framed = Framed.of(rows, packed.origin, packed.scale)
+        if self._labels is None:
+            self._labels = np.full(self.shape[0], -1, np.int32)
+        self._labelled = None  # until the pass is done
+        return ClusterSums.of(self._framed, self.data.weights, packed, self._labels)
 
     def columns(self, *more: Any) -> Blocks:
         """The blocks with their weights, their places for labels, and more columns."""

@@ -7,7 +7,7 @@ centres, near or far, because a bound falls by what the centres have moved; so i
     >>> import numpy as np
     >>> from lemmata.clustering.assignment import Points
     >>> X = np.random.default_rng(0).normal(size=(500, 4))
-    >>> points, bounds = Points.of(X), Bounds(Points.of(X), groups=2)
+    >>> points, bounds = Points.of(X, compiled=True), Bounds(Points.of(X, compiled=True), groups=2)
     >>> for scale in (1.0, 0.9, 0.89):
     ...     assert bounds.assign(scale * X[:9]).cost == points.assign(scale * X[:9]).cost
     >>> bounds.looked < 0.5                                   # of all pairs of a row and a group, in the last assignment
@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.clustering.assignment import ClusterSums, Packed, Points, _floats, _none, chunk_of
+from lemmata.clustering.assignment import ClusterSums, Points
+from lemmata.clustering.frames import Packed, chunk_of, floats, weights_or_none
 from lemmata.core.blocks import is_dask
 from lemmata.core.engine import map_reduce
 
@@ -194,15 +195,15 @@ def _assign_bounded(
     from lemmata.clustering._kernels_bounds import assign_bounded_into
 
     k, d = packed.hats.shape
-    rows = _floats(rows)
+    rows = floats(rows)
     out = (np.zeros(k), np.zeros((k, d)), np.full(k, -1.0), np.zeros(k, np.int64))
     kernel: Any = (
         assign_bounded_into  # numba's own type hints do not know that kernels take arguments
     )
     cost, moved, looked = kernel(
-        labels, *out, shorts, rows, _none(weights), packed.centers, *work, chunk_of(rows)
+        labels, *out, shorts, rows, weights_or_none(weights), packed.centers, *work, chunk_of(rows)
     )
-    return ClusterSums.from_kernel(rows, *out, cost, moved, float(packed.scale)), looked
+    return ClusterSums.from_kernel(rows, *out, cost, moved, packed), looked
 
 
 class _Shorts:

@@ -39,7 +39,6 @@ from typing import ClassVar
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.coresets import CORESET_CLAIMS
@@ -51,6 +50,7 @@ from lemmata.clustering.coreset_sampling import (
     size_for,
 )
 from lemmata.core.blocks import Blocks
+from lemmata.core.borrowed import Interval
 from lemmata.core.certificate import Fit
 from lemmata.core.estimator import COMMON, Model
 from lemmata.core.loop import Never, Stopped

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from lemmata.clustering.distances import locate
+from lemmata.clustering.distances import locate, seeding_loops
+from lemmata.clustering.frames import worth_kernels
 from lemmata.core.blocks import Blocks
 from lemmata.core.engine import map_reduce
 from lemmata.core.loop import Never, run
@@ -69,14 +70,12 @@ class Spread:
     total: float = 0.0
 
     @classmethod
-    def of(cls, rows: Any, weights: Array | None = None) -> Spread:
+    def of(cls, rows: Any, weights: Array | None = None, compiled: bool = False) -> Spread:
         if sp.issparse(rows):
             return cls._of_sparse(rows, weights)
-        from lemmata.clustering._kernels_seeding import spread_into
-
-        mean = np.empty(rows.shape[1])
+        mean, piece = np.empty(rows.shape[1]), max(1, PIECE // rows.shape[1])
         w = np.empty(0) if weights is None else weights.astype(np.float64, copy=False)
-        weight, total = spread_into(mean, rows, w, max(1, PIECE // rows.shape[1]))
+        weight, total = seeding_loops(compiled).spread_into(mean, rows, w, piece)
         return cls(weight, mean, total) if weight > 0 else cls()
 
     @classmethod
@@ -99,16 +98,14 @@ class Spread:
         )
 
 
-def squared_distances(rows: Any, center: Array) -> Array:
+def squared_distances(rows: Any, center: Array, compiled: bool = False) -> Array:
     """‖x_i − center‖², in float64."""
     if sp.issparse(rows):
         rows = rows.astype(np.float64)
         squares = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
         return np.maximum(squares - 2 * (rows @ center) + center @ center, 0)
-    from lemmata.clustering._kernels_seeding import squared_distances_into
-
-    out = np.empty(rows.shape[0])
-    squared_distances_into(out, rows, np.asarray(center, np.float64))
+    out, center = np.empty(rows.shape[0]), np.asarray(center, np.float64)
+    seeding_loops(compiled).squared_distances_into(out, rows, center)
     return out
 
 
@@ -282,8 +279,9 @@ class CoresetAlgorithm:
     size: int
 
     def init(self, data: Blocks, rng: np.random.Generator) -> CoresetState:
+        compiled = self._compiled(data)
         parts = map_reduce(
-            lambda rows, weights: [(rows.shape[0], Spread.of(rows, weights))], data, []
+            lambda rows, weights: [(rows.shape[0], Spread.of(rows, weights, compiled))], data, []
         )
         spread = sum((part for _, part in parts), Spread())
         if not np.isfinite(spread.total):
@@ -321,8 +319,9 @@ class CoresetAlgorithm:
             )
             return replace(state, coreset=replace(whole, spread=spread), loss=0.0, drawn=True)
         draws: Any = Draws(state, data.weights)
+        compiled = self._compiled(data)
         parts = map_reduce(
-            lambda rows, own: [_drawn(rows, own[0], own[1], spread, m)], data.weighted(draws), []
+            lambda rows, own: [_drawn(rows, *own, spread, m, compiled)], data.weighted(draws), []
         )
         points = [points for points, _, _ in parts if points.shape[0]]
         sparse = any(map(sp.issparse, points))
@@ -332,6 +331,11 @@ class CoresetAlgorithm:
         loss = abs(found - spread.total) / spread.total if spread.total > 0 else 0.0
         coreset = Coreset(stacked, weights, spread, data.shape[0], (m,))
         return replace(state, coreset=coreset, loss=loss, drawn=True)
+
+    @staticmethod
+    def _compiled(data: Blocks) -> bool:
+        """Whether kernels do the work: two passes, each of which takes some eight times what a product takes."""
+        return worth_kernels(data, 1, 16)
 
     def finished(self, state: CoresetState) -> bool:
         return state.drawn
@@ -344,12 +348,12 @@ class CoresetAlgorithm:
 
 
 def _drawn(
-    rows: Any, weights: Array | None, positions: Array, spread: Spread, m: int
+    rows: Any, weights: Array | None, positions: Array, spread: Spread, m: int, compiled: bool
 ) -> tuple[Any, Array, float]:
     """The rows of a block on which draws fall, their weights w/(m p) times how often, and what they cost at the mean."""
     if len(positions) == 0:
         return rows[:0], np.empty(0), 0.0
-    squares = squared_distances(rows, spread.mean)
+    squares = squared_distances(rows, spread.mean, compiled)
     p = np.full(rows.shape[0], 1 / spread.weight)
     if spread.total > 0:
         p = 0.5 * p + 0.5 * squares / spread.total  # per unit of weight

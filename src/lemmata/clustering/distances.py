@@ -47,6 +47,15 @@ def locate(masses: Array, positions: Array) -> Array:
     return np.minimum(found, last)
 
 
+def seeding_loops(compiled: bool) -> Any:
+    """The loops of seeding: kernels, or their NumPy twins, for which numba is not even imported."""
+    if compiled:
+        from lemmata.clustering import _kernels_seeding as loops
+    else:
+        from lemmata.clustering import _twins_seeding as loops  # type: ignore[no-redef]
+    return loops
+
+
 def take_rows(data: Blocks, rows: Any, dense: bool = True) -> Any:
     """Some rows of the data in the given order: an array, or CSR where the data is sparse and `dense` is false."""
     rows = np.asarray(rows, dtype=np.int64)
@@ -103,6 +112,11 @@ class Coordinates:
             rows = rows - self.origin
         return np.ascontiguousarray(rows if self.scale == 1 else rows * rows.dtype.type(self.scale))
 
+    def place(self, rows: Array) -> Placed:
+        """Rows in these coordinates once and for all, where they are few."""
+        Y = self.of(rows)
+        return Placed(Y, np.einsum("ij,ij->i", Y, Y))
+
     def pieces(self, rows: Any, centers: Array) -> Iterator[tuple[slice, tuple]]:
         """Pieces of some rows, each with what the kernels make distances to centres of: G, ‖y‖², ‖p‖², Y, P, cancelled.
 
@@ -111,6 +125,9 @@ class Coordinates:
         """
         P = self.of(sp.csr_array(centers)).toarray() if sp.issparse(rows) else self.of(centers)
         lengths = np.einsum("ij,ij->i", P, P)
+        if isinstance(rows, Placed):
+            yield slice(0, len(rows.squares)), rows.beside(P, lengths)
+            return
         # both Y and the product
         step = max(64, PIECE // max(0 if sp.issparse(rows) else rows.shape[1], len(P)))
         for start in range(0, rows.shape[0], step):
@@ -119,11 +136,28 @@ class Coordinates:
             if sp.issparse(Y):
                 yield here, _sparse_pieces(Y, P, lengths)
             else:
-                squares, cancelled = (
-                    np.einsum("ij,ij->i", Y, Y),
-                    Y.dtype.type(np.finfo(Y.dtype).eps ** 0.25),
-                )
-                yield here, (P @ Y.T, squares, lengths, Y, P, cancelled)
+                yield here, Placed(Y, np.einsum("ij,ij->i", Y, Y)).beside(P, lengths)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Dense rows in their coordinates, with their squares."""
+
+    Y: Array  # (n, d)
+    squares: Array  # (n,)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.Y.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self.Y.dtype
+
+    def beside(self, P: Array, lengths: Array) -> tuple:
+        """What distances to centres P are made of."""
+        cancelled = self.dtype.type(np.finfo(self.dtype).eps ** 0.25)
+        return P @ self.Y.T, self.squares, lengths, self.Y, P, cancelled
 
 
 def _sparse_pieces(Y, P, lengths) -> tuple:
@@ -148,18 +182,18 @@ def serve_rows(
     frame: Coordinates,
     before: tuple[Array, Array] | None = None,
     first: int = 0,
+    compiled: bool = False,
 ) -> tuple[Array, Array]:
     """D², in the units of the frame, and the nearest centre of each row once more centres are there, numbered from `first`.
 
     `before` is the same pair as it was without them.
     """
-    from lemmata.clustering._kernels_seeding import serve_into
-
+    loops = seeding_loops(compiled)
     n = rows.shape[0]
     if before is None:
         D, nearest = np.full(n, np.inf, rows.dtype), np.zeros(n, np.int32)
     else:
         D, nearest = before[0].copy(), before[1].copy()
     for here, distances in frame.pieces(rows, centers):
-        serve_into(D[here], nearest[here], first, distances)
+        loops.serve_into(D[here], nearest[here], first, distances)
     return D, nearest

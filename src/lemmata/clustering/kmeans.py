@@ -16,7 +16,6 @@ good the one found is compared with the best possible is for the certificate.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -24,21 +23,15 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.partitions import KMEANS_CLAIMS
-from lemmata.clustering.assignment import (
-    ClusterSums,
-    FeatureSpread,
-    Packed,
-    Points,
-    is_little,
-    labels_of,
-)
+from lemmata.clustering.assignment import ClusterSums, Points, labels_of, spread_of
 from lemmata.clustering.distances import exponent_of, power
+from lemmata.clustering.frames import PASSES, FeatureSpread, Packed, worth_kernels
 from lemmata.clustering.lloyd import SEEDINGS, LloydAlgorithm, Still
 from lemmata.core.blocks import Blocks, is_dask
+from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Fit
 from lemmata.core.engine import map_reduce, one_blas_thread
 from lemmata.core.estimator import COMMON, Model
@@ -148,8 +141,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
     # --- fitting ---
 
     def _fit_blocks(self, data: Blocks) -> None:
-        # the passes of a run are parallel themselves; to limit BLAS for each would cost more than a small pass
-        with nullcontext() if is_little(data) else one_blas_thread():
+        # the passes of a run are parallel themselves, and bits shall not depend on how many threads a product has
+        with one_blas_thread():
             super()._fit_blocks(data)
 
     def _algorithm(self, data: Blocks) -> Any:
@@ -179,7 +172,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
         return not isinstance(self.init, str) and not callable(self.init)
 
     def _problem(self, data: Blocks) -> Points:
-        return Points(data, map_reduce(FeatureSpread.of, data, FeatureSpread()))
+        compiled = worth_kernels(data, self.n_clusters, PASSES * self._starts())
+        return Points(data, spread_of(data, compiled), compiled)
 
     def _stop_of_one(self) -> Stop:
         return Still(self.tol) | MaxSteps(self.max_iter)
@@ -271,31 +265,35 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
         """The number of the nearest centre of each row, int32; of a dask array, a dask array."""
         check_is_fitted(self)
         data = self._validated(X, reset=False)
-        packed = self._packed(data.dtype)
+        packed = self._packed(data)
         if is_dask(data.source):
             return data.source.map_blocks(labels_of, packed, drop_axis=1, dtype=np.int32)
-        return np.concatenate(map_reduce(lambda rows, _: [labels_of(rows, packed)], data, []))
+        with one_blas_thread():
+            return np.concatenate(map_reduce(lambda rows, _: [labels_of(rows, packed)], data, []))
 
     def transform(self, X):
         """The distance of each row to each centre, (n, k); of a dask array, a dask array."""
         check_is_fitted(self)
         data = self._validated(X, reset=False)
-        packed, k = self._packed(data.dtype), len(self.cluster_centers_)
+        packed, k = self._packed(data), len(self.cluster_centers_)
         if is_dask(data.source):
             return data.source.map_blocks(
                 _distances, packed, chunks=(data.source.chunks[0], (k,)), dtype=data.dtype
             )
-        return np.concatenate(map_reduce(lambda rows, _: [_distances(rows, packed)], data, []))
+        with one_blas_thread():
+            return np.concatenate(map_reduce(lambda rows, _: [_distances(rows, packed)], data, []))
 
     def score(self, X, y=None, sample_weight=None) -> float:
         """Minus the cost of these rows at the centres."""
         check_is_fitted(self)
         data = self._validated(X, sample_weight, reset=False)
-        return -self._beside_centers(data).assign(self.cluster_centers_).checked().cost
+        with one_blas_thread():
+            return -self._beside_centers(data).assign(self.cluster_centers_).checked().cost
 
-    def _packed(self, dtype: Any) -> Packed:
-        """The centres in a frame around them, for rows of some type."""
-        return Packed.around(self._centers_as(dtype))
+    def _packed(self, data: Blocks) -> Packed:
+        """The centres in a frame around them, for a pass over some rows."""
+        compiled = worth_kernels(data, len(self.cluster_centers_), 1)
+        return Packed.around(self._centers_as(data.dtype), compiled)
 
     def _centers_as(self, dtype: Any) -> Array:
         with np.errstate(over="ignore"):
@@ -310,8 +308,9 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
     def _beside_centers(self, data: Blocks) -> Points:
         """Rows that need not lie where the centres do, in a frame in which the squares of both are floats."""
         centers = self._centers_as(data.dtype)
+        compiled = worth_kernels(data, len(centers), 1)
         own = FeatureSpread.of(centers, np.zeros(len(centers)))
-        return Points(data, map_reduce(FeatureSpread.of, data, FeatureSpread()) + own)
+        return Points(data, spread_of(data, compiled) + own, compiled)
 
     @property
     def _n_features_out(self) -> int:

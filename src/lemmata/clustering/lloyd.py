@@ -81,7 +81,8 @@ class LloydAlgorithm:
     seeding : "k-means++" (greedy), "k-means||", "random", an array (k, d), or a callable (X, k, random_state) -> (k, d)
     method : "lloyd", "hamerly", "yinyang" or "auto"
         How the nearest centres are found; the result is the same to the bit. "hamerly" keeps one bound per row, "yinyang"
-        one per row and group of centres; "auto" takes the latter once the labels calm down. Sparse and Dask data: "lloyd".
+        one per row and group of centres; "auto" takes the latter once the labels calm down. Sparse and Dask data, and rows so
+        few that NumPy does the work: "lloyd".
     """
 
     n_clusters: int
@@ -94,7 +95,8 @@ class LloydAlgorithm:
         """The first centres, (k, d)."""
         k, d = self.n_clusters, data.shape[1]
         if isinstance(self.seeding, str):
-            return np.asarray(SEEDINGS[self.seeding](data.data, k, rng), data.dtype)
+            drawn = SEEDINGS[self.seeding](data.data, k, rng, compiled=data.compiled)
+            return np.asarray(drawn, data.dtype)
         centers = self.seeding
         if callable(centers):
             X = data.data if data.data.source is None else data.data.source
@@ -131,7 +133,8 @@ class LloydAlgorithm:
         return data.bounds.assign(centers)
 
     def _method(self, data: Points) -> str:
-        if data.sparse or is_dask(data.data.source):  # nobody keeps bounds for these
+        # nobody keeps bounds for these
+        if data.sparse or is_dask(data.data.source) or not data.compiled:
             return "lloyd"
         if self.method != "auto":
             return self.method

@@ -24,10 +24,9 @@ the rows it would serve better than they are served now: all that choosing among
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -37,12 +36,15 @@ from lemmata.clustering.distances import (
     PIECE,
     Columns,
     Coordinates,
+    Placed,
     exponent_of,
     locate,
     power,
     serve_rows,
     take_rows,
 )
+from lemmata.clustering.frames import PASSES, is_little, worth_kernels
+from lemmata.clustering.proposals import AllDistances, Gains, potential_removed
 from lemmata.core.blocks import Blocks, open_rows
 from lemmata.core.engine import map_reduce
 from lemmata.core.loop import warn_user
@@ -53,6 +55,7 @@ LARGEST_POOL = (
 )
 SMALLEST_POOL = 8  # fewer would not make a pass cheaper, since it has to read the data anyway
 KEPT = 1.5  # numbers per row that a pool may keep: with h centres a proposal serves about 1/(h + 1) of the rows better
+ALL_DISTANCES = 2**24  # numbers that a pool may keep where it keeps all
 NOT_FINITE = "the data contains NaN or infinity; clean or impute it first."
 GROWTH = 4  # a pool is meant for one more centre per so many there are: the distances then shrink little meanwhile
 
@@ -84,73 +87,13 @@ def _answer(data: Blocks, chosen: Any, return_indices: bool) -> Any:
     return (centers, chosen) if return_indices else centers
 
 
-# --- distances --------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Gains:
-    """Of one block and a pool of proposals: the rows each would serve better than they are serve_rows, and their new D²."""
-
-    starts: Array  # (m + 1,) where the entries of each proposal begin
-    rows: Array
-    values: Array
-
-    @classmethod
-    def pieces(cls, rows: Any, D: Array, centers: Array, frame: Coordinates) -> Iterator[Gains]:
-        """Of one piece of the rows after the other, in buffers that the next piece overwrites."""
-        from lemmata.clustering._kernels_seeding import keep_gains_into
-
-        m, kind, buffers = len(centers), _numbers_of(rows), None
-        for here, distances in frame.pieces(rows, centers):
-            if buffers is None:  # the first piece is the largest
-                most = m * (here.stop - here.start)
-                buffers = np.empty(most, kind), np.empty(most, D.dtype)
-            starts = np.empty(m + 1, np.int64)
-            keep_gains_into(starts, *buffers, D[here], here.start, distances)
-            yield cls(starts, *buffers)
-
-    @classmethod
-    def of(cls, rows: Any, D: Array, centers: Array, frame: Coordinates) -> Gains:
-        from lemmata.clustering._kernels_seeding import append_into
-
-        parts = []
-        for piece in cls.pieces(rows, D, centers, frame):
-            count = piece.starts[-1]
-            parts.append(cls(piece.starts, piece.rows[:count].copy(), piece.values[:count].copy()))
-        starts = sum((part.starts for part in parts), np.zeros(len(centers) + 1, np.int64))
-        ends = starts[:-1].copy()
-        together = cls(
-            starts, np.empty(starts[-1], _numbers_of(rows)), np.empty(starts[-1], D.dtype)
-        )
-        for part in parts:
-            append_into(together.rows, together.values, ends, part.starts, part.rows, part.values)
-        return together
-
-
-def _numbers_of(rows: Any) -> type:
-    """The smallest kind of numbers that can count the rows of a block."""
-    return np.uint16 if rows.shape[0] <= 2**16 else np.uint32
-
-
-def _potential_removed(
-    rows: Any, D: Array, weights: Array | None, centers: Array, frame: Coordinates
-) -> Array:
-    """How much of the potential of a block each of some proposals would remove, (m,), with nothing kept."""
-    from lemmata.clustering._kernels_seeding import gains_of
-
-    lines, total = np.arange(len(centers)), np.zeros(len(centers))
-    for piece in Gains.pieces(rows, D, centers, frame):
-        w = np.empty(0) if weights is None else weights
-        gains_of(total, piece.starts, piece.rows, piece.values, D, w, lines)
-    return total
-
-
-def _around(rows: Any, center: Array) -> tuple[Array, Any, float]:
+def _around(rows: Any, center: Array, compiled: bool) -> tuple[Array, Any, float]:
     """Squared distances to one centre, the sum of the differences (dense rows), and the largest number among them."""
     if sp.issparse(rows):
         largest = max(np.abs(rows.data).max(initial=0), np.abs(center).max())
         with np.errstate(over="ignore", invalid="ignore"):
-            return serve_rows(rows, center[None], Coordinates(None))[0], 0.0, float(largest)
+            D = serve_rows(rows, center[None], Coordinates(None), compiled=compiled)[0]
+        return D, 0.0, float(largest)
     D = np.empty(rows.shape[0], rows.dtype)
     total, largest, step = np.zeros(len(center)), 0.0, max(64, PIECE // len(center))
     for start in range(0, rows.shape[0], step):
@@ -171,14 +114,18 @@ class Pool:
 
     rows: Array  # (m,)
     then: Array  # (m,) their D² when they were drawn
-    gains: list[Gains]  # one per block
+    gains: list[Gains] | list[AllDistances]  # one per block
 
 
 class Potential:
     """Σ w_i D_i² and its parts, as centres are added. Rows of any kind of data; one number per row is in memory."""
 
-    def __init__(self, data: Blocks, weights: Array | None, rng: np.random.Generator):
+    def __init__(
+        self, data: Blocks, weights: Array | None, rng: np.random.Generator, compiled: bool
+    ):
         self.data, self.weights, n = data, weights, data.shape[0]
+        self.compiled = compiled  # whether kernels do the work, or their twins
+        self.placed: Placed | None = None  # all rows in their coordinates, where they are few
         first = (
             rng.integers(n)
             if weights is None
@@ -186,7 +133,7 @@ class Potential:
         )
         self.chosen: list[int] = [int(first)]
         center = take_rows(data, self.chosen)
-        parts = map_reduce(lambda rows, _: [_around(rows, center[0])], data, [])
+        parts = map_reduce(lambda rows, _: [_around(rows, center[0], compiled)], data, [])
         self.D = np.concatenate([D for D, _, _ in parts])
         self.cuts = np.cumsum([0, *(len(D) for D, _, _ in parts)])
         self.frame = self._frame(
@@ -195,8 +142,10 @@ class Potential:
         if self.frame.scale != 1:
             frame = self.frame
             self.D = np.concatenate(
-                map_reduce(lambda rows, _: [serve_rows(rows, center, frame)[0]], data, [])
+                self._map(lambda rows, _: serve_rows(rows, center, frame, compiled=compiled)[0])
             )
+        if not compiled and isinstance(data.source, np.ndarray) and is_little(data):
+            self.placed = self.frame.place(data.source)
         if not np.isfinite(self.total):
             raise ValueError(NOT_FINITE)
 
@@ -215,6 +164,14 @@ class Potential:
                 None if mean @ mean <= spread and ordinary else mean.astype(self.data.dtype), scale
             )
 
+    def _map(self, function: Any, columns: Any = None) -> list:
+        """What a function makes of every block and the columns beside it; of few rows, in their coordinates already."""
+        if self.placed is not None:
+            rows = slice(0, self.data.shape[0])
+            return [function(self.placed, None if columns is None else columns[rows])]
+        data = self.data if columns is None else self.data.weighted(columns)
+        return map_reduce(lambda rows, own: [function(rows, own)], data, [])
+
     def _masses(self, block: int) -> Array:
         rows = slice(self.cuts[block], self.cuts[block + 1])
         D = self.D[rows].astype(np.float64, copy=False)
@@ -229,6 +186,9 @@ class Potential:
 
     def draw(self, m: int, rng: np.random.Generator) -> Array:
         """m rows with probability ∝ w D²: first the block, then the row in it."""
+        if len(self.cuts) == 2:
+            masses = self._masses(0)
+            return locate(masses, rng.random(m) * masses.sum())
         sums = self._sums()
         positions = rng.random(m) * sums.sum()
         blocks = locate(sums, positions)
@@ -252,53 +212,43 @@ class Potential:
         have = len(self.chosen)
         m = trials * min(-(-have // GROWTH), k - have)
         m = max(min(m, LARGEST_POOL), min(SMALLEST_POOL, int(KEPT * (have + 1))), trials)
+        if not self.compiled:
+            m = max(min(m, ALL_DISTANCES // self.data.shape[0]), trials)
         return self._pool_of(
             np.concatenate([candidates, self.draw(m - len(candidates), rng)]).astype(np.int64)
         )
 
     def _pool_of(self, rows: Array) -> Pool:
         centers, frame = take_rows(self.data, rows), self.frame
-        gains = map_reduce(
-            lambda block, D: [Gains.of(block, D, centers, frame)], self.data.weighted(self.D), []
-        )
+        kept = Gains if self.compiled else AllDistances
+        gains = self._map(lambda block, D: kept.of(block, D, centers, frame), self.D)
         return Pool(rows, self.D[rows], gains)
 
     def choose_early(self, trials: int, rng: np.random.Generator) -> None:
         """The best of some proposals, when each would serve so many rows that what they gain is better not kept."""
         rows, frame = self.draw(trials, rng), self.frame
+        if not self.compiled:
+            return self.choose(self._pool_of(rows), list(range(trials)))
         centers, columns = take_rows(self.data, rows), Columns(self.D, self.weights)
-        data = self.data.weighted(cast(Any, columns))
-        removed = map_reduce(
-            lambda block, own: _potential_removed(block, own[0], own[1], centers, frame),
-            data,
-            np.zeros(trials),
+        parts = self._map(
+            lambda block, own: potential_removed(block, own[0], own[1], centers, frame), columns
         )
-        self.choose(self._pool_of(rows[[np.argmax(removed)]]), [0])
+        self.choose(self._pool_of(rows[[np.argmax(sum(parts))]]), [0])
 
     def choose(self, pool: Pool, lines: list[int]) -> None:
         """Make the best of some proposals a centre."""
-        from lemmata.clustering._kernels_seeding import gains_of, lower_into
-
-        candidates, removed = np.array(lines), np.zeros(len(lines))
+        candidates, best = np.array(lines), lines[0]
         blocks = [
             (gains, slice(*self.cuts[block : block + 2])) for block, gains in enumerate(pool.gains)
         ]
         if len(lines) > 1:
+            removed = np.zeros(len(lines))
             for gains, rows in blocks:
-                weights = np.empty(0) if self.weights is None else self.weights[rows]
-                gains_of(
-                    removed,
-                    gains.starts,
-                    gains.rows,
-                    gains.values,
-                    self.D[rows],
-                    weights,
-                    candidates,
-                )
-        best = candidates[np.argmax(removed)]
+                weights = None if self.weights is None else self.weights[rows]
+                removed += gains.removed(self.D[rows], weights, candidates)
+            best = lines[int(np.argmax(removed))]
         for gains, rows in blocks:
-            entries = slice(gains.starts[best], gains.starts[best + 1])
-            lower_into(self.D[rows], gains.rows[entries], gains.values[entries])
+            gains.lower_into(self.D[rows], best)
         self.chosen.append(int(pool.rows[best]))
 
     def fill(self, k: int, trials: int, rng: np.random.Generator) -> Array:
@@ -336,10 +286,10 @@ class Potential:
 
     def _serve_some(self, rows: Array, nearest: Array) -> None:
         centers, frame, first = take_rows(self.data, rows), self.frame, len(self.chosen)
-        columns: Any = Columns(self.D, nearest)
-        data = self.data.weighted(columns)
-        parts = map_reduce(
-            lambda block, before: [serve_rows(block, centers, frame, before, first)], data, []
+        compiled, columns = self.compiled, Columns(self.D, nearest)
+        parts = self._map(
+            lambda block, before: serve_rows(block, centers, frame, before, first, compiled),
+            columns,
         )
         self.D, nearest[:] = (
             np.concatenate([D for D, _ in parts]),
@@ -352,7 +302,13 @@ class Potential:
 
 
 def random_rows(
-    data: Any, k: int, rng: Any, weights: Any = None, *, return_indices: bool = False
+    data: Any,
+    k: int,
+    rng: Any,
+    weights: Any = None,
+    *,
+    return_indices: bool = False,
+    compiled: bool | None = None,
 ) -> Any:
     """k different rows, drawn with probability ∝ their weights. Parameters as in `d2_sampling`."""
     data, weights = _checked(data, k, weights)
@@ -364,7 +320,13 @@ def random_rows(
 
 
 def d2_sampling(
-    data: Any, k: int, rng: Any, weights: Any = None, *, return_indices: bool = False
+    data: Any,
+    k: int,
+    rng: Any,
+    weights: Any = None,
+    *,
+    return_indices: bool = False,
+    compiled: bool | None = None,
 ) -> Any:
     """k rows by D² sampling, the seeding of k-means++.
 
@@ -378,13 +340,15 @@ def d2_sampling(
         How many times each row counts; by default those of the Blocks, if any. A row of weight 0 is never chosen.
     return_indices : bool, default=False
         Return the pair (centers, numbers of their rows).
+    compiled : bool, optional
+        Whether kernels do the work rather than NumPy; None: by the size of the data and k.
 
     Returns
     -------
     centers : (k, d), in the dtype of the data
     """
     return greedy_d2_sampling(
-        data, k, rng, weights, n_local_trials=1, return_indices=return_indices
+        data, k, rng, weights, 1, return_indices=return_indices, compiled=compiled
     )
 
 
@@ -396,6 +360,7 @@ def greedy_d2_sampling(
     n_local_trials: int | None = None,
     *,
     return_indices: bool = False,
+    compiled: bool | None = None,
 ) -> Any:
     """D² sampling that draws n_local_trials candidates for every centre but the first and keeps the best of them.
 
@@ -406,7 +371,9 @@ def greedy_d2_sampling(
     if not isinstance(trials, Integral) or trials < 1:
         raise ValueError(f"n_local_trials={trials}; pass an int >= 1, or None for 2 + ln k.")
     rng = np.random.default_rng(rng)
-    return _answer(data, Potential(data, weights, rng).fill(k, int(trials), rng), return_indices)
+    compiled = worth_kernels(data, k, PASSES) if compiled is None else compiled
+    potential = Potential(data, weights, rng, compiled)
+    return _answer(data, potential.fill(k, int(trials), rng), return_indices)
 
 
 def kmeans_parallel(
@@ -418,6 +385,7 @@ def kmeans_parallel(
     rounds: int = 5,
     *,
     return_indices: bool = False,
+    compiled: bool | None = None,
 ) -> Any:
     """k rows by k-means||: a few rounds that draw many rows each, then greedy D² sampling among these.
 
@@ -438,7 +406,9 @@ def kmeans_parallel(
             f"oversampling={oversampling}, rounds={rounds}; pass a number > 0 and an int >= 1."
         )
     rng = np.random.default_rng(rng)
-    potential, nearest = Potential(data, weights, rng), np.zeros(data.shape[0], np.int32)
+    compiled = worth_kernels(data, k, PASSES) if compiled is None else compiled
+    potential = Potential(data, weights, rng, compiled)
+    nearest = np.zeros(data.shape[0], np.int32)
     for _ in range(rounds):
         potential.serve(potential.draw_many(wanted, rng), nearest)
     drawn = np.array(potential.chosen)
@@ -446,6 +416,6 @@ def kmeans_parallel(
         return _answer(data, potential.fill(k, 1, rng), return_indices)
     counts = np.bincount(nearest, weights, minlength=len(drawn))
     own = greedy_d2_sampling(
-        take_rows(data, drawn, dense=False), k, rng, counts, return_indices=True
+        take_rows(data, drawn, dense=False), k, rng, counts, return_indices=True, compiled=compiled
     )[1]
     return _answer(data, drawn[own], return_indices)
