@@ -118,7 +118,7 @@ def counting_components(seed: int) -> Iterator[Case]:
     }
     for family in [list(data)[seed % 4]]:
         X = data[family].astype(np.float64)
-        model = fitted(Mixture(family, 2, **options), X)
+        model = fitted(Mixture(2, family, **options), X)
         truths = dict.fromkeys((*names, "memberships_clear", "worth_its_components"), True)
         yield Case(family, certificate(model, X), {**truths, "likelihood_never_fell": True}, truths)
         wrong = copy.deepcopy(model)
@@ -139,13 +139,13 @@ def counting_components(seed: int) -> Iterator[Case]:
         )
         # one group: the second component is made of noise
         lone = X[z == 0]
-        cut = fitted(Mixture(family, 2, **options), lone)
+        cut = fitted(Mixture(2, family, **options), lone)
         yield Case(
             f"one group of {family}", certificate(cut, lone), {"worth_its_components": False}
         )
     for family in [(Bernoulli, Multinomial, Poisson)[seed // 4 % 3](smoothing=1.0)]:
         X = data[family.name.lower()].astype(np.float64)
-        smoothed = fitted(Mixture(family, 2, **options), X)
+        smoothed = fitted(Mixture(2, family, **options), X)
         yield Case(
             f"smoothed {family.name}", certificate(smoothed, X), dict.fromkeys(names, True), names
         )

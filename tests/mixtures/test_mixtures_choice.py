@@ -83,7 +83,7 @@ def test_other_families_and_the_model_itself_stays_as_it_was():
     X = np.concatenate(
         [rng.poisson([2.0, 20.0], size=(100, 2)), rng.poisson([20.0, 2.0], size=(100, 2))]
     )
-    model = Mixture("poisson", n_components=7, n_init=2)
+    model = Mixture(7, "poisson", n_init=2)
     assert select(X, range(1, 4), model=model, random_state=0).best_k == 2
     assert model.n_components == 7
     assert not hasattr(model, "weights_")

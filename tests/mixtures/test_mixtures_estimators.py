@@ -379,8 +379,8 @@ def test_a_restored_model_is_the_same_to_the_bit(tmp_path):
     X = clusters()
     models = [GaussianMixture(3, covariance_type=kind, random_state=0) for kind in KINDS]
     models += [
-        Mixture("gaussian-diag", 3, random_state=0),
-        Mixture(Poisson(smoothing=0.5), 2, random_state=0),
+        Mixture(3, "gaussian-diag", random_state=0),
+        Mixture(2, Poisson(smoothing=0.5), random_state=0),
     ]
     for model in models:
         rows = np.abs(np.rint(X)) if isinstance(model, Mixture) else X
@@ -403,7 +403,7 @@ def test_everything_a_fit_leaves_behind_is_in_the_file():
     X, _ = counts("categorical")
     for model in (
         GaussianMixture(2, random_state=0),
-        *(Mixture(name, 2, random_state=0) for name in ("gaussian-full", *COUNTING)),
+        *(Mixture(2, name, random_state=0) for name in ("gaussian-full", *COUNTING)),
     ):
         rows = (
             counts(model.family)[0]
@@ -464,7 +464,7 @@ def test_partial_fit_goes_on_from_a_fit_and_a_failed_batch_changes_nothing():
 @pytest.mark.parametrize("seed", range(3))
 def test_families_that_count_find_the_groups_and_keep_their_promises(name, seed):
     X, z = counts(name, seed=seed)
-    model = Mixture(name, 2, random_state=0, n_init=3, tol=1e-8, max_iter=1000).fit(X)
+    model = Mixture(2, name, random_state=0, n_init=3, tol=1e-8, max_iter=1000).fit(X)
     assert adjusted_rand_score(z, model.predict(X)) > 0.8
     told = model.certify(X)
     assert {
@@ -478,18 +478,18 @@ def test_families_that_count_find_the_groups_and_keep_their_promises(name, seed)
     assert not model.certificate_.broken
     drawn, _ = model.sample(50)
     assert np.isfinite(model.score_samples(drawn)).all()
-    assert model.bic(X) < Mixture(name, 1).fit(X).bic(X)
+    assert model.bic(X) < Mixture(1, name).fit(X).bic(X)
 
 
 @pytest.mark.parametrize("name", COUNTING)
 def test_the_audit_of_counts_agrees_with_the_solver(name):
     X, _ = counts(name)
-    model = Mixture(name, 2, random_state=0, tol=1e-9, max_iter=1000).fit(X)
+    model = Mixture(2, name, random_state=0, tol=1e-9, max_iter=1000).fit(X)
     found = facts_of(Fit(model, Blocks.of(X)))
     assert found.log_likelihood == pytest.approx(model.score(X) * len(X), rel=1e-10)
     # one more step, by either side
-    short = Mixture(name, 2, random_state=0, tol=0, max_iter=3, init_params="random").fit(X)
-    longer = Mixture(name, 2, random_state=0, tol=0, max_iter=4, init_params="random").fit(X)
+    short = Mixture(2, name, random_state=0, tol=0, max_iter=3, init_params="random").fit(X)
+    longer = Mixture(2, name, random_state=0, tol=0, max_iter=4, init_params="random").fit(X)
     found = facts_of(Fit(short, Blocks.of(X)))
     stepped = found.parts.step(found.sums)
     shown = longer.rates_ if name == "poisson" else longer.probabilities_
@@ -503,7 +503,7 @@ def test_sparse_counts_give_the_fit_of_dense_ones(name):
     values = np.clip(X[[0, -1]] + 0.25, 0.25, 0.75)
     values = values / values.sum(axis=1, keepdims=True) if name == "multinomial" else values
     given = {"random_state": 0, "parameters_init": {"values": values}, "weights_init": [0.5, 0.5]}
-    dense, sparse = Mixture(name, 2, **given).fit(X), Mixture(name, 2, **given).fit(sp.csr_array(X))
+    dense, sparse = Mixture(2, name, **given).fit(X), Mixture(2, name, **given).fit(sp.csr_array(X))
     shown = "rates_" if name == "poisson" else "probabilities_"
     assert_allclose(getattr(sparse, shown), getattr(dense, shown), rtol=1e-8, atol=1e-10)
     assert_allclose(sparse.predict_proba(sp.csr_array(X)), dense.predict_proba(X), atol=1e-8)
@@ -513,7 +513,7 @@ def test_sparse_counts_give_the_fit_of_dense_ones(name):
 def test_a_mixture_of_gaussians_by_name_is_the_gaussian_mixture():
     X = clusters()
     for kind in KINDS:
-        a = Mixture(f"gaussian-{kind}", 3, random_state=3).fit(X)
+        a = Mixture(3, f"gaussian-{kind}", random_state=3).fit(X)
         b = GaussianMixture(3, covariance_type=kind, random_state=3).fit(X)
         assert (a.covariances_ == b.covariances_).all()
         assert [c.verdict for c in a.certificate_] == [c.verdict for c in b.certificate_]
@@ -522,8 +522,8 @@ def test_a_mixture_of_gaussians_by_name_is_the_gaussian_mixture():
 def test_smoothing_keeps_probabilities_away_from_zero_and_fitted_to_another_family_nothing_is_left_behind():
     X, _ = counts("bernoulli")
     X[:, 0] = 0
-    assert Mixture(Bernoulli(), 2, random_state=0).fit(X).probabilities_.min() == 0
-    model = Mixture(Bernoulli(smoothing=1.0), 2, random_state=0).fit(X)
+    assert Mixture(2, Bernoulli(), random_state=0).fit(X).probabilities_.min() == 0
+    model = Mixture(2, Bernoulli(smoothing=1.0), random_state=0).fit(X)
     assert model.probabilities_.min() > 0
     assert "fixed_point" in model.certificate_.held
     model.set_params(family="poisson").fit(X)

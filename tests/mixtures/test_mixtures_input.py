@@ -39,7 +39,7 @@ def with_holes(X, share=0.2, seed=0):
     [
         GaussianMixture(random_state=0),
         Mixture(random_state=0),
-        Mixture("gaussian-diag", random_state=0),
+        Mixture(family="gaussian-diag", random_state=0),
     ]
 )
 @pytest.mark.filterwarnings("ignore")
@@ -110,7 +110,7 @@ def test_counts_that_are_none_are_refused(name):
         spoiled = X.copy()
         spoiled[3, 1] = value
         with pytest.raises(ValueError, match=message):
-            Mixture(name, 2).fit(spoiled)
+            Mixture(2, name).fit(spoiled)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -302,7 +302,7 @@ def test_weights_have_no_unit(kind, unit, dtype):
 @pytest.mark.parametrize("sparse", [False, True])
 def test_rows_that_are_none_are_refused_after_the_fit_too(name, value, message, sparse):
     X, _ = counts(name)
-    model = Mixture(name, 2, random_state=0).fit(X)
+    model = Mixture(2, name, random_state=0).fit(X)
     X[3, 1] = value
     if sparse and name != "categorical":
         X = sp.csr_array(X)
@@ -324,7 +324,7 @@ def test_rows_that_are_none_are_refused_after_the_fit_too(name, value, message, 
 
 def test_codes_never_seen_are_as_unlikely_as_can_be():
     X, _ = counts("categorical")
-    model = Mixture("categorical", 2, random_state=0).fit(X)
+    model = Mixture(2, "categorical", random_state=0).fit(X)
     other = X.copy()
     other[0, 2], other[1, :] = 7, 9
     scores = model.score_samples(other)
@@ -339,12 +339,12 @@ def test_codes_that_are_none_are_refused():
     X, _ = counts("categorical")
     X[0, 0] = 2.0**40
     with pytest.raises(ValueError, match="codes go up to 1099511627776"):
-        Mixture("categorical", 2).fit(X)
+        Mixture(2, "categorical").fit(X)
     with pytest.raises(ValueError, match="hides the code 0"):
-        Mixture("categorical", 2).fit([sp.csr_array(X[1:])])
+        Mixture(2, "categorical").fit([sp.csr_array(X[1:])])
     for n_categories in ((3, 3), 2.5, 2):
         with pytest.raises(ValueError, match="n_categories"):
-            Mixture(Categorical(n_categories=n_categories), 2).fit(X[1:])
+            Mixture(2, Categorical(n_categories=n_categories)).fit(X[1:])
 
 
 @pytest.mark.parametrize("name", COUNTING)
@@ -359,13 +359,13 @@ def test_initial_values_that_make_no_sense_are_refused(name):
         wrong.append(({"values": np.full((2, m), 1.5)}, "probabilities"))
     for start, message in wrong:
         with pytest.raises(ValueError, match=message):
-            Mixture(name, 2, parameters_init=start).fit(X)
+            Mixture(2, name, parameters_init=start).fit(X)
 
 
 @pytest.mark.parametrize("name", COUNTING)
 def test_float32_models_sample_what_they_could_have_seen(name):
     X, _ = counts(name)
-    model = Mixture(name, 2, random_state=0).fit(np.hstack([X, 0 * X[:, :1]]).astype(np.float32))
+    model = Mixture(2, name, random_state=0).fit(np.hstack([X, 0 * X[:, :1]]).astype(np.float32))
     rows, _ = model.sample(500)
     assert rows.dtype == np.float32
     assert (rows[:, -1] == 0).all()

@@ -57,16 +57,16 @@ def test_missing_census_numbers_are_guessed_better_by_a_mixture_than_by_means():
 
 def test_census_bits_and_newsgroups_have_mixtures_of_their_own_family():
     bits = real(data.a9a, "test").X
-    model = lemmata.Mixture("bernoulli", 6, random_state=0).fit(bits)
+    model = lemmata.Mixture(6, "bernoulli", random_state=0).fit(bits)
     assert "likelihood_never_fell" not in model.certificate_.failed
-    assert model.score(bits) > lemmata.Mixture("bernoulli", 1).fit(bits).score(bits)
+    assert model.score(bits) > lemmata.Mixture(1, "bernoulli").fit(bits).score(bits)
     posts = real(data.newsgroups, "test")
     # two groups that talk of other things
     few = np.flatnonzero(np.isin(posts.y, np.unique(posts.y)[[0, 9]]))
     counts = CountVectorizer(max_features=2000, stop_words="english").fit_transform(
         [posts.texts[i] for i in few]
     )
-    topics = lemmata.Mixture(Multinomial(smoothing=0.1), 2, n_init=4, random_state=0).fit(
+    topics = lemmata.Mixture(2, Multinomial(smoothing=0.1), n_init=4, random_state=0).fit(
         counts.astype(float)
     )
     assert adjusted_rand_score(np.asarray(posts.y)[few], topics.predict(counts.astype(float))) > 0.5

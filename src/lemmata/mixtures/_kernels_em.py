@@ -16,7 +16,6 @@ have the dtype of the data and are then added in float64.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
@@ -39,12 +38,10 @@ from lemmata.linalg.simd import (
     total,
     zero,
 )
+from lemmata.mixtures.standard_units import LOWEST, LOWEST_SINGLE, WIDE, Standardised
 
 Array = np.ndarray
 TILE = 32  # lines of rows in a tile: 256 of float64. Adding up the lanes of a sum costs a twentieth of its products then
-WIDE = 4  # features of y at a time
-# log-density of a row beyond all densities; what can be squared is above
-LOWEST, LOWEST_SINGLE = -8e307, -2e38
 TALL, BROAD = 2, 3  # features × features of S at a time
 
 
@@ -350,22 +347,6 @@ def _log_densities_into(out, rows, centre, inverse, P, shift, logs, tile):
             for j in range(k):
                 out[start + r, j] = logs[j] + half * flat[j, r]
     return True
-
-
-class Standardised(NamedTuple):
-    """A mixture as the kernels see it: in the dtype of the data, in units in which that has about mean 0 and deviation 1."""
-
-    centre: Array  # (d,)
-    inverse: Array  # (d,) of the deviations
-    P: Array  # (k, d, d padded to fours) upper triangular, PPᵀ the precision; or (k, d)
-    shift: Array  # Pᵀμ, padded alike
-    means: Array  # (k, d)
-    logs: Array  # (k,) log π_j and all that does not depend on x
-
-    @classmethod
-    def of(cls, dtype: Any, *arrays: Array) -> Standardised:
-        """Read-only and of one dtype, as the kernels are compiled for."""
-        return cls(*(frozen(array.astype(dtype)) for array in arrays))
 
 
 def _tile(n: int, k: int, d: int, dtype) -> tuple[Array, ...]:

@@ -17,15 +17,6 @@ from lemmata.core.compiler import kernel
 Array = np.ndarray
 
 
-def patterns(gone: Array) -> tuple[Array, Array]:
-    """An order in which equal rows of `gone` (n, d) are neighbours, and where each group of them starts (and the last ends)."""
-    packed = np.packbits(gone, axis=1)
-    order = np.lexsort(packed.T)
-    packed = packed[order]
-    starts = np.flatnonzero(np.r_[True, (packed[1:] != packed[:-1]).any(axis=1)])
-    return order, np.r_[starts, len(order)]
-
-
 @kernel
 def _split_into(seen, gone, x):
     """Which entries of a row are known and which are not; their numbers."""
@@ -89,7 +80,7 @@ def marginal_logs_into(out, X, starts, means, covs):
 
 
 @kernel
-def conditional_sums_into(sums, scatter, X, starts, R, means, covs, origin):
+def _conditional_sums_into(sums, scatter, X, starts, R, means, covs, origin):
     """sums (k, d) += Σ r E[δ | x_o], scatter (k, d, d) += Σ r E[δδᵀ | x_o], δ = x − origin_j; R (n, k) holds r."""
     k, d = means.shape
     L, V, y, delta, moved = (
@@ -132,3 +123,21 @@ def conditional_sums_into(sums, scatter, X, starts, R, means, covs, origin):
                         for a in range(known):
                             s -= V[g, a] * V[h, a]
                         scatter[j, gone[g], gone[h]] += total * s
+
+
+def marginal_logs(X: Array, starts: Array, means: Array, covs: Array) -> Array:
+    """The same as a new array; covs (k or 1, d, d)."""
+    out = np.empty((len(X), len(means)))
+    marginal_logs_into(out, X, starts, means, _each(covs, means))
+    return out
+
+
+def conditional_sums_into(sums, scatter, X, starts, R, means, covs, origin) -> None:
+    """Adds to sums (k, d) and scatter (k, d, d; none if its size is 0); covs (k or 1, d, d)."""
+    R = np.ascontiguousarray(R)
+    _conditional_sums_into(sums, scatter, X, starts, R, means, _each(covs, means), origin)
+
+
+def _each(covs: Array, means: Array) -> Array:
+    """(k, d, d), where one may stand for all."""
+    return np.ascontiguousarray(np.broadcast_to(covs, (len(means), *covs.shape[1:])))

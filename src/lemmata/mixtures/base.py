@@ -15,6 +15,7 @@ mixture is computed from these attributes, by way of l_ij = ln π_j + ln p(x_i; 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
@@ -124,7 +125,8 @@ class MixtureModel(DensityMixin, Model):
                 f"Expected n_samples >= n_components but got n_components = {k}, n_samples = {n}."
             )
         self.family_ = self._family()
-        algorithm = EMAlgorithm(self.family_, k, self._start())
+        compiled = self.family_.compiles(data, k)
+        algorithm = EMAlgorithm(self.family_, k, self._start(), compiled)
         return algorithm if self.n_init == 1 else Restarts(algorithm, self.n_init, self._rule())
 
     def _start(self) -> Any:
@@ -258,13 +260,7 @@ class MixtureModel(DensityMixin, Model):
         """function(log π_j + log p(x; θ_j)) of every row, as an array, or a dask array where X is one."""
         check_is_fitted(self, "weights_")
         data = self._validated(X, reset=False)
-        work = partial(
-            _of_joint,
-            function,
-            self.family_,
-            self._params(),
-            log_of(self.weights_.astype(np.float64)),
-        )
+        work = partial(_of_rows, function, self.family_.check, self._scoring(data))
         dtype = data.dtype if dtype is None else dtype
         if is_dask(data.source):
             chunks = (
@@ -273,6 +269,12 @@ class MixtureModel(DensityMixin, Model):
             return data.source.map_blocks(work, dtype=dtype, **chunks)
         parts = [work(rows) for rows, _ in finer(data, len(self.weights_))]
         return np.concatenate(parts).astype(dtype, copy=False)
+
+    def _scoring(self, data: Blocks) -> Callable[[Any], Array]:
+        """log π_j + log p(x; θ_j) as a function of a block, by kernels where all blocks together are worth a compiler."""
+        log_weights = log_of(self.weights_.astype(np.float64))
+        compiled = self.family_.compiles(data, len(log_weights))
+        return self.family_.scoring(self._params(), log_weights, data.dtype, compiled)
 
     def score_samples(self, X) -> Array:
         """ln p(x) of each row."""
@@ -299,9 +301,7 @@ class MixtureModel(DensityMixin, Model):
         """Σ w ln p(x) and Σ w."""
         check_is_fitted(self, "weights_")
         data = self._validated(X, sample_weight, reset=False)
-        work = partial(
-            _sums, self.family_, self._params(), log_of(self.weights_.astype(np.float64))
-        )
+        work = partial(_sums, self.family_.check, self._scoring(data))
         total, weight = map_reduce(work, finer(data, len(self.weights_)), np.zeros(2))
         return float(total), float(weight)
 
@@ -345,9 +345,9 @@ class MixtureModel(DensityMixin, Model):
         return tags
 
 
-def _of_joint(function, family: Family, params: Any, log_weights: Array, rows: Any) -> Array:
-    family.check(rows)
-    return function(family.log_density(rows, params) + log_weights)
+def _of_rows(function: Callable, check: Callable, joint: Callable, rows: Any) -> Array:
+    check(rows)
+    return function(joint(rows))
 
 
 def _log_density(joint: Array) -> Array:
@@ -362,11 +362,9 @@ def _labels(joint: Array) -> Array:
     return joint.argmax(axis=1)
 
 
-def _sums(
-    family: Family, params: Any, log_weights: Array, rows: Any, weights: Array | None
-) -> Array:
+def _sums(check: Callable, joint: Callable, rows: Any, weights: Array | None) -> Array:
     """Σ w ln p(x) and Σ w of a block; a row of which nothing is known is no row, as in the fit."""
-    each = _of_joint(_log_density, family, params, log_weights, rows).astype(np.float64)
+    each = _of_rows(_log_density, check, joint, rows).astype(np.float64)
     known = 1.0 if sp.issparse(rows) else ~np.isnan(rows).all(axis=1)
     weights = np.ones(len(each)) * known if weights is None else weights * known
     return np.array([weights @ each, weights.sum()])

@@ -67,7 +67,12 @@ class Family(ABC):
 
     @abstractmethod
     def statistics(
-        self, rows: Any, weights: Array | None, responsibilities: Array, params: Any
+        self,
+        rows: Any,
+        weights: Array | None,
+        responsibilities: Array,
+        params: Any,
+        compiled: bool = False,
     ) -> Any:
         """The statistics of a block. Where something of a row is unknown, it is expected under `params`."""
 
@@ -75,11 +80,21 @@ class Family(ABC):
     def parameters(self, stats: Any) -> Any:
         """The parameters that maximise the expected log-likelihood (and prior) of the statistics."""
 
+    def compiles(self, data: Blocks, k: int) -> bool:
+        """Whether passes over the data are worth a compiler; where there is nothing to compile they are not."""
+        return False
+
     def expecting(
-        self, params: Any, log_weights: Array, dtype: Any
+        self, params: Any, log_weights: Array, dtype: Any, compiled: bool = False
     ) -> Callable[[Any, Array | None], Expected]:
         """The E-step as a function of a block. What all blocks need is prepared here, once."""
         return partial(_expected, self, params, log_weights)
+
+    def scoring(
+        self, params: Any, log_weights: Array, dtype: Any, compiled: bool = False
+    ) -> Callable[[Any], Array]:
+        """log π_j + log p(x_i; θ_j) (n, k) as a function of a block."""
+        return partial(_joint, self, params, log_weights)
 
     def replaced(self, params: Any, k: int, **given: Any) -> Any:
         """Parameters of k components with some of them, or all, replaced by what a user gave."""
@@ -155,10 +170,14 @@ def posterior(joint: Array) -> tuple[Array, Array]:
     return np.where(lost, -np.inf, top + log_of(np.where(lost, 1, total)))[:, 0], R
 
 
+def _joint(family: Family, params: Any, log_weights: Array, rows: Any) -> Array:
+    return family.log_density(rows, params) + log_weights
+
+
 def _expected(
     family: Family, params: Any, log_weights: Array, rows: Any, weights: Array | None
 ) -> Expected:
-    each, R = posterior(family.log_density(rows, params) + log_weights)
+    each, R = posterior(_joint(family, params, log_weights, rows))
     likelihood = float(each.sum(dtype=np.float64) if weights is None else weights @ each)
     weight = float(len(each) if weights is None else weights.sum())
     return Expected(family.statistics(rows, weights, R, params), likelihood, weight)
@@ -177,11 +196,17 @@ def finer(data: Blocks, width: int) -> Blocks:
     return data.recut(step)
 
 
-def expectation(family: Family, params: Any, weights: Array, data: Blocks) -> Expected:
-    """One pass: the expected statistics of all rows and their log-likelihood."""
-    return map_reduce(
-        family.expecting(params, log_of(weights), data.dtype), finer(data, len(weights)), Expected()
-    )
+def expectation(
+    family: Family, params: Any, weights: Array, data: Blocks, compiled: bool | None = None
+) -> Expected:
+    """One pass: the expected statistics of all rows and their log-likelihood.
+
+    compiled : whether kernels do the work; None: as the size of the data says
+    """
+    if compiled is None:
+        compiled = family.compiles(data, len(weights))
+    work = family.expecting(params, log_of(weights), data.dtype, compiled)
+    return map_reduce(work, finer(data, len(weights)), Expected())
 
 
 def maximisation(family: Family, stats: Any) -> tuple[Array, Any]:
@@ -243,6 +268,7 @@ class EMAlgorithm:
     family: Family
     n_components: int
     start: Any = None  # random responsibilities
+    compiled: bool | None = None  # whether kernels do the work; None: as the size of the data says
 
     hint = "raise reg_covar or smoothing, lower n_components, or scale the data"
 
@@ -267,7 +293,7 @@ class EMAlgorithm:
 
     def at(self, data: Blocks, weights: Array, params: Any, price: float = 0.0) -> EMState:
         """The state of a mixture: one E-step."""
-        found = expectation(self.family, params, weights, data)
+        found = expectation(self.family, params, weights, data, self.compiled)
         if not found.weight > 0:
             raise ValueError("no row has both a weight and a value; there is nothing to fit.")
         mean = found.log_likelihood / found.weight

@@ -1,4 +1,4 @@
-"""Mixtures of any family of components, fitted by EM, and the Gaussian mixture in scikit-learn's clothes.
+"""Mixtures of any family of components, fitted by EM, and the Gaussian mixture with scikit-learn's parameters.
 
     p(x) = Σ_j π_j p(x; θ_j),     maximise  ℓ = Σ_i w_i ln p(x_i)  over π and θ                              (CIL (3.3), (3.5))
 
@@ -11,7 +11,7 @@
     >>> np.sort(GaussianMixture(2, random_state=0).fit(X).weights_).round(2)
     array([0.33, 0.67])
     >>> counts = rng.poisson([[2.0]] * 50 + [[30.0]] * 50)
-    >>> np.sort(Mixture("poisson", 2, random_state=0).fit(counts).rates_.ravel()).round(0)
+    >>> np.sort(Mixture(2, "poisson", random_state=0).fit(counts).rates_.ravel()).round(0)
     array([ 2., 31.])
 
 Information criteria are in scikit-learn's scale, AIC = −2ℓ + 2κ and BIC = −2ℓ + κ ln n with κ free parameters: twice those of
@@ -44,11 +44,11 @@ class Mixture(MixtureModel):
 
     Parameters
     ----------
+    n_components : int, default=1
+        k.
     family : str or Family, default="gaussian-full"
         "gaussian-full", "-tied", "-diag", "-spherical", "-unit", "-fixed", "bernoulli", "categorical", "multinomial" or
         "poisson"; or an object of lemmata.mixtures.families or gaussians, which can have options: Bernoulli(smoothing=1.0).
-    n_components : int, default=1
-        k.
     tol, max_iter : float, default=1e-3; int, default=100
         A run ends when the log-likelihood per row changes by less than tol nats in one step, or after max_iter steps.
     n_init : int, default=1
@@ -96,8 +96,8 @@ class Mixture(MixtureModel):
 
     def __init__(
         self,
-        family="gaussian-full",
         n_components=1,
+        family="gaussian-full",
         *,
         tol=1e-3,
         max_iter=100,
@@ -110,8 +110,13 @@ class Mixture(MixtureModel):
         checkpoint=None,
         time_limit=None,
     ):
-        self.family = family
+        if isinstance(n_components, str | Family):  # the order of version 0.1
+            raise TypeError(
+                f"Mixture({n_components!r}, {family!r}): the number of components comes first now, "
+                f"Mixture({family!r}, family={n_components!r})."
+            )
         self.n_components = n_components
+        self.family = family
         self.tol = tol
         self.max_iter = max_iter
         self.n_init = n_init

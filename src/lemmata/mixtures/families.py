@@ -119,7 +119,7 @@ class TableFamily(Family):
                 f"{self.name} components take whole numbers; found {fractional.flat[0]:g}. Round, or bin, the data."
             )
 
-    def statistics(self, rows, weights, responsibilities, params=None) -> TableSums:
+    def statistics(self, rows, weights, responsibilities, params=None, compiled=False) -> TableSums:
         R = responsibilities if weights is None else responsibilities * weights[:, None]
         return TableSums(
             R.sum(axis=0, dtype=np.float64),
@@ -366,7 +366,7 @@ class Categorical(TableFamily):
             shape=(len(rows), int(sizes.sum())),
         )
 
-    def statistics(self, rows, weights, responsibilities, params=None):
+    def statistics(self, rows, weights, responsibilities, params=None, compiled=False):
         sums = super().statistics(rows, weights, responsibilities, params)
         return CodeSums(sums.counts, sums.sums, params.sizes)
 

@@ -3,8 +3,9 @@
     N_j = Σ_i w_i r_ij,     s_j = Σ_i w_i r_ij δ_ij,     S_j = Σ_i w_i r_ij δ_ij δ_ijᵀ,       δ_ij = x_i − μ_j
 
 Sums are taken about the means that the responsibilities come from, not about zero: what the M-step subtracts is then the little
-that a mean has moved, and no digits are lost on data far from zero or on clusters far apart. Rows without NaN go to the
-kernels, in units in which the data has about mean 0 and deviation 1; the others are marginalised in float64.
+that a mean has moved, and no digits are lost on data far from zero or on clusters far apart. Rows without NaN go to a sweep
+in units in which the data has about mean 0 and deviation 1; the others are marginalised in float64. Either is compiled
+(_kernels_em.py, _kernels_missing.py) or NumPy (_twins_…), as was decided for the whole of the data.
 
     >>> sums = GaussianSums(np.array([2.0]), np.array([[4.0]]), np.array([[10.0]]), np.array([[1.0]]))  # rows 2 and 4, about 1
     >>> sums.moved(np.array([[0.0]])).squares, sums.origin + sums.shift, sums.scatter
@@ -15,15 +16,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lemmata.core.store import storable
 from lemmata.mixtures.em import Expected, posterior
-
-if TYPE_CHECKING:
-    from lemmata.mixtures._kernels_em import Standardised
+from lemmata.mixtures.standard_units import WIDE, Standardised, patterns
 
 Array = np.ndarray
 LOG_2PI = float(np.log(2 * np.pi))
@@ -108,13 +107,14 @@ class GaussianSums:
 class Components(ABC):
     """Abstract: the Gaussians of an E-step, prepared once for all blocks, in standard units (x − centre)/scale."""
 
-    kernel: Standardised  # in the dtype of the data
+    kernel: Standardised  # in the dtype of the data; in float64 for NumPy
     centre: Array  # (d,)
     scale: Array  # (d,)
     means: Array  # (k, d)
-    spread: Array  # (k, d, d) covariances, or (k, d) inverse deviations
+    spread: Array  # (k or 1, d, d) covariances, or (k, d) inverse deviations
     log_weights: Array  # (k,)
     squares: bool  # whether anybody needs them
+    compiled: bool  # who does the work
 
     @staticmethod
     def units(means: Array, variances: Array, dtype: Any) -> tuple[Array, Array, Array, Array]:
@@ -167,9 +167,7 @@ class Components(ABC):
 
     def log_density(self, rows: Array) -> Array:
         """log π_j + log p(x; θ_j), (n, k); of a row of which nothing is known, log π_j."""
-        from lemmata.mixtures._kernels_em import log_densities
-
-        out = log_densities(rows, self.kernel)
+        out = self._loops.log_densities(rows, self.kernel)
         if out is not None:
             out -= self.log_volume.sum()
             return out
@@ -211,6 +209,17 @@ class Components(ABC):
         k, d = self.means.shape
         return np.zeros(k), np.zeros((k, d)), np.zeros((k, *self.spread.shape[1:]))
 
+    @property
+    def _loops(self) -> Any:
+        """Who sweeps over rows."""
+        if self.compiled:
+            from lemmata.mixtures import _kernels_em
+
+            return _kernels_em
+        from lemmata.mixtures import _twins_em
+
+        return _twins_em
+
     # --- what the two kinds differ in ---
 
     @abstractmethod
@@ -230,10 +239,11 @@ class DenseComponents(Components):
     """Components whose features depend on one another."""
 
     @classmethod
-    def of(cls, means, covariances, factors, log_weights, dtype, squares=True) -> DenseComponents:
-        """From μ (k, d), Σ (k, d, d) and P (k, d, d) with PPᵀ = Σ⁻¹."""
-        from lemmata.mixtures._kernels_em import WIDE, Standardised
-
+    def of(
+        cls, means, covariances, factors, log_weights, dtype, squares=True, compiled=False
+    ) -> DenseComponents:
+        """From μ (k, d), Σ (k or 1, d, d) and P (k, d, d) with PPᵀ = Σ⁻¹."""
+        dtype = dtype if compiled else np.float64
         k, d = means.shape
         variances = np.einsum("jaa->ja", covariances)
         centre, inverse, exact, scale = cls.units(means, variances, dtype)
@@ -253,26 +263,30 @@ class DenseComponents(Components):
             covariances / np.multiply.outer(scale, scale),
             log_weights,
             squares,
+            compiled,
         )
 
-    def _sweep(self, rows, weights):
-        from lemmata.mixtures._kernels_em import sweep
+    @property
+    def _marginalising(self) -> Any:
+        """Who integrates over what is unknown."""
+        if self.compiled:
+            from lemmata.mixtures import _kernels_missing
 
-        return sweep(rows, weights, self.kernel, self.squares)
+            return _kernels_missing
+        from lemmata.mixtures import _twins_missing
+
+        return _twins_missing
+
+    def _sweep(self, rows, weights):
+        return self._loops.sweep(rows, weights, self.kernel, self.squares)
 
     def _marginal(self, Z):
-        from lemmata.mixtures._kernels_missing import marginal_logs_into, patterns
-
         order, starts = patterns(np.isnan(Z))
         out = np.empty((len(Z), len(self.means)))
-        logs = np.empty_like(out)
-        marginal_logs_into(logs, Z[order], starts, self.means, self.spread)
-        out[order] = logs
+        out[order] = self._marginalising.marginal_logs(Z[order], starts, self.means, self.spread)
         return out
 
     def _expected_sums(self, Z, R):
-        from lemmata.mixtures._kernels_missing import conditional_sums_into, patterns
-
         _, sums, squares = self._nothing()
         squares = squares if self.squares else np.zeros((0, *squares.shape[1:]))
         origin = self.kernel.means.astype(np.float64)
@@ -287,8 +301,10 @@ class DenseComponents(Components):
                 squares[j] += E.T @ E
         if not whole.all():
             order, starts = patterns(gone[~whole])
-            Z, r = Z[~whole][order], np.ascontiguousarray(R[~whole][order])
-            conditional_sums_into(sums, squares, Z, starts, r, self.means, self.spread, origin)
+            Z, r = Z[~whole][order], R[~whole][order]
+            self._marginalising.conditional_sums_into(
+                sums, squares, Z, starts, r, self.means, self.spread, origin
+            )
         return self._in_units(R.sum(axis=0), sums, squares, None)
 
 
@@ -297,20 +313,17 @@ class AxisComponents(Components):
     """Components whose features are independent: what is unknown of a row is left out of all sums, which are exact without."""
 
     @classmethod
-    def of(cls, means, factors, log_weights, dtype) -> AxisComponents:
+    def of(cls, means, factors, log_weights, dtype, compiled=False) -> AxisComponents:
         """From μ (k, d) and 1/σ (k, d)."""
-        from lemmata.mixtures._kernels_em import Standardised
-
+        dtype = dtype if compiled else np.float64
         centre, inverse, exact, scale = cls.units(means, factors**-2.0, dtype)
         M, P = (means - exact) / scale, factors * scale
         logs = log_weights + np.log(P).sum(axis=1) - 0.5 * means.shape[1] * LOG_2PI
         kernel = Standardised.of(dtype, centre, inverse, P, P * M, M, logs)
-        return cls(kernel, exact, scale, M, P, log_weights, True)
+        return cls(kernel, exact, scale, M, P, log_weights, True, compiled)
 
     def _sweep(self, rows, weights):
-        from lemmata.mixtures._kernels_em import axis_sweep
-
-        return axis_sweep(rows, weights, self.kernel)
+        return self._loops.axis_sweep(rows, weights, self.kernel)
 
     def _in_units(self, counts, sums, squares, seen):
         seen = np.repeat(counts[:, None], sums.shape[1], axis=1) if seen is None else seen

@@ -33,6 +33,7 @@ import numpy as np
 from scipy.linalg import cholesky, lapack
 
 from lemmata.core.blocks import Blocks
+from lemmata.core.compiler import worth_compiling
 from lemmata.core.engine import map_reduce
 from lemmata.core.store import storable
 from lemmata.mixtures.em import Expected, Family, finer
@@ -44,6 +45,8 @@ from lemmata.mixtures.gaussian_blocks import (
 )
 
 Array = np.ndarray
+# multiplications of a pass over all rows, above which kernels do it: in NumPy, a fit of 30 passes takes half a second there
+COMPILED = 2.0**27
 CENTRED_ENOUGH = 64.0  # a scatter loses log10(64) < 2 digits while N·shift² stays below 64 times what is left of it
 HINT = "Raise reg_covar, use fewer components, drop constant features, or scale the data."
 
@@ -110,15 +113,31 @@ class Gaussian(Family):
             stats.origin + stats.shift, self._like(np.where(variances > 0, variances, 1.0))
         )
 
+    def compiles(self, data: Blocks, k: int) -> bool:
+        """Whether so many rows × features, of which some may be unknown, are worth a compiler."""
+        n, d = data.shape
+        work = n * k * (d * (d + 16) if "dd" in self.axes else 8 * d)
+        if worth_compiling(work, above=COMPILED):
+            return True
+        if "dd" not in self.axes or work == 0:
+            return False
+        holes = sum(int(np.isnan(rows).any(axis=1).sum()) for rows, _ in data)
+        return worth_compiling(work + holes * k * d * (d * d + 64), above=COMPILED)
+
     def log_density(self, rows, params):
         return self.components(params, np.zeros(len(params.means)), rows.dtype).log_density(rows)
 
-    def statistics(self, rows, weights, responsibilities, params):
-        components = self.components(params, np.zeros(responsibilities.shape[1]), np.float64)
+    def statistics(self, rows, weights, responsibilities, params, compiled=False):
+        components = self.components(
+            params, np.zeros(responsibilities.shape[1]), np.float64, compiled
+        )
         return components.statistics(rows, weights, responsibilities)
 
-    def expecting(self, params, log_weights, dtype):
-        return self.components(params, log_weights, dtype)
+    def expecting(self, params, log_weights, dtype, compiled=False):
+        return self.components(params, log_weights, dtype, compiled)
+
+    def scoring(self, params, log_weights, dtype, compiled=False):
+        return self.components(params, log_weights, dtype, compiled).log_density
 
     def closer(self, stats, rough):
         # sums about means of components already
@@ -180,7 +199,9 @@ class Gaussian(Family):
         return np.asarray([C] if self.axes[0] == "k" else C)
 
     @abstractmethod
-    def components(self, params: GaussianParameters, log_weights: Array, dtype: Any) -> Components:
+    def components(
+        self, params: GaussianParameters, log_weights: Array, dtype: Any, compiled: bool = False
+    ) -> Components:
         """The components prepared for blocks; a single one stands for all."""
 
     @abstractmethod
@@ -242,14 +263,12 @@ def _price(weights: Any, variances: Array, reg: float) -> float:
 class _Dense(Gaussian):
     """Abstract: P is (d, d) or (k, d, d)."""
 
-    def components(self, params, log_weights, dtype):
+    def components(self, params, log_weights, dtype, compiled=False):
         k, d = len(log_weights), params.means.shape[1]
-        C, P = (
-            np.broadcast_to(A, (k, d, d)) for A in (params.covariances, params.precisions_cholesky)
-        )
-        return DenseComponents.of(
-            np.broadcast_to(params.means, (k, d)), C, P, log_weights, dtype, self.estimated
-        )
+        C = params.covariances.reshape(-1, d, d)
+        P = np.broadcast_to(params.precisions_cholesky, (k, d, d))
+        means = np.broadcast_to(params.means, (k, d))
+        return DenseComponents.of(means, C, P, log_weights, dtype, self.estimated, compiled)
 
     def of(self, means, covariances):
         if covariances.ndim == 2:
@@ -365,10 +384,11 @@ class FixedGaussian(_Dense):
 class _Axis(Gaussian):
     """Abstract: P is (k, d) or (k,)."""
 
-    def components(self, params, log_weights, dtype):
+    def components(self, params, log_weights, dtype, compiled=False):
         shape, P = (len(log_weights), params.means.shape[1]), params.precisions_cholesky
         P = np.broadcast_to(P if P.ndim == 2 else P[:, None], shape)
-        return AxisComponents.of(np.broadcast_to(params.means, shape), P, log_weights, dtype)
+        means = np.broadcast_to(params.means, shape)
+        return AxisComponents.of(means, P, log_weights, dtype, compiled)
 
     def of(self, means, covariances):
         _finite(covariances)

@@ -63,17 +63,21 @@ def from_memberships(
 
     Where clusters lie so far apart that sums about the rough mean lose digits, they are taken again about the means found.
     """
+    compiled = family.compiles(data, k)
     data = finer(data.weighted(cast(Any, _Sliced(data.weights, numbers))), k)
     while True:
-        found = map_reduce(partial(_block, family, rough, respond), data, Expected())
+        found = map_reduce(partial(_block, family, rough, respond, compiled), data, Expected())
         closer = family.closer(found.stats, rough)
         if closer is None:
             return maximisation(family, found.stats)
         rough = closer
 
 
-def _block(family: Family, rough: Any, respond: Callable, rows: Any, beside: Beside) -> Expected:
-    return Expected(family.statistics(rows, beside.weights, respond(rows, beside), rough))
+def _block(
+    family: Family, rough: Any, respond: Callable, compiled: bool, rows: Any, beside: Beside
+) -> Expected:
+    R = respond(rows, beside)
+    return Expected(family.statistics(rows, beside.weights, R, rough, compiled))
 
 
 @dataclass(frozen=True)

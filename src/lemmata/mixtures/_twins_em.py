@@ -1,0 +1,134 @@
+"""The E-step of a Gaussian mixture in NumPy, for data on which nobody should wait for a compiler: the twin of _kernels_em.py.
+
+    l_j = log π_j + log p(x | j),   r_j = w e^{l_j} / Σ_i e^{l_i},   N_j = Σ r_j,  s_j = Σ r_j δ,  S_j = Σ r_j δδᵀ,  δ = x − μ_j
+
+All components at once: δ is an array (k, rows, d); one product with P makes all distances, one with itself all scatters.
+Sums are in float64 whatever the data is.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from lemmata.mixtures.standard_units import LOWEST, Standardised
+
+Array = np.ndarray
+NUMBERS = 2**19  # in δ at a time: 4 MB
+# (μ/σ)² up to which squares are expanded: (x − μ)²/σ² = (x² − 2xμ + μ²)/σ² errs by eps·(μ/σ)², 2e-10 at most
+NEAR = 2.0**20
+quiet = np.errstate(over="ignore", invalid="ignore")  # rows beyond all densities, and NaN, are met
+
+
+@quiet
+def sweep(
+    rows: Array, weights: Array | None, mixture: Standardised, scatter: bool = True
+) -> tuple[float, Array, Array, Array]:
+    """Σ w log p(x), N (k,), s (k, d) and S (k, d, d) of a block, in standard units; S is empty if it is not wanted.
+
+    The first is NaN where the rows hold a NaN; then the others mean nothing.
+    """
+    k, d = mixture.means.shape
+    likelihood, N, s = 0.0, np.zeros(k), np.zeros((k, d))
+    S = np.zeros((k if scatter else 0, d, d))
+    for x, w in _slices(rows, weights, mixture):
+        delta = x - mixture.means[:, None]  # (k, rows, d)
+        found, r = _respond(_squares(delta, mixture), mixture.logs, w)
+        likelihood += found
+        root = np.sqrt(r)
+        delta *= root[:, :, None]
+        N += r.sum(axis=1)
+        s += np.matmul(root[:, None], delta)[:, 0]
+        if scatter:
+            S += np.matmul(delta.transpose(0, 2, 1), delta)
+    return likelihood, N, s, S
+
+
+@quiet
+def axis_sweep(
+    rows: Array, weights: Array | None, mixture: Standardised
+) -> tuple[float, Array, Array, Array]:
+    """The same for components with independent features; the last is Σ r δ² (k, d)."""
+    k, d = mixture.means.shape
+    nearby = Nearby.of(mixture)
+    likelihood, N, s, squares = 0.0, np.zeros(k), np.zeros((k, d)), np.zeros((k, d))
+    for x, w in _slices(rows, weights, mixture, 1 if nearby else k):
+        found, r = _respond(_axis_squares(x, mixture, nearby), mixture.logs, w)
+        n = r.sum(axis=1)
+        likelihood, N = likelihood + found, N + n
+        if nearby:
+            x, M, n = x - nearby.origin, nearby.means, n[:, None]
+            first = r @ x
+            s += first - n * M
+            squares += r @ (x * x) - M * (2 * first - n * M)
+        else:
+            delta = x - mixture.means[:, None]
+            s += np.matmul(r[:, None], delta)[:, 0]
+            squares += np.matmul(r[:, None], delta * delta)[:, 0]
+    return likelihood, N, s, np.maximum(squares, 0.0)
+
+
+@quiet
+def log_densities(rows: Array, mixture: Standardised) -> Array | None:
+    """log π_j + log p(x | j) for every row and component (n, k); None where there is a NaN."""
+    nearby = Nearby.of(mixture) if mixture.P.ndim == 2 else None
+    out, start = np.empty((len(rows), len(mixture.logs)), rows.dtype), 0
+    for x, _ in _slices(rows, None, mixture, 1 if nearby else len(mixture.logs)):
+        if mixture.P.ndim == 3:
+            squares = _squares(x - mixture.means[:, None], mixture)
+        else:
+            squares = _axis_squares(x, mixture, nearby)
+        out[start : start + len(x)] = (mixture.logs[:, None] - 0.5 * squares).T
+        start += len(x)
+    return None if np.isnan(out).any() else out
+
+
+def _slices(rows: Array, weights: Array | None, mixture: Standardised, k: int | None = None):
+    """Standardised rows and their weights (None: one each), as many at a time as fit a cache beside their δ."""
+    step = max(64, NUMBERS // max((len(mixture.logs) if k is None else k) * rows.shape[1], 1))
+    for start in range(0, len(rows), step):
+        x = (rows[start : start + step] - mixture.centre) * mixture.inverse
+        yield x, None if weights is None else weights[start : start + step]
+
+
+def _squares(delta: Array, mixture: Standardised) -> Array:
+    """‖Pᵀδ‖², (k, rows)."""
+    y = np.matmul(delta, mixture.P[:, :, : delta.shape[2]])
+    return np.einsum("jia,jia->ji", y, y)
+
+
+class Nearby(NamedTuple):
+    """Components whose squares can be expanded about one point: in each feature the mean of the narrowest of them."""
+
+    origin: Array  # (d,)
+    means: Array  # (k, d) from there
+
+    @classmethod
+    def of(cls, mixture: Standardised) -> Nearby | None:
+        """None where the components lie so far apart, for their widths, that digits would be lost."""
+        P, M = mixture.P, mixture.means
+        origin = M[P.argmax(axis=0), np.arange(M.shape[1])]
+        return cls(origin, M - origin) if ((P * (M - origin)) ** 2).max() <= NEAR else None
+
+
+def _axis_squares(x: Array, mixture: Standardised, nearby: Nearby | None) -> Array:
+    """Σ_a (x_a − μ_a)²/σ_a², (k, rows)."""
+    if nearby is None:
+        y = x * mixture.P[:, None] - mixture.shift[:, None]
+        return np.einsum("jia,jia->ji", y, y)
+    x, P2, M = x - nearby.origin, mixture.P**2, nearby.means
+    expanded = P2 @ (x * x).T - (2 * P2 * M) @ x.T + (P2 * M * M).sum(axis=1)[:, None]
+    return np.maximum(expanded, 0.0)
+
+
+def _respond(squares: Array, logs: Array, w: Array | None) -> tuple[float, Array]:
+    """Σ w log p(x), and the responsibilities times the weights (k, rows)."""
+    l = np.maximum(logs[:, None] - 0.5 * squares, LOWEST)
+    top = l.max(axis=0)
+    l -= top
+    r = np.exp(l, out=l)
+    total = r.sum(axis=0)
+    each = top + np.log(total)
+    r *= 1 / total if w is None else w / total
+    return float(each.sum() if w is None else w @ each), r
