@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -21,8 +22,10 @@ from lemmata.core import (
     StepFailed,
     StoreError,
     run,
+    storable,
     store,
 )
+from lemmata.core.repeat import Path as Walk
 
 NOISY = Halving(rate=0.9, noise=0.1)
 
@@ -176,17 +179,110 @@ def test_a_seed_is_the_same_seed_whatever_its_integer_type(tmp_path):
     assert run(NOISY, DATA, stop=MaxSteps(4), callbacks=[Checkpoint(path)], rng=1).step == 4
 
 
-def test_children_with_different_stopping_rules_are_different_algorithms(tmp_path):
+def rule(steps):
+    return Settled(1e-3) | MaxSteps(steps)
+
+
+def results_of(solution):
+    state = solution.state
+    return same_parts(
+        [solution.algorithm.best(state), state.results, [t.objective for t in state.traces]]
+    )
+
+
+def same_parts(value):
+    arrays = {}
+    return store.encode(value, arrays), {key: array.tobytes() for key, array in arrays.items()}
+
+
+@pytest.mark.parametrize("first", [1, 3, 7, None])
+def test_children_with_a_larger_budget_go_on_where_they_ended(tmp_path, first):
+    """Stopped early or not, killed while they go on or not: what comes out is the run that had the large budget at once."""
+    whole = run(Restarts(NOISY, n=3, stop=rule(9)), DATA, stop=Never(), rng=1)
     path = tmp_path / "a.ckpt"
-    one = Restarts(NOISY, n=2, stop=Settled(1e-3) | MaxSteps(4))
-    run(one, DATA, stop=Never(), callbacks=[Checkpoint(path)], rng=1)
+    outer = Never() if first is None else MaxSteps(first)
+    checkpoint = [Checkpoint(path, every=1)]
+    run(Restarts(NOISY, n=3, stop=rule(2)), DATA, stop=outer, callbacks=checkpoint, rng=1)
+    larger = Restarts(NOISY, n=3, stop=rule(9))
+    for more in (3, 4, 11):  # interrupted three times on its way
+        run(larger, DATA, stop=MaxSteps((first or 9) + more), callbacks=checkpoint, rng=1)
+    found = run(larger, DATA, stop=Never(), callbacks=checkpoint, rng=1)
+    assert results_of(found) == results_of(whole)
+    assert same_parts(found.attributes) == same_parts(whole.attributes)
+    again = run(larger, DATA, stop=Never(), callbacks=checkpoint, rng=1)
+    assert again.step == found.step
+
+
+def test_children_under_a_smaller_budget_keep_what_they_have(tmp_path):
+    path = tmp_path / "a.ckpt"
+    one = run(
+        Restarts(NOISY, n=2, stop=rule(6)), DATA, stop=Never(), callbacks=[Checkpoint(path)], rng=1
+    )
+    two = run(
+        Restarts(NOISY, n=2, stop=rule(3)), DATA, stop=Never(), callbacks=[Checkpoint(path)], rng=1
+    )
+    assert results_of(two) == results_of(one)
     with pytest.raises(ValueError, match="another algorithm"):
-        run(
-            Restarts(NOISY, n=2, stop=Settled(1e-4) | MaxSteps(4)),
-            DATA,
-            callbacks=[Checkpoint(path)],
-            rng=1,
-        )
+        run(Restarts(NOISY, n=3, stop=rule(6)), DATA, callbacks=[Checkpoint(path)], rng=1)
+
+
+def test_the_rule_of_a_path_decides_where_its_children_begin_so_another_is_another_algorithm(
+    tmp_path,
+):
+    path = tmp_path / "a.ckpt"
+    over = {"noise": [0.1, 0.2]}
+    run(Walk(NOISY, over, rule(4)), DATA, stop=Never(), callbacks=[Checkpoint(path)], rng=1)
+    with pytest.raises(ValueError, match="another algorithm"):
+        run(Walk(NOISY, over, rule(5)), DATA, stop=Never(), callbacks=[Checkpoint(path)], rng=1)
+
+
+@storable
+@dataclass(frozen=True)
+class Sized:
+    layout: ClassVar = {"centers": "k d", "counts?": "k >=0"}
+
+    centers: np.ndarray
+    counts: np.ndarray | None
+
+
+class Sizing:
+    """Counts up, with a state whose arrays have sizes."""
+
+    def init(self, data, rng):
+        return Sized(np.zeros((3, data.shape[1])), None)
+
+    def step(self, state, data):
+        return Sized(state.centers + 1, np.ones(3))
+
+    def objective(self, state):
+        return -float(state.centers.sum())
+
+    def attributes(self, state):
+        return {}
+
+    def identity(self):
+        return "sizing"
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        (Sized(np.zeros((3, 2)), None), "d = 4 elsewhere"),
+        (Sized(np.zeros((3, 4)), np.ones(2)), "k = 3 elsewhere"),
+        (Sized(np.zeros((3, 4)), -np.ones(3)), "not >= 0"),
+        (Sized(np.full((3, 4), np.nan), None), "contains NaN"),
+        (Sized(np.zeros(4), None), "not an array with 2 axes"),
+        (Sized(np.zeros((3, 4), bool), None), "not of numbers"),
+    ],
+)
+def test_a_forged_state_that_does_not_fit_the_data_is_refused(tmp_path, state, message):
+    path, X = tmp_path / "a.ckpt", np.ones((5, 4))
+    run(Sizing(), X, stop=MaxSteps(2), callbacks=[Checkpoint(path)], rng=1)
+    assert run(Sizing(), X, stop=MaxSteps(3), callbacks=[Checkpoint(path)], rng=1).step == 3
+    content = store.read(path, "checkpoint")
+    store.write(path, "checkpoint", {**content, "state": state})
+    with pytest.raises(store.StoreError, match=message):
+        run(Sizing(), X, stop=MaxSteps(5), callbacks=[Checkpoint(path)], rng=1)
 
 
 def test_blocks_of_equal_content_are_the_same_data(tmp_path):

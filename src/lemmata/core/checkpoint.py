@@ -14,8 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from lemmata.core import store
+from lemmata.core.layout import check_layout
 from lemmata.core.loop import Solution
 from lemmata.core.trace import Trace
+
+
+def _identity(algorithm: Any) -> Any:
+    """What a checkpoint belongs to: the algorithm with its parameters, or what it says itself."""
+    return algorithm.identity() if hasattr(algorithm, "identity") else algorithm
 
 
 class Checkpoint:
@@ -45,7 +51,7 @@ class Checkpoint:
     def resume(self, algorithm: Any, data: Any, rng: Any):
         """The state and trace in the file, or None if there is no file yet."""
         self._owner = {
-            "algorithm": f"{type(algorithm).__name__} {store.digest(algorithm)}",
+            "algorithm": f"{type(algorithm).__name__} {store.digest(_identity(algorithm))}",
             "data": data.fingerprint() if hasattr(data, "fingerprint") else store.digest(data),
             "seed": str(int(rng)) if isinstance(rng, Integral) else "",
         }
@@ -69,8 +75,22 @@ class Checkpoint:
                 f"the checkpoint {self.path} belongs to another {' and '.join(other)}; "
                 "delete it to start again, or give this run a path of its own."
             )
+        self._check_layout(content["state"], data)
         self._written = len(content["trace"]) - 1
-        return content["state"], content["trace"]
+        return getattr(algorithm, "resumed", lambda state: state)(content["state"]), content[
+            "trace"
+        ]
+
+    def _check_layout(self, state: Any, data: Any) -> None:
+        """A state of other sizes than the data's would lead compiled code astray."""
+        shape = getattr(data, "shape", ())
+        letters = dict(zip("nd", shape, strict=True)) if len(shape) == 2 else {}
+        try:
+            check_layout(state, letters)
+        except ValueError as error:
+            raise store.StoreError(
+                f"{self.path} is damaged: its state does not fit this data ({error})"
+            ) from error
 
     def start(self, solution: Solution) -> None:
         """Write at once: a folder that cannot be written to, or a state that cannot be stored, shows now, not in an hour."""

@@ -27,13 +27,32 @@ from lemmata.core.trace import Trace
 class ChildrenState:
     """The child under way and what its elder siblings left."""
 
-    version = 1
+    version = 2
 
     state: Any  # of the child under way
     ended: str  # why that child stopped; "" while it goes on
     results: tuple  # the last state of every child that ended
     traces: tuple[Trace, ...]  # of every child begun
     seeds: tuple[int, ...]  # one per child
+    again: tuple[
+        int, ...
+    ] = ()  # children that ended under a smaller budget and go on once all were there
+
+    @classmethod
+    def upgrade(cls, fields: dict[str, Any], version: int) -> dict[str, Any]:
+        """Version 1 could not be given a larger budget."""
+        return {**fields, "again": ()}
+
+    @property
+    def current(self) -> int:
+        """The number of the child under way, or of the one that ended last."""
+        going_on = self.again and len(self.results) == len(self.seeds) and not self.ended
+        return self.again[0] if going_on else len(self.traces) - 1
+
+    def result(self, index: int) -> Any:
+        """The last state of a child that was begun."""
+        going_on = index == self.current and not self.ended
+        return self.state if going_on or index >= len(self.results) else self.results[index]
 
 
 class Children:
@@ -58,16 +77,21 @@ class Children:
 
     def step(self, state, data):
         if state.ended:
-            return self._begin(state, data)
-        algorithm, clock = self.child(len(state.traces) - 1), time.perf_counter()
+            return (
+                self._go_on(state)
+                if len(state.results) == self.count()
+                else self._begin(state, data)
+            )
+        index, clock = state.current, time.perf_counter()
+        algorithm = self.child(index)
         # a child that steps in place gets a copy: the state it steps from may be its last good one
         new = algorithm.step(getattr(algorithm, "snapshot", lambda state: state)(state.state), data)
         value = float(algorithm.objective(new))
         if not math.isfinite(value):  # this child is lost, the others are not
-            return self._at(state, state.state, state.traces, Stopped.DIVERGED)
-        trace = state.traces[-1].copy()
+            return self._at(state, state.state, index, state.traces[index], Stopped.DIVERGED)
+        trace = state.traces[index].copy()
         trace.append(value, trace.elapsed + time.perf_counter() - clock, _extras(algorithm, new))
-        return self._at(state, new, (*state.traces[:-1], trace))
+        return self._at(state, new, index, trace)
 
     def _begin(self, state, data):
         """The next child at its first state; children whose first objective is not finite are passed over."""
@@ -78,38 +102,48 @@ class Children:
         )
         value, trace = float(algorithm.objective(first)), Trace()
         trace.append(value, time.perf_counter() - clock, _extras(algorithm, first))
-        state = self._at(
-            state, first, (*state.traces, trace), "" if math.isfinite(value) else Stopped.DIVERGED
-        )
+        ended = "" if math.isfinite(value) else Stopped.DIVERGED
+        state = self._at(state, first, index, trace, ended)
         return (
             self._begin(state, data)
             if state.ended == Stopped.DIVERGED and not self.finished(state)
             else state
         )
 
-    def _at(self, before, current, traces, ended=""):
-        algorithm = self.child(len(traces) - 1)
-        if not ended and getattr(algorithm, "finished", lambda state: False)(current):
-            ended = Stopped.FINISHED
-        ended = ended or self.stop.reason(Solution(algorithm, current, traces[-1])) or ""
-        ended = str(ended)  # the plain word that a checkpoint gives back
-        results = (*before.results, current) if ended else before.results
-        return ChildrenState(current, ended, results, traces, before.seeds)
+    def _go_on(self, state):
+        """All children ended once; the first of those that have budget left is taken up where it ended."""
+        return replace(state, state=state.results[state.again[0]], ended="")
+
+    def _at(self, before, current, index, trace, ended=""):
+        """The state after child `index` came to `current`."""
+        algorithm = self.child(index)
+        ended = ended or self._reason(algorithm, current, trace)
+        results, again = before.results, before.again
+        if ended and index < len(results):  # it went on, and is done now
+            results, again = (*results[:index], current, *results[index + 1 :]), again[1:]
+        elif ended:
+            results = (*results, current)
+        traces = (*before.traces[:index], trace, *before.traces[index + 1 :])
+        # the plain word that a checkpoint gives back
+        return ChildrenState(current, str(ended), results, traces, before.seeds, again)
+
+    def _reason(self, algorithm, state, trace) -> str:
+        if getattr(algorithm, "finished", lambda state: False)(state):
+            return Stopped.FINISHED
+        return self.stop.reason(Solution(algorithm, state, trace)) or ""
 
     def finished(self, state):
-        return len(state.results) == self.count()
+        return bool(state.ended) and len(state.results) == self.count() and not state.again
 
     def objective(self, state):
         """Of the child under way, or of the last one that had any."""
-        return next(
-            (trace.last() for trace in reversed(state.traces) if math.isfinite(trace.last())),
-            math.nan,
-        )
+        traces = (state.traces[state.current], *reversed(state.traces))
+        return next((trace.last() for trace in traces if math.isfinite(trace.last())), math.nan)
 
     def extras(self, state):
         return {
-            "child": len(state.traces) - 1,
-            **(_extras(self.child(len(state.traces) - 1), state.state) or {}),
+            "child": state.current,
+            **(_extras(self.child(state.current), state.state) or {}),
         }
 
     @property
@@ -123,7 +157,10 @@ def _extras(algorithm, state) -> dict[str, float] | None:
 
 @dataclass(frozen=True)
 class Restarts(Children):
-    """n runs of one algorithm from different seeds; shows the one with the lowest objective."""
+    """n runs of one algorithm from different seeds; shows the one with the lowest objective.
+
+    A checkpoint may be resumed under another `stop`: children that have budget left then go on where they ended.
+    """
 
     algorithm: Any
     n: int
@@ -139,6 +176,22 @@ class Restarts(Children):
     def count(self):
         return self.n
 
+    def identity(self) -> Any:
+        """What a checkpoint belongs to: the children, not when they stop."""
+        return [type(self).__name__, self.algorithm, self.n]
+
+    def resumed(self, state: ChildrenState) -> ChildrenState:
+        """The state of a checkpoint under the rule of this run."""
+        going_on = state.current if state.again and not state.ended else -1
+        again = [
+            index
+            for index, result in enumerate(state.results)
+            if index != going_on
+            and math.isfinite(state.traces[index].last())
+            and not self._reason(self.algorithm, result, state.traces[index])
+        ]
+        return replace(state, again=tuple([going_on, *again] if going_on in state.again else again))
+
     def best(self, state: ChildrenState) -> int:
         """Which child did best so far."""
         ends = np.array([trace.last() for trace in state.traces])
@@ -146,10 +199,7 @@ class Restarts(Children):
         return int(np.argmin(np.where(np.isfinite(ends), ends, np.inf)))
 
     def attributes(self, state):
-        best = self.best(state)
-        return self.algorithm.attributes(
-            state.results[best] if best < len(state.results) else state.state
-        )
+        return self.algorithm.attributes(state.result(self.best(state)))
 
 
 @dataclass(frozen=True)
@@ -186,7 +236,7 @@ class Path(Children):
         return super().first(index, results, data, seed)
 
     def attributes(self, state):
-        return self.child(len(state.traces) - 1).attributes(state.state)
+        return self.child(state.current).attributes(state.state)
 
 
 def best_run(solution: Solution) -> Solution:
@@ -195,5 +245,5 @@ def best_run(solution: Solution) -> Solution:
     if not isinstance(algorithm, Restarts):
         return solution
     best = algorithm.best(state)
-    alone = Solution(algorithm.algorithm, (*state.results, state.state)[best], state.traces[best])
+    alone = Solution(algorithm.algorithm, state.result(best), state.traces[best])
     return replace(alone, stopped=algorithm.stop.reason(alone) or solution.stopped)
