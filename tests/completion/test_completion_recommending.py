@@ -1,16 +1,21 @@
 """Recommending: the n best per user against plain sorting, similar items, explanations that add up to the prediction."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+import lemmata
 from lemmata.completion.als.estimator import ALS
 from lemmata.completion.base import CompletionModel
+from lemmata.completion.baselines.mean_ratings import MeanRatings
 from lemmata.completion.observed import Observed
-from lemmata.completion.recommending import recommend as recommending
-from lemmata.completion.recommending.recommend import best
+from lemmata.completion.recommending import best as ranking
+from lemmata.completion.recommending.best import best
 
 
 class Given(CompletionModel):
@@ -61,9 +66,9 @@ small_matrices = st.tuples(
 )
 
 
-@given(small_matrices, st.booleans(), st.booleans())
-@settings(deadline=None, max_examples=150)
-def test_the_best_are_those_of_a_stable_sort(sizes, single, excluded):
+@given(small_matrices, st.booleans(), st.booleans(), st.sampled_from(["always", "never"]))
+@settings(deadline=None, max_examples=200)
+def test_the_best_are_those_of_a_stable_sort(sizes, single, excluded, compiled):
     b, m, k, n, seed = sizes
     rng = np.random.default_rng(seed)
     # small whole numbers: products are exact, so ties are ties
@@ -72,7 +77,9 @@ def test_the_best_are_those_of_a_stable_sort(sizes, single, excluded):
         for size in (b, m)
     )
     seen = Observed.of(np.where(rng.random((b, m)) < 0.5, 1.0, np.nan))
-    places, scores = best(P, Q, n, seen.by_row, np.arange(b) if excluded else np.full(b, -1))
+    who = np.arange(b) if excluded else np.full(b, -1)
+    with lemmata.config(compile=compiled):
+        places, scores = best(P, Q, n, seen.by_row, who)
     mask = np.isfinite(seen.dense()) & excluded
     assert_array_equal(places, sorted_scores(P.astype(float) @ Q.T, mask, min(n, m)))
     known = np.where(
@@ -83,8 +90,10 @@ def test_the_best_are_those_of_a_stable_sort(sizes, single, excluded):
     assert_array_equal(scores, known)
 
 
+@pytest.mark.parametrize("compiled", ["always", "never"])
 @pytest.mark.parametrize("seed", range(3))
-def test_the_best_do_not_depend_on_blocks_or_on_how_blas_rounds(seed, monkeypatch):
+def test_the_best_do_not_depend_on_blocks_or_on_how_blas_rounds(seed, compiled, monkeypatch):
+    monkeypatch.setenv("LEMMATA_COMPILE", compiled)
     rng = np.random.default_rng(seed)
     P = rng.normal(size=(50, 40)).astype(np.float32)
     # every item many times: ties
@@ -94,12 +103,38 @@ def test_the_best_do_not_depend_on_blocks_or_on_how_blas_rounds(seed, monkeypatc
         whole[0], sorted_scores(P.astype(float) @ Q.T.astype(float), np.zeros((50, 400), bool), 60)
     )
     for rows in (1, 7, 49):
-        monkeypatch.setattr(recommending, "BLOCK_BYTES", rows * Q.nbytes // 40)
+        monkeypatch.setattr(ranking, "BLOCK_BYTES", rows * Q.nbytes // 40)
+        monkeypatch.setattr(ranking, "TWIN_SCORES", rows * len(Q))
         parts = best(P, Q, 60)
         assert_array_equal(parts[0], whole[0])
         assert_array_equal(parts[1], whole[1])
     single = [best(P[i : i + 1], Q, 60)[0][0] for i in range(50)]
     assert_array_equal(single, whole[0])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_twin_of_the_kernel_gives_the_same_bits(dtype):
+    rng = np.random.default_rng(0)
+    P, Q = rng.normal(size=(70, 17)).astype(dtype), rng.normal(size=(300, 17)).astype(dtype)
+    P[3], P[5] = 0, 1e30
+    seen = Observed.of(np.where(rng.random((70, 300)) < 0.1, 1.0, np.nan))
+    found = []
+    for compiled in ("always", "never"):
+        with lemmata.config(compile=compiled):
+            found.append(best(P, Q, 20, seen.by_row, np.arange(70)))
+    assert_array_equal(found[0][0], found[1][0])
+    assert_array_equal(found[0][1], found[1][1])
+
+
+def test_a_first_recommendation_on_small_data_waits_for_no_compiler():
+    code = (
+        "import numpy as np, sys, lemmata\n"
+        "from lemmata.completion import MeanRatings\n"
+        "X = np.where(np.random.default_rng(0).random((60, 40)) < 0.3, 4.0, np.nan)\n"
+        "MeanRatings().fit(X).recommend(n=5)\n"
+        "assert 'numba' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_equal_copies_of_an_item_come_in_order_of_position():
@@ -119,14 +154,14 @@ def test_recommendations_are_the_highest_predictions_among_what_was_not_seen(see
     predicted = model.complete(keep_known=False)
     seen = np.isfinite(model.observed_.dense())
     for n in (1, 4, 9):
-        found = model.recommend(n=n)
+        found = model.recommend(n=n, damping=0)
         assert_array_equal(found.items, sorted_scores(predicted, seen, n))
         kept = found.positions >= 0
         expected = np.take_along_axis(predicted, np.maximum(found.positions, 0), axis=1)
         assert_allclose(found.scores[kept], expected[kept], rtol=50 * np.finfo(dtype).eps)
         assert np.isnan(found.scores[~kept]).all()
         assert found.scores.dtype == dtype
-    everything = model.recommend(n=9, exclude_seen=False)
+    everything = model.recommend(n=9, exclude_seen=False, damping=0)
     assert_array_equal(everything.items, sorted_scores(predicted, np.zeros_like(seen), 9))
 
 
@@ -178,7 +213,7 @@ def test_labels_are_taken_and_given(names):
     with pytest.raises(ValueError, match="not in the data"):
         model.recommend("dora")
     assert f"user {names[0]}" in str(model.recommend(names[0]))
-    assert model.recommend(names[0], 1).to_dict() == {
+    assert model.recommend(names[0], 1, damping=0).to_dict() == {
         "recommendations": [{"user": names[0], "items": [{"item": "brazil", "score": 2.0}]}]
     }
 
@@ -189,14 +224,96 @@ def test_new_users_are_folded_in_and_what_they_rated_counts_as_seen(seed):
     model = random_model(rng, reg=0.3)
     X = np.where(rng.random((4, 9)) < 0.4, rng.normal(size=(4, 9)), np.nan)
     X[0] = np.nan  # somebody who rated nothing gets what is liked by all
-    found = model.recommend(n=9, ratings=X)
+    found = model.recommend(n=9, ratings=X, damping=0)
     assert_array_equal(found.items, sorted_scores(model.predict(X), np.isfinite(X), 9))
     assert found.of is None
     assert_array_equal(found.items[0], np.argsort(-model.column_bias_, kind="stable"))
     one = {int(j): X[1, j] for j in np.flatnonzero(np.isfinite(X[1]))}
-    assert_array_equal(model.recommend(n=9, ratings=one).items, found.items[1])
+    assert_array_equal(model.recommend(n=9, ratings=one, damping=0).items, found.items[1])
     with pytest.raises(ValueError, match="both given"):
         model.recommend(0, ratings=X)
+
+
+def test_damping_draws_items_with_few_ratings_towards_the_users_mean():
+    model = random_model(np.random.default_rng(2))
+    counts = model.observed_.column_counts
+    assert model.damping_ == np.median(counts[model.observed_.columns])
+    parts = model.complete(keep_known=False) - (model.mean_ + model.row_bias_[:, None])
+    for damping in (0.5, 7.0, "auto"):
+        d = model.damping_ if damping == "auto" else damping
+        expected = model.mean_ + model.row_bias_[:, None] + parts * (counts / (counts + d))
+        found = model.recommend(n=9, exclude_seen=False, damping=damping)
+        assert_array_equal(found.positions, np.argsort(-expected, axis=1, kind="stable"))
+        assert_allclose(found.scores, -np.sort(-expected, axis=1), rtol=1e-12)
+    for damping in (-1, np.nan, np.inf, "much", True):
+        with pytest.raises(ValueError, match="damping="):
+            model.recommend(0, damping=damping)
+
+
+def test_one_opinion_does_not_make_the_best_item():
+    """The highest prediction is that of an item with a single rating; many liked the second."""
+    X = np.full((40, 3), np.nan)
+    X[:30, 0], X[:30, 1], X[0, 2] = 4.5, 2.0, 5.0
+    model = MeanRatings(reg=0.1).fit(X)
+    assert model.recommend(35, n=1, damping=0).items[0] == 2
+    assert model.recommend(35, n=1).items[0] == 0
+    assert model.recommend(35, n=3, min_count=2, damping=0).items.tolist() == [0, 1, -1]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_only_items_that_were_asked_for_are_recommended(seed):
+    rng = np.random.default_rng(seed)
+    model = random_model(rng)
+    scores, seen = model.complete(keep_known=False), np.isfinite(model.observed_.dense())
+    wanted, unwanted = rng.choice(9, 6, replace=False), rng.choice(9, 2, replace=False)
+    barred = np.ones(9, bool)
+    barred[wanted], barred[unwanted] = False, True
+    found = model.recommend(n=5, items=wanted, exclude=unwanted, damping=0)
+    assert_array_equal(
+        found.positions, sorted_scores(scores, seen | barred, 5)[:, : found.positions.shape[1]]
+    )
+    few = model.observed_.column_counts < 3
+    found = model.recommend(n=9, min_count=3, damping=0)
+    assert_array_equal(
+        found.positions, sorted_scores(scores, seen | few, 9)[:, : found.positions.shape[1]]
+    )
+    assert model.recommend(n=4, items=[]).positions.shape == (7, 0)
+    with pytest.raises(ValueError, match="outside 0 … 8"):
+        model.recommend(items=[9])
+    with pytest.raises(ValueError, match="min_count=-1"):
+        model.recommend(min_count=-1)
+
+
+def test_a_user_without_feedback_is_recommended_what_is_popular():
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((20, 6)) < [0.2, 0.9, 0.4, 0.6, 0.1, 0.8], 1.0, np.nan)
+    X[7] = np.nan
+    model = ALS(rank=2, feedback="implicit", random_state=0).fit(X)
+    found = model.recommend(7, n=6)
+    assert_array_equal(found.items, np.argsort(-model.observed_.column_counts, kind="stable"))
+    assert (found.scores == 0).all()
+    assert model.damping_ == 0
+
+
+def test_lists_become_a_frame():
+    model = random_model(np.random.default_rng(0))
+    frame = model.recommend([3, 1], n=2).to_frame()
+    assert list(frame.columns) == ["user", "item", "rank", "score"]
+    assert frame["user"].tolist() == [3, 3, 1, 1]
+    assert frame["rank"].tolist() == [1, 2, 1, 2]
+    assert frame["item"].tolist() == model.recommend([3, 1], n=2).items.ravel().tolist()
+    assert list(model.similar_items(0, n=2).to_frame().columns)[:2] == ["item", "similar"]
+    assert model.recommend(ratings={0: 5.0}, n=2).to_frame()["user"].tolist() == [0, 0]
+
+
+def test_a_new_user_is_folded_in_from_a_dict():
+    model = random_model(np.random.default_rng(0), reg=0.3)
+    row = np.full((1, 9), np.nan)
+    row[0, [2, 5]] = 4.0, 1.0
+    for part, expected in zip(model.fold_in({2: 4.0, 5: 1.0}), model.fold_in(row), strict=True):
+        assert_allclose(part, expected, rtol=1e-12)
+    with pytest.raises(ValueError, match="the ratings of the new user"):
+        model.fold_in({2: "good"})
 
 
 @pytest.mark.parametrize("n", [0, -1, 2.5, True, "3"])

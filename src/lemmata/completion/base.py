@@ -254,11 +254,11 @@ class CompletionModel(Recommending, OneToOneFeatureMixin, TransformerMixin, Mode
     def fold_in(self, X, *, axis: str = "rows") -> Folded:
         """Factors of new rows (or columns), by one least-squares solve each with the other side as it is (CIL 2.4.5).
 
-        X : the new rows (b × m), or with axis="columns" the new columns (n × b), as for `fit`
+        X : the new rows (b × m), as for `fit`, or a dict {item: rating} of one; with axis="columns" new columns (n × b)
         """
         check_is_fitted(self)
         if axis == "rows":
-            return self._folded(self._entries(X, reset=False))
+            return self._folded(self._new_rows(X))
         if axis != "columns":
             raise ValueError(f"axis={axis!r} is not accepted; pass 'rows' or 'columns'.")
         data = Observed.of(X)

@@ -1,8 +1,12 @@
 """What a fitted completion model is for: the best items for a user, items that are alike, and why.
 
-    score_ij = μ + b_i + c_j + s_i t_j u_iᵀv_j       the n largest over the items j that user i has not rated
+    score_ij = μ + b_i + w_j (c_j + s_i t_j u_iᵀv_j),  w_j = n_j / (n_j + d)       the n largest over what user i has not rated
 
-All scores of a block of users are one matrix product; a kernel then keeps the n best of each row (_kernels_best.py).
+Predicted ratings alone (d = 0) rank badly: of thousands of items the highest predictions are those of items with a rating or
+two, whose offsets and factors follow single opinions. So an item's part counts as far as its n_j ratings carry it: half at
+n_j = d (`damping`), which by default is the count of the item of the median rating. What was fitted to implicit feedback
+ranks already, and is not damped. Whether a ranking is any good beside mere popularity is for metrics.evaluate to say, and for
+certify(train, test).
 
 Why was it recommended? Given b_i, the factors of a user solve a ridge regression on the user's own ratings (CIL (2.36)), so
 they are linear in them, and so is the prediction:
@@ -16,211 +20,18 @@ equations above with b_i as it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from numbers import Integral
+from collections.abc import Mapping
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.completion.observed import Entries, Labels, Observed
+from lemmata.completion.recommending.best import best
+from lemmata.completion.recommending.results import Explanation, Recommendations
 
 Array = np.ndarray
-
-BLOCK_BYTES = 64 * 2**20  # of scores at a time
-SHOWN = 5  # users whose lists are printed
-
-
-# --- results ----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Recommendations:
-    """The best items of one or several users (or the nearest neighbours of items), best first.
-
-    Attributes
-    ----------
-    items : labels where the data had labels, otherwise positions; (users, n), or (n,) for a single user
-    scores : predicted values (or similarities), of the same shape
-    positions : of the items in the matrix, of the same shape
-    of : the users (or items) asked about; None for new ones
-
-    Where fewer than n items are left, the position is −1, the score NaN, and the item stands for nothing.
-    """
-
-    items: Array
-    scores: Array
-    positions: Array
-    of: Any = None
-    what: str = "user"
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def __iter__(self) -> Iterator[tuple[Any, list[tuple[Any, float]]]]:
-        """Pairs of a user and its list of (item, score), without the places where nothing was left."""
-        rows = zip(*map(np.atleast_2d, (self.items, self.scores, self.positions)), strict=True)
-        of = (
-            [None] * np.atleast_2d(self.items).shape[0]
-            if self.of is None
-            else np.atleast_1d(self.of).tolist()
-        )
-        for name, (items, scores, positions) in zip(of, rows, strict=True):
-            kept = positions >= 0
-            yield name, list(zip(items[kept].tolist(), scores[kept].tolist(), strict=True))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain lists: one per user."""
-        lists = [
-            {self.what: name, "items": [{"item": item, "score": score} for item, score in pairs]}
-            for name, pairs in self
-        ]
-        return {"recommendations": lists}
-
-    def text(self, shown: int | None = SHOWN) -> str:
-        """The lists of so many users (None: of all) for people."""
-        lines = []
-        for count, (name, pairs) in enumerate(self):
-            if count == shown:
-                lines.append(f"… and {np.atleast_2d(self.items).shape[0] - count:,} more")
-                break
-            lines.append(f"new {self.what}" if name is None else f"{self.what} {name}")
-            width = max((len(str(item)) for item, _ in pairs), default=0)
-            lines += [
-                f"  {rank:>3}  {item!s:<{width}}  {score:.3f}"
-                for rank, (item, score) in enumerate(pairs, 1)
-            ]
-            if not pairs:
-                lines.append("  nothing is left")
-        return "\n".join(lines)
-
-    def __str__(self) -> str:
-        return self.text()
-
-    __repr__ = __str__
-
-
-@dataclass(frozen=True, eq=False)
-class Explanation:
-    """A prediction taken apart: mean + row_bias + column_bias + contributions.sum() + remainder = prediction.
-
-    Attributes
-    ----------
-    items, positions, ratings : what the user had rated, largest contribution (in size) first
-    weights : how much each counts: contribution = weight × how far the rating (in units of its scale, usually 1) lies above
-        what the offsets alone predict; with implicit feedback, weight × 1 for what was seen
-    contributions : to the prediction
-    remainder : what the ratings do not account for: 0 up to rounding where the user's factors solve their least squares, as
-        they do after a fold-in, and nearly so at the end of ALS; not 0 for other ways of fitting, or a fit stopped early
-    """
-
-    user: Any
-    item: Any
-    prediction: float
-    mean: float
-    row_bias: float
-    column_bias: float
-    items: Array
-    positions: Array
-    ratings: Array
-    weights: Array
-    contributions: Array
-    remainder: float
-    shown: int = 5
-
-    def to_dict(self) -> dict[str, Any]:
-        columns = (self.items, self.ratings, self.weights, self.contributions)
-        ratings = [
-            {"item": item, "rating": rating, "weight": weight, "contribution": part}
-            for item, rating, weight, part in zip(
-                *(column[: self.shown].tolist() for column in columns), strict=True
-            )
-        ]
-        names = {
-            "user": _plain(self.user),
-            "item": _plain(self.item),
-            "prediction": self.prediction,
-        }
-        offsets = {"mean": self.mean, "row_bias": self.row_bias, "column_bias": self.column_bias}
-        others = {
-            "others": float(self.contributions[self.shown :].sum()),
-            "remainder": self.remainder,
-        }
-        return {**names, **offsets, "ratings": ratings, **others}
-
-    def __str__(self) -> str:
-        rows = [
-            ("mean of all", self.mean),
-            ("the user", self.row_bias),
-            ("the item", self.column_bias),
-        ]
-        for item, rating, part in zip(self.items, self.ratings, self.contributions, strict=True):
-            rows.append((f"{item} rated {rating:g}", part))
-        first, rest = rows[: 3 + self.shown], rows[3 + self.shown :]
-        if rest:
-            first.append(
-                (
-                    f"{len(rest):,} other rating{'s' if len(rest) > 1 else ''}",
-                    sum(part for _, part in rest),
-                )
-            )
-        if abs(self.remainder) >= 5e-4:  # else it is 0.000
-            first.append(("not explained by the ratings", self.remainder))
-        width = max(len(name) for name, _ in first)
-        user = "a new user" if self.user is None else f"user {self.user}"
-        head = f"{user}, item {self.item}: {self.prediction:.3f}"
-        return "\n".join([head, *(f"  {name:<{width}}  {part:+.3f}" for name, part in first)])
-
-    __repr__ = __str__
-
-
-def _plain(label: Any) -> Any:
-    return label.item() if isinstance(label, np.generic) else label
-
-
-# --- the n best -------------------------------------------------------------------------------------------------------
-
-
-def best(
-    P: Array, Q: Array, n: int, seen: Entries | None = None, who: Array | None = None
-) -> tuple[Array, Array]:
-    """Positions (b, n) and scores (b, n) of the n largest p_iᵀq_j of each row of P Qᵀ, best first, ties by position.
-
-    seen, who : row i leaves out the columns that row who[i] of `seen` lists; none if who[i] is −1
-
-    >>> best(np.array([[1.0], [-1.0]]), np.array([[2.0], [0.0], [3.0]]), n=2)[0]
-    array([[2, 0], [1, 0]])
-    """
-    from lemmata.completion.recommending._kernels import best_into
-
-    (b, k), m = P.shape, len(Q)
-    n = min(n, m)
-    places, scores = np.empty((b, n), np.int64), np.empty((b, n))
-    if not b or not n:
-        return places, scores
-    P, Q = np.ascontiguousarray(P), np.ascontiguousarray(Q)
-    if seen is None or who is None:
-        seen, who = (
-            Entries(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0)),
-            np.full(b, -1),
-        )
-    # a k-term product errs by at most (k/2)·eps·‖p‖‖q‖ on each side of a comparison; k·eps each leaves margin
-    longest = np.sqrt(np.einsum("jk,jk->j", Q, Q, dtype=np.float64).max())
-    slack = (
-        2
-        * k
-        * np.finfo(Q.dtype).eps
-        * longest
-        * np.sqrt(np.einsum("ik,ik->i", P, P, dtype=np.float64))
-    )
-    rows = max(BLOCK_BYTES // (m * Q.itemsize), 1)
-    approx = np.empty((min(rows, b), m), Q.dtype)
-    for start in range(0, b, rows):
-        here = slice(start, min(start + rows, b))
-        block = np.matmul(P[here], Q.T, out=approx[: here.stop - start])
-        best_into(scores[here], places[here], block, P[here], Q, slack[here], *seen[:2], who[here])
-    return places, scores
 
 
 def _named(positions: Array, labels: Labels | None) -> Array:
@@ -232,6 +43,16 @@ def _named(positions: Array, labels: Labels | None) -> Array:
         names = names.astype(object)
         names[positions < 0] = None
     return names
+
+
+def _among(entries: Entries, columns: Array, m: int) -> Entries:
+    """The entries in these columns, at their places among them."""
+    place = np.full(m, -1)
+    place[columns] = np.arange(len(columns))
+    there = place[entries.indices]
+    kept = there >= 0
+    indptr = np.r_[0, np.cumsum(kept)][entries.indptr].astype(np.int64)
+    return Entries(indptr, there[kept].astype(np.int32), entries.values[kept])
 
 
 def _count(n: Any) -> int:
@@ -283,10 +104,28 @@ class Recommending:
         def _folded(self, data: Observed, transposed: bool = False) -> Any: ...
         def _fold_reg(self, counts: Array) -> Array: ...
 
+    @property
+    def damping_(self) -> float:
+        """d of w_j = n_j / (n_j + d): the count of the item of the median rating; 0 for implicit feedback."""
+        check_is_fitted(self)
+        if getattr(self, "feedback", "explicit") == "implicit":
+            return 0.0
+        counts = self.observed_.column_counts
+        return float(np.median(np.repeat(counts, counts))) if counts.any() else 0.0
+
     def recommend(
-        self, users: Any = None, n: int = 10, *, exclude_seen: bool = True, ratings: Any = None
+        self,
+        users: Any = None,
+        n: int = 10,
+        *,
+        exclude_seen: bool = True,
+        ratings: Any = None,
+        items: Any = None,
+        exclude: Any = None,
+        damping: float | str = "auto",
+        min_count: int = 0,
     ) -> Recommendations:
-        """The n items with the highest predictions for each user.
+        """The n best items for each user.
 
         Parameters
         ----------
@@ -297,21 +136,79 @@ class Recommending:
             Whether to leave out what the user has already rated.
         ratings : matrix of new rows (b × m, as for `fit`), or a dict {item: rating} of one new user
             Recommends to these instead: they are folded in, and what they rated counts as seen.
+        items, exclude : labels or positions, optional
+            Recommend only these items; none of these.
+        damping : float or "auto"
+            d: an item with d ratings counts half, as far as it lies above or below what the user gives on average. 0 ranks by
+            predictions as they are, which favours items that hardly anybody rated. "auto": `damping_`.
+        min_count : int
+            Leave out items with fewer ratings.
+
+        Returns
+        -------
+        Recommendations : `scores` are damped predictions; with damping=0, predictions
         """
         check_is_fitted(self)
         n, asked = _count(n), self._rows(users, ratings)
-        Q = np.hstack([self.V_ * self.column_scale_[:, None], self.column_bias_[:, None]])
+        columns, seen = self._candidates(items, exclude, min_count), asked.data.by_row
+        P, Q = self._ranked(asked, self._weights(damping))
+        if columns is not None:
+            Q, seen = Q[columns], _among(seen, columns, len(self.V_))
         who = asked.places if exclude_seen else np.full(len(asked.places), -1)
-        places, scores = best(asked.stretched, Q, n, asked.data.by_row, who)
+        places, scores = best(P, Q, n, seen, who)
+        if P.shape[1] > self.V_.shape[1] + 1:  # ranked by popularity, which is no prediction
+            scores[P[:, -1] > 0] *= 0.0
+        if columns is not None:
+            places = np.where(places >= 0, columns[places], -1) if len(columns) else places
         scores = scores + (float(self.mean_) + asked.bias.astype(np.float64))[:, None]
-        scores, items = scores.astype(self.U_.dtype), _named(places, self.observed_.column_labels)
+        scores, names = scores.astype(self.U_.dtype), _named(places, self.observed_.column_labels)
         here: Any = 0 if asked.single else ...
         return Recommendations(
-            items[here],
+            names[here],
             scores[here],
             places[here],
             of=None if asked.names is None else asked.names[()],
         )
+
+    def _weights(self, damping: float | str) -> Array:
+        """w_j of every item."""
+        if damping == "auto":
+            damping = self.damping_
+        if isinstance(damping, bool) or not isinstance(damping, Real) or not 0 <= damping < np.inf:
+            raise ValueError(f"damping={damping!r} is not accepted; pass a number >= 0, or 'auto'.")
+        counts = self.observed_.column_counts.astype(np.float64)
+        d = float(damping)
+        return np.ones(len(counts)) if d == 0 else counts / (counts + d)
+
+    def _candidates(self, items: Any, exclude: Any, min_count: Any) -> Array | None:
+        """The positions of the items that may be recommended, ascending; None for all."""
+        if not isinstance(min_count, Integral) or isinstance(min_count, bool) or min_count < 0:
+            raise ValueError(f"min_count={min_count!r} is not accepted; pass an int >= 0.")
+        if items is None and exclude is None and min_count == 0:
+            return None
+        kept = self.observed_.column_counts >= min_count
+        if items is not None:
+            wanted = np.zeros(len(kept), bool)
+            wanted[np.atleast_1d(self._positions(items, "column", "error"))] = True
+            kept &= wanted
+        if exclude is not None:
+            kept[np.atleast_1d(self._positions(exclude, "column", "error"))] = False
+        return np.flatnonzero(kept)
+
+    def _ranked(self, asked: Rows, w: Array) -> tuple[Array, Array]:
+        """P and Q, so that p_iᵀq_j ranks the items: (s_i u_i, 1) and w_j (t_j v_j, c_j).
+
+        Where nothing tells the items apart (implicit feedback of a user who gave none), popularity does.
+        """
+        P = asked.stretched
+        Q = np.hstack([self.V_ * self.column_scale_[:, None], self.column_bias_[:, None]])
+        Q = (Q * w[:, None]).astype(Q.dtype)
+        if not self.column_bias_.any():
+            idle = ~P[:, :-1].any(axis=1)
+            if idle.any():
+                counts = self.observed_.column_counts
+                P, Q = np.column_stack([P, idle]), np.column_stack([Q, counts])
+        return P, Q
 
     def _rows(self, users: Any, ratings: Any) -> Rows:
         if ratings is not None:
@@ -344,9 +241,12 @@ class Recommending:
             self._positions(list(ratings), "column", "error") if ratings else np.zeros(0, np.int64)
         )
         values = np.asarray(list(ratings.values()))
-        return Observed.from_triplets(
-            np.zeros(len(columns), np.int64), columns, values, (1, len(self.V_))
-        )
+        try:
+            return Observed.from_triplets(
+                np.zeros(len(columns), np.int64), columns, values, (1, len(self.V_))
+            )
+        except ValueError as error:
+            raise ValueError(f"the ratings of the new user: {error}") from None
 
     def similar_items(self, items: Any, n: int = 10) -> Recommendations:
         """The n items whose factors point most nearly the same way as those of an item (cosine), for one or several.
@@ -384,7 +284,12 @@ class Recommending:
         scores[asked, : near.shape[1]] = np.clip(cosines, -1, 1)
         names, here = _named(places, labels), 0 if positions.ndim == 0 else ...
         return Recommendations(
-            names[here], scores[here], places[here], of=_named(positions, labels)[()], what=what
+            names[here],
+            scores[here],
+            places[here],
+            of=_named(positions, labels)[()],
+            what=what,
+            found="similar",
         )
 
     def explain(self, user: Any, item: Any, n: int = 5, *, ratings: Any = None) -> Explanation:
