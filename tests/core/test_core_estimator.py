@@ -539,8 +539,8 @@ def test_a_model_is_restored_from_its_parts(X):
             "feature_names_in_ is an array of float64, not of text",
         ),
         (lambda p, a: a.update(trace_="trace"), "trace_ is a str, not a Trace"),
-        (lambda p, a: a.update(n_iter_="many"), "n_iter_ is a str, not a number"),
-        (lambda p, a: a.update(n_iter_=True), "n_iter_ is a bool, not a number"),
+        (lambda p, a: a.update(n_iter_="many"), "n_iter_ is a str, not a whole number"),
+        (lambda p, a: a.update(n_iter_=True), "n_iter_ is a bool, not a whole number"),
         (lambda p, a: a.update(stopped_=None), "stopped_ is a NoneType, not a str"),
     ],
 )

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,6 +34,7 @@ from lemmata.core.certificate import (
 )
 from lemmata.core.checkpoint import Checkpoint
 from lemmata.core.config import as_sent, checks_in_fit, sent_along
+from lemmata.core.layout import check_stored
 from lemmata.core.loop import (
     Interrupted,
     MaxSteps,
@@ -69,9 +70,9 @@ class Model(BaseEstimator):
     stored: ClassVar[Mapping[str, str | type]] = {}
 
     COMMON_STORED: ClassVar[Mapping[str, str | type]] = {
-        "n_features_in_": "",
+        "n_features_in_": "int >=1",
         "feature_names_in_?": "d text",
-        "n_iter_": "",
+        "n_iter_": "int >=0",
         "stopped_": str,
         "trace_": Trace,
         "certificate_": Certificate,
@@ -420,7 +421,7 @@ class Model(BaseEstimator):
         for name, spec in specs.items():
             if name.removesuffix("?") in attributes:
                 value = attributes[name.removesuffix("?")]
-                _check_stored(name.removesuffix("?"), value, spec, letters)
+                check_stored(name.removesuffix("?"), value, spec, letters)
                 if name == "n_features_in_":
                     letters["d"] = operator.index(value)
                 setattr(model, name.removesuffix("?"), value)
@@ -444,27 +445,3 @@ def warn_interrupted(certificate: Certificate) -> None:
             f"{certificate.title}: the checking of claims was interrupted; the fit is kept, run certify(X) for the rest.",
             Interrupted,
         )
-
-
-def _check_stored(name: str, value: Any, spec: str | type, letters: dict[str, int]) -> None:
-    """Compare a stored attribute with its specification; `letters` remembers the sizes seen so far."""
-    if isinstance(spec, type):
-        if not isinstance(value, spec):
-            raise ValueError(f"{name} is a {type(value).__name__}, not a {spec.__name__}.")
-        return
-    axes, text = spec.removesuffix("text").split(), spec.endswith("text")
-    if not axes:
-        if isinstance(value, bool) or not isinstance(value, (Integral, Real)):
-            raise ValueError(f"{name} is a {type(value).__name__}, not a number.")
-        return
-    if not isinstance(value, np.ndarray) or value.ndim != len(axes):
-        raise ValueError(f"{name} is not an array with {len(axes)} axes ({spec}).")
-    if (value.dtype.kind in "OU") != text:
-        raise ValueError(
-            f"{name} is an array of {value.dtype}, not of {'text' if text else 'numbers'}."
-        )
-    for letter, size in zip(axes, value.shape, strict=True):
-        if letters.setdefault(letter, size) != size:
-            raise ValueError(
-                f"{name} has shape {value.shape}, but {letter} = {letters[letter]} elsewhere."
-            )
