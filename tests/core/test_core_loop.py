@@ -1,5 +1,6 @@
 """The loop, tried with algorithms that behave in every way an algorithm can: a fault here is a fault everywhere."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from lemmata.core import (
     MaxSteps,
     Never,
     Progress,
+    Restarts,
     Seconds,
     Settled,
     SmallGradient,
@@ -423,6 +425,62 @@ def test_progress_shows_the_steps_and_ends_complete_when_it_is_told_to_draw(capf
     assert out == ""
     assert "toy" in err
     assert "5/5" in err
+    assert "max steps" in err
+
+
+class Slow(Halving):
+    """Ten steps a second, and Ctrl-C at step 4."""
+
+    def step(self, state, data):
+        time.sleep(0.11)
+        if self.noise and state.count == 3:
+            raise KeyboardInterrupt
+        return super().step(state, data)
+
+
+def on_a_terminal(monkeypatch):
+    for name, value in (("TERM", "xterm"), ("FORCE_COLOR", "1"), ("COLUMNS", "160")):
+        monkeypatch.setenv(name, value)
+
+
+def plain(text):
+    return re.sub(r"\x1b\[[\d;]*m", "", text)
+
+
+def test_progress_shows_the_time_that_is_left_at_most(capfd, monkeypatch):
+    on_a_terminal(monkeypatch)
+    run(Slow(), DATA, stop=MaxSteps(4), callbacks=[Progress("toy", total=1000, show=True)], rng=0)
+    left = re.findall(r"≤ (\d+) min \d+ s left", plain(capfd.readouterr().err))
+    assert left
+    assert set(left) <= {"1", "2", "3"}  # 1000 steps of 0.11 s are 1 min 50 s
+
+
+def test_the_time_left_of_several_runs_is_that_of_all_of_them(capfd, monkeypatch):
+    on_a_terminal(monkeypatch)
+    many = Restarts(Slow(), n=100, stop=MaxSteps(1000))
+    run(many, DATA, stop=MaxSteps(3), callbacks=[Progress("toy", total=1000, show=True)], rng=0)
+    assert re.search(r"≤ [3-9] h \d+ min left", plain(capfd.readouterr().err))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_interrupted_bar_looks_interrupted(capfd, monkeypatch):
+    on_a_terminal(monkeypatch)
+    run(Slow(noise=1e-9), DATA, callbacks=[Progress("toy", total=100, show=True)], rng=0)
+    err = plain(capfd.readouterr().err)
+    assert "interrupted after step 3" in err
+    assert "3/100" in err.splitlines()[-2]  # and not full
+    run(Misbehaving(), DATA, callbacks=[Progress("toy", total=100, show=True)], rng=0)
+    assert "diverged after step" in plain(capfd.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.2, "1 s"), (40, "40 s"), (59.6, "1 min 0 s"), (200, "3 min 20 s"), (7500, "2 h 5 min")],
+)
+def test_times_are_written_in_the_two_units_that_matter(seconds, text):
+    from lemmata.core.progress import _duration
+
+    assert _duration(seconds) == text
 
 
 # --- the trace --------------------------------------------------------------------------------------------------------

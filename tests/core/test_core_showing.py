@@ -4,7 +4,9 @@ import base64
 import math
 import os
 import re
+import unicodedata
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -16,9 +18,10 @@ from test_core_certificate import DATA, INF, NAN, Toy, certificate, dear, made, 
 
 from lemmata.core import PROVED, Blocks, Certificate, Fit, Trace, at_least, at_most, claim, unknown
 from lemmata.core.certificate import check
+from lemmata.core.printable import UNPRINTABLE, one_line, printable, shorten
 from lemmata.core.provenance import SAMPLED, describe_data, describe_versions
 from lemmata.core.report import page
-from lemmata.core.showing import as_text
+from lemmata.core.showing import as_line, as_text
 
 # --- text -------------------------------------------------------------------------------------------------------------
 
@@ -216,10 +219,68 @@ def read(text):
 def test_a_notebook_shows_a_table_in_which_nothing_is_markup_that_should_be_text():
     found = check([hostile, small, never_rose], Fit(Toy(), stopped="<s>"), "<h1>T")
     shown = read(found._repr_html_())
-    assert shown.tags == {"table", "caption", "b", "small", "tbody", "tr", "td", "br", "code"}
+    parts = {"table", "caption", "b", "small", "tbody", "tr", "td", "br", "code", "span"}
+    assert shown.tags == parts
     assert all(text in shown.text for text in HOSTILE)
     assert shown.text.count("no trace of the run") == 1
     assert "proved" in shown.text
+
+
+def contrast(one, two):
+    """The ratio that the WCAG asks to be 4.5 for text and 3 for marks."""
+    parts = [[int(c[i : i + 2], 16) / 255 for i in (1, 3, 5)] for c in (one, two)]
+    linear = [
+        [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in c] for c in parts
+    ]
+    low, high = sorted(0.2126 * r + 0.7152 * g + 0.0722 * b for r, g, b in linear)
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_a_notebook_table_can_be_read_on_dark_and_on_light():
+    """Words have the colour of the page; marks one that stands out on every ground."""
+    found = check([hostile, small, never_rose], Fit(Toy(2.5), stopped="x"), "T")
+    for html in (found._repr_html_(), as_line(found)):
+        for colour, inside in re.findall(r"color:(#\w{6})[^>]*>([^<]*)<", html):
+            assert inside in "✓✗!"
+            for ground in ("#ffffff", "#f7f7f7", "#1e1e1e", "#111111", "#000000"):
+                assert contrast(colour, ground) > 3
+        assert "background" not in html
+
+
+def test_the_verdict_fits_into_one_line_for_the_box_of_an_estimator():
+    shown = read(as_line(check([hostile, small], Fit(Toy(2.5), stopped="<s>"), "T")))
+    assert shown.tags == {"div", "span", "code"}
+    assert "✗ certificate: 2 fail · stopped: <s> (fails: hostile, small)" in shown.text
+    assert "✓ certificate: 1 holds" in read(as_line(check([small], Fit(Toy()), "T"))).text
+
+
+EVIL = "a\x1b]0;owned\x07\x1b[2J\x9b31m\u202e\nholds b\r\x00\x7f"
+
+
+def test_no_control_character_reaches_a_terminal_or_a_page(tmp_path):
+
+    claims = tuple(
+        replace(item, name=EVIL, sentence=EVIL, source=EVIL, advice=EVIL, note=EVIL, unit=EVIL)
+        for item in check([small, never_rose], Fit(Toy(2.5)), "T")
+    )
+    found = Certificate(EVIL, claims, EVIL, EVIL, EVIL, EVIL)
+    found.report(tmp_path / "a.html")
+    texts = (str(found), repr(found), as_text(found, 60), found._repr_html_(), as_line(found))
+    for text in (*texts, (tmp_path / "a.html").read_text()):
+        assert not UNPRINTABLE.search(text)
+    assert not any(line.startswith("holds b") for line in str(found).splitlines())
+    assert r"\x1b[2J\x9b31m\u202e" in str(found)
+
+
+@given(st.text())
+def test_printable_text_has_no_control_characters_and_other_text_stays(text):
+    shown = printable(text)
+    assert not any(unicodedata.category(c) == "Cc" and c not in "\t\n" for c in shown)
+    assert printable(shown) == shown
+    if text.isprintable():
+        assert shown == text
+    assert "\n" not in one_line(text)
+    assert len(shorten(text, 9)) <= 9
 
 
 def long_run(steps):

@@ -6,7 +6,10 @@ import sys
 import time
 from typing import Any
 
-from lemmata.core.loop import Solution
+from lemmata.core.loop import Solution, Stopped
+from lemmata.core.printable import printable
+
+CUT_OFF = {str(word) for word in (Stopped.INTERRUPTED, Stopped.DIVERGED, Stopped.FAILED)}
 
 
 class Progress:
@@ -16,7 +19,8 @@ class Progress:
     ----------
     title : str
     total : int, optional
-        The largest number of steps, if there is one.
+        The largest number of steps, of one child if there are several. Most runs settle before it, so that the time left is
+        an upper bound.
     show : bool, optional
         Draw or not; by default only if stderr is a terminal.
     """
@@ -27,43 +31,53 @@ class Progress:
         self._bar: Any = None
         self._task: Any = None
         self._next = 0.0
+        self._began = 0.0
+        self._first = 0  # the step that a resumed run began at
 
     def start(self, solution: Solution) -> None:
         if not self.show:
             return
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-        from rich.progress import Progress as Bar
-
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("objective {task.fields[objective]}"),
-            TimeElapsedColumn(),
-        )
-        self._bar = Bar(*columns, console=Console(stderr=True), transient=False)
+        self._bar = _bar(_text("objective {task.fields[objective]}"), _text("{task.fields[left]}"))
+        self._began, self._first = time.monotonic(), solution.step
+        if self.total is not None and hasattr(solution.algorithm, "count"):
+            self.total *= solution.algorithm.count()  # so many runs, one after the other
         self._bar.start()
         self._task = self._bar.add_task(
-            self.title, total=self.total, objective=f"{solution.trace.last():.6g}"
+            printable(self.title),
+            total=self.total,
+            objective=f"{solution.trace.last():.6g}",
+            left="",
         )
 
     def __call__(self, solution: Solution) -> None:
         if self._bar is not None and time.monotonic() >= self._next:
             self._next = time.monotonic() + 0.1
-            self._show(solution)
+            self._show(solution, left=self._remaining(solution.step))
 
     def finish(self, solution: Solution) -> None:
-        if self._bar is not None:
+        """The last line stays: full and with its reason if the run ended by its rules, where it was if it was cut off."""
+        if self._bar is None:
+            return
+        word = str(solution.stopped or "")
+        if word in CUT_OFF:
+            self._show(solution, left=f"[bold red]{word}[/] after step {solution.step:,}")
+        else:
             # a run that settled early is done, not at a tenth
-            self._show(solution, total=solution.step)
-            self._bar.stop()
-            self._bar = None
+            self._show(solution, total=max(solution.step, 1), left=word)
+        self._bar.stop()
+        self._bar = None
+
+    def _remaining(self, step: int) -> str:
+        """How long the steps up to `total` would take at the speed so far."""
+        done = step - self._first
+        if self.total is None or done < 1 or step >= self.total:
+            return ""
+        seconds = (time.monotonic() - self._began) / done * (self.total - step)
+        return f"≤ {_duration(seconds)} left"
 
     def _show(self, solution: Solution, **more: Any) -> None:
-        self._bar.update(
-            self._task, completed=solution.step, objective=f"{solution.trace.last():.6g}", **more
-        )
+        objective = f"{solution.trace.last():.6g}"
+        self._bar.update(self._task, completed=solution.step, objective=objective, **more)
 
 
 class Checking:
@@ -74,20 +88,13 @@ class Checking:
     """
 
     def __init__(self, title: str, total: int, show: bool | None = None):
-        self.title, self.total = title, total
+        self.title, self.total = printable(title), total
         self.show = _on_terminal() if show is None else show
         self._bar: Any = None
 
     def __enter__(self) -> Checking:
         if self.show:
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-            from rich.progress import Progress as Bar
-
-            columns = (
-                TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn(),
-            )  # fmt: skip
-            self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
+            self._bar = _bar(transient=True)
             self._bar.start()
             self._task = self._bar.add_task(f"checking {self.title}", total=self.total)
             self._begun = False
@@ -104,6 +111,33 @@ class Checking:
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+
+
+def _bar(*more: Any, transient: bool = False) -> Any:
+    """A rich bar on stderr: what is done, how much of it, for how long, and more columns."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    what = TextColumn("{task.description}", markup=False)  # a title is text, whatever is in it
+    columns = (what, BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn(), *more)
+    return Bar(*columns, console=Console(stderr=True), transient=transient)
+
+
+def _text(format: str) -> Any:
+    from rich.progress import TextColumn
+
+    return TextColumn(format)
+
+
+def _duration(seconds: float) -> str:
+    """A time to wait, in the two units that matter: 40 s, 3 min 20 s, 2 h 5 min."""
+    if seconds < 59.5:
+        return f"{max(round(seconds), 1)} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60:,} h {minutes % 60} min"
 
 
 def _on_terminal() -> bool:

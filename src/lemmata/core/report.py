@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from lemmata.core.claims import FAILS, HOLDS, Claim
+from lemmata.core.printable import printable
 from lemmata.core.showing import as_html
 from lemmata.core.store import write_atomically
 from lemmata.core.trace import Trace
@@ -27,10 +28,11 @@ MOST_POINTS = 2000  # of a drawn curve: more than a screen has
 EXTREME = 1e6  # ratios beyond it are drawn at the edge
 
 STYLE = """
-body { font: 15px/1.45 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
+:root { color-scheme: light dark; }
+body { font: 15px/1.45 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
 table { border-collapse: collapse; } caption { text-align: left; margin-bottom: .6rem; }
-td { border-top: 1px solid #ddd; padding: .35rem .6rem; vertical-align: top; }
-code { font: 13px ui-monospace, monospace; } small, figcaption, dt { color: #555; }
+td { border-top: 1px solid #8888; padding: .35rem .6rem; vertical-align: top; }
+code { font: 13px ui-monospace, monospace; } small, figcaption, dt { opacity: .8; } img { background: #fff; }
 figure { display: inline-block; margin: 1rem 1rem 0 0; } dt { float: left; width: 7rem; } dd { margin-left: 7.5rem; }
 """
 
@@ -55,14 +57,16 @@ def page(certificate: Any) -> str:
         "written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
     }
     told = "".join(
-        f"<dt>{escape(name)}</dt><dd>{escape(fact)}</dd>" for name, fact in facts.items() if fact
+        f"<dt>{escape(name)}</dt><dd>{escape(printable(fact))}</dd>"
+        for name, fact in facts.items()
+        if fact
     )
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta http-equiv="Content-Security-Policy" '
         "content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">"
-        f"<title>{escape(certificate.title)}</title><style>{STYLE}</style></head><body>"
+        f"<title>{escape(printable(certificate.title))}</title><style>{STYLE}</style></head><body>"
         f"<h1>Certificate</h1>{as_html(certificate)}<p><small>{KINDS_EXPLAINED}</small></p>"
         f"{_picture_of_trace(certificate.trace)}{_picture_of_margins(list(certificate))}"
         f"<h2>Where it comes from</h2><dl>{told}</dl></body></html>\n"
@@ -107,7 +111,7 @@ def _picture_of_margins(claims: list[Claim]) -> str:
         ylim=(len(shown) - 0.5, -0.5),
         xlabel="measured, as a share of what is allowed",
     )
-    ax.set_yticks(range(len(shown)), [item.name for item in shown], parse_math=False)
+    ax.set_yticks(range(len(shown)), [printable(item.name) for item in shown], parse_math=False)
     return _embedded(
         drawing, "How near each verdict was: left of the line a claim holds, right of it it fails."
     )

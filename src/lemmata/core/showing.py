@@ -13,6 +13,7 @@ from textwrap import wrap
 from typing import Any
 
 from lemmata.core.claims import BROKEN, FAILS, HOLDS, NOT_CHECKED, UNDECIDED, VERDICTS, Claim
+from lemmata.core.printable import one_line, printable
 
 WIDEST = 48  # characters of the column of numbers; a longer reason goes below its claim
 MARGIN = (
@@ -31,7 +32,10 @@ MARKS = {HOLDS: "✓", FAILS: "✗", UNDECIDED: "?", BROKEN: "!", NOT_CHECKED: "
 
 
 def as_text(certificate: Any, width: float = math.inf) -> str:
-    """The certificate as a table; if that is wider than `width`, with each claim folded below its name."""
+    """The certificate as a table; if that is wider than `width`, with each claim folded below its name.
+
+    Control characters, which a title may quote from the user's data, are written out.
+    """
     rows = [_cells(item) for item in certificate]
     wide = [max(map(len, column)) for column in zip(*rows, strict=True)] or [0]
     wide[0] = MARGIN - 4
@@ -44,30 +48,32 @@ def as_text(certificate: Any, width: float = math.inf) -> str:
         more = item.remarks if row[3] or not item.numbers else [*item.remarks, f"({item.numbers})"]
         lines.extend(" " * MARGIN + " ".join(remark.split()) for remark in more)
     if certificate.skipped:
-        lines.append(f"  skipped: {certificate.skipped}")
-    return "\n".join(lines)
+        lines.append(f"  skipped: {one_line(certificate.skipped)}")
+    return printable("\n".join(lines))
 
 
 def _cells(item: Claim) -> tuple[str, ...]:
     numbers = item.numbers if len(item.numbers) <= WIDEST else ""
-    return item.verdict, item.name, item.sentence, numbers, item.strength, item.source
+    cells = (item.verdict, item.name, item.sentence, numbers, item.strength, item.source)
+    return tuple(map(one_line, cells))
 
 
 def _summary(certificate: Any) -> str:
     """The count of verdicts, and why the run stopped."""
     told = [certificate.counts] if certificate.claims else []
-    return " · ".join(told + ([f"stopped: {certificate.stopped}"] if certificate.stopped else []))
+    stopped = one_line(certificate.stopped)
+    return " · ".join(told + ([f"stopped: {stopped}"] if stopped else []))
 
 
 def _headline(certificate: Any, width: int) -> str:
     """The title on the left, the summary on the right of a table this wide."""
-    title, summary = certificate.title, _summary(certificate)
+    title, summary = one_line(certificate.title), _summary(certificate)
     return f"{title}  {summary:>{max(width - len(title) - 2, 0)}}" if summary else title
 
 
 def _folded(certificate: Any, width: int) -> str:
     """Each claim below its name: the sentence with its numbers, then remarks, broken at spaces."""
-    title, summary = certificate.title, _summary(certificate)
+    title, summary = one_line(certificate.title), _summary(certificate)
     fits = len(title) + 2 + len(summary) <= width
     lines = [f"{title}  {summary:>{width - len(title) - 2}}"] if fits else _broken(title, width)
     if summary and not fits:
@@ -82,7 +88,7 @@ def _folded(certificate: Any, width: int) -> str:
             lines += _broken(text, width, " " * MARGIN)
     if certificate.skipped:
         lines += _broken(f"skipped: {certificate.skipped}", width, "  ")
-    return "\n".join(lines)
+    return printable("\n".join(lines))
 
 
 def _broken(text: str, width: int, indent: str = "", first: str | None = None) -> list[str]:
@@ -107,22 +113,47 @@ def as_rich(certificate: Any, width: float):
     return text
 
 
+# Only marks have colours, with a contrast above 4.3 to 1 on white and on black alike; words have that of the page around them,
+# since a notebook does not say whether it is dark.
+ON_ANY_GROUND = {HOLDS: "#008558", FAILS: "#d6472b", BROKEN: "#d6472b"}
+
+
 def as_html(certificate: Any) -> str:
-    """A table for a notebook. Everything is escaped: titles and reasons may quote the user's data."""
-    colours = {HOLDS: "#00664b", FAILS: "#a33d00", BROKEN: "#a33d00"}
+    """A table for a notebook, dark or light. Everything is escaped: titles and reasons may quote the user's data."""
+    left = 'style="text-align:left"'
     rows = []
     for item in certificate:
-        extra = "".join(f"<br><small>{escape(remark)}</small>" for remark in item.remarks)
-        colour = colours.get(item.verdict, "#6b6b6b")
+        extra = "".join(f"<br><small>{_html(remark)}</small>" for remark in item.remarks)
         rows.append(
-            f'<tr><td style="text-align:left;color:{colour};white-space:nowrap">{MARKS[item.verdict]} '
-            f'{escape(item.verdict)}</td><td style="text-align:left"><code>{escape(item.name)}</code></td>'
-            f'<td style="text-align:left">{escape(item.sentence)}{extra}</td>'
-            f'<td style="text-align:left">{escape(item.numbers)}</td>'
-            f'<td style="text-align:left;white-space:nowrap">{escape(item.strength)}</td>'
-            f'<td style="text-align:left">{escape(item.source)}</td></tr>'
+            f'<tr><td style="text-align:left;white-space:nowrap">{_mark(item.verdict)} '
+            f"{_html(item.verdict)}</td><td {left}><code>{_html(item.name)}</code></td>"
+            f"<td {left}>{_html(item.sentence)}{extra}</td><td {left}>{_html(item.numbers)}</td>"
+            f'<td style="text-align:left;white-space:nowrap">{_html(item.strength)}</td>'
+            f"<td {left}>{_html(item.source)}</td></tr>"
         )
-    caption = f"<b>{escape(certificate.title)}</b> <small>{escape(_summary(certificate))}</small>"
+    caption = f"<b>{_html(certificate.title)}</b> <small>{_html(_summary(certificate))}</small>"
     if certificate.skipped:
-        caption += f"<br><small>skipped: {escape(certificate.skipped)}</small>"
-    return f"<table><caption>{caption}</caption><tbody>{''.join(rows)}</tbody></table>"
+        caption += f"<br><small>skipped: {_html(certificate.skipped)}</small>"
+    return (
+        f'<table><caption style="color:inherit;text-align:left">{caption}</caption>'
+        f"<tbody>{''.join(rows)}</tbody></table>"
+    )
+
+
+def _mark(verdict: str) -> str:
+    return f'<span style="color:{ON_ANY_GROUND.get(verdict, "inherit")}">{MARKS[verdict]}</span>'
+
+
+def _html(text: str) -> str:
+    return escape(printable(text))
+
+
+def as_line(certificate: Any) -> str:
+    """The verdict in one line of HTML, for the box in which scikit-learn shows an estimator."""
+    verdict = HOLDS if certificate.holds else FAILS if certificate.failed else UNDECIDED
+    summary = _html(_summary(certificate))
+    failing = ", ".join(f"<code>{_html(name)}</code>" for name in certificate.failed)
+    return (
+        f'<div style="font-size:90%">{_mark(verdict)} certificate: {summary}'
+        f"{f' (fails: {failing})' if failing else ''}</div>"
+    )

@@ -1,0 +1,42 @@
+"""Text from outside on a terminal: control characters become visible, and nobody's argument fills the screen.
+
+    >>> print(printable("a\\x1b[2Jb\\x9b31m"))
+    a\\x1b[2Jb\\x9b31m
+    >>> shorten("x" * 1000, most=21)
+    'xxxxxxxxxx…xxxxxxxxxx'
+
+Labels, column names, file names and titles of certificates are whatever their authors wrote. Escape sequences in them could
+move the cursor, rename the window or hide a line; the characters that begin them, and those that turn the direction of
+writing, are shown as Python writes them.
+"""
+
+from __future__ import annotations
+
+import re
+
+# C0 but for tab and newline, DEL and C1, and what turns or breaks a line: bidirectional controls, line and paragraph separators
+UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufff9-\ufffb]"
+)
+LONGEST = 1200  # characters of a message: some 12 lines
+
+
+def printable(text: str) -> str:
+    """Text with every control character written out; tabs and newlines stay."""
+    return UNPRINTABLE.sub(_written_out, text)
+
+
+def _written_out(found: re.Match) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+
+
+def one_line(text: str) -> str:
+    """Text that cannot begin a line of its own."""
+    return printable(" ".join(text.split()) if "\n" in text or "\t" in text else text)
+
+
+def shorten(text: str, most: int = LONGEST) -> str:
+    """Text cut in the middle: what it is about stands at its beginning, what to do at its end."""
+    half = (most - 1) // 2
+    return text if len(text) <= most else f"{text[:half]}…{text[-half:]}"
