@@ -74,7 +74,7 @@ def fitted(which: int, k: int, X, weights):
     if which == 1:
         return SklearnPCA(k, svd_solver="full").fit(X)
     if which == 2:
-        return PCA(k, solver="svd").fit(X)
+        return PCA(k, svd_solver="svd").fit(X)
     return SklearnPCA(k, svd_solver="covariance_eigh").fit(X)
 
 
@@ -167,8 +167,8 @@ def iterative_fits(seed):
         "randomised": SklearnPCA(k, svd_solver="randomized", iterated_power=10, random_state=seed),
         "arpack": SklearnPCA(k, svd_solver="arpack", random_state=seed),
         "incremental": IncrementalPCA(k, batch_size=10),
-        "lanczos": PCA(k, solver="lanczos", tol=1e-12, random_state=seed),
-        "gradient, loose": PCA(k, solver="gradient", tol=1e-2, random_state=seed),
+        "lanczos": PCA(k, svd_solver="lanczos", tol=1e-12, random_state=seed),
+        "gradient, loose": PCA(k, svd_solver="gradient", tol=1e-2, random_state=seed),
     }
     for label, model in models.items():
         model.fit(X)
@@ -299,7 +299,7 @@ def nothing_left(seed):
 def runs(seed):
     """Traces of the power method and of gradient ascent as they are, with a fall, and stalled."""
     X, _ = planted_rows(seed, n=200, d=12)
-    model = PCA(3, solver="power", random_state=seed, tol=1e-14, max_iter=5000).fit(X)
+    model = PCA(3, svd_solver="power", random_state=seed, tol=1e-14, max_iter=5000).fit(X)
     yes = {"never_fell": True, "power_rate_kept": True}
     yield Case("power", model.certify(X), yes, easy=yes)
     stalled = copy.deepcopy(model)

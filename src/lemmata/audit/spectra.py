@@ -80,7 +80,7 @@ def scaled_rows(fit: Fit) -> Rows:
         for rows, _ in data:
             numbers = rows.data if sp.issparse(rows) else rows
             largest = max(largest, float(np.abs(numbers).max(initial=0.0)))
-        centre = np.asarray(fit.mean_, dtype=np.float64)
+        centre = np.asarray(fit.get("mean_", np.zeros(d)), dtype=np.float64)
         largest = max(largest, float(np.abs(centre).max(initial=0.0)))
         scale = math.ldexp(1.0, math.frexp(largest)[1]) if 0 < largest < math.inf else 1.0
         scale = min(scale, math.ldexp(1.0, 1023))

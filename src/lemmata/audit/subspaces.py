@@ -1,8 +1,8 @@
 """What theory promises about a principal subspace, checked on the data by plain code.
 
 Everything is recomputed from the rows and public attributes: `components_` (k × d), `mean_` and the numbers that a model
-states. So the claims certify scikit-learn's PCA, IncrementalPCA and TruncatedSVD (whose mean is taken to be zero) as well as
-ours. Facts are measured in spectra.py, what sampling does to them in sampling.py.
+states. So the claims certify scikit-learn's PCA, IncrementalPCA and TruncatedSVD (which centres nothing: its mean is zero) as
+well as ours. Facts are measured in spectra.py, what sampling does to them in sampling.py.
 """
 
 from __future__ import annotations
@@ -69,18 +69,16 @@ def _disagreements(fit: Fit) -> Iterator[str]:
         yield "the explained shares add up to more than 1"
 
 
-SOUND = attributes_sound(
-    {
-        "components_": "k d",
-        "mean_": "d",
-        "explained_variance_?": "k | >= 0",
-        "explained_variance_ratio_?": "k | >= 0",
-        "singular_values_?": "k | >= 0, falling",
-        "noise_variance_?": "| >= 0",
-        "var_?": "d | >= 0",
-    },
-    _disagreements,
-)
+STATED = {
+    "components_": "k d",
+    "explained_variance_?": "k | >= 0",
+    "explained_variance_ratio_?": "k | >= 0",
+    "singular_values_?": "k | >= 0, falling",
+    "noise_variance_?": "| >= 0",
+    "var_?": "d | >= 0",
+}
+SOUND = attributes_sound({**STATED, "mean_": "d"}, _disagreements)
+SOUND_UNCENTRED = attributes_sound(STATED, _disagreements)
 
 
 def _statements(fit: Fit) -> Mapping[str, float]:
@@ -89,7 +87,7 @@ def _statements(fit: Fit) -> Mapping[str, float]:
     explained_variance_ : their variances, of n − 1 degrees of freedom (TruncatedSVD: of n)
     explained_variance_ratio_ : shares of the variance of all features
     singular_values_ : their lengths
-    noise_variance_ : the mean variance of the min(n, d) − k directions left out
+    noise_variance_ : the mean variance of the min(n, d) − k directions left out, n the total weight of the rows
     var_ (IncrementalPCA) : the variance of each feature, over n
 
     IncrementalPCA forgets what its components leave out of a batch: where that matters, its numbers are not those of the data.
@@ -104,7 +102,8 @@ def _statements(fit: Fit) -> Mapping[str, float]:
     own = rounding(np.asarray(fit.components_).dtype, max(n, d))
     noise = facts.noise + own * (total if centred else rows.square)
     lengths = np.sqrt(along if centred else about_centre)
-    outside, left = max(total - along.sum(), 0.0), max(min(n, d) - len(along), 0)
+    # weights are repetitions: the rows count `weight` in all
+    outside, left = max(total - along.sum(), 0.0), max(min(weight, d) - len(along), 0)
     found: dict[str, float] = {}
 
     def compare(name: str, true, tolerance, scales=()) -> None:
@@ -152,7 +151,7 @@ TRUE = statements_true(_statements, cost=cost_of_around)
 def orthonormal_basis(fit):
     C = np.asarray(fit.components_)
     error = np.abs(C.astype(np.float64) @ C.T.astype(np.float64) - np.eye(len(C))).max()
-    advice = "solve in float64, or with an exact solver (ours: solver='eigh')"
+    advice = "solve in float64, or with an exact solver (svd_solver='covariance_eigh')"
     return at_most(error, rounding(C.dtype, C.shape[1]), advice, unit="|CCᵀ − I|")
 
 
@@ -300,6 +299,14 @@ SUBSPACE_CLAIMS = (
     principal_axes,
     subspace_determined,
     affine_part_redundant,
+)
+SVD_CLAIMS = (
+    SOUND_UNCENTRED,
+    TRUE,
+    orthonormal_basis,
+    most_variance,
+    principal_axes,
+    subspace_determined,
 )
 ITERATIVE_CLAIMS = (*SUBSPACE_CLAIMS, never_fell)
 POWER_CLAIMS = (*ITERATIVE_CLAIMS, power_rate_kept)

@@ -99,6 +99,11 @@ class Moments:
         return Moments(n, self.mean + d * (other.n / n), scatter)
 
     @property
+    def about_zero(self) -> Array:
+        """Σ wxxᵀ, the scatter about 0 instead of the mean."""
+        return self.scatter + np.multiply.outer(self.n * self.mean, self.mean)
+
+    @property
     def covariance(self) -> Array:
         """scatter / (n − 1), scikit-learn's convention."""
         return self.scatter / max(self.n - 1, np.finfo(float).tiny)

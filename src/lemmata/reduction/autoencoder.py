@@ -31,11 +31,11 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.autoencoders import AUTOENCODER_CLAIMS, DESCENT_CLAIMS
 from lemmata.core.blocks import Blocks, is_dask
+from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.engine import map_reduce
 from lemmata.core.estimator import COMMON, Model
 from lemmata.core.moments import Moments

@@ -14,12 +14,14 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse as sp
 
 from lemmata.core.blocks import Blocks
 from lemmata.core.engine import map_reduce
 from lemmata.core.moments import Moments
 from lemmata.core.store import storable
 from lemmata.linalg.randomized import signs
+from lemmata.reduction.dimension import kept
 
 Array = np.ndarray
 # above this share of all eigenpairs LAPACK's full solver is faster than its partial one
@@ -28,7 +30,10 @@ PART_OF_SPECTRUM = 1 / 3
 
 @dataclass(frozen=True)
 class Scatter:
-    """S with what else the data says: total weight n, mean μ, trace. Works as an operator, `S @ V`."""
+    """S with what else the data says: total weight n, mean μ, trace. Works as an operator, `S @ V`.
+
+    Not centred, S is Σ wxxᵀ, whose eigenvectors are the right singular vectors of the rows.
+    """
 
     n: float
     mean: Array  # (d,)
@@ -39,25 +44,31 @@ class Scatter:
     moments: Moments | None = None  # what `operator` was formed from, if it was
 
     @classmethod
-    def of_moments(cls, moments: Moments, dtype, data: Blocks | None = None) -> Scatter:
-        S = np.asarray(moments.scatter)
+    def of_moments(
+        cls, moments: Moments, dtype, data: Blocks | None = None, centred: bool = True
+    ) -> Scatter:
+        S = moments.scatter if centred else moments.about_zero
         mean, total = np.asarray(moments.mean), float(np.trace(S))
+        if data is not None:
+            refuse_vanishing(total, data)
         return cls(
             moments.n, mean, total, S.astype(dtype, copy=False), np.dtype(dtype), data, moments
         )
 
     @classmethod
-    def formed(cls, data: Blocks) -> Scatter:
+    def formed(cls, data: Blocks, centred: bool = True) -> Scatter:
         """S as a matrix, from one pass of Moments."""
-        return cls.of_moments(map_reduce(Moments.of, data, Moments()), data.dtype, data)
+        return cls.of_moments(map_reduce(Moments.of, data, Moments()), data.dtype, data, centred)
 
     @classmethod
-    def implicit(cls, data: Blocks) -> Scatter:
+    def implicit(cls, data: Blocks, centred: bool = True) -> Scatter:
         """S as products with the data, for many features."""
-        from lemmata.linalg.operators import CentredScatter
+        from lemmata.linalg.operators import CentredScatter, weighted_mean
 
-        S = CentredScatter.of(data)
-        return cls(data.total_weight, S.mean, S.trace, S, data.dtype, data)
+        S = CentredScatter(data, None if centred else np.zeros(data.shape[1]))
+        refuse_vanishing(S.trace, data)
+        mean = S.mean if centred else weighted_mean(data)
+        return cls(data.total_weight, mean, S.trace, S, data.dtype, data)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -75,6 +86,24 @@ class Scatter:
 
     def fingerprint(self) -> str:
         return self.data.fingerprint() if self.data is not None else ""
+
+
+def refuse_vanishing(total: float, data: Blocks) -> None:
+    """Refuse rows that differ, but by so little that the squares of the differences vanish: their scatter would be 0.
+
+    While `total` is at least n times the least normal number, what underflow loses of a product is below its rounding.
+    """
+    if total >= data.total_weight * float(np.finfo(data.dtype).tiny):
+        return
+    first = next(iter(data))[0][:1]
+    for rows, _ in data:
+        # zeros of sparse rows are equal to each other, so their entries are compared with 0
+        apart = rows.data if sp.issparse(rows) else rows - first
+        largest = float(np.abs(apart).max(initial=0.0))
+        if largest > 0:
+            raise ValueError(
+                f"the rows differ by {largest:.2g} at most, whose square is 0 in {data.dtype}: divide X by its largest number."
+            )
 
 
 @storable
@@ -105,34 +134,21 @@ class AxesAlgorithm:
         return len(state.values) > 0  # a direct solver is done after its only step
 
 
-def kept(values: Array, n_components: int | float, total: float) -> int:
-    """How many leading eigenvalues to keep: as many as asked, or enough to explain more than the asked share."""
-    if isinstance(n_components, float):
-        return min(
-            int(np.searchsorted(np.cumsum(values) / max(total, 1e-300), n_components, side="right"))
-            + 1,
-            len(values),
-        )
-    return n_components
-
-
 @dataclass(frozen=True)
 class EighAlgorithm(AxesAlgorithm):
     """LAPACK on the matrix S: all eigenpairs, or the leading ones if they are few (CIL 1.5.1)."""
 
-    n_components: int | float
+    n_components: int | float | str
 
     def step(self, state, data):
         S, d, k = data.matrix, len(data.mean), self.n_components
-        few = isinstance(k, int) and k < PART_OF_SPECTRUM * d
-        values, vectors = scipy.linalg.eigh(
-            S, subset_by_index=[d - k, d - 1] if few else None, check_finite=False
-        )
+        few = [d - k, d - 1] if isinstance(k, int) and k < PART_OF_SPECTRUM * d else None
+        values, vectors = scipy.linalg.eigh(S, subset_by_index=few, check_finite=False)
         # LAPACK's partial solvers silently lose eigenvalues that coincide (S near cI)
-        if few and len(values) < k:
+        if few and len(values) <= few[1] - few[0]:
             values, vectors = scipy.linalg.eigh(S, driver="evd", check_finite=False)
         values, vectors = np.maximum(values[::-1], 0), vectors[:, ::-1]
-        k = kept(values, k, data.total)
+        k = k if isinstance(k, int) else kept(values, k, data.total, data.n)
         return AxesState(values[:k], np.ascontiguousarray(vectors[:, :k]), None)
 
 
@@ -140,7 +156,7 @@ class EighAlgorithm(AxesAlgorithm):
 class SVDAlgorithm(AxesAlgorithm):
     """LAPACK's SVD of the centred rows: never squares the data, so small singular values keep their digits (CIL 2.3.3)."""
 
-    n_components: int | float
+    n_components: int | float | str
 
     def step(self, state, data):
         rows = data.data.source - data.mean.astype(data.dtype)
@@ -149,7 +165,7 @@ class SVDAlgorithm(AxesAlgorithm):
         _, singular, Vt = scipy.linalg.svd(
             rows, full_matrices=False, check_finite=False, overwrite_a=True
         )
-        k = kept(singular.astype(np.float64) ** 2, self.n_components, data.total)
+        k = kept(singular.astype(np.float64) ** 2, self.n_components, data.total, data.n)
         return AxesState(singular[:k] ** 2, np.ascontiguousarray(Vt[:k].T), None)
 
 

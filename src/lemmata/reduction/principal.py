@@ -1,0 +1,181 @@
+"""Principal axes through the mean: what PCA and IncrementalPCA show of them, and how batches of rows add up.
+
+Batches leave their moments behind and nothing else (core/moments.py): n, μ and S of all rows so far are those of one pass over
+them, in any order. The eigenvectors of S are found when an attribute is first asked for, so a batch costs its moments alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.exceptions import NotFittedError
+
+from lemmata.audit.subspaces import SUBSPACE_CLAIMS
+from lemmata.core.blocks import Blocks
+from lemmata.core.certificate import rounding
+from lemmata.core.engine import one_blas_thread
+from lemmata.core.estimator import Model
+from lemmata.core.loop import Never, Solution, run
+from lemmata.core.moments import Gathering, Moments
+from lemmata.reduction.axes import GaussianAxes
+from lemmata.reduction.covariance import EighAlgorithm, Scatter, upright
+from lemmata.reduction.dimension import MLE
+
+Array = np.ndarray
+
+
+class PrincipalAxes(GaussianAxes, Model):
+    """Base of models whose attributes are the leading eigenpairs of the scatter of the rows."""
+
+    accepts_sparse = True
+    finds_nonfinite = True
+    min_samples = 2
+    claims = SUBSPACE_CLAIMS
+    stored: ClassVar[dict[str, str | type]] = {
+        "components_": "k d",
+        "explained_variance_": "k",
+        "explained_variance_ratio_": "k",
+        "singular_values_": "k",
+        "mean_": "d",
+        "noise_variance_": "",
+        "n_components_": "",
+        "n_samples_": "",
+        "solver_": str,
+        "moments_?": Moments,
+    }
+    # features up to which a fit keeps its moments, so that partial_fit can go on from it
+    keeps_moments_below: ClassVar[int] = 1024
+
+    n_components: Any
+    n_samples_: int
+    solver_: str
+
+    def _fit_blocks(self, data: Blocks) -> None:
+        with one_blas_thread():  # LAPACK's last bits follow the number of its threads
+            super()._fit_blocks(data)
+
+    def _algorithm(self, data: Blocks) -> Any:
+        self.__dict__.pop("_gathering", None)  # a fit forgets the batches before it
+        self.__dict__.pop("moments_", None)
+        self.solver_ = "eigh"
+        return EighAlgorithm(self._wanted(*data.shape))
+
+    def _problem(self, data: Blocks) -> Scatter:
+        return Scatter.formed(data)
+
+    def _stop(self):
+        return Never()
+
+    def _wanted(self, n: int, d: int) -> int | float | str:
+        """n_components as a number (or "mle"), checked against the data."""
+        wanted, most = self.n_components, min(n, d)
+        if wanted is None:
+            return most
+        if isinstance(wanted, str):
+            if n < d:
+                raise ValueError(
+                    f"n_components='mle' needs at least as many rows as features, and these are {n} × {d}; pass a number."
+                )
+            return MLE
+        if isinstance(wanted, int | np.integer):
+            if wanted > most:
+                raise ValueError(
+                    f"n_components={wanted} exceeds the smaller side of a {n} × {d} matrix; pass n_components <= {most}."
+                )
+            return int(wanted)
+        return float(wanted)
+
+    def _attributes(self, solution: Solution, problem: Scatter) -> dict[str, Any]:
+        found, n = solution.attributes, problem.n
+        rows = problem.data.shape[0] if problem.data is not None else n
+        if not n - 1 > rounding(
+            np.float64, rows
+        ):  # 300 weights of 1/300 may add up to a little more than 1
+            raise ValueError(
+                f"the weights add up to {n:g}: they count rows, and a variance needs more than one; multiply them, for "
+                "instance by n / their sum."
+            )
+        values = np.maximum(np.asarray(found["values"], dtype=np.float64), 0)
+        k, d, dtype = len(values), len(problem.mean), problem.dtype
+        left = max(problem.total - values.sum(), 0.0)
+        others = min(n, d) - k  # weights are repetitions: n is what the rows count in all
+        shares = values / problem.total if problem.total > 0 else values
+        keeps = problem.moments is not None and d <= self.keeps_moments_below
+        vectors = upright(np.asarray(found["vectors"], dtype=dtype))
+        return {
+            "components_": np.ascontiguousarray(vectors.T),
+            "explained_variance_": (values / (n - 1)).astype(dtype),
+            "explained_variance_ratio_": shares.astype(dtype),
+            "singular_values_": np.sqrt(values).astype(dtype),
+            "mean_": problem.mean.astype(dtype),
+            "noise_variance_": float(left / others / (n - 1)) if others > 0 else 0.0,
+            "n_components_": k,
+            "n_samples_": int(rows),
+            **({"moments_": problem.moments} if keeps else {}),
+        }
+
+    def _title(self, data: Blocks | None) -> str:
+        n = data.shape[0] if data is not None else self.n_samples_
+        kept = f"{np.sum(self.explained_variance_ratio_, dtype=float):.1%} of the variance"
+        return (
+            f"{type(self).__name__}  {n:,} × {self.n_features_in_:,} → {self.n_components_}, {kept}, "
+            f"solver {self.solver_}"
+        )
+
+    # --- one batch after the other ---
+
+    LAZY: ClassVar[tuple[str, ...]] = (
+        *(name.removesuffix("?") for name in stored if name != "n_samples_"), "certificate_", "trace_", "stopped_", "n_iter_",
+    )  # fmt: skip
+
+    def _add_batch(self, X, sample_weight) -> None:
+        """Add the moments of a batch to those before it."""
+        self._validate_params()
+        gathering = self.__dict__.get("_gathering") or self._gathering_of_fit()
+        first, seen = gathering is None, vars(self).get("n_samples_", 0)
+        with self._all_or_nothing():
+            data = self._validated(X, sample_weight, reset=first, min_samples=1)
+            d = data.shape[1]
+            if isinstance(self.n_components, int | np.integer) and self.n_components > d:
+                raise ValueError(
+                    f"n_components={self.n_components} exceeds the {d} features; pass n_components <= {d}."
+                )
+            gathering = Gathering() if gathering is None else gathering
+            gathering.add(data)
+            for name in self.LAZY:
+                self.__dict__.pop(name, None)
+            self._gathering, self._batch_dtype = gathering, data.dtype
+            self.n_samples_ = data.shape[0] + (0 if first else seen)
+
+    def _gathering_of_fit(self) -> Gathering | None:
+        """Where batches after a `fit` go on from: its moments, if it kept them. None for a model not fitted."""
+        if "moments_" in vars(self):
+            return Gathering(self.moments_)
+        if "components_" in vars(self):
+            raise ValueError(
+                f"this {type(self).__name__} was fitted by fit, which keeps no moments beyond {self.keeps_moments_below} "
+                "features or without forming the covariance; use partial_fit from the first batch."
+            )
+        return None
+
+    def __getattr__(self, name: str):
+        """Solve for the axes of the moments gathered by partial_fit, when they are first asked for."""
+        if name in type(self).LAZY and "_gathering" in self.__dict__:
+            self._solve_gathered()
+            return self.__dict__[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _solve_gathered(self) -> None:
+        moments, n = self._gathering.total(), self.n_samples_
+        if n < 2 or (isinstance(self.n_components, int | np.integer) and self.n_components > n):
+            raise NotFittedError(
+                f"{type(self).__name__} has seen {n} row(s); n_components={self.n_components} needs more batches."
+            )
+        with self._all_or_nothing(), one_blas_thread():
+            self.solver_ = "eigh"
+            problem = Scatter.of_moments(moments, self._batch_dtype)
+            solution = run(EighAlgorithm(self._wanted(n, len(moments.mean))), problem, stop=Never())
+            attributes = self._attributes(solution, problem)
+            attributes |= {"n_samples_": n, "moments_": moments}
+            self._conclude(None, attributes, solution.trace, solution.stopped, 1)

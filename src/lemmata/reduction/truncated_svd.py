@@ -1,0 +1,172 @@
+"""The truncated SVD: the best approximation of the rows by a matrix of rank k, without centring them.
+
+    minimise  ‖X − X CᵀC‖_F²  over C: k × d with CCᵀ = I,        solved by the k leading right singular vectors  (CIL Thm 2.3.4)
+
+These are the leading eigenvectors of XᵀX, which is never formed where there are many features: sparse rows stay sparse, and a
+product with it is one pass over them. Unlike PCA nothing is subtracted, so the first direction often points to the mean.
+
+    >>> import scipy.sparse as sp
+    >>> X = sp.random_array((200, 3000), density=0.01, format="csr", rng=np.random.default_rng(0))
+    >>> TruncatedSVD(n_components=5, algorithm="arpack", random_state=0).fit_transform(X).shape
+    (200, 5)
+"""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+
+from lemmata.audit.subspaces import SVD_CLAIMS
+from lemmata.core.blocks import Blocks
+from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core.certificate import Fit
+from lemmata.core.engine import one_blas_thread
+from lemmata.core.estimator import Model
+from lemmata.core.loop import MaxSteps, Solution
+from lemmata.linalg.lanczos import LanczosAlgorithm
+from lemmata.linalg.operators import CentredScatter
+from lemmata.linalg.randomized import RandomizedAlgorithm
+from lemmata.reduction.axes import Axes
+from lemmata.reduction.covariance import Scatter, upright
+from lemmata.reduction.pca import FORM_BELOW, LANCZOS_BLOCK
+
+MOST_STEPS = 1000  # of Lanczos
+
+
+class TruncatedSVD(Axes, Model):
+    """The k leading right singular vectors of the rows, dense or sparse (also called latent semantic analysis).
+
+    Finds the projection CᵀC of rank k that minimises ‖X − XCᵀC‖².
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        k, at most the number of features.
+    algorithm : {"randomized", "arpack"}, default="randomized"
+        Subspace iteration from a random start; or block Lanczos, to rounding.
+    n_iter : int, default=5
+        "randomized": so many products with XᵀX after the first.
+    n_oversamples : int, default=10
+        "randomized": directions beyond k that are iterated with.
+    power_iteration_normalizer : {"auto", "QR", "LU", "none"}, default="auto"
+        Has no effect: every product is orthonormalised, as "QR" does.
+    random_state : int, RandomState or None
+        Where both start.
+    tol : float, default=0.0
+        "arpack": the residual ‖XᵀXv − σ²v‖ over σ₁² at which a vector counts as found; 0 means rounding.
+
+    Attributes
+    ----------
+    components_ : (k, d)
+    singular_values_ : (k,)
+        The lengths of the columns of XCᵀ.
+    explained_variance_, explained_variance_ratio_ : (k,)
+        Variances of these columns (over n), and their shares of the variance of all features.
+    solver_ : str
+    certificate_, trace_, stopped_, n_iter_
+
+    Notes
+    -----
+    Weights count rows: weight 2 is the row twice. Signs are such that the largest entry of every component is positive.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "algorithm": [StrOptions({"arpack", "randomized"})],
+        "n_iter": [Interval(Integral, 0, None, closed="left")],
+        "n_oversamples": [Interval(Integral, 1, None, closed="left")],
+        "power_iteration_normalizer": [StrOptions({"auto", "QR", "LU", "none"})],
+        "random_state": ["random_state"],
+        "tol": [Interval(Real, 0, None, closed="left")],
+    }
+    accepts_sparse = True
+    finds_nonfinite = True
+    claims = SVD_CLAIMS
+    stored: ClassVar[dict[str, str | type]] = {
+        "components_": "k d",
+        "explained_variance_": "k",
+        "explained_variance_ratio_": "k",
+        "singular_values_": "k",
+        "solver_": str,
+    }
+
+    verbose, checkpoint, time_limit, max_iter = 0, None, None, MOST_STEPS
+
+    def __init__(
+        self,
+        n_components=2,
+        *,
+        algorithm="randomized",
+        n_iter=5,
+        n_oversamples=10,
+        power_iteration_normalizer="auto",
+        random_state=None,
+        tol=0.0,
+    ):
+        self.n_components = n_components
+        self.algorithm = algorithm
+        self.n_iter = n_iter
+        self.n_oversamples = n_oversamples
+        self.power_iteration_normalizer = power_iteration_normalizer
+        self.random_state = random_state
+        self.tol = tol
+
+    # --- fitting ---
+
+    def _fit_blocks(self, data: Blocks) -> None:
+        with one_blas_thread():  # LAPACK's last bits follow the number of its threads
+            super()._fit_blocks(data)
+
+    def _algorithm(self, data: Blocks) -> Any:
+        d, k = data.shape[1], int(self.n_components)
+        if k > d:
+            raise ValueError(f"n_components={k} exceeds n_features={d}; pass n_components <= {d}.")
+        if self.algorithm == "randomized":
+            self.solver_ = "randomized"
+            return RandomizedAlgorithm(k, oversampling=int(self.n_oversamples))
+        self.solver_ = "lanczos"
+        tol = max(float(self.tol), float(np.finfo(data.dtype).eps) * d**0.5)
+        return LanczosAlgorithm(k, block=LANCZOS_BLOCK, tol=tol)
+
+    def _problem(self, data: Blocks) -> Scatter:
+        d, k = data.shape[1], int(self.n_components)
+        # n·d² to form XᵀX, against n·d for each product with it and each column
+        columns = (k + int(self.n_oversamples)) * (2 * int(self.n_iter) + 4)
+        forms = not data.sparse and d <= min(columns, FORM_BELOW)
+        return (Scatter.formed if forms else Scatter.implicit)(data, centred=False)
+
+    def _stop(self):
+        steps = int(self.n_iter) if self.solver_ == "randomized" else MOST_STEPS
+        return self._limited(MaxSteps(steps))
+
+    def _wants_to_settle(self) -> bool:
+        return self.solver_ == "lanczos"
+
+    def _attributes(self, solution: Solution, problem: Scatter) -> dict[str, Any]:
+        found, n, dtype, mean = solution.attributes, problem.n, problem.dtype, problem.mean
+        values = np.maximum(np.asarray(found["values"], dtype=np.float64), 0)
+        C = np.ascontiguousarray(upright(np.asarray(found["vectors"], dtype=dtype)).T)
+        # variances about the mean: taking its square off afterwards would lose digits where it is large
+        moments = problem.moments
+        centred = CentredScatter(problem.data, mean) if moments is None else moments.scatter
+        along = np.maximum(np.einsum("kd,dk->k", C, centred @ C.T, dtype=np.float64), 0.0) / n
+        total = (centred.trace if moments is None else float(np.trace(moments.scatter))) / n
+        return {
+            "components_": C,
+            "explained_variance_": along.astype(dtype),
+            "explained_variance_ratio_": (along / total if total > 0 else along).astype(dtype),
+            "singular_values_": np.sqrt(values).astype(dtype),
+        }
+
+    def _title(self, data: Blocks | None) -> str:
+        return (
+            f"{super()._title(data)} → {len(self.components_)}, not centred, solver {self.solver_}"
+        )
+
+    @classmethod
+    def work(cls, fit: Fit) -> float:
+        """Products with the rows."""
+        width = len(fit.components_) + int(fit.get("n_oversamples", 10))
+        return float(np.max(fit.get("n_iter_", fit.get("n_iter", 5)))) * 2 * fit.data.size * width
