@@ -573,3 +573,19 @@ def test_what_is_not_finite_is_named_with_its_place(name, value, word):
     X[7, 2] = value
     with pytest.raises(ValueError, match=f"contains {word}: the first in row 7, column 2"):
         getattr(lemmata, name)(2).fit(X)
+
+
+def test_the_box_in_a_notebook_shows_the_verdict_and_links_to_the_docs():
+    model = lemmata.PCA(2)
+    assert "certificate" not in model._repr_mimebundle_()["text/html"]
+    model.fit(np.random.default_rng(0).normal(size=(30, 4)))
+    box = model._repr_mimebundle_()["text/html"]
+    assert "certificate: " in box
+    assert "hold" in box
+    assert "docs/reduction.md" in box
+
+
+def test_an_argument_of_100_kb_is_not_repeated():
+    with pytest.raises(ValueError, match="'tol'") as error:
+        lemmata.PCA(tol="x" * 100_000).fit(np.eye(3))
+    assert len(str(error.value)) < 2000

@@ -48,6 +48,7 @@ from lemmata.core.loop import (
 )  # fmt: skip
 from lemmata.core.malformed import refuse_malformed, refuse_nonfinite
 from lemmata.core.parameters import COMMON, are_accepted, name_unknown_parameters
+from lemmata.core.printable import shorten
 from lemmata.core.progress import Checking, Progress
 from lemmata.core.repeat import best_run
 from lemmata.core.trace import Trace
@@ -56,6 +57,9 @@ from lemmata.core.trace import Trace
 # Kernels multiply faster than the plain code of claims, so that 2 % of the work is some 5 % of the time.
 IN_FIT = 2**24
 SHARE_OF_FIT = 0.02
+
+
+DOCS = "https://github.com/lemmata/lemmata/blob/main/docs"
 
 
 class Model(BaseEstimator):
@@ -261,7 +265,10 @@ class Model(BaseEstimator):
 
     def _validate_params(self) -> None:
         if not are_accepted(self):
-            super()._validate_params()
+            try:
+                super()._validate_params()
+            except ValueError as error:  # it repeats the value, whatever its length
+                raise type(error)(shorten(str(error))) from None
 
     def _validated(
         self, X, sample_weight=None, reset: bool = True, min_samples: int | None = None
@@ -393,6 +400,20 @@ class Model(BaseEstimator):
             return self._title(data)
         except Exception:
             return type(self).__name__
+
+    def _html_repr(self) -> str:
+        """scikit-learn's box for notebooks, with the verdict below it."""
+        from lemmata.core.showing import as_line
+
+        box = BaseEstimator._html_repr(self)
+        return box + as_line(self.certificate_) if hasattr(self, "certificate_") else box
+
+    # where the box links to: the page of the model's package
+    _doc_link_module = "lemmata"
+    _doc_link_template = f"{DOCS}/{{page}}.md"
+
+    def _doc_link_url_param_generator(self) -> dict[str, str]:
+        return {"page": type(self).__module__.split(".")[1]}
 
     # --- files ---
 
