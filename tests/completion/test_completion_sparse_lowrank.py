@@ -38,6 +38,13 @@ def close(found, wanted, dtype, terms):
     return np.abs(found - wanted).max(initial=0) <= 64 * terms * np.finfo(dtype).eps
 
 
+@pytest.fixture(params=["always", "never"])
+def compile_mode(request, monkeypatch):
+    """Kernels, and their NumPy twins."""
+    monkeypatch.setenv("LEMMATA_COMPILE", request.param)
+
+
+@pytest.mark.usefixtures("compile_mode")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("k", [0, 1, 5])
 @pytest.mark.parametrize("step", [1.0, 2.5])
@@ -61,10 +68,12 @@ def test_products_are_those_of_the_dense_matrix(dtype, k, step):
         assert close(Z @ B[:, 0], dense @ B[:, 0], dtype, 200)
 
 
+@pytest.mark.usefixtures("compile_mode")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("k", [0, 1, 5, 17])
-def test_values_at_the_entries_are_those_of_the_dense_matrix(dtype, k):
-    A, U, V, mask = problem(k=k, dtype=dtype)
+@pytest.mark.parametrize("share", [0.05, 0.3])
+def test_values_at_the_entries_are_those_of_the_dense_matrix(dtype, k, share):
+    A, U, V, mask = problem(k=k, dtype=dtype, share=share)
     X = (U.astype(np.float64) @ V.astype(np.float64).T)[mask]
     assert entry_values(A, U, V).dtype == dtype
     assert close(entry_values(A, U, V), X, dtype, 20)
@@ -72,7 +81,8 @@ def test_values_at_the_entries_are_those_of_the_dense_matrix(dtype, k):
     assert residual_squares(A, U, V) == pytest.approx(wanted, rel=1e3 * float(np.finfo(dtype).eps))
 
 
-def test_passes_can_be_sent_away_and_rows_in_blocks_give_the_bits_of_the_whole():
+@pytest.mark.parametrize("compiled", [True, False])
+def test_passes_can_be_sent_away_and_rows_in_blocks_give_the_bits_of_the_whole(compiled):
     A, U, V, _ = problem()
     indptr, indices, values = A.by_row
     B = np.random.default_rng(2).normal(size=(30, 4))
@@ -89,9 +99,9 @@ def test_passes_can_be_sent_away_and_rows_in_blocks_give_the_bits_of_the_whole()
         return np.concatenate(parts)
 
     cases = (
-        (row_products, (B,), ()),
-        (row_residual_products, (V, B), (U,)),
-        (row_residual_squares, (V,), (U,)),
+        (row_products, (B, compiled), ()),
+        (row_residual_products, (V, B, compiled), (U,)),
+        (row_residual_squares, (V, compiled), (U,)),
     )
     for function, shared, aligned in cases:
         assert (
@@ -100,6 +110,22 @@ def test_passes_can_be_sent_away_and_rows_in_blocks_give_the_bits_of_the_whole()
         )
 
 
+def test_where_the_entries_stay_on_a_cluster_the_residual_is_made_in_each_product():
+    """An operator over blocks, none of whose entries come here, has the products of one that stores its residual."""
+
+    class Spread(Observed):
+        @property
+        def local(self):
+            return Observed(self.by_row, self.by_column, self.shape)
+
+    A, U, V, _ = problem()
+    away, B = residual(Spread(A.by_row, A.by_column, A.shape), U, V), np.eye(30)[:, :5]
+    here = residual(A, U, V)
+    assert np.allclose(away @ B, here @ B)
+    assert np.allclose(away.T @ U, here.T @ U)
+
+
+@pytest.mark.usefixtures("compile_mode")
 def test_results_do_not_depend_on_the_number_of_threads(monkeypatch):
     A, U, V, _ = problem(n=400, m=300, share=0.5)
     B, found = np.random.default_rng(2).normal(size=(300, 4)), []

@@ -27,12 +27,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from lemmata.audit.low_rank import IMPUTED_SVD_CLAIMS
 from lemmata.completion.base import CompletionModel
 from lemmata.completion.centring import centre
 from lemmata.completion.observed import Observed
+from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.estimator import COMMON
 from lemmata.core.loop import MaxSteps, Stop
 from lemmata.core.store import digest

@@ -36,12 +36,12 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
-from sklearn.utils._param_validation import StrOptions
 
 from lemmata.audit.low_rank import FLOW_CLAIMS, POWER_STEP_CLAIMS
 from lemmata.completion.base import CompletionModel
 from lemmata.completion.centring import HOW, centre
 from lemmata.completion.observed import Observed
+from lemmata.core.borrowed import StrOptions
 from lemmata.core.certificate import rounding
 from lemmata.core.estimator import COMMON
 from lemmata.core.store import storable

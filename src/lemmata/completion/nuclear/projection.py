@@ -32,7 +32,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from lemmata.audit.low_rank import PROJECTION_CLAIMS
 from lemmata.completion.base import CompletionModel
@@ -45,6 +44,7 @@ from lemmata.completion.nuclear.sparse_lowrank import (
     residual_squares,
 )
 from lemmata.completion.observed import Observed
+from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import rounding
 from lemmata.core.estimator import COMMON
 from lemmata.core.store import storable

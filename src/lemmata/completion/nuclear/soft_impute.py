@@ -13,6 +13,12 @@ Two descents of F take turns in every step, X = PΣQᵀ being kept as its factor
   these balanced factors), ½‖Π_Ω(A − UVᵀ)‖² + ½λ(‖U‖² + ‖V‖²) touches F here and lies above it elsewhere: no rise either. At the
   rank found, sweeps settle where accelerated gradients (FISTA) still need many steps: 14 against 46 to 67 on 2000 × 2000.
 
+  Half a sweep goes ω = 1.6 times as far as the least squares ask (successive over-relaxation). The objective is quadratic in
+  U alone, with its least value at U*, so on the way from U it gains 1 − (ω − 1)² of all there is to gain: it falls for any
+  0 < ω < 2, and sweeps settle in three quarters of the steps. From rank 32 on two steps of conjugate gradients from U stand for
+  U*: the same is true of where they end (the gradient there is orthogonal to the way), and a sweep costs 20 products per
+  factor and entry instead of k.
+
 λ itself comes down from σ₁(Π_Ω A) by halves, so that X never holds more directions than it needs (state.level; its loss
 is F at its level, and lowering the level lowers F). That the end is the global optimum is for the duality gap to say.
 
@@ -33,7 +39,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from lemmata.audit.duality import SOFT_IMPUTE_CLAIMS
 from lemmata.completion.base import CompletionModel, sweeps_work
@@ -44,9 +49,11 @@ from lemmata.completion.nuclear.sparse_lowrank import (
     residual,
     residual_squares,
     thin_svd,
+    worth_kernels,
 )
 from lemmata.completion.observed import Observed
 from lemmata.completion.rows.solver import RowSolver
+from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Fit
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.estimator import COMMON
@@ -57,6 +64,9 @@ from lemmata.linalg.randomized import orthonormalised, signs
 
 Array = np.ndarray
 
+OVER = 1.6  # ω; on 390,000 ratings 38 steps with 1, 29 with 1.5, 28 with 1.65
+EXACT = 32  # factors up to which a row's equations are solved by Cholesky
+CG_STEPS = 2  # of conjugate gradients beyond; 2, 3, 6 or an exact solution take as many steps
 PROBES = 8  # directions outside of X that are followed; doubled while all of them exceed the level
 ROUNDS = 2  # of subspace iteration per step at λ; one on the way there (MovieLens small: 21 steps, with one at λ 25)
 HELD_OUT = 0.1  # of the entries, to choose reg="auto"
@@ -171,10 +181,15 @@ class SoftImputeAlgorithm:
     def _swept(
         A: Observed, X: tuple[Array, Array, Array], level: float
     ) -> tuple[Array, Array, Array]:
-        """The best U for V = Q√Σ, then the best V for that U (CIL (2.36) with ridge ½λ)."""
-        solver = RowSolver(level, measure=False)
-        U, _ = A.over_rows(solver, np.ascontiguousarray(X[2] * np.sqrt(X[1])))
-        V, _ = A.over_columns(solver, U)
+        """ω times the way to the best U for V = Q√Σ, then to the best V for that U (CIL (2.36) with ridge ½λ)."""
+        method, root = "cholesky" if len(X[1]) <= EXACT else "cg", np.sqrt(X[1])
+        compiled, omega = worth_kernels(A), A.dtype.type(OVER)
+        solver = RowSolver(
+            level, method=method, cg_steps=CG_STEPS, measure=False, compiled=compiled
+        )
+        U, V = np.ascontiguousarray(X[0] * root), np.ascontiguousarray(X[2] * root)
+        U = U + omega * (A.over_rows(solver, V, None, None, aligned=(U,))[0] - U)
+        V = V + omega * (A.over_columns(solver, U, None, None, aligned=(V,))[0] - V)
         return balanced(U, V)
 
     def _at(self, A, X, probes, level, crowded, steps, seed) -> SoftImputeState:

@@ -6,8 +6,10 @@ Z has n·m entries, none of them zero, but a product with a thin block B (m × b
 
     Z B = U (Vᵀ B) + η Π_Ω(A − U Vᵀ) B                         (n + m)·k·b + |Ω|·(k + b) multiplications
 
-and nothing of the size of Ω is stored: the residual of an entry is made where it is used. All passes over entries go through
-`Observed.over_rows` and `over_columns`, with functions that can be sent to other machines.
+and Π_Ω(A − U Vᵀ) is one number per known entry, made once per operator and used by all its products; on a cluster, where it
+would have to travel, it is made again in each of them. All passes over entries go through `Observed.over_rows` and
+`over_columns`, with functions that can be sent to other machines. Up to SMALL known entries NumPy makes them (_twins.py),
+beyond that kernels.
 
 The SVDs of one run are near each other, so each begins with the singular vectors of the one before: one or two rounds of
 subspace iteration then do what a random start needs five to ten for.
@@ -31,24 +33,36 @@ from typing import Any
 
 import numpy as np
 
+from lemmata.completion.nuclear import _twins
 from lemmata.completion.observed import Entries, Observed
 from lemmata.completion.rows.solver import over_ranges, plain, predictions
+from lemmata.core.compiler import worth_compiling
 from lemmata.linalg.lowrank import LowRank
 from lemmata.linalg.operators import Operator
 from lemmata.linalg.randomized import orthonormalised, signs
 
 Array = np.ndarray
 
-EXTRA = (
-    8  # columns beyond those wanted: they show what comes next, and make the others converge faster
-)
+# columns beyond those wanted: they show what comes next, and make the others converge faster
+EXTRA = 8
+FETCH = 8  # factors fetched for an entry cost as much as so many entries of a matrix product
+SMALL = 2**17  # known entries: fits of less take NumPy some tenths of a second
 
 
 # --- passes over rows of entries (picklable: a cluster sends them to its workers) --------------------------------------
 
 
-def row_products(entries: Entries, B: Array) -> Array:
-    """S B for the sparse S with these rows."""
+def worth_kernels(A: Any) -> bool:
+    """Whether this many known entries, those of all blocks together, are work for kernels."""
+    return worth_compiling(A.n_observed, above=SMALL)
+
+
+def row_products(entries: Entries, B: Array, compiled: bool | None = None) -> Array:
+    """S B for the sparse S with these rows; compiled: by kernels or by NumPy, None: as many entries as there are decide."""
+    if compiled is None:
+        compiled = worth_compiling(len(entries.indices), above=SMALL)
+    if not compiled:
+        return _twins.products(entries, B)
     from lemmata.completion.nuclear._kernels import product_range
     from lemmata.linalg.simd import to_lines
 
@@ -60,8 +74,10 @@ def row_products(entries: Entries, B: Array) -> Array:
     return _from_lines(out, B)
 
 
-def row_residual_products(entries: Entries, V: Array, B: Array, U: Array) -> Array:
+def row_residual_products(entries: Entries, V: Array, B: Array, compiled: bool, U: Array) -> Array:
     """Π_Ω(A − UVᵀ) B for these rows of A and U."""
+    if not compiled:
+        return _twins.residual_products(entries, V, B, U)
     from lemmata.completion.nuclear._kernels import residual_product_range
     from lemmata.linalg.simd import to_lines
 
@@ -76,8 +92,10 @@ def row_residual_products(entries: Entries, V: Array, B: Array, U: Array) -> Arr
     return _from_lines(out, B)
 
 
-def row_residual_squares(entries: Entries, V: Array, U: Array) -> Array:
+def row_residual_squares(entries: Entries, V: Array, compiled: bool, U: Array) -> Array:
     """Σ_j (a_ij − u_iᵀv_j)² for each of these rows, in float64."""
+    if not compiled:
+        return _twins.residual_squares(entries, V, U)
     from lemmata.completion.nuclear._kernels import residual_squares_range
     from lemmata.linalg.simd import to_lines
 
@@ -125,40 +143,47 @@ def _factors(U: Any, V: Any, dtype: Any) -> tuple[Array, Array]:
 
 def entry_values(A: Observed, U: Array, V: Array) -> Array:
     """u_iᵀv_j at every known entry, in the order of `A.by_row`."""
-    return predictions(A.by_row, *_factors(U, V, A.dtype))
+    left, right = _factors(U, V, A.dtype)
+    if worth_kernels(A):
+        return predictions(A.by_row, left, right, compiled=True)
+    return _twins.entry_values(A.by_row, left, right, dense=A.density * FETCH > 1)
 
 
 def residual_squares(A: Observed, U: Array, V: Array) -> float:
     """‖Π_Ω(A − UVᵀ)‖²."""
+    compiled = worth_kernels(A)
+    if A.local is A and not compiled:
+        return float(np.square(A.values - entry_values(A, U, V), dtype=np.float64).sum())
     left, right = _factors(U, V, A.dtype)
-    return float(A.over_rows(row_residual_squares, right, aligned=(left,)).sum())
+    return float(A.over_rows(row_residual_squares, right, compiled, aligned=(left,)).sum())
 
 
 def known_entries(S: Observed) -> Operator:
     """Π_Ω(S): products with the sparse matrix of the known entries, in either direction by rows of its own order."""
+    compiled = worth_kernels(S)
 
     def times(B):
-        return S.over_rows(row_products, np.ascontiguousarray(B, dtype=S.dtype))
+        return S.over_rows(row_products, np.ascontiguousarray(B, dtype=S.dtype), compiled)
 
     def transposed_times(B):
-        return S.over_columns(row_products, np.ascontiguousarray(B, dtype=S.dtype))
+        return S.over_columns(row_products, np.ascontiguousarray(B, dtype=S.dtype), compiled)
 
     return Operator(S.shape, S.dtype, times, transposed_times)
 
 
 def residual(A: Observed, U: Array, V: Array) -> Operator:
-    """Π_Ω(A − UVᵀ), never stored: its entries are made anew in each product."""
-    left, right = _factors(U, V, A.dtype)
+    """Π_Ω(A − UVᵀ). On a cluster its entries stay where they are, and are made in each product."""
+    if A.local is A:
+        return known_entries(A.with_values(A.values - entry_values(A, U, V)))
+    (left, right), compiled = _factors(U, V, A.dtype), worth_kernels(A)
 
     def times(B):
-        return A.over_rows(
-            row_residual_products, right, np.ascontiguousarray(B, dtype=A.dtype), aligned=(left,)
-        )
+        B = np.ascontiguousarray(B, dtype=A.dtype)
+        return A.over_rows(row_residual_products, right, B, compiled, aligned=(left,))
 
     def transposed_times(B):
-        return A.over_columns(
-            row_residual_products, left, np.ascontiguousarray(B, dtype=A.dtype), aligned=(right,)
-        )
+        B = np.ascontiguousarray(B, dtype=A.dtype)
+        return A.over_columns(row_residual_products, left, B, compiled, aligned=(right,))
 
     return Operator(A.shape, A.dtype, times, transposed_times)
 

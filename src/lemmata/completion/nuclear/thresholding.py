@@ -35,7 +35,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from lemmata.audit.multipliers import THRESHOLDING_CLAIMS
 from lemmata.completion.base import CompletionModel
@@ -47,6 +46,7 @@ from lemmata.completion.nuclear.sparse_lowrank import (
     shrink_operator,
 )
 from lemmata.completion.observed import Observed
+from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.estimator import COMMON
 from lemmata.core.loop import MaxSteps, SmallGradient, Solution, Stop, warn_user

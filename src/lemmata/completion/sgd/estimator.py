@@ -38,7 +38,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from lemmata.audit.alternating import SCHEDULED_SGD_CLAIMS, SGD_CLAIMS
 from lemmata.completion.als.algorithm import in_order
@@ -47,6 +46,7 @@ from lemmata.completion.centring import Offsets
 from lemmata.completion.observed import Entries, Observed
 from lemmata.completion.rows.solver import RowSolver
 from lemmata.completion.sgd.blocked_entries import BlockedEntries, in_rounds
+from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.estimator import COMMON
 from lemmata.core.store import storable
 

@@ -1,0 +1,69 @@
+"""Passes over known entries with a low-rank matrix U Vᵀ, in NumPy and SciPy: what `_kernels.py` does, for small data.
+
+products             Σ_{j∈Ω_i} a_ij b_j                      Π_Ω(A) B
+residual_products    Σ_{j∈Ω_i} (a_ij − u_iᵀ v_j) b_j         Π_Ω(A − UVᵀ) B
+residual_squares     Σ_{j∈Ω_i} (a_ij − u_iᵀ v_j)²            in float64
+entry_values         u_iᵀ v_j at every known entry
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import scipy.sparse as sp
+
+from lemmata.completion.observed import Entries
+
+Array = np.ndarray
+
+NUMBERS = 2**21  # in one array: 16 MB
+GATHER = (
+    8  # a factor fetched for one entry costs as much as so many multiplications of a matrix product
+)
+
+
+def products(entries: Entries, B: Array) -> Array:
+    """Π_Ω(A) B."""
+    indptr, indices, values = entries
+    shape = (len(indptr) - 1, len(B))
+    S = sp.csr_array((np.asarray(values, B.dtype), indices, indptr), shape=shape)
+    return np.asarray(S @ B)
+
+
+def residual_products(entries: Entries, V: Array, B: Array, U: Array) -> Array:
+    """Π_Ω(A − UVᵀ) B."""
+    rest = np.asarray(entries.values, V.dtype) - entry_values(entries, U, V)
+    return products(entries._replace(values=rest), B)
+
+
+def residual_squares(entries: Entries, V: Array, U: Array) -> Array:
+    """Σ_j (a_ij − u_iᵀv_j)² of every row."""
+    rest = np.asarray(entries.values, V.dtype) - entry_values(entries, U, V)
+    out, filled = np.zeros(len(U)), np.diff(entries.indptr) > 0
+    if len(rest):
+        squares = np.square(rest, dtype=np.float64)
+        out[filled] = np.add.reduceat(squares, entries.indptr[:-1][filled])
+    return out
+
+
+def entry_values(entries: Entries, U: Array, V: Array, dense: bool = False) -> Array:
+    """u_iᵀv_j, by fetching factors or, with `dense`, by whole rows of UVᵀ.
+
+    The bits of a matrix product depend on how many rows it has, those of fetched factors do not: blocks equal the whole.
+    """
+    indptr, indices, _ = entries
+    (n, k), m = U.shape, len(V)
+    out = np.empty(len(indices), V.dtype)
+    if dense:
+        cuts = np.arange(0, n, max(1, NUMBERS // m))
+    else:
+        cuts = np.searchsorted(indptr, np.arange(0, len(indices), max(1, NUMBERS // k)))
+    for first, last in pairwise(np.unique(np.r_[0, cuts, n])):
+        here = slice(indptr[first], indptr[last])
+        rows = np.repeat(np.arange(first, last), np.diff(indptr[first : last + 1]))
+        if dense:
+            out[here] = (U[first:last] @ V.T)[rows - first, indices[here]]
+        else:
+            out[here] = np.einsum("ek,ek->e", U[rows], V[indices[here]])
+    return out
