@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 BLUE, ORANGE, GREEN, RED, SKY, PURPLE = (
@@ -28,16 +30,19 @@ def figure(rows: int = 1, columns: int = 1, size: tuple[float, float] = (4.2, 3.
     return drawing, axes
 
 
-def image_grid(ax, images: np.ndarray, columns: int, *, signed: bool = False, gap: int = 1) -> None:
-    """Draw equally large images (m, h, w) as one mosaic; signed ones blue to red with white at zero."""
+def image_grid(
+    ax, images: np.ndarray, columns: int, *, signed=False, gap: int = 1, names: Sequence[str] = ()
+):
+    """Draw equally large images (m, h, w) as one mosaic, with a name above each; signed ones blue to red, white at zero."""
     m, h, w = images.shape
     rows = -(-m // columns)
     mosaic = np.full((rows * (h + gap) - gap, columns * (w + gap) - gap), np.nan)
-    for i, image in enumerate(images):
-        top, left = (i // columns) * (h + gap), (i % columns) * (w + gap)
+    corners = [((i // columns) * (h + gap), (i % columns) * (w + gap)) for i in range(m)]
+    for image, (top, left) in zip(images, corners, strict=True):
         mosaic[top : top + h, left : left + w] = image
+    for name, (top, left) in zip(names, corners, strict=False):
+        ax.text(left + w / 2 - 0.5, top - 0.8, name, ha="center", va="bottom", fontsize=8)
     limit = np.abs(images).max() if signed else None
-    ax.imshow(
-        mosaic, cmap="RdBu_r" if signed else "gray_r", vmin=-limit if limit else None, vmax=limit
-    )
     ax.set_axis_off()
+    colours = "RdBu_r" if signed else "gray_r"
+    return ax.imshow(mosaic, cmap=colours, vmin=-limit if limit else None, vmax=limit)

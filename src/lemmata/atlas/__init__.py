@@ -3,19 +3,27 @@
 >>> from lemmata import atlas
 >>> atlas.entries()["eigendigits"].title
 'The principal axes of the digits are strokes'
+>>> drawn = atlas.entries()["eigendigits"].perform("atlas-out")     # doctest: +SKIP
+>>> drawn.path, drawn.caption, drawn.shown                          # doctest: +SKIP
 """
 
 from __future__ import annotations
 
+import io
+import json
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib import import_module
+from inspect import getdoc
 from pathlib import Path
 from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
 
+from lemmata.atlas.numbers import KEY, numbers_of
 from lemmata.core.config import config
 from lemmata.core.engine import one_blas_thread
 
@@ -28,6 +36,17 @@ class NotShown(AssertionError):
 
 
 @dataclass(frozen=True)
+class Drawn:
+    """A figure that was drawn, what it is, and the sentences that were asserted of it while it was made."""
+
+    path: Path
+    title: str
+    source: str
+    caption: str
+    shown: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Entry:
     """An experiment: what it shows, where the notes have it, and the function that draws and checks it."""
 
@@ -36,15 +55,55 @@ class Entry:
     source: str
     make: Callable[[], Any]
 
+    @property
+    def caption(self) -> str:
+        """What is drawn and how to read it."""
+        return " ".join((getdoc(self.make) or "").split())
+
     def draw(self, folder: Any = ".") -> Path:
         """Draw the figure into a folder as ID.png. Raises NotShown if the experiment came out otherwise."""
+        return self.perform(folder).path
+
+    def perform(self, folder: Any = ".") -> Drawn:
+        """Draw the figure, and say what was asserted. The PNG holds its numbers, so that one can tell whether it is current."""
+        from lemmata.core.store import write_atomically
+
         path = Path(folder) / f"{self.id}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
-        # thousands of small fits: waking threads, or checking each of them, costs more than the work
-        with warnings.catch_warnings(), one_blas_thread(), config(certificate=False):
-            warnings.simplefilter("ignore", ConvergenceWarning)  # experiments stop early on purpose
-            self.make().savefig(path)
-        return path
+        with _small_fits(), _listening() as heard:
+            figure = self.make()
+        content = io.BytesIO()
+        metadata = {
+            "Title": self.title,
+            "Description": self.caption,
+            KEY: json.dumps(numbers_of(figure)),
+            "Software": None,  # the same bytes from every version of matplotlib that draws the same
+        }
+        figure.savefig(content, format="png", metadata=metadata)
+        write_atomically(path, content.getvalue())
+        return Drawn(path, self.title, self.source, self.caption, tuple(dict.fromkeys(heard)))
+
+
+@contextmanager
+def _small_fits() -> Iterator[None]:
+    """Thousands of small fits: waking threads, or checking each of them, costs more than the work."""
+    with warnings.catch_warnings(), one_blas_thread(), config(certificate=False):
+        warnings.simplefilter("ignore", ConvergenceWarning)  # experiments stop early on purpose
+        yield
+
+
+_HEARD: ContextVar[list[str] | None] = ContextVar("what an entry has shown", default=None)
+
+
+@contextmanager
+def _listening() -> Iterator[list[str]]:
+    """The sentences that `show` is given meanwhile."""
+    heard: list[str] = []
+    token = _HEARD.set(heard)
+    try:
+        yield heard
+    finally:
+        _HEARD.reset(token)
 
 
 def entry(id: str, title: str, source: str):
@@ -61,6 +120,9 @@ def show(condition: Any, sentence: str) -> None:
     """Assert what a figure shows, with a sentence for people."""
     if not condition:
         raise NotShown(f"this should be visible, but is not: {sentence}.")
+    heard = _HEARD.get()
+    if heard is not None:
+        heard.append(sentence)
 
 
 def entries() -> dict[str, Entry]:

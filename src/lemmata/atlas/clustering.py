@@ -41,6 +41,9 @@ def _palette(ax, colours: Array, shares: Array) -> None:
     "CIL20 6.1–6.2",
 )
 def colour_quantisation(seed: int = 0):
+    """A photograph whose pixels are replaced by the nearest of k colours, found by k-means. The strips have the k colours,
+    dark to light, each as wide as its share of the pixels; PSNR is the signal-to-noise ratio of the picture.
+    """
     image = load_sample_image("china.jpg")
     pixels = image.reshape(-1, 3).astype(np.float32)
     sizes = (4, 16, 64)
@@ -121,6 +124,9 @@ def _draw_borders(ax, C: Array) -> None:
     "CIL20 Fig. 6.1",
 )
 def voronoi(seed: int = 0):
+    """Seven clusters of 800 points by k-means: a point belongs to its nearest centre, so the borders of the cells are pieces
+    of the lines half way between two centres.
+    """
     colours = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED, GREY)
     k = len(colours)
     X = np.random.default_rng(seed).normal(size=(800, 2)) @ [[2.0, 0.5], [0.0, 1.2]]
@@ -146,6 +152,7 @@ def voronoi(seed: int = 0):
     ax.plot([], [], color="black", lw=1.4, label="equally far from two")
     ax.plot([], [], color=GREY, lw=1, ls=":", label="crossed half way, at a right angle")
     ax.set(xlim=(-edge[0], edge[0]), ylim=(-edge[1], edge[1]), aspect="equal", xticks=[], yticks=[])
+    ax.set(xlabel="x₁", ylabel="x₂")
     drawing.legend(frameon=False, fontsize=8, loc="outside upper center", ncols=3)
     return drawing
 
@@ -166,7 +173,7 @@ def _draw_fit(ax, X: Array, start: Array, solution, title: str) -> None:
         ax.plot(*np.stack([start[c], C[c]]).T, color="black", lw=1)
     ax.plot(*start.T, color="white", marker="s", ms=6, mec="black", ls="", label="start")
     ax.plot(*C.T, color="black", marker="X", ms=9, mec="white", ls="", label="end")
-    ax.set(xticks=[], yticks=[], ylim=(-2.5, 3.5))
+    ax.set(xticks=[], yticks=[], ylim=(-2.5, 3.5), xlabel="x₁", ylabel="x₂")
     ax.set_title(title, fontsize=10)
     ax.legend(frameon=False, fontsize=8, loc="upper left", ncols=2)
 
@@ -177,6 +184,9 @@ def _draw_fit(ax, X: Array, start: Array, solution, title: str) -> None:
     "CIL20 Fig. 6.2, Rem. 6.1, 6.2.2",
 )
 def bad_start(seed: int = 0):
+    """A small group on the left that a bad start has no centre for, and a start by greedy D² sampling. Below: the cost of
+    both runs beside a proved lower bound for any three centres, and how often three ways to start end near that bound.
+    """
     rng = np.random.default_rng(seed)
     middles = np.array([[-7.0, 0.6], [0.0, 0.0], [7.0, 0.0]])
     X, of = make_blobs([30, 300, 300], centers=middles, cluster_std=0.6, random_state=seed)
@@ -310,6 +320,10 @@ def _cluster(data: Blocks, k: int, rng: np.random.Generator):
     "CIL20 6.2.3, (6.4)",
 )
 def coreset_error(seed: int = 0):
+    """Samples of m of 20,000 rows, 40 of which lie far away: even ones, and lightweight coresets. Left: the relative error ε
+    of the cost of nine sets of centres, with what theory promises. Right: the excess cost, on all rows, of centres
+    that k-means finds on the sample. Bands hold 10 to 90 % of 20 draws.
+    """
     draws, sizes = 20, np.array([50, 100, 200, 400, 800, 1600, 3200])
     rng = np.random.default_rng(seed)
     X = _far_groups(rng)
@@ -338,7 +352,7 @@ def coreset_error(seed: int = 0):
         sizes, promise, color=GREY, lw=1.5, ls="--", label="promised of the coreset, 95 %"
     )
     axes[0].set_ylabel(f"ε, the worst of {candidates} sets Q of centres")
-    axes[0].set_title("measured ε = |φ_C(Q) − φ_X(Q)| / ½(φ_X(Q) + φ_X(μ))", fontsize=10)
+    axes[0].set_title("error of the cost, ε = |φ_C(Q) − φ_X(Q)| / ½(φ_X(Q) + φ_X(μ))", fontsize=10)
     axes[1].set_ylabel("excess cost on all rows (relative)")
     axes[1].set_title(f"k-means on m of {len(X):,} rows, 40 of which lie far away", fontsize=10)
     drawing.legend(frameon=False, fontsize=8, loc="outside lower center", ncols=4)

@@ -41,7 +41,7 @@ def _mixed(R: Array, colours: tuple[str, ...]) -> Array:
 
 def _plane(ax, title: str) -> None:
     """Axes without numbers, on which a circle is round."""
-    ax.set(xticks=[], yticks=[])
+    ax.set(xticks=[], yticks=[], xlabel="x₁", ylabel="x₂")
     ax.set_aspect("equal", adjustable="datalim")
     ax.set_title(title, fontsize=10)
 
@@ -78,6 +78,9 @@ def _distance_to_normal(n: int, p: float) -> float:
     "CIL Fig. 3.1, (3.16)–(3.19)",
 )
 def central_limit():
+    """The distribution of the heads of n coins with p = 0.3, standardised, beside the normal density; and the largest
+    distance between the two distribution functions, below the bound of Berry and Esseen and as steep as it.
+    """
     p, q, shown = 0.3, 0.7, (4, 16, 64)
     drawing, axes = figure(1, 4, size=(3.1, 3.2), width_ratios=(1, 1, 1, 1.3))
     x = np.linspace(-3.8, 3.8, 300)
@@ -99,14 +102,12 @@ def central_limit():
     numbers = np.unique(np.geomspace(4, 10_000, 25).astype(int))
     distances = np.array([_distance_to_normal(int(n), p) for n in numbers])
     bound = BERRY_ESSEEN * (p**2 + q**2) / np.sqrt(p * q * numbers)  # E|X − p|³ = pq(p² + q²)
-    axes[-1].loglog(
-        numbers, distances, color=BLUE, marker="o", ms=4, label="largest distance of the CDFs"
-    )
+    axes[-1].loglog(numbers, distances, color=BLUE, marker="o", ms=4, label="binomial")
     axes[-1].loglog(
         numbers, bound, color="black", lw=1.2, ls="--", label="Berry–Esseen bound ∝ 1/√n"
     )
-    axes[-1].set(xlabel="coins n", ylim=(1e-3, 2))
-    axes[-1].set_title("how far apart", fontsize=10)
+    axes[-1].set(xlabel="coins n", ylabel="sup |P(Z ≤ z) − Φ(z)|", ylim=(1e-3, 2))
+    axes[-1].set_title("distance from the normal", fontsize=10)
     axes[-1].legend(frameon=False, fontsize=8, loc="upper right")
     slope = np.polyfit(np.log(numbers), np.log(distances), 1)[0]
     show((distances <= bound).all(), "the distance stays below the Berry–Esseen bound")
@@ -123,6 +124,9 @@ def central_limit():
     "CIL Fig. 3.4, 3.1.5",
 )
 def five_components(seed: int = 0):
+    """Left: 1,500 points drawn from five Gaussians, coloured by the one each came from. Right: the five that EM finds from
+    the points alone (dashed), over the true ones. Ellipses are at 1σ and 2σ, numbers are the weights π.
+    """
     means = np.array([[0.0, 0.0], [6.0, 1.0], [1.0, 6.0], [-6.0, 2.0], [-1.0, -6.0]])
     tilts = np.radians([0, 30, -20, 70, 10])
     turns = np.array([[[np.cos(t), -np.sin(t)], [np.sin(t), np.cos(t)]] for t in tilts])
@@ -154,11 +158,12 @@ def five_components(seed: int = 0):
     axes[1].plot(*X.T, color="#aaaaaa", marker=".", ms=3, ls="", zorder=1)
     _ellipses(axes[1], means, covariances, ["black"] * 5, lw=1)
     _ellipses(axes[1], found, shapes, [RED] * 5, lw=1.6, ls="--")
-    axes[1].plot([], [], color="black", lw=1, label="true, 1σ and 2σ")
-    axes[1].plot([], [], color=RED, lw=1.6, ls="--", label="found by EM without the colours")
-    axes[1].legend(frameon=False, fontsize=8, loc="upper right")
-    _plane(axes[0], "drawn: a component by π, then a row by its N(μ, Σ)")
-    _plane(axes[1], "found; the numbers are the weights π")
+    axes[0].plot([], [], color="black", lw=1, label="true components, 1σ and 2σ")
+    axes[0].plot([], [], color=RED, lw=1.6, ls="--", label="found by EM, 1σ and 2σ")
+    axes[0].plot([], [], color="black", marker="$π$", ls="", label="weight, written at the mean")
+    drawing.legend(frameon=False, fontsize=9, loc="outside lower center", ncols=3)
+    _plane(axes[0], "a sample of five Gaussians, coloured by component")
+    _plane(axes[1], "the same sample without its colours, and what EM finds")
     true = posterior(family.log_density(X, params) + np.log(weights))[0].mean()
     off = found - means
     far = np.sqrt(np.einsum("ja,jab,jb->j", off, np.linalg.inv(covariances), off))
@@ -174,6 +179,10 @@ def five_components(seed: int = 0):
     "CIL20 Fig. 6.5, 4.4–4.5, CIL (3.9)–(3.14)",
 )
 def em_steps(seed: int = 0):
+    """EM with two Gaussians on 500 points, from a poor start. Points have the colours of the components, mixed by their
+    memberships; ellipses are at 1σ and 2σ. Last: how far the log-likelihood per row, and the bound that an M-step raises,
+    are below the likelihood where EM ends; every step brings both nearer.
+    """
     rng, family = np.random.default_rng(seed), FullGaussian(reg_covar=0.0)
     shapes = np.array([[[0.6, -0.5], [-0.5, 1.2]], [[0.9, 0.4], [0.4, 0.5]]])
     true = family.of(np.array([[-1.1, -0.6], [1.1, 0.6]]), shapes)
@@ -204,19 +213,14 @@ def em_steps(seed: int = 0):
         ax.plot([-4, 4], [-4, 4], ls="")  # the same view in all
         _plane(ax, f"{f'step {step}' if step else 'start'}: ℓ/n = {reached[step]:.3f}")
     ax = axes.flat[-1]
-    ax.plot(reached, color=BLUE, marker="o", ms=4, label="log-likelihood ℓ/n")
-    ax.plot(
-        np.arange(len(bounds)) + 0.5,
-        bounds,
-        color=ORANGE,
-        marker="^",
-        ms=4,
-        ls="",
-        label="bound after M, before E",
-    )
-    ax.set(xlabel="step", ylim=(reached[1] - 0.12, reached[-1] + 0.03), xlim=(0, 25.5))
+    end = run(algorithm, data, stop=SmallGain(1e-13) | MaxSteps(3000), start=states[-1]).state
+    still = end.log_likelihood - reached, end.log_likelihood - bounds
+    ax.semilogy(still[0], color=BLUE, marker="o", ms=4, label="log-likelihood ℓ/n")
+    middle = np.arange(len(bounds)) + 0.5
+    ax.semilogy(middle, still[1], color=ORANGE, marker="^", ms=4, ls="", label="bound after M")
+    ax.set(xlabel="step", ylabel="distance from where EM ends (nats)")
     ax.set_title("each step raises both", fontsize=10)
-    ax.legend(frameon=False, fontsize=8, loc="lower right")
+    ax.legend(frameon=False, fontsize=8, loc="upper right")
     slack = 1e-12 * np.abs(reached).max()  # rounding
     show((np.diff(reached) >= -slack).all(), "the log-likelihood never falls")
     show(
@@ -239,7 +243,8 @@ def _choose(axes, X: Array, seed: int) -> Selection:
         *X.T, c=_mixed(best.predict_proba(X), COLOURS[: path.best_k]), s=8, linewidths=0
     )
     _ellipses(axes[0], best.means_, best.covariances_, ["black"] * path.best_k, lw=1.2)
-    _plane(axes[0], f"best by BIC: k = {path.best_k} (1σ and 2σ)")
+    axes[0].plot([], [], color="black", lw=1.2, label="1σ and 2σ")
+    axes[0].legend(frameon=False, fontsize=8, loc="best")
     path.plot(axes[1])
     return path
 
@@ -250,6 +255,9 @@ def _choose(axes, X: Array, seed: int) -> Selection:
     "CIL20 Fig. 6.7–6.8",
 )
 def choose_k(seed: int = 0):
+    """Samples of three and of five clusters with the mixture that has the least BIC (left), and both criteria for 1 to 8
+    components (right). Rings mark the least; AIC charges less for a component than BIC does.
+    """
     samples = {
         3: make_blobs(
             [150] * 3,
@@ -264,7 +272,7 @@ def choose_k(seed: int = 0):
     drawing, axes = figure(2, 2, size=(4.6, 3.3))
     for line, (k, (X, _)) in zip(axes, samples.items(), strict=True):
         path = _choose(line, X, seed)
-        line[0].set_ylabel(f"{k} clusters")
+        _plane(line[0], f"{k} clusters; the best by BIC has {path.best_k} components")
         show(path.best_k == k, f"BIC is least at {k} components")
         show(
             path.k[np.argmin(path.aic)] >= k,
@@ -297,7 +305,10 @@ def _softened(X: Array, start: Array, sigma: float) -> tuple[Array, Array]:
     "CIL20 4.3.4, 6.3, CIL 3.1.5",
 )
 def hard_limit(seed: int = 0):
-    """CIL 3.1.5 names the limit of large σ, by a slip: there all rows have the same memberships."""
+    """EM with all covariances fixed at σ²I, on 600 points around three centres; points have the colours of the components,
+    mixed by their memberships, crosses are the means. As σ falls, memberships harden into the labels of k-means; at large σ
+    the three means meet and all memberships are alike (CIL 3.1.5 names that limit, by a slip).
+    """
     k, colours = 3, COLOURS[:3]
     X, _ = make_blobs(
         [400, 150, 50], centers=[[-2, 0], [2, 0], [0, 3]], cluster_std=1.1, random_state=seed
@@ -307,23 +318,26 @@ def hard_limit(seed: int = 0):
     sigmas = np.geomspace(0.01, 4, 27)
     memberships = [_softened(X, start, sigma)[1] for sigma in sigmas]
     same = np.array([np.mean(R.argmax(axis=1) == labels) for R in memberships])
+    belonging = np.array([R[np.arange(len(X)), labels].mean() for R in memberships])
     entropy = np.array([entr(R).sum(axis=1).mean() for R in memberships])
 
-    drawing, axes = figure(1, 4, size=(3.1, 3.2), width_ratios=(1, 1, 1, 1.3))
-    for ax, sigma in zip(axes, (3.0, 1.0, 0.1), strict=False):
+    drawing, axes = figure(1, 4, size=(3.2, 3.4), width_ratios=(1, 1, 1, 1.4))
+    shown = (3.0, 1.0, 0.1)
+    for ax, sigma in zip(axes, shown, strict=False):
         means, R = _softened(X, start, sigma)
         ax.scatter(*X.T, c=_mixed(R, colours), s=8, linewidths=0)
         ax.plot(*means.T, color="black", marker="X", ms=9, mec="white", ls="")
-        _plane(ax, f"memberships at σ = {sigma:g}")
+        together = np.ptp(means, axis=0).max() < 0.1
+        _plane(ax, f"σ = {sigma:g}" + (": the three means meet" if together else ""))
     ax = axes[-1]
-    ax.semilogx(
-        sigmas, same, color=BLUE, marker="o", ms=4, label="share of rows with k-means' label"
-    )
-    ax.semilogx(
-        sigmas, entropy / np.log(k), color=ORANGE, marker="s", ms=4, label="mean entropy / ln k"
-    )
-    ax.set(xlabel="σ of the components", ylim=(-0.05, 1.35))
-    ax.legend(frameon=False, fontsize=8, loc="upper left")
+    name = "mean membership in k-means' cluster"
+    ax.semilogx(sigmas, belonging, color=BLUE, marker="o", ms=4, label=name)
+    name = "mean entropy of memberships / ln k"
+    ax.semilogx(sigmas, entropy / np.log(k), color=ORANGE, marker="s", ms=4, label=name)
+    ax.axhline(1 / k, color=GREY, lw=1, ls=":", label="1/k: all memberships alike")
+    ax.set(xlabel="σ of the components", ylabel="share", ylim=(-0.03, 1.03))
+    ax.set_title("from hard (small σ) to soft", fontsize=10)
+    ax.legend(frameon=False, fontsize=8, loc="center left")
     show(same[0] == 1, "at the smallest σ every row has the label of k-means")
     show(
         entropy[0] < 1e-3 < 0.5 * np.log(k) < entropy[-1],

@@ -28,6 +28,9 @@ def _error(X: np.ndarray, P) -> float:
     "CIL Ex. 1.2, 1.4",
 )
 def digits_table():
+    """The share of the digits' variance that is lost when they are projected onto m directions: drawn at random, taken
+    from the data at random (means of ten draws each), or the principal axes. The projection is W = V⁺.
+    """
     X = _digits()
     X = X - X.mean(axis=0)
     sizes = [1, 2, 5, 10, 20, 30, 40, 50]
@@ -51,7 +54,7 @@ def digits_table():
             )
         )
         kinds["principal axes"].append(_error(X, Projection(axes[:m].T)))
-    drawing, ax = figure(size=(5.2, 3.6))
+    drawing, ax = figure(size=(5.6, 3.8))
     for (kind, errors), colour, mark in zip(kinds.items(), (RED, ORANGE, BLUE), "so^", strict=True):
         ax.plot(
             sizes,
@@ -61,7 +64,7 @@ def digits_table():
             label=f"{kind}: {errors[sizes.index(10)]:.2f} at m = 10",
         )
     ax.set(xlabel="dimension m of the subspace", ylabel="share of variance lost", ylim=(0, None))
-    ax.set_title("Digits projected with W = V⁺", fontsize=10)
+    ax.set_title("1,797 digits of 64 pixels, projected onto m directions", fontsize=10)
     ax.legend(frameon=False)
     drawn, taken, best = (np.array(errors) for errors in kinds.values())
     show(
@@ -73,32 +76,39 @@ def digits_table():
 
 @entry("eigendigits", "The principal axes of the digits are strokes", "CIL Ex. 1.5")
 def eigendigits():
-    X = _digits()
-    pca = PCA(15).fit(X)
-    drawing, axes = figure(1, 2, size=(4.6, 3.4), width_ratios=(1.1, 1))
-    tiles = pca.components_.reshape(-1, 8, 8)
-    image_grid(axes[0], tiles, columns=5, signed=True)
-    axes[0].set_title("components 1 to 15, row by row", fontsize=10)
-    axes[1].bar(np.arange(1, 16), pca.explained_variance_ratio_, color=BLUE, label="each")
-    axes[1].plot(
-        np.arange(1, 16),
-        np.cumsum(pca.explained_variance_ratio_),
-        color=ORANGE,
-        marker="o",
-        label="together",
+    """Left: the first 15 principal axes of the digits as pictures; red pixels weigh in with one sign, blue ones with the
+    other, white ones not at all. Right: the share of the variance along each axis, and along all axes up to it.
+    """
+    X, k = _digits(), 15
+    pca = PCA(k).fit(X)
+    drawing, axes = figure(1, 2, size=(5.0, 3.6), width_ratios=(1.15, 1))
+    picture = image_grid(
+        axes[0],
+        pca.components_.reshape(-1, 8, 8),
+        columns=5,
+        signed=True,
+        gap=3,
+        names=[str(i) for i in range(1, k + 1)],
     )
-    axes[1].set(xlabel="component", ylabel="share of variance", ylim=(0, 1))
-    axes[1].legend(frameon=False)
-    show((np.diff(pca.explained_variance_ratio_) <= 0).all(), "the shares fall")
-    show(
-        pca.explained_variance_ratio_.sum() > 0.8,
-        "15 of 64 directions keep over 80 % of the variance",
-    )
+    drawing.colorbar(picture, ax=axes[0], label="weight of a pixel", shrink=0.8)
+    axes[0].set_title("principal axes 1 to 15", fontsize=10, pad=16)
+    shares = pca.explained_variance_ratio_
+    place = np.arange(1, k + 1)
+    axes[1].bar(place, shares, color=BLUE, label="this axis")
+    axes[1].plot(place, np.cumsum(shares), color=ORANGE, marker="o", label="all up to this one")
+    axes[1].set(xlabel="principal axis", ylabel="share of the variance", ylim=(0, 1))
+    axes[1].set_xticks(place[::2])
+    axes[1].legend(frameon=False, loc="upper left")
+    show((np.diff(shares) <= 0).all(), "the shares fall")
+    show(shares.sum() > 0.8, "15 of 64 directions keep over 80 % of the variance")
     return drawing
 
 
 @entry("power-rate", "The power method converges at the rate λ₂/λ₁", "CIL Prop. 1.5.1")
 def power_rate():
+    """How far the power method is from an eigenvector, step by step, on 60 × 60 matrices with three ratios of the two
+    largest eigenvalues. The dotted lines have the slopes that theory predicts; "measured" is the slope of the second half.
+    """
     rng = np.random.default_rng(0)
     basis = np.linalg.qr(rng.standard_normal((60, 60)))[0]
     drawing, ax = figure(size=(5.2, 3.6))
@@ -116,11 +126,12 @@ def power_rate():
             label=f"λ₂/λ₁ = {ratio}: measured {found.measured_rate[0]:.3f}",
         )
         half = len(steps) // 2
-        ax.semilogy(steps, residual[half] * ratio ** (steps - half), color="black", lw=1, ls=":")
+        predicted = residual[half] * ratio ** (steps - half)
+        ax.semilogy(steps, predicted, color="black", lw=1, ls=":", zorder=3)
         show(abs(found.measured_rate[0] - ratio) < 0.02, f"the measured rate is {ratio}")
     ax.set(xlabel="step", ylabel="residual |Av − θv|", xlim=(0, 160), ylim=(1e-11, 2))
-    ax.set_title("dotted: predicted slope", fontsize=10)
-    ax.legend(frameon=False)
+    ax.plot([], [], color="black", lw=1, ls=":", label="predicted slope")
+    ax.legend(frameon=False, fontsize=9, loc="center right", bbox_to_anchor=(1, 0.42))
     return drawing
 
 
@@ -130,6 +141,9 @@ def power_rate():
     "CIL 1.5.3",
 )
 def autoencoder_loss():
+    """The loss of a linear autoencoder with 10 hidden units, trained on the digits, above the least loss that any has:
+    half of the variance beyond the 10 leading directions.
+    """
     X = _digits()
     best = _least_loss(X, 10)
     model = LinearAutoencoder(10, random_state=0, tol=0, max_iter=300).fit(X)
@@ -137,9 +151,9 @@ def autoencoder_loss():
     drawing, ax = figure(size=(5.2, 3.6))
     ax.semilogy(losses / best - 1, color=BLUE, lw=2)
     ax.axhline(0.01, color="black", lw=1, ls=":")
-    ax.text(300, 0.012, "1 % above the optimum", ha="right", fontsize=8)
+    ax.text(300, 0.012, "1 % above the optimum", ha="right", va="bottom", fontsize=9)
     ax.set(xlabel="step", ylabel="loss above the PCA optimum (relative)")
-    ax.set_title("digits, 64 → 10 → 64", fontsize=10)
+    ax.set_title("a linear autoencoder of the digits, 64 → 10 → 64", fontsize=10)
     show((losses >= best * (1 - 1e-9)).all(), "no loss lies below the tail of the spectrum")
     show(losses[-1] < 1.01 * best, "the last loss is within 1 % of it")
     return drawing
@@ -151,23 +165,34 @@ def autoencoder_loss():
     "CIL Ex. 1.2 (exercise), Ex. 1.4",
 )
 def tied_untied():
-    X = _digits()
-    best = _least_loss(X, 10)
-    drawing, axes = figure(1, 2, size=(4.2, 3.4))
+    """Two linear autoencoders of the digits, 64 → 10 → 64, one with W = Vᵀ. Left: the loss above that of PCA; where the
+    line ends, rounding is all that is left. Right: the singular values of the encoder, all 1 if its rows are orthonormal.
+    """
+    X, k = _digits(), 10
+    best = _least_loss(X, k)
+    drawing, axes = figure(1, 2, size=(4.6, 3.6))
     bends = {}
-    for tied, colour in ((False, ORANGE), (True, BLUE)):
-        model = LinearAutoencoder(10, tied=tied, random_state=0, tol=0, max_iter=300).fit(X)
+    for tied, colour, mark in ((False, ORANGE, "s"), (True, BLUE, "o")):
+        model = LinearAutoencoder(k, tied=tied, random_state=0, tol=0, max_iter=300).fit(X)
         name = "tied, W = Vᵀ" if tied else "untied"
-        axes[0].semilogy(model.trace_.objective / best - 1, color=colour, lw=2, label=name)
-        gram = model.encoder_ @ model.encoder_.T
-        bends[tied] = float(np.abs(gram - np.eye(10)).max())
-        bend = np.abs(np.linalg.svd(model.encoder_, compute_uv=False) - 1)
-        axes[1].semilogy(
-            np.arange(1, 11), np.maximum(bend, 1e-16), color=colour, marker="o", label=name
+        above = model.trace_.objective / best - 1
+        visible = above > 0  # rounding ends below the optimum as often as above it
+        axes[0].semilogy(np.flatnonzero(visible), above[visible], color=colour, lw=2, label=name)
+        bends[tied] = float(np.abs(model.encoder_ @ model.encoder_.T - np.eye(k)).max())
+        values = np.linalg.svd(model.encoder_, compute_uv=False)
+        far = float(np.abs(values - 1).max())
+        axes[1].plot(
+            np.arange(1, k + 1),
+            values,
+            color=colour,
+            marker=mark,
+            label=f"{name}: within {10.0 ** np.ceil(np.log10(far)):g} of 1",
         )
     axes[0].set(xlabel="step", ylabel="loss above the PCA optimum (relative)")
-    axes[0].legend(frameon=False)
-    axes[1].set(xlabel="singular value of the encoder", ylabel="its distance from 1")
+    axes[0].legend(frameon=False, fontsize=9)
+    axes[1].set(xlabel="singular value, largest first", ylabel="size of this singular value of W")
+    axes[1].set_xticks(range(1, k + 1))
+    axes[1].legend(frameon=False, fontsize=9)
     show(
         bends[True] < 1e-3 < bends[False], "the tied encoder is orthonormal, the untied one is not"
     )
@@ -176,6 +201,9 @@ def tied_untied():
 
 @entry("pca-basis", "A nested loss finds the principal axes themselves, in order", "CIL Ex. 1.5")
 def pca_basis():
+    """The angles between the rows of a tied encoder and the principal axes of the digits, as |cos|. A plain loss finds the
+    subspace and leaves the rows turned within it; a nested loss finds the axes, in order.
+    """
     X, k = _digits(), 6
     axes_of_data = PCA(k).fit(X).components_
     drawing, axes = figure(1, 2, size=(3.6, 3.4))
@@ -195,9 +223,9 @@ def pca_basis():
             yticks=range(k),
             yticklabels=range(1, k + 1),
         )
-        ax.set_title(f"basis='{basis}'", fontsize=10)
+        ax.set_title(f"LinearAutoencoder(basis='{basis}')", fontsize=10)
     axes[0].set_ylabel("row of the encoder")
-    drawing.colorbar(picture, ax=axes, label="|cos|", shrink=0.8)
+    drawing.colorbar(picture, ax=axes, label="|cos| of the angle between them", shrink=0.8)
     show(worst["pca"] > 0.99, "with basis='pca' every row is its principal axis")
     show(worst["any"] < 0.9, "with basis='any' the rows are turned within the subspace")
     return drawing

@@ -1,0 +1,121 @@
+"""Why something of a counterpart is otherwise here, by the counterpart's class. `→ name` points to what stands in for it.
+
+A key may name several things, with spaces between them; methods end with ().
+"""
+
+_NO_COPY = "the data are never changed, so there is nothing to switch off"
+_THREADS = "all cores, or as many as `LEMMATA_THREADS` says; results do not depend on it"
+_SIDE = "attributes of users and items are not modelled"
+_CG = "chosen by `method`: exact rows, or conjugate gradients where they are faster"
+_LABELS = "labels are kept by the model: every method takes and returns the ids it was given"
+_COLD = "→ `fold_in` takes rows of new users (or items) and has the factors, predictions and recommendations"
+
+_CMF = {
+    "k": "→ `rank`",
+    "lambda_": "→ `reg`",
+    "niter": "→ `max_iter`, and stops when it has settled (→ `tol`)",
+    "use_cg max_cg_steps precondition_cg finalize_chol": _CG,
+    "k_user k_item k_main w_user w_item center_U center_I NA_as_zero_user NA_as_zero_item nonneg_C nonneg_D": _SIDE,
+    "w_main": "with one objective there is nothing to weigh against",
+    "l1_lambda": "ridge only: the certificate's bounds are those of the ridge",
+    "nonneg": "→ `nonnegative`",
+    "max_cd_steps": "how a non-negative row is solved is no parameter",
+    "precompute_for_predictions": "nothing is kept that a method could not compute when it is called",
+    "use_float": "float32 data stays float32, float64 stays float64",
+    "random_state": "scikit-learn's default; pass a number for the same run again",
+    "handle_interrupt": "always: Ctrl-C keeps the current factors and says so",
+    "nthreads n_jobs": _THREADS,
+    "produce_dicts user_dict_ item_dict_ user_mapping_ item_mapping_ reindex_": _LABELS,
+    "drop_nonessential_matrices() force_precompute_for_predictions()": "there is nothing to drop or to precompute",
+    "factors_warm() factors_multiple() predict_warm() predict_warm_multiple() topN_warm()": _COLD,
+    "factors_cold() item_factors_cold() predict_cold() predict_cold_multiple() predict_new() topN_cold() topN_new()": _SIDE,
+    "topN()": "→ `recommend`",
+    "from_model_matrices()": "`lemmata.completion.certify_factors` certifies factors from anywhere",
+    "swap_users_and_items()": "fit the transposed matrix",
+    "predict()": "the same two arrays, called rows and columns",
+    "fit()": _SIDE,
+    "A_": "→ `U_`",
+    "B_": "→ `V_`",
+    "glob_mean_": "→ `mean_`",
+    "user_bias_": "→ `row_bias_`",
+    "item_bias_": "→ `column_bias_`",
+    "Ai_ Bi_ C_ C_bias_ Cbin_ D_ D_bias_ Dbin_": _SIDE,
+    "scaling_biasA_ scaling_biasB_": "the weights of the penalties follow from the counts of entries",
+    "is_fitted_": "scikit-learn's `check_is_fitted`",
+    "nfev_ nupd_": "→ `n_iter_`, → `trace_`",
+}  # fmt: skip
+
+_SURPRISE = {
+    "compute_baselines() bsl_options": "→ `lemmata.MeanRatings`",
+    "compute_similarities() get_neighbors() sim_options": "no neighbourhood model here; → `similar_items` compares factors",
+    "default_prediction()": "`predict(…, unknown=\"baseline\")`",
+    "estimate()": "→ `predict`",
+    "fit()": "takes a matrix, a data frame or triplets instead of a trainset",
+    "predict()": "one call for many pairs, `predict(users, items)`; nothing is clipped",
+    "test()": "→ `predict`, → `score`",
+    "trainset": "the data are not kept",
+    "bu": "→ `row_bias_`",
+    "bi": "→ `column_bias_`",
+}  # fmt: skip
+
+REASONS: dict[str, dict[str, str]] = {
+    "PCA": {"copy": _NO_COPY},
+    "KernelPCA": {"copy_X": _NO_COPY, "n_jobs": _THREADS},
+    "KMeans": {"copy_x": _NO_COPY},
+    "GaussianMixture": {},
+    "CMF": {
+        **_CMF,
+        "method": "always alternating least squares; `method` says how a row is solved. Gradient steps: → `SGDFactorization`",
+        "maxiter parallelize corr_pairs print_every": "of cmfrec's L-BFGS, which is not here; → `trace_` has the run",
+        "user_bias item_bias": "→ `biases`, both or none",
+        "center": "the mean of all is always taken off first",
+        "scale_lam": "→ `reg_weighting`",
+        "scale_bias_const": "biases are weighted like factors",
+        "scale_lam_sideinfo add_implicit_features w_implicit": _SIDE,
+        "NA_as_zero": "unknown is not zero; for implicit feedback → `feedback`",
+        "include_all_X": "→ `recommend` always looks at all items",
+        "transform()": "scikit-learn's: rows in, factors out; → `complete` fills in a matrix",
+    },
+    "CMF_implicit": {
+        **_CMF,
+        "apply_log_transf": "take `np.log1p` of the counts first, if you want it",
+    },
+    "AlternatingLeastSquares": {
+        "factors": "→ `rank`",
+        "regularization": "→ `reg`",
+        "iterations": "→ `max_iter`, and stops when it has settled (→ `tol`)",
+        "dtype": "float32 data stays float32, float64 stays float64",
+        "use_native use_cg cg_steps": _CG,
+        "calculate_training_loss": "always: → `trace_`",
+        "num_threads": _THREADS,
+        "explain()": "the same, called with a user and an item",
+        "fit() fit_callback": "takes the same matrix, called X; progress is shown by `verbose=1`",
+        "load() save()": "`lemmata.save`, `lemmata.load`: one file that executes nothing",
+        "partial_fit_users() partial_fit_items() recalculate_user() recalculate_item()":
+            "→ `fold_in` for new rows, → `update` for all",
+        "rank_items()": "→ `predict` of a user and these items, sorted",
+        "recommend() recommend_all()": "→ `recommend`: one user, several, or all; users, n",
+        "similar_items() similar_users()": "the same, called with ids and n",
+        "to_gpu()": "runs on the processor only",
+        "user_factors": "→ `U_`",
+        "item_factors": "→ `V_`",
+        "XtX YtY user_norms item_norms": "computed when they are needed",
+    },
+    "SVD": {
+        **_SURPRISE,
+        "n_factors": "→ `rank`",
+        "n_epochs": "→ `max_iter`, and stops when it has settled (→ `tol`)",
+        "biased": "→ `biases`",
+        "init_mean init_std_dev": "the start is no parameter",
+        "lr_all lr_bu lr_bi lr_pu lr_qi": "→ `learning_rate`, one for all, chosen by the data unless given",
+        "reg_all reg_bu reg_bi reg_pu reg_qi": "→ `reg`, one for all",
+        "sgd()": "→ `fit`",
+        "pu": "→ `U_`",
+        "qi": "→ `V_`",
+    },
+    "BaselineOnly": {
+        **_SURPRISE,
+        "bsl_options": "→ `by`, → `reg`: the equations are solved, not iterated",
+        "verbose": "quiet unless asked",
+    },
+}  # fmt: skip
