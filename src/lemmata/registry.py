@@ -20,11 +20,19 @@ MODELS: dict[str, Entry] = {
         "lemmata.reduction.pca",
         "The subspace that keeps most variance",
         "CIL 1.4",
-        (
-            "sklearn.decomposition.PCA",
-            "sklearn.decomposition.IncrementalPCA",
-            "sklearn.decomposition.TruncatedSVD",
-        ),
+        ("sklearn.decomposition.PCA",),
+    ),
+    "IncrementalPCA": Entry(
+        "lemmata.reduction.incremental_pca",
+        "PCA of batches, exact in any order",
+        "CIL 1.4",
+        ("sklearn.decomposition.IncrementalPCA",),
+    ),
+    "TruncatedSVD": Entry(
+        "lemmata.reduction.truncated_svd",
+        "The best rank-k matrix of rows that are not centred, sparse ones too",
+        "CIL 2.3",
+        ("sklearn.decomposition.TruncatedSVD",),
     ),
     "LinearAutoencoder": Entry(
         "lemmata.reduction.autoencoder",
