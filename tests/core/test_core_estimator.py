@@ -589,3 +589,13 @@ def test_an_argument_of_100_kb_is_not_repeated():
     with pytest.raises(ValueError, match="'tol'") as error:
         lemmata.PCA(tol="x" * 100_000).fit(np.eye(3))
     assert len(str(error.value)) < 2000
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter"), [("PCA", "n_components"), ("KMeans", "n_clusters"), ("PCA", "tol")]
+)
+def test_a_truth_value_is_no_number(name, parameter):
+    with pytest.raises(
+        ValueError, match=f"{name}: {parameter}=True is a truth value; pass a number"
+    ):
+        getattr(lemmata, name)(**{parameter: True}).fit(np.eye(3))

@@ -47,7 +47,12 @@ from lemmata.core.loop import (
     warn_user,
 )  # fmt: skip
 from lemmata.core.malformed import refuse_malformed, refuse_nonfinite
-from lemmata.core.parameters import COMMON, are_accepted, name_unknown_parameters
+from lemmata.core.parameters import (
+    COMMON,
+    are_accepted,
+    name_unknown_parameters,
+    refuse_truth_values,
+)
 from lemmata.core.printable import shorten
 from lemmata.core.progress import Checking, Progress
 from lemmata.core.repeat import best_run
@@ -269,6 +274,7 @@ class Model(BaseEstimator):
                 super()._validate_params()
             except ValueError as error:  # it repeats the value, whatever its length
                 raise type(error)(shorten(str(error))) from None
+            refuse_truth_values(self)
 
     def _validated(
         self, X, sample_weight=None, reset: bool = True, min_samples: int | None = None

@@ -42,9 +42,26 @@ def _rules(cls: Any) -> dict[str, tuple[Any, ...]]:
 def are_accepted(model: Any) -> bool:
     """Whether every parameter satisfies one of its constraints; scikit-learn's own check says what is wrong if not."""
     return all(
-        any(rule.is_satisfied_by(getattr(model, name)) for rule in rules)
+        any(_satisfies(getattr(model, name), rule) for rule in rules)
         for name, rules in _rules(type(model)).items()  # type: ignore[arg-type]
     )
+
+
+def _satisfies(value: Any, rule: Any) -> bool:
+    """Python counts True as 1; as a number of anything it is a slip."""
+    return rule.is_satisfied_by(value) and not (
+        isinstance(value, bool) and isinstance(rule, Interval)
+    )
+
+
+def refuse_truth_values(model: Any) -> None:
+    """Raise for the first parameter that is True or False where a number is meant."""
+    for name, rules in _rules(type(model)).items():  # type: ignore[arg-type]
+        value = getattr(model, name)
+        if isinstance(value, bool) and not any(_satisfies(value, rule) for rule in rules):
+            raise ValueError(
+                f"{type(model).__name__}: {name}={value} is a truth value; pass a number."
+            )
 
 
 def name_unknown_parameters(init: Callable) -> Callable:
