@@ -1,5 +1,6 @@
 """Tables from files: every format gives the same numbers, every bad file one clear message."""
 
+import csv
 import gzip
 import io
 import sys
@@ -386,3 +387,82 @@ def test_a_result_needs_a_known_suffix_and_leaves_nothing_else(tmp_path):
         check_format(tmp_path / "z.xlsx")
     write_matrix(tmp_path / "z.npy", A, ["a", "b"])
     assert [path.name for path in tmp_path.iterdir()] == ["z.npy"]
+
+
+# --- what people's files really look like -----------------------------------------------------------------------------
+
+
+def test_a_decimal_comma_is_recognised_and_read_if_asked(put):
+    path = put("t.csv", "a;b;kind\n1,5;-2,25e1;x,y\n3;4;z\n")
+    message = (
+        r"line 2, column 1 \('a'\): '1,5' has a decimal comma; to read it as 1.5, pass decimal=','"
+    )
+    with pytest.raises(UnreadableData, match=message):
+        read_matrix(path, target="kind")
+    matrix = read_matrix(path, target="kind", decimal=",")
+    np.testing.assert_array_equal(matrix.X, [[1.5, -22.5], [3, 4]])
+    assert matrix.y.tolist() == ["x,y", "z"]
+    assert read_matrix(path, target="a", drop=["kind"], decimal=",").y.tolist() == [1.5, 3.0]
+    plain = read_matrix(put("u.csv", "1,5;2,5\n3,0;4,5\n"), decimal=",")
+    np.testing.assert_array_equal(plain.X, [[1.5, 2.5], [3, 4.5]])
+    with pytest.raises(UnreadableData, match="'1,5' has a decimal comma"):
+        read_matrix(put("u.csv", "1,5;2,5\n3,0;4,5\n"))
+    holes = read_matrix(put("v.csv", "a;b\n1,5;\n"), decimal=",", holes=True)
+    np.testing.assert_array_equal(holes.X, [[1.5, np.nan]])
+    with pytest.raises(UnreadableData, match="separated by ',', which cannot be the decimal sign"):
+        read_matrix(put("t.csv", "a,b\n1,2\n"), decimal=",")
+    with pytest.raises(ValueError, match="decimal=';' is not accepted"):
+        read_matrix(path, decimal=";")
+
+
+@pytest.mark.parametrize(
+    ("asked", "there", "hint"),
+    [
+        ("ratigns.csv", "ratings.csv", True),
+        ("iris.csv", "iris.npy", True),
+        ("iris.csv", "wine.csv", False),
+        ("train.csv", "trace.csv", False),
+        ("part-1.csv", "part-2.csv", False),
+        ("missing.csv", "mission.txt", False),
+    ],
+)
+def test_a_missing_file_does_not_suggest_an_unrelated_one(put, asked, there, hint):
+    path = put(there, "1,2\n")
+    with pytest.raises(FileNotFoundError, match="there is no file") as caught:
+        read_matrix(path.with_name(asked))
+    assert (f"did you mean {path}?" in str(caught.value)) == hint
+
+
+def test_columns_that_nobody_asked_for_are_named(put):
+    path = put("t.csv", "id,a,b,kind,note\n1,2,3,x,7\n")
+    matrix = read_matrix(path, columns=["b", "a"], target="kind", drop=["id"])
+    assert matrix.unused == ("note",)
+    assert read_matrix(path, columns=["b", "a"], target="3").unused == ("id", "note")
+    assert read_matrix(path, drop=["kind"]).unused == ()
+
+
+@pytest.mark.parametrize("target", [None, "b"])
+def test_a_cell_of_ten_megabytes_is_refused_with_its_line(put, target):
+    path = put("t.csv", 'a,b\n1,2\n1,"' + "x" * 10_000_000 + '"\n')
+    with pytest.raises(UnreadableData, match=r"line 3: .*field larger than field limit") as caught:
+        read_matrix(path, target=target)
+    assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("index", [2 * 10**9, 2**31, 10**17, 10**30])
+def test_an_impossible_column_of_an_svmlight_file_is_refused_with_its_line(put, index):
+    path = put("t.svm", f"1 1:2\n1 1:2 {index}:3\n")
+    with pytest.raises(UnreadableData, match=f"line 2: .*{index}"):
+        read_matrix(path)
+
+
+def test_labels_that_a_spreadsheet_would_compute_are_quoted_if_asked():
+    names = ["=1+1", "+a", "-b", "@c", "\td", "\re", "plain", 'a"b', "a,b"]
+    plain, safe = io.StringIO(), io.StringIO()
+    write_csv(plain, np.array([[-1.0] * 9]), names)
+    write_csv(safe, np.array([[-1.0] * 9]), names, safe=True)
+    rows = list(csv.reader(io.StringIO(plain.getvalue(), newline="")))
+    assert rows == [names, ["-1.0"] * 9]
+    rows = list(csv.reader(io.StringIO(safe.getvalue(), newline="")))
+    assert rows[0] == ["'=1+1", "'+a", "'-b", "'@c", "'\td", "'\re", "plain", 'a"b', "a,b"]
+    assert rows[1] == ["-1.0"] * 9  # numbers are numbers

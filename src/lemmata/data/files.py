@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 import sys
 import zipfile
 import zlib
@@ -50,6 +51,7 @@ def read_matrix(
     header: bool | None = None,
     n_features: int | None = None,
     holes: bool = False,
+    decimal: str = ".",
 ) -> Matrix:
     """Read a table of numbers.
 
@@ -62,20 +64,23 @@ def read_matrix(
     array : which array of an .npz; by default X, or the only matrix in it
     header : whether the first line of a csv holds names; by default it does if none of its cells is a number
     n_features : the width of an svmlight file, which may not mention its last columns
+    decimal : "," if numbers are written 3,14; a csv whose cells are separated by commas cannot
     holes : whether empty cells (NA, null) of a csv and nulls of a parquet file become NaN; otherwise they are refused
     """
+    if decimal not in (".", ","):
+        raise ValueError(f"decimal={decimal[:40]!r} is not accepted; pass '.' or ','.")
     choice = Choice(target, tuple(drop), None if columns is None else tuple(columns), holes)
     if str(path) == "-":
         content = sys.stdin.buffer.read()
         return _guarded(
             "the standard input",
-            lambda: read_csv(Text(lambda: io.BytesIO(content)), choice, header),
+            lambda: read_csv(Text(lambda: io.BytesIO(content)), choice, header, decimal=decimal),
         )
     path = Path(path)
     suffix = _checked_suffix(path)
     readers: dict[str, Callable[[], Matrix]] = {
         "csv": lambda: read_csv(
-            Text.of(path), choice, header, "\t" if ".tsv" in path.suffixes else None
+            Text.of(path), choice, header, "\t" if ".tsv" in path.suffixes else None, decimal
         ),
         "npy": lambda: selected(_read_npy(path), None, choice),
         "npz": lambda: _read_npz(path, array, choice),
@@ -104,14 +109,29 @@ PACKED = ("csv", "svmlight")  # these may be gzipped
 def check_file(path: Path) -> None:
     """Refuse a path where there is no file, or an empty one."""
     if not path.exists():
-        beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
-        near = get_close_matches(path.name, beside, n=1)
-        hint = f"; did you mean {path.with_name(near[0])}?" if near else "."
+        near = _mistyped(path)
+        hint = f"; did you mean {near}?" if near else "."
         raise FileNotFoundError(f"there is no file {path}{hint}")
     if path.is_dir():
         raise UnreadableData(f"{path} is a folder; pass a file.")
     if path.is_file() and path.stat().st_size == 0:
         raise UnreadableData(f"{path} is empty.")
+
+
+def _mistyped(path: Path) -> Path | None:
+    """The file beside a missing one that its name may have been meant for: a slip of the fingers, not merely a likeness."""
+    if not path.parent.is_dir():
+        return None
+    beside = [other for other in path.parent.iterdir() if other.is_file()]
+    same = [other for other in beside if other.stem == path.stem and other.suffix != path.suffix]
+    digits = re.findall(r"\d+", path.name)  # part-1.csv is not part-2.csv
+    like = {
+        other.stem: other
+        for other in beside
+        if other.suffix == path.suffix and re.findall(r"\d+", other.name) == digits
+    }
+    near = get_close_matches(path.stem, like, n=1, cutoff=0.8)
+    return like[near[0]] if near else same[0] if same else None
 
 
 def _checked_suffix(path: Path) -> str:
@@ -259,7 +279,7 @@ def _read_parquet(path: Path, choice: Choice) -> Matrix:
     for i, column in enumerate(columns):
         X[:, i] = column
     y = None if target is None else table.column(names[target]).to_numpy()
-    return Matrix(X, y, tuple(names[i] for i in kept))
+    return Matrix(X, y, tuple(names[i] for i in kept), choice.unused(names))
 
 
 def _parquet_column(table: Any, name: str, holes: bool) -> np.ndarray:

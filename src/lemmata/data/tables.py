@@ -16,11 +16,15 @@ class UnreadableData(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Matrix:
-    """What a file held: X of shape (rows, columns), an array, memmap or CSR; y if there is a target; column names or None."""
+    """What a file held: X of shape (rows, columns), an array, memmap or CSR; y if there is a target; column names or None.
+
+    unused : the names of columns that nobody asked for: neither among the wanted ones, nor the target, nor dropped
+    """
 
     X: Any
     y: np.ndarray | None = None
     names: tuple[str, ...] | None = None
+    unused: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,14 @@ class Choice:
     drop: tuple[str, ...] = ()
     columns: tuple[str, ...] | None = None
     holes: bool = False  # cells may be empty: NaN
+
+    def unused(self, names: Sequence[str] | None) -> tuple[str, ...]:
+        """The columns that are left out although nobody said so."""
+        if self.columns is None or names is None:
+            return ()
+        known = {*self.columns, *self.drop, self.target}
+        target = None if self.target is None else position_of(self.target, names, len(names))
+        return tuple(name for i, name in enumerate(names) if name not in known and i != target)
 
     def of(self, names: Sequence[str] | None, width: int) -> tuple[list[int], int | None]:
         """The positions of the features, in order, and of the target."""
@@ -79,7 +91,9 @@ def selected(X: Any, names: Sequence[str] | None, choice: Choice, y=None) -> Mat
         y = np.asarray(X[:, [target]].todense() if hasattr(X, "todense") else X[:, target]).ravel()
     if kept != list(range(X.shape[1])):
         X = X[:, kept]
-    return Matrix(X, y, None if names is None else tuple(names[i] for i in kept))
+    return Matrix(
+        X, y, None if names is None else tuple(names[i] for i in kept), choice.unused(names)
+    )
 
 
 def numeric(X: np.ndarray, what: str) -> np.ndarray:
