@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from lemmata.clustering.distances import exponent_of
+
 Array = np.ndarray
 CANCELLED = 0.125  # of ‖x̂‖²: a smaller square is summed from differences, so that products cost three bits at most
 PIECE = 2**18  # scores, or numbers of rows, worked on at once
@@ -43,90 +45,91 @@ class Framed:
         return Framed(self.rows[some], self.hats[some], self.squares[some])
 
 
-def assign_rows_into(
-    labels: Array, counts: Array, sums: Array, far: Array, farthest: Array,
-    framed: Framed, weights: Array | None, centers: Array, hats: Array, starts: Array, scale: float,
-) -> tuple[float, int]:  # fmt: skip
-    """Assign every row to its nearest centre and add up. Returns (cost · scale², rows whose label is not what it was).
+def nearest_centers(
+    framed: Framed, centers: Array, hats: Array, starts: Array, scale: float
+) -> tuple[Array, Array]:
+    """The label of every row and ‖x̂ − ĉ‖² to that centre.
 
-    hats, starts: ĉ and −½‖ĉ‖² (−∞, with ĉ = 0, for a centre that is nobody's nearest). The rest as in the kernel.
+    hats, starts: ĉ and −½‖ĉ‖² (−∞, with ĉ = 0, for a centre that is nobody's nearest).
     """
-    n, d, k = len(labels), sums.shape[1], len(counts)
-    step = max(64, PIECE // max(d, k))
-    cost, moved = 0.0, 0
-    for start in range(0, n, step):
-        here = slice(start, min(start + step, n))
-        some = framed if n <= step else framed[here]
-        w = None if weights is None else weights[here]
-        found, best = _best_centers(some.hats, hats, starts)
-        squares = some.squares - 2 * best
-        _sum_again(squares, some, centers, found, scale)
-        moved += int(np.count_nonzero(labels[here] != found))
-        labels[here] = found
-        cost += float(squares.sum() if w is None else w @ squares)
-        _add_up_into(counts, sums, some.rows, w, found)
-        _remember_worst(far, farthest, squares, w, found, start)
-    return cost, moved
-
-
-def _best_centers(rows: Any, hats: Array, starts: Array) -> tuple[Array, Array]:
-    """The label of each row and its score."""
-    S = np.asarray(rows @ hats.T)
+    n, step = len(framed.squares), max(64, PIECE // max(centers.shape))
+    if n > step:
+        parts = [
+            nearest_centers(framed[i : i + step], centers, hats, starts, scale)
+            for i in range(0, n, step)
+        ]
+        return np.concatenate([one for one, _ in parts]), np.concatenate([two for _, two in parts])
+    S = np.asarray(framed.hats @ hats.T)
     S += starts
     found = S.argmax(axis=1)
-    return found, S[np.arange(len(S)), found].astype(np.float64, copy=False)
+    squares = framed.squares - 2 * S[np.arange(n), found].astype(np.float64, copy=False)
+    close = (squares < CANCELLED * framed.squares).nonzero()[0]
+    if len(close):
+        squares[close] = _summed_squares(framed.rows[close], centers[found[close]], scale)
+    return found, squares
 
 
-def _sum_again(squares: Array, some: Framed, centers: Array, found: Array, scale: float) -> None:
-    """The squares of rows close to their centres, from differences."""
-    close = np.flatnonzero(squares < CANCELLED * some.squares)
-    step = max(64, PIECE // centers.shape[1])
-    for start in range(0, len(close), step):
-        rows = close[start : start + step]
-        own: Any = some.rows[rows]
-        own = own.toarray() if sp.issparse(own) else own
-        differences = (own - centers[found[rows]]) * scale
-        squares[rows] = np.einsum("ij,ij->i", differences, differences)
+def _summed_squares(rows: Any, centers: Array, scale: float) -> Array:
+    differences = ((rows.toarray() if sp.issparse(rows) else rows) - centers) * scale
+    return np.einsum("ij,ij->i", differences, differences)
 
 
-def _add_up_into(counts: Array, sums: Array, rows: Any, w: Array | None, found: Array) -> None:
-    """Weights and sums of the clusters, in float64."""
-    members = np.zeros((len(found), len(counts)))
-    members[np.arange(len(found)), found] = 1.0 if w is None else w
-    counts += np.bincount(found, w, len(counts))
-    sums += (rows.T @ members).T if sp.issparse(rows) else members.T @ rows
+def add_up(rows: Any, weights: Array | None, labels: Array, k: int) -> Array:
+    """Σ w x of every cluster, (k, d) in float64."""
+    n, step = len(labels), max(64, PIECE // k)
+    if n > step:
+        w = weights
+        cuts = [slice(i, i + step) for i in range(0, n, step)]
+        return sum(
+            (add_up(rows[c], None if w is None else w[c], labels[c], k) for c in cuts),
+            np.zeros((k, rows.shape[1])),
+        )
+    members = np.zeros((n, k))
+    members[np.arange(n), labels] = 1.0 if weights is None else weights
+    return (rows.T @ members).T if sp.issparse(rows) else members.T @ rows
 
 
-def _remember_worst(
-    far: Array, farthest: Array, squares: Array, w: Array | None, found: Array, first: int
-) -> None:
-    """The largest square of each cluster and its first row; rows without weight do not count."""
-    if w is not None:
-        squares = np.where(w > 0, squares, -1.0)
-    before = far.copy()
-    np.maximum.at(far, found, squares)
-    worst = np.flatnonzero((squares == far[found]) & (far > before)[found])[::-1]
-    farthest[found[worst]] = first + worst  # the first is written last
+def move_rows(
+    sums: Array, rows: Any, weights: Array | None, old: Array, new: Array, changed: Array
+) -> Array:
+    """The same from sums before: some rows changed their labels from `old` to `new`."""
+    old, new, moving = old[changed], new[changed], np.arange(len(changed))
+    w = 1.0 if weights is None else weights[changed]
+    steps = np.zeros((len(changed), len(sums)))
+    steps[moving, new] = w
+    steps[moving, old] -= w
+    rows = rows[changed]
+    return sums + ((rows.T @ steps).T if sp.issparse(rows) else steps.T @ rows)
+
+
+def worst_rows(squares: Array, weights: Array | None, labels: Array, k: int) -> tuple[Array, Array]:
+    """The largest square of each cluster (−1: it has no row with weight), and the first row that has it."""
+    far, farthest = np.full(k, -1.0), np.zeros(k, np.int64)
+    if weights is not None:
+        squares = np.where(weights > 0, squares, -1.0)
+    np.maximum.at(far, labels, squares)
+    worst = ((squares == far[labels]) & (squares >= 0)).nonzero()[0][::-1]
+    farthest[labels[worst]] = worst  # the first is written last
+    return far, farthest
 
 
 # --- how far rows spread ----------------------------------------------------------------------------------------------
 
 
-def column_sums_into(sums: Array, X: Array, weights: Array) -> None:
-    """sums = Σ w x, (d,). An empty vector of weights stands for ones."""
+def column_spread(X: Array, weights: Array) -> tuple[float, Array, Array, int]:
+    """Σ w, the means, Σ w (x − mean)² in units of 4^exponent, and the exponent: 2^exponent exceeds every |x − mean|.
+
+    An empty vector of weights stands for ones. Rows that are not finite have a mean, or a total, that is not.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
-        sums[:] = weights @ X if len(weights) else X.sum(axis=0, dtype=np.float64)
-
-
-def largest_difference(X: Array, mean: Array) -> float:
-    """max |x − mean|."""
-    return float(np.abs(X - mean).max(initial=0.0))
-
-
-def column_squares_into(
-    squares: Array, X: Array, weights: Array, mean: Array, scale: float
-) -> None:
-    """squares = Σ w ((x − mean)·scale)², (d,)."""
-    differences = (X - mean) * scale
+        total = float(weights.sum()) if len(weights) else float(len(X))
+        mean = weights @ X if len(weights) else X.sum(axis=0, dtype=np.float64)
+        mean = mean / total if total > 0 else X[0].astype(np.float64)
+    if not np.isfinite(mean).all():
+        return total, mean, mean, 0
+    differences = X - mean
+    exponent = exponent_of(float(max(differences.max(), -differences.min())))
+    differences *= 2.0**-exponent
     differences *= differences
-    squares[:] = weights @ differences if len(weights) else differences.sum(axis=0)
+    squares = weights @ differences if len(weights) else differences.sum(axis=0)
+    return total, mean, squares, exponent

@@ -14,9 +14,9 @@ PIECE = 2**18  # numbers of rows worked on at once
 def squared_distances(distances: tuple) -> Array:
     """‖y_i − p‖² of m proposals and n rows, (m, n), from their products; summed directly where these have lost digits."""
     G, squares, lengths, Y, P, cancelled = distances
-    size = squares + lengths[:, None]
-    g = size - 2 * G
-    p, i = np.nonzero(g < cancelled * size)
+    g = squares - 2 * G
+    g += lengths[:, None]
+    p, i = np.nonzero(g < cancelled * squares + cancelled * lengths[:, None])
     step = max(64, PIECE // Y.shape[1])
     for some in (slice(start, start + step) for start in range(0, len(p), step)):
         differences = Y[i[some]] - P[p[some]]

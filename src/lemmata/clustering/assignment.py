@@ -15,7 +15,7 @@ Both add up over blocks, so k-means in memory, on a mapped file, a stream, threa
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ import scipy.sparse as sp
 
 from lemmata.clustering import _twins_assign as twins
 from lemmata.clustering._twins_assign import Framed
-from lemmata.clustering.distances import Columns, power
+from lemmata.clustering.distances import Columns, Coordinates, Placed, power
 from lemmata.clustering.frames import (
     PASSES,
     FeatureSpread,
@@ -41,6 +41,7 @@ from lemmata.core.engine import map_reduce
 from lemmata.core.store import storable
 
 Array = np.ndarray
+MANY_CHANGES = 0.25  # share of rows that change their label above which sums are added up again
 FEW_CENTRES = 8  # what data is taken to be clustered into, if nobody says
 
 
@@ -57,7 +58,7 @@ class ClusterSums:
     counts: Array  # (k,) Σw, float64
     sums: Array  # (k, d) Σw x, float64
     cost: float  # Σw‖x − c‖²
-    far: Array  # (k,) the largest ‖x − c‖² of a row with weight; −1: there is none
+    far: Array  # (k,) the largest ‖x − c‖² of a row with weight; −1: there is none, or no cluster is empty
     farthest: Array  # (k, d) that row
     moved: int = 0  # rows whose label was another before
 
@@ -76,6 +77,10 @@ class ClusterSums:
         """Assign rows to their nearest centres and add up; writes the labels into `labels`, if given."""
         if not isinstance(centers, Packed):
             centers = Packed.around(np.asarray(centers, rows.dtype))
+        labels = np.full(rows.shape[0], -1, np.int32) if labels is None else labels
+        if not centers.compiled:
+            framed = Framed.of(rows, centers.origin, centers.scale)
+            return cls.of_framed(framed, weights, centers, labels)
         k, d = centers.hats.shape
         counts, sums, far, farthest = (
             np.zeros(k),
@@ -83,12 +88,8 @@ class ClusterSums:
             np.full(k, -1.0),
             np.zeros(k, np.int64),
         )
-        labels = np.full(rows.shape[0], -1, np.int32) if labels is None else labels
         out = (labels, counts, sums, far, farthest)
-        if not centers.compiled:
-            cost, moved = _assign_by_twins(*out, rows, weights, centers)
-            rows = rows.rows if isinstance(rows, Framed) else rows  # as float64
-        elif sp.issparse(rows):
+        if sp.issparse(rows):
             parts = (
                 floats(rows.indptr),
                 floats(rows.indices),
@@ -111,25 +112,52 @@ class ClusterSums:
                 centers.scale,
                 chunk_of(rows),
             )
-        return cls.from_kernel(rows, *out[1:], cost, moved, centers)
+        return cls.in_frame(rows, *out[1:], cost, moved, centers)
 
     @classmethod
-    def from_kernel(cls, rows, counts, sums, far, farthest, cost, moved, packed) -> ClusterSums:
-        """From what a kernel left behind, in the units of the frame."""
+    def of_framed(
+        cls,
+        rows: Framed,
+        weights: Array | None,
+        packed: Packed,
+        labels: Array,
+        before: Array | None = None,
+    ) -> ClusterSums:
+        """The same by the NumPy twins. `before`: the sums that belong to the labels as they were."""
+        k = len(packed.centers)
+        hats, starts = packed.scoring(sp.issparse(rows.rows))
+        found, squares = twins.nearest_centers(
+            rows, packed.centers, hats, starts, float(packed.scale)
+        )
+        changed = (labels != found).nonzero()[0]
+        counts = np.bincount(found, weights, k).astype(np.float64, copy=False)
+        if before is None or len(changed) > MANY_CHANGES * len(labels):
+            sums = twins.add_up(rows.rows, weights, found, k)
+        else:
+            sums = twins.move_rows(before, rows.rows, weights, labels, found, changed)
+        labels[changed] = found[changed]
+        cost = float(squares.sum() if weights is None else weights @ squares)
+        far = farthest = np.zeros(0)
+        if not counts.all():
+            sums[counts == 0] = 0.0  # no rounding is left of rows that have gone
+            far, farthest = twins.worst_rows(squares, weights, found, k)
+        return cls.in_frame(rows.rows, counts, sums, far, farthest, cost, len(changed), packed)
+
+    @classmethod
+    def in_frame(cls, rows, counts, sums, far, farthest, cost, moved, packed) -> ClusterSums:
+        """From what a pass found, in the units of the frame."""
         dtype, scale = packed.hats.dtype, float(packed.scale)
-        # a stream may have empty blocks
-        worst: Any = rows[farthest] if rows.shape[0] else np.zeros(sums.shape)
+        cost = float(cost) / scale / scale
+        # Worst served rows are for empty clusters. What is empty in a sum is empty in every part of it, so no part
+        # without an empty cluster has to remember them.
+        if counts.all() or not rows.shape[0]:
+            worst = np.zeros(sums.shape, dtype)
+            return cls(counts, sums, cost, np.full(len(counts), -1.0), worst, int(moved))
+        worst = rows[farthest]
+        worst = (worst.toarray() if sp.issparse(worst) else worst).astype(dtype, copy=False)
         with np.errstate(over="ignore"):
             squares = np.where(far > 0, far / scale / scale, far)
-            cost = np.float64(cost) / scale / scale
-        return cls(
-            counts,
-            sums,
-            float(cost),
-            squares,
-            (worst.toarray() if sp.issparse(worst) else worst).astype(dtype, copy=False),
-            int(moved),
-        )
+        return cls(counts, sums, cost, squares, worst, int(moved))
 
     def __add__(self, other: ClusterSums) -> ClusterSums:
         worse = other.far > self.far
@@ -156,6 +184,8 @@ class ClusterSums:
         No row is served worse by a centre more, so this cannot raise the cost. Where no row is served badly (as many
         centres as different rows, or more), an empty cluster's centre stays where it was.
         """
+        if self.counts.all():
+            return (self.sums / self.counts[:, None]).astype(centers.dtype, copy=False)
         some = self.counts > 0
         with np.errstate(invalid="ignore", divide="ignore"):
             means = (self.sums / self.counts[:, None]).astype(centers.dtype)
@@ -166,26 +196,6 @@ class ClusterSums:
             worst = worst[self.far[worst] > 0]
             new[empty[: len(worst)]] = self.farthest[worst]
         return new
-
-
-def _assign_by_twins(
-    labels: Array,
-    counts: Array,
-    sums: Array,
-    far: Array,
-    farthest: Array,
-    rows: Any,
-    weights: Array | None,
-    packed: Packed,
-) -> tuple[float, int]:
-    """The same pass in NumPy, of rows as they are or framed already."""
-    if not isinstance(rows, Framed):
-        rows = Framed.of(rows, packed.origin, packed.scale)
-    hats, starts = packed.scoring(sp.issparse(rows.rows))
-    scale = float(packed.scale)
-    return twins.assign_rows_into(
-        labels, counts, sums, far, farthest, rows, weights, packed.centers, hats, starts, scale
-    )
 
 
 # --- the data ---------------------------------------------------------------------------------------------------------
@@ -213,7 +223,6 @@ class Points:
         self.compiled = compiled  # whether kernels do the work, or their twins
         self.bounds: Any = None
         self.moved = data.shape[0]  # rows whose label the last assignment changed
-        self._framed: Framed | None = None  # the rows for the twins, where they are few
         self._labels: Array | None = None
         self._labelled: Array | None = None  # the centres that the labels belong to
 
@@ -224,6 +233,26 @@ class Points:
         if compiled is None:
             compiled = worth_kernels(data, FEW_CENTRES, PASSES)
         return cls(data, spread_of(data, compiled), compiled)
+
+    @property
+    def few(self) -> bool:
+        """Whether NumPy does the work on a single block: what can be kept of the rows is kept."""
+        return not self.compiled and is_little(self.data)
+
+    @cached_property
+    def framed(self) -> Framed:
+        """Few rows in their frame."""
+        ((rows, _),) = self.data
+        dtype = self.dtype
+        return Framed.of(rows, self.origin.astype(dtype), dtype.type(self.scale))
+
+    @property
+    def placed(self) -> tuple[Coordinates, Placed] | None:
+        """Few dense rows and their coordinates, for seeding."""
+        if not self.few or self.sparse:
+            return None
+        frame = Coordinates(self.origin.astype(self.dtype), self.scale)
+        return frame, Placed(self.framed.hats, self.framed.squares.astype(self.dtype, copy=False))
 
     def fingerprint(self) -> str:
         return self.data.fingerprint()
@@ -237,32 +266,47 @@ class Points:
             np.asarray(centers, self.dtype), self.origin, self.scale, self.compiled, order
         )
 
-    def assign(self, centers: Array) -> ClusterSums:
-        """One pass over the data: every row to its nearest centre."""
+    def assign(
+        self, centers: Array, before: tuple[Array, ClusterSums] | None = None
+    ) -> ClusterSums:
+        """One pass over the data: every row to its nearest centre.
+
+        before : centres and what they made of the data; where rows are few, only those that change their label move on.
+        """
         packed = self.packed(centers)
+        if self.few:
+            return self._assign_few(packed, before)
         empty = ClusterSums.none(packed.centers)
         if is_dask(self.data.source):  # on a worker there are no labels to write into
             return replace(
                 map_reduce(lambda rows, w: ClusterSums.of(rows, w, packed), self.data, empty),
                 moved=0,
             )
-        if self._framed is not None or (not self.compiled and is_little(self.data)):
-            total = self._assign_framed(packed)
-        else:
-            of = lambda rows, mine: ClusterSums.of(rows, mine[0], packed, mine[1])  # noqa: E731
-            total = map_reduce(of, self.columns(), empty)
+        of = lambda rows, mine: ClusterSums.of(rows, mine[0], packed, mine[1])  # noqa: E731
+        total = map_reduce(of, self.columns(), empty)
         self.belong_to(packed.centers, total.moved)
         return replace(total, moved=0)
 
-    def _assign_framed(self, packed: Packed) -> ClusterSums:
-        """The pass over a single block of few rows, which are put into their frame once."""
-        if self._framed is None:
-            ((rows, _),) = self.data
-            self._framed = Framed.of(rows, packed.origin, packed.scale)
+    def _assign_few(self, packed: Packed, before: tuple[Array, ClusterSums] | None) -> ClusterSums:
+        """The pass over a single block of few rows, which are put into their frame once.
+
+        Sums go on from those before, and these belong to labels. Labels that are not there (a run that was resumed, another
+        start meanwhile) are found again, so that what a step gives depends on its state alone.
+        """
+        framed, sums = self.framed, None
         if self._labels is None:
             self._labels = np.full(self.shape[0], -1, np.int32)
+        labels = self._labels
+        if before is not None:
+            sums = before[1].sums
+            if not self.labelled_by(before[0]):
+                self._labelled = None
+                old = self.packed(before[0])
+                ClusterSums.of_framed(framed, self.weights, old, labels)
         self._labelled = None  # until the pass is done
-        return ClusterSums.of(self._framed, self.data.weights, packed, self._labels)
+        total = ClusterSums.of_framed(framed, self.weights, packed, labels, sums)
+        self.belong_to(packed.centers, total.moved)
+        return replace(total, moved=0)
 
     def columns(self, *more: Any) -> Blocks:
         """The blocks with their weights, their places for labels, and more columns."""
@@ -277,16 +321,14 @@ class Points:
         self._labelled, self.moved = centers, moved
 
     def labelled_by(self, centers: Array) -> bool:
-        """Whether the labels are those of this very array of centres: of the last pass, and of no other since."""
-        return self._labelled is centers
+        """Whether the labels are those of these centres: of the last pass, and of no other since."""
+        return self._labelled is not None and (
+            self._labelled is centers or np.array_equal(self._labelled, centers)
+        )
 
     def labels(self, centers: Array) -> Array:
         """The nearest centre of every row, (n,) int32."""
-        if (
-            self._labels is not None
-            and self._labelled is not None
-            and np.array_equal(self._labelled, centers)
-        ):
+        if self._labels is not None and self.labelled_by(centers):
             return self._labels
         packed = self.packed(centers)
         return np.concatenate(map_reduce(lambda rows, _: [labels_of(rows, packed)], self.data, []))

@@ -203,7 +203,7 @@ def _assign_bounded(
     cost, moved, looked = kernel(
         labels, *out, shorts, rows, weights_or_none(weights), packed.centers, *work, chunk_of(rows)
     )
-    return ClusterSums.from_kernel(rows, *out, cost, moved, packed), looked
+    return ClusterSums.in_frame(rows, *out, cost, moved, packed), looked
 
 
 class _Shorts:

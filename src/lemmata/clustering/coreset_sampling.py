@@ -321,7 +321,9 @@ class CoresetAlgorithm:
         draws: Any = Draws(state, data.weights)
         compiled = self._compiled(data)
         parts = map_reduce(
-            lambda rows, own: [_drawn(rows, *own, spread, m, compiled)], data.weighted(draws), []
+            lambda rows, own: [_drawn(rows, own[0], own[1], spread, m, compiled)],
+            data.weighted(draws),
+            [],
         )
         points = [points for points, _, _ in parts if points.shape[0]]
         sparse = any(map(sp.issparse, points))

@@ -105,9 +105,13 @@ class FeatureSpread:
 
     @classmethod
     def _of_slice(cls, rows: Array, weights: Array | None, compiled: bool) -> FeatureSpread:
-        loops = kernels() if compiled else twins
         rows, w, d = floats(rows), weights_or_none(weights), rows.shape[1]
-        mean, squares = np.empty(d), np.empty(d)
+        if not compiled:
+            total, mean, squares, exponent = twins.column_spread(rows, w)
+            if not (np.isfinite(mean).all() and np.isfinite(total)):
+                raise ValueError(NOT_FINITE)
+            return cls(total, mean, squares, exponent)
+        loops, mean, squares = kernels(), np.empty(d), np.empty(d)
         loops.column_sums_into(mean, rows, w)
         with np.errstate(over="ignore"):
             total = float(rows.shape[0] if weights is None else w.sum())
@@ -152,7 +156,7 @@ class FeatureSpread:
             self.sparse or other.sparse,
         )
 
-    @property
+    @cached_property
     def variance(self) -> float:
         """The mean variance of a feature, in units of 4^exponent."""
         return float(np.mean(self.squares)) / max(self.weight, np.finfo(float).tiny)

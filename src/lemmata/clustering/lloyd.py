@@ -95,7 +95,8 @@ class LloydAlgorithm:
         """The first centres, (k, d)."""
         k, d = self.n_clusters, data.shape[1]
         if isinstance(self.seeding, str):
-            drawn = SEEDINGS[self.seeding](data.data, k, rng, compiled=data.compiled)
+            draw = SEEDINGS[self.seeding]
+            drawn = draw(data.data, k, rng, compiled=data.compiled, placed=data.placed)
             return np.asarray(drawn, data.dtype)
         centers = self.seeding
         if callable(centers):
@@ -109,24 +110,26 @@ class LloydAlgorithm:
         return centers
 
     def init(self, data: Points, rng: np.random.Generator) -> KMeansState:
-        return self._at(data, self.start(data, rng), math.inf)
+        centers = self.start(data, rng)
+        return KMeansState(centers, self._assign(data, centers).checked(), math.inf)
 
     def step(self, state: KMeansState, data: Points) -> KMeansState:
         centers = state.sums.centers_after(state.centers)
         moves = (centers.astype(np.float64) - state.centers) * 2.0**-data.spread.exponent
-        shift = float(np.sum(moves * moves))
+        shift = float(np.vdot(moves, moves))
         if shift == 0:  # the means are the centres already
             return replace(state, shift=0.0)
         variance = data.spread.variance
-        return self._at(data, centers, shift / variance if variance > 0 else math.inf)
+        shift = shift / variance if variance > 0 else math.inf
+        sums = self._assign(data, centers, (state.centers, state.sums))
+        return KMeansState(centers, sums.checked(), shift)
 
-    def _at(self, data: Points, centers: Array, shift: float) -> KMeansState:
-        return KMeansState(centers, self._assign(data, centers).checked(), shift)
-
-    def _assign(self, data: Points, centers: Array) -> ClusterSums:
+    def _assign(
+        self, data: Points, centers: Array, before: tuple[Array, ClusterSums] | None = None
+    ) -> ClusterSums:
         method = self._method(data)
         if method == "lloyd":
-            return data.assign(centers)
+            return data.assign(centers, before)
         groups = 1 if method == "hamerly" else None
         if data.bounds is None or data.bounds.groups != groups:
             data.bounds = Bounds(data, groups)

@@ -24,7 +24,9 @@ the rows it would serve better than they are served now: all that choosing among
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from numbers import Integral
 from typing import Any
 
@@ -55,6 +57,7 @@ LARGEST_POOL = (
 )
 SMALLEST_POOL = 8  # fewer would not make a pass cheaper, since it has to read the data anyway
 KEPT = 1.5  # numbers per row that a pool may keep: with h centres a proposal serves about 1/(h + 1) of the rows better
+POOL_OF_FEW = 3  # centres that a pool is meant for where the rows are few
 ALL_DISTANCES = 2**24  # numbers that a pool may keep where it keeps all
 NOT_FINITE = "the data contains NaN or infinity; clean or impute it first."
 GROWTH = 4  # a pool is meant for one more centre per so many there are: the distances then shrink little meanwhile
@@ -114,14 +117,19 @@ class Pool:
 
     rows: Array  # (m,)
     then: Array  # (m,) their D² when they were drawn
-    gains: list[Gains] | list[AllDistances]  # one per block
+    gains: Sequence[Gains | AllDistances]  # one per block
 
 
 class Potential:
     """Σ w_i D_i² and its parts, as centres are added. Rows of any kind of data; one number per row is in memory."""
 
     def __init__(
-        self, data: Blocks, weights: Array | None, rng: np.random.Generator, compiled: bool
+        self,
+        data: Blocks,
+        weights: Array | None,
+        rng: np.random.Generator,
+        compiled: bool,
+        placed: tuple[Coordinates, Placed] | None = None,
     ):
         self.data, self.weights, n = data, weights, data.shape[0]
         self.compiled = compiled  # whether kernels do the work, or their twins
@@ -133,21 +141,28 @@ class Potential:
         )
         self.chosen: list[int] = [int(first)]
         center = take_rows(data, self.chosen)
+        if placed is not None:
+            self.frame, self.placed = placed
+            self.D, self.cuts = serve_rows(self.placed, center, self.frame)[0], np.array([0, n])
+        else:
+            self._find_coordinates(center)
+        if not np.isfinite(self.total):
+            raise ValueError(NOT_FINITE)
+
+    def _find_coordinates(self, center: Array) -> None:
+        """One pass, two where the scale is extreme: D² to the first centre, and coordinates made of what was seen."""
+        data, compiled = self.data, self.compiled
         parts = map_reduce(lambda rows, _: [_around(rows, center[0], compiled)], data, [])
         self.D = np.concatenate([D for D, _, _ in parts])
         self.cuts = np.cumsum([0, *(len(D) for D, _, _ in parts)])
-        self.frame = self._frame(
-            sum(total for _, total, _ in parts) / n, center[0], max(size for _, _, size in parts)
-        )
-        if self.frame.scale != 1:
-            frame = self.frame
+        mean = sum(total for _, total, _ in parts) / data.shape[0]
+        self.frame = frame = self._frame(mean, center[0], max(size for _, _, size in parts))
+        if frame.scale != 1:
             self.D = np.concatenate(
                 self._map(lambda rows, _: serve_rows(rows, center, frame, compiled=compiled)[0])
             )
         if not compiled and isinstance(data.source, np.ndarray) and is_little(data):
-            self.placed = self.frame.place(data.source)
-        if not np.isfinite(self.total):
-            raise ValueError(NOT_FINITE)
+            self.placed = frame.place(data.source)
 
     def _frame(self, shift: Any, center: Array, largest: float) -> Coordinates:
         """Around the mean, unless zero is nearly as good; scaled by a power of two where squares leave the dtype."""
@@ -212,7 +227,9 @@ class Potential:
         have = len(self.chosen)
         m = trials * min(-(-have // GROWTH), k - have)
         m = max(min(m, LARGEST_POOL), min(SMALLEST_POOL, int(KEPT * (have + 1))), trials)
-        if not self.compiled:
+        if is_little(self.data):  # to read the rows takes longer than a few products with them
+            m = max(m, POOL_OF_FEW * trials)
+        elif not self.compiled:
             m = max(min(m, ALL_DISTANCES // self.data.shape[0]), trials)
         return self._pool_of(
             np.concatenate([candidates, self.draw(m - len(candidates), rng)]).astype(np.int64)
@@ -239,7 +256,7 @@ class Potential:
         """Make the best of some proposals a centre."""
         candidates, best = np.array(lines), lines[0]
         blocks = [
-            (gains, slice(*self.cuts[block : block + 2])) for block, gains in enumerate(pool.gains)
+            (gains, slice(*cut)) for gains, cut in zip(pool.gains, pairwise(self.cuts), strict=True)
         ]
         if len(lines) > 1:
             removed = np.zeros(len(lines))
@@ -309,6 +326,7 @@ def random_rows(
     *,
     return_indices: bool = False,
     compiled: bool | None = None,
+    placed: tuple[Coordinates, Placed] | None = None,
 ) -> Any:
     """k different rows, drawn with probability ∝ their weights. Parameters as in `d2_sampling`."""
     data, weights = _checked(data, k, weights)
@@ -327,6 +345,7 @@ def d2_sampling(
     *,
     return_indices: bool = False,
     compiled: bool | None = None,
+    placed: tuple[Coordinates, Placed] | None = None,
 ) -> Any:
     """k rows by D² sampling, the seeding of k-means++.
 
@@ -342,13 +361,15 @@ def d2_sampling(
         Return the pair (centers, numbers of their rows).
     compiled : bool, optional
         Whether kernels do the work rather than NumPy; None: by the size of the data and k.
+    placed : (Coordinates, Placed), optional
+        All rows in coordinates, if somebody has them already.
 
     Returns
     -------
     centers : (k, d), in the dtype of the data
     """
     return greedy_d2_sampling(
-        data, k, rng, weights, 1, return_indices=return_indices, compiled=compiled
+        data, k, rng, weights, 1, return_indices=return_indices, compiled=compiled, placed=placed
     )
 
 
@@ -361,6 +382,7 @@ def greedy_d2_sampling(
     *,
     return_indices: bool = False,
     compiled: bool | None = None,
+    placed: tuple[Coordinates, Placed] | None = None,
 ) -> Any:
     """D² sampling that draws n_local_trials candidates for every centre but the first and keeps the best of them.
 
@@ -372,7 +394,7 @@ def greedy_d2_sampling(
         raise ValueError(f"n_local_trials={trials}; pass an int >= 1, or None for 2 + ln k.")
     rng = np.random.default_rng(rng)
     compiled = worth_kernels(data, k, PASSES) if compiled is None else compiled
-    potential = Potential(data, weights, rng, compiled)
+    potential = Potential(data, weights, rng, compiled, placed)
     return _answer(data, potential.fill(k, int(trials), rng), return_indices)
 
 
@@ -386,6 +408,7 @@ def kmeans_parallel(
     *,
     return_indices: bool = False,
     compiled: bool | None = None,
+    placed: tuple[Coordinates, Placed] | None = None,
 ) -> Any:
     """k rows by k-means||: a few rounds that draw many rows each, then greedy D² sampling among these.
 
@@ -407,7 +430,7 @@ def kmeans_parallel(
         )
     rng = np.random.default_rng(rng)
     compiled = worth_kernels(data, k, PASSES) if compiled is None else compiled
-    potential = Potential(data, weights, rng, compiled)
+    potential = Potential(data, weights, rng, compiled, placed)
     nearest = np.zeros(data.shape[0], np.int32)
     for _ in range(rounds):
         potential.serve(potential.draw_many(wanted, rng), nearest)
