@@ -19,7 +19,7 @@ from lemmata.core.certificate import Fit
 from lemmata.core.loop import MaxSteps, Never, run
 from lemmata.core.repeat import Restarts
 from lemmata.core.store import read, write
-from lemmata.mixtures.base import SmallGain
+from lemmata.mixtures.base import Arrived
 from lemmata.mixtures.em import EMAlgorithm
 from lemmata.mixtures.estimators import GaussianMixture, Mixture
 from lemmata.mixtures.families import Bernoulli, Poisson
@@ -548,8 +548,9 @@ def test_a_run_out_of_time_keeps_what_it_has(n_init, capsys):
 def test_the_best_of_several_starts_is_kept():
     X = clusters(distance=2.0)
     model = GaussianMixture(4, n_init=5, init_params="random_from_data", random_state=0).fit(X)
-    rule = SmallGain(model.tol) | MaxSteps(model.max_iter)
-    algorithm = Restarts(EMAlgorithm(FullGaussian(), 4, Seeds("random_from_data")), 5, rule)
+    rule = Arrived(model.tol) | MaxSteps(model.max_iter)
+    algorithm = EMAlgorithm(FullGaussian(), 4, Seeds("random_from_data"), leap_below=model.tol)
+    algorithm = Restarts(algorithm, 5, rule)
     runs = run(algorithm, Blocks.of(X), stop=Never(), rng=0).children
     best = min(runs, key=lambda trace: trace.last())
     assert len({trace.last() for trace in runs}) > 1

@@ -64,7 +64,9 @@ def fixed_point(fit):
     What is found by climbing is a fact; what the last steps' rate says about the rest is a lower estimate. With reg_covar an
     M-step is not the exact maximum and ℓ may fall a little on the way to the fixed point: what counts is how far it moves.
     """
-    found, low, high = _climbed(fit)
+    found, low, high, noise = _climbed(fit)
+    if low - noise <= TO_GO < low:
+        return unknown("the gains are rounding", measured=low, unit="nats to go")
     if TO_GO < low <= _grit(fit):
         return unknown("rounding of the means alone costs as much", measured=low, unit="nats to go")
     if low <= TO_GO < high:
@@ -78,8 +80,8 @@ def fixed_point(fit):
     )  # fmt: skip
 
 
-def _climbed(fit: Fit) -> tuple[float, float, float]:
-    """The gain found, and in all (with the rate measured, and with noise), in nats of rows that count."""
+def _climbed(fit: Fit) -> tuple[float, float, float, float]:
+    """The gain found, in all (with the rate measured, and with noise), and what of it may be noise, in nats that count."""
     if "climbed" not in fit.memory:
         facts = facts_of(fit)
         leaps = int(min(LEAPS, max(affordable(fit, CLIMBING) / pass_work(fit) / 3, 1)))
@@ -90,7 +92,7 @@ def _climbed(fit: Fit) -> tuple[float, float, float]:
         noise = 4 * rounding(np.float64, facts.n) * (1 + facts.grain / facts.weight)
         steps = float(np.abs(np.diff(last)).sum())
         low, high = (found + total - steps for total in extrapolated_gain(last, noise))
-        fit.memory["climbed"] = found, low, high
+        fit.memory["climbed"] = found, low, high, 3 * leaps * noise
     return fit.memory["climbed"]
 
 

@@ -25,11 +25,11 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import DensityMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.mixtures import MIXTURE_CLAIMS
 from lemmata.core.blocks import Blocks, is_dask
+from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Certificate, Fit
 from lemmata.core.engine import map_reduce, one_blas_thread
 from lemmata.core.estimator import COMMON, Model
@@ -50,6 +50,7 @@ from lemmata.mixtures.starting import Centres, Given, RandomMemberships, Seeds, 
 
 Array = np.ndarray
 STARTS = ("kmeans", "k-means++", "random", "random_from_data")
+TO_GO = 62.5
 LLOYD_STEPS, SETTLED = 100, 1e-4  # of the k-means that EM starts from; EM itself does the rest
 
 
@@ -62,6 +63,20 @@ class SmallGain(Stop):
     def reason(self, solution):
         change = solution.trace.last(back=1) - solution.trace.last()  # NaN before the first step
         return Stopped.SETTLED if abs(change) < self.tol else None
+
+
+@dataclass(frozen=True)
+class Arrived(Stop):
+    """A step changed the mean log-likelihood by less than tol, and further ones gain at most TO_GO·tol nats in all.
+
+    A small step alone says little: EM crawls. TO_GO·tol is, at the default tol, half of what `fixed_point` allows.
+    """
+
+    tol: float
+
+    def reason(self, solution):
+        small = SmallGain(self.tol).reason(solution)
+        return small if solution.trace.last("to_go") <= TO_GO * self.tol else None
 
 
 @dataclass(frozen=True)
@@ -126,7 +141,7 @@ class MixtureModel(DensityMixin, Model):
             )
         self.family_ = self._family()
         compiled = self.family_.compiles(data, k)
-        algorithm = EMAlgorithm(self.family_, k, self._start(), compiled)
+        algorithm = EMAlgorithm(self.family_, k, self._start(), compiled, self.tol)
         return algorithm if self.n_init == 1 else Restarts(algorithm, self.n_init, self._rule())
 
     def _start(self) -> Any:
@@ -147,7 +162,7 @@ class MixtureModel(DensityMixin, Model):
 
     def _rule(self) -> Stop:
         """When one run ends."""
-        return SmallGain(self.tol) | MaxSteps(self.max_iter)
+        return Arrived(self.tol) | MaxSteps(self.max_iter)
 
     def _stop(self) -> Stop:
         rule = self._rule() if self.n_init == 1 else Never()

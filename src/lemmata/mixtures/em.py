@@ -10,6 +10,13 @@ What the M-step needs of the data adds up over blocks, so a `Family` says three 
 statistics of a block, and the parameters that belong to statistics. A step is M then E: each state carries the likelihood of
 its own parameters, and the statistics from which the next M-step needs no look at the data.
 
+EM crawls where components overlap, so near the end two steps s₀ → s₁ → s₂ of the statistics are followed by a leap along them
+(SQUAREM, Varadhan & Roland 2008), which is kept only where it is more likely: ℓ still cannot fall.
+
+    s₀ − 2αr + α²v,    r = s₁ − s₀,    v = (s₂ − s₁) − r,    α = −1/|1 − c|,    c² = the ratio of the gains of the two steps
+
+At α = −1 this is s₂. Gains shrink by c² where errors shrink by c, whatever the units of the parameters are.
+
     >>> from lemmata.core.loop import MaxSteps, run
     >>> from lemmata.mixtures.families import Bernoulli
     >>> X = np.repeat([[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]], [30, 10], axis=0)
@@ -37,6 +44,9 @@ from lemmata.core.store import storable
 Array = np.ndarray
 # of a block, or of its responsibilities: 2 MB, so that several threads' blocks fit the caches
 BLOCK_NUMBERS = 2**18
+LONGEST, SHORTEST = 64.0, -1.05  # leaps; −1 is none
+PATIENCE = 25  # steps like the last one that must not matter
+NOISE = 8 * float(np.finfo(float).eps)  # of a mean log-likelihood: gains below are rounding
 
 
 # --- what a family is -------------------------------------------------------------------------------------------------
@@ -113,6 +123,10 @@ class Family(ABC):
     def price(self, stats: Any, params: Any) -> float:
         """By how much the M-step stays below the maximum of the expected log-likelihood, per unit of weight (reg_covar)."""
         return 0.0
+
+    def sound(self, stats: Any, before: Any) -> bool:
+        """Whether a leap from statistics `before` ends in statistics that rows could have."""
+        return bool((stats.counts > 0).all())
 
     @abstractmethod
     def n_parameters(self, params: Any) -> int:
@@ -246,10 +260,21 @@ def elbo(
 
 @storable
 @dataclass(frozen=True)
+class Past:
+    """What a leap needs of a state before this one."""
+
+    version = 1
+
+    stats: Any
+    loss: float
+
+
+@storable
+@dataclass(frozen=True)
 class EMState:
     """A mixture, what its E-step found, and the likelihood of these very parameters."""
 
-    version = 1
+    version = 2
 
     weights: Array  # (k,) π
     params: Any  # θ
@@ -259,6 +284,11 @@ class EMState:
     price: (
         float  # how much of the likelihood the M-step that led here may have given away (reg_covar)
     )
+    rows: float  # that count: (Σw)²/Σw²
+    past: tuple[Past, ...] = ()  # up to two plain steps before this state
+    to_go: float = (
+        np.inf
+    )  # nats that all further steps may gain, for all rows together, by the last two plain ones
 
 
 @dataclass(frozen=True)
@@ -269,6 +299,7 @@ class EMAlgorithm:
     n_components: int
     start: Any = None  # random responsibilities
     compiled: bool | None = None  # whether kernels do the work; None: as the size of the data says
+    leap_below: float = 0.0  # nats per row: EM leaps once a step gains less; 0 is plain EM
 
     hint = "raise reg_covar or smoothing, lower n_components, or scale the data"
 
@@ -288,26 +319,88 @@ class EMAlgorithm:
         return self.at(data, weights, params)
 
     def step(self, state: EMState, data: Blocks) -> EMState:
+        past = (*state.past, Past(state.stats, state.loss))[-2:]
+        if len(state.past) == 2 and abs(state.past[1].loss - state.loss) < self.leap_below:
+            leapt = self._leap(state, data)
+            if leapt is not None and leapt.loss < state.loss:
+                return leapt
+            past = past[1:]  # two more steps before the next leap
         weights, params = maximisation(self.family, state.stats)  # M
-        return self.at(data, weights, params, self.family.price(state.stats, params))  # E
+        price = self.family.price(state.stats, params)
+        new = self.at(data, weights, params, price, state.rows)  # E
+        losses = [earlier.loss for earlier in past]
+        return replace(new, past=past, to_go=still_to_gain([*losses, new.loss], state.rows))
 
-    def at(self, data: Blocks, weights: Array, params: Any, price: float = 0.0) -> EMState:
+    def _leap(self, state: EMState, data: Blocks) -> EMState | None:
+        """The state at the end of a leap, of half of it, …; None where there is nothing beyond the last step."""
+        (a, b), c = state.past, state
+        before, last = a.loss - b.loss, b.loss - c.loss
+        if not (before > 0 and last > 0 and before != last):
+            return None
+        alpha = -min(1 / abs(1 - np.sqrt(last / before)), LONGEST)
+        while alpha < SHORTEST:
+            shares = (1 + alpha) ** 2, -2 * alpha * (1 + alpha), alpha**2
+            stats = (
+                a.stats.scaled(shares[0]) + b.stats.scaled(shares[1]) + c.stats.scaled(shares[2])
+            )
+            if self.family.sound(stats, c.stats):
+                weights, params = maximisation(self.family, stats)
+                return self.at(data, weights, params, rows=state.rows)
+            alpha = (alpha - 1) / 2
+        return None
+
+    def at(
+        self,
+        data: Blocks,
+        weights: Array,
+        params: Any,
+        price: float = 0.0,
+        rows: float | None = None,
+    ) -> EMState:
         """The state of a mixture: one E-step."""
         found = expectation(self.family, params, weights, data, self.compiled)
         if not found.weight > 0:
             raise ValueError("no row has both a weight and a value; there is nothing to fit.")
         mean = found.log_likelihood / found.weight
         loss = -mean - self.family.log_prior(params) / found.weight
-        return EMState(weights, params, found.stats, mean, loss, price)
+        rows = effective_rows(data) if rows is None else rows
+        return EMState(weights, params, found.stats, mean, loss, price, rows)
 
     def objective(self, state: EMState) -> float:
         return state.loss
 
     def extras(self, state: EMState) -> dict[str, float]:
-        return {"log_likelihood": state.log_likelihood, "price": state.price}
+        return {
+            "log_likelihood": state.log_likelihood,
+            "price": state.price,
+            "to_go": state.to_go,
+        }
 
     def attributes(self, state: EMState) -> dict[str, Any]:
         return {"weights_": state.weights, **self.family.attributes(state.params)}
+
+
+def effective_rows(data: Blocks) -> float:
+    """How many rows count as much as these with their weights: (Σw)²/Σw²."""
+    if data.weights is None:
+        return float(data.shape[0])
+    w = np.asarray(data.weights, dtype=np.float64) / np.max(data.weights)
+    return float(w.sum() ** 2 / (w @ w))
+
+
+def still_to_gain(losses: list[float], rows: float) -> float:
+    """Nats that further steps may gain: those of as many steps as there were patient ones, or more if gains shrink slowly.
+
+    Gains shrink in the end by a constant rate (Aitken), which they approach from below: the rate seen is moved half of the
+    way towards 1. On the way past a saddle gains shrink and then grow again; PATIENCE steps like the last one count always.
+    """
+    gains = rows * np.abs(np.diff(losses))
+    if len(gains) < 2 or gains[1] == 0:
+        return 0.0 if len(gains) and gains[-1] == 0 else np.inf
+    rate = np.sqrt(gains[1] / gains[0]) if gains[0] > 0 else np.inf
+    extrapolated = gains[1] * rate / (1 - rate) if rate < 1 else np.inf
+    noise = NOISE * rows * max(map(abs, losses))
+    return float(max(PATIENCE * gains[1], extrapolated if gains[1] > noise else 0.0))
 
 
 # --- online -----------------------------------------------------------------------------------------------------------

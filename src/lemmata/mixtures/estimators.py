@@ -24,9 +24,9 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from lemmata.core.blocks import Blocks
+from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.repeat import Restarts
 from lemmata.mixtures.base import MIXTURE_PARAMETERS, MixtureModel
 from lemmata.mixtures.em import EMAlgorithm, Family
@@ -110,11 +110,6 @@ class Mixture(MixtureModel):
         checkpoint=None,
         time_limit=None,
     ):
-        if isinstance(n_components, str | Family):  # the order of version 0.1
-            raise TypeError(
-                f"Mixture({n_components!r}, {family!r}): the number of components comes first now, "
-                f"Mixture({family!r}, family={n_components!r})."
-            )
         self.n_components = n_components
         self.family = family
         self.tol = tol
@@ -127,6 +122,14 @@ class Mixture(MixtureModel):
         self.verbose = verbose
         self.checkpoint = checkpoint
         self.time_limit = time_limit
+
+    def _validate_params(self):
+        k, family = self.n_components, self.family
+        if isinstance(k, str | Family):  # the order of version 0.1
+            raise TypeError(
+                f"Mixture({k!r}, {family!r}): the number of components comes first now, Mixture({family!r}, family={k!r})."
+            )
+        super()._validate_params()
 
     def _family(self) -> Family:
         return (

@@ -126,6 +126,9 @@ class TableFamily(Family):
             np.asarray((self.statistic(rows, params).T @ R).T, dtype=np.float64),
         )
 
+    def sound(self, stats, before):
+        return super().sound(stats, before) and bool((stats.sums >= 0).all())
+
     def statistic(self, rows: Any, params: Table | None) -> Any:
         """t(x): what of the rows the sums are made of."""
         return rows
@@ -172,6 +175,9 @@ class Bernoulli(TableFamily):
                 f"initial values of Bernoulli components are probabilities; found {table.values.max():g}."
             )
         return table
+
+    def sound(self, stats, before):
+        return super().sound(stats, before) and bool((stats.sums <= stats.counts[:, None]).all())
 
     def parameters(self, stats):
         N = stats.counts[:, None] + 2 * self.smoothing

@@ -150,6 +150,19 @@ class Gaussian(Family):
             stats.origin + stats.shift, rough.covariances, rough.precisions_cholesky
         )
 
+    def sound(self, stats, before):
+        """No component may lose more than half of its width in any direction: a leap is no way into a collapse."""
+        if not super().sound(stats, before) or not self.estimated:
+            return super().sound(stats, before)
+        widths, least = self.covariances(stats), 0.5 * self.covariances(before)
+        if "dd" not in self.axes:
+            return bool((widths > least).all())
+        try:
+            np.linalg.cholesky(widths - least)
+        except np.linalg.LinAlgError:
+            return False
+        return True
+
     def parameters(self, stats):
         return self.of(stats.origin + stats.shift, self.covariances(stats))
 
