@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # truth/ stands beside tests/
+sys.path.insert(0, str(Path(__file__).parents[1]))  # truth/ and tools/ stand beside tests/
 
+from tools import migration, surfaces
 from truth import docs
 
 ROOT = Path(__file__).parents[1]
@@ -124,6 +125,58 @@ def test_a_page_speaks_of_every_claim_of_its_models_and_of_no_other(package):
     assert shown <= claims
 
 
+# --- the page about changing an import --------------------------------------------------------------------------------
+
+PEERS = surfaces.read_peers()
+OURS = [pair for pair in migration.PAIRS if pair.exists]
+
+
+@pytest.mark.parametrize("pair", OURS, ids=[pair.theirs for pair in OURS])
+def test_what_differs_from_a_counterpart_has_a_reason_and_every_reason_a_difference(pair):
+    assert migration.undeclared(pair, PEERS[pair.theirs]) == []
+    assert migration.stale(pair, PEERS[pair.theirs]) == []
+
+
+def test_the_page_about_changing_an_import_is_made_from_the_code():
+    assert migration.PAGE.read_text() == migration.page(PEERS), "run: ./run docs"
+
+
+@pytest.mark.parametrize("path", sorted(PEERS))
+def test_the_stored_facts_about_a_counterpart_are_those_of_its_installed_version(path):
+    if not migration.current(path, PEERS[path]):
+        pytest.skip(f"{path} is not installed in version {PEERS[path].version}")
+    (pair,) = (pair for pair in migration.PAIRS if pair.theirs == path)
+    found = surfaces.read_surface(surfaces.class_of(path), surfaces.fit(path, **pair.parameters))
+    assert found == PEERS[path], "run: ./run py -m tools.migration --read"
+
+
+def test_every_model_of_scikit_learn_that_we_certify_has_a_class_of_ours_to_change_to():
+    from lemmata import registry
+
+    certified = {path for entry in registry.MODELS.values() for path in entry.counterparts}
+    assert certified <= {pair.theirs for pair in migration.PAIRS}
+
+
+def test_a_difference_is_found_in_parameters_defaults_places_methods_and_attributes():
+    theirs = surfaces.Surface(
+        "1", ["k"], {"k": "2", "tol": "0.1", "gone": "None"},
+        {"fit": ["X", "sample_weight"], "lost": []}, {"a_": "(2, 3)", "b_": ""},
+    )  # fmt: skip
+    ours = surfaces.Surface(
+        "1", [], {"k": "2", "tol": "0.10"}, {"fit": ["X"], "more": []}, {"a_": "(3, 2)"}
+    )
+    found = {one.key: one.found for one in migration.compare(ours, theirs)}
+    assert found == {
+        "k": "at another place without its name",
+        "gone": "not here",
+        "fit()": "without sample_weight",
+        "lost()": "not here",
+        "a_": "(2, 3); here (3, 2)",
+        "b_": "not here",
+    }
+    assert migration.compare(theirs, theirs) == []
+
+
 # --- all pages --------------------------------------------------------------------------------------------------------
 
 
@@ -140,6 +193,12 @@ def test_links_lead_somewhere(page):
             assert anchor in [
                 re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads
             ], target
+
+
+def test_the_table_of_environment_variables_is_complete():
+    code = "".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
+    table = re.findall(r"^\| `(LEMMATA_\w+)` \|", docs.CORE.read_text(), re.M)
+    assert set(table) == set(re.findall(r"LEMMATA_[A-Z]+", code))
 
 
 def test_every_picture_is_used():
@@ -161,7 +220,9 @@ def test_pages_use_the_names_of_today(page):
         "costly",
         "latent.md",
         " anew",
-        "mended",
+        " mend",
+        "both cores",
+        "clothes",
     ):
         assert old not in text, old
     for line in text.splitlines():
