@@ -4,19 +4,36 @@ import copy
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import mean_absolute_error, ndcg_score, root_mean_squared_error
+from sklearn.metrics import (
+    mean_absolute_error,
+    ndcg_score,
+    roc_auc_score,
+    root_mean_squared_error,
+)
 
+from lemmata.completion import metrics
+from lemmata.completion.als.estimator import ALS
 from lemmata.completion.baselines.mean_ratings import MeanRatings
-from lemmata.completion.metrics import evaluate, mae, ndcg_at_k, precision_at_k, recall_at_k, rmse
+from lemmata.completion.metrics import (
+    auc,
+    average_precision_at_k,
+    evaluate,
+    mae,
+    ndcg_at_k,
+    precision_at_k,
+    recall_at_k,
+    rmse,
+)
 from lemmata.completion.observed import Observed
 
 
 def slow(recommended, held_out, k, threshold, graded):
     """Precision, recall and NDCG of each user, by the definitions."""
-    known, found = held_out.dense(), {"precision": [], "recall": [], "ndcg": []}
+    known, found = held_out.dense(), {"precision": [], "recall": [], "ndcg": [], "map": []}
     for row, places in zip(known, recommended, strict=True):
         relevant = {
             j: row[j]
@@ -29,6 +46,9 @@ def slow(recommended, held_out, k, threshold, graded):
         hits = [j for j in top if j in relevant]
         found["precision"].append(len(hits) / k)
         found["recall"].append(len(hits) / len(relevant))
+        at = [sum(j in relevant for j in top[: r + 1]) / (r + 1) for r in range(len(top))]
+        precisions = [p for p, j in zip(at, top, strict=True) if j in relevant]
+        found["map"].append(sum(precisions) / min(k, len(relevant)))
         gain = {j: value if graded else 1.0 for j, value in relevant.items()}
         dcg = sum(gain.get(j, 0.0) / math.log2(r + 2) for r, j in enumerate(top))
         ideal = sum(
@@ -56,6 +76,7 @@ def test_the_metrics_are_their_definitions(seed, n, m, width, k, threshold, grad
         "precision": precision_at_k(recommended, held_out, **options),
         "recall": recall_at_k(recommended, held_out, **options),
         "ndcg": ndcg_at_k(recommended, held_out, **options, gains="graded" if graded else "binary"),
+        "map": average_precision_at_k(recommended, held_out, **options),
     }
     for name, value in found.items():
         assert value.users == len(expected[name])
@@ -132,8 +153,99 @@ def test_a_model_is_evaluated_on_held_out_entries():
     assert found["users"] == (test.row_counts > 0).sum()
     at_random = np.argsort(rng.random((50, 30)), axis=1)[:, :5]
     assert found["ndcg"] > ndcg_at_k(at_random, test, 5)
-    with pytest.raises(ValueError, match="no held-out entries of the 50 × 30 matrix"):
+    with pytest.raises(ValueError, match="2 features"):
         evaluate(model, Observed.of(np.ones((2, 2))))
+
+
+@pytest.mark.parametrize("threshold", [None, 3.0])
+@pytest.mark.parametrize("at_once", [1, 2**22])
+def test_auc_is_scikit_learns_mean_over_users(threshold, at_once, monkeypatch):
+    monkeypatch.setattr(metrics, "SCORES_AT_ONCE", at_once)
+    rng = np.random.default_rng(0)
+    P, Q = rng.integers(-1, 2, (25, 2)).astype(float), rng.integers(-1, 2, (12, 2)).astype(float)
+    part = rng.choice(3, (25, 12), p=[0.3, 0.3, 0.4])  # seen, held out, unknown; with many ties
+    values = rng.integers(1, 6, (25, 12)).astype(float)
+    seen, held = (Observed.of(np.where(part == which, values, np.nan)) for which in (0, 1))
+    expected = []
+    for i in range(25):
+        wanted = (part[i] == 1) & (values[i] >= (threshold or 0))
+        left = part[i] != 0
+        if wanted.any() and (left & ~wanted).any():
+            expected.append(roc_auc_score(wanted[left], (P @ Q.T)[i, left]))
+    found = auc(P, Q, held, seen=seen, threshold=threshold)
+    assert found == pytest.approx(np.mean(expected), rel=1e-12)
+    assert found.users == len(expected)
+
+
+def skewed(seed=0, n=200, m=60):
+    """Implicit data in which tastes matter beside popularity."""
+    rng = np.random.default_rng(seed)
+    logits = 1.5 * rng.normal(size=m) - 2 + 1.5 * rng.normal(size=(n, 2)) @ rng.normal(size=(2, m))
+    i, j = np.nonzero(rng.random((n, m)) < 1 / (1 + np.exp(-logits)))
+    return Observed.from_triplets(i, j, rng.integers(1, 6, len(i)).astype(float), (n, m))
+
+
+def test_every_figure_stands_beside_popularity_or_the_mean():
+    train, test = skewed().split(0.2, seed=0)
+    found = evaluate(MeanRatings().fit(train), test)
+    assert set(found.popularity) == {"precision", "recall", "ndcg", "map", "auc"}
+    assert set(found.mean) == set(found.offsets) == {"rmse", "mae"}
+    errors = test.values - train.values.mean()
+    assert found.mean["rmse"] == pytest.approx(np.sqrt(np.mean(errors**2)))
+    assert found["rmse"] == found.offsets["rmse"]  # the model is the offsets
+    popular = np.argsort(
+        np.where(np.isnan(train.dense()), -train.column_counts, np.inf), 1, "stable"
+    )
+    assert found.popularity["precision"] == precision_at_k(popular[:, :10], test)
+    text = str(found)
+    for word in ("popularity", "mean", "offsets", "RMSE", "precision@10", "MAP@10", "AUC"):
+        assert word in text
+    assert copy.deepcopy(found).popularity == found.popularity
+    assert found.to_dict()["popularity"]["auc"] == pytest.approx(found.popularity["auc"])
+
+
+def test_implicit_feedback_has_no_rmse_and_ranks_above_popularity():
+    train, test = skewed().split(0.2, seed=0)
+    model = ALS(rank=3, feedback="implicit", random_state=0).fit(train)
+    found = evaluate(model, test)
+    assert "rmse" not in found
+    assert not found.mean
+    assert "RMSE" not in str(found)
+    assert found["ndcg"] > found.popularity["ndcg"]
+    assert found["auc"] > found.popularity["auc"]
+    assert model.score(test) == pytest.approx(found["ndcg"])
+    assert model.score(train) > 0.5  # what is asked for counts as not seen
+    assert "implicit feedback" in model.certificate_.title
+    assert "ranks_above_popularity" in model.certify(train, test).held
+
+
+def test_unknown_users_and_items_are_evaluated_by_what_is_known_without_them():
+    rng = np.random.default_rng(0)
+    A = skewed()
+    frame = pd.DataFrame({"user": A.rows, "item": A.columns, "rating": A.values})
+    late = rng.random(len(frame)) < 0.2
+    late |= (frame["user"] >= 190).to_numpy() | (frame["item"] == 7).to_numpy()
+    train, test = frame[~late], frame[late]
+    for model in (MeanRatings(), ALS(rank=2, feedback="implicit", random_state=0)):
+        model.fit(train)
+        with pytest.raises(ValueError, match="not in the data"):
+            evaluate(model, test)
+        found = evaluate(model, test, unknown="baseline")
+        assert found["users"] == test["user"].nunique()
+        known = test[test["user"].isin(train["user"]) & test["item"].isin(train["item"])]
+        if "rmse" in found:
+            predicted = model.predict(test, unknown="baseline")
+            errors = test["rating"].to_numpy() - predicted
+            assert found["rmse"] == pytest.approx(np.sqrt(np.mean(errors**2)), rel=1e-5)
+            assert -model.score(test, unknown="baseline") == pytest.approx(found["rmse"], rel=1e-5)
+            assert found["rmse"] != pytest.approx(evaluate(model, known)["rmse"])
+        certificate = model.certify(train, test, unknown="baseline")
+        assert not certificate.broken
+        assert "users" in certificate["ranks_above_popularity"].note
+        same = {one.name: one.verdict for one in model.certify(train)}
+        for one in certificate:
+            if one.name not in ("held_out_error", "ranks_above_popularity"):
+                assert one.verdict == same[one.name]
 
 
 HELD = Observed.of(np.array([[1.0, -2.0, np.nan]]))

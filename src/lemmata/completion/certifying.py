@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from lemmata.audit.alternating import factor_claims
+from lemmata.audit.ranking import RANKING_CLAIMS
 from lemmata.completion.observed import Observed
 from lemmata.core.certificate import Certificate, Fit, check
 
@@ -105,6 +106,8 @@ def certify_factors(
         f"factors  {n:,} × {m:,}, {A.n_observed:,} observed ({A.density:.2g}), rank {U.shape[1]}"
     )
     claims = factor_claims(feedback == "implicit", bool(nonnegative))
+    if held_out is not None:
+        claims = (*claims, *RANKING_CLAIMS)
     return check(claims, fit, title, seconds=seconds)
 
 

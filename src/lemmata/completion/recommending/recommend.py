@@ -149,17 +149,29 @@ class Recommending:
         Recommendations : `scores` are damped predictions; with damping=0, predictions
         """
         check_is_fitted(self)
-        n, asked = _count(n), self._rows(users, ratings)
-        columns, seen = self._candidates(items, exclude, min_count), asked.data.by_row
-        P, Q = self._ranked(asked, self._weights(damping))
+        columns = self._candidates(items, exclude, min_count)
+        return self._best(
+            self._rows(users, ratings), _count(n), columns, exclude_seen, self._weights(damping)
+        )
+
+    def _best(
+        self,
+        asked: Rows,
+        n: int,
+        columns: Array | None = None,
+        exclude_seen: bool = True,
+        w: Array | None = None,
+    ) -> Recommendations:
+        """The n best of these columns (None: of all) for each row, ranked with weights w (None: as `damping_` has them)."""
+        P, Q = self._ranked(asked, self._weights("auto") if w is None else w)
+        seen, who = asked.data.by_row, asked.places if exclude_seen else np.full(len(P), -1)
         if columns is not None:
             Q, seen = Q[columns], _among(seen, columns, len(self.V_))
-        who = asked.places if exclude_seen else np.full(len(asked.places), -1)
         places, scores = best(P, Q, n, seen, who)
         if P.shape[1] > self.V_.shape[1] + 1:  # ranked by popularity, which is no prediction
             scores[P[:, -1] > 0] *= 0.0
-        if columns is not None:
-            places = np.where(places >= 0, columns[places], -1) if len(columns) else places
+        if columns is not None and len(columns):
+            places = np.where(places >= 0, columns[places], -1)
         scores = scores + (float(self.mean_) + asked.bias.astype(np.float64))[:, None]
         scores, names = scores.astype(self.U_.dtype), _named(places, self.observed_.column_labels)
         here: Any = 0 if asked.single else ...
@@ -169,6 +181,14 @@ class Recommending:
             places[here],
             of=None if asked.names is None else asked.names[()],
         )
+
+    def _rows_at(self, places: Array) -> Rows:
+        """Users of the fit by position; −1 stands for somebody of whom nothing is known."""
+        there = places >= 0
+        factors = np.where(there[:, None], self.U_[places], 0).astype(self.U_.dtype)
+        bias = np.where(there, self.row_bias_[places], 0).astype(self.U_.dtype)
+        scale = np.where(there, self.row_scale_[places], 1).astype(self.U_.dtype)
+        return Rows(factors, bias, scale, self.observed_, places, None, False)
 
     def _weights(self, damping: float | str) -> Array:
         """w_j of every item."""
@@ -230,9 +250,8 @@ class Recommending:
         positions = (
             np.arange(len(self.U_)) if users is None else self._positions(users, "row", "error")
         )
-        names, places = _named(positions, self.observed_.row_labels), positions.ravel()
-        factors, bias, scale = self.U_[places], self.row_bias_[places], self.row_scale_[places]
-        return Rows(factors, bias, scale, self.observed_, places, names, positions.ndim == 0)
+        names = _named(positions, self.observed_.row_labels)
+        return self._rows_at(positions.ravel())._replace(names=names, single=positions.ndim == 0)
 
     def _new_rows(self, ratings: Any) -> Observed:
         if not isinstance(ratings, Mapping):
