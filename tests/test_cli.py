@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -20,7 +21,9 @@ from typer.testing import CliRunner
 import lemmata
 from lemmata import cli, registry
 from lemmata.cli import commands, shell
+from lemmata.cli.advising import changes_in
 from lemmata.core.certificate import KINDS, VERDICTS, Statement, unknown
+from lemmata.core.printable import UNPRINTABLE
 
 NAMES = list("abcdefghij")
 COMMAND = [sys.executable, "-c", "from lemmata.cli import main; main()"]
@@ -214,7 +217,7 @@ def test_warnings_are_single_lines_on_stderr(work):
             "PCA",
             str(work / "table.npy"),
             "-s",
-            "solver=gradient",
+            "svd_solver=gradient",
             "-s",
             "max_iter=1",
             "-s",
@@ -469,11 +472,13 @@ def test_models_shows_the_parameters_of_one():
 
 @pytest.fixture
 def toy_atlas(monkeypatch):
-    def draw(folder):
-        (folder / "toy.png").write_bytes(b"")
-        return folder / "toy.png"
+    told = {"title": "A toy", "source": "CIL 0", "caption": "It plays."}
 
-    entry = SimpleNamespace(title="A toy", source="CIL 0", draw=draw)
+    def perform(folder):
+        (folder / "toy.png").write_bytes(b"")
+        return SimpleNamespace(path=folder / "toy.png", shown=("it moves", "it squeaks"), **told)
+
+    entry = SimpleNamespace(perform=perform, **told)
     module = SimpleNamespace(entries=lambda: {"toy": entry})
     monkeypatch.setitem(sys.modules, "lemmata.atlas", module)
 
@@ -484,13 +489,17 @@ def test_atlas_lists_draws_and_suggests(tmp_path):
     assert json.loads(invoke("atlas", "--json")) == [
         {"id": "toy", "title": "A toy", "source": "CIL 0"}
     ]
-    assert invoke("atlas", "TOY", "--out", tmp_path / "new").strip() == str(
-        tmp_path / "new" / "toy.png"
-    )
+    assert invoke("atlas", "TOY", "--out", tmp_path / "new").splitlines() == [
+        str(tmp_path / "new" / "toy.png"),
+        "A toy  (CIL 0)",
+        "It plays.",
+        "asserted: · it moves",
+        "          · it squeaks",
+    ]
     assert (tmp_path / "new" / "toy.png").exists()
-    assert json.loads(invoke("atlas", "toy", "--out", tmp_path, "--json"))["figure"] == str(
-        tmp_path / "toy.png"
-    )
+    found = json.loads(invoke("atlas", "toy", "--out", tmp_path, "--json"))
+    assert found["figure"] == str(tmp_path / "toy.png")
+    assert (found["caption"], found["shown"]) == ("It plays.", ["it moves", "it squeaks"])
     assert "no entry 'tay'; did you mean toy?" in invoke("atlas", "tay", code=2)
 
 
@@ -608,7 +617,7 @@ def test_a_reader_that_goes_away_is_no_drama(work, tmp_path):
 def test_ctrl_c_during_a_fit_saves_nothing_and_says_so(work, tmp_path, hears_ctrl_c):
     endless = [
         "-s",
-        "solver=gradient",
+        "svd_solver=gradient",
         "-s",
         "tol=0",
         "-s",
@@ -698,7 +707,7 @@ def test_a_terminal_gets_colour_and_progress(work):
         "-s",
         "n_components=2",
         "-s",
-        "solver=gradient",
+        "svd_solver=gradient",
     ]
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "160", "LINES": "40"}
     environment.pop("NO_COLOR", None)
@@ -732,3 +741,124 @@ def test_the_installed_command_is_this_one():
 def test_compressed_results_are_real_gzip(work, tmp_path):
     invoke("transform", work / "m.lemma", work / "table.csv", "--out", tmp_path / "z.csv.gz")
     assert gzip.decompress((tmp_path / "z.csv.gz").read_bytes()).startswith(b"pca0,pca1\n")
+
+
+# --- what comes from outside ------------------------------------------------------------------------------------------
+
+EVIL = "a\x1b]0;owned\x07\x9b2J\u202e"
+
+
+def test_no_control_character_of_a_file_reaches_the_terminal(tmp_path):
+    """Column names, paths, settings and labels, in results and in messages."""
+    data, saved = tmp_path / f"{EVIL[:3]}.csv", tmp_path / "m.lemma"
+    rows = "\n".join(f"{i},{i * i % 7},{i % 3}" for i in range(20))
+    data.write_text(f"{EVIL},b,c\n{rows}\n")
+    told = [
+        invoke("fit", "pca", data, "-s", "n_components=1", "--save", saved),
+        invoke("info", saved),
+        invoke("info", saved, "--json"),
+        invoke("fit", "pca", data, "--target", f"{EVIL}x", code=1),
+        invoke("fit", EVIL, data, code=2),
+        invoke("fit", "pca", data, "-s", f"{EVIL}=1", code=2),
+        invoke("info", tmp_path / EVIL, code=1),
+        invoke("transform", saved, data, "--json"),
+    ]
+    data.write_text(f"{EVIL},b,c,{EVIL}2\n" + rows.replace("\n", ",1\n") + ",1\n")
+    result = CliRunner().invoke(cli.app, ["transform", str(saved), str(data)])
+    assert "was not fitted to" in result.stderr
+    for text in (*told, result.stderr):
+        assert not UNPRINTABLE.search(text)
+    assert json.loads(told[2])["model"] == "PCA"
+
+
+def test_names_of_columns_reach_programs_as_they_are_and_spreadsheets_disarmed(tmp_path):
+    X = np.random.default_rng(0).random((12, 3))
+    X[::5, 1] = np.nan
+    rows = "\n".join(",".join("" if np.isnan(x) else repr(float(x)) for x in row) for row in X)
+    data, saved = tmp_path / "x.csv", tmp_path / "m.lemma"
+    data.write_text(f"=1+1,@b,c\n{rows}\n")
+    invoke("fit", "softimpute", data, "--matrix", "--save", saved)
+    assert invoke("transform", saved, data).splitlines()[0] == "=1+1,@b,c"
+    assert invoke("transform", saved, data, "--safe-csv").splitlines()[0] == "'=1+1,'@b,c"
+    invoke("transform", saved, data, "--safe-csv", "--out", tmp_path / "z.csv")
+    assert (tmp_path / "z.csv").read_text().startswith("'=1+1,'@b,c\n")
+
+
+def test_an_argument_of_a_hundred_kilobytes_is_not_echoed_whole(work, tmp_path):
+    long = "x" * 100_000
+    for command in (
+        ("fit", long, work / "table.npy"),
+        ("fit", "pca", work / "table.npy", "-s", f"{long}=1"),
+        ("fit", "pca", work / "table.npy", "-s", f"svd_solver={long}"),
+        ("fit", "pca", work / "table.csv", "--target", long),
+        ("fit", "pca", work / "table.npy", f"--{long}"),
+    ):
+        result = CliRunner().invoke(cli.app, [str(word) for word in command])
+        assert result.exit_code in (1, 2)
+        assert len(result.output) < 3000, command[1][:20]
+
+
+def test_columns_that_the_model_does_not_know_are_named_and_not_used(work, tmp_path):
+    wide = tmp_path / "wide.csv"
+    lines = (work / "table.csv").read_text().splitlines()
+    wide.write_text("\n".join([f"{lines[0]},zip", *(f"{line},8000" for line in lines[1:])]) + "\n")
+    result = CliRunner().invoke(cli.app, ["transform", str(work / "m.lemma"), str(wide)])
+    assert result.exit_code == 0
+    assert "warning: the model was not fitted to 'kind', 'zip': not used" in result.stderr
+    meant = ["--drop", "zip", "--target", "kind"]
+    result = CliRunner().invoke(cli.app, ["transform", str(work / "m.lemma"), str(wide), *meant])
+    assert result.stderr == ""
+
+
+def test_a_decimal_comma_is_named_and_read(work, tmp_path):
+    comma = tmp_path / "comma.csv"
+    text = (work / "table.csv").read_text().replace(",", ";").replace(".", ",")
+    comma.write_text(text)
+    assert "--decimal ," in invoke("fit", "pca", comma, "--target", "kind", code=1)
+    shown = ("fit", "pca", "-s", "n_components=2", "--target", "kind", "--json")
+    one = json.loads(invoke(*shown, comma, "--decimal", ","))
+    assert one == json.loads(invoke(*shown, work / "table.csv"))
+    path = work / "m.lemma"
+    assert invoke("transform", path, comma, "--target=kind", "--decimal=,") == invoke(
+        "transform", path, work / "table.csv", "--target=kind"
+    )
+
+
+def test_advice_on_the_command_line_is_a_command_that_helps(work, tmp_path):
+    """A fit that was stopped early names the command that goes on, and what that prints holds."""
+    words = ["fit", "kmeans", str(work / "table.npy"), "-s", "n_clusters=4", "--set=max_iter=1"]
+    words += ["-s", "random_state=0"]
+    out = invoke(*words)
+    assert "raise max_iter" in out
+    commands = re.findall(r"(?m)^  \$ lemmata (.*)$", out)
+    assert "certify(X)" not in out
+    again = shlex.split(commands[0])
+    assert again[:5] == words[:5]
+    assert "--set=max_iter=1" not in again
+    assert "max_iter=10" in again
+    while "max_iter" in out and "raise max_iter" in out:
+        out = invoke(*again)
+        found = re.findall(r"(?m)^  \$ lemmata (fit .*--set max_iter.*)$", out)
+        again = shlex.split(found[0]) if found else again
+    assert "fixed_point" in out
+    check = next(command for command in commands if "certify" in command)
+    first, second = check.split(" && lemmata ")
+    assert shlex.split(first)[-2:] == ["--save", "model.lemma"]
+    assert second.startswith(f"certify model.lemma {work / 'table.npy'}")
+
+
+@pytest.mark.parametrize(
+    ("advice", "changes"),
+    [
+        ("lower tol and raise max_iter", {"tol": "1e-05", "max_iter": "3000"}),
+        ("raise max_iter, or lower tol", {"max_iter": "3000", "tol": "1e-05"}),
+        ("a local optimum: raise n_init, or raise max_iter", {"n_init": "10"}),
+        ("lower n_clusters, or use a mixture", {"n_clusters": "7"}),
+        ("lower n_clusters to 5", {"n_clusters": "5"}),
+        ("pass algorithm='lloyd', or raise max_iter", {"algorithm": "lloyd"}),
+        ("lower the rank, or raise reg", {}),
+        ("do not use this model; fit it again", {}),
+    ],
+)
+def test_the_parameters_in_advice_are_moved_by_a_step(advice, changes):
+    assert changes_in(advice, lemmata.KMeans()) == changes

@@ -12,15 +12,18 @@ from lemmata.cli.shell import (
     ArrayName,
     AsJson,
     DataFile,
+    Decimal,
     Drop,
     Header,
     ModelFile,
+    SafeCsv,
     Target,
     app,
     check_writable,
     print_json,
 )
 from lemmata.cli.tables import Table, column_names, completes, without_names
+from lemmata.core.printable import printable
 
 Out = Annotated[
     Path, typer.Option(metavar="FILE", help="A .csv, .csv.gz or .npy file; - is csv on stdout.")
@@ -36,17 +39,21 @@ def transform(
     drop: Drop = None,
     array: ArrayName = None,
     header: Header = None,
+    decimal: Decimal = ".",
+    safe_csv: SafeCsv = False,
     as_json: AsJson = False,
 ) -> None:
     """Apply a saved model to a table.
 
-    Where the model and the table have names, columns are matched by name: order and further columns do not matter.
+    Where the model and the table have names, columns are matched by name: their order does not matter, and columns
+    that the model does not know are named and not used.
     A completion model fills the empty cells of rows."""
     model = _loaded(file, data, out, "transform")
-    rows = Table(target, tuple(drop or ()), array, header).read(data, model)
+    rows = Table(target, tuple(drop or ()), array, header, decimal).read(data, model)
     Z = without_names(model.transform, rows.X)
     labels = column_names(model) if completes(type(model)) else None
-    _write(Z, labels or [str(name) for name in model.get_feature_names_out()], out, as_json)
+    names = labels or [str(name) for name in model.get_feature_names_out()]
+    _write(Z, names, out, as_json, safe_csv)
 
 
 @app.command()
@@ -61,24 +68,27 @@ def predict(
     drop: Drop = None,
     array: ArrayName = None,
     header: Header = None,
+    decimal: Decimal = ".",
+    safe_csv: SafeCsv = False,
     as_json: AsJson = False,
 ) -> None:
     """The cluster or component of each row of a table, by a saved model.
 
-    Where the model and the table have names, columns are matched by name: order and further columns do not matter."""
+    Where the model and the table have names, columns are matched by name: their order does not matter, and columns
+    that the model does not know are named and not used."""
     method = "predict_proba" if proba else "predict"
     model = _loaded(file, data, out, method)
     if completes(type(model)):
         raise TypeError(
             f"a {type(model).__name__} fills cells; use `lemmata transform` or `lemmata recommend`."
         )
-    rows = Table(target, tuple(drop or ()), array, header).read(data, model)
+    rows = Table(target, tuple(drop or ()), array, header, decimal).read(data, model)
     found = without_names(getattr(model, method), rows.X)
     name = type(model).__name__.lower()
     if proba:
-        _write(found, [f"{name}{j}" for j in range(found.shape[1])], out, as_json)
+        _write(found, [f"{name}{j}" for j in range(found.shape[1])], out, as_json, safe_csv)
     else:
-        _write(found[:, None], [name], out, as_json)
+        _write(found[:, None], [name], out, as_json, safe_csv)
 
 
 def _loaded(file: Path, data: str, out: Path, method: str) -> Any:
@@ -95,14 +105,16 @@ def _loaded(file: Path, data: str, out: Path, method: str) -> Any:
     return model
 
 
-def _write(Z: Any, names: list[str], out: Path, as_json: bool) -> None:
+def _write(Z: Any, names: list[str], out: Path, as_json: bool, safe: bool) -> None:
     from lemmata.data.write import write_csv, write_matrix
 
     if str(out) != "-":
-        write_matrix(out, Z, names)
+        write_matrix(out, Z, names, safe)
         if as_json:
             print_json({"out": str(out), "shape": list(Z.shape), "columns": names})
     elif as_json:
         print_json({"columns": names, "rows": Z.tolist()})
     else:
-        write_csv(sys.stdout, Z, names)
+        # a program gets the names as they are, a terminal nothing that could steer it
+        names = [printable(name) for name in names] if sys.stdout.isatty() else names
+        write_csv(sys.stdout, Z, names, safe)

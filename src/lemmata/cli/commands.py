@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from lemmata import registry
+from lemmata.cli.advising import commands_for, without_python
 from lemmata.cli.entries import (
     AsMatrix,
     Duplicates,
@@ -25,7 +26,9 @@ from lemmata.cli.shell import (
     NOT_CERTIFIED,
     ArrayName,
     AsJson,
+    Commands,
     DataFile,
+    Decimal,
     Drop,
     Header,
     ModelFile,
@@ -38,6 +41,7 @@ from lemmata.cli.shell import (
     print_json,
     print_table,
     refuse,
+    say,
     show,
 )
 from lemmata.cli.tables import (
@@ -121,6 +125,7 @@ def fit(
     drop: Drop = None,
     array: ArrayName = None,
     header: Header = None,
+    decimal: Decimal = ".",
     user: UserColumn = None,
     item: ItemColumn = None,
     rating: RatingColumn = None,
@@ -147,7 +152,7 @@ def fit(
     for place in (save, report):
         if place is not None:
             check_writable(place, data)
-    table = Table(target, tuple(drop or ()), array, header)
+    table = Table(target, tuple(drop or ()), array, header, decimal)
     entries = Source(table, user, item, rating, matrix, duplicates, test, seed)
     watch = "verbose" not in parameters and sys.stderr.isatty()
     unfitted, held_out = cls(**parameters), None
@@ -181,9 +186,10 @@ def fit(
         }
         print_json(content if held_out is None else {**content, "test": held_out.to_dict()})
     else:
-        show(certificate)
+        saved = None if save is None or refused else str(save)
+        show(without_python(certificate), commands_for(certificate, fitted, Commands.words, saved))
         if held_out is not None:
-            print(held_out)
+            say(held_out)
     if refused:
         missing = [*certificate.failed, *certificate.broken, *certificate.not_checked]
         raise refuse(f"not certified: {', '.join(missing)}; nothing was saved.", NOT_CERTIFIED)
@@ -206,6 +212,7 @@ def certify(
     drop: Drop = None,
     array: ArrayName = None,
     header: Header = None,
+    decimal: Decimal = ".",
     user: UserColumn = None,
     item: ItemColumn = None,
     rating: RatingColumn = None,
@@ -234,7 +241,7 @@ def certify(
 
     if report is not None:
         check_writable(report, data)
-    model, table = load(file), Table(target, tuple(drop or ()), array, header)
+    model, table = load(file), Table(target, tuple(drop or ()), array, header, decimal)
     if sys.stderr.isatty():
         model.verbose = 1
     entries = Source(table, user, item, rating, matrix, duplicates, test, seed)
@@ -318,10 +325,13 @@ def atlas(
             f"the atlas has no entry {entry!r}{nearest(entry, known)}", param_hint="ID"
         )
     out.mkdir(parents=True, exist_ok=True)
-    path = known[key].draw(out)
+    check_writable(out / f"{key}.png")
+    drawn = known[key].perform(out)
+    facts = {"id": key, "title": drawn.title, "source": drawn.source, "figure": str(drawn.path)}
     if as_json:
-        print_json(
-            {"id": key, "title": known[key].title, "source": known[key].source, "figure": str(path)}
-        )
-    else:
-        print(path)
+        return print_json({**facts, "caption": drawn.caption, "shown": list(drawn.shown)})
+    print(f"{drawn.path}\n{drawn.title}  ({drawn.source})")
+    if drawn.caption:
+        print(drawn.caption)
+    for number, sentence in enumerate(drawn.shown):
+        print(f"{'asserted:' if not number else '':9} · {sentence}")

@@ -19,6 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 from lemmata import registry
+from lemmata.core.printable import UNPRINTABLE, one_line, printable, shorten
 
 OK, BAD_INPUT, BAD_USAGE, NOT_CERTIFIED, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 3, 130, 141
 
@@ -38,12 +39,17 @@ UsageError: Any = (
 class Commands(TyperGroup):
     """The commands, with one answer to everything that can go wrong: a line on stderr and an exit code."""
 
+    words: tuple[str, ...] = ()  # the command line, without the name of the program
+
     def main(self, *args: Any, **options: Any) -> Any:
+        given = args[0] if args else options.get("args")
+        Commands.words = tuple(sys.argv[1:] if given is None else given)
         try:
             code = super().main(*args, **{**options, "standalone_mode": False})
         except UsageError as error:
             path = error.ctx.command_path if error.ctx is not None else "lemmata"
-            print(f"lemmata: {error.format_message()} See: {path} --help", file=sys.stderr)
+            words = shorten(one_line(error.format_message()))
+            print(f"lemmata: {words} See: {path} --help", file=sys.stderr)
             code = BAD_USAGE
         sys.exit(code)
 
@@ -71,7 +77,7 @@ def _is_ours(error: Exception) -> bool:
 
 
 def refuse(message: str, code: int = BAD_INPUT) -> typer.Exit:
-    print(f"lemmata: {' '.join(message.split())}", file=sys.stderr)
+    print(f"lemmata: {shorten(one_line(' '.join(message.split())))}", file=sys.stderr)
     return typer.Exit(code)
 
 
@@ -97,7 +103,7 @@ def _warn(
     file: Any = None,
     line: Any = None,
 ) -> None:
-    print(f"lemmata: warning: {' '.join(str(message).split())}", file=sys.stderr)
+    print(f"lemmata: warning: {shorten(one_line(' '.join(str(message).split())))}", file=sys.stderr)
 
 
 def _let_go_of_stdout() -> None:
@@ -141,6 +147,16 @@ Header = Annotated[
         "--header/--no-header", help="Whether a csv begins with names.  [default: found out]"
     ),
 ]
+Decimal = Annotated[
+    str, typer.Option(metavar=".|,", help="What decimals of a csv are written with: 3.14 or 3,14.")
+]
+SafeCsv = Annotated[
+    bool,
+    typer.Option(
+        "--safe-csv",
+        help="Put ' before texts of a csv that a spreadsheet would compute (=, +, -, @).",
+    ),
+]
 
 
 def _version(wanted: bool) -> None:
@@ -169,8 +185,15 @@ def _options(
 # --- printing ---------------------------------------------------------------------------------------------------------
 
 
+def say(text: Any) -> None:
+    """Print text that may quote data: what would steer a terminal is written out."""
+    print(printable(str(text)))
+
+
 def print_json(content: Any) -> None:
-    print(json.dumps(plain(content), ensure_ascii=False, indent=2, allow_nan=False))
+    text = json.dumps(plain(content), ensure_ascii=False, indent=2, allow_nan=False)
+    # JSON itself escapes only what is below the blank
+    print(UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def plain(value: Any) -> Any:
@@ -192,17 +215,20 @@ def plain(value: Any) -> Any:
     )
 
 
-def show(certificate: Any) -> None:
-    """A certificate in colour on a terminal, plain elsewhere."""
-    if not sys.stdout.isatty():
-        print(certificate)
-        return
-    from rich.console import Console
+def show(certificate: Any, commands: Sequence[str] = ()) -> None:
+    """A certificate in colour on a terminal, plain elsewhere; below it the commands that its advice comes to."""
+    if sys.stdout.isatty():
+        from rich.console import Console
 
-    Console(highlight=False).print(certificate)
+        Console(highlight=False).print(certificate)
+    else:
+        print(certificate)
+    for command in commands:
+        say(f"  $ {command}")
 
 
 def print_table(rows: Sequence[tuple[str, ...]]) -> None:
+    rows = [tuple(map(one_line, row)) for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print(

@@ -17,6 +17,7 @@ class Table:
     drop: tuple[str, ...] = ()
     array: str | None = None
     header: bool | None = None
+    decimal: str = "."
 
     def read(self, data: str, model: Any = None, *, holes: bool = False) -> Any:
         """The matrix in a file; for a model its columns, by name where both have names, so that order does not matter."""
@@ -27,11 +28,21 @@ class Table:
             "drop": self.drop,
             "array": self.array,
             "header": self.header,
+            "decimal": self.decimal,
         }
         if model is not None:
             options |= {"columns": column_names(model), "n_features": model.n_features_in_}
             holes = holes or takes_holes(model)
-        return read_matrix(data, **options, holes=holes)
+        matrix = read_matrix(data, **options, holes=holes)
+        if matrix.unused:
+            names = ", ".join(map(repr, matrix.unused[:8])) + (
+                ", …" if len(matrix.unused) > 8 else ""
+            )
+            warnings.warn(
+                f"the model was not fitted to {names}: not used. --drop COLUMN or --target COLUMN says that this is meant.",
+                stacklevel=2,
+            )
+        return matrix
 
 
 def completes(cls: type) -> bool:
@@ -67,7 +78,11 @@ def fit_whole(model: Any, X: Any, y: Any, watch: bool) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Interrupted)
         verbose = model.verbose
-        model.set_params(verbose=1 if watch else verbose).fit(X, y).set_params(verbose=verbose)
+        model.verbose = 1 if watch else verbose  # not every model has it as a parameter
+        try:
+            model.fit(X, y)
+        finally:
+            model.verbose = verbose
     if model.stopped_ == Stopped.INTERRUPTED:
         raise refuse(
             f"interrupted after {model.n_iter_} steps; nothing was saved. "
