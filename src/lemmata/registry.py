@@ -116,6 +116,7 @@ FUNCTIONS: dict[str, str] = {
     "save": "lemmata.core.store",
     "load": "lemmata.core.store",
     "NotCertified": "lemmata.core.certificate",
+    "Pairs": "lemmata.completion.pairs",
 }
 
 SUBPACKAGES = (

@@ -189,7 +189,9 @@ def _dual_terms(problem: Factored) -> tuple[float, float]:
         for axis, reg in zip((1, 0), problem.bias_regs, strict=True):
             sums = problem.S.sum(axis=axis)
             # reg = 0 only where there is no entry: sums = 0
-            h += float(np.sum(sums[reg > 0] ** 2 / reg[reg > 0]))
+            # an unpenalised bias: only Y that sum to 0 there are feasible
+            free = (reg == 0) & (sums != 0)
+            h += np.inf if free.any() else float(np.sum(sums[reg > 0] ** 2 / reg[reg > 0]))
     return g, h
 
 

@@ -183,7 +183,7 @@ class Statement:
         except NoData as error:
             return self.put_off(str(error))
         except Exception as error:  # a check that stumbles must not cost anybody a long fit
-            why = f"the check stumbled over {type(error).__name__}: {error}"
+            why = f"the check failed with {type(error).__name__}: {error}"
             return self.claim(unknown(why), state=BROKEN)
 
     def put_off(self, why: str) -> Claim:
