@@ -169,13 +169,11 @@ class DenseGaussians(Gaussians):
         return n * self.k * (0.15 * self.d**2 + 2.0 * self.d + 10)
 
     @property
-    def factors(self) -> list[Array]:
-        """L with LLᵀ = Σ_j; LinAlgError where there is none."""
+    def factors(self) -> Array:
+        """L with LLᵀ = Σ_j, (k, d, d); LinAlgError where there is none."""
         if self._factors is None:
-            if self.kind == "full":
-                self._factors = [cholesky(C, lower=True) for C in self.covariances]
-            else:
-                self._factors = [cholesky(self.covariances[0], lower=True)] * self.k
+            own = np.linalg.cholesky(self._own(self.covariances))
+            self._factors = np.broadcast_to(own, self.covariances.shape)
         return self._factors
 
     def whitened(self, rows: Array, seen: Array, j: int) -> tuple[Array, Array]:
@@ -199,9 +197,9 @@ class DenseGaussians(Gaussians):
 
     def _joint_of_complete(self, rows: Array) -> Array:
         """The same for all components at once, where nothing is missing."""
-        P = np.array([_inverse(L) for L in self._own(self.factors)])
-        y = self._away(rows) @ P.transpose(0, 2, 1)
-        logs = [np.log(np.diagonal(L)).sum() for L in self.factors] + self.log_unit.sum()
+        L = self._own(self.factors)
+        y = self._away(rows) @ np.linalg.inv(L).transpose(0, 2, 1)
+        logs = np.log(np.einsum("jaa->ja", L)).sum(axis=1) + self.log_unit.sum()
         squares = np.einsum("jid,jid->ij", y, y)
         return -0.5 * (self.d * LOG_2PI + squares) - logs + log_of(self.pi)
 
@@ -209,7 +207,7 @@ class DenseGaussians(Gaussians):
         """x − μ_j in units, (k, n, d)."""
         return (rows - self.means[:, None]) / self.unit
 
-    def _own(self, matrices: list[Array]) -> list[Array]:
+    def _own(self, matrices: Array) -> Array:
         """One matrix for all where they share it."""
         return matrices if self.kind == "full" else matrices[:1]
 
@@ -471,10 +469,6 @@ class AxisGaussians(Gaussians):
                 shares = r[:, j, None] * x**2 / S
                 out[:, j] = shares.sum(axis=1) if self.kind == "spherical" else shares.max(axis=1)
         return out
-
-
-def _inverse(L: Array) -> Array:
-    return solve_triangular(L, np.eye(len(L)), lower=True, check_finite=False)
 
 
 def _outer(v: Array) -> Array:

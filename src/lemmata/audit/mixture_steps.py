@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from lemmata.audit.densities import components_of
+from lemmata.audit.nearest_centres import one_blas_thread
 from lemmata.core.certificate import LEAST_BUDGET, Fit
 
 Array = np.ndarray
@@ -193,7 +193,7 @@ def _facts(fit: Fit) -> Facts:
 
 def one_thread() -> Any:
     """Many small matrices: waking BLAS's threads for each costs more than the work."""
-    return threadpool_limits(1, user_api="blas")
+    return one_blas_thread()
 
 
 def shown_memberships(fit: Fit, x: Array) -> Array:

@@ -2,7 +2,8 @@
 
     l_j = log π_j + log p(x | j),   r_j = w e^{l_j} / Σ_i e^{l_i},   N_j = Σ r_j,  s_j = Σ r_j δ,  S_j = Σ r_j δδᵀ,  δ = x − μ_j
 
-All components at once: δ is an array (k, rows, d); one product with P makes all distances, one with itself all scatters.
+All components at once: one product of the rows with all P makes all distances, and one of δ (k, rows, d) with itself all
+scatters.
 Sums are in float64 whatever the data is.
 """
 
@@ -31,12 +32,12 @@ def sweep(
     """
     k, d = mixture.means.shape
     likelihood, N, s = 0.0, np.zeros(k), np.zeros((k, d))
-    S = np.zeros((k if scatter else 0, d, d))
+    S, P = np.zeros((k if scatter else 0, d, d)), _side_by_side(mixture)
     for x, w in _slices(rows, weights, mixture):
-        delta = x - mixture.means[:, None]  # (k, rows, d)
-        found, r = _respond(_squares(delta, mixture), mixture.logs, w)
+        found, r = _respond(_squares(x, P, mixture), mixture.logs, w)
         likelihood += found
         root = np.sqrt(r)
+        delta = x - mixture.means[:, None]  # (k, rows, d)
         delta *= root[:, :, None]
         N += r.sum(axis=1)
         s += np.matmul(root[:, None], delta)[:, 0]
@@ -72,11 +73,12 @@ def axis_sweep(
 @quiet
 def log_densities(rows: Array, mixture: Standardised) -> Array | None:
     """log π_j + log p(x | j) for every row and component (n, k); None where there is a NaN."""
-    nearby = Nearby.of(mixture) if mixture.P.ndim == 2 else None
+    dense = mixture.P.ndim == 3
+    P, nearby = (_side_by_side(mixture), None) if dense else (mixture.P, Nearby.of(mixture))
     out, start = np.empty((len(rows), len(mixture.logs)), rows.dtype), 0
     for x, _ in _slices(rows, None, mixture, 1 if nearby else len(mixture.logs)):
-        if mixture.P.ndim == 3:
-            squares = _squares(x - mixture.means[:, None], mixture)
+        if dense:
+            squares = _squares(x, P, mixture)
         else:
             squares = _axis_squares(x, mixture, nearby)
         out[start : start + len(x)] = (mixture.logs[:, None] - 0.5 * squares).T
@@ -92,10 +94,18 @@ def _slices(rows: Array, weights: Array | None, mixture: Standardised, k: int | 
         yield x, None if weights is None else weights[start : start + step]
 
 
-def _squares(delta: Array, mixture: Standardised) -> Array:
-    """‖Pᵀδ‖², (k, rows)."""
-    y = np.matmul(delta, mixture.P[:, :, : delta.shape[2]])
-    return np.einsum("jia,jia->ji", y, y)
+def _side_by_side(mixture: Standardised) -> Array:
+    """P of all components, (d, k·d): one large product is faster than k small ones."""
+    k, d = mixture.means.shape
+    return mixture.P[:, :, :d].transpose(1, 0, 2).reshape(d, k * d)
+
+
+def _squares(x: Array, P: Array, mixture: Standardised) -> Array:
+    """‖Pᵀx − Pᵀμ‖², (k, rows)."""
+    k, d = mixture.means.shape
+    y = (x @ P).reshape(len(x), k, d)
+    y -= mixture.shift[:, :d]
+    return np.einsum("ija,ija->ji", y, y)
 
 
 class Nearby(NamedTuple):
