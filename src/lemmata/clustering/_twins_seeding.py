@@ -47,12 +47,13 @@ def spread_into(mean: Array, X: Array, weights: Array, piece: int) -> tuple[floa
         here = float(w.sum())
         if here == 0:
             continue
-        own = w @ rows / here
-        differences = rows - own
-        inside = float(w @ np.einsum("ij,ij->i", differences, differences))
-        share, step = here / (weight + here), own - mean
-        mean += step * share
-        total += inside + float(step @ step) * (weight * share)
+        with np.errstate(over="ignore", invalid="ignore"):  # whoever adds up looks at the sum
+            own = w @ rows / here
+            differences = rows - own
+            inside = float(w @ np.einsum("ij,ij->i", differences, differences))
+            share, step = here / (weight + here), own - mean
+            mean += step * share
+            total += inside + float(step @ step) * (weight * share)
         weight += here
     return weight, total
 

@@ -45,7 +45,7 @@ from lemmata.clustering.distances import (
     serve_rows,
     take_rows,
 )
-from lemmata.clustering.frames import PASSES, is_little, worth_kernels
+from lemmata.clustering.frames import LITTLE, PASSES, is_little, worth_kernels
 from lemmata.clustering.proposals import AllDistances, Gains, potential_removed
 from lemmata.core.blocks import Blocks, open_rows
 from lemmata.core.engine import map_reduce
@@ -148,6 +148,8 @@ class Potential:
             self._find_coordinates(center)
         if not np.isfinite(self.total):
             raise ValueError(NOT_FINITE)
+        if not compiled and placed is None and is_little(data) and not data.sparse:
+            self.placed = self.frame.place(data.source)
 
     def _find_coordinates(self, center: Array) -> None:
         """One pass, two where the scale is extreme: D² to the first centre, and coordinates made of what was seen."""
@@ -161,8 +163,6 @@ class Potential:
             self.D = np.concatenate(
                 self._map(lambda rows, _: serve_rows(rows, center, frame, compiled=compiled)[0])
             )
-        if not compiled and isinstance(data.source, np.ndarray) and is_little(data):
-            self.placed = frame.place(data.source)
 
     def _frame(self, shift: Any, center: Array, largest: float) -> Coordinates:
         """Around the mean, unless zero is nearly as good; scaled by a power of two where squares leave the dtype."""
@@ -227,10 +227,11 @@ class Potential:
         have = len(self.chosen)
         m = trials * min(-(-have // GROWTH), k - have)
         m = max(min(m, LARGEST_POOL), min(SMALLEST_POOL, int(KEPT * (have + 1))), trials)
-        if is_little(self.data):  # to read the rows takes longer than a few products with them
+        n, d = self.data.shape
+        if n * d <= LITTLE:  # to read the rows takes longer than a few products with them
             m = max(m, POOL_OF_FEW * trials)
         elif not self.compiled:
-            m = max(min(m, ALL_DISTANCES // self.data.shape[0]), trials)
+            m = max(min(m, ALL_DISTANCES // n), trials)
         return self._pool_of(
             np.concatenate([candidates, self.draw(m - len(candidates), rng)]).astype(np.int64)
         )
