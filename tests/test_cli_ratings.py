@@ -38,6 +38,8 @@ def work(tmp_path_factory):
     known = [(100 + i, FILMS[j], float(X[i, j])) for i, j in np.argwhere(np.isfinite(X))]
     lines = [f"{film},{value!r},{user},ignored" for user, film, value in known]
     (folder / "ratings.csv").write_text("film,stars,who,note\n" + "\n".join(lines) + "\n")
+    plain = [f"{user},{film},{max(value, 0):.1f}" for user, film, value in known]
+    (folder / "plain.csv").write_text("user,item,rating\n" + "\n".join(plain) + "\n")
     cells = [[f"{value!r}" if np.isfinite(value) else "" for value in row.tolist()] for row in X]
     rows = [",".join([f"u{i}", *row]) for i, row in enumerate(cells)]
     (folder / "table.csv").write_text(",".join(["who", *FILMS]) + "\n" + "\n".join(rows) + "\n")
@@ -118,7 +120,7 @@ def test_what_is_held_out_is_measured_and_certified(work, tmp_path):
     held_out = {claim["name"]: claim for claim in found["certificate"]["claims"]}["held_out_error"]
     assert held_out["verdict"] != "can't tell" or "entries leave" in held_out["note"]
     assert model.certificate_["held_out_error"].note == held_out["note"]
-    assert "held-out entries (20%, seed 3" in invoke(*arguments)
+    assert "held out: 20% of the entries, seed 3" in invoke(*arguments)
     split = (*COLUMNS, "--test", "0.2", "--seed", "3")
     again = certified(tmp_path / "m.lemma", work / "ratings.csv", *split)
     assert {claim["name"]: claim["note"] for claim in again["claims"]}[
@@ -131,7 +133,8 @@ def test_recommend_prints_lists_and_takes_names_as_they_are_typed(work):
     expected = model.recommend(102, n=2)
     lines = invoke("recommend", work / "m.lemma", "--user", "102", "-n", "2").splitlines()
     assert lines[0] == "user 102"  # an int in the data, text on the shell
-    assert [line.split()[1] for line in lines[1:]] == expected.items.tolist()
+    assert [line.split()[1] for line in lines[1:3]] == expected.items.tolist()
+    assert lines[-1].startswith("beside popularity: not measured; fit with --test 0.1")
     found = json.loads(
         invoke("recommend", work / "m.lemma", "-u", 102, "-u", 103, "-n", 2, "--json")
     )
@@ -145,6 +148,70 @@ def test_recommend_prints_lists_and_takes_names_as_they_are_typed(work):
         invoke("recommend", work / "m.lemma", "-u", 102, "-n", 99, "--seen", "--json")
     )
     assert {pair["item"] for pair in everything["recommendations"][0]["items"]} == set(FILMS)
+
+
+def test_recommend_takes_ratings_and_fits_what_ranks(work):
+    text = invoke("recommend", work / "plain.csv", "--user", "102", "-n", "3")
+    assert text.startswith("user 102")
+    assert "beside popularity: NDCG@10" in text
+    assert "implicit feedback" in text
+    found = json.loads(invoke("recommend", work / "plain.csv", "--user", "102", "--json"))
+    assert found["beside_popularity"].startswith("beside popularity: NDCG@10")
+    model = lemmata.ALS(rank=10, feedback="implicit", random_state=0)
+    expected = model.fit(Observed.from_file(work / "plain.csv")).recommend(102, n=10)
+    items = [pair["item"] for pair in found["recommendations"][0]["items"]]
+    assert items == [item for item in expected.items.tolist() if item is not None]
+
+
+def test_what_was_measured_beside_popularity_is_said_with_every_list(work, tmp_path):
+    fit = (
+        "fit",
+        "als",
+        work / "plain.csv",
+        *SETTINGS,
+        "--set",
+        "feedback=implicit",
+        "--test",
+        "0.2",
+    )
+    text = invoke(*fit, "--save", tmp_path / "m.lemma")
+    assert "popularity" in text
+    assert "RMSE" not in text
+    assert "implicit feedback" in text
+    assert "ranks_above_popularity" in text
+    lists = invoke("recommend", tmp_path / "m.lemma", "--user", "102")
+    note = lemmata.load(tmp_path / "m.lemma").certificate_["ranks_above_popularity"].note
+    assert f"popularity: {note}" in lists
+    assert "NDCG@10" in note
+
+
+def test_items_are_left_out_as_asked(work):
+    model = lemmata.load(work / "m.lemma")
+    first = model.recommend(102, n=1).items[0]
+    text = invoke("recommend", work / "m.lemma", "-u", 102, "--exclude", first)
+    assert first not in text
+    bare = json.loads(invoke("recommend", work / "m.lemma", "-u", 102, "--damping", 0, "--json"))
+    items = [pair["item"] for pair in bare["recommendations"][0]["items"]]
+    expected = model.recommend(102, damping=0)
+    assert items == [item for item in expected.items.tolist() if item is not None]
+    assert "nothing is left" in invoke("recommend", work / "m.lemma", "-u", 102, "--min-count", 999)
+
+
+def test_diagnose_knows_that_all_cells_count_with_implicit_feedback(work):
+    text = invoke("diagnose", work / "plain.csv", "--rank", 2, "--implicit")
+    assert "all 400 cells of 40 × 10: implicit feedback" in text
+    found = json.loads(invoke("diagnose", work / "plain.csv", "--rank", 2, "--implicit", "--json"))
+    assert found["entries"] == 400
+    assert found["ok"]
+
+
+def test_titles_do_not_steer_the_terminal(work, tmp_path):
+    path = tmp_path / "r.csv"
+    lines = [
+        f"{u},\x1b[2Jfilm {i},{1 + (u * i) % 5}" for u in range(6) for i in range(6) if (u + i) % 3
+    ]
+    path.write_text("user,item,rating\n" + "\n".join(lines))
+    assert "\x1b" not in invoke("recommend", path, "--user", "1")
 
 
 def test_more_users_than_a_screen_holds_are_printed_all_the_same(work):
@@ -178,7 +245,7 @@ def test_recommend_answers_a_new_user_and_explains(work):
 
 def test_wrong_names_and_wrong_usage_are_answered_in_one_line(work, tmp_path):
     model = work / "m.lemma"
-    assert "no user '4x'; there are 40, such as 100, 101, 102" in invoke(
+    assert "no user '4x'; it has 40, such as 100, 101, 102" in invoke(
         "recommend", model, "--user", "4x", code=1
     )
     assert "no item 'diune'; did you mean 'dune'?" in invoke(

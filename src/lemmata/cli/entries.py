@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +12,6 @@ from lemmata.cli.shell import refuse
 from lemmata.cli.tables import Table, fit_whole
 
 MATRICES = (".npy", ".npz", ".svm", ".svmlight", ".libsvm")  # can hold nothing else
-COMPARED = 20_000  # names that a mistyped one is compared with
 
 UserColumn = Annotated[
     str | None,
@@ -149,23 +147,14 @@ class HeldOut:
     share: float
     seed: int
     entries: int
-    found: dict[str, float]
+    found: Any  # an Evaluation: the model beside popularity, the mean and offsets
 
     def to_dict(self) -> dict[str, Any]:
-        return {"share": self.share, "seed": self.seed, "entries": self.entries, **self.found}
+        figures = self.found.to_dict()
+        return {"share": self.share, "seed": self.seed, "entries": self.entries, **figures}
 
     def __str__(self) -> str:
-        words = {
-            "rmse": "RMSE",
-            "mae": "MAE",
-            "precision": "precision@10",
-            "recall": "recall@10",
-            "ndcg": "NDCG@10",
-        }
-        numbers = ", ".join(
-            f"{word} {self.found[key]:.4f}" for key, word in words.items() if key in self.found
-        )
-        return f"\n{numbers} on {self.entries:,} held-out entries ({self.share:.0%}, seed {self.seed}; not clipped)"
+        return f"\n{self.found}\nheld out: {self.share:.0%} of the entries, seed {self.seed}; predictions are not clipped"
 
 
 def fitted_to_entries(
@@ -179,10 +168,7 @@ def fitted_to_entries(
     from lemmata.completion.metrics import evaluate
 
     model.certificate_ = model.certify(train, test)
-    found = {key: float(value) for key, value in evaluate(model, test, k=10).items()}
-    # predicts preferences: no error against counts
-    if getattr(model, "feedback", "explicit") == "implicit":
-        del found["rmse"], found["mae"]
+    found = evaluate(model, test, k=10)
     return model, HeldOut(source.test or 0.0, source.seed or 0, test.n_observed, found)
 
 
@@ -208,11 +194,4 @@ def typed(text: str, labels: Any, size: int, what: str) -> Any:
             continue
         if labels.find([label])[0] >= 0:
             return label
-    names = [str(name) for name in labels.names[:COMPARED].tolist()]
-    near = get_close_matches(text, names, n=1) if labels.names.dtype.kind not in "iuf" else []
-    hint = (
-        f"did you mean {near[0]!r}?"
-        if near
-        else f"there are {size:,}, such as {', '.join(names[:3])}."
-    )
-    raise refuse(f"the model knows no {what} {text!r}; {hint}")
+    raise refuse(f"the model knows no {what} {text[:80]!r}; {labels.hint(text)}")

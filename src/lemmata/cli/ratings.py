@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -21,12 +22,14 @@ from lemmata.cli.shell import (
     DataFile,
     Drop,
     Header,
-    ModelFile,
     Target,
     app,
     print_json,
+    say,
 )  # fmt: skip
-from lemmata.cli.tables import Table, completes
+from lemmata.cli.tables import Table, completes, fit_whole
+
+RATINGS = (".csv", ".tsv", ".txt", ".dat", ".parquet", ".csv.gz", ".tsv.gz", ".txt.gz", ".dat.gz")
 
 
 @app.command()
@@ -44,24 +47,31 @@ def diagnose(
     rating: RatingColumn = None,
     matrix: AsMatrix = False,
     duplicates: Duplicates = None,
+    implicit: Annotated[
+        bool,
+        typer.Option("--implicit", help="The values count clicks or plays: all cells are fitted."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Say what these ratings can determine of a matrix of some rank, before any fit."""
-    from lemmata.completion import recovery
+    from lemmata.completion.implicit import diagnose_implicit
+    from lemmata.completion.recovery import diagnose as diagnose_explicit
 
     table = Table(target, tuple(drop or ()), array, header)
-    found = recovery.diagnose(
-        Source(table, user, item, rating, matrix, duplicates).read(data), rank
-    )
+    entries = Source(table, user, item, rating, matrix, duplicates).read(data)
+    found = (diagnose_implicit if implicit else diagnose_explicit)(entries, rank)
     if as_json:
         print_json(found.to_dict())
     else:
-        print(found)
+        say(found)
 
 
 @app.command()
 def recommend(
-    file: ModelFile,
+    file: Annotated[
+        str,
+        typer.Argument(metavar="FILE", help="A completion model saved by lemmata, or ratings."),
+    ],
     users: Annotated[
         list[str] | None,
         typer.Option("--user", "-u", metavar="USER", help="A user of the data (repeatable)."),
@@ -78,24 +88,38 @@ def recommend(
     seen: Annotated[
         bool, typer.Option("--seen", help="Recommend also what the user has rated.")
     ] = False,
+    damping: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            metavar="NUMBER",
+            help="Of explicit ratings: an item with this many counts half; 0: bare predictions.  [default: by the data]",
+        ),
+    ] = None,
+    min_count: Annotated[
+        int,
+        typer.Option("--min-count", min=0, metavar="INT", help="Leave out items rated less often."),
+    ] = 0,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option("--exclude", metavar="ITEM", help="An item to leave out (repeatable)."),
+    ] = None,
     explain: Annotated[
         str | None,
         typer.Option(metavar="ITEM", help="Say what carried the prediction for this item instead."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Recommend items to users of a completion model."""
-    from lemmata import load
+    """Recommend items to users of a completion model, or of a file of ratings.
 
+    From ratings, a model of what people choose is fitted first (ALS with implicit feedback), and compared with mere popularity
+    on a tenth of them.
+    """
     if bool(users) == bool(rated):
         raise typer.BadParameter(
             "say for whom: --user USER (repeatable), or --rated ITEM=RATING (repeatable) for a new user."
         )
-    model = load(file)
-    if not completes(type(model)):
-        raise TypeError(
-            f"a {type(model).__name__} recommends nothing; fit a completion model (lemmata models)."
-        )
+    model, beside = _model_and_popularity(file)
     data = model.observed_
     names = [typed(text, data.row_labels, data.shape[0], "user") for text in users or ()]
     new = _ratings(model, rated or [])
@@ -104,11 +128,68 @@ def recommend(
         return _print_explained(
             [model.explain(name, item, n, ratings=new) for name in names or [None]], as_json
         )
-    found = model.recommend(names or None, n, exclude_seen=not seen, ratings=new)
+    left_out = [typed(text, data.column_labels, data.shape[1], "item") for text in exclude or ()]
+    found = model.recommend(
+        names or None,
+        n,
+        exclude_seen=not seen,
+        ratings=new,
+        exclude=left_out or None,
+        damping="auto" if damping is None else damping,
+        min_count=min_count,
+    )
     if as_json:
-        print_json(found.to_dict())
+        print_json({**found.to_dict(), "beside_popularity": beside})
     else:
-        print(found.text(shown=None))
+        say(f"{found.text(shown=None)}\n\n{beside}")
+
+
+def _model_and_popularity(file: str) -> tuple[Any, str]:
+    """A model that recommends, and a sentence on how its lists do beside popularity."""
+    from lemmata import load
+
+    if file == "-" or Path(file).name.lower().endswith(RATINGS):
+        return _fitted_to_choices(file)
+    model = load(Path(file))
+    if not completes(type(model)):
+        raise TypeError(
+            f"a {type(model).__name__} recommends nothing; fit a completion model (lemmata models)."
+        )
+    for item in model.certificate_:
+        if item.name == "ranks_above_popularity" and item.note:
+            words = {"holds": "better than popularity", "fails": "worse than popularity"}
+            return model, f"{words.get(item.verdict, 'beside popularity')}: {item.note}"
+    advice = "fit with --test 0.1 to measure it"
+    if getattr(model, "feedback", "explicit") == "explicit":
+        advice += (
+            "; lists of what people choose come from lemmata fit als … --set feedback=implicit"
+        )
+    return model, f"beside popularity: not measured; {advice}"
+
+
+def _fitted_to_choices(file: str) -> tuple[Any, str]:
+    from lemmata.completion import ALS
+    from lemmata.completion.metrics import evaluate
+
+    entries = Source(Table()).read(file)
+    if entries.values.min(initial=0) < 0:
+        entries = entries.with_values(entries.values - entries.values.min() + 1)
+    rank = min(20, *entries.shape)
+
+    def fitted(data: Any) -> Any:
+        model = ALS(rank=rank, feedback="implicit", random_state=0)
+        fit_whole(model, data, None, False)
+        return model
+
+    if entries.n_observed < 20:
+        return fitted(entries), "beside popularity: too few ratings to measure it"
+    train, test = entries.split(0.1, seed=0)
+    found = evaluate(fitted(train), test, k=10)
+    sentence = (
+        f"beside popularity: NDCG@10 {found['ndcg']:.3f} against {found.popularity['ndcg']:.3f} on a tenth of the ratings "
+        f"(ALS of rank {rank}, implicit feedback)"
+    )
+    return fitted(entries), sentence
 
 
 def _ratings(model: Any, rated: list[str]) -> dict[Any, float] | None:
@@ -134,4 +215,4 @@ def _print_explained(explanations: list[Any], as_json: bool) -> None:
     if as_json:
         print_json({"explanations": [why.to_dict() for why in explanations]})
     else:
-        print("\n\n".join(map(str, explanations)))
+        say("\n\n".join(map(str, explanations)))

@@ -76,7 +76,9 @@ class Labels:
         names = [str(name) for name in self.names[:COMPARED].tolist()]
         near = get_close_matches(str(missing)[:80], names, n=1) if isinstance(missing, str) else []
         return (
-            f"did you mean {near[0]!r}?" if near else f"it has {len(self):,}, such as {names[0]}."
+            f"did you mean {near[0]!r}?"
+            if near
+            else f"it has {len(self):,}, such as {', '.join(names[:3])}."
         )
 
     def extended(self, names: Array) -> Labels:

@@ -39,6 +39,7 @@ from lemmata.completion.frames import (
 from lemmata.completion.labels import Labels, numbered
 from lemmata.completion.splitting import held_out
 from lemmata.core.blocks import is_dask, unmasked
+from lemmata.core.encoding import check_room
 from lemmata.core.malformed import refuse_malformed, refuse_shrunk_file
 from lemmata.core.store import digest, storable
 
@@ -477,6 +478,7 @@ class Observed:
         by_row = Entries(*(content[name] for name in Entries._fields))
         n, m = checked_shape(content["shape"])
         labels = content["row_labels"], content["column_labels"]
+        check_room(8.0 * (n + m), f"a matrix of {n:,} × {m:,}")
         check_entries(by_row, n, m)
         for names, size in zip(labels, (n, m), strict=True):
             if names is not None and (not isinstance(names, Labels) or len(names) != size):

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from lemmata.core.printable import one_line
+
 Array = np.ndarray
 
 SHOWN = 5  # users whose lists are printed
@@ -80,11 +82,14 @@ class Recommendations:
             if count == shown:
                 lines.append(f"… and {np.atleast_2d(self.items).shape[0] - count:,} more")
                 break
-            lines.append(f"new {self.what}" if name is None else f"{self.what} {name}")
-            width = max((len(str(item)) for item, _ in pairs), default=0)
+            lines.append(
+                f"new {self.what}" if name is None else f"{self.what} {one_line(str(name))}"
+            )
+            titles = [one_line(str(item)) for item, _ in pairs]
+            width = max(map(len, titles), default=0)
             lines += [
-                f"  {rank:>3}  {item!s:<{width}}  {score:.3f}"
-                for rank, (item, score) in enumerate(pairs, 1)
+                f"  {rank:>3}  {title:<{width}}  {score:.3f}"
+                for rank, (title, (_, score)) in enumerate(zip(titles, pairs, strict=True), 1)
             ]
             if not pairs:
                 lines.append("  nothing is left")
@@ -151,7 +156,7 @@ class Explanation:
             ("the item", self.column_bias),
         ]
         for item, rating, part in zip(self.items, self.ratings, self.contributions, strict=True):
-            rows.append((f"{item} rated {rating:g}", part))
+            rows.append((f"{one_line(str(item))} rated {rating:g}", part))
         first, rest = rows[: 3 + self.shown], rows[3 + self.shown :]
         if rest:
             first.append(
@@ -163,8 +168,8 @@ class Explanation:
         if abs(self.remainder) >= 5e-4:  # else it is 0.000
             first.append(("not explained by the ratings", self.remainder))
         width = max(len(name) for name, _ in first)
-        user = "a new user" if self.user is None else f"user {self.user}"
-        head = f"{user}, item {self.item}: {self.prediction:.3f}"
+        user = "a new user" if self.user is None else f"user {one_line(str(self.user))}"
+        head = f"{user}, item {one_line(str(self.item))}: {self.prediction:.3f}"
         return "\n".join([head, *(f"  {name:<{width}}  {part:+.3f}" for name, part in first)])
 
     __repr__ = __str__
