@@ -60,12 +60,12 @@ def soft_impute(seed):
     A = Observed.of(planted(seed, 24, 20, k=3, noise=0.2, density=0.7).dense().astype(dtype))
     reg = (0.3, 1.5)[seed % 2]
     fits = {
-        "finished": SoftImpute(reg, random_state=seed, tol=1e-9),
-        "stopped early": SoftImpute(reg, random_state=seed, max_iter=12),
-        "loose": SoftImpute(reg, random_state=seed, tol=1e-2),
-        "cut to 1": SoftImpute(reg, max_rank=1, random_state=seed),
-        "cut to 3": SoftImpute(reg, max_rank=3, random_state=seed),
-        "room": SoftImpute(reg, max_rank=19, random_state=seed),
+        "finished": SoftImpute(reg, centre="none", random_state=seed, tol=1e-9),
+        "stopped early": SoftImpute(reg, centre="none", random_state=seed, max_iter=12),
+        "loose": SoftImpute(reg, centre="none", random_state=seed, tol=1e-2),
+        "cut to 1": SoftImpute(reg, centre="none", max_rank=1, random_state=seed),
+        "cut to 3": SoftImpute(reg, centre="none", max_rank=3, random_state=seed),
+        "room": SoftImpute(reg, centre="none", max_rank=19, random_state=seed),
     }
     optimum = None
     for label, model in fits.items():

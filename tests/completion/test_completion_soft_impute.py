@@ -166,7 +166,10 @@ def test_the_end_meets_the_conditions_of_karush_kuhn_and_tucker(seed, reg):
 def test_above_the_largest_singular_value_of_the_entries_nothing_is_left(seed):
     _, A = low_rank(seed, noise=0.5)
     largest = np.linalg.norm(A.dense(0.0), 2)
-    none, some = SoftImpute(reg=1.01 * largest).fit(A), SoftImpute(reg=0.9 * largest).fit(A)
+    none, some = (
+        SoftImpute(reg=1.01 * largest, centre="none").fit(A),
+        SoftImpute(reg=0.9 * largest, centre="none").fit(A),
+    )
     assert none.U_.shape == (60, 0)
     assert (none.complete(keep_known=False) == 0).all()
     assert len(some.singular_values_) >= 1
@@ -177,7 +180,7 @@ def test_above_the_largest_singular_value_of_the_entries_nothing_is_left(seed):
 @pytest.mark.parametrize("seed", range(5))
 def test_noiseless_low_rank_matrices_are_recovered_with_an_error_proportional_to_reg(seed):
     M, A = low_rank(seed, n=120, m=100)
-    models = SoftImpute(tol=1e-9, random_state=seed).path(A, [1e-1, 1e-2, 1e-3])
+    models = SoftImpute(tol=1e-9, random_state=seed, centre="none").path(A, [1e-1, 1e-2, 1e-3])
     errors = [np.linalg.norm(m.complete(keep_known=False) - M) / np.linalg.norm(M) for m in models]
     assert errors[2] < 1e-4
     assert all(len(model.singular_values_) == 3 for model in models)
@@ -251,10 +254,12 @@ def test_any_small_matrix_is_completed_to_a_certified_gap(n, m, share, scale, se
 def test_the_claims_hold_on_a_good_fit(dtype):
     _, A = low_rank(0, n=120, m=100, dtype=dtype)
     train, test = A.split(0.2, seed=0)
-    model = SoftImpute(reg=0.1, random_state=0).fit(train)
+    model = SoftImpute(reg=0.1, random_state=0, centre="none").fit(train)
     certificate = model.certify(train, test)
     assert certificate.failed == []
-    assert certificate.undecided == []
+    assert set(certificate.undecided) <= {
+        "ranks_above_popularity"
+    }  # of 120 rows with few test entries each
     assert certificate.holds
 
 
@@ -270,12 +275,13 @@ def test_a_fit_stopped_after_one_step_fails_the_gap():
 
 def test_a_rank_that_cuts_fails_its_claim_and_the_gap():
     _, A = low_rank(0)
-    model = SoftImpute(reg=0.1, max_rank=2, random_state=0).fit(A)
+    model = SoftImpute(reg=0.1, max_rank=2, random_state=0, centre="none").fit(A)
     assert model.U_.shape[1] == 2
     assert {"rank_not_cut", "least_penalised"} <= set(model.certificate_.failed)
     assert "never_rose" in model.certificate_.held
     assert (
-        "rank_not_cut" in SoftImpute(reg=0.1, max_rank=4, random_state=0).fit(A).certificate_.held
+        "rank_not_cut"
+        in SoftImpute(reg=0.1, max_rank=4, random_state=0, centre="none").fit(A).certificate_.held
     )
 
 

@@ -4,6 +4,8 @@ products             Σ_{j∈Ω_i} a_ij b_j                      Π_Ω(A) B
 residual_products    Σ_{j∈Ω_i} (a_ij − u_iᵀ v_j) b_j         Π_Ω(A − UVᵀ) B
 residual_squares     Σ_{j∈Ω_i} (a_ij − u_iᵀ v_j)²            in float64
 entry_values         u_iᵀ v_j at every known entry
+
+Where a good part of the entries is known, dense arrays with zeros are fastest: `filled` makes them, `improve_rows` sweeps them.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 import scipy.sparse as sp
 
-from lemmata.completion.observed import Entries
+from lemmata.completion.observed import Entries, Observed
 
 Array = np.ndarray
 
@@ -67,3 +69,37 @@ def entry_values(entries: Entries, U: Array, V: Array, dense: bool = False) -> A
         else:
             out[here] = np.einsum("ek,ek->e", U[rows], V[indices[here]])
     return out
+
+
+# --- dense arrays, zero where nothing is known ------------------------------------------------------------------------
+
+
+def filled(A: Observed, values: Array | float) -> Array:
+    """An n × m array with the values at the known places."""
+    out = np.zeros(A.shape, A.dtype)
+    out[A.rows, A.columns] = values
+    return out
+
+
+def improve_rows(known: Array, values: Array, U: Array, V: Array, reg: float, steps: int) -> Array:
+    """Steps of conjugate gradients from U towards the best rows for V, all rows at once; as rows/_kernels_cg.py.
+
+    known : (n, m) 1 where an entry is known, else 0;  values : (n, m) with the same zeros
+    """
+    reg = V.dtype.type(reg)
+    rest = (values - known * (U @ V.T)) @ V - reg * U
+    scale = 1 / (known @ (V * V) + reg)
+    direction = scale * rest
+    slope = np.einsum("ik,ik->i", direction, rest)
+    for _ in range(steps):
+        bent = (known * (direction @ V.T)) @ V + reg * direction
+        curvature = np.einsum("ik,ik->i", direction, bent)
+        going = (slope > 0) & (curvature > 0)
+        length = np.where(going, slope / np.where(going, curvature, 1), 0)[:, None]
+        U, rest = U + length * direction, rest - length * bent
+        scaled = scale * rest
+        before, slope = slope, np.einsum("ik,ik->i", scaled, rest)
+        direction = (
+            scaled + np.where(going, slope / np.where(going, before, 1), 0)[:, None] * direction
+        )
+    return U

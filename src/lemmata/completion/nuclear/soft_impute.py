@@ -25,7 +25,7 @@ is F at its level, and lowering the level lowers F). That the end is the global 
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(120, 2)) @ rng.normal(size=(2, 100))
     >>> A = np.where(rng.random(X.shape) < 0.4, X, np.nan)
-    >>> model = SoftImpute(reg=0.01, random_state=0).fit(A)
+    >>> model = SoftImpute(reg=0.01, centre="none", random_state=0).fit(A)
     >>> len(model.singular_values_), bool(np.abs(model.complete() - X).max() < 0.01), model.certificate_.failed
     (2, True, [])
 """
@@ -41,9 +41,12 @@ import numpy as np
 from sklearn.base import clone
 
 from lemmata.audit.duality import SOFT_IMPUTE_CLAIMS
+from lemmata.completion.als.penalty import by_rule
 from lemmata.completion.base import CompletionModel, sweeps_work
-from lemmata.completion.centring import HOW, centre
+from lemmata.completion.centring import BIAS_REG, HOW, Offsets, centre
+from lemmata.completion.nuclear._twins import filled, improve_rows
 from lemmata.completion.nuclear.sparse_lowrank import (
+    as_array,
     known_entries,
     leading_svd,
     residual,
@@ -182,12 +185,17 @@ class SoftImputeAlgorithm:
         A: Observed, X: tuple[Array, Array, Array], level: float
     ) -> tuple[Array, Array, Array]:
         """ω times the way to the best U for V = Q√Σ, then to the best V for that U (CIL (2.36) with ridge ½λ)."""
-        method, root = "cholesky" if len(X[1]) <= EXACT else "cg", np.sqrt(X[1])
-        compiled, omega = worth_kernels(A), A.dtype.type(OVER)
-        solver = RowSolver(
-            level, method=method, cg_steps=CG_STEPS, measure=False, compiled=compiled
-        )
+        root, omega = np.sqrt(X[1]), A.dtype.type(OVER)
         U, V = np.ascontiguousarray(X[0] * root), np.ascontiguousarray(X[2] * root)
+        if as_array(A):
+            known, values = filled(A, 1.0), filled(A, A.values)
+            U = U + omega * (improve_rows(known, values, U, V, level, CG_STEPS) - U)
+            V = V + omega * (improve_rows(known.T, values.T, V, U, level, CG_STEPS) - V)
+            return balanced(U, V)
+        method = "cholesky" if len(root) <= EXACT else "cg"
+        solver = RowSolver(
+            level, method=method, cg_steps=CG_STEPS, measure=False, compiled=worth_kernels(A)
+        )
         U = U + omega * (A.over_rows(solver, V, None, None, aligned=(U,))[0] - U)
         V = V + omega * (A.over_columns(solver, U, None, None, aligned=(V,))[0] - V)
         return balanced(U, V)
@@ -280,13 +288,18 @@ class SoftImpute(CompletionModel):
 
     Parameters
     ----------
-    reg : float or "auto", default="auto"
+    reg : float, "auto" or None, default="auto"
         λ > 0. X = 0 from σ₁(Π_Ω A) on; without noise the error is proportional to λ. "auto" holds a tenth of the entries out
-        and takes the λ with the least error there, for about the price of another fit.
+        and takes the λ with the least error there, for a fraction of the price of the fit; None: the rule of
+        ``ALS(reg=None, reg_weighting="plain")``, without trials. Both follow the unit of the data: 10·X has 10 times the λ.
     max_rank : int or None, default=None
         At most so many singular values. None leaves the rank to λ, and only then the problem is convex.
-    centre : {"none", "global", "rows", "columns", "both", "zscore rows", "zscore columns"}, default="none"
-        What is taken out before, and put back at prediction (CIL 2.1.4).
+    centre : {"both", "rows", "columns", "global", "none", "zscore rows", "zscore columns"}, default="both"
+        What is taken out before, and put back at prediction (CIL 2.1.4). The penalty draws X to 0, which is no rating: "none"
+        is for data that is about 0, or of low rank without offsets.
+    centre_reg : float, default=3.0
+        So many average entries are added to every row and column before its offset is taken, as in `MeanRatings`; 0: plain
+        means, with which rows of one or two entries are offset by their noise.
     max_iter : int, default=300
         The most steps, those included in which λ comes down from σ₁.
     tol : float, default=1e-7
@@ -313,15 +326,16 @@ class SoftImpute(CompletionModel):
     >>> import numpy as np
     >>> A = np.outer([1.0, 2.0, 3.0, 4.0], [1.0, -1.0, 2.0])
     >>> A[0, 1] = np.nan
-    >>> SoftImpute(reg=0.001).fit(A).predict([0], [1]).round(1)
+    >>> SoftImpute(reg=0.001, centre="none").fit(A).predict([0], [1]).round(1)
     array([-1.])
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
         **COMMON,
-        "reg": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "reg": [StrOptions({"auto"}), None, Interval(Real, 0, None, closed="neither")],
         "max_rank": [Interval(Integral, 1, None, closed="left"), None],
         "centre": [StrOptions(set(HOW))],
+        "centre_reg": [Interval(Real, 0, None, closed="left")],
     }
 
     claims = SOFT_IMPUTE_CLAIMS
@@ -333,7 +347,8 @@ class SoftImpute(CompletionModel):
         reg="auto",
         *,
         max_rank=None,
-        centre="none",
+        centre="both",
+        centre_reg=BIAS_REG,
         max_iter=300,
         tol=1e-7,
         random_state=None,
@@ -344,6 +359,7 @@ class SoftImpute(CompletionModel):
         self.reg = reg
         self.max_rank = max_rank
         self.centre = centre
+        self.centre_reg = centre_reg
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
@@ -358,6 +374,8 @@ class SoftImpute(CompletionModel):
 
     def _algorithm(self, data: Any) -> SoftImputeAlgorithm:
         max_rank = None if self.max_rank is None else min(int(self.max_rank), *data.shape)
+        if self.reg is None:
+            return SoftImputeAlgorithm(by_rule(data.local, "plain", implicit=False).reg, max_rank)
         if self.reg != "auto":
             return SoftImputeAlgorithm(float(self.reg), max_rank)
         left = self._seconds_left()
@@ -365,7 +383,16 @@ class SoftImpute(CompletionModel):
         return SoftImputeAlgorithm(chosen_reg(self._problem(data), max_rank, seconds), max_rank)
 
     def _problem(self, data: Any) -> Observed:
-        return data if self.centre == "none" else centre(data, self.centre).removed(data)
+        return data if self.centre == "none" else self._taken_out(data).removed(data)
+
+    def _taken_out(self, data: Any) -> Offsets:
+        return centre(data.local, self.centre, float(self.centre_reg))
+
+    def _own_offsets(self, data: Observed, others: Array, side: str) -> tuple[Array, Array]:
+        """Of a new row: as many average entries are added as were in the fit."""
+        bias, spread = super()._own_offsets(data, others, side)
+        counts = data.row_counts
+        return bias * (counts / np.maximum(counts + self.centre_reg, 1)).astype(bias.dtype), spread
 
     def _stop(self) -> Stop:
         return self._limited(self._stop_at_reg())
@@ -374,7 +401,7 @@ class SoftImpute(CompletionModel):
         return SettledAtReg(self.tol, self.patience) | MaxSteps(self.max_iter)
 
     def _attributes(self, solution: Solution, problem: Observed) -> dict[str, Any]:
-        return {**solution.attributes, **self._set_offsets(centre(self.observed_, self.centre))}
+        return {**solution.attributes, **self._set_offsets(self._taken_out(self.observed_))}
 
     @classmethod
     def work(cls, fit: Fit) -> float:

@@ -8,8 +8,7 @@ Z has n·m entries, none of them zero, but a product with a thin block B (m × b
 
 and Π_Ω(A − U Vᵀ) is one number per known entry, made once per operator and used by all its products; on a cluster, where it
 would have to travel, it is made again in each of them. All passes over entries go through `Observed.over_rows` and
-`over_columns`, with functions that can be sent to other machines. Up to SMALL known entries NumPy makes them (_twins.py),
-beyond that kernels.
+`over_columns`, with functions that can be sent to other machines: NumPy for small data (_twins.py), kernels beyond.
 
 The SVDs of one run are near each other, so each begins with the singular vectors of the one before: one or two rounds of
 subspace iteration then do what a random start needs five to ten for.
@@ -46,7 +45,8 @@ Array = np.ndarray
 # columns beyond those wanted: they show what comes next, and make the others converge faster
 EXTRA = 8
 FETCH = 8  # factors fetched for an entry cost as much as so many entries of a matrix product
-SMALL = 2**17  # known entries: fits of less take NumPy some tenths of a second
+# known entries: with less NumPy takes some tenths of a second, as kernels do that are compiled already
+SMALL, SMALL_DENSE = 2**13, 2**17
 
 
 # --- passes over rows of entries (picklable: a cluster sends them to its workers) --------------------------------------
@@ -54,7 +54,17 @@ SMALL = 2**17  # known entries: fits of less take NumPy some tenths of a second
 
 def worth_kernels(A: Any) -> bool:
     """Whether this many known entries, those of all blocks together, are work for kernels."""
-    return worth_compiling(A.n_observed, above=SMALL)
+    return worth_compiling(A.n_observed, above=SMALL_DENSE if is_dense(A) else SMALL)
+
+
+def is_dense(A: Any) -> bool:
+    """Whether so many entries are known that products of dense arrays are faster than fetching factors for each."""
+    return A.density * FETCH > 1
+
+
+def as_array(A: Observed) -> bool:
+    """Whether the passes over A are made by dense arrays: few entries, in a matrix that has few others."""
+    return A.local is A and is_dense(A) and not worth_kernels(A)
 
 
 def row_products(entries: Entries, B: Array, compiled: bool | None = None) -> Array:
@@ -146,7 +156,7 @@ def entry_values(A: Observed, U: Array, V: Array) -> Array:
     left, right = _factors(U, V, A.dtype)
     if worth_kernels(A):
         return predictions(A.by_row, left, right, compiled=True)
-    return _twins.entry_values(A.by_row, left, right, dense=A.density * FETCH > 1)
+    return _twins.entry_values(A.by_row, left, right, dense=is_dense(A))
 
 
 def residual_squares(A: Observed, U: Array, V: Array) -> float:
@@ -160,6 +170,8 @@ def residual_squares(A: Observed, U: Array, V: Array) -> float:
 
 def known_entries(S: Observed) -> Operator:
     """Π_Ω(S): products with the sparse matrix of the known entries, in either direction by rows of its own order."""
+    if as_array(S):
+        return _array_operator(_twins.filled(S, S.values))
     compiled = worth_kernels(S)
 
     def times(B):
@@ -171,8 +183,15 @@ def known_entries(S: Observed) -> Operator:
     return Operator(S.shape, S.dtype, times, transposed_times)
 
 
+def _array_operator(S: Array) -> Operator:
+    """Products with a dense array."""
+    return Operator(S.shape, S.dtype, lambda B: S @ B, lambda B: S.T @ B)
+
+
 def residual(A: Observed, U: Array, V: Array) -> Operator:
     """Π_Ω(A − UVᵀ). On a cluster its entries stay where they are, and are made in each product."""
+    if as_array(A):
+        return _array_operator(_twins.filled(A, A.values - entry_values(A, U, V)))
     if A.local is A:
         return known_entries(A.with_values(A.values - entry_values(A, U, V)))
     (left, right), compiled = _factors(U, V, A.dtype), worth_kernels(A)
