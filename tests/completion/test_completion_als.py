@@ -10,12 +10,21 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 
+import lemmata
 from lemmata.audit.curvature import as_vector
 from lemmata.audit.factored import Factored, Factors
 from lemmata.completion import Observed
 from lemmata.completion.als.algorithm import ALSAlgorithm, ALSState, balance, in_order, rescale
 from lemmata.completion.als.estimator import ALS
-from lemmata.completion.als.penalty import RANKS, choose, held_out_rmse, largest_reg
+from lemmata.completion.als.penalty import (
+    COLUMNS,
+    RANKS,
+    Penalty,
+    by_rule,
+    choose,
+    held_out_rmse,
+    unit,
+)
 from lemmata.completion.als.saddles import Hessian, products_within
 from lemmata.core import MaxSteps, Never, Path, Settled, rounding, run
 from lemmata.core.engine import one_blas_thread
@@ -547,6 +556,74 @@ def test_choosing_fitting_and_escaping_share_one_time_limit(monkeypatch, paramet
     assert 40 <= now[0] <= 42
 
 
+# --- a ridge without a unit -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("compile", ["always", "never"])
+@pytest.mark.parametrize(
+    "parameters",
+    [{}, {"reg_weighting": "counts"}, {"reg_weighting": "plain"}, {"biases": False}, {"method": "cg"},
+     {"nonnegative": True}, {"rank": "auto", "reg": "auto"}],
+)  # fmt: skip
+def test_other_units_give_the_same_predictions_in_those_units(parameters, compile):
+    """λ = 0.075 in units of the data lost to plain offsets on ratings between −10 and 10."""
+    _, data = low_rank(0, noise=0.5, offsets=True)
+    given_ = {"rank": 4, "random_state": 0, "max_iter": 30, "tol": 1e-6, **parameters}
+    with lemmata.config(compile=compile):
+        one, four, ten = (ALS(**given_).fit(Observed.of(s * data.dense())) for s in (1, 4, 10))
+    assert four.complete().tobytes() == (4 * one.complete()).tobytes()  # nothing is rounded
+    assert_allclose(ten.complete(), 10 * one.complete(), rtol=1e-6)
+    assert ten.reg_ == pytest.approx(10 * one.reg_)
+    assert ten.bias_reg_ == one.bias_reg_
+
+
+def test_the_rule_is_a_multiple_of_the_deviation_for_every_weighting():
+    _, data = low_rank(0, n=60, m=60, density=0.5, noise=0.5, offsets=True)
+    root, plain, counted = (by_rule(data, name, False) for name in ("root", "plain", "counts"))
+    assert root == by_rule(data, None, False)
+    for penalty in (plain, counted):
+        logs = [
+            np.mean(np.log(one.reg) + one.weighted * np.log(data.row_counts[data.rows]))
+            + np.mean(np.log(one.reg) + one.weighted * np.log(data.column_counts[data.columns]))
+            for one in (root, penalty)
+        ]
+        assert logs[0] == pytest.approx(logs[1])
+    assert by_rule(data, None, True) == Penalty(0.075, 1.0)
+
+
+@pytest.mark.parametrize(
+    "X", [np.full((6, 5), 3.0), np.zeros((6, 5)), np.add.outer(np.arange(6.0), np.arange(5.0))]
+)
+def test_the_rule_gives_a_ridge_where_nothing_deviates(X):
+    model = ALS(2, random_state=0).fit(X)
+    assert model.reg_ > 0
+    assert np.isfinite(model.complete(keep_known=False)).all()
+
+
+def test_given_numbers_keep_their_meaning():
+    _, data = low_rank(0, noise=0.3, offsets=True)
+    for weighting, p in ((None, 1.0), ("counts", 1.0), ("root", 0.5), ("plain", 0.0)):
+        model = fitted(data, rank=2, reg=0.2, reg_weighting=weighting)
+        found = model.reg_, model.weighted_reg_, model.bias_reg_, model.weighted_bias_reg_
+        assert found == (0.2, p, 0.2, p)
+        assert set(model.certify(data).failed) <= {"global_optimum", "enough_entries"}
+    assert unit(data, 0.5) > 0
+
+
+def test_models_of_older_files_shrink_biases_like_factors():
+    _, data = low_rank(0, noise=0.3, offsets=True)
+    model = fitted(data, rank=2, reg=0.2)
+    kept = {
+        name: value
+        for name, value in model.stored_attributes().items()
+        if name not in ("bias_reg_", "weighted_bias_reg_")
+    }
+    old = ALS.restored(model.get_params(), kept)
+    X = data.dense()[:3]
+    assert old.fold_in(X).bias.tobytes() == model.fold_in(X).bias.tobytes()
+    assert old.certify(data).held == model.certify(data).held
+
+
 # --- rank and λ -------------------------------------------------------------------------------------------------------
 
 
@@ -566,7 +643,11 @@ def test_the_chosen_rank_and_reg_predict_about_as_well_as_the_best_of_a_grid(see
     # 900 held-out errors of size 0.9 give the validation error a standard deviation of 2 %
     assert -auto.score(test) <= 1.03 * -max(trials)
     assert auto.rank_ in RANKS
-    assert auto.validation_[auto.validation_[:, 2].argmin(), :2].tolist() == [auto.rank_, auto.reg_]
+    best = auto.validation_[auto.validation_[:, -1].argmin()]
+    assert best[:4].tolist() == [auto.rank_, auto.reg_, auto.weighted_reg_, auto.bias_reg_]
+    frame = auto.validation_frame()
+    assert tuple(frame.columns) == COLUMNS
+    assert frame["rmse"].is_monotonic_increasing
 
 
 def test_with_one_of_them_given_only_the_other_is_chosen():
@@ -591,27 +672,22 @@ def test_without_noise_hardly_any_reg_and_with_noise_alone_hardly_any_factor_is_
     assert -model.score(test) < 1.02 * test.values.std()
 
 
-def test_above_the_largest_reg_all_factors_vanish():
-    _, data = low_rank(0)
-    for weighted in (False, True):
-        algorithm = ALSAlgorithm(3, 1.0, weighted, biases=False)
-        top = largest_reg(algorithm, data)
-        with one_blas_thread():  # as inside of a fit
-            ends = [
-                run(replace(algorithm, reg=f * top), data, stop=MaxSteps(200), rng=0).state
-                for f in (1.1, 0.9)
-            ]
-        norms = [np.linalg.norm(state.U @ state.V.T) for state in ends]
-        assert norms[0] < 1e-6 * np.linalg.norm(data.values)
-        assert norms[1] > 1e-2 * np.linalg.norm(data.values)
+def test_auto_tries_every_weighting_and_several_ranks():
+    """It used to try one weighting, and to stop after one doubling of the rank that did not help."""
+    _, data = low_rank(0, n=80, m=60, noise=0.3, offsets=True)
+    model = ALS("auto", "auto", random_state=0, tol=1e-4).fit(data)
+    assert set(model.validation_[:, 2]) == {0.0, 0.5, 1.0}
+    assert {8, 16, 32} <= set(model.validation_[:, 0])
+    assert len(set(model.validation_[:, 3])) >= 3
 
 
 def test_the_choice_is_that_of_the_held_out_entries_and_stops_when_out_of_time():
     _, data = low_rank(0, n=80, m=60, noise=0.3)
     algorithm = ALSAlgorithm(1, 1.0)
-    rank, reg, table = choose(algorithm, data, rank="auto", reg="auto", seed=3)
-    assert (rank, reg) == (table[table[:, 2].argmin(), 0], table[table[:, 2].argmin(), 1])
-    short = choose(algorithm, data, rank="auto", reg="auto", seed=3, seconds=1e-9)
+    given = {"rank": "auto", "penalties": [Penalty(1.0, 1.0)], "search_reg": True, "seed": 3}
+    rank, penalty, table = choose(algorithm, data, **given)
+    assert [rank, penalty.reg] == table[table[:, -1].argmin(), :2].tolist()
+    short = choose(algorithm, data, **given, seconds=1e-9)
     assert len(short[2]) == 1
     train, test = data.split(0.1, seed=3)
     state = run(replace(algorithm, rank=2), train, stop=MaxSteps(3), rng=0).state

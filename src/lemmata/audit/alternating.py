@@ -46,10 +46,9 @@ def half_sweep_gain(fit: Fit) -> float:
         floor = noise**2 * float(problem.target @ problem.target) / GAIN
         shares = []
         for side, reg in enumerate((problem.row_reg, problem.column_reg)):
-            lengths = (
-                np.square(problem.at[side]).sum(axis=1) + problem.unit * problem.at[side + 2] ** 2
-            )
-            own = problem.loss + 0.5 * float(reg @ lengths)
+            lengths = np.square(problem.at[side]).sum(axis=1)
+            biases = problem.bias_regs[side] @ problem.at[side + 2] ** 2
+            own = problem.loss + 0.5 * float(reg @ lengths + biases)
             shares.append(gain(problem, side) / max(own + floor, np.finfo(float).tiny))
         fit.memory["half-sweep gain"] = max(shares)
     return fit.memory["half-sweep gain"]

@@ -280,7 +280,7 @@ def escape(
     *,
     mean: float = 0.0,
     reg: float,
-    weighted: bool = False,
+    weighted: float = False,
     biased: bool | None = None,
     rng: int = 0,
     **more: Any,

@@ -1,10 +1,11 @@
 """The factored objective, its gradient and its curvature in plain NumPy and float64: for verifiers, not for solvers.
 
-    F(U, V, b, c) = ½ Σ_ij w_ij (a_ij − b_i − c_j − u_iᵀv_j)² + ½ Σ_i α_i (‖u_i‖² + b_i²) + ½ Σ_j β_j (‖v_j‖² + c_j²)
+    F(U, V, b, c) = ½ Σ_ij w_ij (a_ij − b_i − c_j − u_iᵀv_j)² + ½ Σ_i (α_i ‖u_i‖² + α′_i b_i²) + ½ Σ_j (β_j ‖v_j‖² + β′_j c_j²)
 
 Explicit feedback: w = 1 where a is known, 0 elsewhere. Implicit feedback (Hu, Koren & Volinsky 2008): a = 1 where something was
-seen, 0 elsewhere; w is the confidence where something was seen and 1 elsewhere. α = β = λ, or λ times the number of entries. In
-both cases minus the gradient of the first sum with respect to the matrix X = b1ᵀ + 1cᵀ + UVᵀ is Y = W ∘ (A − X), that is
+seen, 0 elsewhere; w is the confidence where something was seen and 1 elsewhere. α and β are λ times a power of the number of
+entries (0, ½, 1), α′ and β′ the same, or κ times a power of its own. In both cases minus the gradient of the first sum with
+respect to the matrix X = b1ᵀ + 1cᵀ + UVᵀ is Y = W ∘ (A − X), that is
 
     Y = S − d UVᵀ,        S_ij = w_ij a_ij − (w_ij − d) x_ij on Ω,  0 elsewhere          d = 0 explicit, 1 implicit
 
@@ -86,6 +87,7 @@ class Factored:
     at: Factors
     row_reg: Array  # (n,) α
     column_reg: Array  # (m,) β
+    bias_regs: tuple[Array, Array]  # α′ and β′, which have no unit
     biased: bool  # whether b and c are parameters; otherwise they are 0 here
     unit: float = 1.0  # what one unit of `target` is in the data; F is in units of its square
 
@@ -97,7 +99,9 @@ class Factored:
         V: Any,
         *,
         reg: float,
-        weighted: bool = False,
+        weighted: float = False,
+        bias_reg: float | None = None,
+        weighted_bias: float = 0.0,
         mean: float = 0.0,
         row_bias: Any = None,
         column_bias: Any = None,
@@ -110,6 +114,8 @@ class Factored:
     ) -> Factored:
         """F of known entries at factors U (n × k), V (m × k).
 
+        weighted : the power of the number of entries that multiplies λ
+        bias_reg, weighted_bias : κ and its power; without, biases are penalised like factors
         biased : whether the biases are penalised parameters (ALS) or fixed offsets (centring)
         confidence_offset, alpha : w = confidence_offset + alpha·|a|, for implicit feedback
         """
@@ -142,11 +148,12 @@ class Factored:
             values /= s[rows] * t[indices]
             b, c = np.zeros(n), np.zeros(m)
         at = Factors(np.asarray(U, dtype=np.float64), np.asarray(V, dtype=np.float64), b, c)
-        regs = [
-            float(reg) * (counts if weighted else np.ones(len(counts)))
-            for counts in (A.row_counts, A.column_counts)
-        ]
-        return cls(indptr, indices, values, weights, at, regs[0], regs[1], biased)
+        counts = [np.asarray(own, np.float64) for own in (A.row_counts, A.column_counts)]
+        rows, columns = (float(reg) * own ** float(weighted) for own in counts)
+        biases = (rows, columns)
+        if bias_reg is not None:
+            biases = tuple(float(bias_reg) * own ** float(weighted_bias) for own in counts)  # type: ignore[assignment]
+        return cls(indptr, indices, values, weights, at, rows, columns, biases, biased)
 
     def moved(self, at: Factors) -> Factored:
         """F at another point."""
@@ -180,11 +187,6 @@ class Factored:
     @property
     def implicit(self) -> bool:
         return self.weights is not None
-
-    @property
-    def bias_regs(self) -> tuple[Array, Array]:
-        """What multiplies ½b² and ½c²: λ has the unit of the data for the factors, and none for the biases."""
-        return self.unit * self.row_reg, self.unit * self.column_reg
 
     @property
     def penalised(self) -> bool:
@@ -233,9 +235,9 @@ class Factored:
     @cached_property
     def penalty(self) -> float:
         U, V, b, c = self.at
-        rows = np.einsum("ik,ik->i", U, U) + self.unit * b**2
-        columns = np.einsum("jk,jk->j", V, V) + self.unit * c**2
-        return 0.5 * float(self.row_reg @ rows + self.column_reg @ columns)
+        rows = self.row_reg @ np.einsum("ik,ik->i", U, U) + self.bias_regs[0] @ b**2
+        columns = self.column_reg @ np.einsum("jk,jk->j", V, V) + self.bias_regs[1] @ c**2
+        return 0.5 * float(rows + columns)
 
     @property
     def objective(self) -> float:
@@ -283,12 +285,13 @@ class Factored:
                 np.ones(len(self.target)) if self.weights is None else self.weights - 1
             ),
         )
-        own = 1.0 if self.biased else 0.0
-        out = []
-        for M, X, reg in ((pattern, V, self.row_reg), (pattern.T, U, self.column_reg)):
+        own, out = 1.0 if self.biased else 0.0, []
+        regs = (self.row_reg, self.column_reg)
+        for side, (M, X) in enumerate(((pattern, V), (pattern.T, U))):
             squares = np.einsum("jk,jk->j", X, X) + own
             total = M @ squares + (squares.sum() if self.implicit else 0.0)
-            out.append(total / max(self.rank + own, 1) + reg)
+            total += self.rank * regs[side] + own * self.bias_regs[side]
+            out.append(total / max(self.rank + own, 1))
         return out[0], out[1]
 
     def along(self, d: Factors) -> Array:

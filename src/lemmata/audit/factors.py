@@ -1,8 +1,9 @@
 """What theory promises about a completed matrix, checked on the known entries by plain code.
 
 Everything is recomputed in float64 from the entries (`fit.data`) and public attributes: U_, V_, mean_, row_bias_, column_bias_
-(and scales), reg_ (λ), weighted_reg_; `biases`, `nonnegative`, `feedback` and `alpha` where a model has them. So the claims
-certify factors from anywhere (completion/certifying.py). No solver uses this code, and it uses none of theirs.
+(and scales), reg_ (λ), weighted_reg_, and bias_reg_ (κ), weighted_bias_reg_ where biases have a penalty of their own; `biases`,
+`nonnegative`, `feedback` and `alpha` where a model has them. So the claims certify factors from anywhere
+(completion/certifying.py). No solver uses this code, and it uses none of theirs.
 
 **First order.** At a minimiser ∇_U = λU − Π_Ω(A − UVᵀ)V vanishes, that is, its three terms cancel. How well they do is the
 length of their sum over the sum of their lengths: a number between 0 and 1 that does not change when the factors shrink or

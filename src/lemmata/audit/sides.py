@@ -2,7 +2,7 @@
 
 For row i of F (factored.py), with z_j = (v_j, 1) where there are biases and w = (u_i, b_i),
 
-    f_i(w) = ½ wᵀD_i w − wᵀh + …,          D_i = Σ_j w_ij z_j z_jᵀ + α_i I = L_i L_iᵀ                              (CIL (2.35))
+    f_i(w) = ½ wᵀD_i w − wᵀh + …,          D_i = Σ_j w_ij z_j z_jᵀ + diag(α_i, …, α_i, α′_i) = L_i L_iᵀ            (CIL (2.35))
 
 so solving it again lowers F by exactly ½ gᵀD_i⁻¹g = ½‖L_i⁻¹g‖², g its gradient; no other row notices. Summed over the rows this
 is what half a sweep of alternating least squares would gain; it is zero on both sides exactly at a fixed point (CIL (2.38)).
@@ -62,12 +62,10 @@ def own_curvatures(
     weights, other, p = problem.weights, problem.at[1 - side], parameters(problem)
     pattern = problem.on_entries(np.ones(len(problem.target)) if weights is None else weights - 1.0)
     pattern = pattern if side == 0 else pattern.T.tocsr()
-    Z, reg = (
-        joined(problem, other, np.ones(len(other))),
-        (problem.row_reg, problem.column_reg)[side],
-    )
-    upper, diagonal, unit = np.triu_indices(p), np.arange(p), np.ones(p)
-    unit[problem.rank :] = problem.unit  # of the penalty on a bias
+    Z = joined(problem, other, np.ones(len(other)))
+    ridge = np.repeat((problem.row_reg, problem.column_reg)[side][:, None], p, axis=1)
+    ridge[:, problem.rank :] = problem.bias_regs[side][:, None]
+    upper, diagonal = np.triu_indices(p), np.arange(p)
     pairs = Z[:, upper[0]] * Z[:, upper[1]]
     n = problem.shape[side]
     at_once = n if at_once is None else at_once
@@ -78,7 +76,7 @@ def own_curvatures(
         D[:, upper[0], upper[1]] = D[:, upper[1], upper[0]] = sums
         if problem.implicit:
             D += other.T @ other
-        D[:, diagonal, diagonal] += reg[rows, None] * unit
+        D[:, diagonal, diagonal] += ridge[rows]
         yield rows, D
 
 

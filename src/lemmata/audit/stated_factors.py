@@ -25,7 +25,9 @@ def factored(fit: Fit) -> Factored:
             fit.U_,
             fit.V_,
             reg=float(fit.get("reg_", 0.0)),
-            weighted=bool(fit.get("weighted_reg_", False)),
+            weighted=float(fit.get("weighted_reg_", 0.0)),
+            bias_reg=fit.get("bias_reg_"),
+            weighted_bias=float(fit.get("weighted_bias_reg_", 0.0)),
             mean=float(fit.get("mean_", 0.0)),
             row_bias=fit.get("row_bias_"),
             column_bias=fit.get("column_bias_"),
@@ -80,14 +82,16 @@ FACTORS = {
     "row_scale_?": "n | > 0",
     "column_scale_?": "d | > 0",
     "reg_?": "| >= 0",
-    "weighted_reg_?": "| >= 0, <= 1, whole",
+    "weighted_reg_?": "| >= 0, <= 1",
+    "bias_reg_?": "| >= 0",
+    "weighted_bias_reg_?": "| >= 0, <= 1",
     "loss_?": "| >= 0",
     "rank_?": "| >= 0, whole",
     "singular_values_?": "k | >= 0, falling",
     "dual_?": "e",
     "tau_?": "| > 0",
     "step_size_?": "| > 0",
-    "alpha?": "| > 0",
+    "alpha?": "| >= 0",
     "confidence_offset_?": "| >= 0",
 }
 
@@ -97,6 +101,8 @@ def _misfits(fit: Fit) -> Iterator[str]:
     rank, k = fit.get("rank_"), np.shape(fit.U_)[1]
     if rank is not None and rank != k:
         yield f"rank_ is {rank}, but there are {k} factors"
+    if implicit(fit) and not float(fit.get("alpha", 1.0)) > 0:  # where it is not used others have 0
+        yield "alpha should be > 0"
     dual = fit.get("dual_")
     if dual is not None and fit.has_data and len(dual) != fit.data.n_observed:
         yield f"dual_ has {len(dual)} numbers for {fit.data.n_observed} known entries"

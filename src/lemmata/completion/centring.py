@@ -35,6 +35,7 @@ Array = np.ndarray
 HOW = ("none", "global", "rows", "columns", "both", "zscore rows", "zscore columns")
 BLOCK = 2**19  # entries gathered at once: 4 MB, which stay in the cache
 ACCURACY = 1e-12  # of the normal equations of "both", relative to their right-hand side
+BIAS_REG = 3.0  # κ: so many average entries are added to every row and column, unless somebody knows better
 MAX_STEPS = 1000  # of conjugate gradients; MovieLens needs 20
 
 
@@ -171,6 +172,18 @@ def biases(
     return mean, (r - A.over_rows(sum_others, c)) / n_i, c
 
 
+def residual_deviation(A: Observed) -> float:
+    """The deviation of the entries from offsets of rows and columns: a unit for ridges on factors.
+
+    Not less than a thousandth of the entries themselves, so that a ridge in this unit is one.
+    """
+    mean, b, c = biases(A, reg=BIAS_REG)
+    square = float(A.over_rows(squared_errors, mean, c, aligned=(b,)).sum()) / A.n_observed
+    zero = np.zeros(A.shape[0]), np.zeros(A.shape[1])
+    all_of_it = float(A.over_rows(squared_errors, 0.0, zero[1], aligned=(zero[0],)).sum())
+    return max(square, 1e-6 * all_of_it / A.n_observed) ** 0.5 or 1.0
+
+
 # --- passes over the entries of rows; on a cluster each block of rows is one call ---------------------------------------
 
 
@@ -199,6 +212,17 @@ def sum_squares(entries: Entries, means: Array) -> tuple[Array, Array]:
         a -= np.repeat(means[rows], np.diff(np.append(starts, len(a))))
         squares[rows] = np.add.reduceat(a * a, starts)
     return squares, spread
+
+
+def squared_errors(entries: Entries, mean: float, c: Array, b: Array) -> Array:
+    """Σ_j (a_ij − μ − b_i − c_j)² of every row."""
+    out = np.zeros(len(entries.indptr) - 1)
+    with np.errstate(over="ignore", invalid="ignore"):  # the loop stops at what is not finite
+        for rows, starts, here in pieces(entries):
+            e = entries.values[here] - c[entries.indices[here]]
+            e -= np.repeat(b[rows] + mean, np.diff(np.append(starts, len(e))))
+            out[rows] = np.add.reduceat(e * e, starts)
+    return out
 
 
 def pieces(entries: Entries) -> Iterator[tuple[Array, Array, slice]]:

@@ -1,6 +1,6 @@
 """The algorithm behind ALS: rows, then columns, each by least squares (CIL 2.4).
 
-    F = ½ Σ_Ω (a_ij − μ − b_i − c_j − u_iᵀv_j)² + ½ Σ_i λ_i (‖u_i‖² + b_i²) + ½ Σ_j λ_j (‖v_j‖² + c_j²)
+    F = ½ Σ_Ω (a_ij − μ − b_i − c_j − u_iᵀv_j)² + ½ Σ_i (λ_i ‖u_i‖² + κ_i b_i²) + ½ Σ_j (λ_j ‖v_j‖² + κ_j c_j²)
 
 For fixed V and c every row is a ridge regression of its own (rows.py), whose losses add up to F but for the penalty on V and c:
 the objective of a state costs nothing extra. Every pass over entries goes through `A.over_rows` or `A.over_columns`, so the
@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lemmata.completion.observed import Entries, Observed
-from lemmata.completion.rows.solver import RowSolver, residuals
+from lemmata.completion.rows.solver import RowSolver, power, residuals
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.store import storable
 
@@ -64,16 +64,22 @@ def row_moments(entries: Entries) -> tuple[Array, Array]:
     )
 
 
-def row_squares(entries: Entries, V: Array, shift: Array, U: Array, b: Array) -> Array:
+def row_squares(
+    entries: Entries, V: Array, shift: Array, compiled: bool | None, U: Array, b: Array
+) -> Array:
     """Σ_j (a_ij − b_i − shift_j − u_iᵀv_j)² of every row."""
-    return sums_per_row(entries, np.square(residuals(entries, U, V, b, shift), dtype=np.float64))
+    left = residuals(entries, U, V, b, shift, compiled=compiled)
+    return sums_per_row(entries, np.square(left, dtype=np.float64))
 
 
-def implicit_excess(entries: Entries, V: Array, alpha: float, U: Array) -> Array:
+def implicit_excess(
+    entries: Entries, V: Array, alpha: float, compiled: bool | None, U: Array
+) -> Array:
     """Σ_j c_ij (p_ij − x_ij)² − x_ij² over the entries of every row: what they add to the sum over all places."""
     a = entries.values
     preferred = (a > 0).astype(V.dtype)
-    x = preferred - residuals(Entries(entries.indptr, entries.indices, preferred), U, V)
+    ones = Entries(entries.indptr, entries.indices, preferred)
+    x = preferred - residuals(ones, U, V, compiled=compiled)
     return sums_per_row(entries, (1 + alpha * np.abs(a)) * (preferred - x) ** 2 - x**2)
 
 
@@ -82,16 +88,23 @@ def implicit_excess(entries: Entries, V: Array, alpha: float, U: Array) -> Array
 
 @dataclass(frozen=True)
 class ALSAlgorithm:
-    """Rows, then columns. Parameters as those of `ALS`."""
+    """Rows, then columns. Parameters as those of `ALS`.
+
+    weighted : λ_i is λ times this power of the entries of row i: 1, ½ or 0
+    bias_reg : κ_i = κ, the same for all rows and columns; None: λ_i
+    compiled : whether kernels do the work, decided once by the size of all data; None: each pass for itself
+    """
 
     rank: int
     reg: float
-    weighted: bool = True
+    weighted: bool | float = True
     biases: bool = True
+    bias_reg: float | None = None
     nonnegative: bool = False
     method: str = "cholesky"
     implicit: bool = False
     alpha: float = 1.0
+    compiled: bool | None = None
 
     hint: ClassVar[str] = "raise reg, or scale the data"
 
@@ -153,13 +166,16 @@ class ALSAlgorithm:
         """A state from elsewhere with the objective that it has here."""
         if self.implicit:
             everywhere = np.sum((state.U.T @ state.U) * (state.V.T @ state.V), dtype=np.float64)
-            excess = A.over_rows(implicit_excess, state.V, self.alpha, aligned=(state.U,))
+            excess = A.over_rows(
+                implicit_excess, state.V, self.alpha, self.compiled, aligned=(state.U,)
+            )
             squares = float(everywhere) + float(excess.sum())
         else:
             shift = state.c.dtype.type(state.mean) + state.c
-            squares = float(
-                A.over_rows(row_squares, state.V, shift, aligned=(state.U, state.b)).sum()
+            own = A.over_rows(
+                row_squares, state.V, shift, self.compiled, aligned=(state.U, state.b)
             )
+            squares = float(own.sum())
         penalty = self._penalty(state.U, A.row_counts, state.b) + self._penalty(
             state.V, A.column_counts, state.c
         )
@@ -189,10 +205,12 @@ class ALSAlgorithm:
             self.reg,
             weighted=self.weighted,
             bias=self.biases,
+            bias_reg=self.bias_reg,
             method=self.method,
             nonnegative=self.nonnegative,
             implicit=self.implicit,
             alpha=self.alpha,
+            compiled=self.compiled,
         )
 
     def _rows(
@@ -215,14 +233,21 @@ class ALSAlgorithm:
 
     def _weights(self, counts: Array) -> Array:
         """λ_i / λ."""
-        return counts.astype(np.float64) if self.weighted else np.ones(len(counts))
+        return power(counts, self.weighted)
+
+    def bias_regs(self, counts: Array) -> Array:
+        """κ_i."""
+        if self.bias_reg is None:
+            return self.reg * self._weights(counts)
+        return np.full(len(counts), float(self.bias_reg))
 
     def _penalty(self, F: Array, counts: Array, bias: Array | None = None) -> float:
-        """½ Σ λ_i (‖f_i‖² + bias_i²)."""
+        """½ Σ (λ_i ‖f_i‖² + κ_i bias_i²)."""
         squares = np.einsum("ij,ij->i", F, F, dtype=np.float64)
-        if bias is not None:
-            squares += np.square(bias, dtype=np.float64)
-        return 0.5 * self.reg * float(squares @ self._weights(counts))
+        penalty = self.reg * float(squares @ self._weights(counts))
+        if bias is not None and self.biases:
+            penalty += float(np.square(bias, dtype=np.float64) @ self.bias_regs(counts))
+        return 0.5 * penalty
 
     def _mean_and_scale(self, A: Observed) -> tuple[float, float]:
         """μ, and the size σ of random factors whose products are as large as the data: k σ⁴ is their variance."""

@@ -1,10 +1,10 @@
 """Matrix completion by alternating least squares (CIL 2.4).
 
-    minimise  ½ Σ_Ω (a_ij − μ − b_i − c_j − u_iᵀv_j)²  +  ½ Σ_i λ_i (‖u_i‖² + b_i²)  +  ½ Σ_j λ_j (‖v_j‖² + c_j²)
+    minimise  ½ Σ_Ω (a_ij − μ − b_i − c_j − u_iᵀv_j)²  +  ½ Σ_i (λ_i ‖u_i‖² + κ_i b_i²)  +  ½ Σ_j (λ_j ‖v_j‖² + κ_j c_j²)
 
-over U: n × k, V: m × k and the biases b, c; μ is the mean of the known entries. λ_i = λ, or λ times the entries in the row
-(reg_weighting="counts"). With V and c fixed this is one ridge regression per row, with the bias as a factor whose feature is
-1, and the reverse. Each half-sweep is exact (or goes downhill, by conjugate gradients), so the objective cannot rise
+over U: n × k, V: m × k and the biases b, c; μ is the mean of the known entries. λ_i is λ, or λ times the entries in the row, or
+times their root (penalty.py). With V and c fixed this is one ridge regression per row, with the bias as a factor whose feature
+is 1, and the reverse. Each half-sweep is exact (or goes downhill, by conjugate gradients), so the objective cannot rise
 (CIL (2.37)). It is convex in either half, not in both: what it ended in is for the certificate.
 
 Implicit feedback (clicks, plays: a large value is much evidence, a missing one a little evidence of dislike):
@@ -34,7 +34,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.alternating import (
@@ -44,11 +43,21 @@ from lemmata.audit.alternating import (
     NONNEGATIVE_IMPLICIT_CLAIMS,
 )
 from lemmata.completion.als.algorithm import ALSAlgorithm, ALSState, in_order
-from lemmata.completion.als.penalty import choose
+from lemmata.completion.als.continuing import join_traces, match_labels, place_factors
+from lemmata.completion.als.penalty import (
+    COLUMNS,
+    FIRST_RANK,
+    WEIGHTINGS,
+    Penalty,
+    by_rule,
+    choose,
+)
 from lemmata.completion.als.saddles import PRODUCTS, products_within, way_down
 from lemmata.completion.base import CompletionModel, Folded, sweeps_work
-from lemmata.completion.centring import Offsets
+from lemmata.completion.centring import BIAS_REG, Offsets
 from lemmata.completion.observed import Entries, Observed
+from lemmata.completion.rows.solver import power, worth_kernels
+from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Fit
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.estimator import COMMON
@@ -60,6 +69,7 @@ Array = np.ndarray
 
 EXACT_UP_TO = 100  # the rank up to which an exact half-sweep costs less than the extra sweeps of conjugate gradients
 WORTH_ESCAPING = 1e-4  # of the objective: less is what a few more sweeps would find as well
+WEIGHTED = {1.0: " × counts", 0.5: " × √counts"}  # by the power of the counts
 MAX_ESCAPES = 3  # a saddle left behind may lead to another one; three in a row were never seen
 
 
@@ -78,64 +88,32 @@ def _check_determined(algorithm: ALSAlgorithm, data: Observed) -> None:
             )
 
 
-def _matched(old: Observed, new: Observed, what: str) -> Array:
-    """For every row (or column) of the old data its position in the new, −1 if it is gone."""
-    labels = getattr(old, f"{what}_labels"), getattr(new, f"{what}_labels")
-    if labels[0] is not None and labels[1] is not None:
-        return labels[1].find(labels[0].names)
-    size, now = old.shape[what == "column"], new.shape[what == "column"]
-    if now < size:
-        raise ValueError(
-            f"update was given {now:,} {what}s and the model has {size:,}; without labels on both, rows and columns keep their "
-            "positions and new ones come at the end. Give labels, or pass the full shape."
-        )
-    return np.arange(size)
-
-
-def _placed(
-    factors: Array, bias: Array, where: Array, size: int, dtype
-) -> tuple[Array, Array, Array]:
-    """Factors and biases at their new positions, zeros elsewhere, and the mask of positions that got any."""
-    kept = where >= 0
-    F, b, known = (
-        np.zeros((size, factors.shape[1]), dtype),
-        np.zeros(size, dtype),
-        np.zeros(size, bool),
-    )
-    F[where[kept]], b[where[kept]], known[where[kept]] = factors[kept], bias[kept], True
-    return F, b, known
-
-
-def _joined(first: Trace, second: Trace) -> Trace:
-    """One trace of a run and its continuation."""
-    trace = first.copy()
-    for value, seconds in zip(second.objective, second.seconds, strict=True):
-        trace.append(value, first.elapsed + seconds)
-    return trace
-
-
 class ALS(CompletionModel):
     """Low-rank completion of a partly known matrix by alternating least squares.
 
-    Minimises ½ Σ_Ω (a_ij − μ − b_i − c_j − u_iᵀv_j)² + ½ Σ_i λ_i(‖u_i‖² + b_i²) + ½ Σ_j λ_j(‖v_j‖² + c_j²) over U (n × k), V
-    (m × k) and the biases b and c.
+    Minimises ½ Σ_Ω (a_ij − μ − b_i − c_j − u_iᵀv_j)² + ½ Σ_i (λ_i‖u_i‖² + κ_i b_i²) + ½ Σ_j (λ_j‖v_j‖² + κ_j c_j²) over U
+    (n × k), V (m × k) and the biases b and c.
 
     Parameters
     ----------
     rank : int or "auto", default=20
         k, the number of factors. A rank-k matrix has k(n + m − k) degrees of freedom; with fewer entries only `reg` keeps the
         answer unique.
-    reg : float or "auto", default=0.075
-        λ, the ridge on factors and biases. It has the units of the data: for ten times the data give ten times the λ. At 0,
-        every row and column needs at least k entries (k + 1 with biases).
-        "auto", for rank or reg or both: a tenth of the entries is held out, a few sweeps are run along a path of falling λ
-        (each begun where the one before ended) for one rank after the other, and the best pair is fitted to all entries;
-        see `validation_`.
+    reg : float, "auto" or None, default=None
+        λ, the ridge on the factors. None: 1.7 times the deviation of the entries from offsets of rows and columns, times the
+        root of the entries of each row or column, and κ = 3 on the biases: ten times the data gives ten times the predictions.
+        A number is λ in the units of the data, on factors and biases alike. At 0, every row and column needs at least k
+        entries (k + 1 with biases). Implicit feedback has no unit: None is 0.075 there.
+        "auto", for rank or reg or both: a tenth of the entries is held out, a few sweeps are run for each of several
+        weightings, λ, κ and ranks, and the best of them is fitted to all entries; see `validation_`. That takes as long as
+        some hundred sweeps, or half of `time_limit`.
     biases : bool, default=True
         Whether μ, b_i and c_j are part of the model. Without them nothing is removed from the data.
-    reg_weighting : {"counts", "plain"}, default="counts"
-        Whether λ_i is λ times the number of entries of row i, and λ_j likewise, or λ itself. With "counts" one λ suits rows of
-        all lengths and data of all sizes; "plain" is the nuclear norm of the notes (2.5.2) once the rank is high enough.
+    reg_weighting : {"counts", "root", "plain"} or None, default=None
+        Whether λ_i is λ times the number of entries of row i, times its root, or λ itself, and λ_j likewise. "plain" is the
+        nuclear norm of the notes (2.5.2) once the rank is high enough; with "counts" one row counts as much as any other;
+        with "root" one λ suits data of all sizes. None: "root" with reg=None, all three are tried with reg="auto", and "counts"
+        with a number.
     nonnegative : bool, default=False
         Keep U and V (not the biases) nonnegative: parts that only add up.
     method : {"auto", "cholesky", "cg"}, default="auto"
@@ -159,11 +137,14 @@ class ALS(CompletionModel):
         The factors, turned so that the first matters most (not with nonnegative=True).
     mean_, row_bias_, column_bias_ : μ, b and c
     rank_, reg_, weighted_reg_ : numbers
-        k and λ as used, and 1 if λ was weighted by counts.
+        k and λ as used, and the power p of λ_i = λ n_i^p: 1 for "counts", ½ for "root", 0 for "plain".
+    bias_reg_, weighted_bias_reg_ : numbers
+        The same for the biases: κ_i = κ n_i^p.
     loss_ : float
         The objective.
-    validation_ : array (trials, 3)
-        With "auto": rank, λ and held-out RMSE of everything that was tried.
+    validation_ : array (trials, 5)
+        With "auto": rank, λ, its power p, κ (NaN: λ_i) and held-out RMSE of everything that was tried; `validation_frame()` has
+        names for them.
     observed_, row_scale_, column_scale_, n_features_in_, n_iter_, trace_, stopped_, certificate_
 
     Examples
@@ -178,9 +159,9 @@ class ALS(CompletionModel):
     _parameter_constraints: ClassVar[dict[str, list]] = {
         **COMMON,
         "rank": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "reg": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
+        "reg": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"}), None],
         "biases": ["boolean"],
-        "reg_weighting": [StrOptions({"counts", "plain"})],
+        "reg_weighting": [StrOptions(set(WEIGHTINGS)), None],
         "nonnegative": ["boolean"],
         "method": [StrOptions({"auto", "cholesky", "cg"})],
         "feedback": [StrOptions({"explicit", "implicit"})],
@@ -193,17 +174,19 @@ class ALS(CompletionModel):
         "rank_": "",
         "reg_": "",
         "weighted_reg_": "",
+        "bias_reg_?": "",
+        "weighted_bias_reg_?": "",
         "loss_": "",
-        "validation_?": "trials three",
+        "validation_?": "trials columns",
     }
 
     def __init__(
         self,
         rank=20,
-        reg=0.075,
+        reg=None,
         *,
         biases=True,
-        reg_weighting="counts",
+        reg_weighting=None,
         nonnegative=False,
         method="auto",
         feedback="explicit",
@@ -247,51 +230,75 @@ class ALS(CompletionModel):
         out_of_time = left is not None and left < 1e-3
         if self.nonnegative or self.stopped_ != Stopped.SETTLED or out_of_time:
             return False
-        products = products_within(self._with(self.rank_, self.reg_), data, self.n_iter_)
+        products = products_within(self._with(self.rank_, self._penalty, data), data, self.n_iter_)
         return products >= 2 and self._leave_saddle(data, WORTH_ESCAPING, products)
 
     def _algorithm(self, data: Any) -> ALSAlgorithm:
         self._check_values(data)
-        chosen = {"rank": self.rank, "reg": self.reg}
-        if "auto" in chosen.values():
-            if self.feedback == "implicit":
-                raise ValueError(
-                    "'auto' compares held-out ratings, and implicit feedback has none; pass numbers for rank and reg, and "
-                    "compare them by completion.metrics."
-                )
-            left = self._seconds_left()
-            seconds = None if left is None else left / 2  # the other half is for the fit itself
-            seed = self._rng() if isinstance(self.random_state, Integral) else 0
-            rank, reg, self.validation_ = choose(
-                self._with(1, 1.0), data, **chosen, seed=seed, seconds=seconds
-            )
-            chosen = {"rank": rank, "reg": reg}
-        rank, reg = int(chosen["rank"]), float(chosen["reg"])
+        rank, penalty = self._chosen(data)
         n, m = data.shape
         if rank > min(n, m):
             raise ValueError(
                 f"rank={rank} exceeds the smaller side of a {n} × {m} matrix; pass rank <= {min(n, m)}."
             )
-        algorithm = self._with(rank, reg)
+        algorithm = self._with(rank, penalty, data)
         _check_determined(algorithm, data)
         return algorithm
 
-    def _with(self, rank: int, reg: float) -> ALSAlgorithm:
-        """The algorithm that the parameters stand for, at this rank and λ."""
+    def _chosen(self, data: Any) -> tuple[int, Penalty]:
+        """Rank and penalty: as given, by rule, or by trying."""
+        if self.reg is None:
+            penalty = by_rule(data, self.reg_weighting, self.feedback == "implicit")
+        else:
+            given = 1.0 if self.reg == "auto" else float(self.reg)
+            penalty = Penalty(given, WEIGHTINGS[self.reg_weighting or "counts"])
+        if "auto" not in (self.rank, self.reg):
+            return int(self.rank), penalty
+        if self.feedback == "implicit":
+            raise ValueError(
+                "'auto' compares held-out ratings, and implicit feedback has none; pass numbers for rank and reg, and "
+                "compare them by completion.metrics."
+            )
+        penalties = [penalty]
+        if self.reg == "auto":
+            names = [self.reg_weighting] if self.reg_weighting else ("root", "counts", "plain")
+            penalties = [Penalty(1.0, WEIGHTINGS[name], BIAS_REG) for name in names]
+        left = self._seconds_left()
+        rank, penalty, self.validation_ = choose(
+            self._with(FIRST_RANK if self.rank == "auto" else int(self.rank), penalty, data),
+            data,
+            rank=self.rank,
+            penalties=penalties,
+            search_reg=self.reg == "auto",
+            seed=self._rng() if isinstance(self.random_state, Integral) else 0,
+            seconds=None if left is None else left / 2,  # the other half is for the fit itself
+        )
+        return rank, penalty
+
+    def _with(self, rank: int, penalty: Penalty, data: Any) -> ALSAlgorithm:
+        """The algorithm that the parameters stand for, at this rank and penalty, for data of this size."""
         implicit = self.feedback == "implicit"
         method = (
             ("cholesky" if rank <= EXACT_UP_TO else "cg") if self.method == "auto" else self.method
         )
         return ALSAlgorithm(
             rank=rank,
-            reg=reg,
-            weighted=self.reg_weighting == "counts",
+            reg=penalty.reg,
+            weighted=penalty.weighted,
             biases=bool(self.biases) and not implicit,
+            bias_reg=penalty.bias_reg,
             nonnegative=bool(self.nonnegative),
             method=method,
             implicit=implicit,
             alpha=float(self.alpha),
+            compiled=worth_kernels(data.n_observed, sum(data.shape), rank + 1),
         )
+
+    @property
+    def _penalty(self) -> Penalty:
+        """Of a fitted model; those of older files shrank biases like factors."""
+        own = getattr(self, "weighted_bias_reg_", 1.0) == 0 and hasattr(self, "bias_reg_")
+        return Penalty(self.reg_, float(self.weighted_reg_), self.bias_reg_ if own else None)
 
     def _check_values(self, data: Observed) -> None:
         lowest = data.values.min(initial=0)
@@ -311,11 +318,8 @@ class ALS(CompletionModel):
         algorithm, state = solution.algorithm, solution.state
         U, V = state.U, state.V
         if not algorithm.nonnegative:
-            weights = (
-                A.astype(np.float64) if algorithm.weighted else np.ones(len(A))
-                for A in (data.row_counts, data.column_counts)
-            )
-            U, V = in_order(U, V, *weights)
+            counts = data.row_counts, data.column_counts
+            U, V = in_order(U, V, *(algorithm._weights(own) for own in counts))
         scales = np.ones(len(U), U.dtype), np.ones(len(V), V.dtype)
         return {
             "U_": U,
@@ -323,9 +327,24 @@ class ALS(CompletionModel):
             **self._set_offsets(Offsets(state.mean, state.b, state.c, *scales)),
             "rank_": algorithm.rank,
             "reg_": algorithm.reg,
-            "weighted_reg_": int(algorithm.weighted),
+            "weighted_reg_": float(algorithm.weighted),
+            "bias_reg_": algorithm.reg if algorithm.bias_reg is None else float(algorithm.bias_reg),
+            "weighted_bias_reg_": float(algorithm.weighted if algorithm.bias_reg is None else 0),
             "loss_": state.loss,
         }
+
+    def validation_frame(self) -> Any:
+        """`validation_` as a pandas DataFrame, best first."""
+        check_is_fitted(self)
+        if not hasattr(self, "validation_"):
+            raise AttributeError(
+                "nothing was tried: there are trials with rank='auto' or reg='auto' alone."
+            )
+        import pandas as pd
+
+        return pd.DataFrame(self.validation_, columns=COLUMNS).sort_values(
+            "rmse", ignore_index=True
+        )
 
     @classmethod
     def work(cls, fit: Fit) -> float:
@@ -343,7 +362,7 @@ class ALS(CompletionModel):
         return (
             title
             if data is None
-            else f"{title}, reg {self.reg_:.3g}{' × counts' if self.weighted_reg_ else ''}"
+            else f"{title}, reg {self.reg_:.3g}{WEIGHTED.get(float(self.weighted_reg_), '')}"
         )
 
     # --- going on from a fit ---
@@ -369,7 +388,7 @@ class ALS(CompletionModel):
         with self._all_or_nothing():
             data = self._validated(X)
             self._check_values(data)
-            algorithm = self._with(self.rank_, self.reg_)
+            algorithm = self._with(self.rank_, self._penalty, data)
             _check_determined(algorithm, data)
             state = self._carried_over(algorithm, data)
             self.observed_ = data.local
@@ -379,10 +398,10 @@ class ALS(CompletionModel):
     def _carried_over(self, algorithm: ALSAlgorithm, data: Observed) -> ALSState:
         """A first state for `data` from the present factors; what is new is solved for what is known."""
         (n, m), k, dtype = data.shape, self.rank_, data.dtype
-        rows, columns = (_matched(self.observed_, data, what) for what in ("row", "column"))
+        rows, columns = (match_labels(self.observed_, data, what) for what in ("row", "column"))
         mean, scale = algorithm._mean_and_scale(data)
-        U, b, old_row = _placed(self.U_, self.row_bias_, rows, n, dtype)
-        V, c, old_column = _placed(self.V_, self.column_bias_, columns, m, dtype)
+        U, b, old_row = place_factors(self.U_, self.row_bias_, rows, n, dtype)
+        V, c, old_column = place_factors(self.V_, self.column_bias_, columns, m, dtype)
         state = ALSState(U, V, b, c, mean, np.inf)
         if not old_column.all():
             solved, bias, _ = algorithm._columns(data, state)
@@ -416,7 +435,7 @@ class ALS(CompletionModel):
             return self._leave_saddle(self.observed_, at_least, PRODUCTS)
 
     def _leave_saddle(self, data: Any, at_least: float, products: int) -> bool:
-        algorithm = self._with(self.rank_, self.reg_)
+        algorithm = self._with(self.rank_, self._penalty, data)
         parts = (self.U_, self.V_, self.row_bias_, self.column_bias_)
         state = algorithm.evaluate(ALSState(*parts, self.mean_, np.inf), data)
         below = way_down(algorithm, data, state, products)
@@ -433,7 +452,7 @@ class ALS(CompletionModel):
         rule, start = self._limited(Settled(self.tol) | stop), algorithm.evaluate(state, data)
         with one_blas_thread():
             solution = run(algorithm, data, stop=rule, callbacks=callbacks, start=start)
-        trace = solution.trace if before is None else _joined(before, solution.trace)
+        trace = solution.trace if before is None else join_traces(before, solution.trace)
         attributes = self._attributes(solution, data)
         self._conclude(data, attributes, trace, solution.stopped, len(trace) - 1)
 
@@ -443,9 +462,7 @@ class ALS(CompletionModel):
         """Factors and bias of new rows, from one least-squares problem each."""
         V, bias = (self.U_, self.row_bias_) if transposed else (self.V_, self.column_bias_)
         indptr, indices, values = data.by_row
-        algorithm = replace(
-            self._with(self.rank_, self.reg_), weighted=bool(self.weighted_reg_), method="cholesky"
-        )
+        algorithm = replace(self._with(self.rank_, self._penalty, data), method="cholesky")
         zero = np.zeros((data.shape[0], self.rank_), V.dtype), np.zeros(data.shape[0], V.dtype)
         same_type = Observed(
             Entries(indptr, indices, values.astype(V.dtype, copy=False)), data.by_column, data.shape
@@ -454,4 +471,4 @@ class ALS(CompletionModel):
         return Folded(U, b, np.ones(len(U), V.dtype))
 
     def _fold_reg(self, counts: Array) -> Array:
-        return self.reg_ * (counts if self.weighted_reg_ else np.ones(len(counts)))
+        return self.reg_ * power(counts, self.weighted_reg_)

@@ -22,9 +22,9 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy.sparse as sp
 
 from lemmata.completion.als.algorithm import ALSAlgorithm, ALSState, sums_per_row
-from lemmata.completion.nuclear.sparse_lowrank import row_products
 from lemmata.completion.observed import Entries, Observed
 from lemmata.completion.rows.solver import predictions, residuals
 from lemmata.core.loop import MaxSteps, Solution, Stop, Stopped, run
@@ -105,20 +105,31 @@ def row_curvatures(entries: Entries, squares: Array, alpha: float | None) -> Arr
 
 
 def row_curves(
-    entries: Entries, V: Array, dV: Array, shift: Array, dc: Array, alpha: float | None,
+    entries: Entries, V: Array, dV: Array, shift: Array, dc: Array, alpha: float | None, compiled: bool | None,
     U: Array, dU: Array, b: Array, db: Array,
 ) -> tuple[Array, Array]:  # fmt: skip
     """Σ_j (w dx_ij v_j − s_ij dv_j) and Σ_j w dx_ij of every row, over its entries."""
     indptr, indices, a = entries
-    dx = predictions(entries, np.hstack([dU, U]), np.hstack([V, dV]), db, dc)
+    dx = predictions(entries, np.hstack([dU, U]), np.hstack([V, dV]), db, dc, compiled=compiled)
     if alpha is None:
-        rest = residuals(Entries(indptr, indices, a.astype(np.float64)), U, V, b, shift)
+        wide = Entries(indptr, indices, a.astype(np.float64))
+        rest = residuals(wide, U, V, b, shift, compiled=compiled)
     else:
-        more, x = alpha * np.abs(a), predictions(entries, U, V)
+        more, x = alpha * np.abs(a), predictions(entries, U, V, compiled=compiled)
         dx, rest = more * dx, (1 + more) * (a > 0) - more * x
-    pull = row_products(Entries(indptr, indices, dx), V)
-    pull -= row_products(Entries(indptr, indices, rest), dV)
+    pull = _times(Entries(indptr, indices, dx), V, compiled)
+    pull -= _times(Entries(indptr, indices, rest), dV, compiled)
     return pull, sums_per_row(entries, dx)
+
+
+def _times(entries: Entries, B: Array, compiled: bool | None) -> Array:
+    """S B for the sparse S with these rows."""
+    if compiled:
+        from lemmata.completion.nuclear.sparse_lowrank import row_products
+
+        return row_products(entries, B)
+    indptr, indices, values = entries
+    return sp.csr_array((values, indices, indptr), shape=(len(indptr) - 1, len(B))) @ B
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,14 +140,15 @@ class Hessian:
     A: Observed
     state: ALSState  # in float64
     reg: tuple[Array, Array]  # λ_i and λ_j
+    bias_reg: tuple[Array, Array]  # κ_i and κ_j
     scale: Array  # (size,) of S^-½
 
     @classmethod
     def at(cls, algorithm: ALSAlgorithm, A: Observed, state: ALSState) -> Hessian:
         U, V, b, c = (part.astype(np.float64) for part in (state.U, state.V, state.b, state.c))
-        regs = tuple(
-            algorithm.reg * algorithm._weights(counts) for counts in (A.row_counts, A.column_counts)
-        )
+        counts = A.row_counts, A.column_counts
+        regs = tuple(algorithm.reg * algorithm._weights(own) for own in counts)
+        own_regs = tuple(algorithm.bias_regs(own) for own in counts)
         p, alpha = (
             algorithm.rank + algorithm.biases,
             algorithm.alpha if algorithm.implicit else None,
@@ -155,7 +167,7 @@ class Hessian:
         parts = [np.repeat(scale, algorithm.rank) for scale in scales]
         parts += scales if algorithm.biases else []
         at = replace(state, U=U, V=V, b=b, c=c)
-        return cls(algorithm, A, at, (regs[0], regs[1]), np.concatenate(parts))
+        return cls(algorithm, A, at, regs, own_regs, np.concatenate(parts))  # type: ignore[arg-type]
 
     def direction(self, y: Array) -> tuple[Array, Array, Array, Array]:
         """S^-½ y as changes of U, V, b and c."""
@@ -172,15 +184,29 @@ class Hessian:
         dU, dV, db, dc = self.direction(y)
         alpha = algorithm.alpha if algorithm.implicit else None
         gU, gb = self.A.over_rows(
-            row_curves, s.V, dV, s.mean + s.c, dc, alpha, aligned=(s.U, dU, s.b, db)
+            row_curves,
+            s.V,
+            dV,
+            s.mean + s.c,
+            dc,
+            alpha,
+            algorithm.compiled,
+            aligned=(s.U, dU, s.b, db),
         )
         gV, gc = self.A.over_columns(
-            row_curves, s.U, dU, s.mean + s.b, db, alpha, aligned=(s.V, dV, s.c, dc)
+            row_curves,
+            s.U,
+            dU,
+            s.mean + s.b,
+            db,
+            alpha,
+            algorithm.compiled,
+            aligned=(s.V, dV, s.c, dc),
         )
         if algorithm.implicit:
             gU += dU @ (s.V.T @ s.V) + s.U @ (dV.T @ s.V + s.V.T @ dV)
             gV += dV @ (s.U.T @ s.U) + s.V @ (dU.T @ s.U + s.U.T @ dU)
-        alpha_, beta = self.reg
-        parts = [gU + alpha_[:, None] * dU, gV + beta[:, None] * dV]
-        parts += [gb + alpha_ * db, gc + beta * dc] if algorithm.biases else []
+        parts = [gU + self.reg[0][:, None] * dU, gV + self.reg[1][:, None] * dV]
+        if algorithm.biases:
+            parts += [gb + self.bias_reg[0] * db, gc + self.bias_reg[1] * dc]
         return self.scale * np.concatenate([part.ravel() for part in parts])

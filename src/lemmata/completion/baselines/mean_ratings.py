@@ -23,12 +23,19 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from lemmata.audit.offsets import MEAN_RATINGS_CLAIMS, ONE_SIDED_CLAIMS
 from lemmata.completion.base import CompletionModel, Folded
-from lemmata.completion.centring import Offsets, biases, pieces, sum_others, sum_values
-from lemmata.completion.observed import Entries, Observed
+from lemmata.completion.centring import (
+    BIAS_REG,
+    Offsets,
+    biases,
+    squared_errors,
+    sum_others,
+    sum_values,
+)
+from lemmata.completion.observed import Observed
+from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.estimator import COMMON
 from lemmata.core.loop import Never, Solution, Stop
 from lemmata.core.store import storable
@@ -84,17 +91,6 @@ class MeanRatingsAlgorithm:
 
     def attributes(self, state: MeanRatingsState) -> dict[str, Any]:
         return {"mean_": state.mean, "row_bias_": state.rows, "column_bias_": state.columns}
-
-
-def squared_errors(entries: Entries, mean: float, c: Array, b: Array) -> Array:
-    """Σ_j (a_ij − μ − b_i − c_j)² of every row."""
-    out = np.zeros(len(entries.indptr) - 1)
-    with np.errstate(over="ignore", invalid="ignore"):  # the loop stops at what is not finite
-        for rows, starts, here in pieces(entries):
-            e = entries.values[here] - c[entries.indices[here]]
-            e -= np.repeat(b[rows] + mean, np.diff(np.append(starts, len(e))))
-            out[rows] = np.add.reduceat(e * e, starts)
-    return out
 
 
 # --- the model --------------------------------------------------------------------------------------------------------
@@ -155,7 +151,7 @@ class MeanRatings(CompletionModel):
         self,
         by="both",
         *,
-        reg=3.0,
+        reg=BIAS_REG,
         max_iter=1,
         tol=0.0,
         random_state=None,

@@ -305,15 +305,15 @@ def _factor_into(C, corners, diagonal, k, tolerance):
 
 
 @kernel
-def _bias_of(C, k, count, summed, reg, tolerance):
+def _bias_of(C, k, count, summed, bias_reg, tolerance):
     """The bias is the last unknown: what C leaves of its own equation. (b, whether the pivot is sound)."""
     width, lanes = C.shape[1:]
-    pivot, target = count + reg, summed
+    pivot, target = count + bias_reg, summed
     for r in range(k):
         z = np.float64(C[r, width - 1, lanes - 2])
         pivot -= z * z
         target -= z * C[r, width - 1, lanes - 1]
-    return target / pivot, pivot > tolerance * (count + reg)
+    return target / pivot, pivot > tolerance * (count + bias_reg)
 
 
 @kernel(forceinline=True)
@@ -367,7 +367,8 @@ def _back_substitute_into(w, C, corners, k, bias):
 
 @kernel
 def solve_range(
-    indptr, indices, values, V, shift, G, reg, k, bias, implicit, alpha, measure, tolerance, work, first, last, W, losses, sound
+    indptr, indices, values, V, shift, G, reg, bias_reg, k, bias, implicit, alpha, measure, tolerance,
+    work, first, last, W, losses, sound,
 ):  # fmt: skip
     """Rows first … last − 1 of W by Cholesky, their losses, and whether they may be trusted."""
     C, X, B, vectors = work
@@ -384,7 +385,7 @@ def solve_range(
         if start == end:
             continue
         # more unknowns than equations
-        if reg[i] == 0 and not implicit and end - start < W.shape[1]:
+        if reg[i] == 0 and not implicit and end - start < W.shape[1] - (bias_reg[i] > 0):
             sound[i] = False
             continue
         summed = normal_equations_into(
@@ -394,14 +395,14 @@ def solve_range(
         sound[i] = _factor_into(C, corners, diagonal, k, tolerance[i])
         b = 0.0
         if bias and sound[i]:
-            b, sound[i] = _bias_of(C, k, end - start, summed, reg[i], tolerance[i])
+            b, sound[i] = _bias_of(C, k, end - start, summed, bias_reg[i], tolerance[i])
         if not sound[i]:
             continue
         _back_substitute_into(w, C, corners, k, b)
         unpack_into(W, i, w, k)
         if measure:
             losses[i] = loss_of(
-                w, k, V, indices, values, shift, G, implicit, alpha, reg[i], start, end
+                w, k, V, indices, values, shift, G, implicit, alpha, reg[i], bias_reg[i], start, end
             )
 
 
@@ -419,12 +420,14 @@ def unpack_into(W, i, w, k):
 
 
 @kernel
-def loss_of(w, k, V, indices, values, shift, G, implicit, alpha, reg, start, end):
-    """½ Σ (a − s − w·v − b)² + ½ λ (‖w‖² + b²); implicit: ½ Σ c (p − w·v)² over all j, those without an entry through G."""
+def loss_of(w, k, V, indices, values, shift, G, implicit, alpha, reg, bias_reg, start, end):
+    """½ Σ (a − s − w·v − b)² + ½ λ‖w‖² + ½ κb²; implicit: ½ Σ c (p − w·v)² over all j, those without an entry through G."""
     lanes = w.shape[1]
     nb = -(-k // lanes)
     b = w[nb, 0]
-    loss = np.float64(reg) * np.float64(dot(w, 0, w, 0, nb) + b * b)
+    loss = (
+        np.float64(reg) * np.float64(dot(w, 0, w, 0, nb)) + np.float64(bias_reg) * np.float64(b) * b
+    )
     for p in range(start, end):
         j = np.int64(indices[p])
         x = dot(w, 0, V, j * nb, nb)

@@ -52,12 +52,13 @@ def _fetch_four(V, indices, p, nb):
 
 
 @kernel
-def _add_ridge_into(q, x, k, G, implicit, reg, sign):
-    """q += sign · (G + λI) x."""
+def _add_ridge_into(q, x, k, G, implicit, reg, bias_reg, sign):
+    """q += sign · (G + λI) x, with κ for the bias."""
     width = q.shape[0]
     nb = width - 1
-    for block in range(width):
+    for block in range(nb):
         store(q, block, axpy(sign * q.dtype.type(reg), load(x, block), load(q, block)))
+    q[nb, 0] += sign * q.dtype.type(bias_reg) * x[nb, 0]
     if implicit:
         r = 0
         while r + 4 <= k:
@@ -174,7 +175,7 @@ def _begin_into(q, d, x, V, indices, values, shift, implicit, alpha, bias, start
 
 
 @kernel
-def _invert(d, k, G, bias, implicit, reg, count):
+def _invert(d, k, G, bias, implicit, reg, bias_reg, count):
     """d = 1 / (d + g + λ), number by number; 1 where there is nothing, and 0 for a bias that is not asked for."""
     width, lanes = d.shape
     for r in range(k):
@@ -182,7 +183,7 @@ def _invert(d, k, G, bias, implicit, reg, count):
         if implicit:
             own += G[r * (width - 1) + r // lanes, r % lanes]
         d[r // lanes, r % lanes] = 1 / own if own > 0 else 1
-    d[width - 1, 0] = 1 / (count + reg) if bias else 0
+    d[width - 1, 0] = 1 / (count + bias_reg) if bias else 0
 
 
 @kernel
@@ -194,6 +195,7 @@ def conjugate_gradient_range(
     shift,
     G,
     reg,
+    bias_reg,
     k,
     bias,
     implicit,
@@ -224,8 +226,8 @@ def conjugate_gradient_range(
             if bias:
                 w[width - 1, 0] = begin[i, k]
         size = _begin_into(r, d, w, V, indices, values, shift, implicit, alpha, bias, start, end)
-        _add_ridge_into(r, w, k, G, implicit, reg[i], w.dtype.type(-1))
-        _invert(d, k, G, bias, implicit, reg[i], end - start)
+        _add_ridge_into(r, w, k, G, implicit, reg[i], bias_reg[i], w.dtype.type(-1))
+        _invert(d, k, G, bias, implicit, reg[i], bias_reg[i], end - start)
         for block in range(width):
             store(p, block, madd(load(d, block), load(r, block), zero(r)))
         rz = np.float64(dot(p, 0, r, 0, width))
@@ -233,7 +235,7 @@ def conjugate_gradient_range(
         least = 16 * (k + 1) * np.finfo(w.dtype).eps ** 2 * size
         for _ in range(steps):
             _multiply_into(q, p, V, indices, values, implicit, alpha, bias, start, end)
-            _add_ridge_into(q, p, k, G, implicit, reg[i], w.dtype.type(1))
+            _add_ridge_into(q, p, k, G, implicit, reg[i], bias_reg[i], w.dtype.type(1))
             curvature = np.float64(dot(p, 0, q, 0, width))
             if not (rz > least and curvature > 0):  # there already, as far as rounding can tell
                 break
@@ -249,5 +251,5 @@ def conjugate_gradient_range(
         unpack_into(W, i, w, k)
         if measure:
             losses[i] = loss_of(
-                w, k, V, indices, values, shift, G, implicit, alpha, reg[i], start, end
+                w, k, V, indices, values, shift, G, implicit, alpha, reg[i], bias_reg[i], start, end
             )

@@ -23,7 +23,7 @@ from lemmata.linalg.simd import store, zero
 
 
 @kernel
-def _unpack_system_into(M, b, C, k, bias, count, summed, reg):
+def _unpack_system_into(M, b, C, k, bias, count, summed, reg, bias_reg):
     """M and b in float64 from the lines of C, of which only blocks on and above the diagonal are filled."""
     width, lanes = C.shape[1:]
     extra = (width - 1) * lanes
@@ -35,7 +35,7 @@ def _unpack_system_into(M, b, C, k, bias, count, summed, reg):
         if bias:
             M[r, k] = M[k, r] = C[extra + 1, r // lanes, r % lanes]
     if bias:
-        M[k, k], b[k] = count + reg, summed
+        M[k, k], b[k] = count + bias_reg, summed
 
 
 @kernel
@@ -140,6 +140,7 @@ def nonnegative_range(
     shift,
     G,
     reg,
+    bias_reg,
     k,
     bias,
     implicit,
@@ -167,7 +168,7 @@ def nonnegative_range(
         summed = normal_equations_into(
             C, X, B, k, V, indices, values, shift, G, implicit, alpha, start, end
         )
-        _unpack_system_into(M, b, C, k, bias, end - start, summed, reg[i])
+        _unpack_system_into(M, b, C, k, bias, end - start, summed, reg[i], bias_reg[i])
         for c in range(k):
             positive[c] = begin.shape[0] == 0 or begin[i, c] > 0
         pivot_into(x, M, b, R, positive, k, tolerance, 100)
@@ -180,5 +181,5 @@ def nonnegative_range(
         unpack_into(W, i, w, k)
         if measure:
             losses[i] = loss_of(
-                w, k, V, indices, values, shift, G, implicit, alpha, reg[i], start, end
+                w, k, V, indices, values, shift, G, implicit, alpha, reg[i], bias_reg[i], start, end
             )

@@ -16,20 +16,23 @@ Each row is its own small problem; all rows together are a half-sweep, on all co
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from lemmata.completion.observed import Entries
-from lemmata.core.engine import cores
+from lemmata.core.compiler import worth_compiling
+from lemmata.core.engine import cores, one_blas_thread, run_tasks
 
 Array = np.ndarray
 
 METHODS = ("cholesky", "cg")
 STACK = 2**22  # numbers in one stack of dense rows, where rows are solved by singular values
 DEPENDENT = 32  # a factor of which only so many roundings are new, given those before it, depends on them (nonnegative rows)
+TWIN_SWEEP = 2**25  # multiplications of a half-sweep that NumPy does in some 20 ms
+TWIN_PASS = 2**23  # and of a pass over the entries
+PER_ROW = 5000  # multiplications in the time that LAPACK's caller takes for one small system
 TRUST = 1000  # a pivot within so many roundings of nothing is not trusted; the row is then solved more carefully
 
 
@@ -41,10 +44,12 @@ class RowSolver:
     ----------
     reg : float
         λ ≥ 0. At 0 a row with too few entries gets the shortest of its solutions (with Cholesky; otherwise one of them).
-    weighted : bool
-        λ_i = λ · (number of entries of row i) instead of λ.
+    weighted : bool or float
+        λ_i = λ · (number of entries of row i), or λ times this power of the number: ½ for its root, 0 for λ itself.
     bias : bool
-        The last unknown of a row is its bias: what multiplies 1. It is regularised like the others.
+        The last unknown of a row is its bias: what multiplies 1.
+    bias_reg : float, optional
+        κ, the ridge on the bias, the same for rows of all lengths; by default it is λ_i.
     method : {"cholesky", "cg"}
         Solve the normal equations, or take `cg_steps` steps of conjugate gradients from `start`: 2 or 3 are enough where
         `start` is the last sweep's. Cheaper from rank 50 or so; at rank 32 Cholesky costs about as much.
@@ -54,17 +59,22 @@ class RowSolver:
         ½ Σ_j c_ij (p_ij − uᵀv_j)² over *all* j: p_ij = 1 where a_ij > 0, else 0; c_ij = 1 + α|a_ij|, 1 where nothing is stored.
     measure : bool
         Whether losses are wanted; without, they are 0, and a sweep a tenth faster.
+    compiled : bool, optional
+        Whether kernels do the work, or their NumPy twins; by default as many entries as this call has decide. Where rows come
+        in blocks their total number should.
     """
 
     reg: float
-    weighted: bool = False
+    weighted: bool | float = False
     bias: bool = False
+    bias_reg: float | None = None
     method: str = "cholesky"
     cg_steps: int = 3
     nonnegative: bool = False
     implicit: bool = False
     alpha: float = 1.0
     measure: bool = True
+    compiled: bool | None = None
 
     def __post_init__(self):
         if self.method not in METHODS:
@@ -75,8 +85,9 @@ class RowSolver:
             raise ValueError(
                 "implicit feedback has no biases (p is 0 or 1 already); pass bias=False."
             )
-        if self.reg < 0:
-            raise ValueError(f"reg={self.reg} is negative; a ridge is 0 or more.")
+        for name, ridge in (("reg", self.reg), ("bias_reg", self.bias_reg)):
+            if ridge is not None and ridge < 0:
+                raise ValueError(f"{name}={ridge} is negative; a ridge is 0 or more.")
 
     def __call__(
         self,
@@ -105,45 +116,69 @@ class RowSolver:
         -------
         W : (n, k + bias); zero for a row without entries
         losses : (n,) float64
-            ½ Σ (a_ij − shift_j − w·[v_j, 1])² + ½ λ_i ‖w‖², or the whole objective of implicit feedback.
+            ½ Σ (a_ij − shift_j − w·[v_j, 1])² + ½ λ_i ‖w‖² (κ for the bias), or the whole objective of implicit feedback.
         """
-        counts = np.diff(entries.indptr)
-        reg = (
-            self.reg * counts.astype(np.float64)
-            if self.weighted
-            else np.full(len(counts), float(self.reg))
-        )
-        return _solve(self, entries, V, reg, shift, gram, start)
+        reg = self.reg * power(np.diff(entries.indptr), self.weighted)
+        bias_reg = reg if self.bias_reg is None else np.full(len(reg), float(self.bias_reg))
+        return _solve(self, entries, V, reg, bias_reg, shift, gram, start)
+
+
+def power(counts: Array, weighted: bool | float) -> Array:
+    """λ_i / λ: the number of entries, its root, or 1."""
+    return counts.astype(np.float64) ** float(weighted)
 
 
 def solve_rows(entries: Entries, V: Array, reg: Array | float) -> Array:
     """u_i for every row of `entries`; reg is λ or λ_i per row. With λ_i = 0 the shortest solution; 0 for an empty row."""
     reg = np.array(np.broadcast_to(np.asarray(reg, dtype=np.float64), len(entries.indptr) - 1))
-    return _solve(RowSolver(0.0, measure=False), entries, V, reg, None, None, None)[0]
+    return _solve(RowSolver(0.0, measure=False), entries, V, reg, reg, None, None, None)[0]
 
 
 def predictions(
-    entries: Entries, U: Array, V: Array, row_shift: Array | None = None, shift: Array | None = None
+    entries: Entries,
+    U: Array,
+    V: Array,
+    row_shift: Array | None = None,
+    shift: Array | None = None,
+    *,
+    compiled: bool | None = None,
 ) -> Array:
     """u_i·v_j + row_shift_i + shift_j at every known entry, in the order of the entries."""
-    return _at_entries(entries, U, V, row_shift, shift, subtract=False)
+    return _at_entries(entries, U, V, row_shift, shift, False, compiled)
 
 
 def residuals(
-    entries: Entries, U: Array, V: Array, row_shift: Array | None = None, shift: Array | None = None
+    entries: Entries,
+    U: Array,
+    V: Array,
+    row_shift: Array | None = None,
+    shift: Array | None = None,
+    *,
+    compiled: bool | None = None,
 ) -> Array:
     """a_ij − u_i·v_j − row_shift_i − shift_j at every known entry, in the order of the entries."""
-    return _at_entries(entries, U, V, row_shift, shift, subtract=True)
+    return _at_entries(entries, U, V, row_shift, shift, True, compiled)
+
+
+def worth_kernels(entries: int, rows: int, unknowns: int) -> bool:
+    """Whether solving so many rows is work for kernels: k² per entry, and what LAPACK's caller pays per row."""
+    return worth_compiling(entries * unknowns**2 + rows * PER_ROW, above=TWIN_SWEEP)
 
 
 # --- how ------------------------------------------------------------------------------------------------------------
 
 
-def _at_entries(entries: Entries, U: Array, V: Array, row_shift, shift, subtract: bool) -> Array:
+def _at_entries(
+    entries: Entries, U: Array, V: Array, row_shift, shift, subtract: bool, compiled: bool | None
+) -> Array:
+    dtype = V.dtype
+    if compiled is None:
+        compiled = worth_compiling(len(entries.indices) * V.shape[1], above=TWIN_PASS)
+    if not compiled:
+        return _twin_at_entries(entries, np.asarray(U, dtype), V, row_shift, shift, subtract)
     from lemmata.completion.rows._kernels import predict_range
     from lemmata.linalg.simd import frozen, to_lines
 
-    dtype = V.dtype
     indptr, indices, values = plain(entries, dtype)
     offsets = [
         frozen(np.zeros(len(F), dtype) if s is None else np.asarray(s, dtype))
@@ -158,6 +193,18 @@ def _at_entries(entries: Entries, U: Array, V: Array, row_shift, shift, subtract
 
     over_ranges(work, indptr, per_row=1)
     return out
+
+
+def _twin_at_entries(entries: Entries, U: Array, V: Array, row_shift, shift, subtract: bool):
+    from lemmata.completion.rows._twins import products
+
+    indptr, indices, values = entries
+    x = products(indptr, indices, U, V)
+    if row_shift is not None or shift is not None:
+        own = np.zeros(len(U), V.dtype) if row_shift is None else np.asarray(row_shift, V.dtype)
+        other = np.zeros(len(V), V.dtype) if shift is None else np.asarray(shift, V.dtype)
+        x += np.repeat(own, np.diff(indptr)) + other[indices]
+    return np.asarray(values, V.dtype) - x if subtract else x
 
 
 def plain(entries: Entries, dtype) -> tuple[Array, Array, Array]:
@@ -185,25 +232,13 @@ def over_ranges(work: Callable[[int, int], None], indptr: Array, per_row: int) -
         zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True),
         key=lambda ab: cost[ab[0]] - cost[ab[1]],
     )
-    if len(ranges) <= 1:
-        for first, last in ranges:
-            work(first, last)
-        return
-    with ThreadPoolExecutor(min(threads, len(ranges))) as pool:
-        for done in [pool.submit(work, first, last) for first, last in ranges]:
-            done.result()
+    run_tasks(lambda task: work(*ranges[task]), len(ranges))
 
 
 def _solve(
-    solver: RowSolver, entries: Entries, V: Array, reg: Array, shift, gram, start, eps=0.0
+    solver: RowSolver, entries: Entries, V: Array, reg: Array, bias_reg: Array, shift, gram, start
 ) -> tuple[Array, Array]:
-    """All rows, with λ_i of their own; those that the kernel does not vouch for are solved again, more carefully.
-
-    eps : the rounding that V and the values have been through, where it is more than their dtype's
-    """
-    from lemmata.completion.rows._kernels import solve_range, workspace
-    from lemmata.linalg.simd import frozen, to_lines
-
+    """All rows, with λ_i and κ_i of their own; those that are not vouched for are solved again, more carefully."""
     (m, k), n, dtype = V.shape, len(entries.indptr) - 1, V.dtype
     if solver.implicit and shift is not None:
         raise ValueError(
@@ -211,25 +246,102 @@ def _solve(
         )
     if solver.implicit and gram is None:
         gram = V.T @ V
+    assert shift is None or shift.shape == (m,), (shift.shape, m)
+    assert gram is None or gram.shape == (k, k), gram.shape
+    assert start is None or start.shape == (n, k + solver.bias), start.shape
+    compiled, eps = solver.compiled, float(np.finfo(dtype).eps)
+    if compiled is None:
+        compiled = worth_kernels(len(entries.indices), n, k + solver.bias)
+    wide = V.astype(np.float64)
+    more = None if shift is None else np.asarray(shift, np.float64)
+    if not compiled:
+        twin = _solve_by_twins(solver, entries, wide, reg, bias_reg, more, gram, start, eps)
+        W, losses, sound = twin[0].astype(dtype), *twin[1:]
+    else:
+        W, losses, sound = _solve_by_kernels(
+            solver, entries, V, reg, bias_reg, shift, gram, start, eps
+        )
+        if dtype == np.float32 and not sound.all():  # once more, in float64
+            doubted = np.flatnonzero(~sound)
+            ridges, G = (
+                (reg[doubted], bias_reg[doubted]),
+                wide.T @ wide if solver.implicit else None,
+            )
+            again = _solve_by_kernels(
+                solver, _taken(entries, doubted), wide, *ridges, more, G, None, eps
+            )
+            W[doubted], losses[doubted], sound[doubted] = again
+    doubted = np.flatnonzero(~sound)
+    if len(doubted):
+        rows, ridges = _taken(entries, doubted), (reg[doubted], bias_reg[doubted])
+        gram = wide.T @ wide if solver.implicit else None
+        W[doubted], losses[doubted] = _solve_carefully(solver, rows, wide, *ridges, more, gram, eps)
+    return W, losses
+
+
+def _trust(reg: Array, rounding: float, eps: float) -> Array:
+    """How small a pivot may be beside its diagonal entry.
+
+    Without a ridge the rank is in question, and a square of what went through rounding of eps is nothing.
+    """
+    return np.where(reg > 0, TRUST * rounding, max(TRUST * rounding, (TRUST * eps) ** 2))
+
+
+def _solve_by_twins(
+    solver: RowSolver, entries: Entries, V: Array, reg: Array, bias_reg: Array, shift, gram, start, eps: float
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """W, losses, and which rows may be trusted, in float64 by NumPy."""
+    from lemmata.completion.rows import _twins
+
+    indptr, indices, values = entries
+    rows = _twins.Rows(
+        np.asarray(indptr, np.int64),
+        np.asarray(indices),
+        np.asarray(values, np.float64),
+        V,
+        np.zeros(len(V)) if shift is None else shift,
+        np.zeros((0, V.shape[1])) if gram is None else np.asarray(gram, np.float64),
+        reg,
+        bias_reg,
+        bool(solver.bias),
+        bool(solver.implicit),
+        float(solver.alpha),
+    )
+    begin = None if start is None else np.asarray(start, np.float64)
+    sound = np.ones(len(reg), bool)
+    with one_blas_thread():
+        if solver.nonnegative:
+            W = _twins.nonnegative(rows, DEPENDENT * eps, begin)
+        elif solver.method == "cg":
+            W = _twins.conjugate_gradients(rows, solver.cg_steps, begin, eps)
+        else:
+            own = float(np.finfo(np.float64).eps)
+            W, sound = _twins.solve(rows, _trust(reg, own, eps if eps > own else 0.0))
+        losses = _twins.losses(rows, W) if solver.measure else np.zeros(len(reg))
+    return W, losses, sound
+
+
+def _solve_by_kernels(
+    solver: RowSolver, entries: Entries, V: Array, reg: Array, bias_reg: Array, shift, gram, start, eps: float
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """The same in the dtype of V; eps: the rounding that V and the values have been through."""
+    from lemmata.completion.rows._kernels import solve_range, workspace
+    from lemmata.linalg.simd import frozen, to_lines
+
+    (m, k), n, dtype = V.shape, len(entries.indptr) - 1, V.dtype
     G = np.asarray(gram if solver.implicit else np.zeros((0, k)), dtype)
-    shift_ = np.zeros(m) if shift is None else shift
     begin = np.asarray(np.zeros((0, k + solver.bias)) if start is None else start, dtype)
-    assert shift_.shape == (m,), (shift_.shape, m)
-    assert G.shape == (k if solver.implicit else 0, k), G.shape
-    assert begin.shape == (n if start is not None else 0, k + solver.bias), begin.shape
     indptr, indices, values = plain(entries, dtype)
-    data = (
+    problem = (
         indptr,
         indices,
         values,
         to_lines(V),
-        frozen(np.asarray(shift_, dtype)),
+        frozen(np.asarray(np.zeros(m) if shift is None else shift, dtype)),
         to_lines(G),
         frozen(reg),
+        frozen(bias_reg),
         k,
-    )
-    problem = (
-        *data,
         bool(solver.bias),
         bool(solver.implicit),
         float(solver.alpha),
@@ -237,9 +349,6 @@ def _solve(
     )
     W, losses, sound = np.zeros((n, k + solver.bias), dtype), np.zeros(n), np.ones(n, bool)
     rounding = float(np.finfo(dtype).eps)
-    # without a ridge the rank is in question, and a square of what went through rounding is nothing
-    trust = frozen(np.where(reg > 0, TRUST * rounding, max(TRUST * rounding, (TRUST * eps) ** 2)))
-
     kernel: Any
     more: tuple[Any, ...]
     results: tuple[Array, ...]
@@ -252,6 +361,7 @@ def _solve(
 
         more, results = (solver.cg_steps, frozen(begin)), (W, losses)
     else:
+        trust = frozen(_trust(reg, rounding, eps if eps > rounding else 0.0))
         kernel, more, results = solve_range, (trust,), (W, losses, sound)
 
     def work(first: int, last: int) -> None:
@@ -259,25 +369,7 @@ def _solve(
         kernel(*problem, *more, space, first, last, *results)
 
     over_ranges(work, indptr, per_row=8 + k // 4)
-    doubted = np.flatnonzero(~sound)
-    if len(doubted) == 0:
-        return W, losses
-    rows = _taken(entries, doubted)
-    if dtype == np.float32:
-        V = V.astype(np.float64)
-        shift, gram = (
-            None if shift is None else shift.astype(np.float64),
-            V.T @ V if solver.implicit else None,
-        )
-        W[doubted], losses[doubted] = _solve(
-            solver, rows, V, reg[doubted], shift, gram, None, rounding
-        )
-    else:
-        eps = max(eps, rounding)
-        W[doubted], losses[doubted] = _solve_carefully(
-            solver, rows, V, reg[doubted], shift, gram, eps
-        )
-    return W, losses
+    return W, losses, sound
 
 
 def _taken(entries: Entries, rows: Array) -> Entries:
@@ -290,7 +382,7 @@ def _taken(entries: Entries, rows: Array) -> Entries:
 
 
 def _solve_carefully(
-    solver: RowSolver, entries: Entries, V: Array, reg: Array, shift, gram, eps
+    solver: RowSolver, entries: Entries, V: Array, reg: Array, bias_reg: Array, shift, gram, eps
 ) -> tuple[Array, Array]:
     """Rows whose normal equations are singular, or nearly: by singular values, in stacks of rows of about the same length."""
     indptr, indices, values = entries
@@ -310,23 +402,29 @@ def _solve_carefully(
                 continue
             if shift is not None:
                 a = np.where(inside, a - shift[j], 0)
+            ridge = np.repeat(reg[rows, None], d, axis=1)
             if solver.bias:
                 X = np.concatenate([X, inside[..., None]], axis=2)
-            W[rows], losses[rows] = _ridge_stack(X, a, reg[rows], eps)
+                ridge[:, -1] = bias_reg[rows]
+            W[rows], losses[rows] = _ridge_stack(X, a, ridge, eps)
     return W, losses
 
 
-def _ridge_stack(X: Array, a: Array, reg: Array, eps: float) -> tuple[Array, Array]:
-    """min ½‖a − Xw‖² + ½λ‖w‖² for every item of a stack, the shortest w where λ = 0."""
+def _ridge_stack(X: Array, a: Array, ridge: Array, eps: float) -> tuple[Array, Array]:
+    """min ½‖a − Xw‖² + ½ wᵀΛw for every item of a stack, Λ diagonal; the shortest w where it is not unique.
+
+    The penalty is d more equations √Λ w = 0: squaring nothing, this keeps the digits that normal equations lose.
+    """
     finite = np.isfinite(X).all(axis=(1, 2)) & np.isfinite(a).all(axis=1)
-    P, s, Qt = np.linalg.svd(np.where(finite[:, None, None], X, 0), full_matrices=False)
-    noise = eps * max(X.shape[1:]) * s[:, :1]  # singular values that are rounding
-    keep = (s > noise) | (reg[:, None] > noise**2)
-    safe = np.where(keep & (s > 0), s**2 + reg[:, None], 1)
-    c = np.where(keep, s / safe, 0) * np.einsum("rni,rn->ri", P, a)
+    more = np.sqrt(ridge)[:, :, None] * np.eye(ridge.shape[1])
+    X = np.concatenate([np.where(finite[:, None, None], X, 0), more], axis=1)
+    a = np.concatenate([a, np.zeros_like(ridge)], axis=1)
+    P, s, Qt = np.linalg.svd(X, full_matrices=False)
+    keep = s > eps * max(X.shape[1:]) * s[:, :1]  # the others are rounding
+    c = np.where(keep, 1 / np.where(keep, s, 1), 0) * np.einsum("rni,rn->ri", P, a)
     w = np.where(finite[:, None], np.einsum("ri,rij->rj", c, Qt), np.nan)
     left = a - np.einsum("rnj,rj->rn", X, w)
-    return w, 0.5 * (left**2).sum(axis=1) + 0.5 * reg * (w**2).sum(axis=1)
+    return w, 0.5 * (left**2).sum(axis=1)
 
 
 def _implicit_stack(
