@@ -100,6 +100,15 @@ def conditional_covariance(stack: Stack) -> Array:
     )
 
 
+def conditional_noise(stack: Stack, which: Array, noise: Array) -> Array:
+    """Standard normal numbers of some rows of a stack turned into noise of Cov[x | x_o]; what is known gets junk."""
+    gone = ~stack.seen
+    hidden = np.where(
+        gone[:, :, None] & gone[:, None], conditional_covariance(stack), np.eye(gone.shape[1])
+    )
+    return np.matmul(_factor(hidden)[stack.which[which]], noise[:, :, None])[:, :, 0]
+
+
 def conditional_sums_into(
     sums: Array,
     scatter: Array,

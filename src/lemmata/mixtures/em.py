@@ -281,9 +281,7 @@ class EMState:
     stats: Any  # expected under π and θ: the next M-step
     log_likelihood: float  # mean over the weight of rows
     loss: float  # −(log-likelihood + log prior) per unit of weight
-    price: (
-        float  # how much of the likelihood the M-step that led here may have given away (reg_covar)
-    )
+    price: float  # how much of a fall of the likelihood the M-step that led here may have given away (reg_covar)
     rows: float  # that count: (Σw)²/Σw²
     past: tuple[Past, ...] = ()  # up to two plain steps before this state
     to_go: float = (
@@ -326,10 +324,10 @@ class EMAlgorithm:
                 return leapt
             past = past[1:]  # two more steps before the next leap
         weights, params = maximisation(self.family, state.stats)  # M
-        price = self.family.price(state.stats, params)
-        new = self.at(data, weights, params, price, state.rows)  # E
-        losses = [earlier.loss for earlier in past]
-        return replace(new, past=past, to_go=still_to_gain([*losses, new.loss], state.rows))
+        new = self.at(data, weights, params, state.rows)  # E
+        price = self.family.price(state.stats, params) if new.loss > state.loss else 0.0
+        to_go = still_to_gain([*(earlier.loss for earlier in past), new.loss], state.rows)
+        return replace(new, price=price, past=past, to_go=to_go)
 
     def _leap(self, state: EMState, data: Blocks) -> EMState | None:
         """The state at the end of a leap, of half of it, …; None where there is nothing beyond the last step."""
@@ -345,7 +343,7 @@ class EMAlgorithm:
             )
             if self.family.sound(stats, c.stats):
                 weights, params = maximisation(self.family, stats)
-                return self.at(data, weights, params, rows=state.rows)
+                return self.at(data, weights, params, state.rows)
             alpha = (alpha - 1) / 2
         return None
 
@@ -354,7 +352,6 @@ class EMAlgorithm:
         data: Blocks,
         weights: Array,
         params: Any,
-        price: float = 0.0,
         rows: float | None = None,
     ) -> EMState:
         """The state of a mixture: one E-step."""
@@ -364,7 +361,7 @@ class EMAlgorithm:
         mean = found.log_likelihood / found.weight
         loss = -mean - self.family.log_prior(params) / found.weight
         rows = effective_rows(data) if rows is None else rows
-        return EMState(weights, params, found.stats, mean, loss, price, rows)
+        return EMState(weights, params, found.stats, mean, loss, 0.0, rows)
 
     def objective(self, state: EMState) -> float:
         return state.loss

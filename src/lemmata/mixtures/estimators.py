@@ -20,18 +20,22 @@ CIL20 6.4, so with the same minimum.
 
 from __future__ import annotations
 
-from numbers import Real
+from functools import partial
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
-from lemmata.core.blocks import Blocks
+from lemmata.core.blocks import Blocks, is_dask
 from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.repeat import Restarts
 from lemmata.mixtures.base import MIXTURE_PARAMETERS, MixtureModel
-from lemmata.mixtures.em import EMAlgorithm, Family
+from lemmata.mixtures.em import EMAlgorithm, Family, finer, log_of
 from lemmata.mixtures.families import FAMILIES, Categorical, Table, family_of
 from lemmata.mixtures.gaussians import GAUSSIANS, FixedGaussian, Gaussian, GaussianParameters
+from lemmata.mixtures.imputing import Draws, drawn_rows, expected_rows
 
 NAMES = (*(f"gaussian-{kind}" for kind in GAUSSIANS), *FAMILIES)
 GAUSSIAN_ATTRIBUTES = ("means_", "covariances_", "precisions_", "precisions_cholesky_")
@@ -303,3 +307,44 @@ class GaussianMixture(MixtureModel):
 
     def _params(self) -> GaussianParameters:
         return _gaussian_parameters(self)
+
+    def impute(self, X, draws: int | None = None, random_state=None):
+        """The rows with what is not known of them (NaN) filled in, given what is known.
+
+        Parameters
+        ----------
+        X : what `predict` takes, of shape (n_samples, n_features)
+            Any rows, seen in the fit or not; a row of which nothing is known gets the mean of the mixture.
+        draws : int, optional
+            None: conditional means, the best single guess; they are less spread than values are. An int: so many random
+            completions, for statistics whose error should count what is not known (multiple imputation).
+        random_state : int, RandomState or None
+            Of the draws; None: that of the model.
+
+        Returns
+        -------
+        (n_samples, n_features), or (draws, n_samples, n_features), in the type of X; known values are what they were
+        """
+        check_is_fitted(self, "weights_")
+        if draws is not None and (
+            isinstance(draws, bool) or not isinstance(draws, Integral) or draws < 1
+        ):
+            raise ValueError(
+                f"draws={draws!r}: pass how many completions to draw, or None for conditional means."
+            )
+        data = self._validated(X, reset=False)
+        log_weights = log_of(self.weights_.astype(np.float64))
+        mixture = self.family_.components(self._params(), log_weights, np.float64)
+        if draws is None:
+            if is_dask(data.source):
+                return data.source.map_blocks(partial(expected_rows, mixture), dtype=data.dtype)
+            parts = [expected_rows(mixture, rows) for rows, _ in finer(data, len(log_weights))]
+            return np.concatenate(parts)
+        chosen = self.random_state if random_state is None else random_state
+        seed = check_random_state(chosen).randint(2**31, size=4)
+        streams = [Draws([*seed, draw]) for draw in range(draws)]
+        parts = [
+            np.stack([drawn_rows(mixture, rows, rng) for rng in streams])
+            for rows, _ in finer(data, len(log_weights))
+        ]
+        return np.concatenate(parts, axis=1)

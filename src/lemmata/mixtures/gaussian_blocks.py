@@ -15,7 +15,9 @@ in units in which the data has about mean 0 and deviation 1; the others are marg
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,7 @@ from lemmata.mixtures.em import Expected, posterior
 from lemmata.mixtures.standard_units import WIDE, Standardised, patterns
 
 Array = np.ndarray
+Colour = Callable[[Array, Array], Array]  # (which of some rows, standard normal numbers) -> noise
 LOG_2PI = float(np.log(2 * np.pi))
 
 
@@ -155,10 +158,10 @@ class Components(ABC):
             found = self(rows[whole], None if weights is None else weights[whole])
         if some.any():
             Z, w = (
-                self._standard(rows[some]),
+                self.standard(rows[some]),
                 np.ones(some.sum()) if weights is None else weights[some],
             )
-            each, R = posterior(self._marginal(Z) + self.log_weights)
+            each, R = posterior(self.marginal(Z) + self.log_weights)
             each = each - ~np.isnan(Z) @ self.log_volume
             found = found + Expected(
                 self._expected_sums(Z, R * w[:, None]), float(w @ each), float(w.sum())
@@ -175,9 +178,9 @@ class Components(ABC):
         whole, out = ~gone.any(axis=1), np.empty((len(rows), len(self.log_weights)), rows.dtype)
         if whole.any():
             out[whole] = self.log_density(rows[whole])
-        Z = self._standard(rows[~whole])
+        Z = self.standard(rows[~whole])
         out[~whole] = (
-            self._marginal(Z) + self.log_weights - (~np.isnan(Z) @ self.log_volume)[:, None]
+            self.marginal(Z) + self.log_weights - (~np.isnan(Z) @ self.log_volume)[:, None]
         )
         return out
 
@@ -187,13 +190,14 @@ class Components(ABC):
         """The sums for given responsibilities, in plain float64."""
         R = np.asarray(responsibilities, dtype=np.float64)
         R = R if weights is None else R * weights[:, None]
-        Z = self._standard(rows)
+        Z = self.standard(rows)
         counts = ~np.isnan(Z).all(axis=1)
         return self._expected_sums(
             Z if counts.all() else Z[counts], R if counts.all() else R[counts]
         )
 
-    def _standard(self, rows: Array) -> Array:
+    def standard(self, rows: Array) -> Array:
+        """Rows in standard units."""
         return (rows.astype(np.float64) - self.centre) / self.scale
 
     def _in_units(
@@ -226,8 +230,12 @@ class Components(ABC):
     def _sweep(self, rows: Array, weights: Array | None) -> tuple[float, Array, Array, Array]: ...
 
     @abstractmethod
-    def _marginal(self, Z: Array) -> Array:
+    def marginal(self, Z: Array) -> Array:
         """log p(z_o; θ_j) of rows with NaN, (n, k)."""
+
+    @abstractmethod
+    def conditionals(self, Z: Array) -> Iterator[tuple[int, Array, Array, Colour]]:
+        """(j, which rows, E_j[z | z_o] of them, what makes noise of Cov_j[z | z_o]) for all rows with NaN and components."""
 
     @abstractmethod
     def _expected_sums(self, Z: Array, R: Array) -> GaussianSums:
@@ -280,11 +288,18 @@ class DenseComponents(Components):
     def _sweep(self, rows, weights):
         return self._loops.sweep(rows, weights, self.kernel, self.squares)
 
-    def _marginal(self, Z):
+    def marginal(self, Z):
         order, starts = patterns(np.isnan(Z))
         out = np.empty((len(Z), len(self.means)))
         out[order] = self._marginalising.marginal_logs(Z[order], starts, self.means, self.spread)
         return out
+
+    def conditionals(self, Z):
+        from lemmata.mixtures import _twins_missing as twins
+
+        order, starts = patterns(np.isnan(Z))
+        for j, stack, mean in twins.conditional_means(Z[order], starts, self.means, self.spread):
+            yield j, order[stack.rows], mean, partial(twins.conditional_noise, stack)
 
     def _expected_sums(self, Z, R):
         _, sums, squares = self._nothing()
@@ -329,13 +344,18 @@ class AxisComponents(Components):
         seen = np.repeat(counts[:, None], sums.shape[1], axis=1) if seen is None else seen
         return super()._in_units(counts, sums, squares, seen)
 
-    def _marginal(self, Z):
+    def marginal(self, Z):
         known = ~np.isnan(Z)
         out = known @ (np.log(self.spread) - 0.5 * LOG_2PI).T
         for j, (mean, p) in enumerate(zip(self.means, self.spread, strict=True)):
             y = np.where(known, Z - mean, 0) * p
             out[:, j] -= 0.5 * np.einsum("ia,ia->i", y, y)
         return out
+
+    def conditionals(self, Z):
+        lost, everything = np.isnan(Z), np.arange(len(Z))
+        for j, (mean, p) in enumerate(zip(self.means, self.spread, strict=True)):
+            yield j, everything, np.where(lost, mean, Z), partial(_divided_by, p)
 
     def _expected_sums(self, Z, R):
         _, sums, squares = self._nothing()
@@ -345,3 +365,8 @@ class AxisComponents(Components):
             r, delta = R[mine, j], np.where(known[mine], Z[mine] - mean, 0)
             sums[j], squares[j] = r @ delta, r @ delta**2
         return self._in_units(R.sum(axis=0), sums, squares, R.T @ known)
+
+
+def _divided_by(p: Array, which: Array, noise: Array) -> Array:
+    """Noise of independent features with deviations 1/p."""
+    return noise / p
