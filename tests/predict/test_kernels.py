@@ -15,8 +15,9 @@ from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kerne
 from sklearn.svm import SVC
 
 from lemmata.core import rounding
+from lemmata.core.engine import cores
 from lemmata.core.store import decode, encode
-from lemmata.predict import kernels
+from lemmata.predict import tiles
 from lemmata.predict.kernels import (
     RBF,
     Constant,
@@ -199,7 +200,7 @@ def test_tiles_give_what_one_piece_gives(kernel, monkeypatch):
     X, Y = rows(47, 3), rows(38, 3, 1)
     fitted = kernel.fitted(X)
     whole, across = fitted(X), fitted(X, Y)
-    monkeypatch.setattr(kernels, "TILE", 10)
+    monkeypatch.setattr(tiles, "TILE", 10)
     assert_allclose(fitted(X), whole, atol=entry_error(whole, 3, 5))
     assert_allclose(fitted(X, Y), across, atol=entry_error(whole, 3, 5))
     assert_array_equal(fitted(X), fitted(X).T)
@@ -223,9 +224,9 @@ def test_nothing_larger_than_the_result_is_made(kernel, sparse):
     K = kernel(X)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    tile = 8 * kernels.TILE**2
+    tile = 8 * tiles.TILE**2
     # a handful of tiles per thread, whatever n
-    assert peak <= K.nbytes + 12 * kernels.cores() * tile
+    assert peak <= K.nbytes + 12 * cores() * tile
 
 
 # --- parameters -------------------------------------------------------------------------------------------------------
@@ -316,9 +317,9 @@ def test_integers_are_taken_as_floats_and_no_rows_give_an_empty_matrix():
 
 
 def test_a_matrix_too_large_for_the_machine_is_known_in_advance(monkeypatch):
-    assert kernels.memory() > 2**28
-    assert kernels.too_large(1000, 8) == ""
-    assert "the kernel matrix of 10,000,000 rows needs 745,058.1 GB" in kernels.too_large(10**7, 8)
+    assert tiles.memory() > 2**28
+    assert tiles.too_large(1000, 8) == ""
+    assert "the kernel matrix of 10,000,000 rows needs 745,058.1 GB" in tiles.too_large(10**7, 8)
     monkeypatch.delattr("os.sysconf")
-    assert kernels.memory() == float("inf")
-    assert kernels.too_large(10**7, 8, copies=5) == ""
+    assert tiles.memory() == float("inf")
+    assert tiles.too_large(10**7, 8, copies=5) == ""

@@ -669,3 +669,8 @@ def test_data_that_makes_no_sense_is_refused():
         model.transform(X[:, :5])
     with pytest.raises(ValueError, match=r"codes have shape \(n_samples, 2\)"):
         model.inverse_transform(X)
+
+
+def test_rows_whose_squares_vanish_are_refused(digits):
+    with pytest.raises(ValueError, match="whose square is 0 in float64"):
+        LinearAutoencoder(2).fit(digits * 5e-324)

@@ -17,10 +17,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.metrics.pairwise import (
+    cosine_similarity,
     linear_kernel,
     pairwise_kernels,
     polynomial_kernel,
     rbf_kernel,
+    sigmoid_kernel,
 )
 
 from lemmata.audit.spectra import (
@@ -84,10 +86,24 @@ def _by_parts(kernel: Any, rows: Any, columns: Any) -> Array:
         return polynomial_kernel(rows, columns, kernel.degree, kernel.gamma, kernel.coef0)
     if name == "RBF":
         return rbf_kernel(*_near_zero(rows, columns), gamma=kernel.gamma)
+    if name == "Cosine":
+        return cosine_similarity(rows, columns)
+    if name == "Sigmoid":
+        return sigmoid_kernel(rows, columns, kernel.gamma, kernel.coef0)
+    if name == "Precomputed":
+        return np.asarray(rows)  # the rows are those of K
     if name == "PairFunction":
         A, B = (X.toarray() if sp.issparse(X) else X for X in (rows, columns))
         return pairwise_kernels(A, B, metric=kernel.function, **dict(kernel.parameters))
     raise CannotTell(f"{name} is its own only definition")
+
+
+def is_given(fit: Fit) -> bool:
+    """Whether the rows are those of K; the model then keeps a centred copy of them."""
+    return (fit.kernel if isinstance(fit.kernel, str) else type(fit.kernel).__name__) in (
+        "precomputed",
+        "Precomputed",
+    )
 
 
 def _near_zero(rows: Any, columns: Any) -> tuple[Any, Any]:
@@ -104,7 +120,7 @@ def _float64(X: Any) -> Any:
 
 def entry_error(fit: Fit, rows: Any, dtype: Any) -> float:
     """By how many κ(x, x) an entry of K may err: the rounding of a d-term product, times what the kernel makes of it."""
-    if isinstance(fit.kernel, str) and fit.kernel == "precomputed":
+    if is_given(fit):
         return rounding(dtype)
     kernel = fit.kernel if isinstance(fit.kernel, str) else fit.get("kernel_", fit.kernel)
     return _entry_error(fit, kernel, rows, dtype)
@@ -195,6 +211,8 @@ def _measure(fit: Fit) -> Facts:
     if n > MOST:
         raise CannotTell(f"the kernel matrix of {n:,} rows needs {8 * n * n / 2**30:,.1f} GB")
     K = np.array(kernel_matrix(fit, rows, rows), dtype=np.float64)
+    if n <= DENSE:
+        fit.memory["kernel"] = K.copy()  # before it is centred
     largest = float(np.abs(np.diagonal(K)).max())
     unit = math.ldexp(1.0, min(math.frexp(largest)[1], 1023)) if 0 < largest < math.inf else 1.0
     K /= unit

@@ -28,6 +28,7 @@ from lemmata.audit.kernel_matrices import (
     cost_of_spectrum,
     divide,
     facts,
+    is_given,
     kernel_matrix,
     spectrum,
     whole,
@@ -38,6 +39,7 @@ from lemmata.audit.sampling import (
     LEVEL,
     Turn,
     group_numbers,
+    in_groups,
     judge_no_gap,
     judge_turn,
     too_few,
@@ -59,6 +61,7 @@ from lemmata.core.certificate import (
 
 Array = np.ndarray
 SAMPLE = 300  # rows whose kernel matrix is tested for being positive semidefinite
+HINT = 100  # rows whose distances a better γ is read off
 FEW = 10  # rows below which no effective rank tells anything
 CLEAR = 100  # an eigenvalue this many times its rounding has coordinates good to a percent
 CORRELATION = 0.01
@@ -113,7 +116,7 @@ def _statements(fit: Fit) -> Mapping[str, float]:
     X_transformed_fit_, dual_coef_ : the coordinates of the rows, and the ridge regression of the rows on them
     """
     rows = whole(fit.data)
-    found = {} if _is_given(fit) else {"X_fit_": _difference(fit.X_fit_, rows)}
+    found = {} if is_given(fit) else {"X_fit_": _difference(fit.X_fit_, rows)}
     if fit.get("gamma_") is not None:
         found["gamma_"] = discrepancy(fit.gamma_, _gamma(fit, rows), abs(float(fit.gamma_)), 1e-6)
     try:
@@ -142,11 +145,6 @@ def _statements(fit: Fit) -> Mapping[str, float]:
     if fit.get("dual_coef_") is not None:
         found |= _preimages(fit, known, rows)
     return found
-
-
-def _is_given(fit: Fit) -> bool:
-    """Whether the rows are those of K; scikit-learn then keeps a centred copy of them."""
-    return isinstance(fit.kernel, str) and fit.kernel == "precomputed"
 
 
 def _difference(kept: Any, rows: Any) -> float:
@@ -243,7 +241,7 @@ def uncorrelated(fit, known):
 def _coordinates(fit: Fit, known: Facts) -> Array:
     """Where `transform` puts the rows: from X_fit_, which is the data unless somebody changed it."""
     rows, basis = whole(fit.data), fit.X_fit_
-    if _is_given(fit) or _difference(basis, rows) <= 1:
+    if is_given(fit) or _difference(basis, rows) <= 1:
         return known.coordinates
     alpha = np.sqrt(known.weights)[:, None] * known.vectors
     inside = kernel_matrix(fit, basis, basis) / known.unit @ known.p
@@ -300,6 +298,8 @@ def informative(fit, known):
     size = float(np.einsum("ij,ij->", known.M, known.M))
     if n < FEW or total <= known.noise or size <= 0:
         return unknown(f"needs {FEW} rows that differ")
+    if total**2 / size <= (n - 1) / 2:
+        return at_most(total**2 / size, (n - 1) / 2, unit="effective rank")
     hint = _median_gamma(fit)
     advice = (
         f"K is close to the identity: lower gamma (one over the median squared distance is {hint:.2g})"
@@ -316,7 +316,7 @@ def _median_gamma(fit: Fit) -> float | None:
     ):
         return None
     rows = whole(fit.data)
-    rows = rows[_spread(rows.shape[0], SAMPLE)].astype(np.float64)
+    rows = rows[_spread(rows.shape[0], HINT)].astype(np.float64)
     rows = rows.toarray() if sp.issparse(rows) else rows - rows.mean(axis=0)
     square = squares(rows)
     distances = (square[:, None] + square - 2 * rows @ rows.T)[np.triu_indices(len(rows), 1)]
@@ -369,13 +369,20 @@ def _sampling_turn(known: Facts, found: Spectrum, k: int, numbers: Array) -> Tur
     Z = divide(found.vectors[:, :count], root) * np.sqrt(values)
     q = min(k + 1, count)
 
+    # the whole sample's means are taken off those of each group, whose rows are consecutive
+    weighted = known.p[:, None] * Z[:, :q]
+    everywhere = Z.T @ weighted
+
     def deviations() -> Iterator[tuple[float, Array, Array]]:
-        for g in range(GROUPS):
-            here = known.p * (numbers == g)
-            share = float(here.sum())
-            T = (here / share - known.p)[:, None] * Z[:, :q]  # (n, q)
-            inside, beyond = Z.T @ T, np.zeros(q)
+        for start, stop in in_groups(numbers):
+            share = float(known.p[start:stop].sum())
+            if share == 0:
+                continue
+            inside = Z[start:stop].T @ weighted[start:stop] / share - everywhere
+            beyond = np.zeros(q)
             if not found.whole:
+                T = -weighted
+                T[start:stop] += weighted[start:stop] / share
                 scaled = divide(T, root)
                 norms = np.einsum("ij,ij->j", scaled, known.M @ scaled)
                 beyond = np.maximum(norms - np.sum(inside**2, axis=0), 0)
@@ -395,18 +402,45 @@ def _sampling_turn(known: Facts, found: Spectrum, k: int, numbers: Array) -> Tur
 def positive_semidefinite(fit, known):
     """No inner product gives a negative eigenvalue, and principal blocks of a psd matrix are psd."""
     rows = whole(fit.data)
-    sample = _spread(rows.shape[0], SAMPLE)
-    given = _is_given(fit)
-    K = rows[np.ix_(sample, sample)] if given else kernel_matrix(fit, rows[sample], rows[sample])
-    values = np.linalg.eigvalsh(np.asarray(K, dtype=np.float64) / known.unit)
-    worst = values[0] / max(np.abs(values).max(), np.finfo(float).tiny)
-    terms = len(sample) * rows.shape[1]
-    note = f"{len(sample):,} of the rows" if len(sample) < len(known.M) else ""
+    n, terms = len(known.M), min(len(known.M), SAMPLE) * rows.shape[1]
+    note = f"{SAMPLE:,} of the rows" if n > SAMPLE else ""
     advice = "distances in feature space can be negative: use another kernel (poly: coef0 >= 0; not sigmoid)"
-    dtype = np.asarray(rows[:0]).dtype if given else np.float64
+    dtype = np.asarray(rows[:0]).dtype if is_given(fit) else np.float64
+    least = -rounding(dtype, terms)
+    K = _sampled_kernel(fit, rows) / known.unit
     return at_least(
-        worst, -rounding(dtype, terms), unit="λ_min / |λ|_max", advice=advice, note=note
+        _least_eigenvalue(K, least), least, unit="λ_min / |λ|_max", advice=advice, note=note
     )
+
+
+def _sampled_kernel(fit: Fit, rows: Any) -> Array:
+    """The kernel matrix of up to SAMPLE rows."""
+    sample = _spread(rows.shape[0], SAMPLE)
+    if is_given(fit):
+        return np.asarray(rows[np.ix_(sample, sample)], dtype=np.float64)
+    K = fit.memory.get("kernel")
+    if K is None:
+        return np.asarray(kernel_matrix(fit, rows[sample], rows[sample]), dtype=np.float64)
+    return K[np.ix_(sample, sample)] if len(sample) < len(K) else K
+
+
+def _least_eigenvalue(K: Array, least: float) -> float:
+    """λ_min over the largest |λ|, or a bound from below if that is above `least` already.
+
+    Where K + sI = LLᵀ + E has a Cholesky factor, λ_min ≥ −s − ‖E‖: a tenth of the work of eigenvalues. |λ|_max ≥ max |K_ii|.
+    """
+    largest = float(np.abs(np.diagonal(K)).max())
+    shifted = K + np.diag(np.full(len(K), -least / 4 * largest))
+    try:
+        L = np.linalg.cholesky(shifted)
+    except np.linalg.LinAlgError:
+        L = None
+    if L is not None and largest > 0:
+        bound = least / 4 - float(np.linalg.norm(shifted - L @ L.T)) / largest
+        if bound >= least:
+            return bound
+    values = np.linalg.eigvalsh(K)
+    return float(values[0] / max(np.abs(values).max(), np.finfo(float).tiny))
 
 
 def _spread(n: int, most: int) -> Array:

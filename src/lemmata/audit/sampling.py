@@ -91,7 +91,7 @@ def turn(
         of_span = weighted[:, k:, :k].sum(axis=(1, 2)) + rest[:, :k].sum(axis=1)
         of_axes = weighted[:, :, :k].sum(axis=1) + rest[:, :k]
         parts.append(np.column_stack([of_span, of_axes]))
-    margins = [_margin(part) for part in np.concatenate(parts).T]
+    margins = _margins(np.concatenate(parts))
     terms = _over(V, np.maximum(gaps**2 - 8 * V, 0))
     np.fill_diagonal(terms, 0.0)
     rest = _over(lumped, np.maximum(beyond**2 - 8 * lumped, 0))
@@ -100,9 +100,9 @@ def turn(
     span = terms[k:, :k].sum() + rest[:k].sum()
     axes = terms[:, :k].sum(axis=0) + rest[:k]
     return Turn(
-        _degrees(leaving.max()),
-        _degrees(span * margins[0]),
-        np.array([_degrees(one * margin) for one, margin in zip(axes, margins[1:], strict=True)]),
+        float(_degrees(leaving.max())),
+        float(_degrees(span * margins[0])),
+        _degrees(axes * margins[1:]),
         _gaps_shown(highest, tested, noise, k),
     )
 
@@ -137,25 +137,26 @@ def _gaps_shown(values: Array, V: Array, noise: float, k: int) -> Array:
     return np.append(shown, True)[:k]
 
 
-def _margin(parts: Array) -> float:
-    """By how much an expectation may exceed its estimate, a sum of parts of which each group gave one.
+def _margins(parts: Array) -> Array:
+    """By how much expectations may exceed their estimates, sums of parts (groups, ·) of which each group gave one.
 
     A sum of squares with n degrees of freedom has a relative variance of 2/n: n is read off the groups, many for many
     directions and light tails, few where a single group gave it all.
     """
-    total = float(parts.sum())
-    if not 0 < total < np.inf:
-        return 1.0
-    variance = GROUPS / (GROUPS - 1) * np.sum((parts / total - 1 / GROUPS) ** 2)
-    freedom = 2 / max(variance, 1e-6)
-    return float(freedom / (2 * gammaincinv(freedom / 2, 1 - LEVEL)))  # over the quantile of χ²
+    totals = parts.sum(axis=0)
+    known = (totals > 0) & (totals < np.inf)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = np.where(known, parts / totals, 1 / GROUPS)
+    variance = GROUPS / (GROUPS - 1) * np.sum((shares - 1 / GROUPS) ** 2, axis=0)
+    freedom = 2 / np.maximum(variance, 1e-6)
+    # over the quantile of χ²
+    return np.where(known, freedom / (2 * gammaincinv(freedom / 2, 1 - LEVEL)), 1.0)
 
 
-def _degrees(square: float) -> float:
+def _degrees(square: Array | float) -> Array:
     """The angle: sin 2θ = 2·√square, which is exact in two dimensions, and what Davis and Kahan's sin 2Θ theorem bounds."""
-    if square >= 0.25:
-        return 90.0
-    return float(np.degrees(np.arcsin(2 * np.sqrt(square))) / 2)
+    sine = 2 * np.sqrt(np.minimum(square, 0.25))
+    return np.where(np.less(square, 0.25), np.degrees(np.arcsin(sine)) / 2, 90.0)
 
 
 def in_groups(numbers: Array) -> Iterator[tuple[int, int]]:

@@ -26,6 +26,12 @@ from lemmata.core.certificate import Fit, rounding
 Array = np.ndarray
 
 DENSE = 3000  # features up to which S is formed (72 MB) and LAPACK finds all its eigenvalues
+SMALL = (
+    2**20
+)  # numbers of dense rows that are kept scaled and centred, so that claims share these passes (8 MB each)
+CHEAP = (
+    2**23
+)  # multiplications that form S at once: less than what a handful of passes over so few rows takes
 PRODUCTS = 80  # of Lanczos beyond it: with a million features ε is 1.2 %
 EIGH = 1  # d³ of work that a full eigendecomposition takes: 4.5 times as many multiplications, at the speed of BLAS
 
@@ -41,6 +47,8 @@ class Rows:
     square: float  # Σ p‖x‖², not centred
     eps: float  # of the coarser of the two float types, that of the rows and that of the model
     copied: bool  # whether the rows come in a coarser type than the model, so that it was not fitted to these numbers
+    centred: Array | None = None  # x − c of all rows, scaled, where they are few
+    shares: Array | None = None  # and their p
 
     def __iter__(self) -> Iterator[tuple[Any, Array]]:
         for rows, shares in _shares(self.data):
@@ -52,6 +60,11 @@ class Rows:
 
     def product(self, V: Array | None = None) -> Array:
         """S V, or S itself."""
+        if self.centred is not None and self.shares is not None:
+            X, p = self.centred, self.shares
+            if V is None and self.data.weights is None:
+                return X.T @ X * p[0]
+            return X.T @ ((X if V is None else X @ V) * p[:, None])
         width = len(self.mean) if V is None else V.shape[1]
         found = np.zeros((len(self.mean), width))
         for rows, p in self:
@@ -79,21 +92,27 @@ def scaled_rows(fit: Fit) -> Rows:
         largest, mean, square = 0.0, np.zeros(d), 0.0
         for rows, _ in data:
             numbers = rows.data if sp.issparse(rows) else rows
-            largest = max(largest, float(np.abs(numbers).max(initial=0.0)))
+            if numbers.size:
+                largest = max(largest, float(numbers.max()), -float(numbers.min()))
         centre = np.asarray(fit.get("mean_", np.zeros(d)), dtype=np.float64)
         largest = max(largest, float(np.abs(centre).max(initial=0.0)))
         scale = math.ldexp(1.0, math.frexp(largest)[1]) if 0 < largest < math.inf else 1.0
         scale = min(scale, math.ldexp(1.0, 1023))
+        centred = shares = None
         for rows, p in _shares(data):
             rows = rows * (1 / scale)
             mean += p @ rows
             square += float(p @ squares(rows))
+            if data.n_blocks == 1 and data.size <= SMALL and not data.sparse:
+                rows -= centre / scale
+                centred, shares = rows, p
         theirs, own = (
             float(np.finfo(one if one.kind == "f" else np.float64).eps)
             for one in (data.dtype, np.asarray(fit.components_).dtype)
         )
+        eps, centre = max(theirs, own), centre / scale
         fit.memory["rows"] = Rows(
-            data, scale, mean, centre / scale, square, max(theirs, own), theirs > own
+            data, scale, mean, centre, square, eps, theirs > own, centred, shares
         )
     return fit.memory["rows"]
 
@@ -164,11 +183,11 @@ class Around:
 
 
 def around(fit: Fit) -> Around:
-    """Two more products with the data per component; none where S was formed already."""
+    """Two more products with the data per component; none where S was formed already, or is formed at once."""
     if "around" not in fit.memory:
         rows = scaled_rows(fit)
         C = np.asarray(fit.components_, dtype=np.float64)
-        S = fit.memory.get("scatter")
+        S = _scatter(fit) if _is_cheap(fit) else fit.memory.get("scatter")
         SC = rows.product(C.T) if S is None else S @ C.T
         total = max(rows.square - float(rows.mean @ rows.mean), 0.0) if rows.data.sparse else None
         if total is None:
@@ -177,6 +196,18 @@ def around(fit: Fit) -> Around:
             total += float(rows.shift @ rows.shift)
         fit.memory["around"] = Around(C, SC, total, rows.noise)
     return fit.memory["around"]
+
+
+def _is_cheap(fit: Fit) -> bool:
+    d = fit.data.shape[1]
+    return d <= DENSE and float(fit.data.size) * d <= CHEAP
+
+
+def _scatter(fit: Fit) -> Array:
+    """S as a matrix."""
+    if "scatter" not in fit.memory:
+        fit.memory["scatter"] = scaled_rows(fit).product()
+    return fit.memory["scatter"]
 
 
 def _spread(rows: Rows) -> float:
@@ -188,7 +219,8 @@ def cost_of_around(fit: Fit) -> float:
         return 0.0
     if "scatter" in fit.memory:
         return float(np.asarray(fit.components_).size)
-    return float(fit.data.size) * (3 + 2 * len(fit.components_))
+    columns = fit.data.shape[1] if _is_cheap(fit) else 2 * len(fit.components_)
+    return float(fit.data.size) * (3 + columns)
 
 
 # --- all directions ---------------------------------------------------------------------------------------------------
@@ -212,18 +244,16 @@ class Spectrum:
 
 def spectrum(fit: Fit) -> Spectrum:
     if "spectrum" not in fit.memory:
-        rows = scaled_rows(fit)
         if fit.data.shape[1] <= DENSE:
-            S = fit.memory["scatter"] = rows.product()
-            fit.memory["spectrum"] = whole_spectrum(S)
+            fit.memory["spectrum"] = whole_spectrum(_scatter(fit))
         else:
-            fit.memory["spectrum"] = leading_spectrum(rows.product, around(fit))
+            fit.memory["spectrum"] = leading_spectrum(scaled_rows(fit).product, around(fit))
     return fit.memory["spectrum"]
 
 
 def whole_spectrum(S: Array) -> Spectrum:
     """All eigenvalues of a symmetric matrix."""
-    values, vectors = scipy.linalg.eigh(S, driver="evd")
+    values, vectors = scipy.linalg.eigh(S, driver="evd", check_finite=False)
     return Spectrum(
         values[::-1], vectors[:, ::-1], True, math.nan, float(values[0]), float(values[0])
     )
@@ -262,7 +292,8 @@ def cost_of_spectrum(fit: Fit) -> float:
         return 0.0
     d, size = fit.data.shape[1], float(fit.data.size)
     if d <= DENSE:
-        return size * d + EIGH * float(d) ** 3
+        forming = 0.0 if "scatter" in fit.memory else size * d
+        return forming + EIGH * float(d) ** 3
     k = len(fit.components_)
     along = 0.0 if "around" in fit.memory else cost_of_around(fit)
     return along + 2 * size * (PRODUCTS + 2 * k) + float(d) * (2 * PRODUCTS**2 + 4 * k * PRODUCTS)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from itertools import islice
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from lemmata.audit.axes import compare_axes, compare_error, own_angle
 from lemmata.audit.runs import never_fell, power_rate_kept
 from lemmata.audit.sampling import (
     ANGLE,
+    BATCH,
     GROUPS,
     LEVEL,
     Turn,
@@ -51,7 +53,6 @@ from lemmata.core.certificate import (
 
 Array = np.ndarray
 
-AT_ONCE = 2**16  # products of single rows that are summed in groups at once
 DIGITS = 1e-4  # stated numbers are true to four digits: what iterative solvers of other libraries state, and people read
 
 
@@ -229,11 +230,15 @@ def sampling_turn(rows: Rows, known: Spectrum, k: int, noise: float, numbers: Ar
     SW = W * known.values[:q] if known.whole else rows.product(W)
 
     def deviations() -> Iterator[tuple[float, Array, Array]]:
-        for share, M in _group_products(rows, W, numbers):
-            D = M / share - SW
+        groups = _group_products(rows, W, numbers)
+        while some := list(islice(groups, max(1, BATCH // W.size))):
+            shares, D = (np.array(part) for part in zip(*some, strict=True))
+            D = D / shares[:, None, None] - SW
             inside = U.T @ D
-            beyond = np.maximum(np.sum(D**2, axis=0) - np.sum(inside**2, axis=0), 0)
-            yield share, inside, beyond * (not known.whole)
+            beyond = np.zeros((len(D), q))
+            if not known.whole:
+                beyond = np.maximum(np.sum(D**2, axis=1) - np.sum(inside**2, axis=1), 0)
+            yield from zip(shares, inside, beyond, strict=True)
 
     if known.whole:
         return turn(deviations(), known.values, k, noise)
@@ -242,8 +247,8 @@ def sampling_turn(rows: Rows, known: Spectrum, k: int, noise: float, numbers: Ar
 
 def _group_products(rows: Rows, W: Array, numbers: Array) -> Iterator[tuple[float, Array]]:
     """The weight and Σ p (x − c)(x − c)ᵀW of each group of consecutive rows."""
-    if rows.data.in_memory and not rows.data.sparse and numbers.size * W.size <= AT_ONCE:
-        yield from _products_at_once(rows, W, numbers)
+    if rows.centred is not None and rows.shares is not None:
+        yield from _products_of_few(rows.centred, rows.shares, W, numbers)
         return
     share, M, last, first = 0.0, np.zeros(W.shape), 0, 0
     for block, p in rows:
@@ -260,16 +265,15 @@ def _group_products(rows: Rows, W: Array, numbers: Array) -> Iterator[tuple[floa
         yield share, M
 
 
-def _products_at_once(rows: Rows, W: Array, numbers: Array) -> Iterator[tuple[float, Array]]:
-    """The same for little data, whose fits should not wait for twenty small products."""
-    block, p = (np.concatenate(part) for part in zip(*rows, strict=True))
-    centred = block - rows.centre
-    starts = [start for start, _ in in_groups(numbers)]
-    products = centred[:, :, None] * ((centred @ W) * p[:, None])[:, None, :]  # (n, d, q)
-    shares = np.add.reduceat(p, starts)
-    for share, M in zip(shares, np.add.reduceat(products, starts, axis=0), strict=True):
+def _products_of_few(
+    centred: Array, p: Array, W: Array, numbers: Array
+) -> Iterator[tuple[float, Array]]:
+    """The same where all rows are at hand, centred."""
+    weighted = (centred @ W) * p[:, None]
+    for start, stop in in_groups(numbers):
+        share = float(p[start:stop].sum())
         if share > 0:
-            yield float(share), M
+            yield share, centred[start:stop].T @ weighted[start:stop]
 
 
 @claim(

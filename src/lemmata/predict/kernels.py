@@ -20,9 +20,7 @@ one entry per *pair* of features, φ(x)_ij = φ₁(x)_i φ₂(x)_j.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from numbers import Real
 from typing import Any
@@ -30,12 +28,20 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from lemmata.core.engine import cores, one_blas_thread
 from lemmata.core.store import storable
+from lemmata.predict import tiles
+from lemmata.predict.tiles import (
+    corners,
+    dense,
+    float_rows,
+    products,
+    side_by_side,
+    squared_distances,
+    squares,
+    variance,
+)
 
 Array = np.ndarray
-SHARE_OF_MEMORY = 0.6  # of the machine that kernel matrices may take
-TILE = 512  # rows and columns worked on at once: 2 MB of float64 stay in the cache between the passes over them
 GAMMAS = ("scale", "auto")
 
 
@@ -50,9 +56,9 @@ class Kernel:
 
     def __call__(self, X: Any, Y: Any = None) -> Array:
         """K of shape (len X, len Y); float32 rows give a float32 K. Nothing larger than K is made on the way."""
-        X = _rows(X)
+        X = float_rows(X)
         symmetric = Y is None
-        Y = X if symmetric else _rows(Y)
+        Y = X if symmetric else float_rows(Y)
         if X.shape[1] != Y.shape[1]:
             raise ValueError(
                 f"X has {X.shape[1]} features and Y has {Y.shape[1]}; a kernel compares rows of one width."
@@ -62,13 +68,13 @@ class Kernel:
 
         def fill(corner: tuple[int, int]) -> None:
             i, j = corner
-            here = (slice(i, i + TILE), slice(j, j + TILE))
+            here = (slice(i, i + tiles.TILE), slice(j, j + tiles.TILE))
             A = X[here[0]]
             K[here] = kernel._tile(A, A if symmetric and i == j else Y[here[1]], K.dtype)
             if symmetric and i != j:
                 K[here[::-1]] = K[here].T  # half the work, and K is symmetric to the last bit
 
-        _side_by_side(fill, [(i, j) for i, j in _corners(*K.shape) if not symmetric or j <= i])
+        side_by_side(fill, [(i, j) for i, j in corners(*K.shape) if not symmetric or j <= i])
         return K
 
     def diagonal(self, X: Any) -> Array:
@@ -112,10 +118,10 @@ class Linear(Kernel):
     version = 1
 
     def _tile(self, A, B, dtype):
-        return _products(A, B)
+        return products(A, B)
 
     def diagonal(self, X):
-        return _squares(_rows(X))
+        return squares(float_rows(X))
 
 
 class _WithGamma(Kernel):
@@ -126,10 +132,10 @@ class _WithGamma(Kernel):
     def fitted(self, X):
         if not isinstance(self.gamma, str | None):
             return self
-        X = _rows(X)
+        X = float_rows(X)
         if self.gamma != "scale":
             return self._without_data(X.shape[1])
-        scale = X.shape[1] * _variance(X)
+        scale = X.shape[1] * variance(X)
         # rows that do not vary, as far as floats can tell
         gamma = 1 / scale if scale > np.finfo(float).tiny else 1.0
         return replace(self, gamma=gamma)  # type: ignore[type-var]
@@ -175,11 +181,11 @@ class Polynomial(_WithGamma):
             )
 
     def _tile(self, A, B, dtype):
-        return self._power(_products(A, B))
+        return self._power(products(A, B))
 
     def diagonal(self, X):
-        X = _rows(X)
-        return self._without_data(X.shape[1])._power(_squares(X))
+        X = float_rows(X)
+        return self._without_data(X.shape[1])._power(squares(X))
 
     def _power(self, products):
         base = products
@@ -211,14 +217,96 @@ class RBF(_WithGamma):
         _check_gamma(self.gamma)
 
     def _tile(self, A, B, dtype):
-        K = _squared_distances(A, B)
+        K = squared_distances(A, B)
         K *= -float(self.gamma)  # type: ignore[arg-type]
         K = K.astype(dtype, copy=False)
         return np.exp(K, out=K)
 
     def diagonal(self, X):
-        X = _rows(X)
+        X = float_rows(X)
         return np.ones(X.shape[0], dtype=X.dtype)
+
+
+@storable
+@dataclass(frozen=True)
+class Sigmoid(_WithGamma):
+    """κ(x, y) = tanh(γ xᵀy + c): a unit of a network. Not positive semidefinite, so there is no feature space."""
+
+    version = 1
+
+    gamma: float | str | None = None
+    coef0: float = 1.0
+
+    def __post_init__(self):
+        _check_gamma(self.gamma)
+        if not _is_number(self.coef0):
+            raise ValueError(f"coef0={self.coef0!r}; pass a finite number.")
+
+    def _tile(self, A, B, dtype):
+        return self._squash(products(A, B))
+
+    def diagonal(self, X):
+        X = float_rows(X)
+        return self._without_data(X.shape[1])._squash(squares(X))
+
+    def _squash(self, inner):
+        inner *= self.gamma
+        inner += self.coef0
+        return np.tanh(inner, out=inner)
+
+
+@storable
+@dataclass(frozen=True)
+class Cosine(Kernel):
+    """κ(x, y) = xᵀy/(‖x‖‖y‖): the rows scaled to length 1. A row of zeros has no direction, and κ = 0."""
+
+    version = 1
+
+    def _tile(self, A, B, dtype):
+        units = _unit_rows(A)
+        return products(units, units if A is B else _unit_rows(B))
+
+    def diagonal(self, X):
+        X = float_rows(X)
+        return (np.asarray(abs(X).sum(axis=1)).ravel() > 0).astype(X.dtype)
+
+
+@storable
+@dataclass(frozen=True)
+class Precomputed(Kernel):
+    """The rows are those of K already: κ(x_i, y_j) in column j."""
+
+    version = 1
+
+    def __call__(self, X: Any, Y: Any = None) -> Array:
+        X = dense(float_rows(X))
+        if X.shape[1] != (X.shape[0] if Y is None else Y.shape[0]):
+            n = (
+                "as many rows as columns"
+                if Y is None
+                else f"one column for each of the {Y.shape[0]} rows of the fit"
+            )
+            raise ValueError(
+                f"kernel='precomputed' and X has shape {X.shape}; a kernel matrix has {n}."
+            )
+        return X.copy()
+
+    def diagonal(self, X):
+        return np.diagonal(dense(float_rows(X)))
+
+
+def _unit_rows(X: Any) -> Any:
+    """Rows of length 1, or 0 where they are; scaled first, so that no square over- or underflows."""
+    largest = abs(X).max(axis=1)
+    largest = largest.toarray() if sp.issparse(largest) else largest
+    X = _divide_rows(X, np.asarray(largest).ravel())
+    return _divide_rows(X, np.sqrt(squares(X)))
+
+
+def _divide_rows(X: Any, lengths: Array) -> Any:
+    """Each row over its length, where that is not 0."""
+    lengths = np.where(lengths > 0, lengths, 1)
+    return X / lengths[:, None] if not sp.issparse(X) else sp.csr_array(X / lengths[:, None])
 
 
 # --- kernels made of others -------------------------------------------------------------------------------------------
@@ -243,7 +331,7 @@ class Constant(Kernel):
         return np.full((A.shape[0], B.shape[0]), self.value, dtype=dtype)
 
     def diagonal(self, X):
-        X = _rows(X)
+        X = float_rows(X)
         return np.full(X.shape[0], self.value, dtype=X.dtype)
 
 
@@ -310,14 +398,14 @@ class PairFunction(Kernel):
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def _tile(self, A, B, dtype):
-        A, B = _dense(A), _dense(B)
+        A, B = dense(A), dense(B)
         return np.array(
             [[self.function(a, b, **self.parameters) for b in B] for a in A], dtype=dtype
         )
 
     def diagonal(self, X):
-        X = _rows(X)
-        return np.array([self.function(x, x, **self.parameters) for x in _dense(X)], dtype=X.dtype)
+        X = float_rows(X)
+        return np.array([self.function(x, x, **self.parameters) for x in dense(X)], dtype=X.dtype)
 
 
 KERNELS: dict[str, type[Kernel]] = {
@@ -325,6 +413,9 @@ KERNELS: dict[str, type[Kernel]] = {
     "poly": Polynomial,
     "polynomial": Polynomial,
     "rbf": RBF,
+    "sigmoid": Sigmoid,
+    "cosine": Cosine,
+    "precomputed": Precomputed,
 }
 
 
@@ -365,23 +456,7 @@ def kernel_of(kernel: str | Kernel | Callable, **parameters: Any) -> Kernel:
     )
 
 
-def memory() -> float:
-    """Bytes of this machine; infinity where the system does not say."""
-    try:
-        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, ValueError, OSError):
-        return float("inf")
-
-
-def too_large(n: int, itemsize: int, copies: int = 1) -> str:
-    """Why so many copies of an n × n kernel matrix do not fit this machine; empty if they do."""
-    needed, limit = n * n * itemsize * copies, SHARE_OF_MEMORY * memory()
-    if needed <= limit:
-        return ""
-    return f"the kernel matrix of {n:,} rows needs {needed / 2**30:,.1f} GB, more than the {limit / 2**30:,.1f} GB it may take"
-
-
-# --- rows and tiles ---------------------------------------------------------------------------------------------------
+# --- checks ---------------------------------------------------------------------------------------------------------
 
 
 def _as_kernel(value: Any) -> Kernel:
@@ -405,69 +480,3 @@ def _check_gamma(gamma: Any) -> None:
         raise ValueError(
             f"gamma={gamma!r}; pass a finite number >= 0, 'scale', 'auto', or None for 1/n_features."
         )
-
-
-def _rows(X: Any) -> Any:
-    """Two-dimensional float rows, CSR if sparse."""
-    X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
-    if X.ndim != 2:
-        raise ValueError(
-            f"rows of shape {X.shape}; a kernel takes a matrix, one row per point (use X.reshape(1, -1))."
-        )
-    return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
-
-
-def _dense(A: Any) -> Array:
-    return A.toarray() if sp.issparse(A) else A
-
-
-def _corners(n: int, m: int) -> Iterator[tuple[int, int]]:
-    return ((i, j) for i in range(0, n, TILE) for j in range(0, m, TILE))
-
-
-def _side_by_side(work: Callable[[tuple[int, int]], None], corners: list[tuple[int, int]]) -> None:
-    """Tiles do not touch each other, so threads change nothing but the time."""
-    if len(corners) == 1:
-        return work(corners[0])
-    with one_blas_thread(), ThreadPoolExecutor(cores()) as pool:
-        for _ in pool.map(work, corners):
-            pass  # brings up the error of a tile, if any
-
-
-def _products(A: Any, B: Any) -> Array:
-    return _dense(A @ B.T)
-
-
-def _squares(A: Any) -> Array:
-    """‖x‖² of every row."""
-    return (
-        np.asarray(A.multiply(A).sum(axis=1)).ravel()
-        if sp.issparse(A)
-        else np.einsum("ij,ij->i", A, A)
-    )
-
-
-def _squared_distances(A: Any, B: Any) -> Array:
-    """‖x − y‖² = ‖x‖² + ‖y‖² − 2xᵀy in float64, about a point among the rows: far from 0 the three terms would cancel."""
-    same = A is B
-    A = A.astype(np.float64)
-    B = A if same else B.astype(np.float64)
-    # centring would fill sparse rows, and their zeros keep them near 0
-    if not (sp.issparse(A) or sp.issparse(B)):
-        centre = B.mean(axis=0)
-        A = A - centre
-        B = A if same else B - centre
-    D = _products(A, B)
-    D *= -2
-    D += np.add.outer(_squares(A), _squares(B))
-    if same:
-        np.fill_diagonal(D, 0)
-    return np.maximum(D, 0, out=D)
-
-
-def _variance(X: Any) -> float:
-    """Of all entries, zeros included."""
-    if not sp.issparse(X):
-        return float(X.var(dtype=np.float64))
-    mean = X.mean(dtype=np.float64)
-    return float(X.multiply(X).mean(dtype=np.float64) - mean**2)

@@ -36,10 +36,12 @@ from sklearn.utils.validation import check_is_fitted
 from lemmata.audit.autoencoders import AUTOENCODER_CLAIMS, DESCENT_CLAIMS
 from lemmata.core.blocks import Blocks, is_dask
 from lemmata.core.borrowed import Interval, StrOptions
-from lemmata.core.engine import map_reduce
+from lemmata.core.engine import map_reduce, one_blas_thread
 from lemmata.core.estimator import COMMON, Model
 from lemmata.core.moments import Moments
 from lemmata.optim import Adam, GradientDescent, HeavyBall, Nesterov
+from lemmata.reduction.axes import row_by_row
+from lemmata.reduction.covariance import refuse_vanishing
 from lemmata.reduction.reconstruction import (
     ClosedLinearAutoencoderAlgorithm,
     LinearAutoencoderAlgorithm,
@@ -173,6 +175,10 @@ class LinearAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model
 
     # --- fitting ---
 
+    def _fit_blocks(self, data: Blocks) -> None:
+        with one_blas_thread():  # the last bits of products follow the number of its threads
+            super()._fit_blocks(data)
+
     def _algorithm(self, data: Blocks) -> Training:
         m, d = self.n_components, data.shape[1]
         if m > d:
@@ -180,7 +186,7 @@ class LinearAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model
         if d > MAX_FEATURES:
             raise ValueError(
                 f"the {d:,} × {d:,} covariance of this data does not fit; LinearAutoencoder takes up to "
-                f"{MAX_FEATURES:,} features, PCA(solver='randomized') any number."
+                f"{MAX_FEATURES:,} features, PCA(svd_solver='randomized') any number."
             )
         parts: dict[str, Any] = {
             "n_components": int(m),
@@ -208,6 +214,7 @@ class LinearAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model
 
     def _problem(self, data: Blocks) -> Sample:
         moments = map_reduce(Moments.of, data, Moments())
+        refuse_vanishing(float(np.trace(moments.scatter)), data)
         S = moments.scatter / moments.n
         sample = Sample(moments.mean, S, largest_eigenvalue(S), data.dtype.name)
         if self.method != "sgd":
@@ -263,7 +270,7 @@ class LinearAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model
         if is_dask(data.source):
             widths = (data.source.chunks[0], (len(self.encoder_),))
             return data.source.map_blocks(self._code, chunks=widths, dtype=data.dtype)
-        return np.concatenate([self._code(rows) for rows, _ in data])
+        return row_by_row(self._code, data)
 
     def _code(self, rows) -> Array:
         # sparse blocks of a stream stay sparse
@@ -277,7 +284,7 @@ class LinearAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model
             raise ValueError(
                 f"X has shape {Z.shape}; codes have shape (n_samples, {self.decoder_.shape[1]})."
             )
-        return Z @ self.decoder_.T + self.mean_
+        return row_by_row(lambda rows: rows @ self.decoder_.T + self.mean_, Blocks.of(Z))
 
     def score(self, X, y=None, sample_weight=None) -> float:
         """Minus the mean squared error of the reconstruction, over rows and features; higher is better."""
@@ -286,8 +293,7 @@ class LinearAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model
         data = self._validated(X, sample_weight, reset=False)
         for rows, weights in data:
             dense = rows.toarray() if sp.issparse(rows) else rows
-            squares = ((dense - self.inverse_transform(self._code(dense))) ** 2).sum(
-                axis=1, dtype=np.float64
-            )
+            again = self.inverse_transform(row_by_row(self._code, Blocks.of(dense)))
+            squares = ((dense - again) ** 2).sum(axis=1, dtype=np.float64)
             total += float(squares.sum() if weights is None else weights @ squares)
         return -total / (data.total_weight * data.shape[1])

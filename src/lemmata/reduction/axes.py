@@ -8,6 +8,7 @@ what was left out (probabilistic PCA; Tipping & Bishop 1999).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ import scipy.sparse as sp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from lemmata.core.blocks import is_dask
+from lemmata.core.blocks import Blocks, is_dask
+from lemmata.core.engine import map_reduce, one_blas_thread
 
 Array = np.ndarray
 
@@ -55,9 +57,7 @@ class Axes(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             return data.source.map_blocks(
                 coordinates, chunks=(data.source.chunks[0], (len(C),)), dtype=data.dtype
             )
-        if data.in_memory:
-            return coordinates(data.source)
-        return np.concatenate([coordinates(rows) for rows, _ in data])
+        return row_by_row(coordinates, data)
 
     def _deviations(self) -> Array:
         """Standard deviations for whitening; a direction without variance is left as it is."""
@@ -72,9 +72,9 @@ class Axes(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             raise ValueError(
                 f"X has shape {X.shape}; inverse_transform takes rows of {len(self.components_)} coordinates."
             )
-        rows = (X * self._deviations() if self.whiten else X) @ self.components_
-        centre = self._centre()
-        return rows if centre is None else rows + centre
+        C, centre = self.components_, self._centre()
+        C = C * self._deviations()[:, None] if self.whiten else C
+        return row_by_row(lambda Z: Z @ C if centre is None else Z @ C + centre, Blocks.of(X))
 
     @property
     def _n_features_out(self) -> int:
@@ -99,10 +99,7 @@ class GaussianAxes(Axes):
     def score_samples(self, X) -> Array:
         """The log-likelihood of each row."""
         check_is_fitted(self, "components_")
-        data = self._open(X)
-        if data.in_memory:
-            return self._log_likelihood(data.source)
-        return np.concatenate([self._log_likelihood(rows) for rows, _ in data])
+        return row_by_row(self._log_likelihood, self._open(X))
 
     def score(self, X, y=None, sample_weight=None) -> float:
         """The average log-likelihood of the rows; a weight counts its row that many times."""
@@ -147,6 +144,13 @@ class GaussianAxes(Axes):
         outside = 1 / self.noise_variance_ if k < d else 0.0
         precision = (C.T * (1 / values - outside)) @ C + outside * np.eye(d)
         return precision.astype(self.components_.dtype)
+
+
+def row_by_row(function: Callable[[Any], Array], data: Blocks) -> Array:
+    """What a function makes of each row, blocks side by side: the same bits for any number of threads, ours or BLAS's."""
+    with one_blas_thread():
+        parts = map_reduce(lambda rows, weights: [function(rows)], data, [])
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _squared_distances(rows: Any, mean: Array) -> Array:

@@ -20,7 +20,6 @@ constant: z(x) = (k(x) − Kp)ᵀα/√λ. Without weights D = I and p = 1/n.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -35,14 +34,19 @@ from lemmata.audit.kernels import KERNEL_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Fit
+from lemmata.core.engine import one_blas_thread
 from lemmata.core.estimator import COMMON, Model
 from lemmata.core.loop import MaxSteps, Never, Solution
 from lemmata.linalg.lanczos import LanczosAlgorithm
-from lemmata.predict.kernels import GAMMAS, KERNELS, Kernel, kernel_of, too_large
+from lemmata.linalg.randomized import RandomizedAlgorithm
+from lemmata.predict.kernels import GAMMAS, KERNELS, Kernel, Precomputed, kernel_of
+from lemmata.predict.tiles import too_large
+from lemmata.reduction.centred_gram import ROWS, CentredGram
 from lemmata.reduction.covariance import EighAlgorithm, upright
 
 Array = np.ndarray
-ROWS = 1024  # of a kernel matrix with new rows at once
+MOST_PRODUCTS = 1000  # of lanczos
+QUICK = 7  # products of randomized, as in scikit-learn
 LANCZOS_ABOVE = 800  # rows; below it LAPACK needs less than 0.1 s
 BLOCK = (
     8  # columns multiplied at once: as fast as one, and finds eigenvalues that repeat up to 8 times
@@ -52,72 +56,6 @@ ZERO = {
     np.dtype(np.float64): 1e-12,
     np.dtype(np.float32): 2e-7,
 }
-
-
-@dataclass(frozen=True)
-class CentredGram:
-    """D^½ K̃ D^½ of the training rows, as a matrix and as an operator, with what new rows need."""
-
-    matrix: Array  # (n, n)
-    mean: Array  # (n,) Kp: the inner products of the φ(x_i) with their mean
-    total: float  # its trace
-    scale: float  # the largest w κ(x, x)
-    root: Array | None  # (n,) √w
-    rows: Any  # (n, d)
-    kernel: Kernel
-    data: Blocks
-
-    @classmethod
-    def of(cls, kernel: Kernel, data: Blocks) -> CentredGram:
-        # kept, whatever becomes of the user's
-        X = data.source.copy() if data.in_memory else _gathered(data)
-        kernel = kernel.fitted(X)
-        with np.errstate(over="ignore", invalid="ignore"):
-            K = kernel(X)
-            w = np.ones(len(K)) if data.weights is None else data.weights
-            scale = float(np.max(w * kernel.diagonal(X)))
-        p, root = w / w.sum(), None if data.weights is None else np.sqrt(w)
-        blocks = [slice(i, i + ROWS) for i in range(0, len(K), ROWS)]
-        mean = np.concatenate([K[here].astype(np.float64, copy=False) @ p for here in blocks])
-        if not np.isfinite(mean).all():
-            raise ValueError(
-                f"{kernel!r} gives numbers beyond {K.dtype} on this data; scale the columns, or lower degree."
-            )
-        # the same for rows and columns, so that K stays symmetric to the last bit
-        half = mean - p @ mean / 2
-        for here in blocks:
-            K[here] -= np.add.outer(half[here], half)
-            if root is not None:
-                K[here] *= np.multiply.outer(root[here], root)
-        return cls(K, mean, float(np.trace(K, dtype=np.float64)), scale, root, X, kernel, data)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return (len(self.matrix), len(self.matrix))
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self.matrix.dtype
-
-    @property
-    def rounding(self) -> float:
-        """What rounding puts into an eigenvalue: entries of K err by √d·eps·κ(x, x), a matrix of such errors has norm √n."""
-        return (
-            float(np.finfo(self.dtype).eps)
-            * np.sqrt(len(self.matrix) * self.rows.shape[1])
-            * self.scale
-        )
-
-    def __matmul__(self, V: Array) -> Array:
-        return self.matrix @ V
-
-    def fingerprint(self) -> str:
-        return f"{self.kernel!r} {self.data.fingerprint()}"
-
-
-def _gathered(data: Blocks) -> Any:
-    parts = [rows for rows, _ in data]
-    return sp.vstack(parts).tocsr() if sp.issparse(parts[0]) else np.concatenate(parts)
 
 
 class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
@@ -130,28 +68,37 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
     ----------
     n_components : int or None, default=None
         k. None keeps every direction with an eigenvalue above zero.
-    kernel : {"linear", "poly", "rbf"}, Kernel or callable, default="linear"
-        κ; an object such as ``0.5 * RBF(0.1) + Linear()`` (lemmata.predict.kernels), or a function of two rows.
+    kernel : {"linear", "poly", "rbf", "sigmoid", "cosine", "precomputed"}, Kernel or callable, default="linear"
+        κ; an object such as ``0.5 * RBF(0.1) + Linear()`` (lemmata.predict.kernels), or a function of two rows. "precomputed":
+        X is the kernel matrix of the rows, and `transform` takes the kernel between new rows and those.
     gamma : float, "scale", "auto" or None, default=None
-        γ of poly and rbf; None and "auto" are 1/n_features, "scale" is 1/(n_features · Var X).
+        γ of poly, rbf and sigmoid; None and "auto" are 1/n_features, "scale" is 1/(n_features · Var X).
     degree, coef0 : int, default=3; float, default=1
-        p and c of poly, (γxᵀy + c)^p.
+        p and c of poly, (γxᵀy + c)^p, and of sigmoid, tanh(γxᵀy + c).
     kernel_params : dict, optional
         Further arguments of a callable kernel.
     alpha : float, default=1.0
         The ridge of the pre-images.
     fit_inverse_transform : bool, default=False
         Also learn pre-images for `inverse_transform`, by kernel ridge regression from the coordinates to the rows.
-    eigen_solver : {"auto", "dense", "lanczos", "arpack"}, default="auto"
-        dense: LAPACK. lanczos: block Krylov on products with the matrix; "arpack" is another word for it. "auto" takes it
-        for more than 800 rows and at most a twentieth of that many components.
+    eigen_solver : {"auto", "dense", "lanczos", "arpack", "randomized"}, default="auto"
+        dense: LAPACK. lanczos: block Krylov on products with the matrix; "arpack" is another word for it. randomized: subspace
+        iteration. "auto" takes lanczos for more than 800 rows and at most a twentieth of that many components.
+    tol : float, default=0
+        lanczos stops when every residual |K̃a − λa| is at most tol · λ₁ (others: not used); 0 means rounding. It bounds no
+        angle: `principal_axes` measures those.
+    max_iter : int or None, default=None
+        The most products of lanczos; None is 1000.
+    iterated_power : int or "auto", default="auto"
+        randomized: so many products after the first; "auto" is 7.
     remove_zero_eig : bool, default=False
         Drop directions with eigenvalue zero; else their coordinate is 0. n_components=None always drops them.
-    max_iter, tol : int, default=1000; float, default=0
-        lanczos stops after max_iter products, or when every residual |K̃a − λa| is at most tol · λ₁ (dense: not used); 0 means
-        rounding. It bounds no angle: `principal_axes` measures those.
     random_state : int, RandomState or None
-        Where lanczos starts.
+        Where lanczos and randomized start.
+    copy_X : bool, default=True
+        False keeps X itself as X_fit_ instead of a copy of it; then do not change it.
+    n_jobs : int or None
+        Has no effect: LEMMATA_THREADS says how many threads work.
     verbose, checkpoint, time_limit
         Progress on the terminal; a file to resume from; seconds.
 
@@ -190,9 +137,13 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
         "kernel_params": [dict, None],
         "alpha": [Interval(Real, 0, None, closed="left")],
         "fit_inverse_transform": ["boolean"],
-        "eigen_solver": [StrOptions({"auto", "dense", "lanczos", "arpack"})],
+        "eigen_solver": [StrOptions({"auto", "dense", "lanczos", "arpack", "randomized"})],
+        "iterated_power": [StrOptions({"auto"}), Interval(Integral, 0, None, closed="left")],
         "remove_zero_eig": ["boolean"],
+        "copy_X": ["boolean"],
+        "n_jobs": [Integral, None],
         **COMMON,
+        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
     }
     min_samples = 2
     claims = KERNEL_CLAIMS
@@ -220,10 +171,13 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
         alpha=1.0,
         fit_inverse_transform=False,
         eigen_solver="auto",
+        tol=0,
+        max_iter=None,
+        iterated_power="auto",
         remove_zero_eig=False,
-        max_iter=1000,
-        tol=0.0,
         random_state=None,
+        copy_X=True,
+        n_jobs=None,
         verbose=0,
         checkpoint=None,
         time_limit=None,
@@ -237,22 +191,38 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
         self.alpha = alpha
         self.fit_inverse_transform = fit_inverse_transform
         self.eigen_solver = eigen_solver
-        self.remove_zero_eig = remove_zero_eig
-        self.max_iter = max_iter
         self.tol = tol
+        self.max_iter = max_iter
+        self.iterated_power = iterated_power
+        self.remove_zero_eig = remove_zero_eig
         self.random_state = random_state
+        self.copy_X = copy_X
+        self.n_jobs = n_jobs
         self.verbose = verbose
         self.checkpoint = checkpoint
         self.time_limit = time_limit
 
     @property
     def accepts_sparse(self) -> bool:  # type: ignore[override]
-        return not self.fit_inverse_transform  # pre-images are dense rows
+        # pre-images are dense rows, and so is a kernel matrix
+        return not self.fit_inverse_transform and not self._is_given
+
+    @property
+    def _is_given(self) -> bool:
+        return isinstance(self.kernel, Precomputed) or self.kernel == "precomputed"
 
     # --- fitting ---
 
+    def _fit_blocks(self, data: Blocks) -> None:
+        with one_blas_thread():  # LAPACK's last bits follow the number of its threads
+            super()._fit_blocks(data)
+
     def _algorithm(self, data: Blocks) -> Any:
         n = data.shape[0]
+        if self._is_given and self.fit_inverse_transform:
+            raise ValueError(
+                "fit_inverse_transform learns rows, and kernel='precomputed' knows none; pass False, or the rows and a kernel."
+            )
         k = n if self.n_components is None else int(self.n_components)
         if k > n:
             raise ValueError(
@@ -272,12 +242,14 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
             self.__dict__.pop(name, None)
         if self.solver_ == "dense":
             return EighAlgorithm(k)
+        if self.solver_ == "randomized":
+            return RandomizedAlgorithm(k)
         # a product with K̃ errs by √n·eps·λ₁
         tol = max(float(self.tol), float(np.finfo(data.dtype).eps) * np.sqrt(n))
         return LanczosAlgorithm(k, block=BLOCK, tol=tol)
 
     def _problem(self, data: Blocks) -> CentredGram:
-        return CentredGram.of(self._kernel(), data)
+        return CentredGram.of(self._kernel(), data, copy=self.copy_X)
 
     def _kernel(self) -> Kernel:
         if isinstance(self.kernel, Kernel):
@@ -293,8 +265,11 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
     def _stop(self):
         if self.solver_ == "dense":
             return Never()
-        rule = MaxSteps(self.max_iter)
-        return self._limited(rule)
+        if self.solver_ == "randomized":
+            steps = QUICK if self.iterated_power == "auto" else int(self.iterated_power)
+        else:
+            steps = MOST_PRODUCTS if self.max_iter is None else self.max_iter
+        return self._limited(MaxSteps(steps))
 
     @classmethod
     def work(cls, fit: Fit) -> float:
@@ -302,7 +277,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
         return float(n) ** 2 * (d + k)  # the kernel matrix, and a few products with it
 
     def _wants_to_settle(self) -> bool:
-        return True  # tol = 0 means rounding here
+        return self.solver_ == "lanczos"  # tol = 0 means rounding here
 
     def _attributes(self, solution: Solution, problem: CentredGram) -> dict[str, Any]:
         found, dtype, root = solution.attributes, problem.dtype, problem.root
@@ -353,7 +328,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
         """The coordinates of rows on the principal directions, `(k(x) − Kp)ᵀα/√λ`."""
         check_is_fitted(self)
         data = self._validated(X, reset=False)
-        return np.concatenate([_coordinates(self.kernel_, rows, vars(self)) for rows, _ in data])
+        with one_blas_thread():
+            parts = [_coordinates(self.kernel_, rows, vars(self)) for rows, _ in data]
+        return np.concatenate(parts)
 
     def fit_transform(self, X, y=None, sample_weight=None):
         """Fit, and the coordinates of the rows; without weights these are √λ·α, at no further cost."""
@@ -362,22 +339,23 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
             return self.transform(X)
         return self.eigenvectors_ * np.sqrt(self.eigenvalues_)
 
-    def inverse_transform(self, Z):
+    def inverse_transform(self, X):
         """Rows with about these coordinates: the pre-images that the ridge regression predicts."""
         check_is_fitted(self)
         if not hasattr(self, "dual_coef_"):
             raise NotFittedError(
                 "no pre-images were learnt; fit with fit_inverse_transform=True for inverse_transform."
             )
-        Z = check_array(Z, dtype=[np.float64, np.float32])
-        if Z.shape[1] != self._n_features_out:
+        X = check_array(X, dtype=[np.float64, np.float32])
+        if X.shape[1] != self._n_features_out:
             raise ValueError(
-                f"Z has {Z.shape[1]} columns; inverse_transform takes rows of {self._n_features_out} coordinates."
+                f"X has {X.shape[1]} columns; inverse_transform takes rows of {self._n_features_out} coordinates."
             )
-        parts = [
-            self.kernel_(Z[i : i + ROWS], self.X_transformed_fit_) @ self.dual_coef_
-            for i in range(0, len(Z), ROWS)
-        ]
+        with one_blas_thread():
+            parts = [
+                self.kernel_(X[i : i + ROWS], self.X_transformed_fit_) @ self.dual_coef_
+                for i in range(0, len(X), ROWS)
+            ]
         return np.concatenate(parts)
 
     @property
@@ -399,6 +377,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self.accepts_sparse
+        tags.input_tags.pairwise = self._is_given
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
