@@ -8,7 +8,9 @@ from scipy.special import logsumexp
 from scipy.stats import bernoulli, multinomial, poisson
 
 from lemmata.clustering.coreset_sampling import CoresetAlgorithm
+from lemmata.clustering.distances import take_rows
 from lemmata.clustering.lloyd import LloydAlgorithm, Points
+from lemmata.clustering.minibatch import MiniBatchAlgorithm, _draw
 from lemmata.core import Blocks, Never
 from lemmata.mixtures.em import EMAlgorithm
 from lemmata.mixtures.families import Bernoulli, Categorical, Multinomial, Poisson
@@ -76,6 +78,13 @@ def cost(state, points):
     return float(weights @ squares.min(axis=1))
 
 
+def batch_cost(state, points):
+    """Per row, of the batch of a state."""
+    rows = _draw(points, 20, np.random.default_rng([state.seed, state.number]))
+    X = take_rows(points.data, rows).astype(float)
+    return float(((X[:, None] - state.centers.astype(float)) ** 2).sum(axis=2).min(axis=1).mean())
+
+
 def coreset_error(state, data):
     X, kept = data.source.astype(float), state.coreset
     mean = X.mean(axis=0)
@@ -126,6 +135,8 @@ CLUSTERING = [
      {"threaded": True, "wide": ("sums",)}),
     ("Lloyd on sparse rows", lambda: LloydAlgorithm(K, "random"), sparse_points, lambda: Points.of(clouds(scale=1e200)), cost,
      {"threaded": True, "wide": ("sums",)}),
+    ("mini-batches", lambda: MiniBatchAlgorithm(LloydAlgorithm(K), 20, 40, 2, 0.01), points,
+     lambda: Points.of(clouds(scale=1e200)), batch_cost, {"threaded": True, "wide": ("given", "batch")}),
     ("coreset", lambda: CoresetAlgorithm(20), blocks, too_large, coreset_error,
      {"threaded": True, "stop": Never(), "wide": ("spread", "shares", "positions", "coreset")}),
     *(

@@ -149,7 +149,8 @@ def stated(fit: Fit) -> Mapping[str, float]:
         told["inertia_"] = _cost_error(
             fit, found, cost, eps, known.squares if known and raw else 0.0
         )
-    if known is not None and fit.get("sums_") is not None and not _after_batches(fit):
+    of_batches = _after_batches(fit) or fit.has("n_steps_")  # sums are those of all batches, then
+    if known is not None and fit.get("sums_") is not None and not of_batches:
         told["sums_"] = _sums_error(fit, found, known, eps)
     return told
 
@@ -224,8 +225,8 @@ def _too_coarse(fit: Fit) -> bool:
 
 
 def _squares_as_they_stand(fit: Fit) -> bool:
-    """Sparse rows are not centred, nor are the batches of scikit-learn's MiniBatchKMeans."""
-    return fit.data.sparse or bool(fit.has("n_steps_"))
+    """Sparse rows are not centred, nor are the batches of scikit-learn's MiniBatchKMeans (ours keeps its sums)."""
+    return fit.data.sparse or (fit.has("n_steps_") and not fit.has("sums_"))
 
 
 TRUE = replace(_TRUE, check=_true_of_these_rows)

@@ -14,6 +14,7 @@ __getattr__, __dir__, __all__ = lazily(
     {
         "KMeans": "kmeans",
         "LightweightCoreset": "coreset",
+        "MiniBatchKMeans": "minibatch",
         "certified_gap": "lemmata.audit.partition_bounds",
         "d2_sampling": "seeding",
         "greedy_d2_sampling": "seeding",

@@ -32,7 +32,7 @@ from lemmata.clustering.frames import PASSES, FeatureSpread, Packed, worth_kerne
 from lemmata.clustering.lloyd import SEEDINGS, LloydAlgorithm, Still
 from lemmata.core.blocks import Blocks, is_dask
 from lemmata.core.borrowed import Interval, StrOptions
-from lemmata.core.certificate import Fit
+from lemmata.core.certificate import Fit, Statement
 from lemmata.core.engine import map_reduce, one_blas_thread
 from lemmata.core.estimator import COMMON, Model
 from lemmata.core.loop import MaxSteps, Never, Solution, Stop, Stopped, warn_user
@@ -70,6 +70,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
     tol : float, default=1e-4
         A run has settled when Σ_j ‖c_j − c_j before‖² ≤ tol · (mean variance of a feature); at 0, when nothing moves.
     random_state : int, RandomState or None
+    copy_x : bool, default=True
+        Taken for compatibility: X is never changed.
     verbose, checkpoint, time_limit
         Progress on the terminal; a file to resume from; seconds for all starts together.
 
@@ -100,12 +102,14 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
         "init": [StrOptions(set(SEEDINGS)), callable, "array-like"],
         "n_init": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
         "algorithm": [StrOptions(set(ALGORITHMS))],
+        "copy_x": ["boolean"],
         **COMMON,
     }
     cluster_centers_: Array
     accepts_sparse = True
     finds_nonfinite = True
-    claims = KMEANS_CLAIMS
+    claims: ClassVar[tuple[Statement, ...]] = KMEANS_CLAIMS
+    many_starts: ClassVar[int] = MANY
     stored: ClassVar[dict[str, str | type]] = {
         "cluster_centers_": "k d",
         "labels_": "n",
@@ -123,6 +127,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
         max_iter=300,
         tol=1e-4,
         random_state=None,
+        copy_x=True,
         verbose=0,
         checkpoint=None,
         time_limit=None,
@@ -134,6 +139,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
+        self.copy_x = copy_x
         self.verbose = verbose
         self.checkpoint = checkpoint
         self.time_limit = time_limit
@@ -146,27 +152,31 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
             super()._fit_blocks(data)
 
     def _algorithm(self, data: Blocks) -> Any:
-        n, k = data.shape[0], self.n_clusters
-        if k > n:
-            raise ValueError(f"n_samples={n} should be >= n_clusters={k}; pass n_clusters <= {n}.")
+        self._check_rows(data)
         one, starts = self._one_start(), self._starts()
         return one if starts == 1 else Restarts(one, starts, stop=self._stop_of_one())
 
+    def _check_rows(self, data: Blocks) -> int:
+        """The number of rows, unless there are fewer than clusters."""
+        n, k = data.shape[0], self.n_clusters
+        if k > n:
+            raise ValueError(f"n_samples={n} should be >= n_clusters={k}; pass n_clusters <= {n}.")
+        return n
+
     def _one_start(self) -> LloydAlgorithm:
         init = np.asarray(self.init) if self._is_given() else self.init
-        return LloydAlgorithm(
-            int(self.n_clusters), init, "yinyang" if self.algorithm == "elkan" else self.algorithm
-        )
+        return LloydAlgorithm(int(self.n_clusters), init, self._method)
+
+    @property
+    def _method(self) -> str:
+        return "yinyang" if self.algorithm == "elkan" else self.algorithm
 
     def _starts(self) -> int:
         if not isinstance(self.n_init, str):
             # a given start gives the same result every time
             return 1 if self._is_given() else int(self.n_init)
-        return (
-            MANY
-            if callable(self.init) or (isinstance(self.init, str) and self.init == "random")
-            else 1
-        )
+        careless = callable(self.init) or (isinstance(self.init, str) and self.init == "random")
+        return self.many_starts if careless else 1
 
     def _is_given(self) -> bool:
         return not isinstance(self.init, str) and not callable(self.init)
@@ -184,13 +194,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
     def _attributes(self, solution: Solution, problem: Points) -> dict[str, Any]:
         state = best_run(solution).state
         labels = problem.labels(state.centers)
-        found = int(np.count_nonzero(state.sums.counts))
-        if found < self.n_clusters:
-            warn_user(
-                f"KMeans found {found} distinct clusters, fewer than n_clusters={self.n_clusters}: there may be no more "
-                "different rows than that. Pass a smaller n_clusters.",
-                ConvergenceWarning,
-            )
+        self._warn_of_empty(state.sums)
         return {
             "cluster_centers_": state.centers,
             "labels_": labels,
@@ -198,13 +202,23 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
             "sums_": state.sums,
         }
 
+    def _warn_of_empty(self, sums: ClusterSums) -> None:
+        found = int(np.count_nonzero(sums.counts))
+        if found < self.n_clusters:
+            warn_user(
+                f"{type(self).__name__} found {found} distinct clusters, fewer than n_clusters={self.n_clusters}: there may "
+                "be no more different rows than that. Pass a smaller n_clusters.",
+                ConvergenceWarning,
+            )
+
     @classmethod
     def work(cls, fit: Fit) -> float:
         """Sweeps over the rows, seeding, and distances to all centres a step; kernels (and bounds, which rule most distances
         out) take a tenth of the time that plain code takes for a multiplication."""
         starts, init = fit.get("n_init", 1), fit.get("init", "k-means++")
         if isinstance(starts, str):
-            starts = MANY if callable(init) or (isinstance(init, str) and init == "random") else 1
+            careless = callable(init) or (isinstance(init, str) and init == "random")
+            starts = cls.many_starts if careless else 1
         steps = float(np.max(fit.get("n_iter_", 1)))
         return float(fit.data.size) * (40 + starts * len(fit.cluster_centers_) * (2 + steps / 10))
 
@@ -217,7 +231,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
 
     def _title(self, data: Blocks | None) -> str:
         n = f"{data.shape[0]:,} × " if data is not None else "… × "
-        return f"KMeans  {n}{self.n_features_in_:,}, k = {len(self.cluster_centers_)}, cost {self.inertia_:.6g}"
+        return f"{type(self).__name__}  {n}{self.n_features_in_:,}, k = {len(self.cluster_centers_)}, cost {self.inertia_:.6g}"
 
     # --- one batch after the other ---
 
