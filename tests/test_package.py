@@ -1,13 +1,17 @@
 """The package as a whole: what `import lemmata` costs and shows, and what README says."""
 
+import ast
 import contextlib
 import io
 import re
 import subprocess
 import sys
+import tempfile
 import time
+import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import lemmata
@@ -112,6 +116,116 @@ def test_the_readme_example_prints_what_the_readme_shows():
         return re.sub(r"\s+", " ", re.sub(r"\d+(\.\d+)?(e-\d+)?", "#", text)).strip()
 
     assert masked(as_text(names["model"].certificate_, width=110)) == masked(shown)
+
+
+def test_what_is_private_in_scikit_learn_is_imported_by_one_module():
+    """A release that moves it then breaks one file."""
+    found = []
+    for path in (ROOT / "src" / "lemmata").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            module = (
+                (getattr(node, "module", None) or "") if isinstance(node, ast.ImportFrom) else ""
+            )
+            names = (
+                [name.name for name in node.names]
+                if isinstance(node, ast.Import | ast.ImportFrom)
+                else []
+            )
+            paths = [f"{module}.{name}".strip(".") for name in names]
+            private = [one for one in paths if one.startswith("sklearn.") and "._" in one]
+            if private and path.name != "borrowed.py":
+                found.append((path.name, private))
+    assert found == []
+
+
+def test_substitutes_stand_in_for_what_scikit_learn_may_move(monkeypatch):
+    import sklearn.compose
+    import sklearn.model_selection._search
+    import sklearn.utils
+    import sklearn.utils.validation
+    from sklearn.decomposition import PCA
+    from sklearn.model_selection import GridSearchCV
+
+    from lemmata.core import borrowed
+
+    X = np.arange(12.0).reshape(4, 3)
+    for module, name in (
+        (sklearn.utils.validation, "_check_sample_weight"),
+        (sklearn.utils, "_safe_indexing"),
+        (sklearn.model_selection._search, "BaseSearchCV"),
+    ):
+        monkeypatch.delattr(module, name)
+    source = (ROOT / "src/lemmata/core/borrowed.py").read_text()
+    names: dict = {"__name__": "borrowed_without"}
+    exec(compile(source, "borrowed.py", "exec"), names)
+    for search in (borrowed.is_search, names["is_search"]):
+        assert search(GridSearchCV(PCA(), {}))
+        assert not search(PCA())
+    assert names["choose_columns"](X, [2, 0]).tolist() == X[:, [2, 0]].tolist()
+    check = names["check_sample_weight"]
+    assert check is not borrowed.check_sample_weight
+    assert check(None, X).tolist() == [1, 1, 1, 1]
+    for wrong in ([1, 2], [1, 2, np.nan, 1], [[1, 2, 3, 4]], [1, 1, 1, -1]):
+        with pytest.raises(ValueError, match=r"."):
+            check(wrong, X, ensure_non_negative=True)
+
+
+def test_the_demo_needs_no_compiler(tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from lemmata.demo import play\n"
+        f"play(Path({str(tmp_path / 'demo.png')!r}), quiet=True)\n"
+        "print({'numba', 'llvmlite'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.slow
+def test_the_built_package_works_apart_and_read_only():
+    sys.path.insert(0, str(ROOT))
+    from tools import package
+
+    if not _can_install():
+        pytest.skip("no index of packages can be reached")
+    done = subprocess.run(
+        [sys.executable, "-m", "tools.package"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert package.NEEDED
+
+
+def _can_install() -> bool:
+    """Whether pip finds what builds the package."""
+    words = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d"]
+    with tempfile.TemporaryDirectory() as folder:
+        return subprocess.run([*words, folder, "hatchling"], capture_output=True).returncode == 0
+
+
+def test_what_sdist_has_to_hold_is_in_the_repository():
+    sys.path.insert(0, str(ROOT))
+    from tools.package import NEEDED
+
+    for name in NEEDED:
+        assert (ROOT / name).exists(), name
+
+
+def test_every_dependency_is_described_and_every_version_is_pinned():
+    text = (ROOT / "pyproject.toml").read_text()
+    project = tomllib.loads(text)["project"]
+    described = (ROOT / "docs" / "dependencies.md").read_text().lower()
+    pinned = (ROOT / "constraints.txt").read_text().lower()
+    for asked in project["dependencies"]:
+        name = re.match(r"[\w-]+", asked)[0].lower()
+        assert f"| {name} |" in described, name
+        assert f"\n{name}==" in f"\n{pinned}", name
+    assert {"Homepage", "Documentation", "Source", "Issues", "Changelog"} <= set(project["urls"])
+    for version in ("3.11", "3.12", "3.13"):
+        assert f"Programming Language :: Python :: {version}" in project["classifiers"]
+
+
+def test_the_changelog_begins_with_the_version_to_come_and_has_this_one():
+    text = (ROOT / "CHANGELOG.md").read_text()
+    assert f"## {lemmata.__version__} (" in text
 
 
 def test_pyproject_readme_and_citation_agree_on_the_version():

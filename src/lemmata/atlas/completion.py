@@ -252,24 +252,34 @@ def _by_als(A: Observed, k: int) -> dict:
     return run(algorithm, A, stop=Settled(1e-5) | MaxSteps(100), rng=0).attributes
 
 
-def _first_recovery(complete, X: Array, k: int, order: Array, shares: Array) -> int:
-    """The first share at which X is recovered, by bisection; entries are added in one order.
+def _recovers(complete, X: Array, k: int, order: Array, share: float) -> bool:
+    """Whether X is found from the first entries in an order, a share of all."""
+    A = _sampled(X, order <= share)
+    met = _error(X, complete(A, k)) < RECOVERED
+    show(
+        not met or A.n_observed >= degrees_of_freedom(*X.shape, k),
+        "no recovery from too few entries",
+    )
+    return met
+
+
+def _where_nuclear(X: Array, k: int, order: Array, shares: Array) -> Array:
+    """At which shares X is the matrix of least nuclear norm: from the first one on, which bisection finds.
 
     A further entry of X takes away competitors of X, never X itself: where it was the only matrix of least nuclear norm, it
-    stays so. (For ALS, which may end elsewhere, this is the usual picture and no theorem.)
+    stays so.
     """
-    n, m = X.shape
     low, high = -1, len(shares)  # not recovered at low, recovered at high
     while high - low > 1:
         middle = (low + high) // 2
-        A = _sampled(X, order <= shares[middle])
-        met = _error(X, complete(A, k)) < RECOVERED
-        show(
-            not met or A.n_observed >= degrees_of_freedom(n, m, k),
-            "no recovery from too few entries",
-        )
+        met = _recovers(_by_nuclear_norm, X, k, order, shares[middle])
         low, high = (low, middle) if met else (middle, high)
-    return high
+    return np.arange(len(shares)) >= high
+
+
+def _where_als(X: Array, k: int, order: Array, shares: Array) -> Array:
+    """At which shares ALS finds X from one start. It may end elsewhere, however many entries it knows, so each is tried."""
+    return np.array([_recovers(_by_als, X, k, order, share) for share in shares])
 
 
 @entry(
@@ -279,25 +289,26 @@ def _first_recovery(complete, X: Array, k: int, order: Array, shares: Array) -> 
 )
 def phase_diagram():
     """How many of 20 random 30 × 30 matrices of rank k are recovered from a share of their entries, chosen at random: by the
-    least nuclear norm, and by ALS told the rank. Left of the line there are fewer entries than degrees of freedom.
+    least nuclear norm, and by ALS, which is given the rank. Left of the line there are fewer entries than degrees of freedom.
+    ALS needs fewer entries, but from one start it may end elsewhere, however many it knows: the paler cells on its right.
     """
     n, ranks, shares, draws = 30, np.arange(1, 9), np.linspace(0.1, 1, 19), 20
     ways = {
-        "nuclear norm (SoftImpute, λ → 0)": _by_nuclear_norm,
-        "ALS at the true rank, one start": _by_als,
+        "nuclear norm (SoftImpute, λ → 0)": _where_nuclear,
+        "ALS at the true rank, one start": _where_als,
     }
     drawing, axes = figure(1, 2, size=(4.7, 3.9), sharey=True)
     maps = {}
-    for ax, (name, complete) in zip(axes, ways.items(), strict=True):
-        recovered = np.zeros((len(ranks), len(shares)))
+    for ax, (name, where) in zip(axes, ways.items(), strict=True):
+        count = np.zeros((len(ranks), len(shares)))
         for r, seed in np.ndindex(len(ranks), draws):
             rng, k = np.random.default_rng(seed), int(ranks[r])
             X, order = (
                 rng.normal(size=(n, k)) @ rng.normal(size=(k, n)) / np.sqrt(k),
                 rng.random((n, n)),
             )
-            recovered[r, _first_recovery(complete, X, k, order, shares) :] += 1 / draws
-        maps[name] = recovered
+            count[r] += where(X, k, order, shares)
+        maps[name] = recovered = count / draws
         picture = ax.pcolormesh(
             shares, ranks, recovered, cmap="Blues", vmin=0, vmax=1, shading="nearest"
         )
