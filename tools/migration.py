@@ -21,7 +21,7 @@ from typing import Any
 
 import lemmata
 from lemmata import registry
-from tools.reasons import REASONS
+from tools.reasons import REASONS, REMARKS
 from tools.surfaces import (
     REST,
     Surface,
@@ -33,6 +33,11 @@ from tools.surfaces import (
     write_peers,
 )
 
+INTERNAL = (
+    "restored",
+    "stored_attributes",
+    "work",
+)  # of the base class, for reading files and billing claims
 PAGE = Path(__file__).parents[1] / "docs" / "from-scikit-learn.md"
 
 
@@ -151,7 +156,11 @@ def same(ours: Surface, theirs: Surface) -> dict[str, list[str]]:
 @cache
 def reasons_for(name: str) -> dict[str, str]:
     """Reasons by what they explain; one may explain several things, written with spaces between them."""
-    return {key: why for keys, why in REASONS.get(name, {}).items() for key in keys.split()}
+    return _by_key(REASONS.get(name, {}))
+
+
+def _by_key(told: dict[str, str]) -> dict[str, str]:
+    return {key: why for keys, why in told.items() for key in keys.split()}
 
 
 # --- what a test holds ------------------------------------------------------------------------------------------------
@@ -172,8 +181,11 @@ def stale(pair: Pair, theirs: Surface) -> list[str]:
     ours = our_surface(pair)
     found = {one.key for one in compare(ours, theirs)}
     dead = [f"{pair.name}.{key}" for key in reasons_for(pair.name) if key not in found]
+    remarks = _by_key(REMARKS.get(pair.name, {}))
+    alike = {key for keys in same(ours, theirs).values() for key in keys}
+    dead += [f"{pair.name}.{key} (remark)" for key in remarks if key not in alike]
     here = {*ours.parameters, *ours.methods, *ours.attributes}
-    for key, why in reasons_for(pair.name).items():
+    for key, why in [*reasons_for(pair.name).items(), *remarks.items()]:
         dead += [
             f"{pair.name}.{key} → {name}"
             for name in re.findall(r"→ `(?:lemmata\.)?(\w+)", why)
@@ -218,13 +230,15 @@ def _section(pair: Pair, theirs: Surface) -> str:
     for kind, names in same(ours, theirs).items():
         lines.append(f"* Same {kind}: {', '.join(f'`{name}`' for name in names) or 'none'}.")
     more = [name for name in ours.parameters if name not in theirs.parameters]
-    beside = [f"{name}()" for name in ours.methods if name not in theirs.methods]
+    beside = [f"{n}()" for n in ours.methods if n not in theirs.methods and n not in INTERNAL]
     gained = [name for name in ours.attributes if name not in theirs.attributes]
     if library == "sklearn":
         lines.append(f"* Only here: {', '.join(f'`{name}`' for name in more + beside + gained)}.")
+    if remarks := REMARKS.get(pair.name):
+        lines += ["", "| same name | but |", "|---|---|", *(_row(*one) for one in remarks.items())]
     found = compare(ours, theirs)
     if not found:
-        return "\n".join([*lines, "", "No difference.", ""])
+        return "\n".join([*lines, "", "No other difference." if remarks else "No difference.", ""])
     lines += ["", f"| {library}'s | found | why, or what to write |", "|---|---|---|"]
     known = reasons_for(pair.name)
     groups: dict[tuple[str, str], list[str]] = {}
@@ -232,10 +246,13 @@ def _section(pair: Pair, theirs: Surface) -> str:
         groups.setdefault((one.found, known.get(one.key, "**no reason given**")), []).append(
             one.key
         )
-    for (what, why), keys in groups.items():
-        cells = (", ".join(f"`{key}`" for key in keys), what, why)
-        lines.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
+    lines += [_row(" ".join(keys), what, why) for (what, why), keys in groups.items()]
     return "\n".join([*lines, ""])
+
+
+def _row(keys: str, *cells: str) -> str:
+    names = ", ".join(f"`{key}`" for key in keys.split())
+    return "| " + " | ".join(cell.replace("|", r"\|") for cell in (names, *cells)) + " |"
 
 
 def read_installed() -> dict[str, Surface]:

@@ -59,9 +59,11 @@ _SURPRISE = {
 }  # fmt: skip
 
 REASONS: dict[str, dict[str, str]] = {
-    "PCA": {"copy": _NO_COPY},
-    "KernelPCA": {"copy_X": _NO_COPY, "n_jobs": _THREADS},
-    "KMeans": {"copy_x": _NO_COPY},
+    "PCA": {
+        "tol": "the share of the captured variance by which a step may still change it when an iterative solver stops; "
+        "at 0 it goes on to rounding, as there",
+    },
+    "KMeans": {},
     "GaussianMixture": {},
     "CMF": {
         **_CMF,
@@ -118,4 +120,37 @@ REASONS: dict[str, dict[str, str]] = {
         "bsl_options": "→ `by`, → `reg`: the equations are solved, not iterated",
         "verbose": "quiet unless asked",
     },
+}  # fmt: skip
+
+_ORTHONORMAL = 'no effect: the block is made orthonormal after every product (as "QR")'
+
+# what has the same name and default, and does something else (or nothing)
+REMARKS: dict[str, dict[str, str]] = {
+    "PCA": {
+        "n_components": "0 is refused: a subspace without dimensions has no axes to certify",
+        "copy": _NO_COPY,
+        "power_iteration_normalizer": _ORTHONORMAL,
+        "iterated_power": '"auto" goes on until `tol` is met (7 products at tol=0); a number is taken as it is',
+        "svd_solver": 'also "eigh", "svd", "power", "lanczos" and "gradient"; "full" takes dense arrays in memory only',
+        "get_covariance() get_precision() score() score_samples()": "do not change with `whiten`; "
+        "scikit-learn's do, since whitening scales its axes once more",
+    },
+    "IncrementalPCA": {
+        "batch_size": "the rows worked on at once; the result does not depend on it (exact moments, not merged decompositions)",
+        "n_components": "None keeps min(rows seen, features); scikit-learn takes the rows of the first batch",
+        "partial_fit()": "always checks its input; takes sparse batches, and a first batch smaller than n_components",
+        "fit()": "takes at most 20,000 features (d × d moments); → `PCA` and → `TruncatedSVD` take any number",
+    },
+    "TruncatedSVD": {
+        "power_iteration_normalizer": _ORTHONORMAL,
+        "algorithm": '"arpack" is our block Lanczos, to the same tolerance',
+    },
+    "KernelPCA": {
+        "eigen_solver": '"auto" takes Lanczos above 800 rows and few components (scikit-learn: ARPACK above 200 rows and '
+        'fewer than 10); "arpack" is our block Lanczos',
+        "n_jobs": f"no effect: {_THREADS}",
+        "iterated_power": '"auto" is 7 products',
+        "gamma": 'also "scale" and "auto", as in SVC',
+    },
+    "KMeans": {"copy_x": _NO_COPY},
 }  # fmt: skip
