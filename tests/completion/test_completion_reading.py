@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lemmata.completion import Observed, reading
+from lemmata import config
+from lemmata.completion import Observed, _kernels_reading, _twins_reading, reading
 from lemmata.data import UnreadableData
 
 ROWS = [("7", "30", "4.5"), ("7", "8", "3"), ("12", "30", "0.5"), ("9", "8", "5.0")]
@@ -85,6 +86,13 @@ def test_text_comes_from_the_standard_input(monkeypatch):
     check(Observed.from_file("-"))
 
 
+@pytest.fixture(params=["always", "never"])
+def compiled(request, monkeypatch):
+    """Whether kernels read or their twins."""
+    monkeypatch.setenv("LEMMATA_COMPILE", request.param)
+
+
+@pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 11, 64])
 @pytest.mark.parametrize("records", [1, 2, 4, 5])
 def test_blocks_may_end_anywhere(tmp_path, monkeypatch, size, records):
@@ -98,11 +106,91 @@ def test_blocks_may_end_anywhere(tmp_path, monkeypatch, size, records):
         Observed.from_file(written(tmp_path / "bad.csv", "u,i,r\n\n1,1,1\n1,2,1\n1,3,x\n1,4,1\n"))
 
 
-# --- agreement with a slow twin ---------------------------------------------------------------------------------------
-
 LABELS = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=12
 )
+
+
+# --- the twins of the kernels -----------------------------------------------------------------------------------------
+
+PIECES = st.sampled_from(
+    [",", ",", ",", ";", "::", ":", "\n", "\n", "\r\n", '"', '""', " ", "\t", "\r", "a", "7", "12", "-3.5", "+.5", "1e3",
+     ".", "-", "0123456789012345", "3.14159265358979", "é", "", "1,2,3\n", '"a,b",1,2\n', "u::i::4\n"]
+)  # fmt: skip
+
+
+def outcome(module, text, sep, width, wanted, room):
+    """Everything that split_records says about a text, record after record."""
+    starts, ends = np.full((2, 3, room), -1, np.int32)
+    values, flags = np.empty(room), np.empty(room, np.uint8)
+    found, after, count, cells = [], 0, room, 0
+    while count == room and not cells:
+        count, after, cells = module.split_records(
+            np.frombuffer(text, np.uint8), after, np.frombuffer(sep, np.uint8), width, np.array(wanted), starts, ends,
+            values, flags,
+        )  # fmt: skip
+        for t in range(count):
+            # of a number that is not plain, only that is said
+            value = repr(float(values[t])) if not flags[t] & 1 else None
+            found.append((*starts[:, t].tolist(), *ends[:, t].tolist(), value, int(flags[t])))
+    return found, int(after), int(cells)
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.lists(PIECES, max_size=40).map("".join),
+    st.sampled_from([b",", b";", b"::", b"\t", b" "]),
+    st.permutations([0, 1, 2, 3]),
+    st.integers(1, 5),
+)
+def test_the_twin_splits_every_text_as_the_kernel_does(text, sep, columns, room):
+    how = (text.encode(), sep, 3 if 3 not in columns[:3] else 4, columns[:3], room)
+    assert outcome(_twins_reading, *how) == outcome(_kernels_reading, *how)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.tuples(LABELS, LABELS, st.floats(-1e6, 1e6)), min_size=1, max_size=12),
+    st.sampled_from([",", ";", "::"]),
+    st.sampled_from(["", "x", "1,5", "a,b,c", '"', "1,2,inf", "1,,3", ",1,3", "1,2,", "1;2;3;4"]),
+)
+def test_small_and_large_files_are_read_alike_errors_included(tmp_path_factory, rows, sep, odd):
+    path = tmp_path_factory.mktemp("alike") / "a.csv"
+    quoted = [['"' + label.replace('"', '""') + '"' for label in row[:2]] for row in rows]
+    text = [sep.join([*pair, repr(row[2])]) for pair, row in zip(quoted, rows, strict=True)]
+    path.write_text("\n".join([sep.join(("user", "item", "rating")), *text, odd]), newline="")
+
+    def read(mode):
+        with config(compile=mode):
+            try:
+                found = reading.triplets_of_file(path)
+            except UnreadableData as error:
+                return str(error)
+        return [(part.tolist(), part.dtype) for part in vars(found).values()]
+
+    assert read("never") == read("always")
+
+
+def test_a_small_file_is_read_without_numba(tmp_path):
+    path = written(tmp_path / "a.csv", lines())
+    code = (
+        "import sys; from lemmata.completion import Observed; "
+        f"Observed.from_file({str(path)!r}); assert 'numba' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_a_long_file_is_read_by_kernels_and_nothing_is_lost_between(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "ABOVE", 40)
+    monkeypatch.setattr(reading, "BYTES", 7)
+    monkeypatch.setattr(_twins_reading, "split_records", None)
+    check(Observed.from_file(written(tmp_path / "a.csv", lines(end="\r\n"))))
+    monkeypatch.setattr(reading, "ABOVE", 10**6)
+    with pytest.raises(TypeError):
+        Observed.from_file(tmp_path / "a.csv")
+
+
+# --- agreement with a slow twin ---------------------------------------------------------------------------------------
 
 
 @settings(max_examples=80, deadline=None)

@@ -9,7 +9,8 @@
     ((2, 2), array([7, 9]), array(['Alien', 'Heat'], dtype='<U5'))
 
 Text is read in blocks by kernels that find the cells, read the ratings and number the names, so that a file needs 12 bytes per
-entry and about a second per ten million of them. What is odd about a line is looked at in Python, where messages are made.
+entry and about a second per ten million of them; small files are read by their NumPy twins, without a compiler. What is odd
+about a line is looked at in Python, where messages are made.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ from typing import Any
 
 import numpy as np
 
+from lemmata.completion._twins_reading import NO_LABEL
 from lemmata.completion.labels import numbered
 from lemmata.completion.observed import Observed
+from lemmata.core.compiler import worth_compiling
 from lemmata.data.files import check_file, refuse_binary
 from lemmata.data.tables import UnreadableData, position_of
 from lemmata.data.text_tables import cells_of, is_number
@@ -44,6 +47,9 @@ USUAL = {
     "rating": "rating ratings score value stars star overall count counts plays playcount weight",
 }
 BYTES = 8 * 2**20  # of text read at once
+ABOVE = (
+    16 * 2**20
+)  # bytes of text that are worth a compiler: the twins take about a second for them
 RECORDS = 2**19  # read at once
 LONGEST = 2**30  # bytes of one record; offsets are int32
 PLAIN_INT = re.compile(rb"-?(0|[1-9][0-9]{0,17})")
@@ -201,13 +207,21 @@ class _Reader:
             ) from error
 
     def _triplets(self, given, sep, header):
-        from lemmata.completion._kernels_reading import split_records
+        self.file = _Ahead(self.file, ABOVE + 1)
+        if worth_compiling(self.file.work, above=ABOVE):
+            from lemmata.completion._kernels_reading import split_records
 
+            users: Any = _Names()
+            items: Any = _Names()
+        else:
+            from lemmata.completion._twins_reading import Names, split_records
+
+            users, items = Names(), Names()
         sep, width = self._begin(given, sep, header)
         how = (np.frombuffer(sep.encode(), np.uint8), width, np.array(self.wanted))
         starts, ends = np.empty((2, 3, RECORDS), np.int32)
         values, flags = np.empty(RECORDS), np.empty(RECORDS, np.uint8)
-        users, items, parts, more = _Names(), _Names(), [], True
+        parts, more = [], True
         with ThreadPoolExecutor(1) as beside:
             while more:
                 more, after, count = self._read(), 0, RECORDS
@@ -307,7 +321,8 @@ class _Reader:
         total = sum(len(part[0]) for part in parts)
         if not total:
             raise UnreadableData(f"{self.name} has a header but no rows.")
-        (user_names, place), (item_names, other) = users.sorted(), items.sorted()
+        user_names, place = _in_order(users.names())
+        item_names, other = _in_order(items.names())
         user, item, values = (
             np.empty(total, np.int32),
             np.empty(total, np.int32),
@@ -337,8 +352,6 @@ class _Reader:
 
     def _odd_ones(self, starts: Array, ends: Array, values: Array, flags: Array) -> None:
         """Read the ratings that are not plain decimals (1e-3, or 20 digits) and refuse what is no number."""
-        from lemmata.completion._kernels_reading import NO_LABEL
-
         for t in np.flatnonzero(flags):
             where = self._where(starts[0, t])
             if flags[t] & NO_LABEL:
@@ -390,16 +403,33 @@ class _Names:
             self.slots, self.keys = np.full(size, -1, np.int32), np.empty(size, np.uint64)
             fill_slots(self.slots, self.keys, *before)
 
-    def sorted(self) -> tuple[Array, Array]:
-        """The names in order, as ints if every one is written like one, and the place of each number among them."""
+    def names(self) -> list[bytes]:
         bytes_, bounds = self.arena.tobytes(), self.bounds
-        names = [bytes_[bounds[k] : bounds[k + 1]] for k in range(self.n)]
-        if all(map(PLAIN_INT.fullmatch, names)):
-            return numbered(np.array(names, dtype=np.int64))
-        texts = np.empty(len(names), dtype=object)
-        # as quoted cells write a quote
-        texts[:] = [name.decode().replace('""', '"') for name in names]
-        return numbered(texts)
+        return [bytes_[bounds[k] : bounds[k + 1]] for k in range(self.n)]
+
+
+def _in_order(names: list[bytes]) -> tuple[Array, Array]:
+    """The names in order, as ints if every one is written like one, and the place of each number among them."""
+    if all(map(PLAIN_INT.fullmatch, names)):
+        return numbered(np.array(names, dtype=np.int64))
+    texts = np.empty(len(names), dtype=object)
+    # as quoted cells write a quote
+    texts[:] = [name.decode().replace('""', '"') for name in names]
+    return numbered(texts)
+
+
+class _Ahead:
+    """A file whose first bytes were read, to see whether there are more."""
+
+    def __init__(self, file: Any, size: int):
+        head = file.read(size)
+        self.file, self.rest = file, memoryview(head)
+        self.work = len(head) * (QUOTED if b'"' in head else 1)
+
+    def read(self, size: int) -> bytes:
+        found = bytes(self.rest[:size])
+        self.rest = self.rest[size:] if len(self.rest) > size else memoryview(b"")
+        return found or self.file.read(size)
 
 
 def _separator(line: str) -> str:
