@@ -26,7 +26,10 @@ from threadpoolctl import ThreadpoolController
 from lemmata.core.blocks import Blocks
 
 Array = np.ndarray
-NUMBERS_AT_ONCE = 2**18  # of rows, worked on at once: they stay in the cache
+NUMBERS_AT_ONCE = (
+    2**15
+)  # of rows, worked on at once: they, and what is made of them, stay in the nearest cache
+FIRST_NUMBERS = 2**18  # of rows, by which the size of all is judged
 
 
 @cache
@@ -64,7 +67,7 @@ class Frame:
         if data.weights is not None:
             heavy = 2.0 ** (math.frexp(float(np.max(data.weights)))[1] - 1)
         for rows, _ in data:
-            part = rows[: max(1, NUMBERS_AT_ONCE // max(rows.shape[1], 1))]
+            part = rows[: max(1, FIRST_NUMBERS // max(rows.shape[1], 1))]
             if part.shape[0] == 0:  # a stream may have empty blocks
                 continue
             if sp.issparse(part):
@@ -72,7 +75,8 @@ class Frame:
                 spread = np.abs(part).max(initial=0.0)
             else:
                 origin = _mean(part) if origin is None else origin
-                spread = np.abs(part - origin).max(initial=0.0)
+                up, down = part.max(axis=0) - origin, origin - part.min(axis=0)
+                spread = max(up.max(initial=0.0), down.max(initial=0.0))
             if np.isfinite(spread) and spread > 0:
                 return cls(origin, 2.0 ** round(math.log2(spread)), heavy)
         return cls(np.zeros(data.shape[1]) if origin is None else origin, heavy=heavy)
@@ -151,9 +155,16 @@ def own_squares(X: Any, C: Array, labels: Array, D: Array) -> Array:
     return np.einsum("ij,ij->i", Y, Y)
 
 
-def members(labels: Array, w: Array, k: int) -> Any:
-    """The sparse (k, n) matrix that sums weighted rows by their labels."""
-    return sp.csr_array((w, (labels, np.arange(len(labels)))), shape=(k, len(labels)))
+def members(labels: Array, w: Array, k: int) -> Array:
+    """(n, k): of every row its weight, in the column of its label."""
+    table = np.zeros((len(labels), k))
+    table[np.arange(len(labels)), labels] = w
+    return table
+
+
+def sum_by(table: Array, X: Any) -> Array:
+    """The weighted sums of rows, dense or sparse, of each cluster: (k, d)."""
+    return np.asarray(X.T @ table).T if sp.issparse(X) else table.T @ X
 
 
 @dataclass(frozen=True)
@@ -166,9 +177,10 @@ class Partition:
     sums: Array  # (k, d) Σ w(x − c)
     costs: Array  # (k,) Σ w‖x − c‖²
     along: Array  # (k, k) Σ_{x in a} w((x − c_a)·(c_b − c_a))², for every other centre b
-    rounding: (
-        float  # a cost below it is zero: what centres and rows of their types cannot tell apart
-    )
+    # a cost below it is zero: what centres and rows of their types cannot tell apart
+    rounding: float
+    labels: Array  # (n,) the nearest centre of every row
+    squares: float  # Σ w‖x‖²
 
     @classmethod
     def of(cls, data: Blocks, centers: Any, frame: Frame | None = None) -> Partition:
@@ -177,24 +189,30 @@ class Partition:
         k, between = len(C), squared_distances(C, C)
         weight, costs, along, sums = np.zeros(k), np.zeros(k), np.zeros((k, k)), np.zeros_like(C)
         total = cancelled = 0.0
+        found: list[Array] = []
         for X, w in frame.slices(data):
             D = squared_distances(X, C)
             labels = D.argmin(axis=1)
-            own = own_squares(X, C, labels, D)
-            toward = (own[:, None] + between[labels] - D) / 2  # (x − c_a)·(c_b − c_a)
-            here, own_members = np.bincount(labels, w, k), members(labels, w, k)
-            weight, costs = weight + here, costs + np.bincount(labels, w * own, k)
+            found.append(labels.astype(np.int32))
+            table, squares = members(labels, w, k), float(w @ squares_of(X))
+            here = table.sum(axis=0)
             if sp.issparse(X):
-                sums += (own_members @ X).toarray() - here[:, None] * C
-                cancelled += float(w @ squares_of(X))
+                own = own_squares(X, C, labels, D)
+                sums += sum_by(table, X) - here[:, None] * C
+                cancelled += squares
             else:
-                sums += own_members @ (X - C[labels])
-            along += own_members @ toward**2
-            total += float(w @ squares_of(X))
+                Y = X - C[labels]
+                own = np.einsum("ij,ij->i", Y, Y)
+                sums += sum_by(table, Y)
+            toward = (own[:, None] + between[labels] - D) / 2  # (x − c_a)·(c_b − c_a)
+            weight, costs = weight + here, costs + own @ table
+            along += table.T @ toward**2
+            total += squares
         eps = eps_of(data.dtype, np.asarray(centers).dtype)
         far = float(weight.sum() * (np.abs(frame.origin).max(initial=0.0) / frame.scale) ** 2)
         least = (4 * eps) ** 2 * (total + far * C.shape[1]) + 8 * np.finfo(float).eps * cancelled
-        return cls(frame, C, weight, sums, costs, along, least)
+        nearest = np.concatenate([np.empty(0, np.int32), *found])
+        return cls(frame, C, weight, sums, costs, along, least, nearest, total)
 
     @property
     def cost(self) -> float:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.sparse as sp
 
 from lemmata.audit.attributes import attributes_sound, discrepancy, statements_true
 from lemmata.audit.nearest_centres import (
@@ -20,6 +19,7 @@ from lemmata.audit.nearest_centres import (
     own_squares,
     squared_distances,
     squares_of,
+    sum_by,
 )
 from lemmata.core.certificate import Evidence, Fit, rounding, unknown
 
@@ -88,6 +88,8 @@ class Labelled:
 
 def _labelled(fit: Fit, labels: Array, found: Partition, eps: float, raw: bool) -> Labelled:
     """raw: the library squares numbers as they stand, rather than their differences from a common origin."""
+    if np.array_equal(labels, found.labels):
+        return _labelled_nearest(found, raw)
     C, (k, d), start = found.centers, found.centers.shape, 0
     weight, sums = np.zeros(k), np.zeros((k, d))
     cost = excess = squares = 0.0
@@ -97,8 +99,10 @@ def _labelled(fit: Fit, labels: Array, found: Partition, eps: float, raw: bool) 
     for X, w in found.frame.slices(fit.data):
         here = labels[start : start + len(w)]
         D = squared_distances(X, C)
-        best = own_squares(X, C, D.argmin(axis=1), D)
-        own = own_squares(X, C, here, D)
+        own, nearest_one = own_squares(X, C, here, D), D.argmin(axis=1)
+        best, other = own.copy(), np.flatnonzero(nearest_one != here)
+        if len(other):
+            best[other] = own_squares(X[other], C, nearest_one[other], D[other])
         norms = squares_of(X) + np.einsum("ij,ij->i", C, C).max()
         reach = 2 * norms + 2 * far**2 if raw else norms
         # Products of d terms err by rounding(d) of the squares they are made of. Rows of another precision than the fit's
@@ -110,12 +114,21 @@ def _labelled(fit: Fit, labels: Array, found: Partition, eps: float, raw: bool) 
             excess, float(((own - best) / np.maximum(slack, np.finfo(float).tiny)).max(initial=0))
         )
         weight, cost = weight + np.bincount(here, w, k), cost + float(w @ own)
-        part = members(here, w, k) @ X
-        sums += part.toarray() if sp.issparse(part) else part
+        sums += sum_by(members(here, w, k), X)
         squares += float(w @ reach)
         start += len(w)
     with np.errstate(divide="ignore", invalid="ignore"):
         return Labelled(weight, sums / weight[:, None], cost, excess, squares)
+
+
+def _labelled_nearest(found: Partition, raw: bool) -> Labelled:
+    """The same where every label is that of the nearest centre: what the one pass has found."""
+    far = float(np.linalg.norm(found.frame.origin / found.frame.scale))
+    W = float(found.weight.sum())
+    squares = found.squares + W * float(np.einsum("ij,ij->i", found.centers, found.centers).max())
+    means = np.where(found.weight[:, None] > 0, found.means, np.nan)
+    reach = 2 * squares + 2 * W * far**2 if raw else squares
+    return Labelled(found.weight, means, found.cost, 0.0, reach)
 
 
 def _own_labels(fit: Fit) -> Array | None:
