@@ -1,12 +1,17 @@
 """Operators: products with centred data equal those of the matrix that is never formed."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
+import lemmata
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import rounding
 from lemmata.linalg.operators import (
@@ -299,8 +304,65 @@ def test_bad_products_means_and_data_get_one_clear_message():
         CentredRows([np.ones((2, 2)), np.ones((3, 2))])
 
 
-def test_a_damaged_sparse_matrix_is_refused_before_a_kernel_sees_it():
-    X = sp.csr_array(np.eye(3))
-    X.indices[1] = 7
-    with pytest.raises(ValueError, match="columns outside 0 … 2"):
-        SparseRows(X)
+@pytest.mark.parametrize("mode", ["always", "never"])
+def test_a_damaged_sparse_matrix_is_refused_before_a_kernel_sees_it(mode):
+    def damaged(**parts):
+        X = sp.csr_array(np.eye(3))
+        for name, value in parts.items():
+            getattr(X, name)[...] = value
+        return X
+
+    with lemmata.config(compile=mode):
+        for X in (
+            damaged(indices=[0, 7, 2]),
+            damaged(indices=[0, -1, 2]),
+            damaged(indptr=[0, 2, 1, 3]),
+            damaged(indptr=[0, 1, 2, 900]),
+        ):
+            with pytest.raises(ValueError, match="malformed CSR matrix of shape"):
+                SparseRows(X)
+            with pytest.raises(ValueError, match="malformed CSR matrix"):
+                lemmata.PCA(1, svd_solver="arpack").fit(X)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_small_matrices_are_multiplied_without_a_compiler_and_give_the_same(dtype, weighted):
+    rng = np.random.default_rng(3)
+    X = sp.random_array((300, 70), density=0.1, rng=rng, format="csr", dtype=dtype)
+    w = rng.random(300) if weighted else None
+    V, U = rng.standard_normal((70, 5)).astype(dtype), rng.standard_normal((300, 5)).astype(dtype)
+    found = []
+    for mode in ("always", "never"):
+        with lemmata.config(compile=mode):
+            rows, S = SparseRows(X), CentredScatter(Blocks.of(X, w))
+        assert (
+            rows._kernels.__name__.rpartition(".")[2]
+            == {"always": "_kernels", "never": "_twins"}[mode]
+        )
+        found.append((rows @ V, rows.T @ U, *rows.gram(V, w, V[0]), S @ V))
+    for compiled, plain in zip(*found, strict=True):
+        assert compiled.dtype == plain.dtype == dtype
+        assert_allclose(compiled, plain, rtol=0, atol=rounding(dtype, 300) * np.abs(plain).max())
+
+
+def test_the_choice_is_by_all_the_work_and_made_once():
+    X = sp.random_array((400, 50), density=0.5, rng=np.random.default_rng(0), format="csr")
+    small, large = SparseRows(X), SparseRows(X, columns=1e6)
+    assert small._kernels.__name__.endswith("_twins")
+    assert large._kernels.__name__.endswith("_kernels")
+
+
+def test_a_small_sparse_fit_imports_no_numba():
+    code = (
+        "import sys, numpy as np, scipy.sparse as sp, lemmata\n"
+        "X = sp.random_array((500, 2000), density=0.01, rng=np.random.default_rng(0), format='csr')\n"
+        "for model in (lemmata.PCA(3), lemmata.TruncatedSVD(3), lemmata.TruncatedSVD(3, algorithm='arpack')):\n"
+        "    model.fit(X).transform(X)\n"
+        "lemmata.PCA(3).fit(np.eye(9)), lemmata.KernelPCA(2).fit(np.eye(9)), lemmata.LinearAutoencoder(2).fit(np.eye(9))\n"
+        "print('numba' in sys.modules)"
+    )
+    told = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True
+    )
+    assert told.stdout.strip() == "False", told.stderr

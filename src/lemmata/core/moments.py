@@ -10,7 +10,7 @@ True
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,6 +29,7 @@ class Moments:
     """Total weight n, mean μ and scatter Σ w(x−μ)(x−μ)ᵀ of rows, in float64. Moments() is the empty sum."""
 
     version = 1
+    layout: ClassVar = {"n": ">0", "mean": "d", "scatter": "d d"}
 
     n: float = 0
     mean: Any = 0.0  # (d,)

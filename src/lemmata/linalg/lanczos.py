@@ -22,7 +22,7 @@ values (Cauchy's interlacing), so the objective, −Σθ for the top and Σθ fo
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
@@ -51,6 +51,13 @@ class LanczosState:
     """A Krylov basis, A seen in it, and where it grows next."""
 
     version = 1
+    layout: ClassVar = {
+        "T": "m m",
+        "next": "r b",
+        "coupling": "b m",
+        "values": "k",
+        "bounds": "k >=0",
+    }
 
     basis: tuple[Array, ...]  # Q in pieces (d, ·), in the float type of A
     T: Array  # (m, m) QᵀAQ

@@ -19,7 +19,7 @@ For a positive semi-definite A the Rayleigh quotient θ = vᵀAv never falls, so
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -47,6 +47,14 @@ class PowerState:
     """The vectors found (locked) and the one being worked on."""
 
     version = 1
+    layout: ClassVar = {
+        "locked": "r j",
+        "values": "j",
+        "v": "r",
+        "Av": "r",
+        "rayleigh": "",
+        "residual": ">=0",
+    }
 
     locked: Array  # (d, j)
     values: Array  # (j,) the Rayleigh quotients of the locked ones

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
@@ -81,6 +81,7 @@ class RandomizedState:
     """Ritz vectors of S in a subspace of k + p dimensions, their values, and the product that the next step starts from."""
 
     version = 1
+    layout: ClassVar = {"Q": "r l", "SQ": "r l", "values": "l"}
 
     Q: Array  # (d, l), orthonormal, QᵀSQ diagonal
     SQ: Array  # (d, l)

@@ -10,7 +10,7 @@ otherwise products with the data, which stays sparse and is centred implicitly. 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
@@ -61,11 +61,11 @@ class Scatter:
         return cls.of_moments(map_reduce(Moments.of, data, Moments()), data.dtype, data, centred)
 
     @classmethod
-    def implicit(cls, data: Blocks, centred: bool = True) -> Scatter:
-        """S as products with the data, for many features."""
+    def implicit(cls, data: Blocks, columns: float, centred: bool = True) -> Scatter:
+        """S as products with the data, for many features; `columns` of them in all, roughly."""
         from lemmata.linalg.operators import CentredScatter, weighted_mean
 
-        S = CentredScatter(data, None if centred else np.zeros(data.shape[1]))
+        S = CentredScatter(data, None if centred else np.zeros(data.shape[1]), columns)
         refuse_vanishing(S.trace, data)
         mean = S.mean if centred else weighted_mean(data)
         return cls(data.total_weight, mean, S.trace, S, data.dtype, data)
@@ -112,6 +112,7 @@ class AxesState:
     """Orthonormal directions and the scatter along each; none before the first step of a direct solver."""
 
     version = 1
+    layout: ClassVar = {"values": "k", "vectors": "r k"}
 
     values: Array  # (k,) descending
     vectors: Array  # (d, k)

@@ -90,7 +90,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
     max_iter : int or None, default=None
         The most products of lanczos; None is 1000.
     iterated_power : int or "auto", default="auto"
-        randomized: so many products after the first; "auto" is 7.
+        randomized: this many products after the first; "auto" is 7.
     remove_zero_eig : bool, default=False
         Drop directions with eigenvalue zero; else their coordinate is 0. n_components=None always drops them.
     random_state : int, RandomState or None

@@ -44,6 +44,7 @@ SAME_SOLVER = {"full": "svd", "covariance_eigh": "eigh", "arpack": "lanczos"}
 DIRECT = ("eigh", "svd")
 FORM_BELOW = 4096  # features up to which the covariance is formed: 128 MB in float64
 FORM_SPARSE_BELOW = 1024  # sparse Gram products fill up quickly, so the operator pays earlier
+STEPS = 16  # products with k + OVERSAMPLING columns that an iterative solver takes, roughly
 QUICK = 7  # products of "randomized" where nothing says when to stop, as in scikit-learn
 AS_BEFORE = "deprecated"  # the default of a parameter that has another name now
 
@@ -71,7 +72,7 @@ class PCA(PrincipalAxes):
         square of an axis's residual relative to λ₁ is below it; "eigh" and "svd" do not use it. 0 means rounding. It bounds no
         angle: `principal_axes` measures those.
     iterated_power : int or "auto", default="auto"
-        "randomized": so many products with the covariance after the first. "auto": until `tol` is met; 7 if that is 0.
+        "randomized": this many products with the covariance after the first. "auto": until `tol` is met; 7 if that is 0.
     n_oversamples : int, default=10
         "randomized": directions beyond k that are iterated with.
     power_iteration_normalizer : {"auto", "QR", "LU", "none"}, default="auto"
@@ -81,7 +82,7 @@ class PCA(PrincipalAxes):
     solver : str
         The name of svd_solver in earlier releases.
     max_iter : int, default=1000
-        The iterative solvers stop after so many steps.
+        The iterative solvers stop after this many steps.
     verbose, checkpoint, time_limit
         Progress on the terminal; a file to resume from; seconds.
 
@@ -218,7 +219,10 @@ class PCA(PrincipalAxes):
         if self.solver_ == "svd":
             return _centre_only(data)
         forms = self.solver_ == "eigh" or self._forms(data)
-        return Scatter.formed(data) if forms else Scatter.implicit(data)
+        if forms:
+            return Scatter.formed(data)
+        k = int(self._wanted(*data.shape))
+        return Scatter.implicit(data, columns=STEPS * (k + OVERSAMPLING))
 
     def _stop(self):
         if self.solver_ in DIRECT:

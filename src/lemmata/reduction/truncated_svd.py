@@ -47,7 +47,7 @@ class TruncatedSVD(Axes, Model):
     algorithm : {"randomized", "arpack"}, default="randomized"
         Subspace iteration from a random start; or block Lanczos, to rounding.
     n_iter : int, default=5
-        "randomized": so many products with XᵀX after the first.
+        "randomized": this many products with XᵀX after the first.
     n_oversamples : int, default=10
         "randomized": directions beyond k that are iterated with.
     power_iteration_normalizer : {"auto", "QR", "LU", "none"}, default="auto"
@@ -135,7 +135,9 @@ class TruncatedSVD(Axes, Model):
         # n·d² to form XᵀX, against n·d for each product with it and each column
         columns = (k + int(self.n_oversamples)) * (2 * int(self.n_iter) + 4)
         forms = not data.sparse and d <= min(columns, FORM_BELOW)
-        return (Scatter.formed if forms else Scatter.implicit)(data, centred=False)
+        if forms:
+            return Scatter.formed(data, centred=False)
+        return Scatter.implicit(data, columns, centred=False)
 
     def _stop(self):
         steps = int(self.n_iter) if self.solver_ == "randomized" else MOST_STEPS
