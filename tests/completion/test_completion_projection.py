@@ -209,7 +209,7 @@ def test_nothing_of_the_size_of_the_matrix_is_made(shape):
     i, j = rng.integers(shape[0], size=40_000), rng.integers(shape[1], size=40_000)
     data = Observed.from_triplets(i, j, rng.normal(size=40_000), shape, duplicates="last")
     # kernels are compiled before memory is watched
-    quiet(SingularValueProjection(2, max_iter=2), planted(0)[1])
+    quiet(SingularValueProjection(2, max_iter=2), data)
     tracemalloc.start()
     quiet(SingularValueProjection(3, max_iter=3, random_state=0), data)
     peak = tracemalloc.get_traced_memory()[1]

@@ -33,6 +33,8 @@ from lemmata.completion.base import CompletionModel
 from lemmata.completion.centring import centre
 from lemmata.completion.observed import Observed
 from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core.compiler import worth_compiling
+from lemmata.core.engine import one_blas_thread
 from lemmata.core.estimator import COMMON
 from lemmata.core.loop import MaxSteps, Stop
 from lemmata.core.store import digest
@@ -43,7 +45,7 @@ from lemmata.linalg.randomized import signs
 Array = np.ndarray
 
 FILLS = {"zero": "none", "global": "global", "rows": "rows", "columns": "columns", "both": "both"}
-SMALL = 2**16  # entries up to which products are made on one core
+SMALL = 2**20  # entries: SciPy multiplies as many by ten vectors in 20 ms
 
 
 # --- the filled matrix ------------------------------------------------------------------------------------------------
@@ -55,13 +57,15 @@ class Filled:
 
     rows: SparseRows  # X, or Xᵀ if n < m: its Gram matrix is the smaller one
     transposed: bool
+    compiled: bool  # whether kernels make the products
 
     @classmethod
     def of(cls, A: Observed) -> Filled:
         n, m = A.shape
         entries, size = (A.by_column, (m, n)) if n < m else (A.by_row, (n, m))
         indptr, indices, values = entries
-        return cls(SparseRows(sp.csr_array((values, indices, indptr), shape=size)), n < m)
+        X = SparseRows(sp.csr_array((values, indices, indptr), shape=size))
+        return cls(X, n < m, worth_compiling(A.n_observed, above=SMALL))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -73,8 +77,8 @@ class Filled:
 
     def __matmul__(self, V: Array) -> Array:
         X = self.rows.X
-        if X.nnz < SMALL or V.ndim == 1:
-            return X.T @ (X @ V)  # waking the threads costs more than they save
+        if not self.compiled or V.ndim == 1:
+            return X.T @ (X @ V)
         return self.rows.gram(V)[0]
 
     def fingerprint(self) -> str:
@@ -83,7 +87,7 @@ class Filled:
 
     def factors(self, vectors: Array) -> tuple[Array, Array, Array]:
         """P, σ, Q of the SVD inside the span of singular vectors of the shorter side; large entries of Q are positive."""
-        left, s, turn = np.linalg.svd(self.rows @ vectors, full_matrices=False)
+        left, s, turn = np.linalg.svd(self.rows.X @ vectors, full_matrices=False)
         right = vectors @ turn.T
         P, Q = (right, left) if self.transposed else (left, right)
         flip = signs(Q)
@@ -163,6 +167,10 @@ class ImputedSVD(CompletionModel):
         self.verbose = verbose
         self.checkpoint = checkpoint
         self.time_limit = time_limit
+
+    def _fit_blocks(self, data: Any) -> None:
+        with one_blas_thread():  # the bits of a product follow the number of threads
+            super()._fit_blocks(data)
 
     def _algorithm(self, data: Any) -> LanczosAlgorithm:
         n, m = data.shape

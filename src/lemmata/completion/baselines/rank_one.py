@@ -43,6 +43,7 @@ from lemmata.completion.centring import HOW, centre
 from lemmata.completion.observed import Observed
 from lemmata.core.borrowed import StrOptions
 from lemmata.core.certificate import rounding
+from lemmata.core.engine import one_blas_thread
 from lemmata.core.estimator import COMMON
 from lemmata.core.store import storable
 from lemmata.linalg.randomized import signs
@@ -299,6 +300,10 @@ class RankOne(CompletionModel):
         self.verbose = verbose
         self.checkpoint = checkpoint
         self.time_limit = time_limit
+
+    def _fit_blocks(self, data: Any) -> None:
+        with one_blas_thread():  # the bits of a product follow the number of threads
+            super()._fit_blocks(data)
 
     def _algorithm(self, data: Any) -> RankOneAlgorithm:
         n, m = data.shape

@@ -5,12 +5,14 @@ residual_products    Σ_{j∈Ω_i} (a_ij − u_iᵀ v_j) b_j         Π_Ω(A −
 residual_squares     Σ_{j∈Ω_i} (a_ij − u_iᵀ v_j)²            in float64
 entry_values         u_iᵀ v_j at every known entry
 
-Where a good part of the entries is known, dense arrays with zeros are fastest: `filled` makes them, `improve_rows` sweeps them.
+Where a good part of the entries is known, dense arrays with zeros are fastest: `Arrays` holds them, `improve_rows` sweeps them.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
@@ -49,36 +51,46 @@ def residual_squares(entries: Entries, V: Array, U: Array) -> Array:
     return out
 
 
-def entry_values(entries: Entries, U: Array, V: Array, dense: bool = False) -> Array:
-    """u_iᵀv_j, by fetching factors or, with `dense`, by whole rows of UVᵀ.
-
-    The bits of a matrix product depend on how many rows it has, those of fetched factors do not: blocks equal the whole.
-    """
+def entry_values(entries: Entries, U: Array, V: Array) -> Array:
+    """u_iᵀv_j, by fetching the factors of every entry: other than with a matrix product, blocks have the bits of the whole."""
     indptr, indices, _ = entries
-    (n, k), m = U.shape, len(V)
+    n, k = U.shape
     out = np.empty(len(indices), V.dtype)
-    if dense:
-        cuts = np.arange(0, n, max(1, NUMBERS // m))
-    else:
-        cuts = np.searchsorted(indptr, np.arange(0, len(indices), max(1, NUMBERS // k)))
+    cuts = np.searchsorted(indptr, np.arange(0, len(indices), max(1, NUMBERS // k)))
     for first, last in pairwise(np.unique(np.r_[0, cuts, n])):
         here = slice(indptr[first], indptr[last])
         rows = np.repeat(np.arange(first, last), np.diff(indptr[first : last + 1]))
-        if dense:
-            out[here] = (U[first:last] @ V.T)[rows - first, indices[here]]
-        else:
-            out[here] = np.einsum("ek,ek->e", U[rows], V[indices[here]])
+        out[here] = np.einsum("ek,ek->e", U[rows], V[indices[here]])
     return out
 
 
 # --- dense arrays, zero where nothing is known ------------------------------------------------------------------------
 
 
-def filled(A: Observed, values: Array | float) -> Array:
-    """An n × m array with the values at the known places."""
-    out = np.zeros(A.shape, A.dtype)
-    out[A.rows, A.columns] = values
-    return out
+@dataclass(frozen=True, eq=False)
+class Arrays:
+    """A small matrix as dense arrays."""
+
+    known: Array  # (n, m) 1 where an entry is known, else 0
+    values: Array  # (n, m) with the same zeros
+    places: Array  # of the entries in the flattened arrays, in the order of `by_row`
+
+    @classmethod
+    def of(cls, A: Observed) -> Arrays:
+        """Made once for every A, since a fit asks in each of its steps."""
+        if A not in _made:
+            places = A.rows.astype(np.int64) * A.shape[1] + A.columns
+            known, values = np.zeros((2, *A.shape), A.dtype)
+            known.ravel()[places], values.ravel()[places] = 1, A.values
+            _made[A] = cls(known, values, places)
+        return _made[A]
+
+    def residual(self, U: Array, V: Array) -> Array:
+        """Π_Ω(A − UVᵀ)."""
+        return self.values - self.known * (U @ V.T)
+
+
+_made: WeakKeyDictionary[Observed, Arrays] = WeakKeyDictionary()
 
 
 def improve_rows(known: Array, values: Array, U: Array, V: Array, reg: float, steps: int) -> Array:

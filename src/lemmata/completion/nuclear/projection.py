@@ -46,6 +46,7 @@ from lemmata.completion.nuclear.sparse_lowrank import (
 from lemmata.completion.observed import Observed
 from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import rounding
+from lemmata.core.engine import one_blas_thread
 from lemmata.core.estimator import COMMON
 from lemmata.core.store import storable
 
@@ -271,6 +272,10 @@ class SingularValueProjection(CompletionModel):
         self.verbose = verbose
         self.checkpoint = checkpoint
         self.time_limit = time_limit
+
+    def _fit_blocks(self, data: Any) -> None:
+        with one_blas_thread():  # the bits of a product follow the number of threads
+            super()._fit_blocks(data)
 
     def _algorithm(self, data: Any) -> ProjectionAlgorithm:
         n, m = data.shape

@@ -44,9 +44,9 @@ from lemmata.audit.duality import SOFT_IMPUTE_CLAIMS
 from lemmata.completion.als.penalty import by_rule
 from lemmata.completion.base import CompletionModel, sweeps_work
 from lemmata.completion.centring import BIAS_REG, HOW, Offsets, centre
-from lemmata.completion.nuclear._twins import filled, improve_rows
+from lemmata.completion.nuclear._twins import improve_rows
 from lemmata.completion.nuclear.sparse_lowrank import (
-    as_array,
+    arrays,
     known_entries,
     leading_svd,
     residual,
@@ -187,8 +187,8 @@ class SoftImputeAlgorithm:
         """ω times the way to the best U for V = Q√Σ, then to the best V for that U (CIL (2.36) with ridge ½λ)."""
         root, omega = np.sqrt(X[1]), A.dtype.type(OVER)
         U, V = np.ascontiguousarray(X[0] * root), np.ascontiguousarray(X[2] * root)
-        if as_array(A):
-            known, values = filled(A, 1.0), filled(A, A.values)
+        if (dense := arrays(A)) is not None:
+            known, values = dense.known, dense.values
             U = U + omega * (improve_rows(known, values, U, V, level, CG_STEPS) - U)
             V = V + omega * (improve_rows(known.T, values.T, V, U, level, CG_STEPS) - V)
             return balanced(U, V)

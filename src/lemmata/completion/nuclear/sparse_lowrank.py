@@ -62,9 +62,10 @@ def is_dense(A: Any) -> bool:
     return A.density * FETCH > 1
 
 
-def as_array(A: Observed) -> bool:
-    """Whether the passes over A are made by dense arrays: few entries, in a matrix that has few others."""
-    return A.local is A and is_dense(A) and not worth_kernels(A)
+def arrays(A: Observed) -> _twins.Arrays | None:
+    """A as dense arrays, where the passes over it are made by them: few entries, in a matrix that has few others."""
+    small = A.local is A and is_dense(A) and not worth_kernels(A)
+    return _twins.Arrays.of(A) if small else None
 
 
 def row_products(entries: Entries, B: Array, compiled: bool | None = None) -> Array:
@@ -154,24 +155,25 @@ def _factors(U: Any, V: Any, dtype: Any) -> tuple[Array, Array]:
 def entry_values(A: Observed, U: Array, V: Array) -> Array:
     """u_iᵀv_j at every known entry, in the order of `A.by_row`."""
     left, right = _factors(U, V, A.dtype)
+    if (dense := arrays(A)) is not None:
+        return (left @ right.T).ravel().take(dense.places)
     if worth_kernels(A):
         return predictions(A.by_row, left, right, compiled=True)
-    return _twins.entry_values(A.by_row, left, right, dense=is_dense(A))
+    return _twins.entry_values(A.by_row, left, right)
 
 
 def residual_squares(A: Observed, U: Array, V: Array) -> float:
     """‖Π_Ω(A − UVᵀ)‖²."""
-    compiled = worth_kernels(A)
-    if A.local is A and not compiled:
-        return float(np.square(A.values - entry_values(A, U, V), dtype=np.float64).sum())
     left, right = _factors(U, V, A.dtype)
-    return float(A.over_rows(row_residual_squares, right, compiled, aligned=(left,)).sum())
+    if (dense := arrays(A)) is not None:
+        return float(np.square(dense.residual(left, right), dtype=np.float64).sum())
+    return float(A.over_rows(row_residual_squares, right, worth_kernels(A), aligned=(left,)).sum())
 
 
 def known_entries(S: Observed) -> Operator:
     """Π_Ω(S): products with the sparse matrix of the known entries, in either direction by rows of its own order."""
-    if as_array(S):
-        return _array_operator(_twins.filled(S, S.values))
+    if (dense := arrays(S)) is not None:
+        return _array_operator(dense.values)
     compiled = worth_kernels(S)
 
     def times(B):
@@ -190,8 +192,8 @@ def _array_operator(S: Array) -> Operator:
 
 def residual(A: Observed, U: Array, V: Array) -> Operator:
     """Π_Ω(A − UVᵀ). On a cluster its entries stay where they are, and are made in each product."""
-    if as_array(A):
-        return _array_operator(_twins.filled(A, A.values - entry_values(A, U, V)))
+    if (dense := arrays(A)) is not None:
+        return _array_operator(dense.residual(*_factors(U, V, A.dtype)))
     if A.local is A:
         return known_entries(A.with_values(A.values - entry_values(A, U, V)))
     (left, right), compiled = _factors(U, V, A.dtype), worth_kernels(A)
