@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -17,14 +16,15 @@ import scipy.sparse as sp
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from lemmata.audit.ranking import RANKING_CLAIMS
 from lemmata.completion.centring import Offsets, row_deviations, row_means
+from lemmata.completion.entries import stored_entries
 from lemmata.completion.frames import columns_of_entries, frame_columns, long_frame, without_na
-from lemmata.completion.observed import Entries, Labels, Observed, stored_entries
+from lemmata.completion.judging import Judged, check_unknown
+from lemmata.completion.observed import Entries, Labels, Observed
 from lemmata.completion.recommending.recommend import Recommending
 from lemmata.completion.rows.solver import solve_rows
 from lemmata.core.blocks import is_dask, is_stream, unmasked
-from lemmata.core.certificate import HOLDS, Certificate, Fit, budget, check
+from lemmata.core.certificate import Fit
 from lemmata.core.estimator import Model
 from lemmata.core.malformed import refuse_shrunk_file
 
@@ -39,7 +39,7 @@ class Folded(NamedTuple):
     scale: Array  # (b,)
 
 
-class CompletionModel(Recommending, OneToOneFeatureMixin, TransformerMixin, Model):
+class CompletionModel(Judged, Recommending, OneToOneFeatureMixin, TransformerMixin, Model):
     """Base of the completion models: fitted, it has U_, V_, mean_, row_bias_, column_bias_ and observed_."""
 
     stored: ClassVar[Mapping[str, str | type]] = {
@@ -63,10 +63,6 @@ class CompletionModel(Recommending, OneToOneFeatureMixin, TransformerMixin, Mode
     def _centring(self) -> str:
         """How the data was centred before the factors were sought: one of centring.HOW."""
         return getattr(self, "centre", "none")
-
-    def _is_implicit(self) -> bool:
-        """Whether the values are counts of what happened, so that predictions are preferences and no ratings."""
-        return getattr(self, "feedback", "explicit") == "implicit"
 
     # --- fitting ---
 
@@ -140,7 +136,7 @@ class CompletionModel(Recommending, OneToOneFeatureMixin, TransformerMixin, Mode
 
         With unknown="baseline", rows and columns that it does not have come after its own, in a larger matrix.
         """
-        _check_unknown(unknown)
+        check_unknown(unknown)
         if unknown == "baseline":
             return Observed.of(X).placed_in(self.observed_)
         data = self._entries(X, reset=False)
@@ -207,7 +203,7 @@ class CompletionModel(Recommending, OneToOneFeatureMixin, TransformerMixin, Mode
         return self._at(i.ravel(), j.ravel()).reshape(i.shape)
 
     def _positions(self, wanted: Any, what: str, unknown: str) -> Array:
-        _check_unknown(unknown)
+        check_unknown(unknown)
         wanted = np.asarray(wanted)
         labels = getattr(self.observed_, f"{what}_labels")
         if labels is not None:
@@ -320,107 +316,6 @@ class CompletionModel(Recommending, OneToOneFeatureMixin, TransformerMixin, Mode
             spread = row_deviations(data).astype(dtype)
         return bias, spread
 
-    def score(self, X, y=None, *, unknown: str = "error") -> float:
-        """−RMSE over the known entries of X, a matrix of the training shape (higher is better, as scikit-learn wants it).
-
-        unknown : {"error", "baseline"}
-            What to do with rows and columns that were not in the data: refuse them, or predict without them (μ + c_j, …).
-
-        Implicit feedback has no ratings to predict: the score is NDCG@10 of X (metrics.ndcg_at_k), among the items that were
-        not seen in training or are in X.
-        """
-        check_is_fitted(self)
-        data = self._same_matrix(X, unknown)
-        if data.n_observed == 0:
-            raise ValueError("there are no known entries to score.")
-        if self._is_implicit():
-            return self._ranking_score(data)
-        i, j = self._inside(data)
-        errors = data.values - self._at(i, j)
-        return -float(np.sqrt(np.mean(errors**2, dtype=np.float64)))
-
-    def _inside(self, data: Observed) -> tuple[Array, Array]:
-        """The places of entries, −1 for rows and columns beyond those of the training matrix."""
-        n, m = self.observed_.shape
-        return np.where(data.rows < n, data.rows, -1), np.where(data.columns < m, data.columns, -1)
-
-    def _ranking_score(self, data: Observed) -> float:
-        from lemmata.completion.metrics import ndcg_at_k
-
-        known, users = self.observed_, np.flatnonzero(data.row_counts)
-        asked = self._rows_at(np.where(users < len(self.U_), users, -1))
-        inside = (data.rows < known.shape[0]) & (data.columns < known.shape[1])
-        asked_for = np.isin(*(
-            part.rows[here].astype(np.int64) * known.shape[1] + part.columns[here]
-            for part, here in ((known, slice(None)), (data, inside))
-        ))  # fmt: skip
-        lists = self._best(asked._replace(data=known.select(~asked_for)), 10).positions
-        return float(ndcg_at_k(lists, data, 10, users=users))
-
-    def certify(
-        self, X, y=None, sample_weight=None, *, seconds=None, unknown: str = "error"
-    ) -> Certificate:
-        """Check every claim about this fit on X, the training entries.
-
-        Parameters
-        ----------
-        X : the training entries, as for `fit`
-        y : held-out entries of the same matrix, optional
-            Whether entries like them are predicted better than by the mean, and ranked better than by popularity.
-        sample_weight : not accepted; entries have no row weights
-        seconds : float, optional
-            As everywhere: how long that may take.
-        unknown : {"error", "baseline"}
-            What to do with rows and columns of y that were not in the data: refuse them, or predict without them.
-        """
-        check_is_fitted(self)
-        if sample_weight is not None:
-            raise TypeError("completion models have no row weights; repeat what counts more.")
-        train = self._same_matrix(X)
-        if y is None:
-            return self._certificate(train, seconds=seconds)
-        held_out = self._same_matrix(y, unknown)
-        if held_out.shape == train.shape:
-            found = self._certificate(train, held_out, seconds=seconds)
-            return self._with_ranking(found, (), Fit(self, train, held_out), seconds)
-        # what is said of held-out entries is said in the larger matrix, everything else in that of the fit
-        found = self._certificate(train, seconds=seconds)
-        about = tuple(one for one in self._claims() if one.name == "held_out_error")
-        return self._with_ranking(found, about, self._enlarged(train, held_out), seconds)
-
-    def _with_ranking(
-        self, found: Certificate, about: tuple, fit: Fit, seconds: float | None
-    ) -> Certificate:
-        """A certificate with the claims about held-out entries that `fit` knows, in place of those of the same name."""
-        claims = (*about, *RANKING_CLAIMS)
-        if found.claims and found.claims[0].verdict != HOLDS:  # attributes_sound
-            more = {one.name: one.put_off("the attributes are not sound") for one in claims}
-        else:
-            work = budget(self.work, fit)
-            checked = check(claims, fit, found.title, work=work, seconds=seconds, usual=work)
-            more = {one.name: one for one in checked}
-        first = tuple(more.pop(one.name, one) for one in found.claims)
-        return replace(found, claims=(*first, *more.values()))
-
-    def _enlarged(self, train: Observed, held_out: Observed) -> Fit:
-        """The fit in a matrix that has further rows and columns, of which nothing is known: without factors and offsets."""
-        shape = held_out.shape
-
-        def grown(part: Array, size: int, fill: float) -> Array:
-            added = np.full((size - len(part), *part.shape[1:]), fill, part.dtype)
-            return np.concatenate([part, added])
-
-        attributes = {
-            f"{side}_{what}_": grown(getattr(self, f"{side}_{what}_"), size, fill)
-            for side, size in zip(("row", "column"), shape, strict=True)
-            for what, fill in (("bias", 0.0), ("scale", 1.0))
-        }
-        attributes["U_"], attributes["V_"] = (
-            grown(part, size, 0.0) for part, size in zip((self.U_, self.V_), shape, strict=True)
-        )
-        data = Observed.from_triplets(train.rows, train.columns, train.values, shape)
-        return Fit(self, data, held_out, attributes=attributes)
-
     @classmethod
     def work(cls, fit: Fit) -> float:
         """Some passes over the entries with all factors; least squares cost more (`sweeps_work`)."""
@@ -439,11 +334,6 @@ def sweeps_work(fit: Fit, sweeps: float) -> float:
     """Roughly what sweeps of least squares cost: k²/2 per entry and side by SIMD, four at a time; k³/3 per row."""
     entries, k = fit.data.n_observed, np.shape(fit.U_)[1]
     return sweeps * (entries * k * (k + 4) / 4 + sum(fit.data.shape) * k**3 / 3)
-
-
-def _check_unknown(unknown: str) -> None:
-    if unknown not in ("error", "baseline"):
-        raise ValueError(f"unknown={unknown!r} is not accepted; pass 'error' or 'baseline'.")
 
 
 def _holds_entries(X: Any) -> bool:

@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from lemmata.completion.frames import times_of
 from lemmata.completion.labels import Labels
+from lemmata.core.malformed import refuse_malformed
 
 Array = np.ndarray
 ENTRIES_AT_ONCE = 2**20  # entries looked at together where temporaries should stay small
@@ -138,3 +140,62 @@ def _compressed(matrix: Any) -> Entries:
     return Entries(
         matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False), matrix.data
     )
+
+
+# --- what comes from outside ------------------------------------------------------------------------------------------
+
+
+def stored_entries(X: Any) -> sp.coo_array:
+    """What a sparse matrix knows, once its parts fit together. Zeros in the blocks of BSR only fill them up."""
+    refuse_malformed(X)
+    entries = sp.coo_array(X)
+    if X.format == "bsr":
+        entries.eliminate_zeros()
+    return entries
+
+
+def as_numbers(array: Array) -> Array:
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"the matrix holds {array.dtype}, not numbers; unknown entries are NaN, known ones numbers. Ratings, one per line, "
+            "need columns called user, item and rating."
+        ) from None
+
+
+def checked_times(given: Any, size: int) -> Array:
+    times = times_of(given)
+    if times is None or times.shape != (size,):
+        raise ValueError(
+            f"times should be {size:,} numbers or dates, one for each entry, none of them missing."
+        )
+    return times
+
+
+def checked_positions(given: Any, what: str) -> Array:
+    positions = np.asarray(given).ravel()
+    if positions.dtype.kind not in "iu" and positions.size:
+        raise ValueError(
+            f"{what} positions are {positions.dtype}; pass ints from 0, or use Observed.from_labels for names."
+        )
+    return positions if positions.size else positions.astype(np.int32)
+
+
+def checked_values(given: Any) -> Array:
+    values = np.asarray(given).ravel()
+    if values.dtype.kind not in "biuf":
+        try:
+            values = values.astype(np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"the values are {values.dtype}, such as {str(values[0])[:40]!r}; ratings are numbers."
+            ) from None
+    if values.dtype not in (np.float32, np.float64):
+        values = values.astype(np.float32 if values.dtype.itemsize <= 2 else np.float64)
+    if not np.isfinite(values).all():
+        place = int(np.argmin(np.isfinite(values)))
+        raise ValueError(
+            f"value {place} is {values[place]}; leave unknown entries out instead of giving them as NaN."
+        )
+    return values

@@ -395,7 +395,7 @@ def evaluate(
     users = np.flatnonzero(test.row_counts)
     asked = model._rows_at(np.where(users < len(model.U_), users, -1))
     options = {"threshold": threshold, "users": users}
-    P, Q = model._ranked(asked, model._weights("auto"))
+    P, Q = model._ranked(asked, model._item_weights("auto"))
     found = _ranking(model._best(asked, k).positions, test, k, options, gains)
     found["auc"] = auc(P, Q, test, seen=_as_tall(known, test), **options)
     one, counts = np.ones((len(users), 1)), known.column_counts[:, None].astype(np.float64)

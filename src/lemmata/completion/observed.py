@@ -21,11 +21,16 @@ import scipy.sparse as sp
 
 from lemmata.completion.entries import (
     Entries,
+    as_numbers,
     check_entries,
+    checked_positions,
     checked_shape,
+    checked_times,
+    checked_values,
     each_once,
     pointers,
     sorted_entries,
+    stored_entries,
     transposed,
 )
 from lemmata.completion.frames import (
@@ -33,14 +38,13 @@ from lemmata.completion.frames import (
     columns_of_entries,
     find_times,
     frame_columns,
-    times_of,
     without_na,
 )
 from lemmata.completion.labels import Labels, numbered
 from lemmata.completion.splitting import held_out
 from lemmata.core.blocks import is_dask, unmasked
 from lemmata.core.encoding import check_room
-from lemmata.core.malformed import refuse_malformed, refuse_shrunk_file
+from lemmata.core.malformed import refuse_shrunk_file
 from lemmata.core.store import digest, storable
 
 Array = np.ndarray
@@ -99,7 +103,7 @@ class Observed:
             return cls.from_triplets(X.row, X.col, X.data, X.shape)
         frame = frame_columns(X)
         roles = columns_of_entries(list(frame)) if frame else None
-        if roles is not None:
+        if frame and roles is not None:
             return cls.from_frame(X, *(list(frame)[roles[role]] for role in NEEDED))
         if is_dask(X):
             raise TypeError(
@@ -111,7 +115,7 @@ class Observed:
         refuse_shrunk_file(X)
         array = np.asarray(without_na(unmasked(X)))
         if array.dtype.kind not in "biuf":
-            array = _numbers_of(array)
+            array = as_numbers(array)
         if array.ndim != 2:
             raise ValueError(
                 f"the array has shape {array.shape}; a matrix has two dimensions, with NaN for what is unknown."
@@ -150,8 +154,8 @@ class Observed:
             raise ValueError(
                 f"duplicates={duplicates!r} is not accepted; pass one of {', '.join(DUPLICATES)}."
             )
-        rows, columns = _positions(rows, "row"), _positions(columns, "column")
-        values = _numbers(values)
+        rows, columns = checked_positions(rows, "row"), checked_positions(columns, "column")
+        values = checked_values(values)
         if not len(rows) == len(columns) == len(values):
             raise ValueError(
                 f"{len(rows)} rows, {len(columns)} columns and {len(values)} values do not pair up."
@@ -172,10 +176,10 @@ class Observed:
                 raise ValueError(f"there are {len(labels)} {what} labels for {size} {what}s.")
         by_row = sorted_entries(rows, columns, values, (n, m))
         if times is not None:
-            times = _times(times, len(values))
+            times = checked_times(times, len(values))
             times = each_once(sorted_entries(rows, columns, times, (n, m)), "last", names).values
         by_row = each_once(by_row, duplicates, names)
-        return cls(by_row, transposed(by_row, (n, m)), (n, m), *names, times)
+        return cls(by_row, transposed(by_row, (n, m)), (n, m), names[0], names[1], times)
 
     @classmethod
     def from_labels(
@@ -394,47 +398,15 @@ class Observed:
 
         ValueError names a label that `like` does not have.
         """
-        sides = [("column", self.columns), ("row", self.rows if rows else None)]
-        places, names, shape = {}, {}, {"row": self.shape[0], "column": self.shape[1]}
-        for what, positions in sides:
-            mine, theirs = getattr(self, f"{what}_labels"), getattr(like, f"{what}_labels")
-            places[what], names[what] = positions, mine
-            if positions is None or mine is None or theirs is None or mine is theirs:
-                continue
-            if not np.array_equal(mine.names, theirs.names):
-                places[what] = theirs.positions(mine.names, what)[positions]
-                names[what], shape[what] = theirs, len(theirs)
-        if names["row"] is self.row_labels and names["column"] is self.column_labels:
-            return self
-        return self._moved(places, names, tuple(shape.values()))
+        from lemmata.completion.alignment import align
+
+        return align(self, like, rows)
 
     def placed_in(self, like: Observed) -> Observed:
         """The same entries at the places of `like`, in a larger matrix where they need one: what it lacks comes at its end."""
-        places, names, shape = {}, {}, {}
-        for axis, what in enumerate(("row", "column")):
-            mine, theirs = getattr(self, f"{what}_labels"), getattr(like, f"{what}_labels")
-            positions = self.columns if axis else self.rows
-            places[what], names[what] = positions, theirs
-            shape[what] = max(self.shape[axis], like.shape[axis])
-            if mine is not None and theirs is not None:
-                found = theirs.find(mine.names)
-                new = found < 0
-                found[new] = len(theirs) + np.arange(int(new.sum()))
-                places[what], shape[what] = found[positions], len(theirs) + int(new.sum())
-                names[what] = theirs.extended(mine.names[new])
-            elif theirs is not None and shape[what] > len(theirs):
-                raise ValueError(
-                    f"these entries have {self.shape[axis]:,} {what}s without labels, but the model has "
-                    f"{len(theirs):,} with labels; pass labelled entries."
-                )
-        return self._moved(places, names, (shape["row"], shape["column"]))
+        from lemmata.completion.alignment import place_in
 
-    def _moved(self, places: dict[str, Any], names: dict[str, Any], shape: Any) -> Observed:
-        rows = self.rows if places["row"] is None else places["row"]
-        labels = {f"{what}_labels": None if n is None else n.names for what, n in names.items()}
-        return Observed.from_triplets(
-            rows, places["column"], self.values, shape, **labels, times=self.times
-        )
+        return place_in(self, like)
 
     def select(self, keep: Array) -> Observed:
         """The entries where the mask, in the order of `by_row`, is true; the shape stays."""
@@ -501,59 +473,3 @@ class Observed:
         from lemmata.completion.folders import open_entries
 
         return cls(*open_entries(folder, check))
-
-
-def stored_entries(X: Any) -> sp.coo_array:
-    """What a sparse matrix knows, once its parts fit together. Zeros in the blocks of BSR only fill them up."""
-    refuse_malformed(X)
-    entries = sp.coo_array(X)
-    if X.format == "bsr":
-        entries.eliminate_zeros()
-    return entries
-
-
-def _numbers_of(array: Array) -> Array:
-    try:
-        return array.astype(np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"the matrix holds {array.dtype}, not numbers; unknown entries are NaN, known ones numbers. Ratings, one per line, "
-            "need columns called user, item and rating."
-        ) from None
-
-
-def _times(given: Any, size: int) -> Array:
-    times = times_of(given)
-    if times is None or times.shape != (size,):
-        raise ValueError(
-            f"times should be {size:,} numbers or dates, one for each entry, none of them missing."
-        )
-    return times
-
-
-def _positions(given: Any, what: str) -> Array:
-    positions = np.asarray(given).ravel()
-    if positions.dtype.kind not in "iu" and positions.size:
-        raise ValueError(
-            f"{what} positions are {positions.dtype}; pass ints from 0, or use Observed.from_labels for names."
-        )
-    return positions if positions.size else positions.astype(np.int32)
-
-
-def _numbers(given: Any) -> Array:
-    values = np.asarray(given).ravel()
-    if values.dtype.kind not in "biuf":
-        try:
-            values = values.astype(np.float64)
-        except (TypeError, ValueError):
-            raise ValueError(
-                f"the values are {values.dtype}, such as {str(values[0])[:40]!r}; ratings are numbers."
-            ) from None
-    if values.dtype not in (np.float32, np.float64):
-        values = values.astype(np.float32 if values.dtype.itemsize <= 2 else np.float64)
-    if not np.isfinite(values).all():
-        place = int(np.argmin(np.isfinite(values)))
-        raise ValueError(
-            f"value {place} is {values[place]}; leave unknown entries out instead of giving them as NaN."
-        )
-    return values

@@ -151,7 +151,11 @@ class Recommending:
         check_is_fitted(self)
         columns = self._candidates(items, exclude, min_count)
         return self._best(
-            self._rows(users, ratings), _count(n), columns, exclude_seen, self._weights(damping)
+            self._rows(users, ratings),
+            _count(n),
+            columns,
+            exclude_seen,
+            self._item_weights(damping),
         )
 
     def _best(
@@ -163,7 +167,7 @@ class Recommending:
         w: Array | None = None,
     ) -> Recommendations:
         """The n best of these columns (None: of all) for each row, ranked with weights w (None: as `damping_` has them)."""
-        P, Q = self._ranked(asked, self._weights("auto") if w is None else w)
+        P, Q = self._ranked(asked, self._item_weights("auto") if w is None else w)
         seen, who = asked.data.by_row, asked.places if exclude_seen else np.full(len(P), -1)
         if columns is not None:
             Q, seen = Q[columns], _among(seen, columns, len(self.V_))
@@ -190,7 +194,7 @@ class Recommending:
         scale = np.where(there, self.row_scale_[places], 1).astype(self.U_.dtype)
         return Rows(factors, bias, scale, self.observed_, places, None, False)
 
-    def _weights(self, damping: float | str) -> Array:
+    def _item_weights(self, damping: float | str) -> Array:
         """w_j of every item."""
         if damping == "auto":
             damping = self.damping_
