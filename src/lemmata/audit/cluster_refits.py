@@ -25,9 +25,6 @@ from functools import cache
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.optimize import linear_sum_assignment
-from scipy.stats import beta
-from sklearn.cluster import KMeans
 
 from lemmata.audit.nearest_centres import Frame, one_blas_thread, squared_distances
 from lemmata.core.blocks import Blocks
@@ -122,6 +119,8 @@ class Refits:
 
 def _fit(X: Array, w: Array, centers: Array, rng: np.random.Generator) -> Array:
     """Centres of a part of the rows: the best of some random starts and the given one."""
+    from sklearn.cluster import KMeans
+
     k, seed = len(centers), int(rng.integers(2**31))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # rows may coincide, and runs be cut short
@@ -134,6 +133,8 @@ def _fit(X: Array, w: Array, centers: Array, rng: np.random.Generator) -> Array:
 
 def _match(ours: Array, theirs: Array, w: Array, k: int) -> Array:
     """For every one of their labels the one of ours that it shares most with, one to one."""
+    from scipy.optimize import linear_sum_assignment
+
     table = np.zeros((k, k))
     np.add.at(table, (theirs, ours), w)
     return linear_sum_assignment(-table)[1]
@@ -153,6 +154,8 @@ def _overlaps(one: Array, two: Array, w: Array, k: int) -> tuple[Array, Array]:
 
 def clopper_pearson(hits: Array, trials: Array, risk: float) -> tuple[Array, Array]:
     """A lower and an upper bound on the probability of a hit, each wrong with probability at most `risk`."""
+    from scipy.stats import beta
+
     hits, trials = np.minimum(hits, trials), np.asarray(trials)
     with np.errstate(invalid="ignore"):
         low = np.where(hits > 0, beta.ppf(risk, hits, trials - hits + 1), 0.0)

@@ -15,9 +15,9 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from sklearn.cluster import KMeans
 
 from lemmata.audit.cluster_refits import (
     FEW_PARTS,
@@ -217,8 +217,10 @@ def better(fit: Fit) -> Partition:
     return fit.memory["better"]
 
 
-def _restarts(X: Array, w: Array, k: int) -> KMeans:
-    """The best of a few fits from other seeds."""
+def _restarts(X: Array, w: Array, k: int) -> Any:
+    """The best of a few fits of scikit-learn's from other seeds."""
+    from sklearn.cluster import KMeans
+
     k = min(k, len(np.unique(X, axis=0)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # runs may be cut short

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -41,6 +41,7 @@ from lemmata.core.engine import map_reduce
 from lemmata.core.store import storable
 
 Array = np.ndarray
+WORTH_MOVING = 2**16  # n·d·k below which adding up is as quick as moving the rows that change
 MANY_CHANGES = 0.25  # share of rows that change their label above which sums are added up again
 FEW_CENTRES = 8  # what data is taken to be clustered into, if nobody says
 
@@ -54,13 +55,21 @@ class ClusterSums:
     """What a set of centres makes of rows: weights, sums and worst served rows of the clusters, and the cost."""
 
     version = 1
+    layout: ClassVar[dict[str, str]] = {
+        "counts": "k >=0",
+        "sums": "k d",
+        "cost": ">=0",
+        "far": "k any",
+        "farthest": "k d",
+        "moved": "int >=0",
+    }
 
     counts: Array  # (k,) Σw, float64
     sums: Array  # (k, d) Σw x, float64
     cost: float  # Σw‖x − c‖²
     far: Array  # (k,) the largest ‖x − c‖² of a row with weight; −1: there is none, or no cluster is empty
     farthest: Array  # (k, d) that row
-    moved: int = 0  # rows whose label was another before
+    moved: int = 0  # rows whose label was another before, if kernels counted them
 
     @classmethod
     def none(cls, centers: Array) -> ClusterSums:
@@ -129,19 +138,21 @@ class ClusterSums:
         found, squares = twins.nearest_centers(
             rows, packed.centers, hats, starts, float(packed.scale)
         )
-        changed = (labels != found).nonzero()[0]
         counts = np.bincount(found, weights, k).astype(np.float64, copy=False)
-        if before is None or len(changed) > MANY_CHANGES * len(labels):
+        sums = None
+        if before is not None and k * rows.hats.size > WORTH_MOVING:
+            changed = (labels != found).nonzero()[0]
+            if len(changed) <= MANY_CHANGES * len(labels):
+                sums = twins.move_rows(before, rows.rows, weights, labels, found, changed)
+        if sums is None:
             sums = twins.add_up(rows.rows, weights, found, k)
-        else:
-            sums = twins.move_rows(before, rows.rows, weights, labels, found, changed)
-        labels[changed] = found[changed]
+        labels[:] = found
         cost = float(squares.sum() if weights is None else weights @ squares)
         far = farthest = np.zeros(0)
         if not counts.all():
             sums[counts == 0] = 0.0  # no rounding is left of rows that have gone
             far, farthest = twins.worst_rows(squares, weights, found, k)
-        return cls.in_frame(rows.rows, counts, sums, far, farthest, cost, len(changed), packed)
+        return cls.in_frame(rows.rows, counts, sums, far, farthest, cost, 0, packed)
 
     @classmethod
     def in_frame(cls, rows, counts, sums, far, farthest, cost, moved, packed) -> ClusterSums:
@@ -305,8 +316,8 @@ class Points:
                 ClusterSums.of_framed(framed, self.weights, old, labels)
         self._labelled = None  # until the pass is done
         total = ClusterSums.of_framed(framed, self.weights, packed, labels, sums)
-        self.belong_to(packed.centers, total.moved)
-        return replace(total, moved=0)
+        self.belong_to(packed.centers, 0)
+        return total
 
     def columns(self, *more: Any) -> Blocks:
         """The blocks with their weights, their places for labels, and more columns."""

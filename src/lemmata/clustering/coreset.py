@@ -113,7 +113,7 @@ class LightweightCoreset(Model):
     random_state : int, RandomState or None
         Of the draws.
     max_iter, tol, time_limit
-        Of no use to two passes over the data; every model has them.
+        Not used: the data are read twice, whatever they say. Every model has them.
     verbose, checkpoint
         Progress on the terminal; a file to resume from.
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -64,6 +64,7 @@ class Spread:
     """Total weight W, mean μ and φ(μ) = Σ w ‖x − μ‖² of rows, in float64. Spread() is the empty sum."""
 
     version = 1
+    layout: ClassVar[dict[str, str]] = {"weight": ">=0", "total": ">=0"}
 
     weight: float = 0.0
     mean: Any = 0.0  # (d,)
@@ -119,6 +120,11 @@ class Coreset:
     """
 
     version = 1
+    layout: ClassVar[dict[str, str | type]] = {
+        "weights?": "m >=0",
+        "spread": Spread,
+        "rows": "int >=0",
+    }
 
     points: Any = None  # (m, d), dense or CSR
     weights: Any = None  # (m,)
@@ -242,6 +248,14 @@ class CoresetState:
     """After the first pass, which knows mean and spread; or after the second, which draws."""
 
     version = 1
+    layout: ClassVar[dict[str, str | type]] = {
+        "spread": Spread,
+        "cuts": "b int >=0",
+        "shares": "s >=0",
+        "positions": "p >=0",
+        "coreset": Coreset,
+        "loss": ">=0",
+    }
 
     spread: Spread
     cuts: Array  # (blocks + 1,) the first row of each block

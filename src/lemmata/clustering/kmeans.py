@@ -112,8 +112,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
     many_starts: ClassVar[int] = MANY
     stored: ClassVar[dict[str, str | type]] = {
         "cluster_centers_": "k d",
-        "labels_": "n",
-        "inertia_": "",
+        "labels_": "n int >=0",
+        "inertia_": ">=0",
         "sums_": ClusterSums,
     }
 
@@ -272,6 +272,16 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
             trace.append(inertia, 0.0)
             self._conclude(None, attributes, trace, Stopped.BATCHES, batches + 1)
         return self
+
+    @classmethod
+    def restored(cls, parameters: dict[str, Any], attributes: dict[str, Any]) -> KMeans:
+        model = super().restored(parameters, attributes)
+        k = len(model.cluster_centers_)
+        if np.max(getattr(model, "labels_", 0), initial=0) >= k:
+            raise ValueError(
+                f"labels_ go up to {np.max(model.labels_)}, but there are {k} centres."
+            )
+        return model
 
     # --- using it ---
 

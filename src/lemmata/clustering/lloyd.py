@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_array
@@ -50,6 +50,11 @@ class KMeansState:
     """Centres, what they make of the data, and how far they had moved."""
 
     version = 1
+    layout: ClassVar[dict[str, str | type]] = {
+        "centers": "k d",
+        "sums": ClusterSums,
+        "shift": "any >=0",
+    }
 
     centers: Array  # (k, d)
     sums: ClusterSums  # of the rows nearest to each of them

@@ -46,6 +46,14 @@ class MiniBatchState:
     """Centres, all that they were made of, and what they make of the next batch."""
 
     version = 1
+    layout: ClassVar[dict[str, str | type]] = {
+        "centers": "k d",
+        "given": ClusterSums,
+        "batch": ClusterSums,
+        **dict.fromkeys(("number", "seed", "waited", "unmoved"), "int >=0"),
+        **dict.fromkeys(("epochs", "average"), ">=0"),
+        **dict.fromkeys(("shift", "least"), "any >=0"),
+    }
 
     centers: Array  # (k, d)
     given: ClusterSums  # of all batches before this one
@@ -259,7 +267,7 @@ class MiniBatchKMeans(KMeans):
     stored: ClassVar[dict[str, str | type]] = {
         **{name: spec for name, spec in KMeans.stored.items() if name != "labels_"},
         "labels_?": KMeans.stored["labels_"],
-        "n_steps_": "",
+        "n_steps_": "int >=0",
     }
 
     def __init__(

@@ -1,0 +1,230 @@
+"""Small data: NumPy does what kernels do, numba is not imported, and bits depend neither on BLAS threads nor on a fork."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.cluster import KMeans as SklearnKMeans
+from sklearn.datasets import load_digits, load_iris, load_wine
+from threadpoolctl import threadpool_limits
+
+import lemmata
+from lemmata.clustering import d2_sampling, greedy_d2_sampling, kmeans_parallel
+from lemmata.clustering.coreset import LightweightCoreset
+from lemmata.clustering.kmeans import KMeans
+from lemmata.clustering.lloyd import KMeansState
+from lemmata.clustering.minibatch import MiniBatchKMeans
+from lemmata.core import store
+from lemmata.core.blocks import Blocks
+
+
+def clouds(dtype=np.float64, n=900):
+    rng = np.random.default_rng(0)
+    return (4 * rng.normal(size=(7, 5))[rng.integers(7, size=n)] + rng.normal(size=(n, 5))).astype(
+        dtype
+    )
+
+
+def both(make):
+    """The same by NumPy and by kernels."""
+    found = []
+    for mode in ("never", "always"):
+        with lemmata.config(compile=mode):
+            found.append(make())
+    return found
+
+
+# --- twins and kernels ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array, lambda X: list(np.array_split(X, 3))])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("init", ["k-means++", "k-means||"])
+def test_a_whole_fit_is_the_same_by_numpy_and_by_kernels(kind, dtype, weighted, init):
+    X = clouds(dtype)
+    w = np.random.default_rng(1).integers(0, 3, len(X)) if weighted else None
+    one, other = both(lambda: KMeans(7, init=init, random_state=0).fit(kind(X), sample_weight=w))
+    rtol = 1e-9 if dtype == np.float64 else 1e-3
+    assert_allclose(one.cluster_centers_, other.cluster_centers_, rtol=rtol, atol=rtol)
+    assert np.mean(one.labels_ != other.labels_) <= (0 if dtype == np.float64 else 0.002)
+    assert one.inertia_ == pytest.approx(other.inertia_, rel=rtol)
+    assert_allclose(one.transform(X), other.transform(X), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("method", [d2_sampling, greedy_d2_sampling, kmeans_parallel])
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array, lambda X: list(np.array_split(X, 4))])
+def test_seeding_draws_the_same_rows_by_numpy_and_by_kernels(method, kind):
+    X = np.round(clouds(), 3)
+    for seed in range(4):
+        one, other = both(lambda seed=seed: method(kind(X), 12, seed, return_indices=True)[1])
+        assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_coresets_are_the_same_by_numpy_and_by_kernels(weighted):
+    X = clouds(n=3000)
+    w = np.random.default_rng(1).random(len(X)) if weighted else None
+    one, other = both(lambda: LightweightCoreset(300, random_state=0).fit(X, sample_weight=w))
+    assert_array_equal(one.points_, other.points_)
+    assert_allclose(one.weights_, other.weights_, rtol=1e-12)
+
+
+FRESH = """
+import sys
+import numpy as np
+from lemmata import KMeans
+from lemmata.clustering import MiniBatchKMeans, LightweightCoreset, greedy_d2_sampling
+import scipy.sparse as sp
+X = np.random.default_rng(0).normal(size=(1797, 64))
+for model in (KMeans(10, random_state=0), MiniBatchKMeans(10, random_state=0), KMeans(10, init="k-means||", random_state=0)):
+    for data in (X, sp.csr_array(X)):
+        model.fit(data)
+        model.predict(data), model.transform(data), model.score(data), model.partial_fit(data[:100])
+LightweightCoreset(100, random_state=0).fit(X).cost(X[:5])
+greedy_d2_sampling(X, 10, 0)
+print([name for name in ("numba", "llvmlite") if name in sys.modules])
+"""
+
+
+def test_small_data_never_waits_for_a_compiler():
+    told = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FRESH], capture_output=True, text=True, check=True
+    )
+    assert told.stdout.strip() == "[]"
+    assert "compiling" not in told.stderr
+
+
+# --- bits -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("mode", ["never", "always"])
+def test_bits_do_not_depend_on_blas_threads(dtype, mode):
+    """Products large enough for BLAS to share them out."""
+    X = np.random.default_rng(0).normal(size=(3000, 100)).astype(dtype)
+    found = []
+    with lemmata.config(compile=mode):
+        for threads in (1, 2):
+            with threadpool_limits(threads, user_api="blas"):
+                for model in (
+                    KMeans(40, random_state=0, max_iter=20, tol=0.01),
+                    MiniBatchKMeans(9, random_state=0),
+                ):
+                    model.fit(X)
+                    parts = (
+                        model.cluster_centers_,
+                        model.predict(X),
+                        model.transform(X),
+                        model.score(X),
+                    )
+                    found.append(tuple(np.asarray(part).tobytes() for part in parts))
+    assert found[:2] == found[2:]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_process_fits_the_same():
+    X = clouds()
+    before = KMeans(7, random_state=0).fit(X)
+    big = np.random.default_rng(0).normal(size=(3000, 100))
+    KMeans(40, random_state=0, max_iter=3, tol=0.5).fit(big)  # BLAS has had its threads
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            same = KMeans(7, random_state=0).fit(X)
+            KMeans(40, random_state=0, max_iter=3, tol=0.5).fit(big)
+            os.write(writing, np.float64(same.inertia_).tobytes())
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    assert os.read(reading, 8) == np.float64(before.inertia_).tobytes()
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_init", [1, 8])
+def test_a_checkpoint_goes_on_with_a_larger_max_iter(tmp_path, n_init):
+    X = np.random.default_rng(0).normal(size=(500, 5))
+    whole = KMeans(6, n_init=n_init, random_state=0).fit(X)
+    model = KMeans(
+        6, n_init=n_init, random_state=0, max_iter=3, tol=0, checkpoint=tmp_path / "c"
+    ).fit(X)
+    model.set_params(max_iter=300, tol=1e-4).fit(X)
+    assert model.inertia_ == whole.inertia_
+    assert_array_equal(model.cluster_centers_, whole.cluster_centers_)
+    assert model.n_iter_ == whole.n_iter_
+
+
+def test_a_forged_checkpoint_is_refused(tmp_path):
+    X, path = clouds(), tmp_path / "c"
+    KMeans(7, random_state=0, max_iter=2, tol=0, checkpoint=path).fit(X)
+    content = store.read(path, "checkpoint")
+    state = content["state"]
+    forged = KMeansState(state.centers[:, :3].copy(), state.sums, state.shift)
+    store.write(path, "checkpoint", {**content, "state": forged})
+    with pytest.raises(ValueError, match=r"centers|d ="):
+        KMeans(7, random_state=0, max_iter=9, tol=0, checkpoint=path).fit(X)
+
+
+def test_a_model_whose_labels_name_no_centre_is_refused(tmp_path):
+    model = KMeans(3, random_state=0).fit(clouds())
+    model.labels_ = model.labels_ + 5
+    lemmata.save(model, tmp_path / "m.lemma")
+    with pytest.raises(ValueError, match="labels_ go up to 7"):
+        lemmata.load(tmp_path / "m.lemma")
+
+
+# --- quality, and what a weight is -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [load_iris, load_wine, load_digits])
+def test_the_default_costs_no_more_than_scikit_learns(make):
+    X, k, seeds = make().data, 10 if make is load_digits else 3, range(30)
+    ours = [KMeans(k, random_state=seed).fit(X).inertia_ for seed in seeds]
+    theirs = [SklearnKMeans(k, random_state=seed).fit(X).inertia_ for seed in seeds]
+    error = np.sqrt((np.var(ours) + np.var(theirs)) / len(seeds))
+    assert np.mean(ours) <= np.mean(theirs) + 3 * error
+
+
+def test_every_parameter_and_attribute_of_scikit_learns_is_there():
+    ours, theirs = KMeans().get_params(), SklearnKMeans().get_params()
+    assert {name: ours[name] for name in theirs if name != "algorithm"} == {
+        name: value for name, value in theirs.items() if name != "algorithm"
+    }
+    fitted = SklearnKMeans(3, random_state=0).fit(clouds())
+    public = {name for name in vars(fitted) if name.endswith("_") and not name.startswith("_")}
+    model = KMeans(3, algorithm="lloyd", copy_x=False, random_state=0).fit(clouds())
+    assert public <= set(vars(model))
+    methods = {
+        name for name in dir(fitted) if not name.startswith("_") and callable(getattr(fitted, name))
+    }
+    assert methods <= set(dir(model))
+
+
+@pytest.mark.parametrize("claim", ["found_again", "separated"])
+def test_statistical_claims_count_the_rows_that_weights_leave(claim):
+    """A thousand rows of which forty carry the weight say as much as forty: nothing can be shown of three clusters."""
+    rng = np.random.default_rng(0)
+    X = 12 * rng.normal(size=(3, 4))[np.arange(6000) % 3] + rng.normal(size=(6000, 4))
+    even = KMeans(3, n_init=4, random_state=0).fit(X)
+    assert even.certify(X, seconds=60)[claim].verdict == "holds"
+    w = np.full(6000, 1e-9)
+    w[:40] = 1.0
+    heavy = KMeans(3, n_init=4, random_state=0).fit(X, sample_weight=w)
+    assert heavy.certify(X, sample_weight=w, seconds=60)[claim].verdict != "holds"
+
+
+def test_blocks_of_few_rows_give_what_the_whole_gives():
+    X = clouds()
+    whole = KMeans(7, init=X[:7], tol=0).fit(X)
+    parts = KMeans(7, init=X[:7], tol=0).fit(Blocks.of(list(np.array_split(X, 5))))
+    assert_allclose(parts.cluster_centers_, whole.cluster_centers_, rtol=1e-12)
+    assert_array_equal(parts.labels_, whole.labels_)
