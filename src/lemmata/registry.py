@@ -90,7 +90,13 @@ MODELS: dict[str, Entry] = {
         "lemmata.clustering.kmeans",
         "k centres that serve every row by its nearest one",
         "CIL20 6.2",
-        ("sklearn.cluster.KMeans", "sklearn.cluster.MiniBatchKMeans"),
+        ("sklearn.cluster.KMeans",),
+    ),
+    "MiniBatchKMeans": Entry(
+        "lemmata.clustering.minibatch",
+        "k-means by small batches of rows, for data that is large",
+        "CIL20 6.2",
+        ("sklearn.cluster.MiniBatchKMeans",),
     ),
     "LightweightCoreset": Entry(
         "lemmata.clustering.coreset",

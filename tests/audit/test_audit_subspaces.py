@@ -167,11 +167,9 @@ def test_isotropic_data_determines_no_subspace():
     assert "subspace_determined" in certify(SklearnPCA(5).fit(X), X).failed
 
 
-def test_truncated_svd_without_centring_fails_the_affine_claim_and_centred_data_mends_it(digits):
-    assert (
-        "affine_part_redundant"
-        in certify(TruncatedSVD(5, random_state=0).fit(digits), digits).failed
-    )
+def test_a_truncated_svd_makes_no_affine_claim_and_that_of_centred_data_is_certified(digits):
+    found = certify(TruncatedSVD(5, random_state=0).fit(digits), digits)
+    assert "affine_part_redundant" not in [claim.name for claim in found]
     centred = digits - digits.mean(axis=0)
     assert (
         certify(TruncatedSVD(5, algorithm="arpack", random_state=0).fit(centred), centred).failed

@@ -33,9 +33,11 @@ SETTINGS: dict[str, dict] = {
     "SingularValueThresholding": {},
     "SoftImpute": {"reg": 1.0},
     "KMeans": {"n_clusters": 3},
+    "MiniBatchKMeans": {"n_clusters": 3},
+    "MiniBatchKMeans": {"n_clusters": 3},
     "LightweightCoreset": {"size": 10},
     "GaussianMixture": {"n_components": 2, "covariance_type": "diag"},
-    "Mixture": {"family": "gaussian-spherical", "n_components": 2},
+    "Mixture": {"n_components": 2, "family": "gaussian-spherical"},
 }
 COMPLETION = [
     name for name, entry in registry.MODELS.items() if entry.module.startswith("lemmata.completion")
@@ -53,6 +55,7 @@ HOPELESS: dict[str, dict] = {
     },
     "KernelPCA": {},
     "KMeans": {},
+    "MiniBatchKMeans": {},
     "LightweightCoreset": {"size": 1},
     # 20 rows for two matrices of 50 × 50: each shrinks onto a plane
     "GaussianMixture": {"covariance_type": "full"},
@@ -61,7 +64,7 @@ HOPELESS: dict[str, dict] = {
     **{name: {"max_iter": 30} for name in COMPLETION},
 }
 TOO_FEW = {"enough_entries", "enough_per_row_and_column", "connected_observations"}
-ROWS = {"KMeans": 400}  # that clusters are not found again shows on more rows
+ROWS = {"KMeans": 400, "MiniBatchKMeans": 400}  # that clusters are not found again shows on more rows
 # Other solvers and families of the same class, put under those of scikit-learn's checks that depend on them.
 FAMILIES: list[tuple[str, dict]] = [
     ("PCA", {"svd_solver": "gradient"}),
@@ -107,7 +110,7 @@ EXPECTED_FAILURES: dict[str, dict[str, str]] = {
             f"check_sample_weight_equivalence_on_{kind}_data": SEEDED
             for kind in ("dense", "sparse")
         }
-        for name in ("KMeans", "GaussianMixture", "Mixture")
+        for name in ("KMeans", "MiniBatchKMeans", "GaussianMixture", "Mixture")
     },
     **{
         name: {"check_estimator_sparse_array": MATRIX, "check_estimator_sparse_matrix": MATRIX}
