@@ -76,8 +76,7 @@ def write_atomically(path: Path, content: bytes) -> None:
     path = Path(os.path.realpath(path))  # a link stays a link to the new content
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; give the file a name in it.")
-    if path.exists() and not path.is_file():  # renaming over a device or a pipe would remove it
-        raise OSError(f"{path} is no regular file; give the file a name of its own.")
+    _refuse_special(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(
             f"there is no folder {path.parent} to write {path.name} to; make it first."
@@ -88,7 +87,11 @@ def write_atomically(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        _refuse_special(path)  # somebody may have been quicker
         os.replace(temporary, path)
+    except NotRegular:
+        temporary.unlink(missing_ok=True)
+        raise
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise type(error)(error.errno, f"{path} could not be written: {error.strerror}") from error
@@ -101,6 +104,16 @@ def write_atomically(path: Path, content: bytes) -> None:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+class NotRegular(OSError):
+    """What is there is a pipe or a device."""
+
+
+def _refuse_special(path: Path) -> None:
+    """Only regular files are replaced: renaming over a device or a pipe would remove it."""
+    if path.exists() and not path.is_file():
+        raise NotRegular(f"{path} is no regular file; give the file a name of its own.")
 
 
 def remove_leftovers(path: Path) -> None:

@@ -1,0 +1,38 @@
+"""Every model of the registry, fitted to something tiny: what the tests of reliability are run on."""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+
+import numpy as np
+
+import lemmata
+from lemmata import registry
+from lemmata.completion.base import CompletionModel
+
+RNG = np.random.default_rng(0)
+ROWS = RNG.normal(size=(60, 6)) + 4 * (RNG.random((60, 1)) < 0.5)
+COUNTS = RNG.poisson(3.0, size=(60, 6)).astype(float)
+RATINGS = np.where(RNG.random((60, 6)) < 0.7, RNG.integers(1, 6, (60, 6)), np.nan)
+SMALL = {"n_components": 2, "n_clusters": 2, "rank": 2, "size": 20}
+
+
+def data_of(name):
+    cls = registry.model_class(name)
+    return RATINGS if issubclass(cls, CompletionModel) else ROWS
+
+
+def unfitted(name, **more):
+    cls = registry.model_class(name)
+    known = cls._get_param_names()
+    settings = {key: value for key, value in SMALL.items() if key in known}
+    settings |= {"random_state": 0} if "random_state" in known else {}
+    return cls(**{**settings, **{key: value for key, value in more.items() if key in known}})
+
+
+@cache
+def fitted(name):
+    with warnings.catch_warnings(), lemmata.config(certificate=False):
+        warnings.simplefilter("ignore")
+        return unfitted(name).fit(data_of(name))

@@ -1,0 +1,242 @@
+"""Files that somebody made on purpose, hash recomputed: refused in little time and memory, and never the end of the process."""
+
+import json
+import os
+import resource
+import struct
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from small_models import ROWS, fitted
+
+import lemmata
+from lemmata import registry
+from lemmata.core import StoreError, store
+
+
+def content_of(model):
+    return {
+        "class": type(model).__name__,
+        "parameters": model.get_params(deep=False),
+        "attributes": model.stored_attributes(),
+    }
+
+
+def load(folder, content):
+    store.write(folder / "forged.lemma", "model", content)
+    return lemmata.load(folder / "forged.lemma")
+
+
+def signed(manifest, arrays):
+    from safetensors.numpy import save
+
+    manifest = {key: value for key, value in manifest.items() if key != "hash"}
+    manifest["hash"] = store.hash_of(manifest, arrays)
+    return save(arrays, metadata={"lemmata": json.dumps(manifest)})
+
+
+def parts_of(path):
+    from safetensors.numpy import load
+
+    raw = path.read_bytes()
+    size = int.from_bytes(raw[:8], "little")
+    return json.loads(json.loads(raw[8 : 8 + size])["__metadata__"]["lemmata"]), load(raw)
+
+
+def places(value, kind):
+    """The tagged dicts of a kind in a manifest."""
+    if isinstance(value, dict):
+        found = [value] if value.get("$") == kind else []
+        return found + [place for item in value.values() for place in places(item, kind)]
+    if isinstance(value, list):
+        return [place for item in value for place in places(item, kind)]
+    return []
+
+
+# --- random states ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong"),
+    [("pos", 10**9), ("pos", -5), ("pos", 625), ("has_gauss", 7), ("bit_generator", "os")],
+)
+def test_a_random_state_is_checked_before_it_is_believed(tmp_path, field, wrong):
+    """A position beyond its key was read from whatever lay there: SIGSEGV at the next fit."""
+    path = tmp_path / "m.lemma"
+    model = lemmata.KMeans(2, random_state=np.random.RandomState(0)).fit(ROWS)
+    lemmata.save(model, path)
+    manifest, arrays = parts_of(path)
+    (random,) = places(manifest, "RandomState")
+    pairs = [pair for place in places(random, "dict") for pair in place["items"]]
+    next(pair for pair in pairs if pair[0] == field)[1] = wrong
+    path.write_bytes(signed(manifest, arrays))
+    with pytest.raises(StoreError):
+        lemmata.load(path)
+
+
+@pytest.mark.parametrize(
+    "key", [np.zeros(3, np.uint32), np.zeros(624), np.zeros((624, 2), np.uint32)]
+)
+def test_the_key_of_a_random_state_has_its_size(tmp_path, key):
+    model = lemmata.KMeans(2, random_state=np.random.RandomState(0)).fit(ROWS)
+    lemmata.save(model, tmp_path / "m")
+    manifest, arrays = parts_of(tmp_path / "m")
+    (random,) = places(manifest, "RandomState")
+    arrays[places(random, "array")[0]["key"]] = key
+    (tmp_path / "m").write_bytes(signed(manifest, arrays))
+    with pytest.raises(StoreError, match="key of a random generator"):
+        lemmata.load(tmp_path / "m")
+
+
+# --- every array of every model ---------------------------------------------------------------------------------------
+
+
+def arrays_in(model):
+    return {
+        name: value
+        for name, value in model.stored_attributes().items()
+        if isinstance(value, np.ndarray) and value.dtype.kind in "iuf" and value.size
+    }
+
+
+@pytest.mark.parametrize("name", registry.MODELS)
+def test_every_stored_array_is_finite_of_its_shape_and_of_numbers(tmp_path, name):
+    model = fitted(name)
+    content = content_of(model)
+    assert type(load(tmp_path, content)).__name__ == name
+    accepted = []
+    for attribute, value in arrays_in(model).items():
+        spoilt = value.copy()
+        if value.dtype.kind == "f":
+            spoilt.flat[0] = np.nan
+        forgeries = {"NaN": spoilt, "longer": np.concatenate([value, value]), "flat": value[None]}
+        forgeries["bool"] = value.astype(bool)
+        for what, wrong in forgeries.items():
+            if what == "NaN" and value.dtype.kind != "f":
+                continue
+            attributes = {**content["attributes"], attribute: wrong}
+            try:
+                load(tmp_path, {**content, "attributes": attributes})
+            except StoreError:
+                continue
+            # nothing else in a file says how many rows there were
+            accepted += [(attribute, what)] if (attribute, what) != ("labels_", "longer") else []
+    assert accepted == [], accepted
+
+
+@pytest.mark.parametrize("name", registry.MODELS)
+def test_a_file_never_says_where_the_next_fit_writes(tmp_path, name):
+    model, place = fitted(name), tmp_path / "written-by-a-file"
+    content = content_of(model)
+    if "checkpoint" not in content["parameters"]:
+        pytest.skip("has no checkpoint")
+    content["parameters"] = {**content["parameters"], "checkpoint": str(place)}
+    assert load(tmp_path, content).checkpoint is None
+    held = type(model)(**{**model.get_params(deep=False), "checkpoint": place})
+    held.__dict__.update({k: v for k, v in vars(model).items() if k.endswith("_")})
+    lemmata.save(held, tmp_path / "m")  # a Path could not be saved at all
+    assert str(place) not in (tmp_path / "m").read_bytes().decode("latin-1")
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def forged_files(folder):
+    """Small files that claim to be large, each with what reading it may take beyond its size, in MB."""
+    lemmata.save(fitted("PCA"), folder / "m")
+    whole = (folder / "m").read_bytes()
+    with open(folder / "zeros", "wb") as file:
+        file.write(whole)
+    os.truncate(folder / "zeros", len(whole) + 4 * 2**30)  # sparse: no disk is filled
+
+    text = {"format": 1, "kind": "model", "library": "0"}
+    padded = {
+        "$": "text",
+        "shape": [16_000],
+        "object": False,
+        "items": ["a" * 16_000, *["b"] * 15_999],
+    }
+    (folder / "padded").write_bytes(
+        signed({**text, "content": {"$": "dict", "items": [["class", padded]]}}, {})
+    )
+
+    # as safetensors writes it: the manifest is a text in the header
+    many = b'{"__metadata__":{"lemmata":"{\\"content\\":[' + b"[]," * (21 * 10**6) + b'0]}"}}'
+    (folder / "lists").write_bytes(struct.pack("<Q", len(many)) + many)
+    few = many[: 15 * 2**20]  # below the limit in bytes, not in parts
+    (folder / "parts").write_bytes(struct.pack("<Q", len(few)) + few)
+
+    row = np.arange(40_000.0)
+    trace = {"$": "object", "class": "Trace", "version": 1, "fields": {}}
+    column = {"$": "array", "key": "a0"}
+    trace["fields"] = {"objective": column, "seconds": column, "extras": {"$": "dict", "items": []}}
+    twice = {"$": "dict", "items": [["class", [trace] * 5000]]}
+    (folder / "twice").write_bytes(signed({**text, "content": twice}, {"a0": row}))
+
+    content = content_of(fitted("ALS"))
+    lemmata.save(fitted("ALS"), folder / "als")
+    manifest, arrays = parts_of(folder / "als")
+    observed = next(o for o in places(manifest, "object") if o["class"] == "Observed")
+    observed["fields"]["shape"] = {
+        "$": "tuple",
+        "items": [len(content["attributes"]["U_"]), 4 * 10**8],
+    }
+    (folder / "wide").write_bytes(signed(manifest, arrays))
+    return ["zeros", "padded", "lists", "parts", "twice", "wide"]
+
+
+CHILD = """
+import resource, sys, time
+import lemmata
+from lemmata.core import StoreError
+import lemmata.completion.als.estimator, safetensors.numpy, scipy.sparse
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+for path in sys.argv[1:]:
+    before, began = peak(), time.process_time()
+    try:
+        lemmata.load(path)
+        word = "loaded"
+    except StoreError:
+        word = "refused"
+    print(path.rpartition("/")[2], word, round(peak() - before), round(time.process_time() - began, 2))
+"""
+
+
+def test_what_a_file_takes_is_bounded_by_its_size(tmp_path):
+    """4 GB of zeros, a gigabyte of padding, millions of empty lists, one array 10,000 times, 4·10⁸ columns."""
+    names = forged_files(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, *(str(tmp_path / name) for name in names)],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = [line.split() for line in done.stdout.splitlines()]
+    assert [line[0] for line in found] == names
+    for name, word, megabytes, seconds in found:
+        assert word == "refused", name
+        size = 0 if name == "zeros" else (tmp_path / name).stat().st_size / 2**20
+        assert float(megabytes) < 100 + 3 * size, (name, megabytes)
+        assert float(seconds) < 5, (name, seconds)
+
+
+def test_texts_of_wildly_different_lengths_come_back_without_the_padding(tmp_path):
+    texts = np.array(["a" * 2000, *map(str, range(9_000))])
+    store.write(tmp_path / "t", "test", {"texts": texts})
+    assert (tmp_path / "t").stat().st_size < 400_000
+    began, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    back = store.read(tmp_path / "t", "test")["texts"]
+    assert back.tolist() == texts.tolist()
+    assert back.dtype == object
+    assert time.process_time() - began < 2
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
+
+
+def test_a_manifest_that_could_not_be_read_is_not_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "MAX_PARTS", 1000)
+    with pytest.raises(StoreError, match="a file holds up to"):
+        store.write(tmp_path / "t", "test", {"lists": [[] for _ in range(1000)]})
+    assert not (tmp_path / "t").exists()
