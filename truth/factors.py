@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from lemmata.audit.alternating import EXPLICIT_CLAIMS
+from lemmata.audit.alternating import EXPLICIT_CLAIMS, factor_claims
 from lemmata.completion import ALS, SGDFactorization, SingularValueThresholding, SoftImpute
 from lemmata.completion.certifying import certify_factors
 from lemmata.completion.observed import Observed
@@ -22,12 +22,17 @@ KINDS = {
     "biased": {"biases": True},
     "weighted, biased": {"weighted": True, "biases": True},
     "implicit": {"implicit": True, "alpha": 2.0},
+    "root": {"weighted": 0.5},
+    "root, own": {"weighted": 0.5, "biases": True, "own": 2.0},  # what reg=None does
+    "plain, own": {"biases": True, "own": 0.3},
 }
 CLEAR = 0.01  # a curvature that no threshold of 1e-3 can mistake
 
 
 def certify(A, at, reg, kind, mean=0.0, scale=1.0):
     """The certificate of raw factors, of data `scale` times as large."""
+    if "own" in kind or kind.get("weighted") == 0.5:
+        return _certify_attributes(A, at, reg, kind, mean)
     more = {
         "weighted": kind.get("weighted", False),
         "biases": kind.get("biases", False),
@@ -41,8 +46,20 @@ def certify(A, at, reg, kind, mean=0.0, scale=1.0):
     return certify_factors(data, at.U * root, at.V * root, reg * scale, **more)
 
 
+def _certify_attributes(A, at, reg, kind, mean):
+    """The certificate of a model that has these public attributes, as one from a file would."""
+    attributes = {
+        "U_": at.U, "V_": at.V, "mean_": mean, "row_bias_": at.b, "column_bias_": at.c, "reg_": reg,
+        "weighted_reg_": float(kind.get("weighted", 0)), "biases": kind.get("biases", False),
+    }  # fmt: skip
+    if "own" in kind:
+        attributes |= {"bias_reg_": kind["own"], "weighted_bias_reg_": 0.0}
+    fit = Fit(SimpleNamespace(), A, attributes=attributes)
+    return check(factor_claims(False, False), fit, "attributes")
+
+
 def value(A, at, reg, kind, mean):
-    more = {"weighted": kind.get("weighted", False), "mean": mean}
+    more = {"weighted": kind.get("weighted", False), "mean": mean, "own": kind.get("own")}
     if kind.get("implicit"):
         more = {"implicit": True, "alpha": kind["alpha"]}
     return objective(A, at, reg, **more)
@@ -107,7 +124,7 @@ def smallest_curvature(A, at, reg, kind, mean):
     return float(np.linalg.eigvalsh((scaled + scaled.T) / 2)[0])
 
 
-@problems(seeds=40, quick=2)
+@problems(seeds=64, quick=2)
 def points(seed):
     """Stationary? What further sweeps from there would gain. A minimum? The dense Hessian."""
     rng = np.random.default_rng(seed)
@@ -119,7 +136,9 @@ def points(seed):
     )  # fmt: skip
     reg = (0.1, 0.5)[seed % 4 // 2] * (0.3 if kind.get("weighted") else 1)
     scale = (
-        1.0 if kind.get("biases") or kind.get("implicit") else (1.0, 1e150, 1e-150, 1e3)[seed % 4]
+        1.0
+        if kind.get("biases") or kind.get("implicit") or kind.get("weighted") == 0.5
+        else (1.0, 1e150, 1e-150, 1e3)[seed % 4]
     )
     best, mean = als(A, k, reg, seed=seed, **kind)
     early, _ = als(A, k, reg, seed=seed, sweeps=1 + seed % 4, **kind)
@@ -173,6 +192,7 @@ def _models(seed, dtype):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield "ALS", ALS(3, 0.1, random_state=seed).fit(A), A
+        yield "ALS, by rule", ALS(3, random_state=seed).fit(A), A
         yield (
             "ALS, no biases",
             ALS(3, 1.0, biases=False, reg_weighting="plain", random_state=seed).fit(A),
@@ -208,9 +228,11 @@ def stated(seed):
             yield Case(
                 f"{label}, other data", found, {"statements_true": False}, ["statements_true"]
             )
-        for name in ("loss_", "singular_values_", "row_scale_", "reg_", "dual_"):
+        for name in ("loss_", "singular_values_", "row_scale_", "reg_", "bias_reg_", "dual_"):
             if not hasattr(model, name) or (name == "reg_" and not hasattr(model, "loss_")):
                 continue
+            if name == "bias_reg_" and not np.any(model.row_bias_):
+                continue  # nothing depends on it
             before = getattr(model, name)
             changed = np.array(before, dtype=float)
             changed.reshape(-1)[
@@ -249,6 +271,7 @@ def unsound(seed):
     ways = [
         ("U_", put(np.nan)), ("V_", put(np.inf)), ("row_bias_", put(-np.inf)), ("loss_", put(-1.0)),
         ("row_scale_", put(0.0)), ("mean_", put(np.nan)), ("rank_", put(5)), ("reg_", put(-0.1)),
+        ("bias_reg_", put(-1.0)), ("weighted_bias_reg_", put(2.0)), ("weighted_reg_", put(1.5)),
     ]  # fmt: skip
     for name, change in ways:
         model = ALS(2, 0.1, random_state=seed, max_iter=5, tol=0).fit(A)

@@ -36,7 +36,13 @@ def counts(seed, n=14, m=11) -> Observed:
 
 
 def penalties(A, reg, weighted):
-    return [reg * (c if weighted else np.ones(len(c))) for c in (A.row_counts, A.column_counts)]
+    """λ times a power of the number of entries: 0 or False, ½, 1 or True."""
+    return [reg * c.astype(float) ** float(weighted) for c in (A.row_counts, A.column_counts)]
+
+
+def bias_penalties(A, reg, weighted, own=None):
+    """The same for biases, or `own` for all of them."""
+    return penalties(A, reg, weighted) if own is None else penalties(A, own, 0)
 
 
 def weights_and_targets(A, mean=0.0, implicit=False, alpha=1.0, offset=1.0):
@@ -46,48 +52,63 @@ def weights_and_targets(A, mean=0.0, implicit=False, alpha=1.0, offset=1.0):
     return known.astype(float), np.where(known, a - mean, 0.0)
 
 
-def objective(A, at, reg, weighted=False, mean=0.0, implicit=False, alpha=1.0, offset=1.0) -> float:
+def objective(
+    A, at, reg, weighted=False, mean=0.0, implicit=False, alpha=1.0, offset=1.0, own=None
+) -> float:
     """F from its formula, dense."""
     U, V, b, c = at
     w, a = weights_and_targets(A, mean, implicit, alpha, offset)
-    r, s = penalties(A, reg, weighted)
-    penalty = r @ (U**2).sum(1) + s @ (V**2).sum(1) + r @ b**2 + s @ c**2
+    (r, s), (p, q) = penalties(A, reg, weighted), bias_penalties(A, reg, weighted, own)
+    penalty = r @ (U**2).sum(1) + s @ (V**2).sum(1) + p @ b**2 + q @ c**2
     return 0.5 * np.sum(w * (a - U @ V.T - b[:, None] - c) ** 2) + 0.5 * penalty
 
 
 def als(
-    A, k, reg, *, weighted=False, biases=False, sweeps=1500, seed=0, implicit=False, alpha=1.0, offset=1.0, start=None
+    A, k, reg, *, weighted=False, biases=False, sweeps=1500, seed=0, implicit=False, alpha=1.0, offset=1.0, start=None,
+    own=None,
 ):  # fmt: skip
     """Factors, biases and mean by plain alternating least squares, as any other library might."""
     rng = np.random.default_rng(seed)
     n, m = A.shape
     mean = A.values.mean() if biases else 0.0
     w, a = weights_and_targets(A, mean, implicit, alpha, offset)
-    r, s = penalties(A, reg, weighted)
+    (r, s), (p, q) = penalties(A, reg, weighted), bias_penalties(A, reg, weighted, own)
     U, V, *offsets = start or (rng.normal(size=(n, k)), rng.normal(size=(m, k)))
     b, c = offsets or (np.zeros(n), np.zeros(m))
     for _ in range(sweeps):
         last = V
-        U, b = half_sweep(a - c, w, V, r, biases)
-        V, c = half_sweep((a - b[:, None]).T, w.T, U, s, biases)
+        U, b = half_sweep(a - c, w, V, r, biases, p)
+        V, c = half_sweep((a - b[:, None]).T, w.T, U, s, biases, q)
         if np.abs(V - last).max() < 1e-13:
             break
     return Point(U, V, b, c), mean
 
 
-def half_sweep(a, w, V, reg, biases):
+def half_sweep(a, w, V, reg, biases, bias_reg):
     """The best rows for V: one ridge regression each."""
     Z = np.column_stack([V, np.ones(len(V))]) if biases else V
     p = Z.shape[1]
     G = (w @ (Z[:, :, None] * Z[:, None, :]).reshape(-1, p * p)).reshape(-1, p, p)
     G += reg[:, None, None] * np.eye(p)
+    if biases:
+        G[:, -1, -1] += bias_reg - reg
     G[~G.any(axis=(1, 2))] = np.eye(p)
     X = np.linalg.solve(G, ((w * a) @ Z)[:, :, None])[:, :, 0]
     return (X[:, :-1], X[:, -1]) if biases else (X, np.zeros(len(X)))
 
 
 def half_sweep_gain(
-    A, at, reg, *, weighted=False, mean=0.0, biases=False, implicit=False, alpha=1.0, offset=1.0
+    A,
+    at,
+    reg,
+    *,
+    weighted=False,
+    mean=0.0,
+    biases=False,
+    implicit=False,
+    alpha=1.0,
+    offset=1.0,
+    own=None,
 ):
     """What solving the rows, or the columns, exactly would gain: the larger share of the loss and the side's own penalty."""
     more = {
@@ -96,13 +117,14 @@ def half_sweep_gain(
         "implicit": implicit,
         "alpha": alpha,
         "offset": offset,
+        "own": own,
     }
     w, a = weights_and_targets(A, mean, implicit, alpha, offset)
     U, V, b, c = at
-    r, s = penalties(A, reg, weighted)
+    (r, s), (x, y) = penalties(A, reg, weighted), bias_penalties(A, reg, weighted, own)
     now, zero = objective(A, at, reg, **more), Point(0 * U, 0 * V, 0 * b, 0 * c)
-    P, p = half_sweep(a - c, w, V, r, biases)
-    Q, q = half_sweep((a - b[:, None]).T, w.T, U, s, biases)
+    P, p = half_sweep(a - c, w, V, r, biases, x)
+    Q, q = half_sweep((a - b[:, None]).T, w.T, U, s, biases, y)
     shares = []
     for better, other in (
         (Point(P, V, p, c), zero._replace(V=V, c=c)),

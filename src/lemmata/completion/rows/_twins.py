@@ -136,8 +136,9 @@ def solve(rows: Rows, tolerance: Array) -> tuple[Array, Array]:
         doubtful = np.flatnonzero(trusted & ~(least > 2 * tolerance[here]))
         if len(doubtful):
             trusted[doubtful] = cholesky(M[doubtful], tolerance[here][doubtful])[1].all(axis=1)
-        solved = np.linalg.solve(M[trusted], (scale * h)[trusted][:, :, None])[:, :, 0]
-        W[here][trusted] = scale[trusted] * solved
+        if not trusted.all():
+            M, h, scale = M[trusted], h[trusted], scale[trusted]
+        W[here][trusted] = scale * np.linalg.solve(M, (scale * h)[:, :, None])[:, :, 0]
         sound[here] = trusted | ~filled
     return W, sound
 

@@ -30,7 +30,8 @@ Array = np.ndarray
 METHODS = ("cholesky", "cg")
 STACK = 2**22  # numbers in one stack of dense rows, where rows are solved by singular values
 DEPENDENT = 32  # a factor of which only so many roundings are new, given those before it, depends on them (nonnegative rows)
-TWIN_SWEEP = 2**25  # multiplications of a half-sweep that NumPy does in some 20 ms
+# multiplications of a sweep that NumPy does in some 50 ms, four times as long as kernels take
+TWIN_SWEEP = 40e6
 TWIN_PASS = 2**23  # and of a pass over the entries
 PER_ROW = 5000  # multiplications in the time that LAPACK's caller takes for one small system
 TRUST = 1000  # a pivot within so many roundings of nothing is not trusted; the row is then solved more carefully
