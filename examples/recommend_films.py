@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 import lemmata
-from lemmata.completion import ALS, MeanRatings, Observed, recovery
+from lemmata.completion import ALS, Observed, metrics, recovery
 
 
 def invented(path: Path) -> Path:
@@ -35,16 +35,23 @@ train, test = ratings.split(test=0.1, seed=0)
 # before any fit: can these entries determine a matrix of rank 8?
 print(recovery.diagnose(train, 8), "\n")
 
-model = ALS(rank=8, random_state=0).fit(train)
-print(model.certify(train, test), "\n")
-print(
-    f"held-out RMSE {-model.score(test):.3f}; by means alone {-MeanRatings().fit(train).score(test):.3f}"
-)
+# how many stars would somebody give? Explicit feedback predicts ratings ...
+stars = ALS(rank=8, random_state=0).fit(train)
+print(stars.certify(train, test), "\n")
+print(metrics.evaluate(stars, test), "\n")
+bare = metrics.evaluate(
+    stars, test, damping=0
+)  # the highest predictions: films that hardly anybody rated
+print(f"ranked by bare predictions: precision@10 {bare['precision']:.4f}\n")
+
+# ... and what will somebody choose? Implicit feedback ranks: compare both with popularity
+choices = ALS(rank=8, feedback="implicit", random_state=0).fit(train)
+print(metrics.evaluate(choices, test), "\n")
 
 user = ratings.row_labels.names[0]
-best = model.recommend(user, n=5)
+best = choices.recommend(user, n=5)
 print(best)
-print(model.explain(user, best.items[0]))
+print(choices.explain(user, best.items[0]))
 
 # somebody new: one least-squares solve, no training
-print("a new user:", model.recommend(ratings={ratings.column_labels.names[0]: 5.0}, n=3))
+print("a new user:", choices.recommend(ratings={ratings.column_labels.names[0]: 5.0}, n=3))

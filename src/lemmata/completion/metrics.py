@@ -368,6 +368,7 @@ def evaluate(
     threshold=None,
     gains: str = "binary",
     unknown: str = "error",
+    damping: float | str = "auto",
 ) -> Evaluation:
     """All of them for a fitted model, beside popularity, the mean and offsets alone.
 
@@ -382,6 +383,8 @@ def evaluate(
     unknown : {"error", "baseline"}
         What to do with users and items that the model does not know: refuse them, or predict without them (μ + c_j, …). Such
         users are recommended what people like in general; such items can only be missed.
+    damping : float or "auto"
+        As in `recommend`, whose lists are measured.
 
     Returns
     -------
@@ -395,8 +398,9 @@ def evaluate(
     users = np.flatnonzero(test.row_counts)
     asked = model._rows_at(np.where(users < len(model.U_), users, -1))
     options = {"threshold": threshold, "users": users}
-    P, Q = model._ranked(asked, model._item_weights("auto"))
-    found = _ranking(model._best(asked, k).positions, test, k, options, gains)
+    w = model._item_weights(damping)
+    P, Q = model._ranked(asked, w)
+    found = _ranking(model._best(asked, k, w=w).positions, test, k, options, gains)
     found["auc"] = auc(P, Q, test, seen=_as_tall(known, test), **options)
     one, counts = np.ones((len(users), 1)), known.column_counts[:, None].astype(np.float64)
     lists = best(one, counts, k, asked.data.by_row, asked.places)[0]
