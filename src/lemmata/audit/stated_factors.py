@@ -149,15 +149,21 @@ def offset_statements(fit: Fit) -> Iterator[tuple[str, float]]:
         if fit.get("biases", False) and not implicit(fit) and fit.has("mean_"):
             yield "mean_", discrepancy(float(fit.mean_) / size, mean, wide, tolerance)
         return
-    expected = mean if how in ("global", "both") else 0.0
+    damping = float(fit.get("centre_reg", 0.0) or 0.0)
+    damped = damping > 0 and how != "none"
+    expected = mean if how in ("global", "both") or damped else 0.0
     yield "mean_", discrepancy(float(fit.mean_) / size, expected, wide, tolerance)
     b, c = (np.asarray(x, np.float64) / size for x in (fit.row_bias_, fit.column_bias_))
     if how == "both":
-        yield "row_bias_, column_bias_", sums.imbalance(float(fit.mean_) / size, b, c, tolerance)
+        off = sums.imbalance(float(fit.mean_) / size, b, c, tolerance, damping)
+        yield "row_bias_, column_bias_", off
     else:
         for name, stated, side in (("row_bias_", b, "rows"), ("column_bias_", c, "columns")):
-            means = sums.means(side) if how.endswith(side) else np.zeros(len(stated))
-            yield name, discrepancy(stated, means, sums.means(side, np.abs(values)), tolerance)
+            counts, means = sums.of(side), np.zeros(len(stated))
+            if how.endswith(side):
+                means = sums.of(side, values - expected) / np.maximum(counts + damping, 1)
+            terms = sums.means(side, np.abs(values)) + abs(expected)
+            yield name, discrepancy(stated, means, terms, tolerance)
 
 
 def _scale_statements(
@@ -206,8 +212,10 @@ class _Sums:
         np.maximum.at(high, self.at[side], self.values)
         return np.where(high > low, found, 1.0)
 
-    def imbalance(self, mean: float, b: Array, c: Array, tolerance: float) -> float:
-        """The best b and c leave residuals that sum to 0 over every row and every column."""
+    def imbalance(
+        self, mean: float, b: Array, c: Array, tolerance: float, damping: float = 0.0
+    ) -> float:
+        """The best b and c leave residuals that sum to λb over every row and λc over every column; λ: the damping."""
         rest = self.values - mean - b[self.at["rows"]] - c[self.at["columns"]]
         size = (
             np.abs(self.values)
@@ -215,12 +223,12 @@ class _Sums:
             + np.abs(b)[self.at["rows"]]
             + np.abs(c)[self.at["columns"]]
         )
-        # a solver stops at 1e-12 of all sums together, which may be much for a short row
-        worst = [
-            np.abs(self.of(side, rest))
-            / (tolerance * self.of(side, size) + 1e-10 * np.linalg.norm(self.of(side, size)))
-            for side in self.at
-        ]
+        worst = []
+        for side, own in zip(self.at, (b, c), strict=True):
+            terms = self.of(side, size) + damping * np.abs(own)
+            # a solver stops at 1e-12 of all sums together, which may be much for a short row
+            allowed = tolerance * terms + 1e-10 * np.linalg.norm(terms)
+            worst.append(np.abs(self.of(side, rest) - damping * own) / allowed)
         return max(float(np.nan_to_num(part, nan=np.inf).max(initial=0.0)) for part in worst)
 
 

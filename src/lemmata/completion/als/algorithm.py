@@ -144,7 +144,7 @@ class ALSAlgorithm:
     def warm(self, state: ALSState, A: Observed) -> ALSState:
         """The factors of another λ as a first state for this one (`Path`).
 
-        Factors that a larger λ has switched off would need many sweeps to grow out of nothing: they begin anew, small and at
+        Factors that a larger λ has switched off would need many sweeps to grow out of nothing: they begin again, small and at
         random in V and at zero in U, which changes no prediction.
         """
         lengths = np.sqrt(np.einsum("jk,jk->k", state.V, state.V, dtype=np.float64))
@@ -184,7 +184,7 @@ class ALSAlgorithm:
     def _balanced(self, state: ALSState, A: Observed) -> ALSState:
         """The factors with the same product and the least penalty; see `balance`.
 
-        Alternation alone moves length from U to V by a share of about λ/σ per sweep: this is what it would take for ever to do.
+        Alternation alone moves length from U to V by a share of about λ/σ per sweep: this is what it would take forever to do.
         """
         weights = [self._weights(counts) for counts in (A.row_counts, A.column_counts)]
         with one_blas_thread():  # k × k matrices: on a busy machine threads would wait for each other longer than they work
