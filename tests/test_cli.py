@@ -847,6 +847,21 @@ def test_advice_on_the_command_line_is_a_command_that_helps(work, tmp_path):
     assert second.startswith(f"certify model.lemma {work / 'table.npy'}")
 
 
+def test_certify_names_the_commands_that_its_advice_comes_to(work, tmp_path):
+    saved, data = tmp_path / "k.lemma", str(work / "table.csv")
+    fit = ["fit", "kmeans", data, "--target", "kind", "-s", "n_clusters=4", "-s", "max_iter=1"]
+    invoke(*fit, "-s", "random_state=0", "--save", saved)
+    words = ["certify", str(saved), data, "--target", "kind"]
+    out = [CliRunner().invoke(cli.app, [*words, "--seconds", s]).stdout for s in ("60", "0")]
+    again, check = (re.findall(r"(?m)^  \$ lemmata (.*)$", text)[0] for text in out)
+    assert not any("certify(X" in text for text in out)
+    assert again.startswith(f"fit KMeans {data} --target kind --set=n_clusters=4")
+    assert again.endswith("--set max_iter=10 --set tol=1e-05")
+    assert "raise max_iter" not in invoke(*shlex.split(again.replace("=10", "=300")))
+    assert check.startswith(f"certify {saved} {data} --target kind --seconds ")
+    assert "certify(X" not in invoke("info", saved)
+
+
 @pytest.mark.parametrize(
     ("advice", "changes"),
     [

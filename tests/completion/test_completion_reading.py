@@ -171,6 +171,17 @@ def test_small_and_large_files_are_read_alike_errors_included(tmp_path_factory, 
     assert read("never") == read("always")
 
 
+@pytest.mark.usefixtures("compiled")
+def test_a_name_of_ten_megabytes_is_refused_with_its_line(tmp_path):
+    long = "x" * 10_000_000
+    text = f'user,item,rating,note\n1,2,3,\n1,"{long}",3,\n'
+    with pytest.raises(UnreadableData, match="line 3: the item has 10,000,000 bytes") as caught:
+        Observed.from_file(written(tmp_path / "a.csv", text))
+    assert len(str(caught.value)) < 300
+    note = written(tmp_path / "b.csv", f'user,item,rating,note\n1,2,3,"{long}"\n')
+    assert Observed.from_file(note).n_observed == 1
+
+
 def test_a_small_file_is_read_without_numba(tmp_path):
     path = written(tmp_path / "a.csv", lines())
     code = (

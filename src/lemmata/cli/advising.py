@@ -17,7 +17,8 @@ from numbers import Integral, Real
 from typing import Any
 
 # options of `fit` that say nothing about how the data is read, with a value and without
-WITH_VALUE, ALONE = ("--set", "-s", "--save", "--report"), ("--require", "--json")
+WITH_VALUE = ("--set", "-s", "--save", "--report", "--seconds")
+ALONE = ("--require", "--json")
 STEPS = {
     "max_iter": 10.0,
     "tol": 0.1,
@@ -37,6 +38,8 @@ def commands_for(
         if item.verdict == "fails" and item.advice:
             for name, value in changes_in(item.advice, model).items():
                 found.setdefault(name, value)
+    # of a fit that has not arrived, nothing else can be said yet
+    found = {name: found[name] for name in found if name in TOGETHER} or found
     commands = [_again(words, found)] if found else []
     return commands + _to_check_the_rest(certificate, words, saved)
 
@@ -103,20 +106,36 @@ def _to_check_the_rest(certificate: Any, words: Sequence[str], saved: str | None
     waiting = [seconds for item in certificate if (seconds := _seconds_in(item)) is not None]
     if not waiting:
         return []
-    reading, skip = [], False
-    for word in words[2:]:  # fit MODEL
-        if skip:
-            skip = False
-            continue
-        option = word.partition("=")[0]
-        skip = word in WITH_VALUE
-        if option not in (*WITH_VALUE, *ALONE):
-            reading.append(word)
+    reading = _about_the_data(words)
     most = max(waiting, key=int)
     budget = ["--seconds", most] if most != "0" else []
     check = f"lemmata certify {shlex.join([saved or 'model.lemma', *reading, *budget])}"
     first = "" if saved else f"lemmata {shlex.join([*words, '--save', 'model.lemma'])} && "
     return [first + check]
+
+
+def _about_the_data(words: Sequence[str]) -> list[str]:
+    """What a command says of its data and how it is read: `fit MODEL` or `certify FILE`, and other options, are left out."""
+    kept, skip = [], False
+    for word in words[2:]:
+        if skip:
+            skip = False
+            continue
+        skip = word in WITH_VALUE
+        if word.partition("=")[0] not in (*WITH_VALUE, *ALONE):
+            kept.append(word)
+    return kept
+
+
+def words_of_the_fit(model: Any, words: Sequence[str]) -> list[str]:
+    """The command that would fit a model like this one to the data of `words`, a `certify FILE DATA`."""
+    usual = type(model)().get_params(deep=False)
+    settings = [
+        f"--set={name}={value}"
+        for name, value in model.get_params(deep=False).items()
+        if isinstance(value, (str, int, float)) and value != usual[name]
+    ]
+    return ["fit", type(model).__name__, *_about_the_data(words), *settings]
 
 
 def _seconds_in(item: Any) -> str | None:

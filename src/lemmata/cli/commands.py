@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from lemmata import registry
-from lemmata.cli.advising import commands_for, without_python
+from lemmata.cli.advising import commands_for, without_python, words_of_the_fit
 from lemmata.cli.entries import (
     AsMatrix,
     Duplicates,
@@ -257,7 +257,8 @@ def certify(
     if as_json:
         print_json(certificate.to_dict())
     else:
-        show(certificate)
+        words = words_of_the_fit(model, Commands.words)
+        show(without_python(certificate), commands_for(certificate, model, words, str(file)))
     if not certificate.holds:
         raise typer.Exit(NOT_CERTIFIED)
 
@@ -286,7 +287,7 @@ def info(file: ModelFile, as_json: AsJson = False) -> None:
     rows += [(key, _brief(value)) for key, value in attributes.items()]
     print_table(rows)
     print()
-    show(model.certificate_)
+    show(without_python(model.certificate_))
 
 
 def _brief(value: Any) -> str:

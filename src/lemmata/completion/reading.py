@@ -51,6 +51,7 @@ BYTES = 8 * 2**20  # of text read at once
 # one, four times as long.
 ABOVE, QUOTED = 8 * 2**20, 4
 RECORDS = 2**19  # read at once
+LONGEST_NAME = 2**14  # bytes of a user or an item
 LONGEST = 2**30  # bytes of one record; offsets are int32
 PLAIN_INT = re.compile(rb"-?(0|[1-9][0-9]{0,17})")
 
@@ -235,6 +236,7 @@ class _Reader:
                     )
                     if cells:
                         raise self._ragged(after, cells, width)
+                    self._refuse_long_names(starts[:2, :count], ends[:2, :count])
                     item = beside.submit(items.codes, text, starts[1, :count], ends[1, :count])
                     user = users.codes(text, starts[0, :count], ends[0, :count])
                     parts.append((user, item.result(), values[:count].astype(self.dtype)))
@@ -349,6 +351,16 @@ class _Reader:
         return UnreadableData(
             f"{self._where(at)} has {cells} cells, the lines before it have {width}."
         )
+
+    def _refuse_long_names(self, starts: Array, ends: Array) -> None:
+        """An array of names gives each of them the room of the longest."""
+        lengths = ends - starts
+        if lengths.size and lengths.max() > LONGEST_NAME:
+            role, t = np.unravel_index(int(np.argmax(lengths)), lengths.shape)
+            raise UnreadableData(
+                f"{self._where(starts[role, t])}: the {ROLES[role]} has {lengths[role, t]:,} bytes, more than "
+                f"{LONGEST_NAME:,}; is a quote missing?"
+            )
 
     def _odd_ones(self, starts: Array, ends: Array, values: Array, flags: Array) -> None:
         """Read the ratings that are not plain decimals (1e-3, or 20 digits) and refuse what is no number."""
