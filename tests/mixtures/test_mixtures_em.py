@@ -35,6 +35,8 @@ def family(name, **options):
         return FixedGaussian(np.array([[1.0, 0.4, 0.0], [0.4, 2.0, 0.1], [0.0, 0.1, 0.5]]))
     if name in ESTIMATED:
         options = {"reg_covar": 0.0, **options}
+    if name in COUNTING:
+        options = {"smoothing": 0.0, **options}
     return family_of(name, **options)
 
 

@@ -522,7 +522,7 @@ def test_a_mixture_of_gaussians_by_name_is_the_gaussian_mixture():
 def test_smoothing_keeps_probabilities_away_from_zero_and_fitted_to_another_family_nothing_is_left_behind():
     X, _ = counts("bernoulli")
     X[:, 0] = 0
-    assert Mixture(2, Bernoulli(), random_state=0).fit(X).probabilities_.min() == 0
+    assert Mixture(2, Bernoulli(0.0), random_state=0).fit(X).probabilities_.min() == 0
     model = Mixture(2, Bernoulli(smoothing=1.0), random_state=0).fit(X)
     assert model.probabilities_.min() > 0
     assert "fixed_point" in model.certificate_.held

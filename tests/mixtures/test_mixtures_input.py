@@ -15,7 +15,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lemmata.mixtures.estimators import GaussianMixture, Mixture
-from lemmata.mixtures.families import Categorical
+from lemmata.mixtures.families import Categorical, family_of
 
 ALL_KINDS = (*KINDS, "unit", "fixed")
 
@@ -322,17 +322,28 @@ def test_rows_that_are_none_are_refused_after_the_fit_too(name, value, message, 
     assert model.weights_ is before
 
 
-def test_codes_never_seen_are_as_unlikely_as_can_be():
+def test_codes_never_seen_have_probability_zero_and_it_is_said():
     X, _ = counts("categorical")
     model = Mixture(2, "categorical", random_state=0).fit(X)
     other = X.copy()
     other[0, 2], other[1, :] = 7, 9
     scores = model.score_samples(other)
     assert_allclose(scores[2:], model.score_samples(X)[2:])
-    assert -2000 < scores[0] < -700
-    assert scores[1] == pytest.approx(-745 * 8)
-    assert_allclose(model.predict_proba(other)[1], model.weights_)
-    assert np.isfinite(model.partial_fit(other).probabilities_).all()
+    assert (scores[:2] == -np.inf).all()
+    assert_allclose(model.predict_proba(other)[1], 0.5)  # nobody explains it: all alike
+    with pytest.warns(RuntimeWarning, match=r"2 of 200 rows have probability 0 .* −∞"):
+        assert model.score(other) == -np.inf
+    weights = np.r_[0.0, 0.0, np.ones(198)]
+    assert np.isfinite(model.score(other, sample_weight=weights))  # they do not count
+    found = model.certify(other)
+    assert found["every_row_possible"].measured == 2
+    assert "every_row_possible" in found.failed
+    assert not found.broken
+    assert "−∞" in found["fixed_point"].note
+    assert model.certify(X, other)["fresh_rows_as_likely"].measured == np.inf
+    assert "every_row_possible" in model.certify(X).held
+    with pytest.warns(RuntimeWarning, match="−∞"):
+        assert np.isfinite(model.partial_fit(other).probabilities_).all()
 
 
 def test_codes_that_are_none_are_refused():
@@ -365,7 +376,8 @@ def test_initial_values_that_make_no_sense_are_refused(name):
 @pytest.mark.parametrize("name", COUNTING)
 def test_float32_models_sample_what_they_could_have_seen(name):
     X, _ = counts(name)
-    model = Mixture(2, name, random_state=0).fit(np.hstack([X, 0 * X[:, :1]]).astype(np.float32))
+    model = Mixture(2, family_of(name, smoothing=0.0), random_state=0)
+    model.fit(np.hstack([X, 0 * X[:, :1]]).astype(np.float32))
     rows, _ = model.sample(500)
     assert rows.dtype == np.float32
     assert (rows[:, -1] == 0).all()

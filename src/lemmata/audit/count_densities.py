@@ -18,13 +18,12 @@ from scipy.special import gammaln
 from lemmata.audit.densities import log_of
 
 Array = np.ndarray
-LOG_ZERO = -745.0  # the logarithm of the smallest float64
 
 
 class Counts:
     """Families whose log-density is linear in t(x): log p(x; v) = L(t(x); v) + h(x), with v the means of t(x).
 
-    A probability of zero counts as e^−745: what the family promises of rows that contradict it.
+    A row that contradicts a probability of 0 or 1 has ln p = −∞.
     """
 
     estimated = False  # there is no width beside the mean
@@ -86,7 +85,8 @@ class Counts:
         """By how many eps ln p(x) may err where v is rounded to eps; the sums of what it is made of."""
         logs = np.abs(_log(self.values)) + np.abs(_log(1 - np.minimum(self.values, 1))) + 1
         sizes = (np.abs(self.statistic(rows)) + 1) @ (logs + self.values).T
-        return (r * sizes).sum(axis=1) + np.abs(self.rest(rows))
+        rest = self.rest(rows)
+        return (r * sizes).sum(axis=1) + np.abs(np.where(np.isfinite(rest), rest, 0.0))
 
     def empty(self) -> list[Array]:
         return [np.zeros(self.k), np.zeros_like(self.values)]
@@ -117,13 +117,19 @@ class Counts:
 
 
 def _log(values: Array) -> Array:
-    with np.errstate(divide="ignore"):
-        return np.maximum(np.log(values), LOG_ZERO)
+    """ln v, and 0 at 0: for sums in which 0·ln 0 = 0."""
+    return np.log(np.where(values > 0, values, 1.0))
+
+
+def _sums(t: Array, values: Array) -> Array:
+    """Σ_a t_a ln v_ja, 0·ln 0 = 0; −∞ where t_a > 0 meets v_ja = 0."""
+    contradicted = t @ (values == 0).T > 0
+    return np.where(contradicted, -np.inf, t @ _log(values).T)
 
 
 class Bernoullis(Counts):
     def linear(self, t):
-        return t @ _log(self.values).T + (1 - t) @ _log(1 - self.values).T
+        return _sums(t, self.values) + _sums(1 - t, 1 - self.values)
 
     def best(self, N, s):
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -142,7 +148,7 @@ class Poissons(Counts):
         return -gammaln(rows + 1).sum(axis=1)
 
     def linear(self, t):
-        return t @ _log(self.values).T - self.values.sum(axis=1)
+        return _sums(t, self.values) - self.values.sum(axis=1)
 
     def best(self, N, s):
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -159,7 +165,7 @@ class Multinomials(Counts):
         return gammaln(rows.sum(axis=1) + 1) - gammaln(rows + 1).sum(axis=1)
 
     def linear(self, t):
-        return t @ _log(self.values).T
+        return _sums(t, self.values)
 
     def best(self, N, s):
         s = s + self.smoothing
@@ -176,7 +182,9 @@ class Categoricals(Multinomials):
         return np.concatenate(parts, axis=1) * 1.0
 
     def rest(self, rows):
-        return LOG_ZERO * (rows >= self.sizes).sum(axis=1)  # codes never seen in the fit
+        return np.where(
+            (rows >= self.sizes).any(axis=1), -np.inf, 0.0
+        )  # codes never seen in the fit
 
     def best(self, N, s):
         parts = np.split(s + self.smoothing, np.cumsum(self.sizes)[:-1], axis=1)

@@ -64,6 +64,9 @@ def fixed_point(fit):
     What is found by climbing is a fact; what the last steps' rate says about the rest is a lower estimate. With reg_covar an
     M-step is not the exact maximum and ℓ may fall a little on the way to the fixed point: what counts is how far it moves.
     """
+    lost = facts_of(fit).cannot_climb()
+    if lost is not None:
+        return lost
     found, low, high, noise = _climbed(fit)
     if low - noise <= TO_GO < low:
         return unknown("the gains are rounding", measured=low, unit="nats to go")
@@ -147,6 +150,9 @@ def no_ascent_nearby(fit):
     facts = facts_of(fit)
     if facts.parts.k == 1:
         return unknown("there is one component only")
+    lost = facts.cannot_climb()
+    if lost is not None:
+        return lost
     steps = int(min(_nudging_work(fit), fit.work) / pass_work(fit) / NUDGES) - 1
     if steps < FEWEST:
         return unknown("too little work allowed: pass seconds=… to certify")

@@ -40,6 +40,7 @@ from lemmata.audit.mixture_steps import (
 )
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import (
+    PROVED,
     STATISTICAL,
     Evidence,
     Fit,
@@ -264,9 +265,14 @@ def _ratios(parts: Any, sample: Sample) -> tuple[float, float]:
     needed, spare = [], []
     for s in (0, 1):
         k = log_likelihood(many[1 - s], halves[s])
-        needed.append(k - log_likelihood(few[s], halves[s]))
-        spare += [log_likelihood(fewer[1 - s], halves[s]) - k for fewer in (few, one)]
+        needed.append(_over(k, log_likelihood(few[s], halves[s])))
+        spare += [_over(log_likelihood(fewer[1 - s], halves[s]), k) for fewer in (few, one)]
     return _log_mean(needed), _log_mean(spare)
+
+
+def _over(more: float, less: float) -> float:
+    """ln of a ratio of likelihoods; of two that are 0, no evidence."""
+    return more - less if more > -np.inf else -np.inf
 
 
 def _log_mean(logs: list[float]) -> float:
@@ -312,11 +318,22 @@ def fresh_rows_as_likely(fit):
     """The mean of ln p(x) over the training rows less that over rows given as y, in nats per feature; normal approximation."""
     if fit.y is None or np.ndim(fit.y) != 2 or np.shape(fit.y)[1] != fit.data.shape[1]:
         return unknown("pass rows that were not fitted to: certify(X, fresh_rows)")
+    facts, rows = facts_of(fit), Blocks.of(np.asarray(fit.y))
+    lost = facts.cannot_climb()
+    if lost is not None:
+        return lost
     with one_thread():
-        seen, fresh = (
-            _scores(facts_of(fit), fit.data),
-            _scores(facts_of(fit), Blocks.of(np.asarray(fit.y))),
+        impossible = sum(
+            int((posterior(facts.parts.joint(x))[0] == -np.inf).sum())
+            for x, _ in Reading(rows, facts.parts.k)
         )
+        if impossible:
+            advice = "their log-likelihood is −∞: fit with smoothing > 0"
+            note = f"{impossible:,} fresh rows have probability 0"
+            return at_most(
+                np.inf, PER_FEATURE, advice, unit="nats per feature", note=note, kind=PROVED
+            )
+        seen, fresh = _scores(facts, fit.data), _scores(facts, rows)
     return _gap(seen, fresh, fit.data.shape[1])
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from lemmata.audit.densities import components_of
 from lemmata.audit.nearest_centres import one_blas_thread
-from lemmata.core.certificate import LEAST_BUDGET, Fit
+from lemmata.core.certificate import LEAST_BUDGET, Evidence, Fit, unknown
 
 Array = np.ndarray
 Rows = Iterable[tuple[Array, Array]]  # slices of rows and their weights, as often as asked for
@@ -157,7 +157,14 @@ class Facts:
     n: float  # rows that count: (Σw)² / Σw²
     log_likelihood: float  # Σ w ln p(x)
     grain: float  # Σ w·(by how many eps ln p(x) may err); rounding is relative to it
+    impossible: int  # rows that count and have ln p(x) = −∞
     counts: Array  # (k,) how many rows a component lives on: (Σ w r)² / Σ w² r, which is Σ r without weights
+
+    def cannot_climb(self) -> Evidence | None:
+        """What claims about the height of the likelihood say where it is −∞."""
+        if not self.impossible:
+            return None
+        return unknown(f"{self.impossible:,} rows have probability 0: the log-likelihood is −∞")
 
     @property
     def nats(self) -> float:
@@ -178,17 +185,19 @@ def _facts(fit: Fit) -> Facts:
     parts = components_of(fit, rows.unit)
     sums, squares = parts.empty(), np.zeros(parts.k)
     weight = square = value = grain = 0.0
+    impossible = 0
     for x, w in rows:
         joint = parts.joint(x)
         each, r = posterior(joint)
-        finite = np.where(r > 0, np.abs(joint), 0.0)
+        finite = np.where((r > 0) & np.isfinite(joint), np.abs(joint), 0.0)
+        impossible += int(np.count_nonzero((each == -np.inf) & (w > 0)))
         weight, square, value = weight + w.sum(), square + w @ w, value + _dot(w, each)
         grain += w @ ((r * finite).sum(axis=1) + parts.grain(x, r))
         parts.add(sums, x, w[:, None] * r)
         squares += w**2 @ r
     effective = sums[0] ** 2 / np.maximum(squares, np.finfo(float).tiny)
     n = weight**2 / square if square > 0 else 0.0
-    return Facts(parts, rows, sums, weight, n, value, grain, effective)
+    return Facts(parts, rows, sums, weight, n, value, grain, impossible, effective)
 
 
 def one_thread() -> Any:

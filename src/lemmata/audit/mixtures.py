@@ -284,6 +284,21 @@ def bound_is_tight(fit):
     )
 
 
+# --- counts and codes ------------------------------------------------------------------------------------------------
+
+
+@claim(
+    "every row has a positive probability",
+    kind=PROVED,
+    source="CIL (3.5)",
+    cost=facts_work,
+)
+def every_row_possible(fit):
+    """How many rows have ln p(x) = −∞: something in them has probability 0 under every component that has a weight."""
+    advice = "the log-likelihood of these rows is −∞: fit with smoothing > 0, or drop them"
+    return at_most(facts_of(fit).impossible, 0, unit="impossible rows", advice=advice)
+
+
 MIXTURE_CLAIMS = (
     SOUND,
     TRUE,
@@ -297,3 +312,4 @@ MIXTURE_CLAIMS = (
     worth_its_components,
     fresh_rows_as_likely,
 )
+COUNT_MIXTURE_CLAIMS = (*MIXTURE_CLAIMS, every_row_possible)

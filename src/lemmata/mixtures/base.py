@@ -44,6 +44,7 @@ from lemmata.mixtures.em import (
     finer,
     log_of,
     posterior,
+    weigh,
 )
 from lemmata.mixtures.gaussians import Gaussian
 from lemmata.mixtures.starting import Centres, Given, RandomMemberships, Seeds, filled
@@ -239,6 +240,11 @@ class MixtureModel(DensityMixin, Model):
 
     def _learn(self, data: Blocks) -> None:
         state = StepwiseEM(self.family_).update(self.stepwise_, data)
+        if state.log_likelihood == -np.inf:
+            warn_user(
+                "some rows of this batch had probability 0 before they were learned from (ln p = −∞): fit with smoothing > 0.",
+                RuntimeWarning,
+            )
         trace = self.trace_.copy() if self.stopped_ == Stopped.BATCHES else Trace()
         trace.append(-state.log_likelihood, trace.elapsed, {"log_likelihood": state.log_likelihood})
         attributes = {
@@ -292,7 +298,7 @@ class MixtureModel(DensityMixin, Model):
         return self.family_.scoring(self._params(), log_weights, data.dtype, compiled)
 
     def score_samples(self, X) -> Array:
-        """ln p(x) of each row."""
+        """ln p(x) of each row; −∞ where a mixture of counts or codes says that a row cannot be."""
         return self._rowwise(X, _log_density)
 
     def predict_proba(self, X) -> Array:
@@ -317,7 +323,13 @@ class MixtureModel(DensityMixin, Model):
         check_is_fitted(self, "weights_")
         data = self._validated(X, sample_weight, reset=False)
         work = partial(_sums, self.family_.check, self._scoring(data))
-        total, weight = map_reduce(work, finer(data, len(self.weights_)), np.zeros(2))
+        total, weight, lost = map_reduce(work, finer(data, len(self.weights_)), np.zeros(3))
+        if lost:
+            warn_user(
+                f"{int(lost):,} of {data.shape[0]:,} rows have probability 0 under this mixture, and a log-likelihood of −∞: "
+                "they hold what no row of the fit had. Fit with smoothing > 0.",
+                RuntimeWarning,
+            )
         return float(total), float(weight)
 
     def _n_parameters(self) -> int:
@@ -378,8 +390,9 @@ def _labels(joint: Array) -> Array:
 
 
 def _sums(check: Callable, joint: Callable, rows: Any, weights: Array | None) -> Array:
-    """Σ w ln p(x) and Σ w of a block; a row of which nothing is known is no row, as in the fit."""
+    """Σ w ln p(x), Σ w, and how many rows are impossible; a row of which nothing is known is no row, as in the fit."""
     each = _of_rows(_log_density, check, joint, rows).astype(np.float64)
     known = 1.0 if sp.issparse(rows) else ~np.isnan(rows).all(axis=1)
     weights = np.ones(len(each)) * known if weights is None else weights * known
-    return np.array([weights @ each, weights.sum()])
+    lost = np.count_nonzero((each == -np.inf) & (weights > 0))
+    return np.array([weigh(weights, each), weights.sum(), lost])

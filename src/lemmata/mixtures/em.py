@@ -20,7 +20,7 @@ At α = −1 this is s₂. Gains shrink by c² where errors shrink by c, whateve
     >>> from lemmata.core.loop import MaxSteps, run
     >>> from lemmata.mixtures.families import Bernoulli
     >>> X = np.repeat([[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]], [30, 10], axis=0)
-    >>> state = run(EMAlgorithm(Bernoulli(), 2), Blocks.of(X), stop=MaxSteps(50), rng=0).state
+    >>> state = run(EMAlgorithm(Bernoulli(smoothing=0), 2), Blocks.of(X), stop=MaxSteps(50), rng=0).state
     >>> np.sort(state.weights).round(6), round(state.log_likelihood, 6)
     (array([0.25, 0.75]), -0.562335)
 
@@ -184,6 +184,11 @@ def posterior(joint: Array) -> tuple[Array, Array]:
     return np.where(lost, -np.inf, top + log_of(np.where(lost, 1, total)))[:, 0], R
 
 
+def weigh(weights: Array, each: Array) -> float:
+    """Σ w ln p, with 0 · −∞ = 0: rows that do not count may be impossible."""
+    return float(weights @ np.where(weights > 0, each, 0))
+
+
 def _joint(family: Family, params: Any, log_weights: Array, rows: Any) -> Array:
     return family.log_density(rows, params) + log_weights
 
@@ -192,7 +197,7 @@ def _expected(
     family: Family, params: Any, log_weights: Array, rows: Any, weights: Array | None
 ) -> Expected:
     each, R = posterior(_joint(family, params, log_weights, rows))
-    likelihood = float(each.sum(dtype=np.float64) if weights is None else weights @ each)
+    likelihood = float(each.sum(dtype=np.float64) if weights is None else weigh(weights, each))
     weight = float(len(each) if weights is None else weights.sum())
     return Expected(family.statistics(rows, weights, R, params), likelihood, weight)
 
@@ -314,7 +319,12 @@ class EMAlgorithm:
         weights, params = start.begin(
             self.family, self.n_components, data, self.family.survey(data), rng
         )
-        return self.at(data, weights, params)
+        state = self.at(data, weights, params)
+        if state.log_likelihood == -np.inf:
+            raise ValueError(
+                "the initial values give some rows the probability 0 (ln p = −∞); start from values between, like 0.01 for 0."
+            )
+        return state
 
     def step(self, state: EMState, data: Blocks) -> EMState:
         past = (*state.past, Past(state.stats, state.loss))[-2:]

@@ -28,6 +28,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from lemmata.audit.mixtures import COUNT_MIXTURE_CLAIMS, MIXTURE_CLAIMS
 from lemmata.core.blocks import Blocks, is_dask
 from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.repeat import Restarts
@@ -160,6 +161,9 @@ class Mixture(MixtureModel):
             if getattr(params, "sizes", None) is None
             else {**shown, "n_categories_": params.sizes}
         )
+
+    def _claims(self):
+        return MIXTURE_CLAIMS if hasattr(self, "means_") else COUNT_MIXTURE_CLAIMS
 
     def _params(self) -> Any:
         if hasattr(self, "means_"):

@@ -211,13 +211,16 @@ def filled(data: Blocks, rough: Any) -> Blocks:
     if not holes:
         return data
 
+    counts, weights = np.concatenate(known), data.weights
+    if not counts.all():
+        weights = counts * (1.0 if weights is None else weights)
+
     def cut():
         for rows, _ in data:
             yield np.where(np.isnan(rows), means[0], rows).astype(data.dtype)
 
-    counts, weights = np.concatenate(known), data.weights
-    if not counts.all():
-        weights = counts * (1.0 if weights is None else weights)
+    if data.n_blocks == 1:
+        return Blocks.of(next(cut()), weights)
     return Blocks(cut, data.shape, data.dtype, weights, None, data.n_blocks)
 
 
