@@ -21,12 +21,14 @@ values (Cauchy's interlacing), so the objective, −Σθ for the top and Σθ fo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
 
+from lemmata.core.engine import one_blas_thread, run_tasks
 from lemmata.core.loop import MaxSteps, Stopped, run
 from lemmata.core.store import storable
 from lemmata.core.trace import Trace
@@ -42,6 +44,8 @@ from lemmata.linalg._checks import (
 )
 
 Array = np.ndarray
+ROWS = 4096  # of the basis that a task works on: with 64 columns a megabyte of float32, which stays in the cache
+ALONE = 2**20  # numbers of a basis below which one thread is done before a second one has begun
 COLUMNS_TOGETHER = 64  # columns: narrow blocks are kept together, so that removing 200 vectors takes 4 products and not 200
 
 
@@ -77,13 +81,32 @@ class LanczosState:
 # --- orthogonal blocks ------------------------------------------------------------------------------------------------
 
 
+def _share(work: Callable[[int], None], count: int, numbers: int) -> None:
+    """work(0), …, work(count − 1), on all cores if they look at enough numbers; BLAS has one thread here (see `lanczos`)."""
+    if numbers < ALONE:
+        for task in range(count):
+            work(task)
+    else:
+        run_tasks(work, count)
+
+
 def _outside(basis: tuple[Array, ...], W: Array) -> Array:
-    """W minus its part in the span of the basis."""
-    # one buffer: fresh memory for every piece costs as much as its product
-    W, part = W.copy(), np.empty_like(W)
-    for Q in basis:
-        W -= np.matmul(Q, Q.T @ W, out=part)
-    return W
+    """W minus its part in the span of the basis: its coordinates piece by piece, then the difference row by row."""
+    numbers, coordinates = sum(Q.size for Q in basis), [W[:0]] * len(basis)
+
+    def project(piece: int) -> None:
+        coordinates[piece] = basis[piece].T @ W
+
+    _share(project, len(basis), numbers)
+    out = W.copy()
+
+    def subtract(task: int) -> None:
+        here = slice(task * ROWS, (task + 1) * ROWS)
+        for Q, C in zip(basis, coordinates, strict=True):
+            out[here] -= Q[here] @ C
+
+    _share(subtract, -(-len(W) // ROWS), numbers)
+    return out
 
 
 def _largest_overlap(basis: tuple[Array, ...], Y: Array) -> float:
@@ -149,7 +172,7 @@ class LanczosAlgorithm:
         have that much in directions where the recurrence assumes nothing.
     max_dim : int, optional
         Columns of the basis, at which it is condensed to its best Ritz vectors (thick restart; Wu & Simon 2000), so that memory
-        stays bounded. max(200, 2k + 8b) if not given; at least k + b.
+        stays bounded. max(200, 2k + 12b) if not given; at least k + b.
     tol : float, default=1e-10
         Finished when the bound of every value is at most tol times the largest |θ|.
     """
@@ -205,7 +228,7 @@ class LanczosAlgorithm:
 
     @property
     def _limit(self) -> int:
-        return self.max_dim or max(200, 2 * self.k + 8 * self.block)
+        return self.max_dim or max(200, 2 * self.k + 12 * self.block)
 
     def _grown(self, state: LanczosState, A: Any) -> LanczosState:
         Q, C = state.next, state.coupling
@@ -309,9 +332,14 @@ def _combined(basis: tuple[Array, ...], S: Array) -> Array:
     """QS."""
     edges = np.cumsum([0, *(Q.shape[1] for Q in basis)])
     S = S.astype(basis[0].dtype)
-    out = basis[0] @ S[: edges[1]]
-    for Q, start, stop in zip(basis[1:], edges[1:-1], edges[2:], strict=True):
-        out += Q @ S[start:stop]
+    out = np.zeros((len(basis[0]), S.shape[1]), S.dtype)
+
+    def combine(task: int) -> None:
+        here = slice(task * ROWS, (task + 1) * ROWS)
+        for Q, start, stop in zip(basis, edges[:-1], edges[1:], strict=True):
+            out[here] += Q[here] @ S[start:stop]
+
+    _share(combine, -(-len(out) // ROWS), sum(Q.size for Q in basis))
     return out
 
 
@@ -349,7 +377,8 @@ def lanczos(
     A, rng = as_square(A), np.random.default_rng(rng)
     check_symmetric(A, rng)
     algorithm = LanczosAlgorithm(k, block, which, reorthogonalise, max_dim, tol)
-    solution = run(algorithm, A, stop=MaxSteps(max_iter), rng=rng)
+    with one_blas_thread():
+        solution = run(algorithm, A, stop=MaxSteps(max_iter), rng=rng)
     values, vectors = solution.attributes["values"], solution.attributes["vectors"]
     return LanczosResult(
         values, vectors, residual_norms(A, values, vectors), solution.trace, str(solution.stopped)
