@@ -86,7 +86,10 @@ def test_a_package_that_is_imported_lazily_lists_its_names_and_knows_no_others()
 
 def test_what_tol_means_is_a_table_of_the_docstrings():
     table = registry.tolerances().splitlines()
-    assert len(table) == 2 + len(registry.MODELS)
+    having = [
+        name for name in registry.MODELS if "tol" in registry.model_class(name)().get_params()
+    ]
+    assert len(table) == 2 + len(having)
     assert all(re.fullmatch(r"\| `\w+` \| [\d.e+-]+ \| .{20,} \|", row) for row in table[2:])
     assert registry.parameter("PCA", "nonsense") == ""
 
@@ -113,7 +116,7 @@ def test_the_readme_example_prints_what_the_readme_shows():
     assert "print(model.certificate_)" in code
 
     def masked(text):
-        return re.sub(r"\s+", " ", re.sub(r"\d+(\.\d+)?(e-\d+)?", "#", text)).strip()
+        return re.sub(r"\s+", " ", re.sub(r"-?\d+(\.\d+)?(e-\d+)?", "#", text)).strip()
 
     assert masked(as_text(names["model"].certificate_, width=110)) == masked(shown)
 
@@ -176,8 +179,8 @@ def test_the_demo_needs_no_compiler(tmp_path):
         f"play(Path({str(tmp_path / 'demo.png')!r}), quiet=True)\n"
         "print({'numba', 'llvmlite'} & set(sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "set()", done.stderr
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ from typing import Any
 
 import lemmata
 from lemmata import registry
-from tools.reasons import REASONS, REMARKS
+from tools.reasons import FUNCTIONS, REASONS, REMARKS
 from tools.surfaces import (
     REST,
     Surface,
@@ -221,6 +221,8 @@ def page(peers: dict[str, Surface]) -> str:
     for pair in PAIRS:
         if pair.exists and pair.theirs in peers:
             parts.append(_section(pair, peers[pair.theirs]))
+    lines = [f"| `{name}` | {instead} |" for name, instead in FUNCTIONS.items()]
+    parts.append("## Around the models\n\n| there | here |\n|---|---|\n" + "\n".join(lines) + "\n")
     return "\n".join(parts)
 
 

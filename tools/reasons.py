@@ -50,10 +50,10 @@ _SURPRISE = {
     "compute_similarities() get_neighbors() sim_options": "no neighbourhood model here; → `similar_items` compares factors",
     "default_prediction()": "`predict(…, unknown=\"baseline\")`",
     "estimate()": "→ `predict`",
-    "fit()": "takes a matrix, a data frame or triplets instead of a trainset",
+    "fit()": "takes the data frame itself (or a matrix, or triplets) instead of a trainset; there is no rating_scale",
     "predict()": "one call for many pairs, `predict(users, items)`; nothing is clipped",
     "test()": "→ `predict`, → `score`",
-    "trainset": "the data are not kept",
+    "trainset": "→ `observed_` keeps which entries were known",
     "bu": "→ `row_bias_`",
     "bi": "→ `column_bias_`",
 }  # fmt: skip
@@ -63,8 +63,15 @@ REASONS: dict[str, dict[str, str]] = {
         "tol": "the share of the captured variance by which a step may still change it when an iterative solver stops; "
         "at 0 it goes on to rounding, as there",
     },
-    "KMeans": {},
-    "GaussianMixture": {},
+    "KMeans": {
+        "algorithm": 'the same result to the bit, sooner: "auto" begins with Lloyd\'s steps and goes over to bounds on '
+        'distances when the labels calm down; "lloyd" measures every distance, as there',
+    },
+    "GaussianMixture": {
+        "warm_start": "pass the `means_`, `weights_` and `precisions_` of the last fit as → `means_init`, → `weights_init`, "
+        "→ `precisions_init`; batches go to → `partial_fit`",
+        "verbose_interval": "progress is a bar that is drawn a few times per second, however long a step takes",
+    },
     "CMF": {
         **_CMF,
         "method": "always alternating least squares; `method` says how a row is solved. Gradient steps: → `SGDFactorization`",
@@ -96,7 +103,8 @@ REASONS: dict[str, dict[str, str]] = {
         "partial_fit_users() partial_fit_items() recalculate_user() recalculate_item()":
             "→ `fold_in` for new rows, → `update` for all",
         "rank_items()": "→ `predict` of a user and these items, sorted",
-        "recommend() recommend_all()": "→ `recommend`: one user, several, or all; users, n",
+        "recommend() recommend_all()": "→ `recommend` takes labels (a user, some, or all), n, exclude_seen, exclude and items; "
+        "seen entries are kept with the model, so no user_items is passed; `.to_frame()` gives a data frame",
         "similar_items() similar_users()": "the same, called with ids and n",
         "to_gpu()": "runs on the processor only",
         "user_factors": "→ `U_`",
@@ -153,4 +161,13 @@ REMARKS: dict[str, dict[str, str]] = {
         "gamma": 'also "scale" and "auto", as in SVC',
     },
     "KMeans": {"copy_x": _NO_COPY},
+}  # fmt: skip
+
+# functions of other libraries around their models
+FUNCTIONS: dict[str, str] = {
+    "surprise.Dataset.load_from_df": "`fit(frame)`: columns user, item, rating[, time]",
+    "surprise.model_selection.GridSearchCV, cross_validate": "scikit-learn's own, with `lemmata.completion.Pairs(ALS())`: "
+    "(user, item) rows as X, ratings as y",
+    "implicit.evaluation.ranking_metrics_at_k": "`lemmata.completion.metrics.evaluate(model, test, k)`; precision divides by k "
+    "(implicit: by min(k, liked)), AUC is over all unseen items (implicit: within the first K)",
 }  # fmt: skip

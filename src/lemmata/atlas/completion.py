@@ -288,11 +288,11 @@ def _where_als(X: Array, k: int, order: Array, shares: Array) -> Array:
     "CIL 2.6.1, Thm 2.6.1",
 )
 def phase_diagram():
-    """How many of 20 random 30 × 30 matrices of rank k are recovered from a share of their entries, chosen at random: by the
+    """How many of 10 random 30 × 30 matrices of rank k are recovered from a share of their entries, chosen at random: by the
     least nuclear norm, and by ALS, which is given the rank. Left of the line there are fewer entries than degrees of freedom.
     ALS needs fewer entries, but from one start it may end elsewhere, however many it knows: the paler cells on its right.
     """
-    n, ranks, shares, draws = 30, np.arange(1, 9), np.linspace(0.1, 1, 19), 20
+    n, ranks, shares, draws = 30, np.arange(1, 9), np.linspace(0.1, 1, 13), 10
     ways = {
         "nuclear norm (SoftImpute, λ → 0)": _where_nuclear,
         "ALS at the true rank, one start": _where_als,
