@@ -41,10 +41,12 @@ def power(exponent: int, dtype: Any) -> float:
 
 def locate(masses: Array, positions: Array) -> Array:
     """Where positions in [0, Σ masses] fall in the row of masses; never at a mass of zero."""
-    found = np.searchsorted(np.cumsum(masses), positions, side="right")
-    # a position may have been rounded up to the end
-    last = len(masses) - 1 - int(np.argmax(masses[::-1] > 0))
-    return np.minimum(found, last)
+    heights = masses.cumsum()
+    found = heights.searchsorted(positions, side="right")
+    if len(found) and heights[-1] <= positions.max():  # a position was rounded up to the end
+        last = len(masses) - 1 - int(np.argmax(masses[::-1] > 0))
+        return np.minimum(found, last)
+    return found
 
 
 def seeding_loops(compiled: bool) -> Any:
@@ -153,6 +155,15 @@ class Placed:
     @property
     def dtype(self) -> Any:
         return self.Y.dtype
+
+    def among(self, rows: Array) -> tuple:
+        """What distances to some of the rows are made of."""
+        return self.beside(self.Y[rows], self.squares[rows])
+
+    def around(self, row: int) -> Array:
+        """Squared distances to one row, from differences."""
+        differences = self.Y - self.Y[row]
+        return np.einsum("ij,ij->i", differences, differences)
 
     def beside(self, P: Array, lengths: Array) -> tuple:
         """What distances to centres P are made of."""

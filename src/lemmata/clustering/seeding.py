@@ -34,6 +34,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
+from lemmata.clustering import _twins_seeding as twins
 from lemmata.clustering.distances import (
     PIECE,
     Columns,
@@ -140,12 +141,11 @@ class Potential:
             else locate(weights, rng.random(1) * weights.sum())[0]
         )
         self.chosen: list[int] = [int(first)]
-        center = take_rows(data, self.chosen)
         if placed is not None:
             self.frame, self.placed = placed
-            self.D, self.cuts = serve_rows(self.placed, center, self.frame)[0], np.array([0, n])
+            self.D, self.cuts = self.placed.around(int(first)), np.array([0, n])
         else:
-            self._find_coordinates(center)
+            self._find_coordinates(take_rows(data, self.chosen))
         if not np.isfinite(self.total):
             raise ValueError(NOT_FINITE)
         if not compiled and placed is None and is_little(data) and not data.sparse:
@@ -237,6 +237,9 @@ class Potential:
         )
 
     def _pool_of(self, rows: Array) -> Pool:
+        if self.placed is not None:
+            gains = [AllDistances(twins.squared_distances(self.placed.among(rows)))]
+            return Pool(rows, self.D[rows], gains)
         centers, frame = take_rows(self.data, rows), self.frame
         kept = Gains if self.compiled else AllDistances
         gains = self._map(lambda block, D: kept.of(block, D, centers, frame), self.D)
