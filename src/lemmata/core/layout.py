@@ -28,6 +28,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from lemmata.core.malformed import refuse_nonfinite
 
@@ -44,6 +45,10 @@ def check_stored(name: str, value: Any, spec: Spec, letters: dict[str, int]) -> 
     if isinstance(spec, type):
         if not isinstance(value, spec):
             raise ValueError(f"{name} is a {type(value).__name__}, not a {spec.__name__}.")
+        if isinstance(value, np.ndarray):  # of a shape that the model itself looks at
+            _check_numbers(name, value, set())
+        elif sp.issparse(value):
+            _check_numbers(name, value.data, set())  # type: ignore[attr-defined]
         check_layout(value, letters, name)
         return
     axes, marks, ranges = _parsed(spec)
@@ -80,18 +85,21 @@ def _check_number(name: str, value: Any, marks: set[str]) -> None:
 def _check_array(name, value, spec, axes, marks, letters):
     if not isinstance(value, np.ndarray) or value.ndim != len(axes):
         raise ValueError(f"{name} is not an array with {len(axes)} axes ({spec}).")
-    kinds, wanted = next((KINDS[mark] for mark in KINDS if mark in marks), ("iuf", "numbers"))
-    if value.dtype.kind not in kinds:
-        raise ValueError(f"{name} is an array of {value.dtype}, not of {wanted}.")
+    _check_numbers(name, value, marks)
     for letter, size in zip(axes, value.shape, strict=True):
         if letters.setdefault(letter, size) != size:
             raise ValueError(
                 f"{name} has shape {value.shape}, but {letter} = {letters[letter]} elsewhere."
             )
-    if value.dtype.kind == "f" and "any" not in marks:
-        flat = value if value.ndim == 2 else value.reshape(len(value), -1) if value.size else None
-        if flat is not None:
-            refuse_nonfinite(flat, allow_nan="nan" in marks, what=name)
+
+
+def _check_numbers(name: str, value: np.ndarray, marks: set[str]) -> None:
+    kinds, wanted = next((KINDS[mark] for mark in KINDS if mark in marks), ("iuf", "numbers"))
+    if value.dtype.kind not in kinds:
+        raise ValueError(f"{name} is an array of {value.dtype}, not of {wanted}.")
+    if value.dtype.kind == "f" and "any" not in marks and value.size:
+        rows = value if value.ndim == 2 else value.reshape(len(value) if value.ndim else 1, -1)
+        refuse_nonfinite(rows, allow_nan="nan" in marks, what=name)
 
 
 def check_layout(value: Any, letters: dict[str, int], name: str = "") -> None:

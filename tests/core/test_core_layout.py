@@ -1,0 +1,94 @@
+"""The specification of stored values: what fits passes, what does not is named."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from lemmata.core.layout import check_layout, check_stored
+
+GOOD = [
+    (np.ones((2, 3)), "k d"),
+    (np.ones((2, 3), np.float32), "k d >=0 <=1"),
+    (np.array([1, 2]), "k"),
+    (np.array([1, 2]), "k int >0"),
+    (np.array(["a", "b"]), "k text"),
+    (np.array(["a", "b"], dtype=object), "k text"),
+    (np.array([1.0, np.nan]), "k nan >=0"),
+    (np.array([np.inf, -np.inf]), "k any"),
+    (np.empty((0, 3)), "n d"),
+    (3, "int >=1"),
+    (np.int32(3), "int >=1"),
+    (2.5, ""),
+    (10**400, ""),
+    (-np.inf, "any"),
+    (np.ones((2, 2, 2)), np.ndarray),
+    (sp.csr_array(np.eye(3)), object),
+    ("word", str),
+]
+
+
+@pytest.mark.parametrize(("value", "spec"), GOOD, ids=str)
+def test_what_fits_its_specification_passes(value, spec):
+    check_stored("a", value, spec, {"d": 3})
+
+
+BAD = [
+    (np.ones((2, 4)), "k d", r"a has shape \(2, 4\), but d = 3 elsewhere"),
+    (np.ones(3), "k d", "not an array with 2 axes"),
+    ([1.0], "k", "not an array with 1 axes"),
+    (np.array([True]), "k", "an array of bool, not of numbers"),
+    (np.array([1.0]), "k int", "an array of float64, not of whole numbers"),
+    (np.array([1.0]), "k text", "not of text"),
+    (np.array(["a"]), "k", "not of numbers"),
+    (np.array([1j]), np.ndarray, "not of numbers"),
+    (np.array([[0.0, np.nan]]), "k 2", "a contains NaN: the first in row 0, column 1"),
+    (np.array([0.0, np.inf]), "k nan", "a contains infinity"),
+    (np.array([[[np.nan]]]), np.ndarray, "a contains NaN"),
+    (sp.csr_array([[np.inf]]), object, "a contains infinity"),
+    (np.array([-1e-9]), "k >=0", "not >= 0"),
+    (np.array([0.0]), "k >0", "not > 0"),
+    (np.array([1.5]), "k >=0 <=1", "not <= 1"),
+    (0, "int >=1", "not >= 1"),
+    (True, "", "a is a bool, not a number"),
+    (1.5, "int", "a is a float, not a whole number"),
+    (np.nan, "", "a is NaN"),
+    (np.inf, "nan", "a is infinite"),
+    (3, str, "a is a int, not a str"),
+]
+
+
+@pytest.mark.parametrize(("value", "spec", "message"), BAD, ids=str)
+def test_what_does_not_is_named(value, spec, message):
+    with pytest.raises(ValueError, match=message):
+        check_stored("a", value, spec, {"d": 3})
+
+
+@dataclass(frozen=True)
+class Inner:
+    layout: ClassVar = {"x": "k d"}
+
+    x: np.ndarray
+
+
+@dataclass(frozen=True)
+class Outer:
+    layout: ClassVar = {"weights": "k", "maybe?": "d", "inner": Inner}
+
+    weights: np.ndarray
+    maybe: np.ndarray | None
+    inner: Inner
+    others: tuple = ()
+
+
+def test_objects_inside_of_objects_share_their_letters_and_results_only_those_of_the_data():
+    fine = Outer(np.ones(2), None, Inner(np.ones((2, 3))), (Inner(np.ones((5, 3))), 7))
+    check_layout(fine, {"d": 3})
+    with pytest.raises(ValueError, match=r"Outer.inner.x has shape \(4, 3\), but k = 2"):
+        check_layout(Outer(np.ones(2), None, Inner(np.ones((4, 3)))), {})
+    with pytest.raises(ValueError, match=r"Outer.inner.x .* d = 5 elsewhere"):
+        check_layout(Outer(np.ones(2), np.ones(5), Inner(np.ones((2, 3)))), {})
+    with pytest.raises(ValueError, match=r"Outer.others.x .* d = 3 elsewhere"):
+        check_layout(Outer(np.ones(2), None, Inner(np.ones((2, 3))), (Inner(np.ones((5, 4))),)), {})
