@@ -477,3 +477,16 @@ def test_negative_weights_are_refused(digits):
         PCA(2).fit(digits, sample_weight=-np.ones(len(digits)))
     with pytest.raises(ValueError, match="at least one non-zero"):
         PCA(2).fit(digits, sample_weight=np.zeros(len(digits)))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e200])
+def test_a_bad_batch_is_refused_at_once_and_the_ones_before_stay(digits, bad):
+    model = PCA(3).partial_fit(digits[:500])
+    spoilt = digits[500:].copy()
+    spoilt[7, 3] = bad
+    with pytest.raises(ValueError, match=r"NaN|too large"):
+        model.partial_fit(spoilt)
+    with pytest.raises(ValueError, match="63 features"):
+        model.partial_fit(digits[500:, 1:])
+    model.partial_fit(digits[500:])
+    assert_allclose(model.components_, PCA(3).fit(digits).components_, atol=1e-9)

@@ -37,6 +37,7 @@ from lemmata.core.certificate import Fit
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.estimator import COMMON, Model
 from lemmata.core.loop import MaxSteps, Never, Solution
+from lemmata.core.malformed import refuse_malformed, refuse_nonfinite
 from lemmata.linalg.lanczos import LanczosAlgorithm
 from lemmata.linalg.randomized import RandomizedAlgorithm
 from lemmata.predict.kernels import GAMMAS, KERNELS, Kernel, Precomputed, kernel_of
@@ -372,6 +373,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
             or X.dtype not in ZERO
         ):
             raise ValueError(f"X_fit_ is not a float matrix of shape {expected}.")
+        refuse_malformed(X, "X_fit_")
+        refuse_nonfinite(X, what="X_fit_")
         return model
 
     def __sklearn_tags__(self):
