@@ -9,7 +9,7 @@ from lemmata.linalg.operators import SparseRows
 
 def main():
     X = documents(200_000, 50_000, 50)
-    A = SparseRows(X)
+    A = SparseRows(X)  # large enough to be compiled
     B = np.random.default_rng(0).standard_normal((50_000, 64), dtype=np.float32)
     U = np.random.default_rng(1).standard_normal((200_000, 64), dtype=np.float32)
     work = f"{X.nnz / 1e6:.1f}M entries, 64 columns, float32: {4 * X.nnz * 64 / 1e9:.1f} GFLOP for both products"
