@@ -179,7 +179,8 @@ def formed(dtype):
 
 
 def implicit(dtype):
-    return Scatter.implicit(Blocks.of(sp.csr_array(np.where(rows() > 1, rows(), 0).astype(dtype))))
+    X = sp.csr_array(np.where(rows() > 1, rows(), 0).astype(dtype))
+    return Scatter.implicit(Blocks.of(X), columns=20)
 
 
 def infinite_scatter():

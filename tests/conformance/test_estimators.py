@@ -34,7 +34,6 @@ SETTINGS: dict[str, dict] = {
     "SoftImpute": {"reg": 1.0},
     "KMeans": {"n_clusters": 3},
     "MiniBatchKMeans": {"n_clusters": 3},
-    "MiniBatchKMeans": {"n_clusters": 3},
     "LightweightCoreset": {"size": 10},
     "GaussianMixture": {"n_components": 2, "covariance_type": "diag"},
     "Mixture": {"n_components": 2, "family": "gaussian-spherical"},
