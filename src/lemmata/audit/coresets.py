@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.cluster import KMeans
 
 from lemmata.audit.attributes import attributes_sound, discrepancy, statements_true
 from lemmata.audit.nearest_centres import Frame, eps_of, squared_distances
@@ -263,6 +262,8 @@ def own_costs_kept(fit):
 
 def _sought(fit: Fit, frame: Frame, k: int) -> Array:
     """Centres that a few steps of scikit-learn's k-means find on the coreset."""
+    from sklearn.cluster import KMeans
+
     slices = [X for X, _ in frame.slices(_coreset(fit))]
     points = sp.vstack(slices, format="csr") if sp.issparse(slices[0]) else np.concatenate(slices)
     weights = np.asarray(fit.weights_, np.float64) / np.max(fit.weights_)
