@@ -1,10 +1,13 @@
 """What all completion models inherit, on models that centre in different ways."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
+from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from lemmata.completion import (
@@ -215,6 +218,33 @@ def test_a_grid_search_over_pairs_finds_the_rank():
     assert np.isfinite(scores).all()
 
 
+def test_pairs_keep_the_rules_of_scikit_learn_that_make_sense_for_labels():
+    """check_estimator passes features of any number, so nearly all of it skips pairs: its rules one by one instead."""
+    X, y = rated_pairs()
+    X_before, y_before = X.copy(), y.copy()
+    model = Pairs(ALS(rank=2, reg=0.05, random_state=0))
+    parameters = str(model.get_params())
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    assert model.fit(X, y) is model
+    assert str(model.get_params()) == parameters  # fit changes no parameter
+    np.testing.assert_array_equal(X, X_before)  # and none of its input
+    np.testing.assert_array_equal(y, y_before)
+    first, fitted = model.predict(X), dict(vars(model))
+    assert dict(vars(model)) == fitted  # predict changes nothing
+    np.testing.assert_array_equal(model.fit(X, y).predict(X), first)  # twice is once
+    order = np.random.default_rng(0).permutation(len(X))
+    np.testing.assert_array_equal(model.predict(X[order]), first[order])
+    np.testing.assert_array_equal([model.predict(X[t : t + 1])[0] for t in range(9)], first[:9])
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), first)
+    np.testing.assert_array_equal(model.predict(X.tolist()), first)
+    np.testing.assert_array_equal(model.predict(np.asfortranarray(X)), first)
+    np.testing.assert_array_equal(model.predict(X.astype(float)), first)  # ids that became floats
+    with pytest.warns(DataConversionWarning):
+        model.fit(X, y[:, None])
+    assert is_regressor(model)
+
+
 def test_pairs_say_what_they_take(frame):
     X, y = rated_pairs()
     assert clone(Pairs(ALS(rank=3))).get_params()["model__rank"] == 3
@@ -224,7 +254,8 @@ def test_pairs_say_what_they_take(frame):
     for model, X_, y_, message in (
         (Pairs(ALS()), X[:, :1], y, "two columns, the user and the item"),
         (Pairs(ALS()), X, y[:-1], "one rating for each"),
-        (Pairs(ALS()), X, None, "needs y"),
+        (Pairs(ALS()), np.where(X > 3, np.nan, X), y, "contains NaN"),
+        (Pairs(ALS()), X, None, "requires y to be passed"),
         (Pairs(ALS(feedback="implicit")), X, y, "implicit feedback"),
         (Pairs(ALS(), duplicates="first"), X, y, "pass one of error, last, mean"),
         (Pairs(MeanRatings()), np.vstack([X, X[:1]]), np.append(y, 1.0), "given twice"),

@@ -17,11 +17,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from lemmata.completion.frames import columns_of_entries, frame_columns
 from lemmata.completion.observed import DUPLICATES, Observed
+from lemmata.core.malformed import refuse_nonfinite
 
 Array = np.ndarray
 
@@ -78,10 +80,12 @@ class Pairs(RegressorMixin, BaseEstimator):
                 f"duplicates={self.duplicates!r} is not accepted; pass one of {', '.join(DUPLICATES)}."
             )
         if y is None:
-            raise ValueError("Pairs needs y, one rating for each (user, item) row of X.")
+            raise ValueError(
+                "Pairs requires y to be passed, but the target y is None: one rating for each (user, item) row of X."
+            )
         users, items = _pairs(X)
-        ratings = np.asarray(y)
-        if ratings.ndim != 1 or len(ratings) != len(users):
+        ratings = column_or_1d(y, warn=True)
+        if len(ratings) != len(users):
             raise ValueError(
                 f"y has shape {ratings.shape}; pass one rating for each of the {len(users)} pairs."
             )
@@ -99,6 +103,8 @@ class Pairs(RegressorMixin, BaseEstimator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
+        # pairs of labels, not features: most of scikit-learn's common checks do not apply
+        tags.input_tags.two_d_array = False
         tags.input_tags.string = tags.input_tags.categorical = True
         return tags
 
@@ -115,9 +121,17 @@ def _pairs(X: Any) -> tuple[Array, Array]:
             )
         pair = parts if roles is None else [parts[roles["user"]], parts[roles["item"]]]
         return np.asarray(pair[0]), np.asarray(pair[1])
+    if sp.issparse(X):
+        raise TypeError(
+            "Pairs takes (user, item) rows; a sparse matrix is for the model itself, as fit(X)."
+        )
     array = np.asarray(X)
     if array.ndim != 2 or array.shape[1] != 2:
         raise ValueError(f"X has shape {array.shape}; pass two columns, the user and the item.")
-    if array.dtype.kind == "f" and np.isfinite(array).all() and (array == np.floor(array)).all():
-        array = array.astype(np.int64)  # ids that travelled as floats
+    if array.dtype.kind == "c":
+        raise ValueError("Complex data not supported: labels are numbers, text or other objects.")
+    if array.dtype.kind == "f":
+        refuse_nonfinite(array)
+        if (array == np.floor(array)).all() and np.abs(array).max(initial=0) < 2**53:
+            array = array.astype(np.int64)  # ids that travelled as floats
     return array[:, 0], array[:, 1]
