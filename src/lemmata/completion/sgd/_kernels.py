@@ -1,6 +1,8 @@
 """Stochastic gradient steps over the blocks of a partly known matrix.
 
-    e = x_ij − b_i − c_j − u_iᵀv_j,     u_i ← (u_i + γe v_j) / (1 + γλ),   v_j ← (v_j + γe u_i) / (1 + γλ),   b and c likewise
+    e = x_ij − b_i − c_j − u_iᵀv_j,   u_i ← (u_i + γe v_j) / (1 + γλ_i),   v_j ← (v_j + γe u_i) / (1 + γλ_j),   b and c likewise
+
+with λ_i the share that one entry has in the penalty of its row: one number for factors, one for the bias (n, 2).
 
 Every kernel works on some blocks and lets go of the interpreter, so that threads may run it side by side; who calls it sees to
 it that blocks worked on at the same time share neither a row nor a column. (Numba's own threads were no faster here, and many
@@ -8,7 +10,9 @@ times slower on a busy machine: they spin at the end of every round.)
 
 Factors come as rows of whole cache lines, filled up with zeros, which every update leaves zero: loops need no remainder,
 and no line belongs to two threads. Sums may be reordered (fastmath) at compile time only, so a machine repeats its own bits;
-NaN and infinity keep their meaning, since divergence is seen by them.
+NaN and infinity keep their meaning, since divergence is seen by them. What has such sums is inlined by force: a function
+that is called is linked to the copy that was compiled first, its own in a process that compiles, its caller's in one that
+loads the caller from the cache, and the two copies need not add in the same order.
 """
 
 from __future__ import annotations
@@ -118,7 +122,7 @@ def shuffle_blocks(rows, columns, x, starts, blocks):
 # --- steps ------------------------------------------------------------------------------------------------------------
 
 
-@kernel(fastmath=FAST)
+@kernel(fastmath=FAST, forceinline=True)
 def dot(u, v):
     total = u.dtype.type(0)
     for f in range(len(u)):
@@ -126,39 +130,34 @@ def dot(u, v):
     return total
 
 
-@kernel(fastmath=FAST)
-def descend_block(rows, columns, x, start, count, key, U, V, b, c, rate, reg, bias_reg, biased):
-    """One gradient step for every entry of a block, each from the u, v, b and c before it."""
-    kind = x.dtype.type
-    shrink, bias_shrink, rate = (
-        kind(1 / (1 + rate * reg)),
-        kind(1 / (1 + rate * bias_reg)),
-        kind(rate),
-    )
+@kernel(fastmath=FAST, forceinline=True)
+def descend_block(rows, columns, x, start, count, key, U, V, b, c, rate, keep, keeps, biased):
+    """One gradient step for every entry of a block, each from the u, v, b and c before it; keep: 1 / (1 + γλ)."""
+    rate = x.dtype.type(rate)
     at, stride = walk(key, count)
     for _ in range(count):
         t = np.uint64(start + at)
         i, j = np.uint64(rows[t]), np.uint64(columns[t])
-        u, v = U[i], V[j]
+        u, v, own, other = U[i], V[j], keep[i, 0], keeps[j, 0]
         step = rate * (x[t] - b[i] - c[j] - dot(u, v))
         for f in range(len(u)):
             old = u[f]
-            u[f] = shrink * (old + step * v[f])
-            v[f] = shrink * (v[f] + step * old)
+            u[f] = own * (old + step * v[f])
+            v[f] = other * (v[f] + step * old)
         if biased:
-            b[i] = bias_shrink * (b[i] + step)
-            c[j] = bias_shrink * (c[j] + step)
+            b[i] = keep[i, 1] * (b[i] + step)
+            c[j] = keeps[j, 1] * (c[j] + step)
         at += stride
         if at >= count:
             at -= count
 
 
 @kernel
-def descend(rows, columns, x, starts, key, U, V, b, c, rate, reg, bias_reg, biased, k, blocks):
+def descend(rows, columns, x, starts, key, U, V, b, c, rate, keep, keeps, biased, k, blocks):
     """Plain steps over the entries of blocks, one block after the other, in place. (k is for Adam, and not used here.)"""
     for block in blocks:
         start, count, own = starts[block], starts[block + 1] - starts[block], key + np.uint64(block)
-        descend_block(rows, columns, x, start, count, own, U, V, b, c, rate, reg, bias_reg, biased)
+        descend_block(rows, columns, x, start, count, own, U, V, b, c, rate, keep, keeps, biased)
 
 
 # What Adam remembers of a row beside the momentum of its factors: the mean square of their gradient and of the bias's, the
@@ -168,7 +167,7 @@ REMEMBERED = 5
 BETA, BETA_SQUARE, TINY = 0.9, 0.999, 1e-8
 
 
-@kernel(fastmath=FAST)
+@kernel(fastmath=FAST, forceinline=True)
 def remember(memory, square, bias_square, bias_gradient):
     """Add a gradient to the means of its row, in place; what momenta of factors and bias are to be multiplied with."""
     kind = memory.dtype.type  # a plain 1 or 0.9 would turn single precision into double
@@ -184,48 +183,32 @@ def remember(memory, square, bias_square, bias_gradient):
     return kind(1) / (memory[WEIGHT] * size), kind(1) / (memory[WEIGHT] * bias_size)
 
 
-@kernel(fastmath=FAST)
+@kernel(fastmath=FAST, forceinline=True)
 def adapt_block(
-    rows,
-    columns,
-    x,
-    start,
-    count,
-    key,
-    U,
-    V,
-    b,
-    c,
-    M,
-    N,
-    memory,
-    memories,
-    k,
-    rate,
-    reg,
-    bias_reg,
-    biased,
-):
-    """One step of Adam for every entry of a block; M and N are the momenta of U and V."""
+    rows, columns, x, start, count, key, U, V, b, c, M, N, memory, memories, k, rate, reg, regs, biased
+):  # fmt: skip
+    """One step of Adam for every entry of a block; M and N are the momenta of U and V, reg and regs hold λ_i and λ_j."""
     kind = x.dtype.type
     old, new = kind(BETA), kind(1 - BETA)
-    reg, bias_reg, rate, share = kind(reg), kind(bias_reg), kind(rate), kind(1 / k)
+    rate, share = kind(rate), kind(1 / k)
     at, stride = walk(key, count)
     for _ in range(count):
         t = np.uint64(start + at)
         i, j = np.uint64(rows[t]), np.uint64(columns[t])
-        u, v, mu, mv = U[i], V[j], M[i], N[j]
+        u, v, mu, mv, lu, lv = U[i], V[j], M[i], N[j], reg[i, 0], regs[j, 0]
         uv, uu, vv = dot(u, v), dot(u, u), dot(v, v)
         e = x[t] - b[i] - c[j] - uv
-        gb, gc = bias_reg * b[i] - e, bias_reg * c[j] - e
-        cross = (e + e) * reg * uv  # ‖λu − ev‖² = λ²‖u‖² − 2λe uᵀv + e²‖v‖²
-        su, sb = remember(memory[i], share * (reg * reg * uu - cross + e * e * vv), gb * gb, gb)
-        sv, sc = remember(memories[j], share * (reg * reg * vv - cross + e * e * uu), gc * gc, gc)
+        gb, gc = reg[i, 1] * b[i] - e, regs[j, 1] * c[j] - e
+        cross = (e + e) * uv  # ‖λu − ev‖² = λ²‖u‖² − 2λe uᵀv + e²‖v‖²
+        su, sb = remember(memory[i], share * (lu * lu * uu - lu * cross + e * e * vv), gb * gb, gb)
+        sv, sc = remember(
+            memories[j], share * (lv * lv * vv - lv * cross + e * e * uu), gc * gc, gc
+        )
         su, sv = rate * su, rate * sv
         for f in range(len(u)):
             uf, vf = u[f], v[f]
-            mu[f] = old * mu[f] + new * (reg * uf - e * vf)
-            mv[f] = old * mv[f] + new * (reg * vf - e * uf)
+            mu[f] = old * mu[f] + new * (lu * uf - e * vf)
+            mv[f] = old * mv[f] + new * (lv * vf - e * uf)
             u[f] = uf - su * mu[f]
             v[f] = vf - sv * mv[f]
         if biased:
@@ -238,50 +221,14 @@ def adapt_block(
 
 @kernel
 def adapt(
-    rows,
-    columns,
-    x,
-    starts,
-    key,
-    U,
-    V,
-    b,
-    c,
-    M,
-    N,
-    memory,
-    memories,
-    rate,
-    reg,
-    bias_reg,
-    biased,
-    k,
-    blocks,
-):
+    rows, columns, x, starts, key, U, V, b, c, M, N, memory, memories, rate, reg, regs, biased, k, blocks
+):  # fmt: skip
     """Adam's steps over the entries of blocks, one block after the other, in place."""
     for block in blocks:
         start, count, own = starts[block], starts[block + 1] - starts[block], key + np.uint64(block)
         adapt_block(
-            rows,
-            columns,
-            x,
-            start,
-            count,
-            own,
-            U,
-            V,
-            b,
-            c,
-            M,
-            N,
-            memory,
-            memories,
-            k,
-            rate,
-            reg,
-            bias_reg,
-            biased,
-        )
+            rows, columns, x, start, count, own, U, V, b, c, M, N, memory, memories, k, rate, reg, regs, biased
+        )  # fmt: skip
 
 
 @kernel(fastmath=FAST)

@@ -41,6 +41,7 @@ import numpy as np
 
 from lemmata.audit.alternating import SCHEDULED_SGD_CLAIMS, SGD_CLAIMS
 from lemmata.completion.als.algorithm import in_order
+from lemmata.completion.als.penalty import Penalty, by_rule
 from lemmata.completion.base import CompletionModel, Folded
 from lemmata.completion.centring import Offsets
 from lemmata.completion.observed import Entries, Observed
@@ -96,7 +97,8 @@ class SGDFactorizationState:
 class SGDFactorizationAlgorithm:
     """Epochs of single steps over blocks. Parameters as those of `SGDFactorization`; learning_rate None is "auto".
 
-    With x = (a − μ)/σ, u = √σ u' and b = σ b' the objective is σ² times that of x with λ/σ on factors and λ on biases.
+    The penalty of a row with n_i entries is λ n_i^weighted on its factors, and the same on its bias, or κ = bias_reg. With
+    x = (a − μ)/σ, u = √σ u' and b = σ b' the objective is σ² times that of x with λ/σ on factors and λ or κ on biases.
     """
 
     rank: int
@@ -105,6 +107,8 @@ class SGDFactorizationAlgorithm:
     optimizer: str = "sgd"
     learning_rate: float | None = None
     decay: float = 0.75
+    weighted: float = 1.0
+    bias_reg: float | None = None
 
     hint: ClassVar[str] = (
         "lower learning_rate or leave it at 'auto', or look for extreme values in the data"
@@ -169,14 +173,27 @@ class SGDFactorizationAlgorithm:
         rounds, key = data.rounds(rng), rng.integers(2**63, dtype=np.uint64)
         work = data.placed(state.arrays)
         kernel: Any = adapt if self.optimizer == "adam" else descend
-        penalties = (self.reg / data.scale, self.reg, self.biases, self.rank)
-        steps = partial(kernel, *data.entries, key, *work, state.rate, *penalties)
+        penalties = self._penalties(data)
+        if self.optimizer == "sgd":
+            penalties = [1 / (1 + part.dtype.type(state.rate) * part) for part in penalties]
+        rest = (state.rate, *penalties, self.biases, self.rank)
+        steps = partial(kernel, *data.entries, key, *work, *rest)
         in_rounds(steps, rounds, len(data.x) * self.rank)
         U, V, b, c, *memory = data.put_back(work, state.arrays)
         loss = self._loss(data, *work[:4])
         return replace(
             state, U=U, V=V, b=b, c=c, memory=tuple(memory), epoch=state.epoch + 1, loss=loss
         )
+
+    def _penalties(self, data: BlockedEntries) -> list[Array]:
+        """What one entry of each row, and of each column, adds to the penalty of its factors and of its bias, in units of x."""
+        out = []
+        for counts in (data.row_counts, data.column_counts):
+            n = np.maximum(counts, 1).astype(np.float64)
+            factors = self.reg * n ** (self.weighted - 1)
+            biases = factors if self.bias_reg is None else self.bias_reg / n
+            out.append(np.column_stack([factors / data.scale, biases]).astype(data.x.dtype))
+        return out
 
     def _loss(self, data: BlockedEntries, U: Array, V: Array, b: Array, c: Array) -> float:
         """The objective in the units of the data; everything by place."""
@@ -186,28 +203,31 @@ class SGDFactorizationAlgorithm:
         errors = partial(squared_errors_into, sums, *data.entries, U, V, b, c)
         in_rounds(errors, [np.arange(len(sums))], len(data.x) * self.rank)
         total = sums.sum()
-        for F, bias, counts in ((U, b, data.row_counts), (V, c, data.column_counts)):
+        sides = ((U, b, data.row_counts), (V, c, data.column_counts))
+        for (F, bias, counts), reg in zip(sides, self._penalties(data), strict=True):
             # a step too long: the loss says so by being infinite
             with np.errstate(over="ignore", invalid="ignore"):
-                lengths = np.einsum("ij,ij->i", F, F, dtype=np.float64) / data.scale
-                total += self.reg * ((lengths + np.square(bias, dtype=np.float64)) @ counts)
+                factors = reg[:, 0] * np.einsum("ij,ij->i", F, F, dtype=np.float64)
+                total += (factors + reg[:, 1] * np.square(bias, dtype=np.float64)) @ counts
         return 0.5 * data.scale**2 * float(total)
 
 
 class SGDFactorization(CompletionModel):
     """Low-rank completion of a partly known matrix by stochastic gradient steps over single entries.
 
-    Minimises ½ Σ_Ω (a_ij − μ − b_i − c_j − u_iᵀv_j)² + ½ λ Σ_Ω (‖u_i‖² + ‖v_j‖² + b_i² + c_j²), the objective of
-    ``ALS(reg_weighting="counts")``, over U (n × k), V (m × k) and the biases b and c. An epoch costs about 8k flops per entry,
-    where a sweep of ALS costs 2k².
+    Minimises ½ Σ_Ω (a_ij − μ − b_i − c_j − u_iᵀv_j)² + ½ Σ_i (λ_i ‖u_i‖² + κ_i b_i²) + ½ Σ_j (λ_j ‖v_j‖² + κ_j c_j²), the
+    objective of ALS, over U (n × k), V (m × k) and the biases b and c. An epoch costs about 8k flops per entry, where a sweep
+    of ALS costs 2k².
 
     Parameters
     ----------
     rank : int, default=20
         k, the number of factors; at most the smaller side of the matrix.
-    reg : float, default=0.08
-        λ, the penalty of every entry on its factors and biases, in the units of the data: for ten times the data give ten times
-        the λ. At 0 nothing but the small start keeps rows with fewer than k entries from fitting noise.
+    reg : float or None, default=None
+        None: the rule of ``ALS(reg=None)``, λ_i = λ√n_i with λ in units of the deviation of the data, κ_i = 3; ten times the
+        data have ten times the predictions. A number is the penalty of every entry on its factors and biases,
+        λ_i = κ_i = λn_i, in the units of the data. At 0 nothing but the small start keeps rows with fewer than k entries from
+        fitting noise.
     biases : bool, default=True
         Whether μ, b_i and c_j are part of the model. Without them nothing is removed from the data.
     optimizer : {"sgd", "adam"}, default="sgd"
@@ -230,7 +250,10 @@ class SGDFactorization(CompletionModel):
     U_, V_ : arrays (n, k), (m, k)
         The factors, turned so that the first matters most.
     mean_, row_bias_, column_bias_ : μ, b and c
-    reg_, weighted_reg_ : λ, and 1: it is weighted by the entries of a row or column
+    reg_, weighted_reg_ : numbers
+        λ, and the power of the number of entries that it is multiplied with: λ_i = λ n_i^weighted_reg_.
+    bias_reg_, weighted_bias_reg_ : numbers
+        κ and its power.
     loss_ : float
         The objective.
     observed_, row_scale_, column_scale_, n_features_in_, n_iter_, trace_, stopped_, certificate_
@@ -248,7 +271,7 @@ class SGDFactorization(CompletionModel):
     _parameter_constraints: ClassVar[dict[str, list]] = {
         **COMMON,
         "rank": [Interval(Integral, 1, None, closed="left")],
-        "reg": [Interval(Real, 0, None, closed="left")],
+        "reg": [Interval(Real, 0, None, closed="left"), None],
         "biases": ["boolean"],
         "optimizer": [StrOptions(set(FIRST_RATE))],
         "learning_rate": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
@@ -256,13 +279,20 @@ class SGDFactorization(CompletionModel):
     }
 
     claims = SGD_CLAIMS
-    stored: ClassVar = {**CompletionModel.stored, "reg_": "", "weighted_reg_": "", "loss_": ""}
+    stored: ClassVar = {
+        **CompletionModel.stored,
+        "reg_": ">=0",
+        "weighted_reg_": ">=0 <=1",
+        "bias_reg_": ">=0",
+        "weighted_bias_reg_": ">=0 <=1",
+        "loss_": ">=0",
+    }
     patience = 2  # one epoch may stand still because the bold driver undid it TRIES times over
 
     def __init__(
         self,
         rank=20,
-        reg=0.08,
+        reg=None,
         *,
         biases=True,
         optimizer="sgd",
@@ -295,13 +325,18 @@ class SGDFactorization(CompletionModel):
                 f"rank={self.rank} exceeds the smaller side of a {n} × {m} matrix; pass rank <= {min(n, m)}."
             )
         rate = None if self.learning_rate == "auto" else float(self.learning_rate)
+        rule = (
+            Penalty(self.reg, 1.0) if self.reg is not None else by_rule(data.local, "root", False)
+        )
         return SGDFactorizationAlgorithm(
             int(self.rank),
-            float(self.reg),
+            float(rule.reg),
             bool(self.biases),
             self.optimizer,
             rate,
             float(self.decay),
+            rule.weighted,
+            rule.bias_reg,
         )
 
     def _problem(self, data: Any) -> BlockedEntries:
@@ -312,7 +347,15 @@ class SGDFactorization(CompletionModel):
         U, V = in_order(shown["U_"], shown["V_"], *problem.counts)
         ones = np.ones(len(U), U.dtype), np.ones(len(V), V.dtype)
         offsets = Offsets(shown["mean_"], shown["row_bias_"], shown["column_bias_"], *ones)
-        numbers = {"reg_": solution.algorithm.reg, "weighted_reg_": 1, "loss_": solution.state.loss}
+        algorithm = solution.algorithm
+        alike = algorithm.bias_reg is None  # biases and factors
+        numbers = {
+            "reg_": algorithm.reg,
+            "weighted_reg_": algorithm.weighted,
+            "bias_reg_": algorithm.reg if alike else algorithm.bias_reg,
+            "weighted_bias_reg_": algorithm.weighted if alike else 0.0,
+            "loss_": solution.state.loss,
+        }
         return {"U_": U, "V_": V, **self._set_offsets(offsets), **numbers}
 
     def _claims(self):
@@ -320,13 +363,22 @@ class SGDFactorization(CompletionModel):
 
     def _title(self, data: Any) -> str:
         title = super()._title(data)
-        return title if data is None else f"{title}, reg {self.reg_:.3g} × counts, {self.optimizer}"
+        return (
+            title
+            if data is None
+            else f"{title}, reg {self.reg_:.3g} × {_power(self.weighted_reg_)}, {self.optimizer}"
+        )
 
     def _folded(self, data: Observed, transposed: bool = False) -> Folded:
         """Factors and bias of new rows, from one least-squares problem each: where steps over their entries would settle."""
         V, bias = (self.U_, self.row_bias_) if transposed else (self.V_, self.column_bias_)
         indptr, indices, values = data.by_row
-        solver = RowSolver(self.reg_, weighted=True, bias=bool(self.biases))
+        solver = RowSolver(
+            self.reg_,
+            weighted=float(self.weighted_reg_),
+            bias=bool(self.biases),
+            bias_reg=None if self.weighted_bias_reg_ else float(self.bias_reg_),
+        )
         W, _ = solver(
             Entries(indptr, indices, values.astype(V.dtype, copy=False)),
             V,
@@ -336,4 +388,8 @@ class SGDFactorization(CompletionModel):
         return Folded(np.ascontiguousarray(W[:, : V.shape[1]]), b, np.ones(len(W), V.dtype))
 
     def _fold_reg(self, counts: Array) -> Array:
-        return self.reg_ * counts
+        return self.reg_ * counts**self.weighted_reg_
+
+
+def _power(weighted: float) -> str:
+    return "counts" if weighted == 1 else "√counts" if weighted == 0.5 else "1"
