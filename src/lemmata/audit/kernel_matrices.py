@@ -67,7 +67,7 @@ def _by_name(fit: Fit, rows: Any, columns: Any) -> Array:
     if fit.kernel == "precomputed":
         return np.asarray(rows)  # the rows are those of K
     if fit.kernel == "rbf":
-        return rbf_kernel(*_near_zero(rows, columns), gamma=fit.gamma_)
+        return _rbf(rows, columns, float(fit.gamma_))
     given = {"gamma": fit.gamma_, "degree": fit.get("degree"), "coef0": fit.get("coef0")}
     metric = "poly" if fit.kernel == "polynomial" else fit.kernel
     return pairwise_kernels(rows, columns, metric=metric, filter_params=True, **given)
@@ -85,7 +85,7 @@ def _by_parts(kernel: Any, rows: Any, columns: Any) -> Array:
     if name == "Polynomial":
         return polynomial_kernel(rows, columns, kernel.degree, kernel.gamma, kernel.coef0)
     if name == "RBF":
-        return rbf_kernel(*_near_zero(rows, columns), gamma=kernel.gamma)
+        return _rbf(rows, columns, float(kernel.gamma))
     if name == "Cosine":
         return cosine_similarity(rows, columns)
     if name == "Sigmoid":
@@ -106,12 +106,19 @@ def is_given(fit: Fit) -> bool:
     )
 
 
-def _near_zero(rows: Any, columns: Any) -> tuple[Any, Any]:
-    """Both moved by the mean of the columns: distances stay as they are, and far from 0 they keep their digits."""
+def _rbf(rows: Any, columns: Any, gamma: float) -> Array:
+    """exp(−γ‖x − y‖²). Dense rows are moved by the mean of the columns first: far from 0 distances would lose their digits."""
     if sp.issparse(rows) or sp.issparse(columns):
-        return rows, columns
+        return rbf_kernel(rows, columns, gamma=gamma)
     centre = columns.mean(axis=0)
-    return rows - centre, columns - centre
+    A, B = rows - centre, columns - centre
+    distances = A @ B.T
+    distances *= -2
+    distances += squares(A)[:, None]
+    distances += squares(B)
+    np.maximum(distances, 0, out=distances)
+    distances *= -gamma
+    return np.exp(distances, out=distances)
 
 
 def _float64(X: Any) -> Any:

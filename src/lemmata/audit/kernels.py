@@ -370,12 +370,13 @@ def _sampling_turn(known: Facts, found: Spectrum, k: int, numbers: Array) -> Tur
     q = min(k + 1, count)
 
     # the whole sample's means are taken off those of each group, whose rows are consecutive
-    weighted = known.p[:, None] * Z[:, :q]
+    p = known.p
+    weighted = p[:, None] * Z[:, :q]
     everywhere = Z.T @ weighted
 
     def deviations() -> Iterator[tuple[float, Array, Array]]:
         for start, stop in in_groups(numbers):
-            share = float(known.p[start:stop].sum())
+            share = float(p[start:stop].sum())
             if share == 0:
                 continue
             inside = Z[start:stop].T @ weighted[start:stop] / share - everywhere
@@ -430,7 +431,8 @@ def _least_eigenvalue(K: Array, least: float) -> float:
     Where K + sI = LLᵀ + E has a Cholesky factor, λ_min ≥ −s − ‖E‖: a tenth of the work of eigenvalues. |λ|_max ≥ max |K_ii|.
     """
     largest = float(np.abs(np.diagonal(K)).max())
-    shifted = K + np.diag(np.full(len(K), -least / 4 * largest))
+    shifted = K.copy()
+    np.fill_diagonal(shifted, np.diagonal(K) - least / 4 * largest)
     try:
         L = np.linalg.cholesky(shifted)
     except np.linalg.LinAlgError:

@@ -44,9 +44,10 @@ def group_numbers(n: int, weights: Array | None) -> Array:
 def too_few(groups: Array, weights: Array | None) -> str:
     """Why the rows cannot be cut into groups; empty if they can."""
     counted = groups if weights is None else groups[np.asarray(weights) > 0]
-    if len(np.unique(counted)) == GROUPS:
+    count = int(np.count_nonzero(np.bincount(counted, minlength=GROUPS)))
+    if count == GROUPS:
         return ""
-    return f"needs {GROUPS} consecutive parts of equal weight, and these rows give {len(np.unique(counted))}"
+    return f"needs {GROUPS} consecutive parts of equal weight, and these rows give {count}"
 
 
 @dataclass(frozen=True)
