@@ -112,13 +112,33 @@ class MixtureModel(DensityMixin, Model):
 
     claims = MIXTURE_CLAIMS
     stored: ClassVar[dict[str, str | type]] = {
-        "weights_": "k",
+        "weights_": "k >=0 <=1",
         "family_": Family,
         "stepwise_": StepwiseState,
         "converged_": bool,
-        "lower_bound_": "",
+        "lower_bound_": "any",  # −∞ for a batch of rows that could not be
         "lower_bounds_": list,
     }
+
+    @classmethod
+    def restored(cls, parameters, attributes):
+        """A model from a file, whose parameters are those of k components of its family."""
+        model = super().restored(parameters, attributes)
+        k, d, family = len(model.weights_), model.n_features_in_, model.family_
+        if type(model._family()) is not type(family):
+            raise ValueError(
+                f"family_ is a {type(family).__name__}, not the family that the parameters name."
+            )
+        if abs(model.weights_.sum() - 1) > 1e-3:
+            raise ValueError("weights_ do not sum to 1.")
+        inverse = getattr(model, "precisions_", np.zeros(0))
+        if inverse.size and inverse.shape != model.covariances_.shape:
+            raise ValueError(f"precisions_ have shape {inverse.shape}, unlike covariances_.")
+        if not np.isfinite(inverse).all():
+            raise ValueError("precisions_ hold numbers that are not finite.")
+        family.check_parameters(model._params(), k, d)
+        family.check_parameters(model.stepwise_.params, k, d)
+        return model
 
     def _family(self) -> Family:
         """The family that the parameters name."""
@@ -235,7 +255,8 @@ class MixtureModel(DensityMixin, Model):
             if first:
                 self._fit_blocks(data)
             else:
-                self._learn(data)
+                with one_blas_thread():
+                    self._learn(data)
         return self
 
     def _learn(self, data: Blocks) -> None:
@@ -288,7 +309,8 @@ class MixtureModel(DensityMixin, Model):
                 {"drop_axis": 1} if width is None else {"chunks": (data.source.chunks[0], (width,))}
             )
             return data.source.map_blocks(work, dtype=dtype, **chunks)
-        parts = [work(rows) for rows, _ in finer(data, len(self.weights_))]
+        with one_blas_thread():  # whose number must not show in the bits
+            parts = [work(rows) for rows, _ in finer(data, len(self.weights_))]
         return np.concatenate(parts).astype(dtype, copy=False)
 
     def _scoring(self, data: Blocks) -> Callable[[Any], Array]:
@@ -323,7 +345,8 @@ class MixtureModel(DensityMixin, Model):
         check_is_fitted(self, "weights_")
         data = self._validated(X, sample_weight, reset=False)
         work = partial(_sums, self.family_.check, self._scoring(data))
-        total, weight, lost = map_reduce(work, finer(data, len(self.weights_)), np.zeros(3))
+        with one_blas_thread():
+            total, weight, lost = map_reduce(work, finer(data, len(self.weights_)), np.zeros(3))
         if lost:
             warn_user(
                 f"{int(lost):,} of {data.shape[0]:,} rows have probability 0 under this mixture, and a log-likelihood of −∞: "

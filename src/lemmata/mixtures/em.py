@@ -67,6 +67,10 @@ class Family(ABC):
     def survey(self, data: Blocks) -> Any:
         """Check the data, in one pass; the parameters of a single component for all rows: where statistics are taken about."""
 
+    def check_parameters(self, params: Any, k: int, d: int) -> None:
+        """ValueError where parameters, from a file, are none of k components of this family in d features."""
+        return
+
     def check(self, rows: Any) -> None:
         """ValueError where rows cannot have come from this family."""
         return
@@ -280,6 +284,7 @@ class EMState:
     """A mixture, what its E-step found, and the likelihood of these very parameters."""
 
     version = 2
+    layout: ClassVar[dict[str, str]] = {"weights": "k >=0 <=1"}
 
     weights: Array  # (k,) π
     params: Any  # θ
@@ -419,6 +424,7 @@ class StepwiseState:
     """A mixture that learns from batches."""
 
     version = 1
+    layout: ClassVar[dict[str, str]] = {"weights": "k >=0 <=1"}
 
     weights: Array
     params: Any

@@ -31,6 +31,7 @@ from sklearn.utils.validation import check_is_fitted
 from lemmata.audit.mixtures import COUNT_MIXTURE_CLAIMS, MIXTURE_CLAIMS
 from lemmata.core.blocks import Blocks, is_dask
 from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core.engine import one_blas_thread
 from lemmata.core.repeat import Restarts
 from lemmata.mixtures.base import MIXTURE_PARAMETERS, MixtureModel
 from lemmata.mixtures.em import EMAlgorithm, Family, finer, log_of
@@ -90,9 +91,9 @@ class Mixture(MixtureModel):
     }
     stored: ClassVar[dict[str, str | type]] = {
         **MixtureModel.stored,
-        "probabilities_?": "k m",
-        "rates_?": "k d",
-        "n_categories_?": "d",
+        "probabilities_?": "k m >=0 <=1",
+        "rates_?": "k d >=0",
+        "n_categories_?": "d int >=1",
         "means_?": "k d",
         "covariances_?": np.ndarray,
         "precisions_?": np.ndarray,
@@ -166,7 +167,7 @@ class Mixture(MixtureModel):
         return MIXTURE_CLAIMS if hasattr(self, "means_") else COUNT_MIXTURE_CLAIMS
 
     def _params(self) -> Any:
-        if hasattr(self, "means_"):
+        if isinstance(self.family_, Gaussian):
             return _gaussian_parameters(self)
         values = self.rates_ if hasattr(self, "rates_") else self.probabilities_
         return Table(values.astype(np.float64), getattr(self, "n_categories_", None))
@@ -339,16 +340,16 @@ class GaussianMixture(MixtureModel):
         data = self._validated(X, reset=False)
         log_weights = log_of(self.weights_.astype(np.float64))
         mixture = self.family_.components(self._params(), log_weights, np.float64)
-        if draws is None:
-            if is_dask(data.source):
-                return data.source.map_blocks(partial(expected_rows, mixture), dtype=data.dtype)
-            parts = [expected_rows(mixture, rows) for rows, _ in finer(data, len(log_weights))]
-            return np.concatenate(parts)
-        chosen = self.random_state if random_state is None else random_state
-        seed = check_random_state(chosen).randint(2**31, size=4)
-        streams = [Draws([*seed, draw]) for draw in range(draws)]
-        parts = [
-            np.stack([drawn_rows(mixture, rows, rng) for rng in streams])
-            for rows, _ in finer(data, len(log_weights))
-        ]
+        if draws is None and is_dask(data.source):
+            return data.source.map_blocks(partial(expected_rows, mixture), dtype=data.dtype)
+        blocks = finer(data, len(log_weights))
+        with one_blas_thread():
+            if draws is None:
+                return np.concatenate([expected_rows(mixture, rows) for rows, _ in blocks])
+            chosen = self.random_state if random_state is None else random_state
+            seed = check_random_state(chosen).randint(2**31, size=4)
+            streams = [Draws([*seed, draw]) for draw in range(draws)]
+            parts = [
+                np.stack([drawn_rows(mixture, rows, rng) for rng in streams]) for rows, _ in blocks
+            ]
         return np.concatenate(parts, axis=1)

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -44,6 +44,7 @@ class TableSums:
     """N_j = Σ w r (k,) and s_j = Σ w r t(x) (k, m). TableSums() is the empty sum."""
 
     version = 1
+    layout: ClassVar[dict[str, str]] = {"counts": "k", "sums": "k m"}
 
     counts: Any = 0.0
     sums: Any = 0.0
@@ -61,6 +62,7 @@ class Table:
     """One row of numbers per component: probabilities or rates. `sizes`: how many codes each feature has (categorical)."""
 
     version = 1
+    layout: ClassVar[dict[str, str]] = {"values": "k m >=0", "sizes?": "d int >=1"}
 
     values: Array  # (k, m)
     sizes: Array | None = None  # (d,)
@@ -132,6 +134,18 @@ class TableFamily(Family):
             R.sum(axis=0, dtype=np.float64),
             np.asarray((self.statistic(rows, params).T @ R).T, dtype=np.float64),
         )
+
+    def check_parameters(self, params, k, d):
+        width = d if params.sizes is None else int(params.sizes.sum())
+        if params.values.shape != (k, width) or (params.sizes is None) != (
+            self.name != "categorical"
+        ):
+            raise ValueError(
+                f"the numbers of {self.name} components have shape {params.values.shape}, not ({k}, {width})."
+            )
+        if not np.isfinite(params.values).all() or not (params.values >= 0).all():
+            raise ValueError(f"the numbers of {self.name} components are not finite numbers >= 0.")
+        self._possible(params)
 
     def sound(self, stats, before):
         return super().sound(stats, before) and bool((stats.sums >= 0).all())

@@ -18,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -42,6 +42,12 @@ class GaussianSums:
     """N, Σ r δ and Σ r δδᵀ (or δ², feature by feature), δ = x − origin. GaussianSums() is the empty sum."""
 
     version = 1
+    layout: ClassVar[dict[str, str]] = {
+        "counts": "k",
+        "sums": "k d",
+        "origin": "k d",
+        "seen?": "k d",
+    }
 
     counts: Any = 0.0  # (k,)
     sums: Any = 0.0  # (k, d)

@@ -57,6 +57,7 @@ class GaussianParameters:
     """Means and covariances, in scikit-learn's shapes. Upper triangular P with PPᵀ = Σ⁻¹; 1/σ where Σ is diagonal."""
 
     version = 1
+    layout: ClassVar[dict[str, str]] = {"means": "k d"}
 
     means: Array  # (k, d)
     covariances: (
@@ -123,6 +124,22 @@ class Gaussian(Family):
             return False
         holes = sum(int(np.isnan(rows).any(axis=1).sum()) for rows, _ in data)
         return worth_compiling(work + holes * k * d * (d * d + 64), above=COMPILED)
+
+    def check_parameters(self, params, k, d):
+        shape = tuple({"k": k, "d": d}[axis] for axis in self.axes)
+        for name in ("covariances", "precisions_cholesky"):
+            found = getattr(params, name)
+            if not isinstance(found, np.ndarray) or found.shape != shape:
+                raise ValueError(
+                    f"{name} have shape {np.shape(found)}, not {shape} as {self.name} Gaussians have."
+                )
+            widths = np.einsum("...aa->...a", found) if "dd" in self.axes else found
+            if not np.isfinite(found).all() or not (widths > 0).all():
+                raise ValueError(
+                    f"{name} hold numbers that are not finite, or widths that are not > 0."
+                )
+        if "dd" in self.axes:
+            _positive(params.covariances, "covariances")
 
     def log_density(self, rows, params):
         return self.components(params, np.zeros(len(params.means)), rows.dtype).log_density(rows)
