@@ -1,5 +1,7 @@
 """Alternating least squares against its theory (CIL 2.4), against slow twins, and on input of every kind."""
 
+import subprocess
+import sys
 import warnings
 from dataclasses import replace
 
@@ -26,7 +28,8 @@ from lemmata.completion.als.penalty import (
     unit,
 )
 from lemmata.completion.als.saddles import Hessian, products_within
-from lemmata.core import MaxSteps, Never, Path, Settled, rounding, run
+from lemmata.core import MaxSteps, Never, Path, Settled, rounding, run, store
+from lemmata.core.checkpoint import Checkpoint
 from lemmata.core.engine import one_blas_thread
 
 SEEDS = range(3)
@@ -563,7 +566,7 @@ def test_choosing_fitting_and_escaping_share_one_time_limit(monkeypatch, paramet
 @pytest.mark.parametrize(
     "parameters",
     [{}, {"reg_weighting": "counts"}, {"reg_weighting": "plain"}, {"biases": False}, {"method": "cg"},
-     {"nonnegative": True}, {"rank": "auto", "reg": "auto"}],
+     {"nonnegative": True}, {"reg": "auto"}],
 )  # fmt: skip
 def test_other_units_give_the_same_predictions_in_those_units(parameters, compile):
     """λ = 0.075 in units of the data lost to plain offsets on ratings between −10 and 10."""
@@ -804,6 +807,17 @@ def test_a_model_can_be_restored_from_what_a_file_holds():
     assert back.complete().tobytes() == model.complete().tobytes()
 
 
+def test_a_forged_checkpoint_of_another_shape_is_refused(tmp_path):
+    _, data = low_rank(0)
+    path = tmp_path / "run.ckpt"
+    ALS(2, 0.1, max_iter=3, tol=0, random_state=0, checkpoint=path).fit(data)
+    content = store.read(path, Checkpoint.KIND)
+    state = content["state"]
+    store.write(path, Checkpoint.KIND, {**content, "state": replace(state, V=state.V[:-1])})
+    with pytest.raises(store.StoreError, match="V"):
+        ALS(2, 0.1, max_iter=6, tol=0, random_state=0, checkpoint=path).fit(data)
+
+
 def test_rows_and_columns_without_entries_get_the_baseline():
     _, data = low_rank(0, offsets=True)
     X = data.dense()
@@ -875,3 +889,50 @@ def test_constant_data_needs_no_factors():
     model = ALS(rank=1, random_state=0).fit(np.where(np.eye(6) == 1, np.nan, 3.0))
     assert_allclose(model.complete(), 3.0, atol=1e-2)
     assert ALS(rank=1, random_state=0).fit(np.zeros((5, 4))).loss_ < 1e-3
+
+
+# --- small data waits for no compiler ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    "parameters",
+    [{}, {"reg": 0.1}, {"method": "cg"}, {"nonnegative": True}, {"feedback": "implicit", "reg": 0.1}],
+)  # fmt: skip
+def test_kernels_and_their_numpy_twins_fit_alike(parameters, dtype):
+    _, data = low_rank(0, noise=0.3, offsets=True)
+    data = Observed.of(np.abs(data.dense()).astype(dtype))
+    given_ = {"rank": 3, "random_state": 0, "tol": 0, "max_iter": 5, **parameters}
+    fits = []
+    for compile in ("always", "never"):
+        with lemmata.config(compile=compile):
+            fits.append(ALS(**given_).fit(data))
+    tolerance = 1e-8 if dtype == np.float64 else 2e-2  # five sweeps carry rounding on
+    assert fits[0].n_iter_ == fits[1].n_iter_
+    assert_allclose(fits[1].loss_, fits[0].loss_, rtol=tolerance)
+    assert_allclose(fits[1].complete(keep_known=False), fits[0].complete(keep_known=False), atol=10 * tolerance)  # fmt: skip
+
+
+def test_small_data_needs_no_compiler_for_fit_predict_fold_in_and_certify():
+    program = """
+import sys, numpy as np
+from lemmata.completion import ALS, MeanRatings
+rng = np.random.default_rng(0)
+X = np.where(rng.random((60, 40)) < 0.5, rng.normal(size=(60, 40)), np.nan)
+for model in (ALS(3), ALS(3, 1.0, nonnegative=True, max_iter=5), ALS(3, "auto", max_iter=5), MeanRatings()):
+    model.fit(X).predict([0], [1]), model.fold_in(X[:2]), model.transform(X[:3]), model.certify(X)
+assert "numba" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, timeout=300)
+
+
+def test_the_number_of_blas_threads_changes_no_bit():
+    from threadpoolctl import threadpool_limits
+
+    _, data = low_rank(0, n=120, m=90, noise=0.3, offsets=True)
+    fits = []
+    for threads in (1, 2):
+        with threadpool_limits(threads, user_api="blas"):
+            model = ALS(8, random_state=0, max_iter=10, tol=0).fit(data)
+            fits.append(model.U_.tobytes() + model.fold_in(data.dense()[:5]).factors.tobytes())
+    assert fits[0] == fits[1]

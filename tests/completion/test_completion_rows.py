@@ -516,3 +516,82 @@ def test_implicit_rows_take_no_shift():
     entries, V, shift = problem(0)
     with pytest.raises(ValueError, match="no shift"):
         RowSolver(1.0, implicit=True)(entries, V, shift)
+
+
+# --- kernels and their NumPy twins ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("how", [{}, {"method": "cg"}, {"nonnegative": True}])
+@pytest.mark.parametrize(
+    "kind",
+    [*KINDS.values(), {"bias": True, "bias_reg": 3.0, "weighted": 0.5}, {"bias": True, "bias_reg": 0.0}],
+)  # fmt: skip
+def test_twins_solve_what_kernels_solve(kind, how, dtype):
+    entries, V, shift = problem(0, dtype, k=9)
+    start = np.abs(np.random.default_rng(1).normal(size=(12, 9 + kind.get("bias", False))))
+    results = [
+        solve(RowSolver(0.5, **kind, **how, compiled=compiled), entries, V, shift, start=start.astype(dtype))
+        for compiled in (True, False)
+    ]  # fmt: skip
+    (W, losses), (W_twin, losses_twin) = results
+    assert W_twin.dtype == dtype
+    # three steps of conjugate gradients carry the rounding of each on
+    tolerance = (1000 if how.get("method") else 50) * rounding(dtype, 150)
+    np.testing.assert_allclose(W_twin, W, atol=tolerance * np.abs(W).max())
+    np.testing.assert_allclose(losses_twin, losses, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_twins_predict_what_kernels_predict(dtype):
+    entries, V, shift = problem(0, dtype)
+    U = np.random.default_rng(0).normal(size=(12, 8)).astype(dtype)
+    for function in (predictions, residuals):
+        one, other = (
+            function(entries, U, V, U[:, 0], shift, compiled=compiled) for compiled in (True, False)
+        )
+        assert one.dtype == other.dtype == dtype
+        np.testing.assert_allclose(one, other, atol=rounding(dtype, 8) * 10)
+
+
+@pytest.mark.parametrize("how", [{}, {"method": "cg"}, {"nonnegative": True}])
+def test_blocks_of_rows_have_the_bits_of_the_whole_in_twins_too(how):
+    entries, V, shift = problem(0, n=40)
+    solver = RowSolver(0.5, bias=True, **how, compiled=False)
+    W, losses = solver(entries, V, shift)
+    for first, last in ((0, 13), (13, 14), (14, 40)):
+        here = slice(entries.indptr[first], entries.indptr[last])
+        pointers = entries.indptr[first : last + 1] - entries.indptr[first]
+        part = Entries(pointers, entries.indices[here], entries.values[here])
+        W_part, losses_part = solver(part, V, shift)
+        assert W_part.tobytes() == W[first:last].tobytes()
+        assert losses_part.tobytes() == losses[first:last].tobytes()
+
+
+def test_a_ridge_of_its_own_on_the_bias_is_the_one_that_was_asked_for():
+    """With no factors worth having, b = Σ(a − s)/(n + κ)."""
+    entries, V, shift = problem(0)
+    for compiled in (True, False):
+        solver = RowSolver(1e12, bias=True, bias_reg=3.0, compiled=compiled)
+        b = solver(entries, V, shift)[0][:, -1]
+        for i in range(12):
+            here = slice(entries.indptr[i], entries.indptr[i + 1])
+            rest = entries.values[here] - shift[entries.indices[here]]
+            assert b[i] == pytest.approx(rest.sum() / (len(rest) + 3), abs=1e-9)
+
+
+def test_pivoting_ends_in_a_kkt_point_even_where_it_goes_round_in_circles():
+    from lemmata.completion.rows._twins import pivot
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 6, 5))
+    M, b = np.einsum("nij,nik->njk", X, X), rng.normal(size=(50, 5))
+    M[:10, 3], M[:10, :, 3] = M[:10, 2], M[:10, :, 2]  # two factors alike
+    M[:10, 3, 3] = M[:10, 2, 2]
+    for rounds in (100, 0):  # none: co-ordinate descent alone
+        x = pivot(M, b, np.ones((50, 5), bool), 5, 1e-13, rounds)
+        y = np.einsum("nij,nj->ni", M, x) - b
+        assert (x >= 0).all()
+        held = slice(None) if rounds else slice(10, None)
+        assert y[held].min() > -1e-8
+        assert np.abs(x * y)[held].max() < 1e-7

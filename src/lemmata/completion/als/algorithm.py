@@ -37,6 +37,7 @@ class ALSState:
     """Factors, biases, and the objective they have."""
 
     version = 1
+    layout: ClassVar = {"U": "n k", "V": "d k", "b": "n", "c": "d", "mean": "", "loss": "any"}
 
     U: Array  # (n, k)
     V: Array  # (m, k)

@@ -174,10 +174,10 @@ class ALS(CompletionModel):
         "rank_": "",
         "reg_": "",
         "weighted_reg_": "",
-        "bias_reg_?": "",
-        "weighted_bias_reg_?": "",
+        "bias_reg_?": ">=0",
+        "weighted_bias_reg_?": ">=0 <=1",
         "loss_": "",
-        "validation_?": "trials columns",
+        "validation_?": "trials columns nan",
     }
 
     def __init__(

@@ -56,6 +56,7 @@ class MeanRatingsState:
     """μ, b and c, and the objective there."""
 
     version = 1
+    layout: ClassVar = {"mean": "", "rows": "n", "columns": "d", "loss": "any"}
 
     mean: float
     rows: Array  # (n,)
