@@ -247,6 +247,57 @@ def test_any_small_matrix_is_completed_to_a_certified_gap(n, m, share, scale, se
     assert {"never_rose", "least_penalised"} <= set(model.certificate_.held)
 
 
+@pytest.mark.parametrize("reg", ["auto", None])
+@pytest.mark.parametrize("factor", [10.0, 1e-3])
+def test_by_default_ten_times_the_data_have_ten_times_the_predictions(reg, factor):
+    _, A = low_rank(0, noise=0.3)
+    one, other = (
+        SoftImpute(reg, random_state=0).fit(B) for B in (A, A.with_values(factor * A.values))
+    )
+    assert other.reg_ == pytest.approx(factor * one.reg_)
+    predictions = factor * one.complete(keep_known=False)
+    tolerance = 1e-6 * np.abs(predictions).max()
+    assert np.allclose(other.complete(keep_known=False), predictions, rtol=0, atol=tolerance)
+
+
+def test_a_matrix_of_offsets_is_not_drawn_to_zero():
+    """Ratings about 3 with few entries per row: uncentred, the penalty took the mean as well."""
+    rng = np.random.default_rng(0)
+    X = 3 + 0.5 * rng.normal(size=(150, 1)) + 0.5 * rng.normal(size=80)
+    A = Observed.of(np.where(rng.random(X.shape) < 0.1, X + 0.5 * rng.normal(size=X.shape), np.nan))
+    train, test = A.split(0.2, seed=0)
+    mean = np.sqrt(np.mean((test.values - train.values.mean()) ** 2))
+    assert -SoftImpute(random_state=0).fit(train).score(test) < 0.95 * mean
+
+
+def test_new_rows_are_offset_as_those_of_the_fit():
+    rng = np.random.default_rng(0)
+    _, A = low_rank(0)
+    A = A.with_values(A.values + 3)
+    model = SoftImpute(1e9, centre_reg=3.0).fit(A)  # offsets alone
+    row = np.full((1, A.shape[1]), np.nan)
+    row[0, rng.permutation(A.shape[1])[:4]] = 5.0
+    j = np.flatnonzero(~np.isnan(row[0]))
+    expected = (5.0 - model.mean_ - model.column_bias_[j]).sum() / (len(j) + 3.0)
+    assert model.fold_in(row).bias[0] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("share", [0.5, 0.05])
+def test_numpy_and_kernels_end_at_the_same_matrix(dtype, share):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 40)) @ rng.normal(size=(40, 120)) / 6
+    A = Observed.of(np.where(rng.random(X.shape) < share, X, np.nan).astype(dtype))
+    found = []
+    for mode in ("always", "never"):
+        with lemmata.config(compile=mode):
+            found.append(
+                SoftImpute(0.5, tol=1e-9 if dtype == np.float64 else 1e-7, random_state=0).fit(A)
+            )
+    assert found[0].trace_.last() == pytest.approx(found[1].trace_.last(), rel=1e-6)
+    assert {"never_rose", "least_penalised"} <= set(found[1].certificate_.held)
+
+
 # --- claims -----------------------------------------------------------------------------------------------------------
 
 

@@ -105,6 +105,7 @@ class RankOneState:
     """The two factors, the way down from them, and how far to go."""
 
     version = 1
+    layout: ClassVar = {"u": "n", "v": "d", "down_u": "n", "down_v": "d", "step": ">0"}
 
     u: Array  # (n,)
     v: Array  # (m,)

@@ -66,6 +66,7 @@ class ProjectionState:
     """X = P diag(s) Qᵀ and how the step before came to it."""
 
     version = 1
+    layout: ClassVar = {"P": "n k", "s": "k >=0", "Q": "d k", "step": ">0"}
 
     P: Array  # (n, k) orthonormal
     s: Array  # (k,) descending; zeros at the start

@@ -83,6 +83,7 @@ class SoftImputeState:
     """X = P diag(s) Qᵀ, the level of λ it belongs to, and the directions that may enter next."""
 
     version = 1
+    layout: ClassVar = {"P": "n r", "s": "r >=0", "Q": "d r", "probes": "d e", "level": ">=0"}
 
     P: Array  # (n, r) orthonormal
     s: Array  # (r,) descending

@@ -66,6 +66,15 @@ class ThresholdingState:
     """Multipliers Y on Ω, B = shrink_τ(Y) = P diag(s) Qᵀ, and the next step length."""
 
     version = 1
+    layout: ClassVar = {
+        "Y": "e",
+        "P": "n r",
+        "s": "r >=0",
+        "Q": "d r",
+        "right": "d b",
+        "gap": "e",
+        "step": ">0",
+    }
 
     Y: Array  # one number per entry, in the order of by_row
     P: Array  # (n, r)
@@ -288,6 +297,16 @@ class SingularValueThresholding(CompletionModel):
             for name, value in solution.attributes.items()
         }
         return {**arrays, **self._set_offsets(centre(self.observed_, self.centre))}
+
+    @classmethod
+    def restored(cls, parameters: dict[str, Any], attributes: dict[str, Any]) -> Any:
+        """Raises ValueError where there is not one multiplier per known entry."""
+        model: Any = super().restored(parameters, attributes)
+        if len(model.dual_) != model.observed_.n_observed:
+            raise ValueError(
+                f"dual_ has {len(model.dual_)} numbers for {model.observed_.n_observed} known entries."
+            )
+        return model
 
     def _warn_unsettled(self, solution: Solution) -> None:
         warn_user(

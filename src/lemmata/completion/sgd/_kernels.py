@@ -163,7 +163,6 @@ def descend(rows, columns, x, starts, key, U, V, b, c, rate, keep, keeps, biased
 # What Adam remembers of a row beside the momentum of its factors: the mean square of their gradient and of the bias's, the
 # momentum of the bias, and the weights that the two kinds of means have gathered, 1 − βᵗ after t visits of the row.
 SQUARE, BIAS_SQUARE, BIAS_MOMENTUM, WEIGHT, SQUARE_WEIGHT = range(5)
-REMEMBERED = 5
 BETA, BETA_SQUARE, TINY = 0.9, 0.999, 1e-8
 
 

@@ -60,6 +60,7 @@ FIRST_RATE = {
 }
 GROWTH, CUT = 1.05, 0.5  # of the bold driver (Gemulla et al. 2011)
 TRIES = 10  # epochs undone in one step before it gives up: γ is then a thousandth, and the loop hears "no change"
+REMEMBERED = 5  # numbers that Adam keeps of a row besides its momentum (_kernels.remember)
 FIRST_FACTORS = (
     0.1  # standard deviation at the start; larger ones are noise that has to be unlearnt
 )
@@ -74,6 +75,7 @@ class SGDFactorizationState:
     """Factors and biases of the standardised entries x, and what the next epoch needs."""
 
     version = 1
+    layout: ClassVar = {"U": "n k", "V": "d k", "b": "n", "c": "d", "scale": ">0", "rate": ">0"}
 
     U: Array  # (n, k)
     V: Array  # (m, k)
@@ -87,6 +89,12 @@ class SGDFactorizationState:
     epoch: int  # epochs made so far, with those undone: the number that the next epoch's order is drawn with
     seed: int
     loss: float  # the objective at these factors, in the units of the data
+
+    def __post_init__(self):
+        """Kernels do not look where they read, and a state may come from a file."""
+        (n, k), m, widths = self.U.shape, len(self.V), [np.shape(part) for part in self.memory]
+        if widths and widths != [(n, k), (m, k), (n, REMEMBERED), (m, REMEMBERED)]:
+            raise ValueError(f"Adam remembers arrays of shapes {widths} for {n} × {m} entries.")
 
     @property
     def arrays(self) -> tuple[Array, ...]:
@@ -115,8 +123,6 @@ class SGDFactorizationAlgorithm:
     )
 
     def init(self, data: BlockedEntries, rng: np.random.Generator) -> SGDFactorizationState:
-        from lemmata.completion.sgd._kernels import REMEMBERED
-
         sizes, dtype = data.shape, data.x.dtype
         U, V = (
             (
