@@ -29,6 +29,15 @@ for name, labels in (
         f"agreement with the true kinds, {name + ':':<25} {adjusted_rand_score(kinds, labels):.2f}"
     )
 
+# What were they? Conditional means are the best guess; draws show how sure one can be.
+gone = np.isnan(holes)
+guess, draws = model.impute(holes), model.impute(holes, draws=50, random_state=0)
+columns = np.broadcast_to(np.nanmean(holes, axis=0), X.shape)
+for name, values in (("conditional means", guess), ("means of the columns", columns)):
+    print(f"error of {name + ':':<25} {np.sqrt(np.mean((values - X)[gone] ** 2)):.2f} cm")
+inside = np.abs(guess - X)[gone] <= 2 * draws.std(axis=0)[gone]
+print(f"within two deviations of the draws: {inside.mean():.0%} of the values")
+
 # How many components? BIC along the path; path.plot() draws it.
 path = lemmata.mixtures.select(X, range(1, 7), random_state=0)
 print(f"\n{path}\n\nbest by BIC: {path.best_k} components")

@@ -143,6 +143,23 @@ def counting_components(seed: int) -> Iterator[Case]:
         yield Case(
             f"one group of {family}", certificate(cut, lone), {"worth_its_components": False}
         )
+        # a row that holds what no row of the fit had, with and without pseudo-counts
+        column = np.zeros((len(X), 1))
+        seen = np.hstack([X, column])
+        other = np.hstack([X, column])
+        other[0, -1] = 1.0
+        for smoothing in (0.0, 0.2):
+            kinds = {"bernoulli": Bernoulli, "multinomial": Multinomial, "poisson": Poisson}
+            if family not in kinds:
+                continue
+            model = fitted(Mixture(2, kinds[family](smoothing=smoothing), **options), seen)
+            for where, rows, possible in (("seen", seen, True), ("unseen", other, smoothing > 0)):
+                yield Case(
+                    f"{family}, smoothing {smoothing}, {where}",
+                    certificate(model, rows),
+                    {"every_row_possible": possible},
+                    ["every_row_possible"],
+                )
     for family in [(Bernoulli, Multinomial, Poisson)[seed // 4 % 3](smoothing=1.0)]:
         X = data[family.name.lower()].astype(np.float64)
         smoothed = fitted(Mixture(2, family, **options), X)

@@ -283,3 +283,33 @@ def test_files_with_tables_of_another_shape_are_refused(name):
     if name == "categorical":
         with pytest.raises(ValueError, match=r"."):
             forged(model, n_categories_=model.n_categories_ + 1)
+
+
+def test_a_warm_start_goes_on_where_the_last_fit_ended():
+    X = clusters(distance=2.0)
+    with pytest.warns(UserWarning, match="did not converge"):
+        model = GaussianMixture(
+            3, warm_start=True, max_iter=3, tol=1e-7, n_init=2, random_state=0
+        ).fit(X)
+    before = model.lower_bound_
+    model.set_params(max_iter=500).fit(X)
+    assert model.trace_.objective[0] == pytest.approx(-before)
+    assert model.lower_bound_ > before
+    assert model.set_params(n_components=2).fit(X).means_.shape == (2, 3)
+
+
+def test_parameters_and_attributes_are_those_of_scikit_learn():
+    from inspect import signature
+
+    from sklearn.mixture import GaussianMixture as Theirs
+
+    theirs, ours = signature(Theirs).parameters, signature(GaussianMixture).parameters
+    for name, parameter in theirs.items():
+        assert ours[name].default == parameter.default
+    X = load_iris().data
+    shown = vars(Theirs(2).fit(X))
+    assert [
+        name
+        for name in shown
+        if name.endswith("_") and not hasattr(GaussianMixture(2).fit(X), name)
+    ] == []

@@ -47,7 +47,7 @@ from lemmata.mixtures.em import (
     weigh,
 )
 from lemmata.mixtures.gaussians import Gaussian
-from lemmata.mixtures.starting import Centres, Given, RandomMemberships, Seeds, filled
+from lemmata.mixtures.starting import Centres, Given, Known, RandomMemberships, Seeds, filled
 
 Array = np.ndarray
 STARTS = ("kmeans", "k-means++", "random", "random_from_data")
@@ -163,9 +163,22 @@ class MixtureModel(DensityMixin, Model):
         self.family_ = self._family()
         compiled = self.family_.compiles(data, k)
         algorithm = EMAlgorithm(self.family_, k, self._start(), compiled, self.tol)
-        return algorithm if self.n_init == 1 else Restarts(algorithm, self.n_init, self._rule())
+        return algorithm if self._runs == 1 else Restarts(algorithm, self._runs, self._rule())
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether a fit begins where the last one ended (warm_start)."""
+        if not getattr(self, "warm_start", False) or not hasattr(self, "means_"):
+            return False
+        return self.means_.shape == (self.n_components, self.n_features_in_)
+
+    @property
+    def _runs(self) -> int:
+        return 1 if self._goes_on else self.n_init
 
     def _start(self) -> Any:
+        if self._goes_on:
+            return Known(self.weights_.astype(np.float64), self._params())
         start = {"kmeans": KMeansStart(), "random": RandomMemberships()}.get(
             self.init_params
         ) or Seeds(self.init_params)
@@ -186,7 +199,7 @@ class MixtureModel(DensityMixin, Model):
         return Arrived(self.tol) | MaxSteps(self.max_iter)
 
     def _stop(self) -> Stop:
-        rule = self._rule() if self.n_init == 1 else Never()
+        rule = self._rule() if self._runs == 1 else Never()
         return self._limited(rule)
 
     def _fit_blocks(self, data: Blocks) -> None:

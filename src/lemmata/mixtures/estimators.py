@@ -56,7 +56,8 @@ class Mixture(MixtureModel):
         "gaussian-full", "-tied", "-diag", "-spherical", "-unit", "-fixed", "bernoulli", "categorical", "multinomial" or
         "poisson"; or an object of lemmata.mixtures.families or gaussians, which can have options: Bernoulli(smoothing=1.0).
     tol, max_iter : float, default=1e-3; int, default=100
-        A run ends when the log-likelihood per row changes by less than tol nats in one step, or after max_iter steps.
+        A run ends when a step changes the log-likelihood per row by less than tol nats and further ones gain at most 62.5·tol
+        nats for all rows together, or after max_iter steps.
     n_init : int, default=1
         Runs from different starts; the one with the highest likelihood is kept.
     init_params : {"kmeans", "k-means++", "random", "random_from_data"}, default="kmeans"
@@ -199,9 +200,9 @@ class GaussianMixture(MixtureModel):
     covariance_type : {"full", "tied", "diag", "spherical", "unit", "fixed"}, default="full"
         Each component has its own Σ_j; all share one; diagonal; σ_j² I; Σ = I (CIL 3.1.5); Σ = precisions_init⁻¹, not fitted.
     tol, max_iter : float, default=1e-3; int, default=100
-        A run ends when the log-likelihood per row changes by less than tol nats in one step (so n rows may still gain n·tol
-        nats with the next: see `fixed_point`), or after max_iter steps. A step is M then E, so scikit-learn, which looks at the
-        likelihood before its M, makes one more for the same tol.
+        Steps that change the log-likelihood per row by less than tol nats are small, as in scikit-learn. From there on EM
+        leaps, and ends when further steps gain at most 62.5·tol nats for all rows together; or after max_iter steps. tol=0:
+        plain EM.
     reg_covar : float, default=1e-6
         ρ, added to the variances: without it a component can shrink onto a point, where the likelihood has no bound.
     n_init : int, default=1
@@ -212,8 +213,10 @@ class GaussianMixture(MixtureModel):
     weights_init, means_init, precisions_init : arrays, optional
         π (k,), μ (k, d) and Σ⁻¹ (the shape of covariances_) to start from.
     random_state : int, RandomState or None
-    verbose, checkpoint, time_limit
-        Progress on the terminal; a file to resume from; seconds.
+    warm_start : bool, default=False
+        A second fit begins where the first ended, with n_init = 1; of other components or features, from the start.
+    verbose, verbose_interval, checkpoint, time_limit
+        Progress on the terminal, as a bar, so that its interval means nothing; a file to resume from; seconds.
 
     Attributes
     ----------
@@ -239,6 +242,8 @@ class GaussianMixture(MixtureModel):
         "reg_covar": [Interval(Real, 0, None, closed="left")],
         "means_init": ["array-like", None],
         "precisions_init": ["array-like", None],
+        "warm_start": ["boolean"],
+        "verbose_interval": [Interval(Integral, 1, None, closed="left")],
         **MIXTURE_PARAMETERS,
     }
     min_samples = 2
@@ -265,7 +270,9 @@ class GaussianMixture(MixtureModel):
         means_init=None,
         precisions_init=None,
         random_state=None,
+        warm_start=False,
         verbose=0,
+        verbose_interval=10,
         checkpoint=None,
         time_limit=None,
     ):
@@ -280,7 +287,9 @@ class GaussianMixture(MixtureModel):
         self.means_init = means_init
         self.precisions_init = precisions_init
         self.random_state = random_state
+        self.warm_start = warm_start
         self.verbose = verbose
+        self.verbose_interval = verbose_interval
         self.checkpoint = checkpoint
         self.time_limit = time_limit
 

@@ -225,6 +225,19 @@ def filled(data: Blocks, rough: Any) -> Blocks:
 
 
 @dataclass(frozen=True)
+class Known:
+    """π and θ as they are: where another fit ended."""
+
+    weights: Array
+    params: Any
+
+    def begin(
+        self, family: Family, k: int, data: Blocks, rough: Any, rng: Any
+    ) -> tuple[Array, Any]:
+        return self.weights, self.params
+
+
+@dataclass(frozen=True)
 class Given:
     """What a user gives: π and some or all parameters by name; the others come from another start."""
 
