@@ -59,10 +59,11 @@ def nearest_centers(
             for i in range(0, n, step)
         ]
         return np.concatenate([one for one, _ in parts]), np.concatenate([two for _, two in parts])
-    S = np.asarray(framed.hats @ hats.T)
+    S = framed.hats @ hats.T
     S += starts
     found = S.argmax(axis=1)
-    squares = framed.squares - 2 * S[np.arange(n), found].astype(np.float64, copy=False)
+    best = S[np.arange(n), found].astype(np.float64, copy=False)
+    squares = framed.squares - 2 * best
     close = (squares < CANCELLED * framed.squares).nonzero()[0]
     if len(close):
         squares[close] = _summed_squares(framed.rows[close], centers[found[close]], scale)
@@ -70,8 +71,8 @@ def nearest_centers(
 
 
 def _summed_squares(rows: Any, centers: Array, scale: float) -> Array:
-    differences = ((rows.toarray() if sp.issparse(rows) else rows) - centers) * scale
-    return np.einsum("ij,ij->i", differences, differences)
+    differences = ((rows if isinstance(rows, np.ndarray) else rows.toarray()) - centers) * scale
+    return np.vecdot(differences, differences)
 
 
 def add_up(rows: Any, weights: Array | None, labels: Array, k: int) -> Array:
@@ -86,7 +87,7 @@ def add_up(rows: Any, weights: Array | None, labels: Array, k: int) -> Array:
         )
     members = np.zeros((n, k))
     members[np.arange(n), labels] = 1.0 if weights is None else weights
-    return (rows.T @ members).T if sp.issparse(rows) else members.T @ rows
+    return members.T @ rows if isinstance(rows, np.ndarray) else (rows.T @ members).T
 
 
 def move_rows(

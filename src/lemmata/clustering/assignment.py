@@ -134,7 +134,7 @@ class ClusterSums:
     ) -> ClusterSums:
         """The same by the NumPy twins. `before`: the sums that belong to the labels as they were."""
         k = len(packed.centers)
-        hats, starts = packed.scoring(sp.issparse(rows.rows))
+        hats, starts = packed.scoring(sparse=not isinstance(rows.rows, np.ndarray))
         found, squares = twins.nearest_centers(
             rows, packed.centers, hats, starts, float(packed.scale)
         )

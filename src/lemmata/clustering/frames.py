@@ -14,6 +14,7 @@ Here is also the choice between the two: `worth_kernels`, asked once per fit or 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -218,9 +219,10 @@ class Packed:
         """
         hats = self.centers * np.float64(self.scale) if sparse else self.hats
         with np.errstate(over="ignore", invalid="ignore"):
-            starts = -0.5 * np.einsum("ij,ij->i", hats, hats, dtype=np.float64)
-            starts = starts.astype(hats.dtype, copy=False)
-        if not np.isfinite(starts).all():
+            wide = hats.astype(np.float64, copy=False)
+            starts = (-0.5 * np.vecdot(wide, wide)).astype(hats.dtype, copy=False)
+            total = float(starts.sum())
+        if not math.isfinite(total):
             near = np.isfinite(starts)
             hats, starts = np.where(near[:, None], hats, 0), np.where(near, starts, -np.inf)
         return hats, starts
