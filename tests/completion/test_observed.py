@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 
 from lemmata.completion.labels import Labels, numbered
 from lemmata.completion.observed import Observed
-from lemmata.core import store
+from lemmata.core import encoding, store
 
 MATRICES = arrays(
     np.float64,
@@ -303,6 +303,17 @@ def test_hostile_fields_are_refused(tmp_path, change):
             np.save(tmp_path / f"by_row-{name}.npy", value)
     with pytest.raises(ValueError, match="does not hold a usable Observed"):
         Observed.open(tmp_path)
+
+
+def test_a_small_file_that_claims_a_vast_matrix_is_refused_before_memory_is_taken():
+    fields = Observed.from_triplets([0], [0], [1.0], (1, 1)).to_fields()
+    token = encoding._room.set(300_000)  # as if read from a file of this size
+    try:
+        with pytest.raises(ValueError, match="would take 3,200 MB"):
+            Observed.from_fields({**fields, "shape": (1, 4 * 10**8)})
+        Observed.from_fields(fields)
+    finally:
+        encoding._room.reset(token)
 
 
 def test_hostile_order_is_found_at_the_edge_of_a_block(monkeypatch):
