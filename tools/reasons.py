@@ -67,11 +67,7 @@ REASONS: dict[str, dict[str, str]] = {
         "algorithm": 'the same result to the bit, sooner: "auto" begins with Lloyd\'s steps and goes over to bounds on '
         'distances when the labels calm down; "lloyd" measures every distance, as there',
     },
-    "GaussianMixture": {
-        "warm_start": "pass the `means_`, `weights_` and `precisions_` of the last fit as → `means_init`, → `weights_init`, "
-        "→ `precisions_init`; batches go to → `partial_fit`",
-        "verbose_interval": "progress is a bar that is drawn a few times per second, however long a step takes",
-    },
+    "GaussianMixture": {},
     "CMF": {
         **_CMF,
         "method": "always alternating least squares; `method` says how a row is solved. Gradient steps: → `SGDFactorization`",
@@ -160,7 +156,18 @@ REMARKS: dict[str, dict[str, str]] = {
         "iterated_power": '"auto" is 7 products',
         "gamma": 'also "scale" and "auto", as in SVC',
     },
-    "KMeans": {"copy_x": _NO_COPY},
+    "KMeans": {
+        "init": 'also "k-means||", for data that are not in memory',
+        "n_init": "an array as `init` runs once, whatever n_init says and without a warning: every run would be the same",
+        "random_state": "the same distribution of starts, other draws: a seed does not give scikit-learn's numbers",
+        "copy_x": _NO_COPY,
+    },
+    "MiniBatchKMeans": {
+        "init": 'also "k-means||"',
+        "random_state": "the same distribution of starts and batches, other draws",
+        "fit()": "rows are drawn with probabilities proportional to sample_weight and count once, so that a row of weight 2 is "
+        "the row twice; scikit-learn draws evenly and weights",
+    },
 }  # fmt: skip
 
 # functions of other libraries around their models

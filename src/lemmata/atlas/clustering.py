@@ -246,7 +246,7 @@ def bad_start(seed: int = 0):
     ):
         ratios = np.sort([solution.state.cost for solution in found]) / gap.lower_bound
         met.append(np.mean(ratios < 1.05))
-        x, y = np.r_[1, ratios, 2 * ratios.max()], np.r_[0, np.arange(1, draws + 1) / draws, 1]
+        x, y = np.r_[1, ratios, 2 * (1 + excess)], np.r_[0, np.arange(1, draws + 1) / draws, 1]
         ax.step(
             x,
             y,
