@@ -222,6 +222,13 @@ def test_statistical_claims_count_the_rows_that_weights_leave(claim):
     assert heavy.certify(X, sample_weight=w, seconds=60)[claim].verdict != "holds"
 
 
+def test_a_single_block_without_a_whole_matrix_is_seeded():
+    """What mixtures make of rows with holes: one block, and nobody has the array."""
+    X = clouds()
+    data = Blocks(lambda: iter([X]), X.shape, X.dtype, n_blocks=1)
+    assert_array_equal(greedy_d2_sampling(data, 5, 0), greedy_d2_sampling(X, 5, 0))
+
+
 def test_blocks_of_few_rows_give_what_the_whole_gives():
     X = clouds()
     whole = KMeans(7, init=X[:7], tol=0).fit(X)

@@ -148,7 +148,8 @@ class Potential:
             self._find_coordinates(take_rows(data, self.chosen))
         if not np.isfinite(self.total):
             raise ValueError(NOT_FINITE)
-        if not compiled and placed is None and is_little(data) and not data.sparse:
+        whole = isinstance(data.source, np.ndarray) and is_little(data)
+        if not compiled and placed is None and whole:
             self.placed = self.frame.place(data.source)
 
     def _find_coordinates(self, center: Array) -> None:
