@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -348,7 +348,8 @@ class GaussianMixture(MixtureModel):
             )
         data = self._validated(X, reset=False)
         log_weights = log_of(self.weights_.astype(np.float64))
-        mixture = self.family_.components(self._params(), log_weights, np.float64)
+        family = cast(Gaussian, self.family_)
+        mixture = family.components(self._params(), log_weights, np.float64)
         if draws is None and is_dask(data.source):
             return data.source.map_blocks(partial(expected_rows, mixture), dtype=data.dtype)
         blocks = finer(data, len(log_weights))
