@@ -47,6 +47,7 @@ from lemmata.completion.centring import BIAS_REG, HOW, Offsets, centre
 from lemmata.completion.nuclear._twins import improve_rows
 from lemmata.completion.nuclear.sparse_lowrank import (
     arrays,
+    entry_values,
     known_entries,
     leading_svd,
     residual,
@@ -250,18 +251,30 @@ class SettledAtReg(Settled):
 
 
 class HeldOut(Stop):
-    """Ends a descent of the level when the error on held-out entries has risen WORSE times; keeps the best level."""
+    """Ends a descent of the level when the error on held-out entries has risen WORSE times; keeps the errors."""
 
     def __init__(self, test: Observed):
-        self.test, self.best, self.level, self.since = test, np.inf, np.inf, 0
+        self.test, self.best, self.since = test, np.inf, 0
+        self.levels: list[float] = []
+        self.squares: list[Array] = []  # of every held-out entry, at each level
 
     def reason(self, solution):
         state = solution.state
-        error = residual_squares(self.test, *state.factors)
+        errors = self.test.values - entry_values(self.test, *state.factors)
+        self.squares.append(np.square(errors, dtype=np.float64))
+        self.levels.append(state.level)
         self.since += 1
-        if error < self.best:
-            self.best, self.level, self.since = error, state.level, 0
+        if self.squares[-1].mean() < self.best:
+            self.best, self.since = self.squares[-1].mean(), 0
         return "got worse" if self.since >= WORSE or state.level <= solution.algorithm.reg else None
+
+    @property
+    def level(self) -> float:
+        """The largest level that is not worse than the best by more than the standard error of the difference."""
+        best = self.squares[int(np.argmin([squares.mean() for squares in self.squares]))]
+        more = [squares - best for squares in self.squares]
+        close = [one.mean() <= one.std() / np.sqrt(len(one)) for one in more]
+        return self.levels[close.index(True)]
 
 
 def chosen_reg(A: Observed, max_rank: int | None = None, time_limit: float | None = None) -> float:
