@@ -132,7 +132,7 @@ class Mixture(MixtureModel):
 
     def _validate_params(self):
         k, family = self.n_components, self.family
-        if isinstance(k, str | Family):  # the order of version 0.1
+        if isinstance(k, Family) or (isinstance(k, str) and k in NAMES):  # the order of version 0.1
             raise TypeError(
                 f"Mixture({k!r}, {family!r}): the number of components comes first now, Mixture({family!r}, family={k!r})."
             )
