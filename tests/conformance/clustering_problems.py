@@ -127,7 +127,7 @@ def log_values(params):
 
 
 # name, algorithm, easy, hopeless, recompute, and what else a Problem takes
-WIDE = {"threaded": True, "wide": ("weights", "params", "stats")}
+WIDE = {"threaded": True, "wide": ("weights", "params", "stats", "past")}
 CLUSTERING = [
     ("Lloyd", lambda: LloydAlgorithm(K), points, lambda: Points.of(clouds(scale=1e200)), cost,
      {"threaded": True, "wide": ("sums",)}),
@@ -149,7 +149,7 @@ CLUSTERING = [
     ("EM, Bernoulli", lambda: EMAlgorithm(Bernoulli(1.0), K), bits, negative,
      mixture_loss(lambda x, params, j: bernoulli.logpmf(x, params.values[j]).sum(),
                   lambda params: log_values(params) + np.log1p(-params.values).sum()), WIDE),
-    ("EM, Poisson", lambda: EMAlgorithm(Poisson(), K), counts, negative,
+    ("EM, Poisson", lambda: EMAlgorithm(Poisson(0.0), K), counts, negative,
      mixture_loss(lambda x, params, j: poisson.logpmf(x, params.values[j]).sum()), WIDE),
     ("EM, multinomial", lambda: EMAlgorithm(Multinomial(1.0), K), counts, negative,
      mixture_loss(lambda x, params, j: multinomial.logpmf(x, int(x.sum()), params.values[j]), log_values), WIDE),
