@@ -49,7 +49,9 @@ def test_compiling_is_announced_once_and_loading_is_not(tmp_path):
 
 def test_kernels_compile_where_nothing_can_be_cached():
     """numba looks for a folder in several places; none is left here, as on a read-only file system."""
-    none = "from numba.core import caching; caching.FunctionCache._impl_class._locator_classes = []; "
+    none = (
+        "from numba.core import caching; caching.FunctionCache._impl_class._locator_classes = []; "
+    )
     found = run_kernel(before=none)
     assert found.stdout == "True\n"
     assert "NUMBA_CACHE_DIR" in found.stderr
