@@ -114,7 +114,7 @@ REASONS: dict[str, dict[str, str]] = {
         "biased": "→ `biases`",
         "init_mean init_std_dev": "the start is no parameter",
         "lr_all lr_bu lr_bi lr_pu lr_qi": "→ `learning_rate`, one for all, chosen by the data unless given",
-        "reg_all reg_bu reg_bi reg_pu reg_qi": "→ `reg`, one for all",
+        "reg_all reg_bu reg_bi reg_pu reg_qi": "→ `reg`, one for all: per entry, as there; None scales it to the ratings",
         "sgd()": "→ `fit`",
         "pu": "→ `U_`",
         "qi": "→ `V_`",
