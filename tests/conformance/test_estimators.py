@@ -63,7 +63,10 @@ HOPELESS: dict[str, dict] = {
     **{name: {"max_iter": 30} for name in COMPLETION},
 }
 TOO_FEW = {"enough_entries", "enough_per_row_and_column", "connected_observations"}
-ROWS = {"KMeans": 400, "MiniBatchKMeans": 400}  # that clusters are not found again shows on more rows
+ROWS = {
+    "KMeans": 400,
+    "MiniBatchKMeans": 400,
+}  # that clusters are not found again shows on more rows
 # Other solvers and families of the same class, put under those of scikit-learn's checks that depend on them.
 FAMILIES: list[tuple[str, dict]] = [
     ("PCA", {"svd_solver": "gradient"}),

@@ -255,9 +255,10 @@ def _by_als(A: Observed, k: int) -> dict:
 def _recovers(complete, X: Array, k: int, order: Array, share: float) -> bool:
     """Whether X is found from the first entries in an order, a share of all."""
     A = _sampled(X, order <= share)
+    n, m = X.shape
     met = _error(X, complete(A, k)) < RECOVERED
     show(
-        not met or A.n_observed >= degrees_of_freedom(*X.shape, k),
+        not met or A.n_observed >= degrees_of_freedom(n, m, k),
         "no recovery from too few entries",
     )
     return met

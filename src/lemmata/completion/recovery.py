@@ -249,7 +249,9 @@ def _such(names: tuple[str, ...]) -> str:
     return f", such as {', '.join(names)}" if names else ""
 
 
-def diagnose(observed: Any, k: int, U: Any = None, V: Any = None) -> Diagnosis:
+def diagnose(
+    observed: Any, k: int, U: Any = None, V: Any = None, *, feedback: str = "explicit"
+) -> Diagnosis:
     """What these entries can determine of a rank-k matrix, before any fit; with factors U and V also their coherence.
 
     Parameters
@@ -259,7 +261,15 @@ def diagnose(observed: Any, k: int, U: Any = None, V: Any = None) -> Diagnosis:
         The rank in question.
     U, V : arrays (n, k) and (m, k), optional
         Factors of a fit.
+    feedback : {"explicit", "implicit"}, default="explicit"
+        "implicit": entries are counts and every cell is fitted, the missing ones as weak zeros.
     """
+    if feedback not in ("explicit", "implicit"):
+        raise ValueError(f"feedback={feedback!r} is not accepted; pass 'explicit' or 'implicit'.")
+    if feedback == "implicit":
+        from lemmata.completion.implicit import diagnose_implicit
+
+        return diagnose_implicit(observed, k)
     A = Observed.of(observed)
     n, m = A.shape
     freedom = degrees_of_freedom(n, m, k)
