@@ -4,9 +4,9 @@
     >>> from sklearn.model_selection import cross_val_score
     >>> from lemmata.completion import MeanRatings
     >>> rng = np.random.default_rng(0)
-    >>> X = np.argwhere(rng.random((30, 20)) < 0.5)                      # (user, item)
+    >>> X = rng.permutation(np.argwhere(rng.random((30, 20)) < 0.5))     # (user, item)
     >>> y = 3 + 0.1 * X[:, 0] - 0.1 * X[:, 1]
-    >>> bool(cross_val_score(Pairs(MeanRatings()), X, y, cv=3, scoring="r2").min() > 0.9)
+    >>> bool(cross_val_score(Pairs(MeanRatings()), X, y, cv=3, scoring="r2").min() > 0.8)
     True
 
 So `GridSearchCV(Pairs(ALS()), {"model__rank": [5, 10]})` chooses by held-out pairs, and `cross_val_score` splits them.

@@ -204,9 +204,8 @@ class Model(BaseEstimator):
     def _fit_blocks(self, data: Blocks) -> None:
         algorithm = self._algorithm(data)
         problem = self._problem(data)
-        solution = run(
-            algorithm, problem, stop=self._stop(), callbacks=self._callbacks(), rng=self._rng()
-        )
+        rng = self._rng() if getattr(algorithm, "draws", True) else None
+        solution = run(algorithm, problem, stop=self._stop(), callbacks=self._callbacks(), rng=rng)
         if solution.stopped == Stopped.INTERRUPTED and solution.step == 0:
             raise KeyboardInterrupt(
                 "interrupted before the first step was done; there is nothing to keep."

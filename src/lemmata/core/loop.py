@@ -265,9 +265,9 @@ class Run:
         return None
 
     def _begun(self, rng, start):
-        state = (
-            self.algorithm.init(self.data, np.random.default_rng(rng)) if start is None else start
-        )
+        draws = getattr(self.algorithm, "draws", True)  # False: init looks at the data alone
+        rng = np.random.default_rng(rng) if draws else None
+        state = self.algorithm.init(self.data, rng) if start is None else start
         value = float(self.algorithm.objective(state))
         if not math.isfinite(value):
             raise StepFailed(

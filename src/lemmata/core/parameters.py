@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from difflib import get_close_matches
-from functools import cache, wraps
+from functools import cache, lru_cache, wraps
 from inspect import signature
 from numbers import Integral, Real
 from typing import Any
@@ -41,10 +41,26 @@ def _rules(cls: Any) -> dict[str, tuple[Any, ...]]:
 
 def are_accepted(model: Any) -> bool:
     """Whether every parameter satisfies one of its constraints; scikit-learn's own check says what is wrong if not."""
+    cls = type(model)
+    values = tuple(getattr(model, name) for name in _rules(cls))  # type: ignore[arg-type]
+    try:
+        # 1, 1.0 and True are equal, but not alike
+        return _remembered(cls, values, tuple(map(type, values)))  # type: ignore[arg-type]
+    except TypeError:  # an array, or another value that cannot be looked up
+        return _all_satisfied(cls, values)
+
+
+def _all_satisfied(cls: Any, values: tuple[Any, ...]) -> bool:
     return all(
-        any(_satisfies(getattr(model, name), rule) for rule in rules)
-        for name, rules in _rules(type(model)).items()  # type: ignore[arg-type]
+        any(_satisfies(value, rule) for rule in rules)
+        for value, rules in zip(values, _rules(cls).values(), strict=True)
     )
+
+
+@lru_cache(maxsize=256)
+def _remembered(cls: Any, values: tuple[Any, ...], types: tuple[type, ...]) -> bool:
+    """The same parameters come again: of a grid search, of folds, of a hot loop."""
+    return _all_satisfied(cls, values)
 
 
 def _satisfies(value: Any, rule: Any) -> bool:

@@ -139,6 +139,8 @@ class AxesAlgorithm:
 class EighAlgorithm(AxesAlgorithm):
     """LAPACK on the matrix S: all eigenpairs, or the leading ones if they are few (CIL 1.5.1)."""
 
+    draws: ClassVar = False
+
     n_components: int | float | str
 
     def step(self, state, data):
@@ -156,6 +158,8 @@ class EighAlgorithm(AxesAlgorithm):
 @dataclass(frozen=True)
 class SVDAlgorithm(AxesAlgorithm):
     """LAPACK's SVD of the centred rows: never squares the data, so small singular values keep their digits (CIL 2.3.3)."""
+
+    draws: ClassVar = False
 
     n_components: int | float | str
 

@@ -121,7 +121,7 @@ def solve(rows: Rows, tolerance: Array) -> tuple[Array, Array]:
     """w_i by M_i w = h_i, and whether each may be trusted: no pivot is lost in rounding. Zero for a row without entries."""
     p = rows.V.shape[1] + rows.bias
     W, sound = np.zeros((len(rows.reg), p)), np.ones(len(rows.reg), bool)
-    for here, part in rows.cut(max(1, NUMBERS // p**2)):
+    for here, part in rows.cut(max(1, NUMBERS // max(p, 1) ** 2)):
         filled = part.counts > 0
         # more unknowns than equations
         few = (part.reg == 0) & (part.counts < p - (part.bias_reg > 0)) & (not rows.implicit)
@@ -200,7 +200,7 @@ def nonnegative(rows: Rows, tolerance: float, begin: Array | None, rounds: int =
     """w_i with factors ≥ 0 by block principal pivoting; as _kernels_nonnegative.py."""
     k, p = rows.V.shape[1], rows.V.shape[1] + rows.bias
     W = np.zeros((len(rows.reg), p))
-    for here, part in rows.cut(max(1, NUMBERS // p**2)):
+    for here, part in rows.cut(max(1, NUMBERS // max(p, 1) ** 2)):
         filled = np.flatnonzero(part.counts > 0)
         M, h = (whole[filled] for whole in normal_equations(part))
         positive = np.ones((len(filled), p), bool)
