@@ -43,6 +43,7 @@ from lemmata.linalg.randomized import orthonormalised, signs
 Array = np.ndarray
 
 # columns beyond those wanted: they show what comes next, and make the others converge faster
+NARROW = 128  # columns or rows of a matrix whose whole SVD costs less than a few rounds of subspace iteration
 EXTRA = 8
 FETCH = 8  # factors fetched for an entry cost as much as so many entries of a matrix product
 # known entries: with less NumPy takes some tenths of a second, as kernels do that are compiled already
@@ -294,8 +295,14 @@ def shrink_operator(
 
     Subspace iteration from `start`, until a round moves the vectors so little that ‖shrink_τ(Z)‖² is right to `accuracy`, or
     `most` rounds are done. While every singular value found exceeds τ the block is doubled: how many do is not known before
-    they are found.
+    they are found. A narrow Z is decomposed whole.
     """
+    if min(Z.shape) <= NARROW:
+        P, s, right = _whole_svd(Z)
+        kept = np.maximum(s - s.dtype.type(tau), 0)
+        rank = int(np.count_nonzero(kept))
+        found = LowRank(P[:, :rank], kept[:rank], np.ascontiguousarray(right[:, :rank].T))
+        return found, np.ascontiguousarray(right[:, : rank + EXTRA])
     Q = orthonormalised(
         _widened(np.asarray(start, dtype=Z.dtype), max(start.shape[1], 1), Z.shape, rng)
     )
@@ -310,6 +317,16 @@ def shrink_operator(
             break
     found = LowRank((P @ Wt.T)[:, :rank], kept[:rank], np.ascontiguousarray(right[:, :rank].T))
     return found, np.ascontiguousarray(right[:, : rank + EXTRA])
+
+
+def _whole_svd(Z: Any) -> tuple[Array, Array, Array]:
+    """All singular triplets of a narrow operator, from its products with the axes of its narrow side: P (n, ·), s, Q (m, ·)."""
+    n, m = Z.shape
+    if m <= n:
+        P, s, Wt = thin_svd(Z @ np.eye(m, dtype=Z.dtype))
+        return P, s, Wt.T
+    Q, s, Wt = thin_svd(Z.T @ np.eye(n, dtype=Z.dtype))
+    return Wt.T, s, Q
 
 
 def _missed(before: Array, right: Array, s: Array, kept: Array, tau: float) -> float:
