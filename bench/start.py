@@ -32,7 +32,7 @@ FITS = {
     "MiniBatchKMeans": ("MiniBatchKMeans(10).fit(X).predict(X)", "cluster.MiniBatchKMeans(10).fit(X).predict(X)"),
     "LightweightCoreset": ("LightweightCoreset(200).fit(X)", "cluster.KMeans(10).fit(X).predict(X)"),
     "GaussianMixture": ("GaussianMixture(10).fit(X).predict(X)", "mixture.GaussianMixture(10).fit(X).predict(X)"),
-    "Mixture": (INK + "lemmata.Mixture(10, family='bernoulli').fit(X).predict(X)", "mixture.GaussianMixture(10).fit(X).predict(X)"),
+    "Mixture": (INK + "lemmata.Mixture(10, family='bernoulli').fit(X)", "mixture.GaussianMixture(10).fit(X)"),
     "MeanRatings": (HOLES + "lemmata.MeanRatings().fit(X).predict(X)", FILL),
     "RankOne": (HOLES + "lemmata.RankOne().fit(X)", FILL),
     "ImputedSVD": (HOLES + "lemmata.ImputedSVD(8).fit(X)", FILL),
