@@ -29,7 +29,7 @@ from lemmata.linalg.lanczos import LanczosAlgorithm
 from lemmata.linalg.operators import CentredScatter
 from lemmata.linalg.randomized import RandomizedAlgorithm
 from lemmata.reduction.axes import Axes
-from lemmata.reduction.covariance import Scatter, upright
+from lemmata.reduction.covariance import EighAlgorithm, Scatter, upright
 from lemmata.reduction.pca import FORM_BELOW, LANCZOS_BLOCK
 
 MOST_STEPS = 1000  # of Lanczos
@@ -123,6 +123,13 @@ class TruncatedSVD(Axes, Model):
         d, k = data.shape[1], int(self.n_components)
         if k > d:
             raise ValueError(f"n_components={k} exceeds n_features={d}; pass n_components <= {d}.")
+        if (
+            self.algorithm == "randomized"
+            and self._forms(data)
+            and k + int(self.n_oversamples) >= d
+        ):
+            self.solver_ = "eigh"  # as many random columns would span everything
+            return EighAlgorithm(k)
         if self.algorithm == "randomized":
             self.solver_ = "randomized"
             return RandomizedAlgorithm(k, oversampling=int(self.n_oversamples))
@@ -131,13 +138,17 @@ class TruncatedSVD(Axes, Model):
         return LanczosAlgorithm(k, block=LANCZOS_BLOCK, tol=tol)
 
     def _problem(self, data: Blocks) -> Scatter:
-        d, k = data.shape[1], int(self.n_components)
-        # n·d² to form XᵀX, against n·d for each product with it and each column
-        columns = (k + int(self.n_oversamples)) * (2 * int(self.n_iter) + 4)
-        forms = not data.sparse and d <= min(columns, FORM_BELOW)
-        if forms:
+        if self._forms(data):
             return Scatter.formed(data, centred=False)
-        return Scatter.implicit(data, columns, centred=False)
+        return Scatter.implicit(data, self._columns(), centred=False)
+
+    def _columns(self) -> int:
+        """How many columns are multiplied with the data in all, roughly."""
+        return (int(self.n_components) + int(self.n_oversamples)) * (2 * int(self.n_iter) + 4)
+
+    def _forms(self, data: Blocks) -> bool:
+        """Whether n·d² to form XᵀX is less than n·d for each product with it and each column."""
+        return not data.sparse and data.shape[1] <= min(self._columns(), FORM_BELOW)
 
     def _stop(self):
         steps = int(self.n_iter) if self.solver_ == "randomized" else MOST_STEPS
