@@ -265,7 +265,7 @@ def nuclear():
 
     def mine():
         # λ for an error of 1e-3
-        return SoftImpute(0.11, random_state=0).fit(Y).complete(keep_known=False)
+        return SoftImpute(0.11, centre="none", random_state=0).fit(Y).complete(keep_known=False)
 
     systems = {
         "lemmata": mine,
