@@ -69,15 +69,8 @@ def held_out_error(fit):
     if str(fit.get("feedback", "explicit")) == "implicit":
         return unknown("implicit feedback predicts preferences, not values; see completion.metrics")
     known, test = fit.data, Observed.of(fit.y)
-    if test.shape != known.shape or test.n_observed == 0:
-        (n, m), (rows, columns) = known.shape, test.shape
-        return unknown(
-            f"{test.n_observed} entries of a {rows} × {columns} matrix are none of the {n} × {m} one"
-        )
-    seen = _overlap(known, test)
-    if seen:
-        advice = f"they are no test: hold out entries that were not trained on (Observed.split); {seen:,} of these were"
-        return at_most(seen, 0, advice, unit="trained on", kind=PROVED)
+    if (objection := no_test(known, test)) is not None:
+        return objection
     values = known.values.astype(np.float64)
     low, high = float(values.min()), float(values.max())
     if not high > low:
@@ -140,11 +133,18 @@ def gain_at_least(x: Array, risk: float = RISK) -> float:
     return max(proved, np.finfo(float).tiny)  # E x > 0 strictly
 
 
-def _overlap(A: Observed, B: Observed) -> int:
-    """How many entries are known in both."""
-    m = A.shape[1]
-    here, there = (part.rows.astype(np.int64) * m + part.columns for part in (A, B))
-    return len(np.intersect1d(here, there, assume_unique=True))
+def no_test(known: Observed, test: Observed) -> Evidence | None:
+    """Why these entries cannot test a fit to the known ones: of another matrix, or trained on. None if they can."""
+    if test.shape != known.shape or test.n_observed == 0:
+        (n, m), (rows, columns) = known.shape, test.shape
+        return unknown(
+            f"{test.n_observed} entries of a {rows} × {columns} matrix are none of the {n} × {m} one"
+        )
+    seen = int(np.isfinite(known.values_at(test.rows, test.columns)).sum())
+    if not seen:
+        return None
+    advice = f"they are no test: hold out entries that were not trained on (Observed.split); {seen:,} of these were"
+    return at_most(seen, 0, advice, unit="trained on", kind=PROVED)
 
 
 def _errors(fit: Fit, test: Observed, low: float, high: float) -> Array:

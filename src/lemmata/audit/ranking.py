@@ -30,13 +30,12 @@ import math
 import numpy as np
 from scipy.special import logsumexp
 
+from lemmata.audit.heldout import no_test
 from lemmata.completion.observed import Observed
 from lemmata.core.certificate import (
-    PROVED,
     STATISTICAL,
     Fit,
     at_least,
-    at_most,
     claim,
     unknown,
 )
@@ -70,15 +69,8 @@ def ranks_above_popularity(fit):
     known, test = fit.data, Observed.of(fit.y)
     if str(fit.get("feedback", "explicit")) == "implicit":
         test = test.select(test.values > 0)  # a count of 0 is no choice
-    if test.shape != known.shape or test.n_observed == 0:
-        (n, m), (rows, columns) = known.shape, test.shape
-        return unknown(
-            f"{test.n_observed} entries of a {rows} × {columns} matrix are none of the {n} × {m} one"
-        )
-    seen = int(np.isfinite(known.values_at(test.rows, test.columns)).sum())
-    if seen:
-        advice = f"they are no test: hold out entries that were not trained on (Observed.split); {seen:,} of these were"
-        return at_most(seen, 0, advice, unit="trained on", kind=PROVED)
+    if (objection := no_test(known, test)) is not None:
+        return objection
     own, popular = gains_of_lists(fit, known, test)
     x = own - popular
     note = f"NDCG@{LONG} {own.mean():.4g}, of popularity {popular.mean():.4g}, {len(x):,} users"
