@@ -314,8 +314,15 @@ def phase_diagram():
             shares, ranks, recovered, cmap="Blues", vmin=0, vmax=1, shading="nearest"
         )
         x = np.linspace(0.5, ranks[-1] + 0.5, 100)
-        ax.plot(
-            x * (2 * n - x) / n**2, x, color=RED, lw=2.5, label="degrees of freedom, k(2n − k)/n²"
+        ax.plot(x * (2 * n - x) / n**2, x, color=RED, lw=2.5)
+        # beside its line, where nothing is recovered
+        ax.text(
+            0.12,
+            ranks[-1] + 0.2,
+            "degrees of\nfreedom,\nk(2n − k)/n²",
+            color=RED,
+            fontsize=8,
+            va="top",
         )
         ax.set(
             xlabel="share of the entries that is known",
@@ -323,7 +330,6 @@ def phase_diagram():
             ylim=(0.5, ranks[-1] + 0.5),
         )
         ax.set_title(name, fontsize=10)
-        ax.legend(loc="lower right", fontsize=8, framealpha=0.9)
     axes[0].set_ylabel(f"rank k of the {n} × {n} matrix")
     drawing.colorbar(picture, ax=axes, label=f"share of {draws} matrices recovered", shrink=0.9)
     nuclear, als = maps.values()
