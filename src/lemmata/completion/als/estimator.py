@@ -67,6 +67,7 @@ from lemmata.core.trace import Trace
 
 Array = np.ndarray
 
+SEARCHED = 20  # fits that a search of rank and reg is worth, roughly
 EXACT_UP_TO = 100  # the rank up to which an exact half-sweep costs less than the extra sweeps of conjugate gradients
 WORTH_ESCAPING = 1e-4  # of the objective: less is what a few more sweeps would find as well
 WEIGHTED = {1.0: " × counts", 0.5: " × √counts"}  # by the power of the counts
@@ -281,6 +282,7 @@ class ALS(CompletionModel):
         method = (
             ("cholesky" if rank <= EXACT_UP_TO else "cg") if self.method == "auto" else self.method
         )
+        fits = SEARCHED if "auto" in (self.rank, self.reg) else 1
         return ALSAlgorithm(
             rank=rank,
             reg=penalty.reg,
@@ -291,7 +293,7 @@ class ALS(CompletionModel):
             method=method,
             implicit=implicit,
             alpha=float(self.alpha),
-            compiled=worth_kernels(data.n_observed, sum(data.shape), rank + 1),
+            compiled=worth_kernels(data.n_observed, sum(data.shape), rank + 1, fits),
         )
 
     @property

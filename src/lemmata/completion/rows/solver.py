@@ -161,9 +161,9 @@ def residuals(
     return _at_entries(entries, U, V, row_shift, shift, True, compiled)
 
 
-def worth_kernels(entries: int, rows: int, unknowns: int) -> bool:
-    """Whether solving so many rows is work for kernels: k² per entry, and what LAPACK's caller pays per row."""
-    return worth_compiling(entries * unknowns**2 + rows * PER_ROW, above=TWIN_SWEEP)
+def worth_kernels(entries: int, rows: int, unknowns: int, fits: int = 1) -> bool:
+    """Whether solving so many rows is work for kernels: k² per entry, and what LAPACK's caller pays per row; so many fits."""
+    return worth_compiling(fits * (entries * unknowns**2 + rows * PER_ROW), above=TWIN_SWEEP)
 
 
 # --- how ------------------------------------------------------------------------------------------------------------
