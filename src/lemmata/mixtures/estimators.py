@@ -359,7 +359,5 @@ class GaussianMixture(MixtureModel):
             chosen = self.random_state if random_state is None else random_state
             seed = check_random_state(chosen).randint(2**31, size=4)
             streams = [Draws([*seed, draw]) for draw in range(draws)]
-            parts = [
-                np.stack([drawn_rows(mixture, rows, rng) for rng in streams]) for rows, _ in blocks
-            ]
+            parts = [drawn_rows(mixture, rows, streams) for rows, _ in blocks]
         return np.concatenate(parts, axis=1)

@@ -38,21 +38,23 @@ def expected_rows(mixture: Components, rows: Array) -> Array:
     return _with(rows, some, gone, mixture.centre + mixture.scale * guess)
 
 
-def drawn_rows(mixture: Components, rows: Array, rng: Draws) -> Array:
-    """The rows with every NaN replaced by a value drawn given what is known of its row."""
+def drawn_rows(mixture: Components, rows: Array, streams: Sequence[Draws]) -> Array:
+    """So many copies of the rows, every NaN replaced by a value drawn given what is known of its row: (draws, n, d)."""
     gone = np.isnan(rows)
     some = gone.any(axis=1)
-    chance, noise = rng.of(len(rows), rows.shape[1])
+    drawn = [rng.of(len(rows), rows.shape[1]) for rng in streams]
+    out = np.repeat(rows[None], len(streams), axis=0)
     if not some.any():
-        return rows.copy()
+        return out
     Z, R = _memberships(mixture, rows[some])
-    chance, noise = chance[some], noise[some]
-    component = np.minimum((chance[:, None] >= R.cumsum(axis=1)).sum(axis=1), R.shape[1] - 1)
-    guess = np.empty_like(Z)
+    chance, noise = (np.stack(part)[:, some] for part in zip(*drawn, strict=True))
+    component = np.minimum((chance[..., None] >= R.cumsum(axis=1)).sum(axis=2), R.shape[1] - 1)
+    guess = np.empty_like(noise)
     for j, which, mean, colour in mixture.conditionals(Z):
-        mine = np.flatnonzero(component[which] == j)
-        guess[which[mine]] = mean[mine] + colour(mine, noise[which[mine]])
-    return _with(rows, some, gone, mixture.centre + mixture.scale * guess)
+        draw, mine = np.nonzero(component[:, which] == j)
+        guess[draw, which[mine]] = mean[mine] + colour(mine, noise[draw, which[mine]])
+    out[:, some] = np.where(gone[some], mixture.centre + mixture.scale * guess, out[:, some])
+    return out
 
 
 class Draws:
