@@ -73,3 +73,10 @@ def test_settings_that_come_back_or_from_a_file_change_nothing():
         with as_sent({**settings, "sender": sender}):
             assert checks_in_fit()
     assert sent_along() == {}
+
+
+def test_a_model_that_came_back_from_a_worker_does_not_remember_the_setting():
+    with Parallel(n_jobs=2) as workers:
+        with lemmata.config(certificate=False):
+            [back] = workers([delayed(clone)(lemmata.PCA(2))])
+        assert workers([delayed(held_in_pipeline)(make_pipeline(back))])[0]

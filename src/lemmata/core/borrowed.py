@@ -13,9 +13,8 @@ import sklearn
 
 try:
     from sklearn.utils._param_validation import Interval, StrOptions, make_constraint
-except (
-    ImportError
-) as error:  # no substitute: _validate_params() knows only scikit-learn's own constraints
+except ImportError as error:
+    # no substitute: _validate_params() knows only scikit-learn's own constraints
     raise ImportError(
         f"scikit-learn {sklearn.__version__} has moved what checks parameters, and this lemmata does not know where to; "
         "install scikit-learn<=1.9, or a newer lemmata."

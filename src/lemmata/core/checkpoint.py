@@ -77,9 +77,8 @@ class Checkpoint:
             )
         self._check_layout(content["state"], data)
         self._written = len(content["trace"]) - 1
-        return getattr(algorithm, "resumed", lambda state: state)(content["state"]), content[
-            "trace"
-        ]
+        resumed = getattr(algorithm, "resumed", lambda state: state)
+        return resumed(content["state"]), content["trace"]
 
     def _check_layout(self, state: Any, data: Any) -> None:
         """A state of other sizes than the data's would lead compiled code astray."""

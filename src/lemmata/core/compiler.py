@@ -52,7 +52,7 @@ _heard: dict[str, bool] = {}  # what the one line about compiling depends on
 
 
 def be_quiet() -> None:
-    """Compile without a word: whoever calls this says so himself."""
+    """Compile without the line; for callers that say themselves what takes so long."""
     _heard["said"] = True
 
 

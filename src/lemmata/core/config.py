@@ -62,8 +62,13 @@ def _environment(changes: dict[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def sent_along() -> dict[str, str | int]:
-    """What a model that goes to another process takes with it: the settings that were made here, and where here is."""
+def sent_along(received: dict[str, str | int] | None = None) -> dict[str, str | int]:
+    """What a model that goes to another process takes with it: the settings that were made here, and where here is.
+
+    A worker passes on what it received from its parent; anybody else says what is set now.
+    """
+    if received and received.get("sender") == os.getppid():
+        return received
     made = {name: os.environ[name] for name in (CERTIFICATE, COMPILE) if name in os.environ}
     return {**made, "sender": os.getpid()} if made else {}
 

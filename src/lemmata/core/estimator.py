@@ -185,7 +185,7 @@ class Model(BaseEstimator):
         """What a copy, a pickle or a worker gets: not the clock of a fit under way, but the settings made here."""
         state = dict(super().__getstate__())
         state.pop("_began", None)
-        settings = state.pop("_sent", None) or sent_along()
+        settings = sent_along(received=state.pop("_sent", None))
         return {**state, "_sent": settings} if settings else state
 
     def __sklearn_clone__(self):
