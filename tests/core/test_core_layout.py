@@ -32,7 +32,7 @@ GOOD = [
 
 @pytest.mark.parametrize(("value", "spec"), GOOD, ids=str)
 def test_what_fits_its_specification_passes(value, spec):
-    check_stored("a", value, spec, {"d": 3})
+    assert check_stored("a", value, spec, {"d": 3}) is None  # raises if not
 
 
 BAD = [

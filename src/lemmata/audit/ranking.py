@@ -82,7 +82,9 @@ def ranks_above_popularity(fit):
         )
         return at_least(upper, 0, advice, unit="gain at most", note=note)
     if not lower > 0:
-        return unknown(f"{note}: too few to tell")
+        return unknown(
+            f"{note}: {'too few to tell' if x.any() else 'every user gains the same from both'}"
+        )
     return at_least(lower, 0, unit="gain at least", note=note)
 
 
