@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import scipy.sparse as sp
+from implicit.cpu.als import AlternatingLeastSquares
 
 from lemmata.audit.ranking import ranks_above_popularity
-from lemmata.completion import Observed
+from lemmata.completion import ALS, Observed, certify_factors
 from lemmata.core.certificate import Certificate, Fit, check
 from truth.harness import Case, problems
 
@@ -47,15 +49,18 @@ class World:
         ]
         return float((self.p * (gains[0] - gains[1])).sum(axis=1).mean())
 
-    def certificate(self, scores, test=None, **attributes) -> Certificate:
-        """Of factors whose product is `scores`."""
+    def entries(self, test=None) -> tuple[Observed, Observed]:
+        """What was chosen in training, and what is chosen next: one item each, unless `test` says which."""
         chosen = (self.p.cumsum(axis=1) > self.rng.random((len(self.p), 1))).argmax(axis=1)
         held = np.zeros(self.p.shape, bool)
         held[np.arange(len(chosen)), chosen] = True
-        A, B = (
-            Observed.of(np.where(mask, 1.0, np.nan))
-            for mask in (self.known, held if test is None else test)
-        )
+        masks = self.known, held if test is None else test
+        train, after = (Observed.of(np.where(mask, 1.0, np.nan)) for mask in masks)
+        return train, after
+
+    def certificate(self, scores, test=None, **attributes) -> Certificate:
+        """Of factors whose product is `scores`."""
+        A, B = self.entries(test)
         factors = {"U_": scores, "V_": np.eye(ITEMS), **attributes}
         return check((ranks_above_popularity,), Fit(None, A, B, attributes=factors), "factors")
 
@@ -123,3 +128,26 @@ def damped_rankings(seed: int) -> Iterator[Case]:
         w = world.counts / (world.counts + damping) if damping else np.ones(ITEMS)
         shown = world.certificate(wild, damping_=damping)
         yield Case(f"damping {damping:g}", shown, {NAME: world.gain(w * wild) > 0})
+
+
+@problems(seeds=12, quick=1)
+def fits_of_two_libraries(seed: int) -> Iterator[Case]:
+    """ALS on what was chosen, ours and that of `implicit`; healthy, with another user's taste, and upside down."""
+    world = World(seed, users=400, taste=2.0, fame=0.5)
+    train, test = world.entries()
+    ours = ALS(2, feedback="implicit", random_state=seed).fit(train)
+    other = AlternatingLeastSquares(factors=2, iterations=10, random_state=seed)
+    other.fit(sp.csr_array(world.known.astype(np.float32)), show_progress=False)
+    for library, U, V in (
+        ("lemmata", ours.U_, ours.V_),
+        ("implicit", other.user_factors, other.item_factors),
+    ):
+        for label, left in (
+            ("as it is", U),
+            ("of somebody else", np.roll(U, 1, axis=0)),
+            ("upside down", -U),
+        ):
+            shown = certify_factors(train, left, V, 0.01, feedback="implicit", held_out=test)
+            scores = np.asarray(left, np.float64) @ np.asarray(V, np.float64).T
+            scores[np.ptp(scores, axis=1) == 0] = world.counts  # nobody's taste: what is popular
+            yield Case(f"{library}, {label}", shown, {NAME: world.gain(scores) > 0})
