@@ -19,13 +19,14 @@ from sklearn.exceptions import NotFittedError
 from lemmata.audit.alternating import factor_claims
 
 
-def adapt(name: str, model: Any) -> dict[str, Any]:
+def adapt(name: str, model: Any, loss: str | None = None) -> dict[str, Any]:
     """What the claims about our model `name` need besides the public attributes of another library's fit.
 
     "claims" among the keys: those that can be checked on this fit, where they are not those of our model. "n_features_in_": the
-    number of columns, where the fit does not tell.
+    number of columns, where the fit does not tell. `loss` is what the user says the fit minimised.
     """
-    return ADAPTERS[name](model) if name in ADAPTERS else {}
+    found = ADAPTERS[name](model) if name in ADAPTERS else {}
+    return found if loss is None else {**found, "loss": loss}
 
 
 # --- principal components ---------------------------------------------------------------------------------------------

@@ -47,8 +47,10 @@ class Blocks:
         source: Any = None,
         n_blocks: int | None = None,
         allow_nan: bool = False,
+        targets: np.ndarray | None = None,
     ):
         self._cut, self.n_blocks = cut, n_blocks  # None: nobody counted
+        self.targets = targets  # what is to be predicted, one row each: (n,) or (n, outputs)
         self.allow_nan = (
             allow_nan  # whether NaN may be among the numbers: values that are not known
         )
@@ -70,9 +72,20 @@ class Blocks:
 
     def weighted(self, weights: np.ndarray) -> Blocks:
         """The same blocks with other weights."""
-        return Blocks(
-            self._cut, self.shape, self.dtype, weights, self.source, self.n_blocks, self.allow_nan
-        )
+        return self._with(weights=weights)
+
+    def labelled(self, targets: np.ndarray) -> Blocks:
+        """The same blocks with what is to be predicted of each row."""
+        return self._with(targets=targets)
+
+    def _with(self, **changed: Any) -> Blocks:
+        copied = Blocks(
+            self._cut, self.shape, self.dtype, self.weights, self.source, self.n_blocks,
+            self.allow_nan, self.targets,
+        )  # fmt: skip
+        for name, value in changed.items():
+            setattr(copied, name, value)
+        return copied
 
     def recut(self, step: int) -> Blocks:
         """The same rows in blocks of at most `step` rows. Arrays and mapped files; anything else stays as it is cut."""
@@ -85,9 +98,7 @@ class Blocks:
                     yield rows[start : start + step]
 
         n_blocks = 1 if self.n_blocks == 1 and step >= self.shape[0] else None
-        return Blocks(
-            cut, self.shape, self.dtype, self.weights, self.source, n_blocks, self.allow_nan
-        )
+        return self._with(_cut=cut, n_blocks=n_blocks)
 
     @property
     def sparse(self) -> bool:
@@ -119,6 +130,15 @@ class Blocks:
             yield rows, None if self.weights is None else self.weights[start:stop]
             start = stop
 
+    def triples(self) -> Iterator[tuple[Any, np.ndarray, np.ndarray | None]]:
+        """(rows, targets, weights) block by block."""
+        assert self.targets is not None
+        start = 0
+        for rows, weights in self:
+            stop = start + rows.shape[0]
+            yield rows, self.targets[start:stop], weights
+            start = stop
+
     def fingerprint(self) -> str:
         """A mark of the content: the same data gives the same mark in every process."""
         crc = zlib.crc32(f"{self.shape} {self.dtype}".encode())
@@ -129,6 +149,8 @@ class Blocks:
             )
             for part in (*parts, *(() if weights is None else (weights,))):
                 crc = zlib.crc32(np.ascontiguousarray(part).data, crc)
+        if self.targets is not None:
+            crc = zlib.crc32(np.ascontiguousarray(self.targets).data, crc)
         return f"{crc:08x}"
 
 

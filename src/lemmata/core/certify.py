@@ -20,6 +20,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.validation import check_is_fitted
@@ -32,6 +33,7 @@ from lemmata.core.composite import COMPOSITES, Part, is_composite, unfold
 from lemmata.core.estimator import Model, warn_interrupted
 from lemmata.core.progress import Checking
 from lemmata.core.provenance import describe_versions
+from lemmata.core.supervised import Classifier, Supervised
 
 
 def certify(
@@ -39,6 +41,7 @@ def certify(
     X: Any,
     y: Any = None,
     sample_weight: Any = None,
+    loss: str | None = None,
     *,
     seconds: float | None = None,
     verbose: bool = False,
@@ -52,6 +55,9 @@ def certify(
         ColumnTransformer or FeatureUnion every part that lemmata has claims about, in one certificate whose claims are called
         ``part__claim``. `skipped` says what was left out.
     X, y, sample_weight : the training data
+        Other libraries' fits do not store their weights: pass those they were fitted with.
+    loss : str, optional
+        What another library's fit minimised, where it does not say so itself ("squared", "logistic", "hinge", …).
     seconds : float, optional
         How long that may take; claims that need more stay *not checked*. By default five times the work of the fit, or about
         half a second if that is more, counted in work and not in time, so that every machine says the same.
@@ -63,7 +69,7 @@ def certify(
             f"{model.__name__} is a class; pass a fitted instance: {model.__name__}(…).fit(X)."
         )
     if not is_composite(model):
-        return _certify_one(model, X, y, sample_weight, seconds, verbose)
+        return _certify_one(model, X, y, sample_weight, loss, seconds, verbose)
     found = list(unfold(model, X, _is_known))
     parts, skipped = (
         [part for part in found if bool(part.skipped) == left] for left in (False, True)
@@ -77,7 +83,9 @@ def certify(
     end = None if seconds is None else time.perf_counter() + seconds
     for at, part in enumerate(parts):
         share = None if end is None else max(end - time.perf_counter(), 0.0) / (len(parts) - at)
-        certificates.append(_certify_one(part.model, part.X, y, sample_weight, share, verbose))
+        certificates.append(
+            _certify_one(part.model, part.X, y, sample_weight, loss, share, verbose)
+        )
         if certificates[-1].interrupted:
             skipped += [replace(rest, skipped="interrupted") for rest in parts[at + 1 :]]
             break
@@ -106,7 +114,13 @@ def _combine(
 
 
 def _certify_one(
-    model: Any, X: Any, y: Any, sample_weight: Any, seconds: float | None, verbose: bool
+    model: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    loss: str | None,
+    seconds: float | None,
+    verbose: bool,
 ) -> Certificate:
     """The certificate of a model that is not made of others."""
     if isinstance(model, Model):
@@ -118,10 +132,12 @@ def _certify_one(
     ours = registry.model_class(name)
     if isinstance(model, BaseEstimator):
         check_is_fitted(model)  # scikit-learn cannot ask others; an adapter does
-    attributes = dict(adapt(name, model))
-    data = _open(model, ours, X, sample_weight, attributes.pop("n_features_in_", None))
+    attributes = dict(adapt(name, model, loss))
+    data = _open(model, ours, X, y, sample_weight, attributes)
     # an adapter may narrow them to what this fit can promise
     claims = attributes.pop("claims", ours.claims)
+    if isinstance(data, Blocks) and data.targets is not None:
+        y = data.targets
     fit = Fit(model, data, y, data.weights, attributes=attributes)
     title = f"{type(model).__module__.split('.')[0]} {type(model).__name__}  {data.shape[0]:,} × {data.shape[1]:,}"
     work = budget(ours.work, fit)
@@ -131,9 +147,12 @@ def _certify_one(
     return found
 
 
-def _open(model: Any, ours: type[Model], X: Any, sample_weight: Any, width: int | None) -> Any:
+def _open(
+    model: Any, ours: type[Model], X: Any, y: Any, sample_weight: Any, attributes: dict[str, Any]
+) -> Any:
     """The data of another library's fit, through the door of our counterpart."""
     door = ours()
+    width = attributes.pop("n_features_in_", None)
     door.n_features_in_ = getattr(model, "n_features_in_", None) if width is None else width
     if hasattr(model, "feature_names_in_"):
         door.feature_names_in_ = model.feature_names_in_
@@ -144,7 +163,13 @@ def _open(model: Any, ours: type[Model], X: Any, sample_weight: Any, width: int 
     ):
         # ours may take NaN, theirs cannot
         assert_all_finite(X, input_name="X", estimator_name=type(model).__name__)
-    return door._validated(X, sample_weight, reset=False)
+    if not isinstance(door, Supervised):
+        return door._validated(X, sample_weight, reset=False)
+    if isinstance(door, Classifier):
+        door.classes_ = np.asarray(attributes.get("classes_", getattr(model, "classes_", None)))
+    if y is None:
+        raise ValueError(f"the claims about a {type(model).__name__} need y: certify(model, X, y).")
+    return door._validated_pair(X, y, sample_weight, reset=False)
 
 
 def _is_table(X: Any) -> bool:

@@ -384,6 +384,8 @@ class Model(BaseEstimator):
         """Check the claims on data, within the budget of `certify`, of `fit`, or so many seconds."""
         steps = f"{self.stopped_}, {self.n_iter_} step{'s' if self.n_iter_ != 1 else ''}"
         weights = None if data is None else data.weights
+        if y is None and isinstance(data, Blocks):
+            y = data.targets
         fit = Fit(self, data, y, weights, self.trace_, steps)
         if in_fit and not checks_in_fit():
             return Certificate(

@@ -1,0 +1,176 @@
+"""Models that predict: the door for y, and what regressors and classifiers share besides.
+
+    class Ridge(Regressor): …          data.targets: floats, (n,) or (n, outputs)
+    class LogisticRegression(Classifier): …    data.targets: the place of each label in classes_, (n,)
+
+Both go the one path of `Model`. `fit` and `certify` take y, which travels beside the rows as `data.targets` (blocks of both:
+`data.triples()`), so that claims find it in `fit.y` and a checkpoint knows it. y is in memory: one number a row is little, even
+where the rows are a file.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils import check_array, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
+
+from lemmata.core.blocks import Blocks, is_dask
+from lemmata.core.certificate import Certificate
+from lemmata.core.estimator import Model
+
+Array = np.ndarray
+
+
+class Supervised(Model):
+    """A model that is fitted to rows and what is to be predicted of them."""
+
+    multi_output: ClassVar[bool] = False
+
+    def fit(self, X, y, sample_weight=None):  # type: ignore[override]
+        """Fit the model to X and y, and check the claims about it.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, np.memmap, dask array, or a re-iterable of row blocks, of shape (n_samples, n_features)
+        y : array of shape (n_samples,), or (n_samples, n_outputs) where the model predicts several
+        sample_weight : array of shape (n_samples,), optional
+            How many times each row counts.
+
+        Returns
+        -------
+        self : with `certificate_`, `trace_`, `stopped_`, `n_iter_` and the model's own attributes
+        """
+        with self._all_or_nothing():
+            self._validate_params()
+            self._fit_blocks(self._validated_pair(X, y, sample_weight))
+        return self
+
+    def certify(
+        self, X, y=None, sample_weight=None, *, seconds: float | None = None
+    ) -> Certificate:
+        """Check every claim about this fit on X and y, usually the training data.
+
+        seconds : float, optional
+            How long that may take; claims that need more stay *not checked*. By default five times the work of the fit, or
+            about half a second if that is more, counted in work and not in time, so that every machine says the same.
+        """
+        check_is_fitted(self)
+        data = self._validated_pair(X, y, sample_weight, reset=False)
+        return self._certificate(data, seconds=seconds)
+
+    # --- input ---
+
+    def _validated_pair(self, X, y, sample_weight=None, reset: bool = True) -> Blocks:
+        """Rows, weights and targets, checked once. `reset=False`: of a fitted model, whose classes are known."""
+        if y is None:
+            raise ValueError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
+            )
+        data = self._validated(X, sample_weight, reset=reset)
+        y = np.asarray(y) if is_dask(y) else y
+        targets = self._targets(y, reset)
+        check_consistent_length(np.broadcast_to(0, data.shape[0]), targets)
+        return data.labelled(targets)
+
+    def _targets(self, y: Any, reset: bool) -> Array:
+        """y as the algorithm and the claims read it."""
+        raise TypeError(f"{type(self).__name__} does not say what its targets are.")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = self.multi_output
+        tags.input_tags.sparse = self.accepts_sparse
+        return tags
+
+    # --- output ---
+
+    def _apply(self, X: Any, function: Any) -> Any:
+        """function(rows) of every block, one below the other; of a dask array, lazily."""
+        check_is_fitted(self)
+        data = self._validated(X, reset=False)
+        if is_dask(data.source):
+            return data.source.map_blocks(function, drop_axis=1, dtype=data.dtype)
+        parts = [np.asarray(function(rows)) for rows, _ in data]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+class Regressor(RegressorMixin, Supervised):
+    """Predicts numbers. `data.targets` are floats: float32 if y is, else float64."""
+
+    def _targets(self, y: Any, reset: bool) -> Array:
+        if not self.multi_output:
+            y = column_or_1d(y, warn=True)
+        return check_array(
+            y, dtype=[np.float64, np.float32], ensure_2d=False, input_name="y", estimator=self
+        )
+
+
+class Classifier(ClassifierMixin, Supervised):
+    """Predicts one label of `classes_`. `data.targets` are the places of the labels there."""
+
+    classes_: Array
+
+    def _targets(self, y: Any, reset: bool) -> Array:
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        if not reset:
+            return encode(y, self.classes_)
+        self.classes_, places = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"y holds one class only, {self.classes_[0]!r}; {type(self).__name__} tells at least two classes apart."
+            )
+        return places
+
+    def _weighted_by_class(self, data: Blocks) -> Blocks:
+        """The weights times those of the classes: `class_weight` as scikit-learn understands it."""
+        chosen = getattr(self, "class_weight", None)
+        if chosen is None:
+            return data
+        assert data.targets is not None
+        by_row = class_weights(chosen, self.classes_, data.targets, data.weights)[data.targets]
+        return data.weighted(by_row if data.weights is None else by_row * data.weights)
+
+
+def encode(y: Array, classes: Array) -> Array:
+    """The place of each label among the classes; ValueError for a label that is not among them."""
+    places = np.searchsorted(classes, y) if classes.dtype.kind != "O" else _places(y, classes)
+    places = np.minimum(places, len(classes) - 1)
+    strange = classes[places] != y
+    if np.any(strange):
+        first = np.asarray(y)[np.flatnonzero(strange)[0]]
+        raise ValueError(
+            f"y holds the label {first!r}, which the model was not fitted to; it knows {shown(classes)}."
+        )
+    return places
+
+
+def _places(y: Array, classes: Array) -> Array:
+    at = {label: place for place, label in enumerate(classes.tolist())}
+    return np.array([at.get(label, 0) for label in np.asarray(y).tolist()])
+
+
+def shown(classes: Array, most: int = 8) -> str:
+    names = ", ".join(map(repr, classes[:most].tolist()))
+    return names if len(classes) <= most else f"{names}, … ({len(classes)} in all)"
+
+
+def class_weights(
+    chosen: Any, classes: Array, places: Array, weights: Array | None = None
+) -> Array:
+    """One factor per class: the numbers a dict names (1 for others), or n/(k·count) for "balanced", rows counted by weight."""
+    k = len(classes)
+    if isinstance(chosen, str):
+        counts = np.bincount(places, weights, minlength=k).astype(np.float64)
+        return counts.sum() / (k * np.where(counts > 0, counts, np.inf))
+    unknown = [label for label in chosen if label not in classes.tolist()]
+    if unknown:
+        raise ValueError(
+            f"class_weight names the class {unknown[0]!r}, which is not in y; y holds {shown(classes)}."
+        )
+    return np.array([float(chosen.get(label, 1.0)) for label in classes.tolist()])
