@@ -1,0 +1,360 @@
+"""How far weights are from the best ones: the duality gap of a penalised risk.
+
+    P(w, b) = Σ sᵢ ℓᵢ(xᵢᵀw + b) + Σⱼ λ₁ⱼ|wⱼ| + ½ λ₂ⱼ wⱼ²                                  (w ≥ 0 where `positive`)
+    D(u)    = −Σ sᵢ ℓᵢ*(uᵢ/sᵢ) − Ω*(−Xᵀu),          1ᵀu = 0 if b is free,     D(u) ≤ P* ≤ P(w, b) for every u in the domain
+
+With 1ᵀu = 0 the difference is a sum of Fenchel–Young terms, none of which is negative (v = Xᵀu):
+
+    P − D = Σ sᵢ [ℓᵢ(fᵢ) + ℓᵢ*(uᵢ/sᵢ) − fᵢuᵢ/sᵢ]  +  Σⱼ [λ₁|wⱼ| + wⱼ c] + ½ λ₂ (wⱼ + (vⱼ − c)/λ₂)²,     c = vⱼ clipped to ±λ₁
+
+so it is added up and not subtracted. For λ₂ > 0, λ₁ = 0 and u = sℓ′(f) it is ‖∇P‖²/2λ₂. A column with λ₂ = 0 wants |vⱼ| ≤ λ₁ⱼ: u is
+scaled into that; one without any penalty wants vⱼ = 0: u is projected. Any u in the domain is a proof, wherever it came from.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from scipy.linalg import lstsq
+
+from lemmata.audit.losses import Loss, Softmax, Squared
+from lemmata.core.blocks import Blocks
+
+Array = np.ndarray
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows as a linear map in float64: Xw, Xᵀu and sums of squares, block by block. `constant`: one more column, of this."""
+
+    data: Blocks
+    constant: float | None = None
+    scale: float = 1.0  # what the numbers of the rows are divided by
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        n, d = self.data.shape
+        return n, d + (self.constant is not None)
+
+    def blocks(self):
+        """(slice of the rows, the rows in float64)."""
+        start = 0
+        for rows, _ in self.data:
+            stop = start + rows.shape[0]
+            rows = rows.astype(np.float64, copy=False)
+            yield slice(start, stop), rows if self.scale == 1.0 else rows / self.scale
+            start = stop
+
+    def scores(self, W: Array) -> Array:
+        """XW for W: d × m."""
+        d = self.data.shape[1]
+        out = np.empty((self.shape[0], W.shape[1]))
+        for here, rows in self.blocks():
+            out[here] = rows @ W[:d]
+        return out if self.constant is None else out + self.constant * W[d]
+
+    def adjoint(self, U: Array) -> Array:
+        """XᵀU for U: n × m."""
+        out = np.zeros((self.data.shape[1], U.shape[1]))
+        for here, rows in self.blocks():
+            out += rows.T @ U[here]
+        return out if self.constant is None else np.vstack([out, self.constant * U.sum(axis=0)])
+
+    def squares(self, s: Array) -> Array:
+        """Σ sᵢ xᵢⱼ² of every column."""
+        out = np.zeros(self.data.shape[1])
+        for here, rows in self.blocks():
+            squared = rows.power(2) if hasattr(rows, "power") else np.square(rows)
+            out += squared.T @ s[here]
+        return out if self.constant is None else np.append(out, self.constant**2 * s.sum())
+
+    def columns(self, which: Array) -> Array:
+        """Some columns, dense."""
+        d = self.data.shape[1]
+        inner = which[which < d]
+        parts = []
+        for _, rows in self.blocks():
+            part = rows[:, inner]
+            parts.append(part.toarray() if hasattr(part, "toarray") else part)
+        out = np.vstack(parts)
+        if len(inner) < len(which):
+            out = np.column_stack([out, np.full(len(out), self.constant)])
+        return out
+
+
+# --- the problem ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Risk:
+    """A penalised risk of m outputs (or of k classes at once, for softmax)."""
+
+    rows: Rows
+    y: Array  # (n, m); for softmax (n,): the place of the class
+    s: Array  # (n, m), or (n, 1): the same for every output
+    loss: Loss | Softmax
+    l1: Array  # (d, 1) or (d, m)
+    l2: Array
+    free: bool = True  # whether there is an intercept that nothing penalises
+    positive: bool = False
+    names: tuple[str, ...] = ()  # of the outputs, where they have names
+    memory: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def joint(self) -> bool:
+        return isinstance(self.loss, Softmax)
+
+    def column_squares(self) -> Array:
+        """Σ sᵢ xᵢⱼ² (d,), the largest over the outputs' weights."""
+        if "squares" not in self.memory:
+            self.memory["squares"] = self.rows.squares(self.s.max(axis=1))
+        return self.memory["squares"]
+
+    def losses(self, f: Array) -> Array:
+        """Σ sᵢℓᵢ of every output."""
+        if self.joint:
+            return np.atleast_1d(self.s[:, 0] @ self.loss.value(self.y, f))
+        return (self.s * self.loss.value(self.y, f)).sum(axis=0)
+
+    def penalty(self, W: Array) -> Array:
+        terms = self.l1 * np.abs(W) + 0.5 * self.l2 * np.square(W)
+        if self.positive and W.min(initial=0.0) < 0:
+            return np.full(1 if self.joint else W.shape[1], np.inf)
+        return np.atleast_1d(terms.sum()) if self.joint else terms.sum(axis=0)
+
+    def value(self, W: Array, f: Array) -> Array:
+        """P of every output; of all classes together for softmax."""
+        return self.losses(f) + self.penalty(W)
+
+
+@dataclass(frozen=True)
+class Point:
+    """Weights and their scores."""
+
+    W: Array  # (d, m)
+    b: Array  # (m,)
+    f: Array  # (n, m): XW + b
+
+
+def point(risk: Risk, W: Array, b: Array) -> Point:
+    return Point(W, b, risk.rows.scores(W) + b)
+
+
+# --- the intercept ----------------------------------------------------------------------------------------------------
+
+
+def best_shift(risk: Risk, f: Array, steps: int = 60) -> Array:
+    """What to add to the scores of every output so that Σ sᵢℓᵢ is least."""
+    if isinstance(risk.loss, Softmax):
+        return _softmax_shift(risk, f, steps)
+    s = np.broadcast_to(risk.s, f.shape)
+    if isinstance(risk.loss, Squared):
+        return (s * (risk.y - f)).sum(axis=0) / s.sum(axis=0)
+    return np.array([_shift(risk.loss, risk.y[:, k], s[:, k], f[:, k], steps) for k in range(f.shape[1])])  # fmt: skip
+
+
+def _shift(loss: Loss, y: Array, s: Array, f: Array, steps: int) -> float:
+    """Bisection between signs of Σ sℓ′(f + t), with Newton's step where it stays inside."""
+    t, low, high = 0.0, -math.inf, math.inf
+    reach = 1.0
+    for _ in range(steps):
+        u = s * loss.slope(y, f + t)
+        total, size = float(u.sum()), float(np.abs(u).sum())
+        if abs(total) <= 4e-16 * size:
+            break
+        low, high = (low, t) if total > 0 else (t, high)
+        curved = float(s @ loss.curvature(y, f + t))
+        step = t - total / curved if curved > 0 else math.nan
+        if not low < step < high:
+            if math.isinf(low) or math.isinf(high):
+                reach *= 2
+                step = t - reach if total > 0 else t + reach
+            else:
+                step = 0.5 * (low + high)
+        if step in (t, low, high):
+            break
+        t = step
+    return t
+
+
+def _softmax_shift(risk: Risk, f: Array, steps: int) -> Array:
+    """Newton on k offsets, each step halved until the risk does not rise."""
+    s, k = risk.s[:, 0], f.shape[1]
+    t = np.zeros(k)
+    now = float(s @ Softmax.value(risk.y, f))
+    for _ in range(steps):
+        a = Softmax.slope(risk.y, f + t)
+        gradient = s @ a
+        if np.abs(gradient).max() <= 4e-16 * float(s @ np.abs(a).sum(axis=1)):
+            break
+        p = np.exp(f + t - np.logaddexp.reduce(f + t, axis=1, keepdims=True))
+        H = np.diag(s @ p) - p.T @ (p * s[:, None])
+        step = -lstsq(H, gradient, cond=1e-14)[0]
+        for _ in range(40):
+            new = float(s @ Softmax.value(risk.y, f + t + step))
+            if new <= now:
+                break
+            step = step / 2
+        if not new <= now or np.abs(step).max() <= 1e-16 * (1 + np.abs(t).max()):
+            break
+        t, now = t + step, new
+    return t
+
+
+# --- the dual point ---------------------------------------------------------------------------------------------------
+
+
+def slopes(risk: Risk, f: Array) -> Array:
+    """u = sℓ′(f) at the best intercept, where there is one: the dual point that scores name."""
+    if risk.free:
+        f = f + best_shift(risk, f)
+    return risk.s * risk.loss.slope(risk.y, f)
+
+
+def balance(risk: Risk, U: Array) -> Array:
+    """1ᵀu = 0 to rounding: scaling the heavier side towards 0 stays in the domain of every loss."""
+    if risk.joint:
+        return U
+    if isinstance(risk.loss, Squared):
+        s = np.broadcast_to(risk.s, U.shape)
+        return U - s * (U.sum(axis=0) / s.sum(axis=0))
+    up, down = np.maximum(U, 0.0).sum(axis=0), np.maximum(-U, 0.0).sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        lower = np.where(up > down, np.where(up > 0, down / up, 1.0), 1.0)
+        raise_ = np.where(down > up, np.where(down > 0, up / down, 1.0), 1.0)
+    return np.where(U > 0, U * lower, U * raise_)
+
+
+@dataclass(frozen=True)
+class Dual:
+    """A feasible u with v = Xᵀu, and by how much v misses what it should be on columns without a penalty."""
+
+    U: Array  # (n, m)
+    V: Array  # (d, m)
+    missed: float = 0.0  # Σ |vⱼ||wⱼ| over columns where vⱼ should be 0, and |1ᵀu||b|
+
+
+def feasible(risk: Risk, U: Array) -> tuple[Array, Array]:
+    """u and Xᵀu with u balanced, projected and scaled into the domain of D."""
+    if risk.free:
+        U = balance(risk, U)
+    V = risk.rows.adjoint(U)
+    bare = np.flatnonzero(((risk.l1 == 0) & (risk.l2 == 0)).all(axis=1))
+    if bare.size and not risk.positive:
+        U = _project(risk, U, bare)
+        V = risk.rows.adjoint(U)
+        V[bare] = 0.0
+    if (risk.l2 > 0).all():
+        return U, V
+    tight = np.broadcast_to(risk.l2 == 0, V.shape)
+    size = np.where(tight, np.maximum(-V, 0.0) if risk.positive else np.abs(V), 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(size > risk.l1, risk.l1 / size, 1.0)
+    scale = share.min() if risk.joint else share.min(axis=0)
+    return U * scale, V * scale
+
+
+def _project(risk: Risk, U: Array, bare: Array) -> Array:
+    """U without its part along the bare columns (and the constant), then scaled back into the domain of ℓ*."""
+    Z = risk.rows.columns(bare)
+    if risk.free:
+        Z = np.column_stack([Z, np.ones(len(Z))])
+    out = np.empty_like(U)
+    s = np.broadcast_to(risk.s, U.shape)
+    for k in range(U.shape[1]):
+        # in the metric of the dual curvature, so that small u stay small
+        h = np.sqrt(_metric(risk, U[:, k], s[:, k]))
+        u = U[:, k]
+        for _ in range(2):
+            ratio = np.divide(u, h, out=np.zeros_like(u), where=h > 0)
+            A = Z * h[:, None]
+            norms = np.linalg.norm(A, axis=0)
+            A = A / np.where(norms > 0, norms, 1.0)
+            u = h * (ratio - A @ lstsq(A, ratio, cond=1e-13)[0])
+        out[:, k] = u
+    if risk.joint:
+        return out
+    for k in range(U.shape[1]):
+        weight = s[:, k]
+        a = np.divide(out[:, k], weight, out=np.zeros(len(out)), where=weight > 0)
+        out[:, k] *= risk.loss.shrink(risk.y[:, k], a)
+    return out
+
+
+def _metric(risk: Risk, u: Array, s: Array) -> Array:
+    if isinstance(risk.loss, Squared):
+        return s
+    a = np.abs(np.divide(u, s, out=np.zeros_like(u), where=s > 0))
+    if math.isfinite(risk.loss.steepest if not risk.joint else 1.0):
+        top = 1.0 if risk.joint else risk.loss.steepest
+        return s * np.minimum(a, np.maximum(top - a, 0.0))
+    return s * a
+
+
+# --- the gap ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Gap:
+    """P − D of every output, and P."""
+
+    gap: Array
+    value: Array
+
+    @property
+    def least(self) -> Array:
+        """D: no weights have a lower objective."""
+        return self.value - self.gap
+
+
+def excess(risk: Risk, at: Point, U: Array, V: Array) -> Array:
+    """P(w, b) − D(u) as the sum of Fenchel–Young terms, for a feasible u."""
+    s = np.broadcast_to(risk.s, at.f.shape)
+    A = np.divide(U, s, out=np.zeros_like(U), where=s > 0)
+    if risk.joint:
+        data = np.atleast_1d(risk.s[:, 0] @ risk.loss.excess(risk.y, at.f, A))
+    else:
+        data = (s * risk.loss.excess(risk.y, at.f, risk.loss.clip(risk.y, A))).sum(axis=0)
+    return data + penalty_excess(risk, at.W, V)
+
+
+def penalty_excess(risk: Risk, W: Array, V: Array) -> Array:
+    """Ω(w) + Ω*(−v) + wᵀv for v in the domain of Ω*."""
+    C = np.maximum(V, -risk.l1) if risk.positive else np.clip(V, -risk.l1, risk.l1)
+    kinked = np.maximum(risk.l1 * np.abs(W) + W * C, 0.0)
+    l2 = np.broadcast_to(risk.l2, W.shape)
+    ratio = np.divide(V - C, l2, out=np.zeros_like(V), where=l2 > 0)
+    terms = kinked + 0.5 * l2 * np.square(W + ratio)
+    if risk.positive and W.min(initial=0.0) < 0:
+        terms = terms + np.inf
+    return np.atleast_1d(terms.sum()) if risk.joint else terms.sum(axis=0)
+
+
+def gap_at(risk: Risk, at: Point, U: Array | None = None) -> Gap:
+    """The gap that a dual point shows; by default the one that the scores name."""
+    U, V = feasible(risk, slopes(risk, at.f) if U is None else U)
+    return Gap(excess(risk, at, U, V), risk.value(at.W, at.f))
+
+
+def null_value(risk: Risk) -> Array:
+    """P at w = 0 with the best intercept: what the columns have to lower."""
+    m = risk.y.shape[1] if not risk.joint else int(risk.memory["classes"])
+    f = np.zeros((risk.rows.shape[0], m))
+    if risk.free:
+        f = f + best_shift(risk, f)
+    return risk.losses(f)
+
+
+def one_output(risk: Risk, k: int) -> Risk:
+    """The problem of one output."""
+    column = slice(k, k + 1)
+    pick = lambda x: x if x.shape[1] == 1 else x[:, column]  # noqa: E731
+    return replace(
+        risk, y=risk.y[:, column], s=pick(risk.s), l1=pick(risk.l1), l2=pick(risk.l2), memory={}
+    )
