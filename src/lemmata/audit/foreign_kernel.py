@@ -1,0 +1,40 @@
+"""scikit-learn's kernel machines in our words (see foreign.py): SVC, SVR and KernelRidge.
+
+`gamma_` is the γ they used, where the parameter says "scale", "auto" or None. Their `support_` counts only the rows of weight
+above 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+
+def machine_of(model: Any) -> dict[str, Any]:
+    """SVC or SVR. NuSVC and NuSVR minimise something else, of which ν is a parameter, and are refused."""
+    if type(model).__name__.startswith("Nu"):
+        raise TypeError(
+            f"{type(model).__name__} minimises another objective (nu, not C) than the claims speak of; lemmata certifies "
+            "SVC and SVR: fit one of them with the C that gives as many support vectors."
+        )
+    coef = model.dual_coef_
+    found = {
+        "dual_coef_": np.asarray(coef.toarray() if sp.issparse(coef) else coef),
+        "n_support_": np.asarray(model.n_support_),
+        "counts_weighted_rows": True,
+    }
+    used = getattr(model, "_gamma", None)
+    if used is not None and isinstance(model.kernel, str):
+        found["gamma_"] = float(used)
+    return found
+
+
+def ridge_of(model: Any) -> dict[str, Any]:
+    """KernelRidge: the γ that scikit-learn's kernels take for None."""
+    found: dict[str, Any] = {}
+    if isinstance(model.kernel, str) and model.kernel != "precomputed":
+        default = 1.0 if model.kernel == "chi2" else 1 / model.n_features_in_
+        found["gamma_"] = default if model.gamma is None else float(model.gamma)
+    return found

@@ -1,0 +1,517 @@
+"""What theory promises about fits in the feature space of a kernel: Mercer, the representer theorem, kernel ridge regression.
+
+**A kernel on rows** is recomputed from the public parameters (kernel_matrices.py says what a name or an object means).
+
+**Mercer.** K = (κ(x_i, x_j)) of a kernel has vᵀKv ≥ 0 for every v. One eigenvector with a value below −n·eps·‖K‖ proves that κ
+is no kernel. Rows that show none prove it for themselves only; for all inputs it follows from the rules: linear, polynomial
+with coef0 ≥ 0, RBF, Laplace and cosine are kernels, and so are sums, products and positive multiples of kernels.
+
+**Kernel ridge regression** minimises P(f) = ½ Σ s_i (y_i − f(x_i))² + ½ α‖f‖² over the functions of the space;
+f = Σ c_i κ(x_i, ·) is best where (K + αS⁻¹)c = y. Every c also gives a lower bound, D(c) = α(cᵀy − ½ cᵀ(K + αS⁻¹)c) ≤ min P,
+and with the residual r = y − Kc − αS⁻¹c the two differ by
+
+    P(f) − D(c) = ½ Σ s_i r_i²,          ‖f − f*‖² ≤ 2 (P − D)/α,          |f(x) − f*(x)| ≤ √κ(x, x) ‖f − f*‖
+
+(put y = r + Kc + αS⁻¹c into both). So the residual of the linear system is the gap itself, whatever solver made c.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+
+from lemmata.audit.attributes import attributes_sound, discrepancy, statements_true
+from lemmata.audit.kernel_matrices import CannotTell, entry_error, is_given, kernel_matrix, whole
+from lemmata.audit.spectra import EIGH
+from lemmata.core.certificate import (
+    PROVED,
+    Evidence,
+    Fit,
+    at_least,
+    at_most,
+    claim,
+    rounding,
+    unknown,
+)
+
+Array = np.ndarray
+
+SAMPLE = 300  # rows whose kernel matrix is tested for being positive semidefinite
+SOLVE = 2000  # rows up to which LAPACK solves the system again, in search of something better
+GAP = 0.01  # per cent: a linear system can be solved that well
+DIGITS = 1e-6  # of its terms, to which the system is solved
+HALF = 0.5  # of the digits may be lost in solving it
+TILE = 2**22  # entries of K that are there at a time
+CORNER = 64  # rows of the blocks whose diagonals are read
+
+
+# --- the kernel of a fit ----------------------------------------------------------------------------------------------
+
+
+def gram(fit: Fit, rows: Any, columns: Any) -> Array:
+    """κ between two sets of rows in float64, by the public parameters of the fit."""
+    if callable(fit.kernel) and fit.has("support_") and _is_foreign(fit.kernel):
+        # a support vector machine's function takes two matrices, that of others two rows
+        K = np.asarray(fit.kernel(rows, columns), dtype=np.float64)
+    else:
+        K = np.asarray(kernel_matrix(fit, rows, columns), dtype=np.float64)
+    if not np.isfinite(K).all():
+        raise CannotTell("the kernel of these rows overflows: scale the columns")
+    return K
+
+
+def _is_foreign(kernel: Any) -> bool:
+    return not type(kernel).__module__.startswith("lemmata.")
+
+
+def gamma_of(fit: Fit, rows: Any) -> float:
+    """γ as scikit-learn reads it: a number, 1/d ("auto", None), or 1/(d·Var X) ("scale")."""
+    asked, d = fit.get("gamma"), rows.shape[1]
+    if asked is None or (isinstance(asked, str) and asked == "auto"):
+        return 1 / d
+    if not isinstance(asked, str):
+        return float(asked)
+    dense = rows.toarray() if sp.issparse(rows) else np.asarray(rows)
+    unit = float(np.abs(dense).max(initial=0)) or 1.0
+    variance = float(np.var(dense.astype(np.float64) / unit))
+    return 1 / d / variance / unit / unit if variance > 0 else 1.0
+
+
+def tiles(fit: Fit, rows: Any, columns: Any) -> Iterator[tuple[slice, Array]]:
+    """κ(rows, columns) some rows at a time, so that no more of K is there than a tile."""
+    step = max(1, TILE // max(columns.shape[0], 1))
+    for start in range(0, rows.shape[0], step):
+        part = slice(start, start + step)
+        yield part, gram(fit, rows[part], columns)
+
+
+def products(fit: Fit, rows: Any, columns: Any, B: Array) -> Array:
+    """κ(rows, columns) B."""
+    found = np.zeros((rows.shape[0], B.shape[1]))
+    if columns.shape[0]:
+        for part, K in tiles(fit, rows, columns):
+            found[part] = K @ B
+    return found
+
+
+def diagonal_of(fit: Fit, rows: Any) -> Array:
+    """κ(x, x) of every row."""
+    if is_given(fit):
+        return np.diagonal(np.asarray(rows, dtype=np.float64))
+    cuts = range(0, rows.shape[0], CORNER)
+    parts = [rows[start : start + CORNER] for start in cuts]
+    return np.concatenate([np.diagonal(gram(fit, part, part)) for part in parts])
+
+
+def kernel_by_rules(fit: Fit) -> bool:
+    """Whether κ is a kernel for all inputs, by what it is made of."""
+    kernel = fit.kernel if isinstance(fit.kernel, str) else fit.get("kernel_", fit.kernel)
+    if not isinstance(kernel, str):
+        return _by_rules(kernel)
+    if kernel in ("poly", "polynomial"):
+        return _polynomial(fit.get("degree"), fit.get("coef0"), fit.get("gamma_", 1.0))
+    if kernel in ("rbf", "laplacian"):
+        return fit.get("gamma_") is None or float(fit.gamma_) >= 0
+    return kernel in ("linear", "cosine")
+
+
+def _by_rules(kernel: Any) -> bool:
+    name = type(kernel).__name__
+    if _is_foreign(kernel):
+        return False
+    if name in ("Sum", "Product"):
+        return _by_rules(kernel.left) and _by_rules(kernel.right)
+    if name == "Polynomial":
+        return _polynomial(kernel.degree, kernel.coef0, kernel.gamma)
+    if name == "Constant":
+        return float(kernel.value) >= 0
+    return name in ("Linear", "RBF", "Laplace", "Cosine")
+
+
+def _polynomial(degree: Any, coef0: Any, gamma: Any) -> bool:
+    """(γ xᵀy + c)^p is a sum of products of kernels for whole p and γ, c ≥ 0."""
+    numbers = [value for value in (degree, coef0, gamma) if not isinstance(value, str | None)]
+    return all(float(value) >= 0 for value in numbers) and float(degree) == round(float(degree))
+
+
+# --- Mercer -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """The kernel matrix of some rows: its least eigenvalue, what rounding may have put there, and how far from symmetric."""
+
+    rows: int
+    least: float  # λ_min / |λ|_max of the symmetric part
+    noise: float  # of the same unit
+    skew: float  # max |K − Kᵀ| / max |K|
+
+    @property
+    def refuted(self) -> bool:
+        return self.least < -self.noise or self.skew > self.noise
+
+
+def sampled_kernel(fit: Fit, most: int = SAMPLE) -> Sampled:
+    """K of up to `most` evenly spread rows; computed once per certificate. Raises CannotTell."""
+    key = f"sampled kernel {most}"
+    if key not in fit.memory:
+        rows = whole(fit.data)
+        chosen = np.unique(np.linspace(0, rows.shape[0] - 1, min(rows.shape[0], most)).astype(int))
+        if is_given(fit):
+            K, dtype = rows[np.ix_(chosen, chosen)], rows.dtype
+            K = np.asarray(K, dtype=np.float64)
+        else:
+            K, dtype = gram(fit, rows[chosen], rows[chosen]), np.dtype(np.float64)
+        n, largest = len(K), float(np.abs(K).max(initial=0.0))
+        if largest > 0:
+            K = K / largest
+        values = np.linalg.eigvalsh((K + K.T) / 2)
+        norm = max(float(np.abs(values).max(initial=0.0)), np.finfo(float).tiny)
+        # Weyl: entries that err by e move eigenvalues by at most n·e
+        each = float(np.finfo(dtype).eps) + (
+            0.0 if is_given(fit) else entry_error(fit, rows[chosen], np.float64)
+        )
+        noise = n * each * max(1.0, float(np.abs(np.diagonal(K)).max()) / norm)
+        skew = float(np.abs(K - K.T).max(initial=0.0))
+        fit.memory[key] = Sampled(n, float(values[0]) / norm, noise, skew)
+    return fit.memory[key]
+
+
+def _cost_of_sample(fit: Fit) -> float:
+    n, d = fit.data.shape
+    m = min(n, SAMPLE)
+    return EIGH * float(m) ** 3 + float(m) ** 2 * (d + 8)
+
+
+@claim(
+    "the kernel matrix of up to 300 of these rows is positive semidefinite",
+    kind=PROVED,
+    source="ML Mercer",
+    cost=_cost_of_sample,
+)
+def mercer(fit):
+    """An eigenvector with a negative value proves that κ is no inner product; principal blocks of a psd matrix are psd."""
+    try:
+        found = sampled_kernel(fit)
+    except CannotTell as why:
+        return unknown(str(why))
+    n = fit.data.shape[0]
+    note = "for all inputs by its parts" if kernel_by_rules(fit) else "says nothing of other rows"
+    note = f"{found.rows:,} of the rows; {note}" if found.rows < n else note
+    advice = "this is no kernel: the objective has no bound and the fit no meaning; use another (poly: coef0 >= 0; not sigmoid)"
+    if found.skew > found.noise:
+        advice = "a kernel is symmetric: pass (K + K.T) / 2, or the K of the training rows"
+        return at_most(found.skew, found.noise, advice, unit="|K − Kᵀ|")
+    return at_least(found.least, -found.noise, advice, unit="λ_min / |λ|_max", note=note)
+
+
+def why_no_kernel(fit: Fit) -> str:
+    """Why a duality gap says nothing: the kernel is none on these rows, or nobody knows. Empty if it is one."""
+    if kernel_by_rules(fit):
+        return ""
+    n = fit.data.shape[0]
+    found = sampled_kernel(fit)
+    if found.refuted:
+        return "the kernel matrix is not positive semidefinite: the problem is not convex, and no gap bounds anything"
+    if found.rows == n:
+        return ""
+    if n <= SOLVE and sampled_kernel(fit, SOLVE).rows == n:
+        refuted = sampled_kernel(fit, SOLVE).refuted
+        return "the kernel matrix is not positive semidefinite: no gap bounds anything" if refuted else ""  # fmt: skip
+    return f"no rule says that this is a kernel, and {n:,} rows are too many to try them all"
+
+
+# --- the representer theorem ------------------------------------------------------------------------------------------
+
+
+def _cost_of_row_space(fit: Fit) -> float:
+    n, d = fit.data.shape
+    return 4.0 * max(n, d) * float(min(n, d)) ** 2
+
+
+@claim(
+    "the weights lie in the span of the rows",
+    kind=PROVED,
+    source="ML Representer theorem",
+    cost=_cost_of_row_space,
+)
+def representer(fit):
+    """An ℓ2 penalty on w makes w = Xᵀu: what stands orthogonal to all rows costs and gains nothing."""
+    W = np.atleast_2d(np.asarray(fit.coef_, dtype=np.float64))
+    X = whole(fit.data)
+    n, d = X.shape
+    if min(n, d) > SOLVE:
+        return unknown(f"a basis of the span of {n:,} rows of {d:,} columns is too dear")
+    X = X.toarray() if sp.issparse(X) else np.asarray(X)
+    X = X.astype(np.float64) / (float(np.abs(X).max(initial=0.0)) or 1.0)
+    if fit.weights is not None:
+        X = X[np.asarray(fit.weights) > 0]
+    _, values, Vt = np.linalg.svd(X, full_matrices=False)
+    coarse = max((fit.data.dtype, np.asarray(fit.coef_).dtype), key=lambda t: np.finfo(t).eps)
+    kept = values > rounding(np.float64, max(n, d)) * values.max(initial=0.0)
+    if kept.sum() == d:
+        return at_most(0.0, 1.0, unit="share outside", note=f"the rows span all {d:,} directions")
+    basis = Vt[kept]
+    outside = float(np.linalg.norm(W - (W @ basis.T) @ basis))
+    size = float(np.linalg.norm(W))
+    advice = (
+        "a part of the weights does not come from the data: fit again (start at 0), or lower tol"
+    )
+    # a solver's own error of the size of √eps is not a part of the model
+    bound = max(1e-6, math.sqrt(rounding(coarse, d)) if coarse == np.float32 else 0.0)
+    return at_most(outside / size if size else 0.0, bound, advice, unit="share outside",
+                   note=f"the rows span {int(kept.sum()):,} of {d:,} directions")  # fmt: skip
+
+
+# --- kernel ridge regression ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """One column of targets after another: P and the gap at the stated c, relative to the best."""
+
+    primal: Array  # (m,)
+    gap: Array  # (m,) ½ Σ s r²
+    alpha: Array  # (m,)
+    backward: float  # the largest |r_i| over Σ_j |K_ij c_j| + α|c_i|/s_i + |y_i|
+    size: float  # the largest √κ(x, x) of the rows
+
+
+def _problems(fit: Fit) -> tuple[Any, Array, Array, Array, Array]:
+    """(rows, y, c, weights, α), all of matching shapes; rows that do not count are left out. Raises CannotTell."""
+    rows, c = whole(fit.data), np.asarray(fit.dual_coef_, dtype=np.float64)
+    n = rows.shape[0]
+    if len(c) != n:
+        raise CannotTell(f"the fit was to {len(c):,} rows and these are {n:,}: pass the training data")  # fmt: skip
+    y = np.asarray(fit.y, dtype=np.float64).reshape(n, -1)
+    c = c.reshape(n, -1)
+    if c.shape != y.shape:
+        raise CannotTell(f"dual_coef_ is for {c.shape[1]} targets and y has {y.shape[1]}")
+    s = np.ones(n) if fit.weights is None else np.asarray(fit.weights, dtype=np.float64)
+    alpha = np.broadcast_to(np.asarray(fit.alpha, dtype=np.float64), (y.shape[1],))
+    return rows, y, c, s, alpha
+
+
+def ridge(fit: Fit) -> Ridge:
+    """P and the gap, once per certificate. Raises CannotTell."""
+    if "ridge" not in fit.memory:
+        try:
+            fit.memory["ridge"] = _measure(fit)
+        except CannotTell as why:
+            fit.memory["ridge"] = why
+    found = fit.memory["ridge"]
+    if isinstance(found, CannotTell):
+        raise found
+    return found
+
+
+def _measure(fit: Fit) -> Ridge:
+    rows, y, c, s, alpha = _problems(fit)
+    m, counts = len(alpha), s > 0
+    f = np.empty((len(y), 2 * m))  # Kc and |K||c|
+    for part, K in tiles(fit, rows, rows):
+        f[part, :m], f[part, m:] = K @ c, np.abs(K) @ np.abs(c)
+    primal, gap, backward = np.empty(m), np.empty(m), 0.0
+    for j, one in enumerate(alpha):
+        misfit = y[:, j] - f[:, j]
+        r = np.where(counts, misfit - one * c[:, j] / np.where(counts, s, 1.0), 0.0)
+        # a row without weight may still stand in f, where it is no part of the best
+        primal[j] = 0.5 * np.sum(s * misfit**2) + 0.5 * one * float(c[:, j] @ f[:, j])
+        idle = c[~counts, j]
+        if np.any(idle != 0):
+            raise CannotTell("rows of weight 0 have coefficients: fit again without them")
+        gap[j] = 0.5 * float(np.sum(s * r**2))
+        own = one * np.abs(c[:, j]) / np.where(counts, s, 1.0)
+        terms = f[:, m + j] + own + np.abs(y[:, j])
+        backward = max(backward, float((np.abs(r) / np.where(terms > 0, terms, 1.0)).max()))
+    diagonal = diagonal_of(fit, rows)
+    return Ridge(primal, gap, alpha, backward, math.sqrt(max(float(diagonal.max()), 0.0)))
+
+
+def with_kernel(check: Callable[[Fit], Evidence]) -> Callable[[Fit], Evidence]:
+    """A claim that recomputes a kernel; it can't tell where there is none."""
+
+    @functools.wraps(check)
+    def compare(fit: Fit) -> Evidence:
+        try:
+            return check(fit)
+        except CannotTell as why:
+            return unknown(str(why))
+
+    return compare
+
+
+def _cost_of_ridge(fit: Fit) -> float:
+    if "ridge" in fit.memory:
+        return 0.0
+    n, d = fit.data.shape
+    return float(n) ** 2 * (d + 12 + 2 * np.size(fit.dual_coef_) / n)
+
+
+@claim(
+    "the objective is within 0.01 % of the least possible",
+    kind=PROVED,
+    source="ML Kernel regression; duality",
+    cost=_cost_of_ridge,
+)
+@with_kernel
+def near_optimum(fit):
+    """½ Σ s r², r the residual of the linear system, bounds what any other function could gain."""
+    found = ridge(fit)
+    if why := why_no_kernel(fit):
+        return unknown(why)
+    if np.any(found.alpha <= 0):
+        return unknown("alpha = 0 asks for interpolation: there is no gap; see well_conditioned")
+    best = found.primal - found.gap
+    rounded = found.primal <= np.finfo(float).tiny
+    share = np.where(rounded, 0.0, found.gap / np.where(best > 0, best, np.finfo(float).tiny))
+    worst = int(np.argmax(share))
+    if 100 * share[worst] <= GAP:
+        away = float(np.sqrt(2 * found.gap / found.alpha).max()) * found.size
+        note = f"no prediction for these rows is off by more than {away:.2g}"
+        return at_most(100 * share[worst], GAP, unit="% above, at most", note=note)
+    return _search(fit, worst, share[worst])
+
+
+def _search(fit: Fit, j: int, share: float) -> Evidence:
+    """The gap does not decide: is there something better? LAPACK's solution, or a step down the gradient."""
+    rows, y, _, s, alpha = _problems(fit)
+    n, counts = len(y), s > 0
+    found, one = ridge(fit), float(alpha[j])
+    if n > SOLVE or float(n) ** 3 > fit.work:
+        return unknown(
+            f"up to {100 * share:.3g} % above the best: the dual coefficients do not tell"
+        )
+    K = gram(fit, rows, rows)[np.ix_(counts, counts)]
+    A = K + np.diag(one / s[counts])
+    better = scipy.linalg.lstsq(A, y[counts, j])[0]
+    misfit = y[counts, j] - K @ better
+    value = 0.5 * np.sum(s[counts] * misfit**2) + 0.5 * one * float(better @ K @ better)
+    lower = value - 0.5 * float(np.sum(s[counts] * (misfit - one * better / s[counts]) ** 2))
+    at_best, at_worst = (
+        100 * (found.primal[j] / part - 1) if part > 0 else math.inf for part in (value, lower)
+    )
+    advice = "the coefficients do not solve (K + alpha I)c = y: pass the training data and weights, or raise alpha"
+    if at_worst <= GAP:
+        return at_most(at_worst, GAP, unit="% above, at most")
+    if at_best > GAP:
+        return at_most(at_best, GAP, advice, unit="% above, at least")
+    return unknown(f"between {at_best:.3g} % and {at_worst:.3g} % above the best")
+
+
+@claim(
+    "the coefficients solve (K + αI)c = y, to six digits of its terms",
+    kind=PROVED,
+    source="ML Kernel regression; Oettli & Prager 1964",
+    cost=_cost_of_ridge,
+)
+@with_kernel
+def solves_system(fit):
+    """They are the exact solution of a system whose entries differ from this one by at most that share."""
+    dtype = np.asarray(fit.dual_coef_).dtype
+    coarse = dtype if dtype.kind == "f" else np.dtype(np.float64)
+    bound = max(DIGITS, rounding(coarse, fit.data.shape[0]))
+    advice = "pass the training data, its weights and the alpha of the fit, or fit again"
+    return at_most(ridge(fit).backward, bound, advice, unit="share of the terms left over")
+
+
+def _cost_of_condition(fit: Fit) -> float:
+    n, d = fit.data.shape
+    return EIGH * float(n) ** 3 + float(n) ** 2 * d if n <= SOLVE else float(n) * d
+
+
+@claim(
+    "solving (K + αI)c = y loses at most half of the digits",
+    kind=PROVED,
+    source="ML Kernel regression; condition number",
+    cost=_cost_of_condition,
+)
+@with_kernel
+def well_conditioned(fit):
+    """κ(K + αS⁻¹) ≤ 1/√eps: the coefficients are right to as many digits as are left."""
+    rows, _, c, s, alpha = _problems(fit)
+    n, smallest = len(c), float(alpha.min())
+    dtype = np.asarray(fit.dual_coef_).dtype
+    bound = float(np.finfo(dtype if dtype.kind == "f" else np.float64).eps) ** -HALF
+    counts = s > 0
+    ridges = smallest / s[counts]
+    advice = "raise alpha, or lower gamma: small changes of y change the coefficients by as much as their size"
+    if n <= SOLVE:
+        K = gram(fit, rows, rows)[np.ix_(counts, counts)]
+        values = np.linalg.eigvalsh((K + K.T) / 2 + np.diag(ridges))
+        noise = len(values) * float(np.finfo(float).eps) * float(np.abs(values).max())
+        least = float(np.abs(values).min())
+        condition = float(np.abs(values).max()) / max(least, noise / n, np.finfo(float).tiny)
+        return at_most(condition, bound, advice, unit="condition number")
+    if why := why_no_kernel(fit):
+        return unknown(why)
+    trace = float(diagonal_of(fit, rows).sum())
+    # λ_max ≤ tr K, and the least is at least that of the ridge
+    above = (trace + float(ridges.max())) / max(float(ridges.min()), np.finfo(float).tiny)
+    if above <= bound:
+        return at_most(above, bound, unit="condition number ≤")
+    return unknown(f"between 1 and {above:.2g}: {n:,} rows are too many for all eigenvalues")
+
+
+def _disagreements(fit: Fit) -> Iterator[str]:
+    rows, n = fit.get("X_fit_"), len(np.asarray(fit.dual_coef_))
+    if rows is None or getattr(rows, "ndim", 0) != 2 or rows.shape[0] != n:
+        yield f"X_fit_ does not have the {n:,} rows of dual_coef_"
+    elif not np.isfinite((rows.data if sp.issparse(rows) else np.asarray(rows)).sum()):
+        yield "X_fit_ has numbers that are not finite"
+    c = np.asarray(fit.dual_coef_)
+    if c.dtype.kind != "f" or c.ndim not in (1, 2):
+        yield f"dual_coef_ has shape {c.shape} and holds {c.dtype}"
+    elif not np.isfinite(c).all():
+        yield f"dual_coef_ has {int((~np.isfinite(c)).sum())} numbers that are not finite"
+    if np.any(np.asarray(fit.alpha, dtype=np.float64) < 0):
+        yield "alpha is negative"
+
+
+def difference(kept: Any, rows: Any) -> float:
+    """max |kept − rows| in units of the rounding that a copy in another float type has."""
+    if kept.shape != rows.shape:
+        return float("inf")
+    if sp.issparse(kept) or sp.issparse(rows):
+        apart = abs(sp.csr_array(kept) - sp.csr_array(rows)).max() if kept.shape[0] else 0.0
+        largest = abs(sp.csr_array(rows)).max() if kept.shape[0] else 0.0
+    else:
+        apart = np.abs(np.asarray(kept, np.float64) - np.asarray(rows, np.float64)).max(initial=0)
+        largest = np.abs(rows).max(initial=0)
+    eps = max(np.finfo(one.dtype).eps for one in (kept, rows) if one.dtype.kind == "f")
+    return discrepancy(apart, 0.0, float(largest), float(eps))
+
+
+def gamma_stated(fit: Fit, rows: Any) -> dict[str, float]:
+    """The γ a fit states against what was asked for."""
+    named = isinstance(fit.kernel, str) and fit.kernel in ("rbf", "poly", "sigmoid")
+    if not named or fit.get("gamma_") is None:
+        return {}
+    return {"gamma_": discrepancy(fit.gamma_, gamma_of(fit, rows), abs(float(fit.gamma_)), 1e-6)}
+
+
+def _statements(fit: Fit) -> Mapping[str, float]:
+    """X_fit_: the rows; γ: the one asked for; dual_coef_: one row of coefficients per row."""
+    rows = whole(fit.data)
+    found = gamma_stated(fit, rows) if fit.get("gamma") != "scale" or fit.has("gamma_") else {}
+    found["X_fit_"] = difference(fit.X_fit_, rows)
+    return found
+
+
+KERNEL_RIDGE_CLAIMS = (
+    attributes_sound({}, _disagreements),
+    statements_true(_statements),
+    near_optimum,
+    solves_system,
+    well_conditioned,
+    mercer,
+)
+
+REPRESENTER_CLAIMS = (representer,)
