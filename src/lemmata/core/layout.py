@@ -5,6 +5,7 @@
     "k >=0 <=1"     … all of them within a range (>=, <=, >, < and a number)
     "n int"         whole numbers, by their dtype
     "d text"        words
+    "c labels"      words or numbers: the classes of a classifier
     "k d nan"       NaN is allowed; otherwise every number is finite
     "k any"         infinities too
 
@@ -36,8 +37,12 @@ Spec = str | type
 RANGES: dict[str, Callable[[Any, float], Any]] = {
     ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt,
 }  # fmt: skip
-KINDS = {"text": ("OU", "text"), "int": ("iu", "whole numbers")}
-MARKS = ("text", "int", "nan", "any")
+KINDS = {
+    "text": ("OU", "text"),
+    "int": ("iu", "whole numbers"),
+    "labels": ("OUbiuf", "text or numbers"),
+}
+MARKS = (*KINDS, "nan", "any")
 
 
 def check_stored(name: str, value: Any, spec: Spec, letters: dict[str, int]) -> None:

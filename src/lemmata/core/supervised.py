@@ -10,6 +10,7 @@ where the rows are a file.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -113,6 +114,10 @@ class Regressor(RegressorMixin, Supervised):
 class Classifier(ClassifierMixin, Supervised):
     """Predicts one label of `classes_`. `data.targets` are the places of the labels there."""
 
+    COMMON_STORED: ClassVar[Mapping[str, str | type]] = {
+        **Model.COMMON_STORED,
+        "classes_": "c labels",
+    }
     classes_: Array
 
     def _targets(self, y: Any, reset: bool) -> Array:
@@ -123,7 +128,7 @@ class Classifier(ClassifierMixin, Supervised):
         self.classes_, places = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
-                f"y holds one class only, {self.classes_[0]!r}; {type(self).__name__} tells at least two classes apart."
+                f"y holds one class only, {shown(self.classes_)}; {type(self).__name__} tells at least two classes apart."
             )
         return places
 
@@ -143,7 +148,7 @@ def encode(y: Array, classes: Array) -> Array:
     places = np.minimum(places, len(classes) - 1)
     strange = classes[places] != y
     if np.any(strange):
-        first = np.asarray(y)[np.flatnonzero(strange)[0]]
+        first = np.asarray(y)[strange].tolist()[0]
         raise ValueError(
             f"y holds the label {first!r}, which the model was not fitted to; it knows {shown(classes)}."
         )
