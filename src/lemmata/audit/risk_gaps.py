@@ -7,8 +7,8 @@ With 1ᵀu = 0 the difference is a sum of Fenchel–Young terms, none of which i
 
     P − D = Σ sᵢ [ℓᵢ(fᵢ) + ℓᵢ*(uᵢ/sᵢ) − fᵢuᵢ/sᵢ]  +  Σⱼ [λ₁|wⱼ| + wⱼ c] + ½ λ₂ (wⱼ + (vⱼ − c)/λ₂)²,     c = vⱼ clipped to ±λ₁
 
-so it is added up and not subtracted. For λ₂ > 0, λ₁ = 0 and u = sℓ′(f) it is ‖∇P‖²/2λ₂. A column with λ₂ = 0 wants |vⱼ| ≤ λ₁ⱼ: u is
-scaled into that; one without any penalty wants vⱼ = 0: u is projected. Any u in the domain is a proof, wherever it came from.
+so it is added up and not subtracted. For λ₂ > 0, λ₁ = 0 and u = sℓ′(f) it is ‖∇P‖²/2λ₂. A column with λ₂ = 0 wants |vⱼ| ≤ λ₁ⱼ:
+u is scaled into that; one without any penalty wants vⱼ = 0: u is projected. Any u in the domain is a proof, whoever found it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import lstsq
+from scipy.special import log_softmax
 
 from lemmata.audit.losses import Loss, Softmax, Squared
 from lemmata.core.blocks import Blocks
@@ -31,7 +32,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows as a linear map in float64: Xw, Xᵀu and sums of squares, block by block. `constant`: one more column, of this."""
+    """The rows as a linear map in float64: Xw, Xᵀu and sums of squares, by blocks. `constant`: one more column, of this."""
 
     data: Blocks
     constant: float | None = None
@@ -191,17 +192,21 @@ def _softmax_shift(risk: Risk, f: Array, steps: int) -> Array:
     for _ in range(steps):
         a = Softmax.slope(risk.y, f + t)
         gradient = s @ a
-        if np.abs(gradient).max() <= 4e-16 * float(s @ np.abs(a).sum(axis=1)):
+        if np.abs(gradient).max() <= 1e-14 * float(s @ np.abs(a).sum(axis=1)):
             break
-        p = np.exp(f + t - np.logaddexp.reduce(f + t, axis=1, keepdims=True))
+        p = np.exp(log_softmax(f + t, axis=1))
         H = np.diag(s @ p) - p.T @ (p * s[:, None])
         step = -lstsq(H, gradient, cond=1e-14)[0]
         for _ in range(40):
             new = float(s @ Softmax.value(risk.y, f + t + step))
-            if new <= now:
+            if new <= now + 1e-15 * abs(
+                now
+            ):  # of a difference within rounding, the step is to be believed
                 break
             step = step / 2
-        if not new <= now or np.abs(step).max() <= 1e-16 * (1 + np.abs(t).max()):
+        else:
+            break
+        if np.abs(step).max() <= 1e-16 * (1 + np.abs(t).max()):
             break
         t, now = t + step, new
     return t
@@ -231,70 +236,92 @@ def balance(risk: Risk, U: Array) -> Array:
     return np.where(U > 0, U * lower, U * raise_)
 
 
-@dataclass(frozen=True)
-class Dual:
-    """A feasible u with v = Xᵀu, and by how much v misses what it should be on columns without a penalty."""
+def feasible(risk: Risk, U: Array, at: Point) -> tuple[Array, Array, float]:
+    """u and Xᵀu with u balanced, projected and scaled into the domain of D, and by how much rounding leaves it outside.
 
-    U: Array  # (n, m)
-    V: Array  # (d, m)
-    missed: float = 0.0  # Σ |vⱼ||wⱼ| over columns where vⱼ should be 0, and |1ᵀu||b|
-
-
-def feasible(risk: Risk, U: Array) -> tuple[Array, Array]:
-    """u and Xᵀu with u balanced, projected and scaled into the domain of D."""
+    That is Σ|vⱼ||wⱼ| over the columns where vⱼ should be 0, and |1ᵀu||b|: what D may be too large by, at weights of this size.
+    """
     if risk.free:
         U = balance(risk, U)
-    V = risk.rows.adjoint(U)
     bare = np.flatnonzero(((risk.l1 == 0) & (risk.l2 == 0)).all(axis=1))
+    missed = np.zeros(U.shape[1])
     if bare.size and not risk.positive:
         U = _project(risk, U, bare)
         V = risk.rows.adjoint(U)
+        missed += np.abs(V[bare] * at.W[bare]).sum(axis=0)
         V[bare] = 0.0
-    if (risk.l2 > 0).all():
-        return U, V
-    tight = np.broadcast_to(risk.l2 == 0, V.shape)
-    size = np.where(tight, np.maximum(-V, 0.0) if risk.positive else np.abs(V), 0.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(size > risk.l1, risk.l1 / size, 1.0)
-    scale = share.min() if risk.joint else share.min(axis=0)
-    return U * scale, V * scale
+    else:
+        V = risk.rows.adjoint(U)
+    if risk.free:
+        missed += np.abs(U.sum(axis=0) * at.b)
+    if not (risk.l2 > 0).all():
+        tight = np.broadcast_to(risk.l2 == 0, V.shape)
+        size = np.where(tight, np.maximum(-V, 0.0) if risk.positive else np.abs(V), 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.where(size > risk.l1, risk.l1 / size, 1.0)
+        scale = share.min() if risk.joint else share.min(axis=0)
+        U, V = U * scale, V * scale
+    return U, V, float(missed.sum()) if risk.joint else float(missed.max(initial=0.0))
 
 
 def _project(risk: Risk, U: Array, bare: Array) -> Array:
-    """U without its part along the bare columns (and the constant), then scaled back into the domain of ℓ*."""
+    """u without its part along the bare columns (and the constant), then scaled back into the domain of ℓ*.
+
+    In the metric of the dual curvature, so that small u stay small: of logistic losses this is Newton's step in f.
+    """
     Z = risk.rows.columns(bare)
     if risk.free:
         Z = np.column_stack([Z, np.ones(len(Z))])
-    out = np.empty_like(U)
+    norms = np.linalg.norm(Z, axis=0)
+    Z = Z / np.where(norms > 0, norms, 1.0)
     s = np.broadcast_to(risk.s, U.shape)
+    if risk.joint:
+        return _project_classes(risk, U, Z)
+    out = np.empty_like(U)
     for k in range(U.shape[1]):
-        # in the metric of the dual curvature, so that small u stay small
-        h = np.sqrt(_metric(risk, U[:, k], s[:, k]))
-        u = U[:, k]
+        h, u = np.sqrt(_metric(risk, U[:, k], s[:, k])), U[:, k]
         for _ in range(2):
             ratio = np.divide(u, h, out=np.zeros_like(u), where=h > 0)
-            A = Z * h[:, None]
-            norms = np.linalg.norm(A, axis=0)
-            A = A / np.where(norms > 0, norms, 1.0)
-            u = h * (ratio - A @ lstsq(A, ratio, cond=1e-13)[0])
-        out[:, k] = u
-    if risk.joint:
-        return out
-    for k in range(U.shape[1]):
-        weight = s[:, k]
-        a = np.divide(out[:, k], weight, out=np.zeros(len(out)), where=weight > 0)
-        out[:, k] *= risk.loss.shrink(risk.y[:, k], a)
+            u = h * (ratio - (A := Z * h[:, None]) @ lstsq(A, ratio, cond=1e-13)[0])
+        a = np.divide(u, s[:, k], out=np.zeros(len(u)), where=s[:, k] > 0)
+        out[:, k] = u * risk.loss.shrink(risk.y[:, k], a)
     return out
+
+
+def _project_classes(risk: Risk, U: Array, Z: Array) -> Array:
+    """The same for softmax: u + s(diag p − ppᵀ)Zδ keeps every row a difference of distributions."""
+    s = risk.s[:, 0]
+    own = np.zeros_like(U)
+    own[np.arange(len(U)), risk.y] = 1.0
+    P = np.divide(U, s[:, None], out=np.zeros_like(U), where=s[:, None] > 0) + own
+    for _ in range(3):
+        H = softmax_hessian(Z, s, P)
+        right = (Z.T @ (s[:, None] * (P - own))).T.ravel()
+        moved = Z @ lstsq(H, -right, cond=1e-13)[0].reshape(P.shape[1], -1).T
+        P = P * (1.0 + moved - (P * moved).sum(axis=1, keepdims=True))
+        if P.min(initial=0.0) < 0:
+            return np.zeros_like(U)
+    return s[:, None] * (P - own)
+
+
+def softmax_hessian(A: Array, s: Array, P: Array) -> Array:
+    """Σ sᵢ (diag pᵢ − pᵢpᵢᵀ) ⊗ aᵢaᵢᵀ, class by class."""
+    k, q = P.shape[1], A.shape[1]
+    H = np.empty((k, q, k, q))
+    for i in range(k):
+        for j in range(i, k):
+            h = s * P[:, i] * ((i == j) - P[:, j])
+            H[i, :, j] = A.T @ (A * h[:, None])
+            H[j, :, i] = H[i, :, j].T
+    return H.reshape(k * q, k * q)
 
 
 def _metric(risk: Risk, u: Array, s: Array) -> Array:
     if isinstance(risk.loss, Squared):
         return s
     a = np.abs(np.divide(u, s, out=np.zeros_like(u), where=s > 0))
-    if math.isfinite(risk.loss.steepest if not risk.joint else 1.0):
-        top = 1.0 if risk.joint else risk.loss.steepest
-        return s * np.minimum(a, np.maximum(top - a, 0.0))
-    return s * a
+    top = risk.loss.steepest
+    return s * np.minimum(a, np.maximum(top - a, 0.0)) if math.isfinite(top) else s * a
 
 
 # --- the gap ----------------------------------------------------------------------------------------------------------
@@ -338,8 +365,8 @@ def penalty_excess(risk: Risk, W: Array, V: Array) -> Array:
 
 def gap_at(risk: Risk, at: Point, U: Array | None = None) -> Gap:
     """The gap that a dual point shows; by default the one that the scores name."""
-    U, V = feasible(risk, slopes(risk, at.f) if U is None else U)
-    return Gap(excess(risk, at, U, V), risk.value(at.W, at.f))
+    U, V, missed = feasible(risk, slopes(risk, at.f) if U is None else U, at)
+    return Gap(excess(risk, at, U, V) + missed, risk.value(at.W, at.f))
 
 
 def null_value(risk: Risk) -> Array:
