@@ -1,4 +1,4 @@
-"""scikit-learn's kernel machines in our words (see foreign.py): SVC, SVR and KernelRidge.
+"""scikit-learn's kernel machines in our words (see foreign.py): SVC, SVR, KernelRidge, Nystroem, RBFSampler.
 
 `gamma_` is the γ they used, where the parameter says "scale", "auto" or None. Their `support_` counts only the rows of weight
 above 0.
@@ -31,10 +31,19 @@ def machine_of(model: Any) -> dict[str, Any]:
     return found
 
 
-def ridge_of(model: Any) -> dict[str, Any]:
-    """KernelRidge: the γ that scikit-learn's kernels take for None."""
+def kernel_of(model: Any) -> dict[str, Any]:
+    """KernelRidge and Nystroem: the γ that scikit-learn's kernels take for None, and their other defaults."""
     found: dict[str, Any] = {}
     if isinstance(model.kernel, str) and model.kernel != "precomputed":
         default = 1.0 if model.kernel == "chi2" else 1 / model.n_features_in_
         found["gamma_"] = default if model.gamma is None else float(model.gamma)
+        # Nystroem leaves to the kernel what is None; scikit-learn's kernels take 3 and 1
+        found["degree"] = 3 if model.degree is None else model.degree
+        found["coef0"] = 1 if model.coef0 is None else model.coef0
     return found
+
+
+def cosines_of(model: Any) -> dict[str, Any]:
+    """RBFSampler."""
+    used = getattr(model, "_gamma", model.gamma)
+    return {"gamma_": float(used)}

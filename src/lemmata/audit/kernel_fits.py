@@ -132,7 +132,7 @@ def _by_rules(kernel: Any) -> bool:
         return _polynomial(kernel.degree, kernel.coef0, kernel.gamma)
     if name == "Constant":
         return float(kernel.value) >= 0
-    return name in ("Linear", "RBF", "Laplace", "Cosine")
+    return name in ("Linear", "RBF", "Laplacian", "Cosine")
 
 
 def _polynomial(degree: Any, coef0: Any, gamma: Any) -> bool:

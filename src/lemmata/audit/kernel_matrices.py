@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.metrics.pairwise import (
     cosine_similarity,
+    laplacian_kernel,
     linear_kernel,
     pairwise_kernels,
     polynomial_kernel,
@@ -86,6 +87,10 @@ def _by_parts(kernel: Any, rows: Any, columns: Any) -> Array:
         return polynomial_kernel(rows, columns, kernel.degree, kernel.gamma, kernel.coef0)
     if name == "RBF":
         return _rbf(rows, columns, float(kernel.gamma))
+    if name == "Laplacian":
+        return laplacian_kernel(rows, columns, gamma=kernel.gamma)
+    if name == "MatrixFunction":
+        return np.asarray(kernel.function(rows, columns), dtype=np.float64)
     if name == "Cosine":
         return cosine_similarity(rows, columns)
     if name == "Sigmoid":
