@@ -47,6 +47,13 @@ def test_a9a_is_sparse_and_of_one_width():
     assert set(whole.y) == {-1, 1}
 
 
+def test_spambase_has_57_features_and_1813_spams():
+    mails = loaded(data.spambase)
+    assert mails.X.shape == (4601, 57)
+    assert mails.y.sum() == 1813
+    assert mails.X.max() == 15841
+
+
 def test_california_housing_has_eight_features_and_a_target():
     houses = loaded(data.california_housing)
     assert houses.X.shape == (20_640, 8)
@@ -122,7 +129,7 @@ def test_every_loader_explains_absence(monkeypatch, tmp_path):
     monkeypatch.setenv("LEMMATA_DATA", str(tmp_path))
     monkeypatch.setenv("LEMMATA_CACHE", str(tmp_path))
     loaders = (
-        data.fashion_mnist, data.olivetti_faces, data.a9a, data.california_housing, data.movielens_small,
+        data.fashion_mnist, data.olivetti_faces, data.a9a, data.california_housing, data.spambase, data.movielens_small,
         data.movielens_1m, data.movietweetings, data.filmtrust, data.newsgroups, data.tiny_shakespeare, data.wikitext_2,
     )  # fmt: skip
     for loader in loaders:

@@ -62,7 +62,7 @@ def predict(
     data: DataFile,
     out: Out = Path("-"),
     proba: Annotated[
-        bool, typer.Option("--proba", help="The probability of each component instead.")
+        bool, typer.Option("--proba", help="The probability of each class or component instead.")
     ] = False,
     target: Target = None,
     drop: Drop = None,
@@ -72,7 +72,7 @@ def predict(
     safe_csv: SafeCsv = False,
     as_json: AsJson = False,
 ) -> None:
-    """The cluster or component of each row of a table, by a saved model.
+    """The number, class, cluster or component of each row of a table, by a saved model.
 
     Where the model and the table have names, columns are matched by name: their order does not matter, and columns
     that the model does not know are named and not used."""
@@ -86,6 +86,12 @@ def predict(
     found = without_names(getattr(model, method), rows.X)
     name = type(model).__name__.lower()
     if proba:
+        classes = getattr(model, "classes_", None)
+        labels = (
+            [f"{name}{j}" for j in range(found.shape[1])] if classes is None else map(str, classes)
+        )
+        _write(found, list(labels), out, as_json, safe_csv)
+    elif found.ndim == 2:
         _write(found, [f"{name}{j}" for j in range(found.shape[1])], out, as_json, safe_csv)
     else:
         _write(found[:, None], [name], out, as_json, safe_csv)

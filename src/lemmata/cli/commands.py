@@ -48,6 +48,7 @@ from lemmata.cli.tables import (
     Table,
     completes,
     fit_whole,
+    needs_target,
     refuse_interrupted,
     takes_holes,
     without_names,
@@ -145,7 +146,7 @@ def fit(
 ) -> None:
     """Fit a model to a table, or a completion model to ratings, and print its certificate.
 
-    Completion models read one entry per line (user, item, rating); with --matrix a table whose empty cells are unknown."""
+    Models that predict a column need --target COLUMN. Completion models read one entry per line (user, item, rating); with --matrix a table whose empty cells are unknown."""
     name = model_name(model)
     cls = registry.model_class(name)
     parameters = parameters_in(cls, settings or [])
@@ -196,6 +197,7 @@ def fit(
 
 
 def fitted_to_table(model: Any, matrix: Any, watch: bool) -> Any:
+    needs_target(model, matrix.y)
     fit_whole(model, matrix.X, matrix.y, watch)
     if matrix.names is not None:
         import numpy as np
@@ -250,6 +252,7 @@ def certify(
     else:
         entries.refuse_for(type(model).__name__)
         rows = table.read(data, model)
+        needs_target(model, rows.y)
         certificate = without_names(model.certify, rows.X, rows.y, seconds=seconds)
     refuse_interrupted(certificate)
     if report is not None:

@@ -71,6 +71,14 @@ def column_names(model: Any) -> list[str] | None:
     return None if names is None else [str(name) for name in names]
 
 
+def needs_target(model: Any, y: Any) -> None:
+    """A model that predicts has to be told what."""
+    if y is None and model.__sklearn_tags__().target_tags.required:
+        raise refuse(
+            f"a {type(model).__name__} predicts a column of the table; --target COLUMN says which (a name, or -1 for the last)."
+        )
+
+
 def fit_whole(model: Any, X: Any, y: Any, watch: bool) -> None:
     """Fit; an interrupted fit keeps its state for programs, but a shell wants all or nothing."""
     from lemmata.core.loop import Interrupted, Stopped

@@ -62,6 +62,10 @@ SOURCES: dict[str, Source] = {source.folder: source for source in (
            "Pace and Barry (1997), StatLib", "no restriction stated", (
         File("cal_housing.csv.gz", 2_071_604, "534365b6c3c9b07c2b7d88e0ff9f1b41725d8b799748f5c0b80e1067f51c8ab3"),
     )),
+    Source("spambase", "E-mails by the frequencies of words, characters and capitals; y is 1 for spam.",
+           "Hopkins, Reeber, Forman and Suermondt (HP Labs), UCI", "UCI states CC BY 4.0", (
+        File("spambase.csv.gz", 698_341, "73152697481767e4712e97663f5bfac69e5bc65585ba2e82510f14157bca0d40"),
+    )),
     Source("movielens-small", "Ratings of films in half stars, 0.5–5, from 1996 to 2018 (ml-latest-small).",
            "GroupLens Research, University of Minnesota",
            "research use with acknowledgement, not commercial; may be passed on under the same terms", (
@@ -199,6 +203,13 @@ def california_housing() -> Dataset:
     return _dataset(
         "california-housing", X=table[:, :-1].copy(), y=table[:, -1].copy(), features=features[:-1]
     )
+
+
+def spambase() -> Dataset:
+    """4,601 e-mails in 57 features of very different scales (per cent, and lengths up to 15,841); y is 1 for spam."""
+    with gzip.open(SOURCES["spambase"].find("spambase.csv.gz"), "rt", encoding="utf-8") as file:
+        table = np.loadtxt(file, delimiter=",")
+    return _dataset("spambase", X=table[:, :-1].copy(), y=table[:, -1].astype(np.int64))
 
 
 # --- ratings ----------------------------------------------------------------------------------------------------------

@@ -26,8 +26,12 @@ def write_csv(file: TextIO, Z: Any, names: Sequence[str], safe: bool = False) ->
     """Rows as text, each number with as many digits as are needed to read back the same one."""
     file.write(",".join(csv_cell(name, safe) for name in names) + "\n")
     for start in range(0, len(Z), ROWS):
-        rows = np.asarray(Z[start : start + ROWS]).astype(str)
-        file.write("\n".join(map(",".join, rows)) + "\n")
+        rows = np.asarray(Z[start : start + ROWS])
+        if rows.dtype.kind in "OU":  # labels
+            cells: Any = ([csv_cell(str(label), safe) for label in row] for row in rows)
+        else:
+            cells = rows.astype(str)
+        file.write("\n".join(map(",".join, cells)) + "\n")
 
 
 def csv_cell(text: str, safe: bool = False) -> str:
