@@ -371,7 +371,7 @@ def near_optimum(fit):
         return unknown("alpha = 0 asks for interpolation: there is no gap; see well_conditioned")
     best = found.primal - found.gap
     rounded = found.primal <= np.finfo(float).tiny
-    share = np.where(rounded, 0.0, found.gap / np.where(best > 0, best, np.finfo(float).tiny))
+    share = np.where(rounded, 0.0, np.divide(found.gap, best, out=np.full_like(best, np.inf), where=best > 0))  # fmt: skip
     worst = int(np.argmax(share))
     if 100 * share[worst] <= GAP:
         away = float(np.sqrt(2 * found.gap / found.alpha).max()) * found.size

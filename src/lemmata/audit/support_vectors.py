@@ -440,6 +440,15 @@ def few_support_vectors(fit):
 # --- what the attributes have to be -----------------------------------------------------------------------------------
 
 
+def _kept_vectors(fit: Fit) -> Any:
+    """support_vectors_, or None: where K is given there are none, and scikit-learn keeps none for a function."""
+    vectors = fit.get("support_vectors_")
+    nothing = is_given(fit) or (
+        callable(fit.kernel) and vectors is not None and not vectors.shape[0]
+    )
+    return None if nothing else vectors
+
+
 def _disagreements(fit: Fit) -> Iterator[str]:
     support, coef = np.asarray(fit.support_), dense(fit.dual_coef_)
     s = len(support)
@@ -454,8 +463,8 @@ def _disagreements(fit: Fit) -> Iterator[str]:
     pairs = k * (k - 1) // 2
     if np.ravel(fit.intercept_).shape != (pairs,):
         yield f"intercept_ has shape {np.shape(fit.intercept_)}, not ({pairs},)"
-    vectors = fit.get("support_vectors_")
-    if vectors is not None and not is_given(fit) and vectors.shape[0] != s:
+    vectors = _kept_vectors(fit)
+    if vectors is not None and vectors.shape[0] != s:
         yield f"support_vectors_ has {vectors.shape[0]:,} rows and support_ {s:,}"
     counts = np.ravel(fit.n_support_)
     if counts.sum() != s or len(counts) != (1 if regression else k):
@@ -479,8 +488,8 @@ def _statements(fit: Fit) -> Mapping[str, float]:
     if len(support) and support.max() >= n:
         return {"support_": math.inf}
     found = {} if is_given(fit) else gamma_stated(fit, rows)
-    if not is_given(fit) and fit.get("support_vectors_") is not None:
-        found["support_vectors_"] = difference(fit.support_vectors_, rows[support])
+    if (vectors := _kept_vectors(fit)) is not None:
+        found["support_vectors_"] = difference(vectors, rows[support])
     if is_regression(fit):
         return found | {"n_support_": discrepancy(np.ravel(fit.n_support_)[0], len(support), 1.0, 0.5)}  # fmt: skip
     k, labels = len(fit.classes_), np.asarray(fit.y).astype(int)[support]
