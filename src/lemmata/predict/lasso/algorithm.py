@@ -1,0 +1,312 @@
+"""Working sets: solve over few columns, look at all of them, let in those that are missing.
+
+    1. minimise P over the entered columns E, from their Gram matrix (subproblem.py)
+    2. V = X̃ᵀR for all other columns: one pass over the data for several problems (λ's of a path, targets) at once
+    3. the duality gap over *all* columns (duality.py): at most tol·‖ỹ‖² → this problem is solved, whatever E is
+    4. otherwise the columns with |v_j| > l1_j enter, the worst first
+
+A path goes from large λ to small, each from an extrapolation of the two solutions before it: between the λ's at which the
+support changes, w is linear in λ. Columns that the gap proves to be zero (gap-safe) are not looked at again for that λ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from lemmata.core.blocks import Blocks
+from lemmata.core.compiler import worth_compiling
+from lemmata.core.engine import one_blas_thread
+from lemmata.core.loop import Stop, Stopped
+from lemmata.core.store import storable
+from lemmata.predict.lasso.design import SIDE_BY_SIDE, Design
+from lemmata.predict.lasso.duality import duality, may_be_nonzero
+from lemmata.predict.lasso.gram import Entered
+from lemmata.predict.lasso.subproblem import Enough, minimise
+
+Array = np.ndarray
+KERNELS_ABOVE = (
+    2**21
+)  # n·d + d²·(number of problems): below it NumPy's sweeps end before a compiler would
+SMALL = 2**24  # multiplications of a Gram matrix of all columns that is formed at once
+BLOCK = 8  # problems of a path that share a pass
+AHEAD = 0.5  # of the strong rule's λ − λ′: how much a correlation is expected to grow from one block to the next
+INSIDE = 0.3  # of the gap asked for, inside of the entered columns
+PASS = (
+    75.0  # so many columns' products with each other cost as much as the pass over d: k² = PASS · d
+)
+SHARE = 5e-4  # of P that the gap may be, whatever tol says: what is certified is a share of P
+OPEN, SOLVED, EXHAUSTED = (
+    0.0,
+    1.0,
+    2.0,
+)  # a problem: to do, certified (or at its rounding), out of sweeps
+
+
+class Exhausted(Stop):
+    """Every problem is solved or has used up its sweeps."""
+
+    def reason(self, solution):
+        return None if (solution.state.done == OPEN).any() else Stopped.MAX_STEPS
+
+
+@dataclass(frozen=True)
+class Regression:
+    """What the algorithm sees: columns, targets, and how strongly each column is penalised."""
+
+    design: Design
+    Y: Array  # (n, T) ỹ, without what unpenalised columns explain
+    factor: Array  # (d,) p
+    entered: Entered
+    data: Blocks | None = None
+    start: Array | None = None  # (T, d) where to begin
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.design.shape
+
+    @property
+    def usable(self) -> Array:
+        """Columns that vary and bear a penalty."""
+        return (self.design.norms > 0) & (self.factor > 0)
+
+    def fingerprint(self) -> str:
+        return "" if self.data is None else self.data.fingerprint()
+
+
+@storable
+@dataclass(frozen=True)
+class ElasticNetState:
+    """All problems, target by target, λ by λ; those not yet begun are at 0."""
+
+    version = 1
+    layout: ClassVar = {
+        "coefs": "p d", "losses": "p", "gaps": "p", "sweeps": "p int >=0", "done": "p", "order": "e int >=0",
+        "cuts": "c int >=0", "waiting": "m int >=0",
+    }  # fmt: skip
+
+    coefs: Array  # (P, d)
+    losses: Array  # (P,) P(w) of each
+    gaps: Array  # (P,) P − D with the best dual point at hand, 0 before there is one
+    sweeps: Array  # (P,)
+    done: Array  # (P,) OPEN, SOLVED or EXHAUSTED
+    order: Array  # the entered columns
+    cuts: Array  # how many there were after each entry
+    waiting: Array  # columns that enter next
+
+
+@dataclass(frozen=True)
+class ElasticNetAlgorithm:
+    """Minimise P for every target and every λ.
+
+    alphas : α's, falling; tol : the gap asked for, in units of ‖ỹ‖²; max_iter : sweeps per problem
+    """
+
+    draws: ClassVar = False
+    hint: ClassVar = "scale the columns of X"
+
+    alphas: tuple[float, ...]
+    l1_ratio: float = 1.0
+    positive: bool = False
+    tol: float = 1e-4
+    max_iter: int = 1000
+    screening: bool = True
+
+    # --- the driver's four ---
+
+    def init(self, data: Regression, rng: Any) -> ElasticNetState:
+        d, P = data.shape[1], len(self.alphas) * data.Y.shape[1]
+        coefs = np.zeros((P, d))
+        none = np.empty(0, np.int64)
+        if data.start is not None:
+            coefs[:: len(self.alphas)] = data.start * data.usable
+        work = data.shape[0] * float(d) * d
+        if work <= SMALL:  # all columns at once: no pass over the data is ever needed
+            waiting = np.flatnonzero(data.usable)
+        else:
+            waiting = np.flatnonzero(coefs.any(axis=0))
+            V = data.design.correlate(data.Y)
+            size = (V if self.positive else np.abs(V)).max(axis=1)
+            score = np.where(data.usable, self._score(size, data), -np.inf)
+            last = self.alphas[min(self._width(data), len(self.alphas)) - 1] * self.l1_ratio
+            waiting = np.union1d(waiting, best_columns(score, last, self._room(data, 0) // 2))
+        losses = np.repeat(0.5 * np.einsum("ij,ij->j", data.Y, data.Y), len(self.alphas))
+        state = ElasticNetState(
+            coefs, losses, losses.copy(), np.zeros(P, np.int64), np.zeros(P), none, none, waiting
+        )  # fmt: skip
+        return state if data.start is None else self._with_losses(state, data)
+
+    def step(self, state: ElasticNetState, data: Regression) -> ElasticNetState:
+        if data.design.size < SIDE_BY_SIDE:
+            return self._round(state, data)
+        with one_blas_thread():  # our own threads cut the columns: results do not follow BLAS's
+            return self._round(state, data)
+
+    def objective(self, state: ElasticNetState) -> float:
+        return float(state.losses.sum())
+
+    def finished(self, state: ElasticNetState) -> bool:
+        return bool((state.done == SOLVED).all())
+
+    def extras(self, state: ElasticNetState) -> dict[str, float]:
+        return {"gap": float(state.gaps.max()), "entered": len(state.order)}
+
+    def attributes(self, state: ElasticNetState) -> dict[str, Any]:
+        return {"coefs": state.coefs, "gaps": state.gaps, "sweeps": state.sweeps}
+
+    # --- one round ---
+
+    def _round(self, state: ElasticNetState, data: Regression) -> ElasticNetState:
+        entered = data.entered
+        entered.replay(state.order, tuple(state.cuts.tolist()))
+        entered.enter(state.waiting[entered.place[state.waiting] < 0])
+        everything = len(entered) == int(data.usable.sum())
+        open_problems = np.flatnonzero(state.done == OPEN)
+        block = open_problems[: 64 if everything else self._width(data)]
+        coefs, losses, gaps, sweeps, done = (
+            part.copy()
+            for part in (state.coefs, state.losses, state.gaps, state.sweeps, state.done)
+        )
+        kernels, H = self._kernels(data), []
+        for p in block:
+            reached = minimise(
+                entered.G, entered.q[:, self._target_of(p)], self._start(coefs, p)[entered.order],
+                self._penalties(p, data.factor[entered.order]), self._yy(data, p), self.positive,
+                self._enough(data, p).times(1.0 if everything else INSIDE),
+                max(self.max_iter - int(sweeps[p]), 1), kernels,
+            )  # fmt: skip
+            coefs[p] = 0.0
+            coefs[p, entered.order] = reached.w
+            sweeps[p] += reached.sweeps
+            H.append(reached.h)
+            if everything:  # the entered columns are all there are
+                losses[p], gaps[p] = reached.loss, reached.gap
+                done[p] = self._verdict(data, p, reached.loss, reached.gap, sweeps[p], True)
+        order, cuts = entered.order, np.array(entered.cuts, np.int64)
+        new = ElasticNetState(coefs, losses, gaps, sweeps, done, order, cuts, np.empty(0, np.int64))
+        return new if everything else self._look_at_all(new, data, block, H)
+
+    def _look_at_all(self, new: ElasticNetState, data: Regression, block: Array, H: list[Array]):
+        """Steps 2 to 4: correlations of all columns, gaps, and who enters next."""
+        entered, targets = data.entered, self._target_of(block)
+        R = entered.residuals(new.coefs[np.ix_(block, entered.order)], targets)
+        V = data.design.correlate(R)  # (d, b)
+        V[entered.order] = np.stack(H, axis=1)
+        V[data.factor == 0] = 0.0
+        outside = data.usable & (entered.place < 0)
+        missing = np.full(len(V), -np.inf)
+        for i, p in enumerate(block):
+            w, v, (l1, l2) = new.coefs[p], V[:, i], self._penalties(p, data.factor)
+            found = duality(w, R[:, i], data.Y[:, targets[i]], v, l1, l2, self.positive)
+            new.losses[p], new.gaps[p] = found.primal, found.gap
+            late = outside & ((v if self.positive else np.abs(v)) > l1)
+            if self.screening:
+                alive = may_be_nonzero(found, v - l2 * w, data.design.norms, l1, l2, self.positive)
+                late = late & alive if (late & alive).any() else late
+            new.done[p] = self._verdict(
+                data, p, found.primal, found.gap, new.sweeps[p], not late.any()
+            )
+            if new.done[p] == OPEN:
+                missing[late] = np.maximum(missing[late], self._score(v, data)[late] - l1[late])
+        room = 2 * self._room(data, len(entered))
+        waiting = best_columns(missing, -np.inf, room)
+        if not len(waiting):
+            waiting = self._next_columns(new, data, V[:, -1], block[-1], outside)
+        return replace(new, waiting=waiting)
+
+    def _next_columns(self, state, data, v, p, outside) -> Array:
+        """Columns that the next λ's of this path will probably need."""
+        rest = np.flatnonzero(state.done == OPEN)[: self._width(data)]
+        rest = rest[self._target_of(rest) == self._target_of(p)]
+        if not len(rest):
+            return np.empty(0, np.int64)
+        now, then = (self.alphas[i % len(self.alphas)] * self.l1_ratio for i in (p, rest[-1]))
+        score = np.where(outside, self._score(v, data), -np.inf)
+        return best_columns(score, then - AHEAD * (now - then), self._room(data, len(state.order)))
+
+    # --- formulas ---
+
+    def _target_of(self, p: Any) -> Any:
+        return p // len(self.alphas)
+
+    def _yy(self, data: Regression, p: int) -> float:
+        y = data.Y[:, self._target_of(p)]
+        return float(y @ y)
+
+    def _enough(self, data: Regression, p: int) -> Enough:
+        """scikit-learn's rule, gap ≤ tol·‖ỹ‖², and a share of P besides: ‖ỹ‖² says little where the fit is close."""
+        yy = self._yy(data, p)
+        return Enough(self.tol * yy, SHARE, 0.5 * yy / 1000)
+
+    def _verdict(self, data, p, loss: float, gap: float, sweeps: int, complete: bool) -> float:
+        """Whether a problem is solved; `complete`: no column is missing, so that what is left is rounding."""
+        if self._enough(data, p).reached(loss, gap):
+            return SOLVED
+        if sweeps >= self.max_iter:
+            return EXHAUSTED
+        return SOLVED if complete else OPEN
+
+    def _score(self, v: Array, data: Regression) -> Array:
+        """|v_j| per unit of penalty, v_j where only w ≥ 0 counts."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return (v if self.positive else np.abs(v)) / data.factor
+
+    def _width(self, data: Regression) -> int:
+        """How many problems share a pass; sparse passes are cheap beside the sweeps of λ's that come too early."""
+        return BLOCK // 2 if data.design.sparse else BLOCK
+
+    def _penalties(self, p: int, factor: Array) -> tuple[Array, Array]:
+        alpha = self.alphas[p % len(self.alphas)]
+        return alpha * self.l1_ratio * factor, alpha * (1 - self.l1_ratio) * factor
+
+    def _room(self, data: Regression, k: int) -> int:
+        """How many columns cost as much to enter as one pass over all."""
+        return max(32, int(np.sqrt(PASS * data.shape[1] + k * k)) - k)
+
+    def _start(self, coefs: Array, p: int) -> Array:
+        """Where to begin: where it was, or on the line through the two solutions before it."""
+        k = p % len(self.alphas)
+        if k == 0 or coefs[p].any():
+            return coefs[p]
+        before = coefs[p - 1]
+        if k == 1:
+            return before
+        a, b, c = (self.alphas[i] for i in (k - 2, k - 1, k))
+        if not a > b:
+            return before
+        ahead = before + (before - coefs[p - 2]) * ((b - c) / (a - b))
+        return np.where(ahead * before > 0, ahead, 0.0)
+
+    def _kernels(self, data: Regression) -> Any:
+        n, d = data.shape
+        if worth_compiling(
+            data.design.size + float(min(n, d)) ** 2 * len(self.alphas), above=KERNELS_ABOVE
+        ):
+            from lemmata.predict.lasso import _kernels as kernels
+        else:
+            from lemmata.predict.lasso import _twins as kernels  # type: ignore[no-redef]
+        return kernels
+
+    def _with_losses(self, state: ElasticNetState, data: Regression) -> ElasticNetState:
+        """The losses of a warm start."""
+        entered = data.entered
+        entered.enter(np.flatnonzero(state.coefs.any(axis=0)))
+        everyone = np.arange(len(state.losses))
+        R = entered.residuals(state.coefs[:, entered.order], self._target_of(everyone))
+        losses = 0.5 * np.einsum("ij,ij->j", R, R)
+        for p in everyone:
+            l1, l2 = self._penalties(p, data.factor)
+            losses[p] += l1 @ np.abs(state.coefs[p]) + 0.5 * l2 @ state.coefs[p] ** 2
+        return replace(
+            state, losses=losses, order=entered.order, cuts=np.array(entered.cuts, np.int64)
+        )
+
+
+def best_columns(score: Array, least: float, most: int) -> Array:
+    """Columns with a score above `least`, at most so many of them, in the order of the data."""
+    found = np.flatnonzero(score > least)
+    if len(found) > most:
+        found = found[np.argpartition(-score[found], most)[:most]]
+    return np.sort(found)

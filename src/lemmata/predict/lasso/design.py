@@ -1,0 +1,203 @@
+"""The columns of a regression, centred and weighted without being copied: what the solvers multiply with.
+
+    x̃_j = √(s/W) ∘ (x_j − μ_j),   ỹ = √(s/W) ∘ (y − ȳ),        W = Σ s, the sum of the weights
+
+In these units the objective is ½‖ỹ − X̃w‖² + penalty, and the intercept is gone: b = ȳ − μᵀw. Sparse columns stay sparse, the
+mean is subtracted from products. Columns without penalty are projected out in the same way (their span is Q), so that every
+residual is orthogonal to them and a dual point needs no repair there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from lemmata.core.engine import run_tasks
+from lemmata.core.malformed import refuse_nonfinite
+
+Array = np.ndarray
+IN_CACHE = 2**17  # numbers of a block that several operations read
+TASKS = 8  # parts of a pass over all columns
+SIDE_BY_SIDE = 2**20  # numbers of a pass that is worth a second thread
+OFF_CENTRE = (
+    1e-10  # of variance over squared mean: below it products with the raw column lose five digits
+)
+MODERATE = (1e-70, 1e70)  # sums of squares of such numbers neither vanish nor overflow
+FLAT = 8 * np.finfo(np.float64).eps  # a standard deviation so small against the mean is rounding
+
+
+@dataclass(frozen=True)
+class Design:
+    """X̃ as an operator. `X` is the dense array as given, or scaled CSC columns."""
+
+    X: Any  # (n, d)
+    scale: Array | float  # √(s/W), a number where all rows count alike
+    mean: Array  # (d,) μ, 0 without an intercept
+    norms: Array  # (d,) ‖x̃_j‖
+    Q: Array | None = None  # (n, u) orthonormal: the span of the columns without penalty
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.X.shape
+
+    @property
+    def sparse(self) -> bool:
+        return sp.issparse(self.X)
+
+    @property
+    def size(self) -> int:
+        """The numbers that a pass reads."""
+        return self.X.nnz if self.sparse else self.X.size
+
+    @classmethod
+    def of(cls, X: Any, weights: Array | None, centred: bool) -> Design:
+        """One pass: means and norms; refuses NaN and infinity."""
+        n = X.shape[0]
+        scale = n**-0.5 if weights is None else np.sqrt(weights / weights.sum())
+        with np.errstate(over="ignore", invalid="ignore"):
+            if sp.issparse(X):
+                X = scaled_columns(X, scale)
+                mean = X.T @ np.broadcast_to(scale, n)
+                squares = sp.csc_array((X.data**2, X.indices, X.indptr), X.shape).sum(axis=0)
+            else:
+                mean, squares = _dense_moments(X, scale)
+        if not np.isfinite(squares).all():
+            refuse_nonfinite(X)
+            raise ValueError(
+                "Input X contains numbers too large to be squared; divide X by its largest number."
+            )
+        if not centred:
+            return cls(X, scale, np.zeros_like(mean), np.sqrt(squares))
+        spread = squares - mean**2
+        doubtful = np.flatnonzero(spread <= OFF_CENTRE * mean**2)
+        design = cls(X, scale, mean, np.sqrt(np.maximum(spread, 0)))
+        return design._recentred(doubtful) if len(doubtful) else design
+
+    def _recentred(self, doubtful: Array) -> Design:
+        """Columns far from zero: constant ones get norm 0, others are centred in a copy, where products keep their digits."""
+        mean, norms = self.mean.copy(), self.norms.copy()
+        centred = {}
+        for j in doubtful:
+            x = self.take(np.array([j]))[0]  # √(s/W)(x − μ)
+            rest = float(x @ np.broadcast_to(self.scale, len(x)))
+            x = x - rest * self.scale
+            mean[j] += rest
+            norms[j] = np.sqrt(x @ x)
+            if norms[j] <= FLAT * abs(mean[j]):
+                norms[j] = 0.0
+            else:
+                centred[j] = mean[j]
+        if centred and not self.sparse:
+            at = np.array(list(centred))
+            X = np.array(self.X, dtype=np.float64, order="F")
+            X[:, at] -= mean[at]
+            mean = mean.copy()
+            mean[at] = 0.0
+            return OffCentre(X, self.scale, mean, norms, None, tuple(centred.items()))
+        return replace(self, mean=mean, norms=norms)
+
+    @property
+    def offset(self) -> Array:
+        """The means of the columns as they were given."""
+        return self.mean
+
+    def without(self, J: Array) -> Design:
+        """The columns projected onto the complement of the span of columns J, which bear no penalty."""
+        basis, R = np.linalg.qr(self.take(J).T)
+        size = np.abs(np.diagonal(R))
+        independent = size > len(self.norms) * np.finfo(float).eps * self.norms[J].max(initial=0.0)
+        if not independent.all():  # the span of dependent columns, by singular vectors
+            U, values, _ = np.linalg.svd(self.take(J).T, full_matrices=False)
+            basis = U[:, values > max(U.shape) * np.finfo(float).eps * values.max(initial=0.0)]
+        return replace(self, Q=np.ascontiguousarray(basis))
+
+    def project(self, R: Array) -> Array:
+        """R, (n,) or (n, b), without what the columns that bear no penalty explain."""
+        return R if self.Q is None else R - self.Q @ (self.Q.T @ R)
+
+    def take(self, J: Array) -> Array:
+        """Columns J as rows of a dense array, (|J|, n), not projected."""
+        if self.sparse:
+            rows = np.ascontiguousarray(self.X[:, J].toarray().T)
+            if self.mean.any():
+                rows -= np.multiply.outer(self.mean[J], np.broadcast_to(self.scale, rows.shape[1]))
+            return rows
+        rows = np.array(self.X.T[J], dtype=np.float64, order="C")
+        rows -= self.mean[J][:, None]
+        rows *= self.scale
+        return rows
+
+    def correlate(self, R: Array, J: Array | None = None) -> Array:
+        """X̃ᵀR, of all columns or of columns J; (n, b) → (d, b)."""
+        R = np.ascontiguousarray(R.T).T  # each residual in one piece
+        scaled = R if self.sparse else np.asarray((R.T * self.scale).T)
+        total = (R.T * self.scale).sum(axis=1) if self.sparse else scaled.sum(axis=0)
+        out = np.empty((self.shape[1] if J is None else len(J), R.shape[1]))
+
+        def work(a: int, b: int) -> None:
+            columns: Any = slice(a, b) if J is None else J[a:b]
+            out[a:b] = self._block(columns).T @ scaled
+            out[a:b] -= np.multiply.outer(self.mean[columns], total)
+
+        by_columns(work, len(out), self.size // self.shape[1] * len(out))
+        return out
+
+    def _block(self, columns: Any) -> Any:
+        block = self.X[:, columns]
+        return block if self.sparse or block.dtype == np.float64 else block.astype(np.float64)
+
+
+@dataclass(frozen=True)
+class OffCentre(Design):
+    """A design some of whose columns were centred in a copy."""
+
+    moved: tuple[tuple[int, float], ...] = ()
+
+    @property
+    def offset(self) -> Array:
+        mean = self.mean.copy()
+        for j, value in self.moved:
+            mean[j] = value
+        return mean
+
+
+def by_columns(work: Callable[[int, int], None], count: int, size: int) -> None:
+    """work(first, last) for parts of the columns, side by side where that pays; the cuts do not follow the threads."""
+    if size < SIDE_BY_SIDE:
+        work(0, count)
+        return
+    cuts = np.linspace(0, count, TASKS + 1).astype(int)
+    run_tasks(lambda task: work(cuts[task], cuts[task + 1]), TASKS)
+
+
+def scaled_columns(X: Any, scale: Array | float) -> Any:
+    """√(s/W) ∘ X as CSC columns of float64, in canonical form."""
+    X = sp.csc_array(X)
+    factor = scale if np.ndim(scale) == 0 else scale[X.indices]
+    return sp.csc_array((X.data * np.asarray(factor, np.float64), X.indices, X.indptr), X.shape)
+
+
+def _dense_moments(X: Array, scale: Array | float) -> tuple[Array, Array]:
+    """Weighted mean of x and of x² per column, a cached block at a time."""
+    n, d = X.shape
+    mean, squares = np.empty(d), np.empty(d)
+    step = max(1, IN_CACHE // n) if X.flags.f_contiguous else max(64, IN_CACHE // n)
+
+    def work(first: int, last: int) -> None:
+        for a in range(first, last, step):
+            b = min(a + step, last)
+            B = X[:, a:b].astype(np.float64, copy=False)
+            if np.ndim(scale) == 0:
+                mean[a:b] = B.sum(axis=0) / n
+                squares[a:b] = np.einsum("ij,ij->j", B, B) / n
+            else:
+                B = B * np.asarray(scale)[:, None]
+                mean[a:b] = np.asarray(scale) @ B
+                squares[a:b] = np.einsum("ij,ij->j", B, B)
+
+    by_columns(work, d, X.size)
+    return mean, squares

@@ -1,0 +1,316 @@
+"""Lasso and elastic net at one λ, with the duality gap that says how far the fit is from the optimum.
+
+    minimise  1/2W Σ s_i (y_i − x_iᵀw − b)² + α Σ p_j (ρ|w_j| + (1−ρ)/2 w_j²)          over w and b           (ML, Lasso)
+
+s: sample weights and W their sum, ρ: l1_ratio (1 for the Lasso), p: penalty factors. How it is solved: algorithm.py.
+
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = Lasso(alpha=1.0).fit(X, y)
+    >>> model.coef_.round(1).tolist()
+    [0.0, -0.0, 367.7, 6.3, 0.0, 0.0, 0.0, 0.0, 307.6, 0.0]
+    >>> model.certificate_.failed
+    []
+"""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_array
+
+from lemmata.audit.penalised import LASSO_CLAIMS
+from lemmata.core.blocks import Blocks
+from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core.certificate import Fit
+from lemmata.core.estimator import COMMON
+from lemmata.core.loop import Solution, Stop, warn_user
+from lemmata.predict.base import LinearRegressor
+from lemmata.predict.lasso.algorithm import ElasticNetAlgorithm, Exhausted
+from lemmata.predict.lasso.problem import Prepared, column_matrix, prepare
+
+Array = np.ndarray
+
+SHARED_CONSTRAINTS: dict[str, list] = {
+    **COMMON,
+    "fit_intercept": ["boolean"],
+    "max_iter": [Interval(Integral, 1, None, closed="left"), None],
+    "copy_X": ["boolean"],
+    "positive": ["boolean"],
+    "selection": [StrOptions({"cyclic", "random"})],
+    "penalty_factor": ["array-like", None],
+}
+MANY = 2**31  # sweeps where max_iter is None
+
+
+class Penalised(LinearRegressor):
+    """What the models of this folder share: penalty factors, the problem in its own units, sweeps as iterations."""
+
+    finds_nonfinite = True  # Design.of does
+    claims = LASSO_CLAIMS
+    fit_intercept: bool
+    positive: bool
+    penalty_factor: Any
+    max_iter: int | None
+    tol: float
+
+    def _stop(self) -> Stop:
+        return self._limited(Exhausted())
+
+    def _most_sweeps(self) -> int:
+        return MANY if self.max_iter is None else int(self.max_iter)
+
+    def _factors(self, d: int) -> Array | None:
+        """The penalty factors, checked; None: all 1."""
+        if self.penalty_factor is None:
+            return None
+        p = check_array(
+            self.penalty_factor, ensure_2d=False, dtype=np.float64, input_name="penalty_factor"
+        )
+        if p.shape != (d,):
+            raise ValueError(
+                f"penalty_factor has shape {p.shape} for {d} features; pass one number per feature."
+            )
+        if p.min() < 0:
+            raise ValueError(
+                f"penalty_factor holds {p.min():g}; pass numbers >= 0 (0: no penalty on that feature)."
+            )
+        if self.positive and (p == 0).any():
+            raise ValueError(
+                "penalty_factor holds 0 and positive=True: a feature without penalty is solved for without bounds; "
+                "pass a small factor such as 1e-6 instead, or positive=False."
+            )
+        return p
+
+    def _prepared(self, data: Blocks, start: Array | None = None) -> Prepared:
+        return prepare(
+            column_matrix(data), data.targets, data.weights, fit_intercept=self.fit_intercept,
+            factor=self._factors(data.shape[1]), start=start, data=data,
+        )  # fmt: skip
+
+    def _problem(self, data: Blocks) -> Any:
+        self.__dict__["_prepared_now"] = prepared = self._prepared(data, self._warm(data))
+        return prepared.problem
+
+    def _warm(self, data: Blocks) -> Array | None:
+        return None
+
+    def _done(self) -> Prepared:
+        """What was prepared for the fit under way."""
+        return self.__dict__.pop("_prepared_now")
+
+    def _conclude(self, data, attributes, trace, stopped, steps):
+        attributes = dict(attributes)
+        sweeps = attributes.pop("sweeps")
+        super()._conclude(data, attributes, trace, stopped, int(np.max(sweeps)))
+
+    def _warn_unsettled(self, solution: Solution) -> None:
+        gap = solution.trace.last("gap")
+        warn_user(
+            f"{type(self).__name__} reached max_iter={self.max_iter} with a duality gap of {gap:.1e}, more than tol={self.tol:.0e} "
+            "times the mean square of y: raise max_iter, or read certificate_.",
+            ConvergenceWarning,
+        )
+
+    @classmethod
+    def work(cls, fit: Fit) -> float:
+        """Some passes over the data, and the sweeps."""
+        return 10.0 * fit.data.size
+
+    @property
+    def sparse_coef_(self) -> Any:
+        """`coef_` as a sparse matrix with a row per output."""
+        return sp.csr_array(np.atleast_2d(self.coef_))
+
+
+class ElasticNet(Penalised):
+    """Linear regression with ℓ1 and ℓ2 penalties.
+
+    Minimises 1/2W Σ s_i (y_i − x_iᵀw − b)² + α Σ p_j (ρ|w_j| + (1−ρ)/2 w_j²) over w and b; several outputs are independent
+    problems, solved side by side.
+
+    Parameters
+    ----------
+    alpha : float, default=1.0
+        α, the strength of the penalty. At 0 there is no dual point to certify the fit with: use LinearRegression.
+    l1_ratio : float, default=0.5
+        ρ: 1 is the Lasso, 0 a ridge regression.
+    fit_intercept : bool, default=True
+        Whether there is an intercept b, which bears no penalty.
+    precompute : bool or array of shape (n_features, n_features), default=False
+        Has no effect: the Gram matrix of the columns that enter is always formed, and never that of all of them.
+    max_iter : int or None, default=1000
+        How many sweeps of coordinate descent each output may take.
+    copy_X : bool, default=True
+        Has no effect: X is never written to.
+    tol : float, default=1e-4
+        The fit ends when the duality gap is at most tol times the mean square of the centred y (scikit-learn's rule), and at
+        most 0.05 % of the objective.
+    warm_start : bool, default=False
+        Begin at the coefficients of the last fit.
+    positive : bool, default=False
+        Allow only w ≥ 0.
+    random_state : int, RandomState instance or None, default=None
+        Has no effect: nothing is drawn.
+    selection : {"cyclic", "random"}, default="cyclic"
+        Has no effect: sweeps are cyclic, and the duality gap says where they end.
+    penalty_factor : array of shape (n_features,), optional
+        p, a factor of both penalties for each feature; 0: this feature bears none.
+    verbose : int, default=0
+        Show progress.
+    checkpoint : str or path, optional
+        Where to write the state of a long fit, and to resume it from.
+    time_limit : float, optional
+        Seconds after which the fit ends with what it has reached.
+
+    Attributes
+    ----------
+    coef_ : (d,) or (n_outputs, d)
+    intercept_ : float or (n_outputs,)
+    dual_gap_ : float or (n_outputs,)
+        The objective at `coef_` is at most this much above the least possible one.
+    sparse_coef_ : sparse matrix
+    n_iter_ : int
+        Sweeps; the most that an output took.
+    certificate_, trace_, stopped_
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **SHARED_CONSTRAINTS,
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "l1_ratio": [Interval(Real, 0, 1, closed="both")],
+        "precompute": ["boolean", "array-like"],
+        "warm_start": ["boolean"],
+    }
+    stored: ClassVar[dict[str, str | type]] = {
+        "coef_": np.ndarray,
+        "intercept_": object,
+        "dual_gap_": object,
+    }
+    multi_output = True
+
+    def __init__(
+        self,
+        alpha=1.0,
+        *,
+        l1_ratio=0.5,
+        fit_intercept=True,
+        precompute=False,
+        max_iter=1000,
+        copy_X=True,
+        tol=1e-4,
+        warm_start=False,
+        positive=False,
+        random_state=None,
+        selection="cyclic",
+        penalty_factor=None,
+        verbose=0,
+        checkpoint=None,
+        time_limit=None,
+    ):
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.fit_intercept = fit_intercept
+        self.precompute = precompute
+        self.max_iter = max_iter
+        self.copy_X = copy_X
+        self.tol = tol
+        self.warm_start = warm_start
+        self.positive = positive
+        self.random_state = random_state
+        self.selection = selection
+        self.penalty_factor = penalty_factor
+        self.verbose = verbose
+        self.checkpoint = checkpoint
+        self.time_limit = time_limit
+
+    def _algorithm(self, data: Blocks) -> ElasticNetAlgorithm:
+        if self.alpha == 0:
+            warn_user(
+                f"{type(self).__name__}(alpha=0) has no penalty, so that nothing certifies the fit; "
+                "use LinearRegression, which solves it directly.",
+                UserWarning,
+            )
+        return ElasticNetAlgorithm(
+            (float(self.alpha),), float(self.l1_ratio), bool(self.positive), float(self.tol), self._most_sweeps()
+        )  # fmt: skip
+
+    def _warm(self, data: Blocks) -> Array | None:
+        if not self.warm_start or not hasattr(self, "coef_"):
+            return None
+        start = np.atleast_2d(np.asarray(self.coef_, np.float64))
+        outputs = 1 if data.targets.ndim == 1 else data.targets.shape[1]  # type: ignore[union-attr]
+        if start.shape != (outputs, data.shape[1]):
+            raise ValueError(
+                f"warm_start: coef_ has shape {self.coef_.shape}, this data has {outputs} output(s) and {data.shape[1]} "
+                "features; set warm_start=False for other data."
+            )
+        return np.maximum(start, 0.0) if self.positive else start
+
+    def _attributes(self, solution: Solution, problem: Any) -> dict[str, Any]:
+        found, prepared = solution.attributes, self._done()
+        dtype = problem.data.dtype
+        coefs, intercepts = prepared.coefficients(found["coefs"], np.arange(len(found["coefs"])))
+        single = problem.data.targets.ndim == 1 or len(coefs) == 1
+        return {
+            "coef_": (coefs[0] if single else coefs).astype(dtype),
+            "intercept_": _scalars(intercepts, single, dtype) if self.fit_intercept else 0.0,
+            "dual_gap_": _scalars(found["gaps"], single, np.dtype(float)),
+            "sweeps": found["sweeps"],
+        }
+
+
+def _scalars(values: Array, single: bool, dtype: np.dtype) -> Any:
+    return dtype.type(values[0]) if single else values.astype(dtype)
+
+
+class Lasso(ElasticNet):
+    """Linear regression with an ℓ1 penalty, which sets many coefficients to exactly 0.
+
+    Minimises 1/2W Σ s_i (y_i − x_iᵀw − b)² + α Σ p_j |w_j| over w and b; several outputs are independent problems.
+
+    Parameters
+    ----------
+    alpha : float, default=1.0
+        α, the strength of the penalty (λ). From max_j |x̃_jᵀỹ| on, all coefficients are 0.
+    fit_intercept, precompute, copy_X, max_iter, tol, warm_start, positive, random_state, selection, penalty_factor, verbose, checkpoint, time_limit :
+        As of ElasticNet; tol is the duality gap asked for, relative to the mean square of the centred y.
+
+    Attributes
+    ----------
+    coef_, intercept_, dual_gap_, sparse_coef_, n_iter_, certificate_, trace_, stopped_ : as of ElasticNet
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        name: rule for name, rule in ElasticNet._parameter_constraints.items() if name != "l1_ratio"
+    }
+    l1_ratio = 1.0
+
+    def __init__(
+        self,
+        alpha=1.0,
+        *,
+        fit_intercept=True,
+        precompute=False,
+        copy_X=True,
+        max_iter=1000,
+        tol=1e-4,
+        warm_start=False,
+        positive=False,
+        random_state=None,
+        selection="cyclic",
+        penalty_factor=None,
+        verbose=0,
+        checkpoint=None,
+        time_limit=None,
+    ):
+        super().__init__(
+            alpha, fit_intercept=fit_intercept, precompute=precompute, max_iter=max_iter, copy_X=copy_X, tol=tol,
+            warm_start=warm_start, positive=positive, random_state=random_state, selection=selection,
+            penalty_factor=penalty_factor, verbose=verbose, checkpoint=checkpoint, time_limit=time_limit,
+        )  # fmt: skip
+        self.l1_ratio = 1.0

@@ -1,0 +1,80 @@
+"""From rows, targets and weights to the regression that the algorithm solves, and back to coefficients of the raw columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from lemmata.predict.lasso.algorithm import Regression
+from lemmata.predict.lasso.design import Design
+from lemmata.predict.lasso.gram import Entered
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A regression with what is needed to return from its units: means, and the columns that were projected out."""
+
+    problem: Regression
+    y_mean: Array  # (T,)
+    centred: Array  # (n, T) ỹ before unpenalised columns were projected out
+    free: Array  # columns without penalty
+
+    def coefficients(self, coefs: Array, targets: Array) -> tuple[Array, Array]:
+        """(P, d) coefficients, those without penalty filled in, and (P,) intercepts."""
+        design = self.problem.design
+        if len(self.free):
+            coefs = coefs.copy()
+            used = np.flatnonzero(coefs.any(axis=0))
+            rest = self.centred[:, targets]
+            for a in range(0, len(used), 64):
+                part = used[a : a + 64]
+                rest = rest - (coefs[:, part] @ design.take(part)).T
+            coefs[:, self.free] = np.linalg.lstsq(design.take(self.free).T, rest, rcond=None)[0].T
+        return coefs, self.y_mean[targets] - coefs @ design.offset
+
+
+def prepare(
+    X: Any,
+    y: Array,
+    weights: Array | None,
+    *,
+    fit_intercept: bool,
+    factor: Array | None = None,
+    start: Array | None = None,
+    data: Any = None,
+) -> Prepared:
+    """Centre, weight, and project out what bears no penalty. X: dense or sparse, (n, d); y: (n,) or (n, T)."""
+    Y = np.array(y, dtype=np.float64).reshape(len(y), -1)
+    design = Design.of(X, weights, fit_intercept)
+    y_mean = np.average(Y, axis=0, weights=weights) if fit_intercept else np.zeros(Y.shape[1])
+    Y = ((Y - y_mean).T * design.scale).T
+    refuse_overflow(Y)
+    factor = np.ones(X.shape[1]) if factor is None else factor
+    free = np.flatnonzero(factor == 0)
+    if len(free):
+        design = design.without(free)
+    projected = np.ascontiguousarray(design.project(Y).T).T
+    problem = Regression(design, projected, factor, Entered(design, projected), data, start)
+    return Prepared(problem, y_mean, Y, free)
+
+
+def refuse_overflow(Y: Array) -> None:
+    with np.errstate(over="ignore"):
+        squares = (Y * Y).sum()
+    if not np.isfinite(squares):
+        raise ValueError(
+            "y contains numbers too large to be squared; divide y by its largest number."
+        )
+
+
+def column_matrix(data: Any) -> Any:
+    """The rows of Blocks as one matrix: what is in memory as it is, anything else gathered."""
+    if data.in_memory and data.source is not None:
+        return data.source
+    parts = [rows for rows, _ in data]
+    return sp.vstack(parts).tocsc() if sp.issparse(parts[0]) else np.concatenate(parts)
