@@ -146,7 +146,8 @@ def fit(
 ) -> None:
     """Fit a model to a table, or a completion model to ratings, and print its certificate.
 
-    Models that predict a column need --target COLUMN. Completion models read one entry per line (user, item, rating); with --matrix a table whose empty cells are unknown."""
+    Models that predict a column need --target COLUMN. Completion models read one entry per line (user, item, rating); with
+    --matrix a table whose empty cells are unknown."""
     name = model_name(model)
     cls = registry.model_class(name)
     parameters = parameters_in(cls, settings or [])

@@ -30,5 +30,6 @@ from lemmata.data.tables import Matrix, UnreadableData
 __all__ = [
     "DataDamaged", "DataNotFound", "Dataset", "Matrix", "Ratings", "UnreadableData", "a9a", "cache_folder",
     "california_housing", "data_folder", "digits", "docstrings", "fashion_mnist", "filmtrust", "movielens_1m",
-    "movielens_small", "movietweetings", "newsgroups", "olivetti_faces", "read_matrix", "spambase", "tiny_shakespeare", "wikitext_2",
+    "movielens_small", "movietweetings", "newsgroups", "olivetti_faces", "read_matrix", "spambase", "tiny_shakespeare",
+    "wikitext_2",
 ]  # fmt: skip

@@ -43,6 +43,7 @@ from lemmata.linalg.randomized import orthonormalised, signs
 Array = np.ndarray
 
 # columns beyond those wanted: they show what comes next, and make the others converge faster
+FAR_ABOVE = 100.0  # σ₁/τ up to which a Gram matrix gives σ > τ to 1e-12
 NARROW = 128  # columns or rows of a matrix whose whole SVD costs less than a few rounds of subspace iteration
 EXTRA = 8
 FETCH = 8  # factors fetched for an entry cost as much as so many entries of a matrix product
@@ -298,7 +299,7 @@ def shrink_operator(
     they are found. A narrow Z is decomposed whole.
     """
     if min(Z.shape) <= NARROW:
-        P, s, right = _whole_svd(Z)
+        P, s, right = _whole_svd(Z, tau)
         kept = np.maximum(s - s.dtype.type(tau), 0)
         rank = int(np.count_nonzero(kept))
         found = LowRank(P[:, :rank], kept[:rank], np.ascontiguousarray(right[:, :rank].T))
@@ -319,14 +320,23 @@ def shrink_operator(
     return found, np.ascontiguousarray(right[:, : rank + EXTRA])
 
 
-def _whole_svd(Z: Any) -> tuple[Array, Array, Array]:
-    """All singular triplets of a narrow operator, from its products with the axes of its narrow side: P (n, ·), s, Q (m, ·)."""
+def _whole_svd(Z: Any, tau: float) -> tuple[Array, Array, Array]:
+    """The singular triplets of a narrow operator that matter above τ: P (n, ·), s, Q (m, ·).
+
+    From the eigenvectors of its smaller Gram matrix, whose squares cost σ an error of eps·(σ₁/σ)²: nothing for σ > τ unless σ₁
+    is far above τ. Then the SVD is taken.
+    """
     n, m = Z.shape
-    if m <= n:
-        P, s, Wt = thin_svd(Z @ np.eye(m, dtype=Z.dtype))
-        return P, s, Wt.T
-    Q, s, Wt = thin_svd(Z.T @ np.eye(n, dtype=Z.dtype))
-    return Wt.T, s, Q
+    wide = n < m
+    tall = (Z.T if wide else Z) @ np.eye(min(n, m), dtype=Z.dtype)
+    squares, V = np.linalg.eigh(tall.T @ tall)
+    s, V = np.sqrt(np.maximum(squares[::-1], 0)), np.ascontiguousarray(V[:, ::-1])
+    if s[0] > FAR_ABOVE * tau:
+        U, s, Vt = thin_svd(tall)
+        V = Vt.T
+    else:
+        U = (tall @ V) / np.where(s > 0, s, 1)
+    return (V, s, U) if wide else (U, s, V)
 
 
 def _missed(before: Array, right: Array, s: Array, kept: Array, tau: float) -> float:
