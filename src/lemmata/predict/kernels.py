@@ -20,7 +20,7 @@ one entry per *pair* of features, φ(x)_ij = φ₁(x)_i φ₂(x)_j.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from numbers import Real
 from typing import Any
@@ -42,6 +42,7 @@ from lemmata.predict.tiles import (
 )
 
 Array = np.ndarray
+Tiles = Callable[[Array, int, np.dtype], Array]
 GAMMAS = ("scale", "auto")
 
 
@@ -90,6 +91,12 @@ class Kernel:
             f"{type(self).__name__} does not say how to compare rows: define _tile(A, B, dtype)."
         )
 
+    def _against(self, X: Any, members: Array, cuts: list[slice]) -> Tiles:
+        """The function (rows, c, dtype) → κ between some members of X and those of cut c, for many calls on the same rows."""
+        X = X[members]
+        parts = [X[cut] for cut in cuts]
+        return lambda rows, c, dtype: self._tile(X[rows], parts[c], dtype)
+
     def _without_data(self, n_features: int) -> Kernel:
         """This kernel for rows of a width, where nothing has to be measured on data."""
         return self
@@ -135,7 +142,12 @@ class _WithGamma(Kernel):
         X = float_rows(X)
         if self.gamma != "scale":
             return self._without_data(X.shape[1])
-        scale = X.shape[1] * variance(X)
+        with np.errstate(over="ignore"):
+            scale = X.shape[1] * variance(X)
+        if not np.isfinite(scale):
+            raise ValueError(
+                "gamma='scale' is 1/(n_features · Var X), and the variance of X overflows: divide X by its largest number."
+            )
         # rows that do not vary, as far as floats can tell
         gamma = 1 / scale if scale > np.finfo(float).tiny else 1.0
         return replace(self, gamma=gamma)  # type: ignore[type-var]
@@ -222,6 +234,54 @@ class RBF(_WithGamma):
         K = K.astype(dtype, copy=False)
         return np.exp(K, out=K)
 
+    def _against(self, X, members, cuts):
+        """−γ‖x − y‖² as one product of longer rows, (2γx, −γ‖x‖², 1) and (y, 1, −γ‖y‖²); sparse rows as everywhere."""
+        if sp.issparse(X):
+            return super()._against(X, members, cuts)
+        gamma, X = float(self.gamma), X[members].astype(np.float64)  # type: ignore[arg-type]
+        X -= X.mean(axis=0)  # far from 0 the three terms would cancel
+        length, one = -gamma * squares(X)[:, None], np.ones((len(X), 1))
+        left, right = np.hstack([2 * gamma * X, length, one]), np.hstack([X, one, length])
+        parts = [right[cut].T for cut in cuts]
+
+        def tile(rows, c, dtype):
+            K = (left[rows] @ parts[c]).astype(dtype, copy=False)
+            np.minimum(K, 0, out=K)
+            return np.exp(K, out=K)
+
+        return tile
+
+    def diagonal(self, X):
+        X = float_rows(X)
+        return np.ones(X.shape[0], dtype=X.dtype)
+
+
+@storable
+@dataclass(frozen=True)
+class Laplacian(_WithGamma):
+    """κ(x, y) = exp(−γ‖x − y‖₁): like the Gaussian, with a kink at x = y and heavier tails.
+
+    Parameters
+    ----------
+    gamma : float, "scale", "auto" or None
+        γ; None is 1/n_features.
+    """
+
+    version = 1
+
+    gamma: float | str | None = None
+
+    def __post_init__(self):
+        _check_gamma(self.gamma)
+
+    def _tile(self, A, B, dtype):
+        from scipy.spatial.distance import cdist
+
+        K = cdist(dense(A).astype(np.float64), dense(B).astype(np.float64), "cityblock")
+        K *= -float(self.gamma)  # type: ignore[arg-type]
+        K = K.astype(dtype, copy=False)
+        return np.exp(K, out=K)
+
     def diagonal(self, X):
         X = float_rows(X)
         return np.ones(X.shape[0], dtype=X.dtype)
@@ -290,6 +350,10 @@ class Precomputed(Kernel):
                 f"kernel='precomputed' and X has shape {X.shape}; a kernel matrix has {n}."
             )
         return X.copy()
+
+    def _against(self, X, members, cuts):
+        parts = [members[cut] for cut in cuts]
+        return lambda rows, c, dtype: X[members[rows][:, None], parts[c]].astype(dtype, copy=False)
 
     def diagonal(self, X):
         return np.diagonal(dense(float_rows(X)))
@@ -408,11 +472,36 @@ class PairFunction(Kernel):
         return np.array([self.function(x, x, **self.parameters) for x in dense(X)], dtype=X.dtype)
 
 
+@dataclass(frozen=True)
+class MatrixFunction(Kernel):
+    """κ as a Python function of two matrices of rows that returns K, as scikit-learn's SVC and SVR take it."""
+
+    function: Callable[..., Array]
+
+    def _tile(self, A, B, dtype):
+        K = np.asarray(self.function(A, B))
+        if K.shape != (A.shape[0], B.shape[0]):
+            raise ValueError(
+                f"the kernel function gave an array of shape {K.shape} for {A.shape[0]} and {B.shape[0]} rows; "
+                f"it takes two matrices and returns one number for each pair of rows."
+            )
+        return K.astype(dtype, copy=False)
+
+    def diagonal(self, X):
+        X = float_rows(X)
+        return np.array([float(self.function(x, x)[0, 0]) for x in _single_rows(X)], dtype=X.dtype)
+
+
+def _single_rows(X: Any) -> Iterator[Any]:
+    return (X[i : i + 1] for i in range(X.shape[0]))
+
+
 KERNELS: dict[str, type[Kernel]] = {
     "linear": Linear,
     "poly": Polynomial,
     "polynomial": Polynomial,
     "rbf": RBF,
+    "laplacian": Laplacian,
     "sigmoid": Sigmoid,
     "cosine": Cosine,
     "precomputed": Precomputed,

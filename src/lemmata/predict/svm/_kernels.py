@@ -1,0 +1,88 @@
+"""Compiled loops of the support vector machines: SMO within a working set, and the update of Kβ by cached rows.
+
+Their twins in NumPy stand in `_twins.py` and make the same steps in the same order.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lemmata.core.compiler import kernel
+from lemmata.predict.svm._twins import TAU
+
+
+@kernel
+def solve_into(beta, G, K, lo, hi, tol, budget):
+    """SMO on each of P problems of m variables: (steps made, violation left) of each, as `_twins.solve_into` says."""
+    P = beta.shape[0]
+    steps, violations = np.zeros(P, np.int64), np.zeros(P)
+    for p in range(P):
+        steps[p], violations[p] = _solve_one(beta[p], G[p], K[p], lo[p], hi[p], tol[p], budget[p])
+    return steps, violations
+
+
+@kernel
+def _solve_one(beta, G, K, lo, hi, tol, budget):
+    m, step = len(beta), 0
+    curved = np.empty(m)
+    diagonal = np.empty(m)
+    for v in range(m):
+        diagonal[v] = K[v, v]
+    while True:
+        i, least, most = 0, np.inf, -np.inf
+        for v in range(m):
+            if beta[v] < hi[v] and G[v] < least:
+                i, least = v, G[v]
+            if beta[v] > lo[v] and G[v] > most:
+                most = G[v]
+        violation = max(most - least, 0.0)
+        if not violation > tol or step >= budget:
+            return step, violation
+        row = K[i]
+        for v in range(m):
+            curved[v] = max(diagonal[i] + diagonal[v] - 2 * np.float64(row[v]), TAU)
+        j, gain = 0, -np.inf
+        for v in range(m):
+            slope = G[v] - least
+            if slope > 0 and beta[v] > lo[v]:
+                here = slope * slope / curved[v]
+                if here > gain:
+                    j, gain = v, here
+        other = K[j]
+        up, down = hi[i] - beta[i], beta[j] - lo[j]
+        move = min((G[j] - least) / curved[j], min(up, down))
+        beta[i] = hi[i] if move == up else beta[i] + move
+        beta[j] = lo[j] if move == down else beta[j] - move
+        for v in range(m):
+            G[v] += move * (np.float64(row[v]) - np.float64(other[v]))
+        step += 1
+
+
+@kernel
+def add_rows_into(field, start, stop, rows, slots, change):
+    """field[start:stop] += Σ_k change_k · rows[slots_k, start:stop], float32 rows into a float64 sum."""
+    m, k = len(slots), 0
+    while k + 4 <= m:  # four rows a pass: field is read and written a quarter as often
+        a, b, c, d = rows[slots[k]], rows[slots[k + 1]], rows[slots[k + 2]], rows[slots[k + 3]]
+        w, x, y, z = change[k], change[k + 1], change[k + 2], change[k + 3]
+        for t in range(start, stop):
+            field[t] += (w * a[t] + x * b[t]) + (y * c[t] + z * d[t])
+        k += 4
+    while k < m:
+        a, w = rows[slots[k]], change[k]
+        for t in range(start, stop):
+            field[t] += w * a[t]
+        k += 1
+
+
+@kernel
+def gather_into(out, rows, slots, columns):
+    """out_ab = rows[slots_a, columns_b], read for b ≤ a alone: a kernel matrix is symmetric, and far reads are dear."""
+    q = len(slots)
+    for a in range(q):
+        row = rows[slots[a]]
+        for b in range(a + 1):
+            out[a, b] = row[columns[b]]
+    for a in range(q):
+        for b in range(a):
+            out[b, a] = out[a, b]

@@ -1,0 +1,251 @@
+"""What SVC and SVR share: the door, the kernel, the fit and f(x) = Σ β_i κ(x_i, x) + b."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from lemmata.core.blocks import Blocks
+from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core.certificate import Fit
+from lemmata.core.compiler import worth_compiling
+from lemmata.core.estimator import COMMON
+from lemmata.core.loop import Solution, warn_user
+from lemmata.core.malformed import refuse_malformed, refuse_nonfinite
+from lemmata.core.supervised import Supervised
+from lemmata.predict.kernels import GAMMAS, Kernel, MatrixFunction, Precomputed, kernel_of
+from lemmata.predict.svm.problem import (
+    Duals,
+    Machine,
+    all_rows,
+    refuse_asymmetric,
+    refuse_overflow,
+)
+from lemmata.predict.svm.smo import OutOfSteps, SMOAlgorithm
+
+Array = np.ndarray
+NAMES = {"linear", "poly", "rbf", "sigmoid", "precomputed"}
+# Σ (variables)² of all machines up to which K is formed whole and NumPy's loops do the work
+SMALL = 2**23
+ROWS = 1024  # of a kernel matrix with new rows at once
+
+
+class SupportVectors(Supervised):
+    """A function Σ β_i κ(x_i, x) + b of some training rows x_i, found by SMO on the dual."""
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        "kernel": [StrOptions(NAMES), callable],
+        "degree": [Interval(Real, 0, None, closed="left")],
+        "gamma": [StrOptions(set(GAMMAS)), Interval(Real, 0.0, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "tol": [Interval(Real, 0.0, None, closed="neither")],
+        "C": [Interval(Real, 0.0, None, closed="neither")],
+        "shrinking": ["boolean"],
+        "cache_size": [Interval(Real, 0, None, closed="neither")],
+        "verbose": ["verbose"],
+        "max_iter": [Interval(Integral, -1, None, closed="left")],
+        "checkpoint": COMMON["checkpoint"],
+        "time_limit": COMMON["time_limit"],
+    }
+    stored: ClassVar[Mapping[str, str | type]] = {
+        "support_": "s int >=0",
+        "support_vectors_": object,  # dense or sparse; `restored` looks at it
+        "n_support_": "g int >=0",
+        "dual_coef_": "c s",
+        "intercept_": "p",
+        "kernel_": Kernel,
+        "gamma_": "",
+        "fit_status_": "int >=0 <=1",
+        "shape_fit_": tuple,
+    }
+    random_state = 0
+    C: float
+    kernel: Any
+    support_: Array
+    support_vectors_: Any
+    n_support_: Array
+    dual_coef_: Array
+    intercept_: Array
+    kernel_: Kernel
+    shape_fit_: tuple[int, int]
+
+    @property
+    def accepts_sparse(self) -> bool:  # type: ignore[override]
+        return not self._is_given
+
+    @property
+    def _is_given(self) -> bool:
+        return isinstance(self.kernel, Precomputed) or (
+            isinstance(self.kernel, str) and self.kernel == "precomputed"
+        )
+
+    # --- fitting ---
+
+    def _machines(self, data: Blocks) -> tuple[Machine, ...]:
+        """The dual problems of the data."""
+        raise TypeError(f"{type(self).__name__} does not say what its machines are.")
+
+    def _validated_pair(self, X, y, sample_weight=None, reset: bool = True) -> Blocks:
+        if self._is_given and sp.issparse(X):
+            raise TypeError("Sparse precomputed kernels are not supported; pass X.toarray().")
+        return super()._validated_pair(X, y, sample_weight, reset)
+
+    def _algorithm(self, data: Blocks) -> SMOAlgorithm:
+        if self.max_iter == 0:
+            raise ValueError(
+                "max_iter=0 leaves nothing to fit; pass -1 for no limit, or a number >= 1."
+            )
+        self._duals = self._stated(data)
+        work = sum(one.size**2 for one in self._duals.machines)
+        most = np.iinfo(np.int64).max if self.max_iter == -1 else int(self.max_iter)
+        return SMOAlgorithm(float(self.tol), most, worth_compiling(work, above=SMALL))
+
+    def _stated(self, data: Blocks) -> Duals:
+        X = all_rows(data)
+        kernel = self._kernel()
+        if self._is_given:
+            refuse_asymmetric(X)
+        kernel = kernel.fitted(X)
+        refuse_overflow(kernel, X)
+        machines = self._machines(data)
+        together = sum(one.size**2 for one in machines) <= SMALL
+        return Duals(X, kernel, machines, float(self.cache_size), together, data)
+
+    def _problem(self, data: Blocks) -> Duals:
+        return self.__dict__.pop("_duals")
+
+    def _kernel(self) -> Kernel:
+        if isinstance(self.kernel, Kernel):
+            return self.kernel
+        if callable(self.kernel):
+            return MatrixFunction(self.kernel)
+        return kernel_of(self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
+
+    def _stop(self):
+        return self._limited(OutOfSteps())
+
+    def _callbacks(self) -> list[Any]:
+        from lemmata.core.checkpoint import Checkpoint
+        from lemmata.core.progress import Progress
+
+        shown = [Progress(type(self).__name__, total=None)] if self.verbose else []
+        return shown if self.checkpoint is None else [*shown, Checkpoint(self.checkpoint)]
+
+    def _warn_unsettled(self, solution: Solution) -> None:
+        left = max(one.violation for one in solution.state.machines)
+        warn_user(
+            f"{type(self).__name__} made max_iter={self.max_iter} steps and optimality is violated by {left:.1e} > "
+            f"tol={self.tol:.0e}: raise max_iter, scale the columns (StandardScaler), or read certificate_.",
+            ConvergenceWarning,
+        )
+
+    def _attributes(self, solution: Solution, problem: Duals) -> dict[str, Any]:
+        states = solution.attributes["machines"]
+        betas, intercepts = [], []
+        for machine, one in zip(problem.machines, states, strict=True):
+            G = machine.gradient(one.field)
+            intercepts.append(machine.intercept(one.beta, G))
+            betas.append(machine.by_member(_balanced(one.beta, machine)))
+        support, counts, coefficients = self._arranged(problem.machines, betas)
+        given = isinstance(problem.kernel, Precomputed)
+        return {
+            "support_": support,
+            "support_vectors_": np.empty((0, 0)) if given else problem.X[support],
+            "n_support_": counts,
+            "dual_coef_": coefficients,
+            "intercept_": np.array(intercepts),
+            "kernel_": problem.kernel,
+            "gamma_": float(getattr(problem.kernel, "gamma", None) or 0.0),
+            "fit_status_": int(any(one.violation > self.tol for one in states)),
+            "shape_fit_": tuple(map(int, problem.data.shape)),
+            "steps_": np.array([one.steps for one in states]),
+        }
+
+    def _arranged(
+        self, machines: tuple[Machine, ...], betas: list[Array]
+    ) -> tuple[Array, Array, Array]:
+        """(support_, n_support_, dual_coef_) from the β of every machine."""
+        raise TypeError(f"{type(self).__name__} does not say how its attributes are laid out.")
+
+    @classmethod
+    def work(cls, fit: Fit) -> float:
+        """About the rows of K that a fit looks at: those of the support vectors, and as many again."""
+        n, d = fit.shape_fit_
+        return 2.0 * len(fit.support_) * n * (10 + (d if d != n else 0))
+
+    def _title(self, data: Blocks | None) -> str:
+        n, d = self.shape_fit_
+        return (
+            f"{type(self).__name__}  {n:,} × {d:,}, C = {self.C:g}, {self.kernel_!r}, "
+            f"{len(self.support_):,} support vectors"
+        )
+
+    # --- using it ---
+
+    def _values(self, X: Any, coefficients: Array) -> Array:
+        """Σ_s κ(x, x_s) c_s for the columns c of (n_SV, p) coefficients."""
+
+        def of_block(rows: Any) -> Array:
+            out = np.empty((rows.shape[0], coefficients.shape[1]))
+            for start in range(0, len(out), ROWS):
+                some = slice(start, start + ROWS)
+                out[some] = self._kernel_with_support(rows[some]) @ coefficients
+            return out
+
+        return self._apply(X, of_block)
+
+    def _kernel_with_support(self, rows: Any) -> Array:
+        if self._is_given:
+            return rows[:, self.support_]
+        return self.kernel_(rows, self.support_vectors_)
+
+    @property
+    def coef_(self) -> Array:
+        """w of every machine, (machines, d): kernel="linear" only."""
+        if self.kernel != "linear":
+            raise AttributeError("coef_ is only available when using a linear kernel")
+        check_is_fitted(self)
+        w = self.support_vectors_.T @ self._coefficients()
+        return np.ascontiguousarray(np.asarray(w).T)
+
+    def _coefficients(self) -> Array:
+        return self.dual_coef_.T
+
+    @classmethod
+    def restored(cls, parameters, attributes):
+        model = super().restored(parameters, attributes)
+        X, (n, d) = model.support_vectors_, model.shape_fit_
+        expected = (0, 0) if model._is_given else (len(model.support_), d)
+        if not (isinstance(X, np.ndarray) or sp.issparse(X)) or X.shape != expected:
+            raise ValueError(f"support_vectors_ is not a matrix of shape {expected}.")
+        if X.dtype not in (np.float32, np.float64) or model.support_.max(initial=-1) >= n:
+            raise ValueError("the support vectors are not those of a fit.")
+        refuse_malformed(X, "support_vectors_")
+        refuse_nonfinite(X, what="support_vectors_")
+        return model
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self._is_given
+        tags.input_tags.sparse = self.accepts_sparse
+        return tags
+
+
+def _balanced(beta: Array, machine: Machine) -> Array:
+    """β with 1ᵀβ = 0 to the last bit but one: what rounding left goes to the variable with most room."""
+    rest = float(np.sum(beta))
+    if rest == 0 or not np.isfinite(rest):
+        return beta
+    room = np.minimum(beta - machine.lo, machine.hi - beta)
+    place = int(room.argmax())
+    if room[place] <= abs(rest):
+        return beta
+    beta = beta.copy()
+    beta[place] -= rest
+    return beta

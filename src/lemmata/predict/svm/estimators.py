@@ -1,0 +1,300 @@
+"""Support vector machines with kernels: the widest margin between two classes, and the flattest tube around numbers.
+
+    SVC   minimise  ½‖w‖² + Σ_i C_i max(0, 1 − y_i f(x_i))                f(x) = wᵀφ(x) + b
+    SVR   minimise  ½‖w‖² + Σ_i C_i max(0, |y_i − f(x_i)| − ε)            C_i = C · weight of row i
+
+w = Σ β_i φ(x_i) by the representer theorem (ML), and β solves the dual of `problem.py`; rows with β = 0 could be left out of
+the data. Results come with the duality gap, an upper bound on how far the objective is from its minimum.
+
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = SVC(C=10).fit(X, y)
+    >>> model.n_support_.tolist(), round(model.score(X, y), 2), model.certificate_.failed
+    ([3, 14, 14], 0.98, [])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from lemmata.audit.support_vectors import SVC_CLAIMS, SVR_CLAIMS
+from lemmata.core.blocks import Blocks
+from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core.supervised import Classifier, Regressor, class_weights, shown
+from lemmata.predict.svm.base import SupportVectors
+from lemmata.predict.svm.one_vs_one import (
+    arranged,
+    pair_coefficients,
+    pair_machines,
+    scores,
+    votes,
+)
+from lemmata.predict.svm.problem import Machine
+
+Array = np.ndarray
+
+
+class SVC(Classifier, SupportVectors):
+    """Support vector classification, one machine for every pair of classes.
+
+    Minimises ½‖w‖² + Σ C_i max(0, 1 − y_i f(x_i)) over f(x) = wᵀφ(x) + b, by SMO on working sets of the dual.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        What a unit of margin lost costs; C_i = C · class weight · sample weight. Large: few errors on the training rows.
+    kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"}, Kernel or callable, default="rbf"
+        κ. An object such as ``RBF(0.1) + Linear()`` (lemmata.predict.kernels) keeps its own parameters; a function takes two
+        matrices of rows and returns K; "precomputed": X is K.
+    degree : int, default=3
+        p of poly, (γxᵀy + c)^p.
+    gamma : {"scale", "auto"} or float, default="scale"
+        γ of rbf, poly and sigmoid; "scale" is 1/(n_features · Var X), "auto" 1/n_features.
+    coef0 : float, default=0.0
+        c of poly and sigmoid.
+    shrinking : bool, default=True
+        Has no effect: working sets leave out what shrinking would.
+    probability : bool, default=False
+        True is refused: scikit-learn gives it up in 1.11. `CalibratedClassifierCV(SVC(), ensemble=False)` has probabilities.
+    tol : float, default=1e-3
+        Stop where no gradient of the dual that can fall exceeds one that can rise by more (LIBSVM's rule): f(x) of free support
+        vectors is then within tol of the margin.
+    cache_size : float, default=200
+        Megabytes of rows of K that are kept; the fit needs no n × n matrix.
+    class_weight : dict, "balanced" or None
+        Factors of C by class; "balanced" is n/(k · rows of the class).
+    verbose : int, default=False
+        Progress on the terminal.
+    max_iter : int, default=-1
+        The most steps of SMO (changes of a pair of multipliers) of a machine; -1 for no limit.
+    decision_function_shape : {"ovr", "ovo"}, default="ovr"
+        What `decision_function` returns for more than two classes: votes by class, ordered by confidence, or every machine.
+    break_ties : bool, default=False
+        Let confidence decide between classes with as many votes; otherwise the first of them wins.
+    random_state : any
+        Has no effect: nothing is drawn.
+    checkpoint, time_limit
+        A file to resume from; seconds.
+
+    Attributes
+    ----------
+    classes_ : (k,)
+    support_ : (n_SV,)
+        The rows with β ≠ 0, grouped by class.
+    support_vectors_ : (n_SV, d), dense or CSR
+        Empty for a precomputed kernel.
+    n_support_ : (k,)
+    dual_coef_ : (k − 1, n_SV)
+        β = ±α, laid out as LIBSVM does; always a dense array of float64.
+    intercept_ : (k(k − 1)/2,)
+    coef_ : (k(k − 1)/2, d)
+        With kernel="linear".
+    class_weight_ : (k,)
+    kernel_, gamma_
+        The kernel with numbers for parameters, and its γ (0 where it has none).
+    fit_status_ : int
+        0 where every machine met tol, else 1.
+    steps_ : (k(k − 1)/2,)
+        Steps of SMO of every machine.
+    shape_fit_ : (n, d)
+    certificate_, trace_, stopped_, n_iter_
+        n_iter_ counts working sets, not steps.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **SupportVectors._parameter_constraints,
+        "probability": ["boolean", StrOptions({"deprecated"})],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "decision_function_shape": [StrOptions({"ovr", "ovo"})],
+        "break_ties": ["boolean"],
+        "random_state": ["random_state"],
+    }
+    claims = SVC_CLAIMS
+    stored: ClassVar[Mapping[str, str | type]] = {
+        **SupportVectors.stored,
+        "classes_": np.ndarray,
+        "class_weight_": "g >=0",
+        "steps_": "p int >=0",
+    }
+
+    def __init__(
+        self,
+        *,
+        C=1.0,
+        kernel="rbf",
+        degree=3,
+        gamma="scale",
+        coef0=0.0,
+        shrinking=True,
+        probability=False,
+        tol=1e-3,
+        cache_size=200,
+        class_weight=None,
+        verbose=False,
+        max_iter=-1,
+        decision_function_shape="ovr",
+        break_ties=False,
+        random_state=None,
+        checkpoint=None,
+        time_limit=None,
+    ):
+        self.C = C
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.shrinking = shrinking
+        self.probability = probability
+        self.tol = tol
+        self.cache_size = cache_size
+        self.class_weight = class_weight
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.random_state = random_state
+        self.checkpoint = checkpoint
+        self.time_limit = time_limit
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        if self.probability is True:
+            raise ValueError(
+                "probability=True is not available (scikit-learn gives it up in 1.11); "
+                "use sklearn.calibration.CalibratedClassifierCV(SVC(), ensemble=False)."
+            )
+
+    def _machines(self, data: Blocks) -> tuple[Machine, ...]:
+        places, k = data.targets, len(self.classes_)
+        assert places is not None
+        self.class_weight_ = (
+            np.ones(k)
+            if self.class_weight is None
+            else class_weights(self.class_weight, self.classes_, places)
+        )
+        C = self.C * self.class_weight_[places] * (1.0 if data.weights is None else data.weights)
+        for label in range(k):
+            if not (C[places == label] > 0).any():
+                raise ValueError(
+                    f"every row of the class {self.classes_[label]!r} has weight 0, and SVC needs rows of each class "
+                    f"({shown(self.classes_)}); leave the class out of y, or give it weight."
+                )
+        self._places = places
+        return pair_machines(places, k, C)
+
+    def _arranged(self, machines, betas):
+        return arranged(machines, betas, self.__dict__.pop("_places"), len(self.classes_))
+
+    def _coefficients(self) -> Array:
+        return pair_coefficients(self.dual_coef_, self.n_support_)
+
+    def _decisions(self, X: Any) -> Array:
+        check_is_fitted(self)
+        return self._values(X, self._coefficients()) + self.intercept_
+
+    def decision_function(self, X):
+        """f(x): of two classes one number a row; of more, votes by class ("ovr") or every machine ("ovo")."""
+        f = self._decisions(X)
+        if len(self.classes_) == 2:
+            return f.ravel()
+        return scores(f, len(self.classes_)) if self.decision_function_shape == "ovr" else f
+
+    def predict(self, X):
+        """The class with most votes; of two classes, that on whose side of f(x) = 0 a row lies."""
+        if self.break_ties and self.decision_function_shape == "ovo":
+            raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
+        f, k = self._decisions(X), len(self.classes_)
+        if k == 2:
+            return self.classes_[(f[:, 0] > 0).astype(int)]
+        return self.classes_[(scores if self.break_ties else votes)(f, k).argmax(axis=1)]
+
+
+class SVR(Regressor, SupportVectors):
+    """Support vector regression: errors below ε are free, those above cost C each.
+
+    Minimises ½‖w‖² + Σ C_i max(0, |y_i − f(x_i)| − ε) over f(x) = wᵀφ(x) + b.
+
+    Parameters
+    ----------
+    kernel, degree, gamma, coef0, tol, shrinking, cache_size, verbose, max_iter, checkpoint, time_limit
+        As in SVC.
+    tol : float, default=1e-3
+        Stop where no gradient of the dual that can fall exceeds one that can rise by more: in the units of y.
+    C : float, default=1.0
+        What a unit of error beyond ε costs; C_i = C · sample weight.
+    epsilon : float, default=0.1
+        ε, half the width of the tube, in the units of y.
+
+    Attributes
+    ----------
+    support_, support_vectors_, n_support_
+        The rows on the tube or outside of it.
+    dual_coef_ : (1, n_SV)
+        β = α − α*, |β_i| ≤ C_i.
+    intercept_ : (1,)
+    coef_ : (1, d)
+        With kernel="linear".
+    kernel_, gamma_, fit_status_, steps_, shape_fit_, certificate_, trace_, stopped_, n_iter_
+        As in SVC.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **SupportVectors._parameter_constraints,
+        "epsilon": [Interval(Real, 0.0, None, closed="left")],
+    }
+    claims = SVR_CLAIMS
+    stored: ClassVar[Mapping[str, str | type]] = {**SupportVectors.stored, "steps_": "p int >=0"}
+
+    def __init__(
+        self,
+        *,
+        kernel="rbf",
+        degree=3,
+        gamma="scale",
+        coef0=0.0,
+        tol=1e-3,
+        C=1.0,
+        epsilon=0.1,
+        shrinking=True,
+        cache_size=200,
+        verbose=False,
+        max_iter=-1,
+        checkpoint=None,
+        time_limit=None,
+    ):
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.C = C
+        self.epsilon = epsilon
+        self.shrinking = shrinking
+        self.cache_size = cache_size
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.checkpoint = checkpoint
+        self.time_limit = time_limit
+
+    def _machines(self, data: Blocks) -> tuple[Machine, ...]:
+        assert data.targets is not None
+        y = data.targets.astype(np.float64)
+        C = np.full(len(y), float(self.C)) * (1.0 if data.weights is None else data.weights)
+        members = np.flatnonzero(C > 0)
+        return (Machine.of_numbers(members, y[members], C[members], float(self.epsilon)),)
+
+    def _arranged(self, machines, betas):
+        members, beta = machines[0].members, betas[0]
+        chosen = np.flatnonzero(beta)
+        support = members[chosen].astype(np.int32)
+        return support, np.array([len(support)], np.int32), beta[chosen][None]
+
+    def predict(self, X):
+        """f(x) of every row."""
+        check_is_fitted(self)
+        return (self._values(X, self.dual_coef_.T) + self.intercept_).ravel()

@@ -1,0 +1,47 @@
+"""Newton's method on the free variables of a support vector machine: what SMO would take thousands of steps for.
+
+Between their bounds the variables F solve a problem with equations alone: K_FF d + ν1 = −G_F, 1ᵀd = 0. The step d ends at the
+first bound it meets; what stands there leaves F, and the rest is solved again. The objective falls with every step.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+
+Array = np.ndarray
+MOST = 1500  # free variables: a Cholesky factor of so many takes a tenth of a second
+# of the largest K_ii, on the diagonal of K_FF: rows may be copies of each other, and features fewer than free variables
+RIDGE = 1e-10
+
+
+def free_newton(beta: Array, G: Array, K: Array, lo: Array, hi: Array) -> int:
+    """Solve for the free variables in place; returns how many steps it took (0 where they are too few, many or curved down)."""
+    for step in range(len(beta)):
+        F = np.flatnonzero((beta > lo) & (beta < hi))
+        if not 2 <= len(F) <= MOST:
+            return step
+        block = K[np.ix_(F, F)].astype(np.float64, copy=False)
+        block[np.diag_indices(len(F))] += RIDGE * max(block.diagonal().max(), 1e-300)
+        try:
+            factor = scipy.linalg.cho_factor(block, overwrite_a=True, check_finite=False)
+        except np.linalg.LinAlgError:
+            return step
+        sides = np.column_stack([G[F], np.ones(len(F))])
+        u, v = scipy.linalg.cho_solve(factor, sides, check_finite=False).T
+        d = (u.sum() / v.sum()) * v - u
+        d -= d.mean()
+        if not np.isfinite(d).all():
+            return step
+        room = np.where(d > 0, hi[F] - beta[F], lo[F] - beta[F])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            reach = np.where(d != 0, room / d, np.inf)
+        far = float(reach.min())
+        moved = beta[F] + min(far, 1.0) * d
+        if far <= 1.0:
+            moved = np.where(reach <= far, np.where(d > 0, hi[F], lo[F]), moved)
+        G += K[:, F] @ (moved - beta[F])
+        beta[F] = moved
+        if far > 1.0:
+            return step + 1
+    return len(beta)

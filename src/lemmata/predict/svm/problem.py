@@ -1,0 +1,147 @@
+"""The dual of a support vector machine, in one form for classification and regression.
+
+    minimise  ½ βᵀKβ + cᵀβ     over  lo ≤ β ≤ hi,  1ᵀβ = 0                   f(x) = Σ_i β_i κ(x_i, x) + b
+
+    classification, y_i = ±1     β_i = y_i α_i with 0 ≤ α_i ≤ C_i,                       c_i = −y_i
+    regression                   β = α ≥ 0 and β = −α* ≤ 0, two variables for each row,  c = ε − y and −ε − y
+
+C_i is C times the weight of row i (ML Support vector machines: the dual of ½‖w‖² + Σ C_i loss_i). A β that can rise has
+β < hi, one that can fall β > lo; with G = Kβ + c the solution is where no G that can fall exceeds one that can rise, and
+−b lies between the two. The sum of both losses at b and this form of the dual make the duality gap that the audit measures.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from lemmata.core.blocks import Blocks
+from lemmata.predict.kernels import Kernel, Precomputed
+from lemmata.predict.svm.row_cache import RowCache
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One dual problem: of two classes, or of a regression."""
+
+    members: Array  # (m,) the rows of the data that it sees
+    of: Array  # (v,) the member that each variable belongs to
+    c: Array  # (v,)
+    lo: Array  # (v,)
+    hi: Array  # (v,)
+
+    @classmethod
+    def of_signs(cls, members: Array, signs: Array, C: Array) -> Machine:
+        """Two classes, y = ±1, with a bound C_i for each row."""
+        lo, hi = np.where(signs > 0, 0.0, -C), np.where(signs > 0, C, 0.0)
+        return cls(members, np.arange(len(members)), -signs.astype(np.float64), lo, hi)
+
+    @classmethod
+    def of_numbers(cls, members: Array, y: Array, C: Array, epsilon: float) -> Machine:
+        """Regression with a tube of half-width ε."""
+        n = len(members)
+        c = np.concatenate([epsilon - y, -epsilon - y])
+        zero = np.zeros(n)
+        lo, hi = np.concatenate([zero, -C]), np.concatenate([C, zero])
+        return cls(members, np.tile(np.arange(n), 2), c, lo, hi)
+
+    @property
+    def size(self) -> int:
+        return len(self.c)
+
+    def gradient(self, field: Array) -> Array:
+        """G = Kβ + c of every variable, from Kβ of every member."""
+        return (field if len(field) == len(self.c) else field[self.of]) + self.c
+
+    def by_member(self, values: Array) -> Array:
+        """Numbers of variables, added up where they belong to one row."""
+        if len(self.members) == len(values):
+            return values
+        return values[: len(self.members)] + values[len(self.members) :]
+
+    def intercept(self, beta: Array, G: Array) -> float:
+        """b: minus the mean gradient of what is within its bounds, or the middle of what the bounds leave open."""
+        inside = (beta > self.lo) & (beta < self.hi)
+        if inside.any():
+            return -float(G[inside].mean())
+        least = G[beta < self.hi].min(initial=np.inf)
+        most = G[beta > self.lo].max(initial=-np.inf)
+        ends = [end for end in (least, most) if np.isfinite(end)]
+        return -float(np.mean(ends))
+
+
+@dataclass
+class Duals:
+    """The machines of a fit with what they share: rows, kernel, memory. Behaves as the data of an algorithm."""
+
+    X: Any  # (n, d), or K for a precomputed kernel
+    kernel: Kernel
+    machines: tuple[Machine, ...]
+    megabytes: float
+    together: bool  # the kernel matrix is formed whole, and all machines are solved at once
+    data: Blocks
+    _whole: Array | None = field(default=None, repr=False)
+    _cache: tuple[int, RowCache] | None = field(default=None, repr=False)
+
+    @property
+    def whole(self) -> Array:
+        """K of all rows in float64."""
+        if self._whole is None:
+            X = self.X if self.X.dtype == np.float64 else self.X.astype(np.float64)
+            self._whole = self.kernel(X)
+        return self._whole
+
+    def cache(self, machine: int) -> RowCache:
+        """The rows of one machine; those of the machine before are forgotten."""
+        if self._cache is None or self._cache[0] != machine:
+            self._cache = None
+            members = self.machines[machine].members
+            self._cache = machine, RowCache(self.kernel, self.X, self.megabytes, members)
+        return self._cache[1]
+
+    def fingerprint(self) -> str:
+        bounds = float(sum(one.hi.sum() - one.lo.sum() + abs(one.c).sum() for one in self.machines))
+        return f"{self.kernel!r} {bounds!r} {self.data.fingerprint()}"
+
+
+def all_rows(data: Blocks) -> Any:
+    """The rows in memory: support vectors are among them."""
+    if data.in_memory:
+        return data.source
+    parts = [rows for rows, _ in data]
+    if len(parts) == 1:
+        return parts[0]
+    return sp.vstack(parts).tocsr() if sp.issparse(parts[0]) else np.concatenate(parts)
+
+
+def refuse_asymmetric(K: Array) -> None:
+    """A kernel matrix that was given is square and symmetric."""
+    if K.shape[0] != K.shape[1]:
+        raise ValueError(
+            f"Precomputed matrix must be a square matrix. Input is a {K.shape[0]}x{K.shape[1]} matrix."
+        )
+    largest = float(np.abs(K).max(initial=0.0))
+    for start in range(0, len(K), 1024):
+        here = slice(start, start + 1024)
+        apart = float(np.abs(K[here] - K[:, here].T).max())
+        if not apart <= 1e-6 * largest:
+            raise ValueError(
+                f"kernel='precomputed' and K is not symmetric (K and its transpose differ by {apart:.2g}); pass (K + K.T) / 2."
+            )
+
+
+def refuse_overflow(kernel: Kernel, X: Any) -> None:
+    """κ(x, x) bounds every entry of a positive semidefinite K; numbers beyond floats there end every fit."""
+    if isinstance(kernel, Precomputed):
+        return
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = np.isfinite(kernel.diagonal(X)).all()
+    if not finite:
+        raise ValueError(
+            f"{kernel!r} gives numbers beyond {X.dtype} on this data; scale the columns, or lower degree."
+        )

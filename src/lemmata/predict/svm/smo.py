@@ -1,0 +1,285 @@
+"""Support vector machines by decomposition: a working set of variables at a time, SMO within it.
+
+    W ← the variables whose gradients violate the optimality conditions most, and those of the last W that are free
+    solve  min ½ βᵀKβ + cᵀβ  over β_W alone, by SMO on the q × q block K_WW          (second-order choice of pairs)
+    Kβ ← Kβ + K_{·W} Δβ_W                                                            (float32 rows, float64 sums)
+
+until  max {G_i : β_i can fall} − min {G_i : β_i can rise} ≤ tol,  G = Kβ + c: LIBSVM's rule. LIBSVM's W has two variables and
+its rows come one by one; 512 at a time turn rows into matrix products (Joachims 1998; Wen et al. 2018, ThunderSVM). Keeping
+free variables in W matters most: without them the same pairs undo each other (10,000 rows, C = 10: 3,300 sets against 300).
+
+Where K is small it is formed whole, W is everything, and the machines of a one-vs-one fit are solved side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from lemmata.core.engine import one_blas_thread, run_tasks
+from lemmata.core.loop import Solution, Stop, Stopped
+from lemmata.core.store import storable
+from lemmata.predict.svm.newton import free_newton
+from lemmata.predict.svm.problem import Duals, Machine
+from lemmata.predict.svm.row_cache import RowCache
+
+Array = np.ndarray
+WORKING = 512  # variables of a working set
+KEPT = 5 / 8  # of it, at most, that stay from the last one
+SUBTOL = 0.1  # a working set is solved until its violation is this share of the whole one
+ROUND = 200  # steps of SMO between two looks at the free variables, where K is whole
+STACKED = 2**23  # numbers of kernel matrices that are solved side by side
+FIELD_ROWS = 4096  # of Kβ that a task updates
+REFINED = 5  # times at most that Kβ is computed once more in float64
+
+
+@storable
+@dataclass(frozen=True)
+class MachineState:
+    """Where one machine is."""
+
+    version = 1
+    layout: ClassVar = {"beta": "v", "field": "m", "last": "w int >=0"}
+
+    beta: Array  # (v,)
+    field: Array  # (m,) Kβ
+    last: Array  # (w,) the last working set
+    steps: int  # of SMO
+    violation: float
+    loss: float  # ½ βᵀKβ + cᵀβ
+    refined: int  # how often Kβ was computed once more in float64
+
+
+@storable
+@dataclass(frozen=True)
+class SMOState:
+    """All machines; those before the current one are done."""
+
+    version = 1
+
+    machines: tuple[MachineState, ...]
+
+
+@dataclass(frozen=True)
+class SMOAlgorithm:
+    """Decomposition for one or several machines; with `together`, all of them at once on a whole kernel matrix."""
+
+    draws: ClassVar = False
+    hint: ClassVar = "scale the columns, or lower C"
+
+    tol: float
+    max_steps: int  # of SMO, for each machine
+    compiled: bool
+
+    def init(self, data: Duals, rng) -> SMOState:
+        nobody = np.zeros(0, np.int64)
+        return SMOState(
+            tuple(
+                MachineState(
+                    np.zeros(one.size), np.zeros(len(one.members)), nobody, 0, np.inf, 0.0, 0
+                )
+                for one in data.machines
+            )
+        )
+
+    def step(self, state: SMOState, data: Duals) -> SMOState:
+        for machine, one in zip(data.machines, state.machines, strict=True):
+            if (len(one.beta), len(one.field)) != (machine.size, len(machine.members)):
+                raise ValueError("the state is that of a fit to other data.")
+        if data.together:
+            return SMOState(self._step_together(state.machines, data))
+        at = next(p for p, one in enumerate(state.machines) if not self.done(one))
+        moved = self._step_one(state.machines[at], data.machines[at], data, at)
+        return SMOState((*state.machines[:at], moved, *state.machines[at + 1 :]))
+
+    def done(self, one: MachineState) -> bool:
+        return one.violation <= self.tol or one.steps >= self.max_steps
+
+    def finished(self, state: SMOState) -> bool:
+        return all(one.violation <= self.tol for one in state.machines)
+
+    def objective(self, state: SMOState) -> float:
+        return float(sum(one.loss for one in state.machines))
+
+    def extras(self, state: SMOState) -> dict[str, float]:
+        return {"violation": float(max(one.violation for one in state.machines))}
+
+    def attributes(self, state: SMOState) -> dict[str, Any]:
+        return {"machines": state.machines}
+
+    @property
+    def _loops(self) -> Any:
+        if self.compiled:
+            from lemmata.predict.svm import _kernels
+
+            return _kernels
+        from lemmata.predict.svm import _twins
+
+        return _twins
+
+    # --- one working set of one machine ---
+
+    def _step_one(self, one: MachineState, machine: Machine, data: Duals, at: int) -> MachineState:
+        loops, cache = self._loops, data.cache(at)
+        beta, field = one.beta.copy(), one.field.copy()
+        G = machine.gradient(field)
+        W = choose(beta, G, machine, one.last, min(WORKING, cache.capacity))
+        with one_blas_thread():
+            slots = _slots(cache, machine.of[W])
+        K = np.empty((len(W), len(W)), np.float32)
+        loops.gather_into(K, cache.rows, slots, machine.of[W])
+        b, g = beta[W][None], G[W][None]
+        tol = np.array([max(self.tol, SUBTOL * violation(beta, G, machine))])
+        left = np.array([min(100 * len(W), self.max_steps - one.steps)])
+        steps, _ = loops.solve_into(
+            b, g, K[None], machine.lo[W][None], machine.hi[W][None], tol, left
+        )
+        change = b[0] - beta[W]
+        beta[W] = b[0]
+        _add_rows(loops, field, cache.rows, slots, change)
+        made = one.steps + int(steps[0])
+        moved = _measured(replace(one, beta=beta, field=field, last=W, steps=made), machine)
+        if self.done(moved) and self._is_blurred(moved, cache.scale) and moved.refined < REFINED:
+            with one_blas_thread():
+                exact = cache.field(machine.by_member(beta))
+            moved = _measured(replace(moved, field=exact, refined=moved.refined + 1), machine)
+        return moved
+
+    def _is_blurred(self, one: MachineState, scale: float) -> bool:
+        """Whether float32 rows may put a tenth of tol into a gradient Σ β_i K_ij: errors of eps/2·max K_ii, of any sign."""
+        noise = np.finfo(np.float32).eps / 2 * scale * np.linalg.norm(one.beta)
+        return bool(noise > 0.1 * self.tol)
+
+    # --- all machines on a whole kernel matrix ---
+
+    def _step_together(
+        self, states: tuple[MachineState, ...], data: Duals
+    ) -> tuple[MachineState, ...]:
+        """A round of SMO on every machine, then Newton's method on the free variables of those not done."""
+        result = list(states)
+        waiting = [p for p, one in enumerate(states) if not self.done(one)]
+        for batch in _batches(waiting, data.machines):
+            machines, ones = [data.machines[p] for p in batch], [states[p] for p in batch]
+            K = _stacked(data.whole, machines)
+            m = K.shape[1]
+            beta, G = (
+                _filled([one.beta for one in ones], m),
+                _filled(
+                    [one.gradient(state.field) for one, state in zip(machines, ones, strict=True)],
+                    m,
+                ),
+            )
+            lo, hi = (_filled([getattr(one, side) for one in machines], m) for side in ("lo", "hi"))
+            left = np.array([min(ROUND, self.max_steps - one.steps) for one in ones])
+            steps, gaps = self._loops.solve_into(
+                beta, G, K, lo, hi, np.full(len(batch), self.tol), left
+            )
+            for row, p in enumerate(batch):
+                machine, made = data.machines[p], states[p].steps + int(steps[row])
+                if gaps[row] > self.tol and made < self.max_steps:
+                    made += free_newton(beta[row], G[row], K[row], lo[row], hi[row])
+                v, members = machine.size, len(machine.members)
+                field = G[row, :members] - machine.c[:members]
+                moved = replace(states[p], beta=beta[row, :v].copy(), field=field, steps=made)
+                result[p] = _measured(moved, machine)
+        return tuple(result)
+
+
+@dataclass(frozen=True)
+class OutOfSteps(Stop):
+    """Every machine is solved or has made all the steps it may."""
+
+    def reason(self, solution: Solution) -> str | None:
+        algorithm = solution.algorithm
+        done = all(map(algorithm.done, solution.state.machines))
+        return Stopped.MAX_STEPS if done else None
+
+
+def violation(beta: Array, G: Array, machine: Machine) -> float:
+    """By how much a gradient that can fall exceeds one that can rise."""
+    least = np.min(G, where=beta < machine.hi, initial=np.inf)
+    most = np.max(G, where=beta > machine.lo, initial=-np.inf)
+    return max(float(most - least), 0.0)
+
+
+def choose(beta: Array, G: Array, machine: Machine, last: Array, size: int) -> Array:
+    """The working set: what of the last one is free, then those that most want to rise and to fall, half and half."""
+    kept = last[(beta[last] > machine.lo[last]) & (beta[last] < machine.hi[last])]
+    kept = kept[max(0, len(kept) - int(KEPT * size)) :]  # the latest to enter
+    half = (size - len(kept)) // 2
+    rising, falling = (
+        np.where(beta < machine.hi, G, np.inf),
+        np.where(beta > machine.lo, -G, np.inf),
+    )
+    rising[kept] = falling[kept] = np.inf
+    up = _least(rising, half)
+    falling[up] = np.inf
+    return np.concatenate([kept, up, _least(falling, half)])
+
+
+def _least(values: Array, k: int) -> Array:
+    """The places of the k least numbers that are finite."""
+    found = np.argpartition(values, k)[:k] if k < len(values) else np.arange(len(values))
+    return found[np.isfinite(values[found])]
+
+
+def _measured(one: MachineState, machine: Machine) -> MachineState:
+    """The state with its violation and loss."""
+    G, of_each = machine.gradient(one.field), machine.by_member(one.beta)
+    loss = 0.5 * float(of_each @ one.field) + float(machine.c @ one.beta)
+    return replace(one, violation=violation(one.beta, G, machine), loss=loss)
+
+
+def _slots(cache: RowCache, wanted: Array) -> Array:
+    """Where the rows of variables stand; two variables of a regression share one."""
+    rows, of_each = np.unique(wanted, return_inverse=True)
+    return cache.slots(rows)[of_each]
+
+
+def _add_rows(loops: Any, field: Array, rows: Array, slots: Array, change: Array) -> None:
+    """Kβ ← Kβ + K_{·W} Δβ, some thousand entries a task."""
+    moved = change != 0
+    slots, change = slots[moved], change[moved]
+
+    def add(task: int) -> None:
+        start = task * FIELD_ROWS
+        stop = min(start + FIELD_ROWS, len(field))
+        loops.add_rows_into(field, start, stop, rows, slots, change)
+
+    run_tasks(add, -(-len(field) // FIELD_ROWS))
+
+
+def _batches(places: list[int], machines: tuple[Machine, ...]) -> Iterator[list[int]]:
+    """Machines whose kernel matrices, filled up to the largest, fit into STACKED numbers."""
+    batch: list[int] = []
+    for p in sorted(places, key=lambda p: machines[p].size):
+        if batch and (len(batch) + 1) * machines[p].size ** 2 > STACKED:
+            yield batch
+            batch = []
+        batch.append(p)
+    if batch:
+        yield batch
+
+
+def _stacked(K: Array, machines: list[Machine]) -> Array:
+    """The kernel matrices of machines, one upon the other, filled up with zeros."""
+    if len(machines) == 1:
+        rows = machines[0].members[machines[0].of]
+        everything = len(rows) == len(K) and bool((rows == np.arange(len(K))).all())
+        return K[None] if everything else K[rows[:, None], rows][None]
+    size = max(one.size for one in machines)
+    stack = np.zeros((len(machines), size, size))
+    for out, one in zip(stack, machines, strict=True):
+        rows = one.members[one.of]
+        out[: one.size, : one.size] = K[rows[:, None], rows]
+    return stack
+
+
+def _filled(parts: list[Array], size: int) -> Array:
+    out = np.zeros((len(parts), size))
+    for row, part in zip(out, parts, strict=True):
+        row[: len(part)] = part
+    return out
