@@ -10,6 +10,7 @@ between 0 and `steepest`; robust losses know a number y and speak of the residua
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -299,7 +300,7 @@ def _distribution(y: Array, a: Array) -> Array:
 
 def loss_named(name: str, **numbers: float) -> Loss:
     """The loss that scikit-learn and others call so."""
-    makers: dict[str, type[Loss]] = {
+    makers: dict[str, Callable[..., Loss]] = {
         "squared": Squared, "squared_error": Squared, "absolute": Absolute, "huber": Huber, "logistic": Logistic,
         "log_loss": Logistic, "hinge": Hinge, "squared_hinge": SquaredHinge, "epsilon_insensitive": Absolute,
     }  # fmt: skip

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lemmata.audit.attributes import attributes_sound, discrepancy, statements_true
+from lemmata.audit.chosen_penalty import alpha_best, alpha_inside
 from lemmata.audit.linear_objectives import (
     described,
     lasso_words,
@@ -24,9 +25,11 @@ from lemmata.audit.linear_objectives import (
     logistic_words,
     problem_of,
 )
+from lemmata.audit.losses import Softmax
 from lemmata.audit.risk_gaps import Point, Risk, gap_at, null_value, one_output
 from lemmata.audit.risk_search import of_output, search
-from lemmata.core.certificate import PROVED, Evidence, Fit, Statement, at_most, claim, unknown
+from lemmata.audit.separability import weights_exist
+from lemmata.core.certificate import PROVED, Evidence, Fit, Statement, at_most, claim, free, unknown
 
 Array = np.ndarray
 NEAR = 1e-3  # of the least objective
@@ -85,7 +88,7 @@ def _optimality(fit: Fit) -> Optimality:
     found = Optimality(most, np.zeros_like(most), first.value, null, resolution(fit, risk, at))
     late = np.flatnonzero(~(found.upper <= NEAR))
     work = SHARE * fit.work / max(len(late), 1)
-    for k in late:
+    for k in map(int, late):
         enough = NEAR * max(float(first.value[k] - most[k]), LEAST * float(null[k]))
         part = (risk, at) if risk.joint else (one_output(risk, k), of_output(at, k))
         better = search(*part, float(most[k]), enough, work)
@@ -105,7 +108,7 @@ def resolution(fit: Fit, risk: Risk, at: Point) -> Array:
 def own_dual(fit: Fit, risk: Risk) -> Array | None:
     """The dual point that a fit of a linear SVM states: u = −yα with α within its bounds."""
     alpha = fit.get("dual_coef_")
-    if alpha is None or risk.joint or not risk.loss.margin:
+    if alpha is None or isinstance(risk.loss, Softmax) or not risk.loss.margin:
         return None
     alpha = np.abs(np.atleast_2d(np.asarray(alpha, dtype=np.float64))).T
     if alpha.shape != risk.y.shape:
@@ -217,8 +220,11 @@ def _nothing(fit: Fit) -> dict[str, float]:
     return {}
 
 
-LASSO_CLAIMS = (SOUND, statements_true(_lasso_statements, cost=gap_cost), near_optimum(lasso_words))
+nothing_stated = statements_true(_nothing, cost=free)
+lasso_stated = statements_true(_lasso_statements, cost=gap_cost)
+LASSO_CLAIMS = (SOUND, lasso_stated, near_optimum(lasso_words))
+LASSO_CV_CLAIMS = (*LASSO_CLAIMS, alpha_best, alpha_inside)
 LASSO_PATH_CLAIMS = LASSO_CLAIMS
-LOGISTIC_CLAIMS = (SOUND, statements_true(_nothing), near_optimum(logistic_words))
-LINEAR_SVC_CLAIMS = (SOUND, statements_true(_nothing), near_optimum(linear_svc_words))
-ROBUST_CLAIMS = (SOUND, statements_true(_nothing))
+LOGISTIC_CLAIMS = (SOUND, nothing_stated, near_optimum(logistic_words), weights_exist)
+LINEAR_SVC_CLAIMS = (SOUND, nothing_stated, near_optimum(linear_svc_words))
+ROBUST_CLAIMS = (SOUND, nothing_stated)

@@ -275,11 +275,11 @@ def _project(risk: Risk, U: Array, bare: Array) -> Array:
     norms = np.linalg.norm(Z, axis=0)
     Z = Z / np.where(norms > 0, norms, 1.0)
     s = np.broadcast_to(risk.s, U.shape)
-    if risk.joint:
+    if isinstance(risk.loss, Softmax):
         return _project_classes(risk, U, Z)
     out = np.empty_like(U)
     for k in range(U.shape[1]):
-        h, u = np.sqrt(_metric(risk, U[:, k], s[:, k])), U[:, k]
+        h, u = np.sqrt(_metric(risk.loss, U[:, k], s[:, k])), U[:, k]
         for _ in range(2):
             ratio = np.divide(u, h, out=np.zeros_like(u), where=h > 0)
             u = h * (ratio - (A := Z * h[:, None]) @ lstsq(A, ratio, cond=1e-13)[0])
@@ -316,11 +316,11 @@ def softmax_hessian(A: Array, s: Array, P: Array) -> Array:
     return H.reshape(k * q, k * q)
 
 
-def _metric(risk: Risk, u: Array, s: Array) -> Array:
-    if isinstance(risk.loss, Squared):
+def _metric(loss: Loss, u: Array, s: Array) -> Array:
+    if isinstance(loss, Squared):
         return s
     a = np.abs(np.divide(u, s, out=np.zeros_like(u), where=s > 0))
-    top = risk.loss.steepest
+    top = loss.steepest
     return s * np.minimum(a, np.maximum(top - a, 0.0)) if math.isfinite(top) else s * a
 
 
@@ -344,7 +344,7 @@ def excess(risk: Risk, at: Point, U: Array, V: Array) -> Array:
     """P(w, b) − D(u) as the sum of Fenchel–Young terms, for a feasible u."""
     s = np.broadcast_to(risk.s, at.f.shape)
     A = np.divide(U, s, out=np.zeros_like(U), where=s > 0)
-    if risk.joint:
+    if isinstance(risk.loss, Softmax):
         data = np.atleast_1d(risk.s[:, 0] @ risk.loss.excess(risk.y, at.f, A))
     else:
         data = (s * risk.loss.excess(risk.y, at.f, risk.loss.clip(risk.y, A))).sum(axis=0)

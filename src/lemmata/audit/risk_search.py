@@ -9,13 +9,12 @@ bound on the least objective, D at the dual point a lower one, whoever found the
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import cast
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq
 from scipy.special import log_softmax
 
-from lemmata.audit.losses import Loss, Softmax
+from lemmata.audit.losses import Softmax
 from lemmata.audit.risk_gaps import (
     Point,
     Risk,
@@ -276,7 +275,7 @@ class _Rounded:
         if isinstance(risk.loss, Softmax):
             return softmax_hessian(A, risk.s[:, 0], np.exp(log_softmax(f, axis=1)))
         if self.width == 0:
-            h = risk.s * cast(Loss, risk.loss).curvature(risk.y, f)
+            h = risk.s * risk.loss.curvature(risk.y, f)
         else:
             a, _ = self._arc(f)
             h = risk.s * ((a > 0) & (a < 1)) / self.width
