@@ -1,0 +1,1 @@
+"""Logistic regression (ML "Classification"): the problem, Newton, quasi-Newton, gradient and ℓ1 solvers, the estimator."""

@@ -1,0 +1,316 @@
+"""Logistic regression: weights that make the labels likely.
+
+    minimise  C Σ sᵢ log(1 + e^(−yᵢ(xᵢᵀw + b)))  +  (1 − ρ)/2 ‖w‖² + ρ ‖w‖₁            two classes, y = ±1
+              C Σ sᵢ (log Σₖ e^(xᵢᵀwₖ + bₖ) − f_cᵢ)  + the same of all wₖ                more: softmax
+
+The loss is the negative log-likelihood of labels drawn with odds e^f (ML "Logistic regression"); the penalty is a prior on w, and
+without one (C = ∞) the weights are those of maximum likelihood, which exist only if no direction separates the classes:
+`certificate_` says which. Strictly convex with a ridge, so every solver has the same answer and only their speed differs.
+
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = LogisticRegression().fit(X, y)
+    >>> model.n_iter_ < 12, model.coef_.shape, round(model.score(X, y), 2)
+    (True, (3, 4), 0.97)
+    >>> model.certificate_.failed
+    []
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import expit, log_softmax, softmax
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from lemmata.audit.penalised import LOGISTIC_CLAIMS
+from lemmata.core.blocks import Blocks
+from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core.certificate import Fit
+from lemmata.core.loop import MaxSteps, Solution, Stop, warn_user
+from lemmata.core.parameters import COMMON
+from lemmata.predict.base import LinearClassifier, linear_scores
+from lemmata.predict.logistic.l1 import algorithm_for
+from lemmata.predict.logistic.lbfgs import LBFGSAlgorithm
+from lemmata.predict.logistic.newton import NewtonAlgorithm
+from lemmata.predict.logistic.problem import LinearProblem, Logistic, NearOptimum, Softmax
+
+Array = np.ndarray
+SOLVERS = {
+    "auto", "newton", "newton-cholesky", "newton-cg", "lbfgs", "liblinear", "sag", "saga", "gd", "sgd",
+}  # fmt: skip
+WIDE = 2500  # weights up to which a Hessian is formed
+WIDE_SOFTMAX = 400  # the same where it couples the classes and costs their number squared
+
+
+@dataclass(frozen=True)
+class RowSpaceProblem(LinearProblem):
+    """A problem of n rows in n dimensions instead of d: w = Qv, since a w with a ridge is a combination of rows.
+
+    That is the representer theorem, for X = LQᵀ with orthonormal columns of Q: the scores are those of L and v, ‖w‖ = ‖v‖.
+    """
+
+    Q: Array | None = None  # (d, n)
+
+    @classmethod
+    def of_rows(cls, data: Blocks, *rest: Any) -> RowSpaceProblem:
+        Q, R = np.linalg.qr(np.asarray(data.source, np.float64).T)
+        small = Blocks.of(np.ascontiguousarray(R.T), data.weights).labelled(data.targets)  # type: ignore[arg-type]
+        problem = LinearProblem.of(small, *rest)
+        return cls(*(getattr(problem, name) for name in LinearProblem.__dataclass_fields__), Q=Q)
+
+
+def penalties(D: int, strength: float, intercept: float | None) -> Array:
+    """One penalty for all weights; the intercept, if there is one, has its own factor."""
+    found = np.full(D, strength)
+    if intercept is not None:
+        found[-1] = strength * intercept
+    return found
+
+
+class LogisticRegression(LinearClassifier):
+    """Logistic regression for two or more classes, with a ridge, a lasso, both, or no penalty.
+
+    Minimises C Σ sᵢ ℓᵢ + (1 − ρ)/2 ‖w‖² + ρ ‖w‖₁ over w and b, ℓ the negative log-likelihood of a label (softmax for more than
+    two classes) and sᵢ the weight of a row times that of its class.
+
+    Parameters
+    ----------
+    penalty : {"l2", "l1", "elasticnet", None}, default="deprecated"
+        The older way to say ρ = 0, ρ = 1, ρ = l1_ratio and C = ∞; by default `C` and `l1_ratio` speak for themselves.
+    C : float, default=1.0
+        How much the loss counts against the penalty; np.inf for maximum likelihood.
+    l1_ratio : float, default=0.0
+        ρ: 0 is a ridge, 1 a lasso, between them the elastic net.
+    dual : bool, default=False
+        Has no effect: the minimum is the same.
+    tol : float, default=1e-4
+        When to stop: no entry of the gradient exceeds tol·Σs (with a lasso, tol of its own strength), and with a ridge the
+        duality gap ‖∇‖²/2λ is at most tol times the objective.
+    fit_intercept : bool, default=True
+        Whether there is a b. It is not penalised, except by solver="liblinear".
+    intercept_scaling : float, default=1
+        With solver="liblinear" alone: b/intercept_scaling is penalised like a weight.
+    class_weight : dict, "balanced" or None, default=None
+        A factor for the rows of each class; "balanced" gives every class the same total weight.
+    random_state : int, RandomState instance or None, default=None
+        Shuffles the rows of solver="sgd".
+    solver : str, default="auto"
+        "newton" (also "newton-cholesky", "newton-cg"): damped Newton, few passes over the rows; "lbfgs": no Hessian, for many
+        features or classes; "gd": gradient descent with step 1/L; "sgd": mini-batches; "auto", "sag" and "saga": Newton where
+        a Hessian is affordable, else L-BFGS. With a lasso all but gd and sgd mean Newton with working sets. "liblinear": as
+        "auto" for two classes, but with its penalised intercept.
+    max_iter : int, default=100
+        Steps: of Newton or L-BFGS, passes over the rows of gd and sgd, working sets where there are any.
+    verbose : int, default=0
+        Show a progress bar.
+    warm_start : bool, default=False
+        Start from the weights of the fit before.
+    n_jobs : None
+        Has no effect: threads share the blocks of rows.
+    checkpoint : path, optional
+        File to resume from, and to write to while fitting.
+    time_limit : float, optional
+        Seconds after which the fit ends with what it has.
+
+    Attributes
+    ----------
+    classes_ : (k,)
+    coef_ : (1, d) for two classes, else (k, d)
+    intercept_ : (1,) or (k,), the latter with mean 0; zeros without one
+    n_iter_, certificate_, trace_, stopped_, n_features_in_, feature_names_in_
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **COMMON,
+        "penalty": [StrOptions({"l1", "l2", "elasticnet", "deprecated"}), None],
+        "C": [Interval(Real, 0, None, closed="right")],
+        "l1_ratio": [Interval(Real, 0, 1, closed="both"), None],
+        "dual": ["boolean"],
+        "fit_intercept": ["boolean"],
+        "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "solver": [StrOptions(SOLVERS)],
+        "warm_start": ["boolean"],
+        "n_jobs": [None, Integral],
+    }  # fmt: skip
+    claims = LOGISTIC_CLAIMS
+    stored: ClassVar[dict[str, str | type]] = {
+        "classes_": "c labels",
+        "coef_": "k d",
+        "intercept_": "k",
+    }
+
+    def __init__(
+        self,
+        penalty="deprecated",
+        *,
+        C=1.0,
+        l1_ratio=0.0,
+        dual=False,
+        tol=1e-4,
+        fit_intercept=True,
+        intercept_scaling=1,
+        class_weight=None,
+        random_state=None,
+        solver="auto",
+        max_iter=100,
+        verbose=0,
+        warm_start=False,
+        n_jobs=None,
+        checkpoint=None,
+        time_limit=None,
+    ):
+        self.penalty = penalty
+        self.C = C
+        self.l1_ratio = l1_ratio
+        self.dual = dual
+        self.tol = tol
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.solver = solver
+        self.max_iter = max_iter
+        self.verbose = verbose
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.checkpoint = checkpoint
+        self.time_limit = time_limit
+
+    # --- the problem ---
+
+    def _strengths(self) -> tuple[float, float]:
+        """Ridge and lasso, relative to the loss: (1 − ρ)/C and ρ/C."""
+        ratio = {"l1": 1.0, "l2": 0.0}.get(self.penalty, self.l1_ratio)
+        if self.penalty is None or math.isinf(self.C):
+            return 0.0, 0.0
+        if ratio is None:
+            raise ValueError(
+                "l1_ratio=None says nothing about the penalty; pass a number from 0 (ridge) to 1 (lasso)."
+            )
+        with np.errstate(over="ignore"):
+            return float((1 - ratio) / self.C), float(ratio / self.C)
+
+    def _loss(self) -> Logistic | Softmax:
+        k = len(self.classes_)
+        if k > 2 and self.solver == "liblinear":
+            raise ValueError(
+                f"solver='liblinear' tells two classes apart and y holds {k}; any other solver takes more."
+            )
+        return Logistic() if k == 2 else Softmax(k)
+
+    def _in_row_space(self, data: Blocks) -> bool:
+        """Whether the problem is solved in as many dimensions as there are rows."""
+        n, d = data.shape
+        ridge, lasso = self._strengths()
+        return (
+            isinstance(data.source, np.ndarray)
+            and data.in_memory
+            and ridge > 0
+            and lasso == 0
+            and n < d
+            and self.solver not in ("gd", "sgd", "lbfgs")
+        )
+
+    def _problem(self, data: Blocks) -> LinearProblem:
+        ridge, lasso = self._strengths()
+        scale = float(self.intercept_scaling) if self.solver == "liblinear" else math.inf
+        row_space = self._in_row_space(data)
+        D = (data.shape[0] if row_space else data.shape[1]) + self.fit_intercept
+        make = RowSpaceProblem.of_rows if row_space else LinearProblem.of
+        return make(
+            self._weighted_by_class(data),
+            self._loss(),
+            penalties(D, ridge, scale**-2 if self.fit_intercept else None),
+            penalties(D, lasso, 1 / scale if self.fit_intercept else None),
+            self.fit_intercept,
+        )
+
+    def _algorithm(self, data: Blocks) -> Any:
+        n, d = data.shape
+        loss, (_, lasso) = self._loss(), self._strengths()
+        start = self._start(data, loss.m)
+        if self.solver in ("gd", "sgd"):
+            from lemmata.predict.logistic.gradient import GradientAlgorithm, StochasticAlgorithm
+
+            return (GradientAlgorithm if self.solver == "gd" else StochasticAlgorithm)(start)
+        width = min(n, d) if self._in_row_space(data) else d
+        if lasso > 0:
+            return algorithm_for(data, width, loss, start)
+        asked = self.solver.startswith("newton")
+        affordable = width <= WIDE if loss.m == 1 else width * loss.m <= WIDE_SOFTMAX
+        if self.solver != "lbfgs" and (asked or affordable):
+            return NewtonAlgorithm(start)
+        return LBFGSAlgorithm(start)
+
+    def _start(self, data: Blocks, m: int) -> Array | None:
+        """The weights of the fit before, if they are to be used and still fit."""
+        if not self.warm_start or getattr(self, "coef_", None) is None:
+            return None
+        if self.coef_.shape != (m, data.shape[1]) or self._in_row_space(data):
+            return None
+        b = self.intercept_[:, None] if self.fit_intercept else np.zeros((m, 0))
+        return np.hstack([self.coef_, b]).astype(np.float64)
+
+    def _stop(self) -> Stop:
+        return self._limited(NearOptimum(self.tol) | MaxSteps(self.max_iter))
+
+    def _attributes(self, solution: Solution, problem: LinearProblem) -> dict[str, Any]:
+        W = solution.attributes["W"]
+        d = problem.D - problem.intercept
+        coef, b = W[:, :d], W[:, d] if problem.intercept else np.zeros(len(W))
+        if isinstance(problem, RowSpaceProblem):
+            coef = coef @ problem.Q.T  # type: ignore[union-attr]
+        if problem.loss.coupled:  # the same number added to all scores changes nothing
+            b = b - b.mean() if not problem.ridge[-1] else b
+        dtype = problem.dtype if not isinstance(problem, RowSpaceProblem) else self._dtype
+        return {"coef_": coef.astype(dtype), "intercept_": b.astype(dtype)}
+
+    def _fit_blocks(self, data: Blocks) -> None:
+        self._dtype = data.dtype
+        try:
+            super()._fit_blocks(data)
+        finally:
+            del self._dtype
+
+    def _warn_unsettled(self, solution: Solution) -> None:
+        left = max(solution.trace.last("gradient"), solution.trace.last("gap"))
+        warn_user(
+            f"{type(self).__name__} reached max_iter={self.max_iter} with {left:.1e} > tol={self.tol:.0e} left to gain: raise "
+            "max_iter, scale the features, or read certificate_.",
+            ConvergenceWarning,
+        )
+
+    @classmethod
+    def work(cls, fit: Fit) -> float:
+        """A pass for each step, and a Hessian or two."""
+        return (float(np.max(fit.get("n_iter_", 1))) + fit.data.shape[1]) * fit.data.size
+
+    # --- output ---
+
+    def predict_proba(self, X):
+        """The probability of each class, (n, k)."""
+        return self._probabilities(X, log=False)
+
+    def predict_log_proba(self, X):
+        """Its logarithm, (n, k), without the detour that would make −∞ of a small one."""
+        return self._probabilities(X, log=True)
+
+    def _probabilities(self, X, log: bool):
+        check_is_fitted(self)
+
+        def found(rows):
+            F = linear_scores(rows, self.coef_, self.intercept_)
+            if F.shape[1] > 1:
+                return log_softmax(F, axis=1) if log else softmax(F, axis=1)
+            both = np.hstack([-F, F])
+            return -np.logaddexp(0, -both) if log else expit(both)
+
+        return self._apply(X, found)

@@ -1,0 +1,187 @@
+"""Newton's method with a lasso penalty: a small lasso of the Hessian takes the place of the linear system.
+
+    z = argmin  ∇f(w)ᵀ(z − w) + ½ (z − w)ᵀH(z − w) + Σ lassoⱼ |zⱼ|,          w ← w + t (z − w)
+
+The small lasso never sees the rows: coordinate descent finds which weights are zero, and a linear system of the others the
+rest. With many features only some may move at a time, a *working set*: those that are not zero and those whose gradient most
+exceeds its lassoⱼ. It grows until no other exceeds it, which is what makes a minimum:
+
+    ∂f/∂wⱼ = −lassoⱼ sign(wⱼ)  where wⱼ ≠ 0,       |∂f/∂wⱼ| ≤ lassoⱼ  where wⱼ = 0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from lemmata.core.blocks import Blocks
+from lemmata.core.compiler import worth_compiling
+from lemmata.core.loop import MaxSteps, run
+from lemmata.core.store import storable
+from lemmata.predict.logistic.newton import (
+    KEEP,
+    NewtonAlgorithm,
+    NewtonState,
+    refuse_overflow,
+    searched,
+    solve,
+)
+from lemmata.predict.logistic.problem import LinearProblem, Loss, NearOptimum
+
+Array = np.ndarray
+COMPILED = 400  # weights from which the sweeps of a model are worth a compiler
+SWEEPS = 4  # between two linear systems
+ROUNDS = 200
+FIRST_SET = 64  # features in the first working set
+WHOLE = 512  # features up to which all of them are the working set
+
+
+def sweeps_for(size: int) -> Callable:
+    """Coordinate descent for models of so many weights."""
+    if worth_compiling(size, above=COMPILED):
+        from lemmata.predict.logistic import _kernels as loops
+    else:
+        from lemmata.predict.logistic import _twins as loops  # type: ignore[no-redef]
+    return loops.sweep_into
+
+
+def lasso_of(
+    H: Array, g: Array, w: Array, lasso: Array, sweep: Callable, tol: float = 1e-3
+) -> Array:
+    """The minimiser of gᵀ(z − w) + ½(z − w)ᵀH(z − w) + Σ lasso|z|, to tol of how far w is from it.
+
+    Both halves of a round lower the model, so that they may alternate for as long as it takes.
+    """
+    z, r = w.copy(), g.copy()  # r: the gradient of the quadratic at z
+    goal = tol * _violation(z, r, lasso)
+    for _ in range(ROUNDS):
+        sweep(z, r, H, lasso, SWEEPS)
+        if _violation(z, r, lasso) <= goal:
+            break
+        A = np.flatnonzero((z != 0) | (lasso == 0))
+        if len(A) == 0:
+            continue
+        q = -solve(H[np.ix_(A, A)], r[A] + lasso[A] * np.sign(z[A]))
+        # as far as the first weight that would change its sign
+        crossing = (lasso[A] > 0) & (z[A] * (z[A] + q) < 0)
+        reach = np.where(crossing, -z[A] / np.where(crossing, q, 1.0), 1.0)
+        t = reach.min()
+        z[A] += t * q
+        z[A[crossing & (reach <= t)]] = 0.0
+        r = g + H @ (z - w)
+        if _violation(z, r, lasso) <= goal:
+            break
+    return z
+
+
+def _violation(z: Array, r: Array, lasso: Array) -> float:
+    inside = np.maximum(np.abs(r) - lasso, 0)
+    return float(np.where(z == 0, inside, np.abs(r + np.sign(z) * lasso)).max(initial=0.0))
+
+
+@dataclass(frozen=True)
+class ProxNewtonAlgorithm(NewtonAlgorithm):
+    """Proximal Newton on a LinearProblem with lasso terms, all weights at once."""
+
+    def step(self, state: NewtonState, data: LinearProblem) -> NewtonState:
+        sweep = sweeps_for(data.D * (data.m if data.loss.coupled else 1))
+        point, H, single = state.point, state.hessian, state.single
+        fresh = H is None
+        if H is None:
+            H = data.at(point.W, 2, single).hessian
+        p, decrement = self._towards(H, state, data, sweep)
+        found, moved = searched(data, point, p, decrement)
+        if not moved.all() and not (fresh and not single):
+            H, single, fresh = data.at(point.W, 2).hessian, False, True
+            p, decrement = self._towards(H, state, data, sweep)
+            found, moved = searched(data, point, p, decrement)
+        new = NewtonState.of(found, data, hessian=H, single=single, stalled=not moved.any())
+        _, left = self._towards(H, new, data, sweep)
+        if left.sum() <= KEEP * decrement.sum():
+            return new
+        return replace(
+            new, hessian=None, single=single and not (fresh and left.sum() > 0.9 * decrement.sum())
+        )
+
+    @staticmethod
+    def _towards(H, state: NewtonState, data: LinearProblem, sweep) -> tuple[Array, Array]:
+        """w − z of the model's minimiser z, and the decrease it promises, for each problem."""
+        W, g = state.W, state.gradient
+        if data.loss.coupled:
+            lasso = np.tile(data.lasso, data.m)
+            Z = lasso_of(H, g.ravel(), W.ravel(), lasso, sweep).reshape(W.shape)
+        else:
+            Z = np.stack([lasso_of(H[k], g[k], W[k], data.lasso, sweep) for k in range(data.m)])
+        promised = ((W - Z) * g).sum(axis=1) + (np.abs(W) - np.abs(Z)) @ data.lasso
+        if data.loss.coupled:
+            promised = np.eye(1, data.m)[0] * promised.sum()
+        return W - Z, promised
+
+    def finished(self, state: NewtonState) -> bool:
+        return state.stalled or state.first == 0
+
+
+@storable
+@dataclass(frozen=True)
+class WorkingSetState(NewtonState):
+    """A NewtonState with the number of features that may move."""
+
+    version = 1
+    size: int = FIRST_SET
+
+
+@dataclass(frozen=True)
+class WorkingSetAlgorithm(NewtonAlgorithm):
+    """Proximal Newton on the features that matter; a step solves for one working set.
+
+    tol : how far each of them is solved, relative to what is left to gain
+    """
+
+    tol: float = 0.1
+    floor: float = 1e-10
+
+    def init(self, data: LinearProblem, rng: Any) -> WorkingSetState:
+        start = np.zeros((data.m, data.D)) if self.start is None else self.start
+        return WorkingSetState.of(refuse_overflow(data.at(start)), data)  # type: ignore[return-value]
+
+    def step(self, state, data: LinearProblem) -> WorkingSetState:
+        W, d = state.W, data.D - data.intercept
+        strength = np.abs(data.violation(state.point)).max(axis=0)[:d]
+        support = np.any(W[:, :d] != 0, axis=0)
+        strength[support] = np.inf
+        size = min(max(state.size, 2 * int(support.sum())), d)
+        J = np.sort(np.argpartition(-strength, size - 1)[:size])
+        part, columns = restricted(data, J)
+        goal = max(self.tol * max(state.first, state.gap), self.floor)
+        child = ProxNewtonAlgorithm(start=W[:, columns], sampling=False)
+        solved = run(child, part, stop=NearOptimum(goal) | MaxSteps(50)).state
+        new = W.copy()
+        new[:, columns] = solved.W
+        point = data.at(new)
+        stalled = bool(point.loss >= state.point.loss and size == d)
+        if not point.loss < state.point.loss:
+            return replace(state, size=min(2 * size, d), stalled=stalled)
+        return WorkingSetState.of(point, data, size=min(2 * size, d))  # type: ignore[return-value]
+
+    def finished(self, state) -> bool:
+        return state.stalled or state.first == 0
+
+
+def restricted(data: LinearProblem, J: Array) -> tuple[LinearProblem, Array]:
+    """The problem of some features (and the intercept), and the columns of W that are its own."""
+    columns = np.append(J, data.D - 1) if data.intercept else J
+    X = data.data.source[:, J]
+    blocks = Blocks.of(X, data.data.weights)
+    return (
+        replace(data, data=blocks, ridge=data.ridge[columns], lasso=data.lasso[columns]),
+        columns,
+    )
+
+
+def algorithm_for(data: Blocks, d: int, loss: Loss, start: Array | None) -> NewtonAlgorithm:
+    """All weights at once where they are few, else by working sets."""
+    many = d * (loss.m if loss.coupled else 1) > WHOLE
+    return WorkingSetAlgorithm(start) if many and data.in_memory else ProxNewtonAlgorithm(start)

@@ -1,0 +1,179 @@
+"""L-BFGS: Newton's step without a Hessian, from the last few moves s and changes of the gradient y.
+
+    p = B ∇F,   B the inverse Hessian that B₀ becomes by the BFGS update with each pair (s, y)          (two-loop recursion)
+
+B₀ is usually a multiple of I, and then correlated features cost hundreds of passes. Here it is the inverse of
+αₖ XᵀSX + ridge, with the curvature αₖ of each class at its share of the rows and XᵀSX from a sample of the rows: features are
+decorrelated before the first step. With very many features only the diagonal is taken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+
+from lemmata.core.store import storable
+from lemmata.predict.logistic.newton import refuse_overflow
+from lemmata.predict.logistic.problem import LinearProblem, Point
+
+Array = np.ndarray
+WIDE = 2000  # features above which B₀ is diagonal
+ROWS = 8  # rows in the sample for each feature
+MEMORY = 10
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """B₀ as solves with (αₖ G + ridge), one factor per problem."""
+
+    factors: Array  # (m, D, D) lower Cholesky factors, or (m, D) diagonals
+
+    @classmethod
+    def of(cls, data: LinearProblem) -> Curvature:
+        c, s = data.classes_and_weights
+        share = np.array([s[c == k].sum() for k in range(max(data.m, 2))]) / data.total
+        alpha = (share * (1 - share))[-data.m :]
+        alpha = np.where(alpha > 0, alpha, 0.25)
+        d, X = data.D - data.intercept, data.data.source
+        if not data.data.in_memory:
+            rows, marks = next(iter(data.data))
+            s = marks[:, 1]
+        else:
+            wanted = max(ROWS * d, 1000) if d <= WIDE else X.shape[0]
+            step = max(1, X.shape[0] // wanted)
+            rows, s = X[::step], s[::step]
+        s = s * (data.total / max(s.sum(), np.finfo(float).tiny))
+        with np.errstate(over="ignore"):
+            if d > WIDE:
+                square = rows.multiply(rows) if sp.issparse(rows) else rows * rows
+                diagonal = np.append(s @ square, data.total)[: data.D]
+                return cls(alpha[:, None] * diagonal + data.ridge + _little(diagonal))
+            X = rows.toarray() if sp.issparse(rows) else rows
+            X = np.hstack([X, np.ones((len(X), 1))])[:, : data.D] * np.sqrt(s)[:, None]
+            G = X.T @ X
+        spread = np.diag(data.ridge + _little(np.diagonal(G)))
+        return cls(np.stack([scipy.linalg.cholesky(a * G + spread, lower=True) for a in alpha]))
+
+    def solve(self, G: Array) -> Array:
+        if self.factors.ndim == 2:
+            return G / self.factors
+        return np.stack(
+            [scipy.linalg.cho_solve((L, True), g) for L, g in zip(self.factors, G, strict=True)]
+        )
+
+
+def _little(diagonal: Array) -> Array:
+    """What keeps a Cholesky factor of collinear or constant features finite."""
+    return 1e-6 * diagonal + np.finfo(float).tiny + 1e-12 * diagonal.max(initial=0.0)
+
+
+@storable
+@dataclass(frozen=True)
+class LBFGSState:
+    """Weights with objective and gradient there, and the pairs (s, y), oldest first."""
+
+    version = 1
+    layout: ClassVar[dict[str, str | type]] = {"W": "m D", "losses": "m", "gradient": "m D"}
+
+    W: Array
+    losses: Array
+    gradient: Array
+    first: float
+    gap: float
+    moves: Array  # (memory, m·D)
+    changes: Array  # (memory, m·D)
+    curvature: Array  # what B₀ is made of
+    stalled: bool = False
+
+    @property
+    def point(self) -> Point:
+        return Point(self.W, self.losses, self.gradient)
+
+
+@dataclass(frozen=True)
+class LBFGSAlgorithm:
+    """L-BFGS on a LinearProblem without lasso terms, all problems as one."""
+
+    start: Array | None = None
+
+    draws: ClassVar[bool] = False
+    hint: ClassVar[str] = "scale the features to a common size"
+
+    def init(self, data: LinearProblem, rng: Any) -> LBFGSState:
+        start = np.zeros((data.m, data.D)) if self.start is None else self.start
+        point = refuse_overflow(data.at(start))
+        none = np.zeros((0, start.size))
+        return LBFGSState(
+            start, point.losses, point.gradient, *data.slack(point), none, none, Curvature.of(data).factors
+        )  # fmt: skip
+
+    def step(self, state: LBFGSState, data: LinearProblem) -> LBFGSState:
+        point = state.point
+        p = two_loops(state)
+        decrement = float(np.vdot(p, point.gradient))
+        if not decrement > 0:  # the pairs lost their meaning to rounding
+            state_without = LBFGSState(
+                state.W, state.losses, state.gradient, state.first, state.gap,
+                state.moves[:0], state.changes[:0], state.curvature,
+            )  # fmt: skip
+            p = two_loops(state_without)
+            decrement = float(np.vdot(p, point.gradient))
+        found, moved = searched_jointly(data, point, p, decrement)
+        s, y = (found.W - point.W).ravel(), (found.gradient - point.gradient).ravel()
+        moves, changes = state.moves, state.changes
+        if s @ y > 1e-12 * np.sqrt((s @ s) * (y @ y)):  # convex, so only rounding says otherwise
+            moves = np.vstack([moves, s])[-MEMORY:]
+            changes = np.vstack([changes, y])[-MEMORY:]
+        return LBFGSState(
+            found.W, found.losses, found.gradient, *data.slack(found), moves, changes,
+            state.curvature, stalled=not moved,
+        )  # fmt: skip
+
+    def objective(self, state: LBFGSState) -> float:
+        return state.point.loss
+
+    def extras(self, state: LBFGSState) -> dict[str, float]:
+        return {"gradient": state.first, "gap": state.gap}
+
+    def attributes(self, state: LBFGSState) -> dict[str, Any]:
+        return {"W": state.W}
+
+    def finished(self, state: LBFGSState) -> bool:
+        return state.stalled or not np.any(state.gradient)
+
+
+def two_loops(state: LBFGSState) -> Array:
+    """B ∇F."""
+    q, used = state.gradient.ravel().copy(), []
+    for s, y in zip(state.moves[::-1], state.changes[::-1], strict=True):
+        rho = 1 / (s @ y)
+        a = rho * (s @ q)
+        q -= a * y
+        used.append((rho, a))
+    B0 = Curvature(state.curvature)
+    q = B0.solve(q.reshape(state.W.shape)).ravel()
+    if len(state.moves):  # the scale of the last move
+        s, y = state.moves[-1], state.changes[-1]
+        q *= (s @ y) / (y @ B0.solve(y.reshape(state.W.shape)).ravel())
+    for (rho, a), s, y in zip(used[::-1], state.moves, state.changes, strict=True):
+        q += (a - rho * (y @ q)) * s
+    return q.reshape(state.W.shape)
+
+
+def searched_jointly(
+    data: LinearProblem, point: Point, p: Array, decrement: float
+) -> tuple[Point, bool]:
+    """The first of W − p, W − p/2, … that lowers the sum of the objectives enough."""
+    t, before = 1.0, point.loss
+    for _ in range(40):
+        found = data.at(point.W - t * p)
+        if found.loss <= before - 1e-4 * t * decrement + 1e-14 * abs(before):
+            return found, True
+        if decrement <= 1e-13 * abs(before):
+            break
+        t /= 2
+    return point, False

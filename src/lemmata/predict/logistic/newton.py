@@ -1,0 +1,221 @@
+"""Newton's method, damped: solve with the Hessian, halve the step until the objective falls enough.
+
+    W ← W − t H⁻¹ ∇F(W),      t the first of 1, ½, ¼, … with  F(W − tp) ≤ F(W) − 10⁻⁴ t ∇Fᵀp
+
+Near the minimum t = 1 and the number of right digits doubles a step (ML, "Newton"). Three savings, none of which changes the
+minimum: H is kept while the steps with it still shrink the Newton decrement ∇FᵀH⁻¹∇F by a factor of twenty; it is summed
+in float32 as long as that works; and large data starts from the minimum on a sample of its rows, with the Hessian found there.
+
+    >>> from sklearn.datasets import load_iris
+    >>> from lemmata.core import Blocks, run
+    >>> X, y = load_iris(return_X_y=True)
+    >>> free, ridge = np.zeros(5), np.array([1.0, 1, 1, 1, 0])
+    >>> problem = LinearProblem.of(Blocks.of(X).labelled(y), Softmax(3), ridge, free, intercept=True)
+    >>> solution = run(NewtonAlgorithm(), problem, stop=NearOptimum(1e-8))
+    >>> solution.stopped, solution.step < 12
+    ('small gradient', True)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.linalg
+
+from lemmata.core.loop import MaxSteps, run
+from lemmata.core.store import storable
+from lemmata.predict.logistic.problem import (
+    LinearProblem,
+    NearOptimum,
+    Point,
+    Softmax,
+)
+
+__all__ = ["LinearProblem", "NearOptimum", "NewtonAlgorithm", "NewtonState", "Softmax"]
+
+Array = np.ndarray
+ENOUGH = 1e-4  # of the decrease that the gradient promises (Armijo)
+HALVINGS = 40
+KEEP = 0.05  # of the squared decrement: with a better step than that the Hessian is kept
+SINGLE_WORK = 2**24  # multiplications in a Hessian from which float32 saves time
+SAMPLE_WORK = 2**27  # and from which a first solution on a sample does
+SAMPLE = 16  # a sample is a 16th of the rows, or 40 rows a weight if that is more
+
+
+@storable
+@dataclass(frozen=True)
+class NewtonState:
+    """Weights with objective and gradient there, and the Hessian of this or an earlier step."""
+
+    version = 1
+    layout: ClassVar[dict[str, str | type]] = {
+        "W": "m D",
+        "losses": "m",
+        "gradient": "m D",
+        "first": "any >=0",
+        "gap": "any >=0",
+    }
+
+    W: Array
+    losses: Array
+    gradient: Array
+    first: float  # how far from the minimum, in the two measures of LinearProblem.slack
+    gap: float
+    hessian: Array | None = None  # (m, D, D) or (mD, mD); None: to be summed again
+    single: bool = True  # whether float32 has been good enough so far
+    stalled: bool = False  # rounding leaves nothing to gain
+
+    @classmethod
+    def of(cls, point: Point, problem: LinearProblem, **more: Any) -> NewtonState:
+        first, gap = problem.slack(point)
+        return cls(point.W, point.losses, point.gradient, first, gap, **more)
+
+    @property
+    def point(self) -> Point:
+        return Point(self.W, self.losses, self.gradient)
+
+
+@dataclass(frozen=True)
+class NewtonAlgorithm:
+    """Damped Newton on a LinearProblem without lasso terms.
+
+    start : (m, D), where to begin; zero by default
+    sampling : whether large data begins at the minimum of a sample
+    """
+
+    start: Array | None = None
+    sampling: bool = True
+
+    draws: ClassVar[bool] = False
+    hint: ClassVar[str] = "scale the features to a common size"
+
+    def init(self, data: LinearProblem, rng: Any) -> NewtonState:
+        work = data.data.shape[0] * (data.m * data.D) ** 2 / (1 if data.loss.coupled else data.m)
+        single = work >= SINGLE_WORK and data.fits_single()
+        if self.start is None and self.sampling and work >= SAMPLE_WORK:
+            found = self._on_a_sample(data, single)
+            if found is not None:
+                return found
+        start = np.zeros((data.m, data.D)) if self.start is None else self.start
+        return NewtonState.of(refuse_overflow(data.at(start)), data, single=single)
+
+    def _on_a_sample(self, data: LinearProblem, single: bool) -> NewtonState | None:
+        """The minimum on a sample of the rows, with its Hessian; None where there is no sample, or where it misleads."""
+        rows = data.data.shape[0] // SAMPLE
+        sample = data.sample(max(rows, 40 * data.D * (data.m if data.loss.coupled else 1)))
+        if sample is None:
+            return None
+        child = replace(self, sampling=False)
+        found = run(child, sample, stop=NearOptimum(1e-3) | MaxSteps(30)).state
+        point = data.at(found.W)
+        if not point.loss < data.loss_at_zero():
+            return None
+        H = found.hessian if found.hessian is not None else sample.at(found.W, 2, single).hessian
+        return NewtonState.of(point, data, hessian=H, single=single)
+
+    def step(self, state: NewtonState, data: LinearProblem) -> NewtonState:
+        point, H, single = state.point, state.hessian, state.single
+        fresh = H is None
+        if H is None:
+            H = data.at(point.W, 2, single).hessian
+        assert H is not None
+        p, decrement = directions(H, point.gradient, data)
+        found, moved = searched(data, point, p, decrement)
+        if not moved.all() and not (fresh and not single):
+            # what was saved on the Hessian was too much: again, with all of its digits
+            H = data.at(point.W, 2).hessian
+            assert H is not None
+            single, fresh = False, True
+            p, decrement = directions(H, point.gradient, data)
+            found, moved = searched(data, point, p, decrement)
+        _, left = directions(H, found.gradient, data)
+        keep = left.sum() <= KEEP * decrement.sum()
+        return NewtonState.of(
+            found,
+            data,
+            hessian=H if keep else None,
+            # a fresh float32 Hessian should do better than a mere constant factor
+            single=single and not (fresh and left.sum() > 0.9 * decrement.sum()),
+            stalled=not moved.any(),
+        )
+
+    def objective(self, state: NewtonState) -> float:
+        return state.point.loss
+
+    def extras(self, state: NewtonState) -> dict[str, float]:
+        return {"gradient": state.first, "gap": state.gap}
+
+    def attributes(self, state: NewtonState) -> dict[str, Any]:
+        return {"W": state.W}
+
+    def finished(self, state: NewtonState) -> bool:
+        return state.stalled or not np.any(state.gradient)
+
+
+def refuse_overflow(point: Point) -> Point:
+    """Refuse rows so large that sums over them leave the finite numbers."""
+    if not (np.isfinite(point.loss) and np.isfinite(point.gradient).all()):
+        raise ValueError(
+            "X holds numbers so large that sums of their products overflow; divide its columns by their largest numbers."
+        )
+    return point
+
+
+def directions(H: Array, g: Array, data: LinearProblem) -> tuple[Array, Array]:
+    """p = H⁻¹g for each problem and the decrements gᵀp, (m, D) and (m,); of a coupled loss all in the first."""
+    m, D = g.shape
+    if not data.loss.coupled:
+        p = np.stack([solve(H[k], g[k]) for k in range(m)])
+        return p, np.einsum("kj,kj->k", p, g)
+    # a number added to the scores of all classes changes nothing: without a ridge H is singular along it, and one is added
+    free = np.flatnonzero(data.ridge == 0)
+    if len(free):
+        H = H.copy()
+        for j in free:
+            at = j + D * np.arange(m)
+            H[np.ix_(at, at)] += np.trace(H[np.ix_(at, at)]) / m**2 or 1.0
+    p = solve(H, g.ravel()).reshape(m, D)
+    return p, np.eye(1, m)[0] * float(np.vdot(p, g))
+
+
+def solve(H: Array, g: Array) -> Array:
+    """H⁻¹g by Cholesky of H with a unit diagonal; where that fails, with the little ridge that it needs."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        size = np.sqrt(np.maximum(np.diagonal(H), 0.0))
+        if not np.isfinite(size).all():
+            raise ValueError(
+                "X holds numbers whose squares overflow; divide its columns by their largest numbers."
+            )
+        unit = np.where(size > 0, 1 / np.where(size > 0, size, 1.0), 0.0)
+        A = H * unit[:, None] * unit
+    diagonal = np.arange(len(A))
+    for ridge in (0.0, 1e-12, 1e-9, 1e-6, 1e-3):
+        A[diagonal, diagonal] = 1 + ridge
+        factor, failed = scipy.linalg.lapack.dpotrf(A, lower=1)
+        if failed == 0 and np.diagonal(factor).min() > 1e-8:
+            x, _ = scipy.linalg.lapack.dpotrs(factor, g * unit, lower=1)
+            return x * unit
+    return g * unit**2
+
+
+def searched(data: LinearProblem, point: Point, p: Array, decrement: Array) -> tuple[Point, Array]:
+    """The first of W − p, W − p/2, … that lowers each objective enough, and which problems moved."""
+    t = np.ones(data.m)
+    slack = 1e-14 * np.abs(point.losses)  # what rounding does to a sum of losses
+    decrement = np.maximum(decrement, 0.0)
+    for _ in range(HALVINGS):
+        found = data.at(point.W - t[:, None] * p)
+        with np.errstate(invalid="ignore"):
+            good = found.losses <= point.losses - ENOUGH * t * decrement + slack
+        if data.loss.coupled:
+            good = np.full(data.m, good[0])
+        if good.all():
+            return found, t > 0
+        small = decrement <= 1e-13 * np.abs(point.losses)  # nothing that could be seen is left
+        t = np.where(good, t, np.where(small, 0.0, t / 2))
+        if not t.any():
+            return point, t > 0
+    t = np.where(good, t, 0.0)
+    return (data.at(point.W - t[:, None] * p) if t.any() else point), t > 0

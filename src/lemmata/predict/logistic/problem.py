@@ -1,0 +1,337 @@
+"""Linear classification as a smooth problem: what a block of rows teaches about the loss, its gradient and its curvature.
+
+    F(W) = Σᵢ sᵢ ℓ(W x̃ᵢ, cᵢ)  +  Σⱼ (½ ridgeⱼ wⱼ² + lassoⱼ |wⱼ|)              x̃ = (x, 1),  c the class of a row,  s its weight
+
+Losses with their derivatives in the score f (ML "Classification": surrogates of the 0–1 loss; y = ±1 is "this class or not"):
+
+    Logistic       ℓ = log(1 + e^(−yf))         ℓ′ = −y σ(−yf)          ℓ″ = σ(f) σ(−f)
+    SquaredHinge   ℓ = (1 − yf)₊²               ℓ′ = −2y (1 − yf)₊      ℓ″ = 2 where yf < 1      (a generalised derivative)
+    Softmax        ℓ = log Σ eᶠᵏ − f_c          ∇ℓ = p − e_c            ∇²ℓ = diag(p) − ppᵀ
+
+All three sums add up over blocks, so rows may be an array, sparse, a file, a stream or on a cluster: `LinearProblem.at(W)`.
+The gradient is summed in float64. The Hessian only steers the steps, so it may be summed in float32 (`single=True`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+
+from lemmata.core.blocks import Blocks
+from lemmata.core.engine import map_reduce
+from lemmata.core.loop import Solution, Stop, Stopped
+
+Array = np.ndarray
+PART_BYTES = (
+    2**20
+)  # rows that are worked on at once, so that they are still in the cache when they are needed again
+TINY, LARGE = 1e-12, 1e15  # the squares of numbers beyond leave float32
+
+
+class Loss(Protocol):
+    """m problems over the same rows; coupled: one loss of all m scores."""
+
+    @property
+    def m(self) -> int: ...
+
+    @property
+    def coupled(self) -> bool: ...
+
+    def rows(self, F: Array, c: Array, s: Array, order: int) -> tuple[Array, Array, Array | None]:
+        """Of scores F (r, m): the weighted losses (m,), s·ℓ′ (r, m) and, at order 2, s·ℓ″ (r, m); softmax: the p (r, m)."""
+        ...
+
+
+def signs(c: Array, m: int) -> Array:
+    """±1 for each of m problems: one problem asks for class 1, several ask for one class each."""
+    if m == 1:
+        return (2 * c - 1)[:, None]
+    return np.where(c[:, None] == np.arange(m), 1.0, -1.0)
+
+
+@dataclass(frozen=True)
+class Logistic:
+    m: int = 1
+    coupled: ClassVar[bool] = False
+
+    def rows(self, F, c, s, order):
+        y = signs(c, self.m)
+        margin = y * F
+        e = np.exp(-np.abs(margin))
+        losses = s @ (np.log1p(e) + np.maximum(-margin, 0))
+        q = np.where(margin > 0, e, 1.0) / (1 + e)  # σ(−margin)
+        U = -y * q * s[:, None]
+        return losses, U, (q * (1 - q)) * s[:, None] if order > 1 else None
+
+
+@dataclass(frozen=True)
+class SquaredHinge:
+    m: int = 1
+    coupled: ClassVar[bool] = False
+
+    def rows(self, F, c, s, order):
+        y = signs(c, self.m)
+        missing = np.maximum(1 - y * F, 0)
+        U = (-2 * s)[:, None] * y * missing
+        return s @ missing**2, U, (missing > 0) * (2 * s)[:, None] if order > 1 else None
+
+
+@dataclass(frozen=True)
+class Softmax:
+    m: int
+    coupled: ClassVar[bool] = True
+
+    def rows(self, F, c, s, order):
+        P = F - F.max(axis=1, keepdims=True)
+        own = P[np.arange(len(P)), c.astype(np.intp)]
+        np.exp(P, out=P)
+        total = P.sum(axis=1)
+        losses = np.zeros(self.m)
+        losses[0] = s @ (np.log(total) - own)
+        P /= total[:, None]
+        U = P.copy() if order > 1 else P
+        U[np.arange(len(P)), c.astype(np.intp)] -= 1
+        return losses, U * s[:, None], P if order > 1 else None
+
+
+# --- sums over rows ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Loss, gradient and Hessian of some rows; Sums() is the empty sum."""
+
+    losses: Any = 0.0  # (m,); of a coupled loss all in the first
+    gradient: Any = 0.0  # (m, D)
+    hessian: Any = None  # (m, D, D), or (mD, mD) of a coupled loss
+
+    def __add__(self, other: Sums) -> Sums:
+        H = other.hessian if self.hessian is None else self.hessian + other.hessian
+        return Sums(self.losses + other.losses, self.gradient + other.gradient, H)
+
+
+def block_sums(
+    rows: Any, marks: Array, W: Array, loss: Loss, intercept: bool, order: int, single: bool
+) -> Sums:
+    """The sums of a block whose `marks` are the class and the weight of each row."""
+    m, D = W.shape
+    d = D - intercept
+    losses, G = np.zeros(m), np.zeros((m, D))
+    H = None if order < 2 else np.zeros((m * D, m * D) if loss.coupled else (m, D, D))
+    for part, (c, s) in parts_of(rows, marks, dense=order > 1):
+        F = np.asarray(part @ W[:, :d].T) + (W[:, d] if intercept else 0.0)
+        value, U, V = loss.rows(F, c, s, order)
+        losses += value
+        G[:, :d] += np.asarray(part.T @ U).T
+        if intercept:
+            G[:, d] += U.sum(axis=0)
+        if H is not None and V is not None:
+            dtype = np.float32 if single else np.float64
+            if loss.coupled:
+                _add_coupled(H, part, V, s, intercept, dtype)
+            else:
+                for k in range(m):
+                    _add_gram(H[k], part, V[:, k], intercept, dtype)
+    return Sums(losses, G, H)
+
+
+def parts_of(rows: Any, marks: Array, dense: bool) -> Iterator[tuple[Any, tuple[Array, Array]]]:
+    """Pieces of a block small enough for the cache; float64, and dense if asked for."""
+    if sp.issparse(rows) and not dense:
+        yield rows.astype(np.float64, copy=False), (marks[:, 0], marks[:, 1])
+        return
+    step = max(256, PART_BYTES // (8 * max(rows.shape[1], 1)))
+    for start in range(0, rows.shape[0], step):
+        part = rows[start : start + step]
+        part = part.toarray() if sp.issparse(part) else part
+        yield part.astype(np.float64, copy=False), tuple(marks[start : start + step].T)  # type: ignore[misc]
+
+
+def _add_gram(H: Array, part: Array, v: Array, intercept: bool, dtype: Any) -> None:
+    """H += Σ v x̃x̃ᵀ; rows without curvature are left out where they are many."""
+    d = part.shape[1]
+    curved = np.flatnonzero(v)
+    if len(curved) < 0.8 * len(v):
+        part, v = part[curved], v[curved]
+    Z = part.astype(dtype)
+    Z *= np.sqrt(v, dtype=dtype)[:, None]
+    H[:d, :d] += Z.T @ Z
+    if intercept:
+        edge = v @ part
+        H[:d, d] += edge
+        H[d, :d] += edge
+        H[d, d] += v.sum()
+
+
+def _add_coupled(H: Array, part: Array, P: Array, s: Array, intercept: bool, dtype: Any) -> None:
+    """H += Σ s (diag(p) − ppᵀ) ⊗ x̃x̃ᵀ, as Gram matrices: one of the rows (p_k x̃)_k, one per class."""
+    X = part.astype(dtype)
+    if intercept:
+        X = np.hstack([X, np.ones((len(X), 1), dtype)])
+    (r, D), m = X.shape, P.shape[1]
+    P, root = P.astype(dtype), np.sqrt(s, dtype=dtype)
+    Z = (P[:, :, None] * (X * root[:, None])[:, None, :]).reshape(r, m * D)
+    H -= Z.T @ Z
+    for k in range(m):
+        Z = X * (np.sqrt(P[:, k]) * root)[:, None]
+        H[k * D : (k + 1) * D, k * D : (k + 1) * D] += Z.T @ Z
+
+
+# --- the problem ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Point:
+    """Weights W with the objective of each problem, the gradient of its smooth part and, if asked for, the Hessian."""
+
+    W: Array  # (m, D)
+    losses: Array  # (m,) penalties included
+    gradient: Array  # (m, D) without the lasso part
+    hessian: Array | None = None
+
+    @property
+    def loss(self) -> float:
+        return float(self.losses.sum())
+
+
+@dataclass(frozen=True)
+class LinearProblem:
+    """F(W) of some rows.
+
+    data : Blocks whose weights are pairs (class, weight of the row)
+    ridge, lasso : (D,), the penalties of each weight; zero for a free intercept
+    intercept : whether x̃ = (x, 1) or x
+    """
+
+    data: Blocks
+    loss: Loss
+    ridge: Array
+    lasso: Array
+    intercept: bool
+
+    @classmethod
+    def of(
+        cls, data: Blocks, loss: Loss, ridge: Array, lasso: Array, intercept: bool
+    ) -> LinearProblem:
+        assert data.targets is not None
+        s = np.ones(data.shape[0]) if data.weights is None else data.weights
+        marks = np.stack([data.targets.astype(np.float64), s], axis=1)
+        return cls(data.weighted(marks), loss, ridge, lasso, intercept)
+
+    @property
+    def m(self) -> int:
+        return self.loss.m
+
+    @property
+    def D(self) -> int:
+        return len(self.ridge)
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.data.dtype
+
+    @property
+    def classes_and_weights(self) -> tuple[Array, Array]:
+        marks = self.data.weights
+        assert marks is not None
+        return marks[:, 0], marks[:, 1]
+
+    @property
+    def total(self) -> float:
+        """Σ s."""
+        return float(self.classes_and_weights[1].sum())
+
+    def at(self, W: Array, order: int = 1, single: bool = False) -> Point:
+        """The objective and its derivatives up to `order` (2: the Hessian too; `single`: that one in float32)."""
+        work = partial(
+            block_sums, W=W, loss=self.loss, intercept=self.intercept, order=order, single=single
+        )
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            sums = map_reduce(work, self.data, Sums())
+            penalties = 0.5 * (W * W) @ self.ridge + np.abs(W) @ self.lasso
+            losses = sums.losses + (
+                np.eye(1, self.m)[0] * penalties.sum() if self.loss.coupled else penalties
+            )
+            gradient = sums.gradient + W * self.ridge
+        H = sums.hessian
+        if H is not None:
+            diagonal = np.arange(H.shape[-1])
+            H[..., diagonal, diagonal] += (
+                np.tile(self.ridge, self.m) if self.loss.coupled else self.ridge
+            )
+        return Point(W, losses, gradient, H)
+
+    def sample(self, rows: int) -> LinearProblem | None:
+        """The same problem on about so many rows, evenly spaced and each counted more; None if a class is rare."""
+        step = self.data.shape[0] // rows
+        source, marks = self.data.source, self.data.weights
+        if step < 2 or not self.data.in_memory or marks is None:
+            return None
+        kept = marks[::step].copy()
+        counts = np.bincount(kept[:, 0].astype(np.intp), kept[:, 1] > 0, minlength=max(self.m, 2))
+        if counts.min() < 50:
+            return None
+        kept[:, 1] *= self.total / max(kept[:, 1].sum(), np.finfo(float).tiny)
+        X = source[::step]
+        return replace(self, data=Blocks.of(X, kept))
+
+    def loss_at_zero(self) -> float:
+        """F(0), which asks nothing of the rows."""
+        c, s = self.classes_and_weights
+        return float(self.loss.rows(np.zeros((len(c), self.m)), c, s, 1)[0].sum())
+
+    def fits_single(self) -> bool:
+        """Whether squares of these numbers stay within float32, by a look at some rows; what a look misses costs steps only."""
+        X = self.data.source
+        if not self.data.in_memory:
+            return False
+        rows = X[:: max(1, X.shape[0] // 64)]
+        size = np.abs(rows.data if sp.issparse(rows) else rows)
+        return bool(size.size) and TINY < float(size.max()) < LARGE
+
+    def fingerprint(self) -> str:
+        return f"{self.data.fingerprint()} {self.ridge.sum():.17g} {self.lasso.sum():.17g}"
+
+    # --- how far from the minimum ---
+
+    def violation(self, point: Point) -> Array:
+        """The smallest subgradient, (m, D): the gradient where nothing is penalised by |w|."""
+        g, W = point.gradient, point.W
+        held = np.sign(g) * np.maximum(np.abs(g) - self.lasso, 0)
+        return np.where(W == 0, held, g + np.sign(W) * self.lasso)
+
+    def slack(self, point: Point) -> tuple[float, float]:
+        """How much is left to gain, in two ways, each relative.
+
+        First the largest entry of the subgradient over Σs, as scikit-learn measures it, or over the lasso penalty if that
+        is smaller: the dual point has to be shrunk by as much. Then, where there is a ridge, the duality gap ‖∇F‖²/2λ over F,
+        with a free intercept counted as if it had one.
+        """
+        v = self.violation(point)
+        scale = min(self.total, self.lasso.max() or math.inf)
+        first = float(np.abs(v).max(initial=0.0)) / scale
+        gap, most = 0.0, self.ridge.max()
+        if most > 0:
+            with np.errstate(over="ignore"):
+                gap = float(0.5 * (v**2 / np.where(self.ridge > 0, self.ridge, most)).sum())
+            gap /= max(point.loss, np.finfo(float).tiny)
+        return first, gap
+
+
+@dataclass(frozen=True)
+class NearOptimum(Stop):
+    """Both measures of `LinearProblem.slack` are at most tol."""
+
+    tol: float
+
+    def reason(self, solution: Solution) -> str | None:
+        if self.tol == 0:
+            return None
+        first, gap = solution.trace.last("gradient"), solution.trace.last("gap")
+        return Stopped.SMALL_GRADIENT if max(first, gap) <= self.tol else None
