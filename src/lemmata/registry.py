@@ -114,6 +114,30 @@ MODELS: dict[str, Entry] = {
         "A mixture of any family: Bernoulli, Poisson, categorical, multinomial, Gaussian",
         "CIL 3.1",
     ),
+    "Lasso": Entry(
+        "lemmata.predict.lasso.estimator",
+        "Least squares with an ℓ1 penalty: few weights that are not zero",
+        "ML Lasso",
+        ("sklearn.linear_model.Lasso", "sklearn.linear_model.LassoCV", "celer.Lasso", "skglm.Lasso"),
+    ),
+    "ElasticNet": Entry(
+        "lemmata.predict.lasso.estimator",
+        "Least squares with ℓ1 and ℓ2 penalties",
+        "ML Lasso, Ridge",
+        ("sklearn.linear_model.ElasticNet", "sklearn.linear_model.ElasticNetCV"),
+    ),
+    "SVC": Entry(
+        "lemmata.predict.svm.estimators",
+        "The widest margin between classes, in the feature space of a kernel",
+        "ML Kernel SVM",
+        ("sklearn.svm.SVC",),
+    ),
+    "SVR": Entry(
+        "lemmata.predict.svm.estimators",
+        "Regression that forgives errors up to ε, in the feature space of a kernel",
+        "ML Kernels",
+        ("sklearn.svm.SVR",),
+    ),
 }
 
 FUNCTIONS: dict[str, str] = {
