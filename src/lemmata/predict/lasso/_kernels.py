@@ -63,7 +63,7 @@ def descend(G, q, w, h, l1, l2, yy, positive, wanted, share, least, most, inner)
         count = k
         for j in range(k):
             active[j] = j
-        for turn in range(inner + 1):
+        for turn in range(inner + 1):  # noqa: B007
             fall, kept = 0.0, 0
             for a in range(count):
                 j = active[a]

@@ -27,7 +27,7 @@ def gap_of(q, w, h, l1, l2, yy, positive):
 
 
 def descend(G, q, w, h, l1, l2, yy, positive, wanted, share, least, most, inner):
-    """Sweep until the duality gap is at most `wanted` and at most `share` of max(P, least); w and h = q − Gw change in place."""
+    """Sweep until the duality gap is at most `wanted` and at most `share` of max(P, least); w and h change in place."""
     diagonal = G.diagonal().tolist()
     curvature = (G.diagonal() + l2).tolist()
     bounds = l1.tolist()

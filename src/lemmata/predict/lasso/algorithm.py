@@ -12,6 +12,7 @@ support changes, w is linear in λ. Columns that the gap proves to be zero (gap-
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -72,6 +73,18 @@ class Regression:
         """Columns that vary and bear a penalty."""
         return (self.design.norms > 0) & (self.factor > 0)
 
+    @cached_property
+    def at_zero(self) -> Array:
+        """X̃ᵀỹ, (d, T): the correlations of all columns at w = 0."""
+        found = self.design.correlate(self.Y)
+        found[self.factor == 0] = 0.0
+        return found
+
+    def largest(self, positive: bool) -> float:
+        """λ_max = max_j |x̃_jᵀỹ| / p_j: from there on all penalised coefficients are 0."""
+        size = (self.at_zero if positive else np.abs(self.at_zero)).max(axis=1)[self.usable]
+        return float(max((size / self.factor[self.usable]).max(initial=0.0), 0.0))
+
     def fingerprint(self) -> str:
         return "" if self.data is None else self.data.fingerprint()
 
@@ -127,7 +140,7 @@ class ElasticNetAlgorithm:
             waiting = np.flatnonzero(data.usable)
         else:
             waiting = np.flatnonzero(coefs.any(axis=0))
-            V = data.design.correlate(data.Y)
+            V = data.at_zero
             size = (V if self.positive else np.abs(V)).max(axis=1)
             score = np.where(data.usable, self._score(size, data), -np.inf)
             last = self.alphas[min(self._width(data), len(self.alphas)) - 1] * self.l1_ratio
@@ -293,8 +306,8 @@ class ElasticNetAlgorithm:
         """The losses of a warm start."""
         entered = data.entered
         entered.enter(np.flatnonzero(state.coefs.any(axis=0)))
-        everyone = np.arange(len(state.losses))
-        R = entered.residuals(state.coefs[:, entered.order], self._target_of(everyone))
+        everyone = range(len(state.losses))
+        R = entered.residuals(state.coefs[:, entered.order], self._target_of(np.array(everyone)))
         losses = 0.5 * np.einsum("ij,ij->j", R, R)
         for p in everyone:
             l1, l2 = self._penalties(p, data.factor)

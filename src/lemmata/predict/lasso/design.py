@@ -177,7 +177,7 @@ def by_columns(work: Callable[[int, int], None], count: int, size: int) -> None:
 def scaled_columns(X: Any, scale: Array | float) -> Any:
     """√(s/W) ∘ X as CSC columns of float64, in canonical form."""
     X = sp.csc_array(X)
-    factor = scale if np.ndim(scale) == 0 else scale[X.indices]
+    factor = scale if np.ndim(scale) == 0 else np.asarray(scale)[X.indices]
     return sp.csc_array((X.data * np.asarray(factor, np.float64), X.indices, X.indptr), X.shape)
 
 

@@ -8,7 +8,7 @@ s: sample weights and W their sum, ρ: l1_ratio (1 for the Lasso), p: penalty fa
     >>> X, y = load_diabetes(return_X_y=True)
     >>> model = Lasso(alpha=1.0).fit(X, y)
     >>> model.coef_.round(1).tolist()
-    [0.0, -0.0, 367.7, 6.3, 0.0, 0.0, 0.0, 0.0, 307.6, 0.0]
+    [0.0, 0.0, 367.7, 6.3, 0.0, 0.0, 0.0, 0.0, 307.6, 0.0]
     >>> model.certificate_.failed
     []
 """
@@ -26,7 +26,7 @@ from sklearn.utils import check_array
 from lemmata.audit.penalised import LASSO_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
-from lemmata.core.certificate import Fit
+from lemmata.core.certificate import Fit, Statement
 from lemmata.core.estimator import COMMON
 from lemmata.core.loop import Solution, Stop, warn_user
 from lemmata.predict.base import LinearRegressor
@@ -51,7 +51,7 @@ class Penalised(LinearRegressor):
     """What the models of this folder share: penalty factors, the problem in its own units, sweeps as iterations."""
 
     finds_nonfinite = True  # Design.of does
-    claims = LASSO_CLAIMS
+    claims: ClassVar[tuple[Statement, ...]] = LASSO_CLAIMS
     fit_intercept: bool
     positive: bool
     penalty_factor: Any
@@ -88,7 +88,7 @@ class Penalised(LinearRegressor):
 
     def _prepared(self, data: Blocks, start: Array | None = None) -> Prepared:
         return prepare(
-            column_matrix(data), data.targets, data.weights, fit_intercept=self.fit_intercept,
+            column_matrix(data), np.asarray(data.targets), data.weights, fit_intercept=self.fit_intercept,
             factor=self._factors(data.shape[1]), start=start, data=data,
         )  # fmt: skip
 
@@ -111,8 +111,8 @@ class Penalised(LinearRegressor):
     def _warn_unsettled(self, solution: Solution) -> None:
         gap = solution.trace.last("gap")
         warn_user(
-            f"{type(self).__name__} reached max_iter={self.max_iter} with a duality gap of {gap:.1e}, more than tol={self.tol:.0e} "
-            "times the mean square of y: raise max_iter, or read certificate_.",
+            f"{type(self).__name__} reached max_iter={self.max_iter} with a duality gap of {gap:.1e}, more than "
+            f"tol={self.tol:.0e} times the mean square of y: raise max_iter, or read certificate_.",
             ConvergenceWarning,
         )
 
@@ -277,7 +277,8 @@ class Lasso(ElasticNet):
     ----------
     alpha : float, default=1.0
         α, the strength of the penalty (λ). From max_j |x̃_jᵀỹ| on, all coefficients are 0.
-    fit_intercept, precompute, copy_X, max_iter, tol, warm_start, positive, random_state, selection, penalty_factor, verbose, checkpoint, time_limit :
+    fit_intercept, precompute, copy_X, max_iter, tol, warm_start, positive, random_state :
+    selection, penalty_factor, verbose, checkpoint, time_limit :
         As of ElasticNet; tol is the duality gap asked for, relative to the mean square of the centred y.
 
     Attributes

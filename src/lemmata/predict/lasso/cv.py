@@ -1,0 +1,422 @@
+"""The Lasso and the elastic net with α (and l1_ratio) chosen by cross-validation.
+
+mse(α) = mean over folds of the mean squared error on the rows left out        α_min: its least value
+α_1se: the largest α with mse(α) ≤ mse(α_min) + one standard error, the simplest model that is not clearly worse
+
+>>> from sklearn.datasets import load_diabetes
+>>> X, y = load_diabetes(return_X_y=True)
+>>> model = LassoCV(cv=5).fit(X, y)
+>>> bool(model.alpha_ < model.alpha_1se_), model.mse_path_.shape, model.certificate_.failed
+(True, (100, 5), [])
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.model_selection import check_cv
+
+from lemmata.core.blocks import Blocks
+from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core.engine import run_tasks
+from lemmata.core.loop import Solution, Stop, Stopped
+from lemmata.core.store import storable
+from lemmata.predict.base import linear_scores
+from lemmata.predict.lasso.algorithm import OPEN, ElasticNetAlgorithm, ElasticNetState, Regression
+from lemmata.predict.lasso.estimator import SHARED_CONSTRAINTS, Penalised
+from lemmata.predict.lasso.path import falling_alphas
+from lemmata.predict.lasso.problem import column_matrix, prepare
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Folds:
+    """All rows, and which of them each fold trains on and is tested on."""
+
+    X: Any
+    y: Array
+    weights: Array | None
+    splits: tuple[tuple[Array, Array], ...]
+    fit_intercept: bool
+    factor: Array | None
+    whole: Regression
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.X.shape
+
+    def fingerprint(self) -> str:
+        return self.whole.fingerprint()
+
+
+@storable
+@dataclass(frozen=True)
+class CVState:
+    """The errors of the folds, NaN before they are known, and the fit of all rows, once it has begun."""
+
+    version = 1
+    layout: ClassVar = {"errors": "l a f any", "spread": ""}
+
+    errors: Array  # (l1_ratios, alphas, folds)
+    spread: float  # the mean square of y about its mean: the error of the null model
+    fit: ElasticNetState | None
+
+
+@dataclass(frozen=True)
+class ElasticNetCVAlgorithm:
+    """First the paths of all folds, side by side; then the chosen α on all rows."""
+
+    draws: ClassVar = False
+    hint: ClassVar = "scale the columns of X"
+
+    grids: tuple[tuple[float, ...], ...]  # falling α's for each ρ
+    ratios: tuple[float, ...]
+    rule: str = "min"
+    positive: bool = False
+    tol: float = 1e-4
+    max_iter: int = 1000
+
+    def init(self, data: Folds, rng: Any) -> CVState:
+        shape = (len(self.ratios), len(self.grids[0]), len(data.splits))
+        yy = float(np.einsum("ij,ij->", data.whole.Y, data.whole.Y))
+        return CVState(np.full(shape, np.nan), yy, None)
+
+    def step(self, state: CVState, data: Folds) -> CVState:
+        if np.isnan(state.errors).any():
+            errors = np.empty_like(state.errors)
+
+            def work(fold: int) -> None:
+                errors[:, :, fold] = self._errors(data, *data.splits[fold])
+
+            run_tasks(work, len(data.splits))
+            return replace(state, errors=errors)
+        final = self.refit(state)
+        begun = final.init(data.whole, None) if state.fit is None else state.fit
+        return replace(state, fit=final.step(begun, data.whole))
+
+    def objective(self, state: CVState) -> float:
+        """The cross-validated error of the α chosen; before it is known, that of the null model."""
+        if np.isnan(state.errors).any():
+            return state.spread
+        chosen = self.choice(state)
+        return float(state.errors[chosen.ratio, chosen.place].mean())
+
+    def finished(self, state: CVState) -> bool:
+        return state.fit is not None and self.refit(state).finished(state.fit)
+
+    def extras(self, state: CVState) -> dict[str, float]:
+        return {"gap": np.inf} if state.fit is None else self.refit(state).extras(state.fit)
+
+    def attributes(self, state: CVState) -> dict[str, Any]:
+        return {} if state.fit is None else self.refit(state).attributes(state.fit)
+
+    def choice(self, state: CVState) -> Choice:
+        return choose(state.errors, self.rule)
+
+    def refit(self, state: CVState) -> ElasticNetAlgorithm:
+        """The algorithm of the last fit: the α and the ρ chosen, on all rows."""
+        chosen = self.choice(state)
+        return self._path(chosen.ratio, (self.grids[chosen.ratio][chosen.place],))
+
+    def _path(self, ratio: int, alphas: tuple[float, ...]) -> ElasticNetAlgorithm:
+        return ElasticNetAlgorithm(
+            alphas, self.ratios[ratio], self.positive, self.tol, self.max_iter
+        )
+
+    def _errors(self, data: Folds, train: Array, test: Array) -> Array:
+        """Mean squared errors on the rows left out, (l1_ratios, alphas). All ρ share the Gram matrix of the fold."""
+        weights = None if data.weights is None else data.weights[train]
+        fold = prepare(
+            data.X[train], data.y[train], weights, fit_intercept=data.fit_intercept, factor=data.factor
+        )  # fmt: skip
+        left_out, y = data.X[test], data.y[test].astype(np.float64)[:, None]
+        found = []
+        for ratio, alphas in enumerate(self.grids):
+            algorithm = self._path(ratio, alphas)
+            state = algorithm.init(fold.problem, None)
+            while (state.done == OPEN).any():
+                state = algorithm.step(state, fold.problem)
+            coefs, intercepts = fold.coefficients(state.coefs, np.zeros(len(alphas), int))
+            squares = (y - linear_scores(left_out, coefs, intercepts)) ** 2
+            found.append(
+                np.average(
+                    squares, axis=0, weights=None if data.weights is None else data.weights[test]
+                )
+            )
+        return np.array(found)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which ρ and α: places in the grid; that of least error, that one standard error up, and the one asked for."""
+
+    ratio: int
+    least: int
+    simplest: int
+    place: int
+
+
+def choose(errors: Array, rule: str) -> Choice:
+    """α_min or α_1se, from errors of shape (l1_ratios, alphas falling, folds)."""
+    mean = errors.mean(axis=2)
+    ratio, least = np.unravel_index(int(np.argmin(mean)), mean.shape)
+    folds = errors.shape[2]
+    se = errors[ratio, least].std(ddof=1) / np.sqrt(folds) if folds > 1 else 0.0
+    simplest = int(
+        np.argmax(mean[ratio] <= mean[ratio, least] + se)
+    )  # α falls: the first is largest
+    return Choice(int(ratio), int(least), simplest, simplest if rule == "1se" else int(least))
+
+
+class AllDone(Stop):
+    """The last fit is solved, or has used up its sweeps."""
+
+    def reason(self, solution):
+        fit = solution.state.fit
+        return None if fit is None or (fit.done == OPEN).any() else Stopped.MAX_STEPS
+
+
+class PenalisedCV(Penalised):
+    """What LassoCV and ElasticNetCV share."""
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **SHARED_CONSTRAINTS,
+        "eps": [Interval(Real, 0, 1, closed="neither")],
+        "alphas": [Interval(Integral, 1, None, closed="left"), "array-like"],
+        "precompute": [StrOptions({"auto"}), "array-like", "boolean"],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "cv": ["cv_object"],
+        "n_jobs": [Integral, None],
+        "rule": [StrOptions({"min", "1se"})],
+    }
+    stored: ClassVar[dict[str, str | type]] = {
+        "coef_": "d",
+        "intercept_": "",
+        "dual_gap_": "",
+        "alpha_": ">=0",
+        "alpha_min_": ">=0",
+        "alpha_1se_": ">=0",
+        "alphas_": np.ndarray,
+        "mse_path_": np.ndarray,
+    }
+    min_samples = 2
+    eps: float
+    alphas: Any
+    cv: Any
+    rule: str
+    l1_ratio: Any
+
+    def _stop(self) -> Stop:
+        return self._limited(AllDone())
+
+    def _algorithm(self, data: Blocks) -> ElasticNetCVAlgorithm:
+        problem = Penalised._problem(self, data)
+        ratios = tuple(float(r) for r in np.atleast_1d(self.l1_ratio))
+        if not all(0 <= r <= 1 for r in ratios):
+            raise ValueError(
+                f"l1_ratio={self.l1_ratio!r} is not accepted; pass numbers from 0 to 1."
+            )
+        grids = tuple(
+            tuple(falling_alphas(problem, self.alphas, self.eps, r, self.positive).tolist())
+            for r in ratios
+        )
+        return ElasticNetCVAlgorithm(
+            grids, ratios, self.rule, bool(self.positive), float(self.tol), self._most_sweeps()
+        )
+
+    def _problem(self, data: Blocks) -> Folds:
+        X, y = column_matrix(data), np.asarray(data.targets)
+        splits = tuple(check_cv(self.cv).split(X, y))
+        return Folds(
+            X, y, data.weights, splits, self.fit_intercept, self._factors(data.shape[1]),
+            self.__dict__["_prepared_now"].problem,
+        )  # fmt: skip
+
+    def _attributes(self, solution: Solution, problem: Folds) -> dict[str, Any]:
+        algorithm, state, prepared = solution.algorithm, solution.state, self._done()
+        if state.fit is None:
+            raise TimeoutError(
+                f"{type(self).__name__} ran out of time_limit={self.time_limit} s before the folds were done; raise it."
+            )
+        chosen, found = algorithm.choice(state), solution.attributes
+        coefs, intercepts = prepared.coefficients(found["coefs"], np.zeros(1, int))
+        dtype, grid = problem.whole.data.dtype, algorithm.grids[chosen.ratio]  # type: ignore[union-attr]
+        grids = np.array(algorithm.grids)
+        one_grid = len(grids) == 1 or not isinstance(self.alphas, Integral)
+        return {
+            "coef_": coefs[0].astype(dtype),
+            "intercept_": dtype.type(intercepts[0]) if self.fit_intercept else 0.0,
+            "dual_gap_": float(found["gaps"][0]),
+            "alpha_": grid[chosen.place],
+            "alpha_min_": grid[chosen.least],
+            "alpha_1se_": grid[chosen.simplest],
+            "alphas_": grids[0] if one_grid else grids,
+            "mse_path_": np.squeeze(state.errors),
+            "sweeps": found["sweeps"],
+            **self._ratio(algorithm.ratios[chosen.ratio]),
+        }
+
+    def _ratio(self, ratio: float) -> dict[str, Any]:
+        return {}
+
+    @classmethod
+    def work(cls, fit: Any) -> float:
+        """The paths of the folds."""
+        return 100.0 * fit.data.size
+
+
+class ElasticNetCV(PenalisedCV):
+    """The elastic net, its α and ρ chosen by cross-validation.
+
+    Minimises 1/2W Σ s_i (y_i − x_iᵀw − b)² + α Σ p_j (ρ|w_j| + (1−ρ)/2 w_j²) over w and b, at the α of the least error on rows
+    left out, or one standard error above it.
+
+    Parameters
+    ----------
+    l1_ratio : float or list, default=0.5
+        ρ; of several the best is chosen.
+    eps : float, default=1e-3
+        The last α of a grid over its first.
+    alphas : int or array, default=100
+        How many α's, or which.
+    fit_intercept : bool, default=True
+    precompute, copy_X, n_jobs, random_state, selection :
+        Have no effect: Gram matrices of entered columns are always formed, X is never written to, folds run on all cores.
+    max_iter : int, default=1000
+        Sweeps for each α.
+    tol : float, default=1e-4
+        The duality gap asked for at each α, relative to the mean square of the centred y.
+    cv : int, splitter or iterable, default=None
+        The folds, as scikit-learn's check_cv reads them; None: five.
+    verbose : int, default=0
+    positive : bool, default=False
+        Allow only w ≥ 0.
+    penalty_factor : array of shape (n_features,), optional
+        p, as of ElasticNet.
+    rule : {"min", "1se"}, default="min"
+        Which α the model is fitted with.
+    checkpoint, time_limit : as of ElasticNet
+
+    Attributes
+    ----------
+    alpha_ : float
+        The α chosen by `rule`; alpha_min_ and alpha_1se_ are those of both rules.
+    l1_ratio_ : float
+    coef_, intercept_, dual_gap_, n_iter_ : of the fit of all rows at alpha_
+    alphas_ : (k,), or (n_l1_ratios, k)
+    mse_path_ : (k, folds), or (n_l1_ratios, k, folds)
+    certificate_, trace_, stopped_
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **PenalisedCV._parameter_constraints,
+        "l1_ratio": [Interval(Real, 0, 1, closed="both"), "array-like"],
+    }
+    stored: ClassVar[dict[str, str | type]] = {**PenalisedCV.stored, "l1_ratio_": ">=0 <=1"}
+
+    def __init__(
+        self,
+        *,
+        l1_ratio=0.5,
+        eps=1e-3,
+        alphas=100,
+        fit_intercept=True,
+        precompute="auto",
+        max_iter=1000,
+        tol=1e-4,
+        cv=None,
+        copy_X=True,
+        verbose=0,
+        n_jobs=None,
+        positive=False,
+        random_state=None,
+        selection="cyclic",
+        penalty_factor=None,
+        rule="min",
+        checkpoint=None,
+        time_limit=None,
+    ):
+        self.l1_ratio = l1_ratio
+        self.eps = eps
+        self.alphas = alphas
+        self.fit_intercept = fit_intercept
+        self.precompute = precompute
+        self.max_iter = max_iter
+        self.tol = tol
+        self.cv = cv
+        self.copy_X = copy_X
+        self.verbose = verbose
+        self.n_jobs = n_jobs
+        self.positive = positive
+        self.random_state = random_state
+        self.selection = selection
+        self.penalty_factor = penalty_factor
+        self.rule = rule
+        self.checkpoint = checkpoint
+        self.time_limit = time_limit
+
+    def _ratio(self, ratio: float) -> dict[str, Any]:
+        return {"l1_ratio_": ratio}
+
+
+class LassoCV(PenalisedCV):
+    """The Lasso, its α chosen by cross-validation.
+
+    Minimises 1/2W Σ s_i (y_i − x_iᵀw − b)² + α Σ p_j |w_j| over w and b, at the α of the least error on rows left out, or one
+    standard error above it.
+
+    Parameters
+    ----------
+    eps, alphas, fit_intercept, precompute, max_iter, tol, copy_X, cv, verbose, n_jobs, positive :
+    random_state, selection, penalty_factor, rule, checkpoint, time_limit :
+        As of ElasticNetCV; tol is the duality gap asked for, relative to the mean square of the centred y.
+
+    Attributes
+    ----------
+    alpha_, alpha_min_, alpha_1se_, coef_, intercept_, dual_gap_, n_iter_, alphas_, mse_path_, certificate_ : as of ElasticNetCV
+    """
+
+    l1_ratio = 1.0
+
+    def __init__(
+        self,
+        *,
+        eps=1e-3,
+        alphas=100,
+        fit_intercept=True,
+        precompute="auto",
+        max_iter=1000,
+        tol=1e-4,
+        copy_X=True,
+        cv=None,
+        verbose=False,
+        n_jobs=None,
+        positive=False,
+        random_state=None,
+        selection="cyclic",
+        penalty_factor=None,
+        rule="min",
+        checkpoint=None,
+        time_limit=None,
+    ):
+        self.eps = eps
+        self.alphas = alphas
+        self.fit_intercept = fit_intercept
+        self.precompute = precompute
+        self.max_iter = max_iter
+        self.tol = tol
+        self.copy_X = copy_X
+        self.cv = cv
+        self.verbose = verbose
+        self.n_jobs = n_jobs
+        self.positive = positive
+        self.random_state = random_state
+        self.selection = selection
+        self.penalty_factor = penalty_factor
+        self.rule = rule
+        self.checkpoint = checkpoint
+        self.time_limit = time_limit

@@ -1,0 +1,267 @@
+"""The whole path: every λ from the one at which all coefficients are 0 down to eps times it, each with its duality gap.
+
+    w(λ) = argmin ½‖ỹ − X̃w‖² + λ Σ p_j (ρ|w_j| + (1−ρ)/2 w_j²),      λ_max = max_j |x̃_jᵀỹ| / ρ p_j
+
+w is continuous in λ and (for ρ = 1) linear between the λ's at which the support changes.
+
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> path = LassoPath(alphas=50).fit(X, y)
+    >>> path.coefs_.shape, int((path.coefs_[:, 0] != 0).sum()), int((path.coefs_[:, -1] != 0).sum())
+    ((10, 50), 0, 10)
+    >>> bool((path.dual_gaps_ <= 1e-4 * y.var()).all()), path.certificate_.failed
+    (True, [])
+    >>> path.at(0.5).coef_.shape
+    (10,)
+"""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from lemmata.audit.penalised import LASSO_PATH_CLAIMS
+from lemmata.core.blocks import Blocks
+from lemmata.core.borrowed import Interval
+from lemmata.core.loop import Solution
+from lemmata.predict.base import linear_scores
+from lemmata.predict.lasso.algorithm import ElasticNetAlgorithm, Regression
+from lemmata.predict.lasso.estimator import SHARED_CONSTRAINTS, ElasticNet, Lasso, Penalised
+
+Array = np.ndarray
+LEAST = 1e-15  # λ's of a constant target, where λ_max = 0; scikit-learn's choice
+
+
+def falling_alphas(
+    problem: Regression, alphas: Any, eps: float, l1_ratio: float, positive: bool
+) -> Array:
+    """The α's of a path: those given, falling, or so many of them between α_max and eps·α_max, evenly in log α."""
+    if not isinstance(alphas, Integral):
+        given = np.sort(np.asarray(alphas, dtype=np.float64).ravel())[::-1]
+        if not len(given) or not np.isfinite(given).all() or given[-1] < 0:
+            raise ValueError(
+                "alphas holds none, or numbers that are negative or not finite; pass numbers >= 0."
+            )
+        return given
+    if l1_ratio == 0:
+        raise ValueError(
+            "with l1_ratio=0 no alpha is large enough to make all coefficients 0, so that no grid begins there; pass alphas."
+        )
+    largest = problem.largest(positive) / l1_ratio
+    if largest <= LEAST:
+        return np.full(int(alphas), LEAST)
+    return np.geomspace(largest, largest * eps, num=int(alphas))
+
+
+class LassoPath(Penalised):
+    """Lasso or elastic net for a whole path of penalties, every one of them certified.
+
+    Minimises 1/2W Σ s_i (y_i − x_iᵀw − b)² + α Σ p_j (ρ|w_j| + (1−ρ)/2 w_j²) over w and b, for every α of the path.
+
+    Parameters
+    ----------
+    l1_ratio : float, default=1.0
+        ρ: 1 is the Lasso.
+    eps : float, default=1e-3
+        The last α over the first.
+    alphas : int or array, default=100
+        How many α's, evenly spaced in log α from the least one at which all coefficients are 0; or the α's themselves.
+    fit_intercept, max_iter, tol, positive, penalty_factor, verbose, checkpoint, time_limit :
+        As of ElasticNet; max_iter counts sweeps for each α, tol is the duality gap asked for at each.
+
+    Attributes
+    ----------
+    alphas_ : (k,) falling
+    coefs_ : (d, k)
+    intercepts_ : (k,)
+    dual_gaps_ : (k,)
+        The objective of each α is at most this much above its least possible value.
+    n_iters_ : (k,)
+        Sweeps for each.
+    certificate_, trace_, stopped_, n_iter_
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **SHARED_CONSTRAINTS,
+        "l1_ratio": [Interval(Real, 0, 1, closed="both")],
+        "eps": [Interval(Real, 0, 1, closed="neither")],
+        "alphas": [Interval(Integral, 1, None, closed="left"), "array-like"],
+    }
+    stored: ClassVar[dict[str, str | type]] = {
+        "alphas_": "k >=0",
+        "coefs_": "d k",
+        "intercepts_": "k",
+        "dual_gaps_": "k",
+        "n_iters_": "k int >=0",
+    }
+    claims = LASSO_PATH_CLAIMS
+    random_state = None
+
+    def __init__(
+        self,
+        *,
+        l1_ratio=1.0,
+        eps=1e-3,
+        alphas=100,
+        fit_intercept=True,
+        max_iter=1000,
+        tol=1e-4,
+        positive=False,
+        penalty_factor=None,
+        verbose=0,
+        checkpoint=None,
+        time_limit=None,
+    ):
+        self.l1_ratio = l1_ratio
+        self.eps = eps
+        self.alphas = alphas
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.positive = positive
+        self.penalty_factor = penalty_factor
+        self.verbose = verbose
+        self.checkpoint = checkpoint
+        self.time_limit = time_limit
+
+    def _algorithm(self, data: Blocks) -> ElasticNetAlgorithm:
+        problem = Penalised._problem(self, data)
+        grid = falling_alphas(problem, self.alphas, self.eps, self.l1_ratio, self.positive)
+        return ElasticNetAlgorithm(
+            tuple(grid.tolist()), float(self.l1_ratio), bool(self.positive), float(self.tol), self._most_sweeps()
+        )  # fmt: skip
+
+    def _problem(self, data: Blocks) -> Regression:
+        return self.__dict__["_prepared_now"].problem
+
+    def _attributes(self, solution: Solution, problem: Regression) -> dict[str, Any]:
+        found, prepared = solution.attributes, self._done()
+        alphas = np.array(solution.algorithm.alphas)
+        coefs, intercepts = prepared.coefficients(found["coefs"], np.zeros(len(alphas), int))
+        dtype = np.float64 if problem.data is None else problem.data.dtype
+        return {
+            "alphas_": alphas,
+            "coefs_": np.ascontiguousarray(coefs.T, dtype=dtype),
+            "intercepts_": intercepts.astype(dtype) if self.fit_intercept else np.zeros(len(alphas), dtype),
+            "dual_gaps_": found["gaps"],
+            "n_iters_": found["sweeps"],
+            "sweeps": found["sweeps"],
+        }  # fmt: skip
+
+    def predict(self, X):
+        """Xw + b for every α: (n, k)."""
+        check_is_fitted(self)
+        return self._apply(X, lambda rows: linear_scores(rows, self.coefs_.T, self.intercepts_))
+
+    def score(self, X, y, sample_weight=None):
+        """The largest R² on the path."""
+        from sklearn.metrics import r2_score
+
+        predicted = self.predict(X)
+        return max(r2_score(y, column, sample_weight=sample_weight) for column in predicted.T)
+
+    def at(self, alpha: float) -> ElasticNet:
+        """The fitted model at one α; between two of the path, on the line through both (exact for the Lasso if both have
+        the same support). Its certificate is not checked: run certify(X, y)."""
+        check_is_fitted(self)
+        falling = self.alphas_
+        if not falling[-1] <= alpha <= falling[0]:
+            raise ValueError(
+                f"alpha={alpha:g} is not on this path, which goes from {falling[0]:.4g} to {falling[-1]:.4g}."
+            )
+        after = int(np.clip(np.searchsorted(-falling, -alpha), 1, max(len(falling) - 1, 1)))
+        before = min(after - 1, len(falling) - 1)
+        after = min(after, len(falling) - 1)
+        width = falling[before] - falling[after]
+        share = 0.0 if width == 0 else (falling[before] - alpha) / width
+        model = Lasso(alpha) if self.l1_ratio == 1 else ElasticNet(alpha, l1_ratio=self.l1_ratio)
+        model.set_params(
+            **{
+                name: getattr(self, name)
+                for name in ("fit_intercept", "max_iter", "tol", "positive", "penalty_factor")
+            }
+        )
+        model.coef_ = (1 - share) * self.coefs_[:, before] + share * self.coefs_[:, after]
+        model.intercept_ = (1 - share) * self.intercepts_[before] + share * self.intercepts_[after]
+        for name in ("n_features_in_", "feature_names_in_", "trace_", "stopped_", "n_iter_"):
+            if hasattr(self, name):
+                setattr(model, name, getattr(self, name))
+        model.certificate_ = model._certificate(None)
+        return model
+
+
+class _UncheckedPath(LassoPath):
+    """For functions that return numbers and no model."""
+
+    claims = ()
+
+    def _warm(self, data: Blocks) -> Array | None:
+        start = self.__dict__.get("_start")
+        return None if start is None else np.asarray(start, np.float64).reshape(1, -1)
+
+
+def enet_path(
+    X,
+    y,
+    *,
+    l1_ratio=0.5,
+    eps=1e-3,
+    n_alphas=None,
+    alphas=None,
+    precompute="auto",
+    Xy=None,
+    copy_X=True,
+    coef_init=None,
+    verbose=False,
+    return_n_iter=False,
+    positive=False,
+    check_input=True,
+    sample_weight=None,
+    max_iter=1000,
+    tol=1e-4,
+    penalty_factor=None,
+    random_state=None,
+    selection="cyclic",
+):
+    """The elastic net path without an intercept, as scikit-learn's function returns it.
+
+    Parameters
+    ----------
+    X : array or sparse matrix (n, d); y : (n,)
+        Used as they are: centre both first, or fit LassoPath, which has an intercept.
+    l1_ratio, eps, positive, max_iter, tol, sample_weight, penalty_factor : as of LassoPath
+    alphas : int or array, default=100
+        How many α's, or which; n_alphas is the older name of their number.
+    coef_init : (d,), optional
+        Where the first α begins.
+    return_n_iter : bool, default=False
+        Return the sweeps of each α as well.
+    precompute, Xy, copy_X, check_input, random_state, selection :
+        Have no effect: the Gram matrix of entered columns is always formed, X is never written to and always checked.
+
+    Returns
+    -------
+    alphas : (k,), coefs : (d, k), dual_gaps : (k,), and n_iters if asked for
+    """
+    if np.ndim(y) == 2 and np.shape(y)[1] > 1:
+        raise ValueError(
+            f"y has {np.shape(y)[1]} columns; a path is that of one target: call it for each column."
+        )
+    number = 100 if n_alphas is None or n_alphas == "deprecated" else n_alphas
+    given = alphas is not None and not isinstance(alphas, str)
+    model = _UncheckedPath(
+        l1_ratio=l1_ratio, eps=eps, alphas=alphas if given else number, fit_intercept=False, max_iter=max_iter, tol=tol,
+        positive=positive, penalty_factor=penalty_factor, verbose=int(verbose),
+    )  # fmt: skip
+    model.__dict__["_start"] = coef_init
+    model.fit(X, y, sample_weight)
+    result = model.alphas_, model.coefs_, model.dual_gaps_
+    return (*result, model.n_iters_.tolist()) if return_n_iter else result
+
+
+def lasso_path(X, y, *, eps=1e-3, n_alphas=None, alphas=None, **options):
+    """The Lasso path without an intercept: enet_path with l1_ratio=1, which see for the options and what is returned."""
+    return enet_path(X, y, l1_ratio=1.0, eps=eps, n_alphas=n_alphas, alphas=alphas, **options)
