@@ -1,0 +1,426 @@
+"""Linear regression: the least-squares weights, from sums over the data, with what they are worth.
+
+    minimise  ½ Σ s(y − xᵀw − b)²                                                       (ML, Least squares; Maximum likelihood)
+
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = LinearRegression().fit(X, y)
+    >>> round(model.score(X, y), 4), model.rank_, model.solver_
+    (0.5177, 10, 'normal')
+
+How it is solved. Normal equations from one pass, if they are well enough conditioned (predict/normal_equations.py); otherwise a
+QR and SVD of the rows, or, out of core, the eigenvectors of the equations: the shortest of all minimisers. Wide sparse data:
+conjugate gradients on products with the data, which end in the shortest minimiser too. `positive=True`: non-negative least
+squares on the triangle of the equations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.linalg
+import scipy.optimize
+from sklearn.exceptions import ConvergenceWarning
+
+from lemmata.audit.least_squares import LEAST_SQUARES_CLAIMS
+from lemmata.core.blocks import Blocks
+from lemmata.core.borrowed import Interval
+from lemmata.core.certificate import Fit
+from lemmata.core.engine import one_blas_thread
+from lemmata.core.loop import MaxSteps, Never, Solution, Stopped, run, warn_user
+from lemmata.core.store import storable
+from lemmata.predict.base import LinearRegressor
+from lemmata.predict.inference import (
+    Inference,
+    Influence,
+    infer,
+    measure_influence,
+    predict_interval,
+)
+from lemmata.predict.normal_equations import (
+    EPS,
+    ROUGH,
+    SAFE,
+    NormalEquations,
+    centred_rows,
+    eigen_solve,
+    factor,
+    residuals,
+    svd_solve,
+)
+
+Array = np.ndarray
+KEEP_BELOW = (
+    1024  # features up to which a fit keeps its sums, for standard errors and partial_fit: 8 MB
+)
+FORM_SPARSE_BELOW = 2048  # features of sparse data up to which the equations are formed
+FINER = 1e-3  # of tol, for the gradient of conjugate gradients: a tol for singular values is too coarse for it
+MOST_ROWS = 2**27  # numbers that are decomposed as rows, 1 GB; beyond, the equations are
+
+
+@dataclass(frozen=True)
+class LeastSquaresProblem:
+    """The sums, and the rows they came from: None for batches that are gone."""
+
+    sums: NormalEquations
+    data: Blocks | None
+    intercept: bool
+
+    @property
+    def x_mean(self) -> Array:
+        mean = np.asarray(self.sums.moments.mean)
+        return mean if self.intercept else np.zeros_like(mean)
+
+    @property
+    def y_mean(self) -> Array:
+        return self.sums.y_mean if self.intercept else np.zeros_like(self.sums.y_mean)
+
+    def fingerprint(self) -> str:
+        return "" if self.data is None else self.data.fingerprint()
+
+
+@storable
+@dataclass(frozen=True)
+class LinearState:
+    """Weights of every target, the residual sum of squares, and how they were found; no solver before the first step."""
+
+    version = 1
+    layout: ClassVar = {"coef": "d m", "squares": "m", "singular?": "r", "rank": "int"}
+
+    coef: Array  # (d, m)
+    squares: Array  # (m,) Σ s r²
+    rank: int = 0
+    singular: Array | None = None
+    solver: str = ""
+
+
+@dataclass(frozen=True)
+class LeastSquaresAlgorithm:
+    """One step from w = 0 to the minimum."""
+
+    draws: ClassVar = False
+    hint: ClassVar = "divide the columns of X, or y, by their largest numbers"
+
+    tol: float = 1e-6
+    positive: bool = False
+
+    def init(self, problem: LeastSquaresProblem, rng: Any) -> LinearState:
+        _, cross, squares = problem.sums.system(problem.intercept)
+        return LinearState(np.zeros(cross.shape), np.asarray(squares))
+
+    def step(self, state: LinearState, problem: LeastSquaresProblem) -> LinearState:
+        A, cross, squares = problem.sums.system(problem.intercept)
+        if problem.intercept:
+            A, cross = without(A, cross, problem.sums.constant_columns())
+        if self.positive:
+            return self._nonnegative(A, cross, squares, problem)
+        factored = factor(A)
+        if factored is None or factored.safe < max(SAFE, 10 * self.tol**2):
+            return self._decomposed(A, cross, squares, problem)
+        coef = factored.solve(cross)
+        singular = np.sqrt(np.maximum(scipy.linalg.eigvalsh(A, check_finite=False)[::-1], 0.0))
+        rough = factored.safe < ROUGH
+        solved = LinearState(
+            coef, explain(squares, coef, cross, A), len(A), singular[: problem.sums.count], "normal"
+        )
+        return refine(solved, factored.solve, A, problem, rough)
+
+    def _decomposed(self, A, cross, squares, problem) -> LinearState:
+        """The shortest minimiser: of the rows if they are in memory, else of the sums."""
+        data = problem.data
+        if data is not None and data.in_memory and np.prod(data.shape) <= MOST_ROWS:
+            constant = problem.sums.constant_columns() if problem.intercept else None
+            X, y = centred_rows(data, problem.x_mean, problem.y_mean, constant)
+            coef, rank, singular = svd_solve(X, y, self.tol)
+            left = ((y - X @ coef) ** 2).sum(axis=0)
+            return LinearState(coef, left, rank, singular, "svd")
+        coef, rank = eigen_solve(A, cross, self.tol)
+        singular = np.sqrt(np.maximum(scipy.linalg.eigvalsh(A, check_finite=False)[::-1], 0.0))
+        solved = LinearState(coef, explain(squares, coef, cross, A), rank, singular, "eigh")
+        return refine(solved, lambda g: eigen_solve(A, g, self.tol)[0], A, problem, rough=True)
+
+    def _nonnegative(self, A, cross, squares, problem) -> LinearState:
+        """min ½‖Mw − MA⁻c‖² over w ≥ 0 with MᵀM = A, each target apart; then again on the weights that are not 0."""
+        values, V = scipy.linalg.eigh(A, check_finite=False)
+        kept = values > 8 * len(A) * EPS * max(values[-1], 0.0)
+        root = np.sqrt(values[kept])
+        M, targets = root[:, None] * V[:, kept].T, (V[:, kept].T @ cross) / root[:, None]
+        coef = np.column_stack([scipy.optimize.nnls(M, one)[0] for one in targets.T])
+        singular = np.sqrt(np.maximum(values[::-1], 0.0))
+        solved = LinearState(
+            coef, explain(squares, coef, cross, A), int(kept.sum()), singular, "nnls"
+        )
+        if problem.data is None:
+            return solved
+
+        def on_support(gradient):
+            step = np.zeros_like(coef)
+            for j, active in enumerate((coef > 0).T):
+                part = factor(A[np.ix_(active, active)]) if active.any() else None
+                if part is not None:
+                    step[active, j] = part.solve(gradient[active, j][:, None])[:, 0]
+            return step
+
+        refined = refine(solved, on_support, A, problem, rough=True)
+        return refined if (refined.coef >= 0).all() else solved
+
+    def objective(self, state: LinearState) -> float:
+        return 0.5 * float(state.squares.sum())
+
+    def finished(self, state: LinearState) -> bool:
+        return state.solver != ""
+
+    def attributes(self, state: LinearState) -> dict[str, Any]:
+        return {"coef_": state.coef.T, "rank_": state.rank, "singular_": state.singular}
+
+
+def without(A: Array, cross: Array, constant: Array) -> tuple[Array, Array]:
+    """The equations with exact zeros for columns that vary by rounding alone: the intercept has them already."""
+    if not constant.any():
+        return A, cross
+    A, cross = A.copy(), cross.copy()
+    A[constant], A[:, constant], cross[constant] = 0.0, 0.0, 0.0
+    return A, cross
+
+
+def explain(squares: Array, coef: Array, cross: Array, A: Array) -> Array:
+    """Σ s r² = Σ sỹ² − 2wᵀc + wᵀAw, which rounding may push below 0."""
+    return np.maximum(squares + np.einsum("jm,jm->m", coef, A @ coef - 2 * cross), 0.0)
+
+
+def refine(state: LinearState, solve: Any, A: Array, problem: Any, rough: bool) -> LinearState:
+    """w + A⁻¹ Σ s x̃r with residuals of the data, where the sums alone have lost digits of w or of Σ s r²."""
+    lost = state.squares < ROUGH * problem.sums.system(problem.intercept)[2]
+    if problem.data is None or not (rough or lost.any()):
+        return state
+    found = residuals(problem.data, state.coef, problem.y_mean - problem.x_mean @ state.coef)
+    gradient = found.gradient - np.multiply.outer(problem.x_mean, found.total)
+    if problem.intercept:
+        gradient[problem.sums.constant_columns()] = 0.0
+    step = solve(gradient)
+    gain = np.einsum("jm,jm->m", step, A @ step - 2 * gradient)
+    # beyond rounding, a step to the minimum of a quadratic cannot raise it
+    better = gain <= 0
+    coef = state.coef + np.where(better, step, 0.0)
+    squares = np.maximum(found.squares + np.where(better, gain, 0.0), 0.0)
+    return replace(state, coef=coef, squares=squares)
+
+
+class LinearRegression(LinearRegressor):
+    """Ordinary least squares.
+
+    Minimises ½ Σ s(y − xᵀw − b)² over w and b; where several w do, the shortest.
+
+    Parameters
+    ----------
+    fit_intercept : bool, default=True
+        Whether there is a b; without it the rows are not centred.
+    copy_X : bool, default=True
+        Has no effect: X is never written to.
+    tol : float, default=1e-6
+        Directions of X whose singular value is below `tol` times the largest count as undetermined and get weight 0; columns
+        whose lengths differ by a factor of more than 1000 are first brought to length 1, so that units do not decide it. Of
+        wide sparse data: conjugate gradients end when the gradient is below tol/1000 times that at 0.
+    n_jobs : int or None
+        Has no effect: blocks are worked on by all cores.
+    positive : bool, default=False
+        Only w ≥ 0 (non-negative least squares).
+
+    Attributes
+    ----------
+    coef_ : (d,) or (m, d)
+    intercept_ : float or (m,)
+    rank_ : int
+        How many directions the data determines.
+    singular_ : (min(n, d),)
+        Singular values of X − x̄ (of X without an intercept), rows scaled by √s. Absent for wide sparse data.
+    residual_squares_ : (m,)
+        Σ s(y − xᵀw − b)² of every output.
+    n_samples_ : int
+        Rows with a weight.
+    solver_ : {"normal", "svd", "eigh", "nnls", "cg"}
+        What was chosen.
+    sums_ : NormalEquations
+        The sums of all rows, where d ≤ 1024: standard errors and `partial_fit` go on from them.
+    certificate_, trace_, stopped_, n_iter_
+
+    Notes
+    -----
+    `inference()`, `summary()`, `influence(X, y)` and `predict_interval(X)` say what the weights are worth. `partial_fit` is
+    exact in any order of the batches.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        "fit_intercept": ["boolean"],
+        "copy_X": ["boolean"],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "n_jobs": [None, Integral],
+        "positive": ["boolean"],
+    }
+    claims = LEAST_SQUARES_CLAIMS
+    multi_output = True
+    stored: ClassVar[dict[str, str | type]] = {
+        "coef_": np.ndarray,
+        "intercept_": object,
+        "rank_?": "int >=0",
+        "singular_?": "r >=0",
+        "residual_squares_": "m >=0",
+        "n_samples_": "int >=1",
+        "solver_": str,
+        "sums_?": NormalEquations,
+    }
+    sums_: NormalEquations
+    residual_squares_: Array
+    rank_: int
+    n_samples_: int
+
+    # solved at once: nothing to draw, to wait for or to resume
+    random_state, verbose, checkpoint, time_limit = 0, 0, None, None
+
+    def __init__(self, *, fit_intercept=True, copy_X=True, tol=1e-6, n_jobs=None, positive=False):
+        self.fit_intercept = fit_intercept
+        self.copy_X = copy_X
+        self.tol = tol
+        self.n_jobs = n_jobs
+        self.positive = positive
+
+    # --- fitting ---
+
+    def _fit_blocks(self, data: Blocks) -> None:
+        with one_blas_thread():  # LAPACK's last bits follow the number of its threads
+            super()._fit_blocks(data)
+
+    def _iterates(self, data: Blocks) -> bool:
+        return data.sparse and data.shape[1] > FORM_SPARSE_BELOW and not self.positive
+
+    def _algorithm(self, data: Blocks) -> Any:
+        self.__dict__.pop("sums_", None)  # a fit forgets the batches before it
+        if self._iterates(data):
+            from lemmata.predict.conjugate_gradients import ConjugateGradientAlgorithm
+
+            return ConjugateGradientAlgorithm(np.zeros(1), self.tol * FINER)
+        return LeastSquaresAlgorithm(self.tol, self.positive)
+
+    def _problem(self, data: Blocks) -> Any:
+        if self._iterates(data):
+            from lemmata.predict.conjugate_gradients import CentredProducts
+
+            return CentredProducts(data, self.fit_intercept)
+        return LeastSquaresProblem(NormalEquations.gather(data), data, self.fit_intercept)
+
+    def _stop(self):
+        return MaxSteps(max(1000, 10 * self.n_features_in_))
+
+    def _wants_to_settle(self) -> bool:
+        return True
+
+    def _warn_unsettled(self, solution: Solution) -> None:
+        warn_user(
+            f"LinearRegression stopped after {solution.step} steps with the gradient above tol={self.tol:.0e}: "
+            "scale the columns, raise tol, or use Ridge with a small alpha.",
+            ConvergenceWarning,
+        )
+
+    def _attributes(self, solution: Solution, problem: Any) -> dict[str, Any]:
+        state = solution.state
+        shown = show_weights(state.coef, problem)
+        found = {
+            **shown,
+            "residual_squares_": state.squares,
+            "n_samples_": int(problem.data.shape[0]),
+            "solver_": getattr(state, "solver", "cg"),
+        }
+        if isinstance(problem, LeastSquaresProblem):
+            dtype = shown["coef_"].dtype
+            found |= {"rank_": state.rank, "singular_": state.singular.astype(dtype)}
+            found["n_samples_"] = int(problem.sums.count)
+            if problem.sums.cross.shape[0] <= KEEP_BELOW:
+                found["sums_"] = problem.sums
+        else:
+            for name in ("rank_", "singular_"):
+                self.__dict__.pop(name, None)
+        return found
+
+    def partial_fit(self, X, y, sample_weight=None):
+        """Add a batch of rows. The result is that of one fit to all rows, in any order of the batches."""
+        with self._all_or_nothing(), one_blas_thread():
+            self._validate_params()
+            first = not hasattr(self, "coef_")
+            data = self._validated_pair(X, y, sample_weight, reset=first)
+            if not first and not hasattr(self, "sums_"):
+                raise ValueError(
+                    f"this model of {self.n_features_in_} features kept no sums to go on from; begin with partial_fit."
+                )
+            sums = NormalEquations.gather(data)
+            total = sums if first else self.sums_ + sums
+            self._solve_sums(total, data)
+        return self
+
+    def _solve_sums(self, sums: NormalEquations, data: Blocks) -> None:
+        problem = LeastSquaresProblem(sums, None, self.fit_intercept)
+        solution = run(LeastSquaresAlgorithm(self.tol, self.positive), problem, stop=Never())
+        state = solution.state
+        shown = show_weights(state.coef, problem, data)
+        found = {
+            **shown, "rank_": state.rank, "singular_": state.singular, "residual_squares_": state.squares,
+            "n_samples_": sums.count, "solver_": state.solver, "sums_": sums,
+        }  # fmt: skip
+        self._conclude(None, found, solution.trace, Stopped.BATCHES, solution.step)
+
+    @classmethod
+    def work(cls, fit: Fit) -> float:
+        """The equations and their factors, or products with the data."""
+        n, d = fit.data.shape
+        if fit.get("solver_") == "cg":
+            return 4.0 * float(np.max(fit.get("n_iter_", 1))) * fit.data.size
+        return float(fit.data.size) * min(n, d) + float(min(n, d)) ** 3
+
+    # --- what the weights are worth ---
+
+    def inference(
+        self, X=None, y=None, sample_weight=None, *, covariance="nonrobust", output=0, level=0.95
+    ) -> Inference:
+        """Standard errors, t, p and confidence intervals (see lemmata.predict.inference).
+
+        X, y, sample_weight : the training data, for the heteroscedasticity-consistent covariances; without them the sums serve
+        covariance : {"nonrobust", "HC0", "HC1", "HC2", "HC3"}
+        output : int
+            Which of several targets.
+        level : float
+            Of the confidence intervals.
+        """
+        data = None if X is None else self._validated_pair(X, y, sample_weight, reset=False)
+        return infer(self, data, covariance, output, level)
+
+    def summary(self, X=None, y=None, sample_weight=None, **options) -> str:
+        """The table of `inference`, to print."""
+        return self.inference(X, y, sample_weight, **options).summary()
+
+    def influence(self, X, y, sample_weight=None, *, output=0) -> Influence:
+        """Leverage, studentised residuals and Cook's distance of every training row."""
+        return measure_influence(
+            self, self._validated_pair(X, y, sample_weight, reset=False), output
+        )
+
+    def predict_interval(self, X, *, level=0.95, kind="prediction", output=0) -> Array:
+        """(n, 3): prediction, lower and upper end of where a new y ("prediction") or its mean ("mean") lies with this level."""
+        return predict_interval(self, self._validated(X, reset=False), level, kind, output)
+
+
+def show_weights(coef: Array, problem: Any, data: Blocks | None = None) -> dict[str, Any]:
+    """coef_ and intercept_ in the shapes of y and the dtype of the data, from weights (d, m) in float64."""
+    data = problem.data if data is None else data
+    intercept = problem.y_mean - problem.x_mean @ coef
+    assert data is not None
+    assert data.targets is not None
+    dtype, single = data.dtype, data.targets.ndim == 1
+    shown = np.ascontiguousarray(coef.T).astype(dtype)
+    if single:
+        return {
+            "coef_": shown[0],
+            "intercept_": dtype.type(intercept[0]) if problem.intercept else 0.0,
+        }
+    return {"coef_": shown, "intercept_": intercept.astype(dtype) if problem.intercept else 0.0}

@@ -1,0 +1,382 @@
+"""Ridge regression that chooses α by leave-one-out errors: exact, for all α from one decomposition.
+
+Leave row i out, fit again, predict it: for ridge this needs no second fit. With h the leverage of row i at α,
+
+    yᵢ − ŷᵢ(without i) = rᵢ/(1 − hᵢ),       hᵢ = sᵢ/Σs + sᵢ x̃ᵢᵀ(A + αI)⁻¹x̃ᵢ                            (ML, Model selection)
+
+n ≥ d: A = VΛVᵀ, and z = Vᵀx̃ of a row gives x̃ᵀ(A + αI)⁻¹x̃ = Σ z²/(λ + α): the squares of all z times a matrix with one column
+per α, one product for all α, block by block.
+n < d: K = X̃X̃ᵀ = QΛQᵀ, u = Q diag(1/(λ + α)) Qᵀỹ, and rᵢ/(1 − hᵢ) = uᵢ/dᵢ with d the diagonal of (K + αI)⁻¹ without the
+direction of the intercept: √s, on which K vanishes. That direction is first moved to eigenvalue τ, since taking sᵢ/(αΣs) from
+the diagonal would cancel all digits where α is small.
+
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = RidgeCV(alphas=np.geomspace(1e-4, 10, 50)).fit(X, y)
+    >>> round(model.alpha_, 4), round(-model.best_score_, 1)
+    (0.0043, 2999.8)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.linalg
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.metrics import get_scorer
+
+from lemmata.core.blocks import Blocks
+from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core.certificate import Fit
+from lemmata.core.config import config
+from lemmata.core.engine import map_reduce
+from lemmata.core.loop import Never, Solution
+from lemmata.core.store import storable
+from lemmata.predict.least_squares import LeastSquaresProblem, show_weights, without
+from lemmata.predict.normal_equations import NormalEquations, packed
+from lemmata.predict.ridge import Ridge, RidgeRegressor
+from lemmata.predict.ridge_systems import DualAlgorithm, DualProblem, PrimalAlgorithm
+
+Array = np.ndarray
+PIECE = 2**21  # numbers of a block of rows times V at once: 16 MB
+
+
+@storable
+@dataclass(frozen=True)
+class RidgePathState:
+    """The weights at the best α of every target, what the scores were, and the errors if they were asked for."""
+
+    version = 1
+    layout: ClassVar = {"coef": "d m", "objectives": "m", "alpha": "m >=0", "scores": "k any"}
+
+    coef: Array  # (d, m)
+    objectives: Array  # (m,)
+    alpha: Array  # (m,)
+    scores: Array  # (K,) or, for one α per target, K·m, targets together
+    errors: Array | None = None  # (n, m, K)
+    solver: str = ""
+
+
+@dataclass(frozen=True)
+class LeaveOneOutAlgorithm:
+    """One step: the errors of every α, the best α, and its weights."""
+
+    draws: ClassVar = False
+    hint: ClassVar = "divide the columns of X, or y, by their largest numbers"
+
+    alphas: Array  # (K,)
+    each: bool  # one α per target
+    score: (
+        Callable[[Array, Array, Array | None], float] | None
+    )  # None: minus the mean squared error
+    stores: bool
+
+    def init(self, problem: LeastSquaresProblem | DualProblem, rng: Any) -> RidgePathState:
+        d = problem.data.shape[1]  # type: ignore[union-attr]
+        if isinstance(problem, DualProblem):
+            squares = (problem.targets**2).sum(axis=0)
+        else:
+            squares = problem.sums.system(problem.intercept)[2]
+        m = len(squares)
+        return RidgePathState(
+            np.zeros((d, m)), 0.5 * squares, np.full(m, self.alphas[0]), np.zeros(0)
+        )
+
+    def step(self, state: RidgePathState, problem: Any) -> RidgePathState:
+        dual = isinstance(problem, DualProblem)
+        errors = dual_errors if dual else primal_errors
+        whole = self.stores or self.score is not None
+        found = errors(
+            problem, self.alphas, whole
+        )  # (n, m, K) scaled by √s, or sums of their squares (m, K)
+        scores = self._scores(found, problem.data) if whole else -found / problem.data.shape[0]
+        if not self.each:
+            scores = scores.mean(axis=0, keepdims=True) if self.score is None else scores
+        best = np.argmax(scores, axis=1)
+        alpha = np.broadcast_to(self.alphas[best], len(state.alpha)).astype(np.float64)
+        solver = (DualAlgorithm if dual else PrimalAlgorithm)(alpha)
+        solved = solver.step(solver.init(problem, None), problem)
+        shown = None
+        if self.stores:
+            shown = found**2 if self.score is None else self._predictions(found, problem.data)
+        return RidgePathState(
+            solved.coef, solved.objectives, alpha, scores.ravel(), shown, solved.solver
+        )
+
+    def _scores(self, errors: Array, data: Blocks) -> Array:
+        """(m, K), or (1, K) of a scorer that sees all targets together."""
+        if self.score is None:
+            return -np.square(errors).mean(axis=0)
+        y, told = data.targets.astype(np.float64), self._predictions(errors, data)  # type: ignore[union-attr]
+        flat = y.ndim == 1
+        k = range(told.shape[2])
+        if self.each and not flat:
+            return np.array(
+                [
+                    [self.score(told[:, j, a], y[:, j], data.weights) for a in k]
+                    for j in range(y.shape[1])
+                ]
+            )
+        return np.array(
+            [[self.score(told[:, 0, a] if flat else told[:, :, a], y, data.weights) for a in k]]
+        )
+
+    @staticmethod
+    def _predictions(errors: Array, data: Blocks) -> Array:
+        y = data.targets.reshape(len(errors), -1).astype(np.float64)  # type: ignore[union-attr]
+        if data.weights is not None:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                errors = errors / np.sqrt(data.weights)[:, None, None]
+        return y[:, :, None] - errors
+
+    def objective(self, state: RidgePathState) -> float:
+        return float(state.objectives.sum())
+
+    def finished(self, state: RidgePathState) -> bool:
+        return state.solver != ""
+
+    def attributes(self, state: RidgePathState) -> dict[str, Any]:
+        return {"coef_": state.coef.T, "alpha_": state.alpha}
+
+
+# --- leave-one-out errors ---------------------------------------------------------------------------------------------
+
+
+def primal_errors(problem: LeastSquaresProblem, alphas: Array, whole: bool) -> Array:
+    """√s times the errors of all rows (n, m, K), or the sums of their squares (m, K), from the eigenvectors of A."""
+    A, c, _ = problem.sums.system(problem.intercept)
+    if problem.intercept:
+        A, c = without(A, c, problem.sums.constant_columns())
+    values, V = scipy.linalg.eigh(A, check_finite=False)
+    shrunk = 1 / (np.maximum(values, 0.0)[:, None] + alphas)  # (d, K)
+    coefs = (V.T @ c)[:, :, None] * shrunk[:, None]  # (d, m, K), in the axes V
+    share = 1 / problem.sums.moments.n if problem.intercept else 0.0
+    errors = partial(_errors_of, V, problem.x_mean @ V, problem.y_mean, coefs, shrunk, share, whole)
+    assert problem.data is not None
+    if not whole:
+        return map_reduce(errors, packed(problem.data), 0.0)
+    parts = [errors(rows, columns) for rows, columns in packed(problem.data)]
+    return np.concatenate(parts)
+
+
+def _errors_of(V, z_mean, y_mean, coefs, shrunk, share, whole, rows, columns):
+    """Of one block, a piece at a time: z = Vᵀx̃ of its rows, then two products for all α."""
+    d, m, k = coefs.shape
+    step = max(PIECE // d, 1)
+    parts, total = [], np.zeros((m, k))
+    for first in range(0, rows.shape[0], step):
+        here = slice(first, first + step)
+        s, y = columns[here, 0], columns[here, 1:]
+        Z = rows[here].astype(np.float64, copy=False) @ V - z_mean
+        r = (y - y_mean)[:, :, None] - (Z @ coefs.reshape(d, m * k)).reshape(-1, m, k)
+        np.square(Z, out=Z)
+        left = 1 - s[:, None] * (share + Z @ shrunk)  # (rows, K)
+        r /= left[:, None]
+        r *= np.sqrt(s)[:, None, None]
+        if whole:
+            parts.append(r)
+        else:
+            total += np.einsum("imk,imk->mk", r, r)
+    return np.concatenate(parts) if whole else total
+
+
+def dual_errors(problem: DualProblem, alphas: Array, whole: bool) -> Array:
+    """The same from the eigenvectors of K, n × n."""
+    K, y, n = problem.kernel, problem.targets, len(problem.targets)
+    s = np.ones(n) if problem.data.weights is None else problem.data.weights
+    v2, tau = s / s.sum(), 0.0
+    if problem.intercept:
+        tau = max(float(np.trace(K)) / n, float(alphas.min()))
+        root = np.sqrt(v2)
+        K = K + tau * np.multiply.outer(root, root)
+    values, Q = scipy.linalg.eigh(K, check_finite=False)
+    shrunk = 1 / (np.maximum(values, 0.0)[:, None] + alphas)  # (n, K)
+    m, k = y.shape[1], len(alphas)
+    u = Q @ ((Q.T @ y)[:, :, None] * shrunk[:, None]).reshape(n, m * k)
+    diagonal = np.square(Q) @ shrunk
+    if problem.intercept:
+        diagonal -= v2[:, None] / (tau + alphas)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        errors = u.reshape(n, m, k) / diagonal[:, None]
+    errors[s == 0] = 0.0  # a row that does not count has no error that would
+    return errors if whole else np.einsum("imk,imk->mk", errors, errors)
+
+
+# --- the estimator ----------------------------------------------------------------------------------------------------
+
+
+class _Identity(RegressorMixin, BaseEstimator):
+    """What a scorer is given in place of a model: its predictions are the rows."""
+
+    def fit(self, X, y):  # pragma: no cover - scorers never fit
+        return self
+
+    def predict(self, X):
+        return X
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+
+def _scored(scorer: Any, predictions: Array, y: Array, weights: Array | None) -> float:
+    more = {} if weights is None else {"sample_weight": weights}
+    return float(scorer(_Identity(), predictions, y, **more))
+
+
+class RidgeCV(RidgeRegressor):
+    """Ridge regression that chooses α among several by leave-one-out errors, or by other folds.
+
+    Minimises ½ Σ s(y − xᵀw − b)² + ½ α‖w‖² over w and b, at the α with the best score.
+
+    Parameters
+    ----------
+    alphas : array of shape (K,), default=(0.1, 1.0, 10.0)
+        The α > 0 to choose from (≥ 0 with `cv`); all of them cost little more than one.
+    fit_intercept : bool, default=True
+        Whether there is a b, which is not penalised.
+    scoring : str, callable or None, default=None
+        A scorer of scikit-learn; larger is better. None is minus the mean squared error (with `cv`: R²).
+    cv : int, splitter, iterable or None, default=None
+        None leaves one row out at a time, exactly and without fitting again. Otherwise scikit-learn's folds, rows in memory.
+    gcv_mode : {None, "auto", "svd", "eigen"}, default=None
+        Has no effect: the smaller of XᵀX and XXᵀ is decomposed.
+    store_cv_results : bool, default=False
+        Keep the squared errors of every row (with `scoring`: the predictions) at every α as `cv_results_`.
+    alpha_per_target : bool, default=False
+        One α for every output.
+
+    Attributes
+    ----------
+    alpha_ : float or (m,)
+    best_score_ : float or (m,)
+    scores_ : (K,) or (m, K)
+        The score of every α; not with `cv`.
+    cv_results_ : (n, K) or (n, m, K)
+        With store_cv_results. Errors are multiplied by the weights of their rows, as in scikit-learn.
+    coef_, intercept_, solver_, certificate_, trace_, stopped_, n_iter_ : as of Ridge
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        "alphas": ["array-like", Interval(Real, 0, None, closed="neither")],
+        "fit_intercept": ["boolean"],
+        "scoring": [str, callable, None],
+        "cv": ["cv_object"],
+        "gcv_mode": [StrOptions({"auto", "svd", "eigen", "gram", "cov"}), None],
+        "store_cv_results": ["boolean"],
+        "alpha_per_target": ["boolean"],
+    }
+    stored: ClassVar[dict[str, str | type]] = {
+        **RidgeRegressor.stored,
+        "alpha_": object,
+        "best_score_": object,
+        "scores_?": np.ndarray,
+        "cv_results_?": np.ndarray,
+    }
+
+    def __init__(
+        self,
+        alphas=(0.1, 1.0, 10.0),
+        *,
+        fit_intercept=True,
+        scoring=None,
+        cv=None,
+        gcv_mode=None,
+        store_cv_results=False,
+        alpha_per_target=False,
+    ):
+        self.alphas = alphas
+        self.fit_intercept = fit_intercept
+        self.scoring = scoring
+        self.cv = cv
+        self.gcv_mode = gcv_mode
+        self.store_cv_results = store_cv_results
+        self.alpha_per_target = alpha_per_target
+
+    def _algorithm(self, data: Blocks) -> Any:
+        for name in ("scores_", "cv_results_"):
+            self.__dict__.pop(name, None)
+        alphas = self._checked_alphas()
+        if self.cv is not None:
+            return self._chosen_by_folds(data, alphas)._algorithm(data)
+        scorer = None
+        if self.scoring is not None:
+            chosen = get_scorer(self.scoring) if isinstance(self.scoring, str) else self.scoring
+            scorer = partial(_scored, chosen)
+        each = bool(self.alpha_per_target) and data.targets.ndim > 1  # type: ignore[union-attr]
+        return LeaveOneOutAlgorithm(alphas, each, scorer, bool(self.store_cv_results))
+
+    def _problem(self, data: Blocks) -> Any:
+        if self.cv is not None:
+            return self._final._problem(data)
+        if data.in_memory and data.shape[0] < data.shape[1]:
+            return DualProblem.of(data, self.fit_intercept)
+        return LeastSquaresProblem(NormalEquations.gather(data), data, self.fit_intercept)
+
+    def _stop(self):
+        return self._final._stop() if self.cv is not None else Never()
+
+    def _checked_alphas(self) -> Array:
+        alphas = np.asarray(self.alphas, dtype=np.float64).ravel()
+        if alphas.size == 0:
+            raise ValueError("alphas is empty; pass at least one α.")
+        for index, alpha in enumerate(alphas):
+            if not (np.isfinite(alpha) and (alpha > 0 or (alpha == 0 and self.cv is not None))):
+                least = "> 0" if self.cv is None else ">= 0"
+                raise ValueError(f"alphas[{index}] == {alpha:g}, must be {least}.")
+        return alphas
+
+    def _chosen_by_folds(self, data: Blocks, alphas: Array) -> Ridge:
+        """scikit-learn's search over folds, with our Ridge inside; the best α is then fitted on the one path of all models."""
+        from sklearn.model_selection import GridSearchCV
+
+        for name in ("store_cv_results", "alpha_per_target"):
+            if getattr(self, name):
+                raise ValueError(f"cv!=None and {name}=True are incompatible; set one of them.")
+        if not data.in_memory:
+            raise ValueError("cv needs the rows in memory; cv=None takes any data.")
+        search = GridSearchCV(
+            Ridge(fit_intercept=self.fit_intercept), {"alpha": alphas.tolist()}, cv=self.cv,
+            scoring=self.scoring, refit=False,
+        )  # fmt: skip
+        with config(certificate=False):
+            more = {} if data.weights is None else {"sample_weight": data.weights}
+            search.fit(data.source, data.targets, **more)
+        self.alpha_, self.best_score_ = (
+            float(search.best_params_["alpha"]),
+            float(search.best_score_),
+        )
+        self._final = Ridge(self.alpha_, fit_intercept=self.fit_intercept)
+        self._final.n_features_in_ = data.shape[1]
+        return self._final
+
+    def _attributes(self, solution: Solution, problem: Any) -> dict[str, Any]:
+        state = solution.state
+        found = {**show_weights(state.coef, problem), "solver_": getattr(state, "solver", "cg")}
+        if self.cv is not None:
+            del self._final
+            return found
+        flat = problem.data.targets.ndim == 1
+        each = bool(self.alpha_per_target) and not flat
+        scores = state.scores.reshape(-1, len(self._checked_alphas()))
+        best = scores.max(axis=1)
+        found |= {
+            "alpha_": state.alpha if each else float(state.alpha[0]),
+            "best_score_": best if each else float(best[0]),
+            "scores_": scores if each else scores[0],
+        }
+        if state.errors is not None:
+            found["cv_results_"] = (state.errors[:, 0] if flat else state.errors).astype(
+                found["coef_"].dtype
+            )
+        return found
+
+    @classmethod
+    def work(cls, fit: Fit) -> float:
+        """The smaller system, its eigenvectors, and the rows in their axes."""
+        small = float(min(fit.data.shape))
+        return 2 * float(fit.data.size) * small + 9 * small**3
