@@ -323,8 +323,8 @@ class Cosine(Kernel):
     version = 1
 
     def _tile(self, A, B, dtype):
-        units = _unit_rows(A)
-        return products(units, units if A is B else _unit_rows(B))
+        units = unit_rows(A)
+        return products(units, units if A is B else unit_rows(B))
 
     def diagonal(self, X):
         X = float_rows(X)
@@ -359,7 +359,7 @@ class Precomputed(Kernel):
         return np.diagonal(dense(float_rows(X)))
 
 
-def _unit_rows(X: Any) -> Any:
+def unit_rows(X: Any) -> Any:
     """Rows of length 1, or 0 where they are; scaled first, so that no square over- or underflows."""
     largest = abs(X).max(axis=1)
     largest = largest.toarray() if sp.issparse(largest) else largest
@@ -543,6 +543,33 @@ def kernel_of(kernel: str | Kernel | Callable, **parameters: Any) -> Kernel:
         f"kernel is {found}; pass one of {', '.join(map(repr, KERNELS))}, a Kernel such as RBF(gamma=0.1), "
         "or a function of two rows."
     )
+
+
+def named_kernel(model: Any) -> Kernel:
+    """κ as the parameters kernel, gamma, degree, coef0 and kernel_params of a model say (a function takes two rows)."""
+    kernel = model.kernel
+    if isinstance(kernel, Kernel):
+        if model.gamma is not None:
+            raise ValueError(
+                f"gamma={model.gamma} is given twice: {kernel!r} has its own; leave gamma=None."
+            )
+        return kernel
+    if callable(kernel):
+        return kernel_of(kernel, **(model.kernel_params or {}))
+    given = {"gamma": model.gamma, "degree": model.degree, "coef0": model.coef0}
+    return kernel_of(kernel, **{name: value for name, value in given.items() if value is not None})
+
+
+def refuse_overflow(kernel: Kernel, X: Any) -> None:
+    """κ(x, x) bounds every entry of a positive semidefinite K; numbers beyond floats there end every fit."""
+    if isinstance(kernel, Precomputed):
+        return
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = np.isfinite(kernel.diagonal(X)).all()
+    if not finite:
+        raise ValueError(
+            f"{kernel!r} gives numbers beyond {X.dtype} on this data; scale the columns, or lower degree."
+        )
 
 
 # --- checks ---------------------------------------------------------------------------------------------------------

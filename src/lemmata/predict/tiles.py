@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from lemmata.core.blocks import Blocks
 from lemmata.core.engine import one_blas_thread, run_tasks
 
 Array = np.ndarray
@@ -93,3 +94,29 @@ def too_large(n: int, itemsize: int, copies: int = 1) -> str:
     if needed <= limit:
         return ""
     return f"the kernel matrix of {n:,} rows needs {needed / 2**30:,.1f} GB, more than the {limit / 2**30:,.1f} GB it may take"
+
+
+def all_rows(data: Blocks) -> Any:
+    """The rows of blocks in memory, for models that keep some of them."""
+    if data.in_memory:
+        return data.source
+    parts = [rows for rows, _ in data]
+    if len(parts) == 1:
+        return parts[0]
+    return sp.vstack(parts).tocsr() if sp.issparse(parts[0]) else np.concatenate(parts)
+
+
+def refuse_asymmetric(K: Array) -> None:
+    """A kernel matrix that was given is square and symmetric."""
+    if K.shape[0] != K.shape[1]:
+        raise ValueError(
+            f"Precomputed matrix must be a square matrix. Input is a {K.shape[0]}x{K.shape[1]} matrix."
+        )
+    largest = float(np.abs(K).max(initial=0.0))
+    for start in range(0, len(K), 1024):
+        here = slice(start, start + 1024)
+        apart = float(np.abs(K[here] - K[:, here].T).max())
+        if not apart <= 1e-6 * largest:
+            raise ValueError(
+                f"kernel='precomputed' and K is not symmetric (K and its transpose differ by {apart:.2g}); pass (K + K.T) / 2."
+            )

@@ -19,15 +19,17 @@ from lemmata.core.estimator import COMMON
 from lemmata.core.loop import Solution, warn_user
 from lemmata.core.malformed import refuse_malformed, refuse_nonfinite
 from lemmata.core.supervised import Supervised
-from lemmata.predict.kernels import GAMMAS, Kernel, MatrixFunction, Precomputed, kernel_of
-from lemmata.predict.svm.problem import (
-    Duals,
-    Machine,
-    all_rows,
-    refuse_asymmetric,
+from lemmata.predict.kernels import (
+    GAMMAS,
+    Kernel,
+    MatrixFunction,
+    Precomputed,
+    kernel_of,
     refuse_overflow,
 )
+from lemmata.predict.svm.problem import Duals, Machine
 from lemmata.predict.svm.smo import OutOfSteps, SMOAlgorithm
+from lemmata.predict.tiles import all_rows, refuse_asymmetric
 
 Array = np.ndarray
 NAMES = {"linear", "poly", "rbf", "sigmoid", "precomputed"}
@@ -56,8 +58,8 @@ class SupportVectors(Supervised):
     stored: ClassVar[Mapping[str, str | type]] = {
         "support_": "s int >=0",
         "support_vectors_": object,  # dense or sparse; `restored` looks at it
-        "n_support_": "g int >=0",
-        "dual_coef_": "c s",
+        "n_support_": "c int >=0",
+        "dual_coef_": "h s",
         "intercept_": "p",
         "kernel_": Kernel,
         "gamma_": "",

@@ -10,7 +10,7 @@ the data. Results come with the duality gap, an upper bound on how far the objec
     >>> X, y = load_iris(return_X_y=True)
     >>> model = SVC(C=10).fit(X, y)
     >>> model.n_support_.tolist(), round(model.score(X, y), 2), model.certificate_.failed
-    ([3, 14, 14], 0.98, [])
+    ([4, 11, 12], 0.99, [])
 """
 
 from __future__ import annotations
@@ -117,8 +117,7 @@ class SVC(Classifier, SupportVectors):
     claims = SVC_CLAIMS
     stored: ClassVar[Mapping[str, str | type]] = {
         **SupportVectors.stored,
-        "classes_": np.ndarray,
-        "class_weight_": "g >=0",
+        "class_weight_": "c >=0",
         "steps_": "p int >=0",
     }
 

@@ -1,7 +1,7 @@
 """Several classes by machines of two: one for every pair, in scikit-learn's (LIBSVM's) layout.
 
     pairs (i, j), i < j, in order (0,1), (0,2), …, (1,2), …;  f_ij(x) > 0 is a vote for class i
-    dual_coef_ : (k − 1, n_SV)     β of the pair (i, j): in row j − 1 for a support vector of class i, in row i for one of class j
+    dual_coef_ : (k − 1, n_SV)  β of the pair (i, j): in row j − 1 for a support vector of class i, in row i for one of class j
 
 With two classes there is one machine, and f(x) > 0 means classes_[1].
 """

@@ -16,10 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from lemmata.core.blocks import Blocks
-from lemmata.predict.kernels import Kernel, Precomputed
+from lemmata.predict.kernels import Kernel
 from lemmata.predict.svm.row_cache import RowCache
 
 Array = np.ndarray
@@ -107,41 +106,3 @@ class Duals:
     def fingerprint(self) -> str:
         bounds = float(sum(one.hi.sum() - one.lo.sum() + abs(one.c).sum() for one in self.machines))
         return f"{self.kernel!r} {bounds!r} {self.data.fingerprint()}"
-
-
-def all_rows(data: Blocks) -> Any:
-    """The rows in memory: support vectors are among them."""
-    if data.in_memory:
-        return data.source
-    parts = [rows for rows, _ in data]
-    if len(parts) == 1:
-        return parts[0]
-    return sp.vstack(parts).tocsr() if sp.issparse(parts[0]) else np.concatenate(parts)
-
-
-def refuse_asymmetric(K: Array) -> None:
-    """A kernel matrix that was given is square and symmetric."""
-    if K.shape[0] != K.shape[1]:
-        raise ValueError(
-            f"Precomputed matrix must be a square matrix. Input is a {K.shape[0]}x{K.shape[1]} matrix."
-        )
-    largest = float(np.abs(K).max(initial=0.0))
-    for start in range(0, len(K), 1024):
-        here = slice(start, start + 1024)
-        apart = float(np.abs(K[here] - K[:, here].T).max())
-        if not apart <= 1e-6 * largest:
-            raise ValueError(
-                f"kernel='precomputed' and K is not symmetric (K and its transpose differ by {apart:.2g}); pass (K + K.T) / 2."
-            )
-
-
-def refuse_overflow(kernel: Kernel, X: Any) -> None:
-    """κ(x, x) bounds every entry of a positive semidefinite K; numbers beyond floats there end every fit."""
-    if isinstance(kernel, Precomputed):
-        return
-    with np.errstate(over="ignore", invalid="ignore"):
-        finite = np.isfinite(kernel.diagonal(X)).all()
-    if not finite:
-        raise ValueError(
-            f"{kernel!r} gives numbers beyond {X.dtype} on this data; scale the columns, or lower degree."
-        )
