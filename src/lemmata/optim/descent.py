@@ -1,4 +1,4 @@
-"""Minimise a smooth function with any optimiser.
+"""Minimise a smooth function with any optimiser, on the whole space or on a set with a projection.
 
 >>> import numpy as np
 >>> from lemmata.core import MaxSteps, SmallGradient, run
@@ -10,6 +10,9 @@
 >>> solution = run(descent, np.array([1.0, 2.0]), stop=SmallGradient(1e-9) | MaxSteps(100))
 >>> solution.stopped, solution.attributes["params_"][0].round(6)
 ('small gradient', array([1., 2.]))
+
+With a constraint every step is followed by its projection, x ← P(x − η∇f(x)). What then vanishes at a minimum is not the
+gradient but the *residual* (x − P(x − η∇f(x)))/η, which is the gradient where nothing is projected.
 """
 
 from __future__ import annotations
@@ -21,7 +24,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lemmata.core.store import storable
-from lemmata.optim.steps import Optimizer, OptState, Params, gradient_norm
+from lemmata.optim.schedules import rate
+from lemmata.optim.steps import Optimizer, OptState, Params, combine, gradient_norm
+
+NAN = float("nan")
 
 
 @storable
@@ -29,12 +35,28 @@ from lemmata.optim.steps import Optimizer, OptState, Params, gradient_norm
 class DescentState:
     """Where the iterate is, the function and its gradient there, and what the optimiser remembers."""
 
-    version = 1
+    version = 2
 
     params: Params
     gradient: Params
     loss: float
     memory: OptState
+    step_size: float = NAN  # η of the step that led here; NaN at the start
+    moved: float = NAN  # how far that step went
+
+    @classmethod
+    def upgrade(cls, fields: dict[str, Any], version: int) -> dict[str, Any]:
+        """Version 1 did not say how it was reached."""
+        return {**fields, "step_size": NAN, "moved": NAN}
+
+    @property
+    def measures(self) -> dict[str, float]:
+        """What the trace keeps of a state: ‖∇f‖, and the step that led to it with the residual that it had."""
+        return {
+            "gradient": gradient_norm(self.gradient),
+            "step_size": self.step_size,
+            "residual": self.moved / self.step_size,
+        }
 
 
 @dataclass(frozen=True)
@@ -48,11 +70,14 @@ class Descent:
         make it a frozen dataclass with `__call__`: its fields then tell whether a file belongs to this very function.
     optimizer : Optimizer
     start : tuple of arrays
+    constraint : callable, optional
+        The nearest point of a set (projections.py), applied to every array of the parameters after each step.
     """
 
     function: Callable[[Params, Any], tuple[float, Params]]
     optimizer: Optimizer
     start: Params
+    constraint: Callable[[Any], Any] | None = None
 
     hint: ClassVar[str] = "lower the step size of the optimiser"
 
@@ -61,7 +86,8 @@ class Descent:
             raise TypeError(
                 f"start is a {type(self.start).__name__}; pass a tuple of arrays, (x,) for a single one."
             )
-        state = self._at(self.start, self.optimizer.init(self.start), data)
+        start = self._nearest(self.start)
+        state = self._at(start, self.optimizer.init(start), data)
         shapes = (
             [np.shape(part) for part in state.params],
             [np.shape(part) for part in state.gradient],
@@ -73,18 +99,26 @@ class Descent:
         return state
 
     def step(self, state: DescentState, data: Any) -> DescentState:
+        eta = rate(self.optimizer.step_size, state.memory.count)
         params, memory = self.optimizer.step(state.memory, state.params, state.gradient)
-        return self._at(params, memory, data)
+        params = self._nearest(params)
+        moved = gradient_norm(combine(1.0, params, -1.0, state.params))
+        return self._at(params, memory, data, eta, moved)
 
-    def _at(self, params: Params, memory: OptState, data: Any) -> DescentState:
+    def _nearest(self, params: Params) -> Params:
+        return params if self.constraint is None else tuple(map(self.constraint, params))
+
+    def _at(
+        self, params: Params, memory: OptState, data: Any, eta: float = NAN, moved: float = NAN
+    ) -> DescentState:
         loss, gradient = self.function(params, data)
-        return DescentState(params, gradient, float(loss), memory)
+        return DescentState(params, gradient, float(loss), memory, eta, moved)
 
     def objective(self, state: DescentState) -> float:
         return state.loss
 
     def extras(self, state: DescentState) -> dict[str, float]:
-        return {"gradient": gradient_norm(state.gradient)}
+        return state.measures
 
     def attributes(self, state: DescentState) -> dict[str, Any]:
         return {"params_": state.params, "loss_": state.loss}

@@ -3,10 +3,12 @@
     GradientDescent   x ← x − ηg                                    with g = ∇f(x)                 CIL (1.12)
     SGD               x ← x − ηₜg,  ηₜ = η/(1 + decay·t)            with E g = ∇f(x)               Robbins & Monro 1951
     HeavyBall         x ← x − ηg + β(x − x₋)                        x₋ the iterate before x        Polyak 1964
-    Nesterov          x ← y − η∇f(y),  y ← x + β(x − x₋)            the gradient is taken at y     Nesterov 1983
-    Adam              x ← x − η m̂/(√v̂ + ε)                          m, v: means of g and g²        Kingma & Ba 2015
+    AveragedMomentum  m ← βm + (1 − β)g,  x ← x − ηm                m: a running mean of g         ML "SGD with Momentum"
+    Nesterov          x ← y − η∇f(y),  y ← x + β(x − x₋)            the gradient is taken at y     Nesterov 1983, CIL (4.40)
 
-Parameters are a tuple of arrays, gradients a tuple of the same shapes; what a method remembers is an `OptState`:
+Methods that scale every coordinate by its own gradients (AdaGrad, RMSprop, Adam, SignSGD) stand in adaptive.py. η is a number
+or a schedule (schedules.py). Parameters are a tuple of arrays, gradients a tuple of the same shapes; what a method remembers
+is an `OptState`:
 
     >>> import numpy as np
     >>> optimizer, params = GradientDescent(step_size=0.5), (np.array([4.0]),)
@@ -14,8 +16,8 @@ Parameters are a tuple of arrays, gradients a tuple of the same shapes; what a m
     >>> optimizer.step(state, params, gradient=params)           # ∇ ½x² = x
     ((array([2.]),), OptState(count=1, slots=()))
 
-Nothing is updated in place and float32 stays float32. Step sizes and momenta are plain fields, so a schedule or a line search
-is `dataclasses.replace(optimizer, step_size=…)` between two steps. For that reason momentum is kept as a displacement of the
+Nothing is updated in place and float32 stays float32. Step sizes and momenta are plain fields, so a line search is
+`dataclasses.replace(optimizer, step_size=…)` between two steps. For that reason momentum is kept as a displacement of the
 parameters rather than as a sum of gradients (PyTorch's choice): the two agree while η is constant, and only the first
 stays meaningful when it changes.
 """
@@ -30,6 +32,7 @@ from typing import Protocol
 import numpy as np
 
 from lemmata.core.store import storable
+from lemmata.optim.schedules import Schedule, check_range, check_step_size, rate
 
 Array = np.ndarray
 Params = tuple[Array, ...]
@@ -52,7 +55,7 @@ class Optimizer(Protocol):
     """What every method here offers. `step` takes the gradient at `params` and returns what replaces them."""
 
     @property
-    def step_size(self) -> float: ...
+    def step_size(self) -> float | Schedule: ...
 
     def init(self, params: Params) -> OptState: ...
 
@@ -66,28 +69,17 @@ def gradient_norm(gradient: Sequence[Array]) -> float:
     return math.sqrt(sum(float(np.vdot(part, part)) for part in gradient))
 
 
-def _zeros(params: Params) -> Params:
+def zeros_like(params: Params) -> Params:
     return tuple(np.zeros_like(part) for part in params)
 
 
-def _combined(a: float, xs: Params, b: float, ys: Params) -> Params:
+def combine(a: float, xs: Params, b: float, ys: Params) -> Params:
     """a·x + b·y, array by array. Plain floats do not widen float32 arrays."""
     return tuple(a * x + b * y for x, y in zip(xs, ys, strict=True))
 
 
-def _check(
-    name: str, value: float, low: float, high: float = math.inf, *, open_low: bool = False
-) -> None:
-    inside = (low < value if open_low else low <= value) and value < high
-    if not inside:
-        left = "(" if open_low else "["
-        raise ValueError(
-            f"{name}={value} is out of range; pass a number in {left}{low:g}, {high:g})."
-        )
-
-
 def _check_curvature(L: float, mu: float) -> None:
-    _check("L", L, 0, open_low=True)
+    check_range("L", L, 0, open_low=True)
     if not 0 <= mu <= L:
         raise ValueError(
             f"mu={mu} is not a lower bound of a curvature that is at most L={L}; pass 0 <= mu <= L."
@@ -98,10 +90,10 @@ def _check_curvature(L: float, mu: float) -> None:
 class GradientDescent:
     """x ← x − ηg. On an L-smooth function any η < 2/L descends; η = 1/L contracts f − f* by 1 − μ/L."""
 
-    step_size: float
+    step_size: float | Schedule
 
     def __post_init__(self):
-        _check("step_size", self.step_size, 0, open_low=True)
+        check_step_size(self.step_size)
 
     @classmethod
     def tuned(cls, L: float, mu: float = 0.0) -> GradientDescent:
@@ -113,7 +105,8 @@ class GradientDescent:
         return OptState(0)
 
     def step(self, state: OptState, params: Params, gradient: Params) -> tuple[Params, OptState]:
-        return _combined(1.0, params, -self.step_size, gradient), OptState(state.count + 1)
+        eta = rate(self.step_size, state.count)
+        return combine(1.0, params, -eta, gradient), OptState(state.count + 1)
 
 
 @dataclass(frozen=True)
@@ -123,19 +116,19 @@ class SGD:
     At decay = 0 the iterates reach a neighbourhood of the minimum whose size is proportional to η, and stay in it.
     """
 
-    step_size: float
+    step_size: float | Schedule
     decay: float = 0.0
 
     def __post_init__(self):
-        _check("step_size", self.step_size, 0, open_low=True)
-        _check("decay", self.decay, 0)
+        check_step_size(self.step_size)
+        check_range("decay", self.decay, 0)
 
     def init(self, params: Params) -> OptState:
         return OptState(0)
 
     def step(self, state: OptState, params: Params, gradient: Params) -> tuple[Params, OptState]:
-        eta = self.step_size / (1 + self.decay * state.count)
-        return _combined(1.0, params, -eta, gradient), OptState(state.count + 1)
+        eta = rate(self.step_size, state.count) / (1 + self.decay * state.count)
+        return combine(1.0, params, -eta, gradient), OptState(state.count + 1)
 
 
 @dataclass(frozen=True)
@@ -146,12 +139,12 @@ class HeavyBall:
     quadratics: on other strongly convex functions these very parameters can cycle (Lessard, Recht & Packard 2016).
     """
 
-    step_size: float
+    step_size: float | Schedule
     momentum: float = 0.9
 
     def __post_init__(self):
-        _check("step_size", self.step_size, 0, open_low=True)
-        _check("momentum", self.momentum, 0, 1)
+        check_step_size(self.step_size)
+        check_range("momentum", self.momentum, 0, 1)
 
     @classmethod
     def tuned(cls, L: float, mu: float) -> HeavyBall:
@@ -161,11 +154,36 @@ class HeavyBall:
         return cls(4 / root**2, ((math.sqrt(L) - math.sqrt(mu)) / root) ** 2)
 
     def init(self, params: Params) -> OptState:
-        return OptState(0, (_zeros(params),))
+        return OptState(0, (zeros_like(params),))
 
     def step(self, state: OptState, params: Params, gradient: Params) -> tuple[Params, OptState]:
-        moved = _combined(self.momentum, state.slots[0], -self.step_size, gradient)
-        return _combined(1.0, params, 1.0, moved), OptState(state.count + 1, (moved,))
+        eta = rate(self.step_size, state.count)
+        moved = combine(self.momentum, state.slots[0], -eta, gradient)
+        return combine(1.0, params, 1.0, moved), OptState(state.count + 1, (moved,))
+
+
+@dataclass(frozen=True)
+class AveragedMomentum:
+    """m ← βm + (1 − β)g,  x ← x − ηm: the notes' momentum, a step along a running mean of the gradients.
+
+    While η is constant this is heavy ball with the step (1 − β)η. So its effective step is η, where heavy ball's is η/(1 − β)
+    (CIL (4.39)); a step size tuned for one is wrong by 1/(1 − β) for the other.
+    """
+
+    step_size: float | Schedule
+    momentum: float = 0.9
+
+    def __post_init__(self):
+        check_step_size(self.step_size)
+        check_range("momentum", self.momentum, 0, 1)
+
+    def init(self, params: Params) -> OptState:
+        return OptState(0, (zeros_like(params),))
+
+    def step(self, state: OptState, params: Params, gradient: Params) -> tuple[Params, OptState]:
+        eta = rate(self.step_size, state.count)
+        m = combine(self.momentum, state.slots[0], 1 - self.momentum, gradient)
+        return combine(1.0, params, -eta, m), OptState(state.count + 1, (m,))
 
 
 @dataclass(frozen=True)
@@ -180,13 +198,13 @@ class Nesterov:
         η ≤ 1/L (Su, Boyd & Candès 2016). The tuned constant gives (1 − 1/√κ)ᵗ.
     """
 
-    step_size: float
+    step_size: float | Schedule
     momentum: float | None = None
 
     def __post_init__(self):
-        _check("step_size", self.step_size, 0, open_low=True)
+        check_step_size(self.step_size)
         if self.momentum is not None:
-            _check("momentum", self.momentum, 0, 1)
+            check_range("momentum", self.momentum, 0, 1)
 
     @classmethod
     def tuned(cls, L: float, mu: float = 0.0) -> Nesterov:
@@ -202,48 +220,15 @@ class Nesterov:
         return max(count - 1, 0) / (count + 2) if self.momentum is None else self.momentum
 
     def init(self, params: Params) -> OptState:
-        return OptState(0, (_zeros(params),))
+        return OptState(0, (zeros_like(params),))
 
     def step(self, state: OptState, params: Params, gradient: Params) -> tuple[Params, OptState]:
-        count = state.count + 1
+        count, eta = state.count + 1, rate(self.step_size, state.count)
         # xₜ₊₁ − xₜ
-        moved = _combined(self._beta(state.count), state.slots[0], -self.step_size, gradient)
-        x = _combined(1.0, params, -self.step_size, gradient)
-        return _combined(1.0, x, self._beta(count), moved), OptState(count, (moved,))
+        moved = combine(self._beta(state.count), state.slots[0], -eta, gradient)
+        x = combine(1.0, params, -eta, gradient)
+        return combine(1.0, x, self._beta(count), moved), OptState(count, (moved,))
 
     def descended(self, state: OptState, params: Params) -> Params:
         """x, the point from which momentum led to `params`."""
-        return _combined(1.0, params, -self._beta(state.count), state.slots[0])
-
-
-@dataclass(frozen=True)
-class Adam:
-    """x ← x − η m̂/(√v̂ + ε), with m, v running means of g and g², corrected for having begun at zero.
-
-    Each coordinate moves by about η whatever the scale of its gradient; at a constant η it does not settle closer than that.
-    """
-
-    step_size: float = 1e-3
-    beta1: float = 0.9
-    beta2: float = 0.999
-    epsilon: float = 1e-8
-
-    def __post_init__(self):
-        _check("step_size", self.step_size, 0, open_low=True)
-        _check("beta1", self.beta1, 0, 1)
-        _check("beta2", self.beta2, 0, 1)
-        _check("epsilon", self.epsilon, 0, open_low=True)
-
-    def init(self, params: Params) -> OptState:
-        return OptState(0, (_zeros(params), _zeros(params)))
-
-    def step(self, state: OptState, params: Params, gradient: Params) -> tuple[Params, OptState]:
-        count, squares = state.count + 1, tuple(part * part for part in gradient)
-        m = _combined(self.beta1, state.slots[0], 1 - self.beta1, gradient)
-        v = _combined(self.beta2, state.slots[1], 1 - self.beta2, squares)
-        unbias1, unbias2 = 1 - self.beta1**count, 1 - self.beta2**count
-        new = tuple(
-            x - (self.step_size / unbias1) * a / (np.sqrt(b / unbias2) + self.epsilon)
-            for x, a, b in zip(params, m, v, strict=True)
-        )
-        return new, OptState(count, (m, v))
+        return combine(1.0, params, -self._beta(state.count), state.slots[0])

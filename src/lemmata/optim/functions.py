@@ -1,0 +1,134 @@
+"""What people have, as one kind of function: a point in, the value and the gradient there out.
+
+    as_function(f)              f(x) returns (value, gradient)
+    as_function((f, grad))      two functions
+    as_function(f, like=x0)     f takes a torch tensor and returns a scalar tensor, if x0 is a tensor: autograd differentiates
+
+    >>> import numpy as np
+    >>> f = as_function((lambda x: float(x @ x), lambda x: 2 * x))
+    >>> f(np.array([3.0, 4.0]))
+    (25.0, array([6., 8.]))
+
+torch is imported only where a tensor is passed. What does not return what it should is told so at the first call.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray
+Function = Callable[[Array], tuple[float, Array]]
+
+
+def is_tensor(x: Any) -> bool:
+    return type(x).__module__.partition(".")[0] == "torch" and hasattr(x, "detach")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two functions, one for the value and one for the gradient."""
+
+    value: Callable[[Array], Any]
+    gradient: Callable[[Array], Any]
+
+    def __call__(self, x: Array) -> tuple[float, Array]:
+        return float(self.value(x)), np.asarray(self.gradient(x))
+
+
+@dataclass(frozen=True)
+class TorchClosure:
+    """A function of one tensor, differentiated by autograd; arrays go in and come out."""
+
+    closure: Callable[[Any], Any]
+    device: str = "cpu"
+
+    def __call__(self, x: Array) -> tuple[float, Array]:
+        import torch
+
+        point = torch.tensor(x, device=self.device, requires_grad=True)
+        with torch.enable_grad():
+            value = self.closure(point)
+            if not is_tensor(value) or value.numel() != 1:
+                raise TypeError(
+                    f"f returned {_described(value)} for a tensor; return a tensor with one number, such as a mean loss."
+                )
+            (gradient,) = torch.autograd.grad(value, point)
+        return float(value.detach()), gradient.detach().cpu().numpy()
+
+
+def as_function(f: Any, like: Any = None) -> Function:
+    """f as a function that returns a value and a gradient; `like` is the point that the run begins at."""
+    if isinstance(f, tuple):
+        if len(f) != 2 or not all(callable(part) for part in f):
+            raise TypeError(
+                f"f is a tuple of {len(f)}; pass a pair (f, grad) of functions, or one that returns both."
+            )
+        return Pair(*f)
+    if not callable(f):
+        raise TypeError(
+            f"f is a {type(f).__name__}; pass a function that returns (value, gradient), or a pair (f, grad)."
+        )
+    return TorchClosure(f, str(like.device)) if is_tensor(like) else f
+
+
+def as_point(x0: Any) -> Array:
+    """x0 as a float array of its own: tensors, lists and whole numbers are accepted."""
+    if is_tensor(x0):
+        x0 = x0.detach().cpu().numpy()
+    x = np.array(x0)
+    if x.dtype not in (np.float32, np.float64):
+        if x.dtype.kind not in "biuf":
+            raise TypeError(f"x0 holds {x.dtype}; pass real numbers.")
+        x = x.astype(np.float64)
+    if x.size == 0 or not np.isfinite(x).all():
+        raise ValueError(
+            f"x0 {'is empty' if x.size == 0 else 'contains NaN or infinity'}; pass a finite point to begin at."
+        )
+    return x
+
+
+def first_call(function: Function, x: Array) -> tuple[float, Array]:
+    """function(x), with a sentence for everything that a function may return instead of a value and a gradient."""
+    found = function(x.copy())
+    if not (isinstance(found, tuple) and len(found) == 2):
+        raise TypeError(
+            f"f(x0) returned {_described(found)}; return (value, gradient), pass a pair (f, grad), or pass x0 as a torch "
+            "tensor for autograd."
+        )
+    value, gradient = found
+    gradient = np.asarray(gradient)
+    if np.size(value) != 1:
+        raise ValueError(f"f(x0) is {_described(value)}; the value must be one number.")
+    if gradient.shape != x.shape:
+        raise ValueError(
+            f"the gradient has shape {gradient.shape}, x0 has shape {x.shape}; they must agree."
+        )
+    if not math.isfinite(float(value)):
+        raise ValueError(f"f(x0) = {float(value)}; begin at a point where f is finite.")
+    if not np.isfinite(gradient).all():
+        raise ValueError(
+            "the gradient at x0 contains NaN or infinity; begin at a point where f is differentiable."
+        )
+    return float(value), gradient
+
+
+def _described(value: Any) -> str:
+    shape = getattr(value, "shape", None)
+    return f"a {type(value).__name__}" + (f" of shape {tuple(shape)}" if shape else "")
+
+
+@dataclass(frozen=True)
+class Flat:
+    """A function of one array as one of (params, data), in the type of the point: what `Descent` calls."""
+
+    function: Function
+
+    def __call__(self, params: tuple[Array, ...], data: Any) -> tuple[float, tuple[Array, ...]]:
+        (x,) = params
+        value, gradient = self.function(x)
+        return float(value), (np.asarray(gradient, dtype=x.dtype),)

@@ -1,0 +1,184 @@
+"""Minimise any function, and learn what is true of the point that comes back.
+
+>>> import numpy as np
+>>> from lemmata import optim
+>>> found = optim.minimize(optim.Rosenbrock(), [-1.2, 1.0])                  # L-BFGS, where nothing else is asked for
+>>> found.x.round(6), found.certificate_.failed
+(array([1., 1.]), [])
+>>> found = optim.minimize((lambda x: float(x @ x), lambda x: 2 * x), [3.0, 4.0], method="gd", constraint=optim.Simplex())
+>>> found.x.round(6), found.stopped_
+(array([0.5, 0.5]), 'small gradient')
+
+f is a function that returns (value, gradient), a pair (f, grad), an objective of objectives.py, or, with x0 a torch tensor, a
+function of a tensor that autograd differentiates. A method is an algorithm of this package by name:
+
+    gd, heavy_ball, momentum, nesterov                steps along gradients; gd with line_search="armijo" or "wolfe" searches
+    adagrad, rmsprop, adam, adam_cil, sign            steps scaled per coordinate
+    sgd, and the above with batch_size=               mini-batches of a finite sum
+    subgradient                                       convex functions with kinks
+    newton, lbfgs, coordinate                         curvature
+    noisy                                             leaves saddle points
+    penalty, augmented_lagrangian                     h(x) = 0, g(x) ≤ 0
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from lemmata.core.loop import (
+    Diverged,
+    Seconds,
+    Solution,
+    Stopped,
+    run,
+)
+from lemmata.core.trace import Trace
+from lemmata.optim.descent import Descent
+from lemmata.optim.newton import LBFGS
+from lemmata.optim.noisy import NoisyDescent
+from lemmata.optim.planning import Plan, Problem, checked_problem, plan_for
+from lemmata.optim.result import Result
+from lemmata.optim.schedules import Schedule
+from lemmata.optim.stochastic import StochasticDescent
+
+Array = np.ndarray
+MOST_ATTEMPTS = 30  # of a step size that is halved until the run does not diverge
+
+
+def minimize(
+    f: Any,
+    x0: Any,
+    method: str = "auto",
+    *,
+    step_size: float | str | Schedule = "auto",
+    constraint: Any = None,
+    tol: float = 1e-6,
+    max_iter: int | None = None,
+    batch_size: int | None = None,
+    average: bool = False,
+    line_search: str | None = None,
+    random_state: int = 0,
+    time_limit: float | None = None,
+    callbacks: Iterable[Callable[[Solution], Any]] = (),
+    **options: Any,
+) -> Result:
+    """Minimise f from x0.
+
+    Parameters
+    ----------
+    f : callable, pair of callables, or objective
+        x -> (value, gradient); (f, grad); or, if x0 is a torch tensor, a tensor -> a scalar tensor.
+    x0 : array of any shape, list or torch tensor
+        Where to begin. float32 stays float32.
+    method : str, default="auto"
+        One of METHODS. auto: lbfgs; gd if there is a set to project onto; augmented_lagrangian if there are conditions.
+    step_size : float, Schedule or "auto"
+        η. auto: 1/L where f knows L, 2/(L + μ) where f is a quadratic; else steps begin at the curvature that power iteration
+        finds at x0 and back off where f does not fall as (4.38) says. Methods that scale each coordinate begin at 1 % of the
+        size of x0 (or of 1); stochastic and sub-gradient methods at a schedule that shrinks.
+    constraint : a set of projections.py, or Conditions(equal=…, at_most=…)
+        Sets are projected onto (gd, sgd, subgradient); conditions are for penalty and augmented_lagrangian.
+    tol : float, default=1e-6
+        The run ends when ‖∇f(x)‖ (with a set, the residual of the projected step) is at most tol; 0 never stops it.
+    max_iter : int, optional
+        Most steps: 1,000, of first-order methods 10,000, 50 rounds of multiplier methods, 100 epochs of stochastic ones.
+    batch_size : int, optional
+        Rows per step, for f a finite sum; 32 for sgd.
+    average : bool
+        Whether a stochastic run answers with the mean of its iterates.
+    line_search : {"armijo", "wolfe"}, optional
+        With gd: search for the length of every step.
+    random_state : int
+        Seeds the order of batches, and the noise of noisy.
+    time_limit : float, optional
+        Seconds after which the run ends where it is.
+    callbacks : iterable
+        Called with the solution so far after every step (core.loop.run).
+    **options
+        Of the method itself: momentum=, beta1=, alpha=, radius=, wait=, rho=, …
+
+    Returns
+    -------
+    Result : x, value, gradient, trace_, stopped_, n_iter_, certificate_
+    """
+    problem = checked_problem(
+        f, x0, method, step_size, constraint, tol, max_iter, batch_size, average, line_search, time_limit, options,
+    )  # fmt: skip
+    plan = plan_for(problem)
+    if time_limit is not None and problem.method != "lbfgs":
+        plan = replace(plan, stop=plan.stop | Seconds(time_limit))
+    solution = _run(problem, plan, int(random_state), tuple(callbacks))
+    return _result(problem, plan, solution).conclude()
+
+
+# --- running it -------------------------------------------------------------------------------------------------------
+
+
+def _run(problem: Problem, plan: Plan, seed: int, callbacks: tuple) -> Solution:
+    """The run; an automatic step of momentum that diverges, or ends above its start, is halved and tried again."""
+    algorithm = plan.algorithm
+    guessed = isinstance(algorithm, Descent | NoisyDescent | StochasticDescent)
+    guessed = guessed and problem.automatic and problem.known_smoothness is None
+    if not guessed:
+        return run(algorithm, None, stop=plan.stop, callbacks=callbacks, rng=seed)
+    for _ in range(MOST_ATTEMPTS):
+        with warnings.catch_warnings(), np.errstate(over="ignore", invalid="ignore"):
+            warnings.simplefilter("ignore", Diverged)
+            solution = run(algorithm, None, stop=plan.stop, callbacks=callbacks, rng=seed)
+        values = solution.trace.objective
+        if solution.stopped != Stopped.DIVERGED and values[-1] <= values[0]:
+            break
+        algorithm = _halved(algorithm)
+    plan.told["schedule_"] = getattr(algorithm, "optimizer", algorithm).step_size
+    return solution
+
+
+def _halved(algorithm: Any) -> Any:
+    holder = getattr(algorithm, "optimizer", algorithm)
+    step = holder.step_size
+    half = replace(step, step_size=step.step_size / 2) if callable(step) else step / 2
+    smaller = replace(holder, step_size=half)
+    return replace(algorithm, optimizer=smaller) if holder is not algorithm else smaller
+
+
+def _result(problem: Problem, plan: Plan, solution: Solution) -> Result:
+    state, trace, stopped, steps = solution.state, solution.trace, solution.stopped, solution.step
+    if isinstance(plan.algorithm, LBFGS):
+        trace, stopped, steps = _trace_of(state.rows), state.word or stopped, len(state.rows) - 1
+    (x,) = solution.attributes["params_"]
+    value, gradient = problem.function(x)
+    sizes = trace.extras.get("step_size", np.full(1, math.nan))
+    return Result(
+        x=x,
+        value=float(value),
+        gradient=np.asarray(gradient, x.dtype),
+        method=problem.method,
+        tol=problem.tol,
+        trace_=trace,
+        stopped_=str(stopped),
+        n_iter_=steps,
+        start_=problem.x0,
+        objective_=problem.function,
+        claims=plan.claims,
+        constraint_=problem.constraint,
+        conditions_=problem.conditions,
+        multipliers_=(state.equal_multipliers, state.at_most_multipliers)
+        if problem.conditions
+        else None,
+        step_size_=float(sizes[-1]),
+        average_=solution.attributes.get("average_"),
+        **plan.told,
+    )
+
+
+def _trace_of(rows: Array) -> Trace:
+    trace = Trace()
+    for value, norm, seconds in rows:
+        trace.append(value, seconds, {"gradient": norm})
+    return trace
