@@ -17,6 +17,8 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from lemmata.audit.alternating import factor_claims
+from lemmata.audit.foreign_kernel import cosines_of, kernel_of, machine_of
+from lemmata.audit.foreign_linear import LINEAR_ADAPTERS
 
 
 def adapt(name: str, model: Any, loss: str | None = None) -> dict[str, Any]:
@@ -149,4 +151,13 @@ def _refuse_other_objectives(model: Any) -> None:
         )
 
 
-ADAPTERS: dict[str, Callable[[Any], dict[str, Any]]] = {"ALS": factors_of, "PCA": components_of}
+ADAPTERS: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "ALS": factors_of,
+    "PCA": components_of,
+    **LINEAR_ADAPTERS,
+    "SVC": machine_of,
+    "SVR": machine_of,
+    "KernelRidge": kernel_of,
+    "Nystroem": kernel_of,
+    "RBFSampler": cosines_of,
+}

@@ -23,7 +23,7 @@ from lemmata.audit.linear_objectives import (
     problem_of,
     ridge_words,
 )
-from lemmata.audit.penalised import SOUND, near_optimum, nothing_stated
+from lemmata.audit.optimality import SOUND, near_optimum, nothing_stated
 from lemmata.core.certificate import (
     PROVED,
     RULE_OF_THUMB,
@@ -117,7 +117,7 @@ def _a_pass(fit: Fit) -> float:
 
 def name_of(fit: Fit, j: int) -> str:
     """A column by its name, where it has one."""
-    names = fit.get("feature_names_in_")
+    names = fit.get("names_", fit.get("feature_names_in_"))
     return f"{names[j]!r}" if names is not None and j < len(names) else f"column {j}"
 
 

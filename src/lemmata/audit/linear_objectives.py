@@ -47,6 +47,7 @@ class Objective:
         False  # one-vs-rest: whether only the class itself gets its class weight
     )
     epsilon: float = math.nan  # of the loss, where it has one
+    outputs: tuple[str, ...] = ()  # the names of several fits of one target: a path
 
 
 def problem_of(fit: Fit) -> tuple[Risk, Point]:
@@ -115,14 +116,19 @@ def _unit(largest: float) -> float:
 def _targets(fit: Fit, words: Objective, outputs: int) -> tuple[Array, Array, Any, tuple[str, ...]]:
     """Targets (n, m), weights (n, m) or (n, 1), the loss, and the names of the outputs."""
     n = fit.data.shape[0]
-    weights = np.ones(n) if fit.weights is None else np.asarray(fit.weights, dtype=np.float64)
+    own = fit.get("row_weights_") if fit.weights is None else fit.weights  # what an adapter found
+    weights = np.ones(n) if own is None else np.asarray(own, dtype=np.float64)
+    if weights.shape != (n,):
+        raise ValueError(f"the fit knows {len(weights):,} rows and their weights; these are {n:,}.")
     y = np.asarray(fit.y)
     if fit.has("classes_"):
         return _classes(fit, words, outputs, y, weights)
     numbers = {} if math.isnan(words.epsilon) else _numbers(words)
     s = _shares(words, weights, weights)[:, None]
     y = y.astype(np.float64).reshape(n, -1)
-    return y, s, loss_named(words.loss, **numbers), ()
+    if words.outputs:  # one target, and a fit of it for each of several penalties
+        y = np.tile(y, (1, len(words.outputs)))
+    return y, s, loss_named(words.loss, **numbers), words.outputs
 
 
 def _numbers(words: Objective) -> dict[str, float]:
@@ -191,6 +197,18 @@ def lasso_words(fit: Fit) -> Objective:
     return Objective(
         "squared", l1=alpha * ratio * p, l2=alpha * (1 - ratio) * p, mean="weight", intercept=_intercept(fit),
         positive=bool(fit.get("positive", False)),
+    )  # fmt: skip
+
+
+def path_words(fit: Fit) -> Objective:
+    """Every penalty of a path as one more output."""
+    alphas, ratio = np.ravel(fit.alphas_).astype(np.float64), float(fit.get("l1_ratio", 1.0))
+    factors = fit.get("penalty_factor")
+    p = np.ones(len(fit.coefs_)) if factors is None else np.asarray(factors, dtype=np.float64)
+    l1, l2 = (np.multiply.outer(p, alphas * share) for share in (ratio, 1 - ratio))
+    return Objective(
+        "squared", l1=l1, l2=l2, mean="weight", intercept=_intercept(fit), positive=bool(fit.get("positive", False)),
+        outputs=tuple(f"alpha={alpha:.3g}" for alpha in alphas),
     )  # fmt: skip
 
 

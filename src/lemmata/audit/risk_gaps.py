@@ -288,6 +288,11 @@ def _project(risk: Risk, U: Array, bare: Array) -> Array:
     return out
 
 
+def project(risk: Risk, U: Array) -> Array:
+    """U without its part along any column: Xᵀu = 0, and 1ᵀu = 0 if the intercept is free."""
+    return _project(risk, U, np.arange(risk.rows.shape[1]))
+
+
 def _project_classes(risk: Risk, U: Array, Z: Array) -> Array:
     """The same for softmax: u + s(diag p − ppᵀ)Zδ keeps every row a difference of distributions."""
     s = risk.s[:, 0]
@@ -317,11 +322,11 @@ def softmax_hessian(A: Array, s: Array, P: Array) -> Array:
 
 
 def _metric(loss: Loss, u: Array, s: Array) -> Array:
-    if isinstance(loss, Squared):
-        return s
+    """Where u may move, and by how much: 1/ℓ*″, 0 at the ends of the domain."""
     a = np.abs(np.divide(u, s, out=np.zeros_like(u), where=s > 0))
-    top = loss.steepest
-    return s * np.minimum(a, np.maximum(top - a, 0.0)) if math.isfinite(top) else s * a
+    if loss.name == "logistic":
+        return s * a * np.maximum(1.0 - a, 0.0)
+    return s * (a < loss.steepest) if not loss.margin else s * ((a > 0) & (a < loss.steepest))
 
 
 # --- the gap ----------------------------------------------------------------------------------------------------------

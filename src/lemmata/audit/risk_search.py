@@ -29,6 +29,7 @@ Array = np.ndarray
 STEPS = 60  # of Newton's method, at most
 MOST = 600  # columns (times classes) that a dense Hessian is formed for
 WIDTHS = 7  # how often μ shrinks, tenfold each time
+KNOWN = 1.1  # times the gain: a gap that says by how much weights are off
 QUIET = 1e-12  # of the objective: a step that gains no more has arrived
 
 
@@ -77,7 +78,8 @@ class _Search:
 
     @property
     def decided(self) -> bool:
-        return self.found.gap <= self.enough or self.first - self.found.value > 2 * self.enough
+        gain = self.first - self.found.value
+        return self.found.gap <= self.enough or (gain > 2 * self.enough and self.found.gap <= KNOWN * gain)  # fmt: skip
 
     def run(self, width: float) -> bool:
         """Newton steps at one μ; True when there is nothing more to do."""

@@ -1,0 +1,203 @@
+"""The main claim about a linear predictor, *near_optimum*: its objective is within 0.1 % of the least possible.
+
+It is decided from two sides: a dual point shows that no weights are better by more (risk_gaps.py), other weights show that some
+are (risk_search.py). Where neither does, the claim can't tell and says what is known.
+
+Where the least objective is below a thousandth of what a constant prediction has, that thousandth is what the 0.1 % are of:
+beyond it, the explained share of the loss (R²) is right to six digits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from lemmata.audit.attributes import attributes_sound, statements_true
+from lemmata.audit.linear_objectives import (
+    described,
+    problem_of,
+)
+from lemmata.audit.losses import Softmax
+from lemmata.audit.risk_gaps import Point, Risk, gap_at, null_value, one_output
+from lemmata.audit.risk_search import of_output, search
+from lemmata.core.certificate import PROVED, Evidence, Fit, Statement, at_most, claim, free, unknown
+
+Array = np.ndarray
+NEAR = 1e-3  # of the least objective
+LEAST = 1e-3  # of the objective of a constant prediction: what the least objective counts at least
+DIGITS = 1e-3
+SHARE = 0.5  # of the budget that is left: what a search may take
+
+
+def gap_cost(fit: Fit) -> float:
+    """Three passes: scores, Xᵀu and column sizes, for every output; and some thirty operations on every score."""
+    if "optimality" in fit.memory:
+        return 0.0
+    m = len(np.atleast_2d(fit.coef_))
+    return float(fit.data.size) * (2 * m + 2) + 60.0 * fit.data.shape[0] * m
+
+
+@dataclass(frozen=True)
+class Optimality:
+    """Of every output: how far P is above the least at most and at least, P itself, and what 0.1 % are of."""
+
+    most: Array
+    certain: Array
+    value: Array
+    null: Array  # P of a constant prediction
+    resolution: Array  # what rounding the weights to their own dtype costs
+
+    @property
+    def upper(self) -> Array:
+        """The excess at most, as a share of the least objective."""
+        return _share(self.most, np.maximum(self.value - self.most, LEAST * self.null))
+
+    @property
+    def lower(self) -> Array:
+        """The excess that is certain, as such a share."""
+        return _share(self.certain, np.maximum(self.value - self.certain, LEAST * self.null))
+
+
+def _share(part: Array, whole: Array) -> Array:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(part > 0, part / whole, 0.0)
+
+
+def optimality(fit: Fit) -> Optimality:
+    """The gap that the fit's own scores show; where that is not enough, what a search finds within the budget."""
+    if "optimality" not in fit.memory:
+        fit.memory["optimality"] = _optimality(fit)
+    return fit.memory["optimality"]
+
+
+def _optimality(fit: Fit) -> Optimality:
+    risk, at = problem_of(fit)
+    own = own_dual(fit, risk)
+    first = gap_at(risk, at)
+    most = first.gap if own is None else np.minimum(first.gap, gap_at(risk, at, own).gap)
+    null = null_value(risk)
+    found = Optimality(most, np.zeros_like(most), first.value, null, resolution(fit, risk, at))
+    late = np.flatnonzero(~(found.upper <= NEAR))
+    work = SHARE * fit.work / max(len(late), 1)
+    for k in map(int, late):
+        enough = NEAR * max(float(first.value[k] - most[k]), LEAST * float(null[k]))
+        part = (risk, at) if risk.joint else (one_output(risk, k), of_output(at, k))
+        better = search(*part, float(most[k]), enough, work)
+        most[k], found.certain[k] = better.gap, float(first.value[k]) - better.value
+    return found
+
+
+def resolution(fit: Fit, risk: Risk, at: Point) -> Array:
+    """½ℓ″ Σ s (ε Σⱼ|xⱼwⱼ| + ε|b|)²: what P loses by weights that are rounded, 4 units in the last place of their dtype."""
+    eps = np.finfo(np.result_type(np.asarray(fit.coef_).dtype, np.float32)).eps
+    sizes = np.sqrt(risk.column_squares())[:, None]
+    reach = (sizes * np.abs(at.W)).sum(axis=0) + np.sqrt(risk.s.sum(axis=0)) * np.abs(at.b)
+    lost = 0.5 * max(risk.loss.curved, 1.0) * np.square(4 * eps * reach)
+    return np.atleast_1d(lost.sum()) if risk.joint else lost
+
+
+def own_dual(fit: Fit, risk: Risk) -> Array | None:
+    """The dual point that a fit of a linear SVM states: u = −yα with α within its bounds."""
+    alpha = fit.get("dual_coef_")
+    if alpha is None or isinstance(risk.loss, Softmax) or not risk.loss.margin:
+        return None
+    alpha = np.abs(np.atleast_2d(np.asarray(alpha, dtype=np.float64))).T
+    if alpha.shape != risk.y.shape:
+        return None
+    return -risk.y * np.minimum(alpha, risk.loss.steepest * risk.s)
+
+
+def near_optimum(words: Callable[[Fit], object]) -> Statement:
+    """The claim that the objective is within 0.1 % of the least possible."""
+
+    @claim(
+        "the objective is within 0.1 % of the least possible",
+        kind=PROVED,
+        source="Fenchel duality; ML Lasso",
+        cost=gap_cost,
+    )
+    def near_optimum(fit: Fit) -> Evidence:
+        described(fit, words)
+        return judge(fit, optimality(fit))
+
+    return near_optimum
+
+
+def judge(fit: Fit, found: Optimality) -> Evidence:
+    risk, at = problem_of(fit)
+    upper, lower = found.upper, found.lower
+    bad = int(np.argmax(lower))
+    if lower[bad] > NEAR and found.certain[bad] > found.resolution[bad]:
+        advice = (
+            "raise max_iter or lower tol; if that does not help, bring the columns to one scale"
+        )
+        note = f"better weights were found: {_sure(lower[bad])} above the least at least, {_sure(upper[bad])} at most"
+        return at_most(lower[bad], NEAR, advice, f"{_of(risk, bad)}excess / least", note)
+    worst = int(np.argmax(upper))
+    if upper[worst] <= NEAR:
+        return at_most(upper[worst], NEAR, unit=f"{_of(risk, worst)}gap / least", note=_distance(risk, at, found))  # fmt: skip
+    if found.most[worst] <= found.resolution[worst]:
+        kind = np.asarray(fit.coef_).dtype
+        return unknown(f"the gap is within what weights in {kind} resolve", upper[worst])
+    return unknown(
+        f"{_of(risk, worst)}the gap shows {_sure(upper[worst])} at most, and no better weights were found", upper[worst]
+    )  # fmt: skip
+
+
+def _sure(share: float) -> str:
+    return f"{100 * share:.2g} %" if np.isfinite(share) else "any amount"
+
+
+def _of(risk: Risk, k: int) -> str:
+    if risk.joint or risk.y.shape[1] == 1:
+        return ""
+    return f"{risk.names[k] if risk.names else f'output {k}'}: "
+
+
+def _distance(risk: Risk, at: Point, found: Optimality) -> str:
+    """‖w − w*‖ ≤ √(2 gap/λ₂): P is λ₂-strongly convex in w, with or without a free intercept."""
+    least = float(risk.l2.min()) if risk.l2.size else 0.0
+    size = float(np.linalg.norm(at.W))
+    if least <= 0 or size == 0:
+        return ""
+    reach = math.sqrt(2 * float(found.most.sum()) / least) / size
+    return f"the weights are within {_sure(reach)} of the best" if reach < 1 else ""
+
+
+# --- attributes and statements ----------------------------------------------------------------------------------------
+
+
+def shape_problems(fit: Fit) -> Iterator[str]:
+    coef, intercept = np.asarray(fit.coef_), np.asarray(fit.intercept_)
+    for name, x in (("coef_", coef), ("intercept_", intercept)):
+        if x.dtype.kind not in "fiub":
+            yield f"{name} holds {x.dtype}, not numbers"
+            return
+        if not np.isfinite(x).all():
+            yield f"{name} has {int((~np.isfinite(x)).sum())} numbers that are not finite"
+    if coef.ndim not in (1, 2):
+        yield f"coef_ has shape {coef.shape}, not (d) or (m, d)"
+        return
+    if fit.has_data and coef.shape[-1] != fit.data.shape[1]:
+        yield f"coef_ has shape {coef.shape}, but d = {fit.data.shape[1]}"
+    outputs = 1 if coef.ndim == 1 else len(coef)
+    if intercept.size not in (1, outputs):
+        yield f"intercept_ has shape {intercept.shape}, but there are {outputs} rows of weights"
+    if fit.has("classes_") and outputs != (1 if len(fit.classes_) == 2 else len(fit.classes_)):
+        yield f"coef_ has {outputs} rows for {len(fit.classes_)} classes"
+    if fit.get("positive", False) and coef.size and coef.min() < 0:
+        yield "coef_ should be >= 0"
+
+
+SHAPES: dict[str, str] = {}
+SOUND = attributes_sound(SHAPES, shape_problems)
+
+
+def _nothing(fit: Fit) -> dict[str, float]:
+    return {}
+
+
+nothing_stated = statements_true(_nothing, cost=free)
