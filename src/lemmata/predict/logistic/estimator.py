@@ -3,8 +3,8 @@
     minimise  C Σ sᵢ log(1 + e^(−yᵢ(xᵢᵀw + b)))  +  (1 − ρ)/2 ‖w‖² + ρ ‖w‖₁            two classes, y = ±1
               C Σ sᵢ (log Σₖ e^(xᵢᵀwₖ + bₖ) − f_cᵢ)  + the same of all wₖ                more: softmax
 
-The loss is the negative log-likelihood of labels drawn with odds e^f (ML "Logistic regression"); the penalty is a prior on w, and
-without one (C = ∞) the weights are those of maximum likelihood, which exist only if no direction separates the classes:
+The loss is the negative log-likelihood of labels drawn with odds e^f (ML "Logistic regression"); the penalty is a prior on w,
+and without one (C = ∞) the weights are those of maximum likelihood, which exist only if no direction separates the classes:
 `certificate_` says which. Strictly convex with a ridge, so every solver has the same answer and only their speed differs.
 
     >>> from sklearn.datasets import load_iris
@@ -24,7 +24,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.special import expit, log_softmax, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
@@ -46,7 +45,8 @@ SOLVERS = {
     "auto", "newton", "newton-cholesky", "newton-cg", "lbfgs", "liblinear", "sag", "saga", "gd", "sgd",
 }  # fmt: skip
 WIDE = 2500  # weights up to which a Hessian is formed
-WIDE_SOFTMAX = 400  # the same where it couples the classes and costs their number squared
+# the same where it couples the classes and costs their number squared: of any number of rows, and of few
+WIDE_SOFTMAX, WIDEST_SOFTMAX, FEW = 400, 1500, 2**30
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,10 @@ def penalties(D: int, strength: float, intercept: float | None) -> Array:
     if intercept is not None:
         found[-1] = strength * intercept
     return found
+
+
+def _softmax_affordable(n: int, weights: int) -> bool:
+    return weights <= WIDE_SOFTMAX or (weights <= WIDEST_SOFTMAX and n * weights**2 <= FEW)
 
 
 class LogisticRegression(LinearClassifier):
@@ -142,7 +146,6 @@ class LogisticRegression(LinearClassifier):
     }  # fmt: skip
     claims = LOGISTIC_CLAIMS
     stored: ClassVar[dict[str, str | type]] = {
-        "classes_": "c labels",
         "coef_": "k d",
         "intercept_": "k",
     }
@@ -245,7 +248,7 @@ class LogisticRegression(LinearClassifier):
         if lasso > 0:
             return algorithm_for(data, width, loss, start)
         asked = self.solver.startswith("newton")
-        affordable = width <= WIDE if loss.m == 1 else width * loss.m <= WIDE_SOFTMAX
+        affordable = width <= WIDE if loss.m == 1 else _softmax_affordable(n, width * loss.m)
         if self.solver != "lbfgs" and (asked or affordable):
             return NewtonAlgorithm(start)
         return LBFGSAlgorithm(start)

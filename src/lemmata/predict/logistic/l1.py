@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -33,8 +33,10 @@ from lemmata.predict.logistic.problem import LinearProblem, Loss, NearOptimum
 
 Array = np.ndarray
 COMPILED = 400  # weights from which the sweeps of a model are worth a compiler
-SWEEPS = 4  # between two linear systems
-ROUNDS = 200
+# between two linear systems; those of a kernel cost as good as nothing, a linear system of many weights does not
+SWEEPS, COMPILED_SWEEPS = 4, 60
+SYSTEMS = 20
+ROUNDS = 100
 FIRST_SET = 64  # features in the first working set
 WHOLE = 512  # features up to which all of them are the working set
 
@@ -49,7 +51,7 @@ def sweeps_for(size: int) -> Callable:
 
 
 def lasso_of(
-    H: Array, g: Array, w: Array, lasso: Array, sweep: Callable, tol: float = 1e-3
+    H: Array, g: Array, w: Array, lasso: Array, sweep: Callable, tol: float = 1e-1
 ) -> Array:
     """The minimiser of gᵀ(z − w) + ½(z − w)ᵀH(z − w) + Σ lasso|z|, to tol of how far w is from it.
 
@@ -58,23 +60,41 @@ def lasso_of(
     z, r = w.copy(), g.copy()  # r: the gradient of the quadratic at z
     goal = tol * _violation(z, r, lasso)
     for _ in range(ROUNDS):
-        sweep(z, r, H, lasso, SWEEPS)
+        sweep(z, r, H, lasso, COMPILED_SWEEPS if hasattr(sweep, "py_func") else SWEEPS)
         if _violation(z, r, lasso) <= goal:
             break
-        A = np.flatnonzero((z != 0) | (lasso == 0))
-        if len(A) == 0:
-            continue
-        q = -solve(H[np.ix_(A, A)], r[A] + lasso[A] * np.sign(z[A]))
-        # as far as the first weight that would change its sign
-        crossing = (lasso[A] > 0) & (z[A] * (z[A] + q) < 0)
-        reach = np.where(crossing, -z[A] / np.where(crossing, q, 1.0), 1.0)
-        t = reach.min()
-        z[A] += t * q
-        z[A[crossing & (reach <= t)]] = 0.0
-        r = g + H @ (z - w)
+        for _ in range(SYSTEMS):
+            if not _polish_into(z, r, H, lasso):
+                break
         if _violation(z, r, lasso) <= goal:
             break
     return z
+
+
+def _polish_into(z: Array, r: Array, H: Array, lasso: Array) -> bool:
+    """Minimise the model over the weights that are not zero, with their signs kept; whether some became zero instead."""
+    A = np.flatnonzero((z != 0) | (lasso == 0))
+    if len(A) == 0:
+        return False
+    HA = H[:, A]
+    q = -solve(HA[A], r[A] + lasso[A] * np.sign(z[A]))
+    was, weight = z[A], lasso[A]
+    for t in (1.0, 0.5, 0.25, 0.125, 0.0625, 0.0):
+        # a weight that would change its sign stops at zero; at the latest, all go as far as the first that would
+        crossing = (weight > 0) & (was * (was + t * q) < 0)
+        if t == 0.0:
+            ahead = (weight > 0) & (was * q < 0)
+            reach = np.where(ahead, -was / np.where(ahead, q, 1.0), 1.0)
+            t = min(reach.min(), 1.0)
+            crossing = ahead & (reach <= t)
+        step = np.where(crossing, -was, t * q)
+        fall = r[A] @ step + 0.5 * step @ (HA[A] @ step)
+        fall += weight @ (np.abs(was + step) - np.abs(was))
+        if fall < 0:
+            z[A] = np.where(crossing, 0.0, was + step)
+            r += HA @ (z[A] - was)
+            return bool(crossing.any())
+    return False
 
 
 def _violation(z: Array, r: Array, lasso: Array) -> float:
