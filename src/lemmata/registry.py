@@ -114,6 +114,33 @@ MODELS: dict[str, Entry] = {
         "A mixture of any family: Bernoulli, Poisson, categorical, multinomial, Gaussian",
         "CIL 3.1",
     ),
+    "LinearRegression": Entry(
+        "lemmata.predict.least_squares",
+        "Least squares, with standard errors, intervals, leverage and summary()",
+        "ML Linear Regression",
+        (
+            "sklearn.linear_model.LinearRegression",
+            "statsmodels.regression.linear_model.RegressionResultsWrapper",
+        ),
+    ),
+    "Ridge": Entry(
+        "lemmata.predict.ridge",
+        "Least squares with an ℓ2 penalty: primal, dual or conjugate gradients by shape",
+        "ML Ridge Regression",
+        ("sklearn.linear_model.Ridge",),
+    ),
+    "RidgeCV": Entry(
+        "lemmata.predict.ridge_cv",
+        "Ridge that chooses its penalty by the leave-one-out errors of all at once",
+        "ML Ridge Regression, Cross-validation",
+        ("sklearn.linear_model.RidgeCV",),
+    ),
+    "RobustRegression": Entry(
+        "lemmata.predict.robust",
+        "Absolute, Huber's or Tukey's loss: outliers cannot turn it, and are named",
+        "ML Huber loss, Tukey's bisquare",
+        ("sklearn.linear_model.HuberRegressor",),
+    ),
     "Lasso": Entry(
         "lemmata.predict.lasso.estimator",
         "Least squares with an ℓ1 penalty: few weights that are not zero",
@@ -126,6 +153,22 @@ MODELS: dict[str, Entry] = {
         "ML Lasso, Ridge",
         ("sklearn.linear_model.ElasticNet", "sklearn.linear_model.ElasticNetCV"),
     ),
+    "LassoCV": Entry(
+        "lemmata.predict.lasso.cv",
+        "The Lasso whose penalty is chosen by cross-validation",
+        "ML Lasso, Cross-validation",
+    ),
+    "ElasticNetCV": Entry(
+        "lemmata.predict.lasso.cv",
+        "The elastic net whose penalties are chosen by cross-validation",
+        "ML Lasso, Cross-validation",
+    ),
+    "LogisticRegression": Entry(
+        "lemmata.predict.logistic.estimator",
+        "The probability of each class from linear scores",
+        "ML Logistic Regression",
+        ("sklearn.linear_model.LogisticRegression",),
+    ),
     "SVC": Entry(
         "lemmata.predict.svm.estimators",
         "The widest margin between classes, in the feature space of a kernel",
@@ -137,6 +180,24 @@ MODELS: dict[str, Entry] = {
         "Regression that forgives errors up to ε, in the feature space of a kernel",
         "ML Kernels",
         ("sklearn.svm.SVR",),
+    ),
+    "KernelRidge": Entry(
+        "lemmata.predict.kernel_ridge",
+        "Ridge regression in the feature space of a kernel",
+        "ML Kernelized ridge regression",
+        ("sklearn.kernel_ridge.KernelRidge",),
+    ),
+    "Nystroem": Entry(
+        "lemmata.predict.feature_maps",
+        "Features of a kernel from some of the rows, for linear models of many rows",
+        "ML Kernels",
+        ("sklearn.kernel_approximation.Nystroem",),
+    ),
+    "RBFSampler": Entry(
+        "lemmata.predict.feature_maps",
+        "Random cosines whose products are near the RBF kernel's",
+        "ML Kernels",
+        ("sklearn.kernel_approximation.RBFSampler",),
     ),
 }
 

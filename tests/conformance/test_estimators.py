@@ -38,10 +38,20 @@ SETTINGS: dict[str, dict] = {
     "LightweightCoreset": {"size": 10},
     "GaussianMixture": {"n_components": 2, "covariance_type": "diag"},
     "Mixture": {"n_components": 2, "family": "gaussian-spherical"},
+    "LinearRegression": {},
+    "Ridge": {},
+    "RidgeCV": {},
+    "RobustRegression": {},
     "Lasso": {"alpha": 0.1},
     "ElasticNet": {"alpha": 0.1},
+    "LassoCV": {"cv": 3, "alphas": 5},
+    "ElasticNetCV": {"cv": 3, "alphas": 5},
+    "LogisticRegression": {},
     "SVC": {},
     "SVR": {},
+    "KernelRidge": {},
+    "Nystroem": {"n_components": 3},
+    "RBFSampler": {"n_components": 3},
 }
 COMPLETION = [
     name for name, entry in registry.MODELS.items() if entry.module.startswith("lemmata.completion")
@@ -64,10 +74,20 @@ HOPELESS: dict[str, dict] = {
     # 20 rows for two matrices of 50 × 50: each shrinks onto a plane
     "GaussianMixture": {"covariance_type": "full"},
     "Mixture": {"family": "gaussian-full"},
+    "LinearRegression": {},
+    "Ridge": {"solver": "sparse_cg", "max_iter": 1, "alpha": 1e-3},
+    "RidgeCV": {},
+    "RobustRegression": {"max_iter": 1},
     "Lasso": {"max_iter": 1},
     "ElasticNet": {"max_iter": 1},
+    "LassoCV": {"cv": 3, "max_iter": 1},
+    "ElasticNetCV": {"cv": 3, "max_iter": 1},
+    "LogisticRegression": {"C": np.inf},
     "SVC": {},
     "SVR": {},
+    "KernelRidge": {},
+    "Nystroem": {},
+    "RBFSampler": {},
     # further steps would not help: too few entries are too few
     **{name: {"max_iter": 30} for name in COMPLETION},
 }
@@ -121,7 +141,7 @@ EXPECTED_FAILURES: dict[str, dict[str, str]] = {
             f"check_sample_weight_equivalence_on_{kind}_data": SEEDED
             for kind in ("dense", "sparse")
         }
-        for name in ("KMeans", "MiniBatchKMeans", "GaussianMixture", "Mixture")
+        for name in ("KMeans", "MiniBatchKMeans", "GaussianMixture", "Mixture", "Nystroem")
     },
     **{
         name: {"check_estimator_sparse_array": MATRIX, "check_estimator_sparse_matrix": MATRIX}
@@ -134,6 +154,8 @@ NUMBERLESS = (
     "SingularValueThresholding",
     "SoftImpute",
     "LightweightCoreset",
+    "Nystroem",  # as scikit-learn's: more than there are rows is all of them
+    "RBFSampler",
 )
 MODELS = sorted(registry.MODELS)
 

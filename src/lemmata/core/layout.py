@@ -5,6 +5,7 @@
     "k >=0 <=1"     … all of them within a range (>=, <=, >, < and a number)
     "n int"         whole numbers, by their dtype
     "d text"        words
+    "n bool"        truth values
     "c labels"      words or numbers: the classes of a classifier
     "k d nan"       NaN is allowed; otherwise every number is finite
     "k any"         infinities too
@@ -40,6 +41,7 @@ RANGES: dict[str, Callable[[Any, float], Any]] = {
 KINDS = {
     "text": ("OU", "text"),
     "int": ("iu", "whole numbers"),
+    "bool": ("b", "truth values"),
     "labels": ("OUbiuf", "text or numbers"),
 }
 MARKS = (*KINDS, "nan", "any")
