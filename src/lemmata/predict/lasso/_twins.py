@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 Array = np.ndarray
+PER_SIGN = 0.0  # a sweep in Python costs more than a system of equations
 
 
 def gap_of(q, w, h, l1, l2, yy, positive):

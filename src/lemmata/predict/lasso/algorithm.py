@@ -25,7 +25,7 @@ from lemmata.core.store import storable
 from lemmata.predict.lasso.design import SIDE_BY_SIDE, Design
 from lemmata.predict.lasso.duality import duality, may_be_nonzero
 from lemmata.predict.lasso.gram import Entered
-from lemmata.predict.lasso.subproblem import Enough, minimise
+from lemmata.predict.lasso.subproblem import Enough, Quadratic
 
 Array = np.ndarray
 KERNELS_ABOVE = (
@@ -167,7 +167,8 @@ class ElasticNetAlgorithm:
         return {"gap": float(state.gaps.max()), "entered": len(state.order)}
 
     def attributes(self, state: ElasticNetState) -> dict[str, Any]:
-        return {"coefs": state.coefs, "gaps": state.gaps, "sweeps": state.sweeps}
+        # rounding may leave −1e-16 of P
+        return {"coefs": state.coefs, "gaps": np.maximum(state.gaps, 0.0), "sweeps": state.sweeps}
 
     # --- one round ---
 
@@ -184,11 +185,13 @@ class ElasticNetAlgorithm:
         )
         kernels, H = self._kernels(data), []
         for p in block:
-            reached = minimise(
-                entered.G, entered.q[:, self._target_of(p)], self._start(coefs, p)[entered.order],
-                self._penalties(p, data.factor[entered.order]), self._yy(data, p), self.positive,
+            reached = Quadratic(
+                entered.G, np.ascontiguousarray(entered.q[:, self._target_of(p)]),
+                *self._penalties(p, data.factor[entered.order]), self._yy(data, p), self.positive, kernels,
+            ).minimise(
+                self._start(coefs, p)[entered.order],
                 self._enough(data, p).times(1.0 if everything else INSIDE),
-                max(self.max_iter - int(sweeps[p]), 1), kernels,
+                max(self.max_iter - int(sweeps[p]), 1),
             )  # fmt: skip
             coefs[p] = 0.0
             coefs[p, entered.order] = reached.w

@@ -19,8 +19,10 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.model_selection import check_cv
 
+from lemmata.audit.penalised import LASSO_CV_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core.certificate import Statement
 from lemmata.core.engine import run_tasks
 from lemmata.core.loop import Solution, Stop, Stopped
 from lemmata.core.store import storable
@@ -203,6 +205,7 @@ class PenalisedCV(Penalised):
         "alphas_": np.ndarray,
         "mse_path_": np.ndarray,
     }
+    claims: ClassVar[tuple[Statement, ...]] = LASSO_CV_CLAIMS
     min_samples = 2
     eps: float
     alphas: Any

@@ -26,6 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 from lemmata.audit.penalised import LASSO_PATH_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval
+from lemmata.core.certificate import Statement
 from lemmata.core.loop import Solution
 from lemmata.predict.base import linear_scores
 from lemmata.predict.lasso.algorithm import ElasticNetAlgorithm, Regression
@@ -97,7 +98,7 @@ class LassoPath(Penalised):
         "dual_gaps_": "k",
         "n_iters_": "k int >=0",
     }
-    claims = LASSO_PATH_CLAIMS
+    claims: ClassVar[tuple[Statement, ...]] = LASSO_PATH_CLAIMS
     random_state = None
 
     def __init__(

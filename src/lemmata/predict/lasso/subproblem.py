@@ -1,13 +1,17 @@
 """The elastic net over the entered columns, from their Gram matrix alone.
 
-    minimise  ½wᵀGw − qᵀw + Σ l1_j|w_j| + ½ Σ l2_j w_j²
+    minimise  f(w) = ½wᵀGw − qᵀw + Σ l1_j|w_j| + ½ Σ l2_j w_j²
 
-Sweeps of coordinate descent find the signs s of the solution and usually its value. Where columns are so alike that sweeps go
-on and on, the optimum of the signs found is solved for at once,
+Sweeps of coordinate descent find the signs s of the solution and often its value. Where columns are so alike that sweeps go on
+and on, the optimum of the signs found is solved for at once,
 
     (G_SS + diag l2_S) w_S = q_S − l1_S ∘ s_S                    S: the non-zero coordinates,
 
-and one goes there, or as far as the first sign change: P is quadratic in between and falls all the way.
+and one goes there, or as far as the first sign change: f is quadratic in between and falls all the way. Where G_SS is singular
+(more signs than rows), a small multiple of ½‖w − w_now‖² is added, a proximal step, which falls as well.
+
+From w = 0 and a small λ, a few larger λ's are solved roughly on the way: the support then grows to its size from below, instead
+of shrinking to it from thousands of coordinates that all moved in the first sweep.
 """
 
 from __future__ import annotations
@@ -18,10 +22,11 @@ import numpy as np
 import scipy.linalg
 
 Array = np.ndarray
-# Sweeps before the signs found are taken for those of the solution. A sweep costs |S|·k multiplications at the speed of memory,
-# the solution of |S| equations |S|³/3 at that of BLAS, which is about |S|/24 sweeps.
-FEW, PER_SIGN = 4, 1 / 24
+FEW = 4  # sweeps before the signs found are taken for those of the solution; more for many signs, see PER_SIGN of the kernels
 INNER = 4  # sweeps over the non-zero coordinates between two over all
+STRIDE = 3.0  # the ratio of two λ's on the way from w = 0
+ROUGH = 1e-3  # the gap asked for on that way, of ‖y‖²
+PROXIMAL = 1e-8  # of the largest curvature, where G_SS is singular
 
 
 class Enough(NamedTuple):
@@ -48,60 +53,109 @@ class Reached(NamedTuple):
     gap: float
 
 
-def minimise(
-    G: Array,
-    q: Array,
-    w: Array,
-    penalties: tuple[Array, Array],
-    yy: float,
-    positive: bool,
-    enough: Enough,
-    most: int,
-    kernels: Any,
-) -> Reached:
-    """From w on, until the duality gap over these columns is small enough or `most` sweeps were made."""
-    l1, l2 = penalties
-    q, w = np.ascontiguousarray(q), w.copy()
-    h = q - G @ w if w.any() else q.copy()
-    sweeps, patience = 0, 1
-    while True:
-        portion = patience * (FEW + int(PER_SIGN * np.count_nonzero(w)))
-        made, loss, gap, over = kernels.descend(
-            G, q, w, h, l1, l2, yy, positive, *enough, min(portion, most - sweeps), INNER
-        )
-        sweeps += made
-        if over or sweeps >= most:
-            return Reached(w, h, sweeps, loss, gap)
-        moved = step_to_signed_optimum(G, q, w, l1, l2)
-        if moved is None:
-            patience *= 4  # singular: descent alone
-            continue
-        w, h = moved, q - G @ moved
-        sweeps += 1
+class Quadratic(NamedTuple):
+    """What is minimised, and with which kernels."""
 
+    G: Array
+    q: Array
+    l1: Array
+    l2: Array
+    yy: float
+    positive: bool
+    kernels: Any
 
-def step_to_signed_optimum(G: Array, q: Array, w: Array, l1: Array, l2: Array) -> Array | None:
-    """w moved towards the optimum of its signs, as far as they stay; None where G_SS is singular."""
-    S = np.flatnonzero(w)
-    if not len(S):
-        return None
-    signs = np.sign(w[S])
-    A = G[np.ix_(S, S)]
-    A[np.diag_indices(len(S))] += l2[S]
-    try:
-        factor = scipy.linalg.cho_factor(A, overwrite_a=True, check_finite=False)
-    except scipy.linalg.LinAlgError:
-        return None
-    best = scipy.linalg.cho_solve(factor, q[S] - l1[S] * signs, check_finite=False)
-    if not np.isfinite(best).all():
-        return None
-    moved = w.copy()
-    turning = best * signs < 0
-    if turning.any():
-        shares = w[S][turning] / (w[S][turning] - best[turning])
+    def value(self, w: Array, h: Array) -> float:
+        """f(w), with h = q − Gw: ½wᵀGw − qᵀw = −½ wᵀ(q + h)."""
+        return float(-0.5 * (w @ (self.q + h)) + self.l1 @ np.abs(w) + 0.5 * (self.l2 @ (w * w)))
+
+    def minimise(self, w: Array, enough: Enough, most: int) -> Reached:
+        """From w on, until the duality gap over these columns is small enough or `most` sweeps were made."""
+        if not self.l1.any() and not self.positive:
+            return self._solve_smooth(w)
+        if w.any():
+            return self._descend(w.copy(), enough, most, 0)
+        w, spent = self._approach(enough, most)
+        return self._descend(w, enough, most, spent)
+
+    def _approach(self, enough: Enough, most: int) -> tuple[Array, int]:
+        """From 0 through larger λ's; where that leads, and the sweeps it took."""
+        w, spent = np.zeros(len(self.q)), 0
+        size = self.q if self.positive else np.abs(self.q)
+        bound = self.l1 > 0
+        ratio = float((size[bound] / self.l1[bound]).max(initial=0.0))
+        rough = Enough(max(ROUGH * self.yy, enough.gap), 1.0, self.yy)
+        while (ratio := ratio / STRIDE) > STRIDE and spent < most - 1:
+            larger = self._replace(l1=ratio * self.l1)
+            w, _, spent, _, _ = larger._descend(w, rough, most - 1, spent)
+        return w, spent
+
+    def _descend(self, w: Array, enough: Enough, most: int, sweeps: int) -> Reached:
+        """Sweeps, and steps to the optimum of the signs they found, in turns; w is written to."""
+        G, q, l1, l2, yy, positive, kernels = self
+        h = q - G @ w if w.any() else q.copy()
+        patience = 1
+        while True:
+            portion = patience * (FEW + int(kernels.PER_SIGN * np.count_nonzero(w)))
+            made, loss, gap, over = kernels.descend(
+                G, q, w, h, l1, l2, yy, positive, *enough, min(portion, most - sweeps), INNER
+            )
+            sweeps += made
+            if over or sweeps >= most:
+                return Reached(w, h, sweeps, loss, gap)
+            moved = self._step_to_signed_optimum(w)
+            if moved is not None:
+                rest = q - G @ moved
+                if self.value(moved, rest) <= self.value(w, h):
+                    w, h, patience = moved, rest, 1
+                    sweeps += 1
+                    continue
+            patience *= 4  # rounding is in the way: sweeps alone
+
+    def _step_to_signed_optimum(self, w: Array) -> Array | None:
+        """w moved towards the optimum of its signs, as far as they stay; None where that cannot be solved for."""
+        S = np.flatnonzero(w)
+        if not len(S):
+            return None
+        signs, now = np.sign(w[S]), w[S]
+        best = solve_shifted(self.G[np.ix_(S, S)], self.l2[S], self.q[S] - self.l1[S] * signs, now)
+        if best is None:
+            return None
+        moved = w.copy()
+        turning = best * signs < 0
+        if not turning.any():
+            moved[S] = best
+            return moved
+        shares = now[turning] / (now[turning] - best[turning])
         share = float(shares.min())
-        moved[S] += share * (best - w[S])
+        moved[S] += share * (best - now)
         moved[S[turning][shares <= share]] = 0.0
-    else:
-        moved[S] = best
-    return moved
+        return moved
+
+    def _solve_smooth(self, w: Array) -> Reached:
+        """Without an ℓ1 part: one system of equations."""
+        best = solve_shifted(self.G.copy(), self.l2, self.q, w)
+        best = w if best is None else best
+        h = self.q - self.G @ best
+        loss, gap = self.kernels.gap_of(self.q, best, h, self.l1, self.l2, self.yy, self.positive)
+        return Reached(best, h, 1, loss, gap)
+
+
+def solve_shifted(A: Array, l2: Array, b: Array, now: Array) -> Array | None:
+    """(A + diag l2) w = b by Cholesky, w near `now` where that is singular; writes into A."""
+    diagonal = np.diag_indices(len(A))
+    A[diagonal] += l2
+    try:
+        best = _solve(A.copy(), b)
+    except scipy.linalg.LinAlgError:
+        shift = PROXIMAL * float(A[diagonal].max(initial=0.0))
+        A[diagonal] += shift
+        try:
+            best = _solve(A, b + shift * now)
+        except scipy.linalg.LinAlgError:
+            return None
+    return best if np.isfinite(best).all() else None
+
+
+def _solve(A: Array, b: Array) -> Array:
+    factor = scipy.linalg.cho_factor(A, overwrite_a=True, check_finite=False)
+    return scipy.linalg.cho_solve(factor, b, check_finite=False)
