@@ -1,0 +1,344 @@
+"""Votes and means of the k nearest rows (ML k-Nearest Neighbors), exact and with their certificate.
+
+    p̂(y | x) = Σ_n w_n(x) 1[y_n = y],      f(x) = Σ_n w_n(x) y_n,       w_n = 1/k for the k nearest rows of x, else 0
+
+or w_n proportional to 1/distance, or to any function of the distances.
+
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = KNeighborsClassifier(5).fit(X, y)
+    >>> model.predict_proba(X[70:71]).round(1)
+    array([[0. , 0.4, 0.6]])
+    >>> model.certify(X, y)["leave_one_out"].verdict
+    'holds'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from lemmata.audit.neighbours import CLASSIFIER_CLAIMS, NEIGHBOUR_CLAIMS, REGRESSOR_CLAIMS
+from lemmata.core.borrowed import StrOptions
+from lemmata.core.supervised import Classifier, Regressor, encode
+from lemmata.predict.neighbours.base import NEIGHBOUR_CONSTRAINTS, Neighbours, _refuse_mode
+
+Array = np.ndarray
+
+PREDICTING = {
+    **{name: rule for name, rule in NEIGHBOUR_CONSTRAINTS.items() if name != "radius"},
+    "weights": [StrOptions({"uniform", "distance"}), callable, None],
+}
+
+
+class NearestNeighbors(Neighbours):
+    """Exact nearest rows, and all rows within a radius.
+
+    Of rows at the same distance the one with the lower number comes first. Parameters and attributes are scikit-learn's.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=5
+        k.
+    radius : float, default=1.0
+        r of `radius_neighbors`; a row at this very distance belongs to it.
+    algorithm : {"auto", "ball_tree", "kd_tree", "brute"}, default="auto"
+        brute: matrix products in float32 with a bound on their error, what may be near measured in float64. kd_tree, ball_tree:
+        SciPy's k-d tree. "auto" takes the tree up to five features. All of them give the same rows.
+    leaf_size : int, default=30
+        Rows in a leaf of the tree.
+    metric : str or callable, default="minkowski"
+        A name that SciPy's cdist or scikit-learn knows, "precomputed" (X holds distances), or a function of two rows.
+    p : float, default=2
+        p of minkowski, (Σ|q − x|^p)^(1/p): 1 is manhattan, 2 euclidean.
+    metric_params : dict, optional
+        Further arguments of the metric.
+    n_jobs : int or None
+        Has no effect: LEMMATA_THREADS says how many threads work.
+
+    Attributes
+    ----------
+    X_fit_ : (n, d)
+        The rows themselves, not a copy: do not change them.
+    effective_metric_, effective_metric_params_, n_samples_fit_
+    certificate_, trace_, stopped_, n_iter_
+    """
+
+    claims = NEIGHBOUR_CLAIMS
+
+    def __init__(
+        self,
+        *,
+        n_neighbors=5,
+        radius=1.0,
+        algorithm="auto",
+        leaf_size=30,
+        metric="minkowski",
+        p=2,
+        metric_params=None,
+        n_jobs=None,
+    ):
+        self.n_neighbors = n_neighbors
+        self.radius = radius
+        self.algorithm = algorithm
+        self.leaf_size = leaf_size
+        self.metric = metric
+        self.p = p
+        self.metric_params = metric_params
+        self.n_jobs = n_jobs
+
+    def fit(self, X, y=None):  # type: ignore[override]
+        """Keep the rows X; y is ignored."""
+        return super().fit(X)
+
+    def radius_neighbors(self, X=None, radius=None, return_distance=True, sort_results=False):
+        """All rows of the fit at a distance of at most `radius`.
+
+        X : rows to ask about; None asks about the rows of the fit, each of which is then no neighbour of itself
+        sort_results : nearest first, ties by the lower number; else by number
+
+        Returns (distances, numbers), each an array of n_queries arrays, or the numbers alone.
+        """
+        queries, rows, distances, count = self._within(X, radius)
+        if sort_results:
+            order = np.lexsort((rows, distances, queries))
+            queries, rows, distances = queries[order], rows[order], distances[order]
+        cuts = np.searchsorted(queries, np.arange(1, count))
+        numbers = _ragged(np.split(rows, cuts))
+        return (_ragged(np.split(distances, cuts)), numbers) if return_distance else numbers
+
+    def radius_neighbors_graph(self, X=None, radius=None, mode="connectivity", sort_results=False):
+        """All rows within the radius as a sparse matrix: 1, or with mode="distance" the distance, for each."""
+        _refuse_mode(mode)
+        queries, rows, distances, count = self._within(X, radius)
+        if sort_results:
+            order = np.lexsort((rows, distances, queries))
+            queries, rows, distances = queries[order], rows[order], distances[order]
+        values = np.ones(len(rows)) if mode == "connectivity" else distances
+        starts = np.searchsorted(queries, np.arange(count + 1))
+        return sp.csr_matrix((values, rows, starts), shape=(count, self.n_samples_fit_))
+
+    def _within(self, X: Any, radius: Any) -> tuple[Array, Array, Array, int]:
+        check_is_fitted(self, "X_fit_")
+        radius = float(self.radius if radius is None else radius)
+        if not radius >= 0:
+            raise ValueError(f"radius={radius}; pass a number >= 0.")
+        Q = self.X_fit_ if X is None else self._queries(X)
+        queries, rows, distances = self._searching().within(Q, radius)
+        if X is None:
+            other = queries != rows
+            queries, rows, distances = queries[other], rows[other], distances[other]
+        return queries, rows, distances, Q.shape[0]
+
+
+def _ragged(parts: list[Array]) -> Array:
+    """Arrays of different lengths as one array of arrays."""
+    found = np.empty(len(parts), dtype=object)
+    found[:] = parts
+    return found
+
+
+# --- what predicts ----------------------------------------------------------------------------------------------------
+
+
+class _Voting(Neighbours):
+    """Neighbours with a say of their own: what share each of them has in a prediction."""
+
+    _parameter_constraints: ClassVar[dict[str, list]] = PREDICTING
+    multi_output = True
+    stored: ClassVar[Mapping[str, str | type]] = {
+        **Neighbours.stored,
+        "y_fit_": np.ndarray,
+        "sample_weight_fit_?": "n >=0",
+    }
+
+    y_fit_: Array
+
+    def __init__(
+        self,
+        n_neighbors=5,
+        *,
+        weights="uniform",
+        algorithm="auto",
+        leaf_size=30,
+        p=2,
+        metric="minkowski",
+        metric_params=None,
+        n_jobs=None,
+    ):
+        self.n_neighbors = n_neighbors
+        self.weights = weights
+        self.algorithm = algorithm
+        self.leaf_size = leaf_size
+        self.p = p
+        self.metric = metric
+        self.metric_params = metric_params
+        self.n_jobs = n_jobs
+
+    def _voters(self, X: Any) -> tuple[Array, Array]:
+        """The rows that have a say in each prediction and their shares, (q, m) each; shares add up to 1."""
+        check_is_fitted(self, "X_fit_")
+        counts = self.__dict__.get("sample_weight_fit_")
+        if counts is None:
+            distances, rows = self.kneighbors(X)
+            says = np.ones(rows.shape)
+        else:
+            distances, rows, says = self._counted(X, counts)
+            if isinstance(self.weights, str):  # a row that does not count is not near either
+                distances = np.where(says > 0, distances, np.inf)
+        says = says * shares_by(self.weights, distances)
+        total = says.sum(axis=1, keepdims=True)
+        if not (total > 0).all():
+            raise ValueError(
+                "weights gives all neighbours of a row the weight 0; it has to leave a positive one."
+            )
+        return rows, says / total
+
+    def _counted(self, X: Any, counts: Array) -> tuple[Array, Array, Array]:
+        """As many of the nearest rows as count k together, the last for what is missing: weight 2 is the row twice."""
+        k, m, n = self.n_neighbors, min(self.n_neighbors, self.n_samples_fit_), self.n_samples_fit_
+        if counts.sum() < k:
+            raise ValueError(
+                f"n_neighbors={k} exceeds the total weight {counts.sum():g} of the rows; lower n_neighbors, or raise weights."
+            )
+        # rows asked about are the same every time: only how many neighbours it takes is not known
+        while True:
+            distances, rows = self.kneighbors(X, m)
+            reached = np.cumsum(counts[rows], axis=1)
+            if m == n or (reached[:, -1] >= k).all():
+                break
+            m = min(2 * m, n)
+        before = reached - counts[rows]
+        return distances, rows, np.clip(k - before, 0, counts[rows])
+
+
+def shares_by(weights: Any, distances: Array) -> Array:
+    """What each distance counts: the same, its inverse (rows at distance 0 leave nothing to others), or a function of it."""
+    if weights in ("uniform", None):
+        return np.ones(distances.shape)
+    if isinstance(weights, str):
+        with np.errstate(divide="ignore"):
+            inverse = 1 / distances
+        here = np.isinf(inverse)
+        return np.where(here.any(axis=1, keepdims=True), here, np.where(here, 0, inverse))
+    found = np.asarray(weights(distances), dtype=np.float64)
+    if found.shape != distances.shape or not (np.isfinite(found) & (found >= 0)).all():
+        raise ValueError(
+            f"the function given as weights returned shape {found.shape} or numbers that are negative or not finite; "
+            f"it has to return one number >= 0 per distance, shape {distances.shape}."
+        )
+    return found
+
+
+class KNeighborsClassifier(_Voting, Classifier):
+    """The label most frequent among the k nearest rows.
+
+    p̂(y | x) = Σ w_n(x) 1[y_n = y] over the k nearest rows; the largest wins, in a tie the first class. Parameters and
+    attributes are scikit-learn's.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=5
+        k. Small: little bias, much variance; k = n: always the most frequent class.
+    weights : {"uniform", "distance"} or callable, default="uniform"
+        w: the same for all k rows, 1/distance, or a function that turns distances (q, k) into numbers >= 0.
+    algorithm, leaf_size, p, metric, metric_params, n_jobs
+        As in `NearestNeighbors`.
+
+    Attributes
+    ----------
+    classes_ : (c,), or a list of such for several outputs
+    X_fit_, y_fit_ : (n, d), (n,) or (n, outputs)
+        The rows, and the places of their labels in classes_.
+    sample_weight_fit_ : (n,), if weights were given
+    effective_metric_, effective_metric_params_, n_samples_fit_, outputs_2d_
+    certificate_, trace_, stopped_, n_iter_
+
+    Notes
+    -----
+    Weights count rows: weight 2 is the row twice, so the nearest rows vote until their weights add up to k.
+    """
+
+    claims = CLASSIFIER_CLAIMS
+
+    @property
+    def outputs_2d_(self) -> bool:
+        """Whether y had several columns."""
+        return self.y_fit_.ndim == 2
+
+    def _targets(self, y: Any, reset: bool) -> Array:
+        y = np.asarray(y)
+        if y.ndim != 2 or y.shape[1] == 1:
+            return super()._targets(y, reset)
+        check_classification_targets(y)
+        if not reset:
+            pairs = zip(y.T, self.classes_, strict=True)
+            return np.stack([encode(column, classes) for column, classes in pairs], axis=1)
+        found = [np.unique(column, return_inverse=True) for column in y.T]
+        self.classes_ = [classes for classes, _ in found]  # type: ignore[assignment]
+        return np.stack([places for _, places in found], axis=1)
+
+    def predict_proba(self, X):
+        """The share of each class among the neighbours, (q, c); of several outputs a list of these."""
+        rows, shares = self._voters(X)
+        if not self.outputs_2d_:
+            return votes(self.y_fit_[rows], shares, len(self.classes_))
+        return [
+            votes(places[rows], shares, len(classes))
+            for places, classes in zip(self.y_fit_.T, self.classes_, strict=True)
+        ]
+
+    def predict(self, X):
+        """The class with the largest share."""
+        found = self.predict_proba(X)
+        if not self.outputs_2d_:
+            return self.classes_[found.argmax(axis=1)]
+        columns = [c[p.argmax(axis=1)] for c, p in zip(self.classes_, found, strict=True)]
+        return np.stack(columns, axis=1)
+
+
+def votes(places: Array, shares: Array, count: int) -> Array:
+    """Σ shares of each class: (q, count) from the neighbours' classes and shares, (q, k) each."""
+    q = len(places)
+    cells = places + count * np.arange(q)[:, None]
+    return np.bincount(cells.ravel(), shares.ravel(), q * count).reshape(q, count)
+
+
+class KNeighborsRegressor(_Voting, Regressor):
+    """The mean of the k nearest rows' targets.
+
+    f(x) = Σ w_n(x) y_n over the k nearest rows. Parameters and attributes are scikit-learn's.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=5
+        k. Small: little bias, much variance; k = n: the mean of all.
+    weights : {"uniform", "distance"} or callable, default="uniform"
+        w: the same for all k rows, 1/distance, or a function that turns distances (q, k) into numbers >= 0.
+    algorithm, leaf_size, p, metric, metric_params, n_jobs
+        As in `NearestNeighbors`.
+
+    Attributes
+    ----------
+    X_fit_, y_fit_ : (n, d), (n,) or (n, outputs)
+    sample_weight_fit_ : (n,), if weights were given
+    effective_metric_, effective_metric_params_, n_samples_fit_
+    certificate_, trace_, stopped_, n_iter_
+
+    Notes
+    -----
+    Weights count rows: weight 2 is the row twice, so the mean is that of the nearest rows whose weights add up to k.
+    """
+
+    claims = REGRESSOR_CLAIMS
+
+    def predict(self, X):
+        """The weighted mean of the neighbours' targets, (q,) or (q, outputs)."""
+        rows, shares = self._voters(X)
+        y = self.y_fit_
+        return np.einsum("qk,qk...->q...", shares, y[rows].astype(np.float64)).astype(y.dtype)

@@ -1,0 +1,207 @@
+"""Kernel smoothing (Nadaraya & Watson 1964): every row has a say, the nearer the more; the notes' generalisation of k-NN.
+
+    f(x) = Σ_n K(‖x − x_n‖/h) y_n / Σ_n K(‖x − x_n‖/h)            h, the bandwidth, takes the place of k
+
+h small: little bias, much variance; h → ∞: the mean of all. bandwidth="loo" takes the h with the least leave-one-out error
+
+    Σ_i (y_i − f₋ᵢ(x_i))²,       f₋ᵢ: f without row i, whose own term is K(0) y_i
+
+    >>> x = np.linspace(0, 6, 200)[:, None]
+    >>> y = np.sin(x[:, 0]) + 0.1 * np.random.default_rng(0).standard_normal(200)
+    >>> model = KernelSmoother(bandwidth="loo").fit(x, y)
+    >>> bool(abs(model.predict(x) - np.sin(x[:, 0])).mean() < 0.04)
+    True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.spatial.distance import cdist
+from sklearn.utils.validation import check_is_fitted
+
+from lemmata.audit.smoothing import SMOOTHER_CLAIMS
+from lemmata.core.blocks import Blocks
+from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core.certificate import Fit
+from lemmata.core.loop import Never
+from lemmata.core.supervised import Regressor
+from lemmata.predict.neighbours.base import KeepRows, like, whole
+from lemmata.predict.neighbours.selection import in_blocks
+from lemmata.predict.tiles import squared_distances
+
+Array = np.ndarray
+GRID = 20  # bandwidths that "loo" compares
+SAMPLE, MOST_NUMBERS = 500, 2**24  # rows that say how far apart rows are, and the numbers in them
+
+# K as a function of t² = ‖x − x_n‖²/h²; a Gaussian's is shifted by the nearest row's, so that it never vanishes everywhere
+SHAPES: dict[str, Callable[[Array], Array]] = {
+    "gaussian": lambda t: np.exp(-(t - t.min(axis=1, keepdims=True)) / 2),
+    "epanechnikov": lambda t: np.maximum(1 - t, 0),
+    "biweight": lambda t: np.maximum(1 - t, 0) ** 2,
+    "tricube": lambda t: np.maximum(1 - t**1.5, 0) ** 3,
+    "boxcar": lambda t: (t <= 1).astype(np.float64),
+}
+
+
+class KernelSmoother(Regressor):
+    """Regression by a weighted mean of all targets, the nearer rows counting more.
+
+    f(x) = Σ K(‖x − x_n‖/h) y_n / Σ K(‖x − x_n‖/h).
+
+    Parameters
+    ----------
+    kernel : {"gaussian", "epanechnikov", "biweight", "tricube", "boxcar"}, default="gaussian"
+        K(t): exp(−t²/2), or with support |t| <= 1: 1 − t², (1 − t²)², (1 − |t|³)³, 1.
+    bandwidth : float or "loo", default="loo"
+        h, in units of X: standardise features of different units. "loo": the best of twenty by leave-one-out.
+
+    Attributes
+    ----------
+    bandwidth_ : float
+        h.
+    bandwidths_, loo_errors_ : (20,) each, with bandwidth="loo"
+        What was compared: mean squared leave-one-out errors, summed over outputs.
+    X_fit_, y_fit_ : (n, d), (n,) or (n, outputs)
+    sample_weight_fit_ : (n,), if weights were given
+    certificate_, trace_, stopped_, n_iter_
+
+    Notes
+    -----
+    A row farther than h from all rows gets the target of the nearest one. Weights count rows: weight 2 is the row twice, and
+    leaving it out leaves one of the two.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        "kernel": [StrOptions(set(SHAPES))],
+        "bandwidth": [Interval(Real, 0, None, closed="neither"), StrOptions({"loo"})],
+    }
+    claims = SMOOTHER_CLAIMS
+    multi_output = True
+    accepts_sparse = True
+    stored: ClassVar[Mapping[str, str | type]] = {
+        "X_fit_": object,
+        "y_fit_": np.ndarray,
+        "sample_weight_fit_?": "n >=0",
+        "bandwidth_": ">0",
+        "bandwidths_?": "g >0",
+        "loo_errors_?": "g >=0",
+    }
+
+    # nothing to draw, to wait for or to resume
+    random_state, verbose, checkpoint, time_limit = 0, 0, None, None
+
+    X_fit_: Any
+    y_fit_: Array
+    bandwidth_: float
+
+    def __init__(self, kernel="gaussian", *, bandwidth="loo"):
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+
+    # --- fitting ---
+
+    def _algorithm(self, data: Blocks) -> KeepRows:
+        return KeepRows()
+
+    def _stop(self):
+        return Never()
+
+    def _attributes(self, solution: Any, problem: Any) -> dict[str, Any]:
+        for name in ("sample_weight_fit_", "bandwidths_", "loo_errors_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
+        kept = {name: value for name, value in solution.attributes.items() if value is not None}
+        if self.bandwidth != "loo":
+            return {**kept, "bandwidth_": float(self.bandwidth)}
+        X, y, counts = kept["X_fit_"], kept["y_fit_"], kept.get("sample_weight_fit_")
+        bandwidths = candidates(X, counts)
+        errors = loo_errors(X, y, counts, self.kernel, bandwidths)
+        best = float(bandwidths[int(np.argmin(errors))])
+        return {**kept, "bandwidth_": best, "bandwidths_": bandwidths, "loo_errors_": errors}
+
+    @classmethod
+    def work(cls, fit: Fit) -> float:
+        return min(fit.data.shape[0], 1000) * float(fit.data.size)
+
+    def _title(self, data: Blocks | None) -> str:
+        n, d = self.X_fit_.shape
+        return f"KernelSmoother  {n:,} × {d:,}, {self.kernel}, bandwidth {self.bandwidth_:.3g}"
+
+    # --- using it ---
+
+    def predict(self, X):
+        """The weighted mean of all targets, (q,) or (q, outputs)."""
+        check_is_fitted(self)
+        Q, y = like(whole(self._validated(X, reset=False)), self.X_fit_), self.y_fit_
+        counts = self.__dict__.get("sample_weight_fit_")
+        found = np.empty((Q.shape[0], *y.shape[1:]))
+
+        def work(here: slice) -> None:
+            D = squared_distances(Q[here], self.X_fit_)
+            found[here] = smooth(D, y, counts, self.kernel, self.bandwidth_)
+
+        in_blocks(work, Q.shape[0], self.X_fit_.shape[0])
+        return found.astype(y.dtype)
+
+
+def smooth(
+    D: Array, y: Array, counts: Array | None, kernel: str, h: float, own: Array | None = None
+) -> Array:
+    """f at some queries, from their squared distances to all rows. own: the number of each query's own row, left out once."""
+    W = D / h**2
+    at = None if own is None else (np.arange(len(D)), own)
+    if (
+        at is not None
+    ):  # what is left of the row's own weight: nothing, unless it counts more than once
+        left = np.zeros(len(D)) if counts is None else np.maximum(counts[own] - 1, 0)
+        W[at] = np.where(left > 0, 0, np.inf)
+    far = W
+    W = SHAPES[kernel](W)
+    if counts is not None:
+        W *= counts
+    if at is not None:
+        W[at] = left
+    total = W.sum(axis=1)
+    lonely = np.flatnonzero(total == 0)
+    if len(lonely):  # no row within h: the nearest that counts
+        there = far[lonely] if counts is None else np.where(counts > 0, far[lonely], np.inf)
+        W[lonely, there.argmin(axis=1)] = total[lonely] = 1.0
+    return np.einsum("q...,q->q...", W @ y, 1 / total)
+
+
+def candidates(X: Any, counts: Array | None) -> Array:
+    """Bandwidths worth comparing: from half the distance of nearest rows to that of the farthest, of some rows that count."""
+    numbers = np.arange(X.shape[0]) if counts is None else np.flatnonzero(counts > 0)
+    every = -(-len(numbers) // min(SAMPLE, max(2, MOST_NUMBERS // X.shape[1])))
+    some = like(X[numbers[::every]], np.zeros(0))
+    D = cdist(some, some)  # rows that are equal are at distance 0 here, to the bit
+    D = D[first := ~np.triu(D == 0, 1).any(axis=0)][:, first]
+    if len(D) < 2:
+        raise ValueError(
+            f"bandwidth='loo' compares rows, and all of n_samples={X.shape[0]} are equal; pass a bandwidth > 0."
+        )
+    largest = D.max()
+    np.fill_diagonal(D, np.inf)
+    # a sample of every m-th row is sparser than all rows
+    least = np.median(D.min(axis=1)) / 2 / every ** (1 / X.shape[1])
+    return np.geomspace(min(least, largest / 10), largest, GRID)
+
+
+def loo_errors(X: Any, y: Array, counts: Array | None, kernel: str, bandwidths: Array) -> Array:
+    """The mean squared leave-one-out error of every bandwidth."""
+    n = X.shape[0]
+    weights = np.ones(n) if counts is None else counts
+    squares: dict[int, Array] = {}
+
+    def work(here: slice) -> None:
+        D = squared_distances(X[here], X)
+        own = np.arange(here.start, here.stop)
+        errors = [y[here] - smooth(D, y, counts, kernel, float(h), own) for h in bandwidths]
+        sums = [weights[here] @ (e.reshape(len(D), -1) ** 2).sum(axis=1) for e in errors]
+        squares[here.start] = np.array(sums)
+
+    in_blocks(work, n, n)
+    return np.sum([squares[at] for at in sorted(squares)], axis=0) / weights.sum()
