@@ -48,7 +48,8 @@ def weighted_median(values: Array, weights: Array | None) -> Array:
 
 def median_scale(r: Array, weights: Array | None, p: int = 0) -> Array:
     """σ of residuals by their median; p weights were fitted."""
-    correction = 1 + 5 / max(len(r) - p, 1) if p else 1.0
+    n = len(r) if weights is None else float(weights.sum())
+    correction = 1 + 5 / max(n - p, 1) if p else 1.0
     return correction * weighted_median(np.abs(r), weights) / GAUSSIAN
 
 
@@ -61,14 +62,9 @@ def robust_start(
     """θ = (w, b) and σ that up to half of the rows cannot spoil."""
     Z, y, s = _sampled(data, intercept, rng)
     n, p = Z.shape
-    if n < p + 1:
-        raise ValueError(
-            f"{n} rows with a weight cannot show which of them are outliers of {p} weights; tukey needs more rows than weights."
-        )
     planes = [_least_squares(Z, y, s)]
-    drawn = _planes(Z, y, s, n_starts, rng)
-    if drawn.size:
-        planes.append(drawn)
+    if n > p:  # otherwise a plane passes through all rows, and none is an outlier
+        planes.append(_planes(Z, y, s, n_starts, rng))
     theta = np.concatenate(planes, axis=1)
     first = np.argsort(_spread(Z, y, s, theta), kind="stable")[:IMPROVED]
     improved = np.column_stack([_improve(Z, y, s, theta[:, j], tuning) for j in first])

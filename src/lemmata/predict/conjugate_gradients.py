@@ -4,7 +4,8 @@
 
 A pass takes the rows in pieces that stay in the cache between the two products, so the data is read from memory once a step
 where LSQR and its kin read it twice. Every target has its own α and its own step lengths; all targets share the pass. From
-w = 0 the iterates stay in the span of the rows, so with α = 0 they end in the shortest minimiser. The objective cannot rise.
+w = 0 the iterates stay in the span of the rows, so with α = 0 they end in the shortest minimiser. With α > 0 the equations are
+scaled to unit diagonal first (Jacobi), so that units of columns do not matter. The objective cannot rise.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 
 from lemmata.core.blocks import Blocks
 from lemmata.core.engine import map_reduce
@@ -25,9 +27,9 @@ FRESH = 50  # steps after which the gradient is computed again rather than carri
 
 
 class CentredProducts:
-    """Products with Σ s x̃x̃ᵀ, and Σ s x̃ỹ."""
+    """Products with Σ s x̃x̃ᵀ, and Σ s x̃ỹ; α of every target scales the unknowns."""
 
-    def __init__(self, data: Blocks, intercept: bool) -> None:
+    def __init__(self, data: Blocks, intercept: bool, alpha: Array) -> None:
         assert data.targets is not None
         (n, d), self.data, self.intercept = data.shape, data, intercept
         self.pieces = data.recut(max(IN_CACHE // (d * data.dtype.itemsize), 16))
@@ -38,6 +40,16 @@ class CentredProducts:
         centred = y - self.y_mean
         self.y_squares = (s * centred**2).sum(axis=0)
         self.rhs = self._transposed(s * centred)
+        if not np.isfinite(self.y_squares).all() or not np.isfinite(self.rhs).all():
+            raise ValueError(
+                "X or y contains numbers too large to be multiplied; divide them by their largest numbers."
+            )
+
+        self.scale = np.ones_like(
+            self.rhs
+        )  # of the unknowns: with α = 0 the shortest minimiser needs it to be 1
+        if (alpha > 0).all():
+            self.scale = 1 / np.sqrt(self.diagonal()[:, None] + alpha)
 
     def _transposed(self, T: Array) -> Array:
         """Σ x̃ tᵀ over the rows t of T."""
@@ -46,6 +58,15 @@ class CentredProducts:
             lambda rows, t: np.asarray(rows.T @ t.astype(rows.dtype), dtype=np.float64), pairs, 0.0
         )
         return total - np.multiply.outer(self.x_mean, T.sum(axis=0))
+
+    def diagonal(self) -> Array:
+        """Σ s x̃², of every column."""
+        squares = map_reduce(_squares_of, self.pieces, 0.0)
+        if not np.isfinite(squares).all():
+            raise ValueError(
+                "X contains numbers too large to be squared; divide its columns by their largest numbers."
+            )
+        return np.maximum(squares - self.data.total_weight * self.x_mean**2, 0.0)
 
     def __matmul__(self, P: Array) -> Array:
         mean, dtype = self.x_mean, self.data.dtype
@@ -62,6 +83,23 @@ class CentredProducts:
 
     def fingerprint(self) -> str:
         return self.data.fingerprint()
+
+
+def _squared(V: Array) -> Array:
+    """‖v‖² of every column."""
+    return np.einsum("jm,jm->m", V, V)
+
+
+def _squares_of(rows: Any, weights: Array | None) -> Array:
+    """Σ s x² of a block in float64."""
+    if sp.issparse(rows):
+        squared = rows.multiply(rows)
+        s = np.ones(rows.shape[0]) if weights is None else weights
+        return np.asarray(squared.T @ s, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        squares = "ij,ij->j" if weights is None else "ij,ij,i->j"
+        parts = (rows, rows) if weights is None else (rows, rows, weights.astype(rows.dtype))
+        return np.einsum(squares, *parts).astype(np.float64)
 
 
 @storable
@@ -83,7 +121,7 @@ class ConjugateState:
 
 @dataclass(frozen=True)
 class ConjugateGradientAlgorithm:
-    """A step is one iteration; `tol` bounds the gradient relative to that at w = 0, for every target."""
+    """A step is one iteration; `tol` bounds the scaled gradient relative to that at w = 0, for every target."""
 
     draws: ClassVar = False
     hint: ClassVar = "divide the columns of X by their largest numbers"
@@ -92,29 +130,24 @@ class ConjugateGradientAlgorithm:
     tol: float
 
     def init(self, problem: CentredProducts, rng: Any) -> ConjugateState:
-        c = problem.rhs
-        squares = problem.y_squares
+        c, squares = problem.rhs, problem.y_squares
         arrived = not bool(c.any())
-        return ConjugateState(np.zeros_like(c), c, c, squares, 0.5 * squares, arrived=arrived)
+        towards = problem.scale**2 * c
+        return ConjugateState(np.zeros_like(c), c, towards, squares, 0.5 * squares, arrived=arrived)
 
     def step(self, state: ConjugateState, problem: CentredProducts) -> ConjugateState:
-        product = problem @ state.direction + self.alpha * state.direction
-        size = np.einsum("jm,jm->m", state.left, state.left)
-        curvature = np.einsum("jm,jm->m", state.direction, product)
+        p, scale = state.direction, problem.scale
+        product = problem @ p + self.alpha * p
+        size, curvature = _squared(scale * state.left), np.einsum("jm,jm->m", p, product)
         # targets that have arrived wait for the others
         moves = (curvature > 0) & ~self._arrived(state.left, problem)
         length = np.where(moves, size / np.where(moves, curvature, 1.0), 0.0)
-        coef = state.coef + length * state.direction
-        fresh = (state.steps + 1) % FRESH == 0
-        left = (
-            problem.rhs - problem @ coef - self.alpha * coef
-            if fresh
-            else state.left - length * product
-        )
-        new = np.einsum("jm,jm->m", left, left)
-        turn = np.where(moves, new / np.where(size > 0, size, 1.0), 0.0)
-        direction = left if fresh else left + turn * state.direction
-        return self._at(problem, coef, left, direction, state.steps + 1)
+        coef = state.coef + length * p
+        left = state.left - length * product
+        if (state.steps + 1) % FRESH == 0:
+            left = problem.rhs - problem @ coef - self.alpha * coef
+        turn = np.where(moves, _squared(scale * left) / np.where(size > 0, size, 1.0), 0.0)
+        return self._at(problem, coef, left, scale**2 * left + turn * p, state.steps + 1)
 
     def _at(self, problem, coef, left, direction, steps) -> ConjugateState:
         """P(w) = ½Σ sỹ² − ½wᵀ(c + left), by Aw + αw = c − left."""
@@ -129,7 +162,8 @@ class ConjugateGradientAlgorithm:
         return state.arrived
 
     def _arrived(self, left: Array, problem: CentredProducts) -> Array:
-        return np.linalg.norm(left, axis=0) <= self.tol * np.linalg.norm(problem.rhs, axis=0)
+        scale = problem.scale
+        return _squared(scale * left) <= self.tol**2 * _squared(scale * problem.rhs)
 
     def objective(self, state: ConjugateState) -> float:
         return float(state.objectives.sum())

@@ -23,7 +23,13 @@ import numpy as np
 from lemmata.core.blocks import Blocks
 from lemmata.core.engine import map_reduce
 from lemmata.core.store import storable
-from lemmata.predict.normal_equations import EPS, NormalEquations, eigen_solve, packed
+from lemmata.predict.normal_equations import (
+    EPS,
+    NormalEquations,
+    eigen_solve,
+    packed,
+    residuals,
+)
 
 Array = np.ndarray
 ARMIJO = 1e-4
@@ -105,17 +111,28 @@ class HuberAlgorithm:
     start: Array | None = None  # θ of a warm start
 
     def init(self, data: Blocks, rng: Any) -> HuberState:
-        theta = self._least_squares(data) if self.start is None else self.start
-        return self._at(data, theta, np.inf)
+        if self.start is not None:
+            return self._at(data, self.start, np.inf)
+        theta = self._least_squares(data)
+        y = data.targets.astype(np.float64)  # type: ignore[union-attr]
+        b = float(np.median(y)) if self.intercept else 0.0
+        flat = np.zeros_like(theta)
+        flat[-2:] = b, max(float(np.abs(y - b).mean()), least_scale(data))
+        # weights of columns in tiny units may cost more than all residuals
+        first = theta if self._value(data, theta) <= self._value(data, flat) else flat
+        return self._at(data, first, np.inf)
 
     def _least_squares(self, data: Blocks) -> Array:
         sums = NormalEquations.gather(data)
-        A, c, squares = sums.system(self.intercept)
-        w = eigen_solve(A, c, 1e-8)[0][:, 0]
-        b = sums.y_mean[0] - np.asarray(sums.moments.mean) @ w if self.intercept else 0.0
-        left = max(float(squares[0] + w @ (A @ w - 2 * c[:, 0])), 0.0)
-        sigma = np.sqrt(left / sums.moments.n)
-        return np.concatenate([w, [b, max(sigma, _least_scale(data))]])
+        A, c, _ = sums.system(self.intercept)
+        x_mean = np.asarray(sums.moments.mean) if self.intercept else np.zeros(len(A))
+        y_mean = sums.y_mean if self.intercept else np.zeros(1)
+        w = eigen_solve(A, c, 1e-8)[0]
+        # residuals of the data bring the digits back that the squares lost
+        found = residuals(data, w, y_mean - x_mean @ w)
+        w += eigen_solve(A, found.gradient - np.multiply.outer(x_mean, found.total), 1e-8)[0]
+        sigma = np.sqrt(residuals(data, w, y_mean - x_mean @ w).squares[0] / sums.moments.n)
+        return np.concatenate([w[:, 0], y_mean - x_mean @ w, [max(sigma, least_scale(data))]])
 
     def _at(self, data: Blocks, theta: Array, gain: float, done: bool = False) -> HuberState:
         sums = map_reduce(partial(_sums_of, theta, self.epsilon, True), packed(data), HuberSums())
@@ -132,7 +149,7 @@ class HuberAlgorithm:
         slope = float(state.gradient @ direction)
         if slope >= 0:  # nothing left to gain that rounding would let us see
             return self._ended(state)
-        least = _least_scale(data)
+        least = least_scale(data)
         length = 1.0
         if direction[-1] < 0:  # σ stays positive: at most nine tenths of the way to 0
             length = min(1.0, 0.9 * state.theta[-1] / -direction[-1])
@@ -171,7 +188,7 @@ class HuberAlgorithm:
         }
 
 
-def _least_scale(data: Blocks) -> float:
+def least_scale(data: Blocks) -> float:
     y = data.targets.astype(np.float64)  # type: ignore[union-attr]
     spread = float(np.abs(y - np.median(y)).max())
     return LEAST_SCALE * (spread or float(np.abs(y).max()) or 1.0)

@@ -52,13 +52,14 @@ class LeastAbsoluteAlgorithm:
         y = data.targets.astype(np.float64)  # type: ignore[union-attr]
         s = np.ones(len(y)) if data.weights is None else data.weights
         able = s > 0
-        Z = _with_ones(data.source, self.intercept)[able]
+        Z = _with_ones(data.source if data.sparse else np.asarray(data.source), self.intercept)[
+            able
+        ]
         y, s = y[able], s[able]
         # units of one: HiGHS has absolute tolerances
-        units = np.sqrt(
-            np.asarray(Z.multiply(Z).sum(axis=0)) if sp.issparse(Z) else (Z * Z).sum(axis=0)
-        )
-        units = np.where(units > 0, units / np.sqrt(len(y)), 1.0)
+        units = abs(Z).max(axis=0)
+        units = np.ravel(units.toarray() if sp.issparse(units) else units)
+        units = np.where(units > 0, units, 1.0)
         middle = float(np.median(y)) if self.intercept else 0.0
         unit = float(np.abs(y - middle).mean()) or 1.0
         t = (y - middle) / unit

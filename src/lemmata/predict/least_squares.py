@@ -48,6 +48,7 @@ from lemmata.predict.normal_equations import (
     centred_rows,
     eigen_solve,
     factor,
+    refuse_vanishing_columns,
     residuals,
     svd_solve,
 )
@@ -68,6 +69,12 @@ class LeastSquaresProblem:
     sums: NormalEquations
     data: Blocks | None
     intercept: bool
+
+    @classmethod
+    def of(cls, data: Blocks, intercept: bool) -> LeastSquaresProblem:
+        sums = NormalEquations.gather(data)
+        refuse_vanishing_columns(sums, data)
+        return cls(sums, data, intercept)
 
     @property
     def x_mean(self) -> Array:
@@ -138,18 +145,17 @@ class LeastSquaresAlgorithm:
             left = ((y - X @ coef) ** 2).sum(axis=0)
             return LinearState(coef, left, rank, singular, "svd")
         coef, rank = eigen_solve(A, cross, self.tol)
-        singular = np.sqrt(np.maximum(scipy.linalg.eigvalsh(A, check_finite=False)[::-1], 0.0))
+        values = scipy.linalg.eigvalsh(A, check_finite=False)[::-1][: problem.sums.count]
+        singular = np.sqrt(np.maximum(values, 0.0))
         solved = LinearState(coef, explain(squares, coef, cross, A), rank, singular, "eigh")
         return refine(solved, lambda g: eigen_solve(A, g, self.tol)[0], A, problem, rough=True)
 
     def _nonnegative(self, A, cross, squares, problem) -> LinearState:
         """min ½‖Mw − MA⁻c‖² over w ≥ 0 with MᵀM = A, each target apart; then again on the weights that are not 0."""
-        values, V = scipy.linalg.eigh(A, check_finite=False)
-        kept = values > 8 * len(A) * EPS * max(values[-1], 0.0)
-        root = np.sqrt(values[kept])
-        M, targets = root[:, None] * V[:, kept].T, (V[:, kept].T @ cross) / root[:, None]
-        coef = np.column_stack([scipy.optimize.nnls(M, one)[0] for one in targets.T])
-        singular = np.sqrt(np.maximum(values[::-1], 0.0))
+        coef = np.column_stack([nonnegative(A, one) for one in cross.T])
+        values = scipy.linalg.eigvalsh(A, check_finite=False)
+        kept = values > max(self.tol**2, 8 * len(A) * EPS) * max(values[-1], 0.0)
+        singular = np.sqrt(np.maximum(values[::-1], 0.0))[: problem.sums.count]
         solved = LinearState(
             coef, explain(squares, coef, cross, A), int(kept.sum()), singular, "nnls"
         )
@@ -184,6 +190,19 @@ def without(A: Array, cross: Array, constant: Array) -> tuple[Array, Array]:
     A, cross = A.copy(), cross.copy()
     A[constant], A[:, constant], cross[constant] = 0.0, 0.0, 0.0
     return A, cross
+
+
+def nonnegative(A: Array, c: Array, alpha: float = 0.0) -> Array:
+    """min ½wᵀ(A + αI)w − cᵀw over w ≥ 0: non-negative least squares with MᵀM = A + αI, in columns of length one."""
+    lengths = np.sqrt(np.maximum(np.diagonal(A) + alpha, 0.0))
+    scale = np.where(lengths > 0, 1 / np.where(lengths > 0, lengths, 1.0), 0.0)
+    C = A * scale * scale[:, None]
+    C.flat[:: len(C) + 1] += alpha * scale**2
+    values, V = scipy.linalg.eigh(C, check_finite=False)
+    kept = values > 8 * len(C) * EPS * max(values[-1], 0.0)
+    root = np.sqrt(values[kept])
+    M = root[:, None] * V[:, kept].T
+    return scale * scipy.optimize.nnls(M, (V[:, kept].T @ (scale * c)) / root)[0]
 
 
 def explain(squares: Array, coef: Array, cross: Array, A: Array) -> Array:
@@ -308,8 +327,8 @@ class LinearRegression(LinearRegressor):
         if self._iterates(data):
             from lemmata.predict.conjugate_gradients import CentredProducts
 
-            return CentredProducts(data, self.fit_intercept)
-        return LeastSquaresProblem(NormalEquations.gather(data), data, self.fit_intercept)
+            return CentredProducts(data, self.fit_intercept, np.zeros(1))
+        return LeastSquaresProblem.of(data, self.fit_intercept)
 
     def _stop(self):
         return MaxSteps(max(1000, 10 * self.n_features_in_))
@@ -354,7 +373,7 @@ class LinearRegression(LinearRegressor):
                 raise ValueError(
                     f"this model of {self.n_features_in_} features kept no sums to go on from; begin with partial_fit."
                 )
-            sums = NormalEquations.gather(data)
+            sums = LeastSquaresProblem.of(data, self.fit_intercept).sums
             total = sums if first else self.sums_ + sums
             self._solve_sums(total, data)
         return self

@@ -114,6 +114,22 @@ class NormalEquations:
         return spread <= self.moments.n * (CONSTANT * self.moments.mean) ** 2
 
 
+def refuse_vanishing_columns(sums: NormalEquations, data: Blocks) -> None:
+    """Refuse columns that vary, but by so little that their squares vanish: they would pass for constant ones."""
+    doubtful = np.flatnonzero(np.diagonal(sums.moments.scatter) < 1e-300 * sums.moments.n)
+    first = None
+    for rows, _ in data if len(doubtful) else ():
+        part = rows[:, doubtful]
+        part = part.toarray() if sp.issparse(part) else part
+        first = part[:1] if first is None else first
+        apart = np.abs(part - first).max(axis=0)
+        if apart.any():
+            raise ValueError(
+                f"column {doubtful[int(apart.argmax())]} of X varies by {apart.max():.2g} at most, whose square is 0: "
+                "divide X by its largest number."
+            )
+
+
 def packed(data: Blocks) -> Blocks:
     """Blocks whose weights are the columns [s, y]: a pass hands every block its part of both, here and on a cluster."""
     assert data.targets is not None

@@ -31,13 +31,12 @@ from sklearn.exceptions import ConvergenceWarning
 from lemmata.audit.least_squares import RIDGE_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
-from lemmata.core.certificate import Fit
+from lemmata.core.certificate import Fit, Statement
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.loop import MaxSteps, Solution, warn_user
 from lemmata.predict.base import LinearRegressor
 from lemmata.predict.conjugate_gradients import CentredProducts, ConjugateGradientAlgorithm
 from lemmata.predict.least_squares import FORM_SPARSE_BELOW, LeastSquaresProblem, show_weights
-from lemmata.predict.normal_equations import NormalEquations
 from lemmata.predict.ridge_systems import (
     DualAlgorithm,
     DualProblem,
@@ -58,7 +57,7 @@ SAME_SOLVER = {
 class RidgeRegressor(LinearRegressor):
     """What Ridge and RidgeCV share."""
 
-    claims = RIDGE_CLAIMS
+    claims: ClassVar[tuple[Statement, ...]] = RIDGE_CLAIMS
     multi_output = True
     random_state, verbose, checkpoint, time_limit = None, 0, None, None
     stored: ClassVar[dict[str, str | type]] = {
@@ -202,9 +201,9 @@ class Ridge(RidgeRegressor):
     def _problem(self, data: Blocks) -> Any:
         way = self._way(data)
         if way == "cg":
-            return CentredProducts(data, self.fit_intercept)
+            return CentredProducts(data, self.fit_intercept, self._penalties(data))
         if way == "primal":
-            return LeastSquaresProblem(NormalEquations.gather(data), data, self.fit_intercept)
+            return LeastSquaresProblem.of(data, self.fit_intercept)
         return DualProblem.of(data, self.fit_intercept)
 
     def _most_steps(self) -> int:

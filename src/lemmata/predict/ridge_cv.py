@@ -30,6 +30,7 @@ import scipy.linalg
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import get_scorer
 
+from lemmata.audit.least_squares import RIDGE_CV_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Fit
@@ -38,7 +39,7 @@ from lemmata.core.engine import map_reduce
 from lemmata.core.loop import Never, Solution
 from lemmata.core.store import storable
 from lemmata.predict.least_squares import LeastSquaresProblem, show_weights, without
-from lemmata.predict.normal_equations import NormalEquations, packed
+from lemmata.predict.normal_equations import packed
 from lemmata.predict.ridge import Ridge, RidgeRegressor
 from lemmata.predict.ridge_systems import DualAlgorithm, DualProblem, PrimalAlgorithm
 
@@ -270,6 +271,7 @@ class RidgeCV(RidgeRegressor):
         "store_cv_results": ["boolean"],
         "alpha_per_target": ["boolean"],
     }
+    claims = RIDGE_CV_CLAIMS
     stored: ClassVar[dict[str, str | type]] = {
         **RidgeRegressor.stored,
         "alpha_": object,
@@ -315,7 +317,7 @@ class RidgeCV(RidgeRegressor):
             return self._final._problem(data)
         if data.in_memory and data.shape[0] < data.shape[1]:
             return DualProblem.of(data, self.fit_intercept)
-        return LeastSquaresProblem(NormalEquations.gather(data), data, self.fit_intercept)
+        return LeastSquaresProblem.of(data, self.fit_intercept)
 
     def _stop(self):
         return self._final._stop() if self.cv is not None else Never()
@@ -337,8 +339,10 @@ class RidgeCV(RidgeRegressor):
         for name in ("store_cv_results", "alpha_per_target"):
             if getattr(self, name):
                 raise ValueError(f"cv!=None and {name}=True are incompatible; set one of them.")
-        if not data.in_memory:
-            raise ValueError("cv needs the rows in memory; cv=None takes any data.")
+        if not isinstance(data.source, np.ndarray) and not data.sparse:
+            raise ValueError(
+                "cv needs rows that can be chosen, an array or a sparse matrix; cv=None takes any data."
+            )
         search = GridSearchCV(
             Ridge(fit_intercept=self.fit_intercept), {"alpha": alphas.tolist()}, cv=self.cv,
             scoring=self.scoring, refit=False,

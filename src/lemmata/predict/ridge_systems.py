@@ -12,11 +12,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
-import scipy.optimize
 
 from lemmata.core.blocks import Blocks
 from lemmata.core.store import storable
-from lemmata.predict.least_squares import MOST_ROWS, LeastSquaresProblem, without
+from lemmata.predict.least_squares import MOST_ROWS, LeastSquaresProblem, nonnegative, without
 from lemmata.predict.normal_equations import (
     EPS,
     ROUGH,
@@ -77,7 +76,7 @@ class PrimalAlgorithm(_Direct):
             A, c = without(A, c, problem.sums.constant_columns())
         if self.positive:
             coef, solver = (
-                np.column_stack([_nonnegative(A, c[:, j], a) for j, a in enumerate(self.alpha)]),
+                np.column_stack([nonnegative(A, c[:, j], a) for j, a in enumerate(self.alpha)]),
                 "nnls",
             )
         else:
@@ -145,15 +144,6 @@ def shrink_rows(X: Array, y: Array, alpha: Array) -> Array:
             singular[:, None] > 0, singular[:, None] / (singular[:, None] ** 2 + alpha), 0.0
         )
     return Vt.T @ (shares * (U.T @ y))
-
-
-def _nonnegative(A: Array, c: Array, alpha: float) -> Array:
-    """min ½wᵀ(A + αI)w − cᵀw over w ≥ 0: non-negative least squares with MᵀM = A + αI."""
-    values, V = scipy.linalg.eigh(A, check_finite=False)
-    values = np.maximum(values, 0.0) + alpha
-    kept = values > 8 * len(A) * EPS * values[-1]
-    root = np.sqrt(values[kept])
-    return scipy.optimize.nnls(root[:, None] * V[:, kept].T, (V[:, kept].T @ c) / root)[0]
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from lemmata.audit.penalised import ROBUST_CLAIMS
+from lemmata.audit.robust import ROBUST_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Fit
@@ -29,7 +29,7 @@ from lemmata.core.estimator import COMMON
 from lemmata.core.loop import MaxSteps, Solution, warn_user
 from lemmata.predict.base import LinearRegressor
 from lemmata.predict.bisquare import BisquareAlgorithm, bisquare_weights, median_scale
-from lemmata.predict.huber import HuberAlgorithm
+from lemmata.predict.huber import HuberAlgorithm, least_scale
 from lemmata.predict.least_absolute import LeastAbsoluteAlgorithm
 
 Array = np.ndarray
@@ -139,10 +139,15 @@ class RobustRegression(LinearRegressor):
             super()._fit_blocks(data)
 
     def _algorithm(self, data: Blocks) -> Any:
-        if self.loss == "absolute":
-            if not data.in_memory:
+        with np.errstate(over="ignore"):
+            if not np.isfinite(np.square(data.targets, dtype=np.float64).sum()):  # type: ignore[arg-type]
                 raise ValueError(
-                    "loss='absolute' solves a linear programme of rows in memory; use loss='huber' for files and streams."
+                    "y contains numbers too large to be squared; divide it by its largest number."
+                )
+        if self.loss == "absolute":
+            if not isinstance(data.source, np.ndarray) and not data.sparse:
+                raise ValueError(
+                    "loss='absolute' solves a linear programme of all rows; pass an array, or use loss='huber' for streams."
                 )
             return LeastAbsoluteAlgorithm(self.fit_intercept)
         before = self._fit_before(data)
@@ -178,7 +183,9 @@ class RobustRegression(LinearRegressor):
         r = np.concatenate(
             [y - rows.astype(np.float64, copy=False) @ w - b for rows, y, _ in problem.triples()]
         )
-        scale = float(found.get("scale_", median_scale(r, problem.weights) if len(r) else 0.0))
+        scale = found.get("scale_")
+        if scale is None:  # of residuals that are rounding, so that none of them is called far
+            scale = max(float(median_scale(r, problem.weights)), least_scale(problem))
         far = {"huber": self.epsilon, "tukey": self.tuning, "absolute": FAR}[self.loss] * scale
         size = np.abs(r)
         if self.loss == "tukey":
