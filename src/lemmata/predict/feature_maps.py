@@ -53,6 +53,7 @@ from lemmata.predict.kernels import (
     Precomputed,
     Product,
     Sum,
+    brief,
     named_kernel,
     unit_rows,
 )
@@ -374,7 +375,7 @@ class Nystroem(_Features):
         return float(q) ** 2 * (fit.data.shape[1] + 10 * q)
 
     def _title(self, data: Blocks | None) -> str:
-        return f"Nystroem  {self.n_features_in_:,} columns → {len(self.component_indices_):,}, {self.kernel_!r}"
+        return f"Nystroem  {self.n_features_in_:,} columns → {len(self.component_indices_):,}, {brief(self.kernel_)}"
 
     def transform(self, X):
         """φ(x) of every row, (n, q)."""

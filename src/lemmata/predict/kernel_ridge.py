@@ -44,6 +44,7 @@ from lemmata.predict.kernels import (
     KERNELS,
     Kernel,
     Precomputed,
+    brief,
     named_kernel,
     refuse_overflow,
 )
@@ -282,7 +283,9 @@ class KernelRidge(Regressor):
 
     def _title(self, data: Blocks | None) -> str:
         n = len(self.dual_coef_)
-        return f"KernelRidge  {n:,} × {self.n_features_in_:,}, {self.kernel_!r}, α = {self.alpha}"
+        return (
+            f"KernelRidge  {n:,} × {self.n_features_in_:,}, {brief(self.kernel_)}, α = {self.alpha}"
+        )
 
     def predict(self, X):
         """f(x) = Σ c_i κ(x_i, x) of every row."""

@@ -20,6 +20,7 @@ one entry per *pair* of features, φ(x)_ij = φ₁(x)_i φ₂(x)_j.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from numbers import Real
@@ -543,6 +544,11 @@ def kernel_of(kernel: str | Kernel | Callable, **parameters: Any) -> Kernel:
         f"kernel is {found}; pass one of {', '.join(map(repr, KERNELS))}, a Kernel such as RBF(gamma=0.1), "
         "or a function of two rows."
     )
+
+
+def brief(kernel: Kernel) -> str:
+    """A kernel in a title: numbers with four digits."""
+    return re.sub(r"\d+\.\d+(e[-+]?\d+)?", lambda number: f"{float(number[0]):.4g}", repr(kernel))
 
 
 def named_kernel(model: Any) -> Kernel:

@@ -24,6 +24,7 @@ from lemmata.predict.kernels import (
     Kernel,
     MatrixFunction,
     Precomputed,
+    brief,
     kernel_of,
     refuse_overflow,
 )
@@ -184,7 +185,7 @@ class SupportVectors(Supervised):
     def _title(self, data: Blocks | None) -> str:
         n, d = self.shape_fit_
         return (
-            f"{type(self).__name__}  {n:,} × {d:,}, C = {self.C:g}, {self.kernel_!r}, "
+            f"{type(self).__name__}  {n:,} × {d:,}, C = {self.C:g}, {brief(self.kernel_)}, "
             f"{len(self.support_):,} support vectors"
         )
 

@@ -11,6 +11,10 @@ the data. Results come with the duality gap, an upper bound on how far the objec
     >>> model = SVC(C=10).fit(X, y)
     >>> model.n_support_.tolist(), round(model.score(X, y), 2), model.certificate_.failed
     ([4, 11, 12], 0.99, [])
+    >>> x = np.linspace(0, 6, 80)[:, None]
+    >>> model = SVR(C=10, epsilon=0.05).fit(x, np.sin(x[:, 0]))
+    >>> bool(abs(model.predict(x) - np.sin(x[:, 0])).max() < 0.055), len(model.support_) < 20
+    (True, True)
 """
 
 from __future__ import annotations
@@ -220,14 +224,16 @@ class SVR(Regressor, SupportVectors):
 
     Parameters
     ----------
-    kernel, degree, gamma, coef0, tol, shrinking, cache_size, verbose, max_iter, checkpoint, time_limit
-        As in SVC.
+    kernel, degree, gamma, coef0
+        κ and its parameters, as in SVC.
     tol : float, default=1e-3
         Stop where no gradient of the dual that can fall exceeds one that can rise by more: in the units of y.
     C : float, default=1.0
         What a unit of error beyond ε costs; C_i = C · sample weight.
     epsilon : float, default=0.1
         ε, half the width of the tube, in the units of y.
+    shrinking, cache_size, verbose, max_iter, checkpoint, time_limit
+        As in SVC.
 
     Attributes
     ----------
