@@ -134,7 +134,7 @@ def judge(fit: Fit, found: Optimality) -> Evidence:
         advice = (
             "raise max_iter or lower tol; if that does not help, bring the columns to one scale"
         )
-        note = f"better weights were found: {_sure(lower[bad])} above the least at least, {_sure(upper[bad])} at most"
+        note = f"better weights were found: relative excess at least {_sure(lower[bad])}, at most {_sure(upper[bad])}"
         return at_most(lower[bad], NEAR, advice, f"{_of(risk, bad)}excess / least", note)
     worst = int(np.argmax(upper))
     if upper[worst] <= NEAR:
@@ -148,7 +148,9 @@ def judge(fit: Fit, found: Optimality) -> Evidence:
 
 
 def _sure(share: float) -> str:
-    return f"{100 * share:.2g} %" if np.isfinite(share) else "any amount"
+    if not np.isfinite(share):
+        return "any amount"
+    return f"{100 * share:.2g} %" if share < 1 else f"{share:.2g}-fold"
 
 
 def _of(risk: Risk, k: int) -> str:

@@ -280,9 +280,10 @@ def _project(risk: Risk, U: Array, bare: Array) -> Array:
     out = np.empty_like(U)
     for k in range(U.shape[1]):
         h, u = np.sqrt(_metric(risk.loss, U[:, k], s[:, k])), U[:, k]
-        for _ in range(2):
-            ratio = np.divide(u, h, out=np.zeros_like(u), where=h > 0)
-            u = h * (ratio - (A := Z * h[:, None]) @ lstsq(A, ratio, cond=1e-13)[0])
+        left, values, right = np.linalg.svd(Z * h[:, None], full_matrices=False)
+        kept = values > 1e-13 * values.max(initial=0.0)
+        for _ in range(3):  # u − HZ(ZᵀHZ)⁻¹Zᵀu; the second and third time against rounding
+            u = u - h * (left[:, kept] @ ((right @ (Z.T @ u))[kept] / values[kept]))
         a = np.divide(u, s[:, k], out=np.zeros(len(u)), where=s[:, k] > 0)
         out[:, k] = u * risk.loss.shrink(risk.y[:, k], a)
     return out

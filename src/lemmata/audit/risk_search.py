@@ -28,7 +28,7 @@ from lemmata.audit.risk_gaps import (
 Array = np.ndarray
 STEPS = 60  # of Newton's method, at most
 MOST = 600  # columns (times classes) that a dense Hessian is formed for
-WIDTHS = 7  # how often μ shrinks, tenfold each time
+WIDTHS = 12  # how often μ shrinks, to a quarter each time
 KNOWN = 1.1  # times the gain: a gap that says by how much weights are off
 QUIET = 1e-12  # of the objective: a step that gains no more has arrived
 
@@ -64,7 +64,7 @@ def _widths(risk: Risk, f: Array) -> Array:
     if risk.loss.smooth:
         return np.zeros(1)
     scale = 1.0 if risk.loss.margin else float(np.median(np.abs(f - risk.y))) or 1.0
-    return scale * 0.1 ** np.arange(WIDTHS)
+    return scale * 0.25 ** np.arange(WIDTHS)
 
 
 class _Search:
@@ -103,29 +103,35 @@ class _Search:
             A = np.column_stack([A, np.ones(len(A))])
         m = at.W.shape[1]
         self.left -= 3 * self.size + A.shape[1] ** 2 * (len(A) * m * m + A.shape[1] * m**3)
-        H, g = smooth.hessian(A, at.f), (A.T @ U).T.ravel()
-        step = self._model_step(H, g, at, cols)
-        dW, db = np.zeros_like(at.W), np.zeros(m)
-        parts = step.reshape(m, -1).T  # one column per output
+        g = (A.T @ U).T.ravel()
+        for safe in (False, True):
+            step = self._model_step(smooth.hessian(A, at.f, safe), g, at, cols)
+            new = self._along(step.reshape(m, -1).T, A, cols, smooth, before)
+            if new is not None:
+                self.now = new
+                self._note(new, smooth)
+                return before - smooth.value(new)
+        return 0.0
+
+    def _along(
+        self, parts: Array, A: Array, cols: Array, smooth: _Rounded, before: float
+    ) -> Point | None:
+        """A step, halved until the objective falls; None if it never does. `parts`: one column per output."""
+        risk, at = self.risk, self.now
+        dW, db = np.zeros_like(at.W), np.zeros(at.W.shape[1])
         dW[cols] = parts[: len(cols)]
         if risk.free:
             db = parts[-1]
-        moved = np.zeros_like(at.f) + A @ parts
-        t, new = 1.0, at
-        for _ in range(40):
+        moved = A @ parts
+        for t in 0.5 ** np.arange(30):
             W = at.W + t * dW
             # the model's zeros are zeros
             W[np.abs(W) <= 1e-15 * np.abs(at.W).max(initial=0.0)] = 0.0
             new = Point(W, at.b + t * db, at.f + t * moved)
             self.left -= 20.0 * at.f.size
-            if smooth.value(new) <= before:
-                break
-            t /= 2
-        else:
-            return 0.0
-        self.now = new
-        self._note(new, smooth)
-        return before - smooth.value(new)
+            if smooth.value(new) < before:
+                return new
+        return None
 
     def _working_set(self, W: Array, G: Array) -> Array:
         risk = self.risk
@@ -272,15 +278,21 @@ class _Rounded:
         a, direction = self._arc(f)
         return risk.s * a * direction
 
-    def hessian(self, A: Array, f: Array) -> Array:
+    def hessian(self, A: Array, f: Array, safe: bool = False) -> Array:
+        """Σ hᵢaᵢaᵢᵀ with h the curvature of the loss; `safe`: or of a parabola above it, for steps that always descend."""
         risk = self.risk
         if isinstance(risk.loss, Softmax):
-            return softmax_hessian(A, risk.s[:, 0], np.exp(log_softmax(f, axis=1)))
+            P = np.exp(log_softmax(f, axis=1))
+            return softmax_hessian(A, risk.s[:, 0], 0.5 * P + 0.5 / P.shape[1] if safe else P)
         if self.width == 0:
-            h = risk.s * risk.loss.curvature(risk.y, f)
-        else:
+            h = risk.s * (risk.loss.curved if safe else risk.loss.curvature(risk.y, f))
+        elif not safe:
             a, _ = self._arc(f)
             h = risk.s * ((a > 0) & (a < 1)) / self.width
+        elif risk.loss.margin:
+            h = risk.s / self.width
+        else:
+            h = risk.s / np.maximum(self.width, np.abs(f - risk.y))
         return A.T @ (A * h)
 
 
