@@ -8,6 +8,8 @@ mse(α) = mean over folds of the mean squared error on the rows left out        
 >>> model = LassoCV(cv=5).fit(X, y)
 >>> bool(model.alpha_ < model.alpha_1se_), model.mse_path_.shape, model.certificate_.failed
 (True, (100, 5), [])
+>>> ElasticNetCV(l1_ratio=[0.5, 1.0], alphas=20, rule="1se").fit(X, y).mse_path_.shape
+(2, 20, 5)
 """
 
 from __future__ import annotations
@@ -254,11 +256,11 @@ class PenalisedCV(Penalised):
             "coef_": coefs[0].astype(dtype),
             "intercept_": dtype.type(intercepts[0]) if self.fit_intercept else 0.0,
             "dual_gap_": float(found["gaps"][0]),
-            "alpha_": grid[chosen.place],
-            "alpha_min_": grid[chosen.least],
-            "alpha_1se_": grid[chosen.simplest],
-            "alphas_": grids[0] if one_grid else grids,
-            "mse_path_": np.squeeze(state.errors),
+            "alpha_": float(dtype.type(grid[chosen.place])),  # the number in alphas_, to the bit
+            "alpha_min_": float(dtype.type(grid[chosen.least])),
+            "alpha_1se_": float(dtype.type(grid[chosen.simplest])),
+            "alphas_": (grids[0] if one_grid else grids).astype(dtype),
+            "mse_path_": np.squeeze(state.errors).astype(dtype),
             "sweeps": found["sweeps"],
             **self._ratio(algorithm.ratios[chosen.ratio]),
         }
@@ -374,9 +376,11 @@ class LassoCV(PenalisedCV):
 
     Parameters
     ----------
-    eps, alphas, fit_intercept, precompute, max_iter, tol, copy_X, cv, verbose, n_jobs, positive :
+    tol : float, default=1e-4
+        The duality gap asked for at each α, relative to the mean square of the centred y.
+    eps, alphas, fit_intercept, precompute, max_iter, copy_X, cv, verbose, n_jobs, positive :
     random_state, selection, penalty_factor, rule, checkpoint, time_limit :
-        As of ElasticNetCV; tol is the duality gap asked for, relative to the mean square of the centred y.
+        As of ElasticNetCV.
 
     Attributes
     ----------

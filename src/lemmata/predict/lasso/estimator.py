@@ -279,9 +279,12 @@ class Lasso(ElasticNet):
     ----------
     alpha : float, default=1.0
         α, the strength of the penalty (λ). From max_j |x̃_jᵀỹ| on, all coefficients are 0.
-    fit_intercept, precompute, copy_X, max_iter, tol, warm_start, positive, random_state :
+    tol : float, default=1e-4
+        The fit ends when the duality gap is at most tol times the mean square of the centred y (scikit-learn's rule), and at
+        most 0.05 % of the objective.
+    fit_intercept, precompute, copy_X, max_iter, warm_start, positive, random_state :
     selection, penalty_factor, verbose, checkpoint, time_limit :
-        As of ElasticNet; tol is the duality gap asked for, relative to the mean square of the centred y.
+        As of ElasticNet.
 
     Attributes
     ----------

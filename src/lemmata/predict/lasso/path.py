@@ -70,8 +70,12 @@ class LassoPath(Penalised):
         The last α over the first.
     alphas : int or array, default=100
         How many α's, evenly spaced in log α from the least one at which all coefficients are 0; or the α's themselves.
-    fit_intercept, max_iter, tol, positive, penalty_factor, verbose, checkpoint, time_limit :
-        As of ElasticNet; max_iter counts sweeps for each α, tol is the duality gap asked for at each.
+    tol : float, default=1e-4
+        The duality gap asked for at each α, relative to the mean square of the centred y.
+    max_iter : int or None, default=1000
+        How many sweeps of coordinate descent each α may take.
+    fit_intercept, positive, penalty_factor, verbose, checkpoint, time_limit :
+        As of ElasticNet.
 
     Attributes
     ----------
@@ -144,10 +148,10 @@ class LassoPath(Penalised):
         coefs, intercepts = prepared.coefficients(found["coefs"], np.zeros(len(alphas), int))
         dtype = np.float64 if problem.data is None else problem.data.dtype
         return {
-            "alphas_": alphas,
+            "alphas_": alphas.astype(dtype),
             "coefs_": np.ascontiguousarray(coefs.T, dtype=dtype),
             "intercepts_": intercepts.astype(dtype) if self.fit_intercept else np.zeros(len(alphas), dtype),
-            "dual_gaps_": found["gaps"],
+            "dual_gaps_": found["gaps"].astype(dtype),
             "n_iters_": found["sweeps"],
             "sweeps": found["sweeps"],
         }  # fmt: skip
