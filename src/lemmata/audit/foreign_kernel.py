@@ -1,7 +1,7 @@
 """scikit-learn's kernel machines in our words (see foreign.py): SVC, SVR, KernelRidge, Nystroem, RBFSampler.
 
-`gamma_` is the γ they used, where the parameter says "scale", "auto" or None. Their `support_` counts only the rows of weight
-above 0.
+`gamma_` is the γ they used, where the parameter says "scale", "auto" or None. LIBSVM's `support_` counts only the
+rows of weight above 0, and its sums are of float32 kernels.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def machine_of(model: Any) -> dict[str, Any]:
     found = {
         "dual_coef_": np.asarray(coef.toarray() if sp.issparse(coef) else coef),
         "n_support_": np.asarray(model.n_support_),
-        "counts_weighted_rows": True,
+        "made_by_libsvm": True,
     }
     used = getattr(model, "_gamma", None)
     if used is not None and isinstance(model.kernel, str):

@@ -45,7 +45,7 @@ Array = np.ndarray
 
 SAMPLE = 300  # rows whose kernel matrix is tested for being positive semidefinite
 SOLVE = 2000  # rows up to which LAPACK solves the system again, in search of something better
-GAP = 0.01  # per cent: a linear system can be solved that well
+GAP = 1e-4  # of the least objective: a linear system can be solved that well
 DIGITS = 1e-6  # of its terms, to which the system is solved
 HALF = 0.5  # of the digits may be lost in solving it
 TILE = 2**22  # entries of K that are there at a time
@@ -373,10 +373,10 @@ def near_optimum(fit):
     rounded = found.primal <= np.finfo(float).tiny
     share = np.where(rounded, 0.0, np.divide(found.gap, best, out=np.full_like(best, np.inf), where=best > 0))  # fmt: skip
     worst = int(np.argmax(share))
-    if 100 * share[worst] <= GAP:
+    if share[worst] <= GAP:
         away = float(np.sqrt(2 * found.gap / found.alpha).max()) * found.size
         note = f"no prediction for these rows is off by more than {away:.2g}"
-        return at_most(100 * share[worst], GAP, unit="% above, at most", note=note)
+        return at_most(share[worst], GAP, unit="gap / least", note=note)
     return _search(fit, worst, share[worst])
 
 
@@ -396,14 +396,14 @@ def _search(fit: Fit, j: int, share: float) -> Evidence:
     value = 0.5 * np.sum(s[counts] * misfit**2) + 0.5 * one * float(better @ K @ better)
     lower = value - 0.5 * float(np.sum(s[counts] * (misfit - one * better / s[counts]) ** 2))
     at_best, at_worst = (
-        100 * (found.primal[j] / part - 1) if part > 0 else math.inf for part in (value, lower)
+        found.primal[j] / part - 1 if part > 0 else math.inf for part in (value, lower)
     )
     advice = "the coefficients do not solve (K + alpha I)c = y: pass the training data and weights, or raise alpha"
     if at_worst <= GAP:
-        return at_most(at_worst, GAP, unit="% above, at most")
+        return at_most(at_worst, GAP, unit="gap / least")
     if at_best > GAP:
-        return at_most(at_best, GAP, advice, unit="% above, at least")
-    return unknown(f"between {at_best:.3g} % and {at_worst:.3g} % above the best")
+        return at_most(at_best, GAP, advice, unit="excess / least")
+    return unknown(f"between {100 * at_best:.3g} % and {100 * at_worst:.3g} % above the best")
 
 
 @claim(
