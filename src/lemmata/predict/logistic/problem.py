@@ -183,6 +183,12 @@ def _add_coupled(H: Array, part: Array, P: Array, s: Array, intercept: bool, dty
         H[k * D : (k + 1) * D, k * D : (k + 1) * D] += Z.T @ Z
 
 
+def squared_sizes(rows: Any) -> Array:
+    """‖x‖² of each row."""
+    square = rows.multiply(rows) if sp.issparse(rows) else rows * rows
+    return np.asarray(square.sum(axis=1), dtype=np.float64).ravel()
+
+
 # --- the problem ------------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,1 @@
+"""Linear support vector machines (ML "SVM"): interior point, dual coordinate ascent, sub-gradients, the estimator."""

@@ -1,0 +1,294 @@
+"""Linear support vector machines: a hyperplane with the widest margin that the losses allow.
+
+    minimise  ½‖w‖² + ½ (b/a)²  +  C Σ sᵢ (1 − yᵢ(xᵢᵀw + b))₊²         or the hinge itself, without the square
+
+Rows beyond the margin (yf ≥ 1) cost nothing and do not matter; C → ∞ leaves the hard margin (ML "SVM"). LIBLINEAR, and so
+scikit-learn, penalises the intercept, with a its `intercept_scaling`; this does the same unless `penalise_intercept=False`.
+More than two classes: one problem per class, it against the rest.
+
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = LinearSVC().fit(X / X.max(axis=0), y)
+    >>> model.n_iter_ < 20, model.certificate_.failed
+    (True, [])
+"""
+
+from __future__ import annotations
+
+import math
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from lemmata.audit.penalised import LINEAR_SVC_CLAIMS
+from lemmata.core.blocks import Blocks
+from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core.certificate import Fit
+from lemmata.core.loop import MaxSteps, Settled, Solution, Stop, warn_user
+from lemmata.core.parameters import COMMON
+from lemmata.predict.base import LinearClassifier
+from lemmata.predict.logistic.estimator import WIDE, RowSpaceProblem, penalties
+from lemmata.predict.logistic.l1 import algorithm_for
+from lemmata.predict.logistic.lbfgs import LBFGSAlgorithm
+from lemmata.predict.logistic.newton import NewtonAlgorithm
+from lemmata.predict.logistic.problem import LinearProblem, NearOptimum, SquaredHinge
+
+Array = np.ndarray
+METHODS = {"auto", "newton", "interior", "dual", "subgradient"}
+
+
+class LinearSVC(LinearClassifier):
+    """Linear support vector classifier.
+
+    Minimises ½‖w‖² + ½(b/a)² + C Σ sᵢ ℓ(yᵢ(xᵢᵀw + b)) over w and b, ℓ the hinge or its square, a the intercept_scaling; one such
+    problem per class against the rest where there are more than two.
+
+    Parameters
+    ----------
+    penalty : {"l2", "l1"}, default="l2"
+        "l1" puts ‖w‖₁ + |b/a| in the place of the squares; with the squared hinge only.
+    loss : {"squared_hinge", "hinge"}, default="squared_hinge"
+        ℓ(m) = (1 − m)₊² or (1 − m)₊.
+    dual : "auto" or bool, default="auto"
+        Has no effect: the minimum is the same, and `method` says how to find it.
+    tol : float, default=1e-4
+        When to stop: the duality gap is at most tol times the objective (method="subgradient": the objective changes by less).
+    C : float, default=1.0
+        How much the losses count; np.inf for the hard margin, which data that cannot be separated do not have.
+    multi_class : "ovr", default="ovr"
+        One class against the rest.
+    fit_intercept : bool, default=True
+        Whether there is a b.
+    intercept_scaling : float, default=1
+        a: the larger, the less the intercept is penalised.
+    class_weight : dict, "balanced" or None, default=None
+        A factor for the rows of each class; "balanced" gives every class the same total weight.
+    verbose : int, default=0
+        Show a progress bar.
+    random_state : int, RandomState instance or None, default=None
+        The order of rows for "dual" and "subgradient".
+    max_iter : int, default=1000
+        Steps: of Newton or the interior-point method, five passes of "dual", epochs of "subgradient".
+    method : str, default="auto"
+        "newton" (squared hinge), "interior" (hinge), "dual" (coordinate ascent with shrinking), "subgradient" (Pegasos);
+        "auto": the first two, and "dual" where features are too many for a Hessian.
+    penalise_intercept : bool, default=True
+        False leaves b free, as the notes do (a = ∞).
+    checkpoint : path, optional
+        File to resume from, and to write to while fitting.
+    time_limit : float, optional
+        Seconds after which the fit ends with what it has.
+
+    Attributes
+    ----------
+    classes_ : (k,)
+    coef_ : (1, d) for two classes, else (k, d)
+    intercept_ : (1,) or (k,)
+    dual_coef_ : (1, n) or (k, n)
+        The multipliers 0 ≤ α ≤ Cs of the rows, where the method has them: w = Σ αᵢyᵢxᵢ.
+    n_iter_, certificate_, trace_, stopped_, n_features_in_, feature_names_in_
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **COMMON,
+        "penalty": [StrOptions({"l1", "l2"})],
+        "loss": [StrOptions({"hinge", "squared_hinge"})],
+        "dual": ["boolean", StrOptions({"auto"})],
+        "C": [Interval(Real, 0, None, closed="right")],
+        "multi_class": [StrOptions({"ovr", "crammer_singer"})],
+        "fit_intercept": ["boolean"],
+        "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "method": [StrOptions(METHODS)],
+        "penalise_intercept": ["boolean"],
+    }
+    claims = LINEAR_SVC_CLAIMS
+    stored: ClassVar[dict[str, str | type]] = {
+        "coef_": "k d",
+        "intercept_": "k",
+        "dual_coef_?": "k n >=0",
+    }
+
+    def __init__(
+        self,
+        penalty="l2",
+        loss="squared_hinge",
+        *,
+        dual="auto",
+        tol=1e-4,
+        C=1.0,
+        multi_class="ovr",
+        fit_intercept=True,
+        intercept_scaling=1,
+        class_weight=None,
+        verbose=0,
+        random_state=None,
+        max_iter=1000,
+        method="auto",
+        penalise_intercept=True,
+        checkpoint=None,
+        time_limit=None,
+    ):
+        self.penalty = penalty
+        self.loss = loss
+        self.dual = dual
+        self.tol = tol
+        self.C = C
+        self.multi_class = multi_class
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.class_weight = class_weight
+        self.verbose = verbose
+        self.random_state = random_state
+        self.max_iter = max_iter
+        self.method = method
+        self.penalise_intercept = penalise_intercept
+        self.checkpoint = checkpoint
+        self.time_limit = time_limit
+
+    # --- the problem ---
+
+    def _refuse_contradictions(self, data: Blocks) -> None:
+        if self.multi_class == "crammer_singer":
+            raise ValueError(
+                "multi_class='crammer_singer' is not offered; pass 'ovr', or use LogisticRegression for one loss of all classes."
+            )
+        if self.penalty == "l1" and self.loss == "hinge":
+            raise ValueError(
+                "penalty='l1' goes with loss='squared_hinge' only; pass that loss, or penalty='l2'."
+            )
+        if math.isinf(self.C) and (self.penalty == "l1" or self.method not in ("auto", "interior")):
+            raise ValueError(
+                "C=inf is the hard margin, which penalty='l2' and method='auto' or 'interior' find; pass a finite C otherwise."
+            )
+        if self.method == "newton" and self.loss == "hinge":
+            raise ValueError(
+                "method='newton' needs the second derivative of loss='squared_hinge'; for the hinge pass method='interior'."
+            )
+        if self.method == "interior" and self.loss == "squared_hinge" and not math.isinf(self.C):
+            raise ValueError(
+                "method='interior' is for loss='hinge'; for the squared hinge pass method='newton'."
+            )
+        if self.penalty == "l1" and self.method not in ("auto", "newton"):
+            raise ValueError(f"method={self.method!r} has no lasso; pass method='newton'.")
+        if self.method == "dual" and self._free:
+            raise ValueError(
+                "method='dual' moves one multiplier at a time, which a free intercept does not allow; "
+                "pass penalise_intercept=True, or another method."
+            )
+        if self.method == "dual" and not data.in_memory:
+            raise ValueError(
+                "method='dual' visits rows in random order, so they have to be in memory; pass another method."
+            )
+
+    @property
+    def _free(self) -> bool:
+        return self.fit_intercept and not self.penalise_intercept
+
+    def _chosen(self, data: Blocks) -> str:
+        """The method that "auto" stands for on these rows."""
+        if math.isinf(self.C):
+            return "interior"
+        if self.method != "auto":
+            return self.method
+        if self.penalty == "l1":
+            return "newton"
+        affordable = self._width(data) <= WIDE
+        if self.loss == "hinge":
+            return "interior" if affordable or self._free or not data.in_memory else "dual"
+        if affordable:
+            return "newton"
+        return "lbfgs" if self._free or not data.in_memory else "dual"
+
+    def _in_row_space(self, data: Blocks) -> bool:
+        n, d = data.shape
+        return (
+            n < d
+            and isinstance(data.source, np.ndarray)
+            and data.in_memory
+            and self.penalty == "l2"
+            and self.method not in ("dual", "subgradient")
+        )
+
+    def _width(self, data: Blocks) -> int:
+        return min(data.shape) if self._in_row_space(data) else data.shape[1]
+
+    def _problem(self, data: Blocks) -> LinearProblem:
+        strength = 1.0 if math.isinf(self.C) else 1 / self.C
+        scale = math.inf if self._free else float(self.intercept_scaling)
+        ridge, lasso = (0.0, strength) if self.penalty == "l1" else (strength, 0.0)
+        D = self._width(data) + self.fit_intercept
+        k = len(self.classes_)
+        make = RowSpaceProblem.of_rows if self._in_row_space(data) else LinearProblem.of
+        return make(
+            self._weighted_by_class(data),
+            SquaredHinge(1 if k == 2 else k),
+            penalties(D, ridge, scale**-2 if self.fit_intercept else None),
+            penalties(D, lasso, 1 / scale if self.fit_intercept else None),
+            self.fit_intercept,
+        )
+
+    def _algorithm(self, data: Blocks) -> Any:
+        self._refuse_contradictions(data)
+        chosen, squared = self._chosen(data), self.loss == "squared_hinge"
+        if chosen == "interior":
+            from lemmata.predict.linear_svm.interior import InteriorAlgorithm
+
+            return InteriorAlgorithm(float(self.C))
+        if chosen == "dual":
+            from lemmata.predict.linear_svm.dual import DualAlgorithm
+
+            a = float(self.intercept_scaling) if self.fit_intercept else 0.0
+            return DualAlgorithm(float(self.C), squared, a)
+        if chosen == "subgradient":
+            from lemmata.predict.linear_svm.subgradient import SubgradientAlgorithm
+
+            return SubgradientAlgorithm(float(self.C), squared)
+        if chosen == "lbfgs":
+            return LBFGSAlgorithm()
+        if self.penalty == "l1":
+            return algorithm_for(data, data.shape[1], SquaredHinge(), None)
+        return NewtonAlgorithm()
+
+    def _stop(self) -> Stop:
+        rule: Stop = NearOptimum(self.tol)
+        if self.method == "subgradient":
+            rule = Settled(self.tol, patience=3)
+        return self._limited(rule | MaxSteps(self.max_iter))
+
+    def _fit_blocks(self, data: Blocks) -> None:
+        self.__dict__.pop("dual_coef_", None)
+        self._dtype = data.dtype
+        try:
+            super()._fit_blocks(data)
+        finally:
+            del self._dtype
+
+    def _attributes(self, solution: Solution, problem: LinearProblem) -> dict[str, Any]:
+        found = solution.attributes
+        W, d = found["W"], problem.D - problem.intercept
+        coef, b = W[:, :d], W[:, d] if problem.intercept else np.zeros(len(W))
+        if isinstance(problem, RowSpaceProblem):
+            coef = coef @ problem.Q.T  # type: ignore[union-attr]
+        shown = {"coef_": coef.astype(self._dtype), "intercept_": b.astype(self._dtype)}
+        if "alpha" in found:
+            shown["dual_coef_"] = np.ascontiguousarray(found["alpha"])
+        return shown
+
+    def _warn_unsettled(self, solution: Solution) -> None:
+        if "gap" not in solution.trace:
+            super()._warn_unsettled(solution)
+            return
+        warn_user(
+            f"{type(self).__name__} reached max_iter={self.max_iter} with a relative gap of {solution.trace.last('gap'):.1e} > "
+            f"tol={self.tol:.0e}: raise max_iter, scale the features, or read certificate_.",
+            ConvergenceWarning,
+        )
+
+    @classmethod
+    def work(cls, fit: Fit) -> float:
+        """A pass for each step, and a Hessian or two for each problem."""
+        k = len(np.atleast_2d(fit.get("coef_", 1)))
+        return (float(np.max(fit.get("n_iter_", 1))) + k * fit.data.shape[1]) * fit.data.size
