@@ -42,8 +42,8 @@ METHODS = {"auto", "newton", "interior", "dual", "subgradient"}
 class LinearSVC(LinearClassifier):
     """Linear support vector classifier.
 
-    Minimises ½‖w‖² + ½(b/a)² + C Σ sᵢ ℓ(yᵢ(xᵢᵀw + b)) over w and b, ℓ the hinge or its square, a the intercept_scaling; one such
-    problem per class against the rest where there are more than two.
+    Minimises ½‖w‖² + ½(b/a)² + C Σ sᵢ ℓ(yᵢ(xᵢᵀw + b)) over w and b, ℓ the hinge or its square, a the intercept_scaling;
+    one such problem per class against the rest where there are more than two.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ class LinearSVC(LinearClassifier):
     def _refuse_contradictions(self, data: Blocks) -> None:
         if self.multi_class == "crammer_singer":
             raise ValueError(
-                "multi_class='crammer_singer' is not offered; pass 'ovr', or use LogisticRegression for one loss of all classes."
+                "multi_class='crammer_singer' is not offered; pass 'ovr', or LogisticRegression for one loss of all classes."
             )
         if self.penalty == "l1" and self.loss == "hinge":
             raise ValueError(

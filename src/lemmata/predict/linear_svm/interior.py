@@ -215,7 +215,7 @@ def refuse_overlap(state: InteriorState, data: LinearProblem) -> None:
 
 def beside(data: LinearProblem, *columns: Array) -> Any:
     """The blocks with further row vectors next to class and weight."""
-    return data.data.weighted(np.hstack([data.data.weights, *columns]))  # type: ignore[list-item]
+    return data.data.weighted(np.hstack([data.data.weights, *columns]))
 
 
 def hessians(
@@ -223,7 +223,7 @@ def hessians(
 ) -> tuple[Array, Array, Array]:
     """Σ θ x̃x̃ᵀ (m, D, D), Σ aim·a and Σ centring·a (m, D), in one pass."""
     work = partial(_hessian_block, m=data.m, intercept=data.intercept, single=single)
-    return map_reduce(work, beside(data, theta, aim, centring), _Parts())  # type: ignore[return-value]
+    return map_reduce(work, beside(data, theta, aim, centring), _Parts())
 
 
 class _Parts(tuple):

@@ -3,7 +3,7 @@
     w ← (1 − 1/t) w + 1/(λt) · mean of yᵢx̃ᵢ over the rows of the batch with yᵢf(xᵢ) < 1,        λ = 1/(C Σs)
 
 The objective is λ-strongly convex, so steps of 1/(λt) bring it to within O(log t / λt) of the minimum, in the mean; no constant
-step would. Half of the epochs' iterates are averaged, which takes the logarithm away. Slow to a small gap, quick to a rough one.
+step would. Half of the epochs' iterates are averaged, which takes the logarithm away. Quick to a rough gap, slow to a fine one.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class SubgradientAlgorithm:
         ridge = data.ridge / total  # of the mean loss; λ its largest
         lam = ridge.max()
         w, t, mean, seen = state.w.copy(), state.t, np.zeros_like(state.w), 0
-        for rows, marks in data.data:
+        for rows, marks in data.blocks():
             order = rng.permutation(rows.shape[0])
             for start in range(0, len(order), self.batch):
                 chosen = order[start : start + self.batch]

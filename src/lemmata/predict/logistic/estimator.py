@@ -62,8 +62,8 @@ class RowSpaceProblem(LinearProblem):
     def of_rows(cls, data: Blocks, *rest: Any) -> RowSpaceProblem:
         Q, R = np.linalg.qr(np.asarray(data.source, np.float64).T)
         small = Blocks.of(np.ascontiguousarray(R.T), data.weights).labelled(data.targets)  # type: ignore[arg-type]
-        problem = LinearProblem.of(small, *rest)
-        return cls(*(getattr(problem, name) for name in LinearProblem.__dataclass_fields__), Q=Q)
+        of = LinearProblem.of(small, *rest)
+        return cls(of.data, of.loss, of.ridge, of.lasso, of.intercept, Q)
 
 
 def penalties(D: int, strength: float, intercept: float | None) -> Array:

@@ -147,7 +147,7 @@ class StochasticAlgorithm(GradientAlgorithm):
         # a batch stands for all rows: its gradient is that of F up to noise, so the step of gd is where to start
         method = SGD(1 / state.L, decay=1 / (4 * batches))
         W, memory, mean, seen = state.at, state.memory, np.zeros_like(state.W), 0
-        for rows, marks in data.data:
+        for rows, marks in data.blocks():
             order = rng.permutation(rows.shape[0])
             for start in range(0, len(order), self.batch):
                 chosen = order[start : start + self.batch]
@@ -155,7 +155,7 @@ class StochasticAlgorithm(GradientAlgorithm):
                     rows[chosen], marks[chosen], W, data.loss, data.intercept, 1, False
                 )
                 gradient = sums.gradient * (n / len(chosen)) + W * data.ridge
-                eta = method.step_size / (1 + method.decay * memory.count)
+                eta = 1 / (state.L * (1 + memory.count / (4 * batches)))
                 (W,), memory = method.step(memory, (W,), (gradient,))
                 W = shrink(W, eta * data.lasso)
                 mean, seen = mean + W, seen + 1

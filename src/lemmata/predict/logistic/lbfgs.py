@@ -40,7 +40,7 @@ class Curvature:
         alpha = np.where(alpha > 0, alpha, 0.25)
         d, X = data.D - data.intercept, data.data.source
         if not data.data.in_memory:
-            rows, marks = next(iter(data.data))
+            rows, marks = next(data.blocks())
             s = marks[:, 1]
         else:
             wanted = max(ROWS * d, 1000) if d <= WIDE else X.shape[0]

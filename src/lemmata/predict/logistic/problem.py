@@ -150,7 +150,10 @@ def parts_of(rows: Any, marks: Array, dense: bool) -> Iterator[tuple[Any, tuple[
     for start in range(0, rows.shape[0], step):
         part = rows[start : start + step]
         part = part.toarray() if sp.issparse(part) else part
-        yield part.astype(np.float64, copy=False), tuple(marks[start : start + step].T)  # type: ignore[misc]
+        yield (
+            part.astype(np.float64, copy=False),
+            (marks[start : start + step, 0], marks[start : start + step, 1]),
+        )
 
 
 def _add_gram(H: Array, part: Array, v: Array, intercept: bool, dtype: Any) -> None:
@@ -247,6 +250,12 @@ class LinearProblem:
         marks = self.data.weights
         assert marks is not None
         return marks[:, 0], marks[:, 1]
+
+    def blocks(self) -> Iterator[tuple[Any, Array]]:
+        """Rows with the class and the weight of each."""
+        for rows, marks in self.data:
+            assert marks is not None
+            yield rows, marks
 
     @property
     def total(self) -> float:
