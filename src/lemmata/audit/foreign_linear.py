@@ -105,7 +105,9 @@ def _from_sgd(model: Any) -> Found:
             f"SGDClassifier(loss={model.loss!r}) regresses on ±1; the claims know losses of margins and 'squared_error'."
         )
     if model.loss == "perceptron":
-        raise ValueError("the perceptron's loss is least at w = 0, which separates nothing: there is no best fit to be near to.")  # fmt: skip
+        raise ValueError(
+            "the perceptron's loss is least at w = 0, which separates nothing: there is no best fit to be near to."
+        )
     words = Objective(
         model.loss, l1=alpha * ratio, l2=alpha * (1 - ratio), mean="rows", intercept=_intercept(model),
         class_weight=model.class_weight, balanced_by_weight=False, rest_weighs_one=True,

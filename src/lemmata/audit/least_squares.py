@@ -10,20 +10,33 @@ are measured with columns scaled to length 1, since units are arbitrary. Rows th
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from lemmata.audit.attributes import discrepancy, statements_true
-from lemmata.audit.chosen_penalty import alpha_inside
+from lemmata.audit.attributes import attributes_sound, discrepancy, statements_true
+from lemmata.audit.chosen_penalty import (
+    alpha_inside,
+    chosen_problems,
+    left_out_cost,
+    left_out_statements,
+)
 from lemmata.audit.linear_objectives import (
     described,
     least_squares_words,
     problem_of,
     ridge_words,
 )
-from lemmata.audit.optimality import SOUND, near_optimum, nothing_stated
+from lemmata.audit.optimality import (
+    SHAPES,
+    SOUND,
+    first_order_point,
+    near_optimum,
+    nothing_stated,
+    shape_problems,
+)
 from lemmata.core.certificate import (
     PROVED,
     RULE_OF_THUMB,
@@ -301,7 +314,9 @@ def _statements(fit: Fit) -> dict[str, float]:
     """rank_ and singular_ are those of √s(X − x̄), unscaled, as scikit-learn has them."""
     risk, _ = problem_of(described(fit, least_squares_words))
     found: dict[str, float] = {}
-    singular, rank = fit.get("singular_"), fit.get("rank_")
+    singular, rank, squares = fit.get("singular_"), fit.get("rank_"), fit.get("residual_squares_")
+    if squares is not None:
+        found["residual_squares_"] = _squares_error(fit, squares)
     if singular is None and rank is None:
         return found
     columns = columns_of(fit)
@@ -326,6 +341,18 @@ def _statements(fit: Fit) -> dict[str, float]:
     return found
 
 
+def _squares_error(fit: Fit, stated: Any) -> float:
+    """Σ s r² of every output, in the squared unit of y; rounding of y itself is forgiven."""
+    risk, at = problem_of(fit)
+    true = (risk.s * np.square(risk.y - at.f)).sum(axis=0)
+    eps = rounding(np.result_type(np.asarray(fit.coef_).dtype, np.float32), len(risk.s))
+    sizes = np.sqrt(risk.column_squares())
+    reach = sizes @ np.abs(at.W) + np.sqrt((risk.s * np.square(risk.y)).sum(axis=0))
+    unit = risk.memory["unit"]
+    told = np.ravel(np.asarray(stated, dtype=np.float64)) / unit / unit
+    return discrepancy(told, true, 1e-4 * true + np.square(eps * reach) + 1e-300, 1.0)
+
+
 def _cost_of_statements(fit: Fit) -> float:
     stated = fit.get("singular_") is not None or fit.get("rank_") is not None
     return _cost_of_columns(fit) if stated else 0.0
@@ -340,5 +367,21 @@ LEAST_SQUARES_CLAIMS = (
     minimum_norm,
     no_row_dominates,
 )
-RIDGE_CLAIMS = (SOUND, nothing_stated, near_optimum(ridge_words))
-RIDGE_CV_CLAIMS = (*RIDGE_CLAIMS, alpha_inside)
+RIDGE_CLAIMS = (SOUND, nothing_stated, near_optimum(ridge_words), first_order_point(ridge_words))
+
+
+def _chosen(fit: Fit) -> Iterator[str]:
+    yield from shape_problems(fit)
+    yield from chosen_problems(fit)
+
+
+def _left_out(fit: Fit) -> dict[str, float]:
+    return left_out_statements(described(fit, ridge_words))
+
+
+RIDGE_CV_CLAIMS = (
+    attributes_sound(SHAPES, _chosen),
+    statements_true(_left_out, cost=left_out_cost),
+    *RIDGE_CLAIMS[2:],
+    alpha_inside,
+)

@@ -6,10 +6,17 @@ smaller than the excess that better weights prove; of a path, every penalty is l
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from lemmata.audit.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.chosen_penalty import alpha_best, alpha_inside
+from lemmata.audit.chosen_penalty import (
+    alpha_best,
+    alpha_inside,
+    chosen_problems,
+    path_statements,
+)
 from lemmata.audit.linear_objectives import (
     described,
     lasso_words,
@@ -19,12 +26,16 @@ from lemmata.audit.linear_objectives import (
     problem_of,
 )
 from lemmata.audit.optimality import (
+    SHAPES,
     SOUND,
+    first_order_point,
     gap_cost,
     judge,
+    judge_slopes,
     near_optimum,
     nothing_stated,
     optimality,
+    shape_problems,
 )
 from lemmata.audit.robust import ROBUST_CLAIMS
 from lemmata.audit.separability import weights_exist
@@ -52,7 +63,7 @@ def _too_small(fit: Fit, stated: object) -> float:
     if gaps.shape != found.certain.shape:
         return np.inf
     slack = DIGITS * found.certain + 1e-9 * found.value
-    wrong = np.maximum(found.certain - gaps - slack, 0.0)
+    wrong = np.maximum(found.certain - gaps - slack, 0.0) + np.maximum(-gaps - slack, 0.0)
     return discrepancy(wrong, np.zeros_like(wrong), np.maximum(slack, 1e-300), 1.0)
 
 
@@ -81,6 +92,16 @@ def path_near_optimum(fit: Fit) -> Evidence:
     return judge(fit, optimality(_as_outputs(fit)))
 
 
+@claim(
+    "at every penalty of the path, no column's slope is off by more than 0.05 % of its scale",
+    kind=PROVED,
+    source="Karush, Kuhn & Tucker",
+    cost=_path_cost,
+)
+def path_first_order(fit: Fit) -> Evidence:
+    return judge_slopes(_as_outputs(fit))
+
+
 def _path_statements(fit: Fit) -> dict[str, float]:
     stated = fit.get("dual_gaps_")
     return {} if stated is None else {"dual_gaps_": _too_small(_as_outputs(fit), stated)}
@@ -94,15 +115,33 @@ PATH = {
 }
 
 lasso_stated = statements_true(_lasso_statements, cost=gap_cost)
-LASSO_CLAIMS = (SOUND, lasso_stated, near_optimum(lasso_words))
-LASSO_CV_CLAIMS = (*LASSO_CLAIMS, alpha_best, alpha_inside)
+LASSO_CLAIMS = (SOUND, lasso_stated, near_optimum(lasso_words), first_order_point(lasso_words))
+
+
+def _chosen(fit: Fit) -> Iterator[str]:
+    yield from shape_problems(fit)
+    yield from chosen_problems(fit)
+
+
+LASSO_CV_CLAIMS = (
+    attributes_sound(SHAPES, _chosen),
+    statements_true(lambda fit: {**_lasso_statements(fit), **path_statements(fit)}, cost=gap_cost),
+    *LASSO_CLAIMS[2:],
+    alpha_best,
+    alpha_inside,
+)
 LASSO_PATH_CLAIMS = (
     attributes_sound(PATH),
     statements_true(_path_statements, cost=_path_cost),
     path_near_optimum,
+    path_first_order,
 )
-LOGISTIC_CLAIMS = (SOUND, nothing_stated, near_optimum(logistic_words), weights_exist)
-LINEAR_SVC_CLAIMS = (SOUND, nothing_stated, near_optimum(linear_svc_words))
+LOGISTIC_CLAIMS = (
+    SOUND, nothing_stated, near_optimum(logistic_words), first_order_point(logistic_words), weights_exist,
+)  # fmt: skip
+LINEAR_SVC_CLAIMS = (
+    SOUND, nothing_stated, near_optimum(linear_svc_words), first_order_point(linear_svc_words),
+)  # fmt: skip
 RISK_CLAIMS = (
     SOUND,
     nothing_stated,

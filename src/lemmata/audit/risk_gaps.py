@@ -375,13 +375,18 @@ def gap_at(risk: Risk, at: Point, U: Array | None = None) -> Gap:
     return Gap(excess(risk, at, U, V) + missed, risk.value(at.W, at.f))
 
 
+def null_scores(risk: Risk) -> Array:
+    """Scores at w = 0, with the best intercept where there is one."""
+    if "null" not in risk.memory:
+        m = int(risk.memory["classes"]) if risk.joint else risk.y.shape[1]
+        f = np.zeros((risk.rows.shape[0], m))
+        risk.memory["null"] = f + best_shift(risk, f) if risk.free else f
+    return risk.memory["null"]
+
+
 def null_value(risk: Risk) -> Array:
-    """P at w = 0 with the best intercept: what the columns have to lower."""
-    m = risk.y.shape[1] if not risk.joint else int(risk.memory["classes"])
-    f = np.zeros((risk.rows.shape[0], m))
-    if risk.free:
-        f = f + best_shift(risk, f)
-    return risk.losses(f)
+    """P of a constant prediction: what the columns have to lower."""
+    return risk.losses(null_scores(risk))
 
 
 def one_output(risk: Risk, k: int) -> Risk:
