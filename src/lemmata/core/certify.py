@@ -166,7 +166,8 @@ def _open(
     if not isinstance(door, Supervised):
         return door._validated(X, sample_weight, reset=False)
     if isinstance(door, Classifier):
-        door.classes_ = np.asarray(attributes.get("classes_", getattr(model, "classes_", None)))
+        classes = attributes.get("classes_", getattr(model, "classes_", None))
+        door.classes_ = classes if isinstance(classes, list) else np.asarray(classes)
     if y is None:
         raise ValueError(f"the claims about a {type(model).__name__} need y: certify(model, X, y).")
     return door._validated_pair(X, y, sample_weight, reset=False)
