@@ -24,8 +24,8 @@ import numpy as np
 
 from lemmata.core.engine import map_reduce
 from lemmata.core.store import storable
-from lemmata.predict.logistic.newton import SINGLE_WORK, solve
-from lemmata.predict.logistic.problem import LinearProblem, _add_gram, parts_of, signs
+from lemmata.predict.logistic.newton import SINGLE_WORK, solve_all
+from lemmata.predict.logistic.problem import LinearProblem, add_grams, parts_of, signs
 
 Array = np.ndarray
 BACK = 0.995  # how far towards the boundary a step may go
@@ -124,7 +124,7 @@ class InteriorAlgorithm:
         diagonal = np.arange(data.D)
         H[:, diagonal, diagonal] += P
         rhs = state.combined - state.W * P + towards
-        dW = np.stack([solve(*pair) for pair in zip(H, rhs, strict=True)])
+        dW = solve_all(H, rhs)
         moved = margins_of(data, dW)
         da = aim - theta * moved
         dz, dxi = (-z * (a + da)) / a, loose * (-b * xi + xi * da) / b
@@ -135,7 +135,7 @@ class InteriorAlgorithm:
         # corrector: towards σμ, with the second-order terms ΔαΔz and ΔβΔξ
         second = theta * (-da * dz / a - loose * da * dxi / b)
         rhs = rhs + (sigma * mu)[:, None] * centre + combine(data, second)
-        dW = np.stack([solve(*pair) for pair in zip(H, rhs, strict=True)])
+        dW = solve_all(H, rhs)
         moved = margins_of(data, dW)
         first_r = sigma * mu - a * z - da * dz
         second_r = loose * (sigma * mu - b * xi + da * dxi)
@@ -241,8 +241,7 @@ def _hessian_block(rows: Any, marks: Array, m: int, intercept: bool, single: boo
         more = marks[start : start + part.shape[0], 2:]
         start += part.shape[0]
         y = signs(c, m)
-        for k in range(m):
-            _add_gram(H[k], part, more[:, k], intercept, np.float32 if single else np.float64)
+        add_grams(H, part, more[:, :m], intercept, np.float32 if single else np.float64)
         for out, U in ((first, more[:, m : 2 * m] * y), (second, more[:, 2 * m :] * y)):
             out[:, : part.shape[1]] += (part.T @ U).T
             if intercept:

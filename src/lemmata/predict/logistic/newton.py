@@ -99,7 +99,8 @@ class NewtonAlgorithm:
             if found is not None:
                 return found
         start = np.zeros((data.m, data.D)) if self.start is None else self.start
-        return NewtonState.of(refuse_overflow(data.at(start)), data, single=single)
+        point = refuse_overflow(data.at(start, 2 if data.small else 1))
+        return NewtonState.of(point, data, hessian=point.hessian, single=single)
 
     def _on_a_sample(self, data: LinearProblem, single: bool) -> NewtonState | None:
         """The minimum on a sample of the rows, with its Hessian; None where there is no sample, or where it misleads."""
@@ -117,6 +118,8 @@ class NewtonAlgorithm:
 
     def step(self, state: NewtonState, data: LinearProblem) -> NewtonState:
         point, H, single = state.point, state.hessian, state.single
+        if data.small:
+            return self._small_step(state, data)
         fresh = H is None
         if H is None:
             H = data.at(point.W, 2, single).hessian
@@ -140,6 +143,13 @@ class NewtonAlgorithm:
             single=single and not (fresh and left.sum() > 0.9 * decrement.sum()),
             stalled=not moved.any(),
         )
+
+    def _small_step(self, state: NewtonState, data: LinearProblem) -> NewtonState:
+        """Where calls cost more than what they compute: the Hessian of every point, in the pass that its loss takes."""
+        H = state.hessian if state.hessian is not None else data.at(state.W, 2).hessian
+        assert H is not None
+        found, moved = searched(data, state.point, *directions(H, state.gradient, data), order=2)
+        return NewtonState.of(found, data, hessian=found.hessian, stalled=not moved.any())
 
     def objective(self, state: NewtonState) -> float:
         return state.point.loss
@@ -167,7 +177,7 @@ def directions(H: Array, g: Array, data: LinearProblem) -> tuple[Array, Array]:
     """p = H⁻¹g for each problem and the decrements gᵀp, (m, D) and (m,); of a coupled loss all in the first."""
     m, D = g.shape
     if not data.loss.coupled:
-        p = np.stack([solve(H[k], g[k]) for k in range(m)])
+        p = solve_all(H, g)
         return p, np.einsum("kj,kj->k", p, g)
     # a number added to the scores of all classes changes nothing: without a ridge H is singular along it, and one is added
     free = np.flatnonzero(data.ridge == 0)
@@ -200,13 +210,29 @@ def solve(H: Array, g: Array) -> Array:
     return g * unit**2
 
 
-def searched(data: LinearProblem, point: Point, p: Array, decrement: Array) -> tuple[Point, Array]:
+def solve_all(H: Array, g: Array) -> Array:
+    """H⁻¹g of each problem; small ones together, where they are well enough behaved for it."""
+    if H.size <= 2**14:
+        diagonal = np.einsum("kii->ki", H)
+        if diagonal.min() > 0 and diagonal.max() < 1e6 * diagonal.min():
+            try:
+                L = np.linalg.cholesky(H)
+                if np.einsum("kii->ki", L).min() ** 2 > 1e-10 * diagonal.max():
+                    return np.linalg.solve(H, g[:, :, None])[:, :, 0]
+            except np.linalg.LinAlgError:
+                """Not positive definite to the last digit: one by one."""
+    return np.stack([solve(one, right) for one, right in zip(H, g, strict=True)])
+
+
+def searched(
+    data: LinearProblem, point: Point, p: Array, decrement: Array, order: int = 1
+) -> tuple[Point, Array]:
     """The first of W − p, W − p/2, … that lowers each objective enough, and which problems moved."""
     t = np.ones(data.m)
     slack = 1e-14 * np.abs(point.losses)  # what rounding does to a sum of losses
     decrement = np.maximum(decrement, 0.0)
     for _ in range(HALVINGS):
-        found = data.at(point.W - t[:, None] * p)
+        found = data.at(point.W - t[:, None] * p, order)
         with np.errstate(invalid="ignore"):
             good = found.losses <= point.losses - ENOUGH * t * decrement + slack
         if data.loss.coupled:
@@ -218,4 +244,4 @@ def searched(data: LinearProblem, point: Point, p: Array, decrement: Array) -> t
         if not t.any():
             return point, t > 0
     t = np.where(good, t, 0.0)
-    return (data.at(point.W - t[:, None] * p) if t.any() else point), t > 0
+    return (data.at(point.W - t[:, None] * p, order) if t.any() else point), t > 0

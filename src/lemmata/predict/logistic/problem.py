@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -31,6 +31,7 @@ Array = np.ndarray
 PART_BYTES = (
     2**20
 )  # rows that are worked on at once, so that they are still in the cache when they are needed again
+SMALL = 2**17  # numbers of all problems up to which calls cost more than what they compute
 TINY, LARGE = 1e-12, 1e15  # the squares of numbers beyond leave float32
 
 
@@ -136,8 +137,7 @@ def block_sums(
             if loss.coupled:
                 _add_coupled(H, part, V, s, intercept, dtype)
             else:
-                for k in range(m):
-                    _add_gram(H[k], part, V[:, k], intercept, dtype)
+                add_grams(H, part, V, intercept, dtype)
     return Sums(losses, G, H)
 
 
@@ -154,6 +154,16 @@ def parts_of(rows: Any, marks: Array, dense: bool) -> Iterator[tuple[Any, tuple[
             part.astype(np.float64, copy=False),
             (marks[start : start + step, 0], marks[start : start + step, 1]),
         )
+
+
+def add_grams(H: Array, part: Array, V: Array, intercept: bool, dtype: Any) -> None:
+    """H_k += Σ v_k x̃x̃ᵀ for each column of V."""
+    if part.size * V.shape[1] <= SMALL:  # one product of all problems
+        X = np.hstack([part, np.ones((len(part), 1))]) if intercept else part
+        H += np.matmul(X.T * V.T[:, None, :], X)
+        return
+    for k in range(V.shape[1]):
+        _add_gram(H[k], part, V[:, k], intercept, dtype)
 
 
 def _add_gram(H: Array, part: Array, v: Array, intercept: bool, dtype: Any) -> None:
@@ -242,6 +252,13 @@ class LinearProblem:
         return len(self.ridge)
 
     @property
+    def small(self) -> bool:
+        """Whether calls cost more than what they compute."""
+        return (
+            self.data.size * self.m <= SMALL and self.m * self.D <= 64 and self.data.n_blocks == 1
+        )
+
+    @property
     def dtype(self) -> np.dtype:
         return self.data.dtype
 
@@ -257,7 +274,7 @@ class LinearProblem:
             assert marks is not None
             yield rows, marks
 
-    @property
+    @cached_property
     def total(self) -> float:
         """Σ s."""
         return float(self.classes_and_weights[1].sum())
@@ -269,17 +286,17 @@ class LinearProblem:
         )
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             sums = map_reduce(work, self.data, Sums())
-            penalties = 0.5 * (W * W) @ self.ridge + np.abs(W) @ self.lasso
-            losses = sums.losses + (
-                np.eye(1, self.m)[0] * penalties.sum() if self.loss.coupled else penalties
-            )
-            gradient = sums.gradient + W * self.ridge
+            shrunk = W * self.ridge
+            penalties = 0.5 * np.einsum("kj,kj->k", W, shrunk)
+            if self.lasso.any():
+                penalties += np.abs(W) @ self.lasso
+            if self.loss.coupled:
+                penalties[:] = np.append(penalties.sum(), np.zeros(self.m - 1))
+            losses, gradient = sums.losses + penalties, sums.gradient + shrunk
         H = sums.hessian
         if H is not None:
-            diagonal = np.arange(H.shape[-1])
-            H[..., diagonal, diagonal] += (
-                np.tile(self.ridge, self.m) if self.loss.coupled else self.ridge
-            )
+            diagonal = np.einsum("...ii->...i", H)  # a view
+            diagonal += np.tile(self.ridge, self.m) if self.loss.coupled else self.ridge
         return Point(W, losses, gradient, H)
 
     def sample(self, rows: int) -> LinearProblem | None:
@@ -318,6 +335,8 @@ class LinearProblem:
     def violation(self, point: Point) -> Array:
         """The smallest subgradient, (m, D): the gradient where nothing is penalised by |w|."""
         g, W = point.gradient, point.W
+        if not self.lasso.any():
+            return g
         held = np.sign(g) * np.maximum(np.abs(g) - self.lasso, 0)
         return np.where(W == 0, held, g + np.sign(W) * self.lasso)
 
@@ -329,8 +348,8 @@ class LinearProblem:
         with a free intercept counted as if it had one.
         """
         v = self.violation(point)
-        scale = min(self.total, self.lasso.max() or math.inf)
-        first = float(np.abs(v).max(initial=0.0)) / scale
+        scale = min(self.total, float(self.lasso.max()) or math.inf)
+        first = float(np.abs(v).max()) / scale
         gap, most = 0.0, self.ridge.max()
         if most > 0:
             with np.errstate(over="ignore"):
