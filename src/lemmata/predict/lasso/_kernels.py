@@ -6,8 +6,9 @@ import numpy as np
 
 from lemmata.core.compiler import kernel
 
-# A sweep costs |S|·k multiplications at the speed of memory, |S| equations |S|³/3 at that of BLAS: about |S|/24 sweeps.
-PER_SIGN = 1 / 24
+# Sweeps before the signs found are taken for those of the solution: a few, and more for many signs S. A sweep costs |S|·k
+# multiplications at the speed of memory, |S| equations |S|³/3 at that of BLAS: about |S|/24 sweeps.
+FEW, PER_SIGN = 4, 1 / 24
 
 
 @kernel

@@ -68,10 +68,16 @@ class Regression:
     def shape(self) -> tuple[int, int]:
         return self.design.shape
 
-    @property
+    @cached_property
     def usable(self) -> Array:
         """Columns that vary and bear a penalty."""
         return (self.design.norms > 0) & (self.factor > 0)
+
+    @cached_property
+    def yy(self) -> Array:
+        """(T,) ‖ỹ‖²."""
+        with np.errstate(over="ignore"):
+            return np.einsum("ij,ij->j", self.Y, self.Y)
 
     @cached_property
     def at_zero(self) -> Array:
@@ -145,7 +151,7 @@ class ElasticNetAlgorithm:
             score = np.where(data.usable, self._score(size, data), -np.inf)
             last = self.alphas[min(self._width(data), len(self.alphas)) - 1] * self.l1_ratio
             waiting = np.union1d(waiting, best_columns(score, last, self._room(data, 0) // 2))
-        losses = np.repeat(0.5 * np.einsum("ij,ij->j", data.Y, data.Y), len(self.alphas))
+        losses = np.repeat(0.5 * data.yy, len(self.alphas))
         state = ElasticNetState(
             coefs, losses, losses.copy(), np.zeros(P, np.int64), np.zeros(P), none, none, waiting
         )  # fmt: skip
@@ -248,8 +254,7 @@ class ElasticNetAlgorithm:
         return p // len(self.alphas)
 
     def _yy(self, data: Regression, p: int) -> float:
-        y = data.Y[:, self._target_of(p)]
-        return float(y @ y)
+        return float(data.yy[self._target_of(p)])
 
     def _enough(self, data: Regression, p: int) -> Enough:
         """scikit-learn's rule, gap ≤ tol·‖ỹ‖², and a share of P besides: ‖ỹ‖² says little where the fit is close."""

@@ -11,7 +11,7 @@ s: sample weights and W their sum, ρ: l1_ratio (1 for the Lasso), p: penalty fa
     [0.0, 0.0, 367.7, 6.3, 0.0, 0.0, 0.0, 0.0, 307.6, 0.0]
     >>> model.certificate_.failed
     []
-    >>> ElasticNet(alpha=0.01, l1_ratio=0.5).fit(X, y).dual_gap_ < 1e-4 * y.var()
+    >>> bool(ElasticNet(alpha=0.01, l1_ratio=0.5).fit(X, y).dual_gap_ < 1e-4 * y.var())
     True
 """
 

@@ -13,6 +13,7 @@ from lemmata.predict.lasso.design import Design
 from lemmata.predict.lasso.gram import Entered
 
 Array = np.ndarray
+TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True)
@@ -51,24 +52,34 @@ def prepare(
     """Centre, weight, and project out what bears no penalty. X: dense or sparse, (n, d); y: (n,) or (n, T)."""
     Y = np.array(y, dtype=np.float64).reshape(len(y), -1)
     design = Design.of(X, weights, fit_intercept)
-    y_mean = np.average(Y, axis=0, weights=weights) if fit_intercept else np.zeros(Y.shape[1])
+    y_mean = np.zeros(Y.shape[1])
+    if fit_intercept:
+        y_mean = Y.mean(axis=0) if weights is None else np.average(Y, axis=0, weights=weights)
     Y = ((Y - y_mean).T * design.scale).T
-    refuse_overflow(Y)
     factor = np.ones(X.shape[1]) if factor is None else factor
-    free = np.flatnonzero(factor == 0)
+    free = (factor == 0).nonzero()[0]
     if len(free):
         design = design.without(free)
     projected = np.ascontiguousarray(design.project(Y).T).T
     problem = Regression(design, projected, factor, Entered(design, projected), data, start)
+    refuse_extremes(problem, Y)
     return Prepared(problem, y_mean, Y, free)
 
 
-def refuse_overflow(Y: Array) -> None:
-    with np.errstate(over="ignore"):
-        squares = (Y * Y).sum()
-    if not np.isfinite(squares):
+def refuse_extremes(problem: Regression, Y: Array) -> None:
+    """Refuse a target, or columns, that are not constant but whose squares overflow or vanish."""
+    if not np.isfinite(problem.yy).all():
         raise ValueError(
             "y contains numbers too large to be squared; divide y by its largest number."
+        )
+    if problem.yy.min() < TINY and np.abs(Y).max() > 0 and (problem.yy < TINY)[Y.any(axis=0)].any():
+        raise ValueError(
+            f"y differs from its mean by {np.abs(Y).max():.2g} at most, whose square is 0; divide y by its largest number."
+        )
+    norms = problem.design.norms
+    if 0 < norms.max() < TINY**0.5:
+        raise ValueError(
+            f"the columns of X differ by {norms.max():.2g}, whose square is 0; divide X by its largest number."
         )
 
 

@@ -19,13 +19,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.linalg
+from scipy.linalg.lapack import dposv
 
 Array = np.ndarray
-FEW = 4  # sweeps before the signs found are taken for those of the solution; more for many signs, see PER_SIGN of the kernels
 INNER = 4  # sweeps over the non-zero coordinates between two over all
+DIRECT = 64  # so few coordinates need no way from larger λ's
 STRIDE = 3.0  # the ratio of two λ's on the way from w = 0
 ROUGH = 1e-3  # the gap asked for on that way, of ‖y‖²
+HUGE, TINY = 1e6, 1e-300  # a solution so much larger than w is one of rounding
 PROXIMAL = 1e-8  # of the largest curvature, where G_SS is singular
 
 
@@ -70,9 +71,11 @@ class Quadratic(NamedTuple):
 
     def minimise(self, w: Array, enough: Enough, most: int) -> Reached:
         """From w on, until the duality gap over these columns is small enough or `most` sweeps were made."""
+        if not len(w):
+            return Reached(w, self.q, 0, 0.5 * self.yy, 0.0)
         if not self.l1.any() and not self.positive:
             return self._solve_smooth(w)
-        if w.any():
+        if w.any() or len(w) <= DIRECT:
             return self._descend(w.copy(), enough, most, 0)
         w, spent = self._approach(enough, most)
         return self._descend(w, enough, most, spent)
@@ -95,67 +98,57 @@ class Quadratic(NamedTuple):
         h = q - G @ w if w.any() else q.copy()
         patience = 1
         while True:
-            portion = patience * (FEW + int(kernels.PER_SIGN * np.count_nonzero(w)))
+            portion = patience * (kernels.FEW + int(kernels.PER_SIGN * np.count_nonzero(w)))
             made, loss, gap, over = kernels.descend(
                 G, q, w, h, l1, l2, yy, positive, *enough, min(portion, most - sweeps), INNER
             )
             sweeps += made
             if over or sweeps >= most:
                 return Reached(w, h, sweeps, loss, gap)
-            moved = self._step_to_signed_optimum(w)
-            if moved is not None:
-                rest = q - G @ moved
-                if self.value(moved, rest) <= self.value(w, h):
-                    w, h, patience = moved, rest, 1
-                    sweeps += 1
-                    continue
-            patience *= 4  # rounding is in the way: sweeps alone
+            moved, certain = self._step_to_signed_optimum(w)
+            rest = q - G @ moved
+            if certain or self.value(moved, rest) < self.value(w, h):
+                w, h, patience = moved, rest, 1
+                sweeps += 1
+            else:
+                patience *= 4  # rounding is in the way: sweeps alone
 
-    def _step_to_signed_optimum(self, w: Array) -> Array | None:
-        """w moved towards the optimum of its signs, as far as they stay; None where that cannot be solved for."""
-        S = np.flatnonzero(w)
+    def _step_to_signed_optimum(self, w: Array) -> tuple[Array, bool]:
+        """w moved towards the optimum of its signs, as far as they stay, and whether f is certain to fall."""
+        S = w.nonzero()[0]
         if not len(S):
-            return None
-        signs, now = np.sign(w[S]), w[S]
-        best = solve_shifted(self.G[np.ix_(S, S)], self.l2[S], self.q[S] - self.l1[S] * signs, now)
-        if best is None:
-            return None
+            return w, False
+        now = w[S]
+        signs = np.sign(now)
+        best, certain = solve_shifted(
+            self.G[S[:, None], S], self.l2[S], self.q[S] - self.l1[S] * signs, now
+        )
         moved = w.copy()
         turning = best * signs < 0
         if not turning.any():
             moved[S] = best
-            return moved
+            return moved, certain
         shares = now[turning] / (now[turning] - best[turning])
         share = float(shares.min())
         moved[S] += share * (best - now)
         moved[S[turning][shares <= share]] = 0.0
-        return moved
+        return moved, certain
 
     def _solve_smooth(self, w: Array) -> Reached:
         """Without an ℓ1 part: one system of equations."""
-        best = solve_shifted(self.G.copy(), self.l2, self.q, w)
-        best = w if best is None else best
+        best, _ = solve_shifted(self.G.copy(), self.l2, self.q, w)
         h = self.q - self.G @ best
         loss, gap = self.kernels.gap_of(self.q, best, h, self.l1, self.l2, self.yy, self.positive)
         return Reached(best, h, 1, loss, gap)
 
 
-def solve_shifted(A: Array, l2: Array, b: Array, now: Array) -> Array | None:
-    """(A + diag l2) w = b by Cholesky, w near `now` where that is singular; writes into A."""
-    diagonal = np.diag_indices(len(A))
-    A[diagonal] += l2
-    try:
-        best = _solve(A.copy(), b)
-    except scipy.linalg.LinAlgError:
-        shift = PROXIMAL * float(A[diagonal].max(initial=0.0))
-        A[diagonal] += shift
-        try:
-            best = _solve(A, b + shift * now)
-        except scipy.linalg.LinAlgError:
-            return None
-    return best if np.isfinite(best).all() else None
-
-
-def _solve(A: Array, b: Array) -> Array:
-    factor = scipy.linalg.cho_factor(A, overwrite_a=True, check_finite=False)
-    return scipy.linalg.cho_solve(factor, b, check_finite=False)
+def solve_shifted(A: Array, l2: Array, b: Array, now: Array) -> tuple[Array, bool]:
+    """(A + diag l2) w = b by Cholesky, and True; where that is singular, w near `now`, and False. Writes into A."""
+    A.flat[:: len(A) + 1] += l2
+    _, best, failed = dposv(A, b)
+    if not failed and np.abs(best).max() < HUGE * max(np.abs(now).max(), TINY):
+        return best, True
+    shift = PROXIMAL * float(A.diagonal().max())
+    A.flat[:: len(A) + 1] += shift
+    _, best, failed = dposv(A, b + shift * now)
+    return (now if failed or not np.isfinite(best).all() else best), False
