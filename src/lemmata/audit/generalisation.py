@@ -55,6 +55,7 @@ Array = np.ndarray
 
 WITHIN = 0.05  # of the range: what "known" means, unless asked otherwise
 CHANCE = 1e-3  # of so many repeated rows, below which they are no coincidence
+SOME = 20  # rows without a repetition from which on a column is taken never to repeat
 
 
 # --- losses -----------------------------------------------------------------------------------------------------------
@@ -217,39 +218,43 @@ def rows_unseen(fit):
         return unknown(
             "the model does not keep its training rows: pass train=X_train to look there"
         )
-    if not found.all:
-        seen = _count_seen(found.rows, found.test)[0]
-        if not seen:
-            return unknown(f"none is among {found.what}, but the other training rows are not known")
-        return at_most(seen, 0, _held_out(seen, found), unit="trained on")
-    return judge_seen(found)
-
-
-def _count_seen(rows: Any, test: Any) -> tuple[int, int, Array]:
-    """(test rows that are among the rows, test rows, how often each row occurs)."""
-    types = [getattr(part, "dtype", None) for part in (rows, test)]
-    single = np.float32 in types
-    known, keys = row_keys(rows, single), row_keys(test, single)
-    return int(np.isin(keys, known).sum()), len(keys), np.unique(known, return_counts=True)[1]
-
-
-def _held_out(seen: int, found: Memory) -> str:
-    return f"{seen:,} of these rows are among {found.what}: test on rows that were held out"
+    judged = judge_seen(found)
+    if judged.verdict == HOLDS and not found.all:
+        return unknown(f"none is among {found.what}, but the other training rows are not known")
+    return judged
 
 
 def judge_seen(found: Memory) -> Evidence:
-    """No test row among the training rows; where those repeat themselves, as many as chance would have it: can't tell."""
-    seen, n, counts = _count_seen(found.rows, found.test)
-    again = int(counts[counts > 1].sum())  # training rows with a twin
-    if not seen or not again:
-        return at_most(seen, 0, _held_out(seen, found), unit="trained on")
-    expected = clopper_pearson(again, int(counts.sum()), CHANCE)[1]
+    """No test row equals a training row. Where some do: more than chance would have it, or numbers that do not repeat, or open.
+
+    Chance is what training rows do among themselves: the share of them that have a twin, as high as it may be.
+    """
+    single = np.float32 in [getattr(part, "dtype", None) for part in (found.rows, found.test)]
+    known, keys = row_keys(found.rows, single), row_keys(found.test, single)
+    seen, n = int(np.isin(keys, known).sum()), len(keys)
+    advice = f"{seen:,} of {n:,} rows are among {found.what}: test on rows that were held out"
+    if not seen:
+        return at_most(0, 0, unit="trained on")
+    counts = np.unique(known, return_counts=True)[1]
+    expected = clopper_pearson(int(counts[counts > 1].sum()), len(known), CHANCE)[1]
     if binom.sf(seen - 1, n, expected) < CHANCE:
-        return at_most(seen / n, expected, _held_out(seen, found), unit="share trained on",
-                       kind=STATISTICAL, confidence=1 - CHANCE)  # fmt: skip
+        return at_most(seen / n, expected, advice, unit="share trained on", kind=STATISTICAL,
+                       confidence=1 - CHANCE)  # fmt: skip
+    if _never_repeats(found.rows):
+        return at_most(seen, 0, advice, unit="trained on", kind=RULE_OF_THUMB)
     return unknown(
-        f"{seen:,} rows equal training rows, which repeat themselves as often: chance, or seen"
+        f"{seen:,} of {n:,} rows equal training rows, by chance or because they were trained on"
     )
+
+
+def _never_repeats(rows: Any) -> bool:
+    """Whether some column has another number in every row: what equals such a row is that row."""
+    if sp.issparse(rows) or len(rows) < SOME:
+        return False
+    columns = np.asarray(rows).reshape(len(rows), -1)
+    if columns.dtype.kind not in "fiu":
+        return False
+    return any(len(np.unique(columns[:, j])) == len(columns) for j in range(columns.shape[1]))
 
 
 # --- one model --------------------------------------------------------------------------------------------------------
@@ -444,7 +449,7 @@ def _pairwise(fit: Fit) -> Pairwise:
 
 
 @claim(
-    "there are enough rows to choose: no other candidate is better by more than 0.05 of the range",
+    "no other candidate is better on new rows by more than 0.05 of the range",
     kind=STATISTICAL,
     source="ML Generalisation; union bound",
 )
@@ -455,9 +460,12 @@ def good_choice(fit):
     if K == 1:
         return unknown("there is one candidate only")
     rows = samples_needed(within / 2, fit.delta, K, width)
-    advice = f"too few rows: {rows:,} would do for any {K} candidates"
     note = f"2ε = {2 * found.eps:.3g} for {K} candidates"
-    return at_most(found.regret, within, advice, unit="regret at most", note=note, confidence=1 - fit.delta)  # fmt: skip
+    if found.regret > within:
+        return unknown(
+            f"up to {found.regret:.3g} better: {rows:,} rows would do for any {K} candidates"
+        )
+    return at_most(found.regret, within, unit="regret at most", note=note, confidence=1 - fit.delta)
 
 
 @claim(
@@ -538,7 +546,7 @@ CROSS_VALIDATION_CLAIMS = (folds_unseen,)
 
 
 @claim(
-    "noise, bias² and variance add up to the risk, to three standard errors",
+    "noise, bias² and variance add up to the risk, to four standard errors",
     kind=RULE_OF_THUMB,
     source="ML Bias–variance",
 )
@@ -549,7 +557,7 @@ def adds_up(fit):
     advice = (
         "the generator or the fit depends on something that is not drawn again: check their seeds"
     )
-    return at_most(abs(fit.total - fit.risk) / fit.error, 3.0, advice, unit="standard errors")
+    return at_most(abs(fit.total - fit.risk) / fit.error, 4.0, advice, unit="standard errors")
 
 
 BIAS_VARIANCE_CLAIMS = (adds_up,)

@@ -1,0 +1,46 @@
+"""The bounds of the trusted base under the names that people use (see audit/concentration.py for their statements).
+
+>>> from lemmata.trust import hoeffding, samples_needed, union_bound
+>>> samples_needed(0.02)                    # rows to know one accuracy to ± 0.02, with probability 0.95
+4612
+>>> samples_needed(0.02, K=20)              # and twenty of them at once
+8356
+>>> round(hoeffding(8356, union_bound(20)), 4)
+0.02
+"""
+
+from lemmata.audit.concentration import (
+    betting,
+    checked_risk,
+    clopper_pearson,
+    hoeffding,
+    samples_needed,
+    union_bound,
+)
+from lemmata.audit.generalisation import (
+    LOSSES,
+    Interval,
+    Loss,
+    Pairwise,
+    compare_losses,
+    interval,
+    interval_of_folds,
+    take,
+)
+
+__all__ = [
+    "LOSSES",
+    "Interval",
+    "Loss",
+    "Pairwise",
+    "betting",
+    "checked_risk",
+    "clopper_pearson",
+    "compare_losses",
+    "hoeffding",
+    "interval",
+    "interval_of_folds",
+    "samples_needed",
+    "take",
+    "union_bound",
+]

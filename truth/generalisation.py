@@ -1,0 +1,184 @@
+"""Models whose risk is a formula, on rows drawn from the law it speaks of: how often intervals and choices are wrong."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr
+from sklearn.linear_model import LinearRegression
+from sklearn.neighbors import KNeighborsClassifier
+
+from lemmata.trust import (
+    GaussianClasses,
+    RegressionLaw,
+    bias_variance,
+    compare,
+    cross_validate,
+    evaluate,
+)
+from truth.harness import Case, problems
+
+LAW = GaussianClasses([[0.0, 0.0], [2.0, 0.0]])
+
+
+class Line:
+    """Says class 1 where ⟨x, direction⟩ > threshold: a Gaussian tail on either side is its risk."""
+
+    classes_ = np.arange(2)
+
+    def __init__(self, angle: float, threshold: float, flipped: bool = False):
+        self.direction = np.array([math.cos(angle), math.sin(angle)])
+        self.threshold, self.flipped = threshold, flipped
+
+    def predict(self, X: Any) -> np.ndarray:
+        return ((X @ self.direction > self.threshold) ^ self.flipped).astype(int)
+
+    @property
+    def accuracy(self) -> float:
+        middle = LAW.means @ self.direction
+        wrong = (ndtr(middle[0] - self.threshold) + ndtr(self.threshold - middle[1])) / 2
+        return float(wrong if self.flipped else 1 - wrong)
+
+
+class Guess:
+    """Predicts the number p for a y that is 1 with probability 0.3: its mean absolute error is 0.3(1 − p) + 0.7p."""
+
+    def __init__(self, p: float):
+        self.p = p
+
+    def predict(self, X: Any) -> np.ndarray:
+        return np.full(len(X), self.p)
+
+    @property
+    def loss(self) -> float:
+        return 0.3 * (1 - self.p) + 0.7 * self.p
+
+
+@problems(seeds=600, quick=3)
+def scores(seed):
+    """A target just above and just below the truth: one verdict in twenty may be wrong. Exact, betting, weighted intervals."""
+    rng = np.random.default_rng(seed)
+    n = (15, 60, 300)[seed % 3]
+    X, y = LAW.sample(n, rng)
+    model = Line(rng.uniform(0, 1.2), rng.uniform(0.5, 1.5))
+    weights = rng.uniform(0.2, 3.0, n)
+    for name, w in (("plain", None), ("weighted", weights)):
+        for shift in (-1e-9, 1e-9):
+            found = evaluate(model, X, y, sample_weight=w, target=model.accuracy + shift)
+            yield Case(
+                f"{name}, {shift:g} beside", found.certificate_, {"target_reached": shift < 0}
+            )
+    guess = Guess(rng.uniform(0.05, 0.95))
+    numbers = (rng.random(n) < 0.3).astype(float)
+    for shift in (-1e-9, 1e-9):
+        found = evaluate(
+            guess, X, numbers, loss="absolute", bounds=(0, 1), target=guess.loss + shift
+        )
+        yield Case(f"betting, {shift:g} beside", found.certificate_, {"target_reached": shift > 0})
+
+
+@problems(seeds=120, quick=2)
+def verdicts(seed):
+    """Many rows and few; targets far away; models better and worse than a constant; rows trained on, or not."""
+    rng = np.random.default_rng(seed)
+    X, y = LAW.sample(800, rng)
+    good, bad = Line(0.1, 1.0), Line(0.1, 1.0, flipped=True)
+    yes = {
+        "target_reached": True,
+        "better_than_constant": True,
+        "enough_rows": True,
+        "rows_unseen": True,
+    }
+    found = evaluate(good, X, y, target=0.7, train=X + 1.0)
+    yield Case("good", found.certificate_, yes, easy=yes)
+    no = {"target_reached": False, "better_than_constant": False}
+    found = evaluate(bad, X, y, target=0.7)
+    yield Case("worse than a constant", found.certificate_, no, easy=no)
+    found = evaluate(good, X[:20], y[:20], target=0.7)
+    yield Case(
+        "few rows",
+        found.certificate_,
+        {"enough_rows": False, "better_than_constant": True},
+        easy=("enough_rows",),
+    )
+    level = Line(math.pi / 2, rng.uniform(-1, 1))  # sees nothing: its risk is that of guessing
+    found = evaluate(level, X[:200], y[:200])
+    yield Case("no better than guessing", found.certificate_, {"better_than_constant": False})
+    neighbours = KNeighborsClassifier(1).fit(X[:400], y[:400])
+    for label, rows, unseen in (
+        ("trained on", slice(300, 500), False),
+        ("not trained on", slice(400, 600), True),
+    ):
+        found = evaluate(neighbours, X[rows], y[rows])
+        yield Case(label, found.certificate_, {"rows_unseen": unseen}, easy=("rows_unseen",))
+    coarse = np.round(X)  # rows repeat by chance
+    found = evaluate(good, coarse[400:], y[400:], train=coarse[:400])
+    yield Case("repeated by chance", found.certificate_, {"rows_unseen": True})
+
+
+@problems(seeds=400, quick=3)
+def choices(seed):
+    """Eight lines near each other, or two, or thirty on few rows: the chosen one is the best, or near it, or neither."""
+    rng = np.random.default_rng(seed)
+    K, n, spread = ((8, 400, 0.5), (2, 150, 1.0), (30, 20, 1.2), (3, 3000, 0.6))[seed % 4]
+    models = {
+        i: Line(rng.uniform(-spread, spread), 1 + rng.uniform(-spread, spread)) for i in range(K)
+    }
+    X, y = LAW.sample(n, rng)
+    found = compare(models, X, y)
+    best = max(model.accuracy for model in models.values())
+    regret = best - models[found.chosen].accuracy
+    truths = {"good_choice": regret <= 0.05, "best_alone": regret == 0}
+    yield Case(f"{K} of {n} rows", found.certificate_, truths)
+    twins = {
+        "one": models[0],
+        "two": Line(-math.atan2(*models[0].direction[::-1]), models[0].threshold),
+    }
+    found = compare(twins, X, y)  # the mirror image has the same risk: neither is better
+    yield Case("equally good", found.certificate_, {"best_alone": False, "good_choice": True})
+
+
+@problems(seeds=20, quick=1)
+def folds(seed):
+    """Splitters that keep their sides apart, and others."""
+    X, y = LAW.sample(60, seed)
+    model, name = KNeighborsClassifier(3), "folds_unseen"
+    found = cross_validate(model, X, y)
+    yield Case("five folds", found.certificate_, {name: True}, easy=(name,))
+    rows = np.random.default_rng(seed).permutation(60)
+    leaking = [(rows[:45], rows[40:]), (rows[15:], rows[:15])]
+    found = cross_validate(model, X, y, cv=leaking)
+    yield Case("a fold that overlaps", found.certificate_, {name: False}, easy=(name,))
+    twice = np.r_[X, X[:10]]
+    found = cross_validate(model, twice, np.r_[y, y[:10]])
+    yield Case("rows copied", found.certificate_, {name: False})
+
+
+class Liar(RegressionLaw):
+    """States another noise than it has."""
+
+    def noise_variance(self, X):
+        return np.full(len(X), 4 * self.noise**2)
+
+
+class Shifted(RegressionLaw):
+    """States another mean than it has."""
+
+    def mean(self, X):
+        return super().mean(X) + 0.5
+
+    def targets(self, X, rng=None):
+        return super().targets(X, rng) - 0.5
+
+
+@problems(seeds=60, quick=2)
+def decompositions(seed):
+    """Laws that are what they state, and laws that are not."""
+    name = "adds_up"
+    settings = {"n": 20, "repeats": 25, "test_size": 200, "random_state": seed}
+    for cls, truth in ((RegressionLaw, True), (Liar, False), (Shifted, False)):
+        law = cls(lambda X: np.sin(3 * X[:, 0]), noise=0.3)
+        found = bias_variance(LinearRegression(), law, **settings)
+        yield Case(cls.__name__, found.certificate_, {name: truth}, easy=(name,))
