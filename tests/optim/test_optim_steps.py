@@ -8,7 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lemmata.core.store import decode, encode
-from lemmata.optim import SGD, Adam, GradientDescent, HeavyBall, Nesterov, OptState, gradient_norm
+from lemmata.optim import (
+    SGD,
+    AdaGrad,
+    Adam,
+    AdamCIL,
+    AveragedMomentum,
+    GradientDescent,
+    HeavyBall,
+    Nesterov,
+    OptState,
+    PowerDecay,
+    RMSprop,
+    SignSGD,
+    gradient_norm,
+)
 
 SEEDS = range(4)
 ALL = [
@@ -18,6 +32,12 @@ ALL = [
     Nesterov(0.1),
     Nesterov(0.1, momentum=0.8),
     Adam(0.1),
+    AveragedMomentum(0.1, 0.8),
+    AdaGrad(0.1),
+    RMSprop(0.1),
+    AdamCIL(0.1),
+    SignSGD(0.1),
+    Adam(PowerDecay(0.1, r=0.5)),
 ]
 
 
@@ -164,6 +184,7 @@ def torch_pair(seed, make, ours, steps=60):
         ("SGD", {"lr": 0.01, "momentum": 0.8, "nesterov": True}, Nesterov(0.01, 0.8)),
         ("Adam", {"lr": 0.05}, Adam(0.05)),
         ("Adam", {"lr": 0.02, "betas": (0.8, 0.95), "eps": 1e-6}, Adam(0.02, 0.8, 0.95, 1e-6)),
+        ("Adagrad", {"lr": 0.05}, AdaGrad(0.05)),
     ],
 )
 def test_every_step_agrees_with_pytorch(name, options, ours, seed):
@@ -184,6 +205,63 @@ def test_nesterov_is_the_two_sequence_scheme_of_the_books():
         np.testing.assert_allclose(optimizer.descended(state, params)[0], x, atol=1e-12)
         x_before, x = x, y - 0.005 * H @ (y - minimum)
         y = x + 0.7 * (x - x_before)
+
+
+def two_steps(optimizer, gradients):
+    params = (np.zeros(2),)
+    state = optimizer.init(params)
+    for g in gradients:
+        params, state = optimizer.step(state, params, (np.array(g),))
+    return params[0], state
+
+
+def test_the_notes_momentum_is_heavy_ball_with_the_step_shortened_by_1_minus_beta():
+    gradients = np.random.default_rng(0).standard_normal((9, 2))
+    notes, _ = two_steps(AveragedMomentum(0.3, 0.8), gradients)
+    ball, _ = two_steps(HeavyBall(0.3 * (1 - 0.8), 0.8), gradients)
+    np.testing.assert_allclose(notes, ball, rtol=1e-13)
+
+
+def test_under_a_constant_gradient_momentum_ends_with_the_steps_that_4_39_says():
+    _, state = two_steps(HeavyBall(0.1, 0.9), np.ones((400, 2)))
+    np.testing.assert_allclose(state.slots[0][0], -0.1 / (1 - 0.9))
+    _, state = two_steps(AveragedMomentum(0.1, 0.9), np.ones((400, 2)))
+    np.testing.assert_allclose(state.slots[0][0], 1.0)  # m, so the step is η
+
+
+def test_the_two_adams_differ_in_how_they_begin_and_agree_in_the_long_run():
+    g0, g1 = np.array([1.0, -2.0]), np.array([3.0, 0.5])
+    x, _ = two_steps(AdamCIL(0.1, beta=0.9, alpha=0.99, delta=1e-300), [g0, g1])
+    m, h = 0.9 * g0 + 0.1 * g1, 0.99 * g0**2 + 0.01 * g1**2  # (4.43)–(4.45), begun with g0
+    np.testing.assert_allclose(x, -0.1 * np.sign(g0) - 0.1 * m / np.sqrt(h))
+    gradients = np.random.default_rng(1).standard_normal((4000, 2)) + 1
+    steps = []
+    for optimizer in (AdamCIL(0.1), Adam(0.1)):
+        before, _ = two_steps(optimizer, gradients[:-1])
+        after, _ = two_steps(optimizer, gradients)
+        steps.append(after - before)
+    np.testing.assert_allclose(*steps, rtol=0.05)
+
+
+def test_rmsprop_is_the_notes_adam_without_momentum():
+    gradients = np.random.default_rng(2).standard_normal((7, 2))
+    a, _ = two_steps(RMSprop(0.1, alpha=0.95), gradients)
+    b, _ = two_steps(AdamCIL(0.1, beta=0.0, alpha=0.95), gradients)
+    np.testing.assert_allclose(a, b)
+
+
+@given(st.floats(1e-3, 1e3), st.floats(1e-3, 1e3))
+def test_adaptive_steps_do_not_depend_on_the_units_of_the_coordinates(a, b):
+    gradients = np.random.default_rng(3).standard_normal((5, 2))
+    for optimizer in (
+        AdaGrad(0.1, 1e-300),
+        RMSprop(0.1, delta=1e-300),
+        AdamCIL(0.1, delta=1e-300),
+        SignSGD(0.1),
+    ):
+        one, _ = two_steps(optimizer, gradients)
+        other, _ = two_steps(optimizer, gradients * [a, b])
+        np.testing.assert_allclose(one, other, rtol=1e-9)
 
 
 # --- purity -----------------------------------------------------------------------------------------------------------
@@ -262,11 +340,22 @@ def test_the_gradient_norm_is_that_of_all_entries_together():
         lambda: Nesterov(0.1, momentum=-0.1),
         lambda: Adam(beta1=1.0),
         lambda: Adam(epsilon=0.0),
+        lambda: AdaGrad(delta=0.0),
+        lambda: RMSprop(alpha=1.0),
+        lambda: AdamCIL(beta=-0.1),
+        lambda: AveragedMomentum(0.1, momentum=1.0),
+        lambda: SignSGD(-1.0),
     ],
 )
 def test_hyper_parameters_out_of_range_are_refused_with_the_range(make):
     with pytest.raises(ValueError, match="out of range; pass a number in"):
         make()
+
+
+@pytest.mark.parametrize("step_size", ["auto", lambda t: 0.1])
+def test_a_step_size_that_is_no_number_and_no_schedule_is_refused(step_size):
+    with pytest.raises(TypeError, match="pass a number > 0 or a schedule"):
+        GradientDescent(step_size)
 
 
 def test_curvatures_that_contradict_each_other_are_refused():

@@ -304,7 +304,7 @@ def _step_at(schedule: Any, t: int) -> float:
         return float(schedule)
     name, numbers = _facts(schedule)
     if name == "power":
-        return float(numbers["step_size"] / (1 + t) ** numbers["r"])
+        return float(numbers["step_size"] / (1 + t / numbers["delay"]) ** numbers["r"])
     if name == "inverse":
         return float(numbers["step_size"] / (1 + numbers["decay"] * t))
     return float(numbers["step_size"]) if name == "constant" else float(schedule(t))
@@ -330,7 +330,7 @@ def _exponent(schedule: Any) -> tuple[float, str, str]:
 
 
 @claim(
-    "f at the best point is within 1 % (or tol) of its minimum",
+    "f at the best point is proved to be within 1 % (or tol) of its minimum",
     kind=PROVED,
     source="ML Subgradient Descent",
     about="run",
@@ -372,5 +372,7 @@ _SET = (feasible, projected_gradient_small)
 PROJECTED_CLAIMS = (*DESCENT_CLAIMS[:5], critical_in_time, *_SET)
 PROJECTED_TESTED_CLAIMS = (*MINIMISER_CLAIMS[:3], enough_decrease, critical_in_time, *_SET)
 PROJECTED_STOCHASTIC_CLAIMS = (SOUND, TRUE, gradient_matches, robbins_monro, *_SET)
+POINT_CLAIMS = (*MINIMISER_CLAIMS, saddle_escaped)
+PROJECTED_POINT_CLAIMS = (SOUND, TRUE, gradient_matches, *_SET)
 PROJECTED_SUBGRADIENT_CLAIMS = (*SUBGRADIENT_CLAIMS, feasible)
 MULTIPLIER_CLAIMS = (SOUND, TRUE, gradient_matches, conditions_met, multipliers_balance)

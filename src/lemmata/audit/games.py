@@ -19,7 +19,8 @@ from lemmata.core.certificate import (
 
 def _game(fit: Fit) -> tuple[float, float]:
     """The value and ‖F‖ where a game ended."""
-    value, slope_x, slope_y = fit.game_(np.array(fit.x), np.array(fit.y))
+    # `fit.y` would be the targets of a fit
+    value, slope_x, slope_y = fit.game_(np.array(fit.model.x), np.array(fit.model.y))
     return float(value), float(np.hypot(np.linalg.norm(slope_x), np.linalg.norm(slope_y)))
 
 

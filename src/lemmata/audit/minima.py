@@ -144,7 +144,7 @@ def gradient_matches(fit: Fit) -> Evidence:
     for x in (np.asarray(fit.get("start_", fit.x)), np.asarray(fit.x)):
         value, gradient = fit.objective_(x.copy())
         g = np.asarray(gradient, dtype=np.float64)
-        directions = [g] if g.any() else []
+        directions = [g] if np.linalg.norm(g) > 0 else []
         for v in [*directions, *(rng.standard_normal(x.shape) for _ in range(3))]:
             v = v / np.linalg.norm(v)
             worst = max(worst, _mismatch(fit.objective_, x, float(value), g, v))

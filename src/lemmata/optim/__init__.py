@@ -31,7 +31,7 @@ _HOMES = {
     **dict.fromkeys(["Conditions", "MultiplierDescent"], "penalties"),
     **dict.fromkeys(["METHODS"], "planning"),
     **dict.fromkeys(["Result"], "result"),
-    **dict.fromkeys(["minimize"], "minimizing"),
+    **dict.fromkeys(["certify_minimum", "minimize"], "minimizing"),
 }  # fmt: skip
 
 __getattr__, __dir__, __all__ = lazily(__name__, _HOMES)

@@ -82,6 +82,8 @@ def wolfe(
     value, gradient = function(x) if at is None else at
     slope, low, high = _slope(gradient, direction), 0.0, math.inf
     best = Searched(0.0, x, float(value), np.asarray(gradient))
+    if slope == 0:
+        return best
     for _ in range(MOST_HALVINGS):
         point = x + x.dtype.type(step) * direction
         new, new_gradient = function(point)

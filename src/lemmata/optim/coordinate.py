@@ -94,14 +94,17 @@ class CoordinateDescent:
 
     def _sweep_by_doubling(self, state: CoordinateState) -> CoordinateState:
         x, curvatures = state.x.copy(), state.curvatures / 2  # it may be flatter here
-        flat, slack = x.reshape(-1), 4 * np.finfo(x.dtype).eps
+        flat, slack = x.reshape(-1), 100 * np.finfo(x.dtype).eps
         value, gradient = state.loss, state.gradient
         for j in range(flat.size):
             here, slope = flat[j], float(gradient.reshape(-1)[j])
             for _ in range(MOST_DOUBLINGS):
                 flat[j] = here - slope / curvatures[j]
                 new, new_gradient = self.function(x)
-                if new <= value - slope**2 / (2 * curvatures[j]) + slack * abs(value):
+                after = abs(float(np.asarray(new_gradient).reshape(-1)[j]))
+                promised, coarse = slope**2 / (2 * curvatures[j]), slack * abs(value)
+                # near a minimum f is too coarse to judge by; its slope is not
+                if new <= value - promised or (promised <= coarse and after <= 0.5 * abs(slope)):
                     value, gradient = float(new), np.asarray(new_gradient)
                     break
                 curvatures[j] *= 2

@@ -124,6 +124,13 @@ class SaddlePoint:
     game_: Game
     certificate_: Certificate | None = None
 
+    def certify(self) -> Certificate:
+        """Check every claim again."""
+        fit = Fit(self, trace=self.trace_, stopped=f"{self.stopped_}, {self.n_iter_} steps")
+        title = f"{self.method}  {self.x.size} against {self.y.size} numbers"
+        self.certificate_ = check(GAME_CLAIMS, fit, title)
+        return self.certificate_
+
     def __repr__(self) -> str:
         return (
             f"saddle point by {self.method}: {self.n_iter_} steps, stopped: {self.stopped_}\n"
@@ -169,10 +176,7 @@ def saddle_point(
         state.x, state.y, state.value, state.residual, method, float(step_size), float(tol), solution.trace,
         str(solution.stopped), solution.step, game,
     )  # fmt: skip
-    fit = Fit(result, trace=solution.trace, stopped=f"{solution.stopped}, {solution.step} steps")
-    result.certificate_ = check(
-        GAME_CLAIMS, fit, f"{method}  {state.x.size} against {state.y.size} numbers"
-    )
+    result.certify()
     return result
 
 

@@ -31,6 +31,8 @@ from typing import Any
 
 import numpy as np
 
+from lemmata.audit.descent import POINT_CLAIMS, PROJECTED_POINT_CLAIMS
+from lemmata.core.certificate import Certificate
 from lemmata.core.loop import (
     Diverged,
     Seconds,
@@ -40,6 +42,7 @@ from lemmata.core.loop import (
 )
 from lemmata.core.trace import Trace
 from lemmata.optim.descent import Descent
+from lemmata.optim.functions import as_function, as_point, first_call
 from lemmata.optim.newton import LBFGS
 from lemmata.optim.noisy import NoisyDescent
 from lemmata.optim.planning import Plan, Problem, checked_problem, plan_for
@@ -117,6 +120,33 @@ def minimize(
     return _result(problem, plan, solution).conclude()
 
 
+def certify_minimum(f: Any, x: Any, *, constraint: Any = None, tol: float = 1e-6) -> Certificate:
+    """Check what another library found: the claims about a point, without a run.
+
+    Parameters
+    ----------
+    f : callable, pair of callables, or objective
+        As in `minimize`; with x a torch tensor, a closure.
+    x : array, torch tensor, or SciPy's OptimizeResult
+        Of a result, the stated `fun` and `jac` are checked too.
+    constraint : a set of projections.py, optional
+    tol : float, default=1e-6
+        What the gradient (with a set, the residual of a projected step) is compared with.
+    """
+    stated = x if hasattr(x, "x") and hasattr(x, "fun") else None
+    x = x if stated is None else stated.x
+    function, point = as_function(f, like=x), as_point(x)
+    value, gradient = first_call(function, point)
+    if stated is not None:
+        value, gradient = stated.fun, getattr(stated, "jac", gradient)
+    claims = POINT_CLAIMS if constraint is None else PROJECTED_POINT_CLAIMS
+    result = Result(
+        x=point, value=float(value), gradient=np.asarray(gradient), method="elsewhere", tol=float(tol), trace_=None,
+        stopped_="", n_iter_=0, start_=point, objective_=function, claims=claims, constraint_=constraint,
+    )  # fmt: skip
+    return result.certify()
+
+
 # --- running it -------------------------------------------------------------------------------------------------------
 
 
@@ -131,12 +161,21 @@ def _run(problem: Problem, plan: Plan, seed: int, callbacks: tuple) -> Solution:
         with warnings.catch_warnings(), np.errstate(over="ignore", invalid="ignore"):
             warnings.simplefilter("ignore", Diverged)
             solution = run(algorithm, None, stop=plan.stop, callbacks=callbacks, rng=seed)
-        values = solution.trace.objective
-        if solution.stopped != Stopped.DIVERGED and values[-1] <= values[0]:
+        if solution.stopped != Stopped.DIVERGED and not _rose(algorithm, solution.trace):
             break
         algorithm = _halved(algorithm)
     plan.told["schedule_"] = getattr(algorithm, "optimizer", algorithm).step_size
     return solution
+
+
+def _rose(algorithm: Any, trace: Trace) -> bool:
+    """Whether a run went up: as a whole or, where nothing but noise may do so, in any step."""
+    values = trace.objective
+    if not isinstance(algorithm, NoisyDescent):
+        return bool(values[-1] > values[0])
+    plain = trace.extras["noise"][1:] == 0
+    rises = np.diff(values)[plain]
+    return bool(rises.max(initial=0.0) > 1e-9 * np.abs(values).max())
 
 
 def _halved(algorithm: Any) -> Any:

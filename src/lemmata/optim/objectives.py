@@ -60,7 +60,7 @@ def _checked_rows(X: Any, y: Any) -> tuple[Any, Array]:
     return X, y.astype(X.dtype, copy=False)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Quadratic:
     """½ xᵀHx − bᵀx + c with a symmetric H; convex exactly if H has no negative eigenvalue."""
 
@@ -77,6 +77,9 @@ class Quadratic:
         b = np.broadcast_to(np.asarray(self.b, dtype=float), H.shape[:1]).copy()
         object.__setattr__(self, "H", H)
         object.__setattr__(self, "b", b)
+
+    def __repr__(self) -> str:
+        return f"Quadratic({len(self.H)} numbers)"
 
     def __call__(self, x: Array) -> Evaluated:
         Hx = self.H @ x
@@ -124,7 +127,7 @@ class Quadratic:
         gradient += by * self.H[:, j]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class _Rows:
     """A mean over rows of a loss of xᵢᵀw, and a ridge: what sums over data share."""
 
@@ -138,6 +141,10 @@ class _Rows:
             raise ValueError(f"reg={self.reg} is not accepted; pass a number >= 0.")
         object.__setattr__(self, "X", X)
         object.__setattr__(self, "y", y)
+
+    def __repr__(self) -> str:
+        n, d = self.X.shape
+        return f"{type(self).__name__}({n:,} × {d:,}, reg={self.reg:g})"
 
     def losses(self, scores: Array, y: Array) -> tuple[Array, Array]:
         """The loss of every row and its derivative by the score."""
@@ -188,7 +195,7 @@ class _Rows:
         scores += by * self._column(j)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LeastSquares(_Rows):
     """1/2n ‖Xw − y‖² + ½ρ‖w‖²."""
 
@@ -228,7 +235,7 @@ class LeastSquares(_Rows):
         return "least_squares", {"X": self.X, "y": self.y, "reg": self.reg}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Logistic(_Rows):
     """1/n Σ log(1 + exp(−yᵢxᵢᵀw)) + ½ρ‖w‖², y of two values: the larger one counts as +1, the other as −1."""
 
@@ -274,7 +281,7 @@ class Logistic(_Rows):
         return "logistic", {"X": self.X, "y": self.y, "reg": self.reg}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LeastAbsolute(_Rows):
     """1/n Σ |yᵢ − xᵢᵀw| + ½ρ‖w‖², with a sub-gradient; its minimum with X = 1 is a median."""
 

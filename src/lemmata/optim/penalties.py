@@ -149,7 +149,7 @@ class MultiplierDescent:
         x = inner.step(inner.init(None, None), None).x
         h, _, g, _ = self.conditions.values(x)
         new = self._at(x, lam + rho * h, np.maximum(nu + rho * g, 0), rho)
-        if self.multipliers and new.violation <= 0.25 * state.violation:
+        if self.multipliers and new.violation <= max(0.25 * state.violation, self.inner_tol):
             return new
         return self._at(x, new.equal_multipliers, new.at_most_multipliers, self.grow * rho)
 

@@ -311,8 +311,9 @@ def _stochastic_plan(problem: Problem, end: Stop) -> Plan:
     if problem.automatic and problem.method in UNSCALED:
         step: Any = 0.01 * max(1.0, float(np.abs(problem.x0).max()))
     elif problem.automatic:
-        # ½/L at first: the curvature of a batch may be above that of the whole
-        step = PowerDecay(0.5 / problem.smoothness(), r=0.6)
+        # ½/L for ten epochs: the curvature of a batch may be above that of the whole
+        epochs = 10.0 * f.n_terms / (problem.batch_size or 1)
+        step = PowerDecay(0.5 / problem.smoothness(), r=0.75, delay=epochs)
     else:
         step = problem.step_size
     optimizer = kind(step, **_accepted(problem, kind))

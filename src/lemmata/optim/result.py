@@ -40,7 +40,7 @@ class Result:
     gradient: Array
     method: str
     tol: float
-    trace_: Trace
+    trace_: Trace | None
     stopped_: str
     n_iter_: int
     start_: Array
@@ -62,6 +62,7 @@ class Result:
 
     def _checked(self, work: float, seconds: float | None = None) -> Certificate:
         steps = f"{self.stopped_}, {self.n_iter_} step{'s' if self.n_iter_ != 1 else ''}"
+        steps = steps if self.trace_ is not None else ""
         fit = Fit(self, trace=self.trace_, stopped=steps)
         return check(self.claims, fit, self._title, work=work, seconds=seconds)
 

@@ -1,7 +1,7 @@
 """Step sizes that change with the step: ηₜ for t = 0, 1, 2, …
 
     Constant      ηₜ = η                                       settles within O(η) of a noisy minimum
-    PowerDecay    ηₜ = η/(1 + t)ʳ                              Robbins–Monro for ½ < r ≤ 1
+    PowerDecay    ηₜ = η/(1 + t/delay)ʳ                        Robbins–Monro for ½ < r ≤ 1
     InverseDecay  ηₜ = η/(1 + decay·t)                         r = 1, with the time scale 1/decay
     StepDecay     ηₜ = η·factor^⌊t/every⌋                      falls geometrically: Σηₜ is finite
     Cosine        ηₜ = least + ½(η − least)(1 + cos(πt/T))     from η to `least` in T steps, `least` from there on
@@ -85,14 +85,16 @@ class Constant:
 
 @dataclass(frozen=True)
 class PowerDecay:
-    """ηₜ = η/(1 + t)ʳ; the conditions of Robbins and Monro hold for ½ < r ≤ 1."""
+    """ηₜ = η/(1 + t/delay)ʳ; the conditions of Robbins and Monro hold for ½ < r ≤ 1. Steps stay near η for `delay` steps."""
 
     step_size: float
     r: float = 0.75
+    delay: float = 1.0
 
     def __post_init__(self):
         check_range("step_size", self.step_size, 0, open_low=True)
         check_range("r", self.r, 0)
+        check_range("delay", self.delay, 0, open_low=True)
 
     @property
     def exponent(self) -> float:
@@ -100,10 +102,10 @@ class PowerDecay:
 
     @property
     def facts(self) -> tuple[str, dict[str, float]]:
-        return "power", {"step_size": self.step_size, "r": self.r}
+        return "power", {"step_size": self.step_size, "r": self.r, "delay": self.delay}
 
     def __call__(self, t: int) -> float:
-        return self.step_size / (1 + t) ** self.r
+        return self.step_size / (1 + t / self.delay) ** self.r
 
 
 @dataclass(frozen=True)
