@@ -25,6 +25,8 @@ def machine_of(model: Any) -> dict[str, Any]:
         "n_support_": np.asarray(model.n_support_),
         "made_by_libsvm": True,
     }
+    if not hasattr(model, "n_features_in_"):  # of a kernel that is a function
+        found["n_features_in_"] = int(model.shape_fit_[1])
     used = getattr(model, "_gamma", None)
     if used is not None and isinstance(model.kernel, str):
         found["gamma_"] = float(used)
