@@ -11,7 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
+from sklearn.metrics.pairwise import (
+    laplacian_kernel,
+    linear_kernel,
+    polynomial_kernel,
+    rbf_kernel,
+)
 from sklearn.svm import SVC
 
 from lemmata.core import rounding
@@ -22,13 +27,16 @@ from lemmata.predict.kernels import (
     RBF,
     Constant,
     Kernel,
+    Laplacian,
     Linear,
     PairFunction,
     Polynomial,
     Product,
+    Sigmoid,
     Sum,
     kernel_of,
 )
+from lemmata.predict.mercer import mercer
 
 KERNELS = [
     Linear(),
@@ -323,3 +331,63 @@ def test_a_matrix_too_large_for_the_machine_is_known_in_advance(monkeypatch):
     monkeypatch.delattr("os.sysconf")
     assert tiles.memory() == float("inf")
     assert tiles.too_large(10**7, 8, copies=5) == ""
+
+
+# --- Mercer -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", [*KERNELS, Laplacian(0.5), Laplacian() * Linear() + 1], ids=repr)
+def test_mercer_holds_for_kernels_built_by_the_rules(kernel):
+    found = mercer(kernel, rows(60, 3))
+    assert (found.verdict, found.everywhere) == ("holds", True)
+    assert found.bound == pytest.approx(
+        -60 * np.finfo(float).eps * np.linalg.norm(kernel(rows(60, 3)), 2)
+    )
+
+
+@pytest.mark.parametrize(
+    "kernel", [Sigmoid(1.0, -1.0), Polynomial(2, 1.0, -2.0), lambda x, y: -float(x @ y)], ids=repr
+)
+def test_mercer_fails_with_a_witness_that_anybody_can_check(kernel):
+    X = rows(60, 3)
+    found = mercer(kernel, X)
+    K = kernel_of(kernel)(X)
+    assert (found.verdict, found.everywhere) == ("fails", False)
+    assert found.witness @ K @ found.witness == pytest.approx(found.measured, rel=1e-9)
+    assert found.measured < found.bound < 0
+
+
+def test_mercer_of_some_rows_speaks_of_those():
+    X = rows(500, 3)
+    found = mercer(lambda x, y: float(x @ y), X, max_rows=40)
+    assert len(found.rows) == 40
+    assert not found.everywhere  # a function of ones own may be anything elsewhere
+    assert "40 of the 500 rows" in found.note
+    K = RBF(1.0)(X[:50])
+    assert mercer("precomputed", K).verdict == "holds"
+    K[0, 0] = -1.0
+    assert mercer("precomputed", K).verdict == "fails"
+    for bad, message in ((np.triu(K), "not symmetric"), (np.full((2, 2), np.inf), "not finite")):
+        with pytest.raises(ValueError, match=message):
+            mercer("precomputed", bad)
+
+
+def test_the_laplacian_kernel_is_scikit_learns():
+    X, Y = rows(30, 4), rows(20, 4, 1)
+    for args in ((X,), (X, Y)):
+        assert_allclose(Laplacian(0.3)(*args), laplacian_kernel(*args, gamma=0.3), atol=1e-12)
+    assert_allclose(Laplacian()(X), laplacian_kernel(X), atol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", [*KERNELS, Laplacian()], ids=repr)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_tiles_of_chosen_rows_are_those_of_the_matrix(kernel, sparse):
+    X = rows(50, 4) + 100
+    X = sp.csr_array(X) if sparse else X
+    kernel = kernel.fitted(X)
+    members, cuts = np.arange(10, 45), [slice(0, 20), slice(20, 35)]
+    tile, K = kernel._against(X, members, cuts), kernel(X)
+    for dtype in (np.float32, np.float64):
+        found = np.hstack([tile(np.array([3, 30, 7]), c, np.dtype(dtype)) for c in (0, 1)])
+        exact = K[members[[3, 30, 7]]][:, members]
+        assert_allclose(found, exact, rtol=100 * np.finfo(dtype).eps + 1e-9 * sparse * 1e4)

@@ -21,7 +21,7 @@ one entry per *pair* of features, φ(x)_ij = φ₁(x)_i φ₂(x)_j.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from numbers import Real
 from typing import Any
@@ -490,11 +490,8 @@ class MatrixFunction(Kernel):
 
     def diagonal(self, X):
         X = float_rows(X)
-        return np.array([float(self.function(x, x)[0, 0]) for x in _single_rows(X)], dtype=X.dtype)
-
-
-def _single_rows(X: Any) -> Iterator[Any]:
-    return (X[i : i + 1] for i in range(X.shape[0]))
+        rows = (X[i : i + 1] for i in range(X.shape[0]))
+        return np.array([float(self._tile(x, x, X.dtype)[0, 0]) for x in rows], dtype=X.dtype)
 
 
 KERNELS: dict[str, type[Kernel]] = {

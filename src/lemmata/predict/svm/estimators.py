@@ -184,7 +184,7 @@ class SVC(Classifier, SupportVectors):
         for label in range(k):
             if not (C[places == label] > 0).any():
                 raise ValueError(
-                    f"every row of the class {self.classes_[label]!r} has weight 0, and SVC needs rows of each class "
+                    f"every row of the class {self.classes_[label].item()!r} has weight 0, and SVC needs rows of each class "
                     f"({shown(self.classes_)}); leave the class out of y, or give it weight."
                 )
         self._places = places
