@@ -23,6 +23,7 @@ from lemmata.predict.logistic.problem import LinearProblem, Point, block_sums
 
 Array = np.ndarray
 POWER_STEPS = 30
+HALVED = 30  # epochs after which the steps of sgd are half as long
 
 
 def smoothness(data: LinearProblem) -> float:
@@ -145,7 +146,7 @@ class StochasticAlgorithm(GradientAlgorithm):
         n = data.data.shape[0]
         batches = -(-n // self.batch)
         # a batch stands for all rows: its gradient is that of F up to noise, so the step of gd is where to start
-        method = SGD(1 / state.L, decay=1 / (4 * batches))
+        method = SGD(1 / state.L, decay=1 / (HALVED * batches))
         W, memory, mean, seen = state.at, state.memory, np.zeros_like(state.W), 0
         for rows, marks in data.blocks():
             order = rng.permutation(rows.shape[0])
@@ -155,7 +156,7 @@ class StochasticAlgorithm(GradientAlgorithm):
                     rows[chosen], marks[chosen], W, data.loss, data.intercept, 1, False
                 )
                 gradient = sums.gradient * (n / len(chosen)) + W * data.ridge
-                eta = 1 / (state.L * (1 + memory.count / (4 * batches)))
+                eta = 1 / (state.L * (1 + memory.count / (HALVED * batches)))
                 (W,), memory = method.step(memory, (W,), (gradient,))
                 W = shrink(W, eta * data.lasso)
                 mean, seen = mean + W, seen + 1

@@ -25,6 +25,7 @@ from lemmata.predict.logistic.newton import (
     KEEP,
     NewtonAlgorithm,
     NewtonState,
+    nothing_left,
     refuse_overflow,
     searched,
     solve,
@@ -118,7 +119,13 @@ class ProxNewtonAlgorithm(NewtonAlgorithm):
             H, single, fresh = data.at(point.W, 2).hessian, False, True
             p, decrement = self._towards(H, state, data, sweep)
             found, moved = searched(data, point, p, decrement)
-        new = NewtonState.of(found, data, hessian=H, single=single, stalled=not moved.any())
+        new = NewtonState.of(
+            found,
+            data,
+            hessian=H,
+            single=single,
+            stalled=not moved.any() or nothing_left(decrement, found),
+        )
         _, left = self._towards(H, new, data, sweep)
         if left.sum() <= KEEP * decrement.sum():
             return new

@@ -141,15 +141,17 @@ class NewtonAlgorithm:
             hessian=H if keep else None,
             # a fresh float32 Hessian should do better than a mere constant factor
             single=single and not (fresh and left.sum() > 0.9 * decrement.sum()),
-            stalled=not moved.any(),
+            stalled=not moved.any() or nothing_left(decrement, found),
         )
 
     def _small_step(self, state: NewtonState, data: LinearProblem) -> NewtonState:
         """Where calls cost more than what they compute: the Hessian of every point, in the pass that its loss takes."""
         H = state.hessian if state.hessian is not None else data.at(state.W, 2).hessian
         assert H is not None
-        found, moved = searched(data, state.point, *directions(H, state.gradient, data), order=2)
-        return NewtonState.of(found, data, hessian=found.hessian, stalled=not moved.any())
+        p, decrement = directions(H, state.gradient, data)
+        found, moved = searched(data, state.point, p, decrement, order=2)
+        stalled = not moved.any() or nothing_left(decrement, found)
+        return NewtonState.of(found, data, hessian=found.hessian, stalled=stalled)
 
     def objective(self, state: NewtonState) -> float:
         return state.point.loss
@@ -162,6 +164,11 @@ class NewtonAlgorithm:
 
     def finished(self, state: NewtonState) -> bool:
         return state.stalled or not np.any(state.gradient)
+
+
+def nothing_left(decrement: Array, point: Point) -> bool:
+    """Whether what a step promised is lost in the rounding of the objective, whatever the gradient says."""
+    return bool(decrement.sum() <= 1e-16 * abs(point.loss))
 
 
 def refuse_overflow(point: Point) -> Point:
