@@ -20,6 +20,8 @@ from lemmata.core.certificate import (
 Array = np.ndarray
 MOST = 0.9  # share of the most frequent class
 
+cost_of_groups = passes(10, memory="equal rows")
+
 
 def _class_counts(fit: Fit) -> Array:
     return np.bincount(fit.y, fit.weights, minlength=len(fit.classes_))
@@ -35,7 +37,7 @@ def classes_can_win(fit):
     """Of k votes the winner has at least k/c, and a class has no more votes than rows."""
     if np.ndim(fit.y) == 2:
         return unknown("several outputs: certify them one by one")
-    if fit.get("weights", "uniform") not in ("uniform", None):
+    if getattr(fit.model, "weights", "uniform") not in ("uniform", None):
         return unknown("votes are weighted by distance: a single near row can win")
     counts = _class_counts(fit)
     least = int(np.argmin(counts))
@@ -62,11 +64,11 @@ def no_class_dominates(fit):
     "equal rows have equal targets",
     kind=PROVED,
     source="ML Bayes classifier",
-    cost=passes(10, memory="equal rows"),
+    cost=cost_of_groups,
 )
 def equal_rows_agree(fit):
     """Where they do not, no function of the rows can be right on all of them: a floor for every model on this data."""
-    groups = _groups(fit)
+    groups = groups_of(fit)
     y = np.asarray(fit.y)
     advice = "no model of these features can be right on all rows: add a feature that tells equal rows apart"
     if fit.has("classes_"):
@@ -98,12 +100,20 @@ def equal_rows_agree(fit):
     )
 
 
-def _groups(fit: Fit) -> Array:
+def groups_of(fit: Fit) -> Array:
     """A number for each row, the same for equal rows."""
     if "equal rows" not in fit.memory:
         keys = np.concatenate([_keys(block) for block, _ in fit.data])
         fit.memory["equal rows"] = np.unique(keys, return_inverse=True)[1].ravel()
     return fit.memory["equal rows"]
+
+
+def firsts_of(fit: Fit) -> Array:
+    """Which rows are the first among their equals: copies of records must not vouch for each other."""
+    groups = groups_of(fit)
+    found = np.zeros(len(groups), bool)
+    found[np.unique(groups, return_index=True)[1]] = True
+    return found
 
 
 def _keys(block: Any) -> Array:

@@ -16,7 +16,13 @@ import numpy as np
 from scipy.stats import beta
 
 from lemmata.audit.attributes import attributes_sound, statements_true
-from lemmata.audit.labels import classes_can_win, equal_rows_agree, no_class_dominates
+from lemmata.audit.labels import (
+    classes_can_win,
+    cost_of_groups,
+    equal_rows_agree,
+    firsts_of,
+    no_class_dominates,
+)
 from lemmata.audit.nearest_rows import (
     Asked,
     ask,
@@ -42,6 +48,7 @@ WRONG = 0.05  # share of queries that may have other neighbours, at confidence 1
 RISK = 0.05
 SHUFFLES = 199  # of the labels
 BEATEN = 0.01  # share of shuffles that may do as well
+LEAST_ROWS = 10
 REACH = 0.6  # of each side of the data that a neighbourhood may take up; the notes' example of a curse has 0.63
 CONTRAST = 0.75  # k-th neighbour against any row
 OTHER_METRIC = "the metric is a function, or has parameters, that these checks do not know"
@@ -154,15 +161,20 @@ def _clear_queries(fit: Fit, asked: Asked, k: int) -> Array:
     clear = np.ones(len(distances), bool)
     if distances.shape[1] > k:
         clear &= distances[:, k] ** 2 - distances[:, k - 1] ** 2 > 2 * tie
-    weights = fit.get("weights", "uniform")
+    weights = weighing(fit)
     if weights not in ("uniform", None) and distances.shape[1] > 1:
         clear &= distances[:, 1] ** 2 > 1e6 * tie
     return clear
 
 
+def weighing(fit: Fit) -> Any:
+    """How the model weighs votes; `fit.weights` are those of the rows."""
+    return getattr(fit.model, "weights", "uniform")
+
+
 def shares_of(fit: Fit, distances: Array) -> Array:
     """The share of each neighbour in a prediction, as `weights` says."""
-    weights = fit.get("weights", "uniform")
+    weights = weighing(fit)
     if weights in ("uniform", None):
         found = np.ones(distances.shape)
     elif isinstance(weights, str):
@@ -255,7 +267,7 @@ def _distance_of(asked: Asked, rows: Array) -> Array:
 
 def _cost_of_shuffling(fit: Fit) -> float:
     m = min(fit.data.shape[0], 300)
-    return cost_of_asking(fit) + 20.0 * SHUFFLES * m * int(fit.n_neighbors)
+    return cost_of_asking(fit) + cost_of_groups(fit) + 20.0 * SHUFFLES * m * int(fit.n_neighbors)
 
 
 @claim(
@@ -266,19 +278,30 @@ def _cost_of_shuffling(fit: Fit) -> float:
     cost=_cost_of_shuffling,
 )
 def leave_one_out(fit):
-    """If targets had nothing to do with rows, every order of them would be as likely: the rank of the true one is uniform."""
+    """If targets had nothing to do with rows, every order of them would be as likely: the rank of the true one is uniform.
+
+    Of equal rows only the first takes part: copies of one record would vouch for each other.
+    """
     if metric_of(fit) is None:
         return unknown(OTHER_METRIC)
     n, k = fit.data.shape[0], int(fit.n_neighbors)
     if k > n - 1:
         return unknown(f"n_neighbors = {k}, and without the row itself there are {n - 1}")
-    asked = ask(fit)
-    near, distances = without_itself(asked, k)
+    asked, first = ask(fit), firsts_of(fit)
+    taking_part = first[asked.rows] & (asked.rows != asked.numbers[:, None])
+    usable = first[asked.numbers] & (taking_part.sum(axis=1) >= k)
+    if np.count_nonzero(usable) < LEAST_ROWS:
+        return unknown(
+            f"fewer than {LEAST_ROWS} different rows have {k} different neighbours among the nearest"
+        )
+    order = np.argsort(~taking_part[usable], axis=1, kind="stable")[:, :k]
+    near = np.take_along_axis(asked.rows[usable], order, axis=1)
+    distances = np.take_along_axis(asked.distances[usable], order, axis=1)
     y = np.asarray(fit.y)
     if np.ndim(y) == 2 and fit.has("classes_"):
         y = np.unique(y, axis=0, return_inverse=True)[1].ravel()
     shares = shares_of(fit, distances * asked.scale)
-    return judge_shuffles(asked.numbers, near, shares, y, fit.has("classes_"))
+    return judge_shuffles(asked.numbers[usable], near, shares, y, fit.has("classes_"))
 
 
 def without_itself(asked: Asked, k: int) -> tuple[Array, Array]:

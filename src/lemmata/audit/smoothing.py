@@ -9,7 +9,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from lemmata.audit.attributes import attributes_sound, statements_true
-from lemmata.audit.labels import equal_rows_agree
+from lemmata.audit.labels import cost_of_groups, equal_rows_agree, firsts_of
 from lemmata.audit.nearest_rows import Asked, ask, cost_of_asking, dense, pieces
 from lemmata.audit.neighbours import disagreements, kept_as_given
 from lemmata.core.certificate import (
@@ -25,7 +25,7 @@ from lemmata.core.certificate import (
 
 Array = np.ndarray
 DIGITS = 1e-6
-SHUFFLES, BEATEN = 199, 0.01
+SHUFFLES, BEATEN, LEAST_ROWS = 199, 0.01, 10
 MOST_ROWS = 0.5  # of the rows, in one prediction
 COMPANY = 2.0  # rows in one prediction
 
@@ -45,23 +45,22 @@ def _bandwidths(fit: Fit) -> Array:
     )
 
 
-def _weights(fit: Fit, asked: Asked, alone: bool, h: float | None = None) -> Array:
-    """The share of each row in the prediction of each query, (m, n); `alone` leaves out the row itself, once."""
+def _weights(
+    fit: Fit, asked: Asked, alone: bool, h: float | None = None, only: Array | None = None
+) -> Array:
+    """The share of each row in the prediction of each query, (m, n); `alone`: without the row and its copies."""
     if "all distances" not in fit.memory:
         X = np.concatenate(list(pieces(fit))) / asked.scale
         fit.memory["all distances"] = cdist(dense(asked.queries) / asked.scale, X)
     D = fit.memory["all distances"]
     counts = np.ones(D.shape[1]) if fit.weights is None else np.asarray(fit.weights)
-    own = np.arange(len(D)), asked.numbers
-    left = np.maximum(counts[asked.numbers] - 1, 0)  # of a row that counts twice, one is left
+    if only is not None:
+        counts = counts * only
     if alone:
-        D = D.copy()
-        D[own] = np.where(left > 0, 0, np.inf)
+        y = np.asarray(fit.y).reshape(D.shape[1], -1)
+        copies = (D == 0) & (y[asked.numbers][:, None] == y).all(axis=2)
+        D = np.where(copies, np.inf, D)
     W = _kernel(fit.kernel, D / (float(fit.bandwidth_ if h is None else h) / asked.scale)) * counts
-    if alone:
-        W[own] = np.where(
-            np.isfinite(D[own]), W[own] / np.maximum(counts[asked.numbers], 1) * left, 0
-        )
     nearest = np.where(counts > 0, D, np.inf).argmin(axis=1)
     lonely = np.flatnonzero(W.sum(axis=1) == 0)
     W[lonely, nearest[lonely]] = 1.0
@@ -91,14 +90,24 @@ def _statements(fit: Fit) -> Mapping[str, float]:
     digits = DIGITS if np.asarray(fit.y).dtype == np.float64 else 1e-4
     stated = np.asarray(fit.model.predict(asked.queries), dtype=np.float64)
     found["predictions"] = _apart(stated, _weights(fit, asked, False) @ y, size * digits)
-    errors = fit.get("loo_errors_")
-    if errors is not None and fit.get("bandwidths_") is not None:
-        chosen = np.flatnonzero(np.asarray(fit.bandwidths_) == fit.bandwidth_)
-        found["bandwidth_"] = 0.0 if len(chosen) and errors[chosen[0]] == np.min(errors) else np.inf
-        if asked.complete and len(chosen):
-            squares = ((y - _weights(fit, asked, True) @ y).reshape(len(y), -1) ** 2).sum(axis=1)
-            true = np.average(squares, weights=fit.weights)
-            found["loo_errors_"] = _apart(errors[chosen[0]], true, size**2 * digits)
+    if fit.get("loo_errors_") is not None and fit.get("bandwidths_") is not None:
+        found.update(_choice(fit, asked, y, size**2 * digits))
+    return found
+
+
+def _choice(fit: Fit, asked: Asked, y: Array, unit: float) -> dict[str, float]:
+    """The bandwidths compared are evenly spaced in their logarithm, their errors true, and the best of them was taken."""
+    errors, compared = np.asarray(fit.loo_errors_, float), np.asarray(fit.bandwidths_, float)
+    even = np.geomspace(compared[0], compared[-1], len(compared))
+    found = {"bandwidths_": float(np.abs(compared / even - 1).max() / 1e-5)}
+    chosen = np.flatnonzero(compared == fit.bandwidth_)
+    best = len(chosen) == 1 and errors[chosen[0]] == errors.min()
+    found["bandwidth_"] = 0.0 if best else np.inf
+    if asked.complete:
+        for h, error in zip(compared, errors, strict=True):
+            left = (y - _weights(fit, asked, True, h) @ y).reshape(len(y), -1)
+            true = np.average((left**2).sum(axis=1), weights=fit.weights)
+            found["loo_errors_"] = max(found.get("loo_errors_", 0.0), _apart(error, true, unit))
     return found
 
 
@@ -107,7 +116,13 @@ def _apart(stated: Any, true: Any, unit: float) -> float:
     return float(np.abs(stated - true).max() / unit) if stated.shape == true.shape else np.inf
 
 
-TRUE = statements_true(_statements, cost=_cost)
+TRUE = statements_true(_statements, cost=lambda fit: _cost(fit) * (1 + 0.2 * len(_bandwidths(fit))))
+
+
+def _cost_of_shuffling(fit: Fit) -> float:
+    (n, _), choices = fit.data.shape, len(_bandwidths(fit))
+    products = 0.1 * SHUFFLES * choices * min(n, 300) * n  # by BLAS
+    return cost_of_groups(fit) + _cost(fit) * (1 + 0.2 * choices) + products
 
 
 @claim(
@@ -115,23 +130,31 @@ TRUE = statements_true(_statements, cost=_cost)
     kind=STATISTICAL,
     confidence=1 - BEATEN,
     source="ML k-Nearest Neighbors; permutation test",
-    cost=lambda fit: (
-        _cost(fit) * (1 + 0.2 * len(_bandwidths(fit)))
-        + 0.1 * SHUFFLES * len(_bandwidths(fit)) * min(fit.data.shape[0], 300) * fit.data.shape[0]
-    ),
+    cost=_cost_of_shuffling,
 )
 def leave_one_out(fit):
-    """Where the bandwidth was chosen by these errors, every shuffle gets to choose its own too: else luck would count."""
+    """Where the bandwidth was chosen by these errors, every shuffle gets to choose its own too: else luck would count.
+
+    Of equal rows only the first takes part: copies of one record would vouch for each other.
+    """
     asked, y = ask(fit), np.asarray(fit.y, dtype=np.float64).reshape(fit.data.shape[0], -1)
     if len(y) < 2 or not (np.ptp(y, axis=0) > 0).any():
         return unknown("the targets are all equal")
     y = (y - y.mean(axis=0)) / np.where(np.ptp(y, axis=0) > 0, y.std(axis=0), 1)
+    first = (
+        firsts_of(fit) if fit.weights is None else firsts_of(fit) & (np.asarray(fit.weights) > 0)
+    )
+    some, rows = np.flatnonzero(first[asked.numbers]), np.flatnonzero(first)
+    if len(some) < LEAST_ROWS:
+        return unknown(f"fewer than {LEAST_ROWS} different rows")
     rng = np.random.default_rng(len(y))
-    orders = [np.arange(len(y)), *(rng.permutation(len(y)) for _ in range(SHUFFLES))]
-    targets = np.hstack([y[order] for order in orders])  # (n, shuffles · outputs)
+    orders = [np.arange(len(rows)), *(rng.permutation(len(rows)) for _ in range(SHUFFLES))]
+    targets = np.zeros((len(y), len(orders) * y.shape[1]))
+    targets[rows] = np.hstack([y[rows][order] for order in orders])
     losses = np.full(len(orders), np.inf)
     for h in _bandwidths(fit):
-        errors = targets[asked.numbers] - _weights(fit, asked, True, h) @ targets
+        W = _weights(fit, asked, True, h, first)[some]
+        errors = targets[asked.numbers[some]] - W @ targets
         losses = np.minimum(losses, (errors**2).mean(axis=0).reshape(len(orders), -1).mean(axis=1))
     beaten = int((losses[1:] <= losses[0] * (1 + 1e-12)).sum())
     advice = "nearness says nothing about the target here: choose other features, scale them, or another bandwidth"

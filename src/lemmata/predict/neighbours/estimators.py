@@ -11,6 +11,10 @@ or w_n proportional to 1/distance, or to any function of the distances.
     array([[0. , 0.4, 0.6]])
     >>> model.certify(X, y)["leave_one_out"].verdict
     'holds'
+    >>> float(KNeighborsRegressor(5, weights="distance").fit(X[:, :3], X[:, 3]).predict(X[:1, :3]).round(2)[0])
+    0.25
+    >>> NearestNeighbors(n_neighbors=3).fit(X).kneighbors(X[:1], return_distance=False)
+    array([[ 0, 17,  4]])
 """
 
 from __future__ import annotations

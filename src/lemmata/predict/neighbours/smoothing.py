@@ -20,6 +20,7 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 from sklearn.utils.validation import check_is_fitted
 
@@ -71,8 +72,8 @@ class KernelSmoother(Regressor):
 
     Notes
     -----
-    A row farther than h from all rows gets the target of the nearest one. Weights count rows: weight 2 is the row twice, and
-    leaving it out leaves one of the two.
+    A row farther than h from all rows gets the target of the nearest one. Weights count rows: weight 2 is the row twice. A
+    row is left out with all its copies, equal in X and y, which would tell its target.
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
@@ -117,10 +118,11 @@ class KernelSmoother(Regressor):
         if self.bandwidth != "loo":
             return {**kept, "bandwidth_": float(self.bandwidth)}
         X, y, counts = kept["X_fit_"], kept["y_fit_"], kept.get("sample_weight_fit_")
-        bandwidths = candidates(X, counts)
+        bandwidths = candidates(X, counts).astype(X.dtype)
         errors = loo_errors(X, y, counts, self.kernel, bandwidths)
-        best = float(bandwidths[int(np.argmin(errors))])
-        return {**kept, "bandwidth_": best, "bandwidths_": bandwidths, "loo_errors_": errors}
+        found = {"bandwidths_": bandwidths, "loo_errors_": errors.astype(X.dtype)}
+        best = float(bandwidths[int(np.argmin(found["loo_errors_"]))])
+        return {**kept, **found, "bandwidth_": best}
 
     @classmethod
     def work(cls, fit: Fit) -> float:
@@ -148,22 +150,15 @@ class KernelSmoother(Regressor):
 
 
 def smooth(
-    D: Array, y: Array, counts: Array | None, kernel: str, h: float, own: Array | None = None
+    D: Array, y: Array, counts: Array | None, kernel: str, h: float, left_out: Any = None
 ) -> Array:
-    """f at some queries, from their squared distances to all rows. own: the number of each query's own row, left out once."""
-    W = D / h**2
-    at = None if own is None else (np.arange(len(D)), own)
-    if (
-        at is not None
-    ):  # what is left of the row's own weight: nothing, unless it counts more than once
-        left = np.zeros(len(D)) if counts is None else np.maximum(counts[own] - 1, 0)
-        W[at] = np.where(left > 0, 0, np.inf)
-    far = W
-    W = SHAPES[kernel](W)
+    """f at some queries, from their squared distances to all rows. left_out: places in D that do not count."""
+    far = D / h**2
+    if left_out is not None:
+        far[left_out] = np.inf
+    W = SHAPES[kernel](far)
     if counts is not None:
         W *= counts
-    if at is not None:
-        W[at] = left
     total = W.sum(axis=1)
     lonely = np.flatnonzero(total == 0)
     if len(lonely):  # no row within h: the nearest that counts
@@ -191,17 +186,33 @@ def candidates(X: Any, counts: Array | None) -> Array:
 
 
 def loo_errors(X: Any, y: Array, counts: Array | None, kernel: str, bandwidths: Array) -> Array:
-    """The mean squared leave-one-out error of every bandwidth."""
-    n = X.shape[0]
+    """The mean squared leave-one-out error of every bandwidth. Copies of a row (equal in X and y) are left out with it."""
+    n, copies = X.shape[0], copies_of(X, y)
     weights = np.ones(n) if counts is None else counts
     squares: dict[int, Array] = {}
 
     def work(here: slice) -> None:
         D = squared_distances(X[here], X)
-        own = np.arange(here.start, here.stop)
-        errors = [y[here] - smooth(D, y, counts, kernel, float(h), own) for h in bandwidths]
+        own = np.arange(len(D)), np.arange(here.start, here.stop)
+        out = own if copies is None else copies[here, None] == copies
+        errors = [y[here] - smooth(D, y, counts, kernel, float(h), out) for h in bandwidths]
         sums = [weights[here] @ (e.reshape(len(D), -1) ** 2).sum(axis=1) for e in errors]
         squares[here.start] = np.array(sums)
 
     in_blocks(work, n, n)
     return np.sum([squares[at] for at in sorted(squares)], axis=0) / weights.sum()
+
+
+def copies_of(X: Any, y: Array) -> Array | None:
+    """A number for each row, the same for copies of it; None where there are none."""
+    y = np.ascontiguousarray(y.reshape(len(y), -1), dtype=np.float64) + 0.0
+    if sp.issparse(X):
+        cuts = zip(X.indptr[:-1], X.indptr[1:], y, strict=True)
+        keys = [(X.indices[a:b].tobytes(), X.data[a:b].tobytes(), z.tobytes()) for a, b, z in cuts]
+        known: dict[Any, int] = {}
+        numbers = np.array([known.setdefault(key, len(known)) for key in keys])
+    else:
+        both = np.ascontiguousarray(np.hstack([np.asarray(X, dtype=np.float64) + 0.0, y]))
+        rows = both.view(np.dtype((np.void, both.itemsize * both.shape[1]))).ravel()
+        numbers = np.unique(rows, return_inverse=True)[1].ravel()
+    return None if numbers.max() == len(numbers) - 1 else numbers

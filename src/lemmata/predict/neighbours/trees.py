@@ -49,18 +49,16 @@ class TreeSearch:
         workers = cores() if q * asked > WORTH_THREADS else 1
         far, rows = self.tree.query(points, asked, p=self.power, workers=workers)
         far, rows = far.reshape(q, asked), rows.reshape(q, asked).astype(np.int64)
-        distances = self._distances(Q, np.repeat(np.arange(q), asked), rows.ravel()).reshape(
-            q, asked
-        )
-        order = np.lexsort((rows, distances), axis=1)
-        distances, rows = (np.take_along_axis(part, order, axis=1) for part in (distances, rows))
+        sums = self._sums(Q, np.repeat(np.arange(q), asked), rows.ravel()).reshape(q, asked)
+        order = np.lexsort((rows, sums), axis=1)
+        sums, rows = (np.take_along_axis(part, order, axis=1) for part in (sums, rows))
         if asked > k:
             tied = np.flatnonzero(far[:, k] <= far[:, k - 1] * (1 + self._rounding))
             if len(tied):
-                distances[tied, :k], rows[tied, :k] = self._settle(
+                sums[tied, :k], rows[tied, :k] = self._settle(
                     Q[tied], points[tied], far[tied, k], k
                 )
-        return np.ascontiguousarray(distances[:, :k]), np.ascontiguousarray(rows[:, :k])
+        return self._lengths(sums[:, :k]), np.ascontiguousarray(rows[:, :k])
 
     def _settle(self, Q: Array, points: Array, far: Array, k: int) -> tuple[Array, Array]:
         """The same for queries whose k-th neighbour has a tie: all rows up to there, in our own order."""
@@ -71,9 +69,9 @@ class TreeSearch:
                 points[i], far[i] * (1 + 2 * self._rounding) + 1e-300, p=self.power
             )
             rows = np.asarray(rows, dtype=np.int64)
-            distances = self._distances(Q, np.full(len(rows), i), rows)
+            sums = self._sums(Q, np.full(len(rows), i), rows)
             (found[0][i],), (found[1][i],) = first_k(
-                np.zeros(len(rows), np.int64), rows, distances, 1, k
+                np.zeros(len(rows), np.int64), rows, sums, 1, k
             )
         return found
 
@@ -86,7 +84,7 @@ class TreeSearch:
         )
         queries = np.repeat(np.arange(len(Q)), [len(one) for one in lists])
         rows = np.concatenate([np.asarray(one, dtype=np.int64) for one in lists])
-        distances = self._distances(Q, queries, rows)
+        distances = self._lengths(self._sums(Q, queries, rows))
         kept = distances <= radius
         return queries[kept], rows[kept], distances[kept]
 
@@ -95,13 +93,19 @@ class TreeSearch:
         """Relative error of a distance."""
         return 4 * (self.X.shape[1] + 4) * float(np.finfo(np.float64).eps)
 
-    def _distances(self, Q: Any, queries: Array, rows: Array) -> Array:
-        """(Σ|q − x|^p)^(1/p) of pairs in float64, the sum scaled so that it is a float."""
+    def _sums(self, Q: Any, queries: Array, rows: Array) -> Array:
+        """Σ|q − x|^p of pairs in float64, in scaled units: what rows are ordered by, since its root rounds once more."""
         parts = np.abs(np.subtract(Q[queries], self.X[rows], dtype=np.float64)) * self.scale
         if self.power == 2:
-            return np.sqrt(np.einsum("ij,ij->i", parts, parts)) / self.scale
-        if self.power == 1:
-            return parts.sum(axis=1) / self.scale
+            return np.einsum("ij,ij->i", parts, parts)
         if np.isinf(self.power):
-            return parts.max(axis=1) / self.scale
-        return (parts**self.power).sum(axis=1) ** (1 / self.power) / self.scale
+            return parts.max(axis=1)
+        return (parts if self.power == 1 else parts**self.power).sum(axis=1)
+
+    def _lengths(self, sums: Array) -> Array:
+        """Distances from these sums."""
+        if self.power == 2:
+            return np.sqrt(sums) / self.scale
+        if self.power == 1 or np.isinf(self.power):
+            return sums / self.scale
+        return sums ** (1 / self.power) / self.scale
