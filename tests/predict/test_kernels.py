@@ -36,7 +36,7 @@ from lemmata.predict.kernels import (
     Sum,
     kernel_of,
 )
-from lemmata.predict.mercer import mercer
+from lemmata.predict.positivity import mercer
 
 KERNELS = [
     Linear(),
