@@ -13,16 +13,7 @@ from lemmata.predict.svm._twins import TAU
 
 @kernel
 def solve_into(beta, G, K, lo, hi, tol, budget):
-    """SMO on each of P problems of m variables: (steps made, violation left) of each, as `_twins.solve_into` says."""
-    P = beta.shape[0]
-    steps, violations = np.zeros(P, np.int64), np.zeros(P)
-    for p in range(P):
-        steps[p], violations[p] = _solve_one(beta[p], G[p], K[p], lo[p], hi[p], tol[p], budget[p])
-    return steps, violations
-
-
-@kernel
-def _solve_one(beta, G, K, lo, hi, tol, budget):
+    """SMO on one problem of m variables: (steps made, violation left), as `_twins.solve_into` says."""
     m, step = len(beta), 0
     curved = np.empty(m)
     diagonal = np.empty(m)

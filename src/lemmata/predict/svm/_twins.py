@@ -1,7 +1,4 @@
-"""The loops of the support vector machines in NumPy: for small data, and as what the compiled ones are compared with.
-
-A step of SMO costs NumPy the same for three machines as for one, so all machines of a one-vs-one fit step side by side.
-"""
+"""The loops of the support vector machines in NumPy: for small data, and as what the compiled ones are compared with."""
 
 from __future__ import annotations
 
@@ -13,53 +10,49 @@ TAU = 1e-12
 
 
 def solve_into(
-    beta: Array, G: Array, K: Array, lo: Array, hi: Array, tol: Array, budget: Array
-) -> tuple[Array, Array]:
-    """SMO on each of P problems of m variables: (steps made, violation left) of each.
+    beta: Array, G: Array, K: Array, lo: Array, hi: Array, tol: float, budget: int
+) -> tuple[int, float]:
+    """SMO on one problem of m variables, at most `budget` steps: (steps made, violation left).
 
     minimise ½ βᵀKβ + cᵀβ over lo ≤ β ≤ hi with Σβ fixed. A step raises β_i and lowers β_j by as much: i has the least
     gradient of those that can rise, j the largest gain (G_j − G_i)²/(K_ii + K_jj − 2K_ij) of those that can fall
     (second-order selection). It ends where no G_j that can fall exceeds a G_i that can rise by more than tol.
 
-    beta, G, lo, hi : (P, m); K : (P, m, m); tol, budget : (P,). β and its gradient G = Kβ + c are changed in place.
-    Variables with lo = hi = β stay, so shorter problems are filled up with them.
+    beta, G, lo, hi : (m,); K : (m, m). β and its gradient G = Kβ + c are changed in place.
     """
-    P = len(beta)
-    steps, violations = np.zeros(P, np.int64), np.zeros(P)
-    live = np.arange(P)
-    whole = beta, G, K, lo, hi, tol, budget
-    diagonal = np.ascontiguousarray(np.diagonal(K, axis1=1, axis2=2), dtype=np.float64)
-    b, g, k, low, high, limit, most, diag = *whole, diagonal
-    with np.errstate(invalid="ignore"):
-        while True:
-            here = np.arange(len(live))
-            rising = np.where(b < high, g, np.inf)
-            falling = np.where(b > low, g, -np.inf)
-            i = rising.argmin(axis=1)
-            least = rising[here, i]
-            violation = np.maximum(falling.max(axis=1) - least, 0.0)
-            going = (violation > limit) & (steps[live] < most)
-            if not going.all():
-                violations[live[~going]] = violation[~going]
-                if b is not beta:
-                    beta[live[~going]], G[live[~going]] = b[~going], g[~going]
-                if not going.any():
-                    return steps, violations
-                live = live[going]
-                b, g, low, high, diag = (x[going] for x in (b, g, low, high, diag))
-                limit, most = limit[going], most[going]
-                falling, i, least = falling[going], i[going], least[going]
-                k, here = K[live], np.arange(len(live))
-            row = k[here, i].astype(np.float64, copy=False)
-            curved = np.maximum(diag[here, i][:, None] + diag - 2 * row, TAU)
-            slope = falling - least[:, None]
-            j = np.where(slope > 0, slope * slope / curved, -np.inf).argmax(axis=1)
-            up, down = high[here, i] - b[here, i], b[here, j] - low[here, j]
-            move = np.minimum(slope[here, j] / curved[here, j], np.minimum(up, down))
-            b[here, i] = np.where(move == up, high[here, i], b[here, i] + move)
-            b[here, j] = np.where(move == down, low[here, j], b[here, j] - move)
-            g += move[:, None] * (row - k[here, j])
-            steps[live] += 1
+    diagonal = K.diagonal().astype(np.float64)
+    # 0 where β can rise or fall, an infinity that leaves no doubt where it cannot
+    rise, fall = np.where(beta < hi, 0.0, np.inf), np.where(beta > lo, 0.0, -np.inf)
+    slope, curved, gain = np.empty_like(G), np.empty_like(G), np.empty_like(G)
+    step = 0
+    while True:
+        np.add(G, rise, out=gain)
+        i = int(gain.argmin())
+        least = float(gain[i])
+        np.add(G, fall, out=slope)
+        slope -= least
+        violation = max(float(slope.max()), 0.0)
+        if not violation > tol or step >= budget:
+            return step, violation
+        row = K[i]
+        np.multiply(row, -2.0, out=curved, dtype=np.float64)
+        curved += diagonal
+        curved += diagonal[i]
+        np.maximum(curved, TAU, out=curved)
+        np.maximum(slope, 0.0, out=slope)
+        np.multiply(slope, slope, out=gain)
+        gain /= curved
+        j = int(gain.argmax())
+        up, down = float(hi[i] - beta[i]), float(beta[j] - lo[j])
+        move = min(float(slope[j]) / float(curved[j]), up, down)
+        beta[i] = hi[i] if move == up else beta[i] + move
+        beta[j] = lo[j] if move == down else beta[j] - move
+        rise[i], fall[i] = np.inf if move == up else 0.0, 0.0
+        fall[j], rise[j] = -np.inf if move == down else 0.0, 0.0
+        np.subtract(row, K[j], out=curved, dtype=np.float64)
+        curved *= move
+        G += curved
+        step += 1
 
 
 def add_rows_into(

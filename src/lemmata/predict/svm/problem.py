@@ -95,6 +95,13 @@ class Duals:
             self._whole = self.kernel(X)
         return self._whole
 
+    def block(self, machine: Machine) -> Array:
+        """K of the variables of a machine."""
+        K, rows = self.whole, machine.members[machine.of]
+        if len(rows) == len(K) and bool((rows == np.arange(len(K))).all()):
+            return K
+        return K[rows[:, None], rows]
+
     def cache(self, machine: int) -> RowCache:
         """The rows of one machine; those of the machine before are forgotten."""
         if self._cache is None or self._cache[0] != machine:

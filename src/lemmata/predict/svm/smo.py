@@ -8,12 +8,12 @@ until  max {G_i : β_i can fall} − min {G_i : β_i can rise} ≤ tol,  G = Kβ
 its rows come one by one; 512 at a time turn rows into matrix products (Joachims 1998; Wen et al. 2018, ThunderSVM). Keeping
 free variables in W matters most: without them the same pairs undo each other (10,000 rows, C = 10: 3,300 sets against 300).
 
-Where K is small it is formed whole, W is everything, and the machines of a one-vs-one fit are solved side by side.
+Where K is small it is formed whole and W is everything; a step is then a round of SMO on every machine that is not done, and
+Newton's method on the free variables (`newton.py`) where a round is not enough.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -31,7 +31,6 @@ WORKING = 512  # variables of a working set
 KEPT = 5 / 8  # of it, at most, that stay from the last one
 SUBTOL = 0.1  # a working set is solved until its violation is this share of the whole one
 ROUND = 200  # steps of SMO between two looks at the free variables, where K is whole
-STACKED = 2**23  # numbers of kernel matrices that are solved side by side
 FIELD_ROWS = 4096  # of Kβ that a task updates
 REFINED = 5  # times at most that Kβ is computed once more in float64
 
@@ -65,7 +64,7 @@ class SMOState:
 
 @dataclass(frozen=True)
 class SMOAlgorithm:
-    """Decomposition for one or several machines; with `together`, all of them at once on a whole kernel matrix."""
+    """Decomposition for one or several machines, or SMO on a whole kernel matrix where the data says so."""
 
     draws: ClassVar = False
     hint: ClassVar = "scale the columns, or lower C"
@@ -90,10 +89,14 @@ class SMOAlgorithm:
             if (len(one.beta), len(one.field)) != (machine.size, len(machine.members)):
                 raise ValueError("the state is that of a fit to other data.")
         if data.together:
-            return SMOState(self._step_together(state.machines, data))
+            moved = [
+                one if self.done(one) else self._step_whole(one, machine, data.block(machine))
+                for one, machine in zip(state.machines, data.machines, strict=True)
+            ]
+            return SMOState(tuple(moved))
         at = next(p for p, one in enumerate(state.machines) if not self.done(one))
-        moved = self._step_one(state.machines[at], data.machines[at], data, at)
-        return SMOState((*state.machines[:at], moved, *state.machines[at + 1 :]))
+        better = self._step_one(state.machines[at], data.machines[at], data, at)
+        return SMOState((*state.machines[:at], better, *state.machines[at + 1 :]))
 
     def done(self, one: MachineState) -> bool:
         return one.violation <= self.tol or one.steps >= self.max_steps
@@ -131,16 +134,14 @@ class SMOAlgorithm:
             slots = _slots(cache, machine.of[W])
         K = np.empty((len(W), len(W)), np.float32)
         loops.gather_into(K, cache.rows, slots, machine.of[W])
-        b, g = beta[W][None], G[W][None]
-        tol = np.array([max(self.tol, SUBTOL * violation(beta, G, machine))])
-        left = np.array([min(100 * len(W), self.max_steps - one.steps)])
-        steps, _ = loops.solve_into(
-            b, g, K[None], machine.lo[W][None], machine.hi[W][None], tol, left
-        )
-        change = b[0] - beta[W]
-        beta[W] = b[0]
+        b, g = beta[W], G[W]
+        tol = max(self.tol, SUBTOL * violation(beta, G, machine))
+        left = min(100 * len(W), self.max_steps - one.steps)
+        steps, _ = loops.solve_into(b, g, K, machine.lo[W], machine.hi[W], tol, left)
+        change = b - beta[W]
+        beta[W] = b
         _add_rows(loops, field, cache.rows, slots, change)
-        made = one.steps + int(steps[0])
+        made = one.steps + int(steps)
         moved = _measured(replace(one, beta=beta, field=field, last=W, steps=made), machine)
         if self.done(moved) and self._is_blurred(moved, cache.scale) and moved.refined < REFINED:
             with one_blas_thread():
@@ -153,39 +154,18 @@ class SMOAlgorithm:
         noise = np.finfo(np.float32).eps / 2 * scale * np.linalg.norm(one.beta)
         return bool(noise > 0.1 * self.tol)
 
-    # --- all machines on a whole kernel matrix ---
+    # --- a machine on its whole kernel matrix ---
 
-    def _step_together(
-        self, states: tuple[MachineState, ...], data: Duals
-    ) -> tuple[MachineState, ...]:
-        """A round of SMO on every machine, then Newton's method on the free variables of those not done."""
-        result = list(states)
-        waiting = [p for p, one in enumerate(states) if not self.done(one)]
-        for batch in _batches(waiting, data.machines):
-            machines, ones = [data.machines[p] for p in batch], [states[p] for p in batch]
-            K = _stacked(data.whole, machines)
-            m = K.shape[1]
-            beta, G = (
-                _filled([one.beta for one in ones], m),
-                _filled(
-                    [one.gradient(state.field) for one, state in zip(machines, ones, strict=True)],
-                    m,
-                ),
-            )
-            lo, hi = (_filled([getattr(one, side) for one in machines], m) for side in ("lo", "hi"))
-            left = np.array([min(ROUND, self.max_steps - one.steps) for one in ones])
-            steps, gaps = self._loops.solve_into(
-                beta, G, K, lo, hi, np.full(len(batch), self.tol), left
-            )
-            for row, p in enumerate(batch):
-                machine, made = data.machines[p], states[p].steps + int(steps[row])
-                if gaps[row] > self.tol and made < self.max_steps:
-                    made += free_newton(beta[row], G[row], K[row], lo[row], hi[row])
-                v, members = machine.size, len(machine.members)
-                field = G[row, :members] - machine.c[:members]
-                moved = replace(states[p], beta=beta[row, :v].copy(), field=field, steps=made)
-                result[p] = _measured(moved, machine)
-        return tuple(result)
+    def _step_whole(self, one: MachineState, machine: Machine, K: Array) -> MachineState:
+        """A round of SMO, then, if that was not enough, Newton's method on the free variables."""
+        beta, G = one.beta.copy(), machine.gradient(one.field)
+        left = min(ROUND, self.max_steps - one.steps)
+        steps, gap = self._loops.solve_into(beta, G, K, machine.lo, machine.hi, self.tol, left)
+        made = one.steps + int(steps)
+        if gap > self.tol and made < self.max_steps:
+            made += free_newton(beta, G, K, machine.lo, machine.hi)
+        field = G[: len(one.field)] - machine.c[: len(one.field)]
+        return _measured(replace(one, beta=beta, field=field, steps=made), machine)
 
 
 @dataclass(frozen=True)
@@ -250,36 +230,3 @@ def _add_rows(loops: Any, field: Array, rows: Array, slots: Array, change: Array
         loops.add_rows_into(field, start, stop, rows, slots, change)
 
     run_tasks(add, -(-len(field) // FIELD_ROWS))
-
-
-def _batches(places: list[int], machines: tuple[Machine, ...]) -> Iterator[list[int]]:
-    """Machines whose kernel matrices, filled up to the largest, fit into STACKED numbers."""
-    batch: list[int] = []
-    for p in sorted(places, key=lambda p: machines[p].size):
-        if batch and (len(batch) + 1) * machines[p].size ** 2 > STACKED:
-            yield batch
-            batch = []
-        batch.append(p)
-    if batch:
-        yield batch
-
-
-def _stacked(K: Array, machines: list[Machine]) -> Array:
-    """The kernel matrices of machines, one upon the other, filled up with zeros."""
-    if len(machines) == 1:
-        rows = machines[0].members[machines[0].of]
-        everything = len(rows) == len(K) and bool((rows == np.arange(len(K))).all())
-        return K[None] if everything else K[rows[:, None], rows][None]
-    size = max(one.size for one in machines)
-    stack = np.zeros((len(machines), size, size))
-    for out, one in zip(stack, machines, strict=True):
-        rows = one.members[one.of]
-        out[: one.size, : one.size] = K[rows[:, None], rows]
-    return stack
-
-
-def _filled(parts: list[Array], size: int) -> Array:
-    out = np.zeros((len(parts), size))
-    for row, part in zip(out, parts, strict=True):
-        row[: len(part)] = part
-    return out
