@@ -206,8 +206,8 @@ class BisquareAlgorithm:
         )
         y = data.targets.astype(np.float64)  # type: ignore[union-attr]
         least = 1e-12 * (float(np.abs(y - np.median(y)).max()) or float(np.abs(y).max()) or 1.0)
-        # half of the rows lie on one plane: those that do not are outliers, however near
-        return self._at(data, theta, max(scale, least), np.inf)
+        # half of the rows lie on one plane: the others are outliers, however near, and there is nothing to descend to
+        return self._at(data, theta, max(scale, least), np.inf if scale > least else 0.0)
 
     def _at(self, data: Blocks, theta: Array, scale: float, moved: float) -> BisquareState:
         found = map_reduce(

@@ -348,7 +348,7 @@ class LinearRegression(LinearRegressor):
         shown = show_weights(state.coef, problem)
         found = {
             **shown,
-            "residual_squares_": state.squares,
+            "residual_squares_": state.squares.astype(shown["coef_"].dtype),
             "n_samples_": int(problem.data.shape[0]),
             "solver_": getattr(state, "solver", "cg"),
         }
@@ -384,9 +384,14 @@ class LinearRegression(LinearRegressor):
         state = solution.state
         shown = show_weights(state.coef, problem, data)
         found = {
-            **shown, "rank_": state.rank, "singular_": state.singular, "residual_squares_": state.squares,
-            "n_samples_": sums.count, "solver_": state.solver, "sums_": sums,
-        }  # fmt: skip
+            **shown,
+            "rank_": state.rank,
+            "singular_": state.singular.astype(data.dtype),
+            "residual_squares_": state.squares.astype(data.dtype),
+            "n_samples_": sums.count,
+            "solver_": state.solver,
+            "sums_": sums,
+        }
         self._conclude(None, found, solution.trace, Stopped.BATCHES, solution.step)
 
     @classmethod

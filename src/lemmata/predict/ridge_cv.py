@@ -371,7 +371,7 @@ class RidgeCV(RidgeRegressor):
         found |= {
             "alpha_": state.alpha if each else float(state.alpha[0]),
             "best_score_": best if each else float(best[0]),
-            "scores_": scores if each else scores[0],
+            "scores_": (scores if each else scores[0]).astype(found["coef_"].dtype),
         }
         if state.errors is not None:
             found["cv_results_"] = (state.errors[:, 0] if flat else state.errors).astype(

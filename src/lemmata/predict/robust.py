@@ -99,7 +99,7 @@ class RobustRegression(LinearRegressor):
         "intercept_": "",
         "scale_": ">=0",
         "weights_": "n >=0 <=1",
-        "outliers_": np.ndarray,
+        "outliers_": "n bool",
     }
     scale_: float
 
@@ -152,7 +152,7 @@ class RobustRegression(LinearRegressor):
             return LeastAbsoluteAlgorithm(self.fit_intercept)
         before = self._fit_before(data)
         if self.loss == "huber":
-            theta = None if before is None else np.append(*before)
+            theta = None if before is None else before[0]
             return HuberAlgorithm(
                 float(self.epsilon), float(self.alpha), self.fit_intercept, float(self.tol), theta
             )
