@@ -27,7 +27,7 @@ from lemmata.predict.logistic.problem import LinearProblem, signs, squared_sizes
 Array = np.ndarray
 SWEEPS = 5  # passes in a step; the gap at its end costs about half of one
 SETTLED = 1e-12  # spread of the gradients at which nothing is left to gain
-COMPILED = 2**19  # entries times problems from which passes are worth a compiler
+COMPILED = 2**12  # rows times problems from which some hundred passes are worth a compiler
 
 
 @storable
@@ -85,7 +85,7 @@ class DualAlgorithm:
             extra = np.where(s > 0, 0.5 / (self.C * s), 0.0) if self.squared else np.zeros(len(s))
         upper = np.where(s > 0, upper, 0.0)
         norms = squared_sizes(X) + self.intercept_scaling**2 + extra
-        if worth_compiling(X.nnz * data.m, above=COMPILED):
+        if worth_compiling(X.shape[0] * data.m, above=COMPILED):
             from lemmata.predict.linear_svm import _kernels as loops
         else:
             from lemmata.predict.linear_svm import _twins as loops  # type: ignore[no-redef]

@@ -268,6 +268,10 @@ class LinearSVC(LinearClassifier):
 
     def _attributes(self, solution: Solution, problem: LinearProblem) -> dict[str, Any]:
         found = solution.attributes
+        if not found.get("separates", True):
+            raise ValueError(
+                "no hyperplane was found that keeps a hard margin (C=inf): the classes overlap, or touch. Pass a finite C."
+            )
         W, d = found["W"], problem.D - problem.intercept
         coef, b = W[:, :d], W[:, d] if problem.intercept else np.zeros(len(W))
         if isinstance(problem, RowSpaceProblem):

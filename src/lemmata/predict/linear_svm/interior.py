@@ -30,7 +30,7 @@ from lemmata.predict.logistic.problem import LinearProblem, add_grams, parts_of,
 Array = np.ndarray
 BACK = 0.995  # how far towards the boundary a step may go
 FAINT = 1e-9  # of the largest θ: rows below it do not move the Hessian
-SEPARATE = 1e-7  # ‖Σ αᵢaᵢ‖ relative to Σ αᵢ‖aᵢ‖ at which rows cancel
+SEPARATE = 1e-9  # ‖Σ αᵢaᵢ‖ relative to Σ αᵢ at which rows cancel
 
 
 @storable
@@ -152,10 +152,9 @@ class InteriorAlgorithm:
             margins=state.margins + t * moved,
         )
         found = self._valued(replace(new, combined=combine(data, new.alpha)), data)
-        if self._hard:
-            refuse_overlap(found, data)
         worse = not found.gap < 0.9 * state.gap
-        return replace(found, single=state.single and not worse, stalled=worse and t.max() < 1e-3)
+        stalled = (worse and t.max() < 1e-3) or (self._hard and overlaps(found))
+        return replace(found, single=state.single and not worse, stalled=stalled)
 
     def _valued(self, state: InteriorState, data: LinearProblem) -> InteriorState:
         """With the primal value of W and the dual value of α, each problem's own."""
@@ -183,7 +182,7 @@ class InteriorAlgorithm:
         W, alpha = state.W, state.alpha
         if self._hard:
             W = W / np.maximum(state.margins.min(axis=0), np.finfo(float).tiny)[:, None]
-        return {"W": W, "alpha": alpha.T}
+        return {"W": W, "alpha": alpha.T, "separates": not self._hard or state.margins.min() > 0}
 
     def finished(self, state: InteriorState) -> bool:
         return state.stalled
@@ -196,18 +195,13 @@ def _reach(x: Array, dx: Array, y: Array, dy: Array) -> Array:
     return np.minimum(both.min(axis=0), 1.0)
 
 
-def refuse_overlap(state: InteriorState, data: LinearProblem) -> None:
-    """A positive combination of the rows that cancels shows that no hyperplane has all of them on its side."""
-    least = state.margins.min(axis=0)
-    size = np.abs(state.combined).max(axis=1)
-    total = state.alpha.sum(axis=0)
-    W = np.abs(state.W).max(axis=1)
-    # of separable rows wᵀΣαa ≥ Σα for some w; α beyond what any w of this size allows proves that there is none
-    if np.any((least <= 0) & (size <= SEPARATE * total) & (total > 1e6 * (1 + W))):
-        raise ValueError(
-            "the classes overlap, so no hyperplane keeps a hard margin (C=inf): a positive combination of the rows cancels. "
-            "Pass a finite C."
-        )
+def overlaps(state: InteriorState) -> bool:
+    """Whether a positive combination of the rows cancels, so that no hyperplane has all of them on its side.
+
+    Of separable rows some w has aᵢᵀw ≥ 1, hence ‖Σαa‖‖w‖ ≥ Σα. A ratio this small would ask for a w larger than 1/SEPARATE.
+    """
+    ratio = np.abs(state.combined).max(axis=1) / state.alpha.sum(axis=0)
+    return bool(np.any((state.margins.min(axis=0) <= 0) & (ratio <= SEPARATE)))
 
 
 # --- passes over the rows ---------------------------------------------------------------------------------------------
