@@ -20,6 +20,7 @@ import numpy as np
 from lemmata.audit.attributes import attributes_sound, discrepancy, statements_true
 from lemmata.audit.sets import CONVEX, least_slope, nearest
 from lemmata.audit.smoothness import (
+    SMOOTH,
     curvature_of,
     evaluate,
     is_convex,
@@ -40,6 +41,7 @@ from lemmata.core.certificate import (
 
 Array = np.ndarray
 CURVED_DOWN = 1e-6  # of the largest curvature: what differences of gradients can tell from zero
+AFFORDABLE = 1e8  # multiplications for a note
 MATCH = 1e-5  # of the gradient: how well it should agree with differences of f
 
 
@@ -180,7 +182,8 @@ def first_order(fit: Fit) -> Evidence:
         rounding(x.dtype, terms_of(fit)) * here.gradient_scale if known else 0.0
     )
     note = ""
-    if "curvature" in fit.memory and known and curvature_of(fit).mu > 0:
+    affordable = known and spectrum(fit) <= min(fit.work, AFFORDABLE)
+    if affordable and structure_of(fit.objective_)[0] in SMOOTH and curvature_of(fit).mu > 0:
         note = f"so f − f* ≤ ‖∇f‖²/2μ = {norm**2 / (2 * curvature_of(fit).mu):.2g}"
     advice = "run longer (max_iter), with method='lbfgs' or 'newton', or ask for less (tol)"
     return at_most(norm, bound, advice, "‖∇f‖", note, kind=PROVED if known else RULE_OF_THUMB)
