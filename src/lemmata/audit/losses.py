@@ -19,7 +19,7 @@ from scipy.special import expit, log_softmax, logsumexp, xlogy
 Array = np.ndarray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Loss:
     """A convex loss of one score f with its target y. `steepest`: the largest |ℓ′|, inf if there is none."""
 
@@ -65,7 +65,7 @@ class Loss:
 # --- losses of residuals r = f − y ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Squared(Loss):
     """½ r²."""
 
@@ -88,7 +88,7 @@ class Squared(Loss):
         return 0.5 * np.square(f - y - a)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Huber(Loss):
     """½ r² up to |r| = δ, δ|r| − ½ δ² beyond."""
 
@@ -120,7 +120,7 @@ class Huber(Loss):
         return np.where(np.abs(r) <= self.delta, 0.5 * np.square(r - a), beyond)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Absolute(Loss):
     """|r|, or max(|r| − ε, 0): the ε-insensitive loss. Its least sum over a constant is at a median."""
 
@@ -153,7 +153,7 @@ class Absolute(Loss):
 # --- losses of margins m = y f ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Logistic(Loss):
     """log(1 + e^−m); its conjugate is the negative entropy of p, its excess a Kullback–Leibler divergence."""
 
@@ -186,7 +186,7 @@ class Logistic(Loss):
         return np.maximum(wrong, 0.0) + np.maximum(right, 0.0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Hinge(Loss):
     """max(0, 1 − m)."""
 
@@ -214,7 +214,7 @@ class Hinge(Loss):
         return np.maximum(z, 0.0) * (1.0 - p) + np.maximum(-z, 0.0) * p
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SquaredHinge(Loss):
     """max(0, 1 − m)², without a half, as LIBLINEAR has it. `linear_below`: −1 continues it by a line (modified Huber)."""
 

@@ -152,7 +152,7 @@ def first_order_point(words: Callable[[Fit], object]) -> Statement:
     return first_order_point
 
 
-def judge_slopes(fit: Fit) -> Evidence:
+def judge_slopes(fit: Fit, bound: float = SLOPE) -> Evidence:
     """|∂ⱼP| less what the penalty allows, over ‖xⱼ‖ times the size of the slopes of a constant prediction."""
     risk, at = problem_of(fit)
     if not risk.loss.smooth:
@@ -168,12 +168,12 @@ def judge_slopes(fit: Fit) -> Evidence:
     reach = (sizes[: len(at.W)] * np.abs(at.W)).sum(axis=0) + np.sqrt(
         _square_slopes(risk, 0 * at.f)
     )
-    scale = sizes * np.maximum(null, blur / SLOPE * reach)  # below it, slopes are rounding
+    scale = sizes * np.maximum(null, blur / bound * reach)  # below it, slopes are rounding
     share = np.divide(off, scale, out=np.where(off > 0, np.inf, 0.0), where=scale > 0)
     j, k = np.unravel_index(int(np.argmax(share)), share.shape)
     name = "the intercept" if j == len(at.W) else f"column {j}"
     advice = f"{name} is off most: lower tol, raise max_iter, or bring the columns to one scale"
-    return at_most(share[j, k], SLOPE, advice, unit=f"{_of(risk, int(k))}slope / scale")
+    return at_most(share[j, k], bound, advice, unit=f"{_of(risk, int(k))}slope / scale")
 
 
 def breach(risk: Risk, W: Array, V: Array) -> Array:

@@ -105,6 +105,8 @@ def overlap_shown(A: Array, u: Array) -> bool:
     if left[rank - 1] < 1e4 * rounding:
         return False  # a direction that is neither there nor not there
     keep = order[:rank]
+    if rank < A.shape[1] and not _exact_combinations(A, keep, order[rank:]):
+        return False  # what is left of a column might separate the classes
     R, A = R[:rank, :rank], A[:, keep] / sizes[keep]
     residual = A.T @ u
     error = rounding * (np.abs(A).T @ u)
@@ -113,6 +115,20 @@ def overlap_shown(A: Array, u: Array) -> bool:
     inverse = solve_triangular(R, np.eye(rank))
     reach = np.linalg.norm(A @ inverse, axis=1) * np.linalg.norm(np.abs(inverse.T) @ error)
     return bool((change + reach).max() <= HALF)
+
+
+def _exact_combinations(A: Array, keep: Array, others: Array) -> bool:
+    """Whether the other columns are combinations of those kept, without any rounding and by short fractions: copies, sums."""
+    if len(A) * A.shape[1] * len(others) > EXACT:
+        return False
+    found = np.linalg.lstsq(A[:, keep], A[:, others], rcond=None)[0]
+    for j, shares in zip(others, found.T, strict=True):
+        short = [Fraction(float(x)).limit_denominator(1000) for x in shares]
+        weights = [(k, x) for k, x in zip(keep, short, strict=True) if x]
+        for row in A:
+            if Fraction(float(row[j])) != sum((x * Fraction(float(row[k])) for k, x in weights), Fraction(0)):  # fmt: skip
+                return False
+    return True
 
 
 def _programme(A: Array) -> tuple[Array, Array | None]:

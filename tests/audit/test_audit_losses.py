@@ -1,0 +1,103 @@
+"""Losses against their definitions: slopes by differences, conjugates by brute force, excesses that are never negative."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from lemmata.audit.losses import (
+    Absolute,
+    Hinge,
+    Huber,
+    Logistic,
+    Softmax,
+    Squared,
+    SquaredHinge,
+    loss_named,
+)
+
+LOSSES = [
+    Squared(), Huber(delta=0.7), Absolute(), Absolute(epsilon=0.3), Logistic(), Hinge(), Hinge(at=0.0), SquaredHinge(),
+    loss_named("modified_huber"),
+]  # fmt: skip
+NAMES = [f"{loss.name} {getattr(loss, 'epsilon', '')}" for loss in LOSSES]
+
+
+def targets(loss, rng, n):
+    return np.sign(rng.standard_normal(n)) if loss.margin else rng.standard_normal(n)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=NAMES)
+def test_slopes_are_those_of_the_value(loss):
+    rng = np.random.default_rng(0)
+    y, f, h = targets(loss, rng, 400), 2 * rng.standard_normal(400), 1e-6
+    slope = (loss.value(y, f + h) - loss.value(y, f - h)) / (2 * h)
+    kinks = np.abs(slope - loss.slope(y, f)) > 1e-5  # a difference across a kink is no slope
+    assert kinks.mean() < 0.01
+    if loss.smooth:
+        curvature = (loss.slope(y, f + h) - loss.slope(y, f - h)) / (2 * h)
+        assert (np.abs(curvature - loss.curvature(y, f)) < 1e-5).mean() > 0.98
+        assert curvature.max() <= loss.curved + 1e-6
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=NAMES)
+def test_the_conjugate_is_the_largest_af_minus_the_loss(loss):
+    rng = np.random.default_rng(1)
+    y = targets(loss, rng, 30)
+    a = loss.clip(y, rng.standard_normal(30))
+    grid = np.linspace(-40, 40, 80_001)
+    best = np.array([(a_ * grid - loss.value(y_, grid)).max() for a_, y_ in zip(a, y, strict=True)])
+    assert_allclose(loss.conjugate(y, a), best, atol=2e-3)
+    outside = -y * (loss.steepest + 1) if loss.margin else np.full(30, loss.steepest + 1)
+    if np.isfinite(loss.steepest):
+        assert np.isinf(loss.conjugate(y, outside)).all()
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=NAMES)
+def test_the_excess_is_value_plus_conjugate_minus_product(loss):
+    rng = np.random.default_rng(2)
+    y, f = targets(loss, rng, 500), 3 * rng.standard_normal(500)
+    a = loss.clip(y, 2 * rng.standard_normal(500))
+    excess = loss.excess(y, f, a)
+    assert_allclose(excess, loss.value(y, f) + loss.conjugate(y, a) - a * f, atol=1e-12)
+    assert excess.min() >= 0
+    assert_allclose(loss.excess(y, f, loss.slope(y, f)), 0, atol=1e-12)
+
+
+@given(st.floats(-800, 800), st.sampled_from([-1.0, 1.0]), st.floats(0, 1))
+def test_the_logistic_excess_is_finite_at_any_score(f, y, p):
+    found = Logistic().excess(np.array([y]), np.array([f]), np.array([-y * p]))
+    assert np.isfinite(found).all()
+    assert found.min() >= 0
+
+
+def test_the_excess_of_softmax_is_a_divergence():
+    rng = np.random.default_rng(3)
+    y, f, g = rng.integers(0, 4, 50), rng.standard_normal((50, 4)), rng.standard_normal((50, 4))
+    a = Softmax.slope(y, g)
+    assert_allclose(a.sum(axis=1), 0, atol=1e-15)
+    direct = Softmax.value(y, f) + Softmax.conjugate(y, a) - (a * f).sum(axis=1)
+    assert_allclose(Softmax.excess(y, f, a), direct, atol=1e-12)
+    assert_allclose(Softmax.excess(y, f, Softmax.slope(y, f)), 0, atol=1e-14)
+    assert np.isinf(Softmax.conjugate(y, a - 1)).all()
+
+
+def test_two_classes_of_softmax_are_logistic():
+    rng = np.random.default_rng(4)
+    f, y = rng.standard_normal(50), rng.integers(0, 2, 50)
+    pair = np.column_stack([np.zeros(50), f])
+    assert_allclose(Softmax.value(y, pair), Logistic().value(2.0 * y - 1, f), rtol=1e-12)
+
+
+def test_a_factor_brings_slopes_into_the_domain():
+    y = np.array([1.0, -1.0])
+    assert Logistic().shrink(y, np.array([-2.0, 0.5])) == 0.5
+    assert Logistic().shrink(y, np.array([0.1, 0.5])) == 0.0  # on the wrong side: no factor helps
+    assert Huber(delta=0.5).shrink(y, np.array([-2.0, 0.5])) == 0.25
+    assert Squared().shrink(y, np.array([9.0, 9.0])) == 1.0
+
+
+def test_an_unknown_loss_is_refused_by_name():
+    with pytest.raises(ValueError, match=r"loss='poisson' is not known.*hinge"):
+        loss_named("poisson")

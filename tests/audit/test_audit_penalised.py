@@ -1,0 +1,320 @@
+"""near_optimum and its relatives: they hold on converged fits, fail on others, and say by how much."""
+
+import copy
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import (
+    ElasticNet,
+    HuberRegressor,
+    Lasso,
+    LassoCV,
+    LogisticRegression,
+    Ridge,
+)
+from sklearn.svm import LinearSVC
+
+import lemmata
+from lemmata import certify
+from lemmata.audit.linear_objectives import (
+    described,
+    lasso_words,
+    logistic_words,
+    problem_of,
+    ridge_words,
+)
+from lemmata.audit.risk_gaps import feasible, gap_at, point, slopes
+from lemmata.audit.risk_search import feature_sign
+from lemmata.core.blocks import Blocks
+from lemmata.core.certificate import Fit
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+@pytest.fixture(scope="module")
+def diabetes():
+    return load_diabetes(return_X_y=True)
+
+
+@pytest.fixture(scope="module")
+def tumours():
+    X, y = load_breast_cancer(return_X_y=True)
+    return (X - X.mean(axis=0)) / X.std(axis=0), y
+
+
+def changed(model, **changes):
+    model = copy.deepcopy(model)
+    for name, value in changes.items():
+        setattr(model, name, value)
+    return model
+
+
+def made(model, X, y, words, w=None):
+    """The problem of a fit, as the claims see it."""
+    y = np.searchsorted(model.classes_, y) if hasattr(model, "classes_") else y
+    data = Blocks.of(X).labelled(y)
+    return problem_of(described(Fit(model, data if w is None else data.weighted(w), y, w), words))
+
+
+# --- the gap ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_gap_of_the_lasso_is_the_one_scikit_learn_states(diabetes):
+    X, y = diabetes
+    for alpha in (1.0, 0.1, 0.01):
+        model = Lasso(alpha, max_iter=5).fit(X, y)
+        found = gap_at(*made(model, X, y, lasso_words)).gap[0]
+        assert_allclose(found, model.dual_gap_, rtol=1e-6)
+
+
+def test_the_gap_of_ridge_is_the_squared_gradient_over_twice_the_penalty(diabetes):
+    X, y = diabetes
+    model = Ridge(0.5).fit(X, y)
+    model.coef_ = model.coef_ + np.arange(10.0)
+    residual = y - X @ model.coef_
+    gradient = -(X - X.mean(axis=0)).T @ (residual - residual.mean()) + 0.5 * model.coef_
+    risk, _ = made(model, X, y, ridge_words)
+    at = point(risk, model.coef_[:, None], np.array([residual.mean()]))
+    assert_allclose(gap_at(risk, at).gap[0], gradient @ gradient / (2 * 0.5), rtol=1e-9)
+
+
+@pytest.mark.parametrize("positive", [False, True])
+def test_no_dual_point_is_above_any_primal_value(positive):
+    """Weak duality: whatever u is made feasible, D ≤ P at whatever weights."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((30, 6)), rng.standard_normal(30)
+    for ratio in (1.0, 0.4):
+        model = ElasticNet(0.1, l1_ratio=ratio, positive=positive).fit(X, y)
+        risk, at = made(model, X, y, lasso_words)
+        for _ in range(20):
+            W = np.abs(rng.standard_normal((6, 1)))
+            U, V, missed = feasible(risk, 0.1 * rng.standard_normal((30, 1)), at)
+            D = -(risk.s * risk.loss.conjugate(risk.y, U / risk.s)).sum()
+            t = np.maximum((-V if positive else np.abs(V)) - risk.l1, 0)
+            if ratio < 1:
+                D -= (t**2 / (2 * risk.l2)).sum()
+            else:
+                assert t.max() < 1e-12
+            assert risk.value(W, X @ W + rng.standard_normal())[0] + 1e-9 >= D
+            assert missed < 1e-12
+            assert abs(U.sum()) < 1e-12
+
+
+def test_slopes_of_every_loss_are_balanced_by_the_best_intercept(tumours):
+    X, y = tumours
+    for model in (LogisticRegression().fit(X, y), LogisticRegression(max_iter=2).fit(X, y)):
+        risk, at = made(model, X, y, logistic_words)
+        u = slopes(risk, at.f)
+        assert abs(u.sum()) < 1e-12 * np.abs(u).sum()
+
+
+def test_feature_sign_search_solves_small_lassos_exactly():
+    rng = np.random.default_rng(0)
+    for seed in range(20):
+        d = 2 + seed % 7
+        A = rng.standard_normal((d + 3, d))
+        H, q, l1 = A.T @ A, 3 * rng.standard_normal(d), np.abs(rng.standard_normal(d))
+        l1[0] = 0.0
+        bound = np.full(d, seed % 2 == 1)
+        x = feature_sign(H, q, l1, bound, np.maximum(rng.standard_normal(d), 0))
+        slope = H @ x + q
+        if seed % 2:
+            assert x.min() >= 0
+            assert (slope + l1).min() > -1e-9
+            assert_allclose((slope + l1)[x > 0], 0, atol=1e-9)
+        else:
+            assert_allclose((slope + l1 * np.sign(x))[x != 0], 0, atol=1e-9)
+            assert (np.abs(slope) - l1)[x == 0].max(initial=-1) < 1e-9
+
+
+# --- verdicts ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_convergence_warning_gets_its_answer(tumours):
+    """Unscaled columns: the warning is right, and by how much. Two steps too few on scaled ones: harmless."""
+    raw, labels = load_breast_cancer(return_X_y=True)
+    with pytest.warns(ConvergenceWarning):
+        model = LogisticRegression().fit(raw, labels)
+    found = certify(model, raw, labels)["near_optimum"]
+    assert found.verdict == "fails"
+    assert 0.2 < found.measured < 0.5
+    assert "at most" in found.note
+    X, y = tumours
+    steps = int(LogisticRegression().fit(X, y).n_iter_[0])
+    with pytest.warns(ConvergenceWarning):
+        nearly = LogisticRegression(max_iter=steps - 1).fit(X, y)
+    assert certify(nearly, X, y)["near_optimum"].verdict == "holds"
+
+
+def test_weights_that_an_l2_penalty_ties_down_come_with_their_distance(diabetes):
+    X, y = diabetes
+    best = Ridge(1.0, solver="svd").fit(X, y)
+    other = changed(best, coef_=best.coef_ * 1.01)
+    note = certify(other, X, y)["near_optimum"].note
+    promised = float(note.removeprefix("the weights are within ").removesuffix(" % of the best"))
+    assert promised * 1.05 >= 1.0
+    assert promised < 30
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-3, 1e150])
+def test_the_unit_of_the_data_changes_no_verdict(diabetes, scale):
+    X, y = diabetes
+    model = Ridge(1e-3 * min(scale, 1e3) ** 2 if scale == 1e-3 else 0.0, solver="svd").fit(
+        X * scale, y
+    )
+    if scale == 1e-3:
+        assert certify(model, X * scale, y)["near_optimum"].verdict == "holds"
+        other = changed(model, coef_=model.coef_ * 1.5)
+        assert certify(other, X * scale, y)["near_optimum"].verdict == "fails"
+    lasso = changed(Lasso(1.0).fit(X, y), alpha=scale)
+    lasso.coef_ = lasso.coef_ / scale
+    assert certify(lasso, X * scale, y)["near_optimum"].verdict == "holds"
+    lasso.coef_ = lasso.coef_ * 1.5
+    assert certify(lasso, X * scale, y)["near_optimum"].verdict == "fails"
+
+
+def test_large_targets_change_no_verdict(diabetes):
+    X, y = diabetes
+    for unit in (1e-150, 1e150):
+        model = Lasso(0.1).fit(X, y)
+        model.coef_, model.intercept_, model.alpha = (
+            model.coef_ * unit,
+            model.intercept_ * unit,
+            0.1 * unit,
+        )
+        model.dual_gap_ = model.dual_gap_ * unit if unit < 1 else 0.0
+        assert certify(model, X, y * unit)["near_optimum"].verdict == "holds"
+
+
+def test_float32_fits_and_sparse_and_streamed_rows_are_judged_alike(diabetes):
+    X, y = diabetes
+    model = ElasticNet(0.01, tol=1e-7, max_iter=10_000).fit(
+        X.astype(np.float32), y.astype(np.float32)
+    )
+    for rows in (X, X.astype(np.float32), sp.csr_array(X), [X[:100], X[:0], X[100:]]):
+        assert certify(model, rows, y)["near_optimum"].verdict == "holds"
+
+
+def test_several_outputs_are_judged_one_by_one(diabetes):
+    X, y = diabetes
+    Y = np.column_stack([y, 1e-3 * np.random.default_rng(0).standard_normal(len(y))])
+    model = Ridge(np.array([1.0, 0.1])).fit(X, Y)
+    assert certify(model, X, Y)["near_optimum"].verdict == "holds"
+    model.coef_[1] *= 3  # a small output beside a large one
+    found = certify(model, X, Y)["near_optimum"]
+    assert found.verdict == "fails"
+    assert found.unit.startswith("output 1")
+
+
+def test_liblinear_is_judged_by_its_own_objective(tumours):
+    X, y = tumours
+    model = LogisticRegression(solver="liblinear", C=0.01, tol=1e-8, intercept_scaling=0.1).fit(
+        X, y
+    )
+    assert certify(model, X, y)["near_optimum"].verdict == "holds"
+    other = changed(model, solver="lbfgs")  # the same weights under a free intercept
+    assert certify(other, X, y)["near_optimum"].verdict == "fails"
+
+
+def test_kinks_are_no_excuse(tumours):
+    """The hinge: its dual point is not named by the scores, and has to be found."""
+    X, y = tumours
+    good = LinearSVC(loss="hinge", C=0.1, tol=1e-8, max_iter=100_000, random_state=0).fit(X, y)
+    assert certify(good, X, y)["near_optimum"].verdict == "holds"
+    bad = LinearSVC(loss="hinge", C=0.1, max_iter=2, random_state=0).fit(X, y)
+    assert certify(bad, X, y)["near_optimum"].verdict == "fails"
+
+
+def test_no_penalty_on_some_columns(diabetes):
+    """A penalty factor of 0: the dual point has to be orthogonal to that column."""
+    X, y = diabetes
+    factor = np.r_[0.0, 0.0, np.ones(8)]
+    model = lemmata.Lasso(1.0, penalty_factor=factor, tol=1e-8).fit(X, y)
+    assert certify(model, X, y)["near_optimum"].verdict == "holds"
+    other = changed(model, penalty_factor=np.ones(10))
+    assert certify(other, X, y)["near_optimum"].verdict == "fails"
+
+
+def test_a_constant_target_is_fitted_exactly(diabetes):
+    X, _ = diabetes
+    for model in (Ridge(), Lasso(0.1)):
+        found = certify(model.fit(X, np.full(len(X), 7.3)), X, np.full(len(X), 7.3))
+        assert "near_optimum" not in found.failed
+
+
+def test_a_stated_gap_that_is_too_small_is_noticed(diabetes):
+    X, y = diabetes
+    model = Lasso(0.1, max_iter=2).fit(X, y)
+    assert certify(model, X, y)["statements_true"].verdict == "holds"
+    assert (
+        certify(changed(model, dual_gap_=model.dual_gap_ / 100), X, y)["statements_true"].verdict
+        == "fails"
+    )
+    assert certify(changed(model, dual_gap_=-1.0), X, y)["statements_true"].verdict == "fails"
+
+
+def test_a_penalty_that_is_not_the_best_of_its_path_is_noticed(diabetes):
+    X, y = diabetes
+    model = LassoCV(cv=4, alphas=20).fit(X, y)
+    assert {"alpha_best", "alpha_inside", "statements_true"} <= set(certify(model, X, y).held)
+    path = model.mse_path_.mean(axis=1)
+    other = changed(model, alpha_=model.alphas_[int(np.argmax(path))])
+    assert "alpha_best" in certify(other, X, y).failed
+    assert "statements_true" in certify(changed(model, alpha_=model.alpha_ * 1.1), X, y).failed
+    short = LassoCV(cv=4, alphas=[100.0, 50.0, 20.0]).fit(X, y)
+    assert "alpha_inside" in certify(short, X, y).failed
+
+
+def test_a_whole_path_is_judged_at_its_worst(diabetes):
+    X, y = diabetes
+    path = lemmata.LassoPath().fit(X, y)
+    assert {"path_near_optimum", "path_first_order"} <= set(path.certify(X, y).held)
+    middle = path.coefs_.shape[1] // 2
+    path.coefs_ = path.coefs_.copy()
+    path.coefs_[:, middle] *= 1.3
+    found = path.certify(X, y)["path_near_optimum"]
+    assert found.verdict == "fails"
+    assert found.unit.startswith(f"alpha={path.alphas_[middle]:.3g}")
+
+
+def test_hubers_scale_is_part_of_the_objective(diabetes):
+    X, y = diabetes
+    model = HuberRegressor(max_iter=10_000, tol=1e-8, alpha=1.0).fit(X, y)
+    assert certify(model, X, y)["near_optimum"].verdict == "holds"
+    found = certify(changed(model, scale_=model.scale_ * 1.3), X, y)
+    assert {"near_optimum", "statements_true"} <= set(found.failed)
+
+
+def test_a_first_order_point_is_noticed_to_one_per_cent(diabetes):
+    X, y = diabetes
+    for model in (Ridge(1.0).fit(X, y), Lasso(0.5, tol=1e-8).fit(X, y)):
+        assert certify(model, X, y)["first_order_point"].verdict == "holds"
+        other = changed(model, coef_=model.coef_ * 1.01)
+        assert certify(other, X, y)["first_order_point"].verdict == "fails"
+
+
+def test_spoilt_attributes_stop_the_checking(diabetes):
+    X, y = diabetes
+    model = Lasso(0.1).fit(X, y)
+    for coef in (np.full(10, np.nan), model.coef_[:-1], model.coef_.astype(str)):
+        found = certify(changed(model, coef_=coef), X, y)
+        assert found.failed == ["attributes_sound"]
+        assert "near_optimum" in found.not_checked
+    assert "attributes_sound" in certify(changed(model, positive=True), X, y).failed
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_the_search_spends_no_more_than_its_budget(k):
+    X, y = load_iris(return_X_y=True)
+    X, y = X[y < k], y[y < k]
+    model = LogisticRegression(max_iter=2).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = certify(model, X, y, seconds=1e-3)
+    assert found["near_optimum"].verdict in ("fails", "can't tell", "not checked")
+    assert certify(model, X, y)["near_optimum"].verdict == "fails"
