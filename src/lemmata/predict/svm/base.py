@@ -94,6 +94,10 @@ class SupportVectors(Supervised):
         """The dual problems of the data."""
         raise TypeError(f"{type(self).__name__} does not say what its machines are.")
 
+    def _order(self, data: Blocks) -> Array:
+        """The rows in an order in which those of a machine stand together."""
+        return np.arange(data.shape[0])
+
     def _validated_pair(self, X, y, sample_weight=None, reset: bool = True) -> Blocks:
         if self._is_given and sp.issparse(X):
             raise TypeError("Sparse precomputed kernels are not supported; pass X.toarray().")
@@ -118,7 +122,10 @@ class SupportVectors(Supervised):
         refuse_overflow(kernel, X)
         machines = self._machines(data)
         together = sum(one.size**2 for one in machines) <= SMALL
-        return Duals(X, kernel, machines, float(self.cache_size), together, data)
+        order = self._order(data)
+        return Duals(
+            X, kernel, machines, float(self.cache_size), together, float(self.tol), order, data
+        )
 
     def _problem(self, data: Blocks) -> Duals:
         return self.__dict__.pop("_duals")

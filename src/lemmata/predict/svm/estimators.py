@@ -190,6 +190,9 @@ class SVC(Classifier, SupportVectors):
         self._places = places
         return pair_machines(places, k, C)
 
+    def _order(self, data: Blocks) -> Array:
+        return np.argsort(self._places, kind="stable")
+
     def _arranged(self, machines, betas):
         return arranged(machines, betas, self.__dict__.pop("_places"), len(self.classes_))
 

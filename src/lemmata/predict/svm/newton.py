@@ -11,8 +11,9 @@ import scipy.linalg
 
 Array = np.ndarray
 MOST = 1500  # free variables: a Cholesky factor of so many takes a tenth of a second
-# of the largest K_ii, on the diagonal of K_FF: rows may be copies of each other, and features fewer than free variables
-RIDGE = 1e-10
+# of the largest K_ii, on the diagonal of K_FF: rows may be copies of each other, and features fewer than free variables;
+# more of it where K was rounded to float32
+RIDGE = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-5}
 
 
 def free_newton(beta: Array, G: Array, K: Array, lo: Array, hi: Array) -> int:
@@ -21,8 +22,8 @@ def free_newton(beta: Array, G: Array, K: Array, lo: Array, hi: Array) -> int:
         F = np.flatnonzero((beta > lo) & (beta < hi))
         if not 2 <= len(F) <= MOST:
             return step
-        block = K[np.ix_(F, F)].astype(np.float64, copy=False)
-        block[np.diag_indices(len(F))] += RIDGE * max(block.diagonal().max(), 1e-300)
+        block = K[np.ix_(F, F)].astype(np.float64)
+        block[np.diag_indices(len(F))] += RIDGE[K.dtype] * max(block.diagonal().max(), 1e-300)
         try:
             factor = scipy.linalg.cho_factor(block, overwrite_a=True, check_finite=False)
         except np.linalg.LinAlgError:
@@ -40,7 +41,7 @@ def free_newton(beta: Array, G: Array, K: Array, lo: Array, hi: Array) -> int:
         moved = beta[F] + min(far, 1.0) * d
         if far <= 1.0:
             moved = np.where(reach <= far, np.where(d > 0, hi[F], lo[F]), moved)
-        G += K[:, F] @ (moved - beta[F])
+        G += K[:, F].astype(np.float64, copy=False) @ (moved - beta[F])
         beta[F] = moved
         if far > 1.0:
             return step + 1

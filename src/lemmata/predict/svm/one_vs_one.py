@@ -20,9 +20,10 @@ Array = np.ndarray
 
 def pair_machines(places: Array, k: int, C: Array) -> tuple[Machine, ...]:
     """A machine for every pair of the k classes; rows with C = 0 count for nothing and stay out."""
+    of_class = [np.flatnonzero((places == label) & (C > 0)) for label in range(k)]
     machines = []
     for i, j in combinations(range(k), 2):
-        members = np.flatnonzero(((places == i) | (places == j)) & (C > 0))
+        members = np.concatenate([of_class[i], of_class[j]])
         signs = np.where(places[members] == (j if k == 2 else i), 1.0, -1.0)
         machines.append(Machine.of_signs(members, signs, C[members]))
     return tuple(machines)

@@ -20,8 +20,10 @@ import numpy as np
 from lemmata.core.blocks import Blocks
 from lemmata.predict.kernels import Kernel
 from lemmata.predict.svm.row_cache import RowCache
+from lemmata.predict.tiles import side_by_side
 
 Array = np.ndarray
+TILE = 256  # rows and columns of a whole kernel matrix that are computed at once
 
 
 @dataclass(frozen=True)
@@ -83,24 +85,59 @@ class Duals:
     machines: tuple[Machine, ...]
     megabytes: float
     together: bool  # the kernel matrix is formed whole, and all machines are solved at once
+    tol: float
+    order: Array  # (n,) the rows as they stand in the whole matrix: class by class
     data: Blocks
     _whole: Array | None = field(default=None, repr=False)
     _cache: tuple[int, RowCache] | None = field(default=None, repr=False)
 
     @property
     def whole(self) -> Array:
-        """K of all rows in float64."""
+        """K of all rows in `order`, in float32 where its rounding cannot matter, tile by tile on all cores."""
         if self._whole is None:
-            X = self.X if self.X.dtype == np.float64 else self.X.astype(np.float64)
-            self._whole = self.kernel(X)
+            n = self.X.shape[0]
+            cuts = [slice(i, min(i + TILE, n)) for i in range(0, n, TILE)]
+            dtype, K = self._dtype(), np.empty((n, n), self._dtype())
+            tile = self.kernel._against(self.X, self.order, cuts)
+
+            def fill(corner: tuple[int, int]) -> None:
+                rows, columns = cuts[corner[0]], cuts[corner[1]]
+                K[rows, columns] = tile(np.arange(rows.start, rows.stop), corner[1], dtype)
+                if corner[0] != corner[1]:
+                    K[columns, rows] = K[rows, columns].T
+
+            side_by_side(fill, [(i, j) for i in range(len(cuts)) for j in range(i + 1)])
+            self._whole = K
         return self._whole
 
+    def _dtype(self) -> np.dtype:
+        """float32 rows put errors of at most eps/2·max K_ii·‖β‖ into a gradient, of any sign; a tenth of tol is too much."""
+        largest = max(float(np.sqrt(one.hi @ one.hi + one.lo @ one.lo)) for one in self.machines)
+        noise = np.finfo(np.float32).eps / 2 * self.scale * largest
+        return np.dtype(np.float32 if noise < 0.1 * self.tol else np.float64)
+
+    @property
+    def places(self) -> Array:
+        """Where each row stands in `order`."""
+        places = np.empty(len(self.order), np.int64)
+        places[self.order] = np.arange(len(places))
+        return places
+
+    @property
+    def scale(self) -> float:
+        """The largest |K_ii|."""
+        return float(np.abs(self.kernel.diagonal(self.X)).max(initial=0.0))
+
     def block(self, machine: Machine) -> Array:
-        """K of the variables of a machine."""
-        K, rows = self.whole, machine.members[machine.of]
-        if len(rows) == len(K) and bool((rows == np.arange(len(K))).all()):
+        """K of the variables of a machine: of classes that stand together in `order`, four slices of the whole."""
+        K, places = self.whole, self.places[machine.members[machine.of]]
+        breaks = np.flatnonzero(np.diff(places) != 1) + 1
+        if len(places) == len(K) and len(breaks) == 0:
             return K
-        return K[rows[:, None], rows]
+        if len(breaks) > 1:
+            return K[places[:, None], places]
+        runs = [slice(part[0], part[-1] + 1) for part in np.split(places, breaks)]
+        return np.concatenate([np.concatenate([K[r, c] for c in runs], axis=1) for r in runs])
 
     def cache(self, machine: int) -> RowCache:
         """The rows of one machine; those of the machine before are forgotten."""
