@@ -44,6 +44,14 @@ FUNCTIONS = {
     "lemmata.completion.certifying": "certify_factors",
     "lemmata.core.certify": "fits of other libraries",
     "lemmata.audit.foreign": "fits of other libraries",
+    "lemmata.audit.foreign_linear": "fits of other libraries",
+    "lemmata.optim.planning": "optim.minimize",
+    "lemmata.optim.minimizing": "optim.certify_minimum",
+    "lemmata.optim.games": "optim.saddle_point",
+    "lemmata.trust.evaluation": "trust.evaluate",
+    "lemmata.trust.comparison": "trust.compare",
+    "lemmata.trust.cross_validation": "trust.cross_validate",
+    "lemmata.trust.decomposition": "trust.bias_variance",
 }
 
 

@@ -181,6 +181,12 @@ MODELS: dict[str, Entry] = {
             "skglm.SparseLogisticRegression",
         ),
     ),
+    "LinearSVC": Entry(
+        "lemmata.predict.linear_svm.estimator",
+        "The widest margin between classes: hinge, squared hinge or hard",
+        "ML Support Vector Machines",
+        ("sklearn.svm.LinearSVC",),
+    ),
     "SVC": Entry(
         "lemmata.predict.svm.estimators",
         "The widest margin between classes, in the feature space of a kernel",
@@ -256,6 +262,7 @@ SUBPACKAGES = (
     "optim",
     "predict",
     "reduction",
+    "trust",
 )
 
 RENAMED = ("latent",)  # packages that still answer to their old name, and warn

@@ -22,6 +22,7 @@ __getattr__, __dir__, __all__ = lazily(
         "LassoCV": "lasso.cv",
         "LassoPath": "lasso.path",
         "LinearRegression": "least_squares",
+        "LinearSVC": "linear_svm.estimator",
         "LogisticRegression": "logistic.estimator",
         "NearestNeighbors": "neighbours.estimators",
         "Nystroem": "feature_maps",
