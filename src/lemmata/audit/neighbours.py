@@ -25,6 +25,7 @@ from lemmata.audit.labels import (
 )
 from lemmata.audit.nearest_rows import (
     Asked,
+    answer,
     ask,
     cost_of_asking,
     dense,
@@ -143,11 +144,13 @@ def _wrong_predictions(fit: Fit) -> float | None:
         if np.ndim(fit.y) == 2:
             return None
         true = class_shares(fit.y[near], shares, len(fit.classes_))
-        return float(np.abs(np.asarray(fit.model.predict_proba(queries)) - true).max() / DIGITS)
+        return float(
+            np.abs(np.asarray(answer(fit.model.predict_proba, queries)) - true).max() / DIGITS
+        )
     y = np.asarray(fit.y, dtype=np.float64)
     true = np.einsum("qk,qk...->q...", shares, y[near])
     size = np.abs(y).max(initial=0.0) or 1.0
-    stated = np.asarray(fit.model.predict(queries), dtype=np.float64)
+    stated = np.asarray(answer(fit.model.predict, queries), dtype=np.float64)
     if stated.shape != true.shape:
         return np.inf
     digits = DIGITS if np.asarray(fit.y).dtype == np.float64 else 1e-4
@@ -217,7 +220,7 @@ def neighbours_exact(fit):
     if k > n:
         return unknown(f"n_neighbors = {k} exceeds the {n} rows")
     asked = ask(fit)
-    distances, rows = fit.model.kneighbors(asked.queries, k)
+    distances, rows = answer(fit.model.kneighbors, asked.queries, k)
     m = len(asked.numbers)
     wrong = int((~_is_nearest(fit, asked, np.asarray(distances), np.asarray(rows), k)).sum())
     advice = "this search is approximate, or the rows are not those it was fitted to: use algorithm='brute'"
@@ -267,7 +270,11 @@ def _distance_of(asked: Asked, rows: Array) -> Array:
 
 def _cost_of_shuffling(fit: Fit) -> float:
     m = min(fit.data.shape[0], 300)
-    return cost_of_asking(fit) + cost_of_groups(fit) + 20.0 * SHUFFLES * m * int(fit.n_neighbors)
+    return (
+        cost_of_asking(fit)
+        + cost_of_groups(fit)
+        + SHUFFLES * (20.0 * m * int(fit.n_neighbors) + 1e5)
+    )
 
 
 @claim(

@@ -10,7 +10,7 @@ from scipy.spatial.distance import cdist
 
 from lemmata.audit.attributes import attributes_sound, statements_true
 from lemmata.audit.labels import cost_of_groups, equal_rows_agree, firsts_of
-from lemmata.audit.nearest_rows import Asked, ask, cost_of_asking, dense, pieces
+from lemmata.audit.nearest_rows import Asked, answer, ask, cost_of_asking, dense, pieces
 from lemmata.audit.neighbours import disagreements, kept_as_given
 from lemmata.core.certificate import (
     PROVED,
@@ -88,7 +88,7 @@ def _statements(fit: Fit) -> Mapping[str, float]:
     asked, y = ask(fit), np.asarray(fit.y, dtype=np.float64)
     size = np.abs(y).max(initial=0.0) or 1.0
     digits = DIGITS if np.asarray(fit.y).dtype == np.float64 else 1e-4
-    stated = np.asarray(fit.model.predict(asked.queries), dtype=np.float64)
+    stated = np.asarray(answer(fit.model.predict, asked.queries), dtype=np.float64)
     found["predictions"] = _apart(stated, _weights(fit, asked, False) @ y, size * digits)
     if fit.get("loo_errors_") is not None and fit.get("bandwidths_") is not None:
         found.update(_choice(fit, asked, y, size**2 * digits))
@@ -122,7 +122,7 @@ TRUE = statements_true(_statements, cost=lambda fit: _cost(fit) * (1 + 0.2 * len
 def _cost_of_shuffling(fit: Fit) -> float:
     (n, _), choices = fit.data.shape, len(_bandwidths(fit))
     products = 0.1 * SHUFFLES * choices * min(n, 300) * n  # by BLAS
-    return cost_of_groups(fit) + _cost(fit) * (1 + 0.2 * choices) + products
+    return cost_of_groups(fit) + _cost(fit) * (1 + 0.2 * choices) + products + 1e5 * SHUFFLES
 
 
 @claim(

@@ -22,7 +22,7 @@ Array = np.ndarray
 BLOCK = (
     2**20
 )  # distances worked on at once, by one thread: 4 to 8 MB, and as much again to choose among them
-PAIRS = 2**18  # numbers of row differences worked on at once
+PAIRS = 2**14  # numbers of row differences worked on at once
 LEAST_QUERIES = 16  # of a block, so that a matrix product has something to multiply
 
 
@@ -61,6 +61,9 @@ def nearest_of(D: Array, k: int) -> tuple[Array, Array]:
 def squares_between(Q: Any, X: Any, queries: Array, rows: Array, scale: float) -> Array:
     """‖(q − x)·scale‖² in float64 from differences, pair by pair: nothing cancels, and nothing leaves the floats."""
     found = np.empty(len(queries))
+    extreme = (
+        not 1e-100 < scale < 1e100
+    )  # else a power of two may as well be taken off the sum: the same bits
     step = max(1, PAIRS // X.shape[1]) if not sp.issparse(X) else 1024
     for at in range(0, len(queries), step):
         here = slice(at, at + step)
@@ -69,6 +72,7 @@ def squares_between(Q: Any, X: Any, queries: Array, rows: Array, scale: float) -
             found[here] = np.asarray(difference.multiply(difference).sum(axis=1)).ravel()
         else:
             difference = np.subtract(Q[queries[here]], X[rows[here]], dtype=np.float64)
-            difference *= scale
+            if extreme:
+                difference *= scale
             found[here] = np.einsum("ij,ij->i", difference, difference)
-    return found
+    return found if sp.issparse(X) or extreme else found * scale**2
