@@ -27,7 +27,12 @@ def describe_data(data: Any) -> str:
     weights = getattr(data, "weights", None)
     if weights is not None:
         parts.append(f"weights of sum {float(np.sum(weights, dtype=np.float64)):.6g}")
-    return ", ".join([*parts, _digest(data, weights)])
+    parts.append(_digest(data, weights))
+    targets = getattr(data, "targets", None)
+    if targets is not None:
+        places = _spaced(len(targets), targets.itemsize * targets[:1].size)
+        parts.append(f"targets {_hash([targets[places]])}")
+    return ", ".join(parts)
 
 
 def _digest(data: Any, weights: np.ndarray | None) -> str:
@@ -80,11 +85,12 @@ def _hash(arrays: list[np.ndarray]) -> str:
 @lru_cache(maxsize=1)
 def describe_versions() -> str:
     """lemmata 0.1.0, numpy …, scipy …, scikit-learn …, python …"""
+    from importlib.metadata import version
+
     import scipy
-    import sklearn
 
     from lemmata import __version__
 
     numbers = {"lemmata": __version__, "numpy": np.__version__, "scipy": scipy.__version__}
-    numbers |= {"scikit-learn": sklearn.__version__, "python": platform.python_version()}
+    numbers |= {"scikit-learn": version("scikit-learn"), "python": platform.python_version()}
     return ", ".join(f"{name} {number}" for name, number in numbers.items())

@@ -37,6 +37,6 @@ __getattr__, __dir__, __all__ = lazily(
         "kernels": "kernels",
         "lasso_path": "lasso.path",
         "losses": "losses",
-        "mercer": "kernels",
+        "mercer": "positivity",
     },
 )
