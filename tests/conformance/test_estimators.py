@@ -46,7 +46,12 @@ SETTINGS: dict[str, dict] = {
     "ElasticNet": {"alpha": 0.1},
     "LassoCV": {"cv": 3, "alphas": 5},
     "ElasticNetCV": {"cv": 3, "alphas": 5},
-XXPath": {"alphas": 5},
+    # one weight is two rows to 1e-7 where the fit is that close
+    "LogisticRegression": {"tol": 1e-12},
+    "LinearSVC": {"tol": 1e-12},
+    "SVC": {},
+    "SVR": {},
+    "LassoPath": {"alphas": 5},
     "KNeighborsClassifier": {},
     "KNeighborsRegressor": {},
     "NearestNeighbors": {},
