@@ -48,7 +48,7 @@ SOLVE = 2000  # rows up to which LAPACK solves the system again, in search of so
 GAP = 1e-4  # of the least objective: a linear system can be solved that well
 DIGITS = 1e-6  # of its terms, to which the system is solved
 HALF = 0.5  # of the digits may be lost in solving it
-TILE = 2**22  # entries of K that are there at a time
+TILE = 2**20  # entries of K that are there at a time
 CORNER = 64  # rows of the blocks whose diagonals are read
 
 

@@ -135,12 +135,10 @@ def bias_variance(
     if law:
         mean = np.asarray(generator.mean(X_test), dtype=np.float64)
         noise = _noise(generator, X_test, Y, mean)
-    found = _split(F, Y, mean, noise)
-    # leave one training set out at a time: what all of them together may be off by
-    without = [_split(np.delete(F, r, 0), np.delete(Y, r, 0), mean, noise) for r in range(repeats)]
-    errors = {
-        name: math.sqrt((repeats - 1) * float(np.var([one[name] for one in without]))) for name in found
-    }  # fmt: skip
+    found = _split(F.mean(axis=0), F.var(axis=0, ddof=1), Y.mean(axis=0), repeats, mean, noise)
+    risks = np.mean((Y - F) ** 2, axis=1)  # of each fit
+    found |= {"risk": float(risks.mean()), "apart": found["total"] - float(risks.mean())}
+    errors = _errors(F, Y, risks, mean, noise)
     attributes = {"total": found["total"], "risk": found["risk"], "error": errors.pop("apart")}
     certificate = check(
         BIAS_VARIANCE_CLAIMS, Fit(model, None, attributes=attributes),
@@ -152,20 +150,39 @@ def bias_variance(
     )  # fmt: skip
 
 
-def _split(F: Array, Y: Array, mean: Array | None, noise: float) -> dict[str, float]:
-    """The parts from predictions F and fresh targets Y, both (R, m)."""
+def _split(
+    middle: Array, variance: Array, y: Array, R: int, mean: Array | None, noise: float
+) -> dict[str, float]:
+    """The parts from the average f̄ of R predictions, their variance s² and the average target y of every test row."""
+    aim = y if mean is None else mean
+    beyond = float(np.mean((aim - middle) ** 2 - variance / R))  # bias², or bias² + noise
+    together = beyond if mean is None else beyond + noise
+    spread = float(variance.mean())
+    return {
+        "bias2": math.nan if mean is None else beyond,
+        "bias2_and_noise": together,
+        "variance": spread,
+        "total": together + spread,
+    }
+
+
+def _errors(F: Array, Y: Array, risks: Array, mean: Array | None, noise: float) -> dict[str, float]:
+    """Standard errors by leaving out one training set at a time (jackknife): what all of them together may be off by."""
     R = len(F)
-    middle, variance = F.mean(axis=0), F.var(axis=0, ddof=1)
-    risk = float(np.mean((Y - F) ** 2))
-    if mean is None:
-        together = float(np.mean((Y.mean(axis=0) - middle) ** 2 - variance / R))
-        bias2 = math.nan
-    else:
-        bias2 = float(np.mean((middle - mean) ** 2 - variance / R))
-        together = bias2 + noise
-    total = together + float(variance.mean())
-    found = {"bias2": bias2, "bias2_and_noise": together, "variance": float(variance.mean())}
-    return {**found, "risk": risk, "total": total, "apart": total - risk}
+    middle, average = F.mean(axis=0), Y.mean(axis=0)
+    squares = np.sum((F - middle) ** 2, axis=0)
+    without = []
+    for r in range(R):
+        apart = F[r] - middle
+        variance = np.maximum(squares - apart**2 * R / (R - 1), 0) / (R - 2)
+        y = average - (Y[r] - average) / (R - 1)
+        parts = _split(middle - apart / (R - 1), variance, y, R - 1, mean, noise)
+        risk = (R * risks.mean() - risks[r]) / (R - 1)
+        without.append({**parts, "risk": risk, "apart": parts["total"] - risk})
+    return {
+        name: math.sqrt((R - 1) * float(np.var([one[name] for one in without])))
+        for name in without[0]
+    }
 
 
 def _noise(law: Any, X: Array, Y: Array, mean: Array) -> float:
