@@ -7,6 +7,7 @@ import numpy as np
 Array = np.ndarray
 # a curvature below it counts as this: copies of a row, or a kernel that is not positive semidefinite
 TAU = 1e-12
+largest = np.maximum.reduce
 
 
 def solve_into(
@@ -21,37 +22,39 @@ def solve_into(
     beta, G, lo, hi : (m,); K : (m, m). β and its gradient G = Kβ + c are changed in place.
     """
     diagonal = K.diagonal().astype(np.float64)
-    # 0 where β can rise or fall, an infinity that leaves no doubt where it cannot
-    rise, fall = np.where(beta < hi, 0.0, np.inf), np.where(beta > lo, 0.0, -np.inf)
+    # the gradients of those that can rise and that can fall, and an infinity that leaves no doubt for the others
+    rising, falling = np.where(beta < hi, G, np.inf), np.where(beta > lo, G, -np.inf)
     slope, curved, gain = np.empty_like(G), np.empty_like(G), np.empty_like(G)
     step = 0
     while True:
-        np.add(G, rise, out=gain)
-        i = int(gain.argmin())
-        least = float(gain[i])
-        np.add(G, fall, out=slope)
-        slope -= least
-        violation = max(float(slope.max()), 0.0)
+        i = rising.argmin()
+        least = rising[i]
+        np.subtract(falling, least, slope)
+        violation = max(float(largest(slope)), 0.0)
         if not violation > tol or step >= budget:
+            np.copyto(G, np.where(beta < hi, rising, falling), where=lo < hi)
             return step, violation
         row = K[i]
-        np.multiply(row, -2.0, out=curved, dtype=np.float64)
+        np.multiply(row, -2.0, curved, dtype=np.float64)
         curved += diagonal
         curved += diagonal[i]
         np.maximum(curved, TAU, out=curved)
         np.maximum(slope, 0.0, out=slope)
-        np.multiply(slope, slope, out=gain)
+        np.multiply(slope, slope, gain)
         gain /= curved
-        j = int(gain.argmax())
-        up, down = float(hi[i] - beta[i]), float(beta[j] - lo[j])
-        move = min(float(slope[j]) / float(curved[j]), up, down)
+        j = gain.argmax()
+        up, down = hi[i] - beta[i], beta[j] - lo[j]
+        move = min(slope[j] / curved[j], up, down)
+        other = falling[j]
+        np.subtract(row, K[j], curved, dtype=np.float64)
+        curved *= move
+        rising += curved
+        falling += curved
         beta[i] = hi[i] if move == up else beta[i] + move
         beta[j] = lo[j] if move == down else beta[j] - move
-        rise[i], fall[i] = np.inf if move == up else 0.0, 0.0
-        fall[j], rise[j] = -np.inf if move == down else 0.0, 0.0
-        np.subtract(row, K[j], out=curved, dtype=np.float64)
-        curved *= move
-        G += curved
+        least, other = least + curved[i], other + curved[j]
+        falling[i], rising[i] = least, np.inf if move == up else least
+        rising[j], falling[j] = other, -np.inf if move == down else other
         step += 1
 
 
