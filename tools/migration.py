@@ -71,6 +71,29 @@ PAIRS = (
     Pair("KMeans", "sklearn.cluster.KMeans", {"n_clusters": 3}),
     Pair("MiniBatchKMeans", "sklearn.cluster.MiniBatchKMeans", {"n_clusters": 3}),
     Pair("GaussianMixture", "sklearn.mixture.GaussianMixture", {"n_components": 3}),
+    *(
+        Pair(path.rpartition(".")[2], f"sklearn.{path}")
+        for path in (
+            "linear_model.LinearRegression",
+            "linear_model.Ridge",
+            "linear_model.RidgeCV",
+            "linear_model.Lasso",
+            "linear_model.LassoCV",
+            "linear_model.ElasticNet",
+            "linear_model.ElasticNetCV",
+            "linear_model.LogisticRegression",
+            "svm.LinearSVC",
+            "svm.SVC",
+            "svm.SVR",
+            "kernel_ridge.KernelRidge",
+            "kernel_approximation.Nystroem",
+            "kernel_approximation.RBFSampler",
+            "neighbors.KNeighborsClassifier",
+            "neighbors.KNeighborsRegressor",
+            "neighbors.NearestNeighbors",
+        )
+    ),
+    Pair("RobustRegression", "sklearn.linear_model.HuberRegressor"),
     Pair("ALS", "cmfrec.CMF", mine={"rank": 4}),
     Pair("ALS", "cmfrec.CMF_implicit", mine={"rank": 4, "feedback": "implicit"}),
     Pair(

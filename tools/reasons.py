@@ -58,7 +58,29 @@ _SURPRISE = {
     "bi": "→ `column_bias_`",
 }  # fmt: skip
 
+_PATH = {
+    "path()": "→ `lemmata.predict.lasso_path`, `enet_path` with scikit-learn's arguments, → `LassoPath`, which certifies every penalty"
+}
+_CHECKED = {"fit()": "always checks its input"}
+_DENSE = {
+    "densify() sparsify()": "`coef_` is an array; `scipy.sparse.csr_array(model.coef_)` where few weights are not zero"
+}
+
 REASONS: dict[str, dict[str, str]] = {
+    "Lasso": {**_PATH, **_CHECKED},
+    "LassoCV": _PATH,
+    "ElasticNet": {**_PATH, **_CHECKED},
+    "ElasticNetCV": _PATH,
+    "LogisticRegression": {
+        **_DENSE,
+        "solver": '"auto": Newton\'s method where d × d matrices fit, else L-BFGS; the optimum is the same',
+        "set_callbacks()": "`verbose=1` shows progress, → `trace_` has the run, → `checkpoint` resumes it",
+    },
+    "LinearSVC": _DENSE,
+    "SVC": {
+        "probability predict_proba() predict_log_proba() probA_ probB_": "as scikit-learn 1.9 advises: "
+        "`sklearn.calibration.CalibratedClassifierCV(SVC(), ensemble=False)`",
+    },
     "PCA": {
         "tol": "the share of the captured variance by which a step may still change it when an iterative solver stops; "
         "at 0 it goes on to rounding, as there",
@@ -156,6 +178,34 @@ REMARKS: dict[str, dict[str, str]] = {
         "iterated_power": '"auto" is 7 products',
         "gamma": 'also "scale" and "auto", as in SVC',
     },
+    "LinearRegression": {
+        "rank_ singular_": "also for sparse matrices and files; rank is decided on columns of unit length where lengths differ much, "
+        "so that units do not decide it",
+        "copy_X n_jobs": f"no effect: {_NO_COPY}",
+    },
+    "Ridge": {
+        "solver": 'all words are accepted; "sag", "saga", "lsqr" and "sparse_cg" are conjugate gradients',
+        "n_iter_": "a number, never None",
+    },
+    "RidgeCV": {"gcv_mode": "no effect: the smaller Gram matrix is decomposed"},
+    "Lasso": {"precompute copy_X selection random_state": "no effect: working sets on the Gram matrix of entered columns"},
+    "LassoCV": {"precompute copy_X selection random_state n_jobs": "no effect: working sets on the Gram matrix of entered columns"},
+    "LogisticRegression": {"n_iter_": "a number; scikit-learn's is an array of one"},
+    "LinearSVC": {
+        "multi_class": '"crammer_singer" is refused',
+        "dual random_state": 'no effect, except with method="subgradient": the optimum is the same',
+    },
+    "SVC": {
+        "dual_coef_": "dense for sparse X, too",
+        "n_iter_": "working sets; steps of SMO by machine are in `steps_`",
+    },
+    "KernelRidge": {"kernel": "no chi2 kernels by name; pass a function of two rows, or a kernel of `lemmata.predict.kernels`"},
+    "Nystroem": {"kernel": 'no "precomputed" (there are no rows to draw from), no chi2 kernels by name'},
+    "KNeighborsClassifier": {
+        "algorithm": '"ball_tree" is the k-d tree as well; results are the same',
+        "fit()": "also takes sample_weight: weight 2 is the row twice; a y of one class is refused",
+    },
+    "HuberRegressor": {"epsilon alpha": 'the same objective with loss="huber", the default'},
     "KMeans": {
         "init": 'also "k-means||", for data that are not in memory',
         "n_init": "an array as `init` runs once, whatever n_init says and without a warning: every run would be the same",

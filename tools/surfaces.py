@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 
 STORED = Path(__file__).with_name("peers.json")
 REQUIRED = "required"
@@ -121,6 +122,8 @@ def _static(cls: type, name: str) -> Any:
 # --- fits -------------------------------------------------------------------------------------------------------------
 
 ROWS = np.random.default_rng(0).gamma(2.0, size=(60, 6))
+NUMBERS = ROWS @ [3.0, -2.0, 1.0, 0.0, 0.0, 0.5] + np.random.default_rng(3).normal(size=60)
+CLASSES = np.digitize(NUMBERS, np.quantile(NUMBERS, [1 / 3, 2 / 3]))
 USERS, ITEMS = np.divmod(np.flatnonzero(np.random.default_rng(1).random(600) < 0.5), 15)  # 40 × 15
 STARS = np.random.default_rng(2).integers(1, 6, size=len(USERS)).astype(float)
 
@@ -143,7 +146,8 @@ def fit(path: str, **parameters: Any) -> Any:
 
             ratings = Observed.from_triplets(USERS, ITEMS, STARS, (40, 15))
             return cls(**parameters).fit(ratings)
-        return cls(**parameters).fit(ROWS)
+        model = cls(**parameters)
+        return model.fit(ROWS, CLASSES if is_classifier(model) else NUMBERS)
 
 
 def _fit_surprise(cls: type, parameters: dict[str, Any]) -> Any:
