@@ -59,7 +59,7 @@ _SURPRISE = {
 }  # fmt: skip
 
 _PATH = {
-    "path()": "→ `lemmata.predict.lasso_path`, `enet_path` with scikit-learn's arguments, → `LassoPath`, which certifies every penalty"
+    "path()": "→ `lemmata.predict.lasso_path`, `enet_path` with scikit-learn's arguments; → `LassoPath` certifies every penalty"
 }
 _CHECKED = {"fit()": "always checks its input"}
 _DENSE = {
@@ -148,6 +148,7 @@ REASONS: dict[str, dict[str, str]] = {
     },
 }  # fmt: skip
 
+_WORKING_SETS = "no effect: coordinate descent on the Gram matrix of the columns that have entered"
 _ORTHONORMAL = 'no effect: the block is made orthonormal after every product (as "QR")'
 
 # what has the same name and default, and does something else (or nothing)
@@ -179,8 +180,8 @@ REMARKS: dict[str, dict[str, str]] = {
         "gamma": 'also "scale" and "auto", as in SVC',
     },
     "LinearRegression": {
-        "rank_ singular_": "also for sparse matrices and files; rank is decided on columns of unit length where lengths differ much, "
-        "so that units do not decide it",
+        "rank_ singular_": "also for sparse matrices and files; where lengths of columns differ much, rank is decided on "
+        "columns of unit length, so that units do not decide it",
         "copy_X n_jobs": f"no effect: {_NO_COPY}",
     },
     "Ridge": {
@@ -188,8 +189,8 @@ REMARKS: dict[str, dict[str, str]] = {
         "n_iter_": "a number, never None",
     },
     "RidgeCV": {"gcv_mode": "no effect: the smaller Gram matrix is decomposed"},
-    "Lasso": {"precompute copy_X selection random_state": "no effect: working sets on the Gram matrix of entered columns"},
-    "LassoCV": {"precompute copy_X selection random_state n_jobs": "no effect: working sets on the Gram matrix of entered columns"},
+    "Lasso": {"precompute copy_X selection random_state": _WORKING_SETS},
+    "LassoCV": {"precompute copy_X selection random_state n_jobs": _WORKING_SETS},
     "LogisticRegression": {"n_iter_": "a number; scikit-learn's is an array of one"},
     "LinearSVC": {
         "multi_class": '"crammer_singer" is refused',
