@@ -9,6 +9,10 @@ from lemmata.core.compiler import kernel
 # Sweeps before the signs found are taken for those of the solution: a few, and more for many signs S. A sweep costs |S|·k
 # multiplications at the speed of memory, |S| equations |S|³/3 at that of BLAS: about |S|/24 sweeps.
 FEW, PER_SIGN = 4, 1 / 24
+SOON, FOLLOWS = (
+    200,
+    False,
+)  # sweeps after which the exact path is followed; whether that is tried first, from w = 0
 
 
 @kernel

@@ -11,6 +11,7 @@ import numpy as np
 
 Array = np.ndarray
 FEW, PER_SIGN = 2, 0.0  # a sweep in Python costs more than a system of equations
+SOON, FOLLOWS = 24, True
 TINY = 24
 
 

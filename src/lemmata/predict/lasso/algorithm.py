@@ -197,7 +197,7 @@ class ElasticNetAlgorithm:
             ).minimise(
                 self._start(coefs, p)[entered.order],
                 self._enough(data, p).times(1.0 if everything else INSIDE),
-                max(self.max_iter - int(sweeps[p]), 1),
+                max(self.max_iter - int(sweeps[p]), 1), self._before(coefs, p, entered.order),
             )  # fmt: skip
             coefs[p] = 0.0
             coefs[p, entered.order] = reached.w
@@ -299,6 +299,13 @@ class ElasticNetAlgorithm:
             return before
         ahead = before + (before - coefs[p - 2]) * ((b - c) / (a - b))
         return np.where(ahead * before > 0, ahead, 0.0)
+
+    def _before(self, coefs: Array, p: int, order: Array) -> tuple[Array, float] | None:
+        """The solution at the λ before, over the entered columns, and the ratio of both λ's; None where l2 differs."""
+        k = p % len(self.alphas)
+        if k == 0 or self.l1_ratio < 1 or not self.alphas[k] > 0:
+            return None
+        return coefs[p - 1][order], self.alphas[k - 1] / self.alphas[k]
 
     def _kernels(self, data: Regression) -> Any:
         n, d = data.shape

@@ -11,7 +11,8 @@ and one goes there, or as far as the first sign change: f is quadratic in betwee
 (more signs than rows), a small multiple of ½‖w − w_now‖² is added, a proximal step, which falls as well.
 
 From w = 0 and a small λ, a few larger λ's are solved roughly on the way: the support then grows to its size from below, instead
-of shrinking to it from thousands of coordinates that all moved in the first sweep.
+of shrinking to it from thousands of coordinates that all moved in the first sweep. Where all that takes too many sweeps, the
+exact path is followed instead (homotopy.py).
 """
 
 from __future__ import annotations
@@ -21,12 +22,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg.lapack import dposv
 
+from lemmata.predict.lasso.homotopy import LARGEST, Piece, follow
+
 Array = np.ndarray
 INNER = 4  # sweeps over the non-zero coordinates between two over all
-DIRECT = 64  # so few coordinates need no way from larger λ's
+DIRECT = 24  # so few coordinates need no way from larger λ's
 STRIDE = 3.0  # the ratio of two λ's on the way from w = 0
 ROUGH = 1e-3  # the gap asked for on that way, of ‖y‖²
 HUGE, TINY = 1e6, 1e-300  # a solution so much larger than w is one of rounding
+EXACT = 1e-12  # of ‖y‖²: a gap that needs no polish
 PROXIMAL = 1e-8  # of the largest curvature, where G_SS is singular
 
 
@@ -52,6 +56,7 @@ class Reached(NamedTuple):
     sweeps: int
     loss: float
     gap: float
+    over: bool = True  # small enough, or no coordinate moves any more
 
 
 class Quadratic(NamedTuple):
@@ -69,16 +74,53 @@ class Quadratic(NamedTuple):
         """f(w), with h = q − Gw: ½wᵀGw − qᵀw = −½ wᵀ(q + h)."""
         return float(-0.5 * (w @ (self.q + h)) + self.l1 @ np.abs(w) + 0.5 * (self.l2 @ (w * w)))
 
-    def minimise(self, w: Array, enough: Enough, most: int) -> Reached:
-        """From w on, until the duality gap over these columns is small enough or `most` sweeps were made."""
+    def minimise(
+        self, w: Array, enough: Enough, most: int, before: tuple[Array, float] | None = None
+    ) -> Reached:
+        """From w on, until the duality gap over these columns is small enough or `most` sweeps were made.
+
+        before : the solution for `t` times this l1 and the same l2, and t > 1, if there is one
+        """
         if not len(w):
             return Reached(w, self.q, 0, 0.5 * self.yy, 0.0)
         if not self.l1.any() and not self.positive:
             return self._solve_smooth(w)
+        reached = self._begin(w, enough, most)
+        if not reached.over and reached.sweeps < most:
+            reached = self._follow(before, enough, most, reached.sweeps)
+        return self._polished(reached) if reached.over else reached
+
+    def _begin(self, w: Array, enough: Enough, most: int) -> Reached:
+        """What is tried first: sweeps, from w or through larger λ's; or the exact path."""
+        followed = bool((self.l1 > 0).all())
+        soon = min(most, self.kernels.SOON) if followed else most
         if w.any() or len(w) <= DIRECT:
-            return self._descend(w.copy(), enough, most, 0)
-        w, spent = self._approach(enough, most)
-        return self._descend(w, enough, most, spent)
+            return self._descend(w.copy(), enough, soon, 0)
+        if self.kernels.FOLLOWS and followed:
+            return self._follow(None, enough, most, 0)
+        start, spent = self._approach(enough, soon)
+        return self._descend(start, enough, max(soon, min(spent + 1, most)), spent)
+
+    def _polished(self, reached: Reached) -> Reached:
+        """The optimum of the signs found instead of a point near it, where that is cheap and keeps the signs."""
+        if reached.gap <= EXACT * self.yy or np.count_nonzero(reached.w) > LARGEST:
+            return reached
+        w, certain = self._step_to_signed_optimum(reached.w)
+        h = self.q - self.G @ w
+        loss, gap = self.kernels.gap_of(self.q, w, h, self.l1, self.l2, self.yy, self.positive)
+        if not (certain and gap < reached.gap):
+            return reached
+        return Reached(w, h, reached.sweeps, loss, gap)
+
+    def _follow(self, before, enough: Enough, most: int, spent: int) -> Reached:
+        """Along the exact path, from the solution before if there is one, and then sweeps for what rounding has left."""
+        start = None
+        if before is not None and before[0].any():
+            S = before[0].nonzero()[0]
+            start = Piece(S.tolist(), np.sign(before[0][S]).tolist(), before[1])
+        G, q, l1, l2, _, positive, _ = self
+        w, events = follow(G, q, l1, l2, positive, most - spent - 1, start)
+        return self._descend(w, enough, most, spent + events)
 
     def _approach(self, enough: Enough, most: int) -> tuple[Array, int]:
         """From 0 through larger λ's; where that leads, and the sweeps it took."""
@@ -89,7 +131,7 @@ class Quadratic(NamedTuple):
         rough = Enough(max(ROUGH * self.yy, enough.gap), 1.0, self.yy)
         while (ratio := ratio / STRIDE) > STRIDE and spent < most - 1:
             larger = self._replace(l1=ratio * self.l1)
-            w, _, spent, _, _ = larger._descend(w, rough, most - 1, spent)
+            w, _, spent, *_ = larger._descend(w, rough, most - 1, spent)
         return w, spent
 
     def _descend(self, w: Array, enough: Enough, most: int, sweeps: int) -> Reached:
@@ -104,7 +146,7 @@ class Quadratic(NamedTuple):
             )
             sweeps += made
             if over or sweeps >= most:
-                return Reached(w, h, sweeps, loss, gap)
+                return Reached(w, h, sweeps, loss, gap, over)
             moved, certain = self._step_to_signed_optimum(w)
             rest = q - G @ moved
             if certain or self.value(moved, rest) < self.value(w, h):
