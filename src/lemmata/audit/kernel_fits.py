@@ -506,7 +506,7 @@ def _statements(fit: Fit) -> Mapping[str, float]:
 
 
 KERNEL_RIDGE_CLAIMS = (
-    attributes_sound({}, _disagreements),
+    attributes_sound({"gamma_?": ""}, _disagreements),
     statements_true(_statements),
     near_optimum,
     solves_system,

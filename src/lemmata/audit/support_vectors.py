@@ -493,7 +493,14 @@ def _disagreements(fit: Fit) -> Iterator[str]:
 
 
 SOUND = attributes_sound(
-    {"support_": "s | whole", "intercept_": "p", "n_support_": "k | >= 0, whole"}, _disagreements
+    {
+        "support_": "s | whole",
+        "intercept_": "p",
+        "n_support_": "k | >= 0, whole",
+        "gamma_?": "",
+        "class_weight_?": "w | >= 0",
+    },
+    _disagreements,
 )
 
 
