@@ -45,19 +45,20 @@ def best_scale(r: Array, s: Array, epsilon: float, least: float) -> float:
     """The σ ≥ least with Σ s − Σ_I s r²/σ² − ε² Σ_O s = 0; the left side grows with σ."""
     size = np.abs(r)
     order = np.argsort(size)
-    size, s = size[order], s[order]
+    unit = float(size[order[-1]]) or 1.0
+    size, s = size[order] / unit, s[order]
     total, inside, squares = s.sum(), np.cumsum(s), np.cumsum(s * size**2)
     # at σ = |r|_k/ε the first k rows are inside
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         slope = total - squares * (epsilon / size) ** 2 - epsilon**2 * (total - inside)
-    slope = np.where(size > 0, slope, -np.inf)
+    slope = np.where(size > 1e-150, slope, -np.inf)
     k = int(np.searchsorted(slope, 0.0))  # so many thresholds lie below the root
     if k == 0:
         return least
     left = total - epsilon**2 * (total - inside[k - 1])
     if not left > 0:
-        return max(float(size[k - 1]) / epsilon, least)
-    return max(float(np.sqrt(squares[k - 1] / left)), least)
+        return max(unit * float(size[k - 1]) / epsilon, least)
+    return max(unit * float(np.sqrt(squares[k - 1] / left)), least)
 
 
 def least_scale(data: Blocks) -> float:

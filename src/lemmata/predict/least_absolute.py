@@ -74,7 +74,12 @@ class LeastAbsoluteAlgorithm:
     @staticmethod
     def _solve(Z: Any, y: Array, s: Array) -> Array:
         found = linprog(
-            -y, A_eq=Z.T, b_eq=np.zeros(Z.shape[1]), bounds=np.column_stack([-s, s]), method="highs"
+            -y,
+            A_eq=Z.T,
+            b_eq=np.zeros(Z.shape[1]),
+            bounds=np.column_stack([-s, s]),
+            method="highs",
+            options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
         )
         if found.status != 0:
             raise ValueError(

@@ -237,6 +237,8 @@ def _softmax_prox(v: Array, y: Array, t: float) -> Array:
         f = target - _wright_omega(math.log(t) + target - middle)
         larger = logsumexp(f, axis=-1, keepdims=True) > middle
         low, high = np.where(larger, middle, low), np.where(larger, high, middle)
+        if np.all((middle == low) & (high <= np.nextafter(low, np.inf))):
+            break
     return f
 
 

@@ -59,16 +59,17 @@ class NormalEquations:
         if count == 0:
             return cls()
         rows, y = rows.astype(np.float64, copy=False), y.astype(np.float64, copy=False)
-        moments = Moments.of(rows, weights)
-        s = 1.0 if weights is None else weights[:, None]
-        y_mean = (s * y).sum(axis=0) / moments.n
-        centred = y - y_mean
-        weighted = s * centred
-        # x̃ instead of x: Σ s ỹ is zero but for rounding
-        cross = np.asarray(rows.T @ weighted) - np.multiply.outer(
-            moments.mean, weighted.sum(axis=0)
-        )
-        y_scatter = (weighted * centred).sum(axis=0)
+        with np.errstate(over="ignore", invalid="ignore"):  # looked at below
+            moments = Moments.of(rows, weights)
+            s = 1.0 if weights is None else weights[:, None]
+            y_mean = (s * y).sum(axis=0) / moments.n
+            centred = y - y_mean
+            weighted = s * centred
+            # x̃ instead of x: Σ s ỹ is zero but for rounding
+            cross = np.asarray(rows.T @ weighted) - np.multiply.outer(
+                moments.mean, weighted.sum(axis=0)
+            )
+            y_scatter = (weighted * centred).sum(axis=0)
         if not (np.isfinite(y_scatter).all() and np.isfinite(cross).all()):
             raise ValueError(
                 "X or y contains numbers too large to be multiplied; divide them by their largest numbers."
@@ -116,7 +117,8 @@ class NormalEquations:
 
 def refuse_vanishing_columns(sums: NormalEquations, data: Blocks) -> None:
     """Refuse columns that vary, but by so little that their squares vanish: they would pass for constant ones."""
-    doubtful = np.flatnonzero(np.diagonal(sums.moments.scatter) < 1e-300 * sums.moments.n)
+    # squares down to here are rounded to 5e-324, which is still eps of them
+    doubtful = np.flatnonzero(np.diagonal(sums.moments.scatter) < 1e-307 * sums.moments.n)
     first = None
     for rows, _ in data if len(doubtful) else ():
         part = rows[:, doubtful]
