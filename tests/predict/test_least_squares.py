@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose
 from sklearn.linear_model import LinearRegression as Theirs
 
 import lemmata
-from lemmata.predict.least_squares import LinearRegression
-from lemmata.predict.normal_equations import NormalEquations
+from lemmata.predict.least_squares.estimator import LinearRegression
+from lemmata.predict.least_squares.normal_equations import NormalEquations
 
 
 def problem(n=80, d=6, m=None, seed=0, centre=2.0):

@@ -12,9 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import HuberRegressor, QuantileRegressor
 
 import lemmata
-from lemmata.predict.bisquare import bisquare, weighted_median
-from lemmata.predict.huber import best_scale
-from lemmata.predict.robust import RobustRegression
+from lemmata.predict.robust.bisquare import bisquare, weighted_median
+from lemmata.predict.robust.estimator import RobustRegression
+from lemmata.predict.robust.huber import best_scale
 
 W = np.array([1.0, -2.0, 0.5])
 

@@ -13,7 +13,7 @@ the rows. t and p are those of Student's distribution with n − p degrees of fr
 determine a weight, its standard error is infinite.
 
     >>> from sklearn.datasets import load_diabetes
-    >>> from lemmata.predict.least_squares import LinearRegression
+    >>> from lemmata.predict.least_squares.estimator import LinearRegression
     >>> X, y = load_diabetes(return_X_y=True)
     >>> found = LinearRegression().fit(X, y).inference()
     >>> np.round(found.standard_errors[:3], 3), np.round(found.p_values[:3], 2)
@@ -33,7 +33,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lemmata.core.blocks import Blocks
 from lemmata.core.engine import map_reduce
-from lemmata.predict.normal_equations import EPS, NormalEquations, packed
+from lemmata.predict.least_squares.normal_equations import EPS, NormalEquations, packed
 
 Array = np.ndarray
 COVARIANCES = ("nonrobust", "HC0", "HC1", "HC2", "HC3")

@@ -28,9 +28,9 @@ from lemmata.core.engine import one_blas_thread
 from lemmata.core.estimator import COMMON
 from lemmata.core.loop import MaxSteps, Solution, warn_user
 from lemmata.predict.base import LinearRegressor
-from lemmata.predict.bisquare import BisquareAlgorithm, bisquare_weights, median_scale
-from lemmata.predict.huber import HuberAlgorithm, least_scale
-from lemmata.predict.least_absolute import LeastAbsoluteAlgorithm
+from lemmata.predict.robust.bisquare import BisquareAlgorithm, bisquare_weights, median_scale
+from lemmata.predict.robust.huber import HuberAlgorithm, least_scale
+from lemmata.predict.robust.least_absolute import LeastAbsoluteAlgorithm
 
 Array = np.ndarray
 FAR = 3.0  # scales beyond which a residual of the absolute loss is called an outlier

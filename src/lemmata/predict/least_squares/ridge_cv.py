@@ -38,10 +38,10 @@ from lemmata.core.config import config
 from lemmata.core.engine import map_reduce
 from lemmata.core.loop import Never, Solution
 from lemmata.core.store import storable
-from lemmata.predict.least_squares import LeastSquaresProblem, show_weights, without
-from lemmata.predict.normal_equations import packed
-from lemmata.predict.ridge import Ridge, RidgeRegressor
-from lemmata.predict.ridge_systems import DualAlgorithm, DualProblem, PrimalAlgorithm
+from lemmata.predict.least_squares.estimator import LeastSquaresProblem, show_weights, without
+from lemmata.predict.least_squares.normal_equations import packed
+from lemmata.predict.least_squares.ridge import Ridge, RidgeRegressor
+from lemmata.predict.least_squares.ridge_systems import DualAlgorithm, DualProblem, PrimalAlgorithm
 
 Array = np.ndarray
 PIECE = 2**21  # numbers of a block of rows times V at once: 16 MB

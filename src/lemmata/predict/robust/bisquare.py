@@ -23,7 +23,7 @@ import numpy as np
 from lemmata.core.blocks import Blocks
 from lemmata.core.engine import map_reduce
 from lemmata.core.store import storable
-from lemmata.predict.normal_equations import NormalEquations, eigen_solve, packed
+from lemmata.predict.least_squares.normal_equations import NormalEquations, eigen_solve, packed
 
 Array = np.ndarray
 SAMPLE = 4000  # rows that the start looks at

@@ -15,8 +15,13 @@ import scipy.linalg
 
 from lemmata.core.blocks import Blocks
 from lemmata.core.store import storable
-from lemmata.predict.least_squares import MOST_ROWS, LeastSquaresProblem, nonnegative, without
-from lemmata.predict.normal_equations import (
+from lemmata.predict.least_squares.estimator import (
+    MOST_ROWS,
+    LeastSquaresProblem,
+    nonnegative,
+    without,
+)
+from lemmata.predict.least_squares.normal_equations import (
     EPS,
     ROUGH,
     SAFE,

@@ -8,7 +8,7 @@
     >>> round(model.score(X, y), 4), model.rank_, model.solver_
     (0.5177, 10, 'normal')
 
-How it is solved. Normal equations from one pass, if they are well enough conditioned (predict/normal_equations.py); otherwise a
+How it is solved. Normal equations from one pass, if they are well enough conditioned (normal_equations.py); otherwise a
 QR and SVD of the rows, or, out of core, the eigenvectors of the equations: the shortest of all minimisers. Wide sparse data:
 conjugate gradients on products with the data, which end in the shortest minimiser too. `positive=True`: non-negative least
 squares on the triangle of the equations.
@@ -33,14 +33,14 @@ from lemmata.core.engine import one_blas_thread
 from lemmata.core.loop import MaxSteps, Never, Solution, Stopped, run, warn_user
 from lemmata.core.store import storable
 from lemmata.predict.base import LinearRegressor
-from lemmata.predict.inference import (
+from lemmata.predict.least_squares.inference import (
     Inference,
     Influence,
     infer,
     measure_influence,
     predict_interval,
 )
-from lemmata.predict.normal_equations import (
+from lemmata.predict.least_squares.normal_equations import (
     EPS,
     ROUGH,
     SAFE,
@@ -318,14 +318,14 @@ class LinearRegression(LinearRegressor):
     def _algorithm(self, data: Blocks) -> Any:
         self.__dict__.pop("sums_", None)  # a fit forgets the batches before it
         if self._iterates(data):
-            from lemmata.predict.conjugate_gradients import ConjugateGradientAlgorithm
+            from lemmata.predict.least_squares.conjugate_gradients import ConjugateGradientAlgorithm
 
             return ConjugateGradientAlgorithm(np.zeros(1), self.tol * FINER)
         return LeastSquaresAlgorithm(self.tol, self.positive)
 
     def _problem(self, data: Blocks) -> Any:
         if self._iterates(data):
-            from lemmata.predict.conjugate_gradients import CentredProducts
+            from lemmata.predict.least_squares.conjugate_gradients import CentredProducts
 
             return CentredProducts(data, self.fit_intercept, np.zeros(1))
         return LeastSquaresProblem.of(data, self.fit_intercept)
@@ -407,7 +407,7 @@ class LinearRegression(LinearRegressor):
     def inference(
         self, X=None, y=None, sample_weight=None, *, covariance="nonrobust", output=0, level=0.95
     ) -> Inference:
-        """Standard errors, t, p and confidence intervals (see lemmata.predict.inference).
+        """Standard errors, t, p and confidence intervals (see inference.py).
 
         X, y, sample_weight : the training data, for the heteroscedasticity-consistent covariances; without them the sums serve
         covariance : {"nonrobust", "HC0", "HC1", "HC2", "HC3"}

@@ -35,9 +35,16 @@ from lemmata.core.certificate import Fit, Statement
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.loop import MaxSteps, Solution, warn_user
 from lemmata.predict.base import LinearRegressor
-from lemmata.predict.conjugate_gradients import CentredProducts, ConjugateGradientAlgorithm
-from lemmata.predict.least_squares import FORM_SPARSE_BELOW, LeastSquaresProblem, show_weights
-from lemmata.predict.ridge_systems import (
+from lemmata.predict.least_squares.conjugate_gradients import (
+    CentredProducts,
+    ConjugateGradientAlgorithm,
+)
+from lemmata.predict.least_squares.estimator import (
+    FORM_SPARSE_BELOW,
+    LeastSquaresProblem,
+    show_weights,
+)
+from lemmata.predict.least_squares.ridge_systems import (
     DualAlgorithm,
     DualProblem,
     PrimalAlgorithm,

@@ -28,7 +28,7 @@ import scipy.sparse as sp
 from lemmata.core.blocks import Blocks
 from lemmata.core.engine import map_reduce
 from lemmata.core.store import storable
-from lemmata.predict.normal_equations import EPS, eigen_solve
+from lemmata.predict.least_squares.normal_equations import EPS, eigen_solve
 
 Array = np.ndarray
 HALVINGS = 60

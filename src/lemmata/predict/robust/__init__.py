@@ -1,0 +1,1 @@
+"""Regression that outliers cannot turn: absolute, Huber, Tukey."""
