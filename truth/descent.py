@@ -171,6 +171,47 @@ class Valley:
         return value, g * (1 + self.wrong * np.arange(len(x)))
 
 
+class _Bounded(Valley):
+    """A valley that knows its minimum: d·log 2 at 0."""
+
+    @property
+    def minimum(self) -> float:
+        return len(self.a) * math.log(2.0)
+
+
+class Ridge:
+    """½x² with a ridge of curvature k and width w at c on the way: ½kw² log(1 + ((x − c)/w)²)."""
+
+    def __init__(self, c: float, k: float, w: float):
+        self.c, self.k, self.w = c, k, w
+
+    def __call__(self, x):
+        u = (x[0] - self.c) / self.w
+        value = 0.5 * x[0] ** 2 + 0.5 * self.k * self.w**2 * math.log1p(u**2)
+        return float(value), np.array([x[0] + self.k * self.w * u / (1 + u**2)])
+
+    def steepest(self, low: float, high: float) -> float:
+        u = (np.linspace(low, high, 20001) - self.c) / self.w
+        return float(np.abs(1 + self.k * (1 - u**2) / (1 + u**2) ** 2).max())
+
+
+@problems(seeds=40, quick=2)
+def ridges(seed) -> Iterator[Case]:
+    """A steep place between flat ones: what L is on the way, against what two points and the steps themselves show of it."""
+    rng = np.random.default_rng(700 + seed)
+    c = float(rng.uniform(1, 2))
+    w = float(rng.uniform(0.1, 0.4))
+    f = Ridge(c, k=float(rng.uniform(0.2, 1.8)) * c / w, w=w)
+    for eta in (0.02, 0.1, 0.5):
+        passed: list[float] = [3.0]
+        note = lambda solution: passed.append(float(solution.state.params[0][0]))  # noqa: B023, E731
+        run = optim.minimize(f, [3.0], "gd", step_size=eta, max_iter=3000, callbacks=[note])
+        true = eta * f.steepest(min(passed), max(passed)) < 2
+        yield Case(
+            f"step {eta}", run.certify(), {"step_below_2_over_L": true, "gradient_matches": True}
+        )
+
+
 @problems(seeds=40, quick=2)
 def black_boxes(seed) -> Iterator[Case]:
     """The same claims where L is measured at two points, and a gradient that is wrong in one coordinate."""
@@ -185,7 +226,25 @@ def black_boxes(seed) -> Iterator[Case]:
         yield Case(f"step {times}/L", run.certify(), truths, easy)
     long = optim.minimize(f, start, "gd", step_size=2.6 / L, tol=1e-9, max_iter=8)
     yield Case("step 2.6/L", long.certify(), {"step_below_2_over_L": False, "first_order": False})
+    run = optim.minimize(f, start, "gd", step_size=1 / L, tol=1e-7)
+    values = run.trace_.objective
+    lazy = np.r_[values[:1], values[:1], values[2:]]
+    yield Case(
+        "a step without decrease",
+        tampered(run, {"objective": lazy}).certify(),
+        {"enough_decrease": False},
+    )
+    slow = {name: np.repeat(c, 5) for name, c in {**run.trace_.extras, "objective": values}.items()}
+    slow["step_size"][1:] = 1 / L
+    yield Case("every step five times", tampered(run, slow).certify(), {"rate_kept": False})
     auto = optim.minimize(f, start, "gd")
+    most = 2 * 4 * L * (values[0] - values[-1]) / 1.0**2  # steps are at least 1/2L
+    stays = {name: np.full(int(most) + 50, c[-1]) for name, c in auto.trace_.extras.items()}
+    stays |= {"gradient": np.full(int(most) + 50, 2.0), "step_size": np.full(int(most) + 50, 1 / L)}
+    stays["objective"] = np.r_[values[0], np.full(int(most) + 49, auto.value)]
+    f_known = _Bounded(a)  # with a lower bound of its own, so that the steps can be counted
+    counted = tampered(auto, stays, tol=1.0, objective_=f_known).certify()
+    yield Case("a gradient that stays", counted, {"critical_in_time": False})
     yield Case(
         "auto",
         auto.certify(),

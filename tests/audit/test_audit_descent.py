@@ -229,3 +229,18 @@ def test_the_formulas_of_the_audit_give_the_constants_that_sampling_finds():
         ]
         assert max(ratios) <= values[-1] * (1 + 1e-12)
     assert smoothness.eigenvalues(optim.Rosenbrock()) is None
+
+
+def test_a_barely_negative_eigenvalue_of_a_formula_is_a_saddle_all_the_same():
+    f = optim.Quadratic(np.diag([1.0, -1e-9]))
+    found = optim.certify_minimum(f, np.zeros(2))
+    assert {"second_order", "saddle_escaped"} <= set(found.failed)
+    assert found["second_order"].kind == "proved"
+
+
+def test_float32_points_are_held_to_tol_not_to_their_rounding():
+    f = optim.LeastSquares(1e3 * X, 1e3 * Y)
+    x = np.linalg.lstsq(X, Y, rcond=None)[0].astype(np.float32)
+    found = optim.certify_minimum(f, x, tol=1e-6)
+    assert np.linalg.norm(f(x.astype(float))[1]) > 1e-4
+    assert "first_order" in found.failed

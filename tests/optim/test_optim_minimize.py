@@ -283,3 +283,42 @@ def test_names_are_listed_and_imported_on_first_use():
     assert {"minimize", "Simplex", "smoothness", "saddle_point"} <= set(dir(optim))
     for name in optim.__all__:
         assert getattr(optim, name) is not None
+
+
+def test_a_function_that_uses_its_arrays_again_or_writes_into_its_argument_does_no_harm():
+    buffer = np.zeros(5)
+
+    def careless(w):
+        value, gradient = LOGISTIC(w)
+        buffer[:] = gradient
+        w[:] = np.nan
+        return np.array([value]), buffer
+
+    for method in ("gd", "lbfgs", "newton", "nesterov", "coordinate"):
+        found = minimize(careless, np.zeros(5), method)
+        np.testing.assert_allclose(found.x, minimize(LOGISTIC, np.zeros(5)).x, atol=1e-4)
+        assert found.certificate_.failed == []
+
+
+def test_checking_a_slow_function_waits_for_certify():
+    import time
+
+    def slow(w):
+        time.sleep(0.012)
+        return LOGISTIC(w)
+
+    found = minimize(slow, np.zeros(5), max_iter=4)
+    assert "second_order" in found.certificate_.not_checked
+    assert "certify(" in found.certificate_["second_order"].note
+    assert "X" not in found.certificate_["second_order"].note
+    assert found.certify().not_checked == []
+
+
+def test_a_run_that_diverges_keeps_its_last_finite_point_and_says_so():
+    with pytest.warns(lemmata.core.Diverged), np.errstate(all="ignore"):
+        found = minimize(
+            lambda x: (float((x**4).sum()), 4 * x**3), np.full(2, 3.0), "gd", step_size=1.0
+        )
+    assert found.stopped_ == "diverged"
+    assert np.isfinite(found.x).all()
+    assert found.certificate_.failed

@@ -6,8 +6,8 @@ With an L-smooth f and a step η < 2/L (CIL 4.3.2; with a projection the same of
     ‖∇f(xₜ)‖ ≤ ε  for some  t ≤ (f(x₀) − f*) / η(1 − Lη/2)ε²         Thm 4.3.1; at η = 1/L 2L(f(x₀) − f*)/ε²
     f(xₜ) − f* ≤ ρᵗ(f(x₀) − f*),  ρ = 1 − μη(2 − Lη)                 Thm 4.3.2; on a quadratic ρ = max (1 − ηλ)²   (4.35)
 
-These are proofs where L and μ follow from a formula that the audit knows (smoothness.py). Elsewhere L is measured at the
-first and the last point, from below, and they are rules of thumb: a point in between may be more curved.
+These are proofs where L and μ follow from a formula that the audit knows (smoothness.py). Elsewhere L is measured on
+the line from the first to the last point, from below, and they are rules of thumb: a point beside it may be more curved.
 """
 
 from __future__ import annotations
@@ -85,6 +85,13 @@ class Steps:
     def __len__(self) -> int:
         return len(self.eta)
 
+    def curvature_seen(self, scale: float) -> float:
+        """The largest L that (4.36) needs to explain a step: 2(f(x⁺) − f(x) + η‖g‖²)/η²‖g‖², where that is above rounding."""
+        moved = self.eta * self.residual**2
+        clear = moved > 1e6 * float(np.finfo(float).eps) * scale
+        needed = 2 * (moved - self.fall)[clear] / (self.eta * moved)[clear]
+        return float(needed.max(initial=0.0))
+
     def promise(self, L: float, convex: bool = True) -> Array:
         """η(1 − Lη/2), or half of η where each step was tested with an L of 1/η; less where the set is not convex."""
         if self.tested:
@@ -108,10 +115,12 @@ def step_below_2_over_L(fit: Fit) -> Evidence:
     steps, found = Steps(fit), curvature_of(fit)
     if not len(steps):
         return unknown("no step was made")
-    limit = math.nextafter(2.0, 0.0)
-    advice = f"pass step_size below {2 / found.L:.3g}, or step_size='auto'" if found.L else ""
+    limit, L = math.nextafter(2.0, 0.0), found.L
+    if found.kind != PROVED:
+        L = max(L, steps.curvature_seen(scale_of(fit)))
+    advice = f"pass step_size below {2 / L:.3g}, or step_size='auto'" if L else ""
     return at_most(
-        float(steps.eta.max()) * found.L,
+        float(steps.eta.max()) * L,
         limit,
         advice,
         unit="step·L",
@@ -139,7 +148,7 @@ def enough_decrease(fit: Fit) -> Evidence:
         L, kind, note = found.L, found.kind, found.note
     promise = steps.promise(L, _convex_set(fit))
     if (promise <= 0).any():
-        return unknown("a step of 2/L or more promises no decrease")
+        return unknown("a step this long promises no decrease")
     scale = max(scale_of(fit), 1e-300)
     short = float((promise * steps.residual**2 - steps.fall).max()) / scale
     dtype = np.asarray(fit.x).dtype
@@ -243,7 +252,7 @@ def critical_in_time(fit: Fit) -> Evidence:
         )
     promise = float(steps.promise(L, _convex_set(fit)).min())
     if promise <= 0:
-        return unknown("a step of 2/L or more promises nothing")
+        return unknown("a step this long promises nothing")
     below, above = minimum_between(fit)
     first = float(steps.values[0])
     # what the trace shows to have been gained, and what can be gained at most

@@ -20,6 +20,8 @@ import numpy as np
 from lemmata.audit.attributes import attributes_sound, discrepancy, statements_true
 from lemmata.audit.sets import CONVEX, least_slope, nearest
 from lemmata.audit.smoothness import (
+    ON_THE_LINE,
+    SMALL,
     SMOOTH,
     curvature_of,
     evaluate,
@@ -41,6 +43,8 @@ from lemmata.core.certificate import (
 
 Array = np.ndarray
 CURVED_DOWN = 1e-6  # of the largest curvature: what differences of gradients can tell from zero
+PER_SECOND = 1e9  # multiplications of plain NumPy, as core.certificate counts
+SLOW = 1e-2  # seconds of a call
 AFFORDABLE = 1e8  # multiplications for a note
 MATCH = 1e-5  # of the gradient: how well it should agree with differences of f
 
@@ -55,7 +59,9 @@ def _evaluation_cost(fit: Fit) -> float:
         return float(np.size(facts["H"]))
     if name:
         return 2.0 * float(facts["X"].shape[0]) * facts["X"].shape[1]
-    return 100.0 * np.size(fit.x)
+    # a call may cost anything: where it is slow, count what it took
+    seconds = getattr(fit.objective_, "seconds_per_call", 0.0)
+    return max(100.0 * np.size(fit.x), PER_SECOND * seconds if seconds > SLOW else 0.0)
 
 
 def evaluations(times: float):
@@ -73,7 +79,8 @@ def spectrum(fit: Fit) -> float:
     if name:
         n, d = facts["X"].shape
         return float(n * d * min(n, d) + 10 * min(n, d) ** 3)
-    return 120 * _evaluation_cost(fit)
+    d = np.size(fit.x)
+    return 2 * ON_THE_LINE * (d if d <= SMALL else 12) * _evaluation_cost(fit)
 
 
 def whole_hessian(fit: Fit) -> float:
@@ -179,7 +186,7 @@ def first_order(fit: Fit) -> Evidence:
     here = evaluate(fit.objective_, x)
     norm, known = float(np.linalg.norm(here.gradient)), bool(structure_of(fit.objective_)[0])
     bound = float(fit.tol) + (
-        rounding(x.dtype, terms_of(fit)) * here.gradient_scale if known else 0.0
+        rounding(np.float64, terms_of(fit)) * here.gradient_scale if known else 0.0
     )
     note = ""
     affordable = known and spectrum(fit) <= min(fit.work, AFFORDABLE)
@@ -218,9 +225,9 @@ def second_order(fit: Fit) -> Evidence:
 def saddle_escaped(fit: Fit) -> Evidence:
     """By how much f falls along that direction, beyond what its slope explains; none where nothing curves down."""
     lowest, x = lowest_curvature(fit), np.asarray(fit.x)
-    proved = PROVED if lowest.kind == PROVED else RULE_OF_THUMB
-    if lowest.value >= -CURVED_DOWN * lowest.largest:
-        return at_most(0.0, 0.0, unit="fall", kind=proved, note="nothing curves down here")
+    flat = rounding(np.float64, x.size) if lowest.kind == PROVED else CURVED_DOWN
+    if lowest.value >= -flat * lowest.largest:
+        return at_most(0.0, 0.0, unit="fall", kind=lowest.kind, note="nothing curves down here")
     here = evaluate(fit.objective_, x)
     v = lowest.direction
     slope, fall = abs(float(np.vdot(here.gradient, v))), 0.0
@@ -266,7 +273,7 @@ def projected_gradient_small(fit: Fit) -> Evidence:
         return unknown("f is flat here")
     target = x - here.gradient / found.L
     residual = found.L * float(np.linalg.norm(x - nearest(facts, target)))
-    dtype_error = rounding(x.dtype, x.size) * (
+    error = rounding(np.float64, x.size) * (
         found.L * float(np.linalg.norm(x)) + here.gradient_scale
     )
     notes = [found.note] if found.note else []
@@ -277,7 +284,7 @@ def projected_gradient_small(fit: Fit) -> Evidence:
         notes.append(f"so f − f* ≤ {gap:.2g}")
     advice = "run longer (max_iter), or ask for less (tol)"
     return at_most(
-        residual, float(fit.tol) * (1 + 1e-6) + dtype_error, advice, "residual", "; ".join(notes), kind=found.kind
+        residual, float(fit.tol) * (1 + 1e-6) + error, advice, "residual", "; ".join(notes), kind=found.kind
     )  # fmt: skip
 
 

@@ -8,8 +8,8 @@ formula here, not by its own code, and its constants hold everywhere:
     logistic       1/n Σ log(1 + exp(−yᵢxᵢᵀw)) + ½ρ‖w‖²        L = σ_max²/4n + ρ,    μ = ρ
     absolute       1/n Σ |yᵢ − xᵢᵀw| + ½ρ‖w‖²                  convex, no L
 
-Any other function is only called. Its curvature is then what differences of gradients show at a point, from below: it can
-refute, and suggest, but not prove.
+Any other function is only called. Its curvature is then what differences of gradients show at points of the line from
+the first to the last point, from below: it can refute, and suggest, but not prove.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ Array = np.ndarray
 SMOOTH = ("quadratic", "least_squares", "logistic")
 DENSE_HESSIAN = 200  # columns by differences; beyond, Lanczos on products
 PRODUCTS = 60
+SMALL = 20  # numbers of which whole Hessians are taken along a line
+ON_THE_LINE = 17  # points
 
 
 @dataclass(frozen=True)
@@ -159,19 +161,26 @@ def _curvature_of(fit: Fit) -> Curvature:
     if stated is not None:
         mu = getattr(objective, "mu", None) or 0.0
         return Curvature(float(stated), max(float(mu), 0.0), RULE_OF_THUMB, "L as f states it")
-    points = [np.asarray(fit.x)] + ([np.asarray(fit.start_)] if fit.has("start_") else [])
-    found = 1.01 * max(
-        _measured_curvature(objective, x) for x in points
-    )  # differences err a little
-    return Curvature(
-        found, 0.0, RULE_OF_THUMB, "L measured where the run began and ended, from below"
-    )
+    found = _curvature_between(objective, np.asarray(fit.get("start_", fit.x)), np.asarray(fit.x))
+    note = "L measured on the line from the first to the last point, from below"
+    return Curvature(1.01 * found, 0.0, RULE_OF_THUMB, note)  # differences err a little
 
 
-def _measured_curvature(objective: Any, x: Array) -> float:
-    """The largest |eigenvalue| at x: of the whole Hessian where it is cheap: power iteration is slow where two are close."""
-    small = x.size <= 60
-    return _lowest_curvature(objective, x).largest if small else largest_curvature(objective, x)
+def _curvature_between(objective: Any, start: Array, end: Array) -> float:
+    """The largest |eigenvalue| at points of a line: of whole Hessians where d is small, else by power iteration.
+
+    Power iteration is slow where two eigenvalues are close; each point begins with the direction found at the one before.
+    """
+    v, found = np.random.default_rng(0).standard_normal(end.shape), 0.0
+    for share in np.linspace(0, 1, ON_THE_LINE) if (start != end).any() else (1.0,):
+        x = (start + share * (end - start)).astype(end.dtype)
+        if end.size <= SMALL:
+            found = max(found, _lowest_curvature(objective, x).largest)
+        else:
+            last = share in (0.0, 1.0)
+            value, v = power_iteration(objective, x, v, PRODUCTS if last else PRODUCTS // 10)
+            found = max(found, value)
+    return found
 
 
 def _pl_of(values: Array) -> float:
@@ -192,16 +201,22 @@ def hessian_times(objective: Any, x: Array, v: Array) -> Array:
 
 
 def largest_curvature(objective: Any, x: Array) -> float:
-    """The largest |eigenvalue| of the Hessian at x, from below, by power iteration on differences."""
-    v, found = np.random.default_rng(0).standard_normal(x.shape), 0.0
-    for _ in range(PRODUCTS):
+    """The largest |eigenvalue| of the Hessian at x, from below."""
+    start = np.random.default_rng(0).standard_normal(x.shape)
+    return power_iteration(objective, x, start, PRODUCTS)[0]
+
+
+def power_iteration(objective: Any, x: Array, v: Array, most: int) -> tuple[float, Array]:
+    """‖Hv‖ after up to `most` products with the Hessian at x, by differences; and the direction."""
+    found = 0.0
+    for _ in range(most):
         v = v / np.linalg.norm(v)
         Hv = hessian_times(objective, x, v)
         before, found = found, float(np.linalg.norm(Hv))
         if not math.isfinite(found) or found == 0 or abs(found - before) <= 1e-3 * found:
             break
         v = Hv
-    return found
+    return found, v
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ torch is imported only where a tensor is passed. What does not return what it sh
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -37,7 +38,7 @@ class Pair:
     gradient: Callable[[Array], Any]
 
     def __call__(self, x: Array) -> tuple[float, Array]:
-        return float(self.value(x)), np.asarray(self.gradient(x))
+        return float(np.asarray(self.value(x.copy())).item()), np.array(self.gradient(x.copy()))
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,40 @@ class TorchClosure:
         return float(value.detach()), gradient.detach().cpu().numpy()
 
 
+class Called:
+    """Somebody's function: it is given points of its own, and what it returns is copied, since it may use its arrays again.
+
+    What else it knows (L, mu, minimum, hessian, n_terms, batch) is passed on.
+    """
+
+    def __init__(self, function: Callable[[Array], Any]):
+        self.function, self.calls, self.seconds = function, 0, 0.0
+
+    @property
+    def seconds_per_call(self) -> float:
+        """What a call took so far, for the price of checking."""
+        return self.seconds / max(self.calls, 1)
+
+    def __call__(self, x: Array) -> tuple[float, Array]:
+        begin = time.perf_counter()
+        found = self.function(x.copy())
+        self.calls, self.seconds = self.calls + 1, self.seconds + time.perf_counter() - begin
+        if not (isinstance(found, tuple) and len(found) == 2):
+            raise TypeError(
+                f"f returned {_described(found)}; return (value, gradient), pass a pair (f, grad), or pass x0 as a torch "
+                "tensor for autograd."
+            )
+        value, gradient = found
+        if np.size(value) != 1:
+            raise ValueError(f"f returned {_described(value)} as its value; it must be one number.")
+        return float(np.asarray(value).item()), np.array(gradient)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "function":
+            raise AttributeError(name)
+        return getattr(self.function, name)
+
+
 def as_function(f: Any, like: Any = None) -> Function:
     """f as a function that returns a value and a gradient; `like` is the point that the run begins at."""
     if isinstance(f, tuple):
@@ -68,12 +103,15 @@ def as_function(f: Any, like: Any = None) -> Function:
             raise TypeError(
                 f"f is a tuple of {len(f)}; pass a pair (f, grad) of functions, or one that returns both."
             )
-        return Pair(*f)
+        return Called(Pair(*f))
     if not callable(f):
         raise TypeError(
             f"f is a {type(f).__name__}; pass a function that returns (value, gradient), or a pair (f, grad)."
         )
-    return TorchClosure(f, str(like.device)) if is_tensor(like) else f
+    if is_tensor(like):
+        return Called(TorchClosure(f, str(like.device)))
+    # objectives of this package return arrays of their own
+    return f if type(f).__module__.startswith("lemmata.optim.") else Called(f)
 
 
 def as_point(x0: Any) -> Array:
@@ -94,16 +132,7 @@ def as_point(x0: Any) -> Array:
 
 def first_call(function: Function, x: Array) -> tuple[float, Array]:
     """function(x), with a sentence for everything that a function may return instead of a value and a gradient."""
-    found = function(x.copy())
-    if not (isinstance(found, tuple) and len(found) == 2):
-        raise TypeError(
-            f"f(x0) returned {_described(found)}; return (value, gradient), pass a pair (f, grad), or pass x0 as a torch "
-            "tensor for autograd."
-        )
-    value, gradient = found
-    gradient = np.asarray(gradient)
-    if np.size(value) != 1:
-        raise ValueError(f"f(x0) is {_described(value)}; the value must be one number.")
+    value, gradient = function(x.copy())
     if gradient.shape != x.shape:
         raise ValueError(
             f"the gradient has shape {gradient.shape}, x0 has shape {x.shape}; they must agree."

@@ -102,7 +102,7 @@ def minimize(
     time_limit : float, optional
         Seconds after which the run ends where it is.
     callbacks : iterable
-        Called with the solution so far after every step (core.loop.run).
+        Called with the solution so far after every step (core.loop.run); lbfgs is one step, SciPy's own.
     **options
         Of the method itself: momentum=, beta1=, alpha=, radius=, wait=, rho=, …
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,8 @@ from lemmata.core.config import checks_in_fit
 from lemmata.core.trace import Trace
 
 Array = np.ndarray
-IN_RUN = 2**26  # multiplications that checking may take before `minimize` returns
+IN_RUN = 2**26  # multiplications that checking may take before `minimize` returns …
+SHARE_OF_RUN, PER_SECOND = 0.5, 1e9  # … or this share of what the run took, if that is more
 
 
 @dataclass(eq=False, repr=False)
@@ -64,18 +65,29 @@ class Result:
         steps = f"{self.stopped_}, {self.n_iter_} step{'s' if self.n_iter_ != 1 else ''}"
         steps = steps if self.trace_ is not None else ""
         fit = Fit(self, trace=self.trace_, stopped=steps)
-        return check(self.claims, fit, self._title, work=work, seconds=seconds)
+        found = check(self.claims, fit, self._title, work=work, seconds=seconds)
+        # there is no X to pass
+        claims = (
+            replace(
+                c, note=c.note.replace("certify(X, ", "certify(").replace("certify(X)", "certify()")
+            )
+            for c in found
+        )
+        return replace(found, claims=tuple(claims))
 
     def conclude(self) -> Result:
         """Check what is cheap, unless lemmata.config(certificate=False)."""
-        self.certificate_ = self._checked(IN_RUN if checks_in_fit() else -1.0)
+        elapsed = 0.0 if self.trace_ is None else self.trace_.elapsed
+        budget = max(IN_RUN, SHARE_OF_RUN * PER_SECOND * elapsed)
+        self.certificate_ = self._checked(budget if checks_in_fit() else -1.0)
         return self
 
     @property
     def _title(self) -> str:
         on = f" on {type(self.constraint_).__name__}" if self.constraint_ is not None else ""
-        name = getattr(type(self.objective_), "__name__", "function")
-        what = "" if name == "function" else f"{name}, "
+        function = getattr(self.objective_, "function", self.objective_)
+        name = type(function).__name__
+        what = f"{name}, " if hasattr(function, "structure") or name == "Rosenbrock" else ""
         return f"minimize {self.method}{on}  {what}{self.x.size:,} number{'s' if self.x.size != 1 else ''}"
 
     def __repr__(self) -> str:
