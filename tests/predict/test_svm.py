@@ -336,7 +336,8 @@ def test_compiled_loops_make_the_steps_of_their_twins(budget, dtype):
         loops.add_rows_into(field, 10, 40, rows, slots, change)
         assert_allclose(field[10:40], 1 + (change @ rows[slots])[10:40], rtol=1e-6)
         assert_array_equal(field[:10], 1)
-        loops.gather_into(block, rows, slots, np.array([4, 2, 9, 9, 0]))
+        for start, stop in ((3, 5), (0, 3)):
+            loops.gather_into(block, rows, slots, np.array([4, 2, 9, 9, 0]), start, stop)
         assert_array_equal(np.tril(block), np.tril(rows[slots][:, [4, 2, 9, 9, 0]]))
         assert_array_equal(block, block.T)
 

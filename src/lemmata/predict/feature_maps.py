@@ -14,6 +14,9 @@ With such features a linear model is a kernel machine for any number of rows (ML
     >>> model = make_pipeline(Nystroem(gamma=1.0, n_components=30, random_state=0), Ridge(alpha=1e-3))
     >>> round(model.fit(X, np.sin(2 * X[:, 0])).score(X, np.sin(2 * X[:, 0])), 3)
     1.0
+    >>> Z = RBFSampler(gamma=1.0, n_components=2000, random_state=0).fit_transform(X[:50])
+    >>> kernel_error(RBF(1.0), X[:50], Z).largest < 0.2
+    True
 """
 
 from __future__ import annotations

@@ -67,13 +67,11 @@ def add_rows_into(field, start, stop, rows, slots, change):
 
 
 @kernel
-def gather_into(out, rows, slots, columns):
-    """out_ab = rows[slots_a, columns_b], read for b ≤ a alone: a kernel matrix is symmetric, and far reads are dear."""
-    q = len(slots)
-    for a in range(q):
+def gather_into(out, rows, slots, columns, start, stop):
+    """out_ab = out_ba = rows[slots_a, columns_b] for start ≤ a < stop, b ≤ a: K is symmetric, and far reads are dear."""
+    for a in range(start, stop):
         row = rows[slots[a]]
         for b in range(a + 1):
             out[a, b] = row[columns[b]]
-    for a in range(q):
         for b in range(a):
             out[b, a] = out[a, b]

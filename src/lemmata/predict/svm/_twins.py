@@ -65,7 +65,9 @@ def add_rows_into(
     field[start:stop] += change @ rows[slots, start:stop].astype(np.float64)
 
 
-def gather_into(out: Array, rows: Array, slots: Array, columns: Array) -> None:
-    """out_ab = rows[slots_a, columns_b] for b ≤ a, and the same above the diagonal."""
-    out[...] = np.tril(rows[slots[:, None], columns])
-    out += np.tril(out, -1).T
+def gather_into(
+    out: Array, rows: Array, slots: Array, columns: Array, start: int, stop: int
+) -> None:
+    """out_ab = out_ba = rows[slots_a, columns_b] for start ≤ a < stop, b ≤ a."""
+    for a in range(start, stop):
+        out[a, : a + 1] = out[: a + 1, a] = rows[slots[a], columns[: a + 1]]

@@ -31,6 +31,7 @@ WORKING = 512  # variables of a working set
 KEPT = 5 / 8  # of it, at most, that stay from the last one
 SUBTOL = 0.1  # a working set is solved until its violation is this share of the whole one
 ROUND = 200  # steps of SMO between two looks at the free variables, where K is whole
+BLOCK_ROWS = 64  # of K_WW that a task reads
 FIELD_ROWS = 4096  # of Kβ that a task updates
 REFINED = 5  # times at most that Kβ is computed once more in float64
 
@@ -132,8 +133,7 @@ class SMOAlgorithm:
         W = choose(beta, G, machine, one.last, min(WORKING, cache.capacity))
         with one_blas_thread():
             slots = _slots(cache, machine.of[W])
-        K = np.empty((len(W), len(W)), np.float32)
-        loops.gather_into(K, cache.rows, slots, machine.of[W])
+        K = _gathered(loops, cache.rows, slots, machine.of[W])
         b, g = beta[W], G[W]
         tol = max(self.tol, SUBTOL * violation(beta, G, machine))
         left = min(100 * len(W), self.max_steps - one.steps)
@@ -217,6 +217,19 @@ def _slots(cache: RowCache, wanted: Array) -> Array:
     """Where the rows of variables stand; two variables of a regression share one."""
     rows, of_each = np.unique(wanted, return_inverse=True)
     return cache.slots(rows)[of_each]
+
+
+def _gathered(loops: Any, rows: Array, slots: Array, columns: Array) -> Array:
+    """K_WW from cached rows, some of its rows a task."""
+    q = len(slots)
+    K = np.empty((q, q), np.float32)
+
+    def gather(task: int) -> None:
+        start = task * BLOCK_ROWS
+        loops.gather_into(K, rows, slots, columns, start, min(start + BLOCK_ROWS, q))
+
+    run_tasks(gather, -(-q // BLOCK_ROWS))
+    return K
 
 
 def _add_rows(loops: Any, field: Array, rows: Array, slots: Array, change: Array) -> None:
