@@ -109,7 +109,9 @@ def _classifier_cases(label, model, ref, bias, X, y, w, rng):
         if bias is not None:
             weights, b = np.r_[weights, b / bias], 0.0
         if not size:
-            least, null = ref.least(weights), ref.null()
+            # a fit that diverged is no place to start from
+            start = weights if ref.value(weights, b) < ref.value(0 * weights) else 0 * weights
+            least, null = ref.least(start), ref.null()
         value = ref.value(weights, b)
         yield from case(
             label if not size else f"{label}, changed", other, X, y, w, is_near(value, least, null)

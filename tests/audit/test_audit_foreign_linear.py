@@ -127,22 +127,32 @@ def test_what_is_asked_for_is_y(diabetes):
 # --- other libraries --------------------------------------------------------------------------------------------------
 
 
-def test_celer_and_skglm(diabetes):
+def test_celer(diabetes):
     X, y = diabetes
-    celer, skglm = pytest.importorskip("celer"), pytest.importorskip("skglm")
+    celer = pytest.importorskip("celer")
+    judged_by_their_own_objective(
+        [celer.Lasso(0.1), celer.Lasso(0.01, weights=np.arange(1.0, 11.0)), celer.ElasticNet(0.1, l1_ratio=0.5)], X, y
+    )  # fmt: skip
+
+
+@pytest.mark.slow  # skglm compiles for minutes
+def test_skglm(diabetes):
+    X, y = diabetes
+    skglm = pytest.importorskip("skglm")
     factors = np.arange(1.0, 11.0)
-    models = [
-        celer.Lasso(0.1), celer.Lasso(0.01, weights=factors), celer.ElasticNet(0.1, l1_ratio=0.5),
-        skglm.Lasso(0.1), skglm.ElasticNet(0.1), skglm.WeightedLasso(0.01, weights=factors),
-    ]  # fmt: skip
+    models = [skglm.Lasso(0.1), skglm.ElasticNet(0.1), skglm.WeightedLasso(0.01, weights=factors)]
+    judged_by_their_own_objective(models, X, y)
+    labels = (y > 140).astype(int)
+    sparse = skglm.SparseLogisticRegression(0.001).fit(X, labels)
+    assert near(sparse, X, labels) == "holds"
+
+
+def judged_by_their_own_objective(models, X, y):
     for model in models:
         model.fit(X, y)
         assert near(model, X, y) == "holds", model
         model.coef_ = model.coef_ * 1.3
         assert near(model, X, y) == "fails", model
-    labels = (y > 140).astype(int)
-    sparse = skglm.SparseLogisticRegression(0.001).fit(X, labels)
-    assert near(sparse, X, labels) == "holds"
 
 
 def test_statsmodels(diabetes, weights):

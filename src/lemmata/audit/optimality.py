@@ -20,7 +20,7 @@ from lemmata.audit.linear_objectives import (
     described,
     problem_of,
 )
-from lemmata.audit.losses import Softmax
+from lemmata.audit.losses import Absolute, Softmax
 from lemmata.audit.risk_gaps import Point, Risk, gap_at, null_scores, null_value, one_output
 from lemmata.audit.risk_search import of_output, search
 from lemmata.core.certificate import (
@@ -64,12 +64,19 @@ class Optimality:
     @property
     def upper(self) -> Array:
         """The excess at most, as a share of the least objective."""
-        return _share(self.most, np.maximum(self.value - self.most, LEAST * self.null))
+        return _share(self.most, np.maximum(_left(self.value, self.most), LEAST * self.null))
 
     @property
     def lower(self) -> Array:
         """The excess that is certain, as such a share."""
-        return _share(self.certain, np.maximum(self.value - self.certain, LEAST * self.null))
+        return _share(self.certain, np.maximum(_left(self.value, self.certain), LEAST * self.null))
+
+
+def _left(whole: Array, part: Array) -> Array:
+    """whole − part; 0 where that is the rounding of two large numbers."""
+    with np.errstate(invalid="ignore"):
+        left = whole - part
+        return np.where(left > 1e-10 * whole, left, 0.0)
 
 
 def _share(part: Array, whole: Array) -> Array:
@@ -86,7 +93,7 @@ def optimality(fit: Fit) -> Optimality:
 
 def _optimality(fit: Fit) -> Optimality:
     risk, at = problem_of(fit)
-    own = own_dual(fit, risk)
+    own = own_dual(fit, risk, at)
     first = gap_at(risk, at)
     most = first.gap if own is None else np.minimum(first.gap, gap_at(risk, at, own).gap)
     null = null_value(risk)
@@ -110,15 +117,37 @@ def resolution(fit: Fit, risk: Risk, at: Point) -> Array:
     return np.atleast_1d(lost.sum()) if risk.joint else lost
 
 
-def own_dual(fit: Fit, risk: Risk) -> Array | None:
-    """The dual point that a fit of a linear SVM states: u = −yα with α within its bounds."""
-    alpha = fit.get("dual_coef_")
-    if alpha is None or isinstance(risk.loss, Softmax) or not risk.loss.margin:
+def own_dual(fit: Fit, risk: Risk, at: Point) -> Array | None:
+    """A dual point that a fit with kinks names besides its scores."""
+    if isinstance(risk.loss, Softmax):
         return None
+    if isinstance(risk.loss, Absolute) and not (risk.l1.any() or risk.l2.any()):
+        return _vertex_dual(risk, at)
+    alpha = fit.get("dual_coef_")
+    if alpha is None or not risk.loss.margin:
+        return None
+    # a linear SVM: u = −yα, with α within its bounds
     alpha = np.abs(np.atleast_2d(np.asarray(alpha, dtype=np.float64))).T
     if alpha.shape != risk.y.shape:
         return None
     return -risk.y * np.minimum(alpha, risk.loss.steepest * risk.s)
+
+
+def _vertex_dual(risk: Risk, at: Point) -> Array:
+    """Least absolute deviations at a vertex fit as many rows as there are weights; their slopes balance those of the others."""
+    r = (at.f - risk.y)[:, 0]
+    s, q = risk.s[:, 0], risk.rows.shape[1] + int(risk.free)
+    u = s * np.sign(r)
+    if q >= len(r):
+        return u[:, None]
+    fitted = np.argpartition(np.where(s > 0, np.abs(r), np.inf), q)[:q]
+    u[fitted] = 0.0
+    missing = risk.rows.adjoint(u[:, None])[:, 0]
+    Z = risk.rows.columns(np.arange(risk.rows.shape[1]), fitted)
+    if risk.free:
+        Z, missing = np.column_stack([Z, np.ones(q)]), np.append(missing, u.sum())
+    u[fitted] = np.clip(np.linalg.lstsq(Z.T, -missing, rcond=None)[0], -s[fitted], s[fitted])
+    return u[:, None]
 
 
 def near_optimum(words: Callable[[Fit], object]) -> Statement:

@@ -75,17 +75,19 @@ class Rows:
             out += squared.T @ s[here]
         return out if self.constant is None else np.append(out, self.constant**2 * s.sum())
 
-    def columns(self, which: Array) -> Array:
-        """Some columns, dense."""
-        d = self.data.shape[1]
+    def columns(self, which: Array, some: Array | None = None) -> Array:
+        """Some columns, dense; of some rows only, in their order."""
+        d, n = self.data.shape[1], self.data.shape[0]
         inner = which[which < d]
-        parts = []
-        for _, rows in self.blocks():
-            part = rows[:, inner]
-            parts.append(part.toarray() if hasattr(part, "toarray") else part)
-        out = np.vstack(parts)
+        at = np.arange(n) if some is None else some
+        out = np.empty((len(at), len(which)))
         if len(inner) < len(which):
-            out = np.column_stack([out, np.full(len(out), self.constant)])
+            out[:, -1] = self.constant
+        for here, rows in self.blocks():
+            inside = np.flatnonzero((at >= here.start) & (at < here.stop))
+            part = rows if some is None else rows[at[inside] - here.start]
+            part = part if len(inner) == d else part[:, inner]
+            out[inside, : len(inner)] = part.toarray() if hasattr(part, "toarray") else part
         return out
 
 
@@ -186,14 +188,16 @@ def _shift(loss: Loss, y: Array, s: Array, f: Array, steps: int) -> float:
 
 def _softmax_shift(risk: Risk, f: Array, steps: int) -> Array:
     """Newton on k offsets, each step halved until the risk does not rise."""
-    s, k = risk.s[:, 0], f.shape[1]
+    s, k, last = risk.s[:, 0], f.shape[1], math.inf
     t = np.zeros(k)
     now = float(s @ Softmax.value(risk.y, f))
     for _ in range(steps):
         a = Softmax.slope(risk.y, f + t)
         gradient = s @ a
-        if np.abs(gradient).max() <= 1e-14 * float(s @ np.abs(a).sum(axis=1)):
-            break
+        size = float(np.abs(gradient).max())
+        if size <= 1e-14 * float(s @ np.abs(a).sum(axis=1)) or size >= 0.9 * last:
+            break  # there, or as near as rounding lets it come
+        last = size if size < 1e-6 * float(s.sum()) else math.inf
         p = np.exp(log_softmax(f + t, axis=1))
         H = np.diag(s @ p) - p.T @ (p * s[:, None])
         step = -lstsq(H, gradient, cond=1e-14)[0]
@@ -376,11 +380,16 @@ def gap_at(risk: Risk, at: Point, U: Array | None = None) -> Gap:
 
 
 def null_scores(risk: Risk) -> Array:
-    """Scores at w = 0, with the best intercept where there is one."""
+    """Scores at w = 0, with the best intercept where there is one: for classes, the logarithms of their shares."""
     if "null" not in risk.memory:
         m = int(risk.memory["classes"]) if risk.joint else risk.y.shape[1]
         f = np.zeros((risk.rows.shape[0], m))
-        risk.memory["null"] = f + best_shift(risk, f) if risk.free else f
+        if risk.free and risk.joint:
+            masses = np.bincount(risk.y, risk.s[:, 0], minlength=m)
+            f = f + np.log(np.maximum(masses, 1e-300 * masses.sum()))
+        elif risk.free:
+            f = f + best_shift(risk, f)
+        risk.memory["null"] = f
     return risk.memory["null"]
 
 

@@ -170,6 +170,10 @@ class _Search:
         f = at.f
         if risk.free and risk.loss.smooth:
             f = f + best_shift(risk, f)
+        bare = float(((risk.l1 == 0) & (risk.l2 == 0)).all(axis=1).sum())
+        self.left -= (
+            12.0 * at.f.size * (bare + 1) * bare + self.size
+        )  # a projection decomposes the bare columns
         U, V, missed = feasible(risk, smooth.slopes(f), self.start)
         gap = float(excess(risk, self.start, U, V)[0]) + missed
         found.gap = min(found.gap, gap)
