@@ -140,6 +140,23 @@ def choices(seed):
     yield Case("equally good", found.certificate_, {"best_alone": False, "good_choice": True})
 
 
+@problems(seeds=30, quick=1)
+def candidates(seed):
+    """Neighbours that have, or have not, seen the rows on which they are compared."""
+    X, y = LAW.sample(300, seed)
+    models = {k: KNeighborsClassifier(k).fit(X[:200], y[:200]) for k in (1, 15)}
+    name = "candidates_unseen"
+    for label, rows, unseen in (
+        ("trained on", slice(100, 300), False),
+        ("not", slice(200, 300), True),
+    ):
+        found = compare(models, X[rows], y[rows])
+        yield Case(label, found.certificate_, {name: unseen}, easy=(name,))
+    lines = {"a": Line(0.1, 1.0), "b": Line(0.2, 1.0)}
+    found = compare(lines, X[200:], y[200:], train=X[:200])
+    yield Case("rows given", found.certificate_, {name: True}, easy=(name,))
+
+
 @problems(seeds=20, quick=1)
 def folds(seed):
     """Splitters that keep their sides apart, and others."""

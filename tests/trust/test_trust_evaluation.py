@@ -204,3 +204,15 @@ def test_any_splitter_and_what_leaks():
     found = trust.cross_validate(model, X, y, leak)
     assert found.certificate_.failed == ["folds_unseen"]
     assert found.why
+
+
+def test_a_choice_among_models_that_have_seen_the_rows_is_none(cancer):
+    X, X_test, y, y_test = cancer
+    models = {k: KNeighborsClassifier(k).fit(X, y) for k in (1, 9)}
+    found = trust.compare(models, X, y)
+    assert found.chosen == 1  # which knows them by heart
+    assert found.certificate_.failed == ["candidates_unseen"]
+    assert "can't tell" in str(found)
+    assert (
+        trust.compare(models, X_test, y_test).certificate_["candidates_unseen"].verdict == "holds"
+    )

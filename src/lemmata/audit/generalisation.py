@@ -55,6 +55,7 @@ Array = np.ndarray
 
 WITHIN = 0.05  # of the range: what "known" means, unless asked otherwise
 CHANCE = 1e-3  # of so many repeated rows, below which they are no coincidence
+SEEN = "these rows were trained on: they say nothing about new ones"
 SOME = 20  # rows without a repetition from which on a column is taken never to repeat
 
 
@@ -279,7 +280,7 @@ def why_nothing(fit: Fit) -> str:
     if "seen" not in fit.memory:
         fit.memory["seen"] = rows_unseen.check(fit).verdict == FAILS
     if fit.memory["seen"]:
-        return "these rows were trained on: they say nothing about new ones"
+        return SEEN
     return interval(fit).why
 
 
@@ -358,6 +359,7 @@ def better_than_constant(fit):
             worst = lower, upper, constant
     assert worst is not None
     lower, upper, constant = worst
+    constant = constant.item() if hasattr(constant, "item") else constant
     note = f"against {constant!r}{where}"
     if lower > 0:
         return at_least(lower, 0, unit="gain at least", note=note, confidence=1 - fit.delta)
@@ -442,6 +444,27 @@ def compare_losses(L: Array, bounds: tuple[float, float], delta: float, weights:
     return Pairwise(chosen, means, eps, min(regret, 2 * eps), behind)
 
 
+@claim(
+    "no candidate was trained on any of these rows",
+    kind=PROVED,
+    source="ML Generalisation",
+)
+def candidates_unseen(fit):
+    """The rows are looked for where each model keeps its own, and among the training rows if they were given."""
+    if fit.get("train") is not None:
+        return judge_seen(Memory(fit.train, fit.X, "the training rows", True))
+    kept = [(name, memory_of(model, fit.X, None)) for name, model in fit.models.items()]
+    found = [(name, judge_seen(one)) for name, one in kept if one is not None]
+    for _, judged in found:
+        if judged.verdict != HOLDS:
+            return judged
+    if len(found) < len(kept) or not all(one is not None and one.all for _, one in kept):
+        return unknown(
+            "not every candidate keeps its training rows: pass train=X_train to look there"
+        )
+    return at_most(0, 0, unit="trained on")
+
+
 def _pairwise(fit: Fit) -> Pairwise:
     if "pairwise" not in fit.memory:
         fit.memory["pairwise"] = compare_losses(fit.losses, fit.bounds, fit.delta, fit.weights)
@@ -455,6 +478,8 @@ def _pairwise(fit: Fit) -> Pairwise:
 )
 def good_choice(fit):
     """The smaller of 2ε and the largest gain that another could have, seen row by row."""
+    if _were_seen(fit):
+        return unknown(SEEN)
     found, width = _pairwise(fit), fit.bounds[1] - fit.bounds[0]
     K, within = len(found.means), float(fit.get("within") or WITHIN) * width
     if K == 1:
@@ -475,7 +500,9 @@ def good_choice(fit):
 )
 def best_alone(fit):
     """Row by row, at a share of δ for each ordered pair, since the choice was made on the same rows."""
-    found, names = _pairwise(fit), fit.names
+    if _were_seen(fit):
+        return unknown(SEEN)
+    found, names = _pairwise(fit), list(fit.models)
     others = np.delete(found.behind, found.chosen)
     if not len(others):
         return unknown("there is one candidate only")
@@ -486,7 +513,13 @@ def best_alone(fit):
     return unknown(f"not told apart from {shown}")
 
 
-COMPARISON_CLAIMS = (good_choice, best_alone)
+def _were_seen(fit: Fit) -> bool:
+    if "seen" not in fit.memory:
+        fit.memory["seen"] = candidates_unseen.check(fit).verdict == FAILS
+    return fit.memory["seen"]
+
+
+COMPARISON_CLAIMS = (candidates_unseen, good_choice, best_alone)
 
 
 # --- cross-validation -------------------------------------------------------------------------------------------------

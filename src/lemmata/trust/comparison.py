@@ -56,10 +56,12 @@ class Comparison:
 
     def __str__(self) -> str:
         sure = 100 * (1 - self.delta)
-        lines = [
-            f"{self.chosen!s} is best on {self.n:,} rows; no other is better by more than {self.regret:.3g} on new ones "
-            f"({sure:g} %)"
-        ]
+        head = f"{self.chosen!s} is best on {self.n:,} rows; "
+        if self.certificate_.failed:
+            head += "on new ones: can't tell (these rows were trained on)"
+        else:
+            head += f"no other is better by more than {self.regret:.3g} on new ones ({sure:g} %)"
+        lines = [head]
         order = sorted(self.scores, key=lambda name: self.scores[name])
         width = max(len(str(name)) for name in order)
         for name in reversed(order) if self.higher_is_better else order:
@@ -94,6 +96,7 @@ def compare(
     loss: str | Callable | None = None,
     bounds: tuple[float, float] | None = None,
     within: float | None = None,
+    train: Any = None,
 ) -> Comparison:
     """Pick the best of K fitted models on rows that none of them has seen.
 
@@ -107,6 +110,8 @@ def compare(
         A loss without a range is refused: no guarantee exists.
     within : float, default=0.05
         The regret that is small enough, as a share of the range.
+    train : the training rows, optional
+        These rows are looked for among them, and where models keep rows.
     """
     named = dict(models) if isinstance(models, Mapping) else _named(list(models))
     if not named:
@@ -126,13 +131,8 @@ def compare(
         )
     found = compare_losses(L, judged.bounds, checked_risk(delta), weights)
     names = list(named)
-    attributes = {
-        "losses": L,
-        "bounds": judged.bounds,
-        "delta": float(delta),
-        "names": names,
-        "within": within,
-    }
+    attributes = {"losses": L, "bounds": judged.bounds, "delta": float(delta), "within": within}
+    attributes |= {"models": named, "X": X_val, "train": train}
     fit = Fit(None, None, y, weights, attributes=attributes)
     title = f"{len(names)} candidates  {len(y):,} rows, {judged.score or judged.name}"
     scores = 1 - found.means if judged.score else found.means
