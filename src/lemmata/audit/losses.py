@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit, log_softmax, logsumexp, xlogy
+from scipy.special import expit, xlogy
 
 Array = np.ndarray
 
@@ -258,6 +258,12 @@ class SquaredHinge(Loss):
 # --- all classes at once ----------------------------------------------------------------------------------------------
 
 
+def log_softmax(f: Array) -> Array:
+    """f − log Σ e^f, row by row; SciPy's costs a tenth of a millisecond before it begins."""
+    f = f - f.max(axis=1, keepdims=True)
+    return f - np.log(np.exp(f).sum(axis=1, keepdims=True))
+
+
 class Softmax:
     """log Σₖ e^fₖ − f_y of k scores; y is the place of the class. Its slope is π(f) − e_y, its excess KL(q ‖ π(f)).
 
@@ -269,11 +275,11 @@ class Softmax:
 
     @staticmethod
     def value(y: Array, f: Array) -> Array:
-        return logsumexp(f, axis=1) - f[np.arange(len(f)), y]
+        return -log_softmax(f)[np.arange(len(f)), y]
 
     @staticmethod
     def slope(y: Array, f: Array) -> Array:
-        a = np.exp(log_softmax(f, axis=1))
+        a = np.exp(log_softmax(f))
         a[np.arange(len(f)), y] = 0.0
         a[np.arange(len(f)), y] = -a.sum(axis=1)  # keeps the digits of 1 − π_y
         return a
@@ -287,7 +293,7 @@ class Softmax:
 
     @staticmethod
     def excess(y: Array, f: Array, a: Array) -> Array:
-        q, log_p = np.maximum(_distribution(y, a), 0.0), log_softmax(f, axis=1)
+        q, log_p = np.maximum(_distribution(y, a), 0.0), log_softmax(f)
         terms = xlogy(q, q) - q * log_p - q + np.exp(log_p)
         return np.maximum(terms, 0.0).sum(axis=1)
 

@@ -19,9 +19,8 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import lstsq
-from scipy.special import log_softmax
 
-from lemmata.audit.losses import Loss, Softmax, Squared
+from lemmata.audit.losses import Loss, Softmax, Squared, log_softmax
 from lemmata.core.blocks import Blocks
 
 Array = np.ndarray
@@ -198,9 +197,13 @@ def _softmax_shift(risk: Risk, f: Array, steps: int) -> Array:
         if size <= 1e-14 * float(s @ np.abs(a).sum(axis=1)) or size >= 0.9 * last:
             break  # there, or as near as rounding lets it come
         last = size if size < 1e-6 * float(s.sum()) else math.inf
-        p = np.exp(log_softmax(f + t, axis=1))
+        p = np.exp(log_softmax(f + t))
         H = np.diag(s @ p) - p.T @ (p * s[:, None])
-        step = -lstsq(H, gradient, cond=1e-14)[0]
+        step = np.zeros(k)  # only differences matter: that of the first class stays
+        try:
+            step[1:] = -np.linalg.solve(H[1:, 1:], gradient[1:])
+        except np.linalg.LinAlgError:
+            step = -lstsq(H, gradient, cond=1e-14)[0]
         for _ in range(40):
             new = float(s @ Softmax.value(risk.y, f + t + step))
             if new <= now + 1e-15 * abs(

@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq
-from scipy.special import log_softmax
 
-from lemmata.audit.losses import Softmax
+from lemmata.audit.losses import Softmax, log_softmax
 from lemmata.audit.risk_gaps import (
     Point,
     Risk,
@@ -286,7 +285,7 @@ class _Rounded:
         """Σ hᵢaᵢaᵢᵀ with h the curvature of the loss; `safe`: or of a parabola above it, for steps that always descend."""
         risk = self.risk
         if isinstance(risk.loss, Softmax):
-            P = np.exp(log_softmax(f, axis=1))
+            P = np.exp(log_softmax(f))
             return softmax_hessian(A, risk.s[:, 0], 0.5 * P + 0.5 / P.shape[1] if safe else P)
         if self.width == 0:
             h = risk.s * (risk.loss.curved if safe else risk.loss.curvature(risk.y, f))

@@ -19,9 +19,10 @@ from fractions import Fraction
 
 import numpy as np
 from scipy.linalg import qr, solve_triangular
-from scipy.special import expit, log_softmax
+from scipy.special import expit
 
 from lemmata.audit.linear_objectives import described, logistic_words, problem_of
+from lemmata.audit.losses import log_softmax
 from lemmata.audit.risk_gaps import Point, Risk
 from lemmata.core.certificate import PROVED, Evidence, Fit, at_most, claim, unknown
 
@@ -54,7 +55,7 @@ def signed_rows(risk: Risk, at: Point) -> tuple[Array, Array]:
         y = risk.y[here, 0]
         return X * y[:, None], s * expit(-y * f[:, 0])
     y, k = risk.y[here], f.shape[1]
-    P = np.exp(log_softmax(f, axis=1))
+    P = np.exp(log_softmax(f))
     parts, slopes = [], []
     for c in range(k):
         other = np.flatnonzero(y != c)
