@@ -104,12 +104,14 @@ def mercer(
     return MercerEvidence(
         measured=float(values[0]), relation="≥", bound=-slack,
         advice="there is no feature space: duality gaps and claims about optima mean nothing here; use rbf, or coef0 >= 0",
-        unit="smallest eigenvalue", note=_limits(everywhere, len(rows), n),
+        unit="smallest eigenvalue", note=_limits(everywhere, bool(values[0] < -slack), len(rows), n),
         everywhere=everywhere, rows=rows, witness=vectors[:, 0],
     )  # fmt: skip
 
 
-def _limits(everywhere: bool, looked_at: int, n: int) -> str:
+def _limits(everywhere: bool, fails: bool, looked_at: int, n: int) -> str:
+    if fails:
+        return "vᵀKv < 0 for the witness v, which is proof whatever the other rows"
     if everywhere:
         return "positive semidefinite on all inputs, by how it is built"
     some = f"{looked_at:,} of the {n:,} rows" if looked_at < n else f"these {n:,} rows"
