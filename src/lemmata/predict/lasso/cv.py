@@ -294,7 +294,7 @@ class ElasticNetCV(PenalisedCV):
     max_iter : int, default=1000
         Sweeps for each α.
     tol : float, default=1e-4
-        The duality gap asked for at each α, relative to the mean square of the centred y.
+        The duality gap asked for at each α, relative to the mean square of the centred y; and at most 2.5e-7 of the objective.
     cv : int, splitter or iterable, default=None
         The folds, as scikit-learn's check_cv reads them; None: five.
     verbose : int, default=0
@@ -377,7 +377,7 @@ class LassoCV(PenalisedCV):
     Parameters
     ----------
     tol : float, default=1e-4
-        The duality gap asked for at each α, relative to the mean square of the centred y.
+        The duality gap asked for at each α, relative to the mean square of the centred y; and at most 2.5e-7 of the objective.
     eps, alphas, fit_intercept, precompute, max_iter, copy_X, cv, verbose, n_jobs, positive :
     random_state, selection, penalty_factor, rule, checkpoint, time_limit :
         As of ElasticNetCV.

@@ -151,7 +151,7 @@ class ElasticNet(Penalised):
         Has no effect: X is never written to.
     tol : float, default=1e-4
         The fit ends when the duality gap is at most tol times the mean square of the centred y (scikit-learn's rule), and at
-        most 0.05 % of the objective.
+        most 2.5e-7 of the objective.
     warm_start : bool, default=False
         Begin at the coefficients of the last fit.
     positive : bool, default=False
@@ -281,7 +281,7 @@ class Lasso(ElasticNet):
         α, the strength of the penalty (λ). From max_j |x̃_jᵀỹ| on, all coefficients are 0.
     tol : float, default=1e-4
         The fit ends when the duality gap is at most tol times the mean square of the centred y (scikit-learn's rule), and at
-        most 0.05 % of the objective.
+        most 2.5e-7 of the objective.
     fit_intercept, precompute, copy_X, max_iter, warm_start, positive, random_state :
     selection, penalty_factor, verbose, checkpoint, time_limit :
         As of ElasticNet.

@@ -71,7 +71,7 @@ class LassoPath(Penalised):
     alphas : int or array, default=100
         How many α's, evenly spaced in log α from the least one at which all coefficients are 0; or the α's themselves.
     tol : float, default=1e-4
-        The duality gap asked for at each α, relative to the mean square of the centred y.
+        The duality gap asked for at each α, relative to the mean square of the centred y; and at most 2.5e-7 of the objective.
     max_iter : int or None, default=1000
         How many sweeps of coordinate descent each α may take.
     fit_intercept, positive, penalty_factor, verbose, checkpoint, time_limit :
