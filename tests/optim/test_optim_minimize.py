@@ -322,3 +322,32 @@ def test_a_run_that_diverges_keeps_its_last_finite_point_and_says_so():
     assert found.stopped_ == "diverged"
     assert np.isfinite(found.x).all()
     assert found.certificate_.failed
+
+
+def test_batches_of_a_torch_loss_are_differentiated_by_autograd():
+    torch = pytest.importorskip("torch")
+    A, b = torch.tensor(X), torch.tensor((Y > 0).astype(float) * 2 - 1)
+
+    def loss(w, chosen):
+        picked = torch.as_tensor(chosen)
+        return torch.nn.functional.softplus(-b[picked] * (A[picked] @ w)).mean() + 0.025 * (w @ w)
+
+    start = torch.zeros(5, dtype=torch.float64)
+    mine = minimize(LOGISTIC, np.zeros(5), "sgd", step_size=PowerDecay(0.3, 0.6), max_iter=10)
+    theirs = minimize(SumOf(200, loss), start, "sgd", step_size=PowerDecay(0.3, 0.6), max_iter=10)
+    np.testing.assert_allclose(theirs.x, mine.x, rtol=1e-9)
+
+
+def test_stochastic_subgradients_come_close_to_the_median_and_claim_no_vanishing_gradient():
+    y = np.random.default_rng(5).exponential(size=301)
+    f = LeastAbsolute(np.ones((301, 1)), y)
+    found = minimize(
+        f, [3.0], "sgd", batch_size=1, step_size=PowerDecay(0.5, r=0.6), average=True, max_iter=60
+    )
+    assert found.x[0] == pytest.approx(np.median(y), abs=0.1)
+    assert [item.name for item in found.certificate_] == [
+        "attributes_sound",
+        "statements_true",
+        "robbins_monro",
+    ]
+    assert found.certificate_.failed == []

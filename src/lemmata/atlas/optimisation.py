@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from sklearn.datasets import load_wine
 
@@ -95,7 +97,7 @@ def momentum_step():
     momentum, m ← βm + (1 − β)g, only grows to 1, so a step size tuned for one is wrong for the other.
     """
     steps, eta = 60, 0.1
-    kinds = {
+    kinds: dict[str, tuple[Any, str, float]] = {
         "plain": (GradientDescent(eta), GREY, 1.0),
         "heavy ball, β = 0.5": (HeavyBall(eta, 0.5), SKY, 2.0),
         "heavy ball, β = 0.9": (HeavyBall(eta, 0.9), BLUE, 10.0),

@@ -376,6 +376,11 @@ DESCENT_CLAIMS = (
     *MINIMISER_CLAIMS[:3], step_below_2_over_L, enough_decrease, rate_kept, critical_in_time, *MINIMISER_CLAIMS[3:],
 )  # fmt: skip
 TESTED_CLAIMS = (*MINIMISER_CLAIMS[:3], enough_decrease, critical_in_time, *MINIMISER_CLAIMS[3:])
+KINKED_CLAIMS = (
+    SOUND,
+    TRUE,
+    robbins_monro,
+)  # stochastic sub-gradients: there is no gradient to vanish
 SUBGRADIENT_CLAIMS = (SOUND, TRUE, subgradient_gap)
 _SET = (feasible, projected_gradient_small)
 PROJECTED_CLAIMS = (*DESCENT_CLAIMS[:5], critical_in_time, *_SET)
@@ -383,5 +388,6 @@ PROJECTED_TESTED_CLAIMS = (*MINIMISER_CLAIMS[:3], enough_decrease, critical_in_t
 PROJECTED_STOCHASTIC_CLAIMS = (SOUND, TRUE, gradient_matches, robbins_monro, *_SET)
 POINT_CLAIMS = (*MINIMISER_CLAIMS, saddle_escaped)
 PROJECTED_POINT_CLAIMS = (SOUND, TRUE, gradient_matches, *_SET)
+PROJECTED_KINKED_CLAIMS = (*KINKED_CLAIMS, feasible)
 PROJECTED_SUBGRADIENT_CLAIMS = (*SUBGRADIENT_CLAIMS, feasible)
 MULTIPLIER_CLAIMS = (SOUND, TRUE, gradient_matches, conditions_met, multipliers_balance)

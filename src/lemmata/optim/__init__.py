@@ -6,32 +6,55 @@
 """
 
 from lemmata.lazy import lazily
+from lemmata.optim.adaptive import AdaGrad, Adam, AdamCIL, RMSprop, SignSGD
+from lemmata.optim.descent import Descent, DescentState
+from lemmata.optim.schedules import (
+    Constant,
+    Cosine,
+    InverseDecay,
+    PowerDecay,
+    Schedule,
+    StepDecay,
+)
+from lemmata.optim.steps import (
+    SGD,
+    AveragedMomentum,
+    GradientDescent,
+    HeavyBall,
+    Nesterov,
+    Optimizer,
+    OptState,
+    Params,
+    gradient_norm,
+)
 
-_HOMES = {
-    **dict.fromkeys(["Descent", "DescentState"], "descent"),
-    **dict.fromkeys(
-        [
-            "SGD", "AveragedMomentum", "GradientDescent", "HeavyBall", "Nesterov", "OptState", "Optimizer", "Params",
-            "gradient_norm",
-        ],
-        "steps",
-    ),
-    **dict.fromkeys(["AdaGrad", "Adam", "AdamCIL", "RMSprop", "SignSGD"], "adaptive"),
-    **dict.fromkeys(["Constant", "Cosine", "InverseDecay", "PowerDecay", "Schedule", "StepDecay"], "schedules"),
-    **dict.fromkeys(["Affine", "Ball", "Box", "L1Ball", "PSD", "RankK", "Simplex"], "projections"),
-    **dict.fromkeys(["LeastAbsolute", "LeastSquares", "Logistic", "Quadratic", "Rosenbrock"], "objectives"),
-    **dict.fromkeys(["condition_number", "hessian", "hessian_product", "pl_constant", "smoothness"], "curvature"),
-    **dict.fromkeys(["StochasticDescent", "SumOf"], "stochastic"),
-    **dict.fromkeys(["SubgradientDescent", "gap_bound"], "subgradient"),
-    **dict.fromkeys(["BackoffDescent", "LineSearchDescent", "armijo", "wolfe"], "backtracking"),
-    **dict.fromkeys(["LBFGS", "NewtonDirection", "newton_descent"], "newton"),
-    **dict.fromkeys(["CoordinateDescent"], "coordinate"),
-    **dict.fromkeys(["DescentAscent", "Lagrangian", "saddle_point"], "games"),
-    **dict.fromkeys(["NoisyDescent"], "noisy"),
-    **dict.fromkeys(["Conditions", "MultiplierDescent"], "penalties"),
-    **dict.fromkeys(["METHODS"], "planning"),
-    **dict.fromkeys(["Result"], "result"),
-    **dict.fromkeys(["certify_minimum", "minimize"], "minimizing"),
-}  # fmt: skip
+# steps are small; what needs SciPy or the audit is imported on first use
+__getattr__, _, _lazy = lazily(
+    __name__,
+    {
+        **dict.fromkeys(["Affine", "Ball", "Box", "L1Ball", "PSD", "RankK", "Simplex"], "projections"),
+        **dict.fromkeys(["LeastAbsolute", "LeastSquares", "Logistic", "Quadratic", "Rosenbrock"], "objectives"),
+        **dict.fromkeys(["condition_number", "hessian", "hessian_product", "pl_constant", "smoothness"], "curvature"),
+        **dict.fromkeys(["StochasticDescent", "SumOf"], "stochastic"),
+        **dict.fromkeys(["SubgradientDescent", "gap_bound"], "subgradient"),
+        **dict.fromkeys(["BackoffDescent", "LineSearchDescent", "armijo", "wolfe"], "backtracking"),
+        **dict.fromkeys(["LBFGS", "NewtonDirection", "newton_descent"], "newton"),
+        **dict.fromkeys(["CoordinateDescent"], "coordinate"),
+        **dict.fromkeys(["DescentAscent", "Lagrangian", "saddle_point"], "games"),
+        **dict.fromkeys(["NoisyDescent"], "noisy"),
+        **dict.fromkeys(["Conditions", "MultiplierDescent"], "penalties"),
+        **dict.fromkeys(["METHODS"], "planning"),
+        **dict.fromkeys(["Result"], "result"),
+        **dict.fromkeys(["certify_minimum", "minimize"], "minimizing"),
+    },
+)  # fmt: skip
 
-__getattr__, __dir__, __all__ = lazily(__name__, _HOMES)
+__all__ = [
+    "SGD", "AdaGrad", "Adam", "AdamCIL", "AveragedMomentum", "Constant", "Cosine", "Descent", "DescentState",
+    "GradientDescent", "HeavyBall", "InverseDecay", "Nesterov", "OptState", "Optimizer", "Params", "PowerDecay", "RMSprop",
+    "Schedule", "SignSGD", "StepDecay", "gradient_norm", *_lazy,
+]  # fmt: skip
+
+
+def __dir__():
+    return __all__

@@ -2,7 +2,8 @@
 
     as_function(f)              f(x) returns (value, gradient)
     as_function((f, grad))      two functions
-    as_function(f, like=x0)     f takes a torch tensor and returns a scalar tensor, if x0 is a tensor: autograd differentiates
+    as_function(f, like=x0)     f takes a torch tensor and returns a scalar tensor, if x0 is a tensor: autograd differentiates;
+                                so does the batch(w, rows) of a finite sum
 
     >>> import numpy as np
     >>> f = as_function((lambda x: float(x @ x), lambda x: 2 * x))
@@ -62,6 +63,24 @@ class TorchClosure:
         return float(value.detach()), gradient.detach().cpu().numpy()
 
 
+@dataclass(frozen=True)
+class TorchSum:
+    """A finite sum whose `batch(w, rows)` takes a tensor and returns the mean loss over rows as a scalar tensor."""
+
+    terms: Any  # with n_terms and batch
+    device: str = "cpu"
+
+    @property
+    def n_terms(self) -> int:
+        return self.terms.n_terms
+
+    def batch(self, w: Array, rows: Array) -> tuple[float, Array]:
+        return TorchClosure(lambda tensor: self.terms.batch(tensor, rows), self.device)(w)
+
+    def __call__(self, w: Array) -> tuple[float, Array]:
+        return self.batch(w, np.arange(self.n_terms))
+
+
 class Called:
     """Somebody's function: it is given points of its own, and what it returns is copied, since it may use its arrays again.
 
@@ -108,6 +127,8 @@ def as_function(f: Any, like: Any = None) -> Function:
         raise TypeError(
             f"f is a {type(f).__name__}; pass a function that returns (value, gradient), or a pair (f, grad)."
         )
+    if is_tensor(like) and hasattr(f, "n_terms"):
+        return Called(TorchSum(f, str(like.device)))
     if is_tensor(like):
         return Called(TorchClosure(f, str(like.device)))
     # objectives of this package return arrays of their own

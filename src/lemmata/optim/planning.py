@@ -11,10 +11,12 @@ import numpy as np
 
 from lemmata.audit.descent import (
     DESCENT_CLAIMS,
+    KINKED_CLAIMS,
     MINIMISER_CLAIMS,
     MULTIPLIER_CLAIMS,
     NOISY_CLAIMS,
     PROJECTED_CLAIMS,
+    PROJECTED_KINKED_CLAIMS,
     PROJECTED_STOCHASTIC_CLAIMS,
     PROJECTED_SUBGRADIENT_CLAIMS,
     PROJECTED_TESTED_CLAIMS,
@@ -321,11 +323,17 @@ def _stochastic_plan(problem: Problem, end: Stop) -> Plan:
     descent = StochasticDescent(
         f, optimizer, problem.x0, int(problem.batch_size), problem.average, problem.constraint
     )
-    claims = STOCHASTIC_CLAIMS if problem.constraint is None else PROJECTED_STOCHASTIC_CLAIMS
+    claims = _stochastic_claims(f, problem.constraint is not None)
     stop = (
         SmallGradient(problem.tol) | end if problem.tol > 0 and problem.constraint is None else end
     )
     return Plan(descent, claims, stop, {"schedule_": step})
+
+
+def _stochastic_claims(f: Any, on_set: bool) -> tuple:
+    if getattr(f, "structure", ("",))[0] == "absolute":
+        return PROJECTED_KINKED_CLAIMS if on_set else KINKED_CLAIMS
+    return PROJECTED_STOCHASTIC_CLAIMS if on_set else STOCHASTIC_CLAIMS
 
 
 def _subgradient_plan(problem: Problem, end: Stop) -> Plan:
