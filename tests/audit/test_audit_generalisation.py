@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, binomtest
 
+from lemmata.audit.choices import compare_losses, interval_of_folds
 from lemmata.audit.concentration import (
     betting,
     clopper_pearson,
@@ -16,13 +17,8 @@ from lemmata.audit.concentration import (
     samples_needed,
     union_bound,
 )
-from lemmata.audit.generalisation import (
-    Memory,
-    compare_losses,
-    interval_of,
-    interval_of_folds,
-    judge_seen,
-)
+from lemmata.audit.generalisation import interval_of
+from lemmata.audit.seen_rows import Memory, judge_seen
 
 # --- bounds -----------------------------------------------------------------------------------------------------------
 

@@ -11,14 +11,10 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 
 import lemmata
-from lemmata.audit import kernel_fits
+from lemmata.audit import grams, kernel_fits
 from lemmata.audit.foreign_kernel import kernel_of
-from lemmata.audit.kernel_fits import (
-    KERNEL_RIDGE_CLAIMS,
-    REPRESENTER_CLAIMS,
-    kernel_by_rules,
-    ridge,
-)
+from lemmata.audit.grams import kernel_by_rules
+from lemmata.audit.kernel_fits import KERNEL_RIDGE_CLAIMS, REPRESENTER_CLAIMS, ridge
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import Fit, check
 from lemmata.predict.kernels import RBF, Constant, Cosine, Linear, Polynomial, Sigmoid
@@ -101,7 +97,7 @@ def test_alpha_zero_has_no_gap(diabetes):
 
 def test_many_rows_have_bounds_without_eigenvalues(diabetes, monkeypatch):
     monkeypatch.setattr(kernel_fits, "SOLVE", 50)
-    monkeypatch.setattr(kernel_fits, "TILE", 1000)
+    monkeypatch.setattr(grams, "TILE", 1000)
     X, y = diabetes
     found = lemmata.certify(KernelRidge(kernel="rbf", alpha=0.5).fit(X, y), X, y)
     assert found.held == NAMES

@@ -14,7 +14,8 @@ from sklearn.svm import SVC, SVR, NuSVC
 
 import lemmata
 from lemmata.audit.foreign_kernel import machine_of
-from lemmata.audit.support_vectors import SVC_CLAIMS, Machine
+from lemmata.audit.machines import Machine
+from lemmata.audit.support_vectors import SVC_CLAIMS
 
 NAMES = [statement.name for statement in SVC_CLAIMS]
 

@@ -4,17 +4,6 @@ The risk R = E ℓ(y, f(x)) of a fixed f is the mean of a loss over new rows. Th
 other and of f from where new rows come from, is off by no more than concentration.py says, if the range of ℓ was known before.
 One row in a thousand may cost any amount, and no thousand rows would show it: of an unbounded loss nothing can be said. Rows
 that were trained on are not independent of f, and nothing can be said either.
-
-**Which of K models.** The one with the least average loss has a risk within 2ε of the least of the K risks, where ε is the
-deviation that none of the K averages exceeds (union bound). Compared row by row, ℓ_other − ℓ_chosen is a draw in [−R, R] that
-varies little where the two agree: bets on it tell models apart long before their intervals do. The choice was made on the same
-rows, so each of the K(K − 1) ordered pairs gets its share of δ.
-
-**Cross-validation** averages the scores of k models. Each is tested on n/k rows that it has not seen, but the tests are not
-independent of each other. The mean of exp(λ·average deviation) is at most the average of those of the folds (convexity), so the
-average deviates no more than one fold of n/k rows may: that is what can be said, about the average risk of the k models, at the
-size they were trained with. The usual mean ± deviation/√k is no confidence interval: no estimate of that variance is unbiased
-(Bengio & Grandvalet 2004).
 """
 
 from __future__ import annotations
@@ -25,8 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.stats import binom
 
 from lemmata.audit.concentration import (
     betting,
@@ -37,13 +24,12 @@ from lemmata.audit.concentration import (
     samples_needed,
     union_bound,
 )
+from lemmata.audit.seen_rows import SEEN, judge_seen, memory_of
 from lemmata.core.certificate import (
     FAILS,
     HOLDS,
     PROVED,
-    RULE_OF_THUMB,
     STATISTICAL,
-    Evidence,
     Fit,
     at_least,
     at_most,
@@ -54,9 +40,6 @@ from lemmata.core.certificate import (
 Array = np.ndarray
 
 WITHIN = 0.05  # of the range: what "known" means, unless asked otherwise
-CHANCE = 1e-3  # of so many repeated rows, below which they are no coincidence
-SEEN = "these rows were trained on: they say nothing about new ones"
-SOME = 20  # rows without a repetition from which on a column is taken never to repeat
 
 
 # --- losses -----------------------------------------------------------------------------------------------------------
@@ -158,55 +141,6 @@ def _without(one: Interval, why: str) -> Interval:
     return Interval(one.mean, one.lower, one.upper, one.n, one.method, why)
 
 
-# --- rows that were trained on ----------------------------------------------------------------------------------------
-
-
-def row_keys(X: Any, single: bool = False) -> Array:
-    """One key per row: equal rows have equal keys. single : compare as float32."""
-    if sp.issparse(X):
-        X = sp.csr_array(X, dtype=np.float32 if single else np.float64)
-        X.sum_duplicates()
-        X.eliminate_zeros()
-        cut = [slice(a, b) for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)]
-        return np.array([hash((X.indices[part].tobytes(), X.data[part].tobytes())) for part in cut])
-    rows = np.asarray(X)
-    if rows.dtype.kind in "fiub":
-        rows = rows.reshape(len(rows), -1).astype(np.float32 if single else np.float64)
-        rows = np.ascontiguousarray(np.where(rows == 0, 0, rows))  # −0 equals 0
-        return rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
-    return np.array([hash(repr(row)) for row in rows.tolist()])
-
-
-@dataclass(frozen=True)
-class Memory:
-    """Rows that a model was trained on, all of them or some, and the test rows in the same form."""
-
-    rows: Any
-    test: Any
-    what: str
-    all: bool
-
-
-def memory_of(model: Any, X: Any, train: Any) -> Memory | None:
-    """The training rows as they were given, or as the model keeps them (neighbours, kernels, support vectors)."""
-    if train is not None:
-        return Memory(train, X, "the training rows", True)
-    steps = getattr(model, "steps", None)
-    if steps is not None:  # what reaches the last step of a pipeline
-        model, X = model[-1], model[:-1].transform(X) if len(model) > 1 else X
-    for name in ("_fit_X", "X_fit_", "X_train_"):
-        if (rows := getattr(model, name, None)) is not None and _is_table(rows, X):
-            return Memory(rows, X, f"the {rows.shape[0]:,} rows that the model keeps", True)
-    if (rows := getattr(model, "support_vectors_", None)) is not None and _is_table(rows, X):
-        return Memory(rows, X, f"the {rows.shape[0]:,} support vectors", False)
-    return None
-
-
-def _is_table(rows: Any, X: Any) -> bool:
-    wide = np.shape(X)[1] if len(np.shape(X)) == 2 else getattr(X, "shape", (0, 0))[-1]
-    return len(getattr(rows, "shape", ())) == 2 and rows.shape[0] > 0 and rows.shape[1] == wide
-
-
 @claim(
     "none of these rows was trained on",
     kind=PROVED,
@@ -223,39 +157,6 @@ def rows_unseen(fit):
     if judged.verdict == HOLDS and not found.all:
         return unknown(f"none is among {found.what}, but the other training rows are not known")
     return judged
-
-
-def judge_seen(found: Memory) -> Evidence:
-    """No test row equals a training row. Where some do: more than chance would have it, or numbers that do not repeat, or open.
-
-    Chance is what training rows do among themselves: the share of them that have a twin, as high as it may be.
-    """
-    single = np.float32 in [getattr(part, "dtype", None) for part in (found.rows, found.test)]
-    known, keys = row_keys(found.rows, single), row_keys(found.test, single)
-    seen, n = int(np.isin(keys, known).sum()), len(keys)
-    advice = f"{seen:,} of {n:,} rows are among {found.what}: test on rows that were held out"
-    if not seen:
-        return at_most(0, 0, unit="trained on")
-    counts = np.unique(known, return_counts=True)[1]
-    expected = clopper_pearson(int(counts[counts > 1].sum()), len(known), CHANCE)[1]
-    if binom.sf(seen - 1, n, expected) < CHANCE:
-        return at_most(seen / n, expected, advice, unit="share trained on", kind=STATISTICAL,
-                       confidence=1 - CHANCE)  # fmt: skip
-    if _never_repeats(found.rows):
-        return at_most(seen, 0, advice, unit="trained on", kind=RULE_OF_THUMB)
-    return unknown(
-        f"{seen:,} of {n:,} rows equal training rows, by chance or because they were trained on"
-    )
-
-
-def _never_repeats(rows: Any) -> bool:
-    """Whether some column has another number in every row: what equals such a row is that row."""
-    if sp.issparse(rows) or len(rows) < SOME:
-        return False
-    columns = np.asarray(rows).reshape(len(rows), -1)
-    if columns.dtype.kind not in "fiu":
-        return False
-    return any(len(np.unique(columns[:, j])) == len(columns) for j in range(columns.shape[1]))
 
 
 # --- one model --------------------------------------------------------------------------------------------------------
@@ -408,189 +309,3 @@ def _constants(fit: Fit) -> tuple[list[Any], str]:
 
 
 EVALUATION_CLAIMS = (rows_unseen, enough_rows, target_reached, better_than_constant)
-
-
-# --- several models ---------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Pairwise:
-    """How the chosen one of K models compares with each of the others."""
-
-    chosen: int
-    means: Array  # (K,) average losses
-    eps: float  # none of the averages is off by more, but for δ
-    regret: float  # the chosen one is within this of the best, but for δ
-    behind: Array  # (K,) the least by which each is worse than the chosen one, but for δ; −inf for the chosen one
-
-
-def compare_losses(L: Array, bounds: tuple[float, float], delta: float, weights: Array | None = None) -> Pairwise:  # fmt: skip
-    """L : (K, n) losses of K models on the same rows, within bounds."""
-    K, n = L.shape
-    width = bounds[1] - bounds[0]
-    means = np.average(L, axis=1, weights=weights)
-    chosen = int(np.argmin(means))
-    size = n if weights is None else effective_size(weights)
-    # half of δ for the K averages, half for the ordered pairs
-    eps = hoeffding(size, union_bound(2 * K, delta), width)
-    share = union_bound(max(2 * K * (K - 1), 1), delta)
-    behind, regret = np.full(K, -math.inf), 0.0
-    for other in range(K):
-        if other == chosen:
-            continue
-        lower, _ = gains((L[other] - L[chosen]) / width, share, weights)
-        behind[other] = lower * width
-        regret = max(regret, -lower * width)
-    return Pairwise(chosen, means, eps, min(regret, 2 * eps), behind)
-
-
-@claim(
-    "no candidate was trained on any of these rows",
-    kind=PROVED,
-    source="ML Generalisation",
-)
-def candidates_unseen(fit):
-    """The rows are looked for where each model keeps its own, and among the training rows if they were given."""
-    if fit.get("train") is not None:
-        return judge_seen(Memory(fit.train, fit.X, "the training rows", True))
-    kept = [(name, memory_of(model, fit.X, None)) for name, model in fit.models.items()]
-    found = [(name, judge_seen(one)) for name, one in kept if one is not None]
-    for _, judged in found:
-        if judged.verdict != HOLDS:
-            return judged
-    if len(found) < len(kept) or not all(one is not None and one.all for _, one in kept):
-        return unknown(
-            "not every candidate keeps its training rows: pass train=X_train to look there"
-        )
-    return at_most(0, 0, unit="trained on")
-
-
-def _pairwise(fit: Fit) -> Pairwise:
-    if "pairwise" not in fit.memory:
-        fit.memory["pairwise"] = compare_losses(fit.losses, fit.bounds, fit.delta, fit.weights)
-    return fit.memory["pairwise"]
-
-
-@claim(
-    "no other candidate is better on new rows by more than 0.05 of the range",
-    kind=STATISTICAL,
-    source="ML Generalisation; union bound",
-)
-def good_choice(fit):
-    """The smaller of 2ε and the largest gain that another could have, seen row by row."""
-    if _were_seen(fit):
-        return unknown(SEEN)
-    found, width = _pairwise(fit), fit.bounds[1] - fit.bounds[0]
-    K, within = len(found.means), float(fit.get("within") or WITHIN) * width
-    if K == 1:
-        return unknown("there is one candidate only")
-    rows = samples_needed(within / 2, fit.delta, K, width)
-    note = f"2ε = {2 * found.eps:.3g} for {K} candidates"
-    if found.regret > within:
-        return unknown(
-            f"up to {found.regret:.3g} better: {rows:,} rows would do for any {K} candidates"
-        )
-    return at_most(found.regret, within, unit="regret at most", note=note, confidence=1 - fit.delta)
-
-
-@claim(
-    "the chosen candidate is better than each of the others on new rows",
-    kind=STATISTICAL,
-    source="ML Generalisation; Waudby-Smith & Ramdas 2024",
-)
-def best_alone(fit):
-    """Row by row, at a share of δ for each ordered pair, since the choice was made on the same rows."""
-    if _were_seen(fit):
-        return unknown(SEEN)
-    found, names = _pairwise(fit), list(fit.models)
-    others = np.delete(found.behind, found.chosen)
-    if not len(others):
-        return unknown("there is one candidate only")
-    if others.min() > 0:
-        return at_least(float(others.min()), 0, unit="ahead by at least", confidence=1 - fit.delta)
-    same = [names[i] for i in np.flatnonzero(found.behind <= 0) if i != found.chosen]
-    shown = ", ".join(map(str, same[:4])) + (f" and {len(same) - 4} more" if len(same) > 4 else "")
-    return unknown(f"not told apart from {shown}")
-
-
-def _were_seen(fit: Fit) -> bool:
-    if "seen" not in fit.memory:
-        fit.memory["seen"] = candidates_unseen.check(fit).verdict == FAILS
-    return fit.memory["seen"]
-
-
-COMPARISON_CLAIMS = (candidates_unseen, good_choice, best_alone)
-
-
-# --- cross-validation -------------------------------------------------------------------------------------------------
-
-
-@claim(
-    "no fold is tested on rows that its own model was trained on",
-    kind=PROVED,
-    source="ML Cross-validation",
-)
-def folds_unseen(fit):
-    """By number, and by content: rows that occur twice may be on both sides."""
-    worst: Evidence | None = None
-    for at, (train, test) in enumerate(fit.folds):
-        shared = np.intersect1d(train, test).size
-        if shared:
-            return at_most(
-                shared,
-                0,
-                f"fold {at} tests rows it was trained on: use another splitter",
-                unit="trained on",
-            )
-        found = judge_seen(
-            Memory(take(fit.X, train), take(fit.X, test), f"those of fold {at}", True)
-        )
-        if worst is None or found.verdict == FAILS or worst.verdict == HOLDS:
-            worst = found
-        if found.verdict == FAILS:
-            break
-    return worst if worst is not None else unknown("there are no folds")
-
-
-def take(X: Any, rows: Array) -> Any:
-    """Some rows of an array, a sparse matrix, a DataFrame or a list."""
-    if hasattr(X, "iloc"):
-        return X.iloc[rows]
-    return X[rows] if hasattr(X, "shape") else [X[i] for i in rows]
-
-
-def interval_of_folds(losses: list[Array], bounds: tuple[float, float] | None, delta: float) -> Interval:  # fmt: skip
-    """The average risk of the models of the folds: off by no more than one fold's average may be (convexity, Hoeffding)."""
-    means = np.array([float(np.mean(part)) for part in losses])
-    n = float(min(map(len, losses)))
-    mean = float(means.mean())
-    every = np.concatenate(losses)
-    if bounds is None or ((every < bounds[0]) | (every > bounds[1])).any():
-        why = interval_of(every, bounds, delta).why
-        return Interval(mean, -math.inf, math.inf, n, "none", why)
-    eps = hoeffding(n, delta, bounds[1] - bounds[0])
-    return Interval(mean, max(mean - eps, bounds[0]), min(mean + eps, bounds[1]), n, "Hoeffding, one fold")  # fmt: skip
-
-
-CROSS_VALIDATION_CLAIMS = (folds_unseen,)
-
-
-# --- bias and variance ------------------------------------------------------------------------------------------------
-
-
-@claim(
-    "noise, bias² and variance add up to the risk, to four standard errors",
-    kind=RULE_OF_THUMB,
-    source="ML Bias–variance",
-)
-def adds_up(fit):
-    """The risk is measured by itself, on targets of its own: E(y − f̂)² = noise + bias² + variance."""
-    if not fit.error > 0:
-        return at_most(abs(fit.total - fit.risk), 1e-9 * max(abs(fit.risk), 1e-300), unit="apart")
-    advice = (
-        "the generator or the fit depends on something that is not drawn again: check their seeds"
-    )
-    return at_most(abs(fit.total - fit.risk) / fit.error, 4.0, advice, unit="standard errors")
-
-
-BIAS_VARIANCE_CLAIMS = (adds_up,)

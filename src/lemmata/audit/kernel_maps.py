@@ -19,17 +19,17 @@ import numpy as np
 from scipy.special import chdtri
 
 from lemmata.audit.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel_fits import (
+from lemmata.audit.grams import (
     diagonal_of,
     difference,
     gamma_of,
     gamma_stated,
     gram,
-    mercer,
     products,
     why_no_kernel,
     with_kernel,
 )
+from lemmata.audit.kernel_fits import mercer
 from lemmata.audit.kernel_matrices import CannotTell, is_given, whole
 from lemmata.core.certificate import (
     PROVED,

@@ -9,6 +9,7 @@
 0.02
 """
 
+from lemmata.audit.choices import Pairwise, compare_losses, interval_of_folds, take
 from lemmata.audit.concentration import (
     betting,
     checked_risk,
@@ -17,16 +18,7 @@ from lemmata.audit.concentration import (
     samples_needed,
     union_bound,
 )
-from lemmata.audit.generalisation import (
-    LOSSES,
-    Interval,
-    Loss,
-    Pairwise,
-    compare_losses,
-    interval,
-    interval_of_folds,
-    take,
-)
+from lemmata.audit.generalisation import LOSSES, Interval, Loss, interval
 
 __all__ = [
     "LOSSES",
