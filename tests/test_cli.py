@@ -24,6 +24,7 @@ from lemmata.cli import commands, shell
 from lemmata.cli.advising import changes_in
 from lemmata.core.certificate import KINDS, VERDICTS, Statement, unknown
 from lemmata.core.printable import UNPRINTABLE
+from lemmata.core.supervised import Classifier, Supervised
 
 NAMES = list("abcdefghij")
 COMMAND = [sys.executable, "-c", "from lemmata.cli import main; main()"]
@@ -69,18 +70,65 @@ def test_fit_prints_the_certificate_and_saves_the_model(work):
 def test_every_model_fits_saves_and_is_certified_again(work, tmp_path, name):
     path, known = tmp_path / "m.lemma", registry.model_class(name)._get_param_names()
     small = [f"--set={key}=2" for key in ("n_components", "n_clusters", "rank") if key in known]
-    invoke("fit", name.upper(), work / "table.npy", *small, "--save", path)
+    cls, table = registry.model_class(name), work / "table.npy"
+    target = ["--target", "-1"] if issubclass(cls, Supervised) else []
+    if issubclass(cls, Classifier):
+        table, target = work / "table.csv", ["--target", "kind"]
+    invoke("fit", name.upper(), table, *target, *small, "--save", path)
     assert type(lemmata.load(path)).__name__ == name
     certified = json.loads(
-        CliRunner()
-        .invoke(cli.app, ["certify", str(path), str(work / "table.npy"), "--json"])
-        .stdout
+        CliRunner().invoke(cli.app, ["certify", str(path), str(table), *target, "--json"]).stdout
     )
     assert certified["claims"]
-    cls = registry.model_class(name)
     for command in ("transform", "predict"):
         if hasattr(cls, command) and not (command == "predict" and hasattr(cls, "recommend")):
-            assert len(invoke(command, path, work / "table.npy").splitlines()) == 61
+            assert len(invoke(command, path, table, *target).splitlines()) == 61
+
+
+def test_a_model_that_predicts_asks_for_its_target_and_writes_labels(work, tmp_path):
+    path = tmp_path / "l.lemma"
+    said = invoke("fit", "logisticregression", work / "table.npy", code=1)
+    assert "--target COLUMN says which" in said
+    invoke("fit", "LogisticRegression", work / "table.csv", "--target", "kind", "--save", path)
+    assert set(invoke("predict", path, work / "table.csv").splitlines()[1:]) <= {"x", "y"}
+    shares = invoke("predict", path, work / "table.csv", "--proba").splitlines()
+    assert shares[0] == "x,y"
+    assert sum(map(float, shares[1].split(","))) == pytest.approx(1)
+
+
+def test_evaluate_gives_the_score_on_new_rows_its_interval_and_notices_rows_trained_on(
+    work, tmp_path
+):
+    path, new = tmp_path / "l.lemma", tmp_path / "new.csv"
+    lines = (work / "table.csv").read_text().splitlines()
+    (tmp_path / "old.csv").write_text("\n".join(lines[:41]))
+    new.write_text("\n".join([lines[0], *lines[41:]]))
+    invoke("fit", "LinearSVC", tmp_path / "old.csv", "--target", "kind", "--save", path)
+    found = CliRunner().invoke(
+        cli.app, ["evaluate", str(path), str(new), "--target", "kind", "--json"]
+    )
+    told = json.loads(found.stdout)
+    assert told["name"] == "accuracy"
+    assert told["n"] == 20
+    assert told["lower"] <= told["score"] <= told["upper"]
+    again = CliRunner().invoke(
+        cli.app,
+        [
+            "evaluate",
+            str(path),
+            str(new),
+            "--target",
+            "kind",
+            "--train",
+            str(work / "table.csv"),
+            "--json",
+        ],
+    )
+    assert again.exit_code == cli.NOT_CERTIFIED
+    claims = {
+        one["name"]: one["verdict"] for one in json.loads(again.stdout)["certificate"]["claims"]
+    }
+    assert claims["rows_unseen"] == "fails"
 
 
 def test_fit_as_json_is_one_document(work):

@@ -54,6 +54,13 @@ OLD_NAMES = (
 )
 
 
+def test_all_modules_can_be_imported_together():
+    """Classes that files may name have to be told apart, wherever they are defined."""
+    program = "import importlib, pkgutil, lemmata\n"
+    program += "for m in pkgutil.walk_packages(lemmata.__path__, 'lemmata.'): importlib.import_module(m.name)"
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True)
+
+
 def test_the_old_name_of_two_packages_works_and_warns():
     sys.modules.pop("lemmata.latent", None)
     vars(lemmata).pop("latent", None)

@@ -115,7 +115,7 @@ MODELS: dict[str, Entry] = {
         "CIL 3.1",
     ),
     "LinearRegression": Entry(
-        "lemmata.predict.least_squares",
+        "lemmata.predict.least_squares.estimator",
         "Least squares, with standard errors, intervals, leverage and summary()",
         "ML Linear Regression",
         (
@@ -124,19 +124,19 @@ MODELS: dict[str, Entry] = {
         ),
     ),
     "Ridge": Entry(
-        "lemmata.predict.ridge",
+        "lemmata.predict.least_squares.ridge",
         "Least squares with an ℓ2 penalty: primal, dual or conjugate gradients by shape",
         "ML Ridge Regression",
         ("sklearn.linear_model.Ridge",),
     ),
     "RidgeCV": Entry(
-        "lemmata.predict.ridge_cv",
+        "lemmata.predict.least_squares.ridge_cv",
         "Ridge that chooses its penalty by the leave-one-out errors of all at once",
         "ML Ridge Regression, Cross-validation",
         ("sklearn.linear_model.RidgeCV",),
     ),
     "RobustRegression": Entry(
-        "lemmata.predict.robust",
+        "lemmata.predict.robust.estimator",
         "Absolute, Huber's or Tukey's loss: outliers cannot turn it, and are named",
         "ML Huber loss, Tukey's bisquare",
         ("sklearn.linear_model.HuberRegressor",),

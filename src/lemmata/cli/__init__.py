@@ -5,6 +5,9 @@
 
     lemmata fit kmeans flowers.csv --set n_clusters=3 --save k.lemma && lemmata predict k.lemma flowers.csv
 
+    lemmata fit logisticregression flowers.csv --target species --save l.lemma
+    lemmata evaluate l.lemma new_flowers.csv --target species
+
     lemmata diagnose ratings.csv --rank 32
     lemmata fit als ratings.csv --set rank=32 --test 0.1 --save films.lemma
     lemmata recommend films.lemma --user 42 -n 10
@@ -13,12 +16,12 @@ Results go to stdout, everything else to stderr, so that commands can be joined 
 command runs: `lemmata --help` has to be quick.
 """
 
-from lemmata.cli import applying, commands, ratings, warm
+from lemmata.cli import applying, commands, evaluating, ratings, warm
 from lemmata.cli.shell import BAD_INPUT, BAD_USAGE, INTERRUPTED, NOT_CERTIFIED, OK, PIPE_CLOSED, app
 
 __all__ = [
     "BAD_INPUT", "BAD_USAGE", "INTERRUPTED", "NOT_CERTIFIED", "OK", "PIPE_CLOSED", "app", "applying", "commands",
-    "main", "ratings", "warm",
+    "evaluating", "main", "ratings", "warm",
 ]  # fmt: skip
 
 

@@ -1,0 +1,77 @@
+"""A saved model on rows that it has not seen: the score, its interval, and what holds of both."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lemmata.cli.advising import without_python
+from lemmata.cli.shell import (
+    NOT_CERTIFIED,
+    ArrayName,
+    AsJson,
+    DataFile,
+    Decimal,
+    Drop,
+    Header,
+    ModelFile,
+    Target,
+    app,
+    print_json,
+    show,
+)
+from lemmata.cli.tables import Table, needs_target
+
+
+@app.command()
+def evaluate(
+    file: ModelFile,
+    data: DataFile,
+    target: Target = None,
+    delta: Annotated[
+        float, typer.Option(metavar="RISK", help="The risk that the interval misses the score.")
+    ] = 0.05,
+    bounds: Annotated[
+        tuple[float, float] | None,
+        typer.Option(
+            metavar="LOW HIGH",
+            help="The least and the largest squared error that can occur; without it nothing is said about new rows.",
+        ),
+    ] = None,
+    train: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="The training table: test rows are looked for in it."),
+    ] = None,
+    drop: Drop = None,
+    array: ArrayName = None,
+    header: Header = None,
+    decimal: Decimal = ".",
+    as_json: AsJson = False,
+) -> None:
+    """The score of a saved model on new rows, with its interval.
+
+    DATA holds rows that the model has not seen, and the column --target that it predicts. The interval speaks of rows drawn
+    like these. Exits with 3 unless the certificate holds."""
+    from lemmata import load
+    from lemmata.trust import evaluate as evaluate_model
+
+    model, table = load(file), Table(target, tuple(drop or ()), array, header, decimal)
+    if not hasattr(model, "predict"):
+        raise TypeError(f"a {type(model).__name__} predicts nothing that could be compared.")
+    rows = table.read(data, model)
+    needs_target(model, rows.y)
+    seen = None if train is None else table.read(train, model)
+    known = {} if seen is None else {"train": seen.X, "train_y": seen.y}
+    model.__dict__.pop("feature_names_in_", None)  # columns were matched by name just now
+    found = evaluate_model(model, rows.X, rows.y, delta, bounds=bounds, **known)
+    certificate = found.certificate_
+    if as_json:
+        numbers = {name: getattr(found, name) for name in ("score", "lower", "upper", "n", "delta")}
+        words = {"name": found.name, "method": found.method}
+        print_json({**words, **numbers, "certificate": certificate.to_dict()})
+    else:
+        print(found)
+        show(without_python(certificate), [])
+    if not certificate.holds:
+        raise typer.Exit(NOT_CERTIFIED)
