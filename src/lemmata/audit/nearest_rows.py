@@ -114,7 +114,8 @@ def _ask(fit: Fit) -> Asked:
         largest = max(largest, float(np.einsum("ij,ij->i", block / scale, block / scale).max()))
         distances = np.hstack([distances, D])
         rows = np.hstack([rows, np.broadcast_to(np.arange(start, start + len(block)), D.shape)])
-        order = np.lexsort((rows, distances), axis=1)[:, :count]
+        # rows come in their order, so a stable sort leaves the lower number first
+        order = np.argsort(distances, axis=1, kind="stable")[:, :count]
         distances, rows = (np.take_along_axis(part, order, axis=1) for part in (distances, rows))
         start += len(block)
     pairs = near[:, numbers] if metric == "precomputed" else cdist(near, near, metric, **parameters)

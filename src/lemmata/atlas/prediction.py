@@ -1,0 +1,517 @@
+"""Prediction and generalisation, drawn (ML Regression … Curse of dimensionality): what complexity, outliers and dimension do.
+
+Each entry takes a seed, since what a figure shows should hold for other draws too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures
+
+from lemmata import (
+    SVC,
+    KNeighborsRegressor,
+    Lasso,
+    LinearRegression,
+    LogisticRegression,
+    NearestNeighbors,
+    Ridge,
+    RobustRegression,
+)
+from lemmata.atlas import entry, show
+from lemmata.pictures import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, figure
+from lemmata.trust import RegressionLaw, bias_variance
+
+Array = np.ndarray
+
+
+# --- complexity (ML Bias-Variance Decomposition, Double descent curve) ------------------------------------------------
+
+
+def _wave(X: Array) -> Array:
+    return np.sin(np.pi * X[:, 0])
+
+
+def _draw_parts(ax: Any, along: list[int], parts: list[Any], label: str) -> None:
+    """Noise, bias² and variance on top of each other, and the error that was measured."""
+    layers = [
+        [part.noise for part in parts],
+        [max(part.bias2, 0) for part in parts],
+        [part.variance for part in parts],
+    ]
+    ax.stackplot(
+        along, layers, labels=["noise", "bias²", "variance"], colors=[GREY, ORANGE, SKY], alpha=0.8
+    )
+    ax.plot(
+        along,
+        [part.risk for part in parts],
+        color="black",
+        marker="o",
+        ms=3,
+        label="measured error",
+    )
+    ax.set(xlabel=label, ylabel="mean square error", ylim=(0, 0.6))
+    ax.legend(frameon=False, fontsize=8, loc="upper center")
+
+
+@entry(
+    "bias-variance",
+    "Complexity trades bias for variance, by degree and by k",
+    "ML Bias-Variance Decomposition, Bias-variance tradeoff in k-NN",
+)
+def split_error(seed: int = 0):
+    """The error of regressions on 30 noisy rows of a sine, split into noise, bias² and variance over 60 training sets: left
+    polynomials of growing degree, right the k nearest neighbours. Dots are the error measured on targets of its own.
+    """
+    law = RegressionLaw(_wave, noise=0.3)
+    degrees, sizes = list(range(10)), [1, 2, 3, 5, 7, 10, 15, 20, 25, 30]
+
+    def split(model: Any) -> Any:
+        return bias_variance(model, law, n=30, repeats=60, test_size=300, random_state=seed)
+
+    def polynomial(degree: int) -> Any:
+        powers = PolynomialFeatures(degree, include_bias=False)
+        return (
+            make_pipeline(powers, LinearRegression()) if degree else KNeighborsRegressor(30)
+        )  # the mean
+
+    polynomials = [split(polynomial(degree)) for degree in degrees]
+    neighbours = [split(KNeighborsRegressor(k)) for k in sizes]
+    drawing, axes = figure(1, 2, sharey=True)
+    _draw_parts(axes[0], degrees, polynomials, "degree of the polynomial")
+    _draw_parts(axes[1], sizes, neighbours, "k, the neighbours averaged")
+    for parts in (polynomials, neighbours):
+        for part in parts:
+            total = part.noise + part.bias2 + part.variance
+            if total < 1:
+                show(
+                    abs(total / part.risk - 1) < 0.1,
+                    "noise, bias² and variance add up to the error measured",
+                )
+    show(
+        polynomials[1].bias2 > 5 * polynomials[3].bias2,
+        "a line misses most of the sine, a cubic little",
+    )
+    show(polynomials[9].variance > 3 * polynomials[3].variance, "variance grows with the degree")
+    variances = [part.variance for part in neighbours]
+    local = sizes.index(10)
+    show(
+        (np.diff(variances[: local + 1]) < 0).all(),
+        "variance falls with k, while a third of the rows are neighbours",
+    )
+    show(
+        abs(variances[0] / law.noise**2 - 1) < 0.4,
+        "a single neighbour has about the variance of the noise",
+    )
+    show(
+        neighbours[-1].bias2 > 20 * max(neighbours[2].bias2, 1e-3),
+        "at k = n bias is all that is left: a constant",
+    )
+    for along, parts in ((degrees, polynomials), (sizes, neighbours)):
+        best = along[int(np.argmin([part.risk for part in parts]))]
+        show(
+            along[0] < best < along[-1],
+            "the least error lies between the simplest and the most complex",
+        )
+    return drawing
+
+
+@entry(
+    "double-descent",
+    "Beyond as many features as rows the error falls again",
+    "ML Double descent curve",
+)
+def double_descent(seed: int = 0):
+    """Random ReLU features of 15 inputs, least squares with the least norm, 100 rows with noise, medians of 20 draws. At as
+    many features as rows the fit just reaches every target and its weights are huge; with more, the least norm shrinks.
+    """
+    rng = np.random.default_rng(seed)
+    n, d, counts = 100, 15, np.unique(np.geomspace(5, 2000, 26).astype(int))
+    counts = np.unique(np.append(counts, [90, 100, 110]))
+    draws = 20
+    train, test, norms = (np.empty((draws, len(counts))) for _ in range(3))
+    for r in range(draws):
+        direction = rng.standard_normal(d) / np.sqrt(d)
+        X, far = rng.standard_normal((n, d)), rng.standard_normal((500, d))
+        y, true = X @ direction + 0.3 * rng.standard_normal(n), far @ direction
+        W = rng.standard_normal((d, counts[-1])) / np.sqrt(d)
+        for at, p in enumerate(counts):
+            A, B = (np.maximum(rows @ W[:, :p], 0) * np.sqrt(2 / p) for rows in (X, far))
+            w = np.linalg.pinv(A, rcond=1e-12) @ y
+            train[r, at], test[r, at] = np.mean((A @ w - y) ** 2), np.mean((B @ w - true) ** 2)
+            norms[r, at] = np.linalg.norm(w)
+    middle, learnt, size = (
+        np.median(test, axis=0),
+        np.median(train, axis=0),
+        np.median(norms, axis=0),
+    )
+    drawing, axes = figure(1, 2)
+    for ax, lines in (
+        (
+            axes[0],
+            (
+                (middle, BLUE, "-", "new rows"),
+                (np.maximum(learnt, 1e-6), ORANGE, "--", "training rows"),
+            ),
+        ),
+        (axes[1], ((size, PURPLE, "-", "‖w‖"),)),
+    ):
+        for values, colour, style, label in lines:
+            ax.plot(counts, values, color=colour, ls=style, marker=".", ms=4, label=label)
+        ax.axvline(n, color="black", lw=1, ls=":", label="as many features as rows")
+        ax.set(xscale="log", yscale="log", xlabel="features")
+    axes[0].set(ylabel="mean square error", ylim=(1e-3, None))
+    axes[1].set(ylabel="length of the weights")
+    for ax in axes:
+        ax.legend(frameon=False, fontsize=8, loc="upper left")
+    peak = int(np.argmax(middle))
+    few = middle[counts < n / 2].min()
+    show(0.85 * n <= counts[peak] <= 1.15 * n, "the error peaks where features are as many as rows")
+    show(middle[peak] > 10 * few, "ten times above the best of few features")
+    show(middle[-1] < middle[peak] / 10, "and falls to a tenth with many features")
+    show(learnt[counts > 1.1 * n].max() < 1e-10, "from there on every training row is met exactly")
+    show(abs(counts[int(np.argmax(size))] / n - 1) < 0.15, "the weights are longest at the peak")
+    return drawing
+
+
+# --- dimension (ML Curse of dimensionality) ---------------------------------------------------------------------------
+
+
+@entry(
+    "curse-of-dimensionality",
+    "In many dimensions a neighbourhood is almost everything",
+    "ML Curse of dimensionality",
+)
+def curse(seed: int = 0):
+    """Left: the side of a box that holds a share of a cube. Middle: the side of a box around the centre that holds one of
+    N = 500 points with probability ½, (1 − 2^(−1/N))^(1/d), measured, and as the notes print it (1/d for 1/N). Right: the
+    nearest of 500 Gaussian points against any of them.
+    """
+    rng = np.random.default_rng(seed)
+    d, N = np.arange(1, 101), 500
+    drawing, axes = figure(1, 3)
+    for share, colour in ((0.1, GREEN), (0.01, BLUE), (0.001, PURPLE)):
+        axes[0].plot(d, share ** (1 / d), color=colour, label=f"{100 * share:g} % of the volume")
+    axes[0].plot(10, 0.01**0.1, color="black", marker="o", ls="", label="d = 10: side 0.63")
+    show(
+        round(0.01 ** (1 / 10), 2) == 0.63,
+        "1 % of a cube in ten dimensions takes 0.63 of each side",
+    )
+    show(0.01 ** (1 / 100) > 0.95, "and 0.95 in a hundred")
+    sides = (1 - 2 ** (-1 / N)) ** (1 / d)
+    axes[1].plot(d, sides, color=BLUE, label="(1 − 2^(−1/N))^(1/d)")
+    axes[1].plot(
+        d,
+        (1 - 2 ** (-1 / d)) ** (1 / d),
+        color=RED,
+        ls="--",
+        label="(1 − 2^(−1/d))^(1/d), as printed",
+    )
+    some, draws = (1, 2, 5, 10, 20, 50, 100), 400
+    measured = []
+    for m in some:
+        nearest = [
+            2 * np.abs(rng.uniform(-0.5, 0.5, (N, m))).max(axis=1).min() for _ in range(draws)
+        ]
+        measured.append(np.median(nearest))
+    axes[1].plot(some, measured, color="black", marker="o", ms=4, ls="", label=f"measured, N = {N}")
+    show(
+        np.allclose(measured, sides[np.array(some) - 1], rtol=0.12),
+        "half of the draws have a point in that box",
+    )
+    show(
+        round(float(sides[9]), 2) == 0.52,
+        "with 500 points in ten dimensions that is 0.52 of each side",
+    )
+    show(abs(measured[3] - (1 - 2**-0.1) ** 0.1) > 0.15, "which the formula as printed misses")
+    ratios = []
+    for m in some:
+        X = rng.standard_normal((N, m))
+        near = NearestNeighbors(n_neighbors=1).fit(X).kneighbors()[0].mean()
+        ratios.append(
+            near / np.sqrt(((X[:, None] - X[rng.permutation(N)[:50]]) ** 2).sum(axis=2)).mean()
+        )
+    axes[2].plot(some, ratios, color=BLUE, marker="o", ms=4)
+    axes[2].axhline(0.75, color=GREY, lw=1, ls=":", label="where `distances_differ` fails")
+    show(
+        (np.diff(ratios) > 0).all() and ratios[-1] > 0.7,
+        "the nearest point comes to be as far as any other",
+    )
+    labels = ("side of the box", "side with a point, half of the time", "nearest / any distance")
+    for ax, label in zip(axes, labels, strict=True):
+        ax.set(xscale="log", xlabel="dimension d", ylabel=label, ylim=(0, 1.05))
+        ax.legend(frameon=False, fontsize=7, loc="lower right")
+    return drawing
+
+
+# --- losses (ML Huber loss, Tukey's bisquare, Comparison of logistic and linear regression) ---------------------------
+
+
+@entry(
+    "robust-losses", "Losses that do not square what is wrong", "ML Huber loss, Tukey's bisquare"
+)
+def robust_losses(seed: int = 0):
+    """Left: what an error costs. Right: a line through 60 points, 12 of which are outliers on one side; the square is drawn
+    to them, the absolute and Huber's loss less, Tukey's not at all.
+    """
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(0, 10, 60)
+    y = 1 + 0.5 * x + 0.3 * rng.standard_normal(60)
+    bad = np.argsort(x)[-12:]
+    y[bad] -= 8
+    X, grid = x[:, None], np.linspace(0, 10, 50)
+    models = {
+        "squared": (LinearRegression(), RED, "-"),
+        "absolute": (RobustRegression(loss="absolute"), GREEN, "--"),
+        "huber": (RobustRegression(loss="huber"), ORANGE, "-."),
+        "tukey": (RobustRegression(loss="tukey", random_state=seed), BLUE, "-"),
+    }
+    drawing, axes = figure(1, 2)
+    errors = np.linspace(-6, 6, 400)
+    shapes = {
+        "squared": errors**2 / 2,
+        "absolute": np.abs(errors),
+        "huber": np.where(
+            np.abs(errors) < 1.35, errors**2 / 2, 1.35 * np.abs(errors) - 1.35**2 / 2
+        ),
+        "tukey": 4.685**2 / 6 * (1 - np.maximum(1 - (errors / 4.685) ** 2, 0) ** 3),
+    }
+    axes[1].plot(np.delete(x, bad), np.delete(y, bad), color="black", marker=".", ls="", alpha=0.6)
+    axes[1].plot(x[bad], y[bad], color=GREY, marker="x", ls="", label="outliers")
+    slopes = {}
+    for name, (model, colour, style) in models.items():
+        model.fit(X, y)
+        slopes[name] = float(np.ravel(model.coef_)[0])
+        axes[0].plot(errors, shapes[name], color=colour, ls=style, label=name)
+        axes[1].plot(
+            grid,
+            model.predict(grid[:, None]),
+            color=colour,
+            ls=style,
+            label=f"{name}: slope {slopes[name]:.2f}",
+        )
+    axes[0].set(ylim=(0, 8), xlabel="error y − f(x)", ylabel="loss")
+    axes[1].set(xlabel="x", ylabel="y")
+    for ax in axes:
+        ax.legend(frameon=False, fontsize=8)
+    show(abs(slopes["tukey"] - 0.5) < 0.05, "Tukey's loss finds the line of the good points")
+    show(slopes["squared"] < 0.2, "the square turns the line towards the outliers")
+    away = {name: abs(slope - 0.5) for name, slope in slopes.items()}
+    show(
+        away["tukey"] <= min(away["absolute"], away["huber"]) <= away["squared"],
+        "the others lie between",
+    )
+    return drawing
+
+
+@entry(
+    "extreme-points",
+    "Least squares pays for points that are right by far; the logistic loss does not",
+    "ML Comparison of logistic and linear regression for data with extreme values",
+)
+def extreme_points(seed: int = 0):
+    """Two classes and the lines where least squares on ±1 and logistic regression are undecided. Right: twenty points more of
+    one class, far on their own side, where nobody doubts their label.
+    """
+    rng = np.random.default_rng(seed)
+    X = np.vstack([rng.normal([-1.2, 0], 0.7, (60, 2)), rng.normal([1.2, 0], 0.7, (60, 2))])
+    y = np.repeat([-1, 1], 60)
+    extreme = rng.normal([14, 0], 0.8, (20, 2))
+    drawing, axes = figure(1, 2, size=(4.6, 3.2))
+    crossings = {}
+    for ax, more in zip(axes, (False, True), strict=True):
+        rows = np.vstack([X, extreme]) if more else X
+        labels = np.append(y, np.ones(20)) if more else y
+        for sign, colour in ((-1, ORANGE), (1, BLUE)):
+            ax.plot(*rows[labels == sign].T, color=colour, marker=".", ls="", alpha=0.6)
+        squares, logistic = (
+            LinearRegression().fit(rows, labels),
+            LogisticRegression(C=1.0).fit(rows, labels),
+        )
+        height = np.array([-2.5, 2.5])
+        for name, w, b, colour, style in (
+            ("least squares", squares.coef_, squares.intercept_, RED, "--"),
+            ("logistic", logistic.coef_[0], logistic.intercept_[0], GREEN, "-"),
+        ):
+            wrong = np.mean(np.sign(X @ w + b) != y)
+            crossings[name, more] = float(-b / w[0]), wrong
+            ax.plot(
+                -(b + w[1] * height) / w[0],
+                height,
+                color=colour,
+                ls=style,
+                label=f"{name}: {100 * wrong:.0f} % wrong",
+            )
+        ax.set(xlim=(-4, 17), ylim=(-3, 3), xlabel="x₁", ylabel="x₂")
+        ax.legend(frameon=False, fontsize=8, title="of the 120 points near 0", title_fontsize=8)
+    show(
+        abs(crossings["least squares", False][0] - crossings["logistic", False][0]) < 0.3,
+        "without them both lines agree",
+    )
+    show(
+        crossings["least squares", True][0] > crossings["least squares", False][0] + 0.4,
+        "the extreme points pull the line of least squares to their side",
+    )
+    show(
+        abs(crossings["logistic", True][0] - crossings["logistic", False][0]) < 0.1,
+        "the logistic line stays where it was",
+    )
+    show(
+        crossings["least squares", True][1] > 2 * crossings["logistic", True][1],
+        "and makes fewer than half of the mistakes",
+    )
+    return drawing
+
+
+# --- penalties (ML Geometric Interpretation) --------------------------------------------------------------------------
+
+
+@entry(
+    "lasso-ridge",
+    "Corners make zeros: the balls of lasso and ridge",
+    "ML Regularization, Geometric Interpretation",
+)
+def balls(seed: int = 0):
+    """The squared error of two weights, level by level, and the least of it within an ℓ1 and an ℓ2 ball: the levels touch the
+    diamond at a corner, where one weight is 0, and the circle somewhere. Right: both weights as the penalty grows.
+    """
+    rng = np.random.default_rng(seed)
+    n = 400
+    X = rng.standard_normal((n, 2)) @ np.array([[1.0, 0.35], [0.0, 0.9]])
+    y = X @ [1.6, 0.5] + 0.2 * rng.standard_normal(n)
+    best = LinearRegression(fit_intercept=False).fit(X, y).coef_
+    lasso = Lasso(0.75, fit_intercept=False, tol=1e-10).fit(X, y).coef_
+    ridge = Ridge(0.75 * n, fit_intercept=False, tol=1e-10).fit(X, y).coef_
+
+    def loss(w: Array) -> Array:
+        apart = w - best
+        return np.einsum("...i,ij,...j->...", apart, X.T @ X / (2 * n), apart)
+
+    drawing, axes = figure(1, 3, size=(3.8, 3.4))
+    ticks = np.linspace(-1.2, 2.3, 200)
+    plane = np.stack(np.meshgrid(ticks, ticks), axis=-1)
+    angle = np.linspace(0, 2 * np.pi, 200)
+    for ax, w, name in ((axes[0], lasso, "lasso"), (axes[1], ridge, "ridge")):
+        ax.contour(
+            ticks,
+            ticks,
+            loss(plane),
+            levels=np.sort(np.append(loss(w), loss(w) * np.array([0.1, 0.4, 2, 4]))),
+            colors=GREY,
+            linewidths=0.8,
+        )
+        if name == "lasso":
+            t = np.abs(w).sum()
+            corners = t * np.array([[1, 0], [0, 1], [-1, 0], [0, -1], [1, 0]])
+            ax.fill(*corners.T, color=SKY, alpha=0.5)
+            inside = corners[0] + np.linspace(0, 1, 2001)[:, None] * (corners[1] - corners[0])
+        else:
+            inside = np.linalg.norm(w) * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+            ax.fill(*inside.T, color=SKY, alpha=0.5)
+        show(
+            (loss(inside) >= loss(w) * (1 - 1e-6)).all(),
+            f"no point of the ball's edge is better than the {name}'s",
+        )
+        ax.plot(*best, color="black", marker="+", ms=9, ls="", label="least squares")
+        ax.plot(*w, color=RED, marker="o", ms=6, ls="", label=f"{name}: ({w[0]:.2f}, {w[1]:.2f})")
+        ax.axhline(0, color="black", lw=0.5)
+        ax.axvline(0, color="black", lw=0.5)
+        ax.set(aspect="equal", xlabel="w₁", ylabel="w₂", xlim=(-1.2, 2.3), ylim=(-1.2, 2.3))
+        ax.legend(frameon=False, fontsize=8, loc="upper left")
+    show(lasso[1] == 0 and lasso[0] > 0, "the lasso's second weight is exactly 0")
+    show(ridge[1] > 0.05, "the ridge's is small, and not 0")
+    strengths = np.geomspace(0.01, 10, 40)
+    for name, model, colours in (
+        ("lasso", lambda a: Lasso(a, fit_intercept=False, tol=1e-10), (BLUE, ORANGE)),
+        ("ridge", lambda a: Ridge(a * n, fit_intercept=False, tol=1e-10), (BLUE, ORANGE)),
+    ):
+        path = np.array([model(a).fit(X, y).coef_ for a in strengths])
+        for j in range(2):
+            axes[2].plot(
+                strengths,
+                path[:, j],
+                color=colours[j],
+                ls="-" if name == "lasso" else "--",
+                label=f"{name}, w{'₁₂'[j]}",
+            )
+        if name == "lasso":
+            most = np.abs(X.T @ y).max() / n
+            show(
+                (path[strengths >= most] == 0).all(),
+                "from λ = ‖Xᵀy‖∞/n on the lasso has no weights at all",
+            )
+        else:
+            show((path > 0).all(), "the ridge has both weights at every λ")
+    axes[2].set(xscale="log", xlabel="λ", ylabel="weight")
+    axes[2].legend(frameon=False, fontsize=8)
+    return drawing
+
+
+# --- margins (ML Support Vector Machines) -----------------------------------------------------------------------------
+
+
+@entry(
+    "support-vectors",
+    "The line of a support vector machine rests on few points",
+    "ML Support Vector Machines, Soft SVM",
+)
+def support_vectors(seed: int = 0):
+    """Left: two classes that a line separates; the line with the widest margin touches the circled points only, and stays if
+    all others go. Right: classes that overlap; points beyond their margin are circled too, and C says what they cost.
+    """
+    rng = np.random.default_rng(seed)
+    drawing, axes = figure(1, 2, size=(4.6, 3.4))
+    y = np.repeat([-1, 1], 40)
+    for ax, apart, C, title in (
+        (axes[0], 2.6, 1e6, "hard margin"),
+        (axes[1], 1.2, 1.0, "soft margin, C = 1"),
+    ):
+        X = rng.normal(0, 0.8, (80, 2))
+        X[:, 0] += apart * y
+        X[:, 1] += 0.6 * y
+        model = SVC(kernel="linear", C=C, tol=1e-6).fit(X, y)
+        w, b, kept = model.coef_[0], float(model.intercept_[0]), model.support_
+        f = X @ w + b
+        grid = np.stack(
+            np.meshgrid(np.linspace(-5.5, 5.5, 80), np.linspace(-3.5, 3.5, 60)), axis=-1
+        )
+        ax.contour(
+            grid[..., 0],
+            grid[..., 1],
+            grid @ w + b,
+            levels=[-1, 0, 1],
+            colors="black",
+            linestyles=["--", "-", "--"],
+            linewidths=1,
+        )
+        for sign, colour in ((-1, ORANGE), (1, BLUE)):
+            ax.plot(*X[y == sign].T, color=colour, marker=".", ls="")
+        ax.plot(
+            *X[kept].T,
+            color="black",
+            marker="o",
+            mfc="none",
+            ms=10,
+            ls="",
+            label=f"{len(kept)} support vectors",
+        )
+        ax.set_title(f"{title}: margin {1 / np.linalg.norm(w):.2f}", fontsize=10)
+        ax.set(xlabel="x₁", ylabel="x₂", xlim=(-5.5, 5.5), ylim=(-3.5, 3.5))
+        ax.legend(frameon=False, fontsize=8, loc="upper left")
+        show(
+            set(np.flatnonzero(y * f < 1 - 1e-3)) <= set(kept),
+            "every point within its margin is a support vector",
+        )
+        again = SVC(kernel="linear", C=C, tol=1e-6).fit(X[kept], y[kept])
+        show(
+            np.allclose(again.coef_[0], w, rtol=1e-2, atol=1e-3),
+            "without the other points the line is the same",
+        )
+        if title == "hard margin":
+            show((y * f > 1 - 1e-3).all(), "no point lies within the hard margin")
+            show(np.abs(y * f - 1)[kept].max() < 1e-3, "and the support vectors lie on it")
+    show(len(kept) > 5, "where classes overlap many points are needed")
+    return drawing
