@@ -13,6 +13,10 @@ PROMISES = {
     "recommend_films.py": "a new user",
     "impute_digits.py": "nuclear norm, rank",
     "cluster_and_prove.py": "what fails: certified_near_optimum",
+    "does_the_fit_exist.py": "weights_exist",
+    "how_good_is_it_really.py": "these rows were trained on",
+    "kernel_machines.py": "what fails: near_optimum",
+    "nearest_neighbours.py": "shuffled labels, what fails: leave_one_out",
     "minimise_anything.py": "what fails: gradient_matches",
     "mixture_with_holes.py": "best by BIC: 2 components",
 }

@@ -27,7 +27,7 @@ from lemmata.atlas.numbers import KEY, numbers_of
 from lemmata.core.config import config
 from lemmata.core.engine import one_blas_thread
 
-CHAPTERS = ("reduction", "completion", "clustering", "mixtures", "optimisation")
+CHAPTERS = ("reduction", "completion", "clustering", "mixtures", "optimisation", "prediction")
 _ENTRIES: dict[str, Entry] = {}
 
 

@@ -111,10 +111,28 @@ def _products() -> None:
         lemmata.PCA(3, max_iter=20, random_state=0).fit(X).transform(X)
 
 
+def _predictors() -> None:
+    import scipy.sparse as sp
+
+    import lemmata
+
+    for dtype in ("float64", "float32"):
+        X = _rows(dtype)
+        numbers, classes = X @ X[0], X[:, 0] > X[:, 1]
+        for rows in (X, sp.csr_array(X)):
+            lemmata.Lasso(0.01).fit(rows, numbers)
+            lemmata.LogisticRegression(l1_ratio=1.0).fit(rows, classes)
+            lemmata.LinearSVC(method="dual").fit(rows, classes)
+        lemmata.SVC().fit(X, classes)
+        lemmata.SVR().fit(X, numbers)
+        lemmata.NearestNeighbors(n_neighbors=3, algorithm="brute").fit(X).kneighbors(X)
+
+
 USES: dict[str, Callable[[], None]] = {
     "clustering": _clustering,
     "mixtures": _mixtures,
     "completion": _completion,
     "factorisations": _factorisations,
     "products": _products,
+    "predictors": _predictors,
 }

@@ -154,8 +154,9 @@ def _open(
     door = ours()
     width = attributes.pop("n_features_in_", None)
     door.n_features_in_ = getattr(model, "n_features_in_", None) if width is None else width
-    if hasattr(model, "feature_names_in_"):
-        door.feature_names_in_ = model.feature_names_in_
+    names = attributes.pop("feature_names_in_", getattr(model, "feature_names_in_", None))
+    if names is not None:
+        door.feature_names_in_ = np.asarray(names, dtype=object)
     if (
         isinstance(model, BaseEstimator)
         and _is_table(X)
