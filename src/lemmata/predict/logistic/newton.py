@@ -223,9 +223,13 @@ def solve_all(H: Array, g: Array) -> Array:
         diagonal = np.einsum("kii->ki", H)
         if diagonal.min() > 0 and diagonal.max() < 1e6 * diagonal.min():
             try:
-                L = np.linalg.cholesky(H)
-                if np.einsum("kii->ki", L).min() ** 2 > 1e-10 * diagonal.max():
-                    return np.linalg.solve(H, g[:, :, None])[:, :, 0]
+                p = np.linalg.solve(H, g[:, :, None])[:, :, 0]
+                # as long as H lets it be with a condition of 1e8, and downhill
+                if (
+                    np.abs(p).max() <= 1e8 * np.abs(g).max() / diagonal.max()
+                    and (p * g).sum(axis=1).min() >= 0
+                ):
+                    return p
             except np.linalg.LinAlgError:
                 """Not positive definite to the last digit: one by one."""
     return np.stack([solve(one, right) for one, right in zip(H, g, strict=True)])

@@ -32,6 +32,7 @@ PART_BYTES = (
     2**20
 )  # rows that are worked on at once, so that they are still in the cache when they are needed again
 SMALL = 2**17  # numbers of all problems up to which calls cost more than what they compute
+SMALLEST = float(np.finfo(float).tiny)
 TINY, LARGE = 1e-12, 1e15  # the squares of numbers beyond leave float32
 
 
@@ -251,12 +252,16 @@ class LinearProblem:
     def D(self) -> int:
         return len(self.ridge)
 
-    @property
+    @cached_property
     def small(self) -> bool:
         """Whether calls cost more than what they compute."""
         return (
             self.data.size * self.m <= SMALL and self.m * self.D <= 64 and self.data.n_blocks == 1
         )
+
+    @cached_property
+    def has_lasso(self) -> bool:
+        return bool(self.lasso.any())
 
     @property
     def dtype(self) -> np.dtype:
@@ -285,10 +290,10 @@ class LinearProblem:
             block_sums, W=W, loss=self.loss, intercept=self.intercept, order=order, single=single
         )
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-            sums = map_reduce(work, self.data, Sums())
+            sums = work(*next(self.blocks())) if self.small else map_reduce(work, self.data, Sums())
             shrunk = W * self.ridge
             penalties = 0.5 * np.einsum("kj,kj->k", W, shrunk)
-            if self.lasso.any():
+            if self.has_lasso:
                 penalties += np.abs(W) @ self.lasso
             if self.loss.coupled:
                 penalties[:] = np.append(penalties.sum(), np.zeros(self.m - 1))
@@ -335,7 +340,7 @@ class LinearProblem:
     def violation(self, point: Point) -> Array:
         """The smallest subgradient, (m, D): the gradient where nothing is penalised by |w|."""
         g, W = point.gradient, point.W
-        if not self.lasso.any():
+        if not self.has_lasso:
             return g
         held = np.sign(g) * np.maximum(np.abs(g) - self.lasso, 0)
         return np.where(W == 0, held, g + np.sign(W) * self.lasso)
@@ -348,14 +353,18 @@ class LinearProblem:
         with a free intercept counted as if it had one.
         """
         v = self.violation(point)
-        scale = min(self.total, float(self.lasso.max()) or math.inf)
-        first = float(np.abs(v).max()) / scale
-        gap, most = 0.0, self.ridge.max()
-        if most > 0:
+        scale = min(self.total, float(self.lasso.max()) if self.has_lasso else math.inf)
+        first, gap = float(np.abs(v).max()) / scale, 0.0
+        if self._moduli is not None:
             with np.errstate(over="ignore"):
-                gap = float(0.5 * (v**2 / np.where(self.ridge > 0, self.ridge, most)).sum())
-            gap /= max(point.loss, np.finfo(float).tiny)
+                gap = float(0.5 * np.sum(v**2 / self._moduli)) / max(point.loss, SMALLEST)
         return first, gap
+
+    @cached_property
+    def _moduli(self) -> Array | None:
+        """The ridge of each weight; the largest for those without one, None if there is none at all."""
+        most = self.ridge.max()
+        return np.where(self.ridge > 0, self.ridge, most) if most > 0 else None
 
 
 @dataclass(frozen=True)
