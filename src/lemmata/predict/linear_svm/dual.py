@@ -32,7 +32,7 @@ COMPILED = 2**12  # rows times problems from which some hundred passes are worth
 
 @storable
 @dataclass(frozen=True)
-class DualState:
+class MarginDualState:
     """Multipliers, weights, and which rows are still looked at, of m problems."""
 
     version = 1
@@ -66,17 +66,17 @@ class DualAlgorithm:
 
     hint: ClassVar[str] = "scale the features to a common size"
 
-    def init(self, data: LinearProblem, rng: np.random.Generator) -> DualState:
+    def init(self, data: LinearProblem, rng: np.random.Generator) -> MarginDualState:
         n, m = data.data.shape[0], data.m
         d = data.data.shape[1]
         zero = np.zeros(m)
-        state = DualState(
+        state = MarginDualState(
             np.zeros((m, n)), np.zeros((m, d + 1)), np.ones((m, n), np.int8), np.tile([np.inf, -np.inf], (m, 1)),
             zero, zero, 0, int(rng.integers(2**31)),
         )  # fmt: skip
         return self._valued(state, data)
 
-    def step(self, state: DualState, data: LinearProblem) -> DualState:
+    def step(self, state: MarginDualState, data: LinearProblem) -> MarginDualState:
         X = as_rows(data.data.source)
         c, s = data.classes_and_weights
         Y = signs(c, data.m)
@@ -117,13 +117,13 @@ class DualAlgorithm:
         new = replace(state, alpha=alpha, w=w, kept=kept, bounds=bounds, steps=state.steps + 1)
         return self._valued(new, data)
 
-    def _weights(self, state: DualState, data: LinearProblem) -> Array:
+    def _weights(self, state: MarginDualState, data: LinearProblem) -> Array:
         """(m, D) with the intercept itself in the last column."""
         W = state.w.copy()
         W[:, -1] *= self.intercept_scaling
         return W[:, : data.D]
 
-    def _valued(self, state: DualState, data: LinearProblem) -> DualState:
+    def _valued(self, state: MarginDualState, data: LinearProblem) -> MarginDualState:
         s = data.classes_and_weights[1]
         missing = np.maximum(1 - margins_of(data, self._weights(state, data)), 0.0)
         size = 0.5 * (state.w * state.w).sum(axis=1)
@@ -134,22 +134,22 @@ class DualAlgorithm:
             dual -= (state.alpha[:, counted] ** 2 @ (1 / s[counted])) / (4 * self.C)
         return replace(state, primal=primal, dual=dual)
 
-    def objective(self, state: DualState) -> float:
+    def objective(self, state: MarginDualState) -> float:
         return float(state.primal.sum()) / self.C
 
-    def extras(self, state: DualState) -> dict[str, float]:
+    def extras(self, state: MarginDualState) -> dict[str, float]:
         return {
             "gradient": 0.0,
             "gap": max(state.gap, 0.0),
             "dual": float(state.dual.sum()) / self.C,
         }
 
-    def attributes(self, state: DualState) -> dict[str, Any]:
+    def attributes(self, state: MarginDualState) -> dict[str, Any]:
         W = state.w.copy()
         W[:, -1] *= self.intercept_scaling
         return {"W": W if self.intercept_scaling else W[:, :-1], "alpha": state.alpha}
 
-    def finished(self, state: DualState) -> bool:
+    def finished(self, state: MarginDualState) -> bool:
         return False
 
 

@@ -24,7 +24,7 @@ Array = np.ndarray
 
 @storable
 @dataclass(frozen=True)
-class SubgradientState:
+class PegasosState:
     """The iterate, the mean of those since the count was last a power of two, and the objective of that mean."""
 
     version = 1
@@ -54,13 +54,13 @@ class SubgradientAlgorithm:
 
     hint: ClassVar[str] = "scale the features to a common size"
 
-    def init(self, data: LinearProblem, rng: np.random.Generator) -> SubgradientState:
+    def init(self, data: LinearProblem, rng: np.random.Generator) -> PegasosState:
         W = np.zeros((data.m, data.D))
         L = 1.0
         if self.squared:
             sizes = map_reduce(partial(_sizes, intercept=data.intercept), data.data, [])
             L = 2 * max(sizes) * data.data.shape[0] / data.total
-        state = SubgradientState(W, W, 0, 1, 0.0, 0, int(rng.integers(2**31)), L)
+        state = PegasosState(W, W, 0, 1, 0.0, 0, int(rng.integers(2**31)), L)
         return replace(state, primal=self._primal(W, data))
 
     def _primal(self, W: Array, data: LinearProblem) -> float:
@@ -69,7 +69,7 @@ class SubgradientAlgorithm:
         loss = (s @ (missing**2 if self.squared else missing)).sum()
         return float(loss + (0.5 * (W * W) @ data.ridge).sum())
 
-    def step(self, state: SubgradientState, data: LinearProblem) -> SubgradientState:
+    def step(self, state: PegasosState, data: LinearProblem) -> PegasosState:
         rng = np.random.default_rng((state.seed, state.epochs))
         n, total = data.data.shape[0], data.total
         ridge = data.ridge / total  # of the mean loss; λ its largest
@@ -104,13 +104,13 @@ class SubgradientAlgorithm:
             state, w=w, mean=mean, averaged=averaged, t=t, primal=self._primal(mean, data), epochs=epochs
         )  # fmt: skip
 
-    def objective(self, state: SubgradientState) -> float:
+    def objective(self, state: PegasosState) -> float:
         return state.primal
 
-    def attributes(self, state: SubgradientState) -> dict[str, Any]:
+    def attributes(self, state: PegasosState) -> dict[str, Any]:
         return {"W": state.mean}
 
-    def finished(self, state: SubgradientState) -> bool:
+    def finished(self, state: PegasosState) -> bool:
         return False
 
 

@@ -73,7 +73,7 @@ def _little(diagonal: Array) -> Array:
 
 @storable
 @dataclass(frozen=True)
-class LBFGSState:
+class LogisticLBFGSState:
     """Weights with objective and gradient there, and the pairs (s, y), oldest first."""
 
     version = 1
@@ -103,20 +103,20 @@ class LBFGSAlgorithm:
     draws: ClassVar[bool] = False
     hint: ClassVar[str] = "scale the features to a common size"
 
-    def init(self, data: LinearProblem, rng: Any) -> LBFGSState:
+    def init(self, data: LinearProblem, rng: Any) -> LogisticLBFGSState:
         start = np.zeros((data.m, data.D)) if self.start is None else self.start
         point = refuse_overflow(data.at(start))
         none = np.zeros((0, start.size))
-        return LBFGSState(
+        return LogisticLBFGSState(
             start, point.losses, point.gradient, *data.slack(point), none, none, Curvature.of(data).factors
         )  # fmt: skip
 
-    def step(self, state: LBFGSState, data: LinearProblem) -> LBFGSState:
+    def step(self, state: LogisticLBFGSState, data: LinearProblem) -> LogisticLBFGSState:
         point = state.point
         p = two_loops(state)
         decrement = float(np.vdot(p, point.gradient))
         if not decrement > 0:  # the pairs lost their meaning to rounding
-            state_without = LBFGSState(
+            state_without = LogisticLBFGSState(
                 state.W, state.losses, state.gradient, state.first, state.gap,
                 state.moves[:0], state.changes[:0], state.curvature,
             )  # fmt: skip
@@ -128,25 +128,25 @@ class LBFGSAlgorithm:
         if s @ y > 1e-12 * np.sqrt((s @ s) * (y @ y)):  # convex, so only rounding says otherwise
             moves = np.vstack([moves, s])[-MEMORY:]
             changes = np.vstack([changes, y])[-MEMORY:]
-        return LBFGSState(
+        return LogisticLBFGSState(
             found.W, found.losses, found.gradient, *data.slack(found), moves, changes,
             state.curvature, stalled=not moved,
         )  # fmt: skip
 
-    def objective(self, state: LBFGSState) -> float:
+    def objective(self, state: LogisticLBFGSState) -> float:
         return state.point.loss
 
-    def extras(self, state: LBFGSState) -> dict[str, float]:
+    def extras(self, state: LogisticLBFGSState) -> dict[str, float]:
         return {"gradient": state.first, "gap": state.gap}
 
-    def attributes(self, state: LBFGSState) -> dict[str, Any]:
+    def attributes(self, state: LogisticLBFGSState) -> dict[str, Any]:
         return {"W": state.W}
 
-    def finished(self, state: LBFGSState) -> bool:
+    def finished(self, state: LogisticLBFGSState) -> bool:
         return state.stalled or not np.any(state.gradient)
 
 
-def two_loops(state: LBFGSState) -> Array:
+def two_loops(state: LogisticLBFGSState) -> Array:
     """B ∇F."""
     q, used = state.gradient.ravel().copy(), []
     for s, y in zip(state.moves[::-1], state.changes[::-1], strict=True):
