@@ -16,9 +16,10 @@ MOST = 1500  # free variables: a Cholesky factor of so many takes a tenth of a s
 RIDGE = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-5}
 
 
-def free_newton(beta: Array, G: Array, K: Array, lo: Array, hi: Array) -> int:
+def free_newton(beta: Array, G: Array, K: Array, lo: Array, hi: Array, most: int = 10**9) -> int:
     """Solve for the free variables in place; returns how many steps it took (0 where they are too few, many or curved down)."""
-    for step in range(len(beta)):
+    most = min(most, len(beta))
+    for step in range(most):
         F = np.flatnonzero((beta > lo) & (beta < hi))
         if not 2 <= len(F) <= MOST:
             return step
@@ -45,4 +46,4 @@ def free_newton(beta: Array, G: Array, K: Array, lo: Array, hi: Array) -> int:
         beta[F] = moved
         if far > 1.0:
             return step + 1
-    return len(beta)
+    return most

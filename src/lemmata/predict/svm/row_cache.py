@@ -25,6 +25,7 @@ class RowCache:
         n = len(members)
         self.cuts = [slice(start, min(start + COLUMNS, n)) for start in range(0, n, COLUMNS)]
         self.tile = kernel._against(X, members, self.cuts)
+        self.source = kernel, X, members
         self.capacity = min(n, max(FEWEST, int(megabytes * 2**20 / (4 * n))))
         # memory is taken from the system as rows are written, not now
         self.rows = np.empty((self.capacity, n), np.float32)
@@ -53,6 +54,12 @@ class RowCache:
             self.rows[slots, self.cuts[task]] = self.tile(wanted, task, np.dtype(np.float32))
 
         run_tasks(fill, len(self.cuts))
+
+    def block(self, places: Array) -> Array:
+        """K between some places, in float64."""
+        kernel, X, members = self.source
+        tile = kernel._against(X, members[places], [slice(0, len(places))])
+        return tile(np.arange(len(places)), 0, np.dtype(np.float64))
 
     def field(self, beta: Array) -> Array:
         """Kβ in float64, computed once more from the rows of the data."""

@@ -33,6 +33,9 @@ SUBTOL = 0.1  # a working set is solved until its violation is this share of the
 ROUND = 200  # steps of SMO between two looks at the free variables, where K is whole
 BLOCK_ROWS = 64  # of K_WW that a task reads
 FIELD_ROWS = 4096  # of Kβ that a task updates
+PATIENCE = 8  # steps of SMO for each variable before Newton's method is asked for help
+NEWTON = 30  # of its steps in a row
+ROUNDS = 10  # of both on one working set
 REFINED = 5  # times at most that Kβ is computed once more in float64
 
 
@@ -96,7 +99,8 @@ class SMOAlgorithm:
             ]
             return SMOState(tuple(moved))
         at = next(p for p, one in enumerate(state.machines) if not self.done(one))
-        better = self._step_one(state.machines[at], data.machines[at], data, at)
+        with one_blas_thread():  # whose last bits follow the number of its threads
+            better = self._step_one(state.machines[at], data.machines[at], data, at)
         return SMOState((*state.machines[:at], better, *state.machines[at + 1 :]))
 
     def done(self, one: MachineState) -> bool:
@@ -131,23 +135,38 @@ class SMOAlgorithm:
         beta, field = one.beta.copy(), one.field.copy()
         G = machine.gradient(field)
         W = choose(beta, G, machine, one.last, min(WORKING, cache.capacity))
-        with one_blas_thread():
-            slots = _slots(cache, machine.of[W])
+        slots = _slots(cache, machine.of[W])
         K = _gathered(loops, cache.rows, slots, machine.of[W])
-        b, g = beta[W], G[W]
+        b, limits = beta[W], (machine.lo[W], machine.hi[W])
         tol = max(self.tol, SUBTOL * violation(beta, G, machine))
-        left = min(100 * len(W), self.max_steps - one.steps)
-        steps, _ = loops.solve_into(b, g, K, machine.lo[W], machine.hi[W], tol, left)
+        most = self.max_steps - one.steps
+        steps, gap = loops.solve_into(b, G[W], K, *limits, tol, min(PATIENCE * len(W), most))
+        if gap > tol and steps < most:
+            K = cache.block(machine.of[W])
+            steps += self._insist(b, G[W] + K @ (b - beta[W]), K, limits, tol, most - steps)
         change = b - beta[W]
         beta[W] = b
         _add_rows(loops, field, cache.rows, slots, change)
         made = one.steps + int(steps)
         moved = _measured(replace(one, beta=beta, field=field, last=W, steps=made), machine)
         if self.done(moved) and self._is_blurred(moved, cache.scale) and moved.refined < REFINED:
-            with one_blas_thread():
-                exact = cache.field(machine.by_member(beta))
+            exact = cache.field(machine.by_member(beta))
             moved = _measured(replace(moved, field=exact, refined=moved.refined + 1), machine)
         return moved
+
+    def _insist(
+        self, b: Array, g: Array, K: Array, limits: tuple[Array, Array], tol: float, most: int
+    ) -> int:
+        """Go on with a working set that SMO is slow on, in float64, with Newton's method in between; steps made."""
+        made, gap = 0, np.inf
+        for _ in range(ROUNDS):
+            if gap <= tol or made >= most:
+                break
+            made += free_newton(b, g, K, *limits, most=min(NEWTON, most - made))
+            some = min(PATIENCE * len(b), most - made)
+            steps, gap = self._loops.solve_into(b, g, K, *limits, tol, some)
+            made += int(steps)
+        return made
 
     def _is_blurred(self, one: MachineState, scale: float) -> bool:
         """Whether float32 rows may put a tenth of tol into a gradient Σ β_i K_ij: errors of eps/2·max K_ii, of any sign."""
@@ -163,7 +182,8 @@ class SMOAlgorithm:
         steps, gap = self._loops.solve_into(beta, G, K, machine.lo, machine.hi, self.tol, left)
         made = one.steps + int(steps)
         if gap > self.tol and made < self.max_steps:
-            made += free_newton(beta, G, K, machine.lo, machine.hi)
+            some = self.max_steps - made
+            made += free_newton(beta, G, K, machine.lo, machine.hi, most=some)
         field = G[: len(one.field)] - machine.c[: len(one.field)]
         return _measured(replace(one, beta=beta, field=field, steps=made), machine)
 
