@@ -95,16 +95,17 @@ def test_nonnegative_weights_have_their_own_conditions(diabetes):
     assert "attributes_sound" in certify(changed(model, coef_=free.coef_), X, y).failed
 
 
-def test_a_fit_without_residuals_is_left_open():
+def test_a_fit_without_residuals_correlates_with_nothing():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((50, 4))
     y = X @ np.arange(4.0) + 1
-    found = certify(LinearRegression().fit(X, y), X, y)
-    assert "normal_equations" in found.undecided
-    assert (
-        "normal_equations"
-        in certify(LinearRegression().fit(X, y + 1e-6 * X[:, 0] ** 2), X, y).failed
-    )
+    model = LinearRegression().fit(X, y)
+    assert "normal_equations" in certify(model, X, y).held
+    for size, verdict in ((1e-9, "holds"), (1e-4, "fails")):
+        other = changed(model, coef_=model.coef_ + size)
+        assert certify(other, X, y)["normal_equations"].verdict == verdict
+    nothing = certify(LinearRegression().fit(X, np.zeros(50)), X, np.zeros(50))
+    assert "normal_equations" not in nothing.failed
 
 
 def test_sparse_streamed_and_frame_rows_are_judged_alike(diabetes):

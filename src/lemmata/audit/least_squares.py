@@ -37,6 +37,7 @@ from lemmata.audit.optimality import (
     nothing_stated,
     shape_problems,
 )
+from lemmata.audit.risk_gaps import null_value
 from lemmata.core.certificate import (
     PROVED,
     RULE_OF_THUMB,
@@ -49,6 +50,7 @@ from lemmata.core.certificate import (
 )
 
 Array = np.ndarray
+EXPLAINED = 1e-3  # of the residuals of a constant prediction: the least that residuals count
 CORRELATION = 1e-4  # a column that correlates so with the residuals explains 1e-8 of them
 WIDEST = 2000  # columns that are decomposed
 IN_MEMORY = (
@@ -152,12 +154,14 @@ def _named(fit: Fit, some: Any, most: int = 5) -> str:
 def normal_equations(fit: Fit) -> Evidence:
     """cos(xⱼ, r), the residuals and columns centred where there is an intercept, which the sum of the residuals must match too.
 
-    With w ≥ 0, a column whose weight is 0 may only correlate negatively. Residuals that are rounding correlate with anything.
+    With w ≥ 0, a column whose weight is 0 may only correlate negatively. Residuals below a thousandth of those of a constant (R²
+    of six nines) count as that thousandth: what is next to nothing correlates with anything.
     """
     risk, at = problem_of(described(fit, least_squares_words))
     s = risk.s
     R = risk.y - at.f
     total = np.sqrt((s * np.square(R)).sum(axis=0))
+    total = np.maximum(total, EXPLAINED * np.sqrt(2 * null_value(risk)))
     sizes = np.sqrt(risk.column_squares())[:, None]
     lean = risk.rows.adjoint(s * R)
     if risk.positive:

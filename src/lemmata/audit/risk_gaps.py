@@ -24,6 +24,9 @@ from lemmata.audit.losses import Loss, Softmax, Squared, log_softmax
 from lemmata.core.blocks import Blocks
 
 Array = np.ndarray
+SMALL = (
+    2**20
+)  # numbers of a table whose singular values are taken, rather than the eigenvalues of its Gram matrix
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
@@ -287,13 +290,25 @@ def _project(risk: Risk, U: Array, bare: Array) -> Array:
     out = np.empty_like(U)
     for k in range(U.shape[1]):
         h, u = np.sqrt(_metric(risk.loss, U[:, k], s[:, k])), U[:, k]
-        left, values, right = np.linalg.svd(Z * h[:, None], full_matrices=False)
-        kept = values > 1e-13 * values.max(initial=0.0)
+        A = Z * h[:, None]
+        inverse = _inverse_gram(A)
         for _ in range(3):  # u − HZ(ZᵀHZ)⁻¹Zᵀu; the second and third time against rounding
-            u = u - h * (left[:, kept] @ ((right @ (Z.T @ u))[kept] / values[kept]))
+            u = u - h * (A @ (inverse @ (Z.T @ u)))
         a = np.divide(u, s[:, k], out=np.zeros(len(u)), where=s[:, k] > 0)
         out[:, k] = u * risk.loss.shrink(risk.y[:, k], a)
     return out
+
+
+def _inverse_gram(A: Array) -> Array:
+    """(AᵀA)⁺, from the singular values of A; of a large table, from its Gram matrix."""
+    if A.size <= SMALL:
+        values, right = np.linalg.svd(A, full_matrices=False)[1:]
+        squares = np.where(values > 1e-13 * values.max(initial=0.0), values**2, np.inf)
+    else:
+        squares, vectors = np.linalg.eigh(A.T @ A)
+        squares = np.where(squares > 1e-13 * squares.max(initial=0.0), squares, np.inf)
+        right = vectors.T
+    return (right.T / squares) @ right
 
 
 def project(risk: Risk, U: Array) -> Array:

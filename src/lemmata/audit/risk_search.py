@@ -28,6 +28,7 @@ Array = np.ndarray
 STEPS = 60  # of Newton's method, at most
 MOST = 600  # columns (times classes) that a dense Hessian is formed for
 WIDTHS = 12  # how often μ shrinks, to a quarter each time
+LARGEST = 2**25  # numbers of the dense columns of a working set
 KNOWN = 1.1  # times the gain: a gap that says by how much weights are off
 QUIET = 1e-12  # of the objective: a step that gains no more has arrived
 
@@ -134,7 +135,7 @@ class _Search:
 
     def _working_set(self, W: Array, G: Array) -> Array:
         risk = self.risk
-        most = max(1, MOST // W.shape[1])
+        most = max(1, min(MOST // W.shape[1], LARGEST // len(risk.s)))
         while most > 8 and most**2 * len(risk.s) * W.shape[1] ** 2 > self.left / 4:
             most //= 2
         size = np.maximum(-G, 0.0) if risk.positive else np.abs(G)

