@@ -107,7 +107,9 @@ def test_a_suite_is_counted_with_the_module_of_each_claim_and_stored(monkeypatch
     assert "1 of 3 (toys.make)" in docs.claim_tables([row])
 
 
-@pytest.mark.parametrize("package", ["reduction", "completion", "clustering", "mixtures"])
+@pytest.mark.parametrize(
+    "package", ["reduction", "completion", "clustering", "mixtures", "predict"]
+)
 def test_a_page_speaks_of_every_claim_of_its_models_and_of_no_other(package):
     from lemmata import registry
 
