@@ -108,7 +108,9 @@ def _by_rules(kernel: Any) -> bool:
         return _polynomial(kernel.degree, kernel.coef0, kernel.gamma)
     if name == "Constant":
         return float(kernel.value) >= 0
-    return name in ("Linear", "RBF", "Laplacian", "Cosine")
+    if name in ("RBF", "Laplacian"):
+        return isinstance(kernel.gamma, str | None) or float(kernel.gamma) >= 0
+    return name in ("Linear", "Cosine")
 
 
 def _polynomial(degree: Any, coef0: Any, gamma: Any) -> bool:

@@ -63,6 +63,8 @@ HALF = 0.5  # of the digits may be lost in solving it
 
 def _cost_of_sample(fit: Fit) -> float:
     n, d = fit.data.shape
+    if kernel_by_rules(fit):
+        return 0.0
     m = min(n, SAMPLE)
     return EIGH * float(m) ** 3 + float(m) ** 2 * (d + 8)
 
@@ -75,12 +77,16 @@ def _cost_of_sample(fit: Fit) -> float:
 )
 def mercer(fit):
     """An eigenvector with a negative value proves that κ is no inner product; principal blocks of a psd matrix are psd."""
+    if kernel_by_rules(fit):
+        return at_least(
+            0, 0, unit="λ_min", note="by the rules that kernels are made by, for all inputs"
+        )
     try:
         found = sampled_kernel(fit)
     except CannotTell as why:
         return unknown(str(why))
     n = fit.data.shape[0]
-    note = "for all inputs by its parts" if kernel_by_rules(fit) else "says nothing of other rows"
+    note = "says nothing of other rows"
     note = f"{found.rows:,} of the rows; {note}" if found.rows < n else note
     advice = "this is no kernel: the objective has no bound and the fit no meaning; use another (poly: coef0 >= 0; not sigmoid)"
     if found.skew > found.noise:
@@ -141,7 +147,7 @@ class Ridge:
     primal: Array  # (m,)
     gap: Array  # (m,) ½ Σ s r²
     alpha: Array  # (m,)
-    backward: float  # the largest |r_i| over Σ_j |K_ij c_j| + α|c_i|/s_i + |y_i|
+    backward: float  # the largest |r_i| over Σ_j |K_ij c_j| + α|c_i|/s_i + |y_i|, or more
     size: float  # the largest √κ(x, x) of the rows
 
 
@@ -175,25 +181,30 @@ def ridge(fit: Fit) -> Ridge:
 
 def _measure(fit: Fit) -> Ridge:
     rows, y, c, s, alpha = _problems(fit)
-    m, counts = len(alpha), s > 0
-    f = np.empty((len(y), 2 * m))  # Kc and |K||c|
+    counts = s > 0
+    f = np.empty(y.shape)
     for part, K in tiles(fit, rows, rows):
-        f[part, :m], f[part, m:] = K @ c, np.abs(K) @ np.abs(c)
-    primal, gap, backward = np.empty(m), np.empty(m), 0.0
-    for j, one in enumerate(alpha):
-        misfit = y[:, j] - f[:, j]
-        r = np.where(counts, misfit - one * c[:, j] / np.where(counts, s, 1.0), 0.0)
-        # a row without weight may still stand in f, where it is no part of the best
-        primal[j] = 0.5 * np.sum(s * misfit**2) + 0.5 * one * float(c[:, j] @ f[:, j])
-        idle = c[~counts, j]
-        if np.any(idle != 0):
-            raise CannotTell("rows of weight 0 have coefficients: fit again without them")
-        gap[j] = 0.5 * float(np.sum(s * r**2))
-        own = one * np.abs(c[:, j]) / np.where(counts, s, 1.0)
-        terms = f[:, m + j] + own + np.abs(y[:, j])
-        backward = max(backward, float((np.abs(r) / np.where(terms > 0, terms, 1.0)).max()))
+        f[part] = K @ c
+    if np.any(c[~counts] != 0):
+        raise CannotTell("rows of weight 0 have coefficients: fit again without them")
+    divided = np.divide(c, s[:, None], out=np.zeros_like(c), where=counts[:, None])
+    misfit = y - f
+    r = np.where(counts[:, None], misfit - alpha * divided, 0.0)
+    primal = 0.5 * s @ misfit**2 + 0.5 * alpha * np.sum(c * f, axis=0)
+    gap = 0.5 * s @ r**2
+    # Σ_j |K_ij c_j| is at least |f_i|, which is mostly enough
+    terms = np.abs(f) + alpha * np.abs(divided) + np.abs(y)
+    backward = _largest_share(r, terms)
+    if backward > DIGITS:
+        for part, K in tiles(fit, rows, rows):
+            terms[part] += np.abs(K) @ np.abs(c) - np.abs(f[part])
+        backward = _largest_share(r, terms)
     diagonal = diagonal_of(fit, rows)
     return Ridge(primal, gap, alpha, backward, math.sqrt(max(float(diagonal.max()), 0.0)))
+
+
+def _largest_share(r: Array, terms: Array) -> float:
+    return float(np.divide(np.abs(r), terms, out=np.zeros_like(r), where=terms > 0).max())
 
 
 def _cost_of_ridge(fit: Fit) -> float:

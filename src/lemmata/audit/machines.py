@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from lemmata.audit.grams import CORNER, diagonal_of, products
+from lemmata.audit.grams import CORNER, products
 from lemmata.audit.kernel_matrices import CannotTell, is_given, whole
 from lemmata.core.certificate import Fit
 
@@ -128,7 +128,6 @@ class Found:
     profiled: float  # at the stated β and the best b
     dual: float  # the best lower bound known
     norm: float  # ‖f‖ of the space
-    largest: float  # κ(x, x) of the support vectors
 
     @property
     def share(self) -> float:
@@ -199,6 +198,13 @@ def tube_machines(fit: Fit) -> Iterator[Machine]:
     )  # fmt: skip
 
 
+def machines_of(fit: Fit) -> list[Machine]:
+    """Every problem of a fit, once per certificate."""
+    if "machines" not in fit.memory:
+        fit.memory["machines"] = list((tube_machines if is_regression(fit) else pair_machines)(fit))
+    return fit.memory["machines"]
+
+
 def is_regression(fit: Fit) -> bool:
     return fit.has("epsilon") and not fit.has("classes_")
 
@@ -221,8 +227,7 @@ def _measure(fit: Fit) -> list[Found]:
     n = rows.shape[0]
     if len(support) and not 0 <= support.min() <= support.max() < n:
         raise CannotTell(f"support_ names row {support.max():,} and there are {n:,}: pass the training data")  # fmt: skip
-    machines = list((tube_machines if is_regression(fit) else pair_machines)(fit))
-    return [solve(fit, rows, machine) for machine in machines]
+    return [solve(fit, rows, machine) for machine in machines_of(fit)]
 
 
 def solve(fit: Fit, rows: Any, machine: Machine) -> Found:
@@ -235,10 +240,7 @@ def solve(fit: Fit, rows: Any, machine: Machine) -> Found:
     square = max(float(beta @ f), 0.0)
     primal, profiled = (0.5 * square + machine.loss(f, b) for b in (machine.b, machine.best_b(f)))
     dual = machine.dual(feasible, float(feasible @ within))
-    those = machine.rows[used]
-    diagonal = np.diagonal(dense(rows[np.ix_(those, those)])) if is_given(fit) else diagonal_of(fit, rows[those])  # fmt: skip
-    largest = float(np.abs(diagonal).max(initial=0.0))
-    return Found(machine, f, primal, profiled, dual, math.sqrt(square), largest)
+    return Found(machine, f, primal, profiled, dual, math.sqrt(square))
 
 
 def product_of(fit: Fit, rows: Any, these: Array, those: Array, B: Array) -> Array:

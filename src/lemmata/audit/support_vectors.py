@@ -17,7 +17,14 @@ import numpy as np
 from sklearn.svm import SVC, SVR
 
 from lemmata.audit.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.grams import difference, gamma_stated, gram, why_no_kernel, with_kernel
+from lemmata.audit.grams import (
+    diagonal_of,
+    difference,
+    gamma_stated,
+    gram,
+    why_no_kernel,
+    with_kernel,
+)
 from lemmata.audit.kernel_fits import mercer
 from lemmata.audit.kernel_matrices import CannotTell, is_given, whole
 from lemmata.audit.machines import (
@@ -27,10 +34,10 @@ from lemmata.audit.machines import (
     cost_of_problems,
     dense,
     is_regression,
-    pair_machines,
+    machines_of,
     problems,
     solve,
-    tube_machines,
+    support_rows,
 )
 from lemmata.core.certificate import (
     PROVED,
@@ -63,8 +70,7 @@ SEARCH = 60  # multiplications per entry of K that such a search takes, roughly
 @with_kernel
 def feasible(fit):
     """Each α inside its box, and Σ αy = 0, to six digits."""
-    machines = list((tube_machines if is_regression(fit) else pair_machines)(fit))
-    worst = max(machines, key=lambda one: one.infeasibility)
+    worst = max(machines_of(fit), key=lambda one: one.infeasibility)
     advice = "they are not those of this C and these weights: pass the training data, its weights and the C of the fit"
     return at_most(
         worst.infeasibility, FEASIBLE, advice, unit="share of C outside", note=worst.name
@@ -300,21 +306,28 @@ def _statements(fit: Fit) -> Mapping[str, float]:
     return found
 
 
+def _rounding_of_kernel(fit: Fit) -> float:
+    """What rounding puts into an entry of K. LIBSVM keeps its kernel in float32: sums of it err by as much."""
+    if not fit.get("made_by_libsvm", False):
+        return 0.0
+    rows, support = whole(fit.data), support_rows(fit)
+    given = np.asarray(rows)[support, support] if is_given(fit) else diagonal_of(fit, rows[support])
+    return 8 * float(np.finfo(np.float32).eps) * float(np.abs(given).max(initial=0.0))
+
+
 def _intercept_stated(fit: Fit) -> dict[str, float]:
-    """LIBSVM keeps its kernel in float32: sums of it err by as much."""
     try:
         found = problems(fit)
     except CannotTell:
         return {}
-    eps = float(np.finfo(np.float32 if fit.get("made_by_libsvm", False) else np.float64).eps)
+    coarse = _rounding_of_kernel(fit)
     errors = []
     for one in found:
         machine = one.machine
         least, middle, most = machine.intercepts(one.f)
         if is_regression(fit):
             middle = min(max(machine.b, least), most)
-        size = float(np.abs(machine.beta).sum()) * one.largest
-        slack = 1e-6 * max(abs(middle), _unit(fit)) + 8 * eps * size
+        slack = 1e-6 * max(abs(middle), _unit(fit)) + coarse * float(np.abs(machine.beta).sum())
         errors.append(discrepancy(machine.b, middle, slack, 1.0))
     return {"intercept_": max(errors)}
 
