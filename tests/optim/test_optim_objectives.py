@@ -159,3 +159,11 @@ def test_batches_average_to_the_whole(f):
 def test_bad_problems_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_curvatures_of_torch_closures():
+    torch = pytest.importorskip("torch")
+    closure = lambda t: (1 - t[0]) ** 2 + 100 * (t[1] - t[0] ** 2) ** 2  # noqa: E731
+    ones = torch.ones(2, dtype=torch.float64)
+    assert smoothness(closure, ones, tol=1e-6) == pytest.approx(1001.6, rel=1e-3)
+    assert condition_number(closure, ones) == pytest.approx(2508, rel=1e-3)

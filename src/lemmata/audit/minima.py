@@ -308,20 +308,20 @@ def conditions_met(fit: Fit) -> Evidence:
 
 
 @claim(
-    "the multipliers balance the gradient: ∇f + Jᵀλ = 0, ν ≥ 0, νg = 0, within tol",
+    "the multipliers balance the gradient: ∇f + Jᵀλ = 0, ν ≥ 0, ν or g = 0, within tol",
     kind=PROVED,
     source="ML Lagrange Multipliers",
     cost=evaluations(2),
 )
 def multipliers_balance(fit: Fit) -> Evidence:
-    """The largest of ‖∇f + Jₕᵀλ + J_gᵀν‖, minus the least ν, and |ν·g|: the conditions of Karush, Kuhn and Tucker."""
+    """The largest of ‖∇f + Jₕᵀλ + J_gᵀν‖, minus the least ν, and |min(ν, −g)|: the conditions of Karush, Kuhn and Tucker."""
     _, J, g, K = _conditions(fit)
     lam, nu = (np.asarray(part, np.float64) for part in fit.multipliers_)
     gradient = evaluate(fit.objective_, np.asarray(fit.x)).gradient
     parts = (
         float(np.linalg.norm(gradient + J.T @ lam + K.T @ nu)),
         float((-nu).max(initial=0.0)),
-        float(np.abs(nu * g).max(initial=0.0)),
+        float(np.abs(np.minimum(nu, -g)).max(initial=0.0)),
     )
     scale = max(1.0, float(np.linalg.norm(gradient)))
     advice = "raise max_iter; if it stays, the conditions' gradients depend on each other there, and no multipliers exist"

@@ -29,7 +29,7 @@ SMOOTH = ("quadratic", "least_squares", "logistic")
 DENSE_HESSIAN = 200  # columns by differences; beyond, Lanczos on products
 PRODUCTS = 60
 SMALL = 20  # numbers of which whole Hessians are taken along a line
-ON_THE_LINE = 17  # points
+ON_THE_LINE = 33  # points
 
 
 @dataclass(frozen=True)

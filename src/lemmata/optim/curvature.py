@@ -43,15 +43,15 @@ def hessian_product(function: Function, x: Array, v: Array) -> Array:
     return (np.asarray(ahead) - np.asarray(behind)) / (2 * h)
 
 
-def hessian(f: Any, x: Array) -> Array:
+def hessian(f: Any, x: Any) -> Array:
     """The Hessian at x, (d, d): the objective's own, or symmetrised differences, two gradients per column."""
+    function, x = as_function(f, like=x), as_point(x)
     if hasattr(f, "hessian"):
         return np.asarray(f.hessian(x))
     if x.size > MOST_COLUMNS:
         raise ValueError(
             f"a Hessian by differences takes {2 * x.size:,} gradients of {x.size:,} numbers; pass f with a method hessian(x)."
         )
-    function = as_function(f)
     columns = np.eye(x.size, dtype=x.dtype).reshape(x.size, *x.shape)
     H = np.array([hessian_product(function, x, e).ravel() for e in columns])
     return (H + H.T) / 2
@@ -139,5 +139,5 @@ def condition_number(f: Any, x: Any = None) -> float:
         raise ValueError(
             "the condition of this function is measured at a point; pass condition_number(f, x)."
         )
-    values = np.linalg.eigvalsh(hessian(f, as_point(x)))
+    values = np.linalg.eigvalsh(hessian(f, x))
     return float(values[-1] / values[0]) if values[0] > 0 else math.inf

@@ -157,8 +157,8 @@ class MultiplierDescent:
         value, gradient = self.function(x)
         h, J, g, K = self.conditions.values(x)
         gradient = np.asarray(gradient) + J.T @ lam + K.T @ nu
-        # what is violated, and multipliers of what is slack
-        off = float(np.linalg.norm(np.concatenate([h, np.maximum(g, -nu / max(rho, 1.0))])))
+        # h = 0, and of g ≤ 0 and ν ≥ 0 one is active: min(ν, −g) = 0
+        off = float(np.linalg.norm(np.concatenate([h, np.minimum(nu, -g)])))
         return MultiplierState(x, gradient, float(value), lam, nu, rho, off)
 
     def objective(self, state: MultiplierState) -> float:

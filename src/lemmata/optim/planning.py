@@ -61,6 +61,7 @@ OTHERS = (
     "augmented_lagrangian",
 )
 METHODS = (*OPTIMIZERS, *OTHERS)
+FIRST_ORDER = (*OPTIMIZERS, "noisy", "subgradient")
 MULTIPLIER_METHODS = ("penalty", "augmented_lagrangian")
 PROJECTING = ("gd", "sgd", "subgradient")
 SMOOTH_ENOUGH = 1e-150
@@ -159,7 +160,7 @@ def checked_problem(
     if not (tol >= 0 and math.isfinite(tol)):
         raise ValueError(f"tol={tol} is not accepted; pass a number >= 0.")
     if max_iter is None:
-        first_order = 100 if batch_size is not None else 10_000 if method in OPTIMIZERS else 1000
+        first_order = 100 if batch_size is not None else 10_000 if method in FIRST_ORDER else 1000
         max_iter = 50 if method in MULTIPLIER_METHODS else first_order
     if max_iter < 0:
         raise ValueError(f"max_iter={max_iter} is not accepted; pass an int >= 0.")
