@@ -154,8 +154,8 @@ def _named(fit: Fit, some: Any, most: int = 5) -> str:
 def normal_equations(fit: Fit) -> Evidence:
     """cos(xⱼ, r), the residuals and columns centred where there is an intercept, which the sum of the residuals must match too.
 
-    With w ≥ 0, a column whose weight is 0 may only correlate negatively. Residuals below a thousandth of those of a constant (R²
-    of six nines) count as that thousandth: what is next to nothing correlates with anything.
+    With w ≥ 0, a column whose weight is 0 may only correlate negatively. Residuals below a thousandth of those of a constant
+    (R² of six nines) count as that thousandth: what is next to nothing correlates with anything.
     """
     risk, at = problem_of(described(fit, least_squares_words))
     s = risk.s

@@ -405,6 +405,11 @@ def null_scores(risk: Risk) -> Array:
         if risk.free and risk.joint:
             masses = np.bincount(risk.y, risk.s[:, 0], minlength=m)
             f = f + np.log(np.maximum(masses, 1e-300 * masses.sum()))
+        elif risk.free and risk.loss.name == "logistic":
+            up, down = (
+                np.where(side, risk.s, 0.0).sum(axis=0) for side in (risk.y > 0, risk.y < 0)
+            )
+            f = f + np.log(np.maximum(up, 1e-300)) - np.log(np.maximum(down, 1e-300))
         elif risk.free:
             f = f + best_shift(risk, f)
         risk.memory["null"] = f
