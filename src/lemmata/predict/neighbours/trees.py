@@ -5,11 +5,12 @@ rows is faster (100,000 Gaussian rows, 5,000 queries, seconds of CPU by the tree
 0.2 and 0.2; d = 10 3.6 and 0.25).
 
 The tree does not say which of several rows at the same distance it leaves out, so one neighbour more is asked for: where it
-is as far as the last, all rows that far are looked at again, and the lower number wins.
+is as far as the last, eight times as many are, until the tie ends, and the lower number wins.
 """
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,13 @@ from scipy.spatial import cKDTree
 
 from lemmata.clustering.distances import exponent_of
 from lemmata.core.engine import cores
+from lemmata.predict.neighbours.search import ExactSearch
 from lemmata.predict.neighbours.selection import first_k
 
 Array = np.ndarray
 FEW_FEATURES = 5  # up to which a tree is faster, whatever the number of rows
 FEW_ROWS, SOME_FEATURES = 600, 15  # and up to these, where everything takes a millisecond
+MOST_TIES = 64  # times k + 1: neighbours asked for to see the end of a tie
 WORTH_THREADS = 2**14  # distances, below which to start them takes longer
 
 
@@ -43,37 +46,54 @@ class TreeSearch:
 
     def nearest(self, Q: Any, k: int) -> tuple[Array, Array]:
         """Distances and numbers of the k nearest rows, (q, k), nearest first, ties by the lower number."""
-        n, q = len(self.X), len(Q)
         points = np.multiply(Q, self.scale, dtype=np.float64)
-        asked = min(k + 1, n)
+        sums, rows = np.empty((len(Q), k)), np.empty((len(Q), k), np.int64)
+        left, asked, n = np.arange(len(Q)), k + 1, len(self.X)
+        while len(left) and asked <= MOST_TIES * (k + 1):
+            sums[left], rows[left], tied = self._first(Q[left], points[left], k, min(asked, n))
+            left, asked = left[tied], 8 * asked
+        if len(left):
+            sums[left], rows[left] = self._settle(Q[left], points[left], k)
+        return self._lengths(sums), rows
+
+    def _first(self, Q: Array, points: Array, k: int, asked: int) -> tuple[Array, Array, Array]:
+        """The first k of so many neighbours by (sum, number), and where the last is as near as the k-th, so others may be."""
+        q = len(Q)
         workers = cores() if q * asked > WORTH_THREADS else 1
         far, rows = self.tree.query(points, asked, p=self.power, workers=workers)
         far, rows = far.reshape(q, asked), rows.reshape(q, asked).astype(np.int64)
         sums = self._sums(Q, np.repeat(np.arange(q), asked), rows.ravel()).reshape(q, asked)
-        order = np.lexsort((rows, sums), axis=1)
-        sums, rows = (np.take_along_axis(part, order, axis=1) for part in (sums, rows))
-        if asked > k:
-            tied = np.flatnonzero(far[:, k] <= far[:, k - 1] * (1 + self._rounding))
-            if len(tied):
-                sums[tied, :k], rows[tied, :k] = self._settle(
-                    Q[tied], points[tied], far[tied, k], k
-                )
-        return self._lengths(sums[:, :k]), np.ascontiguousarray(rows[:, :k])
+        equal = np.flatnonzero(
+            (np.diff(sums, axis=1) <= 0).any(axis=1)
+        )  # the tree has ordered the rest
+        order = np.lexsort((rows[equal], sums[equal]), axis=1)
+        for part in (sums, rows):
+            part[equal] = np.take_along_axis(part[equal], order, axis=1)
+        tied = far[:, -1] <= far[:, k - 1] * (1 + self._rounding)
+        if asked == len(self.X):
+            tied[:] = False
+        return sums[:, :k], rows[:, :k], tied
 
-    def _settle(self, Q: Array, points: Array, far: Array, k: int) -> tuple[Array, Array]:
-        """The same for queries whose k-th neighbour has a tie: all rows up to there, in our own order."""
+    def _settle(self, Q: Array, points: Array, k: int) -> tuple[Array, Array]:
+        """The same for queries with endless ties: all rows as near as the k-th, or by comparing with all rows."""
         found: Any = np.empty((len(Q), k)), np.empty((len(Q), k), np.int64)
-        # one at a time: all rows may be equal
+        if self.power == 2:
+            rows = self._exact.nearest(Q, k)[1]
+            pairs = np.repeat(np.arange(len(Q)), k), rows.ravel()
+            return self._sums(Q, *pairs).reshape(-1, k), rows
+        far = np.reshape(self.tree.query(points, [k], p=self.power)[0], -1)
         for i in range(len(Q)):
-            rows = self.tree.query_ball_point(
-                points[i], far[i] * (1 + 2 * self._rounding) + 1e-300, p=self.power
-            )
-            rows = np.asarray(rows, dtype=np.int64)
+            reach = far[i] * (1 + 2 * self._rounding) + 1e-300
+            near = self.tree.query_ball_point(points[i], reach, p=self.power)
+            rows = np.asarray(near, dtype=np.int64)
             sums = self._sums(Q, np.full(len(rows), i), rows)
-            (found[0][i],), (found[1][i],) = first_k(
-                np.zeros(len(rows), np.int64), rows, sums, 1, k
-            )
+            one = np.zeros(len(rows), np.int64)
+            (found[0][i],), (found[1][i],) = first_k(one, rows, sums, 1, k)
         return found
+
+    @cached_property
+    def _exact(self) -> ExactSearch:
+        return ExactSearch(self.X)
 
     def within(self, Q: Any, radius: float) -> tuple[Array, Array, Array]:
         """All rows at a distance of at most `radius`: (query, row, distance) in the order of (query, row)."""
