@@ -36,7 +36,7 @@ Array = np.ndarray
 COMPILED = 400  # weights from which the sweeps of a model are worth a compiler
 # between two linear systems; those of a kernel cost as good as nothing, a linear system of many weights does not
 SWEEPS, COMPILED_SWEEPS = 4, 60
-SYSTEMS = 20
+SYSTEMS, FEW_SYSTEMS = 20, 3
 ROUNDS = 100
 FIRST_SET = 64  # features in the first working set
 WHOLE = 512  # features up to which all of them are the working set
@@ -64,7 +64,7 @@ def lasso_of(
         sweep(z, r, H, lasso, COMPILED_SWEEPS if hasattr(sweep, "py_func") else SWEEPS)
         if _violation(z, r, lasso) <= goal:
             break
-        for _ in range(SYSTEMS):
+        for _ in range(SYSTEMS if len(z) <= COMPILED else FEW_SYSTEMS):
             if not _polish_into(z, r, H, lasso):
                 break
         if _violation(z, r, lasso) <= goal:
@@ -179,7 +179,9 @@ class WorkingSetAlgorithm(NewtonAlgorithm):
         strength = np.abs(data.violation(state.point)).max(axis=0)[:d]
         support = np.any(W[:, :d] != 0, axis=0)
         strength[support] = np.inf
-        size = min(max(state.size, 2 * int(support.sum())), d)
+        size = min(
+            max(state.size, 2 * int(support.sum())), d
+        )  # those that are not zero, and as many again
         J = np.sort(np.argpartition(-strength, size - 1)[:size])
         part, columns = restricted(data, J)
         goal = max(self.tol * max(state.first, state.gap), self.floor)
@@ -191,7 +193,7 @@ class WorkingSetAlgorithm(NewtonAlgorithm):
         stalled = bool(point.loss >= state.point.loss and size == d)
         if not point.loss < state.point.loss:
             return replace(state, size=min(2 * size, d), stalled=stalled)
-        return WorkingSetState.of(point, data, size=min(2 * size, d))  # type: ignore[return-value]
+        return WorkingSetState.of(point, data)  # type: ignore[return-value]
 
     def finished(self, state) -> bool:
         return state.stalled or state.first == 0

@@ -32,6 +32,7 @@ PART_BYTES = (
     2**20
 )  # rows that are worked on at once, so that they are still in the cache when they are needed again
 SMALL = 2**17  # numbers of all problems up to which calls cost more than what they compute
+THIN = 0.05  # share of entries below which sparse products are faster than dense ones
 SMALLEST = float(np.finfo(float).tiny)
 TINY, LARGE = 1e-12, 1e15  # the squares of numbers beyond leave float32
 
@@ -126,14 +127,17 @@ def block_sums(
     d = D - intercept
     losses, G = np.zeros(m), np.zeros((m, D))
     H = None if order < 2 else np.zeros((m * D, m * D) if loss.coupled else (m, D, D))
-    for part, (c, s) in parts_of(rows, marks, dense=order > 1):
+    thin = sp.issparse(rows) and rows.nnz < THIN * rows.shape[0] * d
+    for part, (c, s) in parts_of(rows, marks, dense=order > 1 and not thin):
         F = np.asarray(part @ W[:, :d].T) + (W[:, d] if intercept else 0.0)
         value, U, V = loss.rows(F, c, s, order)
         losses += value
         G[:, :d] += np.asarray(part.T @ U).T
         if intercept:
             G[:, d] += U.sum(axis=0)
-        if H is not None and V is not None:
+        if H is not None and V is not None and thin:
+            _add_thin(H, part, V, s, intercept, loss.coupled)
+        elif H is not None and V is not None:
             dtype = np.float32 if single else np.float64
             if loss.coupled:
                 _add_coupled(H, part, V, s, intercept, dtype)
@@ -181,6 +185,26 @@ def _add_gram(H: Array, part: Array, v: Array, intercept: bool, dtype: Any) -> N
         H[:d, d] += edge
         H[d, :d] += edge
         H[d, d] += v.sum()
+
+
+def _add_thin(H: Array, part: Any, V: Array, s: Array, intercept: bool, coupled: bool) -> None:
+    """The same from sparse products, for rows with so few entries that these are faster than dense ones."""
+    X = part if not intercept else sp.hstack([part, np.ones((part.shape[0], 1))], format="csr")
+    D, m = X.shape[1], V.shape[1]
+
+    def gram(v: Array) -> Array:
+        return (X.T @ X.multiply(v[:, None]).tocsr()).toarray()
+
+    if not coupled:
+        for k in range(m):
+            H[k] += gram(V[:, k])
+        return
+    for k in range(m):
+        for j in range(k + 1):
+            block = gram(s * V[:, k] * ((j == k) - V[:, j]))
+            H[k * D : (k + 1) * D, j * D : (j + 1) * D] += block
+            if j != k:
+                H[j * D : (j + 1) * D, k * D : (k + 1) * D] += block
 
 
 def _add_coupled(H: Array, part: Array, P: Array, s: Array, intercept: bool, dtype: Any) -> None:
