@@ -17,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 import lemmata
 from lemmata.core.blocks import Blocks
 from lemmata.core.loop import MaxSteps, run
+from lemmata.data import DataNotFound, a9a
 from lemmata.predict.logistic import newton
 from lemmata.predict.logistic.estimator import LogisticRegression
 from lemmata.predict.logistic.lbfgs import LBFGSAlgorithm
@@ -372,3 +373,30 @@ def test_a_checkpoint_resumes_to_the_same_bits(tmp_path):
         LogisticRegression(max_iter=2, checkpoint=path, random_state=0, **TIGHT).fit(X, y)
     resumed = LogisticRegression(checkpoint=path, random_state=0, **TIGHT).fit(X, y)
     assert_array_equal(resumed.coef_, LogisticRegression(random_state=0, **TIGHT).fit(X, y).coef_)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge(3), Softmax(3)], ids=lambda loss: type(loss).__name__)  # fmt: skip
+def test_hessians_of_thin_sparse_rows_are_those_of_dense_ones(loss):
+    X = sp.random_array((200, 40), density=0.03, rng=np.random.default_rng(0), format="csr")
+    y = np.arange(200) % (3 if loss.m > 1 else 2)
+    W = np.random.default_rng(1).standard_normal((loss.m, 41))
+    found = [
+        LinearProblem.of(Blocks.of(rows).labelled(y), loss, np.ones(41), np.zeros(41), True).at(
+            W, 2
+        )
+        for rows in (X, X.toarray())
+    ]
+    assert_allclose(found[0].hessian, found[1].hessian, atol=1e-10)
+    assert_allclose(found[0].gradient, found[1].gradient, atol=1e-10)
+
+
+def test_census_data_is_fitted_to_its_gap():
+    try:
+        data = a9a()
+    except DataNotFound as error:
+        pytest.skip(str(error))
+    X, y = sp.csr_array(data.X), np.asarray(data.y)
+    model = LogisticRegression().fit(X, y)
+    least = objective(model, X, y)
+    assert 0.5 * np.sum(gradient(model, X, y)[:, :-1] ** 2) <= 1.1e-4 * least
+    assert 0.84 < model.score(X, y) < 0.86
