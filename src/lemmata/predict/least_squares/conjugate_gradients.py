@@ -6,6 +6,10 @@ A pass takes the rows in pieces that stay in the cache between the two products,
 where LSQR and its kin read it twice. Every target has its own α and its own step lengths; all targets share the pass. From
 w = 0 the iterates stay in the span of the rows, so with α = 0 they end in the shortest minimiser. With α > 0 the equations are
 scaled to unit diagonal first (Jacobi), so that units of columns do not matter. The objective cannot rise.
+
+Large dense rows in float64 are also kept as x̃/length in float32: steps multiply with these, at half the traffic, and whenever
+the gradient has fallen a thousandfold, and before the end, it is computed again from the rows themselves (van der Vorst and Ye
+2000). What the float32 products err by is then corrected by the steps that follow.
 """
 
 from __future__ import annotations
@@ -17,13 +21,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from lemmata.core.blocks import Blocks
-from lemmata.core.engine import map_reduce
+from lemmata.core.engine import map_reduce, run_tasks
 from lemmata.core.store import storable
 from lemmata.linalg.operators import weighted_mean
 
 Array = np.ndarray
 IN_CACHE = 4 * 2**20  # bytes of rows between their two products
-FRESH = 50  # steps after which the gradient is computed again rather than carried on
+FRESH = 50  # steps after which the gradient is computed again rather than carried on …
+FALLEN = 1e-3  # … or after it has fallen so much, where products are rough
+HALVE_ABOVE = 2**22  # numbers from which a copy in float32 pays
+TASKS = 8  # parts of a product, whatever the number of threads
 
 
 class CentredProducts:
@@ -32,7 +39,10 @@ class CentredProducts:
     def __init__(self, data: Blocks, intercept: bool, alpha: Array) -> None:
         assert data.targets is not None
         (n, d), self.data, self.intercept = data.shape, data, intercept
-        self.pieces = data.recut(max(IN_CACHE // (d * data.dtype.itemsize), 16))
+        # rows of a matrix stored by columns are pieces of its columns: short ones would cost more than they save
+        stored_by_rows = not isinstance(data.source, np.ndarray) or data.source.flags.c_contiguous
+        piece = max(IN_CACHE // (d * data.dtype.itemsize), 16)
+        self.pieces = data.recut(piece) if stored_by_rows else data
         y = data.targets.reshape(n, -1).astype(np.float64)
         s = 1.0 if data.weights is None else data.weights[:, None]
         self.y_mean = (s * y).sum(axis=0) / data.total_weight if intercept else np.zeros(y.shape[1])
@@ -45,11 +55,20 @@ class CentredProducts:
                 "X or y contains numbers too large to be multiplied; divide them by their largest numbers."
             )
 
+        self.rough: Any = self  # whose products the steps are made with
         self.scale = np.ones_like(
             self.rhs
         )  # of the unknowns: with α = 0 the shortest minimiser needs it to be 1
         if (alpha > 0).all():
-            self.scale = 1 / np.sqrt(self.diagonal()[:, None] + alpha)
+            squares = self.diagonal()
+            self.scale = 1 / np.sqrt(squares[:, None] + alpha)
+            if (
+                data.in_memory
+                and data.dtype == np.float64
+                and not data.sparse
+                and data.size >= HALVE_ABOVE
+            ):
+                self.rough = HalvedRows(data, self.x_mean, np.sqrt(squares))
 
     def _transposed(self, T: Array) -> Array:
         """Σ x̃ tᵀ over the rows t of T."""
@@ -85,6 +104,69 @@ class CentredProducts:
         return self.data.fingerprint()
 
 
+class HalvedRows:
+    """Products with Σ s x̃x̃ᵀ from √s x̃/length in float32, on all cores; the same bits for any number of them."""
+
+    def __init__(self, data: Blocks, mean: Array, lengths: Array) -> None:
+        X, self.lengths = data.source, lengths[:, None]
+        self.by_rows = X.flags.c_contiguous
+        self.C = C = np.empty(X.shape, np.float32, order="C" if self.by_rows else "F")
+        units = 1 / np.where(lengths > 0, lengths, 1.0)
+        root = None if data.weights is None else np.sqrt(data.weights)[:, None]
+        axis, centred = 0 if self.by_rows else 1, bool(mean.any())
+        step = -(-X.shape[axis] // TASKS)
+        self.parts = [slice(i, i + step) for i in range(0, X.shape[axis], step)]
+        self.piece = max(IN_CACHE // (4 * X.shape[1]), 16)
+
+        def fill(task: int) -> None:
+            part = self.parts[task]
+            small = max(IN_CACHE // (8 * X.shape[1 - axis]), 1)
+            for first in range(part.start, min(part.stop, X.shape[axis]), small):
+                cut = slice(first, min(first + small, part.stop))
+                here = (cut, slice(None)) if self.by_rows else (slice(None), cut)
+                columns = slice(None) if self.by_rows else cut
+                rows = X[here] - mean[columns] if centred else X[here]
+                if root is not None:
+                    rows = rows * (root[cut] if self.by_rows else root)
+                np.multiply(rows, units[columns], out=C[here], casting="same_kind")
+
+        run_tasks(fill, len(self.parts))
+
+    def __matmul__(self, P: Array) -> Array:
+        V = (P * self.lengths).astype(np.float32)
+        V = V[:, 0] if V.shape[1] == 1 else V
+        product = (self._by_rows(V) if self.by_rows else self._by_columns(V)).astype(np.float64)
+        return product.reshape(P.shape) * self.lengths
+
+    def _by_rows(self, V: Array) -> Array:
+        found: list[Any] = [None] * len(self.parts)
+
+        def multiply(task: int) -> None:
+            rows, total = self.C[self.parts[task]], np.zeros(V.shape)
+            for first in range(0, len(rows), self.piece):
+                piece = rows[first : first + self.piece]
+                total += piece.T @ (piece @ V)
+            found[task] = total
+
+        run_tasks(multiply, len(self.parts))
+        return sum(found[1:], found[0])
+
+    def _by_columns(self, V: Array) -> Array:
+        found: list[Any] = [None] * len(self.parts)
+
+        def multiply(task: int) -> None:
+            found[task] = self.C[:, self.parts[task]] @ V[self.parts[task]]
+
+        run_tasks(multiply, len(self.parts))
+        T = sum(found[1:], found[0])
+
+        def transposed(task: int) -> None:
+            found[task] = self.C[:, self.parts[task]].T @ T
+
+        run_tasks(transposed, len(self.parts))
+        return np.concatenate(found)
+
+
 def _squared(V: Array) -> Array:
     """‖v‖² of every column."""
     return np.einsum("jm,jm->m", V, V)
@@ -108,13 +190,16 @@ class ConjugateState:
     """Weights, residuals of the equations and search directions of every target."""
 
     version = 1
-    layout: ClassVar = {"coef": "d m", "left": "d m", "direction": "d m", "squares": "m", "objectives": "m"}  # fmt: skip
+    layout: ClassVar = {
+        "coef": "d m", "left": "d m", "direction": "d m", "squares": "m", "objectives": "m", "mark": "m",
+    }  # fmt: skip
 
     coef: Array
     left: Array  # Σ s x̃ỹ − (A + αI)w, minus the gradient
     direction: Array
     squares: Array  # Σ s r²
     objectives: Array  # ½ Σ s r² + ½ α‖w‖²
+    mark: Array  # ‖left‖², scaled, when it was last computed from the rows
     steps: int = 0
     arrived: bool = False
 
@@ -133,29 +218,41 @@ class ConjugateGradientAlgorithm:
         c, squares = problem.rhs, problem.y_squares
         arrived = not bool(c.any())
         towards = problem.scale**2 * c
-        return ConjugateState(np.zeros_like(c), c, towards, squares, 0.5 * squares, arrived=arrived)
+        mark = _squared(problem.scale * c)
+        return ConjugateState(
+            np.zeros_like(c), c, towards, squares, 0.5 * squares, mark, arrived=arrived
+        )
 
     def step(self, state: ConjugateState, problem: CentredProducts) -> ConjugateState:
         p, scale = state.direction, problem.scale
-        product = problem @ p + self.alpha * p
+        product = problem.rough @ p + self.alpha * p
         size, curvature = _squared(scale * state.left), np.einsum("jm,jm->m", p, product)
         # targets that have arrived wait for the others
         moves = (curvature > 0) & ~self._arrived(state.left, problem)
         length = np.where(moves, size / np.where(moves, curvature, 1.0), 0.0)
         coef = state.coef + length * p
         left = state.left - length * product
-        if (state.steps + 1) % FRESH == 0:
+        mark = state.mark
+        if self._wants_fresh(left, mark, state.steps + 1, problem):
             left = problem.rhs - problem @ coef - self.alpha * coef
+            mark = _squared(scale * left)
         turn = np.where(moves, _squared(scale * left) / np.where(size > 0, size, 1.0), 0.0)
-        return self._at(problem, coef, left, scale**2 * left + turn * p, state.steps + 1)
+        return self._at(problem, coef, left, scale**2 * left + turn * p, mark, state.steps + 1)
 
-    def _at(self, problem, coef, left, direction, steps) -> ConjugateState:
+    def _wants_fresh(self, left: Array, mark: Array, steps: int, problem: CentredProducts) -> bool:
+        """Whether the gradient that was carried on may be far from the true one, or is about to end the run."""
+        if problem.rough is problem:
+            return steps % FRESH == 0
+        fallen = _squared(problem.scale * left) <= FALLEN**2 * mark
+        return steps % FRESH == 0 or bool(fallen.any() or self._arrived(left, problem).all())
+
+    def _at(self, problem, coef, left, direction, mark, steps) -> ConjugateState:
         """P(w) = ½Σ sỹ² − ½wᵀ(c + left), by Aw + αw = c − left."""
         objectives = 0.5 * (problem.y_squares - np.einsum("jm,jm->m", coef, problem.rhs + left))
         squares = 2 * objectives - self.alpha * np.einsum("jm,jm->m", coef, coef)
         arrived = bool(self._arrived(left, problem).all())
         return ConjugateState(
-            coef, left, direction, np.maximum(squares, 0.0), objectives, steps, arrived
+            coef, left, direction, np.maximum(squares, 0.0), objectives, mark, steps, arrived
         )
 
     def finished(self, state: ConjugateState) -> bool:
