@@ -174,6 +174,13 @@ def test_rows_beyond_floats_are_told_apart_from_broken_fits(cancer):
     assert "overflows" in found["near_optimum"].note
 
 
+def test_distances_that_lost_their_digits_decide_nothing(cancer):
+    X, y = cancer
+    found = lemmata.certify(SVC(gamma=1e-3).fit(X * 1e60, y), X * 1e60, y)
+    assert found["near_optimum"].verdict == "can't tell"
+    assert "digits" in found["near_optimum"].note
+
+
 @pytest.mark.slow
 def test_many_rows_are_checked_in_tiles():
     rng = np.random.default_rng(0)

@@ -17,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
+import lemmata
 from lemmata import trust
 
 
@@ -69,6 +70,19 @@ def test_models_that_keep_rows_are_asked_for_them(model, cancer):
     model.fit(X, y)
     assert "rows_unseen" in trust.evaluate(model, X, y).certificate_.failed
     assert "rows_unseen" not in trust.evaluate(model, X_test, y_test).certificate_.failed
+
+
+def test_our_fits_know_their_training_rows_by_their_digest(cancer):
+    X, X_test, y, y_test = cancer
+    for model in (
+        lemmata.LogisticRegression(),
+        make_pipeline(StandardScaler(), lemmata.LogisticRegression()),
+    ):
+        model.fit(X, y)
+        assert trust.evaluate(model, X, y).certificate_.failed == ["rows_unseen"]
+        found = trust.evaluate(model, X_test, y_test)
+        assert found.certificate_["rows_unseen"].verdict == "can't tell"  # some of them may be
+        assert "if none of them was trained on" in str(found)
 
 
 def test_unbounded_losses_say_nothing_about_new_rows():

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 
 from lemmata.audit.attributes import discrepancy
 from lemmata.audit.kernel_matrices import CannotTell, entry_error, is_given, kernel_matrix, whole
+from lemmata.audit.spectra import EIGH
 from lemmata.core.certificate import Evidence, Fit, unknown
 
 Array = np.ndarray
@@ -24,6 +25,7 @@ Array = np.ndarray
 SAMPLE = 300  # rows whose kernel matrix is tested for being positive semidefinite
 SOLVE = 2000  # rows up to which LAPACK solves, or finds all eigenvalues
 TILE = 2**20  # entries of K that are there at a time
+LOST = 1e-4  # of κ(x, x): entries of K that err by more tell nothing
 CORNER = 64  # rows of the blocks whose diagonals are read
 
 
@@ -75,6 +77,14 @@ def products(fit: Fit, rows: Any, columns: Any, B: Array) -> Array:
         for part, K in tiles(fit, rows, columns):
             found[part] = K @ B
     return found
+
+
+def refuse_lost_digits(fit: Fit, rows: Any) -> None:
+    """Raise CannotTell where distances lose their digits: rows that lie far apart in units of 1/√γ."""
+    if not is_given(fit) and entry_error(fit, rows, np.float64) > LOST:
+        raise CannotTell(
+            "gamma times the squared rows is so large that distances lose their digits: scale the columns"
+        )
 
 
 def diagonal_of(fit: Fit, rows: Any) -> Array:
@@ -195,6 +205,15 @@ def sampled_kernel(fit: Fit, most: int = SAMPLE) -> Sampled:
         skew = float(np.abs(K - K.T).max(initial=0.0))
         fit.memory[key] = Sampled(n, float(values[0]) / norm, noise, skew)
     return fit.memory[key]
+
+
+def cost_of_kernel_test(fit: Fit) -> float:
+    """What `why_no_kernel` takes: nothing where rules prove it, else eigenvalues."""
+    n, d = fit.data.shape
+    if kernel_by_rules(fit):
+        return 0.0
+    m = n if n <= SOLVE else SAMPLE
+    return EIGH * float(m) ** 3 + float(m) ** 2 * (d + 8)
 
 
 def why_no_kernel(fit: Fit) -> str:

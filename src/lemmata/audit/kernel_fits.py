@@ -28,11 +28,13 @@ from lemmata.audit.attributes import attributes_sound, statements_true
 from lemmata.audit.grams import (
     SAMPLE,
     SOLVE,
+    cost_of_kernel_test,
     diagonal_of,
     difference,
     gamma_stated,
     gram,
     kernel_by_rules,
+    refuse_lost_digits,
     sampled_kernel,
     tiles,
     why_no_kernel,
@@ -181,6 +183,7 @@ def ridge(fit: Fit) -> Ridge:
 
 def _measure(fit: Fit) -> Ridge:
     rows, y, c, s, alpha = _problems(fit)
+    refuse_lost_digits(fit, rows)
     counts = s > 0
     f = np.empty(y.shape)
     for part, K in tiles(fit, rows, rows):
@@ -218,7 +221,7 @@ def _cost_of_ridge(fit: Fit) -> float:
     "the objective is within 0.01 % of the least possible",
     kind=PROVED,
     source="ML Kernel regression; duality",
-    cost=_cost_of_ridge,
+    cost=lambda fit: _cost_of_ridge(fit) + cost_of_kernel_test(fit),
 )
 @with_kernel
 def near_optimum(fit):

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from lemmata.audit.grams import CORNER, products
+from lemmata.audit.grams import CORNER, products, refuse_lost_digits
 from lemmata.audit.kernel_matrices import CannotTell, is_given, whole
 from lemmata.core.certificate import Fit
 
@@ -227,6 +227,7 @@ def _measure(fit: Fit) -> list[Found]:
     n = rows.shape[0]
     if len(support) and not 0 <= support.min() <= support.max() < n:
         raise CannotTell(f"support_ names row {support.max():,} and there are {n:,}: pass the training data")  # fmt: skip
+    refuse_lost_digits(fit, rows)
     return [solve(fit, rows, machine) for machine in machines_of(fit)]
 
 

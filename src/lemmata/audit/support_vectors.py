@@ -18,6 +18,7 @@ from sklearn.svm import SVC, SVR
 
 from lemmata.audit.attributes import attributes_sound, discrepancy, statements_true
 from lemmata.audit.grams import (
+    cost_of_kernel_test,
     diagonal_of,
     difference,
     gamma_stated,
@@ -81,7 +82,7 @@ def feasible(fit):
     "the objective is within 1 % of the least possible",
     kind=PROVED,
     source="ML SVM dual; duality gap",
-    cost=cost_of_problems,
+    cost=lambda fit: cost_of_problems(fit) + cost_of_kernel_test(fit),
 )
 @with_kernel
 def near_optimum(fit):

@@ -21,6 +21,7 @@ model chosen by these rows among several needs `compare`, which pays for the cho
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +29,9 @@ from typing import Any
 import numpy as np
 
 from lemmata.audit.generalisation import EVALUATION_CLAIMS
+from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import Certificate, Fit, check
+from lemmata.core.provenance import describe_data
 from lemmata.trust.bounds import checked_risk, interval
 from lemmata.trust.losses import checked_rows, loss_of
 
@@ -59,8 +62,10 @@ class Evaluation:
             return f"{head}on new rows: can't tell ({self.why})"
         ends = f"between {self.lower:.3f} and {self.upper:.3f}"
         text = f"{head}on new rows {ends} ({100 * (1 - self.delta):g} %, {self.method})"
+        if "rows_unseen" in self.certificate_.undecided:
+            text += "\n  if none of them was trained on: pass train=X_train to have that checked"
         failed = self.certificate_.failed
-        return f"{text}\nbut {', '.join(failed)} failed: see certificate_" if failed else text
+        return f"{text}\n  but {', '.join(failed)} failed: see certificate_" if failed else text
 
     __repr__ = __str__
 
@@ -109,6 +114,8 @@ def evaluate(
         keep rows (neighbours, kernels, support vectors) are asked for them.
     """
     y, weights = checked_rows(model, X_test, y_test, sample_weight)
+    if train is None and were_fitted(model, X_test):
+        train = X_test
     judged = loss_of(model, loss, bounds)
     attributes = {"X": X_test, "loss": judged, "delta": checked_risk(delta), "target": target}
     attributes |= {"within": within, "train": train, "train_y": train_y}
@@ -124,6 +131,16 @@ def evaluate(
         judged.score or f"mean {judged.name} loss", shown.mean, lower, upper, len(y), float(delta),
         "none" if why else shown.method, why, target, certificate,
     )  # fmt: skip
+
+
+def were_fitted(model: Any, X: Any) -> bool:
+    """Whether these are the very rows of a fit of ours: its certificate keeps their digest."""
+    if getattr(model, "steps", None) is not None:  # what reaches the last step of a pipeline
+        model, X = model[-1], model[:-1].transform(X) if len(model) > 1 else X
+    stated = re.search(r"digest \S+", getattr(getattr(model, "certificate_", None), "data", ""))
+    if stated is None or not isinstance(X, np.ndarray) or X.ndim != 2 or X.dtype.kind != "f":
+        return False
+    return stated[0] in describe_data(Blocks.of(X))
 
 
 def plot_intervals(names, scores, ends, ax=None, target: float | None = None):
