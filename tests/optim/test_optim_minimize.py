@@ -183,6 +183,11 @@ def test_any_optimiser_takes_batches_of_a_sum_of_ones_own():
     np.testing.assert_allclose(f(found.x)[1], LOGISTIC(found.x)[1])
 
 
+def test_few_rows_make_one_batch():
+    few = LeastSquares(X[:7], Y[:7], reg=0.1)
+    assert minimize(few, np.zeros(5), "sgd", max_iter=2).n_iter_ == 2
+
+
 def test_constant_steps_fail_the_conditions_of_robbins_and_monro():
     found = minimize(LOGISTIC, np.zeros(5), "sgd", step_size=Constant(0.1), max_iter=5)
     assert "robbins_monro" in found.certificate_.failed
@@ -272,6 +277,8 @@ def test_the_result_reads_well_and_can_be_checked_again():
         (lambda: minimize(SQUARES, np.zeros(5), "penalty"), ValueError, "needs constraint=Conditions"),
         (lambda: minimize(SQUARES, np.zeros(5), "adam", line_search="armijo"), ValueError, "method='gd'"),
         (lambda: minimize(SQUARES, np.zeros(5), tol=-1.0), ValueError, "tol"),
+        (lambda: minimize(SQUARES, np.zeros(5), "newton", step_size=0.1), ValueError, "its own steps"),
+        (lambda: minimize(SQUARES, np.zeros(5), "noisy", step_size=PowerDecay(0.1)), ValueError, "a schedule goes with"),
     ],
 )  # fmt: skip
 def test_a_wrong_call_is_told_what_is_accepted(call, error, message):

@@ -61,8 +61,9 @@ OTHERS = (
     "augmented_lagrangian",
 )
 METHODS = (*OPTIMIZERS, *OTHERS)
-FIRST_ORDER = (*OPTIMIZERS, "noisy", "subgradient")
 MULTIPLIER_METHODS = ("penalty", "augmented_lagrangian")
+STEPLESS = ("newton", "lbfgs", "coordinate", *MULTIPLIER_METHODS)
+FIRST_ORDER = (*OPTIMIZERS, "noisy", "subgradient")
 PROJECTING = ("gd", "sgd", "subgradient")
 SMOOTH_ENOUGH = 1e-150
 
@@ -155,7 +156,7 @@ def checked_problem(
         )  # fmt: skip
     _check_method(method, constraint, conditions, line_search)
     if method == "sgd" and batch_size is None:
-        batch_size = 32
+        batch_size = min(32, getattr(function, "n_terms", 32))
     _check_batches(function, method, batch_size)
     if not (tol >= 0 and math.isfinite(tol)):
         raise ValueError(f"tol={tol} is not accepted; pass a number >= 0.")
@@ -164,12 +165,7 @@ def checked_problem(
         max_iter = 50 if method in MULTIPLIER_METHODS else first_order
     if max_iter < 0:
         raise ValueError(f"max_iter={max_iter} is not accepted; pass an int >= 0.")
-    if isinstance(step_size, str) and step_size != "auto":
-        raise ValueError(
-            f"step_size={step_size!r} is not accepted; pass a number > 0, a schedule, or 'auto'."
-        )
-    if not isinstance(step_size, str):
-        check_step_size(step_size)
+    _check_step(step_size, method, line_search)
     first_call(function, x)
     return Problem(
         function, x, method, step_size, constraint, conditions, float(tol), int(max_iter), batch_size, average,
@@ -198,6 +194,22 @@ def _check_method(method: Any, constraint: Any, conditions: Any, line_search: An
     if line_search is not None and (line_search not in SEARCHES or method != "gd" or constraint):
         raise ValueError(
             f"line_search={line_search!r} is not accepted here; pass 'armijo' or 'wolfe', with method='gd' and no set."
+        )
+
+
+def _check_step(step_size: Any, method: str, line_search: Any) -> None:
+    if isinstance(step_size, str):
+        if step_size != "auto":
+            raise ValueError(
+                f"step_size={step_size!r} is not accepted; pass a number > 0, a schedule, or 'auto'."
+            )
+        return
+    if method in STEPLESS:
+        raise ValueError(f"method={method!r} finds its own steps; leave step_size='auto'.")
+    check_step_size(step_size)
+    if callable(step_size) and (method == "noisy" or line_search is not None):
+        raise ValueError(
+            "a schedule goes with steps that are not searched for; pass a number here."
         )
 
 
