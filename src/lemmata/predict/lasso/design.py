@@ -54,28 +54,33 @@ class Design:
         return self.X.nnz if self.sparse else self.X.size
 
     @classmethod
-    def of(cls, X: Any, weights: Array | None, centred: bool) -> Design:
-        """One pass: means and norms; refuses NaN and infinity."""
-        n = X.shape[0]
-        scale = n**-0.5 if weights is None else np.sqrt(weights / weights.sum())
+    def of(cls, X: Any, scale: Array | float, centred: bool, Y: Array) -> tuple[Design, Array]:
+        """The design and X̃ᵀY, (d, T), in one pass, for a Y that is orthogonal to √(s/W) if the columns are centred.
+
+        Refuses NaN and infinity.
+        """
         with np.errstate(over="ignore", invalid="ignore"):
             if sp.issparse(X):
                 X = scaled_columns(X, scale)
-                mean = X.T @ np.broadcast_to(scale, n)
-                squares = sp.csc_array((X.data**2, X.indices, X.indptr), X.shape).sum(axis=0)
+                mean = X.T @ np.broadcast_to(scale, X.shape[0]) if centred else np.zeros(X.shape[1])
+                squares = sums_of_columns(X.data**2, X.indptr)
+                products = X.T @ Y
             else:
-                mean, squares = _dense_moments(X, scale)
+                mean, squares, products = _dense_moments(X, scale, centred, Y)
         if not np.isfinite(squares).all():
             refuse_nonfinite(X)
             raise ValueError(
                 "Input X contains numbers too large to be squared; divide X by its largest number."
             )
         if not centred:
-            return cls(X, scale, np.zeros_like(mean), np.sqrt(squares))
+            return cls(X, scale, mean, np.sqrt(squares)), products
         spread = squares - mean**2
         doubtful = np.flatnonzero(spread <= OFF_CENTRE * mean**2)
         design = cls(X, scale, mean, np.sqrt(np.maximum(spread, 0)))
-        return design._recentred(doubtful) if len(doubtful) else design
+        if len(doubtful):
+            design = design._recentred(doubtful)
+            products[doubtful] = design.correlate(Y, doubtful)
+        return design, products
 
     def _recentred(self, doubtful: Array) -> Design:
         """Columns far from zero: constant ones get norm 0, others are centred in a copy, where products keep their digits."""
@@ -134,7 +139,7 @@ class Design:
     def correlate(self, R: Array, J: Array | None = None) -> Array:
         """X̃ᵀR, of all columns or of columns J; (n, b) → (d, b)."""
         R = np.ascontiguousarray(R.T).T  # each residual in one piece
-        scaled = R if self.sparse else np.asarray((R.T * self.scale).T)
+        scaled = R if self.sparse else (R.T * self.scale).T
         total = (R.T * self.scale).sum(axis=1) if self.sparse else scaled.sum(axis=0)
         out = np.empty((self.shape[1] if J is None else len(J), R.shape[1]))
 
@@ -147,6 +152,8 @@ class Design:
         return out
 
     def _block(self, columns: Any) -> Any:
+        if self.sparse and isinstance(columns, slice):
+            return shared_columns(self.X, columns.start, columns.stop)
         block = self.X[:, columns]
         return block if self.sparse or block.dtype == np.float64 else block.astype(np.float64)
 
@@ -177,27 +184,52 @@ def by_columns(work: Callable[[int, int], None], count: int, size: int) -> None:
 def scaled_columns(X: Any, scale: Array | float) -> Any:
     """√(s/W) ∘ X as CSC columns of float64, in canonical form."""
     X = sp.csc_array(X)
+    if not X.has_canonical_format:  # a row named twice in a column is added up, in a copy
+        X = X.copy()
+        X.sum_duplicates()
     factor = scale if np.ndim(scale) == 0 else np.asarray(scale)[X.indices]
     return sp.csc_array((X.data * np.asarray(factor, np.float64), X.indices, X.indptr), X.shape)
 
 
-def _dense_moments(X: Array, scale: Array | float) -> tuple[Array, Array]:
-    """Weighted mean of x and of x² per column, a cached block at a time."""
+def sums_of_columns(values: Array, indptr: Array) -> Array:
+    """The sum of the entries of every column, 0 for an empty one."""
+    sums, filled = np.zeros(len(indptr) - 1), np.flatnonzero(np.diff(indptr))
+    if len(filled):
+        sums[filled] = np.add.reduceat(values, indptr[filled])
+    return sums
+
+
+def shared_columns(X: Any, start: int, stop: int) -> Any:
+    """Columns of a CSC matrix that share its entries; scipy's own slices copy them."""
+    if stop - start == X.shape[1]:
+        return X
+    first, last = X.indptr[start], X.indptr[stop]
+    parts = (X.data[first:last], X.indices[first:last], X.indptr[start : stop + 1] - first)
+    return sp.csc_array(parts, shape=(X.shape[0], stop - start))
+
+
+def _dense_moments(
+    X: Array, scale: Array | float, centred: bool, Y: Array
+) -> tuple[Array, Array, Array]:
+    """Weighted means of x and of x² per column, and X̃ᵀY, a cached block of columns at a time."""
     n, d = X.shape
-    mean, squares = np.empty(d), np.empty(d)
+    mean, squares, products = np.zeros(d), np.empty(d), np.empty((d, Y.shape[1]))
     step = max(1, IN_CACHE // n) if X.flags.f_contiguous else max(64, IN_CACHE // n)
+    one = np.broadcast_to(scale, n) * scale  # s/W
+    right = np.asfortranarray((Y.T * scale).T)
 
     def work(first: int, last: int) -> None:
         for a in range(first, last, step):
             b = min(a + step, last)
             B = X[:, a:b].astype(np.float64, copy=False)
-            if np.ndim(scale) == 0:
-                mean[a:b] = B.sum(axis=0) / n
-                squares[a:b] = np.einsum("ij,ij->j", B, B) / n
-            else:
+            products[a:b] = B.T @ right
+            if centred:
+                mean[a:b] = one @ B
+            if np.ndim(scale):
                 B = B * np.asarray(scale)[:, None]
-                mean[a:b] = np.asarray(scale) @ B
                 squares[a:b] = np.einsum("ij,ij->j", B, B)
+            else:
+                squares[a:b] = np.einsum("ij,ij->j", B, B) / n
 
     by_columns(work, d, X.size)
-    return mean, squares
+    return mean, squares, products

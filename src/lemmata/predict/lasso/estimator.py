@@ -88,11 +88,23 @@ class Penalised(LinearRegressor):
             )
         return p
 
+    def _checked_array(self, X, reset: bool, min_samples: int, finite: bool):
+        checked = super()._checked_array(X, reset, min_samples, finite)
+        if reset and sp.issparse(checked) and checked.format == "csc":  # Blocks will be rows
+            self.__dict__["_columns_now"] = checked
+        return checked
+
     def _prepared(self, data: Blocks, start: Array | None = None) -> Prepared:
+        columns = self.__dict__.pop("_columns_now", None)
         return prepare(
-            column_matrix(data), np.asarray(data.targets), data.weights, fit_intercept=self.fit_intercept,
-            factor=self._factors(data.shape[1]), start=start, data=data,
-        )  # fmt: skip
+            column_matrix(data) if columns is None else columns,
+            np.asarray(data.targets),
+            data.weights,
+            fit_intercept=self.fit_intercept,
+            factor=self._factors(data.shape[1]),
+            start=start,
+            data=data,
+        )
 
     def _problem(self, data: Blocks) -> Any:
         self.__dict__["_prepared_now"] = prepared = self._prepared(data, self._warm(data))

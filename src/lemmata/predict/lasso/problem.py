@@ -51,17 +51,20 @@ def prepare(
 ) -> Prepared:
     """Centre, weight, and project out what bears no penalty. X: dense or sparse, (n, d); y: (n,) or (n, T)."""
     Y = np.array(y, dtype=np.float64).reshape(len(y), -1)
-    design = Design.of(X, weights, fit_intercept)
+    scale = len(Y) ** -0.5 if weights is None else np.sqrt(weights / weights.sum())
     y_mean = np.zeros(Y.shape[1])
     if fit_intercept:
         y_mean = Y.mean(axis=0) if weights is None else np.average(Y, axis=0, weights=weights)
-    Y = ((Y - y_mean).T * design.scale).T
+    Y = ((Y - y_mean).T * scale).T
+    design, products = Design.of(X, scale, fit_intercept, Y)
     factor = np.ones(X.shape[1]) if factor is None else factor
     free = (factor == 0).nonzero()[0]
     if len(free):
         design = design.without(free)
     projected = np.ascontiguousarray(design.project(Y).T).T
     problem = Regression(design, projected, factor, Entered(design, projected), data, start)
+    if not len(free):
+        problem.__dict__["at_zero"] = products  # known already
     refuse_extremes(problem, Y)
     return Prepared(problem, y_mean, Y, free)
 
