@@ -13,6 +13,7 @@ C_i is C times the weight of row i (ML Support vector machines: the dual of Â½â€
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -97,7 +98,8 @@ class Duals:
         if self._whole is None:
             n = self.X.shape[0]
             cuts = [slice(i, min(i + TILE, n)) for i in range(0, n, TILE)]
-            dtype, K = self._dtype(), np.empty((n, n), self._dtype())
+            dtype = self._dtype()
+            K = np.empty((n, n), dtype)
             tile = self.kernel._against(self.X, self.order, cuts)
 
             def fill(corner: tuple[int, int]) -> None:
@@ -106,7 +108,11 @@ class Duals:
                 if corner[0] != corner[1]:
                     K[columns, rows] = K[rows, columns].T
 
-            side_by_side(fill, [(i, j) for i in range(len(cuts)) for j in range(i + 1)])
+            corners = [(i, j) for i in range(len(cuts)) for j in range(i + 1)]
+            if len(corners) == 1:
+                fill(corners[0])
+            else:
+                side_by_side(fill, corners)
             self._whole = K
         return self._whole
 
@@ -116,7 +122,7 @@ class Duals:
         noise = np.finfo(np.float32).eps / 2 * self.scale * largest
         return np.dtype(np.float32 if noise < 0.1 * self.tol else np.float64)
 
-    @property
+    @cached_property
     def places(self) -> Array:
         """Where each row stands in `order`."""
         places = np.empty(len(self.order), np.int64)
@@ -131,13 +137,18 @@ class Duals:
     def block(self, machine: Machine) -> Array:
         """K of the variables of a machine: of classes that stand together in `order`, four slices of the whole."""
         K, places = self.whole, self.places[machine.members[machine.of]]
-        breaks = np.flatnonzero(np.diff(places) != 1) + 1
-        if len(places) == len(K) and len(breaks) == 0:
-            return K
+        breaks = np.flatnonzero(places[1:] - places[:-1] != 1) + 1
+        if len(breaks) == 0:
+            return K[places[0] : places[-1] + 1, places[0] : places[-1] + 1]
         if len(breaks) > 1:
             return K[places[:, None], places]
-        runs = [slice(part[0], part[-1] + 1) for part in np.split(places, breaks)]
-        return np.concatenate([np.concatenate([K[r, c] for c in runs], axis=1) for r in runs])
+        cut, out = int(breaks[0]), np.empty((len(places), len(places)), K.dtype)
+        parts = [(slice(0, cut), places[0]), (slice(cut, None), places[cut])]
+        for rows, i in parts:
+            for columns, j in parts:
+                here = out[rows, columns]
+                here[...] = K[i : i + here.shape[0], j : j + here.shape[1]]
+        return out
 
     def cache(self, machine: int) -> RowCache:
         """The rows of one machine; those of the machine before are forgotten."""
