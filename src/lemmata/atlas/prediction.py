@@ -67,7 +67,7 @@ def split_error(seed: int = 0):
     polynomials of growing degree, right the k nearest neighbours. Dots are the error measured on targets of its own.
     """
     law = RegressionLaw(_wave, noise=0.3)
-    degrees, sizes = list(range(10)), [1, 2, 3, 5, 7, 10, 15, 20, 25, 30]
+    degrees, sizes = list(range(8)), [1, 2, 3, 5, 7, 10, 15, 20, 25, 30]
 
     def split(model: Any) -> Any:
         return bias_variance(model, law, n=30, repeats=60, test_size=300, random_state=seed)
@@ -95,7 +95,7 @@ def split_error(seed: int = 0):
         polynomials[1].bias2 > 5 * polynomials[3].bias2,
         "a line misses most of the sine, a cubic little",
     )
-    show(polynomials[9].variance > 3 * polynomials[3].variance, "variance grows with the degree")
+    show(polynomials[7].variance > 3 * polynomials[3].variance, "variance grows with the degree")
     variances = [part.variance for part in neighbours]
     local = sizes.index(10)
     show(
@@ -117,6 +117,16 @@ def split_error(seed: int = 0):
             "the least error lies between the simplest and the most complex",
         )
     return drawing
+
+
+def _named(axes: Any) -> tuple[list, list]:
+    """What is drawn on some axes, each label once."""
+    pairs = {
+        label: line
+        for ax in axes
+        for line, label in zip(*ax.get_legend_handles_labels(), strict=True)
+    }
+    return list(pairs.values()), list(pairs)
 
 
 @entry(
@@ -165,8 +175,7 @@ def double_descent(seed: int = 0):
         ax.set(xscale="log", yscale="log", xlabel="features")
     axes[0].set(ylabel="mean square error", ylim=(1e-3, None))
     axes[1].set(ylabel="length of the weights")
-    for ax in axes:
-        ax.legend(frameon=False, fontsize=8, loc="upper left")
+    drawing.legend(*_named(axes), frameon=False, fontsize=8, loc="outside upper center", ncols=4)
     peak = int(np.argmax(middle))
     few = middle[counts < n / 2].min()
     show(0.85 * n <= counts[peak] <= 1.15 * n, "the error peaks where features are as many as rows")
@@ -192,7 +201,7 @@ def curse(seed: int = 0):
     """
     rng = np.random.default_rng(seed)
     d, N = np.arange(1, 101), 500
-    drawing, axes = figure(1, 3)
+    drawing, axes = figure(1, 3, size=(3.3, 3.2))
     for share, colour in ((0.1, GREEN), (0.01, BLUE), (0.001, PURPLE)):
         axes[0].plot(d, share ** (1 / d), color=colour, label=f"{100 * share:g} % of the volume")
     axes[0].plot(10, 0.01**0.1, color="black", marker="o", ls="", label="d = 10: side 0.63")
@@ -208,7 +217,7 @@ def curse(seed: int = 0):
         (1 - 2 ** (-1 / d)) ** (1 / d),
         color=RED,
         ls="--",
-        label="(1 − 2^(−1/d))^(1/d), as printed",
+        label="as the notes print it",
     )
     some, draws = (1, 2, 5, 10, 20, 50, 100), 400
     measured = []
@@ -235,7 +244,7 @@ def curse(seed: int = 0):
             near / np.sqrt(((X[:, None] - X[rng.permutation(N)[:50]]) ** 2).sum(axis=2)).mean()
         )
     axes[2].plot(some, ratios, color=BLUE, marker="o", ms=4)
-    axes[2].axhline(0.75, color=GREY, lw=1, ls=":", label="where `distances_differ` fails")
+    axes[2].axhline(0.75, color=GREY, lw=1, ls=":", label="limit of the claim")
     show(
         (np.diff(ratios) > 0).all() and ratios[-1] > 0.7,
         "the nearest point comes to be as far as any other",
@@ -243,7 +252,7 @@ def curse(seed: int = 0):
     labels = ("side of the box", "side with a point, half of the time", "nearest / any distance")
     for ax, label in zip(axes, labels, strict=True):
         ax.set(xscale="log", xlabel="dimension d", ylabel=label, ylim=(0, 1.05))
-        ax.legend(frameon=False, fontsize=7, loc="lower right")
+        ax.legend(frameon=False, fontsize=8, loc="lower right")
     return drawing
 
 
@@ -489,18 +498,11 @@ def support_vectors(seed: int = 0):
         )
         for sign, colour in ((-1, ORANGE), (1, BLUE)):
             ax.plot(*X[y == sign].T, color=colour, marker=".", ls="")
-        ax.plot(
-            *X[kept].T,
-            color="black",
-            marker="o",
-            mfc="none",
-            ms=10,
-            ls="",
-            label=f"{len(kept)} support vectors",
+        ax.plot(*X[kept].T, color="black", marker="o", mfc="none", ms=10, ls="")
+        ax.set_title(
+            f"{title}: {len(kept)} support vectors, margin {1 / np.linalg.norm(w):.2f}", fontsize=10
         )
-        ax.set_title(f"{title}: margin {1 / np.linalg.norm(w):.2f}", fontsize=10)
         ax.set(xlabel="x₁", ylabel="x₂", xlim=(-5.5, 5.5), ylim=(-3.5, 3.5))
-        ax.legend(frameon=False, fontsize=8, loc="upper left")
         show(
             set(np.flatnonzero(y * f < 1 - 1e-3)) <= set(kept),
             "every point within its margin is a support vector",
