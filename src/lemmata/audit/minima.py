@@ -20,6 +20,7 @@ import numpy as np
 from lemmata.audit.attributes import attributes_sound, discrepancy, statements_true
 from lemmata.audit.sets import CONVEX, least_slope, nearest
 from lemmata.audit.smoothness import (
+    DENSE_HESSIAN,
     ON_THE_LINE,
     SMALL,
     SMOOTH,
@@ -87,8 +88,12 @@ def whole_hessian(fit: Fit) -> float:
     """The cost of the least curvature at the end."""
     if "lowest" in fit.memory:
         return 0.0
-    d = np.size(fit.x)
-    return 10.0 * d**3 + 2 * min(d, 300) * _evaluation_cost(fit)
+    d, (name, facts) = np.size(fit.x), structure_of(fit.objective_)
+    if name in SMOOTH:
+        return 10.0 * d**3 + (0 if name == "quadratic" else float(facts["X"].shape[0]) * d**2)
+    if d > DENSE_HESSIAN:
+        return 600 * _evaluation_cost(fit)  # Lanczos
+    return 10.0 * d**3 + 2 * d * _evaluation_cost(fit)
 
 
 def scale_of(fit: Fit) -> float:

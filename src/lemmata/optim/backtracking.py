@@ -162,6 +162,7 @@ class LineSearchDescent:
     first: float = 1.0
 
     draws: ClassVar[bool] = False
+    hint: ClassVar[str] = "see whether f has a minimum at all, or pass a constraint"
 
     def init(self, data: Any, rng: Any) -> SearchState:
         value, gradient = self.function(self.start)

@@ -89,6 +89,7 @@ class LBFGS:
     pairs: int = 10
 
     draws: ClassVar[bool] = False
+    hint: ClassVar[str] = "see whether f has a minimum at all, or pass a constraint"
 
     def init(self, data: Any, rng: Any) -> LBFGSState:
         value, gradient = self.function(self.start)
