@@ -131,7 +131,8 @@ class Design:
             if self.mean.any():
                 rows -= np.multiply.outer(self.mean[J], np.broadcast_to(self.scale, rows.shape[1]))
             return rows
-        rows = np.array(self.X.T[J], dtype=np.float64, order="C")
+        chosen = self.X.T[J] if self.X.flags.f_contiguous else self.X[:, J].T
+        rows = np.array(chosen, dtype=np.float64, order="C")
         rows -= self.mean[J][:, None]
         rows *= self.scale
         return rows
@@ -213,23 +214,28 @@ def _dense_moments(
 ) -> tuple[Array, Array, Array]:
     """Weighted means of x and of x² per column, and X̃ᵀY, a cached block of columns at a time."""
     n, d = X.shape
-    mean, squares, products = np.zeros(d), np.empty(d), np.empty((d, Y.shape[1]))
-    step = max(1, IN_CACHE // n) if X.flags.f_contiguous else max(64, IN_CACHE // n)
+    mean, squares, products = np.zeros(d), np.zeros(d), np.zeros((d, Y.shape[1]))
     one = np.broadcast_to(scale, n) * scale  # s/W
     right = np.asfortranarray((Y.T * scale).T)
+    even = np.ndim(scale) == 0
+
+    def add(rows: slice, columns: slice) -> None:
+        B = X[rows, columns].astype(np.float64, copy=False)
+        products[columns] += B.T @ right[rows]
+        if centred:
+            mean[columns] += one[rows] @ B
+        B = B if even else B * np.asarray(scale)[rows, None]
+        squares[columns] += np.einsum("ij,ij->j", B, B)
 
     def work(first: int, last: int) -> None:
-        for a in range(first, last, step):
-            b = min(a + step, last)
-            B = X[:, a:b].astype(np.float64, copy=False)
-            products[a:b] = B.T @ right
-            if centred:
-                mean[a:b] = one @ B
-            if np.ndim(scale):
-                B = B * np.asarray(scale)[:, None]
-                squares[a:b] = np.einsum("ij,ij->j", B, B)
-            else:
-                squares[a:b] = np.einsum("ij,ij->j", B, B) / n
+        if X.flags.f_contiguous:  # whole columns, or else parts of rows
+            step = max(1, IN_CACHE // n)
+            for a in range(first, last, step):
+                add(slice(None), slice(a, min(a + step, last)))
+        else:
+            step = max(16, IN_CACHE // max(last - first, 1))
+            for a in range(0, n, step):
+                add(slice(a, a + step), slice(first, last))
 
     by_columns(work, d, X.size)
-    return mean, squares, products
+    return mean, squares / n if even else squares, products
