@@ -298,6 +298,21 @@ def test_a_first_order_point_is_noticed_to_one_per_cent(diabetes):
         assert certify(other, X, y)["first_order_point"].verdict == "fails"
 
 
+def test_weights_beside_the_span_of_the_rows_are_noticed():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((10, 25)), rng.standard_normal(10)
+    model = Ridge(1e-3).fit(X, y)
+    assert certify(model, X, y)["representer"].verdict == "holds"
+    beside = np.linalg.svd(X)[2][-1]
+    found = certify(changed(model, coef_=model.coef_ + 1e-3 * beside), X, y)
+    assert found["representer"].verdict == "fails"
+    narrow = certify(Ridge(1.0).fit(X[:, :4], y), X[:, :4], y)["representer"]
+    assert (narrow.verdict, narrow.note) == ("holds", "the rows span all 4 directions")
+    labels = (y > 0).astype(int)
+    lasso = LogisticRegression(solver="liblinear", l1_ratio=1.0).fit(X, labels)
+    assert certify(lasso, X, labels)["representer"].verdict == "can't tell"
+
+
 def test_spoilt_attributes_stop_the_checking(diabetes):
     X, y = diabetes
     model = Lasso(0.1).fit(X, y)

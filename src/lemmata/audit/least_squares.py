@@ -38,6 +38,7 @@ from lemmata.audit.optimality import (
     shape_problems,
 )
 from lemmata.audit.risk_gaps import null_value
+from lemmata.audit.row_space import representer
 from lemmata.core.certificate import (
     PROVED,
     RULE_OF_THUMB,
@@ -371,7 +372,9 @@ LEAST_SQUARES_CLAIMS = (
     minimum_norm,
     no_row_dominates,
 )
-RIDGE_CLAIMS = (SOUND, nothing_stated, near_optimum(ridge_words), first_order_point(ridge_words))
+RIDGE_CLAIMS = (
+    SOUND, nothing_stated, near_optimum(ridge_words), first_order_point(ridge_words), representer(ridge_words),
+)  # fmt: skip
 
 
 def _chosen(fit: Fit) -> Iterator[str]:

@@ -37,7 +37,9 @@ from lemmata.audit.optimality import (
     optimality,
     shape_problems,
 )
+from lemmata.audit.risk_gaps import null_scores
 from lemmata.audit.robust import ROBUST_CLAIMS
+from lemmata.audit.row_space import representer
 from lemmata.audit.separability import weights_exist
 from lemmata.core.certificate import PROVED, Evidence, Fit, claim
 
@@ -107,7 +109,21 @@ def path_first_order(fit: Fit) -> Evidence:
 
 def _path_statements(fit: Fit) -> dict[str, float]:
     stated = fit.get("dual_gaps_")
-    return {} if stated is None else {"dual_gaps_": _too_small(_as_outputs(fit), stated)}
+    found = {} if stated is None else {"dual_gaps_": _too_small(_as_outputs(fit), stated)}
+    if np.ndim(fit.get("alphas", 100)) == 0:
+        found["alphas_"] = _first_penalty(_as_outputs(fit))
+    return found
+
+
+def _first_penalty(fit: Fit) -> float:
+    """A grid that was not given begins where the first weight enters: at the largest |xⱼᵀu|/pⱼ of a constant prediction."""
+    risk, _ = problem_of(fit)
+    if not (risk.l1[:, :1] > 0).all():
+        return 0.0
+    V = risk.rows.adjoint(risk.s * risk.loss.slope(risk.y[:, :1], null_scores(risk)[:, :1]))
+    size = np.maximum(-V, 0.0) if risk.positive else np.abs(V)
+    share = float((size / risk.l1[:, :1]).max())  # what the first penalty has to be multiplied by
+    return abs(share - 1) / 1e-3 if share > 1e-6 else 0.0  # a constant target has no first penalty
 
 
 PATH = {
@@ -140,10 +156,12 @@ LASSO_PATH_CLAIMS = (
     path_first_order,
 )
 LOGISTIC_CLAIMS = (
-    SOUND, nothing_stated, near_optimum(logistic_words), first_order_point(logistic_words), weights_exist,
+    SOUND, nothing_stated, near_optimum(logistic_words), first_order_point(logistic_words), representer(logistic_words),
+    weights_exist,
 )  # fmt: skip
 LINEAR_SVC_CLAIMS = (
     SOUND, nothing_stated, near_optimum(linear_svc_words), first_order_point(linear_svc_words),
+    representer(linear_svc_words),
 )  # fmt: skip
 RISK_CLAIMS = (
     SOUND,
