@@ -97,6 +97,20 @@ def test_the_certificate_of_a_fit_reads_y(X):
     assert model.predict(X).shape == (7,)
 
 
+@pytest.mark.parametrize("columns", [0, 3])
+def test_answers_about_a_dask_array_have_the_shape_of_those_about_an_array(columns):
+    da = pytest.importorskip("dask.array")
+    model = MeanRegressor().fit(rows(), np.arange(7.0))
+
+    def answer(X):
+        total = np.asarray(X).sum(axis=1)
+        return np.stack([total] * columns, axis=1) if columns else total
+
+    lazy = model._apply(da.from_array(rows(), chunks=(3, 1)), answer)
+    assert isinstance(lazy, da.Array)
+    np.testing.assert_array_equal(lazy.compute(), model._apply(rows(), answer))
+
+
 def test_what_is_no_target_is_refused_and_nothing_is_half_fitted():
     X, y = rows(), np.arange(7.0)
     model = MeanRegressor()

@@ -95,7 +95,11 @@ class Supervised(Model):
         check_is_fitted(self)
         data = self._validated(X, reset=False)
         if is_dask(data.source):
-            return data.source.map_blocks(function, drop_axis=1, dtype=data.dtype)
+            one = np.asarray(function(np.zeros((1, data.shape[1]), data.dtype)))  # shows the shape
+            if one.ndim == 1:
+                return data.source.map_blocks(function, drop_axis=1, dtype=one.dtype)
+            chunks = (data.source.chunks[0], one.shape[1:])
+            return data.source.map_blocks(function, chunks=chunks, dtype=one.dtype)
         parts = [np.asarray(function(rows)) for rows, _ in data]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
