@@ -400,3 +400,17 @@ def test_census_data_is_fitted_to_its_gap():
     least = objective(model, X, y)
     assert 0.5 * np.sum(gradient(model, X, y)[:, :-1] ** 2) <= 1.1e-4 * least
     assert 0.84 < model.score(X, y) < 0.86
+
+
+@pytest.mark.parametrize("solver", ["newton", "lbfgs"])
+def test_units_of_features_do_not_matter_without_a_penalty(solver):
+    """Each column in its own units: the weights follow, the number of steps hardly changes.
+
+    The gradient is in those units too, so that both run until rounding leaves nothing to gain.
+    """
+    X, y = drawn(n=500, noise=3.0)
+    units = np.geomspace(1e-6, 1e6, X.shape[1])
+    plain = LogisticRegression(C=np.inf, solver=solver, tol=1e-16).fit(X, y)
+    scaled = LogisticRegression(C=np.inf, solver=solver, tol=1e-16).fit(X * units, y)
+    assert_allclose(scaled.coef_ * units, plain.coef_, atol=1e-3)
+    assert scaled.n_iter_ <= plain.n_iter_ + 30

@@ -17,7 +17,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from lemmata.core.store import storable
-from lemmata.predict.logistic.newton import refuse_overflow
+from lemmata.predict.logistic.newton import nothing_left, refuse_overflow
 from lemmata.predict.logistic.problem import LinearProblem, Point
 
 Array = np.ndarray
@@ -67,8 +67,8 @@ class Curvature:
 
 
 def _little(diagonal: Array) -> Array:
-    """What keeps a Cholesky factor of collinear or constant features finite."""
-    return 1e-6 * diagonal + np.finfo(float).tiny + 1e-12 * diagonal.max(initial=0.0)
+    """What keeps a Cholesky factor of collinear or empty columns finite, each in its own units."""
+    return np.where(diagonal > 0, 1e-6 * diagonal, 1.0)
 
 
 @storable
@@ -130,7 +130,7 @@ class LBFGSAlgorithm:
             changes = np.vstack([changes, y])[-MEMORY:]
         return LogisticLBFGSState(
             found.W, found.losses, found.gradient, *data.slack(found), moves, changes,
-            state.curvature, stalled=not moved,
+            state.curvature, stalled=not moved or nothing_left(np.array(decrement), found),
         )  # fmt: skip
 
     def objective(self, state: LogisticLBFGSState) -> float:
