@@ -106,6 +106,19 @@ def test_errors_come_from_batches_sparse_rows_and_blocks_too():
         assert_allclose(found.standard_errors, wanted.standard_errors, rtol=1e-8)
 
 
+def test_conjugate_gradients_have_errors_too():
+    rng = np.random.default_rng(0)
+    X = sp.random_array((600, 140), density=0.1, format="csr", rng=rng)
+    y = X @ rng.normal(size=140) + rng.normal(size=600)
+    model = LinearRegression(tol=1e-12).fit(X, y)
+    assert model.solver_ == "cg"
+    dense = LinearRegression().fit(X.toarray(), y)
+    found = model.inference(X, y)
+    assert_allclose(found.standard_errors, dense.inference().standard_errors, rtol=1e-6)
+    with pytest.raises(ValueError, match="pass X and y"):
+        model.inference()
+
+
 def test_several_outputs_have_their_own_errors():
     X, y, _ = problem()
     both = LinearRegression().fit(X, np.column_stack([y, 2 * y + X[:, 0] ** 2]))

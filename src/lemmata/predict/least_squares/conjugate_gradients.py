@@ -45,6 +45,7 @@ class CentredProducts:
         self.pieces = data.recut(piece) if stored_by_rows else data
         y = data.targets.reshape(n, -1).astype(np.float64)
         s = 1.0 if data.weights is None else data.weights[:, None]
+        self.transposed = data.source.T if data.sparse else None
         self.y_mean = (s * y).sum(axis=0) / data.total_weight if intercept else np.zeros(y.shape[1])
         self.x_mean = weighted_mean(data) if intercept else np.zeros(d)
         centred = y - self.y_mean
@@ -70,6 +71,8 @@ class CentredProducts:
             ):
                 self.rough = HalvedRows(data, self.x_mean, np.sqrt(squares))
 
+        self.first = _squared(self.scale * self.rhs)  # ‖gradient‖² at w = 0, scaled
+
     def _transposed(self, T: Array) -> Array:
         """Σ x̃ tᵀ over the rows t of T."""
         pairs = self.pieces.weighted(T)
@@ -89,6 +92,13 @@ class CentredProducts:
 
     def __matmul__(self, P: Array) -> Array:
         mean, dtype = self.x_mean, self.data.dtype
+        if self.transposed is not None and P.shape[1] == 1:
+            p = P[:, 0]
+            t = self.data.source @ p.astype(dtype) - dtype.type(mean @ p)
+            if self.data.weights is not None:
+                t = t * self.data.weights.astype(dtype)
+            product = (self.transposed @ t).astype(np.float64)
+            return (product - mean * t.sum(dtype=np.float64))[:, None]
         shift, P = mean @ P, P.astype(dtype)
 
         def of(rows, weights):
@@ -218,9 +228,8 @@ class ConjugateGradientAlgorithm:
         c, squares = problem.rhs, problem.y_squares
         arrived = not bool(c.any())
         towards = problem.scale**2 * c
-        mark = _squared(problem.scale * c)
         return ConjugateState(
-            np.zeros_like(c), c, towards, squares, 0.5 * squares, mark, arrived=arrived
+            np.zeros_like(c), c, towards, squares, 0.5 * squares, problem.first, arrived=arrived
         )
 
     def step(self, state: ConjugateState, problem: CentredProducts) -> ConjugateState:
@@ -228,7 +237,7 @@ class ConjugateGradientAlgorithm:
         product = problem.rough @ p + self.alpha * p
         size, curvature = _squared(scale * state.left), np.einsum("jm,jm->m", p, product)
         # targets that have arrived wait for the others
-        moves = (curvature > 0) & ~self._arrived(state.left, problem)
+        moves = (curvature > 0) & (size > self.tol**2 * problem.first)
         length = np.where(moves, size / np.where(moves, curvature, 1.0), 0.0)
         coef = state.coef + length * p
         left = state.left - length * product
@@ -259,8 +268,7 @@ class ConjugateGradientAlgorithm:
         return state.arrived
 
     def _arrived(self, left: Array, problem: CentredProducts) -> Array:
-        scale = problem.scale
-        return _squared(scale * left) <= self.tol**2 * _squared(scale * problem.rhs)
+        return _squared(problem.scale * left) <= self.tol**2 * problem.first
 
     def objective(self, state: ConjugateState) -> float:
         return float(state.objectives.sum())

@@ -57,8 +57,8 @@ Array = np.ndarray
 KEEP_BELOW = (
     1024  # features up to which a fit keeps its sums, for standard errors and partial_fit: 8 MB
 )
-FORM_SPARSE_BELOW = 2048  # features of sparse data up to which the equations are formed
-FINER = 1e-3  # of tol, for the gradient of conjugate gradients: a tol for singular values is too coarse for it
+FORM_SPARSE_BELOW = 128  # features of sparse data up to which the equations are formed
+FINER = 1e-1  # of tol, for the gradient of conjugate gradients: a tol for singular values is too coarse for it
 MOST_ROWS = 2**27  # numbers that are decomposed as rows, 1 GB; beyond, the equations are
 
 
@@ -242,7 +242,7 @@ class LinearRegression(LinearRegressor):
     tol : float, default=1e-6
         Directions of X whose singular value is below `tol` times the largest count as undetermined and get weight 0; columns
         whose lengths differ by a factor of more than 1000 are first brought to length 1, so that units do not decide it. Of
-        wide sparse data: conjugate gradients end when the gradient is below tol/1000 times that at 0.
+        wide sparse data: conjugate gradients end when the gradient is below tol/10 times that at 0.
     n_jobs : int or None
         Has no effect: blocks are worked on by all cores.
     positive : bool, default=False
@@ -255,7 +255,8 @@ class LinearRegression(LinearRegressor):
     rank_ : int
         How many directions the data determines.
     singular_ : (min(n, d),)
-        Singular values of X − x̄ (of X without an intercept), rows scaled by √s. Absent for wide sparse data.
+        Singular values of X − x̄ (of X without an intercept), rows scaled by √s. Absent for sparse data with
+        more than 128 features, as is `rank_`.
     residual_squares_ : (m,)
         Σ s(y − xᵀw − b)² of every output.
     n_samples_ : int

@@ -33,7 +33,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lemmata.core.blocks import Blocks
 from lemmata.core.engine import map_reduce
-from lemmata.predict.least_squares.normal_equations import EPS, NormalEquations, packed
+from lemmata.predict.least_squares.normal_equations import EPS, NormalEquations, eigen_solve, packed
 
 Array = np.ndarray
 COVARIANCES = ("nonrobust", "HC0", "HC1", "HC2", "HC3")
@@ -203,17 +203,22 @@ def _sums(model: Any, data: Blocks | None, output: int, level: float) -> NormalE
 
 
 def _degrees_of_freedom(model: Any, sums: NormalEquations) -> int:
-    if not hasattr(model, "rank_"):
-        raise ValueError(
-            "conjugate gradients do not say what the rank is; standard errors need up to 2,048 sparse features."
-        )
-    dof = sums.count - model.rank_ - bool(model.fit_intercept)
+    rank = _rank(model, sums)
+    dof = sums.count - rank - bool(model.fit_intercept)
     if dof < 1:
         raise ValueError(
-            f"{sums.count} rows leave nothing to measure the noise with beside {model.rank_} weights"
+            f"{sums.count} rows leave nothing to measure the noise with beside {rank} weights"
             f"{' and an intercept' if model.fit_intercept else ''}; standard errors need more rows than that."
         )
     return dof
+
+
+def _rank(model: Any, sums: NormalEquations) -> int:
+    """As the fit found it; conjugate gradients do not, and the sums say."""
+    if hasattr(model, "rank_"):
+        return model.rank_
+    A, c, _ = sums.system(bool(model.fit_intercept))
+    return eigen_solve(A, c, model.tol)[1]
 
 
 def _weights(model: Any, output: int) -> Array:
@@ -242,7 +247,7 @@ class Inverse:
             lengths = np.where(sums.constant_columns(), 0.0, lengths)
         scale = np.where(lengths > 0, 1 / np.where(lengths > 0, lengths, 1), 0.0)
         values, V = scipy.linalg.eigh(A * scale * scale[:, None], check_finite=False)
-        kept = np.arange(len(values)) >= len(values) - model.rank_
+        kept = np.arange(len(values)) >= len(values) - _rank(model, sums)
         kept &= values > EPS * max(values[-1], 0.0)
         W = scale[:, None] * V[:, kept]
         slopes = (W / values[kept]) @ W.T

@@ -215,7 +215,7 @@ def eigen_solve(A: Array, c: Array, tol: float) -> tuple[Array, int]:
     """Minimum-norm solution of Aw = c and the rank, from the eigenvectors of A; what is below tol² or rounding counts as 0."""
     scale = column_scale(np.sqrt(np.maximum(np.diagonal(A), 0.0)))
     C = A * scale * scale[:, None]
-    values, V = scipy.linalg.eigh(C, check_finite=False)
+    values, V = scipy.linalg.eigh(C, driver="evd", check_finite=False)
     least = max(tol**2, 8 * len(C) * EPS) * max(
         values[-1], 0.0
     )  # d rounded products in every entry

@@ -17,7 +17,7 @@ scikit-learn's: it does not depend on N.
 
 How solver="auto" chooses. More rows than features: the equations above are formed and factored ("cholesky"). Fewer rows, in
 memory: w = X̃ᵀu with (X̃X̃ᵀ + αI)u = ỹ, the smaller system ("dual"). Where these are so ill-conditioned that squaring loses the
-answer: an SVD of the rows, or eigenvectors out of core. Both sides above 2048, or wide sparse data: conjugate gradients ("cg").
+answer: an SVD of the rows, or eigenvectors out of core. Both sides above 2048 (sparse: 128): conjugate gradients ("cg").
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ def primal_errors(problem: LeastSquaresProblem, alphas: Array, whole: bool) -> A
     A, c, _ = problem.sums.system(problem.intercept)
     if problem.intercept:
         A, c = without(A, c, problem.sums.constant_columns())
-    values, V = scipy.linalg.eigh(A, check_finite=False)
+    values, V = scipy.linalg.eigh(A, driver="evd", check_finite=False)
     shrunk = 1 / (np.maximum(values, 0.0)[:, None] + alphas)  # (d, K)
     coefs = (V.T @ c)[:, :, None] * shrunk[:, None]  # (d, m, K), in the axes V
     share = 1 / problem.sums.moments.n if problem.intercept else 0.0
@@ -195,7 +195,7 @@ def dual_errors(problem: DualProblem, alphas: Array, whole: bool) -> Array:
         tau = max(float(np.trace(K)) / n, float(alphas.min()))
         root = np.sqrt(v2)
         K = K + tau * np.multiply.outer(root, root)
-    values, Q = scipy.linalg.eigh(K, check_finite=False)
+    values, Q = scipy.linalg.eigh(K, driver="evd", check_finite=False)
     shrunk = 1 / (np.maximum(values, 0.0)[:, None] + alphas)  # (n, K)
     m, k = y.shape[1], len(alphas)
     u = Q @ ((Q.T @ y)[:, :, None] * shrunk[:, None]).reshape(n, m * k)
