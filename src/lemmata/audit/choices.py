@@ -26,7 +26,7 @@ from lemmata.audit.concentration import (
     samples_needed,
     union_bound,
 )
-from lemmata.audit.generalisation import WITHIN, Interval, gains, interval_of
+from lemmata.audit.generalisation import RISK, WITHIN, Interval, cannot_tell, gains, interval_of
 from lemmata.audit.seen_rows import SEEN, Memory, judge_seen, memory_of
 from lemmata.core.certificate import (
     FAILS,
@@ -109,21 +109,22 @@ def _pairwise(fit: Fit) -> Pairwise:
 @claim(
     "no other candidate is better on new rows by more than 0.05 of the range",
     kind=STATISTICAL,
+    confidence=1 - RISK,
     source="ML Generalisation; union bound",
 )
 def good_choice(fit):
     """The smaller of 2ε and the largest gain that another could have, seen row by row."""
     if _were_seen(fit):
-        return unknown(SEEN)
+        return cannot_tell(fit, SEEN)
     found, width = _pairwise(fit), fit.bounds[1] - fit.bounds[0]
     K, within = len(found.means), float(fit.get("within") or WITHIN) * width
     if K == 1:
-        return unknown("there is one candidate only")
+        return cannot_tell(fit, "there is one candidate only")
     rows = samples_needed(within / 2, fit.delta, K, width)
     note = f"2ε = {2 * found.eps:.3g} for {K} candidates"
     if found.regret > within:
-        return unknown(
-            f"up to {found.regret:.3g} better: {rows:,} rows would do for any {K} candidates"
+        return cannot_tell(
+            fit, f"up to {found.regret:.3g} better: {rows:,} rows would do for any {K} candidates"
         )
     return at_most(found.regret, within, unit="regret at most", note=note, confidence=1 - fit.delta)
 
@@ -131,21 +132,22 @@ def good_choice(fit):
 @claim(
     "the chosen candidate is better than each of the others on new rows",
     kind=STATISTICAL,
+    confidence=1 - RISK,
     source="ML Generalisation; Waudby-Smith & Ramdas 2024",
 )
 def best_alone(fit):
     """Row by row, at a share of δ for each ordered pair, since the choice was made on the same rows."""
     if _were_seen(fit):
-        return unknown(SEEN)
+        return cannot_tell(fit, SEEN)
     found, names = _pairwise(fit), list(fit.models)
     others = np.delete(found.behind, found.chosen)
     if not len(others):
-        return unknown("there is one candidate only")
+        return cannot_tell(fit, "there is one candidate only")
     if others.min() > 0:
         return at_least(float(others.min()), 0, unit="ahead by at least", confidence=1 - fit.delta)
     same = [names[i] for i in np.flatnonzero(found.behind <= 0) if i != found.chosen]
     shown = ", ".join(map(str, same[:4])) + (f" and {len(same) - 4} more" if len(same) > 4 else "")
-    return unknown(f"not told apart from {shown}")
+    return cannot_tell(fit, f"not told apart from {shown}")
 
 
 def _were_seen(fit: Fit) -> bool:

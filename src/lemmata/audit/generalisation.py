@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from lemmata.core.certificate import (
     HOLDS,
     PROVED,
     STATISTICAL,
+    Evidence,
     Fit,
     at_least,
     at_most,
@@ -39,6 +40,7 @@ from lemmata.core.certificate import (
 
 Array = np.ndarray
 
+RISK = 0.05  # δ, unless asked otherwise
 WITHIN = 0.05  # of the range: what "known" means, unless asked otherwise
 
 
@@ -185,6 +187,11 @@ def why_nothing(fit: Fit) -> str:
     return interval(fit).why
 
 
+def cannot_tell(fit: Fit, why: str) -> Evidence:
+    """Undecided at the confidence that was asked for."""
+    return replace(unknown(why), confidence=1 - fit.delta)
+
+
 def _width(fit: Fit) -> float:
     low, high = fit.loss.bounds
     return high - low
@@ -193,12 +200,13 @@ def _width(fit: Fit) -> float:
 @claim(
     "there are enough rows to know the score to 0.05 of its range",
     kind=STATISTICAL,
+    confidence=1 - RISK,
     source="ML Generalisation; Hoeffding, Clopper–Pearson",
 )
 def enough_rows(fit):
     """The half of the interval, against what was asked for."""
     if why := why_nothing(fit):
-        return unknown(why)
+        return cannot_tell(fit, why)
     found, within = interval(fit), float(fit.get("within") or WITHIN) * _width(fit)
     rows = math.ceil(found.n * (found.half / within) ** 2)
     most = samples_needed(within, fit.delta, width=_width(fit))
@@ -211,15 +219,16 @@ def enough_rows(fit):
 @claim(
     "the score on new rows reaches the target",
     kind=STATISTICAL,
+    confidence=1 - RISK,
     source="ML Generalisation",
 )
 def target_reached(fit):
     """Accuracy at least, or mean loss at most, what was asked for."""
     target = fit.get("target")
     if target is None:
-        return unknown("no target was given: pass target=")
+        return cannot_tell(fit, "no target was given: pass target=")
     if why := why_nothing(fit):
-        return unknown(why)
+        return cannot_tell(fit, why)
     found, sure = interval(fit), {"confidence": 1 - fit.delta}
     advice = "not a matter of chance: improve the model, or lower the target"
     if fit.loss.score:  # accuracy
@@ -232,28 +241,31 @@ def target_reached(fit):
         return at_most(found.upper, target, unit="at most", **sure)
     elif found.lower > target:
         return at_most(found.lower, target, advice, unit="at least", **sure)
-    return unknown(f"between {found.lower:.4g} and {found.upper:.4g}: {target:g} is inside")
+    return cannot_tell(
+        fit, f"between {found.lower:.4g} and {found.upper:.4g}: {target:g} is inside"
+    )
 
 
 @claim(
     "predicts new rows better than one constant prediction does",
     kind=STATISTICAL,
+    confidence=1 - RISK,
     source="ML Generalisation; Waudby-Smith & Ramdas 2024",
 )
 def better_than_constant(fit):
     """Row by row: the loss of the constant minus that of the model. The constant is that of the training rows, or any class."""
     if why := why_nothing(fit):
-        return unknown(why)
+        return cannot_tell(fit, why)
     constants, where = _constants(fit)
     if not len(constants):
-        return unknown("which constant? pass train_y= (or predict classes)")
+        return cannot_tell(fit, "which constant? pass train_y= (or predict classes)")
     mine, bounds = losses_of(fit), fit.loss.bounds
     width, worst = _width(fit), None
     share = union_bound(len(constants), fit.delta) / 2
     for constant in constants:
         theirs = np.asarray(fit.loss.of(_Constant(constant, fit), fit.X, fit.y), np.float64)
         if bounds is not None and ((theirs < bounds[0]) | (theirs > bounds[1])).any():
-            return unknown("the losses of a constant prediction are outside of the range")
+            return cannot_tell(fit, "the losses of a constant prediction are outside of the range")
         gain = (theirs - mine) / width
         lower, upper = gains(gain, share, fit.weights)
         if worst is None or lower < worst[0]:
@@ -267,7 +279,7 @@ def better_than_constant(fit):
     if upper < 0:
         advice = f"a constant prediction, {constant!r}, does better: do not use this model"
         return at_least(upper, 0, advice, unit="gain at most", note=note, confidence=1 - fit.delta)
-    return unknown(f"between {lower:.3g} and {upper:.3g} {note}: too few rows to tell")
+    return cannot_tell(fit, f"between {lower:.3g} and {upper:.3g} {note}: too few rows to tell")
 
 
 def gains(x: Array, delta: float, weights: Array | None = None) -> tuple[float, float]:
