@@ -1,5 +1,7 @@
 """Lasso and elastic net at one λ: the gap, the conditions of optimality, and what must not change the answer."""
 
+import time
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -367,3 +369,15 @@ def test_a_constant_target_has_no_slope():
     model = Lasso(0.1).fit(X, np.full(20, 3.5))
     assert not model.coef_.any()
     assert model.intercept_ == 3.5
+
+
+def test_a_hundred_thousand_empty_columns_cost_nothing():
+    rng = np.random.default_rng(0)
+    few = sp.random_array((50, 30), density=0.3, rng=rng, format="csc")
+    many = sp.hstack([few, sp.csc_array((50, 100_000))]).tocsc()
+    y = few @ rng.normal(size=30)
+    begin = time.process_time()
+    wide = Lasso(0.01, **TIGHT).fit(many, y)
+    assert time.process_time() - begin < 5
+    assert_allclose(wide.coef_[:30], Lasso(0.01, **TIGHT).fit(few, y).coef_, atol=1e-9)
+    assert not wide.coef_[30:].any()

@@ -149,7 +149,8 @@ class ElasticNetAlgorithm:
         none = np.empty(0, np.int64)
         if data.start is not None:
             coefs[:: len(self.alphas)] = data.start * data.usable
-        if data.fits_at_once:  # no pass over the data is ever needed
+        smooth = self.l1_ratio == 0 or self.alphas[-1] == 0  # then no coefficient stays 0
+        if data.fits_at_once or smooth:  # no pass over the data is ever needed
             waiting = np.flatnonzero(data.usable)
         else:
             waiting = np.flatnonzero(coefs.any(axis=0))

@@ -75,7 +75,7 @@ class Design:
         if not centred:
             return cls(X, scale, mean, np.sqrt(squares)), products
         spread = squares - mean**2
-        doubtful = np.flatnonzero(spread <= OFF_CENTRE * mean**2)
+        doubtful = np.flatnonzero((spread <= OFF_CENTRE * mean**2) & (mean != 0))
         design = cls(X, scale, mean, np.sqrt(np.maximum(spread, 0)))
         if len(doubtful):
             design = design._recentred(doubtful)
