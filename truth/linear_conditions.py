@@ -138,3 +138,16 @@ def outliers(seed):
             if tukey:
                 off = tampered(model, coef_=model.coef_ * 1.2 + 0.1)
                 yield Case(f"{label}, changed", lemmata.certify(off, X, target), {"first_order_point": False})  # fmt: skip
+
+
+@problems(seeds=20, quick=1)
+def spans(seed):
+    """Ridge with fewer rows than columns: weights in the span of the rows, and with a part beside it."""
+    rng = np.random.default_rng(900 + seed)
+    n, d = int(rng.integers(5, 20)), 30
+    X, y = rng.standard_normal((n, d)), rng.standard_normal(n)
+    model = Ridge(10.0 ** rng.uniform(-3, 2)).fit(X, y)
+    beside = np.linalg.svd(X)[2][-1] * np.linalg.norm(model.coef_)
+    for size in (0.0, 1e-4, 0.1):
+        other = tampered(model, coef_=model.coef_ + size * beside)
+        yield Case(f"{size:g} beside", lemmata.certify(other, X, y), {"representer": size == 0}, easy=("representer",))  # fmt: skip

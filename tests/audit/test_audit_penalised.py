@@ -30,6 +30,7 @@ from lemmata.audit.linear_objectives import (
 )
 from lemmata.audit.risk_gaps import feasible, gap_at, point, slopes
 from lemmata.audit.risk_search import feature_sign
+from lemmata.audit.robust import robust_words
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import Fit
 
@@ -103,6 +104,17 @@ def test_no_dual_point_is_above_any_primal_value(positive):
             assert risk.value(W, X @ W + rng.standard_normal())[0] + 1e-9 >= D
             assert missed < 1e-12
             assert abs(U.sum()) < 1e-12
+
+
+def test_a_dual_point_that_cannot_be_made_feasible_is_given_up():
+    """Absolute loss without a penalty and no row between the caps: nothing may move, so only u = 0 is left."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((20, 3)), rng.standard_normal(20)
+    model = lemmata.RobustRegression(loss="absolute").fit(X, y)
+    risk, at = made(model, X, y, robust_words)
+    U, V, _ = feasible(risk, np.sign(rng.standard_normal((20, 1))), at)
+    assert not U.any()
+    assert not V.any()
 
 
 def test_slopes_of_every_loss_are_balanced_by_the_best_intercept(tumours):

@@ -263,7 +263,10 @@ def feasible(risk: Risk, U: Array, at: Point) -> tuple[Array, Array, float]:
     else:
         V = risk.rows.adjoint(U)
     if risk.free:
-        missed += np.abs(U.sum(axis=0) * at.b)
+        sums = np.abs(U.sum(axis=0))
+        if (sums > TURNED * np.abs(U).sum(axis=0)).any():
+            U, V, sums = 0 * U, 0 * V, 0 * sums
+        missed += sums * np.abs(at.b)
     if not (risk.l2 > 0).all():
         tight = np.broadcast_to(risk.l2 == 0, V.shape)
         size = np.where(tight, np.maximum(-V, 0.0) if risk.positive else np.abs(V), 0.0)
@@ -294,6 +297,8 @@ def _project(risk: Risk, U: Array, bare: Array) -> Array:
         inverse = _inverse_gram(A)
         for _ in range(3):  # u − HZ(ZᵀHZ)⁻¹Zᵀu; the second and third time against rounding
             u = u - h * (A @ (inverse @ (Z.T @ u)))
+        if np.abs(Z.T @ u).max(initial=0.0) > TURNED * np.linalg.norm(u):
+            u = 0 * u  # the rows that could move do not span the columns: 0 is always in the domain
         a = np.divide(u, s[:, k], out=np.zeros(len(u)), where=s[:, k] > 0)
         out[:, k] = u * risk.loss.shrink(risk.y[:, k], a)
     return out
@@ -329,7 +334,8 @@ def _project_classes(risk: Risk, U: Array, Z: Array) -> Array:
         P = P * (1.0 + moved - (P * moved).sum(axis=1, keepdims=True))
         if P.min(initial=0.0) < 0:
             return np.zeros_like(U)
-    return s[:, None] * (P - own)
+    U = s[:, None] * (P - own)
+    return U if np.abs(Z.T @ U).max(initial=0.0) <= TURNED * np.linalg.norm(U) else 0 * U
 
 
 def softmax_hessian(A: Array, s: Array, P: Array) -> Array:
