@@ -150,4 +150,5 @@ def spans(seed):
     beside = np.linalg.svd(X)[2][-1] * np.linalg.norm(model.coef_)
     for size in (0.0, 1e-4, 0.1):
         other = tampered(model, coef_=model.coef_ + size * beside)
-        yield Case(f"{size:g} beside", lemmata.certify(other, X, y), {"representer": size == 0}, easy=("representer",))  # fmt: skip
+        truths = {"representer": size == 0}
+        yield Case(f"{size:g} beside", lemmata.certify(other, X, y), truths, easy=truths)

@@ -110,7 +110,7 @@ def test_a_dual_point_that_cannot_be_made_feasible_is_given_up():
     """Absolute loss without a penalty and no row between the caps: nothing may move, so only u = 0 is left."""
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((20, 3)), rng.standard_normal(20)
-    model = lemmata.RobustRegression(loss="absolute").fit(X, y)
+    model = lemmata.RobustRegression(loss="absolute", fit_intercept=False).fit(X, y)
     risk, at = made(model, X, y, robust_words)
     U, V, _ = feasible(risk, np.sign(rng.standard_normal((20, 1))), at)
     assert not U.any()

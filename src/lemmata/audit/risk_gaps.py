@@ -24,6 +24,7 @@ from lemmata.audit.losses import Loss, Softmax, Squared, log_softmax
 from lemmata.core.blocks import Blocks
 
 Array = np.ndarray
+TURNED = 1e-9  # of its length: what a projection may leave of u along a column, or of its sum
 SMALL = (
     2**20
 )  # numbers of a table whose singular values are taken, rather than the eigenvalues of its Gram matrix
