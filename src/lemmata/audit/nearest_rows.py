@@ -52,8 +52,10 @@ class Asked:
 
     @property
     def blur(self) -> Array:
-        """What squares of distances may err by where they were expanded in float64, ‖q‖² − 2qᵀx + ‖x‖² or 1 − cos, (m,)."""
-        each = 8 * np.sqrt(self.queries.shape[1]) * np.finfo(np.float64).eps
+        """What squares of distances may err by where they were expanded, ‖q‖² − 2qᵀx + ‖x‖² or 1 − cos, (m,)."""
+        # scikit-learn makes directions of float32 rows in float32, and everything else in float64
+        precision = self.queries.dtype if self.angles else np.float64
+        each = 8 * np.sqrt(self.queries.shape[1]) * np.finfo(precision).eps
         last = self.distances[:, -1]
         sizes = 2 * last + each if self.angles else self.sizes
         return each * sizes + 1e-12 * last**2
