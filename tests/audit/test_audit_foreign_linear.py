@@ -168,6 +168,7 @@ def test_statsmodels(diabetes, weights):
     assert near(hurried, Z, labels) == "fails"
 
 
+@pytest.mark.filterwarnings("ignore:The design matrix", "ignore:X has feature names")
 def test_statsmodels_names_its_columns(diabetes):
     sm = pytest.importorskip("statsmodels.api")
     X, y = load_diabetes(return_X_y=True, as_frame=True)
