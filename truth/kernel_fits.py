@@ -1,4 +1,4 @@
-"""Kernel ridge regressions, explicit features and weights in the span of the rows, whose truth LAPACK or construction tells."""
+"""Kernel ridge regressions and explicit features, whose truth LAPACK or construction tells."""
 
 from __future__ import annotations
 
@@ -8,12 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.kernel_approximation import Nystroem, RBFSampler
 from sklearn.kernel_ridge import KernelRidge
-from sklearn.linear_model import LogisticRegression, Ridge
 
 import lemmata
-from lemmata.audit.kernel_fits import REPRESENTER_CLAIMS
-from lemmata.core.blocks import Blocks
-from lemmata.core.certificate import Fit, check
 from truth.harness import Case, problems
 
 
@@ -144,26 +140,3 @@ def maps(seed):
     yield Case("other offsets", lemmata.certify(wrong, X), {"statements_true": False})
     wrong = tampered(model, random_offset_=model.random_offset_[1:])
     yield Case("an offset too few", lemmata.certify(wrong, X), {"attributes_sound": False})
-
-
-@problems(seeds=24, quick=2)
-def spans(seed):
-    """More columns than rows: weights of ridge and logistic fits, and with something added that the rows do not have."""
-    rng = np.random.default_rng(seed)
-    n, d = (12, 30) if seed % 2 else (40, 8)
-    X = rng.standard_normal((n, d))
-    y = X[:, 0] + 0.1 * rng.standard_normal(n)
-    model = Ridge(0.5).fit(X, y) if seed % 3 else LogisticRegression(tol=1e-8).fit(X, y > 0)
-    yield Case("as it is", spanned(model, X), {"representer": True}, easy=("representer",))
-    beside = (
-        np.linalg.qr(np.r_[X, rng.standard_normal((1, d))].T)[0][:, -1] if d > n else np.zeros(d)
-    )
-    for size in (1e-4, 0.1, 1.0):
-        other = tampered(model, coef_=model.coef_ + size * np.linalg.norm(model.coef_) * beside)
-        yield Case(
-            f"{size:g} beside", spanned(other, X), {"representer": d <= n}, easy=("representer",)
-        )
-
-
-def spanned(model: Any, X: np.ndarray) -> Any:
-    return check(REPRESENTER_CLAIMS, Fit(model, Blocks.of(X)), type(model).__name__)

@@ -1,4 +1,4 @@
-"""What theory promises about fits in the feature space of a kernel: Mercer, the representer theorem, kernel ridge regression.
+"""What theory promises about fits in the feature space of a kernel: Mercer, kernel ridge regression.
 
 **Mercer.** K = (κ(x_i, x_j)) of a kernel has vᵀKv ≥ 0 for every v. One eigenvector with a value below −n·eps·‖K‖ proves that κ
 is no kernel. Rows that show none prove it for themselves only; for all inputs it follows from the rules: linear, polynomial
@@ -95,48 +95,6 @@ def mercer(fit):
         advice = "a kernel is symmetric: pass (K + K.T) / 2, or the K of the training rows"
         return at_most(found.skew, found.noise, advice, unit="|K − Kᵀ|")
     return at_least(found.least, -found.noise, advice, unit="λ_min / |λ|_max", note=note)
-
-
-# --- the representer theorem ------------------------------------------------------------------------------------------
-
-
-def _cost_of_row_space(fit: Fit) -> float:
-    n, d = fit.data.shape
-    return 4.0 * max(n, d) * float(min(n, d)) ** 2
-
-
-@claim(
-    "the weights lie in the span of the rows",
-    kind=PROVED,
-    source="ML Representer theorem",
-    cost=_cost_of_row_space,
-)
-def representer(fit):
-    """An ℓ2 penalty on w makes w = Xᵀu: what stands orthogonal to all rows costs and gains nothing."""
-    W = np.atleast_2d(np.asarray(fit.coef_, dtype=np.float64))
-    X = whole(fit.data)
-    n, d = X.shape
-    if min(n, d) > SOLVE:
-        return unknown(f"a basis of the span of {n:,} rows of {d:,} columns is too dear")
-    X = X.toarray() if sp.issparse(X) else np.asarray(X)
-    X = X.astype(np.float64) / (float(np.abs(X).max(initial=0.0)) or 1.0)
-    if fit.weights is not None:
-        X = X[np.asarray(fit.weights) > 0]
-    _, values, Vt = np.linalg.svd(X, full_matrices=False)
-    coarse = max((fit.data.dtype, np.asarray(fit.coef_).dtype), key=lambda t: np.finfo(t).eps)
-    kept = values > rounding(np.float64, max(n, d)) * values.max(initial=0.0)
-    if kept.sum() == d:
-        return at_most(0.0, 1.0, unit="share outside", note=f"the rows span all {d:,} directions")
-    basis = Vt[kept]
-    outside = float(np.linalg.norm(W - (W @ basis.T) @ basis))
-    size = float(np.linalg.norm(W))
-    advice = (
-        "a part of the weights does not come from the data: fit again (start at 0), or lower tol"
-    )
-    # a solver's own error of the size of √eps is not a part of the model
-    bound = max(1e-6, math.sqrt(rounding(coarse, d)) if coarse == np.float32 else 0.0)
-    return at_most(outside / size if size else 0.0, bound, advice, unit="share outside",
-                   note=f"the rows span {int(kept.sum()):,} of {d:,} directions")  # fmt: skip
 
 
 # --- kernel ridge regression ------------------------------------------------------------------------------------------
@@ -353,5 +311,3 @@ KERNEL_RIDGE_CLAIMS = (
     well_conditioned,
     mercer,
 )
-
-REPRESENTER_CLAIMS = (representer,)
