@@ -38,17 +38,10 @@ EXCEPTIONS |= {
     },
     ("LassoPath", "dual_gaps_", "1 % more"): GAP,
     ("LassoPath", "dual_gaps_", "one number 1 % more"): GAP,
-    (
-        "LassoPath",
-        "alphas_",
-        "one number 1 % more",
-    ): "all weights are 0 at the largest penalty, and at every larger one",
     **{(name, "dual_gap_", "another sign"): ROUNDING for name in ("Lasso", "LassoCV")},
     **{
-        ("RBFSampler", attribute, how): DRAWN
-        for attribute in ("random_weights_", "random_offset_")
+        ("RBFSampler", "random_weights_", how): DRAWN
         for how in ("another sign", "1 % more", "one number 1 % more")
-        if (attribute, how) != ("random_offset_", "another sign")
     },
     **{
         (name, "mse_path_", how): FOLDS
