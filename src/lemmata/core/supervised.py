@@ -122,7 +122,7 @@ class Classifier(ClassifierMixin, Supervised):
         **Model.COMMON_STORED,
         "classes_": "c labels",
     }
-    classes_: Array
+    classes_: Any  # an array; a list of arrays where several things are predicted
 
     def _targets(self, y: Any, reset: bool) -> Array:
         y = column_or_1d(y, warn=True)
