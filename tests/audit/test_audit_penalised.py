@@ -325,6 +325,19 @@ def test_weights_beside_the_span_of_the_rows_are_noticed():
     assert certify(lasso, X, labels)["representer"].verdict == "can't tell"
 
 
+def test_a_hard_margin_is_judged_by_its_dual_or_not_at_all():
+    """C = ∞ once gave a gap of 0·∞: not a number is broken or can't tell, never a holds."""
+    X, y = load_iris(return_X_y=True)
+    X, y = X[y < 2], y[y < 2]
+    model = LinearSVC(C=1e3, loss="hinge", max_iter=100_000).fit(X, y)
+    model.C = np.inf
+    assert certify(model, X, y)["near_optimum"].verdict == "can't tell"
+    ours = lemmata.LinearSVC(C=np.inf, loss="hinge", tol=1e-8, max_iter=100_000).fit(X, y)
+    assert certify(ours, X, y)["near_optimum"].verdict in ("holds", "can't tell")
+    ours.coef_ = ours.coef_ * 1.5
+    assert certify(ours, X, y)["near_optimum"].verdict == "can't tell"
+
+
 def test_spoilt_attributes_stop_the_checking(diabetes):
     X, y = diabetes
     model = Lasso(0.1).fit(X, y)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -98,7 +98,9 @@ def _left(whole: Array, part: Array) -> Array:
 
 def _share(part: Array, whole: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(part > 0, part / whole, 0.0)
+        return np.where(
+            part <= 0, 0.0, part / whole
+        )  # NaN stays NaN: what is not a number is broken, never 0
 
 
 def optimality(fit: Fit) -> Optimality:
@@ -177,7 +179,8 @@ def near_optimum(words: Callable[[Fit], object]) -> Statement:
         cost=lambda fit: gap_cost(described(fit, words)),
     )
     def near_optimum(fit: Fit) -> Evidence:
-        described(fit, words)
+        if math.isinf(described(fit, words).objective.C):
+            return judge_hard_margin(fit)
         return judge(fit, optimality(fit))
 
     return near_optimum
@@ -193,7 +196,9 @@ def first_order_point(words: Callable[[Fit], object]) -> Statement:
         cost=slope_cost,
     )
     def first_order_point(fit: Fit) -> Evidence:
-        return judge_slopes(described(fit, words))
+        if math.isinf(described(fit, words).objective.C):
+            return unknown("a hard margin has no slope: near_optimum decides")
+        return judge_slopes(fit)
 
     return first_order_point
 
@@ -233,6 +238,30 @@ def breach(risk: Risk, W: Array, V: Array) -> Array:
 def _square_slopes(risk: Risk, f: Array) -> Array:
     """Σ sᵢ ℓᵢ′²."""
     return (risk.s * np.square(risk.loss.slope(risk.y, f))).sum(axis=0)
+
+
+def judge_hard_margin(fit: Fit) -> Evidence:
+    """C = ∞: ½‖w‖² under margins ≥ 1. Every α ≥ 0 gives (Σα)²/2‖Σ αyx‖² ≤ ½‖w*‖² ≤ ½‖w‖²/(least margin)²."""
+    alpha = fit.get("dual_coef_")
+    if alpha is None or fit.objective.intercept == "free" or np.any(fit.objective.l1):
+        return unknown("a hard margin: its gap is read from dual_coef_ of a penalised intercept")
+    soft = replace(fit.objective, C=1.0)
+    risk, at = problem_of(
+        Fit(fit.model, fit.data, fit.y, fit.weights, attributes={"objective": soft})
+    )
+    alpha = np.abs(np.atleast_2d(np.asarray(alpha, dtype=np.float64))).T
+    margins = np.where(risk.s > 0, risk.y * at.f, np.inf).min(axis=0)
+    if alpha.shape != risk.y.shape or not (margins >= 1 - NEAR).all():
+        return unknown("a hard margin: some margins are below 1, or dual_coef_ is of other rows")
+    V = risk.rows.adjoint(np.where(risk.s > 0, risk.y * alpha, 0.0))
+    alpha = np.where(risk.s > 0, alpha, 0.0)
+    least = np.square(alpha.sum(axis=0)) / (2 * np.square(V).sum(axis=0))
+    value = 0.5 * np.square(at.W).sum(axis=0) / np.square(np.minimum(margins, 1.0))
+    share = np.maximum(value - least, 0.0) / least
+    k = int(np.argmax(share))
+    if not share[k] <= NEAR:
+        return unknown(f"the stated dual_coef_ show {_sure(share[k])} at most", share[k])
+    return at_most(share[k], NEAR, unit=f"{_of(risk, k)}gap / least")
 
 
 def judge(fit: Fit, found: Optimality) -> Evidence:
