@@ -381,3 +381,12 @@ def test_a_hundred_thousand_empty_columns_cost_nothing():
     assert time.process_time() - begin < 5
     assert_allclose(wide.coef_[:30], Lasso(0.01, **TIGHT).fit(few, y).coef_, atol=1e-9)
     assert not wide.coef_[30:].any()
+
+
+def test_free_columns_may_explain_everything():
+    X, y = regression(4, 12)
+    p = np.ones(12)
+    p[:6] = 0.0
+    model = Lasso(0.1, penalty_factor=p).fit(X, y)
+    assert_allclose(model.predict(X), y, atol=1e-8)
+    assert not model.coef_[6:].any()

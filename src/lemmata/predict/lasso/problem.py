@@ -75,7 +75,7 @@ def refuse_extremes(problem: Regression, Y: Array) -> None:
         raise ValueError(
             "y contains numbers too large to be squared; divide y by its largest number."
         )
-    if problem.yy.min() < TINY and np.abs(Y).max() > 0 and (problem.yy < TINY)[Y.any(axis=0)].any():
+    if problem.yy.min() < TINY and ((Y * Y).sum(axis=0) < TINY)[Y.any(axis=0)].any():
         raise ValueError(
             f"y differs from its mean by {np.abs(Y).max():.2g} at most, whose square is 0; divide y by its largest number."
         )

@@ -29,7 +29,7 @@ INNER = 4  # sweeps over the non-zero coordinates between two over all
 DIRECT = 24  # so few coordinates need no way from larger λ's
 STRIDE = 3.0  # the ratio of two λ's on the way from w = 0
 ROUGH = 1e-3  # the gap asked for on that way, of ‖y‖²
-HUGE, TINY = 1e6, 1e-300  # a solution so much larger than w is one of rounding
+HUGE = 1e6  # a solution so much larger than w is one of rounding
 EXACT = 1e-12  # of ‖y‖²: a gap that needs no polish
 PROXIMAL = 1e-8  # of the largest curvature, where G_SS is singular
 
@@ -179,6 +179,9 @@ class Quadratic(NamedTuple):
     def _solve_smooth(self, w: Array) -> Reached:
         """Without an ℓ1 part: one system of equations."""
         best, _ = solve_shifted(self.G.copy(), self.l2, self.q, w)
+        # once more for what rounding has left: columns of different scales
+        left = self.q - self.G @ best - self.l2 * best
+        best = best + solve_shifted(self.G.copy(), self.l2, left, np.zeros_like(w))[0]
         h = self.q - self.G @ best
         loss, gap = self.kernels.gap_of(self.q, best, h, self.l1, self.l2, self.yy, self.positive)
         return Reached(best, h, 1, loss, gap)
@@ -188,7 +191,8 @@ def solve_shifted(A: Array, l2: Array, b: Array, now: Array) -> tuple[Array, boo
     """(A + diag l2) w = b by Cholesky, and True; where that is singular, w near `now`, and False. Writes into A."""
     A.flat[:: len(A) + 1] += l2
     _, best, failed = dposv(A, b)
-    if not failed and np.abs(best).max() < HUGE * max(np.abs(now).max(), TINY):
+    size = np.abs(now).max()
+    if not failed and (size == 0 or np.abs(best).max() < HUGE * size):
         return best, True
     shift = PROXIMAL * float(A.diagonal().max())
     A.flat[:: len(A) + 1] += shift
