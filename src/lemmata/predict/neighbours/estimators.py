@@ -284,7 +284,7 @@ class KNeighborsClassifier(_Voting, Classifier):
             pairs = zip(y.T, self.classes_, strict=True)
             return np.stack([encode(column, classes) for column, classes in pairs], axis=1)
         found = [np.unique(column, return_inverse=True) for column in y.T]
-        self.classes_ = [classes for classes, _ in found]  # type: ignore[assignment]
+        self.classes_ = [classes for classes, _ in found]
         return np.stack([places for _, places in found], axis=1)
 
     def predict_proba(self, X):
