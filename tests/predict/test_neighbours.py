@@ -258,6 +258,16 @@ def test_weights_count_rows():
     np.testing.assert_allclose(halves, KNeighborsRegressor(6).fit(X, y).predict(Q))
 
 
+def test_a_classifier_of_several_outputs_is_saved_and_read(tmp_path):
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    Y = np.where(X[:, :2] > 0, "plus", "minus")
+    model = KNeighborsClassifier().fit(X, Y)
+    lemmata.save(model, tmp_path / "k.lemma")
+    back = lemmata.load(tmp_path / "k.lemma")
+    np.testing.assert_array_equal(back.predict(X), model.predict(X))
+    assert str(back.certify(X, Y)) == str(model.certify(X, Y))
+
+
 def test_several_outputs_and_labels_of_any_kind():
     X, y = load_iris(return_X_y=True)
     both = np.stack([np.array(list("abc"))[y], np.where(X[:, 0] > 6, "long", "short")], axis=1)

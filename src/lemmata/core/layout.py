@@ -59,6 +59,10 @@ def check_stored(name: str, value: Any, spec: Spec, letters: dict[str, int]) -> 
         check_layout(value, letters, name)
         return
     axes, marks, ranges = _parsed(spec)
+    if "labels" in marks and isinstance(value, list):  # one array for each thing that is predicted
+        for one in value:
+            check_stored(name, one, spec, {})
+        return
     if not axes:
         _check_number(name, value, marks)
     else:
