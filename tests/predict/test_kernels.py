@@ -346,7 +346,9 @@ def test_mercer_holds_for_kernels_built_by_the_rules(kernel):
 
 
 @pytest.mark.parametrize(
-    "kernel", [Sigmoid(1.0, -1.0), Polynomial(2, 1.0, -2.0), lambda x, y: -float(x @ y)], ids=repr
+    "kernel",
+    [Sigmoid(1.0, -1.0), Polynomial(2, 1.0, -2.0), lambda x, y: -float(x @ y)],
+    ids=["sigmoid", "polynomial", "function"],
 )
 def test_mercer_fails_with_a_witness_that_anybody_can_check(kernel):
     X = rows(60, 3)
