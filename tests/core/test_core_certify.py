@@ -8,8 +8,8 @@ from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
-from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV, RandomizedSearchCV
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
@@ -208,16 +208,16 @@ def test_ctrl_c_ends_the_checking_of_all_parts(monkeypatch):
         (lambda: PCA(), NotFittedError, "PCA instance is not fitted"),
         (lambda: lemmata.PCA(), NotFittedError, "PCA instance is not fitted"),
         (lambda: PCA, TypeError, r"PCA is a class; pass a fitted instance: PCA\(…\).fit\(X\)"),
-        (lambda: LogisticRegression().fit(X, Y), TypeError, "no claims about a sklearn.*It certifies its own models, "),
+        (lambda: GaussianNB().fit(X, Y), TypeError, "no claims about a sklearn.*It certifies its own models, "),
         (lambda: "a model", TypeError, "no claims about a builtins.str"),
         (
             lambda: GridSearchCV(PCA(), {"n_components": [1]}, refit=False).fit(X), ValueError,
             r"this GridSearchCV has refit=False, so no model was fitted to all of X",
         ),
         (
-            lambda: make_pipeline(StandardScaler(), PCA(2), LogisticRegression()).fit(X, Y), TypeError,
+            lambda: make_pipeline(StandardScaler(), PCA(2), GaussianNB()).fit(X, Y), TypeError,
             r"pca \(PCA: not the last step; certify\(model\[:2\], X\) checks it\), "
-            r"logisticregression \(LogisticRegression: no claims about it\)",
+            r"gaussiannb \(GaussianNB: no claims about it\)",
         ),
         (
             lambda: ColumnTransformer([("a", StandardScaler(), [0])]).fit(X), TypeError,

@@ -10,6 +10,7 @@ import numpy as np
 import lemmata
 from lemmata import registry
 from lemmata.completion.base import CompletionModel
+from lemmata.core.supervised import Classifier, Supervised
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(60, 6)) + 4 * (RNG.random((60, 1)) < 0.5)
@@ -21,6 +22,15 @@ SMALL = {"n_components": 2, "n_clusters": 2, "rank": 2, "size": 20}
 def data_of(name):
     cls = registry.model_class(name)
     return RATINGS if issubclass(cls, CompletionModel) else ROWS
+
+
+def targets(model, X):
+    """One target for every row of X, whatever X is; () for models that do not predict."""
+    if not isinstance(model, Supervised):
+        return ()
+    shape = getattr(X, "shape", None) or (9,)
+    y = np.arange(shape[0]) % 2
+    return (y if isinstance(model, Classifier) else y + 0.1 * np.arange(shape[0]) ** 0.5,)
 
 
 def unfitted(name, **more):
@@ -35,4 +45,5 @@ def unfitted(name, **more):
 def fitted(name):
     with warnings.catch_warnings(), lemmata.config(certificate=False):
         warnings.simplefilter("ignore")
-        return unfitted(name).fit(data_of(name))
+        model, X = unfitted(name), data_of(name)
+        return model.fit(X, *targets(model, X))

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from small_models import COUNTS, data_of, unfitted
+from small_models import COUNTS, data_of, targets, unfitted
 
 import lemmata
 from lemmata import registry
@@ -78,7 +78,8 @@ def test_bad_input_ends_in_a_message_or_in_a_sound_model(tmp_path, name):
     accepted = []
     for what, make in BAD.items():
         model = unfitted(name)
-        told = message_of(lambda: model.fit(make(tmp_path)))  # noqa: B023
+        X = make(tmp_path)
+        told = message_of(lambda: model.fit(X, *targets(model, X)))  # noqa: B023
         if told is not None:
             assert 0 < len(told) < 3000, what
             # nothing is half-fitted
@@ -95,8 +96,9 @@ def test_bad_input_ends_in_a_message_or_in_a_sound_model(tmp_path, name):
 @pytest.mark.parametrize("name", registry.MODELS)
 def test_a_failed_fit_leaves_the_model_as_it_was(name):
     with lemmata.config(certificate=False):
-        model = unfitted(name).fit(data_of(name))
+        model, X = unfitted(name), data_of(name)
+        model.fit(X, *targets(model, X))
         before = {k: id(v) for k, v in vars(model).items()}
         with pytest.raises((ValueError, TypeError)):
-            model.fit(np.full((9, 6), np.inf))
+            model.fit(np.full((60, 6), np.inf), *targets(model, X))
         assert {k: id(v) for k, v in vars(model).items()} == before

@@ -9,6 +9,8 @@
     "c labels"      words or numbers: the classes of a classifier
     "k d nan"       NaN is allowed; otherwise every number is finite
     "k any"         infinities too
+    "n d sparse"    an array or a sparse matrix
+    "d | m d"       one or the other, by the number of axes
 
 >>> check_stored("weights_", np.array([0.5, 0.5]), "k >=0 <=1", {})
 >>> check_stored("means_", np.array([[0.5, np.nan]]), "k d", {"k": 1})
@@ -44,7 +46,7 @@ KINDS = {
     "bool": ("b", "truth values"),
     "labels": ("OUbiuf", "text or numbers"),
 }
-MARKS = (*KINDS, "nan", "any")
+MARKS = (*KINDS, "nan", "any", "sparse")
 
 
 def check_stored(name: str, value: Any, spec: Spec, letters: dict[str, int]) -> None:
@@ -58,6 +60,8 @@ def check_stored(name: str, value: Any, spec: Spec, letters: dict[str, int]) -> 
             _check_numbers(name, value.data, set())  # type: ignore[attr-defined]
         check_layout(value, letters, name)
         return
+    if "|" in spec:
+        spec = _alternative(spec, np.ndim(value))
     axes, marks, ranges = _parsed(spec)
     if "labels" in marks and isinstance(value, list):  # one array for each thing that is predicted
         for one in value:
@@ -71,6 +75,12 @@ def check_stored(name: str, value: Any, spec: Spec, letters: dict[str, int]) -> 
         numbers = np.asarray(value)
         if not RANGES[relation](numbers[~np.isnan(numbers)], bound).all():
             raise ValueError(f"{name} holds numbers that are not {relation} {bound:g}.")
+
+
+def _alternative(spec: str, axes: int) -> str:
+    """The one of several specifications that has so many axes; the first if none has."""
+    options = spec.split("|")
+    return next((one for one in options if len(_parsed(one)[0]) == axes), options[0])
 
 
 def _parsed(spec: str) -> tuple[list[str], set[str], list[tuple[str, float]]]:
@@ -94,9 +104,10 @@ def _check_number(name: str, value: Any, marks: set[str]) -> None:
 
 
 def _check_array(name, value, spec, axes, marks, letters):
-    if not isinstance(value, np.ndarray) or value.ndim != len(axes):
-        raise ValueError(f"{name} is not an array with {len(axes)} axes ({spec}).")
-    _check_numbers(name, value, marks)
+    stored = value.data if "sparse" in marks and sp.issparse(value) else value
+    if not isinstance(stored, np.ndarray) or len(value.shape) != len(axes):
+        raise ValueError(f"{name} is not an array with {len(axes)} axes ({spec.strip()}).")
+    _check_numbers(name, stored, marks)
     for letter, size in zip(axes, value.shape, strict=True):
         if letters.setdefault(letter, size) != size:
             raise ValueError(

@@ -124,6 +124,18 @@ class Classifier(ClassifierMixin, Supervised):
     }
     classes_: Any  # an array; a list of arrays where several things are predicted
 
+    @classmethod
+    def restored(cls, parameters: dict[str, Any], attributes: dict[str, Any]) -> Model:
+        """A model from a file, whose classes have to be told apart."""
+        model = super().restored(parameters, attributes)
+        classes = model.classes_
+        for labels in classes if isinstance(classes, list) else [classes]:
+            if len(labels) < 2 or len(np.unique(labels)) < len(labels):
+                raise ValueError(
+                    f"classes_ are {shown(labels)}: a classifier tells two or more apart."
+                )
+        return model
+
     def _targets(self, y: Any, reset: bool) -> Array:
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)

@@ -43,6 +43,17 @@ class LinearClassifier(Classifier):
     coef_: Array
     intercept_: Any
 
+    @classmethod
+    def restored(cls, parameters, attributes):
+        """A model from a file: two classes have one row of weights, more have one each."""
+        model = super().restored(parameters, attributes)
+        wanted = 1 if len(model.classes_) == 2 else len(model.classes_)
+        if len(model.coef_) != wanted:
+            raise ValueError(
+                f"coef_ has {len(model.coef_)} rows for {len(model.classes_)} classes."
+            )
+        return model
+
     def decision_function(self, X):
         """Xw + b: one number a row for two classes, one per class otherwise."""
         check_is_fitted(self)

@@ -194,7 +194,7 @@ class KernelRidge(Regressor):
     multi_output = True
     claims = KERNEL_RIDGE_CLAIMS
     stored: ClassVar[Mapping[str, str | type]] = {
-        "dual_coef_": np.ndarray,
+        "dual_coef_": "n | n m",
         "X_fit_": object,  # dense or sparse; `restored` looks at it
         "kernel_": Kernel,
         "gamma_": "",

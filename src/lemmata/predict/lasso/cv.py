@@ -204,8 +204,8 @@ class PenalisedCV(Penalised):
         "alpha_": ">=0",
         "alpha_min_": ">=0",
         "alpha_1se_": ">=0",
-        "alphas_": np.ndarray,
-        "mse_path_": np.ndarray,
+        "alphas_": "a >=0 | l a >=0",
+        "mse_path_": "a f >=0 | l a f >=0",
     }
     claims: ClassVar[tuple[Statement, ...]] = LASSO_CV_CLAIMS
     min_samples = 2

@@ -201,9 +201,9 @@ class ElasticNet(Penalised):
         "warm_start": ["boolean"],
     }
     stored: ClassVar[dict[str, str | type]] = {
-        "coef_": np.ndarray,
-        "intercept_": object,
-        "dual_gap_": object,
+        "coef_": "d | m d",
+        "intercept_": " | m",
+        "dual_gap_": " | m",
     }
     multi_output = True
 

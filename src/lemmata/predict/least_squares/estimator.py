@@ -283,8 +283,8 @@ class LinearRegression(LinearRegressor):
     claims = LEAST_SQUARES_CLAIMS
     multi_output = True
     stored: ClassVar[dict[str, str | type]] = {
-        "coef_": np.ndarray,
-        "intercept_": object,
+        "coef_": "d | m d",
+        "intercept_": " | m",
         "rank_?": "int >=0",
         "singular_?": "r >=0",
         "residual_squares_": "m >=0",

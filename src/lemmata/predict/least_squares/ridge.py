@@ -68,7 +68,7 @@ class RidgeRegressor(LinearRegressor):
     multi_output = True
     random_state, verbose, checkpoint, time_limit = None, 0, None, None
     stored: ClassVar[dict[str, str | type]] = {
-        "coef_": np.ndarray, "intercept_": object, "solver_": str,
+        "coef_": "d | m d", "intercept_": " | m", "solver_": str,
     }  # fmt: skip
     solver_: str
 

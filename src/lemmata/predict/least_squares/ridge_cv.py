@@ -272,11 +272,12 @@ class RidgeCV(RidgeRegressor):
         "alpha_per_target": ["boolean"],
     }
     claims = RIDGE_CV_CLAIMS
+    min_samples = 2  # one to leave out, one to fit to
     stored: ClassVar[dict[str, str | type]] = {
         **RidgeRegressor.stored,
-        "alpha_": object,
-        "best_score_": object,
-        "scores_?": np.ndarray,
+        "alpha_": ">=0 | m >=0",
+        "best_score_": " | m",
+        "scores_?": "a | m a",
         "cv_results_?": np.ndarray,
     }
 

@@ -96,7 +96,7 @@ class Neighbours(Model):
     """Rows that are kept, and the search among them."""
 
     _parameter_constraints: ClassVar[dict[str, list]] = NEIGHBOUR_CONSTRAINTS
-    stored: ClassVar[Mapping[str, str | type]] = {"X_fit_": object}  # dense or sparse
+    stored: ClassVar[Mapping[str, str | type]] = {"X_fit_": "n d sparse"}
 
     # nothing to draw, to wait for or to resume
     random_state, verbose, checkpoint, time_limit = 0, 0, None, None

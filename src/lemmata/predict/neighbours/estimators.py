@@ -157,7 +157,7 @@ class _Voting(Neighbours):
     multi_output = True
     stored: ClassVar[Mapping[str, str | type]] = {
         **Neighbours.stored,
-        "y_fit_": np.ndarray,
+        "y_fit_": "n | n m",
         "sample_weight_fit_?": "n >=0",
     }
 

@@ -84,8 +84,8 @@ class KernelSmoother(Regressor):
     multi_output = True
     accepts_sparse = True
     stored: ClassVar[Mapping[str, str | type]] = {
-        "X_fit_": object,
-        "y_fit_": np.ndarray,
+        "X_fit_": "n d sparse",
+        "y_fit_": "n | n m",
         "sample_weight_fit_?": "n >=0",
         "bandwidth_": ">0",
         "bandwidths_?": "g >0",

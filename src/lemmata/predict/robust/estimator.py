@@ -192,7 +192,7 @@ class RobustRegression(LinearRegressor):
             weights = bisquare_weights(r, far)
         else:
             reach = far if self.loss == "huber" else scale
-            weights = np.where(size <= reach, 1.0, reach / np.where(size > 0, size, 1.0))
+            weights = reach / np.maximum(size, reach) if reach > 0 else (size == 0).astype(float)
         dtype = problem.dtype
         return {
             "coef_": w.astype(dtype),

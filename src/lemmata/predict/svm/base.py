@@ -231,6 +231,12 @@ class SupportVectors(Supervised):
     def restored(cls, parameters, attributes):
         model = super().restored(parameters, attributes)
         X, (n, d) = model.support_vectors_, model.shape_fit_
+        k = (
+            len(getattr(model, "classes_", ())) or 2
+        )  # regression has one machine, as two classes have
+        counts = (len(model.dual_coef_), len(model.intercept_), len(model.n_support_))
+        if counts != (k - 1, k * (k - 1) // 2, k if hasattr(model, "classes_") else 1):
+            raise ValueError(f"the coefficients are not those of the machines of {k} classes.")
         expected = (0, 0) if model._is_given else (len(model.support_), d)
         if not (isinstance(X, np.ndarray) or sp.issparse(X)) or X.shape != expected:
             raise ValueError(f"support_vectors_ is not a matrix of shape {expected}.")
