@@ -259,6 +259,7 @@ SUBPACKAGES = (
     "data",
     "linalg",
     "mixtures",
+    "nets",
     "optim",
     "predict",
     "reduction",

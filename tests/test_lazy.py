@@ -1,0 +1,28 @@
+"""Names that are imported on first use, and what is said where an optional dependency is missing."""
+
+import sys
+
+import pytest
+
+from lemmata.lazy import lazily, require
+
+
+def test_a_missing_dependency_is_answered_with_the_extra_that_brings_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)  # what Python finds is that there is none
+    with pytest.raises(ModuleNotFoundError, match=r"a network needs torch.*lemmata\[deep\]"):
+        require("torch", "deep", what="a network")
+
+
+def test_what_a_dependency_itself_lacks_is_not_hidden(tmp_path, monkeypatch):
+    (tmp_path / "half_installed.py").write_text("import there_is_no_such_module\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError) as caught:
+        require("half_installed", "deep")
+    assert caught.value.name == "there_is_no_such_module"
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones():
+    find, names, _ = lazily("lemmata.nets", {"ConvNet": "convnets"})
+    assert names() == ["ConvNet"]
+    with pytest.raises(AttributeError, match="it has ConvNet"):
+        find("ConfNet")
