@@ -8,6 +8,24 @@ from lemmata.lazy import lazily
 
 __getattr__, __dir__, __all__ = lazily(
     __name__,
-    {},
+    {
+        "MultiHeadAttention": "attention",
+        "attention_by_definition": "attention",
+        "attention_maps": "attention",
+        "KeyValues": "attention",
+        "AttentionConvolution": "attention_convolution",
+        "LearnedPositions": "positions",
+        "SinusoidalPositions": "positions",
+        "sinusoidal": "positions",
+        "TransformerBlock": "transformer",
+        "Encoder": "transformer",
+        "Decoder": "transformer",
+        "EncoderDecoder": "transformer",
+        "TokenEmbedding": "transformer",
+        "ClassTokenHead": "transformer",
+        "MeanHead": "transformer",
+        "ViT": "vit",
+        "UNet": "unet",
+    },
     extra=("torch", "deep"),
 )
