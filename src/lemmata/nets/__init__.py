@@ -26,6 +26,7 @@ __getattr__, __dir__, __all__ = lazily(
         "MeanHead": "transformer",
         "ViT": "vit",
         "UNet": "unet",
+        "augmentation": "augmentation",
     },
     extra=("torch", "deep"),
 )
