@@ -263,6 +263,7 @@ SUBPACKAGES = (
     "optim",
     "predict",
     "reduction",
+    "text",
     "trust",
 )
 
