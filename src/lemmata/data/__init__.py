@@ -26,10 +26,19 @@ from lemmata.data.sets import (
     wikitext_2,
 )
 from lemmata.data.tables import Matrix, UnreadableData
+from lemmata.data.text_sets import (
+    ap_corpus,
+    imdb_reviews,
+    lee_news,
+    rt_polarity,
+    trec_questions,
+    word_evaluation,
+)
 
 __all__ = [
-    "DataDamaged", "DataNotFound", "Dataset", "Matrix", "Ratings", "UnreadableData", "a9a", "cache_folder",
-    "california_housing", "data_folder", "digits", "docstrings", "fashion_mnist", "filmtrust", "movielens_1m",
-    "movielens_small", "movietweetings", "newsgroups", "olivetti_faces", "read_matrix", "spambase", "tiny_shakespeare",
-    "wikitext_2",
+    "DataDamaged", "DataNotFound", "Dataset", "Matrix", "Ratings", "UnreadableData", "a9a", "ap_corpus",
+    "cache_folder", "california_housing", "data_folder", "digits", "docstrings", "fashion_mnist", "filmtrust",
+    "imdb_reviews", "lee_news", "movielens_1m", "movielens_small", "movietweetings", "newsgroups",
+    "olivetti_faces", "read_matrix", "rt_polarity", "spambase", "tiny_shakespeare", "trec_questions",
+    "wikitext_2", "word_evaluation",
 ]  # fmt: skip

@@ -53,6 +53,37 @@ SOURCES: dict[str, Source] = {source.folder: source for source in (
         File("train.tsv.gz", 16_682_900, "88a1869518fc705d45ab6bfaf087bb160fee92173e66d8b8d16724b195d6dd0d"),
         File("test.tsv.gz", 10_808_732, "b2d8a326ca4a97945c5b77bfda3caaa560ce67a47e10aac57244decc8efa86f3"),
     )),
+    Source("ap-corpus", "Word counts of Associated Press articles, 1988 to 1990: no texts, no labels.",
+           "David Blei's lda-c, from TREC", "counts passed on freely; no formal licence", (
+        File("ap.dat.gz", 1_926_195, "ef1003dad74df696cdd3bab85e7c1d20a3eb1494a9e847e899224894d5ccf6d9"),
+        File("vocab.txt.gz", 85_532, "fbf0d0f836cb2b0360bd3cae0f71c2f34b140b1dd8dd0d0bdb618a64704337f6"),
+    )),
+    Source("imdb-reviews", "Film reviews, positive (1) or negative (0); HTML line breaks are kept.",
+           "Maas et al. (2011), Stanford", "cite the authors; the reviews belong to their writers; for research", (
+        File("train.tsv.gz", 33_261_848, "eecc3986950e7d91d6672490ba9622f4a808c68d2d2dd81c3aa07c26d4dfcf62"),
+        File("test.tsv.gz", 32_479_912, "a26c71114afcba4d1bfdb480ab3858f95c24964872a27cf4dd68b660d9aaa806"),
+    )),
+    Source("rt-polarity", "Sentences of film reviews, positive (1) or negative (0), lower case, tokens apart.",
+           "Bo Pang and Lillian Lee (2005)", "CC BY 4.0", (
+        File("sentences.tsv.gz", 1_249_468, "cc16757c2e47caa56355eae934a0bdccf33c09de904625b61871ce7fd453315c"),
+    )),
+    Source("trec-questions", "Questions by the kind of their answer, tokens apart.",
+           "Xin Li and Dan Roth (2002), UIUC", "none stated; cite the authors; for research", (
+        File("train.tsv.gz", 335_859, "46618d43855267c12ffa8a47f3f6874ee026f15b878d09f56a4bf42719efc3bc"),
+        File("test.tsv.gz", 23_354, "858be2ad68a039b85e5638b834009236c55ce5e7851e31d9e61be08030dc000e"),
+    )),
+    Source("lee-news", "Short news items of the Australian Broadcasting Corporation.",
+           "Lee, Pincombe and Welsh (2005)", "no formal licence; passed on with gensim", (
+        File("lee_background.cor.gz", 360_082, "5d78d6dafd953bbf65797bef09a9ffb9ec430583381be705f8fd460000f370fb"),
+        File("lee.cor.gz", 24_659, "b524960fec6227b14427494ddb6f31106ecdea5d82f31a34a8504ad4a741c003"),
+    )),
+    Source("word-evaluation", "Analogy questions and judgements of how similar two words are.",
+           "word2vec (Google); Finkelstein et al.; Hill, Reichart and Korhonen",
+           "Apache 2.0; CC BY 4.0; free for research, cite", (
+        File("questions-words.txt.gz", 603_955, "8c29b3332afc46f3fb8be04cb5297bf96f39aa7131272dff57869b4485b22a36"),
+        File("wordsim353.tsv", 7_186, "f92a022fc2537793a15bc3a8c162ebcd74990e033a228bb6388cb71e4c0b1e1d"),
+        File("simlex999.txt", 18_126, "d5e0501971478a511430ee880bd0121e94ac701ba86d90544d83e6d2ba3db05d"),
+    )),
     Source("a9a", "The Adult census data as 123 binary features; does a person earn over 50,000 dollars (+1) or not (−1)?",
            "LIBSVM data page (John Platt), from UCI Adult", "none stated; UCI states CC BY 4.0", (
         File("a9a.gz", 2_327_314, "7ba53cccb27e2e525f0fb173e1f446d49856e3fb007eb43be4ec6d0f5b3335ca"),
