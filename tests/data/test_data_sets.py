@@ -37,6 +37,19 @@ def test_olivetti_has_ten_faces_of_each_person():
     assert np.array_equal(faces.y, np.repeat(np.arange(40), 10))
 
 
+def test_spoken_digits_are_padded_recordings_of_every_speaker():
+    train, test, whole = (loaded(data.spoken_digits, part) for part in ("train", "test", "all"))
+    assert (train.X.shape, test.X.shape, whole.X.shape) == ((240, 8000), (60, 8000), (300, 8000))
+    assert whole.X.dtype == np.float32
+    assert 0.5 < np.abs(whole.X).max() <= 1
+    assert (np.bincount(whole.y) == 30).all()
+    assert (np.bincount(test.y) == 6).all()
+    assert np.array_equal(np.concatenate([train.X, test.X]), whole.X)
+    short = loaded(lambda: data.spoken_digits("test", samples=1000))
+    assert np.array_equal(short.X, test.X[:, :1000])
+    assert (np.abs(test.X[:, -1]) == 0).mean() > 0.9  # most end in silence
+
+
 def test_a9a_is_sparse_and_of_one_width():
     train, test, whole = (loaded(data.a9a, part) for part in ("train", "test", "all"))
     assert train.X.shape == (32_561, 123)
@@ -129,7 +142,7 @@ def test_every_loader_explains_absence(monkeypatch, tmp_path):
     monkeypatch.setenv("LEMMATA_DATA", str(tmp_path))
     monkeypatch.setenv("LEMMATA_CACHE", str(tmp_path))
     loaders = (
-        data.fashion_mnist, data.olivetti_faces, data.a9a, data.california_housing, data.spambase, data.movielens_small,
+        data.fashion_mnist, data.olivetti_faces, data.a9a, data.california_housing, data.spambase, data.spoken_digits, data.movielens_small,
         data.movielens_1m, data.movietweetings, data.filmtrust, data.newsgroups, data.tiny_shakespeare, data.wikitext_2,
     )  # fmt: skip
     for loader in loaders:

@@ -22,6 +22,7 @@ from lemmata.data.sets import (
     newsgroups,
     olivetti_faces,
     spambase,
+    spoken_digits,
     tiny_shakespeare,
     wikitext_2,
 )
@@ -39,6 +40,6 @@ __all__ = [
     "DataDamaged", "DataNotFound", "Dataset", "Matrix", "Ratings", "UnreadableData", "a9a", "ap_corpus",
     "cache_folder", "california_housing", "data_folder", "digits", "docstrings", "fashion_mnist", "filmtrust",
     "imdb_reviews", "lee_news", "movielens_1m", "movielens_small", "movietweetings", "newsgroups",
-    "olivetti_faces", "read_matrix", "rt_polarity", "spambase", "tiny_shakespeare", "trec_questions",
+    "olivetti_faces", "read_matrix", "rt_polarity", "spambase", "spoken_digits", "tiny_shakespeare", "trec_questions",
     "wikitext_2", "word_evaluation",
 ]  # fmt: skip

@@ -117,6 +117,10 @@ SOURCES: dict[str, Source] = {source.folder: source for source in (
            "Guo, Zhang and Yorke-Smith (2013), from the FilmTrust site", "none stated; for research", (
         File("ratings.csv.gz", 376_462, "3508a050ec5ccfea70e0023c8ec0cf38fee020c4dea1c25f7adb291151fc1d46"),
     )),
+    Source("spoken-digits", "Spoken English digits, 8 kHz mono, of six speakers; a row is a recording, padded with silence.",
+           "Jakobovski/free-spoken-digit-dataset (takes 0 to 4)", "CC BY-SA 4.0", (
+        File("digits.npz", 1_521_824, "3f032e2f91bc819f57cff634c78693726de48fa56d7202191632c74ac8198e45"),
+    )),
     Source("tiny-shakespeare", "40,000 lines of Shakespeare's plays as one running text.",
            "github.com/karpathy/char-rnn", "text in the public domain", (
         File("input.txt.gz", 1_115_394, "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed", _SHAKESPEARE),
@@ -206,6 +210,31 @@ def olivetti_faces() -> Dataset:
     return _dataset(
         "olivetti-faces", X=X, y=y, names=tuple(f"person {k}" for k in range(40)), image=(64, 64)
     )
+
+
+# --- sounds -----------------------------------------------------------------------------------------------------------
+
+
+def spoken_digits(part: str = "all", *, samples: int = 8000) -> Dataset:
+    """300 recordings of the digits 0 to 9, as float32 rows in −1–1. part: "train" (takes 0 to 3), "test" (take 4) or "all".
+
+    samples : the length of a row at 8 kHz; shorter recordings end in silence, longer ones are cut. All but two last less
+        than a second.
+    """
+    if samples < 1:
+        raise ValueError(f"samples={samples}: pass a length of 1 or more.")
+    takes = {"train": range(4), "test": (4,)}
+    wanted = [take for p in _parts(part, takes) for take in takes[p]]
+    with np.load(SOURCES["spoken-digits"].find("digits.npz"), allow_pickle=False) as arrays:
+        sound, offset, digit, take = (arrays[k] for k in ("waveform", "offset", "digit", "take"))
+    chosen = np.concatenate([np.flatnonzero(take == t) for t in wanted])
+    X = np.zeros((len(chosen), samples), dtype=np.float32)
+    for row, i in zip(X, chosen, strict=True):
+        heard = sound[offset[i] : offset[i + 1]][:samples]
+        row[: len(heard)] = heard
+    X /= 2**15
+    y = digit[chosen].astype(np.int64)
+    return _dataset("spoken-digits", X=X, y=y, names=tuple(str(k) for k in range(10)))
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
