@@ -142,8 +142,9 @@ def test_every_loader_explains_absence(monkeypatch, tmp_path):
     monkeypatch.setenv("LEMMATA_DATA", str(tmp_path))
     monkeypatch.setenv("LEMMATA_CACHE", str(tmp_path))
     loaders = (
-        data.fashion_mnist, data.olivetti_faces, data.a9a, data.california_housing, data.spambase, data.spoken_digits, data.movielens_small,
+        data.fashion_mnist, data.olivetti_faces, data.a9a, data.california_housing, data.spambase, data.movielens_small,
         data.movielens_1m, data.movietweetings, data.filmtrust, data.newsgroups, data.tiny_shakespeare, data.wikitext_2,
+        data.spoken_digits,
     )  # fmt: skip
     for loader in loaders:
         with pytest.raises(data.DataNotFound, match="LEMMATA_DATA"):
