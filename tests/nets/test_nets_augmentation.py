@@ -32,6 +32,7 @@ from lemmata.nets.augmentation import (
     to_grey,
     turn_hue,
 )
+from lemmata.nets.networks import from_stored, to_stored
 
 ALL = (
     Shift(3),
@@ -44,7 +45,7 @@ ALL = (
     Blur((0.2, 1.5)),
     ColourJitter(0.3, 0.3, 0.3, 0.1),
     Sometimes(Noise(0.1)),
-    Compose(Shift(1), Flip()),
+    Compose([Shift(1), Flip()]),
     for_views(colour=True),
 )
 NOTHING = (
@@ -104,6 +105,7 @@ def test_float32_follows_float64_and_files_hold_them(augmentation):
         torch.testing.assert_close(narrow.double(), wide, atol=2e-5, rtol=0)
     arrays: dict[str, np.ndarray] = {}
     assert decode(encode(augmentation, arrays), arrays) == augmentation
+    assert from_stored(to_stored(augmentation), "augment") == augmentation
 
 
 @pytest.mark.parametrize("augmentation", NOTHING, **ids)

@@ -14,7 +14,7 @@ float64 stay what they are, and parameters of strength 0 return the batch itself
     >>> import torch
     >>> batch, generator = torch.rand(8, 1, 28, 28), torch.Generator().manual_seed(0)
     >>> Compose, Shift, Flip = (__getattr__(name) for name in ("Compose", "Shift", "Flip"))
-    >>> Compose(Shift(2), Flip(0.5))(batch, generator).shape
+    >>> Compose([Shift(2), Flip(0.5)])(batch, generator).shape
     torch.Size([8, 1, 28, 28])
 """
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Generator, Tensor
@@ -80,21 +80,14 @@ class Sometimes:
 
 
 @storable
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class Compose:
-    """One after the other. `Compose()` changes nothing."""
+    """One after the other: Compose([Shift(2), Flip(0.5)]). `Compose()` changes nothing."""
 
-    steps: tuple[Augmentation, ...]
+    steps: Sequence[Augmentation] = ()
 
-    def __init__(self, *steps: Augmentation):
-        object.__setattr__(self, "steps", steps)
-
-    @classmethod
-    def from_fields(cls, content: Mapping[str, Any]) -> Compose:
-        return cls(*content["steps"])
-
-    def __repr__(self) -> str:
-        return f"Compose({', '.join(map(repr, self.steps))})"
+    def __post_init__(self):
+        object.__setattr__(self, "steps", tuple(self.steps))
 
     def __call__(self, batch: Tensor, generator: Generator) -> Tensor:
         for step in self.steps:

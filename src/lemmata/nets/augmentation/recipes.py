@@ -37,7 +37,7 @@ class Recipe:
 
     @property
     def augmentation(self) -> Compose:
-        return Compose(*(step for step, _ in self.kept))
+        return Compose([step for step, _ in self.kept])
 
     def __call__(self, batch: Tensor, generator: Generator) -> Tensor:
         return self.augmentation(batch, generator)
@@ -151,7 +151,7 @@ def for_data(name: str, strength: float = 1.0) -> Recipe:
     if key not in RECIPES:
         raise ValueError(
             f"no recipe for {name!r}; there are {', '.join(RECIPES)}. For other data compose your own, "
-            "e.g. Compose(Shift(2), Flip(0.5)), from what leaves its labels true."
+            "e.g. Compose([Shift(2), Flip(0.5)]), from what leaves its labels true."
         )
     if not strength >= 0:
         raise ValueError(
@@ -165,8 +165,10 @@ def for_views(strength: float = 1.0, colour: bool = False) -> Compose:
     s = min(strength, 1.0)
     jitter = ColourJitter(0.4 * s, 0.4 * s, 0.4 * s if colour else 0.0, 0.1 * s if colour else 0.0)
     return Compose(
-        CropResize((1 - 0.7 * s, 1.0), (0.75**s, 0.75**-s)),
-        Flip(0.5 * s),
-        Sometimes(jitter, 0.8),
-        Sometimes(Blur((0.1 * s, 1.0 * s)), 0.5),
+        [
+            CropResize((1 - 0.7 * s, 1.0), (0.75**s, 0.75**-s)),
+            Flip(0.5 * s),
+            Sometimes(jitter, 0.8),
+            Sometimes(Blur((0.1 * s, 1.0 * s)), 0.5),
+        ]
     )
