@@ -29,10 +29,11 @@ def planted(seed: int, n: int = 60, d: int = 6):
 
 
 def correlation(model, X, y, w, intercept=True) -> float:
-    """The largest |cos| of a column (and of the constant) with the residuals, by plain loops."""
+    """The largest |cos| of a column (without its mean, and of the constant) with the residuals, by plain loops."""
     s = np.ones(len(y)) if w is None else w
     X = np.asarray(X, dtype=np.float64)
     r = y - X @ np.float64(model.coef_) - float(model.intercept_)
+    X = X - s @ X / s.sum() if intercept else X
     columns = [*X.T, np.ones(len(y))] if intercept else list(X.T)
     return max(abs(s @ (x * r)) / np.sqrt((s @ x**2) * (s @ r**2)) for x in columns)
 
@@ -110,6 +111,24 @@ def ranks(seed):
             yield Case(
                 f"{label}, longer weights", found, {"minimum_norm": False, "normal_equations": True}
             )
+
+
+@problems(seeds=30, quick=1)
+def far_columns(seed):
+    """Columns far from 0: fits as they are, half of their weights, and sums of columns that rounding hides."""
+    rng = np.random.default_rng(2000 + seed)
+    far = 10.0 ** (seed % 9)
+    X = rng.standard_normal((60, 3)) + far * np.array([1.0, 0.0, 0.3])
+    y = X[:, 0] - far + rng.standard_normal(60)
+    model = [LinearRegression, lemmata.LinearRegression][seed % 2]().fit(X, y)
+    yes = {"normal_equations": True, "weights_determined": True}
+    yield Case("as it is", lemmata.certify(model, X, y), yes, easy=yes)
+    half = model.coef_ / 2
+    other = tampered(model, coef_=half, intercept_=float(y.mean() - X.mean(axis=0) @ half))
+    yield Case("half", lemmata.certify(other, X, y), {"normal_equations": False}, easy=("normal_equations",))  # fmt: skip
+    sums = np.column_stack([X, X[:, 0] + X[:, 1]])  # to the rounding of numbers of this size
+    found = lemmata.certify(LinearRegression().fit(sums, y), sums, y)
+    yield Case("a sum", found, {"weights_determined": False})
 
 
 def _scaled(Z, w):

@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.svm import LinearSVC
 
 import lemmata
-from truth.harness import problems
+from truth.harness import Case, problems
 from truth.penalised import Reference, case, is_near, quiet, rows, tampered
 
 
@@ -176,3 +176,25 @@ def several_classes(seed):
             w,
             is_near(value(other.coef_, other.intercept_), least, null),
         )
+
+
+@problems(seeds=24, quick=1)
+def near_copies(seed):
+    """Without a penalty: two columns that differ by 10⁻³ to 10⁻¹⁰ of what the classes depend on."""
+    rng = np.random.default_rng(2000 + seed)
+    size, n, k = 10.0 ** -(3 + seed % 8), [150, 600][seed % 2], 2 + seed % 2
+    x, z = rng.standard_normal((2, n))
+    y = np.digitize(z + rng.standard_normal(n), [0.0] if k == 2 else [-0.5, 0.5])
+    X = np.column_stack([x, x + size * z])
+    same = np.column_stack([x, (X[:, 1] - x) / size])  # the same predictions are possible
+
+    def objective(model, rows):
+        return -np.log(model.predict_proba(rows)[np.arange(n), y]).sum()
+
+    least = objective(quiet(lambda: LogisticRegression(C=np.inf, tol=1e-9).fit(same, y)), same)
+    for library in (LogisticRegression, lemmata.LogisticRegression):
+        model = quiet(lambda library=library: library(C=np.inf).fit(X, y))
+        excess = objective(model, X) / least - 1
+        if not 5e-4 < excess < 2e-3:
+            found = lemmata.certify(model, X, y)
+            yield Case(f"{library.__module__}, {size:g}", found, {"near_optimum": excess <= 1e-3})

@@ -14,9 +14,13 @@ SLOPE = 5e-4
 
 
 def slope_error(X, u, null, w, s, l1, l2, intercept=True) -> float:
-    """The largest miss of the optimality conditions, over ‖xⱼ‖ times the slopes of a constant prediction; by plain loops."""
+    """The largest miss of the optimality conditions, over ‖xⱼ‖ times the slopes of a constant prediction; by plain loops.
+
+    With an intercept the columns are those without their means.
+    """
     size = np.sqrt((s * null**2).sum())
     found = [abs((s * u).sum()) / (np.sqrt(s.sum()) * size)] if intercept else []
+    X = X - s @ X / s.sum() if intercept else X
     for j in range(X.shape[1]):
         g = (s * u * X[:, j]).sum() + l2 * w[j]
         miss = abs(g + l1 * np.sign(w[j])) if w[j] != 0 else max(abs(g) - l1, 0)
@@ -62,6 +66,22 @@ def slopes(seed):
                 share, l1, l2 = (s, 0.0, alpha) if label == "ridge" else (s / s.sum(), 0.7 * alpha, 0.3 * alpha)  # fmt: skip
                 error = slope_error(X, f - y, null, coef, share, l1, l2)
             yield from _case(f"{label}, {change:g} off", other, X, target, w, error)
+
+
+@problems(seeds=30, quick=1)
+def far_columns(seed):
+    """Columns whose means are up to 10⁹ times their deviations: converged fits, and weights that are a tenth or all off."""
+    rng = np.random.default_rng(1000 + seed)
+    X = rng.standard_normal((80, 3)) + 10.0 ** (seed % 10) * np.array([1.0, -0.3, 0.0])
+    Z = X - X.mean(axis=0)
+    y = Z @ [1.0, 0.5, -1.0] + 0.3 * rng.standard_normal(80)
+    inner = Ridge(0.1).fit(Z, y)  # the same problem, with nothing to round
+    for share in (1.0, 0.9, 0.0):
+        coef = share * inner.coef_
+        model = Ridge(0.1).fit(Z, y)
+        model.coef_, model.intercept_ = coef, float(y.mean() - X.mean(axis=0) @ coef)
+        truths = {"first_order_point": share == 1.0, "near_optimum": share == 1.0}
+        yield Case(f"{share:g} of the weights", lemmata.certify(model, X, y), truths, easy=truths)
 
 
 @problems(seeds=30, quick=1)

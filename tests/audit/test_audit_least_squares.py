@@ -165,3 +165,29 @@ def test_scores_of_a_ridge_path_are_those_of_leaving_rows_out(diabetes):
 def test_ridge_without_a_penalty_is_least_squares(diabetes):
     X, y = diabetes
     assert [item.name for item in certify(Ridge(0.0, solver="svd").fit(X, y), X, y)] == NAMES
+
+
+def test_a_column_far_from_zero_hides_no_correlation():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(200)
+    X, y = (1e6 + x)[:, None], x + 0.1 * rng.standard_normal(200)
+    model = LinearRegression().fit(X, y)
+    assert certify(model, X, y)["normal_equations"].verdict == "holds"
+    nothing = changed(model, coef_=np.zeros(1), intercept_=y.mean())
+    found = certify(nothing, X, y)["normal_equations"]
+    assert found.verdict == "fails"
+    assert found.measured > 0.99  # and not 1e-6
+    sparse = certify(nothing, sp.csr_array(X), y)["normal_equations"]
+    assert sparse.measured == pytest.approx(found.measured, rel=1e-6)
+
+
+def test_sums_of_columns_far_from_zero_are_within_their_rounding():
+    rng = np.random.default_rng(0)
+    a, b = 1e8 + rng.standard_normal(200), rng.standard_normal(200)
+    X = np.column_stack([a, b, a + b])  # a sum, but for the last digits of 1e8
+    found = certify(LinearRegression().fit(X, b), X, b)["weights_determined"]
+    assert found.verdict == "can't tell"
+    apart = np.column_stack([a, b, rng.standard_normal(200)])
+    assert (
+        certify(LinearRegression().fit(apart, b), apart, b)["weights_determined"].verdict == "holds"
+    )

@@ -358,3 +358,39 @@ def test_the_search_spends_no_more_than_its_budget(k):
         found = certify(model, X, y, seconds=1e-3)
     assert found["near_optimum"].verdict in ("fails", "can't tell", "not checked")
     assert certify(model, X, y)["near_optimum"].verdict == "fails"
+
+
+def test_slopes_of_columns_far_from_zero_are_those_of_their_deviations():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(200)
+    X, y = (1e6 + x)[:, None], x + 0.1 * rng.standard_normal(200)
+    for model in (Ridge(1e-3), Lasso(1e-3)):
+        model.fit(X - 1e6, y)
+        for share, verdict in ((1.0, "holds"), (0.9, "fails"), (0.0, "fails")):
+            other = copy.deepcopy(model)
+            other.coef_ = share * model.coef_
+            other.intercept_ = y.mean() - X.mean(axis=0) @ other.coef_
+            assert certify(other, X, y)["first_order_point"].verdict == verdict
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_direction_that_projection_cannot_see_is_no_proof(classes):
+    rng = np.random.default_rng(0)
+    x, z = rng.standard_normal((2, 600))
+    y = np.digitize(z + 0.5 * rng.standard_normal(600), [-0.5, 0.5][: classes - 1])
+    X = np.column_stack([x, x + 3e-10 * z])  # the difference tells the classes apart
+    for model in (LogisticRegression(C=np.inf), lemmata.LogisticRegression(C=np.inf)):
+        assert model.fit(X, y).score(X, y) < 0.72
+        assert certify(model, X, y)["near_optimum"].verdict != "holds"
+
+
+def test_the_sentence_of_near_optimum_is_true_of_nearly_exact_fits():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((100, 3))
+    y = X @ [1.0, 2.0, 3.0] + 1e-4 * rng.standard_normal(100)
+    model = Ridge(1e-9).fit(X, y)
+    # a tenth more than the least, and 1e-9 of a constant's
+    model.coef_ = model.coef_ + np.array([3e-5, 0.0, 0.0])
+    found = certify(model, X, y)["near_optimum"]
+    assert found.verdict == "holds"
+    assert "1e-6 of a constant prediction" in found.sentence

@@ -119,6 +119,13 @@ def _lengths(lengths: Array, mean: Array, s: Array) -> Array:
     return np.where(lengths > 64 * np.finfo(float).eps * np.abs(mean) * math.sqrt(s.sum()), lengths, 0.0)  # fmt: skip
 
 
+def _rounded(risk: Any, found: Columns) -> Array:
+    """Σⱼ|vⱼ| ‖xⱼ‖/‖xⱼ − mⱼ‖ of every singular direction: columns far from 0 keep few digits of their deviations."""
+    whole = np.sqrt(risk.column_squares())
+    far = np.divide(whole, found.lengths, out=np.zeros_like(whole), where=found.lengths > 0)
+    return np.abs(found.vectors.T) @ far / max(float(found.values.max(initial=0.0)), 1e-300)
+
+
 def _cost_of_columns(fit: Fit) -> float:
     if "columns" in fit.memory:
         return 0.0
@@ -148,7 +155,7 @@ def _named(fit: Fit, some: Any, most: int = 5) -> str:
 
 
 @claim(
-    "the normal equations hold: no column correlates with the residuals by more than 1e-4",
+    "the normal equations hold: no column correlates with the residuals by more than 1e-4 (1e-7 of a constant prediction's)",
     kind=PROVED,
     source="ML Regression",
     cost=_a_pass,
@@ -160,32 +167,35 @@ def normal_equations(fit: Fit) -> Evidence:
     (R² of six nines) count as that thousandth: what is next to nothing correlates with anything.
     """
     risk, at = problem_of(described(fit, least_squares_words))
-    s = risk.s
+    s, n = risk.s, len(risk.s)
     R = risk.y - at.f
     total = np.sqrt((s * np.square(R)).sum(axis=0))
     total = np.maximum(total, EXPLAINED * np.sqrt(2 * null_value(risk)))
-    sizes = np.sqrt(risk.column_squares())[:, None]
-    lean = risk.rows.adjoint(s * R)
+    mean, lengths = risk.centred_columns()
+    sizes, whole = lengths[:, None], np.sqrt(risk.column_squares())[:, None]
+    sums = (s * R).sum(axis=0)
+    lean = risk.rows.adjoint(s * R) - np.outer(mean, sums)
     if risk.positive:
         lean = np.where(at.W > 0, lean, np.maximum(lean, 0.0))
-    if risk.free:
-        lean = np.vstack([lean, (s * R).sum(axis=0)])
-        sizes = np.vstack([sizes, [[math.sqrt(float(s.sum()))]]])
     # what the residuals are the rounded difference of
-    reach = (sizes[: len(at.W)] * np.abs(at.W)).sum(axis=0) + np.sqrt((s * risk.y**2).sum(axis=0))
-    blur = rounding(np.result_type(np.asarray(fit.coef_).dtype, np.float32), len(s)) * reach
+    reach = (whole * np.abs(at.W)).sum(axis=0) + np.sqrt((s * risk.y**2).sum(axis=0))
+    if risk.free:
+        one = np.full((1, 1), math.sqrt(float(s.sum())))
+        lean, sizes, whole = np.vstack([lean, sums]), np.vstack([sizes, one]), np.vstack([whole, one])  # fmt: skip
+    blur = rounding(np.result_type(np.asarray(fit.coef_).dtype, np.float32), n) * reach
     with np.errstate(divide="ignore", invalid="ignore"):
         found = np.where(sizes * total > 0, np.abs(lean) / (sizes * total), 0.0)
-        # relative to the residuals' own rounding where that is larger than 1e-4 of them
+        # relative to the residuals' own rounding where that is larger than 1e-4 of them, and to that of sums far from 0
         bound = np.maximum(CORRELATION, np.where(total > 0, blur / total, 0.0))
+        bound = np.maximum(bound, np.where(sizes > 0, rounding(np.float64, n) * whole / sizes, 0.0))
     j, k = np.unravel_index(int(np.argmax(found / bound)), found.shape)
-    if bound[k] >= 0.5:
-        return unknown("the residuals are rounding: the fit is exact to the digits of its weights", found[j, k])  # fmt: skip
+    if bound.max() >= 0.5:
+        return unknown("residuals or columns are rounding: the fit is exact to the digits they have", found[j, k])  # fmt: skip
     name = "the constant" if j == len(at.W) else name_of(fit, int(j))
     advice = (
         f"{name} correlates most: use an exact solver, or lower tol; or pass the weights of the fit"
     )
-    return at_most(found[j, k], bound[k], advice, unit="|cos(column, residuals)|")
+    return at_most(found[j, k], bound[j, k], advice, unit="|cos(column, residuals)|")
 
 
 @claim(
@@ -200,7 +210,11 @@ def weights_determined(fit: Fit) -> Evidence:
     relative, d = found.relative, len(found.lengths)
     open_ = relative <= found.precise
     missing = int(open_.sum())
-    between = (relative > found.precise) & (relative <= 100 * found.precise)
+    # where σ is small beside what the numbers of its columns were rounded by, they may have been combinations
+    blurred = relative <= 100 * np.maximum(
+        found.precise, rounding(fit.data.dtype) * _rounded(risk, found)
+    )
+    between = (relative > found.precise) & blurred
     if between.any() or (missing and found.precise > 1e-10):
         least = f"{relative.min():.1e} of the largest"
         return unknown(f"some directions are within rounding: smallest singular value {least}")

@@ -3,8 +3,8 @@
 It is decided from two sides: a dual point shows that no weights are better by more (risk_gaps.py), other weights show that some
 are (risk_search.py). Where neither does, the claim can't tell and says what is known.
 
-Where the least objective is below a thousandth of what a constant prediction has, that thousandth is what the 0.1 % are of:
-beyond it, the explained share of the loss (R²) is right to six digits.
+Where the least objective is below a thousandth of what a constant prediction has, that thousandth is what the 0.1 % are of, as
+the sentence of the claim says: beyond it, the explained share of the loss (R²) is right to six digits.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from lemmata.core.certificate import (
 
 Array = np.ndarray
 NEAR = 1e-3  # of the least objective
+WITHIN = "the objective is within 0.1 % of the least possible (or 1e-6 of a constant prediction's)"
 LEAST = 1e-3  # of the objective of a constant prediction: what the least objective counts at least
 DIGITS = 1e-3
 SLOPE = 5e-4  # of the scale of a slope: scikit-learn's default tol leaves up to half of it on standardised columns
@@ -173,7 +174,7 @@ def near_optimum(words: Callable[[Fit], object]) -> Statement:
     """The claim that the objective is within 0.1 % of the least possible."""
 
     @claim(
-        "the objective is within 0.1 % of the least possible",
+        WITHIN,
         kind=PROVED,
         source="Fenchel duality; ML Lasso",
         cost=lambda fit: gap_cost(described(fit, words)),
@@ -204,22 +205,30 @@ def first_order_point(words: Callable[[Fit], object]) -> Statement:
 
 
 def judge_slopes(fit: Fit, bound: float = SLOPE) -> Evidence:
-    """|∂ⱼP| less what the penalty allows, over ‖xⱼ‖ times the size of the slopes of a constant prediction."""
+    """|∂ⱼP| less what the penalty allows, over ‖xⱼ‖ times the size of the slopes of a constant prediction.
+
+    With a free intercept b = b′ − mᵀw the slope is that at a fixed b′, and ‖xⱼ‖ that of the deviations from the mean m: a
+    column far from 0 would hide any slope behind its length.
+    """
     risk, at = problem_of(fit)
     if not risk.loss.smooth:
         return unknown("the loss has a kink: near_optimum decides")
     U = risk.s * risk.loss.slope(risk.y, at.f)
-    off = breach(risk, at.W, risk.rows.adjoint(U))
-    sizes = np.sqrt(risk.column_squares())[:, None]
+    mean, lengths = risk.centred_columns()
+    sums = U.sum(axis=0)
+    off = breach(risk, at.W, risk.rows.adjoint(U) - np.outer(mean, sums))
+    sizes, whole = lengths[:, None], np.sqrt(risk.column_squares())[:, None]
     if risk.free:
-        off = np.vstack([off, np.abs(U.sum(axis=0))])
-        sizes = np.vstack([sizes, np.full((1, 1), math.sqrt(float(risk.s.max(axis=1).sum())))])
+        one = np.full((1, 1), math.sqrt(float(risk.s.max(axis=1).sum())))
+        off, sizes, whole = np.vstack([off, np.abs(sums)]), np.vstack([sizes, one]), np.vstack([whole, one])  # fmt: skip
     null = np.sqrt(_square_slopes(risk, null_scores(risk)))
-    blur = rounding(np.result_type(np.asarray(fit.coef_).dtype, np.float32), len(risk.s))
-    reach = (sizes[: len(at.W)] * np.abs(at.W)).sum(axis=0) + np.sqrt(
-        _square_slopes(risk, 0 * at.f)
-    )
-    scale = sizes * np.maximum(null, blur / bound * reach)  # below it, slopes are rounding
+    dtype = np.result_type(np.asarray(fit.coef_).dtype, np.float32)
+    own = np.sqrt(_square_slopes(risk, 0 * at.f))
+    reach = (whole[: len(at.W)] * np.abs(at.W)).sum(axis=0) + own
+    # below it, slopes are rounding: of the weights in their dtype, and of sums over columns far from 0
+    least = rounding(dtype, len(risk.s)) / bound * sizes * reach
+    lost = rounding(np.float64, len(risk.s)) / bound * whole * np.sqrt(_square_slopes(risk, at.f))
+    scale = np.maximum(sizes * null, np.maximum(least, lost))
     share = np.divide(off, scale, out=np.where(off > 0, np.inf, 0.0), where=scale > 0)
     j, k = np.unravel_index(int(np.argmax(share)), share.shape)
     name = "the intercept" if j == len(at.W) else f"column {j}"

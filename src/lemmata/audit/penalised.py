@@ -28,6 +28,7 @@ from lemmata.audit.linear_objectives import (
 from lemmata.audit.optimality import (
     SHAPES,
     SOUND,
+    WITHIN,
     first_order_point,
     gap_cost,
     judge,
@@ -88,7 +89,7 @@ def _path_cost(fit: Fit) -> float:
 
 
 @claim(
-    "at every penalty of the path, the objective is within 0.1 % of the least possible",
+    f"at every penalty of the path, {WITHIN}",
     kind=PROVED,
     source="Fenchel duality; ML Lasso",
     cost=_path_cost,

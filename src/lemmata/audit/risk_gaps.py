@@ -24,7 +24,10 @@ from lemmata.audit.losses import Loss, Softmax, Squared, log_softmax
 from lemmata.core.blocks import Blocks
 
 Array = np.ndarray
-TURNED = 1e-9  # of its length: what a projection may leave of u along a column, or of its sum
+TURNED = 1e-12  # of its length: what a projection may leave of u along a column, or of its sum
+CONSTANT = 64 * float(
+    np.finfo(float).eps
+)  # of its length: a column that varies by less is constant
 SMALL = (
     2**20
 )  # numbers of a table whose singular values are taken, rather than the eigenvalues of its Gram matrix
@@ -78,6 +81,20 @@ class Rows:
             out += squared.T @ s[here]
         return out if self.constant is None else np.append(out, self.constant**2 * s.sum())
 
+    def squares_around(self, s: Array, mean: Array) -> Array:
+        """Σ sᵢ (xᵢⱼ − mⱼ)² of every column; entries that a sparse row does not hold are at a distance of mⱼ."""
+        out = np.zeros(len(mean))
+        for here, rows in self.blocks():
+            if not hasattr(rows, "tocoo"):
+                out += np.square(rows - mean).T @ s[here]
+                continue
+            held = rows.tocoo()
+            weight, m = s[here][held.row], mean[held.col]
+            held_weight = np.bincount(held.col, weight, minlength=len(mean))
+            out += np.bincount(held.col, weight * np.square(held.data - m), minlength=len(mean))
+            out += np.maximum(s[here].sum() - held_weight, 0.0) * np.square(mean)
+        return out
+
     def columns(self, which: Array, some: Array | None = None) -> Array:
         """Some columns, dense; of some rows only, in their order."""
         d, n = self.data.shape[1], self.data.shape[0]
@@ -121,6 +138,22 @@ class Risk:
         if "squares" not in self.memory:
             self.memory["squares"] = self.rows.squares(self.s.max(axis=1))
         return self.memory["squares"]
+
+    def centred_columns(self) -> tuple[Array, Array]:
+        """Means and lengths of the columns, by the largest weights over the outputs; without a free intercept means of 0.
+
+        A free intercept takes up the mean of every column, so what a column says is its deviations; where these are
+        the rounding of its numbers, its length is 0.
+        """
+        if "centred" not in self.memory:
+            s, squares = self.s.max(axis=1), self.column_squares()
+            mean, lengths = np.zeros(len(squares)), np.sqrt(squares)
+            if self.free and s.sum() > 0:
+                mean = self.rows.adjoint(s[:, None])[:, 0] / s.sum()
+                deviations = np.sqrt(self.rows.squares_around(s, mean))
+                lengths = np.where(deviations > CONSTANT * lengths, deviations, 0.0)
+            self.memory["centred"] = mean, lengths
+        return self.memory["centred"]
 
     def losses(self, f: Array) -> Array:
         """Σ sᵢℓᵢ of every output."""

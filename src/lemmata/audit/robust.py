@@ -27,6 +27,7 @@ from lemmata.audit.optimality import (
     NEAR,
     SHAPES,
     SHARE,
+    WITHIN,
     Optimality,
     gap_cost,
     judge,
@@ -155,7 +156,7 @@ def _null(risk: Risk, epsilon: float) -> float:
 
 
 @claim(
-    "the objective is within 0.1 % of the least possible",
+    WITHIN,
     kind=PROVED,
     source="Fenchel duality; ML Robust Regression",
     cost=lambda fit: 0.0 if _loss(fit) == "tukey" else gap_cost(described(fit, robust_words)),
@@ -194,18 +195,19 @@ def row_weights(fit: Fit, r: Array) -> Array:
     cost=gap_cost,
 )
 def first_order_point(fit: Fit) -> Evidence:
-    """Σ sᵢωᵢrᵢxᵢ = 0, ω recomputed from the residuals; each column against its length and that of ωr."""
+    """Σ sᵢωᵢrᵢxᵢ = 0, ω recomputed from the residuals; each column, its mean taken off, against its length and that of ωr."""
     if _loss(fit) != "tukey":
         return unknown("the objective is convex: near_optimum decides")
     risk, at, r = _residuals(fit)
     s = risk.s[:, 0]
     pull = row_weights(fit, r) * r
-    lean = risk.rows.adjoint((s * pull)[:, None])[:, 0]
-    sizes = np.sqrt(risk.column_squares())
+    mean, sizes = risk.centred_columns()
+    lean = risk.rows.adjoint((s * pull)[:, None])[:, 0] - mean * (s @ pull)
     if risk.free:
         lean, sizes = np.append(lean, s @ pull), np.append(sizes, math.sqrt(s.sum()))
     total = math.sqrt(float(s @ pull**2))
-    reach = float(sizes[: len(at.W)] @ np.abs(at.W[:, 0])) + math.sqrt(float(s @ risk.y[:, 0] ** 2))
+    whole = np.sqrt(risk.column_squares())
+    reach = float(whole @ np.abs(at.W[:, 0])) + math.sqrt(float(s @ risk.y[:, 0] ** 2))
     blur = rounding(np.result_type(np.asarray(fit.coef_).dtype, np.float32), len(s)) * reach
     if total <= 2 * blur:
         return unknown("the residuals are rounding")
