@@ -135,3 +135,9 @@ def a_penalty(seed):
     X, y, _ = planted(seed, 60, 4, KINDS[seed % 4])
     found = lemmata.certify(LogisticRegression(C=1e3, max_iter=5000).fit(X, y), X, y)
     yield Case("penalised", found, {"weights_exist": True}, easy=("weights_exist",))
+    w = np.where(y == seed % 2, 0.0, 1.0)  # one class alone pushes a free intercept for ever
+    for intercept in (True, False):
+        model = LogisticRegression(fit_intercept=intercept).fit(X, y, sample_weight=w)
+        found = lemmata.certify(model, X, y, w)
+        truths = {"weights_exist": not intercept}
+        yield Case(f"one class has weight, intercept {intercept}", found, truths, easy=truths)

@@ -93,3 +93,15 @@ def test_units_and_copies_of_columns_change_nothing(scale):
     assert separation(signed(X, y), np.full(60, 0.5)).verdict == "exist"
     apart = (X[:, 0] > 0).astype(int)
     assert separation(signed(X, apart), np.full(60, 0.5)).verdict == "separable"
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_one_class_alone_pushes_a_free_intercept_for_ever(classes):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((120, 3)), np.arange(120) % classes
+    for settings in ({"sample_weight": (y > 0) * 1.0}, {}):
+        factors = None if settings else {0: 0.0}
+        model = LogisticRegression(class_weight=factors).fit(X, y, **settings)
+        assert certify(model, X, y, **settings)["weights_exist"].verdict == "fails"
+        flat = LogisticRegression(class_weight=factors, fit_intercept=False).fit(X, y, **settings)
+        assert certify(flat, X, y, **settings)["weights_exist"].verdict == "holds"

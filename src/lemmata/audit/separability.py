@@ -76,7 +76,10 @@ def separation(A: Array, u: Array, programme: bool = True) -> Separation:
     if A.shape[1] == 0 or overlap_shown(A, np.maximum(u, 1e-12 * u.max(initial=0.0))):
         return Separation("exist", total=total)
     if not programme:
-        return Separation("", why="the multipliers of the fit do not show it; run certify(X, y)")
+        return Separation(
+            "",
+            why="the multipliers of the fit do not show it; certify(…, seconds=60) looks further",
+        )
     w, multipliers = _programme(A)
     if multipliers is not None and overlap_shown(A, multipliers):
         return Separation("exist", total=total)
@@ -192,10 +195,22 @@ def _size(fit: Fit) -> tuple[float, float]:
     return float(n) * k, float(d + 1) * k
 
 
+def _penalised(risk: Risk, at: Point, unit: str) -> Evidence:
+    """A penalty on w keeps w finite, and two classes keep a free intercept finite: one class alone pushes it for ever."""
+    classes = at.f.shape[1] if risk.joint else 2
+    labels = risk.y if risk.joint else (risk.y[:, 0] > 0).astype(int)
+    here = risk.s[:, 0] > 0
+    empty = classes - len(np.unique(labels[here]))
+    if risk.free and empty:
+        advice = "a class has no row with weight, so nothing stops the intercept: give it weight, or leave the class out"
+        return at_most(int(here.sum()), 0, advice, unit)
+    return at_most(0, 0, unit=unit, note="the penalty keeps them finite, separable or not")
+
+
 def _cost(fit: Fit) -> float:
     described(fit, logistic_words)
     if np.any(fit.objective.l1) or np.any(fit.objective.l2):
-        return 0.0
+        return 2.0 * fit.data.size
     n, d = _size(fit)
     return 6 * n * d * d
 
@@ -209,9 +224,9 @@ def _cost(fit: Fit) -> float:
 def weights_exist(fit: Fit) -> Evidence:
     described(fit, logistic_words)
     unit = "rows set apart"
-    if np.any(fit.objective.l1) or np.any(fit.objective.l2):
-        return at_most(0, 0, unit=unit, note="the penalty keeps them finite, separable or not")
     risk, at = problem_of(fit)
+    if np.any(fit.objective.l1) or np.any(fit.objective.l2):
+        return _penalised(risk, at, unit)
     n, d = _size(fit)
     if n * d > 2e7:
         return unknown("the rows are too many for this check, which wants all of them in memory")
