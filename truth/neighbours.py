@@ -42,6 +42,20 @@ def without_nearest(model):
     return model
 
 
+def with_far_rows(model, X):
+    """A search that states the right distances, and names rows that are farthest away."""
+    model = copy.deepcopy(model)
+    search = model.kneighbors
+
+    def kneighbors(queries=None, n_neighbors=None, return_distance=True):
+        distances, rows = search(queries, n_neighbors)
+        apart = np.abs(X[None] - np.asarray(queries)[:, None]).sum(axis=2)
+        return distances, np.argsort(-apart, axis=1)[:, : rows.shape[1]]
+
+    model.kneighbors = kneighbors
+    return model
+
+
 SEARCH = ("attributes_sound", "statements_true", "neighbours_exact")
 SIZES = {
     "float64": (np.float64, 1.0),
@@ -82,6 +96,20 @@ def broken(model, X, y) -> Iterator[tuple[str, object, dict[str, bool]]]:
                 tampered(model, y_fit_=model.y_fit_ + 1),
                 {"attributes_sound": False},
             )
+
+
+@problems(seeds=12, quick=1)
+def copies(seed):
+    """More equal rows than a list of neighbours holds: any of them is right, and a row elsewhere is not."""
+    rng = np.random.default_rng(300 + seed)
+    X = np.repeat(rng.standard_normal((4, 3)), 60, axis=0)[rng.permutation(240)]
+    for library in (lemmata, sklearn):
+        model = library.NearestNeighbors(n_neighbors=3).fit(X)
+        yes = {"neighbours_exact": True}
+        yield Case(library.__name__, lemmata.certify(model, X), yes, easy=yes)
+        liar = with_far_rows(model, X)
+        no = {"neighbours_exact": False}
+        yield Case(f"{library.__name__}, far rows", lemmata.certify(liar, X), no, easy=no)
 
 
 @problems(seeds=24, quick=2)

@@ -134,3 +134,19 @@ def test_a_smoother_chosen_on_noise_gains_nothing_by_the_choice():
         X, y = rng.standard_normal((40, 3)), rng.standard_normal(40)
         held += "leave_one_out" in KernelSmoother().fit(X, y).certify(X, y).held
     assert held <= 1
+
+
+def test_rows_named_beyond_the_ties_that_were_listed_are_measured():
+    X = np.repeat(np.random.default_rng(0).standard_normal((4, 2)), 100, axis=0)
+    for model in (
+        sk.NearestNeighbors(n_neighbors=3).fit(X),
+        NearestNeighbors(n_neighbors=3).fit(X),
+    ):
+        assert lemmata.certify(model, X)["neighbours_exact"].verdict == "holds"
+        search = model.kneighbors
+
+        def far(queries, k, search=search):
+            return search(queries, k)[0], np.argsort(-cdist(queries, X), axis=1)[:, :k]
+
+        model.kneighbors = far  # true distances, and rows that are elsewhere
+        assert lemmata.certify(model, X)["neighbours_exact"].verdict == "fails"

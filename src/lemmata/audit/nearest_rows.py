@@ -127,6 +127,25 @@ def _ask(fit: Fit) -> Asked:
     return Asked(numbers, queries, distances, rows, scale, sizes, apart, m == n, angles)
 
 
+def distances_to(fit: Fit, asked: Asked, rows: Array) -> Array:
+    """The true distance of each query to each of the rows named for it, (m, k), in units of `scale`.
+
+    Most are among those that brute force listed; of ties beyond the list the distance is measured.
+    """
+    same = rows[:, :, None] == asked.rows[:, None, :]
+    found = np.where(same, asked.distances[:, None, :], np.inf).min(axis=2, initial=np.inf)
+    metric, parameters = metric_of(fit) or ("", {})
+    near = dense(asked.queries) / asked.scale
+    for i in np.flatnonzero(~same.any(axis=2).all(axis=1)):
+        if metric == "precomputed":
+            found[i] = near[i, rows[i]]
+        else:
+            others, places = np.unique(rows[i], return_inverse=True)
+            there = dense(_take(fit, others)) / asked.scale
+            found[i] = cdist(near[i : i + 1], there, metric, **parameters)[0][places]
+    return found
+
+
 def answer(method: Any, *arguments: Any) -> Any:
     """What a model answers; rows come without the names of their features here, which scikit-learn would remark on."""
     with warnings.catch_warnings():

@@ -29,6 +29,7 @@ from lemmata.audit.nearest_rows import (
     ask,
     cost_of_asking,
     dense,
+    distances_to,
     metric_of,
     pieces,
 )
@@ -245,24 +246,11 @@ def _is_nearest(fit: Fit, asked: Asked, distances: Array, rows: Array, k: int) -
         stated = distances / asked.scale
         right = (np.abs(stated**2 - true**2) <= tie[:, None]).all(axis=1)
     different = (np.diff(np.sort(rows, axis=1), axis=1) > 0).all(axis=1) if k > 1 else True
-    # a row not among those found by brute force must be as far as the k-th: rows nearer than it are all there
-    place = (rows[:, :, None] == asked.rows[:, None, :]).any(axis=2)
-    last = (
-        asked.distances[:, -1] ** 2 <= true[:, -1] ** 2 + tie
-    )  # so many ties that not all are listed
     nearer = true**2 < (true[:, -1] ** 2 - tie)[:, None]
     found = (asked.rows[:, :k, None] == rows[:, None, :]).any(axis=2)
     complete = (found | ~nearer).all(axis=1)
-    # listed, at most as far as the k-th
-    far = _distance_of(asked, rows) ** 2 <= (true[:, -1] ** 2 + tie)[:, None]
-    return right & different & complete & ((place & far) | last[:, None]).all(axis=1)
-
-
-def _distance_of(asked: Asked, rows: Array) -> Array:
-    """The true distance of each row answered, ∞ where it is not among those found by brute force."""
-    same = rows[:, :, None] == asked.rows[:, None, :]
-    listed = np.broadcast_to(asked.distances[:, None, :], same.shape)
-    return np.where(same, listed, np.inf).min(axis=2)
+    near = distances_to(fit, asked, rows) ** 2 <= (true[:, -1] ** 2 + tie)[:, None]
+    return right & different & complete & near.all(axis=1)
 
 
 # --- does nearness say anything? --------------------------------------------------------------------------------------
