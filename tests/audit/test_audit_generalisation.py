@@ -1,6 +1,7 @@
 """Bounds on means of draws cover as often as they say, and rows that were trained on are found."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
@@ -18,7 +19,7 @@ from lemmata.audit.concentration import (
     union_bound,
 )
 from lemmata.audit.generalisation import interval_of
-from lemmata.audit.seen_rows import Memory, judge_seen
+from lemmata.audit.seen_rows import Memory, copies, judge_seen
 
 # --- bounds -----------------------------------------------------------------------------------------------------------
 
@@ -145,6 +146,39 @@ def test_rows_are_found_in_every_form():
     assert seen(X[:40], X[20:].astype(np.float32)).verdict == "fails"  # another float type
     zeros = np.zeros((30, 1))
     assert seen(np.c_[X[:30], zeros], np.c_[X[:30], -zeros]).verdict == "fails"  # −0 is 0
+
+
+def test_rows_are_found_across_forms():
+    X = np.random.default_rng(0).standard_normal((60, 4))
+    X = np.where(np.abs(X) > 0.5, X, 0.0)
+    wide = sp.csr_array(X)
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    forms = [
+        X,
+        sp.csr_array(X),
+        sp.csc_array(X),
+        wide,
+        pd.DataFrame(X.astype(np.float32)),
+        X.astype(np.float16),
+        X.tolist(),
+    ]
+    for train in forms:
+        for test in forms:
+            assert seen(train, test).verdict == "fails"
+    mixed = np.array([[1, "a"], [2, "b"]] * 10, dtype=object)
+    floats = np.array([[1.0, "a"], [2.0, "b"]] * 10, dtype=object)
+    assert seen(mixed, floats).verdict == "can't tell"  # found, but they repeat among themselves
+
+
+def test_copies_of_test_rows_are_no_draws_of_their_own():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((10, 3))
+    rows = np.tile(X, (50, 1))
+    assert copies(rows) == 490
+    assert copies(X) == 0
+    assert copies(rng.integers(0, 4, (500, 2)).astype(float)) == 0  # equal by chance
+    assert copies(rng.integers(0, 9, (500, 1)) / 8) == 0
+    assert copies(sp.csr_array(rows)) == 0  # not looked for
 
 
 def test_one_copied_row_of_numbers_that_never_repeat_is_enough():

@@ -44,6 +44,16 @@ def test_accuracy_has_the_exact_interval(cancer, logistic):
     assert found.plot().get_yticklabels()[0].get_text() == "accuracy"
 
 
+def test_rows_that_are_passed_again_and_again_narrow_no_interval(cancer, logistic):
+    _, X_test, _, y_test = cancer
+    again = np.tile(np.arange(10), 50)
+    found = trust.evaluate(logistic, X_test[again], y_test[again], target=0.9)
+    assert "490 of 500 rows are copies" in str(found)
+    assert {"enough_rows", "target_reached"} <= set(found.certificate_.undecided)
+    chosen = trust.compare({"a": logistic, "b": logistic}, X_test[again], y_test[again])
+    assert "good_choice" in chosen.certificate_.undecided
+
+
 def test_rows_that_were_trained_on_void_the_interval(cancer):
     X, X_test, y, y_test = cancer
     forest = RandomForestClassifier(20, random_state=0).fit(X, y)

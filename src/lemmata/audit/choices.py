@@ -27,7 +27,7 @@ from lemmata.audit.concentration import (
     union_bound,
 )
 from lemmata.audit.generalisation import RISK, WITHIN, Interval, cannot_tell, gains, interval_of
-from lemmata.audit.seen_rows import SEEN, Memory, judge_seen, memory_of
+from lemmata.audit.seen_rows import SEEN, Memory, judge_seen, memory_of, why_copies
 from lemmata.core.certificate import (
     FAILS,
     HOLDS,
@@ -114,8 +114,8 @@ def _pairwise(fit: Fit) -> Pairwise:
 )
 def good_choice(fit):
     """The smaller of 2ε and the largest gain that another could have, seen row by row."""
-    if _were_seen(fit):
-        return cannot_tell(fit, SEEN)
+    if why := _why_nothing(fit):
+        return cannot_tell(fit, why)
     found, width = _pairwise(fit), fit.bounds[1] - fit.bounds[0]
     K, within = len(found.means), float(fit.get("within") or WITHIN) * width
     if K == 1:
@@ -137,8 +137,8 @@ def good_choice(fit):
 )
 def best_alone(fit):
     """Row by row, at a share of δ for each ordered pair, since the choice was made on the same rows."""
-    if _were_seen(fit):
-        return cannot_tell(fit, SEEN)
+    if why := _why_nothing(fit):
+        return cannot_tell(fit, why)
     found, names = _pairwise(fit), list(fit.models)
     others = np.delete(found.behind, found.chosen)
     if not len(others):
@@ -150,10 +150,12 @@ def best_alone(fit):
     return cannot_tell(fit, f"not told apart from {shown}")
 
 
-def _were_seen(fit: Fit) -> bool:
-    if "seen" not in fit.memory:
-        fit.memory["seen"] = candidates_unseen.check(fit).verdict == FAILS
-    return fit.memory["seen"]
+def _why_nothing(fit: Fit) -> str:
+    """Why these rows cannot compare the candidates; empty if they can."""
+    if "why" not in fit.memory:
+        seen = SEEN if candidates_unseen.check(fit).verdict == FAILS else ""
+        fit.memory["why"] = seen or why_copies(fit.X, fit.losses.shape[1])
+    return fit.memory["why"]
 
 
 COMPARISON_CLAIMS = (candidates_unseen, good_choice, best_alone)

@@ -24,7 +24,7 @@ from lemmata.audit.concentration import (
     samples_needed,
     union_bound,
 )
-from lemmata.audit.seen_rows import SEEN, judge_seen, memory_of
+from lemmata.audit.seen_rows import SEEN, judge_seen, memory_of, why_copies
 from lemmata.core.certificate import (
     FAILS,
     HOLDS,
@@ -174,7 +174,11 @@ def losses_of(fit: Fit) -> Array:
 def interval(fit: Fit) -> Interval:
     """The interval of the mean loss."""
     if "interval" not in fit.memory:
-        fit.memory["interval"] = interval_of(losses_of(fit), fit.loss.bounds, fit.delta, fit.weights)  # fmt: skip
+        found = interval_of(losses_of(fit), fit.loss.bounds, fit.delta, fit.weights)
+        why = found.why or why_copies(fit.X, len(losses_of(fit)))
+        if why:
+            found = Interval(found.mean, -math.inf, math.inf, found.n, "none", why)
+        fit.memory["interval"] = found
     return fit.memory["interval"]
 
 

@@ -20,24 +20,79 @@ from lemmata.core.certificate import RULE_OF_THUMB, STATISTICAL, Evidence, at_mo
 Array = np.ndarray
 
 CHANCE = 1e-3  # of so many repeated rows, below which they are no coincidence
+COPIES = 0.01  # of the rows: so many copies of others are let pass
+FEW = 5  # different rows from which on copies are looked for
 SOME = 20  # rows without a repetition from which on a column is taken never to repeat
 SEEN = "these rows were trained on: they say nothing about new ones"
 
 
-def row_keys(X: Any, single: bool = False) -> Array:
-    """One key per row: equal rows have equal keys. single : compare as float32."""
-    if sp.issparse(X):
-        X = sp.csr_array(X, dtype=np.float32 if single else np.float64)
-        X.sum_duplicates()
-        X.eliminate_zeros()
-        cut = [slice(a, b) for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)]
-        return np.array([hash((X.indices[part].tobytes(), X.data[part].tobytes())) for part in cut])
-    rows = np.asarray(X)
-    if rows.dtype.kind in "fiub":
-        rows = rows.reshape(len(rows), -1).astype(np.float32 if single else np.float64)
-        rows = np.ascontiguousarray(np.where(rows == 0, 0, rows))  # −0 equals 0
-        return rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
-    return np.array([hash(repr(row)) for row in rows.tolist()])
+def row_keys(*tables: Any) -> list[Array]:
+    """One key per row of each table: equal rows have equal keys, whatever form each table has.
+
+    Numbers are compared in the coarsest float type of any table: a row that went through float32 is the same row.
+    """
+    tables = tuple(X if sp.issparse(X) or hasattr(X, "dtypes") else np.asarray(X) for X in tables)
+    kinds = {
+        np.dtype(one) for X in tables for one in getattr(X, "dtypes", [getattr(X, "dtype", None)])
+    }
+    floats = [one for one in kinds if one.kind == "f"]
+    coarse = min(floats, default=np.dtype(np.float64), key=lambda one: one.itemsize)
+    if all(one.kind in "fiub" for one in kinds):
+        if any(sp.issparse(X) for X in tables):
+            return [_sparse_keys(X, coarse) for X in tables]
+        return [_dense_keys(np.asarray(X), coarse) for X in tables]
+    rows = (X.toarray() if sp.issparse(X) else np.asarray(X, dtype=object) for X in tables)
+    return [np.array([hash(_words(row)) for row in X.tolist()], np.int64) for X in rows]
+
+
+def _dense_keys(rows: Array, dtype: Any) -> Array:
+    rows = rows.reshape(len(rows), -1).astype(dtype)
+    rows = np.ascontiguousarray(np.where(rows == 0, 0, rows).astype(dtype))  # −0 equals 0
+    return rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
+
+
+def _sparse_keys(X: Any, dtype: Any) -> Array:
+    # SciPy has no sparse float16: its numbers are rounded to it, and kept as float32
+    X = sp.csr_array(X if sp.issparse(X) else np.asarray(X), dtype=np.promote_types(dtype, np.float32), copy=True)  # fmt: skip
+    X.data = X.data.astype(dtype).astype(X.dtype)
+    X.sum_duplicates()
+    X.eliminate_zeros()
+    at = X.indices.astype(np.int64)
+    cut = [slice(a, b) for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)]
+    return np.array([hash((at[part].tobytes(), X.data[part].tobytes())) for part in cut], np.int64)
+
+
+def _words(row: Any) -> str:
+    """A row of anything as text; 1, 1.0 and True are one number."""
+    cells = row if isinstance(row, list) else [row]
+    return repr([float(x) if isinstance(x, int | float | np.number) else x for x in cells])
+
+
+def copies(X: Any) -> int:
+    """How many rows repeat an earlier one, where some column has finer numbers than would repeat by chance; else 0.
+
+    A rule of thumb: among the different rows no two share the number in that column, and most of these numbers have more
+    than three decimals.
+    """
+    (keys,) = row_keys(X)
+    _, first = np.unique(keys, return_index=True)
+    if len(first) == len(keys) or sp.issparse(X):
+        return 0
+    columns = np.asarray(X).reshape(len(keys), -1)[first]
+    if columns.dtype.kind != "f" or len(columns) < FEW:
+        return 0
+    with np.errstate(invalid="ignore", over="ignore"):
+        fine = (np.mod(1000 * columns.astype(np.float64), 1) > 1e-6).mean(axis=0) > 0.5
+    alone = any(len(np.unique(columns[:, j])) == len(columns) for j in np.flatnonzero(fine))
+    return len(keys) - len(first) if alone else 0
+
+
+def why_copies(X: Any, n: int) -> str:
+    """Why these rows are fewer draws than rows; empty where few of them are copies."""
+    again = copies(X)
+    if again <= COPIES * n:
+        return ""
+    return f"{again:,} of {n:,} rows are copies of others, and no draws of their own: pass each row once"
 
 
 @dataclass(frozen=True)
@@ -75,8 +130,7 @@ def judge_seen(found: Memory) -> Evidence:
 
     Chance is what training rows do among themselves: the share of them that have a twin, as high as it may be.
     """
-    single = np.float32 in [getattr(part, "dtype", None) for part in (found.rows, found.test)]
-    known, keys = row_keys(found.rows, single), row_keys(found.test, single)
+    known, keys = row_keys(found.rows, found.test)
     seen, n = int(np.isin(keys, known).sum()), len(keys)
     advice = f"{seen:,} of {n:,} rows are among {found.what}: test on rows that were held out"
     if not seen:
