@@ -160,6 +160,20 @@ def classifiers(seed):
         yield Case(label, lemmata.certify(one, X, y, sample_weight=weights), truths, easy=easy)
 
 
+@problems(seeds=12, quick=1)
+def weightless(seed):
+    """Coefficients of rows whose weight is said to be 0: no fit with these weights has them."""
+    X, y = clouds(80, 2 + seed % 2, seed)
+    model = lemmata.SVC(C=1.0).fit(X, y)
+    weights = np.ones(80)
+    weights[model.support_[: 1 + seed % 3]] = 0.0
+    no = {"feasible": False}
+    yield Case("said to be 0", lemmata.certify(model, X, y, weights), no, easy=no)
+    one = lemmata.SVC(C=1.0).fit(X, y, sample_weight=weights)
+    yes = {"feasible": True, "near_optimum": True, "slackness": True}
+    yield Case("fitted so", lemmata.certify(one, X, y, weights), yes, easy=yes)
+
+
 def tube_objective(model: Any, X: np.ndarray, y: np.ndarray, C: np.ndarray) -> float:
     beta, S = model.dual_coef_[0], model.support_vectors_
     f = kernel_of(model, X, S) @ beta + model.intercept_[0]

@@ -52,6 +52,7 @@ class Machine:
     eps: float
     beta: Array  # (m,) as stated
     b: float  # as stated
+    outside: float = 0.0  # Σ|β| of rows that may have none: they weigh nothing
 
     @property
     def feasible(self) -> Array:
@@ -65,11 +66,12 @@ class Machine:
 
     @property
     def infeasibility(self) -> float:
-        """The largest step out of the box, as a share of it, or of the sum of β as a share of Σ|β|."""
+        """The largest step out of the box, as a share of it, or Σβ, or β of rows that weigh nothing, as a share of Σ|β|."""
         width = np.maximum(self.high - self.low, np.finfo(float).tiny)
         out = np.maximum(self.low - self.beta, self.beta - self.high) / width
-        total = float(np.abs(self.beta).sum())
-        return max(float(out.max(initial=0.0)), abs(float(self.beta.sum())) / (total or 1.0))
+        total = float(np.abs(self.beta).sum()) + self.outside
+        sums = max(abs(float(self.beta.sum())), self.outside) / (total or 1.0)
+        return max(float(out.max(initial=0.0)), sums)
 
     def loss(self, f: Array, b: float) -> float:
         e = self.y - f - b
@@ -149,8 +151,14 @@ def support_rows(fit: Fit) -> Array:
     support = np.asarray(fit.support_).astype(int)
     if fit.weights is None or not np.any(np.asarray(fit.weights) == 0):
         return support
+    if not fit.get("made_by_libsvm", False):
+        return support
     counted = np.flatnonzero(np.asarray(fit.weights) > 0)
-    return counted[support] if fit.get("made_by_libsvm", False) else support
+    if len(support) and support.max() >= len(counted):
+        raise CannotTell(
+            f"support_ names row {support.max():,} of the {len(counted):,} with a weight: pass the weights of the fit"
+        )
+    return counted[support]
 
 
 def bounds(fit: Fit) -> Array:
@@ -181,7 +189,7 @@ def pair_machines(fit: Fit) -> Iterator[Machine]:
         name = "" if classes == 2 else f"class {fit.classes_[i]} against {fit.classes_[j]}"
         yield Machine(
             name, counted, sign[counted], np.where(up, 0.0, -box), np.where(up, box, 0.0), 0.0,
-            stated[counted], float(b[at]),
+            stated[counted], float(b[at]), float(np.abs(stated[C == 0]).sum()),
         )  # fmt: skip
 
 
@@ -194,7 +202,7 @@ def tube_machines(fit: Fit) -> Iterator[Machine]:
     box = C[counted]
     yield Machine(
         "", counted, y[counted], -box, box, float(fit.epsilon), stated[counted],
-        float(np.ravel(fit.intercept_)[0]),
+        float(np.ravel(fit.intercept_)[0]), float(np.abs(stated[C == 0]).sum()),
     )  # fmt: skip
 
 
@@ -232,6 +240,8 @@ def _measure(fit: Fit) -> list[Found]:
 
 
 def solve(fit: Fit, rows: Any, machine: Machine) -> Found:
+    if machine.outside:
+        raise CannotTell("rows of weight 0 have coefficients: pass the weights of the fit")
     beta, feasible = machine.beta, machine.feasible
     used = np.flatnonzero(beta)
     repaired = not np.array_equal(beta, feasible)
