@@ -54,6 +54,9 @@ class Checkpoint:
             "algorithm": f"{type(algorithm).__name__} {store.digest(_identity(algorithm))}",
             "data": data.fingerprint() if hasattr(data, "fingerprint") else store.digest(data),
             "seed": str(int(rng)) if isinstance(rng, Integral) else "",
+            **getattr(
+                algorithm, "marks", dict
+            )(),  # further parts that it is made of: {"network": …}
         }
         self._last, self._written = time.monotonic(), -1
         store.remove_leftovers(self.path)

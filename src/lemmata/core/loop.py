@@ -31,6 +31,7 @@ class Stopped(StrEnum):
 
     SETTLED = "settled"  # the change fell below tol
     SMALL_GRADIENT = "small gradient"
+    NO_IMPROVEMENT = "no improvement"  # of the loss on rows held out, for as long as was asked
     FINISHED = "finished"  # a direct solver, or nothing left to do
     MAX_STEPS = "max steps"
     OUT_OF_TIME = "out of time"

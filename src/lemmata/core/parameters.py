@@ -82,17 +82,23 @@ def refuse_truth_values(model: Any) -> None:
 
 def name_unknown_parameters(init: Callable) -> Callable:
     """An `__init__` that answers an unknown keyword with the nearest that it has."""
-    names = [name for name in signature(init).parameters if name != "self"]
+    found = signature(init).parameters
+    names = [n for n, one in found.items() if n != "self" and one.kind is not one.VAR_KEYWORD]
+    open_ended = any(one.kind is one.VAR_KEYWORD for one in found.values())
 
     @wraps(init)
     def checked(self, *args, **kwargs):
         for name in kwargs:
-            if name not in names:
+            # net__width: of a part that is named, by whoever takes such keywords
+            if name not in names and not (open_ended and name.partition("__")[0] in names):
                 raise TypeError(
                     f"{type(self).__name__} has no parameter {name!r}; {_meant(name, names)}"
                 )
         init(self, *args, **kwargs)
 
+    if open_ended:  # scikit-learn takes every name in a signature for a parameter
+        shown = [one for one in found.values() if one.kind is not one.VAR_KEYWORD]
+        checked.__signature__ = signature(init).replace(parameters=shown)  # type: ignore[attr-defined]
     return checked
 
 

@@ -253,14 +253,17 @@ def save(model: Any, path: Any) -> None:
         )
     content = {
         "class": name,
-        "parameters": _without_places(model.get_params(deep=False)),
+        "parameters": _without_places(_parameters_of(model)),
         "attributes": model.stored_attributes(),
     }
     write(path, "model", content)
 
 
-def load(path: Any) -> Any:
-    """The model in a file written by `save`."""
+def load(path: Any, **given: Any) -> Any:
+    """The model in a file written by `save`.
+
+    given : parameters that a file cannot hold, such as a class of yours that a network is of: ``load(path, net=MyNet)``
+    """
     from lemmata import registry
 
     content = read(path, "model")
@@ -270,10 +273,16 @@ def load(path: Any) -> Any:
             f"{path} holds a model of unknown class {name!r}; known are {', '.join(registry.MODELS)}."
         )
     try:
-        parameters = _without_places(content["parameters"])
+        parameters = {**_without_places(content["parameters"]), **given}
         return registry.model_class(name).restored(parameters, content["attributes"])
     except Exception as error:
         raise StoreError(f"{path} does not hold a usable {name}: {error}") from error
+
+
+def _parameters_of(model: Any) -> dict[str, Any]:
+    """Parameters as a file holds them: as they are, or as the model says."""
+    stored = getattr(model, "stored_parameters", None)
+    return stored() if stored is not None else model.get_params(deep=False)
 
 
 def _without_places(parameters: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,249 @@
+"""What training minimises: losses of a network's outputs by name, and objectives of a whole network.
+
+    cross_entropy   ℓ(f, y) = log Σ_k e^{f_k} − f_y      f the logits, y a class; label_smoothing ε mixes ε/K of every class in
+    bce             ℓ(f, y) = log(1 + e^f) − y f              one logit for each yes or no
+    mse             ℓ(f, y) = mean (f − y)²
+    l1              ℓ(f, y) = mean |f − y|
+    huber           ½ r² where |r| ≤ δ, δ(|r| − δ/2) beyond
+
+A loss is a function of (outputs, targets) that gives one number per row, shape (B,), or their mean. Where that is too little (a
+diffusion model draws its noise, a language model shifts its tokens, an autoencoder has no targets), an *objective* sees
+the network itself:
+
+    >>> @objective
+    ... def denoising(net, batch, rng):
+    ...     (x,) = batch                                        # what the data holds, as tensors
+    ...     noise = torch.randn(x.shape, generator=rng)         # randomness of this batch alone
+    ...     return (net(x + noise) - noise).square().flatten(1).mean(1)          # (B,), or one number: their mean
+    >>> isinstance(denoising, Objective)
+    True
+
+    >>> outputs, targets = torch.tensor([[2.0, 0.0], [0.0, 2.0]]), torch.tensor([0, 0])
+    >>> CrossEntropy()(outputs, targets)
+    tensor([0.1269, 2.1269])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from lemmata.core.encoding import storable
+
+
+class Objective:
+    """objective(net, batch, rng) → losses of the rows, shape (B,), or their mean, shape ().
+
+    net : the network, in training mode while it learns and in evaluation mode while it is measured
+    batch : a tuple of tensors, what the data holds: (x,), (x, y), …
+    rng : a torch.Generator on the device, seeded for this batch; draw from it, or from torch's global one, which is seeded, too
+    """
+
+    def __call__(self, net: nn.Module, batch: Sequence[Tensor], rng: torch.Generator) -> Tensor:
+        raise TypeError(f"{type(self).__name__} does not say what it is: define __call__.")
+
+
+class Written(Objective):
+    """An objective written as a function."""
+
+    def __init__(self, function: Callable[..., Tensor]):
+        self.function = function
+
+    def __call__(self, net: nn.Module, batch: Sequence[Tensor], rng: torch.Generator) -> Tensor:
+        return self.function(net, batch, rng)
+
+
+def objective(function: Callable[..., Tensor]) -> Objective:
+    """Mark a function of (net, batch, rng) as an objective; any other callable is a loss of (outputs, targets)."""
+    return Written(function)
+
+
+@dataclass(frozen=True)
+class Predicting(Objective):
+    """The loss of what a network predicts: batches are (x, y)."""
+
+    loss: Callable[[Tensor, Tensor], Tensor]
+
+    def __call__(self, net: nn.Module, batch: Sequence[Tensor], rng: torch.Generator) -> Tensor:
+        return self.of(net(batch[0]), batch)
+
+    def of(self, outputs: Tensor, batch: Sequence[Tensor]) -> Tensor:
+        """The loss where the outputs are there already; under autocast it is taken in float32."""
+        if len(batch) != 2:
+            raise ValueError(
+                f"the data has {len(batch)} part(s); a loss of outputs and targets needs two: "
+                "inputs and targets."
+            )
+        narrow = outputs.dtype in (torch.bfloat16, torch.float16)
+        return self.loss(outputs.float() if narrow else outputs, batch[1])
+
+    def check(self, outputs: Tensor, targets: Tensor) -> None:
+        """Refuse outputs that do not fit the loss, in the words of the loss."""
+        check = getattr(self.loss, "check", None)
+        if check is not None:
+            check(outputs, targets)
+
+
+# --- losses of outputs ------------------------------------------------------------------------------------------------
+
+
+@storable
+@dataclass(frozen=True)
+class CrossEntropy:
+    """log Σ_k e^{f_k} − f_y, with (1 − ε) y + ε/K instead of y where label_smoothing = ε > 0.
+
+    Outputs (B, K) with labels (B,); or (B, T, K) with labels (B, T), classes last, as of texts; or (B, K, …) with
+    labels (B, …), as of images. Of several labels per row the mean over those that are not −100.
+    """
+
+    label_smoothing: float = 0.0
+
+    def __post_init__(self):
+        if not 0 <= self.label_smoothing < 1:
+            raise ValueError(f"label_smoothing={self.label_smoothing}; pass a number in [0, 1).")
+
+    def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        if outputs.ndim > 2 and targets.shape == outputs.shape[:-1]:
+            outputs = outputs.movedim(-1, 1)
+        found = F.cross_entropy(
+            outputs, targets.long(), reduction="none", label_smoothing=self.label_smoothing
+        )
+        if found.ndim == 1:
+            return found
+        counted = (targets != -100).flatten(1).sum(1).clamp(min=1)
+        return found.flatten(1).sum(1) / counted
+
+    def check(self, outputs: Tensor, targets: Tensor) -> None:
+        fits = outputs.ndim >= 2 and targets.shape in (
+            outputs.shape[:1] + outputs.shape[2:],
+            outputs.shape[:-1],
+        )
+        if not fits:
+            raise ValueError(
+                "cross_entropy needs a number for each class, outputs of shape (rows, classes) "
+                "for labels of shape (rows,); "
+                f"the network gives {tuple(outputs.shape)} for labels of shape "
+                f"{tuple(targets.shape)}."
+            )
+        if targets.is_floating_point():
+            raise ValueError(
+                f"cross_entropy needs whole numbers as labels, found {targets.dtype}; for numbers "
+                "use loss='mse'."
+            )
+
+    def check_labels(self, outputs: Tensor, lowest: int, highest: int) -> None:
+        classes = outputs.shape[-1 if outputs.ndim > 2 else 1]
+        if lowest < -100 or -100 < lowest < 0 or highest >= classes:
+            raise ValueError(
+                f"labels from {lowest} to {highest} are out of range: the network gives {classes} "
+                "outputs, so that labels are "
+                f"0 to {classes - 1}. Give the network {max(highest, 0) + 1} outputs, or count "
+                "labels from 0."
+            )
+
+
+class _Elementwise:
+    """A loss of numbers: outputs and targets of one shape, the mean over all that is not the row."""
+
+    def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        targets = targets.to(outputs.dtype).reshape(outputs.shape)
+        return (
+            self.each(outputs, targets).flatten(1).mean(1)
+            if outputs.ndim > 1
+            else self.each(outputs, targets)
+        )
+
+    def each(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        raise TypeError(f"{type(self).__name__} does not say what it is: define each.")
+
+    def check(self, outputs: Tensor, targets: Tensor) -> None:
+        # the same numbers, one row each: broadcasting (B, 1) against (B,) would compare every row with every other
+        if outputs.shape[0] != targets.shape[0] or outputs.numel() != targets.numel():
+            raise ValueError(
+                f"{type(self).__name__} compares outputs with targets number by number; the "
+                "network gives "
+                f"{tuple(outputs.shape)} for targets of shape {tuple(targets.shape)}. Give it "
+                f"{targets[0].numel()} output(s)."
+            )
+
+
+@storable
+@dataclass(frozen=True)
+class SquaredError(_Elementwise):
+    """mean (f − y)²."""
+
+    def each(self, outputs, targets):
+        return (outputs - targets).square()
+
+
+@storable
+@dataclass(frozen=True)
+class AbsoluteError(_Elementwise):
+    """mean |f − y|."""
+
+    def each(self, outputs, targets):
+        return (outputs - targets).abs()
+
+
+@storable
+@dataclass(frozen=True)
+class Huber(_Elementwise):
+    """½ r² up to δ, a line beyond: errors larger than δ pull no harder."""
+
+    delta: float = 1.0
+
+    def __post_init__(self):
+        if not self.delta > 0:
+            raise ValueError(f"delta={self.delta}; pass a number > 0.")
+
+    def each(self, outputs, targets):
+        return F.huber_loss(outputs, targets, reduction="none", delta=self.delta)
+
+
+@storable
+@dataclass(frozen=True)
+class BinaryCrossEntropy(_Elementwise):
+    """log(1 + e^f) − y f of one logit for each yes or no, y in [0, 1]."""
+
+    def each(self, outputs, targets):
+        return F.binary_cross_entropy_with_logits(outputs, targets, reduction="none")
+
+    def check(self, outputs, targets):
+        super().check(outputs, targets)
+        low, high = float(targets.min()), float(targets.max())
+        if not 0 <= low <= high <= 1:
+            raise ValueError(
+                f"bce needs targets from 0 to 1, found {low:g} to {high:g}; for classes use "
+                "cross_entropy."
+            )
+
+
+LOSSES: dict[str, Callable[[], Callable[[Tensor, Tensor], Tensor]]] = {
+    "cross_entropy": CrossEntropy,
+    "bce": BinaryCrossEntropy,
+    "mse": SquaredError,
+    "l1": AbsoluteError,
+    "huber": Huber,
+}
+
+
+def as_objective(loss: Any) -> Objective:
+    """An objective from a name, a loss of (outputs, targets), or an objective."""
+    if isinstance(loss, Objective):
+        return loss
+    if isinstance(loss, str):
+        if loss not in LOSSES:
+            raise ValueError(f"loss={loss!r} is not known; there are {', '.join(LOSSES)}.")
+        return Predicting(LOSSES[loss]())
+    if not callable(loss):
+        raise TypeError(
+            f"loss is a {type(loss).__name__}; pass a name ({', '.join(LOSSES)}), a function of "
+            "(outputs, targets), or an "
+            "objective of (net, batch, rng)."
+        )
+    return Predicting(loss)
