@@ -32,8 +32,9 @@ def same_model(one, other):
 # --- the algorithm ----------------------------------------------------------------------------------------------------
 
 
-def test_a_centre_is_the_mean_of_all_rows_it_was_given():
-    X = blobs()
+@pytest.mark.parametrize("n", [300, 3000])  # all rows are looked at, or those drawn are fetched
+def test_a_centre_is_the_mean_of_all_rows_it_was_given(n):
+    X = blobs(n)
     data, algorithm = Points.of(X), MiniBatchAlgorithm(LloydAlgorithm(6), 100, 300, 1, 0.0)
     state = algorithm.init(data, np.random.default_rng(0))
     centers, counts, sums = state.centers.copy(), np.zeros(6), np.zeros((6, 4))

@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 
 import lemmata
 from lemmata.clustering import d2_sampling, greedy_d2_sampling, kmeans_parallel
+from lemmata.clustering._twins_assign import _first_equal
 from lemmata.clustering.coreset import LightweightCoreset
 from lemmata.clustering.kmeans import KMeans
 from lemmata.clustering.lloyd import KMeansState
@@ -235,3 +236,13 @@ def test_blocks_of_few_rows_give_what_the_whole_gives():
     parts = KMeans(7, init=X[:7], tol=0).fit(Blocks.of(list(np.array_split(X, 5))))
     assert_allclose(parts.cluster_centers_, whole.cluster_centers_, rtol=1e-12)
     assert_array_equal(parts.labels_, whole.labels_)
+
+
+@pytest.mark.parametrize("k", [3, 127, 128, 200])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_labels_are_the_first_of_the_best_scores(k, dtype):
+    rng = np.random.default_rng(k)
+    S = rng.integers(3, size=(k, 400)).astype(dtype)  # full of ties
+    assert_array_equal(_first_equal(S, S.max(axis=0)), S.argmax(axis=0))
+    S[k // 2, 7] = np.nan
+    assert_array_equal(_first_equal(S, S.max(axis=0)), S.argmax(axis=0))

@@ -1,7 +1,7 @@
 """NumPy twins of the kernels of assignment, for rows so few that nobody should wait for a compiler.
 
-    scores    S = X̂Ĉᵀ − ½‖ĉ‖²               label_i = argmax_j S_ij, the lowest number where several are the best
-    squares   ‖x̂ − ĉ‖² = ‖x̂‖² − 2 max_j S_ij   summed from differences where this has lost digits
+    scores    S = ĈX̂ᵀ − ½‖ĉ‖²               label_i = argmax_j S_ji, the lowest number where several are the best
+    squares   ‖x̂ − ĉ‖² = ‖x̂‖² − 2 max_j S_ji   summed from differences where this has lost digits
     sums      Σ w x = OᵀX                     O (n × k): in the row of x its weight, in the column of its label
 
 Two matrix products and a few sweeps over n × k numbers. What no centre can change, x̂ and ‖x̂‖², is made once (`Framed`).
@@ -20,6 +20,7 @@ from lemmata.clustering.distances import exponent_of
 Array = np.ndarray
 CANCELLED = 0.125  # of ‖x̂‖²: a smaller square is summed from differences, so that products cost three bits at most
 PIECE = 2**18  # scores, or numbers of rows, worked on at once
+SMALL_INTEGERS = 127  # the largest int8
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,8 @@ class Framed:
             hats = wide * float(scale)
             return cls(wide, hats, np.asarray(hats.multiply(hats).sum(axis=1)).ravel())
         with np.errstate(over="ignore"):  # a row that far away costs more than any float
-            hats = (rows - origin) * scale
+            hats = rows - origin
+            hats *= scale
             squares = np.einsum("ij,ij->i", hats, hats, dtype=np.float64)
         return cls(np.asarray(rows, np.float64), hats, squares)
 
@@ -59,15 +61,27 @@ def nearest_centers(
             for i in range(0, n, step)
         ]
         return np.concatenate([one for one, _ in parts]), np.concatenate([two for _, two in parts])
-    S = framed.hats @ hats.T
-    S += starts
-    found = S.argmax(axis=1)
-    best = S[np.arange(n), found].astype(np.float64, copy=False)
-    squares = framed.squares - 2 * best
+    # (k, n): comparing long rows with each other is several times as quick as looking along short ones
+    S = hats @ framed.hats.T if isinstance(framed.hats, np.ndarray) else (framed.hats @ hats.T).T
+    S += starts[:, None]
+    best = S.max(axis=0)
+    found = _first_equal(S, best)
+    squares = best.astype(np.float64, copy=False)
+    squares *= -2
+    squares += framed.squares
     close = (squares < CANCELLED * framed.squares).nonzero()[0]
     if len(close):
         squares[close] = _summed_squares(framed.rows[close], centers[found[close]], scale)
     return found, squares
+
+
+def _first_equal(S: Array, best: Array) -> Array:
+    """The first line j of each column i with S_ji = best_i, int32: what argmax gives, by long comparisons."""
+    k = len(S)
+    if k > SMALL_INTEGERS or np.isnan(best.min(initial=0.0)):
+        return S.argmax(axis=0).astype(np.int32)
+    places = np.arange(k, 0, -1, dtype=np.int8)[:, None]  # the first line has the largest
+    return k - ((best == S) * places).max(axis=0).astype(np.int32)
 
 
 def _summed_squares(rows: Any, centers: Array, scale: float) -> Array:

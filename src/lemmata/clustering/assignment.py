@@ -286,7 +286,7 @@ class Points:
         """
         packed = self.packed(centers)
         if self.few:
-            return self._assign_few(packed, before)
+            return self._assign_few(centers, packed, before)
         empty = ClusterSums.none(packed.centers)
         if is_dask(self.data.source):  # on a worker there are no labels to write into
             return replace(
@@ -298,7 +298,9 @@ class Points:
         self.belong_to(packed.centers, total.moved)
         return replace(total, moved=0)
 
-    def _assign_few(self, packed: Packed, before: tuple[Array, ClusterSums] | None) -> ClusterSums:
+    def _assign_few(
+        self, centers: Array, packed: Packed, before: tuple[Array, ClusterSums] | None
+    ) -> ClusterSums:
         """The pass over a single block of few rows, which are put into their frame once.
 
         Sums go on from those before, and these belong to labels. Labels that are not there (a run that was resumed, another
@@ -316,8 +318,15 @@ class Points:
                 ClusterSums.of_framed(framed, self.weights, old, labels)
         self._labelled = None  # until the pass is done
         total = ClusterSums.of_framed(framed, self.weights, packed, labels, sums)
-        self.belong_to(packed.centers, 0)
+        self.belong_to(centers, 0)
         return total
+
+    def assign_drawn(self, centers: Array, drawn: Array) -> ClusterSums:
+        """The pass over rows drawn with replacement, each counting as often as it was drawn, where all rows are few:
+        to look at every row takes less time than to fetch some."""
+        times = np.bincount(drawn, minlength=self.shape[0]).astype(np.float64)
+        labels = np.full(self.shape[0], -1, np.int32)
+        return ClusterSums.of_framed(self.framed, times, self.packed(centers), labels)
 
     def columns(self, *more: Any) -> Blocks:
         """The blocks with their weights, their places for labels, and more columns."""

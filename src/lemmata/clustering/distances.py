@@ -160,11 +160,6 @@ class Placed:
         """What distances to some of the rows are made of."""
         return self.beside(self.Y[rows], self.squares[rows])
 
-    def around(self, row: int) -> Array:
-        """Squared distances to one row, from differences."""
-        differences = self.Y - self.Y[row]
-        return np.einsum("ij,ij->i", differences, differences)
-
     def beside(self, P: Array, lengths: Array) -> tuple:
         """What distances to centres P are made of."""
         cancelled = self.dtype.type(np.finfo(self.dtype).eps ** 0.25)

@@ -37,6 +37,9 @@ from lemmata.core.store import storable
 
 Array = np.ndarray
 SEVERAL = 3  # starts of n_init="auto" where the start is not drawn with care, as in scikit-learn
+WHOLE_BELOW = (
+    4  # few rows, at most so many times a batch: all are looked at instead of fetching those drawn
+)
 REASSIGN_EVERY = 10  # rows per cluster that are seen before poor clusters are moved again
 
 
@@ -135,6 +138,8 @@ class MiniBatchAlgorithm:
 
     def _assign(self, data: Points, centers: Array, seed: int, number: int) -> ClusterSums:
         rows = _draw(data, self.batch_size, np.random.default_rng([seed, number]))
+        if data.few and data.shape[0] <= WHOLE_BELOW * self.batch_size:
+            return data.assign_drawn(centers, rows).checked()
         return _some(data, rows).assign(centers).checked()
 
     def step(self, state: MiniBatchState, data: Points) -> MiniBatchState:
@@ -161,9 +166,11 @@ class MiniBatchAlgorithm:
     ) -> ClusterSums:
         """Clusters that have nearly no rows start again at rows of the batch, at the weight of the least of the others."""
         poor = np.flatnonzero(given.counts < self.reassignment_ratio * given.counts.max())
+        if len(poor) == 0:
+            return given
         rng = np.random.default_rng([state.seed, state.number, 1])
         poor = rng.permutation(poor)[: self.batch_size // 2]
-        if len(poor) == 0:
+        if len(poor) == 0:  # of a batch of one row
             return given
         drawn = _draw(data, self.batch_size, np.random.default_rng([state.seed, state.number]))
         rows = take_rows(data.data, rng.choice(drawn, len(poor), replace=False))

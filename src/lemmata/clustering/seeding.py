@@ -143,7 +143,8 @@ class Potential:
         self.chosen: list[int] = [int(first)]
         if placed is not None:
             self.frame, self.placed = placed
-            self.D, self.cuts = self.placed.around(int(first)), np.array([0, n])
+            distances = self.placed.among(np.array(self.chosen))
+            self.D, self.cuts = twins.squared_distances(distances)[0], np.array([0, n])
         else:
             self._find_coordinates(take_rows(data, self.chosen))
         if not np.isfinite(self.total):

@@ -271,11 +271,15 @@ def check(
     end = math.inf if seconds is None else time.perf_counter() + seconds
     found: dict[str, Claim] = {}
     waiting, spent, stop, data = list(statements), 0.0, "", ""
+    prices: dict[str, float] = {}
+    known = -1
     try:
         while waiting and not stop:
-            # what one check computes makes others free, so prices are asked again each time
-            one = min(waiting, key=lambda one: (one.name != SOUND, one.price(fit)))
-            price = one.price(fit)
+            # what one check remembers makes others free, so prices are asked again when it did
+            if len(fit.memory) != known:
+                prices, known = {one.name: one.price(fit) for one in waiting}, len(fit.memory)
+            one = min(waiting, key=lambda one: (one.name != SOUND, prices[one.name]))
+            price = prices[one.name]
             left = work - spent if seconds is None else (end - time.perf_counter()) * PER_SECOND
             if one.name != SOUND and price > max(left, 0.0):
                 break  # the others cost no less
