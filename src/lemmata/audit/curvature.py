@@ -253,6 +253,8 @@ def downward(
         return weakest_curvature(problem, margin=margin, most=most, rng=rng)
     except Singular:
         found = smallest_curvature(problem, tol=margin / 4, rng=rng)
+        if found.scale == 0:  # H = 0: factors and residuals are all zero, and nothing curves
+            return found
         return replace(found, value=found.value / found.scale, error=found.error / found.scale)
 
 
