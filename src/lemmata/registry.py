@@ -240,6 +240,28 @@ MODELS: dict[str, Entry] = {
         "ML Kernels",
         ("sklearn.kernel_approximation.RBFSampler",),
     ),
+    "MLPClassifier": Entry(
+        "lemmata.nets.mlp_estimators",
+        "Classes from layers of units, with backpropagation by hand",
+        "CIL 4.1–4.2",
+        ("sklearn.neural_network.MLPClassifier",),
+    ),
+    "MLPRegressor": Entry(
+        "lemmata.nets.mlp_estimators",
+        "Numbers from layers of units, with backpropagation by hand",
+        "CIL 4.1–4.2",
+        ("sklearn.neural_network.MLPRegressor",),
+    ),
+    "NeuralClassifier": Entry(
+        "lemmata.nets.estimators",
+        "Any torch network that tells classes apart, trained by the one loop",
+        "CIL 4, ML Deep Learning",
+    ),
+    "NeuralRegressor": Entry(
+        "lemmata.nets.estimators",
+        "Any torch network that predicts numbers, trained by the one loop",
+        "CIL 4, ML Deep Learning",
+    ),
 }
 
 FUNCTIONS: dict[str, str] = {
@@ -264,6 +286,7 @@ SUBPACKAGES = (
     "predict",
     "reduction",
     "text",
+    "topics",
     "trust",
 )
 

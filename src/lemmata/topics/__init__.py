@@ -1,0 +1,16 @@
+"""Topics of documents (CIL 3.2; CIL20 4): which distributions of words, mixed, make what was written?
+
+>>> from lemmata import text, topics
+>>> counts = text.counts(["cat dog cat", "dog cat pet", "loss risk fit", "fit loss loss"])
+>>> topics.PLSA(2, random_state=0).fit(counts).certificate_.failed
+[]
+"""
+
+from lemmata.lazy import lazily
+
+__getattr__, __dir__, __all__ = lazily(
+    __name__,
+    {
+        "PLSA": "plsa",
+    },
+)

@@ -1,0 +1,133 @@
+"""Documents as a topic model sees them: counts in parts, and one pass over them.
+
+A part is some documents in CSR. How many parts there are follows from the size of the data alone, never from threads, and what
+they say about words is added in their order; so the bits of a fit do not depend on the number of cores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from lemmata.core.blocks import Blocks
+from lemmata.core.compiler import worth_compiling
+from lemmata.core.engine import one_blas_thread, run_tasks
+
+Array = np.ndarray
+COMPILE_ABOVE = 2**31  # multiplications of a fit that NumPy does in less time than a compiler takes
+PARTS = 8  # enough for eight cores; each has sums over all words of its own
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What the E-step says: expected counts of topics in documents (n, k) and in words (m, k), and −ln p of all tokens."""
+
+    documents: Array
+    words: Array
+    loss: float
+
+
+class Corpus:
+    """Counts of words, (n documents) × (m words), weighted: weight 2 is the document twice."""
+
+    def __init__(self, data: Blocks, topics: int, passes: int):
+        self.data, self.shape, self.dtype = data, data.shape, data.dtype
+        self.compiled = worth_compiling(3.0 * data.size * topics * passes, above=COMPILE_ABOVE)
+
+    def fingerprint(self) -> str:
+        return self.data.fingerprint()
+
+    @property
+    def kernels(self) -> ModuleType:
+        from importlib import import_module
+
+        return import_module(f"lemmata.topics.{'_kernels' if self.compiled else '_twins'}")
+
+    @cached_property
+    def parts(self) -> list[tuple[int, Any]]:
+        """(first document, CSR) of every part, where the data is in memory."""
+        return list(self._cut())
+
+    def _cut(self) -> Iterator[tuple[int, Any]]:
+        if self.data.in_memory:
+            whole = sp.csr_array(self.data.source, dtype=self.dtype)
+            if self.data.weights is not None:
+                whole = sp.csr_array(sp.diags_array(self.data.weights.astype(self.dtype)) @ whole)
+            n, entries = whole.shape[0], int(whole.indptr[-1])
+            parts = max(1, min(PARTS, entries // (4 * max(whole.shape[1], 1))))
+            cuts = np.searchsorted(whole.indptr, np.linspace(0, entries, parts + 1))
+            cuts[0], cuts[-1] = 0, n
+            for first, last in pairwise(cuts):
+                yield int(first), whole[first:last]
+            return
+        first = 0
+        for rows, weights in self.data:
+            part = sp.csr_array(rows, dtype=self.dtype)
+            if weights is not None:
+                part = sp.csr_array(sp.diags_array(weights.astype(self.dtype)) @ part)
+            yield first, part
+            first += part.shape[0]
+
+    def __iter__(self) -> Iterator[tuple[int, Any]]:
+        return iter(self.parts) if self.data.in_memory else self._cut()
+
+    @cached_property
+    def lengths(self) -> Array:
+        """s_d, the (weighted) tokens of each document, (n,)."""
+        return np.concatenate([np.asarray(part.sum(axis=1)).ravel() for _, part in self])
+
+    @cached_property
+    def word_totals(self) -> Array:
+        """How often each word occurs in all documents, (m,)."""
+        return sum(
+            (np.asarray(part.sum(axis=0)).ravel() for _, part in self), np.zeros(self.shape[1])
+        )
+
+    def expect(self, theta: Array, phi: Array) -> Expected:
+        """The E-step at θ (n, k) and φ (m, k): q_dwz ∝ θ_dz φ_wz, summed over words and over documents."""
+        documents = np.empty_like(theta)
+        expect = self.kernels.expect
+
+        def one(first: int, part: Any) -> tuple[Array, float]:
+            rows = slice(first, first + part.shape[0])
+            mine, words, loss = expect(part.indptr, part.indices, part.data, theta[rows], phi)
+            np.multiply(mine, theta[rows], out=documents[rows])
+            return words, loss
+
+        total, loss = np.zeros_like(phi), 0.0
+        for words, cost in self._mapped(one):
+            total += words
+            loss += cost
+        return Expected(documents, total * phi, loss)
+
+    def _mapped(self, work: Any) -> Iterator[Any]:
+        """work(first, part) of every part, side by side where the data is in memory, in their order."""
+        if not self.data.in_memory or len(self.parts) == 1:
+            for first, part in self:
+                yield work(first, part)
+            return
+        found: list[Any] = [None] * len(self.parts)
+
+        def task(number: int) -> None:
+            found[number] = work(*self.parts[number])
+
+        with one_blas_thread():
+            run_tasks(task, len(self.parts))
+        yield from found
+
+    def fold_in(self, theta: Array, phi: Array, max_iter: int, tol: float) -> Array:
+        """θ (n, k) with topics fixed: the mixture of each document, from the one given."""
+        fold = self.kernels.fold_in
+
+        def one(first: int, part: Any) -> Array:
+            mine = theta[first : first + part.shape[0]]
+            return fold(part.indptr, part.indices, part.data, mine, phi, max_iter, tol)
+
+        return np.concatenate(list(self._mapped(one)))
