@@ -14,7 +14,7 @@ Tempering (β < 1) keeps q softer, q ∝ (θφ)^β, and overfits less; what cann
     >>> from lemmata import text
     >>> counts = text.counts(["cat dog cat", "dog cat pet", "loss risk fit", "fit loss loss"])
     >>> PLSA(2, random_state=0).fit(counts).top_words(2)
-    [['loss', 'fit'], ['cat', 'dog']]
+    [['cat', 'dog'], ['loss', 'fit']]
 """
 
 from __future__ import annotations
