@@ -20,7 +20,7 @@ IMAGES = {
     "AlexNet": lambda shape: AlexNet(shape, 5, width=4, hidden=16),
     "VGG": lambda shape: VGG(shape, 5, widths=(4, 8), hidden=16),
     "ResNet": lambda shape: ResNet(shape, 5, widths=(4, 8), blocks=(1, 2)),
-    "ResNet, plain": lambda shape: ResNet(shape, 5, widths=(4, 8), skip=False, stem_stride=2),
+    "ResNet, plain": lambda shape: ResNet(shape, 5, widths=(4, 8), skip=False, stem="stride"),
 }
 
 
@@ -196,7 +196,7 @@ def test_a_new_block_passes_its_input_on_whatever_the_depth():
         (lambda: ConvNet((1, 28, 28), 10, kernel_size=4), "kernel_size=4: pass an odd window"),
         (lambda: VGG((1, 28, 28), 10, widths=()), "one or more widths"),
         (lambda: ResNet((1, 28, 28), 10, blocks=(1,)), "as many numbers of blocks"),
-        (lambda: ResNet((1, 28, 28), 10, stem_stride=3), "stem_stride=3; pass one of 1, 2"),
+        (lambda: ResNet((1, 28, 28), 10, stem="half"), "stem='half'; pass one of 'full'"),
         (lambda: SoundNet((8000,), 10), r"For mono pass \(1, 8000\)"),
         (lambda: SoundNet((1, 100), 10), "which needs 512; pad the sounds"),
         (lambda: SoundNet((1, 8000), 10, filter_length=4), "at least as long as their stride"),

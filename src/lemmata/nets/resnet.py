@@ -69,8 +69,9 @@ class ResNet(nn.Module):
         Channels of each stage. Every stage but the first halves the grid.
     blocks : int or tuple of int, default=1
         Residual blocks in a stage, of two convolutions each.
-    stem_stride : {1, 2}, default=1
-        2 halves the grid in the first convolution: a quarter of the work everywhere.
+    stem : {"full", "pool", "stride"}, default="full"
+        What the first convolution leaves of the grid: all of it, or half of it by max-pooling or by a stride of 2, which makes
+        everything after it four times cheaper.
     stem_kernel : int, default=3
         Window of the first convolution; odd.
     norm, skip : bool, default=True
@@ -85,7 +86,7 @@ class ResNet(nn.Module):
         n_outputs: int,
         widths: Sequence[int] = (32, 64, 128),
         blocks: int | Sequence[int] = 1,
-        stem_stride: int = 1,
+        stem: str = "full",
         stem_kernel: int = 3,
         norm: bool = True,
         skip: bool = True,
@@ -94,17 +95,18 @@ class ResNet(nn.Module):
         super().__init__()
         shape, widths = check_image_shape(input_shape, type(self).__name__), tuple(widths)
         depths = (blocks,) * len(widths) if isinstance(blocks, int) else tuple(blocks)
-        check_choice("stem_stride", stem_stride, (1, 2))
+        check_choice("stem", stem, ("full", "pool", "stride"))
         check_odd(stem_kernel=stem_kernel)
         if len(depths) != len(widths) or not widths or min(widths + depths) < 1:
             raise ValueError(
                 f"widths={widths}, blocks={depths}: pass one or more widths, and as many numbers of blocks or one for all."
             )
         self.config = {
-            "input_shape": shape, "n_outputs": n_outputs, "widths": widths, "blocks": depths, "stem_stride": stem_stride,
+            "input_shape": shape, "n_outputs": n_outputs, "widths": widths, "blocks": depths, "stem": stem,
             "stem_kernel": stem_kernel, "norm": norm, "skip": skip, "dropout": dropout,
         }  # fmt: skip
-        self.stem = conv_block(shape[0], widths[0], stem_kernel, stem_stride, norm)
+        first = conv_block(shape[0], widths[0], stem_kernel, 2 if stem == "stride" else 1, norm)
+        self.stem = nn.Sequential(*first, *([nn.MaxPool2d(2)] if stem == "pool" else []))
         stages, channels = [], widths[0]
         for stage, (width, depth) in enumerate(zip(widths, depths, strict=True)):
             parts = []
