@@ -59,6 +59,8 @@ SETTINGS: dict[str, dict] = {
     "KernelRidge": {},
     "Nystroem": {"n_components": 3},
     "RBFSampler": {"n_components": 400},
+    "MLPClassifier": {"hidden_layer_sizes": (8,), "max_iter": 60, "learning_rate_init": 0.02},
+    "MLPRegressor": {"hidden_layer_sizes": (8,), "max_iter": 60, "learning_rate_init": 0.05},
 }
 COMPLETION = [
     name for name, entry in registry.MODELS.items() if entry.module.startswith("lemmata.completion")
@@ -101,6 +103,8 @@ HOPELESS: dict[str, dict] = {
     "KernelRidge": {"kernel": "sigmoid", "gamma": 1.0},
     "Nystroem": {"n_components": 2, "gamma": 1.0},
     "RBFSampler": {"n_components": 3},
+    "MLPClassifier": {"max_iter": 1},
+    "MLPRegressor": {"max_iter": 1},
     # further steps would not help: too few entries are too few
     **{name: {"max_iter": 30} for name in COMPLETION},
 }
@@ -162,7 +166,15 @@ EXPECTED_FAILURES: dict[str, dict[str, str]] = {
             f"check_sample_weight_equivalence_on_{kind}_data": SEEDED
             for kind in ("dense", "sparse")
         }
-        for name in ("KMeans", "MiniBatchKMeans", "GaussianMixture", "Mixture", "Nystroem")
+        for name in (
+            "KMeans",
+            "MiniBatchKMeans",
+            "GaussianMixture",
+            "Mixture",
+            "Nystroem",
+            "MLPClassifier",
+            "MLPRegressor",
+        )
     },
     **{
         name: {"check_estimator_sparse_array": MATRIX, "check_estimator_sparse_matrix": MATRIX}

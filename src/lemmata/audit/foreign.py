@@ -19,6 +19,7 @@ from sklearn.exceptions import NotFittedError
 from lemmata.audit.alternating import factor_claims
 from lemmata.audit.foreign_kernel import cosines_of, kernel_of, machine_of
 from lemmata.audit.foreign_linear import LINEAR_ADAPTERS
+from lemmata.audit.foreign_networks import perceptron_of
 
 
 def adapt(name: str, model: Any, loss: str | None = None) -> dict[str, Any]:
@@ -160,4 +161,6 @@ ADAPTERS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "KernelRidge": kernel_of,
     "Nystroem": kernel_of,
     "RBFSampler": cosines_of,
+    "MLPClassifier": perceptron_of,
+    "MLPRegressor": perceptron_of,
 }
