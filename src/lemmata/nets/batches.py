@@ -20,6 +20,8 @@ import torch
 from torch import Tensor
 
 from lemmata.core.blocks import Blocks, is_dask
+from lemmata.core.malformed import refuse_shrunk_file
+from lemmata.nets.seeding import own_draws
 
 Array = np.ndarray
 
@@ -129,7 +131,7 @@ class Rows(Data):
         if self.n == 0:
             raise ValueError("Rows of length 0: there is nothing to learn from.")
         self.parts = tuple(_addressable(part) for part in parts)
-        self.shape, self.scale_bytes = shape, scale_bytes
+        self.input_shape, self.scale_bytes = shape, scale_bytes
         self.weights = None if weights is None else _normalised(weights, self.n)
         target = self.parts[-1]
         if len(parts) > 1 and isinstance(target, torch.Tensor) and not target.is_floating_point():
@@ -168,8 +170,8 @@ class Rows(Data):
         x = parts[0]
         if x.dtype == torch.uint8:
             x = x.to(torch.float32).div_(255.0) if self.scale_bytes else x.to(torch.int64)
-        if self.shape is not None:
-            x = x.reshape(-1, *self.shape)
+        if self.input_shape is not None:
+            x = x.reshape(-1, *self.input_shape)
         parts[0] = x
         return tuple(parts), None if self.weights is None else self.weights[index]
 
@@ -181,13 +183,14 @@ class Rows(Data):
             for part in self.parts
         ]
         weights = None if self.weights is None else self.weights[index].numpy()
-        return Rows(*parts, weights=weights, shape=self.shape, scale_bytes=self.scale_bytes)
+        return Rows(*parts, weights=weights, shape=self.input_shape, scale_bytes=self.scale_bytes)
 
     def fingerprint(self) -> str:
-        crc = zlib.crc32(f"{self.n} {self.shape} {self.scale_bytes}".encode())
+        crc = zlib.crc32(f"{self.n} {self.input_shape} {self.scale_bytes}".encode())
         for part in (*self.parts, self.weights):
             if part is not None:
-                crc = zlib.crc32(f"{part.shape} {part.dtype}".encode(), crc)
+                name = str(part.dtype).removeprefix("torch.")
+                crc = zlib.crc32(f"{tuple(part.shape)} {name}".encode(), crc)
                 for start in range(0, self.n or 0, 2**14):
                     index = np.arange(start, min(start + 2**14, self.n or 0))
                     rows = _fetched(part, index, torch.from_numpy(index))
@@ -203,6 +206,8 @@ class Chosen:
         self.shape, self.dtype = (len(rows), *part.shape[1:]), part.dtype
 
     def __getitem__(self, rows: Array) -> Any:
+        if isinstance(self.part, np.memmap):
+            refuse_shrunk_file(self.part)
         found = self.part[self.rows[rows]]
         return np.asarray(found.todense()) if hasattr(found, "todense") else found
 
@@ -229,6 +234,8 @@ def _fetched(part: Any, rows: Array, index: Tensor) -> Tensor:
         return part.index_select(0, index)
     if hasattr(part, "tocsr"):
         return torch.from_numpy(np.asarray(part[rows].todense()))
+    if isinstance(part, np.memmap):
+        refuse_shrunk_file(part)
     found = torch.from_numpy(np.array(part[rows]))  # a copy: the file itself stays mapped
     return found if found.is_floating_point() or found.dtype == torch.uint8 else found.long()
 
@@ -252,7 +259,7 @@ class Stream(Data):
     """Blocks that can only be read one after the other: rows are shuffled within a block, blocks come in their own order."""
 
     def __init__(self, blocks: Blocks, shape: tuple[int, ...] | None = None):
-        self.blocks, self.shape, self.n = blocks, shape, blocks.shape[0]
+        self.blocks, self.input_shape, self.n = blocks, shape, blocks.shape[0]
         self.sizes = [rows.shape[0] for rows, _ in blocks]
         targets = blocks.targets
         if targets is not None and targets.dtype.kind in "iu":
@@ -287,7 +294,7 @@ class Stream(Data):
 
     def _batch(self, block: Array, weights: Any, rows: Array, row: int, whole: int) -> Batch:
         x = torch.from_numpy(np.ascontiguousarray(block[rows]))
-        parts = [x if self.shape is None else x.reshape(-1, *self.shape)]
+        parts = [x if self.input_shape is None else x.reshape(-1, *self.input_shape)]
         if self.blocks.targets is not None:
             y = torch.from_numpy(np.ascontiguousarray(self.blocks.targets[row + rows]))
             parts.append(y if y.is_floating_point() else y.long())
@@ -337,7 +344,7 @@ class Loader(Data):
         yield from self.batches(0, 0, size)
 
     def fingerprint(self) -> str:
-        with torch.random.fork_rng(devices=[]):
+        with own_draws():
             first = next(iter(self.batches(0, 0, 1)), None)
         crc = zlib.crc32(f"{self.n} {self.count(1)}".encode())
         for part in first.parts if first is not None else ():

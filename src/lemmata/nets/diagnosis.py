@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from lemmata.nets.losses import CrossEntropy, Objective, Predicting
 
 
-class NotFinite(FloatingPointError):
+class NotFinite(FloatingPointError, ValueError):
     """A loss that is NaN or infinite; the message says which layer was the first."""
 
 

@@ -71,6 +71,12 @@ def add_up(tensors: list[Tensor]) -> None:
             tensor.copy_(total.view_as(tensor))
 
 
+def _meet() -> None:
+    """Wait for all processes."""
+    if share().size > 1:
+        dist.barrier()
+
+
 class Together(Stop):
     """A stopping rule that the first process decides for all: clocks differ."""
 
@@ -85,9 +91,9 @@ class SharedCheckpoint(Checkpoint):
     """A checkpoint that all processes read and the first one writes."""
 
     def resume(self, algorithm, data, rng):
+        _meet()  # the first process may still be at work on the last file
         found = super().resume(algorithm, data, rng)
-        if share().size > 1:
-            dist.barrier()  # nobody writes before everybody has read
+        _meet()  # nobody writes before everybody has read
         return found
 
     def _write(self, solution):

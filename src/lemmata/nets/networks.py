@@ -47,18 +47,22 @@ class Network:
         """The module: of a class of ours, or `made`, a module of a class of somebody else's, given these weights."""
         from lemmata.lazy import require
         from lemmata.nets.machine import load_arrays
+        from lemmata.nets.seeding import own_draws
 
         torch = require("torch", "deep", what="this model")
         if made is None:
             found = find(self.name)
-            if found is None or self.config is None:
+            if self.config is None or not _is_network(found, torch):
                 raise ValueError(
                     f"its network is of the class {self.name}, which is not one of lemmata's: "
                     f"pass it, lemmata.load(path, net={self.name})."
                 )
             _refuse_huge(self.config, sum(array.size for array in self.tensors.values()))
-            with torch.random.fork_rng():
+            with own_draws():
                 made = found(**self.config)
+        for name, array in self.tensors.items():
+            if array.dtype.kind not in "fiub" or not np.isfinite(array).all():
+                raise ValueError(f"its weights {name!r} are not all finite numbers.")
         wide = any(array.dtype == np.float64 for array in self.tensors.values())
         made = made.to(torch.float64 if wide else torch.float32)
         load_arrays(made, self.tensors)
@@ -72,6 +76,10 @@ class Named:
 
     name: str
     fields: dict[str, Any] | None = None
+
+
+def _is_network(found: Any, torch: Any) -> bool:
+    return isinstance(found, type) and issubclass(found, torch.nn.Module)
 
 
 def ours(cls: Any) -> bool:

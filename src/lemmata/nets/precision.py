@@ -26,6 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from lemmata.nets.losses import Objective
+from lemmata.nets.seeding import own_draws
 
 PRECISIONS = ("auto", "float32", "float64", "bfloat16")
 LAYOUTS = ("auto", "contiguous", "channels_last")
@@ -147,7 +148,7 @@ def _layouts(module: nn.Module) -> list[str]:
 
 def _trial(module: nn.Module, objective: Objective, batch: Sequence[Tensor], place: Place) -> float:
     """Seconds of a batch forward and backward, the best of three after one that warms up."""
-    with torch.random.fork_rng():
+    with own_draws():
         torch.manual_seed(0)
         trained = place.put(copy.deepcopy(module)).train()
         parts = [place.tensor(part) for part in batch]

@@ -47,6 +47,7 @@ from lemmata.nets.machine import Arrays, Machine, arrays_of, load_arrays
 from lemmata.nets.optimisers import default_rate, make_optimizer
 from lemmata.nets.precision import Place, choose
 from lemmata.nets.schedules import NEEDS_LENGTH, by_name
+from lemmata.nets.seeding import own_draws
 
 MEASURES = ("running", "evaluated")
 MEASURED = 1024  # rows in a batch that is only looked at
@@ -170,7 +171,7 @@ class Training:
                 f"{data.n}."
             )
         seed = int(distributed.agreed(int(rng.integers(2**62))))
-        with torch.random.fork_rng():
+        with own_draws():
             first = next(data.batches(seed, 0, self.batch_size), None)
             if first is None:
                 raise ValueError("the data gives no batch: there is nothing to learn from.")
@@ -188,7 +189,7 @@ class Training:
 
     def step(self, state: TrainingState, data: Any) -> TrainingState:
         data = as_data(data)
-        with torch.random.fork_rng():
+        with own_draws():
             machine = self._at(state, data)
             machine.module.train()
             try:
@@ -225,7 +226,7 @@ class Training:
     def module(self, state: TrainingState, best: bool = True) -> nn.Module:
         """The network of a state in evaluation mode, on the CPU: the best so far by validation, else the running mean
         of its weights, else its weights."""
-        with torch.random.fork_rng():
+        with own_draws():
             module = self._built(state.seed)
         dtype = torch.float64 if state.precision == "float64" else torch.float32
         module.to("cpu", dtype)
@@ -246,7 +247,7 @@ class Training:
         return told
 
     def marks(self) -> dict[str, str]:
-        with torch.random.fork_rng():
+        with own_draws():
             module = self._built(0)
         shapes = {name: list(tensor.shape) for name, tensor in module.state_dict().items()}
         return {
