@@ -39,6 +39,11 @@ MODELS: dict[str, Entry] = {
         "PCA learnt as a two-layer linear network by gradient descent",
         "CIL 1.2, 1.5.3",
     ),
+    "Autoencoder": Entry(
+        "lemmata.nets.autoencoder",
+        "A code of a few numbers by networks on both sides: PCA with a bend",
+        "CIL24 1.5, CIL 1.1",
+    ),
     "KernelPCA": Entry(
         "lemmata.reduction.kernel_pca",
         "PCA in the feature space of a kernel",

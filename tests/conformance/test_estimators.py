@@ -24,6 +24,7 @@ SETTINGS: dict[str, dict] = {
     "IncrementalPCA": {"n_components": 1},
     "TruncatedSVD": {"n_components": 1},
     "LinearAutoencoder": {"n_components": 1, "method": "closed"},
+    "Autoencoder": {"n_components": 1, "layers": (8,), "max_iter": 20, "learning_rate": 0.01},
     "KernelPCA": {"n_components": 1},
     "MeanRatings": {},
     "RankOne": {},
@@ -61,6 +62,8 @@ SETTINGS: dict[str, dict] = {
     "RBFSampler": {"n_components": 400},
     "MLPClassifier": {"hidden_layer_sizes": (8,), "max_iter": 60, "learning_rate_init": 0.02},
     "MLPRegressor": {"hidden_layer_sizes": (8,), "max_iter": 60, "learning_rate_init": 0.05},
+    "NeuralClassifier": {"max_iter": 30, "learning_rate": 0.02},
+    "NeuralRegressor": {"max_iter": 30, "learning_rate": 0.02},
 }
 COMPLETION = [
     name for name, entry in registry.MODELS.items() if entry.module.startswith("lemmata.completion")
@@ -76,6 +79,7 @@ HOPELESS: dict[str, dict] = {
         "method": "gd",
         "max_iter": 1,
     },
+    "Autoencoder": {"max_iter": 1, "learning_rate": 1e-6},
     "KernelPCA": {},
     "KMeans": {},
     "MiniBatchKMeans": {},
@@ -105,6 +109,8 @@ HOPELESS: dict[str, dict] = {
     "RBFSampler": {"n_components": 3},
     "MLPClassifier": {"max_iter": 1},
     "MLPRegressor": {"max_iter": 1},
+    "NeuralClassifier": {"max_iter": 1, "learning_rate": 1e-6},
+    "NeuralRegressor": {"max_iter": 1, "learning_rate": 1e-6},
     # further steps would not help: too few entries are too few
     **{name: {"max_iter": 30} for name in COMPLETION},
 }
