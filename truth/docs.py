@@ -26,7 +26,7 @@ from importlib import import_module
 from inspect import getmodule
 from multiprocessing import get_context
 from pathlib import Path
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 
 from lemmata import audit, registry
 from lemmata.core.certificate import Certificate, Statement
@@ -48,6 +48,7 @@ FUNCTIONS = {
     "lemmata.optim.planning": "optim.minimize",
     "lemmata.optim.minimizing": "optim.certify_minimum",
     "lemmata.optim.games": "optim.saddle_point",
+    "lemmata.nets.certifying": "modules of PyTorch",
     "lemmata.trust.evaluation": "trust.evaluate",
     "lemmata.trust.comparison": "trust.compare",
     "lemmata.trust.cross_validation": "trust.cross_validate",
@@ -76,15 +77,15 @@ class Listed:
 
 def home_of(statement: Statement) -> str:
     """The audit module in which a claim is written."""
-    return statement.check.__module__.rpartition(".")[2]
+    return statement.check.__module__.removeprefix("lemmata.audit.")
 
 
 @cache
 def listed() -> tuple[Listed, ...]:
     """The claims of every tuple of claims in audit/, by module and in the order in which certificates show them."""
     found: dict[tuple[str, str, str], Listed] = {}
-    for module in iter_modules(audit.__path__):
-        for name, value in vars(import_module(f"lemmata.audit.{module.name}")).items():
+    for module in walk_packages(audit.__path__, "lemmata.audit."):
+        for name, value in vars(import_module(module.name)).items():
             if not (name.isupper() and name.endswith("_CLAIMS")):
                 continue
             for statement in value:
@@ -233,7 +234,7 @@ CLAIMS, VERDICTS, REST = "the claims", "what a claim and a verdict are", "what t
 @cache
 def trusted_files() -> dict[str, list[Path]]:
     """The files of ours that are loaded with audit/, by part. A fresh interpreter says which: this one has loaded more."""
-    names = [f"lemmata.audit.{module.name}" for module in iter_modules(audit.__path__)]
+    names = [module.name for module in walk_packages(audit.__path__, "lemmata.audit.")]
     code = (
         f"import sys\nfor name in {names!r}: __import__(name)\n"
         "print(*sorted(m.__file__ for n, m in sys.modules.items() if n.startswith('lemmata.')))"

@@ -14,10 +14,12 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from copy import copy
 from dataclasses import replace
 from difflib import get_close_matches
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -41,8 +43,11 @@ def certify(
     X: Any,
     y: Any = None,
     sample_weight: Any = None,
-    loss: str | None = None,
+    loss: Any = None,
     *,
+    properties: Any = None,
+    X_test: Any = None,
+    y_test: Any = None,
     seconds: float | None = None,
     verbose: bool = False,
 ) -> Certificate:
@@ -50,7 +55,7 @@ def certify(
 
     Parameters
     ----------
-    model : a fitted lemmata model, or the counterpart of one in another library (scikit-learn's PCA, …)
+    model : a fitted lemmata model, or the counterpart of one in another library (scikit-learn's PCA, …), or a torch.nn.Module
         Of a Pipeline its last step is certified, on what reaches it; of GridSearchCV and its like the best estimator; of a
         ColumnTransformer or FeatureUnion every part that lemmata has claims about, in one certificate whose claims are called
         ``part__claim``. `skipped` says what was left out.
@@ -58,6 +63,8 @@ def certify(
         Other libraries' fits do not store their weights: pass those they were fitted with.
     loss : str, optional
         What another library's fit minimised, where it does not say so itself ("squared", "logistic", "hinge", …).
+    properties, X_test, y_test : of networks only
+        What to check besides ("causal", …), and rows that were not trained on: see `lemmata.nets.certifying.certify_module`.
     seconds : float, optional
         How long that may take; claims that need more stay *not checked*. By default five times the work of the fit, or about
         half a second if that is more, counted in work and not in time, so that every machine says the same.
@@ -68,6 +75,19 @@ def certify(
         raise TypeError(
             f"{model.__name__} is a class; pass a fitted instance: {model.__name__}(…).fit(X)."
         )
+    if _is_network(model):
+        from lemmata.nets.certifying import certify_module
+
+        if sample_weight is not None:
+            raise ValueError("claims about a module take no sample_weight; weigh inside of loss.")
+        return certify_module(
+            model, X, y, loss, properties=properties, X_test=X_test, y_test=y_test,
+            seconds=seconds, verbose=verbose,
+        )  # fmt: skip
+    if properties is not None:
+        raise ValueError("properties are those of a torch.nn.Module; leave them out.")
+    if X_test is not None or y_test is not None:
+        return _certify_on_test(model, X, y, sample_weight, X_test, y_test, seconds)
     if not is_composite(model):
         return _certify_one(model, X, y, sample_weight, loss, seconds, verbose)
     found = list(unfold(model, X, _is_known))
@@ -93,6 +113,24 @@ def certify(
     if not parts[0].name:
         return replace(certificates[0], skipped=told)
     return _combine(model, parts, certificates, told)
+
+
+def _is_network(model: Any) -> bool:
+    torch = sys.modules.get("torch")  # where it was not imported, nobody has a module
+    return torch is not None and isinstance(model, torch.nn.Module)
+
+
+def _certify_on_test(
+    model: Any, X: Any, y: Any, sample_weight: Any, X_test: Any, y_test: Any, seconds: float | None
+) -> Certificate:
+    """Of models that say something about rows held out."""
+    if not isinstance(model, Model) or "X_test" not in signature(model.certify).parameters:
+        raise ValueError(
+            f"the claims about a {type(model).__name__} take no X_test; see lemmata.trust.evaluate(model, X_test, y_test)."
+        )
+    test = {"X_test": X_test} if y_test is None else {"X_test": X_test, "y_test": y_test}
+    own: Any = model
+    return own.certify(X, y, sample_weight, **test, seconds=seconds)
 
 
 def _combine(

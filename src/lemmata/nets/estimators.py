@@ -27,7 +27,7 @@ from scipy.special import expit, softmax
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 
-from lemmata.audit.networks.stated import CLASSIFIER_STATED, REGRESSOR_STATED
+from lemmata.audit.networks import CLASSIFIER_CLAIMS, REGRESSOR_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.supervised import Classifier, Regressor, encode
@@ -109,6 +109,8 @@ class NeuralClassifier(Neural, Classifier):
     input_shape_ : tuple
     loss_ : float
         The mean log loss on the rows of the fit.
+    validation_rows_ : array of shape (held_out,)
+        Which rows early stopping held out; only with `early_stopping`.
     history_ : History
         A table of epochs: loss, validation loss and accuracy, learning rate, seconds; ``history_.to_frame()`` for pandas.
     n_features_in_, n_iter_, trace_, stopped_, certificate_
@@ -119,7 +121,7 @@ class NeuralClassifier(Neural, Classifier):
         "label_smoothing": [Interval(Real, 0, 1, closed="left")],
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
-    claims = CLASSIFIER_STATED
+    claims = CLASSIFIER_CLAIMS
 
     def __init__(
         self,
@@ -283,13 +285,15 @@ early_stopping, validation_fraction, n_iter_no_change, input_shape, precision, l
         Numbers predicted for each row.
     loss_ : float
         The mean squared error on the rows of the fit, whatever was minimised.
+    validation_rows_ : array of shape (held_out,)
+        Which rows early stopping held out; only with `early_stopping`.
     history_ : History
         A table of epochs: loss, validation loss, learning rate, seconds.
     n_features_in_, n_iter_, trace_, stopped_, certificate_
     """
 
     multi_output = True
-    claims = REGRESSOR_STATED
+    claims = REGRESSOR_CLAIMS
     stored: ClassVar[Mapping[str, str | type]] = {**Neural.stored, "n_outputs_": "int >=0"}
 
     def _targets(self, y: Any, reset: bool) -> Array:

@@ -1,0 +1,63 @@
+"""Claims about networks, one file per subject; PyTorch is imported when one is checked.
+
+    MODULE_CLAIMS             what is checked of any torch.nn.Module
+    CLASSIFIER_CLAIMS, …      what stands in the certificate of a fit; …_MORE_CLAIMS only in that of `certify`
+    mlp.py, autoencoders.py   networks of NumPy arrays, ours and scikit-learn's; codes and their decoders
+
+`occasional_claims` adds what applies to some networks only: batch norms, shared weights, properties asked for or declared.
+"""
+
+from __future__ import annotations
+
+from lemmata.audit.networks.causality import causal, padding_ignored
+from lemmata.audit.networks.gradients import gradients_true
+from lemmata.audit.networks.modules import module_of
+from lemmata.audit.networks.parameters import MODULE_STATED_CLAIMS
+from lemmata.audit.networks.properties import PROPERTIES, wanted
+from lemmata.audit.networks.sharing import (
+    batch_norms,
+    scale_invariant,
+    shared_gradients_add,
+    uses_weights_twice,
+)
+from lemmata.audit.networks.signal import signal_kept, units_alive
+from lemmata.audit.networks.stated import CLASSIFIER_STATED, REGRESSOR_STATED
+from lemmata.audit.networks.symmetries import permutation_equivariant, shift_equivariant
+from lemmata.audit.networks.unseen import (
+    beats_linear,
+    beats_ridge,
+    calibrated,
+    held_out_accuracy,
+    held_out_error,
+)
+from lemmata.core.certificate import Fit, Statement
+
+# what some networks are asked to have, by the name of the property
+PROPERTY_CLAIMS = (causal, padding_ignored, shift_equivariant, permutation_equivariant)
+OCCASIONAL_CLAIMS = (scale_invariant, shared_gradients_add, *PROPERTY_CLAIMS)
+
+MODULE_CLAIMS = (*MODULE_STATED_CLAIMS, gradients_true, signal_kept, units_alive)
+CLASSIFIER_CLAIMS = (*CLASSIFIER_STATED, units_alive, held_out_accuracy)
+CLASSIFIER_MORE_CLAIMS = (calibrated, beats_linear, gradients_true, signal_kept)
+REGRESSOR_CLAIMS = (*REGRESSOR_STATED, units_alive, held_out_error)
+REGRESSOR_MORE_CLAIMS = (beats_ridge, gradients_true, signal_kept)
+
+__all__ = [
+    "CLASSIFIER_CLAIMS",
+    "CLASSIFIER_MORE_CLAIMS",
+    "MODULE_CLAIMS",
+    "OCCASIONAL_CLAIMS",
+    "PROPERTY_CLAIMS",
+    "REGRESSOR_CLAIMS",
+    "REGRESSOR_MORE_CLAIMS",
+    "occasional_claims",
+]
+
+
+def occasional_claims(fit: Fit) -> tuple[Statement, ...]:
+    """What applies to this network besides: it has batch norms, it uses a weight twice, it was asked for a property."""
+    found = [scale_invariant] if batch_norms(module_of(fit)) else []
+    found += [shared_gradients_add] if uses_weights_twice(fit) else []
+    asked = wanted(fit)
+    pairs = zip(PROPERTIES, PROPERTY_CLAIMS, strict=True)
+    return (*found, *(one for name, one in pairs if name in asked))
