@@ -394,3 +394,20 @@ def test_the_sentence_of_near_optimum_is_true_of_nearly_exact_fits():
     found = certify(model, X, y)["near_optimum"]
     assert found.verdict == "holds"
     assert "1e-6 of a constant prediction" in found.sentence
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-100, 1e100])
+def test_the_penalty_of_an_intercept_has_no_unit_of_the_columns(diabetes, scale):
+    X, y = diabetes
+    X, c = X / X.std(axis=0), y > np.median(y)
+    if scale < 1:  # the columns say nothing then, and the penalised intercept all
+        model = lemmata.LinearSVC().fit(X * scale, c)
+        assert model.certificate_["near_optimum"].verdict == "holds"
+        moved = copy.deepcopy(model)
+        moved.intercept_ = model.intercept_ + 0.5
+        assert certify(moved, X * scale, c)["near_optimum"].verdict == "fails"
+    huber = lemmata.RobustRegression(alpha=0.0 if scale > 1 else 1e-4).fit(X * scale, y)
+    assert huber.certificate_["near_optimum"].verdict == "holds"
+    if scale > 1:
+        plain = lemmata.RobustRegression(alpha=0.0).fit(X, y)
+        assert_allclose(huber.coef_ * scale, plain.coef_, rtol=1e-6)

@@ -75,12 +75,13 @@ def _problem(fit: Fit, words: Objective) -> tuple[Risk, Point]:
     if loss.name == "squared" and y.dtype.kind == "f":
         unit = _unit(np.abs(y).max(initial=0.0))
     y = y / unit if unit != 1.0 else y
+    of_constant = l1[-1:] / unit, l2[-1:]  # its column is not divided by anything
     if scale != 1.0 or unit != 1.0:
         W, b = W * scale / unit, b / unit
         l1, l2 = l1 / scale / unit, l2 / scale / scale
     if constant is not None:
         W = np.vstack([W, b / constant])
-        l1, l2 = (np.vstack([x, x[-1:]]) for x in (l1, l2))
+        l1, l2 = (np.vstack(pair) for pair in zip((l1, l2), of_constant, strict=True))
         b = np.zeros_like(b)
     rows = Rows(fit.data, constant, scale)
     free = words.intercept == "free"

@@ -103,7 +103,8 @@ def huber_gap(risk: Risk, at: Point, sigma: float, a: Array, epsilon: float, alp
 
 def _huber_optimality(fit: Fit) -> Optimality:
     risk, at = problem_of(fit)
-    epsilon, alpha, sigma = float(fit.epsilon), float(fit.alpha), float(fit.scale_)
+    epsilon, sigma = float(fit.epsilon), float(fit.scale_)
+    alpha = float(fit.alpha) / risk.rows.scale / risk.rows.scale  # of the weights of divided rows
     r = risk.y - at.f
     value = huber_value(risk, r, at.W, sigma, epsilon, alpha)
     gap = huber_gap(risk, at, sigma, 2 * r / sigma, epsilon, alpha)
