@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from clustering_problems import CLUSTERING
 from completion_problems import COMPLETION
 from core_toys import Halving
+from mlp_problems import PERCEPTRONS
 
 from lemmata.core import Blocks, MaxSteps, Never, Restarts, Solution, Stop
 from lemmata.core import Path as ParameterPath
@@ -263,5 +264,5 @@ PROBLEMS = [
         )
         for name, optimizer in OPTIMIZERS.items()
     ),
-    *(Problem(*problem, **more) for *problem, more in (*COMPLETION, *CLUSTERING)),
+    *(Problem(*problem, **more) for *problem, more in (*COMPLETION, *CLUSTERING, *PERCEPTRONS)),
 ]  # fmt: skip

@@ -172,15 +172,7 @@ EXPECTED_FAILURES: dict[str, dict[str, str]] = {
             f"check_sample_weight_equivalence_on_{kind}_data": SEEDED
             for kind in ("dense", "sparse")
         }
-        for name in (
-            "KMeans",
-            "MiniBatchKMeans",
-            "GaussianMixture",
-            "Mixture",
-            "Nystroem",
-            "MLPClassifier",
-            "MLPRegressor",
-        )
+        for name in ("KMeans", "MiniBatchKMeans", "GaussianMixture", "Mixture", "Nystroem")
     },
     **{
         name: {"check_estimator_sparse_array": MATRIX, "check_estimator_sparse_matrix": MATRIX}

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from small_models import data_of, unfitted
+from small_models import data_of, targets, unfitted
 
 import lemmata
 from lemmata import registry
@@ -18,7 +18,8 @@ def fit_and_use(name):
     """Bits of a fit and of the first thing that one does with it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = unfitted(name).fit(data_of(name))
+        model = unfitted(name)
+        model.fit(data_of(name), *targets(model, data_of(name)))
         if hasattr(model, "recommend"):
             used = model.recommend([0, 1], 2).scores
         else:

@@ -188,7 +188,7 @@ class Perceptron(Supervised):
             "out_activation_": LOSSES[net.loss].output,
         }  # fmt: skip
         if isinstance(state, MLPQuasiNewtonState):
-            curve, scores = state.rows[1:, 0].tolist(), None
+            curve, scores = state.curve[1:].tolist(), None
             self.__dict__.pop("_memory", None)
             shown |= {"t_": len(curve) * problem.shape[0], "validation_rows_": None}
         else:
@@ -221,9 +221,10 @@ class Perceptron(Supervised):
                 "interrupted before the first step was done; there is nothing to keep."
             )
         trace = Trace()
-        for value, seconds in state.rows:
-            trace.append(float(value), float(seconds))
-        stopped, steps = Stopped(state.word), len(state.rows) - 1
+        steps = len(state.curve) - 1
+        for step, value in enumerate(state.curve):  # as if all of them took the same time
+            trace.append(float(value), solution.trace.elapsed * step / max(steps, 1))
+        stopped = Stopped(state.word)
         if stopped == Stopped.MAX_STEPS and self._wants_to_settle():
             self._warn_unsettled(replace(solution, trace=trace))
         self._conclude(data, self._attributes(solution, problem), trace, stopped, steps)

@@ -290,14 +290,14 @@ def _gather(X: Array, rows: Array, out: Array) -> Array:
 @storable
 @dataclass(frozen=True)
 class MLPQuasiNewtonState:
-    """Where SciPy ended, and the rows of its own run: objective and seconds."""
+    """Where SciPy ended, and the objective at each of its own steps."""
 
     version = 1
-    layout: ClassVar[dict[str, str | type]] = {"theta": "P", "loss": "", "rows": "t two"}
+    layout: ClassVar[dict[str, str | type]] = {"theta": "P", "loss": "", "curve": "t"}
 
     theta: Array
     loss: float
-    rows: Array  # (steps + 1, 2)
+    curve: Array  # (steps + 1,)
     word: str = ""  # why it ended; "" before it began
 
 
@@ -324,7 +324,7 @@ class MLPQuasiNewton:
         drawn = self.net.start(rng, self.init_kind, data.dtype)
         theta = drawn if self.start is None else self.start.astype(data.dtype)
         loss, _ = self._function(theta, data)
-        return MLPQuasiNewtonState(theta, loss, np.array([[loss, 0.0]]))
+        return MLPQuasiNewtonState(theta, loss, np.array([loss]))
 
     def _function(self, theta: Array, data: Sample) -> tuple[float, Array]:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -334,7 +334,7 @@ class MLPQuasiNewton:
         from scipy.optimize import minimize
 
         begin, dtype = time.perf_counter(), data.dtype
-        rows, last, word = [state.rows[0]], (state.theta, state.loss), ""
+        curve, last, word = [state.loss], (state.theta, state.loss), ""
 
         def flat(z: Array) -> tuple[float, Array]:
             value, gradient = self._function(z.astype(dtype, copy=False), data)
@@ -343,8 +343,8 @@ class MLPQuasiNewton:
         def after(intermediate_result: Any) -> None:
             nonlocal last, word
             last = intermediate_result.x.astype(dtype), float(intermediate_result.fun)
-            rows.append(np.array([last[1], time.perf_counter() - begin]))
-            if self.time_limit is not None and rows[-1][1] >= self.time_limit:
+            curve.append(last[1])
+            if self.time_limit is not None and time.perf_counter() - begin >= self.time_limit:
                 word = Stopped.OUT_OF_TIME
                 raise StopIteration
 
@@ -357,7 +357,7 @@ class MLPQuasiNewton:
         except KeyboardInterrupt:
             word = Stopped.INTERRUPTED
         loss = self._function(last[0], data)[0] if dtype != np.float64 else last[1]
-        return MLPQuasiNewtonState(last[0], loss, np.array(rows), str(word))
+        return MLPQuasiNewtonState(last[0], loss, np.array([*curve[:-1], loss]), str(word))
 
     def finished(self, state: MLPQuasiNewtonState) -> bool:
         return bool(state.word)
