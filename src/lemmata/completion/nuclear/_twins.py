@@ -85,6 +85,12 @@ class Arrays:
             _made[A] = cls(known, values, places)
         return _made[A]
 
+    def with_values(self, values: Array) -> Array:
+        """Others at the places of the entries, in the order of `by_row`; zero elsewhere."""
+        found = np.zeros(self.values.shape, values.dtype)
+        found.ravel()[self.places] = values
+        return found
+
     def residual(self, U: Array, V: Array) -> Array:
         """Π_Ω(A − UVᵀ)."""
         return self.values - self.known * (U @ V.T)

@@ -172,10 +172,15 @@ def residual_squares(A: Observed, U: Array, V: Array) -> float:
     return float(A.over_rows(row_residual_squares, right, worth_kernels(A), aligned=(left,)).sum())
 
 
-def known_entries(S: Observed) -> Operator:
-    """Π_Ω(S): products with the sparse matrix of the known entries, in either direction by rows of its own order."""
+def known_entries(S: Observed, values: Array | None = None) -> Operator:
+    """Π_Ω(S): products with the sparse matrix of the known entries, in either direction by rows of its own order.
+
+    values : others at the same places, in the order of `S.by_row`
+    """
     if (dense := arrays(S)) is not None:
-        return _array_operator(dense.values)
+        return ArrayOperator(dense.values if values is None else dense.with_values(values))
+    if values is not None:
+        S = S.with_values(values)
     compiled = worth_kernels(S)
 
     def times(B):
@@ -187,15 +192,18 @@ def known_entries(S: Observed) -> Operator:
     return Operator(S.shape, S.dtype, times, transposed_times)
 
 
-def _array_operator(S: Array) -> Operator:
+class ArrayOperator(Operator):
     """Products with a dense array."""
-    return Operator(S.shape, S.dtype, lambda B: S @ B, lambda B: S.T @ B)
+
+    def __init__(self, array: Array):
+        self.array = array
+        super().__init__(array.shape, array.dtype, array.__matmul__, array.T.__matmul__)
 
 
 def residual(A: Observed, U: Array, V: Array) -> Operator:
     """Π_Ω(A − UVᵀ). On a cluster its entries stay where they are, and are made in each product."""
     if (dense := arrays(A)) is not None:
-        return _array_operator(dense.residual(*_factors(U, V, A.dtype)))
+        return ArrayOperator(dense.residual(*_factors(U, V, A.dtype)))
     if A.local is A:
         return known_entries(A.with_values(A.values - entry_values(A, U, V)))
     (left, right), compiled = _factors(U, V, A.dtype), worth_kernels(A)
@@ -328,7 +336,10 @@ def _whole_svd(Z: Any, tau: float) -> tuple[Array, Array, Array]:
     """
     n, m = Z.shape
     wide = n < m
-    tall = (Z.T if wide else Z) @ np.eye(min(n, m), dtype=Z.dtype)
+    if isinstance(Z, ArrayOperator):
+        tall = Z.array.T if wide else Z.array
+    else:
+        tall = (Z.T if wide else Z) @ np.eye(min(n, m), dtype=Z.dtype)
     squares, V = np.linalg.eigh(tall.T @ tall)
     s, V = np.sqrt(np.maximum(squares[::-1], 0)), np.ascontiguousarray(V[:, ::-1])
     if s[0] > FAR_ABOVE * tau:

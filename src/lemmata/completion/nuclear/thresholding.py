@@ -145,7 +145,7 @@ class ThresholdingAlgorithm:
         self, A: Observed, Y: Array, right: Array, step: float, steps: int, seed: int
     ) -> ThresholdingState:
         B, right = shrink_operator(
-            known_entries(A.with_values(Y)),
+            known_entries(A, Y),
             self.tau,
             right,
             rng=np.random.default_rng((seed, steps)),
