@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lemmata.core.blocks import Blocks, open_rows
+from lemmata.core.estimator import Model
 from lemmata.core.malformed import (
     ROWS_AT_ONCE,
+    NotFinite,
     all_finite,
     refuse_malformed,
     refuse_nonfinite,
@@ -124,3 +126,25 @@ def test_a_mapped_file_that_was_cut_off_is_refused_instead_of_killing_the_proces
     with pytest.raises(ValueError, match="it was cut off after it was opened"):
         next(iter(data))
     refuse_shrunk_file(np.ones(3))
+
+
+def test_a_pass_that_meets_nan_is_told_where_whatever_its_words():
+    class Summing(Model):
+        finds_nonfinite = True
+
+        def __init__(self, max_iter=1, tol=0.0, random_state=None, verbose=0, checkpoint=None, time_limit=None):  # fmt: skip
+            self.max_iter, self.tol, self.random_state = max_iter, tol, random_state
+            self.verbose, self.checkpoint, self.time_limit = verbose, checkpoint, time_limit
+
+        def _algorithm(self, data):
+            return None
+
+        def _problem(self, data):
+            raise NotFinite("a sum is none")
+
+    X = np.ones((5, 3))
+    with pytest.raises(NotFinite, match="a sum is none"):  # too large, then: there is no place
+        Summing().fit(X)
+    X[3, 1] = np.inf
+    with pytest.raises(ValueError, match="infinity: the first in row 3, column 1"):
+        Summing().fit(X)

@@ -36,6 +36,7 @@ from lemmata.clustering.frames import (
     weights_or_none,
     worth_kernels,
 )
+from lemmata.clustering.seeding import Prepared
 from lemmata.core.blocks import Blocks, is_dask
 from lemmata.core.engine import map_reduce
 from lemmata.core.store import storable
@@ -258,12 +259,13 @@ class Points:
         return Framed.of(rows, self.origin.astype(dtype), dtype.type(self.scale))
 
     @property
-    def placed(self) -> tuple[Coordinates, Placed] | None:
-        """Few dense rows and their coordinates, for seeding."""
+    def prepared(self) -> Prepared:
+        """The rows for a seeding; few dense ones with their coordinates."""
         if not self.few or self.sparse:
-            return None
+            return Prepared(self.data, self.compiled)
         frame = Coordinates(self.origin.astype(self.dtype), self.scale)
-        return frame, Placed(self.framed.hats, self.framed.squares.astype(self.dtype, copy=False))
+        squares = self.framed.squares.astype(self.dtype, copy=False)
+        return Prepared(self.data, self.compiled, (frame, Placed(self.framed.hats, squares)))
 
     def fingerprint(self) -> str:
         return self.data.fingerprint()

@@ -26,6 +26,7 @@ from lemmata.clustering import _twins_assign as twins
 from lemmata.clustering.distances import exponent_of, power
 from lemmata.core.blocks import Blocks
 from lemmata.core.compiler import worth_compiling
+from lemmata.core.malformed import NotFinite
 
 Array = np.ndarray
 LITTLE = 2**19  # numbers that one thread looks at sooner than several
@@ -110,14 +111,14 @@ class FeatureSpread:
         if not compiled:
             total, mean, squares, exponent = twins.column_spread(rows, w)
             if not (np.isfinite(mean).all() and np.isfinite(total)):
-                raise ValueError(NOT_FINITE)
+                raise NotFinite(NOT_FINITE)
             return cls(total, mean, squares, exponent)
         loops, mean, squares = kernels(), np.empty(d), np.empty(d)
         loops.column_sums_into(mean, rows, w)
         with np.errstate(over="ignore"):
             total = float(rows.shape[0] if weights is None else w.sum())
         if not (np.isfinite(mean).all() and np.isfinite(total)):
-            raise ValueError(NOT_FINITE)
+            raise NotFinite(NOT_FINITE)
         mean = mean / total if total > 0 else rows[0].astype(np.float64)
         exponent = exponent_of(loops.largest_difference(rows, mean))
         loops.column_squares_into(squares, rows, w, mean, 2.0**-exponent)
@@ -129,7 +130,7 @@ class FeatureSpread:
         with np.errstate(over="ignore", invalid="ignore"):
             sums, total = rows.T.astype(np.float64) @ w, float(w.sum())
         if not (np.isfinite(sums).all() and np.isfinite(rows.data).all() and np.isfinite(total)):
-            raise ValueError(NOT_FINITE)
+            raise NotFinite(NOT_FINITE)
         mean = sums / total if total > 0 else sums
         exponent = exponent_of(
             max(np.abs(rows.data).max(initial=0.0), np.abs(mean).max(initial=0.0)) * 2

@@ -101,8 +101,7 @@ class LloydAlgorithm:
         k, d = self.n_clusters, data.shape[1]
         if isinstance(self.seeding, str):
             draw = SEEDINGS[self.seeding]
-            drawn = draw(data.data, k, rng, compiled=data.compiled, placed=data.placed)
-            return np.asarray(drawn, data.dtype)
+            return np.asarray(draw(data.prepared, k, rng), data.dtype)
         centers = self.seeding
         if callable(centers):
             X = data.data if data.data.source is None else data.data.source

@@ -51,6 +51,7 @@ from lemmata.clustering.proposals import AllDistances, Gains, potential_removed
 from lemmata.core.blocks import Blocks, open_rows
 from lemmata.core.engine import map_reduce
 from lemmata.core.loop import warn_user
+from lemmata.core.malformed import NotFinite
 
 Array = np.ndarray
 LARGEST_POOL = (
@@ -72,13 +73,33 @@ def seeding_factor(k: int) -> float:
 # --- what goes in and out ---------------------------------------------------------------------------------------------
 
 
-def _checked(data: Any, k: int, weights: Any) -> tuple[Blocks, Array | None]:
-    """The data as blocks, and its weights between 0 and 1: only their ratios matter, and sums of them cannot overflow."""
-    data = open_rows(data, weights)
-    n = data.shape[0]
-    if not isinstance(k, Integral) or not 1 <= k <= n:
-        raise ValueError(f"k={k} centres of {n} rows; pass an int with 1 <= k <= {n}.")
-    return data, None if data.weights is None else data.weights / data.weights.max()
+@dataclass(frozen=True)
+class Prepared:
+    """Rows that somebody has looked at already: what a seeding takes in the place of data."""
+
+    data: Blocks
+    compiled: bool  # whether kernels do the work rather than NumPy
+    placed: tuple[Coordinates, Placed] | None = None  # all rows in coordinates, where they are few
+
+    @classmethod
+    def of(cls, data: Any, k: int, weights: Any) -> Prepared:
+        """The data as blocks; the size of it and k say who does the work."""
+        found = data
+        if not isinstance(data, Prepared):
+            blocks = open_rows(data, weights)
+            found = cls(
+                blocks, worth_kernels(blocks, k, PASSES) if isinstance(k, Integral) else False
+            )
+        n = found.data.shape[0]
+        if not isinstance(k, Integral) or not 1 <= k <= n:
+            raise ValueError(f"k={k} centres of {n} rows; pass an int with 1 <= k <= {n}.")
+        return found
+
+    @property
+    def weights(self) -> Array | None:
+        """Between 0 and 1: only their ratios matter, and sums of them cannot overflow."""
+        own = self.data.weights
+        return None if own is None else own / own.max()
 
 
 def _answer(data: Blocks, chosen: Any, return_indices: bool) -> Any:
@@ -87,7 +108,7 @@ def _answer(data: Blocks, chosen: Any, return_indices: bool) -> Any:
     if not np.isfinite(
         centers
     ).all():  # of a mapped file, rows drawn evenly are the only ones that were looked at
-        raise ValueError(NOT_FINITE)
+        raise NotFinite(NOT_FINITE)
     return (centers, chosen) if return_indices else centers
 
 
@@ -124,14 +145,8 @@ class Pool:
 class Potential:
     """Σ w_i D_i² and its parts, as centres are added. Rows of any kind of data; one number per row is in memory."""
 
-    def __init__(
-        self,
-        data: Blocks,
-        weights: Array | None,
-        rng: np.random.Generator,
-        compiled: bool,
-        placed: tuple[Coordinates, Placed] | None = None,
-    ):
+    def __init__(self, rows: Prepared, rng: np.random.Generator):
+        data, weights, compiled, placed = rows.data, rows.weights, rows.compiled, rows.placed
         self.data, self.weights, n = data, weights, data.shape[0]
         self.compiled = compiled  # whether kernels do the work, or their twins
         self.placed: Placed | None = None  # all rows in their coordinates, where they are few
@@ -148,7 +163,7 @@ class Potential:
         else:
             self._find_coordinates(take_rows(data, self.chosen))
         if not np.isfinite(self.total):
-            raise ValueError(NOT_FINITE)
+            raise NotFinite(NOT_FINITE)
         whole = isinstance(data.source, np.ndarray) and is_little(data)
         if not compiled and placed is None and whole:
             self.placed = self.frame.place(data.source)
@@ -331,12 +346,10 @@ def random_rows(
     weights: Any = None,
     *,
     return_indices: bool = False,
-    compiled: bool | None = None,
-    placed: tuple[Coordinates, Placed] | None = None,
 ) -> Any:
     """k different rows, drawn with probability ∝ their weights. Parameters as in `d2_sampling`."""
-    data, weights = _checked(data, k, weights)
-    rng = np.random.default_rng(rng)
+    rows = Prepared.of(data, k, weights)
+    data, weights, rng = rows.data, rows.weights, np.random.default_rng(rng)
     possible = np.arange(data.shape[0]) if weights is None else np.flatnonzero(weights)
     p = None if weights is None else weights[possible] / weights[possible].sum()
     chosen = possible[rng.choice(len(possible), size=min(k, len(possible)), replace=False, p=p)]
@@ -350,8 +363,6 @@ def d2_sampling(
     weights: Any = None,
     *,
     return_indices: bool = False,
-    compiled: bool | None = None,
-    placed: tuple[Coordinates, Placed] | None = None,
 ) -> Any:
     """k rows by D² sampling, the seeding of k-means++.
 
@@ -365,18 +376,12 @@ def d2_sampling(
         How many times each row counts; by default those of the Blocks, if any. A row of weight 0 is never chosen.
     return_indices : bool, default=False
         Return the pair (centers, numbers of their rows).
-    compiled : bool, optional
-        Whether kernels do the work rather than NumPy; None: by the size of the data and k.
-    placed : (Coordinates, Placed), optional
-        All rows in coordinates, if somebody has them already.
 
     Returns
     -------
     centers : (k, d), in the dtype of the data
     """
-    return greedy_d2_sampling(
-        data, k, rng, weights, 1, return_indices=return_indices, compiled=compiled, placed=placed
-    )
+    return greedy_d2_sampling(data, k, rng, weights, 1, return_indices=return_indices)
 
 
 def greedy_d2_sampling(
@@ -387,21 +392,17 @@ def greedy_d2_sampling(
     n_local_trials: int | None = None,
     *,
     return_indices: bool = False,
-    compiled: bool | None = None,
-    placed: tuple[Coordinates, Placed] | None = None,
 ) -> Any:
     """D² sampling that draws n_local_trials candidates for every centre but the first and keeps the best of them.
 
     The default is scikit-learn's, 2 + ⌊ln k⌋. Other parameters as in `d2_sampling`.
     """
-    data, weights = _checked(data, k, weights)
+    rows = Prepared.of(data, k, weights)
     trials = 2 + int(math.log(k)) if n_local_trials is None else n_local_trials
     if not isinstance(trials, Integral) or trials < 1:
         raise ValueError(f"n_local_trials={trials}; pass an int >= 1, or None for 2 + ln k.")
     rng = np.random.default_rng(rng)
-    compiled = worth_kernels(data, k, PASSES) if compiled is None else compiled
-    potential = Potential(data, weights, rng, compiled, placed)
-    return _answer(data, potential.fill(k, int(trials), rng), return_indices)
+    return _answer(rows.data, Potential(rows, rng).fill(k, int(trials), rng), return_indices)
 
 
 def kmeans_parallel(
@@ -413,8 +414,6 @@ def kmeans_parallel(
     rounds: int = 5,
     *,
     return_indices: bool = False,
-    compiled: bool | None = None,
-    placed: tuple[Coordinates, Placed] | None = None,
 ) -> Any:
     """k rows by k-means||: a few rounds that draw many rows each, then greedy D² sampling among these.
 
@@ -428,23 +427,22 @@ def kmeans_parallel(
     rounds : int, default=5
         Other parameters as in `d2_sampling`.
     """
-    data, weights = _checked(data, k, weights)
+    prepared = Prepared.of(data, k, weights)
+    data = prepared.data
     wanted = 2.0 * k if oversampling is None else float(oversampling)
     if not 0 < wanted < math.inf or not isinstance(rounds, Integral) or rounds < 1:
         raise ValueError(
             f"oversampling={oversampling}, rounds={rounds}; pass a number > 0 and an int >= 1."
         )
     rng = np.random.default_rng(rng)
-    compiled = worth_kernels(data, k, PASSES) if compiled is None else compiled
-    potential = Potential(data, weights, rng, compiled, placed)
+    potential = Potential(prepared, rng)
     nearest = np.zeros(data.shape[0], np.int32)
     for _ in range(rounds):
         potential.serve(potential.draw_many(wanted, rng), nearest)
     drawn = np.array(potential.chosen)
     if len(drawn) <= k:
         return _answer(data, potential.fill(k, 1, rng), return_indices)
-    counts = np.bincount(nearest, weights, minlength=len(drawn))
-    own = greedy_d2_sampling(
-        take_rows(data, drawn, dense=False), k, rng, counts, return_indices=True, compiled=compiled
-    )[1]
+    counts = np.bincount(nearest, prepared.weights, minlength=len(drawn))
+    among = Prepared(Blocks.of(take_rows(data, drawn, dense=False), counts), prepared.compiled)
+    own = greedy_d2_sampling(among, k, rng, return_indices=True)[1]
     return _answer(data, drawn[own], return_indices)

@@ -46,7 +46,7 @@ from lemmata.core.loop import (
     run,
     warn_user,
 )  # fmt: skip
-from lemmata.core.malformed import refuse_malformed, refuse_nonfinite
+from lemmata.core.malformed import NotFinite, refuse_malformed, refuse_nonfinite
 from lemmata.core.parameters import (
     COMMON,
     are_accepted,
@@ -153,12 +153,16 @@ class Model(BaseEstimator):
             data = self._validated(X, sample_weight)
             try:
                 self._fit_blocks(data)
-            except ValueError as error:
-                if self.finds_nonfinite and "contains NaN or infinity" in str(error):
-                    first = 0
-                    for rows, _ in data:
-                        refuse_nonfinite(rows, first_row=first, names=getattr(X, "columns", None))
-                        first += rows.shape[0]
+            except NotFinite:  # from a first pass over data that the door did not look at
+                first = 0
+                for rows, _ in data:
+                    refuse_nonfinite(
+                        rows,
+                        allow_nan=self.accepts_nan,
+                        first_row=first,
+                        names=getattr(X, "columns", None),
+                    )
+                    first += rows.shape[0]
                 raise
         return self
 

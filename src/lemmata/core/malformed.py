@@ -25,6 +25,13 @@ TAKE_NAN = (
 ROWS_AT_ONCE = 4096  # looked at for the culprit, so that no mask as large as the data is made
 
 
+class NotFinite(ValueError):
+    """Sums over the data are not finite: it holds NaN or infinity, or numbers too large to be added up.
+
+    What a pass raises that cannot say where; `Model.fit` then looks for the place (`refuse_nonfinite`).
+    """
+
+
 def refuse_nonfinite(
     X: Any,
     *,

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 
 from lemmata.core.blocks import Blocks
 from lemmata.core.engine import map_reduce
+from lemmata.core.malformed import NotFinite
 from lemmata.core.store import storable
 
 Array = np.ndarray
@@ -49,7 +50,7 @@ class Moments:
             weighted = rows * weights[:, None].astype(rows.dtype, copy=False)
             total = weighted.sum(axis=0, dtype=np.float64)
         if not np.isfinite(total).all():
-            raise ValueError(
+            raise NotFinite(
                 "Input contains NaN or infinity (or numbers too large for its dtype); clean or impute it first."
             )
         mean = total / n
@@ -150,7 +151,7 @@ class Gathering:
             return
         # not a BLAS dot: waking its threads costs more than the sum
         if not np.isfinite(np.einsum("ij,ij->", rows, rows)):
-            raise ValueError(
+            raise NotFinite(
                 "Input contains NaN or infinity, or numbers too large for their dtype to be squared."
             )
         buffer, weights = self._room_for(rows)

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from lemmata.core.malformed import NotFinite
+
 LARGEST = 1e150  # its square, summed over a million entries, is still a float64
 
 
@@ -33,7 +35,7 @@ def as_matrix(A: Any, name: str = "A") -> Any:
         and entries.dtype.kind == "f"
         and not np.isfinite(entries).all()
     ):
-        raise ValueError(f"{name} contains NaN or infinity; drop or fill those entries first.")
+        raise NotFinite(f"{name} contains NaN or infinity; drop or fill those entries first.")
     return A
 
 
@@ -91,7 +93,7 @@ def product(A: Any, X: np.ndarray) -> np.ndarray:
             f"A @ X has shape {Y.shape} for an X of shape {X.shape}; A is not the matrix its shape promises."
         )
     if Y.size and not max(float(Y.max()), -float(Y.min())) < LARGEST:  # a NaN fails this too
-        raise ValueError(
+        raise NotFinite(
             "a product with A is not finite: A contains NaN or infinity, or overflows; clean or scale it."
         )
     return Y

@@ -31,7 +31,7 @@ import scipy.sparse as sp
 from lemmata.core.blocks import Blocks
 from lemmata.core.compiler import worth_compiling
 from lemmata.core.engine import map_reduce
-from lemmata.core.malformed import refuse_malformed
+from lemmata.core.malformed import NotFinite, refuse_malformed
 from lemmata.linalg._checks import float_type
 
 Array = np.ndarray
@@ -170,7 +170,7 @@ def weighted_sum(data: Blocks) -> Array:
 
     total = map_reduce(of, data, np.zeros(data.shape[1]))
     if not np.isfinite(total).all():
-        raise ValueError(
+        raise NotFinite(
             "the data contains NaN or infinity (or numbers too large for its dtype); clean or impute it."
         )
     return total

@@ -26,6 +26,7 @@ from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Fit
 from lemmata.core.estimator import COMMON
 from lemmata.core.loop import MaxSteps, Never, Settled, warn_user
+from lemmata.core.malformed import NotFinite
 from lemmata.reduction.covariance import (
     EighAlgorithm,
     GradientAlgorithm,
@@ -277,7 +278,7 @@ def _centre_only(data: Blocks) -> Scatter:
     X, w = data.source, data.weights
     mean = np.average(X, axis=0, weights=w) if w is not None else X.mean(axis=0, dtype=np.float64)
     if not np.isfinite(mean).all():
-        raise ValueError(
+        raise NotFinite(
             "Input contains NaN or infinity (or numbers too large for its dtype); clean or impute it first."
         )
     centred = X - mean.astype(X.dtype)
