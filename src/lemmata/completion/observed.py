@@ -212,7 +212,7 @@ class Observed:
 
         Ratings that float32 holds exactly (whole and half stars) become float32.
         """
-        from lemmata.completion.reading import triplets_of_frame
+        from lemmata.completion.triplets import triplets_of_frame
 
         columns = frame_columns(frame) or frame
         entries = triplets_of_frame(columns, user, item, rating)

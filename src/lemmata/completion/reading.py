@@ -1,4 +1,4 @@
-"""Ratings from files and tables: who, what, how much; one entry per line.
+"""Ratings from files: who, what, how much; one entry per line.
 
     >>> import tempfile, pathlib
     >>> from lemmata.completion import Observed
@@ -20,7 +20,7 @@ import gzip
 import re
 import sys
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,22 +30,14 @@ import numpy as np
 
 from lemmata.completion._twins_reading import NO_LABEL
 from lemmata.completion.labels import numbered
-from lemmata.completion.observed import Observed
+from lemmata.completion.triplets import ROLES, Triplets, chosen, ratings_of
 from lemmata.core.compiler import worth_compiling
 from lemmata.data.files import check_file, refuse_binary
-from lemmata.data.tables import UnreadableData, position_of
+from lemmata.data.tables import UnreadableData
 from lemmata.data.text_tables import cells_of, is_number
 
 Array = np.ndarray
 
-ROLES = ("user", "item", "rating")
-# What such columns are called, the likeliest first; compared in small letters and digits only.
-USUAL = {
-    "user": "user userid uid username customer customerid reviewer reviewerid member memberid row",
-    "item": "item itemid iid movie movieid film filmid product productid asin parentasin book bookid isbn song songid track "
-    "trackid artist artistid title name column",
-    "rating": "rating ratings score value stars star overall count counts plays playcount weight",
-}
 BYTES = 8 * 2**20  # of text read at once
 # Bytes of text that are worth a compiler. For so many the twins take half a second; with quotes, whose records they read one by
 # one, four times as long.
@@ -54,100 +46,6 @@ RECORDS = 2**19  # read at once
 LONGEST_NAME = 2**14  # bytes of a user or an item
 LONGEST = 2**30  # bytes of one record; offsets are int32
 PLAIN_INT = re.compile(rb"-?(0|[1-9][0-9]{0,17})")
-
-
-@dataclass(frozen=True)
-class Triplets:
-    """Entries as positions and values, with what the positions are called."""
-
-    users: Array
-    items: Array
-    values: Array
-    user_names: Array
-    item_names: Array
-
-    def observed(self, duplicates: str) -> Observed:
-        shape = (len(self.user_names), len(self.item_names))
-        names = {"row_labels": self.user_names, "column_labels": self.item_names}
-        return Observed.from_triplets(
-            self.users, self.items, self.values, shape, duplicates=duplicates, **names
-        )
-
-
-def chosen(names: Sequence[str] | None, width: int, given: Sequence[Any]) -> list[int]:
-    """The positions of the columns of user, item and rating among `width` columns; `given` by name, position or None."""
-    if width < 3:
-        raise UnreadableData(
-            f"there are {width} columns; an entry has three: user, item and rating."
-        )
-    found = {
-        role: position_of(str(column), names, width)
-        for role, column in zip(ROLES, given, strict=True)
-        if column is not None
-    }
-    plain = [re.sub(r"[\W_]", "", name.lower()) for name in names or ()]
-    for role in ROLES:
-        usual = [plain.index(name) for name in USUAL[role].split() if name in plain]
-        free = [i for i in usual if i not in found.values()]
-        if role not in found and free:
-            found[role] = free[0]
-    if not found:
-        return [0, 1, 2]
-    missing = [role for role in ROLES if role not in found]
-    left = [i for i in range(width) if i not in found.values()]
-    if (names is None and len(left) >= len(missing)) or len(left) == len(missing):
-        found.update(zip(missing, left, strict=False))
-    elif missing:
-        raise UnreadableData(
-            f"which column is the {missing[0]}? There are {', '.join((names or ())[:8])}{', …' if width > 8 else ''}; "
-            f"pass {missing[0]}='…' (--{missing[0]})."
-        )
-    positions = [found[role] for role in ROLES]
-    if len(set(positions)) < 3:
-        raise UnreadableData("user, item and rating are three different columns.")
-    return positions
-
-
-# --- tables in memory -------------------------------------------------------------------------------------------------
-
-
-def triplets_of_frame(frame: Any, user: Any, item: Any, rating: Any) -> Triplets:
-    """From a DataFrame, or a dict of columns."""
-    if not isinstance(frame, Mapping) and not hasattr(frame, "columns"):
-        raise TypeError(
-            f"a {type(frame).__name__} has no columns; pass a DataFrame, or use Observed.of for a matrix."
-        )
-    keys = list(frame) if isinstance(frame, Mapping) else list(frame.columns)
-    names = [str(key) for key in keys]
-    columns = [np.asarray(frame[keys[i]]) for i in chosen(names, len(names), (user, item, rating))]
-    (users, i), (items, j) = numbered(columns[0], "user"), numbered(columns[1], "item")
-    return Triplets(i, j, _narrow(_ratings(columns[2])), users, items)
-
-
-def _ratings(values: Array) -> Array:
-    """A column of ratings as finite numbers; the row of the first that is none is named, counted from 0."""
-    if values.dtype.kind not in "biuf":
-        numbers = np.full(len(values), np.nan)
-        for row, value in enumerate(values.tolist()):
-            try:
-                numbers[row] = float(value)
-            except (TypeError, ValueError):
-                raise ValueError(
-                    f"row {row}: the rating {str(value)[:40]!r} is not a number."
-                ) from None
-        values = numbers
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        row = int(np.argmin(np.isfinite(values)))
-        raise ValueError(f"row {row}: the rating is {values[row]}; drop rows without a rating.")
-    return values
-
-
-def _narrow(values: Array) -> Array:
-    """As float32 where that loses nothing: half the memory, and most ratings are whole or half stars."""
-    if values.dtype == np.float32:
-        return values
-    small = values.astype(np.float32)
-    return small if (small == values).all() else values.astype(np.float64)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -480,7 +378,7 @@ def _of_parquet(path: Path, given: Sequence[Any], dtype: np.dtype) -> Triplets:
         (users, i), (items, j) = (
             _arrow_labels(table.column(k), role) for k, role in zip(wanted, ROLES[:2], strict=False)
         )
-        values = _ratings(table.column(wanted[2]).to_numpy())
+        values = ratings_of(table.column(wanted[2]).to_numpy())
     except ValueError as error:
         raise UnreadableData(f"{path}: {error}") from error
     return Triplets(i, j, values.astype(dtype, copy=False), users, items)
