@@ -14,9 +14,11 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core.certificate import Certificate
 from lemmata.core.estimator import Model
 from lemmata.core.loop import MaxSteps, Settled, Solution, Stop, Stopped
 from lemmata.core.parameters import COMMON
@@ -71,7 +73,9 @@ class Neural(Supervised):
         "module_": Network,
         "input_shape_": tuple,
         "loss_": ">=0",
+        "validation_rows_?": "v int >=0",
     }
+    min_samples = 2
     module_: Any
     input_shape_: tuple[int, ...]
 
@@ -259,8 +263,11 @@ class Neural(Supervised):
     ) -> None:
         self.module_ = attributes["module_"]
         rest = {name: value for name, value in attributes.items() if name != "module_"}
+        self.__dict__.pop("validation_rows_", None)
         if data is not None:
             rest["loss_"] = self._stated_loss(data)
+            if self.early_stopping:
+                rest["validation_rows_"] = self._split(data)[1]
         super()._conclude(data, {"module_": self.module_, **rest}, trace, stopped, steps)
 
     def _stated_loss(self, data: Blocks) -> float:
@@ -304,13 +311,34 @@ class Neural(Supervised):
     def _begun(self, data: Blocks) -> tuple[Any, Any, Trace]:
         """Training from the weights of a fit, if there was one, or from the first."""
         training = self._training(data.shape[0], self.max_iter)
-        if hasattr(self, "module_"):
-            training = replace(training, net=self.module_)
+        net = self.module_ if hasattr(self, "module_") else training.net
+        training = replace(training, net=net, batch_size=min(training.batch_size, data.shape[0]))
         rng = np.random.default_rng(self._rng())
         state = training.init(self._problem_of_batch(data), rng)
         trace = Trace()
         trace.append(state.loss, 0.0, training.extras(state))
         return training, state, trace
+
+    # --- certificate ---
+
+    def certify(
+        self, X, y=None, sample_weight=None, *, X_test=None, y_test=None, seconds=None
+    ) -> Certificate:
+        """Check every claim about this fit on X and y, usually the training data, and on rows that it was not fitted to.
+
+        X_test, y_test : rows drawn like X, independently of it; without them, what is said of new rows rests on those that
+            early stopping held out, or can't tell
+        seconds : float, optional
+            How long that may take; claims that need more stay *not checked*. By default five times the work of the fit.
+        """
+        from lemmata.nets.certifying import certify_network
+
+        check_is_fitted(self)
+        if (X_test is None) != (y_test is None):
+            raise ValueError("pass X_test and y_test together.")
+        data = self._validated_pair(X, y, sample_weight, reset=False)
+        test = None if X_test is None else self._validated_pair(X_test, y_test, reset=False)
+        return certify_network(self, data, test, seconds=seconds)
 
     # --- input ---
 
@@ -404,10 +432,12 @@ class Neural(Supervised):
         are built."""
         import torch
 
+        from lemmata.nets.seeding import own_draws
+
         if network.config is not None:
             return None
         made = self._net(self.input_shape_)
-        with torch.random.fork_rng():
+        with own_draws():
             return copy.deepcopy(made) if isinstance(made, torch.nn.Module) else made()
 
     # --- for subclasses ---
@@ -426,7 +456,7 @@ class Neural(Supervised):
 def _build(cls: Any, input_shape: tuple[int, ...], n_outputs: int, extra: dict[str, Any]) -> Any:
     try:
         return cls(input_shape, n_outputs, **extra)
-    except TypeError as error:
+    except (TypeError, IndexError, RuntimeError) as error:
         raise ValueError(
             f"net was called as {getattr(cls, '__name__', cls)}({input_shape}, {n_outputs}, "
             f"{extra or ''}…): {error}."
