@@ -145,7 +145,11 @@ class Perceptron(Supervised):
             return MLPQuasiNewton(
                 net, float(self.alpha), float(self.tol), int(self.max_iter), int(self.max_fun), rest, self.init, start
             )  # fmt: skip
-        if not isinstance(self.solver, str) and not _is_optimizer(self.solver):
+        if (
+            self.solver not in SOLVERS
+            if isinstance(self.solver, str)
+            else not _is_optimizer(self.solver)
+        ):
             raise ValueError(
                 f"solver={self.solver!r} is neither one of {', '.join(sorted(SOLVERS))} nor an optimiser of lemmata.optim."
             )
