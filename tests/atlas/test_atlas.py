@@ -15,7 +15,7 @@ from lemmata.pictures import figure
 from tools import images
 
 # thousands of completions; `./run test --all` draws them
-LONG = ("phase-diagram", "coherent-spike", "colour-quantisation")
+LONG = ("phase-diagram", "coherent-spike", "colour-quantisation", "vit-convnet")
 IDS = [pytest.param(id, marks=pytest.mark.slow) if id in LONG else id for id in atlas.entries()]
 
 

@@ -27,7 +27,15 @@ from lemmata.atlas.numbers import KEY, numbers_of
 from lemmata.core.config import config
 from lemmata.core.engine import one_blas_thread
 
-CHAPTERS = ("reduction", "completion", "clustering", "mixtures", "optimisation", "prediction")
+CHAPTERS = (
+    "reduction",
+    "completion",
+    "clustering",
+    "mixtures",
+    "optimisation",
+    "prediction",
+    "nets_attention",
+)
 _ENTRIES: dict[str, Entry] = {}
 
 

@@ -105,7 +105,7 @@ class AttentionConvolution(nn.Module):
 
     def error_bound(self, x: Tensor) -> float:
         """2ε max|x| Σ|K| over the output channel where it is largest."""
-        W = self.attention.project_out.weight[: self.n_out]
+        W = self.attention.project_out.weight.detach()[: self.n_out]
         return 2 * stray_weight(self.sharpness) * float(x.abs().max() * W.abs().sum(dim=1).max())
 
 

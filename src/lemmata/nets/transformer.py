@@ -275,6 +275,8 @@ class EncoderDecoder(nn.Module):
         The longest sequence, END included.
     positions : {"learned", "sinusoidal"}, default="learned"
         How tokens are told their place; source and target have their own if learned.
+    encoder_depth : int, default=depth
+        Blocks of the encoder, if it has another number of them; with 0 the decoder reads the tokens themselves.
     """
 
     def __init__(
@@ -287,6 +289,7 @@ class EncoderDecoder(nn.Module):
         dropout: float = 0.0,
         max_length: int = 64,
         positions: str = "learned",
+        encoder_depth: int | None = None,
     ) -> None:
         super().__init__()
         if n_tokens <= END + 1:
@@ -296,11 +299,13 @@ class EncoderDecoder(nn.Module):
         self.config: dict[str, Any] = {
             "n_tokens": n_tokens, "width": width, "depth": depth, "heads": heads, "hidden": hidden,
             "dropout": dropout, "max_length": max_length, "positions": positions,
+            "encoder_depth": encoder_depth,
         }  # fmt: skip
         self.embedding = TokenEmbedding(n_tokens, width)
         self.source_positions = positions_of(positions, max_length, width, std=1.0)
         self.target_positions = positions_of(positions, max_length, width, std=1.0)
-        self.encoder = Encoder(width, depth, heads, hidden, dropout)
+        blocks = depth if encoder_depth is None else encoder_depth
+        self.encoder = Encoder(width, blocks, heads, hidden, dropout)
         self.decoder = Decoder(width, depth, heads, hidden, dropout, cross=True)
 
     def encode(self, source: Tensor) -> tuple[Tensor, Tensor]:

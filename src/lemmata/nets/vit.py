@@ -76,7 +76,8 @@ class ViT(nn.Module):
         tokens = (H // patch_size) * (W // patch_size)
         # W · patch + b for all patches at once is a convolution with stride P
         self.patches = nn.Conv2d(C, width, patch_size, stride=patch_size)
-        self.positions = LearnedPositions(tokens, width)
+        # as large as the tokens, so that places differ from the first update on: 0.02 learns far slower
+        self.positions = LearnedPositions(tokens, width, std=0.3)
         self.encoder = Encoder(width, depth, heads, hidden, dropout)
         self.head = HEADS[head](width, n_outputs)
 
