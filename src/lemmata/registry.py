@@ -119,6 +119,11 @@ MODELS: dict[str, Entry] = {
         "A mixture of any family: Bernoulli, Poisson, categorical, multinomial, Gaussian",
         "CIL 3.1",
     ),
+    "PLSA": Entry(
+        "lemmata.topics.plsa",
+        "Documents as mixtures of topics, by maximum likelihood",
+        "CIL 3.2.2, 3.2.3; CIL20 4",
+    ),
     "LinearRegression": Entry(
         "lemmata.predict.least_squares.estimator",
         "Least squares, with standard errors, intervals, leverage and summary()",

@@ -10,7 +10,7 @@ import warnings
 import numpy as np
 import pytest
 from sklearn import cluster, decomposition, mixture
-from test_estimators import MODELS, certify, fit, made
+from test_estimators import MODELS, certify, fit, made, suited
 
 import lemmata
 
@@ -55,7 +55,7 @@ EXCEPTIONS |= {
 def fitted(name):
     """A fit, its data, and what its certificate complains about as it is."""
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(40, 5)) * [5.0, 3.0, 1.0, 0.5, 0.1] + 2.0
+    X = suited(name, rng.normal(size=(40, 5)) * [5.0, 3.0, 1.0, 0.5, 0.1] + 2.0)
     model = made(name)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

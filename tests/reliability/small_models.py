@@ -11,6 +11,7 @@ import lemmata
 from lemmata import registry
 from lemmata.completion.base import CompletionModel
 from lemmata.core.supervised import Classifier, Supervised
+from lemmata.topics.base import TopicModel
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(60, 6)) + 4 * (RNG.random((60, 1)) < 0.5)
@@ -21,6 +22,8 @@ SMALL = {"n_components": 2, "n_clusters": 2, "rank": 2, "size": 20}
 
 def data_of(name):
     cls = registry.model_class(name)
+    if issubclass(cls, TopicModel):
+        return COUNTS
     return RATINGS if issubclass(cls, CompletionModel) else ROWS
 
 

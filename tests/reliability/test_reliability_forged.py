@@ -103,6 +103,7 @@ def arrays_in(model):
 
 
 HARMLESS = {
+    ("doc_topic_", "longer"),  # nothing else in a file says how many documents there were
     ("labels_", "longer"),  # nothing else in a file says how many rows there were
     ("X_fit_", "longer"),  # … (where they have no targets)
     ("singular_", "longer"),  # … or singular values

@@ -2,8 +2,8 @@
 
 >>> from lemmata import text, topics
 >>> counts = text.counts(["cat dog cat", "dog cat pet", "loss risk fit", "fit loss loss"])
->>> topics.PLSA(2, random_state=0).fit(counts).certificate_.failed
-[]
+>>> print(topics.PLSA(2, random_state=0).fit(counts).certificate_["topics_supported"].numbers)
+documents of topic 0 2 < 5
 """
 
 from lemmata.lazy import lazily

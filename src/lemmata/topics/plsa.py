@@ -14,7 +14,7 @@ Tempering (β < 1) keeps q softer, q ∝ (θφ)^β, and overfits less; what cann
     >>> from lemmata import text
     >>> counts = text.counts(["cat dog cat", "dog cat pet", "loss risk fit", "fit loss loss"])
     >>> PLSA(2, random_state=0).fit(counts).top_words(2)
-    [['cat', 'dog'], ['loss', 'fit']]
+    [['loss', 'fit'], ['cat', 'dog']]
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from lemmata.audit.latent_semantics import LATENT_SEMANTICS_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval
 from lemmata.core.estimator import COMMON
@@ -71,7 +72,9 @@ class PLSAAlgorithm:
 
     def init(self, corpus: Corpus, rng: np.random.Generator) -> PLSAState:
         (n, m), k = corpus.shape, self.n_components
-        theta = rng.dirichlet(np.ones(k), n).astype(corpus.dtype)
+        theta = np.full(
+            (n, k), 1 / k, dtype=corpus.dtype
+        )  # nothing is drawn for a document: weight 2 is it twice
         # topics near the frequencies of words: a word that nobody uses has no probability
         noise = rng.gamma(1.0, size=(m, k)) + 0.1
         phi = normalised((corpus.word_totals[:, None] * noise).astype(corpus.dtype), axis=0)
@@ -127,6 +130,7 @@ class PLSA(TopicModel):
     certificate_, trace_, stopped_, n_iter_
     """
 
+    claims = LATENT_SEMANTICS_CLAIMS
     _parameter_constraints: ClassVar[dict[str, list]] = {
         **COMMON,
         "n_components": [Interval(Integral, 1, None, closed="left")],
@@ -142,6 +146,12 @@ class PLSA(TopicModel):
         self.verbose, self.checkpoint, self.time_limit = verbose, checkpoint, time_limit
 
     def _algorithm(self, data: Blocks) -> PLSAAlgorithm:
+        n, m = data.shape
+        if self.n_components > min(n, m):
+            raise ValueError(
+                f"n_components={self.n_components} exceeds the smaller side of {n:,} documents × {m:,} words, where every one "
+                f"could have a topic of its own; pass n_components <= {min(n, m)}."
+            )
         return PLSAAlgorithm(self.n_components, float(self.temper))
 
     def _problem(self, data: Blocks) -> Corpus:

@@ -1,0 +1,267 @@
+"""What theory promises about topics fitted by maximum likelihood (pLSA), recomputed from counts and public attributes.
+
+With p_dw = Σ_z θ_dz φ_zw (`doc_topic_`, `components_`) and N the counts,
+
+    ℓ = Σ_dw N_dw ln p_dw,        g_dz = Σ_w N_dw φ_zw / p_dw = ∂ℓ/∂θ_dz,        θ_dᵀ g_d = s_d, the tokens of document d
+
+ℓ is concave in θ, so its tangent bounds what another mixture of the same topics could gain: max_z g_dz − s_d nats for document
+d. It is not concave in θ and φ together, and the factors need not be unique: whenever φ_a − εφ_b ≥ 0 (or θ_b − δθ_a ≥ 0),
+topic b can be taken out of topic a and given to the documents instead, without changing any p_dw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import scipy.sparse as sp
+
+from lemmata.audit.attributes import attributes_sound, discrepancy, statements_true
+from lemmata.core.certificate import (
+    PROVED,
+    RULE_OF_THUMB,
+    Fit,
+    at_least,
+    at_most,
+    claim,
+    passes,
+    rounding,
+    unknown,
+)
+
+Array = np.ndarray
+NATS = 0.05  # a token that documents may lose: 5 % of its probability
+MOVED = 0.01  # of a topic's probability that may go elsewhere for "determined"
+FEWEST = 5  # documents that a topic should live on
+APART = 0.1  # of their probability by which two topics should differ
+CHUNK = 2**22  # products at a time
+
+
+def _unsound(fit: Fit) -> Iterator[str]:
+    for name, what in (("components_", "topic"), ("doc_topic_", "document")):
+        P = np.asarray(fit.get(name), dtype=np.float64) if fit.get(name) is not None else None
+        if P is not None:
+            off = np.abs(P.sum(axis=1) - 1)
+            worst = int(off.argmax())
+            if off[worst] > rounding(np.asarray(fit.get(name)).dtype, P.shape[1]):
+                yield f"{what} {worst} of {name} sums to {P[worst].sum():.6g}, not to 1"
+
+
+SOUND = attributes_sound(
+    {
+        "components_": "k d | >= 0, <= 1",
+        "doc_topic_?": "n k | >= 0, <= 1",
+        "log_likelihood_?": "",
+    },
+    more=_unsound,
+)
+
+
+class Facts:
+    """ℓ, the bound on what documents could gain, and expected tokens of each topic in each document, in one pass."""
+
+    def __init__(self, fit: Fit):
+        theta, phi = (
+            np.asarray(fit.get(name), np.float64) for name in ("doc_topic_", "components_")
+        )
+        self.loglik = self.gain = self.tokens = 0.0
+        shares, first = [], 0
+        for rows, weights in fit.data:
+            N = sp.csr_array(rows, dtype=np.float64)
+            if weights is not None:
+                N = sp.csr_array(sp.diags_array(np.asarray(weights, np.float64)) @ N)
+            mine = theta[first : first + N.shape[0]]
+            first += N.shape[0]
+            p = _probabilities(N, mine, phi)
+            seen = N.data > 0
+            with np.errstate(divide="ignore"):
+                self.loglik += float(np.dot(N.data[seen], np.log(p[seen])))
+            Q = N.copy()
+            Q.data = np.where(seen, N.data / np.where(p > 0, p, 1), 0.0)
+            g = Q @ phi.T
+            lengths = np.asarray(N.sum(axis=1)).ravel()
+            self.gain += float((g.max(axis=1, initial=0.0) - lengths).clip(min=0).sum())
+            self.tokens += float(lengths.sum())
+            shares.append(g * mine)
+        self.shares = np.concatenate(shares)  # (n, k)
+
+
+def _probabilities(N, theta: Array, phi: Array) -> Array:
+    rows = np.repeat(np.arange(N.shape[0]), np.diff(N.indptr))
+    p = np.empty(len(rows))
+    step = max(1, CHUNK // len(phi))
+    for start in range(0, len(rows), step):
+        cut = slice(start, start + step)
+        p[cut] = np.einsum("ij,ji->i", theta[rows[cut]], phi[:, N.indices[cut]])
+    return p
+
+
+def facts_of(fit: Fit) -> Facts | None:
+    """The facts; None where the mixtures are not those of these documents."""
+    theta = fit.get("doc_topic_")
+    if theta is None or len(theta) != fit.data.shape[0]:
+        return None
+    if "latent semantics" not in fit.memory:
+        fit.memory["latent semantics"] = Facts(fit)
+    return fit.memory["latent semantics"]
+
+
+def _work(fit: Fit) -> float:
+    return passes(4.0 * len(fit.components_), memory="latent semantics")(fit)
+
+
+OTHER = "doc_topic_ is not that of these documents: pass those that were fitted to"
+
+
+def _statement_errors(fit: Fit) -> dict[str, float]:
+    found = facts_of(fit)
+    if found is None:
+        return {"doc_topic_": np.inf}
+    dtype = np.asarray(fit.components_).dtype
+    # a float32 probability errs by eps, and its logarithm by as much, whatever its size
+    scale = abs(found.loglik) + found.tokens
+    error = discrepancy(fit.log_likelihood_, found.loglik, scale, rounding(dtype, fit.data.size))
+    return {"log_likelihood_": error}
+
+
+TRUE = statements_true(_statement_errors, cost=_work)
+
+
+@claim("the likelihood never fell", kind=PROVED, source="CIL 3.2.3", about="run")
+def likelihood_never_fell(fit: Fit):
+    """Of the tempered likelihood where EM was tempered."""
+    dtype = np.asarray(fit.components_).dtype
+    advice = "rounding spoiled the run: fit float64 counts"
+    bound = rounding(dtype, max(fit.data.size, 1) if fit.has_data else 2**20)
+    return at_most(fit.trace.largest_rise, bound, advice, unit="largest fall")
+
+
+@claim(
+    "with these topics, no other mixtures of the documents gain more than 0.05 nats a token",
+    kind=PROVED,
+    source="CIL 3.2.3; concavity of the likelihood in θ",
+    cost=_work,
+)
+def documents_fitted(fit: Fit):
+    found = facts_of(fit)
+    if found is None:
+        return unknown(OTHER)
+    if not np.isfinite(found.loglik):
+        return at_most(
+            np.inf, NATS, "a word of the documents has probability 0: fit it again", "nats a token"
+        )
+    advice = "run longer (raise max_iter, lower tol), or transform the documents again"
+    return at_most(found.gain / max(found.tokens, 1e-300), NATS, advice, "nats a token, at most")
+
+
+@claim(
+    "no other topics give every word of every document the same probability",
+    kind=PROVED,
+    source="CIL 3.2.5; Laurberg et al. 2008",
+    cost=lambda fit: (
+        float(len(fit.components_)) ** 2
+        * (fit.components_.shape[1] + len(fit.get("doc_topic_", ())))
+    ),
+)
+def topics_determined(fit: Fit):
+    """Two factorisations of rank k differ by some T: θT and T⁻¹φ. With a pure document for every topic T ≥ 0, with an anchor
+    word for every topic T⁻¹ ≥ 0, and with both T only renames topics. A pair of topics of which one can be taken out of the
+    other is a witness against it; the number is how much of a topic's probability then goes elsewhere."""
+    theta, phi = fit.get("doc_topic_"), np.asarray(fit.components_, np.float64)
+    if theta is None:
+        return unknown("the mixtures of the documents are not there")
+    theta, k = np.asarray(theta, np.float64), len(phi)
+    moved, pair = 0.0, (0, 0)
+    for a in range(k):
+        for b in range(k):
+            if a != b:
+                here = _movable(theta, phi, a, b)
+                moved, pair = max((moved, pair), (here, (a, b)))
+    a, b = pair
+    advice = (
+        "read topics as one choice of many: fewer topics, or a prior (LDA) that prefers sparse ones"
+    )
+    if moved > MOVED:
+        note = (
+            f"part of topic {b} can be taken out of topic {a}: every probability stays what it is"
+        )
+        return at_most(moved, MOVED, advice, "probability moved", note)
+    pure = _units(theta) and _units(phi.T)
+    if pure and np.linalg.matrix_rank(phi) == k == np.linalg.matrix_rank(theta):
+        note = "every topic has a document and a word of its own"
+        return at_most(moved, MOVED, advice, "probability moved", note)
+    return unknown(
+        "no pair of topics shows it, and not every topic has a document and a word of its own",
+        moved,
+    )
+
+
+def _movable(theta: Array, phi: Array, a: int, b: int) -> float:
+    """How much of a topic's probability goes elsewhere if as much of b is taken out of a as can be, from words or documents."""
+    apart = 0.5 * float(np.abs(phi[a] - phi[b]).sum())
+    epsilon = _largest_multiple(phi[a], phi[b])  # φ_a − εφ_b ≥ 0
+    words = epsilon / (1 - epsilon) * apart if epsilon < 1 else 1.0
+    delta = _largest_multiple(
+        theta[:, b], theta[:, a]
+    )  # θ_b − δθ_a ≥ 0: topic a becomes φ_a + δφ_b
+    documents = delta / (1 + delta) * apart if np.isfinite(delta) else apart
+    return min(max(words, documents), 1.0)
+
+
+def _largest_multiple(x: Array, y: Array) -> float:
+    """The largest c with x − c·y ≥ 0."""
+    there = y > 0
+    return float((x[there] / y[there]).min()) if there.any() else np.inf
+
+
+def _units(rows: Array) -> bool:
+    """Whether for every column some row is zero but for it."""
+    alone = rows[(rows > 0).sum(axis=1) == 1]
+    return bool((alone > 0).any(axis=0).all()) if len(alone) else False
+
+
+@claim(
+    "every topic lives on at least five documents",
+    kind=RULE_OF_THUMB,
+    source="CIL 3.2.2",
+    cost=_work,
+)
+def topics_supported(fit: Fit):
+    """(Σ_d n_dz)²/Σ_d n_dz² of the expected tokens n_dz of topic z: as many documents as would share it evenly."""
+    found = facts_of(fit)
+    if found is None:
+        return unknown(OTHER)
+    n = found.shares
+    squares = (n**2).sum(axis=0)
+    support = n.sum(axis=0) ** 2 / np.where(squares > 0, squares, np.inf)
+    z = int(support.argmin())
+    advice = f"topic {z} is that of a few documents: ask for fewer topics"
+    return at_least(float(support[z]), FEWEST, advice, f"documents of topic {z}")
+
+
+@claim(
+    "any two topics differ in at least a tenth of their probability",
+    kind=RULE_OF_THUMB,
+    source="CIL 3.2.2",
+    cost=lambda fit: float(len(fit.components_)) ** 2 * fit.components_.shape[1],
+)
+def topics_distinct(fit: Fit):
+    phi = np.asarray(fit.components_, np.float64)
+    if len(phi) < 2:
+        return unknown("there is one topic only")
+    apart = np.array([[0.5 * np.abs(a - b).sum() for b in phi] for a in phi])
+    np.fill_diagonal(apart, np.inf)
+    a, b = np.unravel_index(int(apart.argmin()), apart.shape)
+    advice = f"topics {a} and {b} say the same: ask for fewer topics"
+    return at_least(float(apart.min()), APART, advice, "total variation")
+
+
+LATENT_SEMANTICS_CLAIMS = (
+    SOUND,
+    TRUE,
+    likelihood_never_fell,
+    documents_fitted,
+    topics_determined,
+    topics_supported,
+    topics_distinct,
+)
