@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from autoencoder_problems import AUTOENCODERS
 from clustering_problems import CLUSTERING
 from completion_problems import COMPLETION
 from core_toys import Halving
 from mlp_problems import PERCEPTRONS
+from nets_problems import NETS
 
 from lemmata.core import Blocks, MaxSteps, Never, Restarts, Solution, Stop
 from lemmata.core import Path as ParameterPath
@@ -264,5 +266,5 @@ PROBLEMS = [
         )
         for name, optimizer in OPTIMIZERS.items()
     ),
-    *(Problem(*problem, **more) for *problem, more in (*COMPLETION, *CLUSTERING, *PERCEPTRONS)),
+    *(Problem(*problem, **more) for *problem, more in (*COMPLETION, *CLUSTERING, *NETS, *PERCEPTRONS, *AUTOENCODERS)),
 ]  # fmt: skip

@@ -266,7 +266,8 @@ def parameters_in(cls: Any, settings: list[str]) -> dict[str, Any]:
             raise typer.BadParameter(
                 f"{setting!r} is not of the form key=value.", param_hint="--set"
             )
-        if key.strip() not in known:
+        part = key.strip().partition("__")  # net__width: of a part that has parameters of its own
+        if key.strip() not in known and not (part[1] and part[0] in getattr(cls, "parts", ())):
             raise typer.BadParameter(
                 f"{cls.__name__} has no parameter {key.strip()!r}{nearest(key.strip(), known)}",
                 param_hint="--set",

@@ -127,7 +127,7 @@ class Rows(Data):
                 f"the parts have {', '.join(map(str, sorted(lengths)))} rows; all parts have as "
                 "many."
             )
-        self.n = lengths.pop()
+        self.n: int = lengths.pop()
         if self.n == 0:
             raise ValueError("Rows of length 0: there is nothing to learn from.")
         self.parts = tuple(_addressable(part) for part in parts)
@@ -138,7 +138,6 @@ class Rows(Data):
             self.labels = int(target.min()), int(target.max())
 
     def count(self, size: int) -> int:
-        assert self.n is not None
         return -(-self.n // size)
 
     def batches(self, seed, epoch, size, start=0, share=ALONE):
@@ -191,8 +190,8 @@ class Rows(Data):
             if part is not None:
                 name = str(part.dtype).removeprefix("torch.")
                 crc = zlib.crc32(f"{tuple(part.shape)} {name}".encode(), crc)
-                for start in range(0, self.n or 0, 2**14):
-                    index = np.arange(start, min(start + 2**14, self.n or 0))
+                for start in range(0, self.n, 2**14):
+                    index = np.arange(start, min(start + 2**14, self.n))
                     rows = _fetched(part, index, torch.from_numpy(index))
                     crc = zlib.crc32(np.ascontiguousarray(rows.numpy()).data, crc)
         return self._with_validation(f"{crc:08x}")

@@ -43,7 +43,7 @@ class NeuralClassifier(Neural, Classifier):
 
     Parameters
     ----------
-    net : class, torch.nn.Module or None, default=None
+    net : class, its name, torch.nn.Module or None, default=None
         Called as ``net(input_shape, n_outputs, **net__…)``; a module is copied and training begins at its weights; None
         is `FeedForward`. ``net__width=32`` passes `width` on, and can be searched over.
     loss : str or callable, default=None
@@ -214,7 +214,7 @@ class NeuralClassifier(Neural, Classifier):
             )
         return softmax(outputs, axis=1)
 
-    def partial_fit(self, X, y, classes=None, sample_weight=None):
+    def partial_fit(self, X, y, classes=None, sample_weight=None):  # type: ignore[override]
         """One epoch over these rows, from where the last call ended (weights, memory of the optimiser and all).
 
         classes : all labels there will ever be, if those of the first call are not all
@@ -262,7 +262,7 @@ class NeuralRegressor(Neural, Regressor):
 
     Parameters
     ----------
-    net : class, torch.nn.Module or None, default=None
+    net : class, its name, torch.nn.Module or None, default=None
         Called as ``net(input_shape, n_outputs, **net__…)``; a module is copied and training begins at its weights; None
         is `FeedForward`.
     loss : str or callable, default=None

@@ -33,7 +33,7 @@ class ByteRows:
     """Cuts rows of bytes into blocks of floats from 0 to 1; `raw` are the bytes."""
 
     def __init__(self, raw: np.ndarray):
-        self.raw, self.step = raw, rows_per_block(*raw.shape, 4)
+        self.raw, self.step = raw, rows_per_block(raw.shape[0], raw.shape[1], 4)
 
     def __call__(self) -> Iterator[np.ndarray]:
         for start in range(0, len(self.raw), self.step):
@@ -53,7 +53,7 @@ def flattened(
         X = X.detach().cpu().numpy()
     if isinstance(X, (list, tuple)) and not is_stream(X):
         X = _as_array(X)
-    ndim = getattr(X, "ndim", 2)
+    ndim, shape = getattr(X, "ndim", 2), wanted
     if ndim > 2:
         shape = _shape_of(tuple(X.shape), wanted, fitted)
         X = np.asarray(X) if not isinstance(X, np.ndarray) else X
@@ -61,7 +61,6 @@ def flattened(
         if X.dtype == np.float64:
             X = X.astype(np.float32)
     else:
-        shape = wanted
         columns = X.shape[1] if ndim == 2 and hasattr(X, "shape") else None
         if shape is not None and columns is not None and columns != math.prod(shape) and not fitted:
             raise ValueError(

@@ -85,7 +85,9 @@ class Machine:
         self.rng = torch.Generator(place.device)
         self.weights = dict(self.module.named_parameters())
         self.names = {id(weight): name for name, weight in self.weights.items()}
-        self.trained = [weight for weight in self.weights.values() if weight.requires_grad]
+        self.trained: list[Tensor] = [
+            weight for weight in self.weights.values() if weight.requires_grad
+        ]
         self.mean: list[Tensor] = []  # e, of the weights that are trained
         self.updates = 0
 

@@ -27,7 +27,7 @@ from lemmata.core.trace import Trace
 from lemmata.lazy import require
 from lemmata.nets.history import History
 from lemmata.nets.inputs import flattened
-from lemmata.nets.networks import Network, from_stored, to_stored
+from lemmata.nets.networks import Network, find, from_stored, to_stored
 
 Array = np.ndarray
 
@@ -78,6 +78,8 @@ class Neural(Supervised):
     min_samples = 2
     module_: Any
     input_shape_: tuple[int, ...]
+    _partial: tuple[Any, Any, Trace]  # training, state and trace of the batches so far
+    parts: ClassVar[tuple[str, ...]] = ("net",)  # parameters that have parameters: net__width
 
     def __init__(
         self,
@@ -158,7 +160,13 @@ class Neural(Supervised):
                     "already; pass its class."
                 )
             return self.net
-        cls = self.net
+        cls = find(self.net) if isinstance(self.net, str) else self.net
+        if isinstance(self.net, str) and not (
+            isinstance(cls, type) and issubclass(cls, torch.nn.Module)
+        ):
+            raise ValueError(
+                f"net={self.net!r} is not the name of a network of lemmata.nets; pass its class."
+            )
         if cls is None:
             from lemmata.nets.feedforward import FeedForward
 
@@ -332,13 +340,22 @@ class Neural(Supervised):
             How long that may take; claims that need more stay *not checked*. By default five times the work of the fit.
         """
         from lemmata.nets.certifying import certify_network
+        from lemmata.nets.seeding import own_draws
 
         check_is_fitted(self)
         if (X_test is None) != (y_test is None):
             raise ValueError("pass X_test and y_test together.")
         data = self._validated_pair(X, y, sample_weight, reset=False)
         test = None if X_test is None else self._validated_pair(X_test, y_test, reset=False)
-        return certify_network(self, data, test, seconds=seconds)
+        with own_draws():
+            return certify_network(self, data, test, seconds=seconds)
+
+    def _certificate(self, data: Any, y=None, **options: Any) -> Certificate:
+        """Claims draw from torch's generator, too: threads take turns."""
+        from lemmata.nets.seeding import own_draws
+
+        with own_draws():
+            return super()._certificate(data, y, **options)
 
     # --- input ---
 

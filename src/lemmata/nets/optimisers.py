@@ -35,7 +35,7 @@ class SignSGD(torch.optim.Optimizer):
         super().__init__(params, {"lr": lr, "weight_decay": weight_decay})
 
     @torch.no_grad()
-    def step(self, closure=None):  # type: ignore[override]
+    def step(self, closure=None):
         for group in self.param_groups:
             for weight in group["params"]:
                 if weight.grad is not None:
@@ -88,7 +88,8 @@ def _known(optimizer: Any) -> Named:
 
 def weight_groups(module: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
     """The weights that are trained, those that decay first: matrices and filters outside of normalisations."""
-    decaying, others = [], []
+    decaying: list[nn.Parameter] = []
+    others: list[nn.Parameter] = []
     seen: set[int] = set()
     for owner in module.modules():
         is_norm = "norm" in type(owner).__name__.lower()

@@ -42,7 +42,7 @@ from lemmata.core.loop import MaxSteps, Seconds, Solution, Stop, Stopped, run
 from lemmata.nets import distributed
 from lemmata.nets.batches import Batch, Data, as_data, seeds
 from lemmata.nets.diagnosis import check_outputs
-from lemmata.nets.losses import as_objective
+from lemmata.nets.losses import Objective, as_objective
 from lemmata.nets.machine import Arrays, Machine, arrays_of, load_arrays
 from lemmata.nets.optimisers import default_rate, make_optimizer
 from lemmata.nets.precision import Place, choose
@@ -132,6 +132,10 @@ class Training:
     layout: str = "auto"
     device: str = "auto"
     measure: str = "running"
+    # the network at work and the state that it is in; what is minimised; the rate of every update
+    _machine: tuple[Machine, TrainingState] | None = field(default=None, init=False, repr=False)
+    _objective: Objective = field(init=False, repr=False)
+    _schedule: Any = field(default=None, init=False, repr=False)
 
     hint = "lower learning_rate, or pass clip=1.0"
 
@@ -158,7 +162,6 @@ class Training:
             )
         if self.measure not in MEASURES:
             raise ValueError(f"measure={self.measure!r}; pass one of {', '.join(MEASURES)}.")
-        object.__setattr__(self, "_machine", None)  # at work, and the state that it is in
         object.__setattr__(self, "_objective", as_objective(self.loss))
 
     # --- the algorithm ---
@@ -240,7 +243,7 @@ class Training:
         told = {
             name: _described(getattr(self, name))
             for name in self.__dataclass_fields__
-            if name != "net"
+            if name != "net" and name[0] != "_"
         }
         if self.schedule not in NEEDS_LENGTH and not 0 < self.warmup < 1:
             told.pop("epochs")  # a finished run can go on
@@ -275,17 +278,17 @@ class Training:
         dtype = torch.float64 if batch.parts[0].dtype == torch.float64 else torch.float32
         parts = [part.to(dtype) if part.is_floating_point() else part for part in batch.parts]
         trial = copy.deepcopy(module).to(dtype).eval()
-        check_outputs(trial, self._objective, parts, rng, data.labels)  # type: ignore[attr-defined]
+        check_outputs(trial, self._objective, parts, rng, data.labels)
         return Place(
             *distributed.agreed(tuple(choose(module, self._objective, batch.parts, **wanted)))
-        )  # type: ignore[attr-defined, arg-type]
+        )
 
     def _made(self, module: nn.Module, place: Place, data: Data) -> Machine:
         rate = default_rate(self.optimizer) if self.learning_rate is None else self.learning_rate
         batches = data.count(self.batch_size)
         updates = None if batches is None or self.epochs is None else self.epochs * batches
         machine = Machine(
-            module, self._objective, place,  # type: ignore[attr-defined]
+            module, self._objective, place,
             lambda module: make_optimizer(self.optimizer, module, rate, self.weight_decay, self.optimizer_options),
             augment=self.augment, accumulate=self.accumulate, clip=self.clip, ema=self.ema, share=distributed.share(),
         )  # fmt: skip
@@ -294,7 +297,7 @@ class Training:
 
     def _at(self, state: TrainingState, data: Data) -> Machine:
         """The machine in this state: the one that came to it, or another that is put there."""
-        found = self._machine  # type: ignore[attr-defined]
+        found = self._machine
         if found is not None and found[1] is state:
             return found[0]
         place = Place(state.device, state.precision, state.memory_format)
@@ -319,7 +322,7 @@ class Training:
         """The batches of one step; where it ended, its mean loss and its last rate."""
         epoch, batch = state.epoch, state.batch
         left = math.inf if self.batches_per_step is None else self.batches_per_step
-        schedule = self._schedule  # type: ignore[attr-defined]
+        schedule = self._schedule
         total = rows = rate = 0.0
         while left > 0:
             walk = data.batches(state.seed, epoch, self.batch_size, batch, machine.share)
