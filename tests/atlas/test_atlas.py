@@ -15,7 +15,16 @@ from lemmata.pictures import figure
 from tools import images
 
 # thousands of completions; `./run test --all` draws them
-LONG = ("phase-diagram", "coherent-spike", "colour-quantisation", "vit-convnet")
+LONG = (
+    "phase-diagram",
+    "coherent-spike",
+    "colour-quantisation",
+    "vit-convnet",
+    "linear-probes",
+    "skip-connections",
+    "batch-norm-rates",
+    "small-data",
+)
 IDS = [pytest.param(id, marks=pytest.mark.slow) if id in LONG else id for id in atlas.entries()]
 
 

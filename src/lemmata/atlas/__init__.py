@@ -34,7 +34,10 @@ CHAPTERS = (
     "mixtures",
     "optimisation",
     "prediction",
+    "nets_images",
     "nets_attention",
+    "nets_training",
+    "nets_approximation",
 )
 _ENTRIES: dict[str, Entry] = {}
 
