@@ -7,6 +7,7 @@ import pytest
 
 FOLDER = Path(__file__).parent.parent / "examples"
 PROMISES = {
+    "classify_images.py": "by gradients: 25 pixels",
     "reduce_digits.py": "loaded: PCA",
     "certify_another_library.py": "what fails: statements_true",
     "larger_than_memory.py": "solver lanczos",
@@ -21,6 +22,7 @@ PROMISES = {
     "kernel_machines.py": "what fails: near_optimum",
     "nearest_neighbours.py": "shuffled labels, what fails: leave_one_out",
     "minimise_anything.py": "what fails: gradient_matches",
+    "train_a_network.py": "the same bits: True",
     "mixture_with_holes.py": "best by BIC: 2 components",
     "reverse_sequences.py": "1,000 of 1,000 new words are reversed",
 }
