@@ -140,6 +140,7 @@ class ElasticNetAlgorithm:
     tol: float = 1e-4
     max_iter: int = 1000
     screening: bool = True
+    share: float = SHARE  # of P
 
     # --- the driver's four ---
 
@@ -267,7 +268,7 @@ class ElasticNetAlgorithm:
     def _enough(self, data: Regression, p: int) -> Enough:
         """scikit-learn's rule, gap ≤ tol·‖ỹ‖², and a share of P besides: ‖ỹ‖² says little where the fit is close."""
         yy = self._yy(data, p)
-        return Enough(self.tol * yy, SHARE, 0.5 * yy / 1000)
+        return Enough(self.tol * yy, self.share, 0.5 * yy / 1000)
 
     def _verdict(self, data, p, loss: float, gap: float, sweeps: int, complete: bool) -> float:
         """Whether a problem is solved; `complete`: no column is missing, so that what is left is rounding."""
