@@ -24,8 +24,9 @@ import numpy as np
 from lemmata.audit.networks import (
     CLASSIFIER_MORE_CLAIMS,
     MODULE_CLAIMS,
+    OCCASIONAL_CLAIMS,
     REGRESSOR_MORE_CLAIMS,
-    occasional_claims,
+    occasions,
 )
 from lemmata.audit.networks.modules import Examples, flat, row_cost
 from lemmata.audit.networks.objectives import LOSSES, loss_by_name
@@ -91,7 +92,7 @@ def certify_module(
         test = _examples(module, X_test, "X_test")
         attributes |= {"X_test": test, "y_test": _targets(y_test, test, "y_test")}
     fit = Fit(_Nothing(), examples, targets, attributes=attributes)
-    claims = (*MODULE_CLAIMS, *_about_new_rows(fit), *occasional_claims(fit))
+    claims = (*MODULE_CLAIMS, *_about_new_rows(fit), *_occasional(fit))
     size = sum(parameter.numel() for parameter in module.parameters())
     shape = " × ".join(f"{side:,}" for side in examples.first.shape)
     title = f"{type(module).__module__.split('.')[0]} {type(module).__name__}  {shape}, {size:,} weights"  # fmt: skip
@@ -108,7 +109,7 @@ def certify_network(model: Any, data: Any, test: Any = None, *, seconds: float |
     attributes = {} if test is None else {"X_test": test, "y_test": test.targets}
     fit = Fit(model, data, data.targets, data.weights, model.trace_, steps, attributes)
     more = CLASSIFIER_MORE_CLAIMS if hasattr(model, "classes_") else REGRESSOR_MORE_CLAIMS
-    claims = (*model.claims, *more, *occasional_claims(fit))
+    claims = (*model.claims, *more, *_occasional(fit))
     work = budget(model.work, fit)
     title = model._safe_title(data)
     with Checking(type(model).__name__, len(claims), show=None if model.verbose else False) as bar:
@@ -124,6 +125,11 @@ class _Nothing:
 def _work(fit: Fit) -> float:
     """Forward and backward are three passes."""
     return 3.0 * EPOCHS * max(fit.data.shape[0], FEW) * row_cost(fit)
+
+
+def _occasional(fit: Fit) -> tuple:
+    names = occasions(fit)
+    return tuple(one for one in OCCASIONAL_CLAIMS if one.name in names)
 
 
 def _about_new_rows(fit: Fit) -> tuple:

@@ -4,7 +4,7 @@
     CLASSIFIER_CLAIMS, …      what stands in the certificate of a fit; …_MORE_CLAIMS only in that of `certify`
     mlp.py, autoencoders.py   networks of NumPy arrays, ours and scikit-learn's; codes and their decoders
 
-`occasional_claims` adds what applies to some networks only: batch norms, shared weights, properties asked for or declared.
+OCCASIONAL_CLAIMS apply to some networks only, `occasions` says which: batch norms, shared weights, properties asked for.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from lemmata.audit.networks.unseen import (
     held_out_accuracy,
     held_out_error,
 )
-from lemmata.core.certificate import Fit, Statement
+from lemmata.core.certificate import Fit
 
 # what some networks are asked to have, by the name of the property
 PROPERTY_CLAIMS = (causal, padding_ignored, shift_equivariant, permutation_equivariant)
@@ -50,14 +50,14 @@ __all__ = [
     "PROPERTY_CLAIMS",
     "REGRESSOR_CLAIMS",
     "REGRESSOR_MORE_CLAIMS",
-    "occasional_claims",
+    "occasions",
 ]
 
 
-def occasional_claims(fit: Fit) -> tuple[Statement, ...]:
-    """What applies to this network besides: it has batch norms, it uses a weight twice, it was asked for a property."""
-    found = [scale_invariant] if batch_norms(module_of(fit)) else []
-    found += [shared_gradients_add] if uses_weights_twice(fit) else []
+def occasions(fit: Fit) -> set[str]:
+    """Which of the occasional claims apply: it has batch norms, it uses a weight twice, it was asked for a property."""
+    found = {scale_invariant.name} if batch_norms(module_of(fit)) else set()
+    found |= {shared_gradients_add.name} if uses_weights_twice(fit) else set()
     asked = wanted(fit)
     pairs = zip(PROPERTIES, PROPERTY_CLAIMS, strict=True)
-    return (*found, *(one for name, one in pairs if name in asked))
+    return found | {one.name for name, one in pairs if name in asked}

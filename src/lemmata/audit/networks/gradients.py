@@ -242,12 +242,21 @@ def _calls(fit: Fit) -> float:
 @undecided_where_it_cannot_run
 def gradients_true(fit: Fit) -> Evidence:
     """In training mode, with one draw of its noise, on up to four rows; of the loss if one was given, else of all outputs."""
+    import torch
+
     own, examples = copy_of(fit), examples_of(fit, ROWS)
     training = own.runs_in_training(examples)
     own.require_repeatable(examples, training)
+    if own.narrows(examples, training):
+        return unknown(
+            "it rounds numbers to fewer digits than float64 on the way: differences show that, too"
+        )
     function = Function(own, examples, objective_of(fit, own, examples, training), training)
     if not function.tensors:
         return unknown("the module has nothing that a gradient could be taken of")
+    with torch.no_grad():
+        if not math.isfinite(float(function.value())):
+            return unknown("the outputs are not finite on these rows")
     found = Found()
     try:
         found.unchecked = compare_slopes(function, found, list(function.tensors))
@@ -261,7 +270,7 @@ def gradients_true(fit: Fit) -> Evidence:
 
 def _judge(found: Found) -> Evidence:
     note = f"{found.directions} directions in {found.tensors} tensors"
-    note += f"; {found.left_out} at kinks left out" if found.left_out else ""
+    note += f"; {found.left_out} left out, at kinks or too rough" if found.left_out else ""
     if found.wrong:
         advice = (
             f"the gradient of {found.where} is not the derivative: "
@@ -272,7 +281,7 @@ def _judge(found: Found) -> Evidence:
         return unknown(f"{found.doubtful}: the differences are not sharp enough; {note}")
     if found.unchecked:
         names = ", ".join(found.unchecked[:3]) + (" …" if len(found.unchecked) > 3 else "")
-        return unknown(f"no direction without a kink in {names}; {note}")
+        return unknown(f"no direction is smooth enough in {names}; {note}")
     return at_most(found.worst, AGREE, unit="mismatch", note=note)
 
 

@@ -60,7 +60,7 @@ class Examples:
     @property
     def key(self) -> int | str:
         """The place or the name of the first tensor, in which rows are counted."""
-        items = (*enumerate(self.args), *self.named.items())
+        items: list[tuple[Any, Any]] = [*enumerate(self.args), *self.named.items()]
         return next(key for key, value in items if _is_tensor(value))
 
     def __getitem__(self, key: int | str) -> Any:
@@ -257,6 +257,30 @@ class Copy:
         if not self.modes[training]:
             mode = "training" if training else "evaluation"
             raise CannotRun(f"two calls on the same input differ in {mode} mode, at the same seed")
+
+    def narrows(self, examples: Examples, training: bool) -> bool:
+        """Whether numbers of double precision are rounded to fewer digits on the way."""
+        import torch
+        from torch.utils._python_dispatch import TorchDispatchMode
+        from torch.utils._pytree import tree_leaves
+
+        class Watch(TorchDispatchMode):
+            seen = False
+
+            def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+                result = function(*args, **(kwargs or {}))
+                floats = [
+                    {x.dtype for x in tree_leaves(part) if _is_tensor(x) and x.is_floating_point()}
+                    for part in ((args, kwargs), result)
+                ]
+                self.seen = self.seen or (
+                    torch.float64 in floats[0] and bool(floats[1] - {torch.float64})
+                )
+                return result
+
+        with Watch() as watch:
+            self.output(examples, training)
+        return watch.seen
 
     def runs_in_training(self, examples: Examples) -> bool:
         """Whether it runs in training mode on these rows (batch norm needs two of them)."""

@@ -20,7 +20,7 @@ def loss_by_name(name: str) -> Callable[[Any, Any], Any]:
     def cross_entropy(output: Any, y: Any) -> Any:
         return F.cross_entropy(output.reshape(-1, output.shape[-1]), y.reshape(-1).long())
 
-    compare = {
+    compare: dict[str, Any] = {
         "bce": F.binary_cross_entropy_with_logits,
         "mse": F.mse_loss,
         "l1": F.l1_loss,

@@ -45,7 +45,7 @@ def asked_of(properties: Any) -> dict[str, Asked]:
     for name in properties:
         if name not in PROPERTIES:
             raise ValueError(f"properties name {name!r}; there are {', '.join(PROPERTIES)}.")
-        where = properties[name] if hasattr(properties, "keys") else {}
+        where: Any = properties[name] if hasattr(properties, "keys") else {}
         if isinstance(where, int) and not isinstance(where, bool):
             where = {"axis": where}
         elif isinstance(where, str):

@@ -16,6 +16,7 @@ from typing import Any
 
 from lemmata.audit.networks.gradients import Function
 from lemmata.audit.networks.modules import (
+    CannotRun,
     Copy,
     all_rows,
     copy_of,
@@ -72,7 +73,10 @@ def listen(own: Copy) -> tuple[Layers, list[Any]]:
     for name, layer in own.module.named_modules():
         matrices = [p for p in layer.parameters(recurse=False) if p.dim() >= 2]
         if not any(True for _ in layer.children()) and matrices:
-            handles.append(layer.register_forward_hook(hook(name)))
+            try:
+                handles.append(layer.register_forward_hook(hook(name)))
+            except RuntimeError as error:  # a script of TorchScript
+                raise CannotRun("its layers cannot be listened to") from error
     return found, handles
 
 

@@ -150,6 +150,8 @@ def _reach(own: Copy, examples: Examples, key: Any, along: int, base: Any, strid
     """How many outputs away from a border see it: as far as a change of the middle place is seen, and one more."""
     tensor = examples[key]
     middle = tensor.shape[along] // 2
+    # without padding the first output looks at the first places, the last at the last: centres lie on each other
+    offset = (base.shape[along] - 1) / 2 - (tensor.shape[along] - 1) / 2 / stride
     reach = 0
     for seed, place in enumerate((middle, middle + stride // 2)):
         changed = with_changed(tensor, other_content(tensor, seed), along, slice(place, place + 1))
@@ -157,7 +159,7 @@ def _reach(own: Copy, examples: Examples, key: Any, along: int, base: Any, strid
         seen = (output != base).movedim(along, 0).flatten(1).any(dim=1)
         places = seen.nonzero().ravel()
         if len(places):
-            far = (places - place / stride).abs().max()
+            far = (places - place / stride - offset).abs().max()
             reach = max(reach, math.ceil(float(far)) + 1)
     return reach
 
