@@ -143,22 +143,34 @@ def _draw_places(lengths: Array, phases: Array, radius: float, rng) -> Array:
 
 
 def _greedy(units: Array, y: Array, width: int) -> Array:
-    """Orthogonal matching pursuit: each time the unit whose part beyond those kept explains most of what is left."""
+    """Orthogonal matching pursuit: each time the unit whose part beyond those kept explains most of what is left.
+
+    With q the new direction (the unit's part orthogonal to those kept), a unit u loses (q·u)² of its squared length beyond
+    them and (q·u)(q·rest) of its product with what is left: one product Uᵀq per unit that is kept.
+    """
     U = units - units.mean(axis=0)
     rest = y - y.mean()
+    whole = np.einsum("ij,ij->j", U, U)
+    beyond, gain = whole.copy(), rest @ U
     kept: list[int] = []
-    sizes = np.linalg.norm(U, axis=0)
+    Q = np.zeros((0, len(U)))
     for _ in range(width):
-        left = np.linalg.norm(U, axis=0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            gains = np.where(left > 1e-8 * np.maximum(sizes, 1e-300), np.abs(rest @ U) / left, -1.0)
-        gains[kept] = -2.0
-        best = int(gains.argmax())
+        free = beyond > 1e-9 * whole
+        free[kept] = False
+        score = np.where(free, np.abs(gain) / np.sqrt(np.where(free, beyond, 1.0)), -1.0)
+        score[kept] = -2.0
+        best = int(score.argmax())
         kept.append(best)
-        if left[best] > 0:
-            direction = U[:, best] / left[best]
-            rest = rest - direction * (direction @ rest)
-            U = U - np.outer(direction, direction @ U)
+        if not free[best]:
+            continue
+        q = U[:, best]
+        for _ in range(2):  # once leaves a rounding error of the size of what was removed
+            q = q - Q.T @ (Q @ q)
+        q = q / np.linalg.norm(q)
+        Q = np.vstack([Q, q])
+        along = q @ U
+        beyond, gain = np.maximum(beyond - along**2, 0.0), gain - (q @ rest) * along
+        rest = rest - q * (q @ rest)
     return np.array(kept)
 
 
