@@ -87,14 +87,13 @@ class KeyValues:
         """Remember more tokens; returns the keys and the values of all so far."""
         if k.requires_grad:
             raise RuntimeError("a cache holds no gradients; decode inside torch.no_grad().")
-        end = self.length + k.shape[2]
-        old = self._buffer
+        (B, heads, T, d), old = k.shape, self._buffer
+        end = self.length + T
+        if old is not None and old.shape[1] != B:  # one sequence would be broadcast to all of them
+            raise ValueError(
+                f"the cache holds {old.shape[1]} sequences, the input {B}; start a new cache."
+            )
         if old is None or end > old.shape[3]:
-            B, heads, _, d = k.shape
-            if old is not None and old.shape[1] != B:
-                raise ValueError(
-                    f"the cache holds {old.shape[1]} sequences, the input {B}; start a new cache."
-                )
             self._buffer = k.new_empty(2, B, heads, max(end, 2 * self.length, 16), d)
             if old is not None:
                 self._buffer[:, :, :, : self.length] = old[:, :, :, : self.length]

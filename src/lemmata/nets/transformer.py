@@ -331,6 +331,8 @@ class EncoderDecoder(nn.Module):
         """The likeliest token, then the next, until END or `max_length`: (B, ≤ max_length), PAD after END.
 
         cache : remember keys and values, or compute them again for every token (the same tokens, slower)
+
+        A net with dropout has to be in evaluation mode (`net.eval()`).
         """
         longest = max_length or self.config["max_length"]
         memory, real = self.encode(source)
