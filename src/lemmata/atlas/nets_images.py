@@ -80,7 +80,7 @@ def learned_filters(seed: int = 0):
         return ConvNet((1, 8, 8), 10, widths=(16, 32), stem_kernel=5)
 
     (before, _), (after, _) = (
-        _train(net, train, epochs, seed, weight_decay=1.0, learning_rate=rate)
+        _train(net, train, epochs, seed, weight_decay=3.0, learning_rate=rate)
         for epochs, rate in ((1, 1e-12), (8, 0.02))
     )
     kernels = [
