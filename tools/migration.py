@@ -91,6 +91,8 @@ PAIRS = (
             "neighbors.KNeighborsClassifier",
             "neighbors.KNeighborsRegressor",
             "neighbors.NearestNeighbors",
+            "neural_network.MLPClassifier",
+            "neural_network.MLPRegressor",
         )
     ),
     Pair("RobustRegression", "sklearn.linear_model.HuberRegressor"),

@@ -152,6 +152,14 @@ _WORKING_SETS = "no effect: coordinate descent on the Gram matrix of the columns
 _ORTHONORMAL = 'no effect: the block is made orthonormal after every product (as "QR")'
 
 # what has the same name and default, and does something else (or nothing)
+_PERCEPTRON = {
+    "loss_ loss_curve_": "the objective at the weights that an epoch ends with; scikit-learn's is a mean over its batches",
+    "coefs_ random_state": "biases begin at 0, and the draws are others: a seed does not give scikit-learn's numbers",
+    "solver": "also every optimiser of `lemmata.optim`, by name or as an object",
+    "activation": 'also "softplus" and "gelu"',
+    "fit()": "weights of rows are relative to the mean over all, not over a batch",
+}  # fmt: skip
+
 REMARKS: dict[str, dict[str, str]] = {
     "PCA": {
         "n_components": "0 is refused: a subspace without dimensions has no axes to certify",
@@ -207,6 +215,11 @@ REMARKS: dict[str, dict[str, str]] = {
         "fit()": "also takes sample_weight: weight 2 is the row twice; a y of one class is refused",
     },
     "HuberRegressor": {"epsilon alpha": 'the same objective with loss="huber", the default'},
+    "MLPClassifier": {**_PERCEPTRON, "classes_": "two or more: a y of one class is refused"},
+    "MLPRegressor": {
+        **_PERCEPTRON,
+        "loss": "squared errors of several outputs are added; scikit-learn states their mean and follows the gradient of the sum",
+    },
     "KMeans": {
         "init": 'also "k-means||", for data that are not in memory',
         "n_init": "an array as `init` runs once, whatever n_init says and without a warning: every run would be the same",
