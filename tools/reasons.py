@@ -218,7 +218,7 @@ REMARKS: dict[str, dict[str, str]] = {
     "MLPClassifier": {**_PERCEPTRON, "classes_": "two or more: a y of one class is refused"},
     "MLPRegressor": {
         **_PERCEPTRON,
-        "loss": "squared errors of several outputs are added; scikit-learn states their mean and follows the gradient of the sum",
+        "loss": "squared errors of several outputs are added; scikit-learn states their mean, with the gradient of the sum",
     },
     "KMeans": {
         "init": 'also "k-means||", for data that are not in memory',
