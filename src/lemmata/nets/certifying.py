@@ -28,7 +28,8 @@ from lemmata.audit.networks import (
     REGRESSOR_MORE_CLAIMS,
     occasions,
 )
-from lemmata.audit.networks.modules import Examples, flat, row_cost
+from lemmata.audit.networks.costs import row_cost
+from lemmata.audit.networks.modules import Examples, flat
 from lemmata.audit.networks.objectives import LOSSES, loss_by_name
 from lemmata.audit.networks.properties import asked_of
 from lemmata.audit.networks.unseen import (  # fmt: skip

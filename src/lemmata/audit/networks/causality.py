@@ -15,13 +15,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from lemmata.audit.networks.costs import forwards
 from lemmata.audit.networks.modules import (
     Copy,
     Examples,
     copy_of,
     difference,
     examples_of,
-    forwards,
     undecided_where_it_cannot_run,
 )
 from lemmata.audit.networks.properties import (

@@ -25,12 +25,12 @@ from typing import Any
 
 import numpy as np
 
+from lemmata.audit.networks.costs import forwards, narrows
 from lemmata.audit.networks.modules import (
     Copy,
     Examples,
     copy_of,
     examples_of,
-    forwards,
     in_double,
     module_of,
     undecided_where_it_cannot_run,
@@ -247,7 +247,7 @@ def gradients_true(fit: Fit) -> Evidence:
     own, examples = copy_of(fit), examples_of(fit, ROWS)
     training = own.runs_in_training(examples)
     own.require_repeatable(examples, training)
-    if own.narrows(examples, training):
+    if narrows(own, examples, training):
         return unknown(
             "it rounds numbers to fewer digits than float64 on the way: differences show that, too"
         )

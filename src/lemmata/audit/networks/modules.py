@@ -1,4 +1,4 @@
-"""Looking at a network without touching it: its inputs, a copy in double precision, and what running it costs.
+"""Looking at a network without touching it: its inputs, and a copy in double precision.
 
 Claims about a `torch.nn.Module` are checked on a copy: on the CPU, in float64, where differences of 1e-10 can be told from
 rounding. Every call starts from the same parameters, the same buffers and the same seed, so that two calls differ by what was
@@ -22,8 +22,6 @@ from lemmata.core.certificate import Evidence, Fit, unknown
 
 Array = np.ndarray
 
-BLAS = 0.1  # a multiplication inside of a matrix product, in units of one in a plain pass
-CALL = 2e4  # what calling a layer costs besides its products: some twenty microseconds
 REPEATS = 1e-12  # of the largest output: what two calls with one seed may differ by
 
 
@@ -258,30 +256,6 @@ class Copy:
             mode = "training" if training else "evaluation"
             raise CannotRun(f"two calls on the same input differ in {mode} mode, at the same seed")
 
-    def narrows(self, examples: Examples, training: bool) -> bool:
-        """Whether numbers of double precision are rounded to fewer digits on the way."""
-        import torch
-        from torch.utils._python_dispatch import TorchDispatchMode
-        from torch.utils._pytree import tree_leaves
-
-        class Watch(TorchDispatchMode):
-            seen = False
-
-            def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-                result = function(*args, **(kwargs or {}))
-                floats = [
-                    {x.dtype for x in tree_leaves(part) if _is_tensor(x) and x.is_floating_point()}
-                    for part in ((args, kwargs), result)
-                ]
-                self.seen = self.seen or (
-                    torch.float64 in floats[0] and bool(floats[1] - {torch.float64})
-                )
-                return result
-
-        with Watch() as watch:
-            self.output(examples, training)
-        return watch.seen
-
     def runs_in_training(self, examples: Examples) -> bool:
         """Whether it runs in training mode on these rows (batch norm needs two of them)."""
         try:
@@ -329,42 +303,5 @@ def copy_of(fit: Fit) -> Copy:
     return found
 
 
-# --- what it costs ----------------------------------------------------------------------------------------------------
-
-
-def row_cost(fit: Fit) -> float:
-    """What one row costs, forward: its products as PyTorch counts them, and the calls of layers."""
-    if "row_cost" not in fit.memory:
-        from torch.utils.flop_counter import FlopCounterMode
-
-        rows = examples_of(fit, 2)
-        own = copy_of(fit)
-        with FlopCounterMode(display=False) as counter:
-            own.output(rows)
-        products = counter.get_total_flops() / 2 / rows.shape[0]
-        weights = sum(parameter.numel() for parameter in own.parameters.values())
-        fit.memory["row_cost"] = BLAS * max(products, weights)
-        fit.memory["call_cost"] = CALL * sum(1 for _ in own.module.modules())
-    return fit.memory["row_cost"]
-
-
-def forwards(
-    calls: Callable[[Fit], float] | float, rows: Callable[[Fit], float] | float
-) -> Callable[[Fit], float]:
-    """The cost of so many calls of the module on so many rows each."""
-
-    def cost(fit: Fit) -> float:
-        times = calls(fit) if callable(calls) else calls
-        many = rows(fit) if callable(rows) else rows
-        each = row_cost(fit)
-        return times * (many * each + fit.memory["call_cost"])
-
-    return cost
-
-
 def counted(n: int, what: str) -> str:
     return f"{n:,} {what}{'s' if n != 1 else ''}"
-
-
-def all_rows(fit: Fit) -> float:
-    return float(fit.data.shape[0])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lemmata.audit.networks.costs import forwards
 from lemmata.audit.networks.gradients import Function
 from lemmata.audit.networks.modules import (
     CannotRun,
@@ -18,7 +19,6 @@ from lemmata.audit.networks.modules import (
     counted,
     difference,
     examples_of,
-    forwards,
     undecided_where_it_cannot_run,
 )
 from lemmata.audit.networks.objectives import objective_of

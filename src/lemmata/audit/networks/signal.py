@@ -14,15 +14,14 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+from lemmata.audit.networks.costs import all_rows, forwards
 from lemmata.audit.networks.gradients import Function
 from lemmata.audit.networks.modules import (
     CannotRun,
     Copy,
-    all_rows,
     copy_of,
     counted,
     examples_of,
-    forwards,
     undecided_where_it_cannot_run,
 )
 from lemmata.audit.networks.objectives import objective_of

@@ -24,6 +24,7 @@ import numpy as np
 from scipy.special import softmax
 
 from lemmata.audit.concentration import betting, clopper_pearson, mean_at_least
+from lemmata.audit.networks.costs import row_cost
 from lemmata.audit.networks.modules import (
     CannotRun,
     Copy,
@@ -31,7 +32,6 @@ from lemmata.audit.networks.modules import (
     copy_of,
     counted,
     examples_of,
-    row_cost,
     rows_of,
     undecided_where_it_cannot_run,
     unflatten,
