@@ -1,35 +1,85 @@
 """Two processes give the weights of one with the whole batch, to rounding."""
 
 import os
+import signal
 import socket
-import subprocess
-import sys
-from pathlib import Path
+import time
+import traceback
 
 import numpy as np
-from nets_two_processes import trained
+import torch
+from torch import nn
 
-HERE = Path(__file__).parent
+from lemmata.core import Seconds
+from lemmata.nets import Rows, Training, processes, train
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(50, 4))
+Y = RNG.integers(0, 3, 50)
+WEIGHTS = RNG.random(50)
+
+
+def net():
+    return nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3))
+
+
+def trained(epochs=3, **more):
+    """Fifty rows in batches of twelve: the last has two, one for each process."""
+    options = {"batch_size": 12, "clip": 1.0, "ema": 0.9, "epochs": 6, "schedule": "cosine"}
+    training = Training(net, "cross_entropy", **options)
+    return train(training, Rows(X, Y, weights=WEIGHTS), epochs=epochs, rng=1, **more)
+
+
+def work(folder):
+    """What each of the two does: train, train with a checkpoint in between, write what came out."""
+    with processes() as share:
+        assert share.size == 2
+        torch.manual_seed(share.rank)  # what a process did before does not matter
+        whole = trained()
+        trained(epochs=2, checkpoint=folder / "run")
+        resumed = trained(checkpoint=folder / "run", stop=Seconds(600 - share.rank))
+        assert all(np.array_equal(whole.state.model[k], v) for k, v in resumed.state.model.items())
+        np.savez(folder / f"{share.rank}.npz", loss=whole.trace.objective, **whole.state.model)
+
+
+def started(rank, port, folder):
+    """A forked process that believes torchrun started it."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            os.environ.update(
+                WORLD_SIZE="2", RANK=str(rank), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)
+            )
+            work(folder)
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    return child
+
+
+def ended(child, seconds=60):
+    """How a process ended; one that did not is killed."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return "hung"
 
 
 def test_two_processes_train_as_one(tmp_path):
+    alone = trained()
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    world = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}  # fmt: skip
-    children = [
-        subprocess.Popen(
-            [sys.executable, HERE / "nets_two_processes.py", tmp_path],
-            env={**os.environ, **world, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-        )
-        for rank in range(2)
-    ]
-    alone = trained(12)
-    try:
-        assert [child.wait(timeout=60) for child in children] == [0, 0]
-    finally:
-        for child in children:
-            child.kill()
+    children = [started(rank, port, tmp_path) for rank in range(2)]
+    assert [ended(child) for child in children] == [0, 0]
     one, other = (np.load(tmp_path / f"{rank}.npz") for rank in range(2))
     for name, array in alone.state.model.items():
         assert np.array_equal(one[name], other[name])

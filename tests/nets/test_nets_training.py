@@ -69,6 +69,25 @@ def test_an_epoch_gives_every_row_once_in_an_order_of_its_own():
     assert np.array_equal(torch.cat(rest)[:, 0].numpy(), epochs[1][16:])
 
 
+def test_the_memory_of_a_batch_is_used_again_only_when_nobody_has_it():
+    rows = np.random.default_rng(0).random((3000, 500)).astype(np.float32)
+    data = Rows(rows, np.arange(3000))
+
+    def right(batch):
+        return np.array_equal(batch.parts[0].numpy(), rows[batch.parts[1].numpy()])
+
+    assert all(map(right, list(data.batches(0, 0, 128))))  # all of them are kept
+    places, views = set(), []
+    for epoch in (1, 2, 3):
+        for number, batch in enumerate(data.batches(0, epoch, 128)):
+            assert right(batch)
+            places.add(batch.parts[0].untyped_storage().data_ptr())
+            if number == 5:
+                views.append((batch.parts[0][3:7], batch.parts[0][3:7].clone()))
+    assert all(torch.equal(view, copied) for view, copied in views)
+    assert len(places) <= 6  # of nine fetches
+
+
 @pytest.mark.parametrize("start", [0, 1, 1023, 1024, 3000])
 def test_seeds_of_batches_do_not_depend_on_where_one_begins(start):
     whole = seeds(7, 2)

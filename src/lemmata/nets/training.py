@@ -31,56 +31,27 @@ import copy
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lemmata.core.encoding import digest, storable
+from lemmata.core.encoding import digest
 from lemmata.core.loop import MaxSteps, Seconds, Solution, Stop, Stopped, run
 from lemmata.nets import distributed
-from lemmata.nets.batches import Batch, Data, as_data, seeds
+from lemmata.nets.batches import Batch, Data, One, as_data, seeds
 from lemmata.nets.diagnosis import check_outputs
 from lemmata.nets.losses import Objective, as_objective
-from lemmata.nets.machine import Arrays, Machine, arrays_of, load_arrays
+from lemmata.nets.machine import Machine, arrays_of, load_arrays
 from lemmata.nets.optimisers import default_rate, make_optimizer
 from lemmata.nets.precision import Place, choose
 from lemmata.nets.schedules import NEEDS_LENGTH, by_name
 from lemmata.nets.seeding import own_draws
+from lemmata.nets.states import TrainingState, described, shown
 
 MEASURES = ("running", "evaluated")
 MEASURED = 1024  # rows in a batch that is only looked at
-
-
-@storable
-@dataclass(frozen=True)
-class TrainingState:
-    """All that the next batch needs."""
-
-    layout: ClassVar[Mapping[str, str]] = {
-        "epoch": "int >=0", "batch": "int >=0", "updates": "int >=0", "seed": "int >=0", "loss": "", "rate": ">=0",
-        "validation_loss": "any", "validation_score": "any", "best_loss": "any", "since_best": "int >=0",
-    }  # fmt: skip
-
-    model: Arrays  # weights and buffers by name
-    memory: dict[str, dict[str, Any]]  # of the optimiser, by weight
-    ema: Arrays | None  # running mean of the weights
-    best: Arrays | None  # what `module` shows of the state with the least validation loss
-    epoch: int
-    batch: int  # batches of this epoch that are done
-    updates: int
-    seed: int
-    loss: float  # see `measured`
-    measured: str  # "running": over the batches that led here; "evaluated": of this state
-    rate: float  # learning rate of the last update
-    validation_loss: float  # of the weights that are shown; NaN without validation data
-    validation_score: float
-    best_loss: float
-    since_best: int  # steps
-    device: str
-    precision: str
-    memory_format: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +139,7 @@ class Training:
 
     def init(self, data: Any, rng: np.random.Generator) -> TrainingState:
         data = as_data(data)
-        if data.n is not None and self.batch_size > data.n and not _is_own_batches(data):
+        if data.n is not None and self.batch_size > data.n and not data.own_batches:
             raise ValueError(
                 f"batch_size={self.batch_size} exceeds the {data.n} rows; pass batch_size <= "
                 f"{data.n}."
@@ -241,7 +212,7 @@ class Training:
     def identity(self) -> dict[str, Any]:
         """Everything but the network that the next batch depends on."""
         told = {
-            name: _described(getattr(self, name))
+            name: described(getattr(self, name))
             for name in self.__dataclass_fields__
             if name != "net" and name[0] != "_"
         }
@@ -311,7 +282,7 @@ class Training:
         return machine
 
     def _first_loss(self, machine: Machine, first: Batch, data: Data) -> float:
-        loss, _ = machine.measure(data if self.measure == "evaluated" else _One(first), MEASURED)
+        loss, _ = machine.measure(data if self.measure == "evaluated" else One(first), MEASURED)
         if not math.isfinite(loss):
             raise machine.diagnosed(first, 0, loss)
         return loss
@@ -370,45 +341,6 @@ class Training:
         return replace(
             state, validation_loss=loss, validation_score=score, since_best=state.since_best + 1
         )
-
-
-class _One(Data):
-    """A single batch."""
-
-    def __init__(self, batch: Batch):
-        self.batch = batch
-
-    def in_order(self, size: int):
-        yield self.batch
-
-
-def _is_own_batches(data: Data) -> bool:
-    from lemmata.nets.batches import Loader
-
-    return isinstance(data, Loader)
-
-
-def shown(state: TrainingState) -> Arrays:
-    """The weights to use: their running mean where there is one."""
-    return state.model if state.ema is None else {**state.model, **state.ema}
-
-
-def _described(value: Any) -> Any:
-    """A value by its name and its parameters: what a checkpoint can compare."""
-    if isinstance(value, Mapping):
-        return {str(key): _described(item) for key, item in value.items()}
-    if value is None or isinstance(value, (str, int, float, bool)):
-        return value
-    if isinstance(value, (tuple, list)):
-        return [_described(item) for item in value]
-    name = getattr(value, "__qualname__", type(value).__qualname__)
-    inside = getattr(value, "__dict__", {}) if not isinstance(value, type) else {}
-    return [
-        name,
-        {key: _described(item) for key, item in inside.items()}
-        if not callable(getattr(value, "__code__", None)) and not hasattr(value, "__code__")
-        else {},
-    ]
 
 
 # --- running it -------------------------------------------------------------------------------------------------------
