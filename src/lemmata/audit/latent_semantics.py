@@ -136,6 +136,7 @@ def likelihood_never_fell(fit: Fit):
     dtype = np.asarray(fit.components_).dtype
     advice = "rounding spoiled the run: fit float64 counts"
     bound = rounding(dtype, max(fit.data.size, 1) if fit.has_data else 2**20)
+    assert fit.trace is not None  # the claim is about the run
     return at_most(fit.trace.largest_rise, bound, advice, unit="largest fall")
 
 

@@ -77,7 +77,7 @@ class AutoencoderNet(nn.Module):
         for before, after in pairwise(sizes):
             down += [nn.Conv2d(before[0], after[0], 3, stride=2, padding=1), bend()]
             # an even side is one longer than 2h − 1, which is what the transposed convolution gives
-            extra = tuple(1 - side % 2 for side in before[1:])
+            extra = (1 - before[1] % 2, 1 - before[2] % 2)
             back = nn.ConvTranspose2d(
                 after[0], before[0], 3, stride=2, padding=1, output_padding=extra
             )

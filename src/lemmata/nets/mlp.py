@@ -93,7 +93,7 @@ ACTIVATIONS = {
     ),
     # log(1 + eᶻ), whose slope σ(z) is 1 − e^−h
     "softplus": Activation(_softplus, lambda delta, h, slope: np.multiply(delta, -np.expm1(-h), out=delta), "he"),
-    "gelu": Activation(_gelu, lambda delta, h, slope: np.multiply(delta, slope, out=delta), "he", True),
+    "gelu": Activation(_gelu, lambda delta, h, slope: np.multiply(delta, slope, out=delta), "he", True),  # type: ignore[arg-type]
 }  # fmt: skip
 
 

@@ -115,8 +115,8 @@ class Perceptron(Supervised):
         return MLP(sizes, self.activation, self._loss_name(data.targets))
 
     def _problem(self, data: Blocks) -> Sample:
-        assert data.targets is not None
         data = self._counted(data)
+        assert data.targets is not None
         whole = data.source if isinstance(data.source, np.ndarray) or data.sparse else None
         if whole is None:  # a stream or a dask array: batches are drawn from all rows
             whole = np.concatenate([rows for rows, _ in data])

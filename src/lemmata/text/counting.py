@@ -225,7 +225,7 @@ def _documents(value: Any, n: int, name: str) -> float:
         if value < 0:
             raise ValueError(f"{name}={value}: pass an int >= 0, or a share between 0.0 and 1.0.")
         return float(value)
-    if not 0 <= value <= 1:
+    if not 0 <= float(value) <= 1:
         raise ValueError(
             f"{name}={value}: a share of the documents is between 0.0 and 1.0; a number is an int."
         )

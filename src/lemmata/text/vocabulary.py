@@ -50,8 +50,10 @@ class Vocabulary:
         if counts.size and counts.min() < 0:
             word = words[int(counts.argmin())]
             raise ValueError(f"the word {word!r} has the count {counts.min()}; counts are >= 0.")
-        order = np.lexsort((np.argsort(np.argsort(words)), -counts)) if len(words) else []
-        return cls(words[order], counts[order]) if len(words) else cls()
+        if not len(words):
+            return cls()
+        order = np.lexsort((np.argsort(np.argsort(words)), -counts))
+        return cls(words[order], counts[order])
 
     def __add__(self, other: Vocabulary) -> Vocabulary:
         total = Counter(dict(zip(self.words.tolist(), self.counts.tolist(), strict=True)))
