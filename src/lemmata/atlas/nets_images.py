@@ -127,7 +127,8 @@ def receptive_fields(seed: int = 0):
     from lemmata.nets.convnets import ConvNet
     from lemmata.nets.receptive_fields import receptive_field
 
-    n, nets = 48, []
+    nets: list[Any] = []
+    n = 48
     torch.manual_seed(seed)
     for _ in range(6):
         nets.append(ConvNet((1, n, n), 2, widths=(6, 6, 6), convs=2, norm=False).double().features)
@@ -138,7 +139,7 @@ def receptive_fields(seed: int = 0):
         # the last pooling would only add to what is seen by the next stage
         stacks = [torch.nn.Sequential(*net[: depth - 1], *net[depth - 1][:2]) for net in nets]
         (field, _) = receptive_field(stacks[0])
-        heat = sum(_dependence(stack, n, field, rng) for stack in stacks)
+        heat = np.sum([_dependence(stack, n, field, rng) for stack in stacks], axis=0)
         heat = heat / heat.sum()
         rows = np.flatnonzero(heat.any(axis=1))
         u = n // field.stride // 2
@@ -209,7 +210,7 @@ def linear_probes(seed: int = 0):
 
         for kind, (epochs, rate) in enumerate(((1, 1e-12), (6, 0.02))):
             module, _ = _train(net, train, epochs, seed + draw, learning_rate=rate)
-            layers = [nn.Identity()]
+            layers: list[Any] = [nn.Identity()]
             first, second = module.features
             layers += [
                 first[:1],

@@ -97,7 +97,7 @@ def check_image_shape(input_shape: Sequence[int], net: str, least: int = 1) -> t
         raise ValueError(
             f"{net} needs images of at least {least} × {least}; got {shape[1]} × {shape[2]}."
         )
-    return shape  # type: ignore[return-value]
+    return shape
 
 
 def check_batch(x: Tensor, shape: tuple[int, ...]) -> Tensor:

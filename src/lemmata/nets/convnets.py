@@ -16,6 +16,7 @@ what builds the same net again. Batch normalisation stands before the ReLU, and 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -75,7 +76,7 @@ class ConvNet(nn.Module):
         check_choice("pool", pool, POOLINGS)
         check_stages(shape, widths, depths)
         check_odd(kernel_size=kernel_size, stem_kernel=stem_kernel)
-        self.config = {
+        self.config: dict[str, Any] = {
             "input_shape": shape, "n_outputs": n_outputs, "widths": widths, "convs": depths, "pool": pool,
             "kernel_size": kernel_size, "stem_kernel": stem_kernel, "norm": norm, "dropout": dropout,
         }  # fmt: skip
@@ -129,7 +130,7 @@ class AlexNet(nn.Module):
     ) -> None:
         super().__init__()
         shape = check_image_shape(input_shape, type(self).__name__, least=15)
-        self.config = {
+        self.config: dict[str, Any] = {
             "input_shape": shape, "n_outputs": n_outputs, "width": width, "hidden": hidden, "dropout": dropout, "norm": norm,
         }  # fmt: skip
         stem, w = (11, 4, 2) if min(shape[1:]) >= 128 else (5, 1, 2), width
@@ -181,11 +182,12 @@ class VGG(nn.Module):
         shape, widths = check_image_shape(input_shape, type(self).__name__), tuple(widths)
         depths = (convs,) * len(widths) if isinstance(convs, int) else tuple(convs)
         check_stages(shape, widths, depths)
-        self.config = {
+        self.config: dict[str, Any] = {
             "input_shape": shape, "n_outputs": n_outputs, "widths": widths, "convs": depths, "hidden": hidden,
             "dropout": dropout, "norm": norm,
         }  # fmt: skip
-        layers, channels = [], shape[0]
+        layers: list[nn.Module] = []
+        channels = shape[0]
         for width, depth in zip(widths, depths, strict=True):
             for _ in range(depth):
                 layers.append(conv_block(channels, width, 3, norm=norm, bias=True))

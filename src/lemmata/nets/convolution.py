@@ -186,7 +186,8 @@ def recover_kernel(module: Any, shape: Sequence[int], seed: int = 0) -> Recovere
         block[...] = rng.standard_normal(block.shape)
         found = answer(torch.from_numpy(f)) - bias
         said = np.stack([_answers(one, weight, first, h.shape[2:]) for one in f])
-        errors.append(float(np.linalg.norm(found - said) / max(np.linalg.norm(found), 1e-300)))
+        size = float(np.linalg.norm(found))
+        errors.append(float(np.linalg.norm(found - said)) / max(size, 1e-300))
     return RecoveredKernel(weight, first, bias, *errors)
 
 

@@ -78,7 +78,7 @@ class BatchNorm(nn.Module):
             z.ndim - 2
         )  # one number a channel, for every example and position
         normed = (z - mean.view(column)) / torch.sqrt(variance.view(column) + self.eps)
-        if self.weight is None:
+        if self.weight is None or self.bias is None:
             return normed
         return normed * self.weight.view(column) + self.bias.view(column)
 
@@ -125,7 +125,9 @@ class LayerNorm(nn.Module):
         mean = z.mean(over, keepdim=True)
         variance = z.var(over, unbiased=False, keepdim=True)
         normed = (z - mean) / torch.sqrt(variance + self.eps)
-        return normed if self.weight is None else normed * self.weight + self.bias
+        if self.weight is None or self.bias is None:
+            return normed
+        return normed * self.weight + self.bias
 
     def extra_repr(self) -> str:
         return f"{self.shape}, eps={self.eps}"

@@ -55,8 +55,8 @@ def receptive_field(stack: Any) -> tuple[ReceptiveField, ...]:
             ]
         return tuple(fields)
     field = ReceptiveField()
-    for one in stack:
-        field = field.then(**one) if isinstance(one, dict) else field.then(*one)
+    for sizes in stack:
+        field = field.then(**sizes) if isinstance(sizes, dict) else field.then(*sizes)
     return (field,)
 
 

@@ -13,6 +13,7 @@ harm. Where a block halves the grid or changes the number of channels, P is a 1 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -37,19 +38,18 @@ class ResidualBlock(nn.Module):
         self, channels: int, width: int, stride: int = 1, norm: bool = True, skip: bool = True
     ) -> None:
         super().__init__()
-        branch = (
+        first, second = (
             conv_block(channels, width, 3, stride, norm),
-            conv_block(width, width, 3, 1, norm)[:-1],
+            conv_block(width, width, 3, 1, norm),
         )
-        self.branch = nn.Sequential(*branch)
+        self.branch = nn.Sequential(first, second[:-1])
         self.skip = skip
         self.projection: nn.Module = nn.Identity()
         if skip and (stride != 1 or channels != width):
             self.projection = conv_block(channels, width, 1, stride, norm)[:-1]
         if norm and skip:
-            nn.init.zeros_(
-                self.branch[-1][-1].weight
-            )  # a new block is the identity, as far as it can be
+            last: Any = second[-2]
+            nn.init.zeros_(last.weight)  # a new block is the identity, as far as it can be
 
     def forward(self, x: Tensor) -> Tensor:
         inner = self.branch(x)
@@ -101,7 +101,7 @@ class ResNet(nn.Module):
             raise ValueError(
                 f"widths={widths}, blocks={depths}: pass one or more widths, and as many numbers of blocks or one for all."
             )
-        self.config = {
+        self.config: dict[str, Any] = {
             "input_shape": shape, "n_outputs": n_outputs, "widths": widths, "blocks": depths, "stem": stem,
             "stem_kernel": stem_kernel, "norm": norm, "skip": skip, "dropout": dropout,
         }  # fmt: skip

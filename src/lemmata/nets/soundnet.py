@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -66,7 +67,7 @@ class SoundNet(nn.Module):
                 f"{shape[1]} samples are divided by {filter_stride} and by 4 in {len(widths) - 1} stages, which needs {least}; "
                 "pad the sounds, or pass fewer widths."
             )
-        self.config = {
+        self.config: dict[str, Any] = {
             "input_shape": shape, "n_outputs": n_outputs, "widths": widths, "filter_length": filter_length,
             "filter_stride": filter_stride, "dropout": dropout,
         }  # fmt: skip
