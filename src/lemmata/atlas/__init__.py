@@ -34,6 +34,7 @@ CHAPTERS = (
     "mixtures",
     "optimisation",
     "prediction",
+    "nets_mlp",
     "nets_images",
     "nets_attention",
     "nets_training",

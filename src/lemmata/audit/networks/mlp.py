@@ -394,7 +394,9 @@ def units_alive(fit: Fit) -> Evidence:
         units += len(low)
     where = ", ".join(f"{n} in layer {k + 1}" for k, n in enumerate(dead) if n)
     note = f"{where}, of {units}" if where else ""
-    advice = "lower learning_rate_init, scale the columns of X, or take activation='gelu'"
+    advice = (
+        "centre and scale the columns of X, lower learning_rate_init, or take activation='gelu'"
+    )
     return at_most(sum(dead), 0, advice, "dead units", note)
 
 
