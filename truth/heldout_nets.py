@@ -19,7 +19,7 @@ from lemmata.audit.networks.unseen import (
     held_out_error,
 )
 from lemmata.core.certificate import Certificate, Fit, check
-from lemmata.nets import NeuralClassifier
+from lemmata.nets import NeuralClassifier, NeuralRegressor
 from truth.harness import Case, problems
 
 
@@ -159,6 +159,41 @@ def numbers(seed):
         yield Case(label, found, {new: better, gain: worth}, easy=(new, gain) if sure else ())
 
 
+def _quiet_fit(model, X, y, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(X, y, **options)
+
+
+@problems(seeds=30, quick=1)
+def stated(seed):
+    """Fits that learnt something, whose weights are then put upside down; losses stated wrong; weights that are NaN."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((120, 3))
+    numbers = seed % 2 == 1
+    y = X[:, 0] if numbers else (X[:, 0] + 0.3 * rng.standard_normal(120) > 0).astype(int)
+    weights = rng.uniform(0.5, 2.0, 120) if seed % 3 == 0 else None
+    kind = NeuralRegressor if numbers else NeuralClassifier
+    settings = {"max_iter": 25, "learning_rate": 0.02, "batch_size": 32, "net__widths": (8,)}
+    model = _quiet_fit(kind(random_state=seed, **settings), X, y, sample_weight=weights)
+    yes = {"attributes_sound": True, "statements_true": True, "beats_constant": True}
+    found = model.certify(X, y, weights)
+    yield Case("as it is", found, yes, easy=yes)
+    told = model.loss_
+    model.loss_ = told * 1.01
+    found = model.certify(X, y, weights)
+    yield Case("another loss_", found, {"statements_true": False}, easy=("statements_true",))
+    model.loss_ = told
+    last = [layer for layer in model.module_.modules() if isinstance(layer, nn.Linear)][-1]
+    with torch.no_grad():
+        last.weight.mul_(-3)
+    no = {"statements_true": False, "beats_constant": False}
+    yield Case("upside down", model.certify(X, y, weights), no, easy=no)
+    with torch.no_grad():
+        last.weight[0, 0] = torch.nan
+    yield Case("NaN", model.certify(X, y, weights), {"attributes_sound": False})
+
+
 @problems(seeds=60, quick=1)
 def early_stops(seed):
     """Labels that nothing can predict: the best of thirty epochs on 25 rows looks better than guessing, and is not."""
@@ -166,10 +201,9 @@ def early_stops(seed):
     X = rng.standard_normal((250, 4))
     noise, real = rng.integers(0, 2, 250), (X[:, 0] > 0).astype(int)
     for label, y, truth in (("noise", noise, False), ("a line", real, True)):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            model = NeuralClassifier(
-                max_iter=30, learning_rate=0.02, net__widths=(16,), early_stopping=True, n_iter_no_change=30,
-                random_state=seed,
-            ).fit(X, y)  # fmt: skip
+        model = NeuralClassifier(
+            max_iter=30, learning_rate=0.02, net__widths=(16,), early_stopping=True, n_iter_no_change=30,
+            random_state=seed,
+        )  # fmt: skip
+        model = _quiet_fit(model, X, y)
         yield Case(label, model.certificate_, {"held_out_accuracy": truth})
