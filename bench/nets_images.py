@@ -44,7 +44,7 @@ def recipes() -> dict[str, Recipe]:
     sgd = {"optimizer": "nesterov", "schedule": "one_cycle", "batch_size": 128}
     return {
         "mlp": Recipe(
-            _mlp, 12, 0.895, 6,
+            _mlp, 24, 0.895, 6,
             {"optimizer": "adamw", "learning_rate": 2e-3, "weight_decay": 0.05, "schedule": "one_cycle", "batch_size": 128},
         ),
         "convnet": Recipe(small, 8, 0.915, 6, {**sgd, "learning_rate": 0.1, "weight_decay": 2e-4}),

@@ -132,7 +132,7 @@ def _test_scores(way: dict[str, float], wrong: float, seed: int, repeats: int = 
         labels[bad] = (labels[bad] + rng.integers(1, 10, bad.sum())) % 10
         model = MLPClassifier(
             (60,), learning_rate_init=0.01, max_iter=100, tol=0, random_state=draw, **way
-        )  # type: ignore[arg-type]
+        )
         scores.append(model.fit(X[few], labels).score(X[rest], y[rest]))
     return scores
 

@@ -160,7 +160,7 @@ device, callbacks
         """One epoch over these rows, from where the last call ended; mean and scale are those of the first."""
         return super().partial_fit(X, y, sample_weight)
 
-    def certify(
+    def certify(  # type: ignore[override]
         self, X, y=None, sample_weight=None, *, X_test=None, seconds: float | None = None
     ) -> Certificate:
         """Check every claim about this fit on X, usually the training data, and on rows that it was not fitted to.
