@@ -161,7 +161,8 @@ class Rows(Data):
         yield from self._walk(np.arange(self.n), size, 0, ALONE)
 
     def _walk(self, order: Array, size: int, start: int, share: Share) -> Iterator[Batch]:
-        width = sum(_bytes_per_row(part) for part in self.parts)
+        scaled = 4 if self.scale_bytes else 1
+        width = sum(_bytes_per_row(part) for part in self.parts) * scaled
         group = max(1, GATHERED // max(1, width * size))  # batches fetched together
         whole = [order[at : at + size] for at in range(start * size, len(order), size)]
         for first in range(0, len(whole), group):
@@ -181,11 +182,18 @@ class Rows(Data):
         parts = [self._fetched(part, rows, index) for part in self.parts]
         x = parts[0]
         if x.dtype == torch.uint8:
-            x = x.to(torch.float32).div_(255.0) if self.scale_bytes else x.to(torch.int64)
+            x = self._scaled(x) if self.scale_bytes else x.to(torch.int64)
         if self.input_shape is not None:
             x = x.reshape(-1, *self.input_shape)
         parts[0] = x
         return tuple(parts), None if self.weights is None else self.weights[index]
+
+    def _scaled(self, x: Tensor) -> Tensor:
+        """Bytes as numbers from 0 to 1."""
+        if 4 * x.numel() < REUSED:
+            return torch.true_divide(x, 255.0)
+        like = torch.empty((1, *x.shape[1:]), dtype=torch.float32)
+        return torch.true_divide(x, 255.0, out=self._rooms.room(like, len(x)))
 
     def _fetched(self, part: Any, rows: Array, index: Tensor) -> Tensor:
         """Rows of a part; large ones into memory that the batches before have left."""

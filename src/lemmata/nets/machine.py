@@ -136,7 +136,10 @@ class Machine:
             group["lr"] = rate
         self.optimizer.zero_grad(set_to_none=True)
         self.seed(seed)
-        loss = sum((self._backward(part) for part in self._parts(batch)), 0.0)
+        if self.accumulate == 1 and len(batch.parts[0]):
+            loss = self._backward(batch)
+        else:
+            loss = sum((self._backward(part) for part in self._parts(batch)), 0.0)
         if self.share.size > 1:
             loss = self._add_up(loss)
         if not math.isfinite(loss):

@@ -57,12 +57,12 @@ class Place(NamedTuple):
 
     def tensor(self, part: Tensor) -> Tensor:
         """A tensor here: floats in the precision of the weights, images in the order that was chosen."""
+        last = self.layout == "channels_last" and part.ndim == 4
+        if self.device == "cpu" and not last and part.dtype in (self.dtype, torch.int64):
+            return part  # as most are
         dtype = self.dtype if part.is_floating_point() else None
-        if part.ndim == 4 and self.layout == "channels_last":
-            return part.to(device=self.device, dtype=dtype, memory_format=torch.channels_last)
-        if part.device.type == self.device and (dtype is None or dtype == part.dtype):
-            return part
-        return part.to(device=self.device, dtype=dtype)
+        order = torch.channels_last if last else torch.preserve_format
+        return part.to(device=self.device, dtype=dtype, memory_format=order)
 
     def autocast(self) -> Any:
         if self.precision == "bfloat16":

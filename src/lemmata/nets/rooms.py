@@ -25,7 +25,7 @@ class Rooms:
                 if fits and len(tensor) >= rows and _references(tensor) == alone:
                     return tensor[:rows]
             tensor = torch.empty((rows, *part.shape[1:]), dtype=part.dtype)
-            self.rooms = [*self.rooms[-3:], (tensor, _references(tensor))]
+            self.rooms = [*self.rooms[-5:], (tensor, _references(tensor))]
             return tensor[:rows]
 
     def __reduce__(self) -> Any:
