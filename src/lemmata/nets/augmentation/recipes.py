@@ -9,8 +9,8 @@
       without rotations                               the camera was level: turned images spend capacity on what never comes
       without colour jitter                           a grey level is part of what tells a shirt from a coat
 
-A recipe is itself an augmentation: `recipe(batch, generator)`. Sizes are meant for values in [0, 1]; they were set by looking
-at the images, not tuned on any test set.
+A recipe is itself an augmentation: `recipe(batch, generator)`. Sizes are meant for values in [0, 1]; they were set by
+judgement, not tuned on any data.
 """
 
 from __future__ import annotations
