@@ -25,6 +25,7 @@ from lemmata.cli.advising import changes_in
 from lemmata.core.certificate import KINDS, VERDICTS, Statement, unknown
 from lemmata.core.printable import UNPRINTABLE
 from lemmata.core.supervised import Classifier, Supervised
+from lemmata.topics.base import TopicModel
 
 NAMES = list("abcdefghij")
 COMMAND = [sys.executable, "-c", "from lemmata.cli import main; main()"]
@@ -74,6 +75,9 @@ def test_every_model_fits_saves_and_is_certified_again(work, tmp_path, name):
     target = ["--target", "-1"] if issubclass(cls, Supervised) else []
     if issubclass(cls, Classifier):
         table, target = work / "table.csv", ["--target", "kind"]
+    if issubclass(cls, TopicModel):
+        table = tmp_path / "counts.npy"
+        np.save(table, np.abs(np.load(work / "table.npy")))
     invoke("fit", name.upper(), table, *target, *small, "--save", path)
     assert type(lemmata.load(path)).__name__ == name
     certified = json.loads(

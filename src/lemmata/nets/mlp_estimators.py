@@ -4,7 +4,7 @@
 
     >>> from sklearn.datasets import load_digits
     >>> X, y = load_digits(return_X_y=True)
-    >>> model = MLPClassifier(hidden_layer_sizes=(32,), max_iter=15, tol=0, random_state=0).fit(X[:1000] / 16, y[:1000])
+    >>> model = MLPClassifier(hidden_layer_sizes=(32,), max_iter=60, tol=0, random_state=0).fit(X[:1000] / 16, y[:1000])
     >>> bool(model.score(X[1000:] / 16, y[1000:]) > 0.85), [part.shape for part in model.coefs_]
     (True, [(64, 32), (32, 10)])
     >>> line = MLPRegressor(hidden_layer_sizes=(8,), solver="lbfgs", activation="tanh", random_state=0)
