@@ -184,3 +184,16 @@ def test_the_twin_makes_products_in_pieces(monkeypatch):
     monkeypatch.setattr(_twins, "CHUNK", 6)
     np.testing.assert_array_equal(_twins.products(rows, columns, theta, phi), whole)
     np.testing.assert_allclose(whole, (theta @ phi.T)[rows, columns])
+
+
+def test_claims_about_topics_hold_and_fail():
+    N, *_ = planted(n=120, m=30, length=100)
+    good = PLSA(3, tol=1e-8, max_iter=1000, random_state=0).fit(N)
+    held = good.certify(N).held
+    assert {"statements_true", "documents_fitted", "topics_supported", "topics_distinct"} <= set(
+        held
+    )
+    good.doc_topic_ = np.roll(good.doc_topic_, 1, axis=0)  # everybody has the neighbour's mixture
+    assert {"statements_true", "documents_fitted"} <= set(good.certify(N).failed)
+    good.components_ = np.stack([good.components_[0]] * 3)
+    assert {"topics_distinct", "topics_determined"} <= set(good.certify(N).failed)

@@ -75,7 +75,7 @@ class Facts:
             with np.errstate(divide="ignore"):
                 self.loglik += float(np.dot(N.data[seen], np.log(p[seen])))
             Q = N.copy()
-            Q.data = np.where(seen, N.data / np.where(p > 0, p, 1), 0.0)
+            Q.data = np.where(seen & (p > 0), N.data / np.maximum(p, 1e-300), 0.0)
             g = Q @ phi.T
             lengths = np.asarray(N.sum(axis=1)).ravel()
             self.gain += float((g.max(axis=1, initial=0.0) - lengths).clip(min=0).sum())
@@ -228,7 +228,8 @@ def _movable(theta: Array, phi: Array, a: int, b: int) -> float:
 def _largest_multiple(x: Array, y: Array) -> float:
     """The largest c with x − c·y ≥ 0."""
     there = y > 0
-    return float((x[there] / y[there]).min()) if there.any() else np.inf
+    with np.errstate(over="ignore"):  # probabilities that EM has left near 0
+        return float((x[there] / y[there]).min()) if there.any() else np.inf
 
 
 def _units(rows: Array) -> bool:
