@@ -120,7 +120,7 @@ MODELS: dict[str, Entry] = {
         "CIL 3.1",
     ),
     "PLSA": Entry(
-        "lemmata.topics.plsa",
+        "lemmata.topics.plsa.estimator",
         "Documents as mixtures of topics, by maximum likelihood",
         "CIL 3.2.2, 3.2.3; CIL20 4",
     ),

@@ -10,8 +10,9 @@ from sklearn.decomposition import NMF
 
 import lemmata
 from lemmata import text
-from lemmata.topics import PLSA, _twins
-from lemmata.topics.plsa import PLSAAlgorithm, normalised
+from lemmata.topics import PLSA
+from lemmata.topics.plsa import _twins
+from lemmata.topics.plsa.em import PLSAAlgorithm, normalised
 
 
 def planted(n=300, m=60, k=3, length=200, seed=0):

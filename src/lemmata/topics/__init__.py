@@ -11,6 +11,6 @@ from lemmata.lazy import lazily
 __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
-        "PLSA": "plsa",
+        "PLSA": "plsa.estimator",
     },
 )

@@ -48,7 +48,7 @@ class Corpus:
     def kernels(self) -> ModuleType:
         from importlib import import_module
 
-        return import_module(f"lemmata.topics.{'_kernels' if self.compiled else '_twins'}")
+        return import_module(f"lemmata.topics.plsa.{'_kernels' if self.compiled else '_twins'}")
 
     @cached_property
     def parts(self) -> list[tuple[int, Any]]:
