@@ -70,6 +70,28 @@ class Tokenizer:
             words = [stem(word) for word in words]
         return words
 
+    def spans(self, text: str) -> list[tuple[str, int, int]]:
+        """The words of a text as `self(text)` has them, each with where it begins and ends in the text.
+
+        >>> Tokenizer(stop_words="english")("The CATS sat"), Tokenizer(stop_words="english").spans("The CATS sat")
+        (['cats', 'sat'], [('cats', 4, 8), ('sat', 9, 12)])
+        """
+        lowered = text.lower() if self.lowercase else text
+        # a capital may become two letters (İ): which letter of the text each one came from
+        home = range(len(text) + 1)
+        if len(lowered) != len(text):
+            home = [i for i, letter in enumerate(text) for _ in letter.lower()] + [len(text)]
+        stem, found = stems_of(self.stemmer), []
+        pattern = re.compile(r"\S+" if self.token_pattern is None else self.token_pattern)
+        for match in pattern.finditer(lowered):
+            word, (start, stop) = match[pattern.groups], match.span(pattern.groups)
+            if word is None:  # a group that took no part: findall has "" for it
+                word, start, stop = "", match.start(), match.start()
+            if word not in self._left_out:
+                end = home[stop - 1] + 1 if stop > start else home[start]
+                found.append((stem(word), home[start], end))
+        return found
+
 
 @lru_cache(maxsize=32)
 def find_all(pattern: str | None):
