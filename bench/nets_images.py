@@ -86,8 +86,8 @@ def split() -> tuple[Any, Any]:
 
 def training(recipe: Recipe, batches_per_step: int | None = None) -> Any:
     from lemmata.nets.augmentation import Compose, Flip, Shift
-    from lemmata.nets.losses import CrossEntropy
     from lemmata.nets.training import Training
+    from lemmata.nets.training.losses import CrossEntropy
 
     changes = [Shift(recipe.shift)] if recipe.shift else []
     changes += [Flip(0.5)] if recipe.flip else []

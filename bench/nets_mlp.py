@@ -24,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 import lemmata
 from bench.harness import compare, machine, run_quietly
 from lemmata.data.locate import DataNotFound
-from lemmata.nets.mlp_estimators import MLPClassifier, MLPRegressor
+from lemmata.nets.mlp.estimators import MLPClassifier, MLPRegressor
 
 
 def _fit(kind: Any, settings: dict[str, Any], X: Any, y: Any) -> Any:

@@ -18,8 +18,8 @@ from torch import nn
 from bench.harness import compare
 from lemmata.core import MaxSteps, run
 from lemmata.nets import Rows, Training
-from lemmata.nets import machine as machines
-from lemmata.nets.losses import CrossEntropy, Predicting
+from lemmata.nets.training import machine as machines
+from lemmata.nets.training.losses import CrossEntropy, Predicting
 
 BATCH = 128
 PLAIN = {"layout": "contiguous", "precision": "float32"}

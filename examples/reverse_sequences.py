@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from lemmata.nets import EncoderDecoder, Training, attention_maps, objective, train
-from lemmata.nets.transformer import END, PAD, START
+from lemmata.nets.attention.transformer import END, PAD, START
 
 LONGEST, LETTERS = 7, 8
 

@@ -40,7 +40,7 @@ MODELS: dict[str, Entry] = {
         "CIL 1.2, 1.5.3",
     ),
     "Autoencoder": Entry(
-        "lemmata.nets.autoencoder",
+        "lemmata.nets.estimators.autoencoder",
         "A code of a few numbers by networks on both sides: PCA with a bend",
         "CIL24 1.5, CIL 1.1",
     ),
@@ -251,24 +251,24 @@ MODELS: dict[str, Entry] = {
         ("sklearn.kernel_approximation.RBFSampler",),
     ),
     "MLPClassifier": Entry(
-        "lemmata.nets.mlp_estimators",
+        "lemmata.nets.mlp.estimators",
         "Classes from layers of units, with backpropagation by hand",
         "CIL 4.1–4.2",
         ("sklearn.neural_network.MLPClassifier",),
     ),
     "MLPRegressor": Entry(
-        "lemmata.nets.mlp_estimators",
+        "lemmata.nets.mlp.estimators",
         "Numbers from layers of units, with backpropagation by hand",
         "CIL 4.1–4.2",
         ("sklearn.neural_network.MLPRegressor",),
     ),
     "NeuralClassifier": Entry(
-        "lemmata.nets.estimators",
+        "lemmata.nets.estimators.supervised",
         "Any torch network that tells classes apart, trained by the one loop",
         "CIL 4, ML Deep Learning",
     ),
     "NeuralRegressor": Entry(
-        "lemmata.nets.estimators",
+        "lemmata.nets.estimators.supervised",
         "Any torch network that predicts numbers, trained by the one loop",
         "CIL 4, ML Deep Learning",
     ),

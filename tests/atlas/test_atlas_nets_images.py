@@ -26,7 +26,7 @@ def test_other_draws_show_the_same(make, seed):
 
 
 def test_a_field_that_is_one_pixel_off_is_noticed(monkeypatch):
-    from lemmata.nets import receptive_fields
+    from lemmata.nets.images import receptive_fields
 
     exact = receptive_fields.receptive_field
 

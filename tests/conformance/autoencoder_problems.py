@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from lemmata.nets.batches import Rows
+from lemmata.nets.data.batches import Rows
 from lemmata.nets.training import Training
 
 
 def net():
-    from lemmata.nets.bottleneck import AutoencoderNet
+    from lemmata.nets.estimators.bottleneck import AutoencoderNet
 
     return AutoencoderNet((6,), 2, layers=(5,), activation="tanh")
 
 
 def training():
-    from lemmata.nets.bottleneck import Reconstruction
+    from lemmata.nets.estimators.bottleneck import Reconstruction
 
     return Training(net, Reconstruction(), batch_size=16, measure="evaluated")
 

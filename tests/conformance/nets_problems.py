@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lemmata.nets.batches import Rows
+from lemmata.nets.data.batches import Rows
 from lemmata.nets.training import Training
 
 

@@ -316,7 +316,7 @@ def autoencoder_pca():
     network with layers of 128 and 64 units on both sides; 1,200 digits to learn from (dotted) and the other 597 (full lines).
     Right: new digits, and what 4 numbers keep of them.
     """
-    from lemmata.nets.autoencoder import Autoencoder
+    from lemmata.nets.estimators.autoencoder import Autoencoder
     from lemmata.reduction.pca import PCA
 
     X = load_digits().data[np.random.default_rng(0).permutation(1797)] / 16

@@ -50,9 +50,9 @@ def random_words(n: int, seed: int) -> tuple[Any, Any]:
 def reversing_net(seed: int = 0) -> Any:
     """A decoder of one layer that has learnt to write words backwards; its encoder has none, so a letter stands in its own
     token and nowhere else."""
-    from lemmata.nets.losses import objective
+    from lemmata.nets.attention.transformer import EncoderDecoder
     from lemmata.nets.training import Training, train
-    from lemmata.nets.transformer import EncoderDecoder
+    from lemmata.nets.training.losses import objective
 
     @objective
     def teacher_forcing(net, batch, rng):
@@ -83,8 +83,8 @@ def attention_reversal(seed: int = 0):
     """
     import torch
 
-    from lemmata.nets.attention import attention_maps
-    from lemmata.nets.transformer import START
+    from lemmata.nets.attention.heads import attention_maps
+    from lemmata.nets.attention.transformer import START
 
     net = reversing_net(seed)
     source, target = random_words(500, seed=1_000 + seed)
@@ -125,9 +125,9 @@ def digit_scores(seed: int) -> dict[str, Array]:
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
 
-    from lemmata.nets.convnets import ConvNet
-    from lemmata.nets.estimators import NeuralClassifier
-    from lemmata.nets.vit import ViT
+    from lemmata.nets.attention.vit import ViT
+    from lemmata.nets.estimators.supervised import NeuralClassifier
+    from lemmata.nets.images.convnets import ConvNet
 
     X, y = load_digits(return_X_y=True)
     X, X_test, y, y_test = train_test_split(
@@ -195,7 +195,7 @@ def attention_convolution():
     import torch
     from sklearn.datasets import load_digits
 
-    from lemmata.nets.attention_convolution import AttentionConvolution
+    from lemmata.nets.attention.as_convolution import AttentionConvolution
 
     conv = torch.nn.Conv2d(1, 1, 3, padding=1, bias=False, dtype=torch.float64)
     with torch.no_grad():

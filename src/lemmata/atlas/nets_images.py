@@ -71,8 +71,8 @@ def learned_filters(seed: int = 0):
     answer to ink, blue ones to its absence. Right, what the first five trained filters make of a digit. Smoothness is the
     correlation of neighbouring weights, 0 for noise.
     """
-    from lemmata.nets.convnets import ConvNet
-    from lemmata.nets.convolution import correlate
+    from lemmata.nets.images.convnets import ConvNet
+    from lemmata.nets.images.convolution import correlate
 
     train, test = _digits(seed, 1400)
 
@@ -124,8 +124,8 @@ def receptive_fields(seed: int = 0):
     """
     import torch
 
-    from lemmata.nets.convnets import ConvNet
-    from lemmata.nets.receptive_fields import receptive_field
+    from lemmata.nets.images.convnets import ConvNet
+    from lemmata.nets.images.receptive_fields import receptive_field
 
     nets: list[Any] = []
     n = 48
@@ -198,7 +198,7 @@ def linear_probes(seed: int = 0):
     from sklearn.linear_model import RidgeClassifier
     from torch import nn
 
-    from lemmata.nets.convnets import ConvNet
+    from lemmata.nets.images.convnets import ConvNet
 
     names = ["pixels", "layer 1", "layer 2", "layer 3", "layer 4"]
     found = np.zeros((2, 3, len(names)))
@@ -254,7 +254,7 @@ def skip_connections(seed: int = 0):
     """The training loss of nets of 3, 11 and 31 convolutions, epoch by epoch on 500 digits, without skip connections and with
     them, everything else being equal. More layers could copy their input and lose nothing: plain ones do not find that.
     """
-    from lemmata.nets.resnet import ResNet
+    from lemmata.nets.images.resnet import ResNet
 
     (train, _), blocks = _digits(seed, 500), (1, 5, 15)
     drawing, axes = figure(1, 2, size=(4.2, 3.6), sharey=True)
@@ -299,7 +299,7 @@ def batch_norm_rates(seed: int = 0):
     learning rate, without batch normalisation and with it. The dotted line is the loss of guessing; dots below half of it count
     as trained.
     """
-    from lemmata.nets.convnets import ConvNet
+    from lemmata.nets.images.convnets import ConvNet
 
     (train, _), rates = _digits(seed, 500), 10.0 ** np.arange(-2.5, 0.6, 0.5)
     drawing, ax = figure(size=(5.2, 3.6))
@@ -342,7 +342,7 @@ def small_data(seed: int = 0):
     All three together are too much for 60 epochs.
     """
     from lemmata.nets.augmentation import Compose, Rotate, Shift, Sometimes
-    from lemmata.nets.feedforward import FeedForward
+    from lemmata.nets.estimators.feedforward import FeedForward
 
     change = Compose([Sometimes(Shift(1), 0.5), Rotate(10)])
     kinds: dict[str, dict[str, Any]] = {

@@ -12,8 +12,8 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from lemmata.atlas import entry, show
-from lemmata.nets.mlp import MLP, Kept
-from lemmata.nets.mlp_estimators import MLPClassifier
+from lemmata.nets.mlp.estimators import MLPClassifier
+from lemmata.nets.mlp.network import MLP, Kept
 from lemmata.pictures import BLUE, GREY, ORANGE, figure, image_grid
 
 Array = np.ndarray

@@ -1,0 +1,305 @@
+"""Data of a network in batches whose order follows from (seed, epoch) alone: arrays, mapped files, blocks, DataLoaders.
+
+    >>> import numpy as np
+    >>> data = as_data((np.arange(10.0).reshape(5, 2), np.array([0, 1, 0, 1, 1])))
+    >>> [[tuple(part.shape) for part in batch.parts] for batch in data.batches(seed=0, epoch=3, size=2)]
+    [[(2, 2), (2,)], [(2, 2), (2,)], [(1, 2), (1,)]]
+
+The batches of an epoch can begin anywhere (`start`), so a run stopped between two batches goes on as if it had not
+been. Of several processes (`share`) each gets its part of every batch.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lemmata.core.blocks import Blocks, is_dask
+from lemmata.core.malformed import refuse_shrunk_file
+from lemmata.nets.data.rooms import Rooms
+
+Array = np.ndarray
+
+GATHERED = 4 * 2**20  # bytes of rows that are fetched at once: many small batches cost one call
+REUSED = 2**17  # bytes of a fetch from which on its memory is used again
+ORDER, BATCH = 0, 1  # streams of random numbers that a seed is split into
+
+
+class Batch(NamedTuple):
+    """Rows of one batch that this process works on."""
+
+    parts: tuple[Tensor, ...]
+    weights: Tensor | None  # their mean over all rows of the data is 1
+    rows: int  # in the whole batch, those of other processes included
+
+
+class Share(NamedTuple):
+    """This process among several."""
+
+    rank: int = 0
+    size: int = 1
+
+    def of(self, rows: Any) -> Any:
+        """The part of a batch that falls to this process."""
+        if self.size == 1:
+            return rows
+        n = len(rows)
+        return rows[self.rank * n // self.size : (self.rank + 1) * n // self.size]
+
+
+ALONE = Share()
+
+
+def seeds(seed: int, epoch: int, start: int = 0) -> Iterator[int]:
+    """A seed for every batch of an epoch, from number `start` on."""
+    page = start // 1024
+    while True:
+        rng = np.random.default_rng((seed, epoch, BATCH, page))
+        yield from rng.integers(2**63, size=1024)[
+            start % 1024 if page == start // 1024 else 0 :
+        ].tolist()
+        page += 1
+
+
+class Data:
+    """What training reads. `validation`, if any, is data that it only looks at."""
+
+    n: int | None = None  # rows
+    own_batches = False  # whether it is cut into batches already
+    validation: Data | None = None
+    labels: tuple[int, int] | None = None  # the smallest and the largest whole-number target
+
+    def with_validation(self, validation: Data | None) -> Data:
+        self.validation = validation
+        return self
+
+    def count(self, size: int) -> int | None:
+        """How many batches an epoch has; None if nobody knows."""
+        raise TypeError(f"{type(self).__name__} is no data: define count.")
+
+    def batches(
+        self, seed: int, epoch: int, size: int, start: int = 0, share: Share = ALONE
+    ) -> Iterator[Batch]:
+        """The batches of an epoch from number `start` on, in the order that (seed, epoch) gives."""
+        raise TypeError(f"{type(self).__name__} is no data: define batches.")
+
+    def in_order(self, size: int) -> Iterator[Batch]:
+        """All rows once, for measuring."""
+        raise TypeError(f"{type(self).__name__} is no data: define in_order.")
+
+    def fingerprint(self) -> str:
+        raise TypeError(f"{type(self).__name__} is no data: define fingerprint.")
+
+    def _with_validation(self, mark: str) -> str:
+        return mark if self.validation is None else f"{mark} {self.validation.fingerprint()}"
+
+
+class One(Data):
+    """A single batch, to be measured."""
+
+    def __init__(self, batch: Batch):
+        self.batch = batch
+
+    def in_order(self, size: int) -> Iterator[Batch]:
+        yield self.batch
+
+
+class Rows(Data):
+    """Arrays, mapped files or tensors of equal length, fetched row by row.
+
+    Parameters
+    ----------
+    *parts : arrays, tensors or CSR matrices
+        Inputs, and targets if there are any. Floats stay what they are; whole numbers become int64.
+    weights : array of shape (n,), optional
+        How much each row counts.
+    shape : tuple, optional
+        Of one input, where its rows are flat: (1, 28, 28).
+    scale_bytes : bool, default=False
+        Whether inputs of uint8 are images, to be scaled to [0, 1]; else they are whole numbers such as tokens.
+    """
+
+    def __init__(
+        self,
+        *parts: Any,
+        weights: Any = None,
+        shape: tuple[int, ...] | None = None,
+        scale_bytes: bool = False,
+    ):
+        if not parts:
+            raise ValueError("Rows of nothing: pass inputs, and targets if there are any.")
+        lengths = {int(part.shape[0]) for part in parts}
+        if len(lengths) > 1:
+            raise ValueError(
+                f"the parts have {', '.join(map(str, sorted(lengths)))} rows; all parts have as "
+                "many."
+            )
+        self.n: int = lengths.pop()
+        if self.n == 0:
+            raise ValueError("Rows of length 0: there is nothing to learn from.")
+        self.parts = tuple(_addressable(part) for part in parts)
+        self.input_shape, self.scale_bytes = shape, scale_bytes
+        self._rooms = Rooms()
+        self.weights = None if weights is None else _normalised(weights, self.n)
+        target = self.parts[-1]
+        if len(parts) > 1 and isinstance(target, torch.Tensor) and not target.is_floating_point():
+            self.labels = int(target.min()), int(target.max())
+
+    def count(self, size: int) -> int:
+        return -(-self.n // size)
+
+    def batches(self, seed, epoch, size, start=0, share=ALONE):
+        order = np.random.default_rng((seed, epoch, ORDER)).permutation(self.n)
+        yield from self._walk(order, size, start, share)
+
+    def in_order(self, size):
+        yield from self._walk(np.arange(self.n), size, 0, ALONE)
+
+    def _walk(self, order: Array, size: int, start: int, share: Share) -> Iterator[Batch]:
+        scaled = 4 if self.scale_bytes else 1
+        width = sum(_bytes_per_row(part) for part in self.parts) * scaled
+        group = max(1, GATHERED // max(1, width * size))  # batches fetched together
+        whole = [order[at : at + size] for at in range(start * size, len(order), size)]
+        for first in range(0, len(whole), group):
+            some = whole[first : first + group]
+            mine = [share.of(rows) for rows in some]
+            parts, weights = self.take(np.concatenate(mine))
+            lengths = [len(rows) for rows in mine]
+            pieces = [part.split(lengths) for part in parts]
+            weighing = None if weights is None else weights.split(lengths)
+            for i, rows in enumerate(some):
+                own = None if weighing is None else weighing[i]
+                yield Batch(tuple(piece[i] for piece in pieces), own, len(rows))
+
+    def take(self, rows: Array) -> tuple[tuple[Tensor, ...], Tensor | None]:
+        """Some rows of all parts, and their weights."""
+        index = torch.from_numpy(rows)
+        parts = [self._fetched(part, rows, index) for part in self.parts]
+        x = parts[0]
+        if x.dtype == torch.uint8:
+            x = self._scaled(x) if self.scale_bytes else x.to(torch.int64)
+        if self.input_shape is not None:
+            x = x.reshape(-1, *self.input_shape)
+        parts[0] = x
+        return tuple(parts), None if self.weights is None else self.weights[index]
+
+    def _scaled(self, x: Tensor) -> Tensor:
+        """Bytes as numbers from 0 to 1."""
+        if 4 * x.numel() < REUSED:
+            return torch.true_divide(x, 255.0)
+        like = torch.empty((1, *x.shape[1:]), dtype=torch.float32)
+        return torch.true_divide(x, 255.0, out=self._rooms.room(like, len(x)))
+
+    def _fetched(self, part: Any, rows: Array, index: Tensor) -> Tensor:
+        """Rows of a part; large ones into memory that the batches before have left."""
+        if not isinstance(part, torch.Tensor) or _bytes_per_row(part) * len(rows) < REUSED:
+            return _fetched(part, rows, index)
+        return torch.index_select(part, 0, index, out=self._rooms.room(part, len(rows)))
+
+    def subset(self, rows: Array) -> Rows:
+        """Some of the rows, copied where they are in memory, by number where they are in a file."""
+        index = torch.from_numpy(rows)
+        parts = [
+            _fetched(part, rows, index) if isinstance(part, torch.Tensor) else Chosen(part, rows)
+            for part in self.parts
+        ]
+        weights = None if self.weights is None else self.weights[index].numpy()
+        return Rows(*parts, weights=weights, shape=self.input_shape, scale_bytes=self.scale_bytes)
+
+    def fingerprint(self) -> str:
+        crc = zlib.crc32(f"{self.n} {self.input_shape} {self.scale_bytes}".encode())
+        for part in (*self.parts, self.weights):
+            if part is not None:
+                name = str(part.dtype).removeprefix("torch.")
+                crc = zlib.crc32(f"{tuple(part.shape)} {name}".encode(), crc)
+                for start in range(0, self.n, 2**14):
+                    index = np.arange(start, min(start + 2**14, self.n))
+                    rows = _fetched(part, index, torch.from_numpy(index))
+                    crc = zlib.crc32(np.ascontiguousarray(rows.numpy()).data, crc)
+        return self._with_validation(f"{crc:08x}")
+
+
+class Chosen:
+    """Some rows of a mapped file or a sparse matrix, fetched when they are asked for."""
+
+    def __init__(self, part: Any, rows: Array):
+        self.part, self.rows = part, rows
+        self.shape, self.dtype = (len(rows), *part.shape[1:]), part.dtype
+
+    def __getitem__(self, rows: Array) -> Any:
+        if isinstance(self.part, np.memmap):
+            refuse_shrunk_file(self.part)
+        found = self.part[self.rows[rows]]
+        return np.asarray(found.todense()) if hasattr(found, "todense") else found
+
+
+def _addressable(part: Any) -> Any:
+    """A tensor that shares its memory where there is one; a mapped file or a sparse matrix as it is."""
+    if isinstance(part, torch.Tensor):
+        found = part.detach().cpu()
+    elif isinstance(part, (np.memmap, Chosen)) or hasattr(part, "tocsr"):
+        return part
+    else:
+        array = np.asarray(part)
+        if array.dtype.kind not in "fiub":
+            raise ValueError(f"an array of {array.dtype}; a network takes numbers.")
+        array = np.require(
+            array, requirements=("A", "W") if array.flags.writeable else ("A", "W", "O")
+        )
+        found = torch.from_numpy(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("=")))
+    return found if found.is_floating_point() or found.dtype == torch.uint8 else found.long()
+
+
+def _fetched(part: Any, rows: Array, index: Tensor) -> Tensor:
+    if isinstance(part, torch.Tensor):
+        return part.index_select(0, index)
+    if hasattr(part, "tocsr"):
+        return torch.from_numpy(np.asarray(part[rows].todense()))
+    if isinstance(part, np.memmap):
+        refuse_shrunk_file(part)
+    found = torch.from_numpy(np.array(part[rows]))  # a copy: the file itself stays mapped
+    return found if found.is_floating_point() or found.dtype == torch.uint8 else found.long()
+
+
+def _bytes_per_row(part: Any) -> int:
+    sizes = part.shape[1:]
+    itemsize = part.element_size() if isinstance(part, torch.Tensor) else part.dtype.itemsize
+    return int(np.prod(sizes, dtype=np.int64)) * int(itemsize)
+
+
+def _normalised(weights: Any, n: int) -> Tensor:
+    weights = np.asarray(weights, dtype=np.float64)
+    if weights.shape != (n,):
+        raise ValueError(f"weights of shape {weights.shape} for {n} rows; pass one number per row.")
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
+        raise ValueError("weights are finite numbers >= 0, at least one of them positive.")
+    return torch.from_numpy(weights / weights.mean())
+
+
+def as_data(data: Any, shape: tuple[int, ...] | None = None) -> Data:
+    """Data of anything training takes: `Data`, Blocks, an array or tensor, a tuple of them, a DataLoader."""
+    from lemmata.nets.data.streams import Loader, Stream
+
+    if isinstance(data, Data):
+        return data
+    if isinstance(data, Blocks):
+        raw = getattr(data._cut, "raw", data.source)  # images of bytes stay bytes
+        if raw is None or is_dask(raw):
+            return Stream(data, shape)
+        parts = (raw,) if data.targets is None else (raw, data.targets)
+        return Rows(*parts, weights=data.weights, shape=shape, scale_bytes=raw.dtype == np.uint8)
+    if isinstance(data, torch.utils.data.DataLoader):
+        return Loader(data)
+    if isinstance(data, (tuple, list)):
+        return Rows(*data, shape=shape)
+    if hasattr(data, "shape"):
+        return Rows(data, shape=shape)
+    raise TypeError(
+        f"data is a {type(data).__name__}; pass an array, a tuple of arrays (inputs, targets), "
+        "Blocks, or a DataLoader."
+    )

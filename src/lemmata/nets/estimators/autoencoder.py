@@ -1,0 +1,327 @@
+"""The non-linear autoencoder: PCA with a bend (CIL24 1.5; CIL 1.1).
+
+    minimise  ½ E‖x − G(F(x))‖²        over networks F: ℝᵈ → ℝᵐ and G: ℝᵐ → ℝᵈ
+
+With linear F and G the best that can be done is PCA (CIL Thm 1.4.4), so PCA's error at the same m is the number to beat, and
+the certificate holds the two against each other: on the training rows exactly, on new rows (`certify(X, X_test=…)`) with a
+confidence. Data on a curved surface of dimension m is where the network wins; where the surface is flat it cannot.
+
+    >>> import numpy as np
+    >>> t = np.linspace(0, 4, 300)[:, None]
+    >>> X = np.hstack([np.cos(t), np.sin(t)])                               # an arc: one number tells where
+    >>> model = Autoencoder(1, layers=(32,), max_iter=60, learning_rate=0.01, random_state=0).fit(X)
+    >>> model.transform(X).shape, "beats_pca" in model.certificate_.held
+    ((300, 1), True)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import partial
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from lemmata.audit.networks.autoencoders import AUTOENCODER_CLAIMS
+from lemmata.core.blocks import Blocks
+from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core.certificate import Certificate
+from lemmata.core.estimator import Model
+from lemmata.core.trace import Trace
+from lemmata.nets.estimators.neural import AT_ONCE, CONSTRAINTS, Neural
+
+Array = np.ndarray
+
+CHANNELS = (16, 32)  # conv=True
+OWN = (
+    "optimizer", "learning_rate", "weight_decay", "schedule", "batch_size", "clip", "ema", "augment", "early_stopping",
+    "validation_fraction", "n_iter_no_change", "input_shape", "precision", "layout", "device", "callbacks",
+    "max_iter", "tol", "random_state", "verbose", "checkpoint", "time_limit",
+)  # fmt: skip
+
+
+class Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Neural):
+    """Encoder and decoder networks around a code of m numbers, with the interface of PCA.
+
+    Minimises ½ E‖x − G(F(x))‖² over the weights of F and G, by updates on batches of rows.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        m, the width of the code.
+    layers : tuple of int, default=(128, 64)
+        Units of the encoder's dense layers; the decoder has them in reverse. () is a linear map.
+    conv : bool or tuple of int, default=False
+        Channels of convolutions before the dense layers, each halving the image; True is (16, 32). Needs images.
+    activation : {"gelu", "relu", "tanh", "sigmoid", "softplus", "identity"}, default="gelu"
+        "identity" is the linear autoencoder, whose least error is PCA's.
+    optimizer : str or callable, default="adamw"
+    learning_rate : float, default=2e-3
+    weight_decay : float, default=0.0
+    schedule : str or callable, default="cosine"
+        The rate falls to 0 over `max_iter` epochs; see `NeuralClassifier` for others, and for the parameters below.
+    batch_size, clip, ema, augment, early_stopping, validation_fraction, n_iter_no_change, input_shape, precision, layout, \
+device, callbacks
+        As in `NeuralClassifier`.
+    max_iter : int, default=200
+        Epochs.
+    tol : float, default=0.0
+        Settled when the loss changes by less than this share of it in `n_iter_no_change` epochs in a row; 0: never.
+    random_state, verbose, checkpoint, time_limit
+        As everywhere: the seed of weights and batches, a progress bar, a file to resume from, seconds.
+
+    Attributes
+    ----------
+    module_ : AutoencoderNet
+        The trained network; `module_.encode` and `module_.decode` are its halves.
+    n_components_ : int
+    loss_ : float
+        ½ E‖x − x̂‖² on the training rows, as in `LinearAutoencoder`.
+    input_shape_ : tuple
+    history_ : History
+        A table of epochs: loss (the mean squared error in units of the data's variance), learning rate, seconds.
+    n_features_in_, n_iter_, trace_, stopped_, certificate_
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **{name: CONSTRAINTS[name] for name in OWN},
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "layers": [tuple, list],
+        "conv": ["boolean", tuple, list],
+        "activation": [StrOptions({"gelu", "relu", "tanh", "sigmoid", "softplus", "identity"})],
+    }
+    claims = AUTOENCODER_CLAIMS
+    stored: ClassVar[Mapping[str, str | type]] = {**Neural.stored, "n_components_": "int >=1"}
+    min_samples = 2
+
+    # what other networks may be told and this one is not
+    net, loss, optimizer_options, warmup, accumulate, warm_start = None, None, None, 0, 1, False
+
+    def __init__(
+        self,
+        n_components=2,
+        *,
+        layers=(128, 64),
+        conv=False,
+        activation="gelu",
+        optimizer="adamw",
+        learning_rate=2e-3,
+        weight_decay=0.0,
+        schedule="cosine",
+        batch_size="auto",
+        clip=None,
+        ema=None,
+        augment=None,
+        early_stopping=False,
+        validation_fraction=0.1,
+        n_iter_no_change=10,
+        input_shape=None,
+        precision="auto",
+        layout="auto",
+        device="auto",
+        callbacks=None,
+        max_iter=200,
+        tol=0.0,
+        random_state=None,
+        verbose=0,
+        checkpoint=None,
+        time_limit=None,
+    ):
+        self.n_components, self.layers, self.conv = n_components, layers, conv
+        self.activation, self.optimizer, self.learning_rate = activation, optimizer, learning_rate
+        self.weight_decay, self.schedule, self.batch_size = weight_decay, schedule, batch_size
+        self.clip, self.ema, self.augment = clip, ema, augment
+        self.early_stopping, self.validation_fraction = early_stopping, validation_fraction
+        self.n_iter_no_change, self.input_shape = n_iter_no_change, input_shape
+        self.precision, self.layout, self.device = precision, layout, device
+        self.callbacks, self.max_iter, self.tol = callbacks, max_iter, tol
+        self.random_state, self.verbose = random_state, verbose
+        self.checkpoint, self.time_limit = checkpoint, time_limit
+
+    # --- fitting ---
+
+    def fit(self, X, y=None, sample_weight=None):
+        """Fit the network to X and check the claims about it.
+
+        Parameters
+        ----------
+        X : rows (n, d), images (n, H, W) or (n, C, H, W), a memmap or a re-iterable of row blocks
+        y : ignored
+        sample_weight : array of shape (n_samples,), optional
+            How many times each row counts.
+        """
+        return super().fit(X, y, sample_weight)
+
+    def partial_fit(self, X, y=None, sample_weight=None):
+        """One epoch over these rows, from where the last call ended; mean and scale are those of the first."""
+        return super().partial_fit(X, y, sample_weight)
+
+    def certify(  # type: ignore[override]
+        self, X, y=None, sample_weight=None, *, X_test=None, seconds: float | None = None
+    ) -> Certificate:
+        """Check every claim about this fit on X, usually the training data, and on rows that it was not fitted to.
+
+        X_test : rows drawn like X and independently of it; only with them is `beats_pca_on_new_rows` decided
+        seconds : float, optional
+            How long that may take; claims that need more stay *not checked*.
+        """
+        check_is_fitted(self)
+        data = self._validated(X, sample_weight, reset=False)
+        self.X_test = None if X_test is None else self._validated(X_test, reset=False)
+        try:
+            return self._certificate(data, seconds=seconds)
+        finally:
+            del self.X_test
+
+    def _validated_pair(self, X, y, sample_weight=None, reset: bool = True) -> Blocks:
+        return self._validated(X, sample_weight, reset=reset)  # there is no y
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = False
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def _algorithm(self, data: Blocks) -> Any:
+        self._standard = _mean_and_scale(data)
+        return super()._algorithm(data)
+
+    def _begun(self, data: Blocks) -> Any:
+        self._standard = _mean_and_scale(data)
+        return super()._begun(data)
+
+    def _net(self, input_shape: tuple[int, ...]) -> Any:
+        conv = CHANNELS if self.conv is True else () if self.conv is False else tuple(self.conv)
+        sizes = {"layers": tuple(self.layers), "conv": conv, "activation": self.activation}
+        m = int(self.n_components)
+        if m > math.prod(input_shape):
+            raise ValueError(
+                f"n_components={m} exceeds n_features={math.prod(input_shape)}; a code has to be narrower."
+            )
+        return partial(_build, input_shape, m, sizes, *self._standard)
+
+    def _loss(self) -> Any:
+        from lemmata.nets.estimators.bottleneck import Reconstruction
+
+        return Reconstruction()
+
+    def _conclude(
+        self,
+        data: Any,
+        attributes: Mapping[str, Any],
+        trace: Trace,
+        stopped: str | None,
+        steps: int,
+    ) -> None:
+        self.__dict__.pop("_standard", None)
+        told = {**attributes, "n_components_": int(self.n_components)}
+        super()._conclude(data, told, trace, stopped, steps)
+
+    def _stated_loss(self, data: Blocks) -> float:
+        return 0.5 * data.shape[1] * self._mean_square(data)
+
+    def _mean_square(self, data: Blocks) -> float:
+        """The mean of (x − x̂)² over rows and features."""
+        total = 0.0
+        for rows, weights in data:
+            found = np.square(rows - self._outputs(rows)).mean(axis=1, dtype=np.float64)
+            total += float(found.sum() if weights is None else weights @ found)
+        return total / data.total_weight
+
+    # --- using ---
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+    def _through(self, half: str, rows: Array, shape: tuple[int, ...]) -> Array:
+        """What `encode` or `decode` makes of rows, flat and in their float type."""
+        import torch
+
+        from lemmata.nets.training.precision import choose_device
+
+        module = self.module_.to(choose_device(self.device)).eval()
+        like = next(module.parameters())
+        found = []
+        with torch.no_grad():
+            for start in range(0, max(len(rows), 1), AT_ONCE):
+                some = torch.from_numpy(np.ascontiguousarray(rows[start : start + AT_ONCE]))
+                out = getattr(module, half)(some.to(like.device, like.dtype).reshape(-1, *shape))
+                found.append(out.to(some.dtype).cpu().numpy().reshape(len(some), -1))
+        return np.concatenate(found)
+
+    def transform(self, X) -> Array:
+        """(n, m): the code F(x) of every row."""
+        return self._apply(X, lambda rows: self._through("encode", rows, self.input_shape_))
+
+    def inverse_transform(self, X) -> Array:
+        """(n, d): the reconstruction G(z) of every code z; of images, their numbers row by row."""
+        check_is_fitted(self)
+        Z = np.asarray(X)
+        m = self.n_components_
+        if Z.ndim != 2 or Z.shape[1] != m:
+            raise ValueError(f"X has shape {Z.shape}; codes have shape (n_samples, {m}).")
+        Z = Z if Z.dtype in (np.float32, np.float64) else Z.astype(np.float64)
+        return self._through("decode", Z, (m,))
+
+    def reconstruct(self, X) -> Array:
+        """(n, d): G(F(x)) of every row."""
+        return self._apply(X, self._outputs)
+
+    def score(self, X, y=None, sample_weight=None) -> float:
+        """Minus the mean squared error of the reconstruction, over rows and features; higher is better."""
+        check_is_fitted(self)
+        return -self._mean_square(self._validated(X, sample_weight, reset=False))
+
+    # --- files ---
+
+    @classmethod
+    def restored(cls, parameters: dict[str, Any], attributes: dict[str, Any]) -> Model:
+        """A model from a file, whose network has to be an autoencoder of the width it states."""
+        model: Any = super().restored(parameters, attributes)
+        config = getattr(model.module_, "config", {})
+        told = (config.get("n_components"), tuple(config.get("input_shape", ())))
+        if not hasattr(model.module_, "encode") or told != (
+            model.n_components_,
+            tuple(model.input_shape_),
+        ):
+            raise ValueError(
+                f"its network is no autoencoder of {model.n_components_} components for inputs of {model.input_shape_}."
+            )
+        return model
+
+
+def _build(shape: tuple[int, ...], m: int, sizes: dict[str, Any], mean: Array, scale: float) -> Any:
+    import torch
+
+    from lemmata.nets.estimators.bottleneck import AutoencoderNet
+
+    net = AutoencoderNet(shape, m, **sizes)
+    if mean.dtype == np.float64:
+        net = net.double()  # before its numbers are set: those of 1e150 are none of float32
+    net.mean.copy_(torch.from_numpy(mean).reshape(shape))
+    net.scale.fill_(scale)
+    return net
+
+
+def _mean_and_scale(data: Blocks) -> tuple[Array, float]:
+    """The mean of the rows, and the root of their mean variance over all features; 1 where nothing varies."""
+    total = data.total_weight
+    largest, mean = 0.0, np.zeros(data.shape[1])
+    for rows, _ in data:
+        largest = max(largest, float(np.abs(rows).max(initial=0.0)))
+    unit = largest if largest > 0 else 1.0
+    for rows, weights in data:
+        p = np.full(len(rows), 1 / total) if weights is None else weights / total
+        mean += p @ (rows / unit)
+    square = 0.0
+    for rows, weights in data:
+        p = np.full(len(rows), 1 / total) if weights is None else weights / total
+        square += float(p @ np.square(rows / unit - mean).mean(axis=1))
+    flat = square <= (8 * np.finfo(data.dtype).eps) ** 2  # the rounding of a constant
+    scale = 1.0 if flat else math.sqrt(square)
+    return (mean * unit).astype(data.dtype), float(scale * unit)

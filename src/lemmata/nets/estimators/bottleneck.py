@@ -1,0 +1,142 @@
+"""The network of an autoencoder: an encoder F, a code of m numbers, and a decoder G that mirrors the encoder (CIL 1.1).
+
+    z = F((x − μ)/s),        x̂ = μ + s G(z)
+
+μ and s are fixed numbers of the data (its mean, and one scale for all features), kept with the weights, so that the
+network learns on numbers of size 1 and answers in the units of the data. The code itself is linear: no activation limits it.
+
+    >>> import torch
+    >>> net = AutoencoderNet((1, 28, 28), 8, layers=(64,), conv=(8, 16))
+    >>> net.encode(torch.zeros(5, 1, 28, 28)).shape, net(torch.zeros(5, 1, 28, 28)).shape
+    (torch.Size([5, 8]), torch.Size([5, 1, 28, 28]))
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from lemmata.core.encoding import storable
+from lemmata.nets.estimators.feedforward import ACTIVATIONS
+from lemmata.nets.training.losses import Objective
+
+BENDS: dict[str, type[nn.Module]] = {**ACTIVATIONS, "identity": nn.Identity}
+
+
+class AutoencoderNet(nn.Module):
+    """Encoder and decoder around a code of m numbers.
+
+    Parameters
+    ----------
+    input_shape : tuple
+        Of one input: (d,), (C, H, W).
+    n_components : int
+        m, the width of the code.
+    layers : tuple of int, default=(128,)
+        Units of the dense layers of the encoder; the decoder has them in reverse. () is a linear map.
+    conv : tuple of int, default=()
+        Channels of convolutions before them, each of which halves height and width; the decoder doubles them again.
+    activation : {"gelu", "relu", "tanh", "sigmoid", "softplus", "identity"}, default="gelu"
+        "identity" makes both maps linear: the linear autoencoder, which cannot do better than PCA.
+    """
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(
+        self,
+        input_shape: Sequence[int],
+        n_components: int,
+        layers: Sequence[int] = (128,),
+        conv: Sequence[int] = (),
+        activation: str = "gelu",
+    ):
+        super().__init__()
+        shape, layers, conv = tuple(input_shape), tuple(layers), tuple(conv)
+        if activation not in BENDS:
+            raise ValueError(f"activation={activation!r}; pass one of {', '.join(BENDS)}.")
+        if n_components < 1 or any(width < 1 for width in (*layers, *conv)):
+            raise ValueError(
+                f"n_components={n_components}, layers={layers}, conv={conv}: pass ints >= 1."
+            )
+        self.config = {
+            "input_shape": shape, "n_components": n_components, "layers": layers, "conv": conv, "activation": activation,
+        }  # fmt: skip
+        self.register_buffer("mean", torch.zeros(shape))
+        self.register_buffer("scale", torch.ones(()))
+        sizes = _grids(shape, conv)
+        flat = math.prod(sizes[-1])
+        bend = BENDS[activation]
+        down: list[nn.Module] = []
+        up: list[nn.Module] = []
+        for before, after in pairwise(sizes):
+            down += [nn.Conv2d(before[0], after[0], 3, stride=2, padding=1), bend()]
+            # an even side is one longer than 2h − 1, which is what the transposed convolution gives
+            extra = (1 - before[1] % 2, 1 - before[2] % 2)
+            back = nn.ConvTranspose2d(
+                after[0], before[0], 3, stride=2, padding=1, output_padding=extra
+            )
+            up = [bend(), back, *up]
+        widths = (flat, *layers, n_components)
+        self.encoder = nn.Sequential(*down, nn.Flatten(), *_dense(widths, bend))
+        fold = [] if len(shape) == 1 and not conv else [nn.Unflatten(1, sizes[-1])]
+        self.decoder = nn.Sequential(*_dense(widths[::-1], bend), *fold, *up)
+        for part in self.modules():
+            if isinstance(part, (nn.Linear, nn.Conv2d, nn.ConvTranspose2d)):
+                nn.init.xavier_normal_(part.weight)
+                nn.init.zeros_(part.bias)  # type: ignore[arg-type]
+
+    def standardised(self, x: Tensor) -> Tensor:
+        return (x - self.mean) / self.scale
+
+    def encode(self, x: Tensor) -> Tensor:
+        """(B, m): the codes of inputs (B, *input_shape)."""
+        return self.encoder(self.standardised(x))
+
+    def decode(self, z: Tensor) -> Tensor:
+        """(B, *input_shape): what codes stand for."""
+        return self.mean + self.scale * self.decoder(z)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.decode(self.encode(x))
+
+    def residual(self, x: Tensor) -> Tensor:
+        """(x̂ − x)/s, without the rounding that a large mean would bring."""
+        rows = self.standardised(x)
+        return self.decoder(self.encoder(rows)) - rows
+
+
+def _dense(widths: Sequence[int], bend: type[nn.Module]) -> list[nn.Module]:
+    """Linear layers with activations between them, none at the end."""
+    parts: list[nn.Module] = []
+    for before, after in pairwise(widths):
+        parts += [nn.Linear(before, after), bend()]
+    return parts[:-1]
+
+
+def _grids(shape: tuple[int, ...], conv: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """The shape of an input and what each convolution makes of it."""
+    if conv and len(shape) != 3:
+        raise ValueError(
+            f"conv={conv} needs images, inputs of shape (channels, height, width), and these have {shape}: pass images "
+            "(n, H, W) or (n, C, H, W), or input_shape=."
+        )
+    sizes = [shape]
+    for channels in conv:
+        _, height, width = sizes[-1]
+        sizes.append((channels, (height + 1) // 2, (width + 1) // 2))
+    return sizes
+
+
+@storable
+@dataclass(frozen=True)
+class Reconstruction(Objective):
+    """mean ((x̂ − x)/s)² of an AutoencoderNet: batches are inputs alone."""
+
+    def __call__(self, net: nn.Module, batch: Sequence[Tensor], rng: torch.Generator) -> Tensor:
+        return net.residual(batch[0]).square().flatten(1).mean(1)  # type: ignore[operator]

@@ -1,0 +1,480 @@
+"""What estimators of networks share: `net` and its parameters, the door for images, the training, early stopping, files.
+
+class NeuralClassifier(Neural, Classifier): …        says how many outputs the network has, its loss, and what outputs mean
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from lemmata.core.blocks import Blocks
+from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core.certificate import Certificate
+from lemmata.core.estimator import Model
+from lemmata.core.loop import MaxSteps, Settled, Solution, Stop, Stopped
+from lemmata.core.parameters import COMMON
+from lemmata.core.supervised import Supervised
+from lemmata.core.trace import Trace
+from lemmata.lazy import require
+from lemmata.nets.estimators.history import History
+from lemmata.nets.estimators.inputs import flattened
+from lemmata.nets.estimators.networks import Network, find, from_stored, to_stored
+
+Array = np.ndarray
+
+AT_ONCE = 1024  # rows that are predicted together
+BATCH = 128  # batch_size="auto", where there are as many rows
+# of no use to a fitted model: absent where a file cannot hold them
+NOT_RESTORED = ("augment", "callbacks")
+
+POSITIVE = Interval(Real, 0, None, closed="neither")
+COUNT = Interval(Integral, 1, None, closed="left")
+CONSTRAINTS: dict[str, list] = {
+    **COMMON,
+    "net": "no_validation",  # type: ignore[dict-item]
+    "loss": [str, callable, None],
+    "optimizer": [str, callable],
+    "learning_rate": [POSITIVE, None],
+    "weight_decay": [Interval(Real, 0, None, closed="left")],
+    "optimizer_options": [dict, None],
+    "schedule": [str, callable],
+    "warmup": [Interval(Real, 0, None, closed="left")],
+    "batch_size": [COUNT, StrOptions({"auto"})],
+    "accumulate": [COUNT],
+    "clip": [POSITIVE, None],
+    "ema": [Interval(Real, 0, 1, closed="neither"), None],
+    "augment": [callable, None],
+    "early_stopping": ["boolean"],
+    "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+    "n_iter_no_change": [COUNT],
+    "input_shape": [tuple, list, None],
+    "precision": [StrOptions({"auto", "float32", "float64", "bfloat16"})],
+    "layout": [StrOptions({"auto", "contiguous", "channels_last"})],
+    "device": [str],
+    "warm_start": ["boolean"],
+    "callbacks": [list, tuple, None],
+}
+
+
+class Neural(Supervised):
+    """What both share: the network, the door for images, the training, the files."""
+
+    _parameter_constraints: ClassVar[dict[str, list]] = CONSTRAINTS
+    stored: ClassVar[Mapping[str, str | type]] = {
+        "module_": Network,
+        "input_shape_": tuple,
+        "loss_": ">=0",
+        "validation_rows_?": "v int >=0",
+    }
+    min_samples = 2
+    module_: Any
+    input_shape_: tuple[int, ...]
+    _partial: tuple[Any, Any, Trace]  # training, state and trace of the batches so far
+    parts: ClassVar[tuple[str, ...]] = ("net",)  # parameters that have parameters: net__width
+
+    def __init__(
+        self,
+        net=None,
+        *,
+        loss=None,
+        optimizer="adamw",
+        learning_rate=None,
+        weight_decay=0.0,
+        optimizer_options=None,
+        schedule="constant",
+        warmup=0,
+        batch_size="auto",
+        accumulate=1,
+        clip=None,
+        ema=None,
+        augment=None,
+        early_stopping=False,
+        validation_fraction=0.1,
+        n_iter_no_change=10,
+        input_shape=None,
+        precision="auto",
+        layout="auto",
+        device="auto",
+        warm_start=False,
+        callbacks=None,
+        max_iter=100,
+        tol=0.0,
+        random_state=None,
+        verbose=0,
+        checkpoint=None,
+        time_limit=None,
+        **net_parameters,
+    ):
+        self.net, self.loss = net, loss
+        self.optimizer, self.learning_rate, self.weight_decay = (
+            optimizer,
+            learning_rate,
+            weight_decay,
+        )
+        self.optimizer_options, self.schedule, self.warmup = optimizer_options, schedule, warmup
+        self.batch_size, self.accumulate, self.clip, self.ema = batch_size, accumulate, clip, ema
+        self.augment, self.early_stopping = augment, early_stopping
+        self.validation_fraction, self.n_iter_no_change = validation_fraction, n_iter_no_change
+        self.input_shape, self.precision, self.layout = input_shape, precision, layout
+        self.device, self.warm_start, self.callbacks = device, warm_start, callbacks
+        self.max_iter, self.tol, self.random_state = max_iter, tol, random_state
+        self.verbose, self.checkpoint, self.time_limit = verbose, checkpoint, time_limit
+        for name, value in net_parameters.items():
+            setattr(self, name, value)
+
+    # --- parameters of the network: net__width ---
+
+    def get_params(self, deep=True):
+        own = {name: value for name, value in vars(self).items() if name.startswith("net__")}
+        return {**super().get_params(deep=deep), **own}
+
+    def set_params(self, **params):
+        for name in [name for name in params if name.startswith("net__")]:
+            setattr(self, name, params.pop(name))
+        super().set_params(**params)
+        return self
+
+    def _net_parameters(self) -> dict[str, Any]:
+        own = self.get_params(deep=False)
+        return {k.removeprefix("net__"): v for k, v in own.items() if k.startswith("net__")}
+
+    def _net(self, input_shape: tuple[int, ...]) -> Any:
+        """The network to train: a module, or a function that makes one."""
+        torch = require("torch", "deep", what=type(self).__name__)
+        extra = self._net_parameters()
+        if self.warm_start and hasattr(self, "module_"):
+            return self.module_
+        if isinstance(self.net, torch.nn.Module):
+            if extra:
+                raise ValueError(
+                    f"net__{next(iter(extra))} is given, but net is a module that is built "
+                    "already; pass its class."
+                )
+            return self.net
+        cls = find(self.net) if isinstance(self.net, str) else self.net
+        if isinstance(self.net, str) and not (
+            isinstance(cls, type) and issubclass(cls, torch.nn.Module)
+        ):
+            raise ValueError(
+                f"net={self.net!r} is not the name of a network of lemmata.nets; pass its class."
+            )
+        if cls is None:
+            from lemmata.nets.estimators.feedforward import FeedForward
+
+            cls = FeedForward
+        if not callable(cls):
+            raise TypeError(
+                f"net is a {type(cls).__name__}; pass a torch.nn.Module, a class of them, or None."
+            )
+        return partial(_build, cls, input_shape, self._n_outputs(), extra)
+
+    def _n_outputs(self) -> int:
+        raise TypeError(f"{type(self).__name__} does not say how many outputs its network has.")
+
+    # --- fitting ---
+
+    def _training(self, rows: int, epochs: int) -> Any:
+        """The algorithm that the parameters stand for, on so many rows."""
+        require("torch", "deep", what=type(self).__name__)
+        from lemmata.nets.training.algorithm import Training
+
+        auto = self.batch_size == "auto"
+        return Training(
+            self._net(self.input_shape_), self._loss(), optimizer=self.optimizer, learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay, optimizer_options=self.optimizer_options or {}, schedule=self.schedule,
+            warmup=self.warmup, epochs=epochs, batch_size=min(BATCH, rows) if auto else self.batch_size,
+            accumulate=self.accumulate, clip=self.clip, ema=self.ema, augment=self.augment, score=self._score(),
+            precision=self.precision, layout=self.layout, device=self.device,
+        )  # fmt: skip
+
+    def _algorithm(self, data: Blocks) -> Any:
+        rows = data.shape[0] - self._held_out(data.shape[0])
+        return self._training(rows, self.max_iter)
+
+    def _held_out(self, n: int) -> int:
+        """Rows that early stopping looks at and training does not."""
+        if not self.early_stopping:
+            return 0
+        held = max(1, round(self.validation_fraction * n))
+        if held >= n:
+            raise ValueError(
+                f"validation_fraction={self.validation_fraction} leaves none of the {n} rows to "
+                "learn from."
+            )
+        return held
+
+    def _problem(self, data: Blocks) -> Any:
+        from lemmata.nets.data.batches import Rows, as_data
+
+        data = self._weighted(data)
+        whole = as_data(data, self.input_shape_)
+        if not self.early_stopping:
+            return whole
+        if not isinstance(whole, Rows):
+            raise ValueError(
+                "early_stopping needs rows that can be fetched in any order: an array or a "
+                "mapped file, not a stream."
+            )
+        learn, held = self._split(data)
+        return whole.subset(learn).with_validation(whole.subset(held))
+
+    def _weighted(self, data: Blocks) -> Blocks:
+        return data
+
+    def _split(self, data: Blocks) -> tuple[Array, Array]:
+        """Which rows are learnt from and which are held out: the same for the same seed and number of rows."""
+        n = data.shape[0]
+        seed = int(self.random_state) if isinstance(self.random_state, Integral) else 0
+        order = np.random.default_rng((seed, n)).permutation(n)
+        held = self._held_out(n)
+        return np.sort(order[held:]), np.sort(order[:held])
+
+    def _stop(self) -> Stop:
+        from lemmata.nets.training import distributed
+        from lemmata.nets.training.algorithm import NoImprovement
+
+        rule: Stop = Settled(self.tol, self.n_iter_no_change) | MaxSteps(self.max_iter)
+        if self.early_stopping:
+            rule = NoImprovement(self.n_iter_no_change) | rule
+        rule = self._limited(rule)
+        return distributed.Together(rule) if distributed.share().size > 1 else rule
+
+    def _callbacks(self) -> list[Any]:
+        from lemmata.core.checkpoint import Checkpoint
+        from lemmata.nets.training.distributed import SharedCheckpoint
+
+        usual = [
+            SharedCheckpoint(one.path) if isinstance(one, Checkpoint) else one
+            for one in super()._callbacks()
+        ]
+        return [*(self.callbacks or ()), *usual]
+
+    def _attributes(self, solution: Solution, problem: Any) -> dict[str, Any]:
+        return solution.attributes
+
+    def _conclude(
+        self,
+        data: Any,
+        attributes: Mapping[str, Any],
+        trace: Trace,
+        stopped: str | None,
+        steps: int,
+    ) -> None:
+        self.module_ = attributes["module_"]
+        rest = {name: value for name, value in attributes.items() if name != "module_"}
+        self.__dict__.pop("validation_rows_", None)
+        if data is not None:
+            rest["loss_"] = self._stated_loss(data)
+            if self.early_stopping:
+                rest["validation_rows_"] = self._split(data)[1]
+        super()._conclude(data, {"module_": self.module_, **rest}, trace, stopped, steps)
+
+    def _stated_loss(self, data: Blocks) -> float:
+        """The mean loss over rows: log loss of classes, squared loss of numbers."""
+        total = weight = 0.0
+        for rows, y, weights in data.triples():
+            losses = self._row_losses(self._outputs(rows), y)
+            total += float(losses.sum() if weights is None else losses @ weights)
+            weight += len(losses) if weights is None else float(weights.sum())
+        return total / weight
+
+    def partial_fit(self, X, y, sample_weight=None):
+        """One epoch over these rows, from where the last call ended (weights, memory of the optimiser and all)."""
+        with self._all_or_nothing():
+            self._validate_params()
+            first = not hasattr(self, "_partial")
+            data = self._validated_pair(X, y, sample_weight, reset=not hasattr(self, "module_"))
+            training, state, trace = self._begun(data) if first else self._partial
+            problem = self._problem_of_batch(data)
+            state = training.step(state, problem)
+            trace = trace.copy()
+            trace.append(state.loss, trace.elapsed, training.extras(state))
+            self._partial = training, state, trace
+            attributes = {
+                **training.attributes(state),
+                "loss_": self._batch_loss(training, state, data),
+            }
+            self._conclude(None, attributes, trace, Stopped.BATCHES, len(trace) - 1)
+        return self
+
+    def _problem_of_batch(self, data: Blocks) -> Any:
+        from lemmata.nets.data.batches import as_data
+
+        return as_data(self._weighted(data), self.input_shape_)
+
+    def _batch_loss(self, training: Any, state: Any, data: Blocks) -> float:
+        """The loss on the rows of the last call."""
+        self.module_ = training.module(state)
+        return self._stated_loss(data)
+
+    def _begun(self, data: Blocks) -> tuple[Any, Any, Trace]:
+        """Training from the weights of a fit, if there was one, or from the first."""
+        training = self._training(data.shape[0], self.max_iter)
+        net = self.module_ if hasattr(self, "module_") else training.net
+        training = replace(training, net=net, batch_size=min(training.batch_size, data.shape[0]))
+        rng = np.random.default_rng(self._rng())
+        state = training.init(self._problem_of_batch(data), rng)
+        trace = Trace()
+        trace.append(state.loss, 0.0, training.extras(state))
+        return training, state, trace
+
+    # --- certificate ---
+
+    def certify(
+        self, X, y=None, sample_weight=None, *, X_test=None, y_test=None, seconds=None
+    ) -> Certificate:
+        """Check every claim about this fit on X and y, usually the training data, and on rows that it was not fitted to.
+
+        X_test, y_test : rows drawn like X, independently of it; without them, what is said of new rows rests on those that
+            early stopping held out, or can't tell
+        seconds : float, optional
+            How long that may take; claims that need more stay *not checked*. By default five times the work of the fit.
+        """
+        from lemmata.nets.certifying import certify_network
+        from lemmata.nets.training.seeding import own_draws
+
+        check_is_fitted(self)
+        if (X_test is None) != (y_test is None):
+            raise ValueError("pass X_test and y_test together.")
+        data = self._validated_pair(X, y, sample_weight, reset=False)
+        test = None if X_test is None else self._validated_pair(X_test, y_test, reset=False)
+        with own_draws():
+            return certify_network(self, data, test, seconds=seconds)
+
+    def _certificate(self, data: Any, y=None, **options: Any) -> Certificate:
+        """Claims draw from torch's generator, too: threads take turns."""
+        from lemmata.nets.training.seeding import own_draws
+
+        with own_draws():
+            return super()._certificate(data, y, **options)
+
+    # --- input ---
+
+    def _validated(
+        self, X, sample_weight=None, reset: bool = True, min_samples: int | None = None
+    ) -> Blocks:
+        asked = None if self.input_shape is None else tuple(int(size) for size in self.input_shape)
+        wanted = asked if reset else self.input_shape_
+        rows, shape = flattened(X, wanted, fitted=not reset)
+        data = super()._validated(rows, sample_weight, reset=reset, min_samples=min_samples)
+        if reset:
+            self.input_shape_ = (data.shape[1],) if shape is None else shape
+            if math.prod(self.input_shape_) != data.shape[1]:
+                raise ValueError(
+                    f"X has {data.shape[1]} features, but input_shape={self.input_shape_} has "
+                    f"{math.prod(self.input_shape_)}."
+                )
+        return data
+
+    # --- output ---
+
+    def _outputs(self, rows: Array) -> Array:
+        """(m, outputs) of the network for flat rows, in their dtype."""
+        import torch
+
+        from lemmata.nets.training.precision import choose_device
+
+        module = self.module_.to(choose_device(self.device)).eval()
+        like = next(module.parameters())
+        found = []
+        with torch.no_grad():
+            for start in range(0, max(len(rows), 1), AT_ONCE):
+                some = torch.from_numpy(np.ascontiguousarray(rows[start : start + AT_ONCE]))
+                out = module(some.to(like.device, like.dtype).reshape(-1, *self.input_shape_))
+                found.append(out.to(some.dtype).cpu().numpy().reshape(len(some), -1))
+        return np.concatenate(found)
+
+    @property
+    def history_(self) -> History:
+        """The table of epochs: loss, validation loss and score, learning rate, seconds."""
+        return History.of(self.trace_)
+
+    def _title(self, data: Any) -> str:
+        size = sum(parameter.numel() for parameter in self.module_.parameters())
+        rows = f"{data.shape[0]:,} × {' × '.join(map(str, self.input_shape_))}, " if data else ""
+        return f"{type(self).__name__}  {rows}{type(self.module_).__name__} of {size:,} weights"
+
+    @classmethod
+    def work(cls, fit: Any) -> float:
+        """Forward and backward are three passes, of a multiplication for every weight and row."""
+        size = sum(parameter.numel() for parameter in fit.module_.parameters())
+        return 3.0 * fit.get("n_iter_", 1) * fit.data.shape[0] * size
+
+    # --- files ---
+
+    def stored_parameters(self) -> dict[str, Any]:
+        """The parameters as a file can hold them: classes, modules and functions by name."""
+        return {name: to_stored(value) for name, value in self.get_params(deep=False).items()}
+
+    def stored_attributes(self) -> dict[str, Any]:
+        return {**super().stored_attributes(), "module_": Network.of(self.module_)}
+
+    @classmethod
+    def restored(cls, parameters: dict[str, Any], attributes: dict[str, Any]) -> Model:
+        """A model from a file. Functions that only training needs are left out; a network of another class has to be passed."""
+        require("torch", "deep", what=cls.__name__)
+        network = attributes.get("module_")
+        kept = {}
+        for name, value in parameters.items():
+            try:
+                kept[name] = from_stored(value, name)
+            except ValueError:
+                if name not in NOT_RESTORED:
+                    raise
+                kept[name] = None
+        own = {name: kept.pop(name) for name in list(kept) if name.startswith("net__")}
+        model: Any = super().restored(kept, attributes)
+        model.set_params(**own)
+        if (
+            not all(isinstance(size, int) and size > 0 for size in model.input_shape_)
+            or math.prod(model.input_shape_) != model.n_features_in_
+        ):
+            raise ValueError(
+                f"input_shape_ is {model.input_shape_}, for rows of {model.n_features_in_} numbers."
+            )
+        model.module_ = network.build(model._made_for(network))  # type: ignore[union-attr]
+        return model
+
+    def _made_for(self, network: Network) -> Any:
+        """A module of a class that is not ours, made as the fit made it; None for ours, which say themselves how they
+        are built."""
+        import torch
+
+        from lemmata.nets.training.seeding import own_draws
+
+        if network.config is not None:
+            return None
+        made = self._net(self.input_shape_)
+        with own_draws():
+            return copy.deepcopy(made) if isinstance(made, torch.nn.Module) else made()
+
+    # --- for subclasses ---
+
+    def _loss(self) -> Any:
+        """What is minimised: a name, a function of outputs and targets, or an objective."""
+        return self.loss
+
+    def _score(self) -> Any:
+        return None
+
+    def _row_losses(self, outputs: Array, y: Array) -> Array:
+        raise TypeError(f"{type(self).__name__} does not say what its loss is.")
+
+
+def _build(cls: Any, input_shape: tuple[int, ...], n_outputs: int, extra: dict[str, Any]) -> Any:
+    try:
+        return cls(input_shape, n_outputs, **extra)
+    except (TypeError, IndexError, RuntimeError) as error:
+        raise ValueError(
+            f"net was called as {getattr(cls, '__name__', cls)}({input_shape}, {n_outputs}, "
+            f"{extra or ''}…): {error}."
+        ) from error

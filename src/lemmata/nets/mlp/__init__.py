@@ -1,0 +1,24 @@
+"""The multi-layer perceptron by hand, with NumPy alone (CIL 4.1, 4.2).
+
+network.py      forward, backward and the losses: the lesson
+steps.py        optimisers that work in place
+training.py     epochs of mini-batches, or L-BFGS, as an algorithm
+base.py         what both estimators share: parameters, input, early stopping
+estimators.py   MLPClassifier, MLPRegressor
+"""
+
+from lemmata.lazy import lazily
+
+__getattr__, __dir__, __all__ = lazily(
+    __name__,
+    {
+        "MLP": "network",
+        "Kept": "network",
+        "ACTIVATIONS": "network",
+        "LOSSES": "network",
+        "MLPAlgorithm": "training",
+        "MLPQuasiNewton": "training",
+        "MLPClassifier": "estimators",
+        "MLPRegressor": "estimators",
+    },
+)

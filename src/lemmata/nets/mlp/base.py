@@ -1,0 +1,325 @@
+"""What MLPClassifier and MLPRegressor share: which network and which algorithm their parameters stand for, and the way back."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.metaestimators import available_if
+
+from lemmata.core.blocks import Blocks
+from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core.certificate import Fit
+from lemmata.core.loop import MaxSteps, Never, Solution, Stop, Stopped, run, warn_user
+from lemmata.core.parameters import COMMON
+from lemmata.core.supervised import Supervised
+from lemmata.core.trace import Trace
+from lemmata.nets.mlp.network import ACTIVATIONS, LOSSES, MLP
+from lemmata.nets.mlp.steps import NAMED, step_for
+from lemmata.nets.mlp.training import (
+    MLPAlgorithm,
+    MLPQuasiNewton,
+    MLPQuasiNewtonState,
+    MLPState,
+    NoImprovement,
+    Sample,
+)
+
+Array = np.ndarray
+SOLVERS = {"adam", "sgd", "lbfgs", *NAMED}
+AUTO_BATCH = 200  # scikit-learn's
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What `partial_fit` goes on from besides the weights: the optimiser's memory and rate, the place in the seed's order."""
+
+    slots: tuple[Array, ...]
+    updates: int
+    rate: float
+    seed: int
+    epoch: int
+
+
+def _is_stochastic(model: Any) -> bool:
+    if model.solver == "lbfgs":
+        raise AttributeError(
+            "partial_fit is one epoch of mini-batches, and solver='lbfgs' takes all rows; choose 'adam' or 'sgd'."
+        )
+    return True
+
+
+class Perceptron(Supervised):
+    """A multi-layer perceptron; a subclass says what its targets are and which loss they ask for."""
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **COMMON,
+        "hidden_layer_sizes": ["array-like", Interval(Integral, 1, None, closed="left")],
+        "activation": [StrOptions(set(ACTIVATIONS))],
+        "solver": [StrOptions(SOLVERS), object],  # an optimiser is looked at in _algorithm
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "batch_size": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        "learning_rate": [StrOptions({"constant", "invscaling", "adaptive"})],
+        "learning_rate_init": [Interval(Real, 0, None, closed="neither")],
+        "power_t": [Interval(Real, 0, None, closed="left")],
+        "shuffle": ["boolean"],
+        "warm_start": ["boolean"],
+        "momentum": [Interval(Real, 0, 1, closed="both")],
+        "nesterovs_momentum": ["boolean"],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "beta_1": [Interval(Real, 0, 1, closed="left")],
+        "beta_2": [Interval(Real, 0, 1, closed="left")],
+        "epsilon": [Interval(Real, 0, None, closed="neither")],
+        "n_iter_no_change": [Interval(Real, 1, None, closed="both")],
+        "max_fun": [Interval(Integral, 1, None, closed="left")],
+        "dropout": [Interval(Real, 0, 1, closed="left")],
+        "init": [StrOptions({"auto", "he", "xavier"})],
+    }
+    accepts_sparse = True
+    stored: ClassVar[dict[str, str | type]] = {
+        "coefs_": list, "intercepts_": list, "loss_": "", "best_loss_": object, "loss_curve_": list,
+        "validation_scores_": object, "best_validation_score_": object, "validation_rows_": object,
+        "n_layers_": "int >=2", "n_outputs_": "int >=1", "t_": "int >=0", "out_activation_": str,
+    }  # fmt: skip
+
+    coefs_: list[Array]
+    intercepts_: list[Array]
+    classifies: ClassVar[bool] = False
+
+    # --- what a subclass says ---
+
+    def _loss_name(self, targets: Array) -> str:
+        raise TypeError(f"{type(self).__name__} names no loss.")
+
+    def _n_outputs(self, targets: Array) -> int:
+        return 1 if targets.ndim == 1 else targets.shape[1]
+
+    def _as_the_loss_wants(self, targets: Array, dtype: Any) -> Array:
+        return targets.astype(dtype).reshape(len(targets), -1)
+
+    # --- the problem ---
+
+    def _net(self, data: Blocks) -> MLP:
+        assert data.targets is not None
+        hidden = np.ravel(np.asarray(self.hidden_layer_sizes))
+        if hidden.size and (hidden.dtype.kind not in "iu" or hidden.min() < 1):
+            raise ValueError(
+                f"hidden_layer_sizes={self.hidden_layer_sizes!r}: pass the number of units of each hidden layer, all >= 1."
+            )
+        sizes = (data.shape[1], *map(int, hidden), self._n_outputs(data.targets))
+        return MLP(sizes, self.activation, self._loss_name(data.targets))
+
+    def _problem(self, data: Blocks) -> Sample:
+        data = self._counted(data)
+        assert data.targets is not None
+        whole = data.source if isinstance(data.source, np.ndarray) or data.sparse else None
+        if whole is None:  # a stream or a dask array: batches are drawn from all rows
+            whole = np.concatenate([rows for rows, _ in data])
+        return Sample(data, whole, self._as_the_loss_wants(data.targets, data.dtype), data.weights)
+
+    def _counted(self, data: Blocks) -> Blocks:
+        """The rows with the weights that count."""
+        return data
+
+    def _batch_size(self, n: int) -> int:
+        if self.solver == "gd":
+            return n
+        if self.batch_size == "auto":
+            return min(AUTO_BATCH, n)
+        if self.batch_size > n:
+            warn_user(
+                f"batch_size={self.batch_size} exceeds the {n} rows that are trained on; all of them are one batch.",
+                UserWarning,
+            )
+        return min(int(self.batch_size), n)
+
+    def _algorithm(self, data: Blocks) -> MLPAlgorithm | MLPQuasiNewton:
+        net, start = self._net(data), self._start(data)
+        if self.solver == "lbfgs":
+            rest = None if self.time_limit is None else self._time_left()
+            return MLPQuasiNewton(
+                net, float(self.alpha), float(self.tol), int(self.max_iter), int(self.max_fun), rest, self.init, start
+            )  # fmt: skip
+        if (
+            self.solver not in SOLVERS
+            if isinstance(self.solver, str)
+            else not _is_optimizer(self.solver)
+        ):
+            raise ValueError(
+                f"solver={self.solver!r} is neither one of {', '.join(sorted(SOLVERS))} nor an optimiser of lemmata.optim."
+            )
+        validation = float(self.validation_fraction) if self.early_stopping else 0.0
+        n = data.shape[0] - (math.ceil(validation * data.shape[0]) if validation else 0)
+        schedule = self.learning_rate if self.solver == "sgd" else "constant"
+        return MLPAlgorithm(
+            net, step_for(self), self._batch_size(max(n, 1)), float(self.alpha), float(self.learning_rate_init), schedule,
+            float(self.power_t), bool(self.shuffle), float(self.dropout), validation, self.classifies, float(self.tol),
+            float(self.n_iter_no_change), self.init, start,
+        )  # fmt: skip
+
+    def _time_left(self) -> float:
+        rule = self._limited(Never())
+        return rule.rules[-1].limit  # type: ignore[attr-defined]
+
+    def _start(self, data: Blocks) -> Array | None:
+        """The parameters of the fit before, if they are to be used."""
+        if not self.warm_start or not hasattr(self, "coefs_"):
+            return None
+        wanted, found = self._net(data).shapes, [part.shape for part in self.coefs_]
+        if wanted != found:
+            raise ValueError(
+                f"warm_start=True goes on from weights of shapes {found}, and these parameters and data ask for {wanted}; "
+                "fit with warm_start=False once."
+            )
+        return np.concatenate([part.ravel() for part in (*self.coefs_, *self.intercepts_)])
+
+    def _stop(self) -> Stop:
+        if self.solver == "lbfgs":
+            return Never()
+        return self._limited(NoImprovement(float(self.n_iter_no_change)) | MaxSteps(self.max_iter))
+
+    # --- the result ---
+
+    def _attributes(self, solution: Solution, problem: Sample) -> dict[str, Any]:
+        state, net = solution.state, solution.algorithm.net
+        shown = {
+            **solution.attributes, "n_layers_": len(net.sizes), "n_outputs_": net.sizes[-1],
+            "out_activation_": LOSSES[net.loss].output,
+        }  # fmt: skip
+        if isinstance(state, MLPQuasiNewtonState):
+            curve, scores = state.curve[1:].tolist(), None
+            self.__dict__.pop("_memory", None)
+            shown |= {"t_": len(curve) * problem.shape[0], "validation_rows_": None}
+        else:
+            curve = solution.trace.objective[1:].tolist()
+            scores = solution.trace.extras["score"][1:].tolist() if self.early_stopping else None
+            self._memory = Memory(state.slots, state.updates, state.rate, state.seed, state.epoch)
+            n = problem.shape[0] - len(state.held_out)
+            shown |= {
+                "t_": state.epoch * n,
+                "validation_rows_": state.held_out if self.early_stopping else None,
+            }
+        least = min(curve, default=float(shown["loss_"]))
+        return {
+            **shown, "loss_curve_": curve, "best_loss_": None if scores else least, "validation_scores_": scores,
+            "best_validation_score_": max(scores) if scores else None,
+        }  # fmt: skip
+
+    def _fit_blocks(self, data: Blocks) -> None:
+        if self.solver != "lbfgs":
+            super()._fit_blocks(data)
+            return
+        # one step is the whole run of SciPy: its own steps are the trace that people read
+        algorithm, problem = self._algorithm(data), self._problem(data)
+        solution = run(
+            algorithm, problem, stop=Never(), callbacks=self._callbacks(), rng=self._rng()
+        )
+        state = solution.state
+        if solution.stopped == Stopped.INTERRUPTED or not state.word:
+            raise KeyboardInterrupt(
+                "interrupted before the first step was done; there is nothing to keep."
+            )
+        trace = Trace()
+        steps = len(state.curve) - 1
+        for step, value in enumerate(state.curve):  # as if all of them took the same time
+            trace.append(float(value), solution.trace.elapsed * step / max(steps, 1))
+        stopped = Stopped(state.word)
+        if stopped == Stopped.MAX_STEPS and self._wants_to_settle():
+            self._warn_unsettled(replace(solution, trace=trace))
+        self._conclude(data, self._attributes(solution, problem), trace, stopped, steps)
+
+    def _warn_unsettled(self, solution: Solution) -> None:
+        warn_user(
+            f"{type(self).__name__} reached max_iter={self.max_iter} while its loss ({solution.trace.last():.3g}) still fell "
+            f"by more than tol={self.tol:.0e}: raise max_iter or learning_rate_init, scale the columns, or read certificate_.",
+            ConvergenceWarning,
+        )
+
+    @classmethod
+    def work(cls, fit: Fit) -> float:
+        """Three products with every weight, for each row of each epoch."""
+        weights = sum(np.size(part) for part in fit.coefs_)
+        return 3.0 * float(np.max(fit.get("n_iter_", 1))) * fit.data.shape[0] * weights
+
+    # --- batches that come one after the other ---
+
+    def _one_epoch(self, data: Blocks) -> None:
+        """Go on with one epoch over these rows."""
+        if self.early_stopping:
+            raise ValueError("partial_fit does not support early_stopping=True")
+        first = "coefs_" not in vars(self)
+        algorithm = self._algorithm(data)
+        assert isinstance(algorithm, MLPAlgorithm)
+        if not first:
+            theta = np.concatenate([part.ravel() for part in (*self.coefs_, *self.intercepts_)])
+            algorithm = replace(algorithm, start=theta)
+        problem = self._problem(data)
+        state = algorithm.init(problem, np.random.default_rng(self._rng()))
+        kept = None if first else self.__dict__.get("_memory")
+        if kept is not None and len(kept.slots) == len(state.slots):
+            state = replace(
+                state, slots=tuple(slot.astype(state.theta.dtype) for slot in kept.slots), updates=kept.updates,
+                rate=kept.rate, seed=kept.seed, epoch=kept.epoch,
+            )  # fmt: skip
+        solution = run(algorithm, problem, stop=MaxSteps(1), start=state)
+        if solution.stopped == Stopped.DIVERGED:
+            raise ValueError(
+                "this epoch left the finite numbers and is undone: lower learning_rate_init, or scale the columns of X."
+            )
+        attributes = self._attributes(solution, problem)
+        assert isinstance(solution.state, MLPState)
+        if not first:
+            attributes["t_"] = self.t_ + data.shape[0]
+            attributes["loss_curve_"] = [*self.loss_curve_, attributes["loss_"]]
+            attributes["best_loss_"] = min(attributes["loss_curve_"])
+        batches = self.n_iter_ if not first and self.stopped_ == Stopped.BATCHES else 0
+        self._conclude(None, attributes, solution.trace, Stopped.BATCHES, batches + 1)
+
+    # --- output ---
+
+    def _scores(self, rows: Any) -> Array:
+        """ψ of a block."""
+        sizes = (len(self.coefs_[0]), *(part.shape[1] for part in self.coefs_))
+        net, dtype = MLP(sizes, self.activation, "squared"), self.coefs_[0].dtype
+        with np.errstate(over="ignore", invalid="ignore"):
+            return net.scores((self.coefs_, self.intercepts_), rows.astype(dtype, copy=False))
+
+    # --- files ---
+
+    @classmethod
+    def restored(cls, parameters: dict[str, Any], attributes: dict[str, Any]) -> Any:
+        """A model from a file, whose layers have to fit each other."""
+        model: Any = super().restored(parameters, attributes)
+        _check_layers(model.coefs_, model.intercepts_, model.n_features_in_, model.n_outputs_)
+        if len(model.coefs_) != model.n_layers_ - 1:
+            raise ValueError(f"n_layers_ is {model.n_layers_} for {len(model.coefs_)} coefs_.")
+        return model
+
+
+def _check_layers(coefs: list[Any], intercepts: list[Any], width: int, n_outputs: int) -> None:
+    """Raise ValueError unless the layers follow each other from so many inputs to so many outputs."""
+    if len(coefs) != len(intercepts):
+        raise ValueError(f"there are {len(coefs)} coefs_ and {len(intercepts)} intercepts_.")
+    for W, b in zip(coefs, intercepts, strict=True):
+        for part, axes in ((W, 2), (b, 1)):
+            if not isinstance(part, np.ndarray) or part.dtype.kind != "f" or part.ndim != axes:
+                raise ValueError("coefs_ are matrices and intercepts_ vectors of floats.")
+            if not np.isfinite(part).all():
+                raise ValueError("coefs_ or intercepts_ hold numbers that are not finite.")
+        if W.shape[0] != width or b.shape != W.shape[1:]:
+            raise ValueError(f"a layer of {width} inputs has weights {W.shape}, biases {b.shape}.")
+        width = W.shape[1]
+    if width != n_outputs:
+        raise ValueError(f"the last layer has {width} units, and n_outputs_ is {n_outputs}.")
+
+
+def _is_optimizer(solver: Any) -> bool:
+    return hasattr(solver, "init") and hasattr(solver, "step") and hasattr(solver, "step_size")
+
+
+stochastic_only = available_if(_is_stochastic)

@@ -1,0 +1,393 @@
+"""Training: a network, a loss and data become an algorithm of the one loop that runs every fit.
+
+    minimise  (1/n) Σ_i wᵢ ℓ(f_w(xᵢ), yᵢ)  over the weights w of a network f, by updates on batches
+
+    >>> import numpy as np, torch
+    >>> from lemmata.core import MaxSteps, run
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(256, 2)).astype(np.float32)
+    >>> y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    >>> def net():
+    ...     return torch.nn.Sequential(torch.nn.Linear(2, 32), torch.nn.ReLU(), torch.nn.Linear(32, 2))
+    >>> solution = train(Training(net, "cross_entropy", learning_rate=0.02, batch_size=32), (X, y), epochs=10, rng=0)
+    >>> solution.stopped, solution.trace.last() < 0.3
+    ('max steps', True)
+    >>> module = solution.attributes["module_"]                 # a torch.nn.Module in evaluation mode
+
+* A **step** of the loop is an epoch, or `batches_per_step` batches. Callbacks, checkpoints and clocks work between steps.
+* **Randomness**: the order of an epoch, and what dropout, augmentation and the objective draw in a batch, follow from
+  (seed, epoch, batch). The seed is in the state, with the position in the data: a run that was killed goes on from its
+  last step and ends in the same bits.
+* **The loss of a state**: `measure="running"` is the mean over the rows of the step that led to it, each batch under
+  the weights that it found (the first state's: of the first batch), so it lags behind; it costs nothing. "evaluated" is
+  that of the state itself over all the data, in evaluation mode: a pass more for each step.
+* **Any model**: `loss` is a name, a function of (outputs, targets), or an objective of (net, batch, rng) (losses.py),
+  whose batches are whatever the data holds; classification is the case ``loss(net(x), y)``.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from lemmata.core.encoding import digest
+from lemmata.core.loop import MaxSteps, Seconds, Solution, Stop, Stopped, run
+from lemmata.nets.data.batches import Batch, Data, One, as_data, seeds
+from lemmata.nets.training import distributed
+from lemmata.nets.training.diagnosis import check_outputs
+from lemmata.nets.training.losses import Objective, as_objective
+from lemmata.nets.training.machine import Machine, arrays_of, load_arrays
+from lemmata.nets.training.optimisers import default_rate, make_optimizer
+from lemmata.nets.training.precision import Place, choose
+from lemmata.nets.training.schedules import NEEDS_LENGTH, by_name
+from lemmata.nets.training.seeding import own_draws
+from lemmata.nets.training.states import TrainingState, described, shown
+
+MEASURES = ("running", "evaluated")
+MEASURED = 1024  # rows in a batch that is only looked at
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """A network, a loss and how to train: an `Algorithm` for `lemmata.core.run`.
+
+    Parameters
+    ----------
+    net : torch.nn.Module, or a function without arguments that makes one
+        A module is copied and its weights are where training begins; a function is called once torch's generator is seeded.
+    loss : str, callable of (outputs, targets), or Objective
+    optimizer, learning_rate, weight_decay, optimizer_options
+        A name of `optimisers.OPTIMIZERS` or a function of (groups, lr); η (None: the usual of that optimiser); λ, not
+        on biases and normalisations; further arguments such as {"momentum": 0.95}.
+    schedule, warmup, epochs
+        "constant", "step", "cosine", "one_cycle" or a function of the update; updates (or a share of the run) in which
+        the rate rises; the length of the run, where the schedule needs it.
+    batch_size, batches_per_step, accumulate
+        Rows in an update; batches in a step of the loop (None: an epoch); parts in which a batch is worked on, to save memory.
+    clip : float, optional
+        The longest gradient (2-norm of all weights together).
+    ema : float, optional
+        β of the running mean of the weights, which is then what `module` shows and validation looks at.
+    augment : callable of (batch, generator), optional
+        Changes the inputs of a training batch, a tensor (B, …).
+    score : callable of (outputs, targets), optional
+        One number per row; its mean over the validation data is traced.
+    precision, layout, device : see precision.py
+    measure : {"running", "evaluated"}
+    """
+
+    net: nn.Module | Callable[[], nn.Module]
+    loss: Any
+    optimizer: Any = "adamw"
+    learning_rate: float | None = None
+    weight_decay: float = 0.0
+    optimizer_options: Mapping[str, Any] = field(default_factory=dict)
+    schedule: Any = "constant"
+    warmup: float = 0
+    epochs: int | None = None
+    batch_size: int = 128
+    batches_per_step: int | None = None
+    accumulate: int = 1
+    clip: float | None = None
+    ema: float | None = None
+    augment: Callable[[Tensor, torch.Generator], Tensor] | None = None
+    score: Callable[[Tensor, Tensor], Tensor] | None = None
+    precision: str = "auto"
+    layout: str = "auto"
+    device: str = "auto"
+    measure: str = "running"
+    # the network at work and the state that it is in; what is minimised; the rate of every update
+    _machine: tuple[Machine, TrainingState] | None = field(default=None, init=False, repr=False)
+    _objective: Objective = field(init=False, repr=False)
+    _schedule: Any = field(default=None, init=False, repr=False)
+
+    hint = "lower learning_rate, or pass clip=1.0"
+
+    def __post_init__(self):
+        for name, least in (
+            ("batch_size", 1),
+            ("accumulate", 1),
+            ("batches_per_step", 1),
+            ("epochs", 1),
+        ):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ValueError(f"{name}={value}; pass an int >= {least}.")
+        if self.ema is not None and not 0 < self.ema < 1:
+            raise ValueError(
+                f"ema={self.ema} is the share of the mean that is kept; pass a number in (0, 1), "
+                "such as 0.999."
+            )
+        if self.clip is not None and not self.clip > 0:
+            raise ValueError(f"clip={self.clip}; pass a number > 0, or None.")
+        if self.learning_rate is not None and not self.learning_rate > 0:
+            raise ValueError(
+                f"learning_rate={self.learning_rate}; pass a number > 0, or None for the usual one."
+            )
+        if self.measure not in MEASURES:
+            raise ValueError(f"measure={self.measure!r}; pass one of {', '.join(MEASURES)}.")
+        object.__setattr__(self, "_objective", as_objective(self.loss))
+
+    # --- the algorithm ---
+
+    def init(self, data: Any, rng: np.random.Generator) -> TrainingState:
+        data = as_data(data)
+        if data.n is not None and self.batch_size > data.n and not data.own_batches:
+            raise ValueError(
+                f"batch_size={self.batch_size} exceeds the {data.n} rows; pass batch_size <= "
+                f"{data.n}."
+            )
+        seed = int(distributed.agreed(int(rng.integers(2**62))))
+        with own_draws():
+            first = next(data.batches(seed, 0, self.batch_size), None)
+            if first is None:
+                raise ValueError("the data gives no batch: there is nothing to learn from.")
+            module = self._built(seed)
+            place = self._place(module, first, data)
+            machine = self._made(module, place, data)
+            model = distributed.agreed(arrays_of(machine.module))
+            machine.load(model, {}, None, 0)
+            loss = self._first_loss(machine, first, data)
+        state = TrainingState(
+            model, {}, machine.ema(), None, 0, 0, 0, seed, loss, self.measure, 0.0,
+            math.nan, math.nan, math.inf, 0, *place,
+        )  # fmt: skip
+        return self._validated(state, machine, data)
+
+    def step(self, state: TrainingState, data: Any) -> TrainingState:
+        data = as_data(data)
+        with own_draws():
+            machine = self._at(state, data)
+            machine.module.train()
+            try:
+                epoch, batch, loss, rate = self._batches(machine, state, data)
+            except BaseException:
+                object.__setattr__(self, "_machine", None)  # it is between two states
+                raise
+            self._share_buffers(machine)
+            if self.measure == "evaluated":
+                machine.module.eval()
+                loss, _ = machine.measure(data, MEASURED)
+            new = replace(
+                state, model=arrays_of(machine.module), memory=machine.memory(), ema=machine.ema(),
+                epoch=epoch, batch=batch, updates=machine.updates, loss=loss, rate=rate,
+            )  # fmt: skip
+            new = self._validated(new, machine, data)
+        object.__setattr__(self, "_machine", (machine, new))
+        return new
+
+    def objective(self, state: TrainingState) -> float:
+        return state.loss
+
+    def attributes(self, state: TrainingState) -> dict[str, Any]:
+        return {"module_": self.module(state)}
+
+    def extras(self, state: TrainingState) -> dict[str, float]:
+        found = {"epoch": float(state.epoch), "rate": state.rate}
+        if not math.isnan(state.validation_loss):
+            found["validation_loss"] = state.validation_loss
+            if not math.isnan(state.validation_score):
+                found["validation_score"] = state.validation_score
+        return found
+
+    def module(self, state: TrainingState, best: bool = True) -> nn.Module:
+        """The network of a state in evaluation mode, on the CPU: the best so far by validation, else the running mean
+        of its weights, else its weights."""
+        with own_draws():
+            module = self._built(state.seed)
+        dtype = torch.float64 if state.precision == "float64" else torch.float32
+        module.to("cpu", dtype)
+        load_arrays(module, state.best if best and state.best is not None else shown(state))
+        return module.eval()
+
+    # --- what a checkpoint belongs to ---
+
+    def identity(self) -> dict[str, Any]:
+        """Everything but the network that the next batch depends on."""
+        told = {
+            name: described(getattr(self, name))
+            for name in self.__dataclass_fields__
+            if name != "net" and name[0] != "_"
+        }
+        if self.schedule not in NEEDS_LENGTH and not 0 < self.warmup < 1:
+            told.pop("epochs")  # a finished run can go on
+        return told
+
+    def marks(self) -> dict[str, str]:
+        with own_draws():
+            module = self._built(0)
+        shapes = {name: list(tensor.shape) for name, tensor in module.state_dict().items()}
+        return {
+            "network": f"{type(module).__name__} {digest([repr(module), getattr(module, 'config', None), shapes])}"
+        }
+
+    # --- inside ---
+
+    def _built(self, seed: int) -> nn.Module:
+        """The network, made or copied; torch's generator is seeded for it, and whoever calls restores that."""
+        if isinstance(self.net, nn.Module):
+            return copy.deepcopy(self.net)
+        torch.manual_seed(int(np.random.default_rng((seed, 2)).integers(2**63)))
+        module = self.net()
+        if not isinstance(module, nn.Module):
+            raise TypeError(
+                f"net() gives a {type(module).__name__}; a network is a torch.nn.Module."
+            )
+        return module
+
+    def _place(self, module: nn.Module, batch: Batch, data: Data) -> Place:
+        """Where to compute, once it is clear that the network, the data and the loss fit each other."""
+        wanted = {"device": self.device, "precision": self.precision, "layout": self.layout}
+        rng = torch.Generator().manual_seed(0)
+        dtype = torch.float64 if batch.parts[0].dtype == torch.float64 else torch.float32
+        parts = [part.to(dtype) if part.is_floating_point() else part for part in batch.parts]
+        trial = copy.deepcopy(module).to(dtype).eval()
+        check_outputs(trial, self._objective, parts, rng, data.labels)
+        return Place(
+            *distributed.agreed(tuple(choose(module, self._objective, batch.parts, **wanted)))
+        )
+
+    def _made(self, module: nn.Module, place: Place, data: Data) -> Machine:
+        rate = default_rate(self.optimizer) if self.learning_rate is None else self.learning_rate
+        batches = data.count(self.batch_size)
+        updates = None if batches is None or self.epochs is None else self.epochs * batches
+        machine = Machine(
+            module, self._objective, place,
+            lambda module: make_optimizer(self.optimizer, module, rate, self.weight_decay, self.optimizer_options),
+            augment=self.augment, accumulate=self.accumulate, clip=self.clip, ema=self.ema, share=distributed.share(),
+        )  # fmt: skip
+        object.__setattr__(self, "_schedule", by_name(self.schedule, rate, updates, self.warmup))
+        return machine
+
+    def _at(self, state: TrainingState, data: Data) -> Machine:
+        """The machine in this state: the one that came to it, or another that is put there."""
+        found = self._machine
+        if found is not None and found[1] is state:
+            return found[0]
+        place = Place(state.device, state.precision, state.memory_format)
+        machine = (
+            found[0]
+            if found is not None and found[0].place == place
+            else self._made(self._built(state.seed), place, data)
+        )
+        object.__setattr__(self, "_machine", None)
+        machine.load(state.model, state.memory, state.ema, state.updates)
+        return machine
+
+    def _first_loss(self, machine: Machine, first: Batch, data: Data) -> float:
+        loss, _ = machine.measure(data if self.measure == "evaluated" else One(first), MEASURED)
+        if not math.isfinite(loss):
+            raise machine.diagnosed(first, 0, loss)
+        return loss
+
+    def _batches(
+        self, machine: Machine, state: TrainingState, data: Data
+    ) -> tuple[int, int, float, float]:
+        """The batches of one step; where it ended, its mean loss and its last rate."""
+        epoch, batch = state.epoch, state.batch
+        left = math.inf if self.batches_per_step is None else self.batches_per_step
+        schedule = self._schedule
+        total = rows = rate = 0.0
+        while left > 0:
+            walk = data.batches(state.seed, epoch, self.batch_size, batch, machine.share)
+            for found, seed in zip(walk, seeds(state.seed, epoch, batch), strict=False):
+                rate = float(schedule(machine.updates))
+                total += machine.update(found, seed, rate) * found.rows
+                rows += found.rows
+                batch, left = batch + 1, left - 1
+                if left <= 0:
+                    break
+            if batch == 0:
+                raise ValueError(f"the data gives no batch in epoch {epoch}.")
+            if left > 0 or batch == data.count(self.batch_size):
+                epoch, batch = epoch + 1, 0
+            if self.batches_per_step is None:
+                break
+        return epoch, batch, total / rows, rate
+
+    def _share_buffers(self, machine: Machine) -> None:
+        """Running means of normalisations are those of the first process."""
+        if machine.share.size > 1:
+            for buffer in machine.module.buffers():
+                buffer.copy_(distributed.agreed(buffer))
+
+    def _validated(self, state: TrainingState, machine: Machine, data: Data) -> TrainingState:
+        """The state with what its validation data says about it."""
+        if data.validation is None:
+            return state
+        kept = None
+        if state.ema is not None:
+            kept = arrays_of(machine.module)
+            load_arrays(machine.module, shown(state))
+        loss, score = machine.measure(data.validation, MEASURED, self.score)
+        if kept is not None:
+            load_arrays(machine.module, kept)
+        if loss < state.best_loss:
+            return replace(
+                state,
+                validation_loss=loss,
+                validation_score=score,
+                best_loss=loss,
+                since_best=0,
+                best=shown(state),
+            )
+        return replace(
+            state, validation_loss=loss, validation_score=score, since_best=state.since_best + 1
+        )
+
+
+# --- running it -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class NoImprovement(Stop):
+    """The validation loss has not been lower than its least for so many steps."""
+
+    steps: int
+
+    def reason(self, solution):
+        return Stopped.NO_IMPROVEMENT if solution.state.since_best >= self.steps else None
+
+
+def train(
+    training: Training,
+    data: Any,
+    *,
+    epochs: int | None = None,
+    seconds: float | None = None,
+    stop: Stop | None = None,
+    validation: Any = None,
+    checkpoint: Any = None,
+    callbacks: Iterable[Callable[[Solution], Any]] = (),
+    rng: int | np.random.Generator | None = None,
+    start: TrainingState | None = None,
+) -> Solution:
+    """Run a training on data: an array or tuple of arrays, Blocks, a DataLoader, or `Data`.
+
+    epochs : steps of the loop; by default those that `training` was told
+    seconds, stop : further rules that end it
+    validation : data whose loss is looked at after every step
+    checkpoint : a path; the run goes on from what is there
+    """
+    data = as_data(data)
+    if validation is not None:
+        data.with_validation(as_data(validation))
+    steps = epochs or training.epochs
+    rules: list[Stop] = [MaxSteps(steps)] if steps else []
+    rules += [Seconds(seconds)] if seconds else []
+    rules += [stop] if stop is not None else []
+    if not rules:
+        raise ValueError("nothing says when to stop: pass epochs, seconds or stop.")
+    rule = rules[0]
+    for other in rules[1:]:
+        rule = rule | other
+    files = [] if checkpoint is None else [distributed.SharedCheckpoint(checkpoint)]
+    rule = distributed.Together(rule) if distributed.share().size > 1 else rule
+    return run(training, data, stop=rule, callbacks=[*callbacks, *files], rng=rng, start=start)

@@ -1,0 +1,252 @@
+"""A network at work: its module, its optimiser and the running mean of its weights on a device; in and out of it go arrays.
+
+An update of a batch of B rows with weights wᵢ (of mean 1 over the data), cut into m parts of which each process has some:
+
+    g = Σ_parts ∇ (1/B) Σ_i wᵢ ℓᵢ,      g ← g · min(1, clip/‖g‖),      w ← optimiser(w, g, η),      e ← β e + (1 − β) w
+
+so that cutting a batch into parts (`accumulate`), or sharing it among processes, changes g by rounding only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from lemmata.nets.data.batches import Batch, Data, Share
+from lemmata.nets.training.diagnosis import NotFinite, first_nonfinite
+from lemmata.nets.training.distributed import add_up
+from lemmata.nets.training.losses import Objective, Predicting
+from lemmata.nets.training.optimisers import memory_of, recall
+from lemmata.nets.training.precision import Place
+
+Array = np.ndarray
+Arrays = dict[str, Array]
+
+
+def arrays_of(module: nn.Module) -> Arrays:
+    """A copy of everything that a module holds, by name."""
+    found = {}
+    for name, tensor in module.state_dict().items():
+        if tensor.dtype in (torch.bfloat16, torch.float16) or tensor.is_complex():
+            raise ValueError(
+                f"{name!r} holds {tensor.dtype}; weights are float32 or float64. For narrow "
+                "products pass precision='bfloat16'."
+            )
+        found[name] = np.array(tensor.detach().cpu().numpy(), order="C")
+    return found
+
+
+def load_arrays(module: nn.Module, arrays: Mapping[str, Array]) -> None:
+    """Copy arrays into the tensors of a module, which stay where they are; ValueError says what does not fit."""
+    own = module.state_dict()
+    wrong = [*(f"{name} is missing" for name in own if name not in arrays)]
+    wrong += [f"there is no {name}" for name in arrays if name not in own]
+    wrong += [
+        f"{name} has shape {arrays[name].shape}, not {tuple(tensor.shape)}"
+        for name, tensor in own.items()
+        if name in arrays and arrays[name].shape != tuple(tensor.shape)
+    ]
+    if wrong:
+        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+        raise ValueError(
+            f"these weights are not those of this {type(module).__name__}: {wrong[0]}{more}."
+        )
+    with torch.no_grad():
+        for name, tensor in own.items():
+            tensor.copy_(torch.from_numpy(np.ascontiguousarray(arrays[name])).view(tensor.shape))
+
+
+class Machine:
+    """Module and optimiser, ready for the next batch."""
+
+    def __init__(
+        self,
+        module: nn.Module,
+        objective: Objective,
+        place: Place,
+        make: Callable[[nn.Module], torch.optim.Optimizer],
+        *,
+        augment: Callable[[Tensor, torch.Generator], Tensor] | None = None,
+        accumulate: int = 1,
+        clip: float | None = None,
+        ema: float | None = None,
+        share: Share = Share(),  # noqa: B008
+    ):
+        self.place, self.objective, self.share = place, objective, share
+        self.module = place.put(module)
+        self.optimizer = make(self.module)
+        self.augment, self.accumulate, self.clip, self.decay = augment, accumulate, clip, ema
+        self.rng = torch.Generator(place.device)
+        self.weights = dict(self.module.named_parameters())
+        self.names = {id(weight): name for name, weight in self.weights.items()}
+        self.trained: list[Tensor] = [
+            weight for weight in self.weights.values() if weight.requires_grad
+        ]
+        self.mean: list[Tensor] = []  # e, of the weights that are trained
+        self.updates = 0
+
+    # --- in and out ---
+
+    def load(
+        self, model: Arrays, memory: Mapping[str, Any], ema: Arrays | None, updates: int
+    ) -> None:
+        load_arrays(self.module, model)
+        recall(self.optimizer, self.weights, memory)
+        self.updates, self.mean = updates, []
+        if self.decay is not None:
+            self.mean = [weight.detach().clone() for weight in self.trained]
+            for mean, weight in zip(self.mean, self.trained, strict=True):
+                if ema is not None:
+                    mean.copy_(torch.from_numpy(ema[self.names[id(weight)]]))
+
+    def memory(self) -> dict[str, dict[str, Any]]:
+        return memory_of(self.optimizer, self.names)
+
+    def ema(self) -> Arrays | None:
+        """e by name: the same names as the weights have in the module, shared ones under each of theirs."""
+        if self.decay is None:
+            return None
+        by_weight = {
+            id(weight): np.array(mean.cpu().numpy(), order="C")
+            for weight, mean in zip(self.trained, self.mean, strict=True)
+        }
+        named = self.module.named_parameters(remove_duplicate=False)
+        return {name: by_weight[id(w)] for name, w in named if id(w) in by_weight}
+
+    # --- learning ---
+
+    def seed(self, seed: int) -> None:
+        """Dropout, augmentation and objectives draw from here: each process from a stream of its own."""
+        seed = (seed + 0x9E3779B97F4A7C15 * self.share.rank) % 2**63
+        if self.place.device == "cpu":
+            torch.default_generator.manual_seed(seed)
+        else:
+            torch.manual_seed(seed)
+        self.rng.manual_seed(seed ^ 0x2545F4914F6CDD1D)
+
+    def update(self, batch: Batch, seed: int, rate: float) -> float:
+        """One update of the weights; the mean loss of the batch, before it."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.zero_grad(set_to_none=True)
+        self.seed(seed)
+        if self.accumulate == 1 and len(batch.parts[0]):
+            loss = self._backward(batch)
+        else:
+            loss = sum((self._backward(part) for part in self._parts(batch)), 0.0)
+        if self.share.size > 1:
+            loss = self._add_up(loss)
+        if not math.isfinite(loss):
+            raise self.diagnosed(batch, seed, loss)
+        if self.clip is not None:
+            nn.utils.clip_grad_norm_(self.trained, self.clip)
+        self.optimizer.step()
+        self.updates += 1
+        if self.decay is not None:
+            # early on a mean over few updates, so that the first weights are soon forgotten
+            decay = min(self.decay, (1 + self.updates) / (10 + self.updates))
+            with torch.no_grad():
+                torch._foreach_lerp_(self.mean, self.trained, 1 - decay)
+        return loss
+
+    def _parts(self, batch: Batch) -> list[Batch]:
+        n = len(batch.parts[0])
+        if self.accumulate == 1 or n == 0:
+            return [batch] if n else []
+        cuts = np.linspace(0, n, min(self.accumulate, n) + 1).astype(int)
+        return [
+            Batch(
+                tuple(part[a:b] for part in batch.parts),
+                None if batch.weights is None else batch.weights[a:b],
+                batch.rows,
+            )
+            for a, b in pairwise(cuts)
+        ]
+
+    def _backward(self, batch: Batch) -> float:
+        parts = self.inputs(batch.parts)
+        with self.place.autocast():
+            losses = self.objective(self.module, parts, self.rng)
+        loss = share_of_mean(losses, batch)
+        loss.backward()
+        return loss.item()
+
+    def inputs(self, parts: Sequence[Tensor]) -> list[Tensor]:
+        """A batch here, augmented."""
+        found = [self.place.tensor(part) for part in parts]
+        if self.augment is not None:
+            with torch.no_grad():
+                found[0] = self.augment(found[0], self.rng)
+        return found
+
+    def _add_up(self, loss: float) -> float:
+        total = torch.tensor([loss], dtype=torch.float64)
+        for weight in self.trained:
+            if weight.grad is None:
+                weight.grad = torch.zeros_like(weight)
+        add_up([total, *(weight.grad for weight in self.trained if weight.grad is not None)])
+        return float(total)
+
+    def diagnosed(self, batch: Batch, seed: int, loss: float) -> NotFinite:
+        """The error for a loss that is not finite, which names the layer."""
+        self.seed(seed)
+        where = "another process found it"
+        for part in self._parts(batch):
+            where = first_nonfinite(self.module, self.objective, self.inputs(part.parts), self.rng)
+            if "itself" not in where:
+                break
+        return NotFinite(
+            f"the loss of update {self.updates + 1} is {loss}: {where}. To fix it, lower "
+            "learning_rate, pass clip=1.0, or look for extreme values in the data"
+        )
+
+    # --- measuring ---
+
+    @torch.no_grad()
+    def measure(
+        self, data: Data, size: int, score: Callable[[Tensor, Tensor], Tensor] | None = None
+    ) -> tuple[float, float]:
+        """The mean loss over data, and the mean score if there is one, in evaluation mode, without augmentation."""
+        was = self.module.training
+        self.module.eval()
+        self.rng.manual_seed(0)
+        loss = scored = weight = 0.0
+        for batch in data.in_order(size):
+            parts = [self.place.tensor(part) for part in batch.parts]
+            with self.place.autocast():
+                if isinstance(self.objective, Predicting):
+                    outputs = self.module(parts[0])
+                    losses = self.objective.of(outputs, parts)
+                    if score is not None:
+                        own = score(outputs, parts[1]).double()
+                        scored += float(
+                            (own if batch.weights is None else own * batch.weights).sum()
+                        )
+                else:
+                    losses = self.objective(self.module, parts, self.rng)
+            n = len(parts[0])
+            loss += float(share_of_mean(losses.double(), Batch(batch.parts, batch.weights, 1)))
+            weight += n if batch.weights is None else float(batch.weights.sum())
+        self.module.train(was)
+        return loss / weight, scored / weight if score is not None else math.nan
+
+
+def share_of_mean(losses: Tensor, batch: Batch) -> Tensor:
+    """(1/B) Σ wᵢ ℓᵢ over the rows at hand, of a batch of B rows."""
+    n = len(batch.parts[0])
+    if losses.ndim == 0:
+        if batch.weights is not None:
+            raise ValueError(
+                "rows have weights, but the loss gives the mean of a batch; let it give one "
+                "number per row, shape (B,)."
+            )
+        return losses if n == batch.rows else losses * (n / batch.rows)
+    if batch.weights is not None:
+        losses = losses * batch.weights.to(losses)
+    return losses.sum() / batch.rows
