@@ -12,11 +12,13 @@ __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
         "Counts": "counting",
+        "EncodedText": "encoded",
         "Files": "reading",
         "Tokenizer": "tokens",
         "UnreadableText": "reading",
         "Vocabulary": "vocabulary",
         "counts": "counting",
+        "encode": "encoded",
         "read": "reading",
     },
 )

@@ -1,0 +1,21 @@
+"""Word embeddings (CIL 3.3; CIL20 5; ML "Text Representation"): words as vectors, learnt from the company they keep.
+
+    text.encode(documents)      sentences as numbers of words (`EncodedText`): what all models here are fitted to
+    SkipGram                    words predict their neighbours: negative sampling, or the exact softmax
+    WordVectors                 what every model gives: nearest, similarity, analogy, judging, files
+
+>>> import numpy as np
+>>> from lemmata.embedding import WordVectors
+>>> vectors = WordVectors(["cat", "dog", "car"], np.array([[1.0, 0.1], [0.9, 0.2], [0.0, 1.0]]))
+>>> vectors.nearest("cat", n=1)
+[('dog', 0.992...)]
+"""
+
+from lemmata.lazy import lazily
+
+__getattr__, __dir__, __all__ = lazily(
+    __name__,
+    {
+        "WordVectors": "vectors.word_vectors",
+    },
+)

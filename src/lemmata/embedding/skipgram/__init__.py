@@ -1,0 +1,1 @@
+"""Skip-gram and CBOW: words that predict the words around them."""

@@ -1,0 +1,1 @@
+"""Vectors of words: what every embedding gives, whoever trained it. Search, analogies, judging, files, a picture."""

@@ -1,0 +1,248 @@
+"""Words and their vectors: nearest words, similarity, analogies.
+
+    similarity(v, w) = cos(z_v, z_w)                    a is to b as c is to argmax_d  cos(z_d, z_b − z_a + z_c)    (CIL (3.64))
+
+The vectors in an analogy are divided by their lengths first, and a, b and c themselves are no answers. The multiplicative form
+(Levy and Goldberg 2014) takes the d with the largest c_db c_dc / (c_da + ε), c = (1 + cos)/2: no large term can win alone.
+(CIL (3.64) ranks by the inner product, which favours long vectors, those of frequent words; CIL20 5.5 by the cosine, as here.)
+
+>>> words = ["king", "queen", "man", "woman", "apple"]
+>>> Z = np.array([[5.0, 5, 0.1], [5, -5, 0.2], [0.5, 5, 0], [0.4, -5, 0], [0, 0.1, 3]])
+>>> vectors = WordVectors(words, Z)
+>>> vectors.analogy("man", "king", "woman", n=1)
+[('queen', 0.95...)]
+>>> round(vectors.similarity("king", "apple"), 3)
+0.038
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from lemmata.core import storable
+from lemmata.core.malformed import refuse_nonfinite
+from lemmata.embedding.vectors.search import directions, lengths, row_blocks, top
+
+if TYPE_CHECKING:
+    from lemmata.embedding.vectors.judging import AnalogyScore, SimilarityScore
+
+Array = np.ndarray
+METHODS = ("additive", "multiplicative")
+EPSILON = 1e-6  # keeps a quotient finite where a word is opposite to a; as gensim has it
+
+
+@storable
+@dataclass(frozen=True, eq=False)
+class WordVectors:
+    """Vectors of words. Every embedding model has them as `vectors_`; any matrix with its words makes them, too.
+
+    Parameters
+    ----------
+    words : sequence of texts, each once
+        By falling count where counts are known.
+    matrix : (n_words, vector_size) array or memory map
+        Row i is the vector of words[i]; floats stay what they are, other numbers become float32.
+    counts : (n_words,) ints or None
+        How often each word was met in training.
+
+    Methods: `nearest`, `similarity`, `analogy`, `evaluate_similarity`, `evaluate_analogies`, `write`, `read`, `plot`;
+    `vectors["word"]` is a row, `len(vectors)` the number of words, `"word" in vectors` asks.
+    """
+
+    layout: ClassVar[Mapping[str, str]] = {
+        "words": "v text",
+        "matrix": "v k",
+        "counts?": "v int >=0",
+    }
+
+    words: Array
+    matrix: Array
+    counts: Array | None = None
+
+    def __post_init__(self):
+        words = np.array(list(self.words), dtype=object)
+        matrix = self.matrix if isinstance(self.matrix, np.ndarray) else np.asarray(self.matrix)
+        if matrix.ndim != 2 or len(matrix) != len(words):
+            raise ValueError(
+                f"{len(words):,} words and vectors of shape {matrix.shape}: pass a matrix with a row for every word."
+            )
+        if matrix.dtype not in (np.float32, np.float64):
+            matrix = matrix.astype(np.float32)
+        for name, value in (("words", words), ("matrix", matrix)):
+            object.__setattr__(self, name, value)
+        if self.counts is not None:
+            counts = np.asarray(self.counts)
+            if counts.shape != words.shape or (counts.size and counts.min() < 0):
+                raise ValueError("counts are ints >= 0, one for every word.")
+            object.__setattr__(self, "counts", counts.astype(np.int64))
+        self._check_words()
+        for _, rows in row_blocks(matrix):
+            refuse_nonfinite(rows, what="matrix")
+
+    def _check_words(self) -> None:
+        for place, word in enumerate(self.words.tolist()):
+            if not isinstance(word, str):
+                raise TypeError(f"words[{place}] is a {type(word).__name__}; words are texts.")
+        if len(self.ids) < len(self.words):
+            place = next(i for i, word in enumerate(self.words) if self.ids[word] != i)
+            raise ValueError(f"the word {self.words[place]!r} stands twice among the words.")
+
+    # --- words and rows ---
+
+    @cached_property
+    def ids(self) -> dict[str, int]:
+        """The row of each word."""
+        return dict(zip(self.words.tolist(), range(len(self.words)), strict=True))
+
+    @cached_property
+    def lengths(self) -> Array:
+        """‖z‖ of every vector."""
+        return lengths(self.matrix)
+
+    @property
+    def vector_size(self) -> int:
+        return int(self.matrix.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self.ids
+
+    def __repr__(self) -> str:
+        return f"WordVectors of {len(self):,} words, {self.vector_size} numbers each ({self.matrix.dtype})"
+
+    def __getitem__(self, word: str | Sequence[str]) -> Array:
+        """The vector of a word, or the vectors of several as rows."""
+        if isinstance(word, str):
+            return np.array(self.matrix[self.place(word)])
+        return np.array(self.matrix[[self.place(one) for one in word]])
+
+    def place(self, word: str) -> int:
+        """The row of a word; KeyError, with words that are spelt like it, if there is none."""
+        try:
+            return self.ids[word]
+        except KeyError:
+            raise KeyError(self._unknown(word)) from None
+
+    def _unknown(self, word: Any) -> str:
+        if not isinstance(word, str):
+            return f"{word!r} is a {type(word).__name__}; words are texts."
+        if word.lower() in self.ids and word.lower() != word:
+            return f"there is no vector of {word!r}, but one of {word.lower()!r}."
+        alike = get_close_matches(word, self.words[:20_000].tolist(), 3, 0.75)
+        hint = f"; did you mean {', '.join(map(repr, alike))}?" if alike else "."
+        return f"there is no vector of {word!r} among {len(self):,} words{hint}"
+
+    # --- what is alike ---
+
+    def nearest(
+        self, word: str | Array | Sequence[str], n: int = 10, *, among: int | None = None
+    ) -> list[tuple[str, float]]:
+        """The n words most alike to a word, to a vector, or to the mean direction of several words.
+
+        among : int, optional
+            Look only at so many of the first words, the most frequent ones.
+        """
+        left_out: list[int] = []
+        if isinstance(word, str):
+            left_out = [self.place(word)]
+            query = self[word]
+        elif isinstance(word, np.ndarray) and word.dtype.kind in "iuf":
+            query = self._as_query(word)
+        else:
+            left_out = [self.place(one) for one in word]
+            query = directions(self[list(word)]).mean(axis=0)
+        return self._best(query, n, left_out, among)
+
+    def _as_query(self, vector: Array) -> Array:
+        if vector.shape != (self.vector_size,):
+            raise ValueError(
+                f"the vector has shape {vector.shape}; these words have vectors of {self.vector_size} numbers."
+            )
+        refuse_nonfinite(vector[None, :], what="vector")
+        return vector
+
+    def _best(
+        self, query: Array, n: int, left_out: Iterable[int], among: int | None, score: Any = None
+    ) -> list[tuple[str, float]]:
+        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
+            raise ValueError(f"n={n!r}: pass an int >= 1.")
+        matrix, skip = self.matrix[:among], set(left_out)
+        places, scores = top(matrix, self.lengths[:among], query, n + len(skip), score)
+        pairs = zip(places[0].tolist(), scores[0].tolist(), strict=True)
+        return [(self.words[i], score) for i, score in pairs if i not in skip][:n]
+
+    def similarity(self, first: str, second: str) -> float:
+        """The cosine of two words' vectors, between −1 and 1."""
+        a, b = directions(self[[first, second]].astype(np.float64))
+        return float(a @ b)
+
+    def analogy(
+        self,
+        a: str,
+        b: str,
+        c: str,
+        n: int = 10,
+        *,
+        method: str = "additive",
+        among: int | None = None,
+    ) -> list[tuple[str, float]]:
+        """a is to b as c is to …: the n best answers with their scores.
+
+        method : {"additive", "multiplicative"}
+            The cosine with z_b − z_a + z_c, or the product of similarities (see above).
+        """
+        if method not in METHODS:
+            raise ValueError(f"method={method!r}: pass one of {', '.join(map(repr, METHODS))}.")
+        given = [self.place(word) for word in (a, b, c)]
+        za, zb, zc = directions(np.asarray(self.matrix[given]))
+        if method == "additive":
+            return self._best(zb - za + zc, n, given, among)
+        queries = np.stack([za, zb, zc])
+        return self._best(queries, n, given, among, multiplied)
+
+    # --- judging, files, a picture ---
+
+    def evaluate_similarity(self, path: Any, **options: Any) -> SimilarityScore:
+        """Spearman's correlation with what people say about pairs of words; see `judging.evaluate_similarity`."""
+        from lemmata.embedding.vectors.judging import evaluate_similarity
+
+        return evaluate_similarity(self, path, **options)
+
+    def evaluate_analogies(self, path: Any, **options: Any) -> AnalogyScore:
+        """The share of analogy questions answered rightly; see `judging.evaluate_analogies`."""
+        from lemmata.embedding.vectors.judging import evaluate_analogies
+
+        return evaluate_analogies(self, path, **options)
+
+    def write(self, path: Any, format: str | None = None) -> None:
+        """Write word2vec's text or binary format, or safetensors; see `files.write`."""
+        from lemmata.embedding.vectors.files import write
+
+        write(self, path, format)
+
+    @classmethod
+    def read(cls, path: Any, format: str | None = None, **options: Any) -> WordVectors:
+        """Read what `write`, gensim or word2vec wrote; safetensors are mapped, not copied; see `files.read`."""
+        from lemmata.embedding.vectors.files import read
+
+        return read(path, format, **options)
+
+    def plot(self, words: Sequence[str] | None = None, **options: Any) -> Any:
+        """A picture of words on their two principal axes; see `picture.plot`."""
+        from lemmata.embedding.vectors.picture import plot
+
+        return plot(self, words, **options)
+
+
+def multiplied(cosines: Array) -> Array:
+    """Similarities to a, b, c (3, rows) as the score c_b c_c / (c_a + ε) of every row, (1, rows)."""
+    a, b, c = (1 + cosines) / 2
+    return (b * c / (a + a.dtype.type(EPSILON)))[None, :]
