@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 from sklearn.decomposition import NMF
@@ -54,6 +54,7 @@ def test_a_step_is_that_of_the_notes(compile, dtype):
     assert after.theta.dtype == dtype
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**31), st.sampled_from([1.0, 0.6]))
 def test_the_likelihood_never_falls_tempered_or_not(seed, temper):
     N, *_ = planted(n=20, m=12, length=30, seed=seed)

@@ -13,9 +13,9 @@ Counts of 2 documents × 3 words, 8 tokens
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, islice
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -62,6 +62,19 @@ class Counts:
         matrix = _matrix(map(self.tokenizer, as_documents(documents)), _known(places))
         matrix.resize(matrix.shape[0], len(self.words))
         return Counts(sp.csr_array(matrix), self.words, self.tokenizer)
+
+    def blocks(self, documents: Any, size: int = 10_000) -> CountBlocks:
+        """These words counted in documents that need not fit memory, so many at a time, as often as asked: what `fit` of a
+        topic model takes. Nothing is kept between passes; documents are read and cut into words again each time.
+        """
+        if isinstance(documents, Iterator):
+            raise TypeError(
+                f"a {type(documents).__name__} can be read only once and a fit needs several passes; pass a list of texts, or "
+                "lemmata.text.read(path)."
+            )
+        if isinstance(size, bool) or not isinstance(size, Integral) or size < 1:
+            raise ValueError(f"size={size!r}: pass a number of documents >= 1.")
+        return CountBlocks(self, as_documents(documents), int(size))
 
     def __add__(self, other: Counts) -> Counts:
         if not len(self.words) and not self.matrix.shape[0]:
@@ -128,6 +141,20 @@ class Counts:
             # the alphabet decides among equals
             keep = np.sort(keep[np.argsort(-totals, kind="stable")[:max_features]])
         return Counts(sp.csr_array(self.matrix[:, keep]), self.words[keep], self.tokenizer)
+
+
+@dataclass(frozen=True)
+class CountBlocks:
+    """Blocks of counts over the same words, made again in every pass; `Counts.blocks` makes it."""
+
+    over: Counts
+    documents: Iterable[str]
+    size: int
+
+    def __iter__(self) -> Iterator[Counts]:
+        texts = iter(self.documents)
+        while batch := list(islice(texts, self.size)):
+            yield self.over.encode(batch)
 
 
 def counts(

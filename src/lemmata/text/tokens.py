@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -78,7 +78,7 @@ class Tokenizer:
         """
         lowered = text.lower() if self.lowercase else text
         # a capital may become two letters (İ): which letter of the text each one came from
-        home = range(len(text) + 1)
+        home: Sequence[int] = range(len(text) + 1)
         if len(lowered) != len(text):
             home = [i for i, letter in enumerate(text) for _ in letter.lower()] + [len(text)]
         stem, found = stems_of(self.stemmer), []
