@@ -11,6 +11,10 @@ from lemmata.lazy import lazily
 __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
+        "LDA": "lda.estimator",
+        "NMF": "nmf.estimator",
         "PLSA": "plsa.estimator",
+        "perplexity": "held_out",
+        "unigram": "held_out",
     },
 )
