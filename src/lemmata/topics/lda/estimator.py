@@ -1,0 +1,277 @@
+"""Latent Dirichlet allocation: topics of documents, with a prior on what documents are made of.
+
+    θ_d ~ Dirichlet(α),   z_dt ~ θ_d,   w_dt ~ φ_{z_dt},   φ_j ~ Dirichlet(β)                    (CIL 3.2.4; CIL20 4.4)
+
+pLSA has a parameter θ_d for every document it was fitted to and none for others; LDA has a distribution of them, so new
+documents have a probability, ∫ Π_t (Σ_j θ_j φ_jw_t) p(θ | α) dθ, and can be drawn.
+
+    >>> from lemmata import text
+    >>> counts = text.counts(["cat dog cat", "dog cat pet", "loss risk fit", "fit loss loss"] * 3)
+    >>> LDA(2, random_state=0).fit(counts).top_words(2)
+    [['loss', 'fit'], ['cat', 'dog']]
+"""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from lemmata.core.blocks import Blocks
+from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core.estimator import COMMON
+from lemmata.core.loop import MaxSteps, Never, Settled, Stop, Stopped
+from lemmata.core.progress import Progress
+from lemmata.core.repeat import Restarts
+from lemmata.core.trace import Trace
+from lemmata.text.counting import Counts
+from lemmata.topics.base import TopicModel
+from lemmata.topics.lda import priors
+from lemmata.topics.lda.claims import LDA_CLAIMS
+from lemmata.topics.lda.documents import Documents
+from lemmata.topics.lda.gibbs import GibbsAlgorithm
+from lemmata.topics.lda.mixtures import draw_documents, mixtures_of
+from lemmata.topics.lda.online import OnlineAlgorithm, OnlineState
+from lemmata.topics.lda.tokens import Tokens
+from lemmata.topics.lda.variational import VariationalAlgorithm
+
+Array = np.ndarray
+PASSES = {"gibbs": 200, "batch": 100, "online": 10}  # max_iter=None
+
+
+class LDA(TopicModel):
+    """Latent Dirichlet allocation by Gibbs sampling or variational inference.
+
+    Parameters
+    ----------
+    n_components : int, default=10
+        k, the number of topics.
+    learning_method : "gibbs" (default), "batch" or "online"
+        Collapsed Gibbs sampling, which needs whole counts and finds the best topics; variational EM; the same by batches of
+        documents, which sees each a few times only and can go on (`partial_fit`).
+    doc_topic_prior : float, array of shape (k,), "auto" or None
+        α. "auto" learns it, one number per topic, by Minka's fixed point. None: 0.1.
+    topic_word_prior : float, array of shape (m,) or (k, m), or None
+        β. None: 0.01.
+    seed_words : dict {topic: [words]}, optional
+        Words that a topic should have: `seed_weight` is added to their β. Without words (bare numbers), columns.
+    seed_weight : float, default=10.0
+        How many tokens a seed word is worth before any document is read.
+    max_iter : int or None
+        Passes over the documents. None: 200 for "gibbs", at most 100 for "batch", 10 for "online".
+    tol : float, default=1e-6
+        "batch" stops when a step changes the bound by at most this share of it; the others do not stop by themselves.
+    n_chains : int, default=1
+        "gibbs": chains from different starts, one after the other; that of the highest ln p(w, z) is shown.
+    batch_size : int, default=1024
+        "online": documents of a batch.
+    learning_decay, learning_offset : float, default=0.7, 10.0
+        "online": κ and τ₀ of the rate (τ₀ + t)^(−κ) of batch t.
+    total_samples : float, default=1e6
+        How many documents there are in all, for `partial_fit`; `fit` counts them.
+    random_state : int, RandomState or None
+        Where the topics start, and all draws.
+    verbose, checkpoint, time_limit
+        Progress on the terminal; a file to resume from; seconds.
+
+    Attributes
+    ----------
+    components_ : (k, m)
+        Expected counts of words in topics, β included; `topic_word_` has them as p(word | topic).
+    doc_topic_ : (n, k)
+        The mean of θ of the documents fitted to ("gibbs" and "batch").
+    doc_topic_prior_ : (k,)
+        α, learnt or given.
+    topic_word_prior_ : float or (k, m)
+        β, seed words included.
+    lower_bound_ : float
+        "batch": the bound L ≤ ln p(w).
+    chain_log_likelihoods_ : (n_chains, passes kept)
+        "gibbs": ln p(w, z) after each pass of the second half of each chain.
+    certificate_, trace_, stopped_, n_iter_
+    """
+
+    claims = LDA_CLAIMS
+    stored: ClassVar[dict[str, Any]] = {
+        "components_": "k d >0",
+        "doc_topic_?": "n k >=0 <=1",
+        "doc_topic_prior_": "k >0",
+        "topic_word_prior_": " | k d >0",
+        "lower_bound_?": "",
+        "chain_log_likelihoods_?": "c p",
+        "batches_?": OnlineState,
+    }
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **COMMON,
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "learning_method": [StrOptions({"gibbs", "batch", "online"})],
+        "doc_topic_prior": [Interval(Real, 0, None, closed="neither"), "array-like", StrOptions({"auto"}), None],
+        "topic_word_prior": [Interval(Real, 0, None, closed="neither"), "array-like", None],
+        "seed_words": [dict, None],
+        "seed_weight": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
+        "n_chains": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "learning_decay": [Interval(Real, 0, 1, closed="right")],
+        "learning_offset": [Interval(Real, 0, None, closed="left")],
+        "total_samples": [Interval(Real, 0, None, closed="neither")],
+    }  # fmt: skip
+
+    doc_topic_prior_: Array
+    batches_: OnlineState
+
+    def __init__(
+        self, n_components=10, *, learning_method="gibbs", doc_topic_prior=None, topic_word_prior=None,
+        seed_words=None, seed_weight=10.0, max_iter=None, tol=1e-6, n_chains=1, batch_size=1024,
+        learning_decay=0.7, learning_offset=10.0, total_samples=1e6, random_state=None,
+        verbose=0, checkpoint=None, time_limit=None,
+    ):  # fmt: skip
+        self.n_components, self.learning_method = n_components, learning_method
+        self.doc_topic_prior, self.topic_word_prior = doc_topic_prior, topic_word_prior
+        self.seed_words, self.seed_weight = seed_words, seed_weight
+        self.max_iter, self.tol, self.n_chains = max_iter, tol, n_chains
+        self.batch_size, self.total_samples = batch_size, total_samples
+        self.learning_decay, self.learning_offset = learning_decay, learning_offset
+        self.random_state, self.verbose = random_state, verbose
+        self.checkpoint, self.time_limit = checkpoint, time_limit
+
+    # --- what the parameters stand for ---
+
+    @property
+    def _passes(self) -> int:
+        return PASSES[self.learning_method] if self.max_iter is None else self.max_iter
+
+    def _beta(self, m: int) -> Array:
+        beta = priors.topic_word_prior(self.topic_word_prior, self.n_components, m)
+        if self.seed_words is None:
+            return beta
+        words = getattr(self, "feature_names_in_", None)
+        return priors.with_seed_words(beta, self.seed_words, self.seed_weight, words, m)
+
+    def _algorithm(self, data: Blocks) -> Any:
+        k, m = self.n_components, data.shape[1]
+        alpha = tuple(map(float, priors.doc_topic_prior(self.doc_topic_prior, k)))
+        beta, learn = self._beta(m), isinstance(self.doc_topic_prior, str)
+        if self.learning_method == "gibbs":
+            one = GibbsAlgorithm(alpha, beta, learn)
+            return (
+                one if self.n_chains == 1 else Restarts(one, self.n_chains, MaxSteps(self._passes))
+            )
+        if self.learning_method == "batch":
+            return VariationalAlgorithm(alpha, beta, learn)
+        return OnlineAlgorithm(
+            alpha, beta, learn, self.batch_size, self.learning_decay, self.learning_offset
+        )
+
+    def _problem(self, data: Blocks) -> Tokens | Documents:
+        if self.learning_method == "gibbs":
+            return Tokens(data, self.n_components, self._passes * self.n_chains)
+        return Documents(data, self.n_components, self._passes)
+
+    def _stop(self) -> Stop:
+        if self.learning_method == "gibbs" and self.n_chains > 1:
+            return self._limited(Never())
+        rule: Stop = MaxSteps(self._passes)
+        if self.learning_method == "batch":
+            rule = Settled(self.tol, self.patience) | rule
+        return self._limited(rule)
+
+    def _callbacks(self) -> list[Any]:
+        bar = Progress(type(self).__name__, total=self._passes * self.n_chains)
+        return [bar if isinstance(one, Progress) else one for one in super()._callbacks()]
+
+    def _wants_to_settle(self) -> bool:
+        return self.learning_method == "batch" and self.max_iter is not None and self.tol > 0
+
+    # --- fitting ---
+
+    def fit(self, X, y=None, sample_weight=None):
+        self.__dict__.pop("batches_", None)  # a fit begins again
+        return super().fit(X, y, sample_weight)
+
+    def _attributes(self, solution: Any, problem: Any) -> dict[str, Any]:
+        found = dict(solution.attributes)
+        if isinstance(problem, Tokens):
+            found["doc_topic_"] = problem.of_rows(found["doc_topic_"])
+            traces = solution.children or (solution.trace,)
+            kept = min(len(trace) for trace in traces) // 2
+            found["chain_log_likelihoods_"] = np.array(
+                [-trace.objective[len(trace) - max(kept, 1) :] for trace in traces]
+            )
+        return self._shown(found, problem.dtype, problem.shape[1])
+
+    def _shown(self, found: dict[str, Any], dtype: Any, m: int) -> dict[str, Any]:
+        """Attributes in the type of the data; those of another method do not outlive a fit."""
+        for name in ("doc_topic_", "lower_bound_", "chain_log_likelihoods_", "batches_"):
+            self.__dict__.pop(name, None)
+        beta = self._beta(m)
+        found["topic_word_prior_"] = (
+            np.ascontiguousarray(beta.T) if len(beta) > 1 else float(beta[0, 0])
+        )
+        for name in ("components_", "doc_topic_"):
+            if name in found:
+                found[name] = found[name].astype(dtype, copy=False)
+        return found
+
+    def partial_fit(self, X, y=None, sample_weight=None):
+        """Learn from further documents, batch by batch (`learning_method="online"`); the first call begins.
+
+        Topics go on from a fit of the same method. `total_samples` says how many documents there will be in all.
+        """
+        with self._all_or_nothing():
+            self._validate_params()
+            if self.learning_method != "online":
+                raise ValueError(
+                    f'partial_fit goes on with learning_method="online"; this model has {self.learning_method!r}.'
+                )
+            first = not hasattr(self, "batches_")
+            data = self._validated(X, sample_weight, reset=first)
+            documents = Documents(data, self.n_components, self._passes)
+            algorithm = self._algorithm(data)
+            state = (
+                algorithm.init(documents, np.random.default_rng(self._rng()))
+                if first
+                else self.batches_
+            )
+            before = state.loss
+            for counts, weights in documents.blocks():
+                for start in range(0, counts.shape[0], self.batch_size):
+                    here = slice(start, start + self.batch_size)
+                    mine = None if weights is None else weights[here]
+                    state = algorithm.learn_from(
+                        state, counts[here], mine, self.total_samples, documents.kernels
+                    )
+            trace = Trace() if first or self.stopped_ != Stopped.BATCHES else self.trace_.copy()
+            trace.append(state.loss - before, trace.elapsed, None)
+            attributes = self._shown(algorithm.attributes(state), data.dtype, data.shape[1])
+            self._conclude(None, attributes, trace, Stopped.BATCHES, len(trace))
+        return self
+
+    # --- documents ---
+
+    def _mixtures(self, data: Blocks) -> Array:
+        return mixtures_of(data, self.topic_word_, self.doc_topic_prior_)
+
+    def sample(
+        self, n_documents: int = 1, length: int | Array = 100, random_state: Any = None
+    ) -> Counts | sp.csr_array:
+        """New documents as the model writes them: θ ~ Dirichlet(α), then words of topics (CIL20 4.4.2).
+
+        length : int or array of shape (n_documents,)
+            Tokens of each document.
+
+        Returns counts over the model's words, or a sparse matrix where it was fitted to bare numbers.
+        """
+        check_is_fitted(self)
+        lengths = np.broadcast_to(np.asarray(length), (n_documents,))
+        if not np.issubdtype(lengths.dtype, np.integer) or (lengths < 0).any():
+            raise ValueError("length is a number of tokens, int >= 0, or one for each document.")
+        given = self.random_state if random_state is None else random_state
+        rng = np.random.default_rng(check_random_state(given).randint(2**31, size=4))
+        counts = draw_documents(self.topic_word_, self.doc_topic_prior_, lengths, rng)
+        words = getattr(self, "feature_names_in_", None)
+        return counts if words is None else Counts(counts, words)

@@ -1,0 +1,139 @@
+"""Latent Dirichlet allocation by online variational inference (Hoffman, Blei & Bach 2010).
+
+Batch number t of documents B, out of D, says what λ would be if all documents were like it, and λ moves there by ρ_t:
+
+    λ ← (1 − ρ_t) λ + ρ_t (β + D/|B| Σ_{d∈B} N_dw q_dwj),        ρ_t = (τ₀ + t)^(−κ)
+
+a stochastic natural gradient of the bound L (variational.py); κ in (½, 1] makes it converge. Nothing is kept of a document, so
+memory is m k and streams may be long. A step of a fit is a pass over all batches, in a random order drawn once; the number in
+a state is −Σ_d of what documents added to L when they came, before they were learnt from, not the bound after the pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from lemmata.core.store import storable
+from lemmata.topics.lda.documents import Documents, Part, cut, side_by_side
+from lemmata.topics.lda.variational import CHANGE, best_prior, first_gamma, first_lam
+
+Array = np.ndarray
+ROUNDS = 50  # over q and γ of a new document at most
+
+
+@storable
+@dataclass(frozen=True)
+class OnlineState:
+    """λ, α, how many batches and passes there were, and the seed of their order."""
+
+    layout: ClassVar[dict[str, str]] = {"lam": "d k >=0", "alpha": "k >=0"}
+
+    lam: Array  # (m, k)
+    alpha: Array  # (k,)
+    batches: int
+    passes: int
+    seed: int
+    loss: float  # −Σ_d of what documents added to the bound when they came
+
+
+@dataclass(frozen=True)
+class OnlineAlgorithm:
+    """Online variational inference on `Documents`. alpha, beta, learn as in VariationalAlgorithm."""
+
+    alpha: tuple[float, ...]
+    beta: Array
+    learn: bool
+    batch_size: int
+    decay: float  # κ
+    offset: float  # τ₀
+
+    hint = "raise learning_offset, or look for extreme counts"
+
+    def init(self, data: Documents, rng: np.random.Generator) -> OnlineState:
+        k, alpha = len(self.alpha), np.asarray(self.alpha)
+        lam = first_lam(self.beta, data.shape[1], k, data.dtype, rng)
+        return OnlineState(lam, alpha, 0, 0, int(rng.integers(2**63)), 0.0)
+
+    def step(self, state: OnlineState, data: Documents) -> OnlineState:
+        after = replace(state, loss=0.0)
+        total = data.data.total_weight
+        for counts, weights in self._batches(data, state.seed):
+            after = self.learn_from(after, counts, weights, total, data.kernels)
+        return replace(after, passes=state.passes + 1)
+
+    def _batches(self, data: Documents, seed: int) -> Iterator[tuple[sp.csr_array, Array | None]]:
+        """Batches in an order of their own where the data is in memory; a stream in the order it comes."""
+        for counts, weights in data.shuffled(seed):
+            for start in range(0, counts.shape[0], self.batch_size):
+                here = slice(start, start + self.batch_size)
+                yield counts[here], None if weights is None else weights[here]
+
+    def learn_from(
+        self,
+        state: OnlineState,
+        counts: sp.csr_array,
+        weights: Array | None,
+        total: float,
+        kernels: Any,
+    ) -> OnlineState:
+        """λ after one batch."""
+        size = counts.shape[0] if weights is None else float(weights.sum())
+        if size <= 0:
+            return state
+        words, gamma, bound = batch_statistics(
+            counts, weights, state.lam, self.beta, state.alpha, kernels
+        )
+        rate = (self.offset + state.batches + 1) ** -self.decay
+        lam = state.lam * (1 - rate)
+        present, found = words
+        lam += (rate * self.beta).astype(lam.dtype)
+        lam[present] += (rate * total / size) * found
+        alpha = state.alpha
+        if self.learn:
+            alpha = (1 - rate) * alpha + rate * best_prior(gamma, weights, alpha)
+        return OnlineState(
+            lam, alpha, state.batches + 1, state.passes, state.seed, state.loss - bound
+        )
+
+    def objective(self, state: OnlineState) -> float:
+        return state.loss
+
+    def attributes(self, state: OnlineState) -> dict[str, Any]:
+        return {
+            "components_": np.ascontiguousarray(state.lam.T),
+            "doc_topic_prior_": state.alpha,
+            "batches_": state,
+        }
+
+
+def batch_statistics(
+    counts: sp.csr_array, weights: Array | None, lam: Array, beta: Array, alpha: Array, kernels: Any
+):
+    """(words that occur, Σ_d N_dw q_dwj of these), γ and what the documents add to the bound, at this λ."""
+    shown, largest, _ = kernels.expected_words(lam, beta)
+    present = np.flatnonzero(np.bincount(counts.indices, minlength=counts.shape[1]))
+    places = np.zeros(counts.shape[1], np.int32)
+    places[present] = np.arange(len(present))
+    few = sp.csr_array(
+        (counts.data, places[counts.indices], counts.indptr), shape=(counts.shape[0], len(present))
+    )
+    shown, largest = shown[present], largest[present]
+    lengths = np.asarray(counts.sum(axis=1)).ravel()
+
+    def work(part: Part) -> tuple[Array, Array, float]:
+        start = first_gamma(lengths[part.rows], alpha, lam.dtype)
+        return kernels.expect(
+            part.counts, part.weights, start, shown, largest, alpha, ROUNDS, CHANGE
+        )
+
+    total, gammas, bound = np.zeros((len(present), len(alpha)), lam.dtype), [], 0.0
+    for gamma, words, mine in side_by_side(work, list(cut(few, weights))):
+        total += words
+        gammas.append(gamma)
+        bound += mine
+    return (present, total), np.concatenate(gammas), bound
