@@ -124,6 +124,12 @@ MODELS: dict[str, Entry] = {
         "Documents as mixtures of topics, by maximum likelihood",
         "CIL 3.2.2, 3.2.3; CIL20 4",
     ),
+    "NMF": Entry(
+        "lemmata.topics.nmf.estimator",
+        "Numbers >= 0 as sums of parts that only add, with missing values and weights",
+        "CIL 3.2.6; CIL20 4.5",
+        ("sklearn.decomposition.NMF", "sklearn.decomposition.MiniBatchNMF"),
+    ),
     "LinearRegression": Entry(
         "lemmata.predict.least_squares.estimator",
         "Least squares, with standard errors, intervals, leverage and summary()",

@@ -40,6 +40,7 @@ SETTINGS: dict[str, dict] = {
     "GaussianMixture": {"n_components": 2, "covariance_type": "diag"},
     "Mixture": {"n_components": 2, "family": "gaussian-spherical"},
     "PLSA": {"n_components": 2, "max_iter": 10, "tol": 0.0},
+    "NMF": {"n_components": 2, "max_iter": 10, "tol": 0.0},
     "LinearRegression": {},
     "Ridge": {},
     "RidgeCV": {},
@@ -89,6 +90,7 @@ HOPELESS: dict[str, dict] = {
     "GaussianMixture": {"covariance_type": "full"},
     "Mixture": {"family": "gaussian-full"},
     "PLSA": {"max_iter": 1},
+    "NMF": {"max_iter": 1, "init": "random"},
     "LinearRegression": {},
     "Ridge": {"solver": "sparse_cg", "max_iter": 1, "alpha": 1e-3},
     "RidgeCV": {},
@@ -204,7 +206,7 @@ NUMBERLESS = (
     "RBFSampler",
 )
 MODELS = sorted(registry.MODELS)
-COUNTING = ("PLSA",)  # models of numbers >= 0
+COUNTING = ("PLSA", "NMF")  # models of numbers >= 0
 
 
 def suited(name, X):

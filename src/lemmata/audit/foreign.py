@@ -20,6 +20,7 @@ from lemmata.audit.alternating import factor_claims
 from lemmata.audit.foreign_kernel import cosines_of, kernel_of, machine_of
 from lemmata.audit.foreign_linear import LINEAR_ADAPTERS
 from lemmata.audit.foreign_networks import perceptron_of
+from lemmata.audit.foreign_nonnegative import parts_of
 
 
 def adapt(name: str, model: Any, loss: str | None = None) -> dict[str, Any]:
@@ -163,4 +164,5 @@ ADAPTERS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "RBFSampler": cosines_of,
     "MLPClassifier": perceptron_of,
     "MLPRegressor": perceptron_of,
+    "NMF": parts_of,
 }

@@ -1,0 +1,331 @@
+"""NMF: a matrix of numbers ≥ 0 as a sum of k parts that only add.
+
+    minimise  ½ ‖X − WH‖²   or   Σ_ij x_ij ln(x_ij/(WH)_ij) − x_ij + (WH)_ij       over W (n, k) ≥ 0 and H (k, m) ≥ 0
+
+Without cancellation a component can only add ink, so components become parts (CIL 3.2.6): of faces, of documents (topics), of
+spectra. The factors need not be unique, and the problem is not convex: the certificate says what is known of both.
+
+    >>> from sklearn.datasets import load_digits
+    >>> X = load_digits().data
+    >>> model = NMF(10, random_state=0).fit(X)
+    >>> model.components_.shape, bool((model.components_ >= 0).all())
+    ((10, 64), True)
+
+Values may be missing: NaN in an array, or everything but the entries of a `lemmata.completion.Observed`.
+"""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted
+
+from lemmata.audit.nonnegative import NMF_CLAIMS
+from lemmata.completion.observed import Observed
+from lemmata.core.blocks import Blocks
+from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core.certificate import Fit
+from lemmata.core.estimator import COMMON
+from lemmata.core.loop import warn_user
+from lemmata.topics.base import TopicModel
+from lemmata.topics.nmf.batches import Batches, BatchSums
+from lemmata.topics.nmf.divergence import Counted, DivergenceAlgorithm
+from lemmata.topics.nmf.hals import HALS
+from lemmata.topics.nmf.initialisation import INITS, Start
+from lemmata.topics.nmf.masks import KnownBlocks
+from lemmata.topics.nmf.multiplicative import Multiplicative
+from lemmata.topics.nmf.projected_als import ProjectedALS
+from lemmata.topics.nmf.solving import divergence_rows, least_squares_rows
+from lemmata.topics.nmf.squares import Penalty, SquaresAlgorithm
+from lemmata.topics.nmf.table import Part, Table
+
+Array = np.ndarray
+SOLVERS = ("auto", "hals", "cd", "mu", "projected-als")
+
+
+class NMF(Batches, TopicModel):
+    """Non-negative matrix factorisation.
+
+    Minimises ½ ‖X − WH‖² (or the Kullback–Leibler divergence) over W (n, k) ≥ 0 and H (k, m) ≥ 0, plus
+
+        m α_W (l Σ W + ½ (1 − l) ‖W‖²) + n α_H (l Σ H + ½ (1 − l) ‖H‖²).
+
+    Parameters
+    ----------
+    n_components : int, default=10
+        k, at most the smaller side of X.
+    init : {"nndsvda", "nndsvd", "nndsvdar", "random", "custom"} or None, default=None
+        Where W and H start: parts of singular vectors, with zeros as they are, filled with means, or with small random numbers;
+        or a random H; or `fit(X, W=…, H=…)`. None: "nndsvda", or "random" where values are missing.
+    solver : {"auto", "hals", "mu", "projected-als"}, default="auto"
+        "hals" (also called "cd"): the best value of one co-ordinate after the other. "mu": multiplicative updates, the only
+        one for the divergence. "projected-als": least squares, clipped at 0, after which the objective may have risen.
+    beta_loss : {"frobenius", "kullback-leibler"}, default="frobenius"
+        What is minimised.
+    tol : float, default=1e-4
+        Stop when a step changes the objective by at most this share of it.
+    max_iter : int, default=200
+        Steps at most; each updates both factors.
+    random_state : int, RandomState or None
+        Where a random start comes from.
+    alpha_W : float, default=0.0
+        α_W, the penalty on W.
+    alpha_H : float or "same", default="same"
+        α_H, the penalty on H.
+    l1_ratio : float, default=0.0
+        l: 0 is all squares, 1 all absolute values, which make zeros.
+    verbose, checkpoint, time_limit
+        Progress on the terminal; a file to resume from; seconds.
+
+    Attributes
+    ----------
+    components_ : (k, m)
+        H.
+    doc_topic_ : (n, k)
+        W of the rows fitted to: the best one for these components, as `transform` gives it.
+    reconstruction_err_ : float
+        ‖X − WH‖, or √(2 D) for the divergence D; over what is known, rows weighted.
+    n_components_ : int
+    sums_ : BatchSums
+        What the rows seen so far say about H; `partial_fit` goes on from it.
+    certificate_, trace_, stopped_, n_iter_
+
+    Notes
+    -----
+    Weights count rows: weight 2 is the row twice, its penalty too. Rows without any known value get W = 0.
+    """
+
+    accepts_nan = True
+    claims = NMF_CLAIMS
+    stored: ClassVar[dict[str, Any]] = {
+        "components_": "k d >=0",
+        "doc_topic_?": "n k >=0",
+        "reconstruction_err_": ">=0",
+        "n_components_": "int >=1",
+        "sums_": BatchSums,
+    }
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **COMMON,
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "init": [StrOptions(set(INITS)), None],
+        "solver": [StrOptions(set(SOLVERS))],
+        "beta_loss": [StrOptions({"frobenius", "kullback-leibler"})],
+        "alpha_W": [Interval(Real, 0, None, closed="left")],
+        "alpha_H": [Interval(Real, 0, None, closed="left"), StrOptions({"same"})],
+        "l1_ratio": [Interval(Real, 0, 1, closed="both")],
+    }
+
+    n_components_: int
+    reconstruction_err_: float
+
+    def __init__(
+        self, n_components=10, *, init=None, solver="auto", beta_loss="frobenius", tol=1e-4,
+        max_iter=200, random_state=None, alpha_W=0.0, alpha_H="same", l1_ratio=0.0,
+        verbose=0, checkpoint=None, time_limit=None,
+    ):  # fmt: skip
+        self.n_components, self.init = n_components, init
+        self.solver, self.beta_loss = solver, beta_loss
+        self.tol, self.max_iter, self.random_state = tol, max_iter, random_state
+        self.alpha_W, self.alpha_H, self.l1_ratio = alpha_W, alpha_H, l1_ratio
+        self.verbose, self.checkpoint, self.time_limit = verbose, checkpoint, time_limit
+
+    # --- input ---
+
+    def fit(self, X, y=None, sample_weight=None, *, W=None, H=None):
+        """Find W and H for X, and check the claims about them.
+
+        Parameters
+        ----------
+        X : array (NaN: not known), sparse matrix, np.memmap, dask array, Counts, a re-iterable of row blocks, or an
+            `Observed`, of which everything but its entries is not known
+        y : ignored
+        sample_weight : array of shape (n_samples,), optional
+            How many times each row counts.
+        W, H : arrays of shape (n, k) and (k, m)
+            Where to start, with init="custom".
+        """
+        self._given = W, H
+        try:
+            return super().fit(X, y, sample_weight)
+        finally:
+            self.__dict__.pop("_given", None)
+
+    def fit_transform(self, X, y=None, sample_weight=None, *, W=None, H=None):
+        """Fit, and return W."""
+        return self.fit(X, y, sample_weight, W=W, H=H).doc_topic_
+
+    def _validated(self, X, sample_weight=None, reset: bool = True, min_samples=None) -> Blocks:
+        if isinstance(X, Observed):
+            data: Blocks = KnownBlocks.of_entries(X)
+            self._check_width(data, reset)
+            if sample_weight is not None:
+                data = data.weighted(self._weights(sample_weight, data))
+            least = X.values.min(initial=0.0)
+            if data.shape[0] < 1:
+                raise ValueError("Found 0 sample(s) while a minimum of 1 is required.")
+        else:
+            data, least = super()._validated(X, sample_weight, reset, min_samples), 0.0
+            known = False
+            for rows, _ in data:
+                known = known or sp.issparse(rows) or not bool(np.isnan(rows).all())
+                if sp.issparse(rows) and np.isnan(rows.data).any():
+                    raise ValueError(
+                        "Input X contains NaN, and is sparse: pass lemmata.completion.Observed.of(X) if only stored "
+                        "entries are known, or an array with NaN."
+                    )
+                if not sp.issparse(rows):  # fmin passes over NaN
+                    least = min(least, float(np.fmin.reduce(rows, axis=None, initial=0.0)))
+            if not known:
+                raise ValueError(
+                    "Input X contains NaN only; pass at least one value that is known."
+                )
+        if least < 0:
+            raise ValueError(
+                f"Negative values in data passed to NMF: the least is {least:g}; parts only add up, so values are >= 0."
+            )
+        return data
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    # --- fitting ---
+
+    @property
+    def _by_divergence(self) -> bool:
+        return self.beta_loss == "kullback-leibler"
+
+    def _penalty(self, shape: tuple[float, int]) -> Penalty:
+        n, m = shape
+        on_W, l = float(self.alpha_W), float(self.l1_ratio)
+        on_H = on_W if self.alpha_H == "same" else float(self.alpha_H)
+        return Penalty(
+            m * on_W * l, m * on_W * (1 - l), n * on_H * l, n * on_H * (1 - l)
+        )  # fmt: skip
+
+    def _problem(self, data: Blocks) -> Table:
+        kind = Counted if self._by_divergence else Table
+        return kind(data, int(self.n_components), min(self.max_iter, 50))
+
+    def _algorithm(self, data: Blocks) -> Any:
+        n, m = data.shape
+        if self.n_components > min(n, m):
+            raise ValueError(
+                f"n_components={self.n_components} exceeds the smaller side of a {n:,} × {m:,} matrix, which has a perfect "
+                f"factorisation of that size; pass n_components <= {min(n, m)}."
+            )
+        return self._made_for(self._problem(data))
+
+    def _made_for(self, table: Table) -> Any:
+        """The algorithm that the parameters stand for on this table."""
+        solver = {"auto": "mu" if self._by_divergence else "hals", "cd": "hals"}.get(
+            self.solver, self.solver
+        )
+        if self._by_divergence and solver != "mu":
+            raise ValueError(
+                f"solver={self.solver!r} minimises squares; for beta_loss='kullback-leibler' pass solver='mu' or 'auto'."
+            )
+        init = self._init_for(table, solver)
+        start = Start(init, *(self._checked_start(table) if init == "custom" else ()))
+        penalty = self._penalty((table.data.total_weight, table.shape[1]))
+        if self._by_divergence:
+            return DivergenceAlgorithm(start, penalty)
+        rows, columns = {
+            "hals": (HALS(table.compiled, threads=table.sparse), HALS(table.compiled)),
+            "mu": (Multiplicative(), Multiplicative()),
+            "projected-als": (ProjectedALS(), ProjectedALS()),
+        }[solver]
+        return SquaresAlgorithm(start, rows, columns, penalty)
+
+    def _init_for(self, table: Table, solver: str) -> str:
+        init = self.init or ("random" if table.holes else "nndsvda")
+        if table.holes and init.startswith("nndsvd"):
+            raise ValueError(
+                f"init={init!r} takes singular vectors of the whole matrix, but values are missing; pass init='random' or None."
+            )
+        if init == "nndsvd" and solver == "mu":
+            warn_user(
+                "init='nndsvd' has zeros, which solver='mu' cannot leave; pass init='nndsvda', or solver='hals'.",
+                UserWarning,
+            )
+        return init
+
+    def _checked_start(self, table: Table) -> tuple[Array, Array]:
+        (n, m), k = table.shape, table.k
+        found = []
+        both = self.__dict__.get("_given", (None, None))
+        for name, given, shape in zip("WH", both, ((n, k), (k, m)), strict=True):
+            if given is None:
+                raise ValueError(
+                    f"init='custom' starts where you say: pass {name} of shape {shape} to fit, or another init."
+                )
+            array = np.asarray(given)
+            if array.shape != shape or array.dtype.kind not in "biuf":
+                raise ValueError(
+                    f"{name} has shape {array.shape} and dtype {array.dtype}; init='custom' needs numbers of shape {shape}."
+                )
+            if not (np.isfinite(array).all() and (array >= 0).all()):
+                raise ValueError(f"{name} has values below 0 or not finite; factors are >= 0.")
+            found.append(array)
+        return found[0], found[1].T
+
+    def _attributes(self, solution: Any, problem: Table) -> dict[str, Any]:
+        state = solution.state
+        penalty = self._penalty((problem.data.total_weight, problem.shape[1]))
+        W = self._rows(problem, state.V, state.W)
+        sums = BatchSums.of(problem, W, state.V, penalty)
+        return {
+            "components_": np.ascontiguousarray(state.V.T),
+            "doc_topic_": W,
+            "reconstruction_err_": self._error(problem, W, state.V, sums),
+            "n_components_": problem.k,
+            "sums_": sums,
+        }
+
+    def _rows(self, table: Any, V: Array, start: Array | None = None) -> Array:
+        """The best W for these components."""
+        penalty = self._penalty((1, table.shape[1]))  # that on W counts columns
+        solve = divergence_rows if self._by_divergence else least_squares_rows
+        return solve(table, V, penalty, start)
+
+    def _error(self, table: Any, W: Array, V: Array, sums: BatchSums) -> float:
+        if self._by_divergence or table.sparse:
+            return float(np.sqrt(2 * sums.loss(V, Penalty())))
+
+        def work(part: Part) -> float:
+            R = part.rows - W[part.place] @ V.T
+            if part.mask is not None:
+                R *= part.mask
+            squares = np.einsum("ij,ij->i", R, R, dtype=np.float64)
+            return float(squares.sum() if part.weights is None else squares @ part.weights)
+
+        return float(np.sqrt(table.map(work, 0.0)))
+
+    @classmethod
+    def work(cls, fit: Fit) -> float:
+        return super().work(fit) * 2 * len(fit.components_)
+
+    # --- using it ---
+
+    def _mixtures(self, data: Blocks) -> Array:
+        kind = Counted if self._by_divergence else Table
+        table = kind(data, len(self.components_), 2)
+        return self._rows(table, np.ascontiguousarray(self.components_.T, dtype=data.dtype))
+
+    def transform(self, X) -> Array:
+        """W (n, k): how much of each component every row holds, at the least error for these components."""
+        return super().transform(X)
+
+    def inverse_transform(self, X) -> Array:
+        """W H, (n, m): the rows that these amounts of the components add up to."""
+        check_is_fitted(self)
+        W = np.asarray(X)
+        if W.ndim != 2 or W.shape[1] != len(self.components_):
+            raise ValueError(
+                f"X of shape {W.shape} holds no amounts of {len(self.components_)} components; pass what transform gives."
+            )
+        return W @ self.components_

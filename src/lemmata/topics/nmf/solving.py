@@ -1,0 +1,75 @@
+"""The best W for given components: a convex problem for every row, solved until nothing moves.
+
+Least squares: sweeps of HALS (`best_rows`). Divergence, with all columns known and without a₂: in shares u_z = w_z
+(Σ_j h_zj + a₁) of a row's total the problem is that of a document and its mixture of topics, so pLSA folds the row
+in. Else the multiplicative rule, repeated.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lemmata.topics.nmf.divergence import Counted, positive_root
+from lemmata.topics.nmf.hals import HALS, best_rows
+from lemmata.topics.nmf.squares import Penalty
+from lemmata.topics.nmf.table import Part, Table
+
+Array = np.ndarray
+MOST_STEPS = 1000  # of the multiplicative rule and of EM over one row
+FROM_NEAR = 30  # where they start from the W of a fit
+NATS = 1e-4  # a unit of the row's total that EM may leave
+
+
+def least_squares_rows(
+    table: Table, V: Array, penalty: Penalty, start: Array | None = None
+) -> Array:
+    """W (n, k) that minimises ½ Σ‖x − wH‖² + a₁ Σ w + ½ a₂ ‖w‖²."""
+    W = np.zeros((table.shape[0], V.shape[1]), table.dtype)
+    hals = HALS(table.compiled, threads=table.sparse)
+    shared = None if table.holes else V.T @ V
+
+    def work(part: Part) -> float:
+        G = part.gram(V) if shared is None else shared
+        here = W[part.place] if start is None else start[part.place]
+        W[part.place] = best_rows(hals, here, part.times(V), G, penalty.l1_W, penalty.l2_W)
+        return 0.0
+
+    table.map(work, 0.0)
+    return W
+
+
+def divergence_rows(
+    table: Counted, V: Array, penalty: Penalty, start: Array | None = None
+) -> Array:
+    """W (n, k) that minimises Σ D(x ‖ wH) + a₁ Σ w + ½ a₂ ‖w‖²."""
+    n, k, steps = table.shape[0], V.shape[1], MOST_STEPS if start is None else FROM_NEAR
+    slope = table.row_sums(V) + np.asarray(penalty.l1_W, V.dtype)
+    if table.holes or penalty.l2_W:
+        return _by_ratios(table, V, slope, penalty.l2_W, start)
+    slope = np.where(slope > 0, slope, 1)
+    theta = np.full((n, k), 1 / k, table.dtype)
+    if start is not None:
+        shares = start * slope
+        totals = shares.sum(axis=1, keepdims=True)
+        theta = np.where(totals > 0, shares / np.where(totals > 0, totals, 1), theta)
+    if (
+        table.data.weights is not None
+    ):  # which concern nobody here, and those of 0 would hide their rows
+        table = Counted(table.data.weighted(None), table.k, table.passes, table.holes)
+    corpus = table.corpus
+    theta = corpus.fold_in(theta.astype(table.dtype), V / slope, steps, NATS)
+    return (theta * corpus.lengths[:, None] / slope).astype(table.dtype)
+
+
+def _by_ratios(table: Counted, V: Array, slope: Array, l2: float, start: Array | None) -> Array:
+    W = np.ones((table.shape[0], V.shape[1]), table.dtype) if start is None else start
+    if table.data.weights is not None:
+        table = Counted(table.data.weighted(None), table.k, table.passes, table.holes)
+    for _ in range(MOST_STEPS if start is None else FROM_NEAR):
+        counts = table.share_out(W, V)[0]
+        new = positive_root(counts, slope, l2).astype(W.dtype)
+        moved, total = np.abs((new - W) * slope).sum(), (new * slope).sum()
+        W = new
+        if moved <= NATS * total:
+            break
+    return W

@@ -1,0 +1,152 @@
+"""NMF by least squares: what one pass says about the factors, and the algorithm around any update of them.
+
+    minimise  F(W, H) = ½ Σ_i s_i ‖x_i − w_i H‖² + penalties        over W (n, k) ≥ 0 and H (k, m) ≥ 0           (CIL (3.40))
+
+    penalties  Σ_i s_i (a₁ Σ w_i + ½ a₂ ‖w_i‖²) + b₁ Σ H + ½ b₂ ‖H‖²
+
+With H fixed, every row of W has a problem of its own, with G = HHᵀ and p_i = x_i Hᵀ. With W fixed, F depends on X
+through sums over rows alone, A = Σ s w wᵀ and B = Σ s x wᵀ, which add up over blocks:
+
+    F(H) = ½ Σ s‖x‖² − ⟨B, Hᵀ⟩ + ½ ⟨A, HHᵀ⟩ + penalties.
+
+A step updates W part by part, adds up A and B on the way, then updates H: one pass, and F of the new pair falls out
+of A and B. Where entries are not known, G and A are one matrix for every row and every column. V is Hᵀ throughout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from lemmata.core.engine import one_blas_thread
+from lemmata.core.store import storable
+from lemmata.topics.nmf.hals import SWEEPS
+from lemmata.topics.nmf.table import Part, Table
+
+Array = np.ndarray
+Update = Callable[[Array, Array, Array, float, float, int], Array]  # W, P, G, l₁, l₂, sweeps
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """a₁, a₂ on W and b₁, b₂ on H."""
+
+    l1_W: float = 0.0
+    l2_W: float = 0.0
+    l1_H: float = 0.0
+    l2_H: float = 0.0
+
+    def on_columns(self, V: Array) -> float:
+        return self.l1_H * float(V.sum(dtype=np.float64)) + 0.5 * self.l2_H * square_of(V)
+
+
+def square_of(V: Array) -> float:
+    return float(np.einsum("ij,ij->", V, V, dtype=np.float64))
+
+
+@storable
+@dataclass(frozen=True)
+class Products:
+    """What rows and their W say about H. Products() is the empty sum."""
+
+    gram: Any = 0.0  # A = Σ s w wᵀ, (k, k), or (m, k, k) over the known rows of every column
+    cross: Any = 0.0  # B = Σ s x wᵀ, (m, k)
+    square: float = 0.0  # Σ s x²
+    weight: float = 0.0  # Σ s
+    penalty: float = 0.0  # Σ s (a₁ Σ w + ½ a₂ ‖w‖²)
+
+    @classmethod
+    def of(cls, part: Part, W: Array, penalty: Penalty) -> Products:
+        sW = part.weighted(W)
+        cost = penalty.l1_W * float(sW.sum(dtype=np.float64)) if penalty.l1_W else 0.0
+        if penalty.l2_W:
+            cost += 0.5 * penalty.l2_W * float(np.einsum("ij,ij->", sW, W, dtype=np.float64))
+        weight = len(W) if part.weights is None else float(part.weights.sum(dtype=np.float64))
+        gram, cross = part.weighted_gram(W), part.transposed_times(sW)
+        return cls(gram, cross, part.square, float(weight), cost)
+
+    def __add__(self, other: Products) -> Products:
+        return Products(
+            self.gram + other.gram, self.cross + other.cross, self.square + other.square,
+            self.weight + other.weight, self.penalty + other.penalty,
+        )  # fmt: skip
+
+    def loss(self, V: Array, penalty: Penalty) -> float:
+        """F of this W and any H."""
+        A, wide = self.gram.astype(np.float64), V.astype(np.float64)
+        if A.ndim == 2:
+            quadratic = np.vdot(A, wide.T @ wide)
+        else:
+            quadratic = np.einsum("jzr,jz,jr->", A, wide, wide, optimize=True)
+        crossed = float(np.vdot(self.cross.astype(np.float64), wide))
+        squares = max(0.5 * self.square - crossed + 0.5 * float(quadratic), 0.0)
+        return squares + self.penalty + penalty.on_columns(V)
+
+
+@storable
+@dataclass(frozen=True)
+class SquaresState:
+    """Both factors, and F of this pair."""
+
+    version = 1
+    layout: ClassVar[dict[str, str]] = {"W": "n k >=0", "V": "d k >=0"}
+
+    W: Array  # (n, k)
+    V: Array  # (m, k): Hᵀ
+    loss: float
+
+
+@dataclass(frozen=True)
+class SquaresAlgorithm:
+    """Alternating updates on a `Table`.
+
+    start : gives W and V
+    rows, columns : the update of W and of V
+    """
+
+    start: Callable[[Table, np.random.Generator], tuple[Array, Array]]
+    rows: Update
+    columns: Update
+    penalty: Penalty
+
+    hint = "look for extreme values, and scale the data to about 1"
+
+    def init(self, table: Table, rng: np.random.Generator) -> SquaresState:
+        W, V = self.start(table, rng)
+        found = table.map(lambda part: Products.of(part, W[part.place], self.penalty), Products())
+        return SquaresState(W, V, found.loss(V, self.penalty))
+
+    def step(self, state: SquaresState, table: Table) -> SquaresState:
+        with one_blas_thread():  # its last bits follow the number of its threads
+            W, found = self.learn(table, state.W, state.V)
+            V = self.columns_after(found, state.V)
+            return SquaresState(W, V, found.loss(V, self.penalty))
+
+    def learn(self, table: Table, W: Array, V: Array) -> tuple[Array, Products]:
+        """A better W for this V, and what it says about the next one: the one pass of a step."""
+        p = self.penalty
+        better, shared = np.empty_like(W), None if table.holes else V.T @ V
+
+        def work(part: Part) -> Products:
+            G = part.gram(V) if shared is None else shared
+            mine = self.rows(W[part.place], part.times(V), G, p.l1_W, p.l2_W, SWEEPS)
+            better[part.place] = mine
+            return Products.of(part, mine, p)
+
+        found = table.map(work, Products())
+        return better, found
+
+    def columns_after(self, found: Products, V: Array) -> Array:
+        """A better V for what W says."""
+        p = self.penalty
+        cross = np.ascontiguousarray(found.cross)
+        return self.columns(V, cross, found.gram, p.l1_H, p.l2_H, SWEEPS)
+
+    def objective(self, state: SquaresState) -> float:
+        return state.loss
+
+    def attributes(self, state: SquaresState) -> dict[str, Any]:
+        return {"components_": np.ascontiguousarray(state.V.T), "doc_topic_": state.W}
