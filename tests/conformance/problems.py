@@ -17,6 +17,7 @@ from completion_problems import COMPLETION
 from core_toys import Halving
 from mlp_problems import PERCEPTRONS
 from nets_problems import NETS
+from topics_problems import TOPICS
 
 from lemmata.core import Blocks, MaxSteps, Never, Restarts, Solution, Stop
 from lemmata.core import Path as ParameterPath
@@ -266,5 +267,5 @@ PROBLEMS = [
         )
         for name, optimizer in OPTIMIZERS.items()
     ),
-    *(Problem(*problem, **more) for *problem, more in (*COMPLETION, *CLUSTERING, *NETS, *PERCEPTRONS, *AUTOENCODERS)),
+    *(Problem(*problem, **more) for *problem, more in (*COMPLETION, *CLUSTERING, *NETS, *PERCEPTRONS, *AUTOENCODERS, *TOPICS)),
 ]  # fmt: skip

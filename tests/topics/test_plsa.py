@@ -148,6 +148,106 @@ def test_documents_without_known_words_are_uniform():
     np.testing.assert_allclose(theta, 0.5)
 
 
+def test_batches_teach_what_the_whole_would():
+    """A tenth fitted, the rest in batches: most of what the tenth lacks on new text, beside a fit to all, is made up."""
+    rng = np.random.default_rng(0)
+    theta, phi = rng.dirichlet(np.full(3, 0.2), 460), rng.dirichlet(np.full(60, 0.1), 3)
+    N = rng.multinomial(50, theta @ phi).astype(float)
+    train, test = N[:400], N[400:]
+
+    def perplexity(model):
+        p = (model.transform(test) @ model.components_)[test > 0]
+        return np.exp(-(test[test > 0] * np.log(np.maximum(p, 1e-9))).sum() / test.sum())
+
+    model = PLSA(3, random_state=0).partial_fit(train[:40])
+    start = perplexity(model)
+    for first in range(40, 400, 40):
+        model.partial_fit(train[first : first + 40])
+    whole = PLSA(3, random_state=0).fit(train)
+    assert perplexity(model) - perplexity(whole) < 0.5 * (start - perplexity(whole))
+    assert model.stopped_ == "batches"
+    assert model.n_iter_ == 9
+    assert model.topic_tokens_.sum() == pytest.approx(train.sum())
+    assert model.doc_topic_.shape == (40, 3)
+    assert "likelihood_never_fell" not in [claim.name for claim in model.certificate_]
+    found = model.certify(train[360:])  # what it states is true of the last batch
+    assert {"attributes_sound", "statements_true", "documents_fitted"} <= set(found.held)
+
+
+def test_a_batch_brings_new_words():
+    """Word 3 is new: whatever topic its document has made it."""
+    model = PLSA(2, random_state=0).fit([[5.0, 5, 0, 0], [0, 0, 9, 0]])
+    z = int(model.components_[:, 2].argmax())
+    model.partial_fit([[0, 0, 5.0, 5.0], [0, 0, 0, 0]])
+    assert model.components_[z, 3] > 0.1
+    assert model.components_[1 - z, 3] < 1e-3
+    assert np.isfinite(model.log_likelihood_)
+    before = model.components_.copy()
+    model.partial_fit(np.zeros((2, 4)))  # nothing to learn
+    np.testing.assert_array_equal(model.components_, before)
+    np.testing.assert_allclose(model.doc_topic_, 0.5)
+
+
+def test_batches_keep_the_type_and_the_words(tmp_path):
+    counts = text.counts(["cat dog cat", "dog cat pet", "loss risk fit", "fit loss loss"])
+    model = PLSA(2, random_state=0).partial_fit(counts)
+    model.partial_fit(model.encode(["a cat and a risk"]))
+    lemmata.save(model, tmp_path / "m.lemma")
+    back = lemmata.load(tmp_path / "m.lemma").partial_fit(model.encode(["pets and cats"]))
+    assert back.top_words(1) == model.top_words(1)
+    assert back.n_iter_ == 2
+    single = PLSA(2, random_state=0).fit(counts.matrix.astype(np.float32))
+    assert single.partial_fit(counts.matrix.astype(float)).components_.dtype == np.float32
+    with pytest.raises(ValueError, match="over other words"):
+        model.partial_fit(text.counts(["other words"]))
+    with pytest.raises(ValueError, match="there are 2 topics to go on from"):
+        model.set_params(n_components=3).partial_fit(counts)
+
+
+def test_files_larger_than_memory_are_the_same_fit(tmp_path):
+    rng = np.random.default_rng(0)
+    lines = [" ".join(rng.choice(["cat", "dog", "loss", "risk"], 6)) for _ in range(30)]
+    path = tmp_path / "corpus.txt"
+    path.write_text("\n".join(lines) + "\n")
+    counts = text.counts(lines)
+    fit = PLSA(2, max_iter=20, tol=0.0, random_state=0).fit
+    whole, parts = fit(counts), fit(counts.blocks(text.read(path), size=7))
+    np.testing.assert_allclose(parts.components_, whole.components_, rtol=1e-10)
+    assert parts.top_words(4) == whole.top_words(4)
+    assert parts.tokenizer_ == whole.tokenizer_
+    listed = fit([counts.encode(lines[:9]), counts.encode(lines[9:])])
+    np.testing.assert_allclose(listed.components_, whole.components_, rtol=1e-10)
+    with pytest.raises(ValueError, match="block 1 is not made of counts over the words"):
+        fit([counts, text.counts(["other words"])])
+    with pytest.raises(TypeError, match="read only once"):
+        counts.blocks(line for line in lines)
+    with pytest.raises(ValueError, match="size=0"):
+        counts.blocks(lines, size=0)
+
+
+def test_a_dask_array_is_the_same_fit():
+    array = pytest.importorskip("dask.array")
+    N, *_ = planted(n=40, m=20, length=40)
+    fit = PLSA(3, max_iter=10, tol=0.0, random_state=0).fit
+    found = fit(array.from_array(N, chunks=(15, 20)))
+    np.testing.assert_allclose(found.components_, fit(N).components_, rtol=1e-10)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.data())
+def test_the_order_of_words_never_changes_a_fit(data):
+    words = st.lists(st.sampled_from(["cat", "dog", "loss", "risk", "fit"]), min_size=1, max_size=8)
+    documents = data.draw(st.lists(words, min_size=3, max_size=6))
+    shuffled = [data.draw(st.permutations(words)) for words in documents]
+    found = []
+    for texts in (documents, shuffled):
+        counts = text.counts([" ".join(words) for words in texts])
+        k = min(2, *counts.shape)
+        found.append(PLSA(k, max_iter=5, tol=0.0, random_state=0).fit(counts))
+    np.testing.assert_array_equal(found[0].components_, found[1].components_)
+    np.testing.assert_array_equal(found[0].doc_topic_, found[1].doc_topic_)
+
+
 def test_words_come_along_with_counts(tmp_path):
     counts = text.counts(["cat dog cat", "dog cat pet", "loss risk fit", "fit loss loss"])
     model = PLSA(2, random_state=0).fit(counts)
@@ -176,6 +276,78 @@ def test_negative_counts_are_refused():
         PLSA(2).fit(np.array([[1.0, -1.0]]))
     with pytest.raises(ValueError, match=r"Negative values"):
         PLSA(2).fit(sp.csr_array(np.array([[1.0, -1.0]])))
+
+
+@pytest.mark.parametrize(
+    ("documents", "message"),
+    [
+        ([], "no documents"),
+        (["", "  "], "hold no word"),
+        (["a b c"], "hold no word"),  # the pattern wants two letters
+        (["the and of"], "hold no word"),
+        ("one text", "one text; pass a list"),
+        (["text", 3], "document 1 is a int, not a text"),
+        (["text", None], "document 1 is a NoneType"),
+        (["text", float("nan")], "document 1 is NaN, a missing text"),
+        (["text", b"bytes"], "document 1 is a bytes"),
+        (7, "documents is a int"),
+    ],
+)
+def test_documents_that_cannot_be_counted_are_named(documents, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        text.counts(documents, stop_words="english")
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (np.zeros((0, 3)), "0 sample"),
+        (np.zeros((3, 0)), "0 feature"),
+        (np.ones((2, 5)), "n_components=3 exceeds the smaller side of 2 documents × 5 words"),
+        (np.ones((5, 2)), "exceeds the smaller side of 5 documents × 2 words"),
+        (np.array([[1.0, np.nan, 1.0]] * 3), "NaN"),
+        (np.array([[1.0, np.inf, 1.0]] * 3), "infinity"),
+        (sp.csr_array([[1.0, np.nan, 1.0]] * 3), "NaN"),
+        (["a text", "another"], "lemmata.text.counts"),
+        (None, "None|array"),
+    ],
+)
+def test_counts_that_cannot_be_fitted_are_named(X, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        PLSA(3).fit(X)
+
+
+def test_empty_documents_and_words_do_no_harm():
+    """A document without words gets the uniform mixture, a word that nobody uses no probability; neither changes the rest."""
+    N, *_ = planted(n=20, m=8, length=30)
+    padded = np.zeros((22, 9))
+    padded[1:21, :8] = N
+    fit = PLSA(3, max_iter=30, tol=0.0, random_state=0).fit
+    model = fit(padded)
+    np.testing.assert_allclose(model.doc_topic_[[0, 21]], 1 / 3)
+    assert (model.components_[:, 8] == 0).all()
+    assert model.log_likelihood_ == pytest.approx(
+        loglik(N, model.doc_topic_[1:21], model.components_[:, :8].T)
+    )
+    nothing = fit(np.zeros((4, 3)))  # no word at all: every topic is as good as any other
+    np.testing.assert_allclose(nothing.components_, 1 / 3)
+    assert nothing.log_likelihood_ == 0
+    assert "broken" not in {claim.verdict for claim in nothing.certify(np.zeros((4, 3)))}
+
+
+def test_one_huge_document_and_fractions():
+    """Ten million words of one document beside short ones; counts need not be whole."""
+    N, *_ = planted(n=20, m=12, length=30)
+    N[0] *= 1e6 / 3.3
+    for dtype in (np.float64, np.float32):
+        model = PLSA(2, random_state=0).fit(N.astype(dtype))
+        assert "likelihood_never_fell" in model.certificate_.held
+        np.testing.assert_allclose(model.doc_topic_.sum(axis=1), 1, rtol=1e-5)
+    long = text.counts([" ".join(["cat", "dog"] * 200_000), "loss risk"])
+    assert long.n_tokens == 400_002
+    model = PLSA(2, random_state=0).fit(long)
+    assert model.topic_tokens_.sum() == pytest.approx(400_002)
+    assert {"statements_true", "documents_fitted"} <= set(model.certify(long).held)
 
 
 def test_the_twin_makes_products_in_pieces(monkeypatch):

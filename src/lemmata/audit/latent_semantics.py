@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lemmata.audit.attributes import attributes_sound, discrepancy, statements_true
+from lemmata.audit.uniqueness import is_separable, most_moved
 from lemmata.core.certificate import (
     PROVED,
     RULE_OF_THUMB,
@@ -35,17 +36,23 @@ MOVED = 0.01  # of a topic's probability that may go elsewhere for "determined"
 FEWEST = 5  # documents that a topic should live on
 APART = 0.1  # of their probability by which two topics should differ
 SEARCH = 100  # steps of EM that decide what the tangent leaves open
+FITTING = 20  # steps of EM towards mixtures that a model does not state
 CHUNK = 2**22  # products at a time
+
+
+def off_the_simplex(fit: Fit, name: str, what: str) -> Iterator[str]:
+    """The worst row of an attribute, if it does not sum to 1."""
+    P = np.asarray(fit.get(name), dtype=np.float64)
+    off = np.abs(P.sum(axis=1) - 1)
+    worst = int(off.argmax())
+    if off[worst] > rounding(np.asarray(fit.get(name)).dtype, P.shape[1]):
+        yield f"{what} {worst} of {name} sums to {P[worst].sum():.6g}, not to 1"
 
 
 def _unsound(fit: Fit) -> Iterator[str]:
     for name, what in (("components_", "topic"), ("doc_topic_", "document")):
-        P = np.asarray(fit.get(name), dtype=np.float64) if fit.get(name) is not None else None
-        if P is not None:
-            off = np.abs(P.sum(axis=1) - 1)
-            worst = int(off.argmax())
-            if off[worst] > rounding(np.asarray(fit.get(name)).dtype, P.shape[1]):
-                yield f"{what} {worst} of {name} sums to {P[worst].sum():.6g}, not to 1"
+        if fit.get(name) is not None:
+            yield from off_the_simplex(fit, name, what)
 
 
 SOUND = attributes_sound(
@@ -53,24 +60,39 @@ SOUND = attributes_sound(
         "components_": "k d | >= 0, <= 1",
         "doc_topic_?": "n k | >= 0, <= 1",
         "log_likelihood_?": "",
+        "topic_tokens_?": "k | >= 0",
     },
     more=_unsound,
 )
 
 
+def topic_word(fit: Fit) -> Array:
+    """p(word | topic): `components_`, or where they are counts (of a model with a prior) their rows over their sums."""
+    rows = np.asarray(fit.components_, np.float64)
+    if fit.get("doc_topic_prior_") is None:
+        return rows
+    totals = rows.sum(axis=1, keepdims=True)
+    return rows / np.where(totals > 0, totals, 1)
+
+
 class Facts:
-    """ℓ, the bound on what documents could gain, and expected tokens of each topic in each document, in one pass."""
+    """ℓ, the bound on what documents could gain, and expected tokens of each topic in each document, in one pass.
+
+    With a prior α of topics in documents, `value` is ℓ + Σ_dz α_z ln θ_dz, as concave as ℓ, and the gain is of that. Its
+    best θ is a mean of counts, α_z more of each (audit/topics/mixtures.py).
+    """
 
     def __init__(self, fit: Fit, theta: Array):
-        self.loglik = self.gain = self.tokens = 0.0
-        phi, first, shares = np.asarray(fit.components_, np.float64), 0, []
+        self.loglik = self.gain = self.tokens = self.prior = 0.0
+        phi, first, shares, added = topic_word(fit), 0, [], []
+        alpha = np.zeros(len(phi)) + np.asarray(fit.get("doc_topic_prior_", 0.0), np.float64)
         for rows, weights in fit.data:
             N = sp.csr_array(rows, dtype=np.float64)
             if weights is not None:
                 N = sp.csr_array(sp.diags_array(np.asarray(weights, np.float64)) @ N)
             mine = theta[first : first + N.shape[0]]
             first += N.shape[0]
-            p = _probabilities(N, mine, phi)
+            p = entry_products(N, mine, phi)
             seen = N.data > 0
             with np.errstate(divide="ignore"):
                 self.loglik += float(np.dot(N.data[seen], np.log(p[seen])))
@@ -78,18 +100,31 @@ class Facts:
             Q.data = np.where(seen & (p > 0), N.data / np.maximum(p, 1e-300), 0.0)
             g = Q @ phi.T
             lengths = np.asarray(N.sum(axis=1)).ravel()
-            self.gain += float((g.max(axis=1, initial=0.0) - lengths).clip(min=0).sum())
+            pseudo = np.multiply.outer(np.ones(len(mine)) if weights is None else weights, alpha)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                slopes = g + np.where(pseudo > 0, pseudo / mine, 0.0)
+                self.prior += float(np.where(pseudo > 0, pseudo * np.log(mine), 0.0).sum())
+            self.gain += float(
+                (slopes.max(axis=1, initial=0.0) - lengths - pseudo.sum(axis=1)).clip(min=0).sum()
+            )
             self.tokens += float(lengths.sum())
             shares.append(g * mine)
-        self.shares = np.concatenate(shares)  # n_dz, (n, k)
+            added.append(pseudo)
+        self.shares, self.pseudo = np.concatenate(shares), np.concatenate(added)  # n_dz, (n, k)
+
+    @property
+    def value(self) -> float:
+        return self.loglik + self.prior
 
     def better(self, theta: Array) -> Array:
         """Mixtures that are at least as likely: a step of EM."""
-        totals = self.shares.sum(axis=1, keepdims=True)
-        return np.where(totals > 0, self.shares / np.where(totals > 0, totals, 1), theta)
+        counts = self.shares + self.pseudo
+        totals = counts.sum(axis=1, keepdims=True)
+        return np.where(totals > 0, counts / np.where(totals > 0, totals, 1), theta)
 
 
-def _probabilities(N, theta: Array, phi: Array) -> Array:
+def entry_products(N, theta: Array, phi: Array) -> Array:
+    """p_dw = θ_d·φ_w of every entry of N."""
     rows = np.repeat(np.arange(N.shape[0]), np.diff(N.indptr))
     p = np.empty(len(rows))
     step = max(1, CHUNK // len(phi))
@@ -109,8 +144,24 @@ def facts_of(fit: Fit) -> Facts | None:
     return fit.memory["latent semantics"]
 
 
-def _work(fit: Fit) -> float:
-    return passes(4.0 * len(fit.components_), memory="latent semantics")(fit)
+def fitted_facts(fit: Fit) -> Facts | None:
+    """The facts at mixtures that are fitted here, for a model with a prior that states none."""
+    if fit.get("doc_topic_prior_") is None:
+        return None
+    if "fitted mixtures" not in fit.memory:
+        alpha = np.asarray(fit.doc_topic_prior_, np.float64)
+        theta = np.tile(alpha / alpha.sum(), (fit.data.shape[0], 1))
+        for _ in range(FITTING):
+            theta = Facts(fit, theta).better(theta)
+        fit.memory["fitted mixtures"] = Facts(fit, theta)
+    return fit.memory["fitted mixtures"]
+
+
+def mixing_work(fit: Fit) -> float:
+    times = 4.0 * len(fit.components_)
+    if fit.get("doc_topic_") is None:
+        return passes(FITTING * times, memory="fitted mixtures")(fit)
+    return passes(times, memory="latent semantics")(fit)
 
 
 OTHER = "doc_topic_ is not that of these documents: pass those that were fitted to"
@@ -123,11 +174,16 @@ def _statement_errors(fit: Fit) -> dict[str, float]:
     dtype = np.asarray(fit.components_).dtype
     # a float32 probability errs by eps, and its logarithm by as much, whatever its size
     scale = abs(found.loglik) + found.tokens
-    error = discrepancy(fit.log_likelihood_, found.loglik, scale, rounding(dtype, fit.data.size))
-    return {"log_likelihood_": error}
+    close = rounding(dtype, fit.data.size)
+    errors = {"log_likelihood_": discrepancy(fit.log_likelihood_, found.loglik, scale, close)}
+    # after batches, words of documents that are gone are among them
+    if fit.get("topic_tokens_") is not None and fit.get("stopped_") != "batches":
+        tokens = found.shares.sum(axis=0)
+        errors["topic_tokens_"] = discrepancy(fit.topic_tokens_, tokens, found.tokens, close)
+    return errors
 
 
-TRUE = statements_true(_statement_errors, cost=_work)
+TRUE = statements_true(_statement_errors, cost=mixing_work)
 
 
 @claim("the likelihood never fell", kind=PROVED, source="CIL 3.2.3", about="run")
@@ -144,23 +200,29 @@ def likelihood_never_fell(fit: Fit):
     "with these topics, no other mixtures of the documents gain more than 0.05 nats a token",
     kind=PROVED,
     source="CIL 3.2.3; concavity of the likelihood in θ",
-    cost=_work,
+    cost=mixing_work,
 )
 def documents_fitted(fit: Fit):
+    return judge_mixtures(fit)
+
+
+def judge_mixtures(fit: Fit, nats_a_document: float = 0.0):
     """The tangent bounds the gain from above, mixtures that were found bound it from below: between the two, EM decides."""
     found = facts_of(fit)
     if found is None:
         return unknown(OTHER)
     advice = "run longer (raise max_iter, lower tol), or transform the documents again"
     unit = "nats a token"
-    if not np.isfinite(found.loglik):
+    if not np.isfinite(found.value):
         return at_most(
             np.inf, NATS, "a word of the documents has probability 0: fit it again", unit
         )
-    here, theta, tokens = found, np.asarray(fit.doc_topic_, np.float64), max(found.tokens, 1e-300)
+    here, theta = found, np.asarray(fit.doc_topic_, np.float64)
+    # what a document may gain anyway, counted as tokens
+    tokens = max(found.tokens + nats_a_document / NATS * len(theta), 1e-300)
     affordable = fit.work / max(4.0 * len(fit.components_) * fit.data.size, 1.0)
     for _ in range(int(min(SEARCH, 1 + max(affordable, 0.0)))):
-        gained = (here.loglik - found.loglik) / tokens
+        gained = (here.value - found.value) / tokens
         most = gained + here.gain / tokens
         if most <= NATS:
             return at_most(most, NATS, advice, f"{unit}, at most")
@@ -181,20 +243,13 @@ def documents_fitted(fit: Fit):
     ),
 )
 def topics_determined(fit: Fit):
-    """Two factorisations of rank k differ by some T: θT and T⁻¹φ. With a pure document for every topic T ≥ 0, with an anchor
-    word for every topic T⁻¹ ≥ 0, and with both T only renames topics. A pair of topics of which one can be taken out of the
-    other is a witness against it; the number is how much of a topic's probability then goes elsewhere."""
+    """A pair of topics of which one can be taken out of the other is a witness against it, and the number is how much of a
+    topic's probability then goes elsewhere; a document and a word of its own for every topic prove it (uniqueness.py)."""
     theta, phi = fit.get("doc_topic_"), np.asarray(fit.components_, np.float64)
     if theta is None:
         return unknown("the mixtures of the documents are not there")
-    theta, k = np.asarray(theta, np.float64), len(phi)
-    moved, pair = 0.0, (0, 0)
-    for a in range(k):
-        for b in range(k):
-            if a != b:
-                here = _movable(theta, phi, a, b)
-                moved, pair = max((moved, pair), (here, (a, b)))
-    a, b = pair
+    theta = np.asarray(theta, np.float64)
+    moved, (a, b) = most_moved(theta, phi)
     advice = (
         "read topics as one choice of many: fewer topics, or a prior (LDA) that prefers sparse ones"
     )
@@ -203,8 +258,7 @@ def topics_determined(fit: Fit):
             f"part of topic {b} can be taken out of topic {a}: every probability stays what it is"
         )
         return at_most(moved, MOVED, advice, "probability moved", note)
-    pure = _units(theta) and _units(phi.T)
-    if pure and np.linalg.matrix_rank(phi) == k == np.linalg.matrix_rank(theta):
+    if is_separable(theta, phi):
         note = "every topic has a document and a word of its own"
         return at_most(moved, MOVED, advice, "probability moved", note)
     return unknown(
@@ -213,40 +267,15 @@ def topics_determined(fit: Fit):
     )
 
 
-def _movable(theta: Array, phi: Array, a: int, b: int) -> float:
-    """How much of a topic's probability goes elsewhere if as much of b is taken out of a as can be, from words or documents."""
-    apart = 0.5 * float(np.abs(phi[a] - phi[b]).sum())
-    epsilon = _largest_multiple(phi[a], phi[b])  # φ_a − εφ_b ≥ 0
-    words = epsilon / (1 - epsilon) * apart if epsilon < 1 else 1.0
-    delta = _largest_multiple(
-        theta[:, b], theta[:, a]
-    )  # θ_b − δθ_a ≥ 0: topic a becomes φ_a + δφ_b
-    documents = delta / (1 + delta) * apart if np.isfinite(delta) else apart
-    return min(max(words, documents), 1.0)
-
-
-def _largest_multiple(x: Array, y: Array) -> float:
-    """The largest c with x − c·y ≥ 0."""
-    there = y > 0
-    with np.errstate(over="ignore"):  # probabilities that EM has left near 0
-        return float((x[there] / y[there]).min()) if there.any() else np.inf
-
-
-def _units(rows: Array) -> bool:
-    """Whether for every column some row is zero but for it."""
-    alone = rows[(rows > 0).sum(axis=1) == 1]
-    return bool((alone > 0).any(axis=0).all()) if len(alone) else False
-
-
 @claim(
     "every topic lives on at least five documents",
     kind=RULE_OF_THUMB,
     source="CIL 3.2.2",
-    cost=_work,
+    cost=mixing_work,
 )
 def topics_supported(fit: Fit):
     """(Σ_d n_dz)²/Σ_d n_dz² of the expected tokens n_dz of topic z: as many documents as would share it evenly."""
-    found = facts_of(fit)
+    found = facts_of(fit) if fit.get("doc_topic_") is not None else fitted_facts(fit)
     if found is None:
         return unknown(OTHER)
     n = found.shares
@@ -264,7 +293,7 @@ def topics_supported(fit: Fit):
     cost=lambda fit: float(len(fit.components_)) ** 2 * fit.components_.shape[1],
 )
 def topics_distinct(fit: Fit):
-    phi = np.asarray(fit.components_, np.float64)
+    phi = topic_word(fit)
     if len(phi) < 2:
         return unknown("there is one topic only")
     apart = np.array([[0.5 * np.abs(a - b).sum() for b in phi] for a in phi])

@@ -37,8 +37,9 @@ class Expected:
 class Corpus:
     """Counts of words, (n documents) × (m words), weighted: weight 2 is the document twice."""
 
-    def __init__(self, data: Blocks, topics: int, passes: int):
-        self.data, self.shape, self.dtype = data, data.shape, data.dtype
+    def __init__(self, data: Blocks, topics: int, passes: int, dtype: Any = None):
+        self.data, self.shape = data, data.shape
+        self.dtype = data.dtype if dtype is None else np.dtype(dtype)
         self.compiled = worth_compiling(3.0 * data.size * topics * passes, above=COMPILE_ABOVE)
 
     def fingerprint(self) -> str:

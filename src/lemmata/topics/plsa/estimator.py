@@ -16,13 +16,16 @@ import numpy as np
 from lemmata.audit.latent_semantics import LATENT_SEMANTICS_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval
+from lemmata.core.certificate import Statement
 from lemmata.core.estimator import COMMON
+from lemmata.core.loop import Stopped
+from lemmata.core.trace import Trace
 from lemmata.topics.base import TopicModel
 from lemmata.topics.plsa.corpus import Corpus
 from lemmata.topics.plsa.em import PLSAAlgorithm
+from lemmata.topics.plsa.online import FOLD_IN, learn, mixtures
 
 Array = np.ndarray
-FOLD_IN = 1000  # EM steps over one document at most
 
 
 class PLSA(TopicModel):
@@ -51,12 +54,15 @@ class PLSA(TopicModel):
         φ: row z holds p(word | topic z).
     doc_topic_ : (n, k)
         θ of the documents fitted to.
+    topic_tokens_ : (k,)
+        How many of their words each topic made, Σ_dw N_dw q_dwz.
     log_likelihood_ : float
         ℓ of those documents, in nats.
     certificate_, trace_, stopped_, n_iter_
     """
 
     claims = LATENT_SEMANTICS_CLAIMS
+    stored: ClassVar[dict[str, Any]] = {**TopicModel.stored, "topic_tokens_?": "k >=0"}
     _parameter_constraints: ClassVar[dict[str, list]] = {
         **COMMON,
         "n_components": [Interval(Integral, 1, None, closed="left")],
@@ -85,12 +91,59 @@ class PLSA(TopicModel):
 
     def _attributes(self, solution: Any, problem: Corpus) -> dict[str, Any]:
         state = solution.state
-        loss = state.loss if self.temper == 1 else problem.expect(state.theta, state.phi).loss
-        return {**solution.attributes, "log_likelihood_": -float(loss)}
+        found = state if self.temper == 1 else problem.expect(state.theta, state.phi)
+        tokens = found.documents.sum(axis=0, dtype=np.float64)
+        return {
+            **solution.attributes,
+            "topic_tokens_": tokens.astype(state.theta.dtype),
+            "log_likelihood_": -float(found.loss),
+        }
 
     def _mixtures(self, data: Blocks) -> Array:
-        k = len(self.components_)
-        corpus = Corpus(data, k, FOLD_IN // 10)
-        phi = np.ascontiguousarray(self.components_.T, dtype=data.dtype)
-        start = np.full((data.shape[0], k), 1 / k, dtype=data.dtype)
-        return corpus.fold_in(start, phi, FOLD_IN, 1e-4)
+        corpus = Corpus(data, len(self.components_), FOLD_IN // 10)
+        return mixtures(corpus, np.ascontiguousarray(self.components_.T, dtype=data.dtype))
+
+    # --- one batch after the other ---
+
+    def partial_fit(self, X, y=None, sample_weight=None):
+        """Learn from a batch of new documents by stepwise EM: an approximation, not the fit to all documents together.
+
+        The first batch is fitted as `fit` does (a model that is fitted goes on from there); then the expected counts of words
+        in each batch are averaged into those so far with weight (t + 2)^−0.6. Batches should be alike: shuffle the documents.
+        `doc_topic_` and `log_likelihood_` are those of the last batch, at the topics after it; `topic_tokens_` counts all.
+        """
+        self._validate_params()
+        with self._all_or_nothing():
+            first = not hasattr(self, "topic_tokens_")
+            data = self._validated(X, sample_weight, reset=first)
+            if first:
+                self._fit_blocks(data)
+            else:
+                self._learn(data)
+        return self
+
+    def _learn(self, data: Blocks) -> None:
+        phi = np.ascontiguousarray(self.components_.T)
+        if len(self.components_) != self.n_components:
+            k = len(self.components_)
+            raise ValueError(
+                f"n_components={self.n_components}, but there are {k} topics to go on from; set it to {k}, or fit."
+            )
+        corpus = Corpus(data, self.n_components, FOLD_IN // 10, dtype=phi.dtype)
+        batches = self.n_iter_ if self.stopped_ == Stopped.BATCHES else 0
+        found = learn(corpus, phi, self.topic_tokens_, batches, float(self.temper))
+        attributes = {
+            "components_": np.ascontiguousarray(found.phi.T),
+            "doc_topic_": found.theta,
+            "topic_tokens_": found.tokens.astype(phi.dtype),
+            "log_likelihood_": -float(found.loss),
+        }
+        trace = Trace()
+        trace.append(float(found.loss), 0.0)
+        self._conclude(None, attributes, trace, Stopped.BATCHES, batches + 1)
+
+    def _claims(self) -> tuple[Statement, ...]:
+        """Likelihoods of different batches are no run: nothing is said of their fall."""
+        if getattr(self, "stopped_", None) != Stopped.BATCHES:
+            return self.claims
+        return tuple(claim for claim in self.claims if claim.name != "likelihood_never_fell")
