@@ -1,4 +1,5 @@
-"""What all tests share: a cache folder of their own, and property-based tests that a landing repeats.
+"""What all tests share: a cache folder of their own, files that need not survive a power cut, and property-based tests that
+a landing repeats.
 
 Hypothesis draws other examples in every run, so that many runs find what one does not. Where CI is set the examples follow from
 the tests alone: a landing then passes or fails for what it changed.
@@ -16,6 +17,14 @@ os.environ.setdefault("LEMMATA_CACHE", os.path.join(tempfile.gettempdir(), "lemm
 hypothesis.settings.register_profile("landing", derandomize=True)
 if os.environ.get("CI"):
     hypothesis.settings.load_profile("landing")
+
+
+def _written(handle):
+    """os.fsync without the disk: 4 ms less for every file that a test writes. A killed process loses nothing by it."""
+    os.fstat(handle)  # of an open file
+
+
+os.fsync = _written
 
 
 @pytest.fixture

@@ -572,7 +572,7 @@ def test_other_units_give_the_same_predictions_in_those_units(parameters, compil
     """λ = 0.075 in units of the data lost to plain offsets on ratings between −10 and 10."""
     _, data = low_rank(0, noise=0.5, offsets=True)
     given_ = {"rank": 4, "random_state": 0, "max_iter": 30, "tol": 1e-6, **parameters}
-    with lemmata.config(compile=compile):
+    with lemmata.config(compile=compile, certificate=False):
         one, four, ten = (ALS(**given_).fit(Observed.of(s * data.dense())) for s in (1, 4, 10))
     assert four.complete().tobytes() == (4 * one.complete()).tobytes()  # nothing is rounded
     assert_allclose(ten.complete(), 10 * one.complete(), rtol=1e-6)

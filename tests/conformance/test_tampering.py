@@ -59,7 +59,9 @@ def fitted(name):
     model = made(name)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = certify(fit(model, X), X)
+        with lemmata.config(certificate=False):
+            fit(model, X)
+        found = certify(model, X)
     return model, X, {*found.failed, *found.broken}
 
 

@@ -18,6 +18,8 @@ ROWS = RNG.normal(size=(60, 6)) + 4 * (RNG.random((60, 1)) < 0.5)
 COUNTS = RNG.poisson(3.0, size=(60, 6)).astype(float)
 RATINGS = np.where(RNG.random((60, 6)) < 0.7, RNG.integers(1, 6, (60, 6)), np.nan)
 SMALL = {"n_components": 2, "n_clusters": 2, "rank": 2, "size": 20}
+# epochs of models whose length is a parameter rather than a tolerance
+SHORT = dict.fromkeys(("Autoencoder", "NeuralClassifier", "NeuralRegressor", "SGDFactorization"), 5)
 
 
 def data_of(name):
@@ -41,6 +43,7 @@ def unfitted(name, **more):
     known = cls._get_param_names()
     settings = {key: value for key, value in SMALL.items() if key in known}
     settings |= {"random_state": 0} if "random_state" in known else {}
+    settings |= {"max_iter": SHORT[name]} if name in SHORT else {}
     return cls(**{**settings, **{key: value for key, value in more.items() if key in known}})
 
 
