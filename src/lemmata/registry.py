@@ -119,6 +119,16 @@ MODELS: dict[str, Entry] = {
         "A mixture of any family: Bernoulli, Poisson, categorical, multinomial, Gaussian",
         "CIL 3.1",
     ),
+    "LDA": Entry(
+        "lemmata.topics.lda.estimator",
+        "Documents as mixtures of topics, with priors: Gibbs sampling, variational, online",
+        "CIL 3.2.4; CIL20 4.4",
+        (
+            "sklearn.decomposition.LatentDirichletAllocation",
+            "gensim.models.LdaModel",
+            "tomotopy.LDAModel",
+        ),
+    ),
     "PLSA": Entry(
         "lemmata.topics.plsa.estimator",
         "Documents as mixtures of topics, by maximum likelihood",

@@ -21,6 +21,7 @@ from lemmata.audit.foreign_kernel import cosines_of, kernel_of, machine_of
 from lemmata.audit.foreign_linear import LINEAR_ADAPTERS
 from lemmata.audit.foreign_networks import perceptron_of
 from lemmata.audit.foreign_nonnegative import parts_of
+from lemmata.audit.topics.foreign import lda_of
 
 
 def adapt(name: str, model: Any, loss: str | None = None) -> dict[str, Any]:
@@ -155,6 +156,7 @@ def _refuse_other_objectives(model: Any) -> None:
 
 ADAPTERS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "ALS": factors_of,
+    "LDA": lda_of,
     "PCA": components_of,
     **LINEAR_ADAPTERS,
     "SVC": machine_of,

@@ -63,7 +63,7 @@ def certify(
         Other libraries' fits do not store their weights: pass those they were fitted with.
     loss : str, optional
         What another library's fit minimised, where it does not say so itself ("squared", "logistic", "hinge", …).
-    properties, X_test, y_test : of networks only
+    properties, X_test, y_test : of networks; X_test of topic models too
         What to check besides ("causal", …), and rows that were not trained on: see `lemmata.nets.certifying.certify_module`.
     seconds : float, optional
         How long that may take; claims that need more stay *not checked*. By default five times the work of the fit, or about
@@ -124,6 +124,10 @@ def _certify_on_test(
     model: Any, X: Any, y: Any, sample_weight: Any, X_test: Any, y_test: Any, seconds: float | None
 ) -> Certificate:
     """Of models that say something about rows held out."""
+    name = None if isinstance(model, Model) else _counterpart(model)
+    ours = None if name is None else registry.model_class(name)
+    if ours is not None and y_test is None and "X_test" in signature(ours.certify).parameters:
+        return _certify_one(model, X, y, sample_weight, None, seconds, False, X_test)
     if not isinstance(model, Model) or "X_test" not in signature(model.certify).parameters:
         raise ValueError(
             f"the claims about a {type(model).__name__} take no X_test; see lemmata.trust.evaluate(model, X_test, y_test)."
@@ -159,6 +163,7 @@ def _certify_one(
     loss: str | None,
     seconds: float | None,
     verbose: bool,
+    X_test: Any = None,
 ) -> Certificate:
     """The certificate of a model that is not made of others."""
     if isinstance(model, Model):
@@ -171,7 +176,13 @@ def _certify_one(
     if isinstance(model, BaseEstimator):
         check_is_fitted(model)  # scikit-learn cannot ask others; an adapter does
     attributes = dict(adapt(name, model, loss))
-    data = _open(model, ours, X, y, sample_weight, attributes)
+    reads = attributes.pop("reads", lambda X: X)  # data in the library's own form
+    test = None if X_test is None else _open(model, ours, reads(X_test), None, None, attributes)
+    data = _open(model, ours, reads(X), y, sample_weight, attributes)
+    for used in ("n_features_in_", "feature_names_in_"):
+        attributes.pop(used, None)
+    if test is not None:
+        attributes["X_test"] = test
     # an adapter may narrow them to what this fit can promise
     claims = attributes.pop("claims", ours.claims)
     if isinstance(data, Blocks) and data.targets is not None:
@@ -190,9 +201,9 @@ def _open(
 ) -> Any:
     """The data of another library's fit, through the door of our counterpart."""
     door = ours()
-    width = attributes.pop("n_features_in_", None)
+    width = attributes.get("n_features_in_")
     door.n_features_in_ = getattr(model, "n_features_in_", None) if width is None else width
-    names = attributes.pop("feature_names_in_", getattr(model, "feature_names_in_", None))
+    names = attributes.get("feature_names_in_", getattr(model, "feature_names_in_", None))
     if names is not None:
         door.feature_names_in_ = np.asarray(names, dtype=object)
     if (

@@ -1,8 +1,45 @@
 """Claims about topic models with a prior (LDA), and what documents that were not fitted to have for a probability.
 
-    left_to_right.py, enumeration.py    p(w) by a particle filter, and by summing up
-    estimates.py                        held-out perplexity from them, with its standard error
-    foreign.py                          scikit-learn's, gensim's and tomotopy's models, and their documents
+left_to_right.py, enumeration.py    p(w) by a particle filter, and by summing up
+estimates.py, unigram.py            held-out perplexity from them, with its standard error; the model without topics
+stated.py, runs.py, unseen.py       claims: what a fit states, how its run went, how it does on new documents
+foreign.py                          scikit-learn's, gensim's and tomotopy's models, and their documents
+
+LDA_CLAIMS (Gibbs), LDA_BATCH_CLAIMS, LDA_ONLINE_CLAIMS    in the certificate of a fit; LDA_MORE_CLAIMS only in `certify`
 """
 
-LDA_FOREIGN_CLAIMS: tuple = ()
+from __future__ import annotations
+
+from lemmata.audit.latent_semantics import (
+    judge_mixtures,
+    mixing_work,
+    topics_distinct,
+    topics_supported,
+)
+from lemmata.audit.topics.runs import bound_never_fell, chains_agree
+from lemmata.audit.topics.stated import SOUND, TRUE
+from lemmata.audit.topics.unseen import beats_unigram
+from lemmata.core.certificate import PROVED, Fit, claim
+
+NATS_A_DOCUMENT = (
+    1.0  # what the mean of a document's θ may lack: a draw of θ lacks (topics it has − 1)/2
+)
+
+
+@claim(
+    "with these topics and priors, no other mixtures gain more than 0.05 nats a token and 1 a document",
+    kind=PROVED,
+    source="CIL 3.2.4; concavity in θ",
+    cost=mixing_work,
+)
+def documents_fitted(fit: Fit):
+    """The gain is of ln p(w | θ) + Σ α ln θ, whose best θ is a mean of counts (mixtures.py)."""
+    return judge_mixtures(fit, NATS_A_DOCUMENT)
+
+
+_ALL = (SOUND, TRUE, documents_fitted, topics_supported, topics_distinct)
+LDA_CLAIMS = (*_ALL[:2], chains_agree, *_ALL[2:])
+LDA_BATCH_CLAIMS = (*_ALL[:2], bound_never_fell, *_ALL[2:])
+LDA_ONLINE_CLAIMS = (*_ALL[:2], topics_supported, topics_distinct)
+LDA_MORE_CLAIMS = (beats_unigram,)
+LDA_FOREIGN_CLAIMS = (SOUND, TRUE, topics_supported, topics_distinct, beats_unigram)

@@ -18,6 +18,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 Array = np.ndarray
+SKLEARN_SHARES = 1e-6  # the shares of a token sum to 1 but for so much: scikit-learn adds 2e-16 to what it divides by
 
 
 def library_of(model: Any) -> str:
@@ -74,6 +75,7 @@ def _from_sklearn(model: Any) -> dict[str, Any]:
         "doc_topic_prior_": np.full(k, float(model.doc_topic_prior_)),
         "topic_word_prior_": float(model.topic_word_prior_),
         "words_add_up_": bool(whole),
+        "words_tolerance_": SKLEARN_SHARES,
     }
 
 
@@ -98,7 +100,7 @@ def _from_tomotopy(model: Any) -> dict[str, Any]:
     sizes = np.asarray(model.get_count_by_topics(), np.float64) + m * eta
     alpha = np.asarray(model.alpha, np.float64)
     return {
-        "components_": shares * sizes[:, None],
+        "components_": (shares * sizes[:, None]).astype(np.float32),  # as exact as they are told
         "doc_topic_prior_": np.full(k, float(alpha)) if alpha.ndim == 0 else alpha,
         "topic_word_prior_": eta,
         "n_features_in_": m,

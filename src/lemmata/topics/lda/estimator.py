@@ -21,8 +21,15 @@ import scipy.sparse as sp
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from lemmata.audit.topics import (
+    LDA_BATCH_CLAIMS,
+    LDA_CLAIMS,
+    LDA_MORE_CLAIMS,
+    LDA_ONLINE_CLAIMS,
+)
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core.certificate import Certificate
 from lemmata.core.estimator import COMMON
 from lemmata.core.loop import MaxSteps, Never, Settled, Stop, Stopped
 from lemmata.core.progress import Progress
@@ -31,7 +38,6 @@ from lemmata.core.trace import Trace
 from lemmata.text.counting import Counts
 from lemmata.topics.base import TopicModel
 from lemmata.topics.lda import priors
-from lemmata.topics.lda.claims import LDA_CLAIMS
 from lemmata.topics.lda.documents import Documents
 from lemmata.topics.lda.gibbs import GibbsAlgorithm
 from lemmata.topics.lda.mixtures import draw_documents, mixtures_of
@@ -167,6 +173,15 @@ class LDA(TopicModel):
             alpha, beta, learn, self.batch_size, self.learning_decay, self.learning_offset
         )
 
+    def _fit_blocks(self, data: Blocks) -> None:
+        n, m = data.shape
+        if self.n_components > max(n, m):
+            raise ValueError(
+                f"n_components={self.n_components} exceeds both {n:,} documents and {m:,} words: most topics would be empty; "
+                f"pass n_components <= {max(n, m)}."
+            )
+        super()._fit_blocks(data)
+
     def _problem(self, data: Blocks) -> Tokens | Documents:
         if self.learning_method == "gibbs":
             return Tokens(data, self.n_components, self._passes * self.n_chains)
@@ -212,7 +227,7 @@ class LDA(TopicModel):
         found["topic_word_prior_"] = (
             np.ascontiguousarray(beta.T) if len(beta) > 1 else float(beta[0, 0])
         )
-        for name in ("components_", "doc_topic_"):
+        for name in ("components_", "doc_topic_", "doc_topic_prior_"):
             if name in found:
                 found[name] = found[name].astype(dtype, copy=False)
         return found
@@ -250,6 +265,29 @@ class LDA(TopicModel):
             attributes = self._shown(algorithm.attributes(state), data.dtype, data.shape[1])
             self._conclude(None, attributes, trace, Stopped.BATCHES, len(trace))
         return self
+
+    # --- certificate ---
+
+    def _claims(self):
+        methods = {"batch": LDA_BATCH_CLAIMS, "online": LDA_ONLINE_CLAIMS}
+        claims = methods.get(self.learning_method, LDA_CLAIMS)
+        return (*claims, *LDA_MORE_CLAIMS) if hasattr(self, "X_test") else claims
+
+    def certify(
+        self, X, y=None, sample_weight=None, *, X_test=None, seconds: float | None = None
+    ) -> Certificate:
+        """Check every claim about this fit on X, usually the training documents.
+
+        X_test : documents drawn like X and independently of it; only with them is `beats_unigram` decided
+        seconds : how long that may take, as in every `certify`
+        """
+        check_is_fitted(self)
+        data = self._validated(X, sample_weight, reset=False)
+        self.X_test = None if X_test is None else self._validated(X_test, reset=False)
+        try:
+            return self._certificate(data, seconds=seconds)
+        finally:
+            del self.X_test
 
     # --- documents ---
 

@@ -1,0 +1,138 @@
+"""What an LDA fit states: topics as counts, mixtures, priors, and a bound on the likelihood. Recomputed from the documents.
+
+**Words add up.** `components_` are expected counts of words in topics, β more of each. Gibbs sampling and variational EM give
+every token to topics in shares that sum to 1, so whatever the topics are,
+
+    Σ_z (components_zw − β_zw) = N_w, how often word w occurs              (not after online batches, which forget)
+
+**The bound** of variational EM, with q(θ_d) = Dirichlet(γ_d) and q(φ_z) = Dirichlet(λ_z), λ = `components_`, is
+
+    L = Σ_d E ln p(θ_d)/q(θ_d) + Σ_z E ln p(φ_z)/q(φ_z) + Σ_dw N_dw ln Σ_z exp(E ln θ_dz + E ln φ_zw)   ≤   ln p(w)
+
+and γ_d sums to A + T_d, so `doc_topic_` tells it: γ_d = (A + T_d) θ_d.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import gammaln, psi
+
+from lemmata.audit.attributes import attributes_sound, discrepancy, statements_true
+from lemmata.audit.latent_semantics import entry_products, off_the_simplex
+from lemmata.core.certificate import Fit, passes, rounding
+
+Array = np.ndarray
+
+
+def _unsound(fit: Fit) -> Iterator[str]:
+    rows = np.asarray(fit.components_, np.float64).sum(axis=1)
+    if (rows <= 0).any():
+        yield f"topic {int(rows.argmin())} has no word"
+    prior = fit.get("topic_word_prior_")
+    if prior is not None:
+        beta, shape = np.asarray(prior, np.float64), np.asarray(fit.components_).shape
+        if beta.shape not in ((), shape) or not (np.isfinite(beta) & (beta > 0)).all():
+            yield "topic_word_prior_ should be a number above 0, or one for each word of each topic"
+    if fit.get("doc_topic_") is not None:
+        yield from off_the_simplex(fit, "doc_topic_", "document")
+
+
+SOUND = attributes_sound(
+    {
+        "components_": "k d | >= 0",
+        "doc_topic_prior_": "k | > 0",
+        "doc_topic_?": "n k | >= 0, <= 1",
+        "chain_log_likelihoods_?": "c p",
+        "lower_bound_?": "",
+    },
+    more=_unsound,
+)
+
+
+def adds_up(fit: Fit) -> bool:
+    """Whether the topics of this fit are those of all documents, once each."""
+    stated = fit.get("words_add_up_")
+    return fit.get("learning_method") in ("gibbs", "batch") if stated is None else bool(stated)
+
+
+def _statement_errors(fit: Fit) -> dict[str, float]:
+    errors: dict[str, float] = {}
+    components = np.asarray(fit.components_)
+    prior = fit.get("topic_word_prior_")
+    if adds_up(fit) and prior is not None:
+        wide = components.astype(np.float64)
+        beta = np.broadcast_to(np.asarray(prior, np.float64), wide.shape)
+        words = (wide - beta).sum(axis=0)
+        # averages of Gibbs samples are kept in float32
+        sampled = fit.get("learning_method") == "gibbs" and fit.get("words_add_up_") is None
+        close = rounding(np.float32 if sampled else components.dtype, len(wide))
+        close = max(close, float(fit.get("words_tolerance_", 0.0)))
+        errors["components_"] = discrepancy(words, word_totals(fit), wide.sum(axis=0), close)
+    theta = fit.get("doc_topic_")
+    if theta is not None and len(theta) != fit.data.shape[0]:
+        return {**errors, "doc_topic_": np.inf}
+    if fit.get("lower_bound_") is not None and theta is not None:
+        bound, tokens = variational_bound(fit)
+        close = rounding(components.dtype, fit.data.size)
+        scale = abs(bound) + tokens
+        errors["lower_bound_"] = discrepancy(fit.lower_bound_, bound, scale, close)
+    return errors
+
+
+def word_totals(fit: Fit) -> Array:
+    """How often each word occurs, documents weighted, (m,)."""
+    totals = np.zeros(fit.data.shape[1])
+    for rows, weights in fit.data:
+        N = sp.csr_array(rows, dtype=np.float64)
+        w = np.ones(N.shape[0]) if weights is None else np.asarray(weights, np.float64)
+        totals += N.T @ w
+    return totals
+
+
+def _expected_logs(counts: Array) -> Array:
+    """E ln of each share under Dirichlet(counts), by rows."""
+    return psi(counts) - psi(counts.sum(axis=1, keepdims=True))
+
+
+def _divergences(counts: Array, prior: Array, logs: Array) -> Array:
+    """E ln p/q of Dirichlet(counts) against Dirichlet(prior), (rows,)."""
+    prior = np.broadcast_to(prior, counts.shape)
+    found = gammaln(prior.sum(axis=1)) - gammaln(counts.sum(axis=1))
+    return found + (gammaln(counts) - gammaln(prior) + (prior - counts) * logs).sum(axis=1)
+
+
+def variational_bound(fit: Fit) -> tuple[float, float]:
+    """L at λ = components_ and the γ that doc_topic_ tells; and how many tokens there are."""
+    lam, alpha = (np.asarray(x, np.float64) for x in (fit.components_, fit.doc_topic_prior_))
+    beta, theta = np.asarray(fit.topic_word_prior_, np.float64), np.asarray(fit.doc_topic_)
+    logs = _expected_logs(lam)
+    largest = logs.max(axis=0)
+    shown = np.exp(logs - largest)
+    bound, tokens, first = float(_divergences(lam, beta, logs).sum()), 0.0, 0
+    for rows, weights in fit.data:
+        N = sp.csr_array(rows, dtype=np.float64)
+        mine = theta[first : first + N.shape[0]].astype(np.float64)
+        first += N.shape[0]
+        lengths = np.asarray(N.sum(axis=1)).ravel()
+        gamma = np.maximum(mine * (alpha.sum() + lengths)[:, None], 1e-300)
+        of_mixtures = _expected_logs(gamma)
+        found = _divergences(gamma, alpha, of_mixtures)
+        p = entry_products(N, np.exp(of_mixtures), shown)
+        owner = np.repeat(np.arange(N.shape[0]), np.diff(N.indptr))
+        parts = N.data * (np.log(np.maximum(p, 1e-300)) + largest[N.indices])
+        found += np.bincount(owner, parts, minlength=N.shape[0])
+        w = np.ones(len(found)) if weights is None else np.asarray(weights, np.float64)
+        bound += float(w @ found)
+        tokens += float(w @ lengths)
+    return bound, tokens
+
+
+def _cost(fit: Fit) -> float:
+    bounded = fit.get("lower_bound_") is not None and fit.get("doc_topic_") is not None
+    return passes(4.0 * len(fit.components_) if bounded else 2.0)(fit)
+
+
+TRUE = statements_true(_statement_errors, cost=_cost)
