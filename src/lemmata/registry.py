@@ -50,6 +50,21 @@ MODELS: dict[str, Entry] = {
         "CIL 1.4, ML Kernels",
         ("sklearn.decomposition.KernelPCA",),
     ),
+    "SparseCoder": Entry(
+        "lemmata.reduction.sparse_coding.coder",
+        "Rows as sums of a few atoms of a dictionary that is given",
+        "CIL20 9",
+        ("sklearn.decomposition.SparseCoder", "sklearn.linear_model.OrthogonalMatchingPursuit"),
+    ),
+    "DictionaryLearning": Entry(
+        "lemmata.reduction.sparse_coding.learning",
+        "Atoms that make the rows, a few at a time: K-SVD, MOD or online",
+        "CIL20 10",
+        (
+            "sklearn.decomposition.DictionaryLearning",
+            "sklearn.decomposition.MiniBatchDictionaryLearning",
+        ),
+    ),
     "MeanRatings": Entry(
         "lemmata.completion.baselines.mean_ratings",
         "Mean plus offsets of rows and columns: the baseline of a recommender",
@@ -139,6 +154,11 @@ MODELS: dict[str, Entry] = {
         "Numbers >= 0 as sums of parts that only add, with missing values and weights",
         "CIL 3.2.6; CIL20 4.5",
         ("sklearn.decomposition.NMF", "sklearn.decomposition.MiniBatchNMF"),
+    ),
+    "SkipGram": Entry(
+        "lemmata.embedding.skipgram.estimator",
+        "Words as vectors that predict their neighbours: word2vec, with a true loss",
+        "CIL 3.3; CIL20 5.3",
     ),
     "LinearRegression": Entry(
         "lemmata.predict.least_squares.estimator",
@@ -305,6 +325,7 @@ SUBPACKAGES = (
     "completion",
     "core",
     "data",
+    "embedding",
     "linalg",
     "mixtures",
     "nets",

@@ -26,6 +26,14 @@ SETTINGS: dict[str, dict] = {
     "LinearAutoencoder": {"n_components": 1, "method": "closed"},
     "Autoencoder": {"n_components": 1, "layers": (8,), "max_iter": 20, "learning_rate": 0.01},
     "KernelPCA": {"n_components": 1},
+    "SparseCoder": {},
+    "DictionaryLearning": {
+        "n_components": 2,
+        "method": "mod",
+        "n_nonzero": 1,
+        "max_iter": 5,
+        "tol": 0.0,
+    },
     "MeanRatings": {},
     "RankOne": {},
     "ImputedSVD": {"rank": 1},
@@ -39,6 +47,7 @@ SETTINGS: dict[str, dict] = {
     "LightweightCoreset": {"size": 10},
     "GaussianMixture": {"n_components": 2, "covariance_type": "diag"},
     "Mixture": {"n_components": 2, "family": "gaussian-spherical"},
+    "LDA": {"n_components": 2, "learning_method": "batch", "max_iter": 10, "tol": 0.0},
     "PLSA": {"n_components": 2, "max_iter": 10, "tol": 0.0},
     "NMF": {"n_components": 2, "max_iter": 10, "tol": 0.0},
     "LinearRegression": {},
@@ -83,12 +92,21 @@ HOPELESS: dict[str, dict] = {
     },
     "Autoencoder": {"max_iter": 1, "learning_rate": 1e-6},
     "KernelPCA": {},
+    # one step of ISTA
+    "SparseCoder": {
+        "dictionary": np.random.default_rng(0).normal(size=(100, 50)),
+        "method": "ista",
+        "alpha": 1e-3,
+        "transform_max_iter": 1,
+    },
+    "DictionaryLearning": {"n_components": 8, "max_iter": 1},
     "KMeans": {},
     "MiniBatchKMeans": {},
     "LightweightCoreset": {"size": 1},
     # 20 rows for two matrices of 50 × 50: each shrinks onto a plane
     "GaussianMixture": {"covariance_type": "full"},
     "Mixture": {"family": "gaussian-full"},
+    "LDA": {"max_iter": 1},
     "PLSA": {"max_iter": 1},
     "NMF": {"max_iter": 1, "init": "random"},
     "LinearRegression": {},
@@ -128,6 +146,7 @@ FAMILIES: list[tuple[str, dict]] = [
     ("PCA", {"svd_solver": "gradient"}),
     ("PCA", {"svd_solver": "power"}),
     ("LinearAutoencoder", {"method": "gd", "max_iter": 50}),
+    ("DictionaryLearning", {"method": "online", "n_nonzero": None, "max_iter": 3}),
     ("ALS", {"biases": False, "reg_weighting": "plain"}),
     ("GaussianMixture", {"covariance_type": "full"}),
 ]
@@ -176,7 +195,14 @@ EXPECTED_FAILURES: dict[str, dict[str, str]] = {
             f"check_sample_weight_equivalence_on_{kind}_data": SEEDED
             for kind in ("dense", "sparse")
         }
-        for name in ("KMeans", "MiniBatchKMeans", "GaussianMixture", "Mixture", "Nystroem")
+        for name in (
+            "KMeans",
+            "MiniBatchKMeans",
+            "GaussianMixture",
+            "Mixture",
+            "Nystroem",
+            "DictionaryLearning",
+        )
     },
     **{
         name: {"check_estimator_sparse_array": MATRIX, "check_estimator_sparse_matrix": MATRIX}
@@ -196,6 +222,7 @@ EXPECTED_FAILURES: dict[str, dict[str, str]] = {
     },
 }
 NUMBERLESS = (
+    "SparseCoder",
     "MeanRatings",
     "RankOne",
     "SingularValueThresholding",
@@ -206,7 +233,7 @@ NUMBERLESS = (
     "RBFSampler",
 )
 MODELS = sorted(registry.MODELS)
-COUNTING = ("PLSA", "NMF")  # models of numbers >= 0
+COUNTING = ("PLSA", "NMF", "LDA")  # models of numbers >= 0
 
 
 def suited(name, X):
@@ -265,6 +292,28 @@ def X(request):
     return suited(request.getfixturevalue("name"), rows) if named else rows
 
 
+@pytest.fixture
+def unchecked():
+    """For tests that look at no certificate: most of the time of a small fit is that of its claims."""
+    with lemmata.config(certificate=False):
+        yield
+
+
+# those of scikit-learn's checks in which a claim could do harm: write to data or weights, stumble over one row or column
+WITH_CERTIFICATES = {
+    "check_dict_unchanged",
+    "check_fit2d_1feature",
+    "check_fit2d_1sample",
+    "check_readonly_memmap_input",
+    "check_sample_weights_not_overwritten",
+}
+
+
+def carry_out(check, estimator):
+    with lemmata.config(certificate=check.func.__name__ in WITH_CERTIFICATES):
+        check(estimator)
+
+
 def test_every_model_is_in_this_suite():
     assert set(SETTINGS) == set(HOPELESS) == set(registry.MODELS)
 
@@ -291,28 +340,6 @@ def checks_of_solvers():
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learns_own_checks_of_what_another_solver_does_with_data(estimator, check):
     carry_out(check, estimator)
-
-@pytest.fixture
-def unchecked():
-    """For tests that look at no certificate: most of the time of a small fit is that of its claims."""
-    with lemmata.config(certificate=False):
-        yield
-
-
-# those of scikit-learn's checks in which a claim could do harm: write to data or weights, stumble over one row or column
-WITH_CERTIFICATES = {
-    "check_dict_unchanged",
-    "check_fit2d_1feature",
-    "check_fit2d_1sample",
-    "check_readonly_memmap_input",
-    "check_sample_weights_not_overwritten",
-}
-
-
-def carry_out(check, estimator):
-    with lemmata.config(certificate=check.func.__name__ in WITH_CERTIFICATES):
-        check(estimator)
-
 
 
 def test_a_saved_model_gives_the_same_output_to_the_bit(name, X, tmp_path):
@@ -348,6 +375,7 @@ def test_a_fit_has_a_certificate_that_prints_in_every_form(name, X):
     assert not certify(fit(made(name), X), X).broken
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_a_fit_has_a_trace_a_reason_and_a_number_of_steps(name, X):
     model = fit(made(name), X)
     assert isinstance(model.trace_, Trace)
@@ -368,6 +396,7 @@ def test_claims_have_names_sentences_and_sources(name):
     assert [claim.name for claim in claims[:2]] == ["attributes_sound", "statements_true"]
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_what_is_statistical_states_its_confidence(name, X):
     for claim in certify(fit(made(name), X), X):
         if claim.verdict in ("holds", "fails"):
@@ -375,7 +404,6 @@ def test_what_is_statistical_states_its_confidence(name, X):
 
 
 def having(parameter):
-@pytest.mark.usefixtures("unchecked")
     """The models that have a parameter; those that solve at once have no `tol`, and nothing to resume."""
     return [name for name in MODELS if parameter in registry.model_class(name)._get_param_names()]
 
@@ -385,6 +413,7 @@ def test_the_docstring_says_what_tol_means(name):
     assert len(registry.parameter(name, "tol")) > 20
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_float32_stays_float32(name, X):
     model = fit(made(name), X.astype(np.float32))
     wide = {
@@ -396,7 +425,6 @@ def test_float32_stays_float32(name, X):
     ):  # a sum over all rows, in double precision always
         assert output(model, X.astype(np.float32)).dtype == np.float32
     close = output(fit(made(name), X), X)
-@pytest.mark.usefixtures("unchecked")
     assert close.dtype == np.float64
     error = (
         np.abs(np.abs(output(model, X.astype(np.float32))) - np.abs(close)).max()
@@ -405,6 +433,7 @@ def test_float32_stays_float32(name, X):
     assert error <= 64 * rounding(np.float32, terms=X.size)
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_names_of_features_and_containers_are_scikit_learns(name, X):
     import pandas as pd
 
@@ -413,12 +442,12 @@ def test_names_of_features_and_containers_are_scikit_learns(name, X):
     assert model.feature_names_in_.tolist() == list("abcde")
     if hasattr(model, "transform"):
         out = clone(model).set_output(transform="pandas").fit_transform(frame)
-@pytest.mark.usefixtures("unchecked")
         assert list(out.columns) == list(model.get_feature_names_out())
     with pytest.raises(ValueError, match="feature names"):
         model.certify(frame.rename(columns={"a": "z"}), targets(model, X))
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
@@ -433,7 +462,6 @@ def test_names_of_features_and_containers_are_scikit_learns(name, X):
         (lambda X: [X, X[:, :2]], "features|array"),
     ],
 )
-@pytest.mark.usefixtures("unchecked")
 def test_bad_input_is_refused_and_nothing_is_half_fitted(name, X, bad, message):
     model = made(name)
     if message == "NaN" and takes_holes(name):
@@ -447,7 +475,6 @@ def test_bad_input_is_refused_and_nothing_is_half_fitted(name, X, bad, message):
     fit(model, X)
     fitted = dict(vars(model))
     with pytest.raises((ValueError, TypeError), match=message):
-@pytest.mark.usefixtures("unchecked")
         model.fit(bad(X), targets(model, X))
     assert all(vars(model)[key] is value for key, value in fitted.items())
     with pytest.raises(ValueError, match=r"NaN|features|of shape"):
@@ -465,6 +492,7 @@ def test_impossible_numbers_of_components_are_refused(name, X, number):
     assert wanted
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("name", having("checkpoint"))
 def test_a_checkpointed_fit_can_be_run_again(name, X, tmp_path):
     first = fit(made(name, checkpoint=tmp_path / "c"), X)
@@ -492,7 +520,6 @@ def test_a_hopeless_fit_fails_a_claim(name):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             model = made(name, **HOPELESS[name])
-@pytest.mark.usefixtures("unchecked")
             y = rng.permutation(targets(model, X)) if isinstance(model, Supervised) else None
             fit(model, X, y)
             failed = model.certificate_.failed or model.certify(X, y).failed

@@ -27,6 +27,8 @@ EXCEPTIONS: dict[tuple[str, str, str], str] = {
     (name, "components_", "another sign"): SAME
     for name in ("PCA", "IncrementalPCA", "TruncatedSVD")
 }
+ATOM = "changes nothing: the sign of an atom is free"
+EXCEPTIONS[("DictionaryLearning", "components_", "another sign")] = ATOM
 GAP = "a gap is a bound: a larger one is true as well"
 ROUNDING = "the gap is rounding, which may have either sign"
 DRAWN = "drawn numbers: others of the same law do as well, and 1 % of their spread is less than the draw leaves open"

@@ -17,6 +17,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from lemmata.audit.alternating import factor_claims
+from lemmata.audit.foreign_codes import CODE_ADAPTERS
 from lemmata.audit.foreign_kernel import cosines_of, kernel_of, machine_of
 from lemmata.audit.foreign_linear import LINEAR_ADAPTERS
 from lemmata.audit.foreign_networks import perceptron_of
@@ -158,6 +159,7 @@ ADAPTERS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "ALS": factors_of,
     "LDA": lda_of,
     "PCA": components_of,
+    **CODE_ADAPTERS,
     **LINEAR_ADAPTERS,
     "SVC": machine_of,
     "SVR": machine_of,

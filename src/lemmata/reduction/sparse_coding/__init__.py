@@ -1,0 +1,24 @@
+"""Sparse codes and learnt dictionaries (CIL20 9, 10): rows as sums of a few atoms out of many.
+
+>>> import numpy as np
+>>> from lemmata.reduction import sparse_coding
+>>> D = sparse_coding.dct_dictionary(64, 128)
+>>> x = 2 * D[5] - D[90]
+>>> sparse_coding.recover(D.T, x, n_nonzero=2).support
+array([ 5, 90])
+"""
+
+from lemmata.lazy import lazily
+
+__getattr__, __dir__, __all__ = lazily(
+    __name__,
+    {
+        "DictionaryLearning": "learning",
+        "SparseCoder": "coder",
+        "coherence": "dictionaries",
+        "dct_dictionary": "dictionaries",
+        "haar_dictionary": "dictionaries",
+        "random_dictionary": "dictionaries",
+        "recover": "recovery",
+    },
+)

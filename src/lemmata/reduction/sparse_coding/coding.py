@@ -1,0 +1,215 @@
+"""A way of coding: OMP with so many atoms, or an ℓ1 penalty, or a threshold; and what codes say about rows, added up.
+
+    Coder("omp", n_nonzero=5).codes(X, D)          Z, (n, k), in the type of X
+
+What a block of rows teaches a dictionary is Σ w zzᵀ and Σ w zᵀx (`AtomSums`): they add up over blocks and batches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from lemmata.core.blocks import Blocks
+from lemmata.core.store import storable
+from lemmata.reduction.sparse_coding import fista, omp
+
+Array = np.ndarray
+PENALISED = ("ista", "fista", "lasso_cd", "lasso_lars")
+METHODS = ("omp", *PENALISED, "lars", "threshold")
+CHUNK = 4096  # rows coded at a time
+
+
+@dataclass(frozen=True)
+class Coder:
+    """Which code a row gets. `alpha` is the penalty, the threshold, or (omp) the squared error that is good enough."""
+
+    method: str = "omp"
+    n_nonzero: int = 1
+    alpha: float = 0.0
+    tol: float = 1e-6
+    max_iter: int = 1000
+    positive: bool = False
+
+    @property
+    def penalty(self) -> float:
+        """α of the ℓ1 penalty that is part of the objective; 0 where atoms are counted instead."""
+        return self.alpha if self.method in PENALISED else 0.0
+
+    def codes(self, X: Array, D: Array, compiled: bool | None = None) -> Array:
+        """Z (n, k) with X ≈ ZD. NaN in X is not known."""
+        scale = _unit_of(X)
+        if scale != 1:  # squares would leave the floats
+            one = X.dtype.type(1 / scale)
+            alpha = self.alpha / scale / (scale if self.method == "omp" else 1)
+            return scale * self._with(alpha)._codes(X * one, D, compiled)
+        return self._codes(X, D, compiled)
+
+    def _with(self, alpha: float) -> Coder:
+        return Coder(self.method, self.n_nonzero, alpha, self.tol, self.max_iter, self.positive)
+
+    def _codes(self, X: Array, D: Array, compiled: bool | None) -> Array:
+        if self.method == "omp":
+            return omp.pursue(X, D, self.n_nonzero, self.alpha, compiled).dense(len(D))
+        if self.method == "lars":
+            return _least_angle(X, D, self.n_nonzero, self.positive)
+        if self.method == "threshold":
+            _refuse_holes(X, "threshold")
+            return fista.soft(X @ D.T, self.alpha, self.positive).astype(X.dtype)
+        how = fista.L1(self.method, self.alpha, self.tol, self.max_iter, self.positive)
+        return fista.codes(X, D, how, compiled)
+
+    def work(self, n: float, d: int, k: int) -> float:
+        """Multiplications, roughly, that plain code would take for n rows."""
+        if self.method == "omp":
+            return omp.work(n, d, k, self.n_nonzero)
+        return float(n) * k * (d + 20.0 * k)
+
+
+def _least_angle(X: Array, D: Array, n_nonzero: int, positive: bool) -> Array:
+    """Least angle regression up to so many atoms, by scikit-learn."""
+    from sklearn.linear_model import lars_path_gram
+
+    _refuse_holes(X, "lars")
+    G, C = (D @ D.T).astype(np.float64), (X @ D.T).astype(np.float64)
+    Z = np.zeros(C.shape, X.dtype)
+    for z, c in zip(Z, C, strict=True):
+        z[:] = lars_path_gram(
+            c, G, n_samples=1, method="lar", max_iter=n_nonzero, positive=positive, return_path=False
+        )[2]  # fmt: skip
+    return Z
+
+
+def _refuse_holes(X: Array, method: str) -> None:
+    if np.isnan(X).any():
+        raise ValueError(
+            f"transform_algorithm={method!r} takes no missing values (NaN); use 'omp', 'fista' or 'lasso_cd'."
+        )
+
+
+def _unit_of(X: Array) -> Any:
+    """1, or a power of two that brings extreme numbers near 1."""
+    top = float(np.nanmax(np.abs(X), initial=0.0)) if X.size else 0.0
+    limits = np.finfo(X.dtype)
+    if top == 0 or float(limits.tiny) ** 0.3 < top < float(limits.max) ** 0.3:
+        return X.dtype.type(1)
+    return X.dtype.type(2.0 ** math.floor(math.log2(top)))
+
+
+def dense(rows: Any) -> Array:
+    """A block as an array."""
+    return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
+
+
+def chunks(data: Blocks, size: int = CHUNK) -> Iterator[tuple[Array, Array | None]]:
+    """Rows as dense arrays of at most `size` of them, with their weights."""
+    for rows, weights in data:
+        for start in range(0, rows.shape[0], size):
+            part = slice(start, start + size)
+            yield dense(rows[part]), None if weights is None else weights[part]
+
+
+def filled(X: Array, rebuilt: Array) -> Array:
+    """Rows with what the codes make of them in place of what is not known."""
+    holes = np.isnan(X)
+    return np.where(holes, rebuilt, X) if holes.any() else X
+
+
+@storable
+@dataclass(frozen=True)
+class CodeCosts:
+    """What codes of rows cost: weight, Σ w(½‖x − zD‖² + α‖z‖₁), Σ w‖x‖², Σ w‖z‖₀. CodeCosts() is the empty sum."""
+
+    layout: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("weight", "loss", "squares", "nonzeros"), ">=0"
+    )
+
+    weight: float = 0.0
+    loss: float = 0.0
+    squares: float = 0.0
+    nonzeros: float = 0.0
+
+    @classmethod
+    def of(cls, X: Array, weights: Array | None, Z: Array, R: Array, penalty: float) -> CodeCosts:
+        """R: the residual, 0 where x is not known."""
+        w = np.ones(len(X)) if weights is None else np.asarray(weights, np.float64)
+        wide = R.astype(np.float64, copy=False)
+        loss = 0.5 * np.einsum("ij,ij->i", wide, wide)
+        if penalty:
+            loss = loss + penalty * np.abs(Z).sum(axis=1, dtype=np.float64)
+        known = np.nan_to_num(X).astype(np.float64, copy=False)
+        squares = np.einsum("ij,ij->i", known, known)
+        counts = np.count_nonzero(Z, axis=1)
+        return cls(float(w.sum()), float(w @ loss), float(w @ squares), float(w @ counts))
+
+    def __add__(self, other: CodeCosts) -> CodeCosts:
+        return CodeCosts(
+            self.weight + other.weight, self.loss + other.loss,
+            self.squares + other.squares, self.nonzeros + other.nonzeros,
+        )  # fmt: skip
+
+    @property
+    def mean_loss(self) -> float:
+        return self.loss / self.weight if self.weight > 0 else 0.0
+
+    @property
+    def mean_nonzeros(self) -> float:
+        return self.nonzeros / self.weight if self.weight > 0 else 0.0
+
+
+@storable
+@dataclass(frozen=True)
+class AtomSums:
+    """What rows teach a dictionary: A = Σ w zzᵀ, B = Σ w zᵀx (x filled in where it is not known), and what the codes cost.
+
+    AtomSums.none(D) is the empty sum; `worst` is the row that is coded worst, where an atom that nobody uses may go.
+    """
+
+    layout: ClassVar[dict[str, str | type]] = {
+        "A": "k k", "B": "k d", "costs": CodeCosts, "worst": "d", "misfit": ">=0",
+    }  # fmt: skip
+
+    A: Array  # (k, k)
+    B: Array  # (k, d)
+    costs: CodeCosts
+    worst: Array  # (d,)
+    misfit: float  # its squared error
+
+    @classmethod
+    def none(cls, D: Array) -> AtomSums:
+        k, d = D.shape
+        return cls(
+            np.zeros((k, k), D.dtype), np.zeros((k, d), D.dtype), CodeCosts(), np.zeros(d, D.dtype), 0.0
+        )  # fmt: skip
+
+    @classmethod
+    def of(
+        cls, X: Array, weights: Array | None, D: Array, coder: Coder, compiled: bool | None = None
+    ) -> AtomSums:
+        Z = coder.codes(X, D, compiled)
+        again = Z @ D
+        X_full = filled(X, again)
+        R = X_full - again
+        w = None if weights is None else weights.astype(X.dtype)[:, None]
+        weighted = Z if w is None else w * Z
+        errors = np.einsum("ij,ij->i", R, R)
+        if w is not None:
+            errors = np.where(w[:, 0] > 0, errors, 0)
+        i = int(errors.argmax())
+        costs = CodeCosts.of(X, weights, Z, R, coder.penalty)
+        return cls(weighted.T @ Z, weighted.T @ X_full, costs, X_full[i].copy(), float(errors[i]))
+
+    def __add__(self, other: AtomSums) -> AtomSums:
+        worse = self if self.misfit >= other.misfit else other
+        return AtomSums(
+            self.A + other.A, self.B + other.B, self.costs + other.costs, worse.worst, worse.misfit
+        )
+
+    def faded(self, share: float) -> AtomSums:
+        """The same statistics with this share of their weight; what they cost and the worst row stay."""
+        share = self.A.dtype.type(share)
+        return AtomSums(share * self.A, share * self.B, self.costs, self.worst, self.misfit)

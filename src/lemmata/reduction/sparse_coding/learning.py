@@ -1,0 +1,327 @@
+"""Dictionary learning: which atoms, a few of them at a time, make the rows?
+
+    minimise  Σ_i w_i (½‖x_i − z_iD‖² + α‖z_i‖₁)      or with ‖z_i‖₀ ≤ s instead,      over codes z_i and atoms of unit length
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> atoms = np.linalg.qr(rng.normal(size=(8, 8)))[0]
+    >>> X = rng.normal(size=(300, 8)) * (rng.random((300, 8)) < 0.2) @ atoms
+    >>> model = DictionaryLearning(8, method="ksvd", n_nonzero=2, random_state=1).fit(X)
+    >>> model.certificate_["atoms_normalised"].verdict
+    'holds'
+
+K-SVD and MOD count atoms and code by OMP (ksvd.py, mod.py); online learning has a penalty and ℓ1 codes (online.py).
+"""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+
+from lemmata.audit.learnt_atoms import (
+    COUNTED_CLAIMS,
+    MORE_CLAIMS,
+    PENALISED_CLAIMS,
+    PLAIN_CLAIMS,
+)
+from lemmata.core.blocks import Blocks
+from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core.certificate import Certificate, Fit
+from lemmata.core.compiler import worth_compiling
+from lemmata.core.estimator import COMMON
+from lemmata.core.loop import Solution, Stop, Stopped
+from lemmata.core.trace import Trace
+from lemmata.reduction.sparse_coding.atoms import Rows, starting_atoms
+from lemmata.reduction.sparse_coding.base import (
+    CODE_CONSTRAINTS,
+    PENALISED,
+    SparseCodes,
+    asked_coder,
+    checked_atoms,
+)
+from lemmata.reduction.sparse_coding.coding import METHODS, AtomSums, CodeCosts, Coder, chunks
+from lemmata.reduction.sparse_coding.ksvd import KSVDAlgorithm
+from lemmata.reduction.sparse_coding.mod import MODAlgorithm
+from lemmata.reduction.sparse_coding.online import OnlineAtomsAlgorithm, Passes, improve
+
+Array = np.ndarray
+COMPILE_ABOVE = 2**29  # multiplications of all passes, in NumPy: about a second
+FIT_CODERS = {"cd": "lasso_cd", "lars": "lasso_lars"}  # scikit-learn's words
+
+
+class DictionaryLearning(SparseCodes):
+    """A dictionary whose atoms make the rows, a few at a time.
+
+    Minimises Σ_i w_i (½‖x_i − z_iD‖² + α‖z_i‖₁), or ½ Σ_i w_i ‖x_i − z_iD‖² with ‖z_i‖₀ ≤ s, over codes z_i and unit atoms D.
+
+    Parameters
+    ----------
+    n_components : int or None, default=None
+        k, the number of atoms; None: as many as features.
+    method : {"online", "ksvd", "mod"}, default="online"
+        "online": batches of rows, ℓ1 codes, one sweep over the atoms a batch. "ksvd": OMP codes, atoms one by one with their
+        numbers; the objective never rises. "mod": OMP codes, all atoms by least squares.
+    alpha : float, default=1.0
+        α, the penalty of "online".
+    n_nonzero : int or None, default=None
+        s, the atoms of a code in "ksvd" and "mod"; None: a tenth of the features.
+    max_iter : int, default=100
+        Passes over the rows.
+    tol : float, default=1e-4
+        Stop when a pass changes the mean objective by at most this share of it.
+    fit_algorithm : {"cd", "lars"}, default="cd"
+        How "online" finds its ℓ1 codes: coordinate descent, or scikit-learn's LARS.
+    batch_size : int, default=256
+        Rows of a batch of "online".
+    shuffle : bool, default=True
+        Whether every pass of "online" has an order of its own.
+    dict_init : array of shape (k, d), optional
+        Where the atoms start; by default at rows, drawn at random.
+    transform_algorithm : str or None, default=None
+        How `transform` codes, as in `SparseCoder`. None: as the fit does.
+    transform_n_nonzero_coefs, transform_alpha : optional
+        Of that code; None: those of the fit.
+    transform_max_iter : int, default=1000
+        Steps or sweeps of an ℓ1 code at most.
+    n_jobs : int or None
+        Has no effect: LEMMATA_THREADS says how many threads work.
+    split_sign : bool, default=False
+        `transform` gives positive and negative parts of codes in columns of their own.
+    positive_code : bool, default=False
+        Only codes z ≥ 0; with "online".
+    random_state : int, RandomState or None
+        Which rows the atoms start at, and the order of batches.
+    verbose, checkpoint, time_limit
+        Progress on the terminal; a file to resume from; seconds.
+
+    Attributes
+    ----------
+    components_ : (k, d)
+        D.
+    loss_ : float
+        Mean objective of the rows fitted to, with the codes of `transform`.
+    n_nonzero_ : float
+        Mean number of atoms of those codes.
+    sums_ : AtomSums
+        A = Σ w zzᵀ and B = Σ w zᵀx of what was seen: what `partial_fit` goes on from, and what adds up.
+    certificate_, trace_, stopped_, n_iter_
+
+    Notes
+    -----
+    NaN is what is not known of a row: it is filled in by the code at hand when atoms are learnt, and left out of all errors.
+    Rows are not centred. Rows are held in memory (files are mapped); data that comes in parts goes to `partial_fit`.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **COMMON,
+        **CODE_CONSTRAINTS,
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "method": [StrOptions({"online", "ksvd", "mod"})],
+        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "n_nonzero": [Interval(Integral, 1, None, closed="left"), None],
+        "fit_algorithm": [StrOptions(set(FIT_CODERS))],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "shuffle": ["boolean"],
+        "dict_init": ["array-like", None],
+        "transform_algorithm": [StrOptions(set(METHODS)), None],
+    }
+    claims = PENALISED_CLAIMS
+    stored: ClassVar[dict[str, Any]] = {**SparseCodes.stored, "sums_": AtomSums}
+
+    sums_: AtomSums
+
+    def __init__(
+        self, n_components=None, *, method="online", alpha=1.0, n_nonzero=None, max_iter=100, tol=1e-4,
+        fit_algorithm="cd", batch_size=256, shuffle=True, dict_init=None, transform_algorithm=None,
+        transform_n_nonzero_coefs=None, transform_alpha=None, transform_max_iter=1000, n_jobs=None,
+        split_sign=False, positive_code=False, random_state=None, verbose=0, checkpoint=None,
+        time_limit=None,
+    ):  # fmt: skip
+        self.n_components, self.method, self.alpha, self.n_nonzero = (
+            n_components,
+            method,
+            alpha,
+            n_nonzero,
+        )
+        self.max_iter, self.tol, self.fit_algorithm = max_iter, tol, fit_algorithm
+        self.batch_size, self.shuffle, self.dict_init = batch_size, shuffle, dict_init
+        self.transform_algorithm = transform_algorithm
+        self.transform_n_nonzero_coefs = transform_n_nonzero_coefs
+        self.transform_alpha = transform_alpha
+        self.transform_max_iter = transform_max_iter
+        self.n_jobs, self.split_sign, self.positive_code = n_jobs, split_sign, positive_code
+        self.random_state, self.verbose = random_state, verbose
+        self.checkpoint, self.time_limit = checkpoint, time_limit
+
+    # --- codes ---
+
+    def _fit_coder(self, k: int, d: int) -> Coder:
+        """How the fit codes."""
+        online = self.method == "online"
+        return asked_coder(
+            FIT_CODERS[self.fit_algorithm] if online else "omp",
+            self.n_nonzero,
+            self.alpha if online else None,
+            k, d, tol=1e-4 if online else 1e-6, max_iter=1000, positive=self.positive_code,
+        )  # fmt: skip
+
+    def _coder(self, k: int, d: int) -> Coder:
+        if self.transform_algorithm is None:
+            own = self._fit_coder(k, d)
+            method = own.method
+            n_nonzero = own.n_nonzero if method == "omp" else None
+        else:
+            method, n_nonzero = self.transform_algorithm, None
+        if self.transform_n_nonzero_coefs is not None:
+            n_nonzero = self.transform_n_nonzero_coefs
+        return asked_coder(
+            method, n_nonzero, self.transform_alpha, k, d, tol=1e-6,
+            max_iter=self.transform_max_iter, positive=self.positive_code, usual_alpha=self.alpha,
+        )  # fmt: skip
+
+    # --- fitting ---
+
+    def _wanted(self, n: int, d: int) -> int:
+        k = d if self.n_components is None else int(self.n_components)
+        if k > n:
+            raise ValueError(
+                f"n_components={k} atoms for {n} rows: every row could be an atom of its own; pass n_components <= {n}."
+            )
+        return k
+
+    def _start(self, k: int, d: int) -> Array | None:
+        if self.dict_init is None:
+            return None
+        D = checked_atoms(self.dict_init)
+        if D.shape != (k, d):
+            raise ValueError(f"dict_init has shape {D.shape}; pass {k} atoms of {d} features.")
+        return D
+
+    def _algorithm(self, data: Blocks) -> Any:
+        (n, d) = data.shape
+        k = self._wanted(n, d)
+        coder, start = self._fit_coder(k, d), self._start(k, d)
+        self._coder(k, d)  # what does not fit together is said before the work
+        if self.method == "ksvd":
+            return KSVDAlgorithm(k, coder, start)
+        if self.method == "mod":
+            return MODAlgorithm(k, coder, start)
+        return OnlineAtomsAlgorithm(
+            k, coder, min(int(self.batch_size), n), bool(self.shuffle), start
+        )
+
+    def _problem(self, data: Blocks) -> Rows:
+        (n, d) = data.shape
+        k = self._wanted(n, d)
+        work = self._fit_coder(k, d).work(n, d, k) * min(self.max_iter, 20)
+        self._per_pass = -(-n // min(int(self.batch_size), n))
+        return Rows.of(data, worth_compiling(work, above=COMPILE_ABOVE))
+
+    def _stop(self) -> Stop:
+        if self.method != "online":
+            return super()._stop()
+        return self._limited(Passes(int(self.max_iter), float(self.tol), self._per_pass))
+
+    def _attributes(self, solution: Solution, problem: Rows) -> dict[str, Any]:
+        self.__dict__.pop("_per_pass", None)
+        D = solution.state.D
+        own, shown = self._fit_coder(*D.shape), self._coder(*D.shape)
+        sums = solution.attributes.get("sums_")
+        if sums is None or own.method == "omp":
+            sums = problem.sums(D, own)
+        same = own.method == shown.method == "omp" and own == shown
+        costs = sums.costs if same else self._costs(problem, D, shown)
+        return self._shown(D, sums, costs)
+
+    def _costs(self, data: Rows, D: Array, coder: Coder) -> CodeCosts:
+        total = CodeCosts()
+        for X, weights in chunks(Blocks.of(np.asarray(data.X), data.weights)):
+            Z = coder.codes(X, D)
+            R = np.where(np.isnan(X), 0, X - Z @ D)
+            total = total + CodeCosts.of(X, weights, Z, R, coder.penalty)
+        return total
+
+    @staticmethod
+    def _shown(D: Array, sums: AtomSums, costs: CodeCosts) -> dict[str, Any]:
+        return {
+            "components_": D, "sums_": sums, "loss_": costs.mean_loss, "n_nonzero_": costs.mean_nonzeros,
+        }  # fmt: skip
+
+    def _conclude(self, data: Any, attributes: Any, trace: Any, stopped: Any, steps: int) -> None:
+        passes = steps
+        if self.method == "online" and stopped != Stopped.BATCHES:
+            n = data.shape[0]
+            passes = math.ceil(steps / -(-n // min(int(self.batch_size), n)))
+        super()._conclude(data, attributes, trace, stopped, passes)
+
+    def partial_fit(self, X, y=None, sample_weight=None):
+        """Code a batch with the atoms at hand, add what it teaches to `sums_`, and improve the atoms by one sweep.
+
+        Nothing fades: A and B are sums over all rows ever seen, each coded at its time. The first batch also says where the
+        atoms start, so it needs n_components rows at least. `loss_` and `n_nonzero_` are those of the last batch.
+        """
+        self._validate_params()
+        first = "components_" not in vars(self)
+        with self._all_or_nothing():
+            data = self._validated(X, sample_weight, reset=first)
+            if first:
+                k = self._wanted(*data.shape)
+                rows = Rows.of(data, False)
+                rng = np.random.default_rng(self._rng())
+                D = starting_atoms(rows, k, self._start(k, data.shape[1]), rng)
+                past = AtomSums.none(D)
+            else:
+                D, past = self.components_, self.sums_
+                rows = Rows.of(data, False)
+                rows = Rows(rows.X.astype(D.dtype, copy=False), rows.weights, False)
+            coder = self._fit_coder(*D.shape)
+            work = coder.work(len(rows.X), rows.shape[1], len(D))
+            rows = Rows(rows.X, rows.weights, worth_compiling(work, above=COMPILE_ABOVE / 8))
+            batch = rows.sums(D, coder)
+            D, past = improve(D, past + batch, batch, rows.compiled)
+            costs = self._costs(rows, D, self._coder(*D.shape))
+            batches = self.n_iter_ if not first and self.stopped_ == Stopped.BATCHES else 0
+            trace = Trace()
+            trace.append(costs.mean_loss, 0.0)
+            shown = self._shown(D, past, costs)
+            self._conclude(None, shown, trace, Stopped.BATCHES, batches + 1)
+        return self
+
+    # --- certificate ---
+
+    def _claims(self):
+        if "components_" not in vars(self):
+            return self.claims
+        how = self._coder(*self.components_.shape).method
+        chosen = (
+            COUNTED_CLAIMS
+            if how == "omp"
+            else PENALISED_CLAIMS
+            if how in PENALISED
+            else PLAIN_CLAIMS
+        )
+        return chosen + MORE_CLAIMS if vars(self).get("_asked") else chosen
+
+    def _certificate(
+        self, data: Any, y=None, *, seconds: float | None = None, in_fit: bool = False
+    ) -> Certificate:
+        """`certify` also checks what is too dear, or of too little use, for every fit."""
+        self._asked = not in_fit
+        try:
+            return super()._certificate(data, y, seconds=seconds, in_fit=in_fit)
+        finally:
+            del self._asked
+
+    @classmethod
+    def work(cls, fit: Fit) -> float:
+        k, d = np.shape(fit.components_)
+        steps = float(np.max(fit.get("n_iter_", 1)))
+        return steps * float(fit.data.shape[0]) * k * (d + 10 * max(d // 10, 1))
+
+    def _title(self, data: Blocks | None) -> str:
+        k, d = self.components_.shape
+        rows = f"{data.shape[0]:,} × " if data is not None else "… × "
+        return f"DictionaryLearning  {rows}{d:,}, {k:,} atoms by {self.method}, {self.n_nonzero_:.3g} a row"

@@ -1,0 +1,138 @@
+"""Online dictionary learning: a batch of rows, its ℓ1 codes, and a sweep over the atoms (Mairal, Bach, Ponce & Sapiro 2010).
+
+    minimise  E[½‖x − zD‖² + α‖z‖₁]  over atoms of unit length;      what is past is known by A = Σ zzᵀ and B = Σ zᵀx alone:
+
+    d_j ← u/‖u‖,   u = b_j − Σ_{i≠j} A_ji d_i          the best unit vector for ½tr(DᵀAD) − tr(DᵀB), the other atoms fixed
+
+Old codes belong to old atoms, so that they fade: in the first batches quickly (weight ∝ t), later over one pass through the
+rows. A step is "atoms, then codes of the next batch": the objective in a state is that of its atoms on a batch that they
+were not made from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from lemmata.core.loop import Solution, Stop, Stopped
+from lemmata.core.store import storable
+from lemmata.reduction.sparse_coding.atoms import Rows, starting_atoms, unused
+from lemmata.reduction.sparse_coding.coding import AtomSums, Coder
+
+Array = np.ndarray
+
+
+@storable
+@dataclass(frozen=True)
+class OnlineAtomsState:
+    """Atoms, all that they were made of, and what they make of the next batch."""
+
+    version = 1
+    layout: ClassVar[dict[str, Any]] = {
+        "D": "k d", "past": AtomSums, "batch": AtomSums, "number": "int >=0", "seed": "int >=0",
+        "running": ">=0", "counted": ">=0", "last": "any", "before": "any",
+    }  # fmt: skip
+
+    D: Array
+    past: AtomSums  # of all batches before this one, faded
+    batch: AtomSums  # of this batch, at these atoms
+    number: int  # of this batch
+    seed: int  # of the order of rows
+    running: float  # objective of the pass under way, and its weight
+    counted: float
+    last: float  # mean objective of the last whole pass, of the one before
+    before: float
+
+
+@dataclass(frozen=True)
+class Passes(Stop):
+    """So many passes, or fewer if the mean objective of two in a row differs by at most tol of it."""
+
+    most: int
+    tol: float
+    per_pass: int
+
+    def reason(self, solution: Solution) -> str | None:
+        state = solution.state
+        if state.number and state.number % self.per_pass == 0:
+            gained = state.before - state.last
+            if np.isfinite(state.before) and self.tol > 0 and gained <= self.tol * state.last:
+                return Stopped.SETTLED
+            if state.number >= self.most * self.per_pass:
+                return Stopped.MAX_STEPS
+        return None
+
+
+@dataclass(frozen=True)
+class OnlineAtomsAlgorithm:
+    n_components: int
+    coder: Coder
+    batch_size: int
+    shuffle: bool = True
+    start: Any = None
+
+    hint = "scale the data, or look for extreme values in it"
+
+    def init(self, data: Rows, rng: np.random.Generator) -> OnlineAtomsState:
+        D = starting_atoms(data, self.n_components, self.start, rng)
+        seed = int(rng.integers(2**62))
+        batch = self._codes(data, D, seed, 0)
+        return OnlineAtomsState(D, AtomSums.none(D), batch, 0, seed, 0.0, 0.0, np.inf, np.inf)
+
+    def per_pass(self, data: Rows) -> int:
+        return -(-data.shape[0] // self.batch_size)
+
+    def _codes(self, data: Rows, D: Array, seed: int, number: int) -> AtomSums:
+        """Of batch `number`; every pass has an order of its own."""
+        n, per_pass = data.shape[0], self.per_pass(data)
+        at = number % per_pass * self.batch_size
+        chosen: Any = slice(at, at + self.batch_size)
+        if self.shuffle and per_pass > 1:
+            chosen = np.sort(
+                np.random.default_rng([seed, number // per_pass]).permutation(n)[chosen]
+            )
+        X, weights = data.part(chosen)
+        return AtomSums.of(X, weights, D, self.coder, data.compiled)
+
+    def step(self, state: OnlineAtomsState, data: Rows) -> OnlineAtomsState:
+        t, per_pass = state.number, self.per_pass(data)
+        share = min(t / (t + 2), 1 - 1 / (per_pass + 1))
+        past = state.past.faded(share) + state.batch
+        past = replace(past, costs=state.batch.costs)
+        D, past = improve(state.D, past, state.batch, data.compiled)
+        batch = self._codes(data, D, state.seed, t + 1)
+        running = state.running + state.batch.costs.loss
+        counted = state.counted + state.batch.costs.weight
+        last, before = state.last, state.before
+        if (t + 1) % per_pass == 0:
+            last, before = running / counted if counted > 0 else 0.0, last
+            running = counted = 0.0
+        return OnlineAtomsState(D, past, batch, t + 1, state.seed, running, counted, last, before)
+
+    def objective(self, state: OnlineAtomsState) -> float:
+        """Mean objective of this batch at these atoms."""
+        return state.batch.costs.mean_loss
+
+    def attributes(self, state: OnlineAtomsState) -> dict[str, Any]:
+        return {"components_": state.D, "sums_": state.past}
+
+
+def improve(D: Array, past: AtomSums, batch: AtomSums, compiled: bool) -> tuple[Array, AtomSums]:
+    """One sweep over the atoms; one that nobody uses starts again at the row of the batch that is coded worst."""
+    D = D.copy()
+    least = D.dtype.type(1e-10 * np.diag(past.A).max(initial=0))
+    if compiled:
+        from lemmata.reduction.sparse_coding._kernels import improve_atoms_into as sweep
+    else:
+        from lemmata.reduction.sparse_coding._twins import improve_atoms as sweep
+    sweep(D, past.A, past.B, least)
+    idle, length = unused(past.A), np.linalg.norm(batch.worst)
+    if len(idle) and batch.misfit > 0 and length > 0:
+        j = idle[0]
+        D[j] = batch.worst / length
+        A, B = past.A.copy(), past.B.copy()
+        A[j], A[:, j], B[j] = 0, 0, 0
+        past = replace(past, A=A, B=B)
+    return D, past
