@@ -17,13 +17,16 @@ RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(60, 6)) + 4 * (RNG.random((60, 1)) < 0.5)
 COUNTS = RNG.poisson(3.0, size=(60, 6)).astype(float)
 RATINGS = np.where(RNG.random((60, 6)) < 0.7, RNG.integers(1, 6, (60, 6)), np.nan)
-SMALL = {"n_components": 2, "n_clusters": 2, "rank": 2, "size": 20}
+TEXTS = ["the cat and the dog", "the dog and the cat sat", "a cat on the mat"] * 4
+SMALL = {"vector_size": 4, "min_count": 1, "n_components": 2, "n_clusters": 2, "rank": 2, "size": 20}
 # epochs of models whose length is a parameter rather than a tolerance
 SHORT = dict.fromkeys(("Autoencoder", "NeuralClassifier", "NeuralRegressor", "SGDFactorization"), 5)
 
 
 def data_of(name):
     cls = registry.model_class(name)
+    if registry.MODELS[name].module.startswith("lemmata.embedding"):
+        return TEXTS
     if issubclass(cls, TopicModel):
         return COUNTS
     return RATINGS if issubclass(cls, CompletionModel) else ROWS

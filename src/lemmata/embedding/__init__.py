@@ -16,6 +16,8 @@ from lemmata.lazy import lazily
 __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
+        "FastTextClassifier": "fasttext.estimator",
+        "SkipGram": "skipgram.estimator",
         "WordVectors": "vectors.word_vectors",
     },
 )

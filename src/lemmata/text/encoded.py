@@ -15,6 +15,7 @@ EncodedText of 2 sentences, 8 tokens, 3 words
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 import weakref
@@ -22,11 +23,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain, count, pairwise, repeat
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
-from lemmata.text.reading import as_documents
+from lemmata.text.reading import as_documents, refuse_tables
 from lemmata.text.tokens import WORD, Tokenizer
 from lemmata.text.vocabulary import Vocabulary
 
@@ -101,6 +103,7 @@ class EncodedText:
     n_dropped: int = 0
 
     weights = None  # sentences have none; certificates ask
+    dtype = np.dtype(np.int32)
 
     def __iter__(self) -> Iterator[tuple[Array, Array]]:
         for block in self.blocks:
@@ -131,6 +134,14 @@ class EncodedText:
     @property
     def size(self) -> int:
         return self.n_tokens
+
+    def fingerprint(self) -> str:
+        """A hash of all words and sentences."""
+        sha = hashlib.sha256("\n".join(self.vocabulary).encode())
+        for ids, starts in self:
+            sha.update(np.ascontiguousarray(ids).data)
+            sha.update(np.ascontiguousarray(starts).data)
+        return sha.hexdigest()[:16]
 
     def sentences(self) -> Iterator[Array]:
         """The numbers of every sentence, one after the other."""
@@ -179,23 +190,34 @@ def encode(
         Keep only so many of the most frequent words.
     lowercase, token_pattern, stop_words, stemmer : see `Tokenizer`; lists of words are taken as they are
     """
-    if isinstance(min_count, bool) or not isinstance(min_count, int) or min_count < 1:
+    tokenizer = Tokenizer(lowercase, token_pattern, stop_words, stemmer)
+    return encode_with(documents, tokenizer, min_count, max_vocab_size)
+
+
+def encode_with(
+    documents: Any,
+    tokenizer: Tokenizer,
+    min_count: int = 1,
+    max_vocab_size: int | None = None,
+    longest: int | None = LONGEST,
+) -> EncodedText:
+    """Texts as numbers of words by a tokenizer, which lists of words do not need; longest=None cuts no sentence."""
+    if isinstance(min_count, bool) or not isinstance(min_count, Integral) or min_count < 1:
         raise ValueError(f"min_count={min_count!r}: pass an int >= 1.")
-    tokenizer: Tokenizer | None = Tokenizer(lowercase, token_pattern, stop_words, stemmer)
     documents, tokenized = _looked_at(documents)
-    tokenizer = None if tokenized else tokenizer
     places: Any = defaultdict(count().__next__)
-    raw = _encoded(documents, tokenizer, places)
-    counts = np.zeros(len(places), np.int64)
-    for block in raw:
-        counts += np.bincount(block.ids, minlength=len(places))
+    raw = _encoded(documents, None if tokenized else tokenizer, places, longest)
     for word in places:
         if not isinstance(word, str):
             raise TypeError(f"a sentence holds {word!r}, a {type(word).__name__}; words are texts.")
+    counts = np.zeros(len(places), np.int64)
+    for block in raw:
+        counts += np.bincount(block.ids, minlength=len(places))
     found = Vocabulary.counted(dict(zip(places, counts.tolist(), strict=True)))
-    kept = found.pruned(min_count, max_vocab_size)
-    mapping = kept.encode(list(places))
-    return EncodedText(kept, _mapped(raw, mapping), tokenizer, found.n_tokens - kept.n_tokens)
+    kept = found.pruned(int(min_count), max_vocab_size)
+    blocks = _mapped(raw, kept.encode(list(places)))
+    dropped = found.n_tokens - kept.n_tokens
+    return EncodedText(kept, blocks, None if tokenized else tokenizer, dropped)
 
 
 def encode_over(
@@ -217,6 +239,7 @@ def encode_over(
 
 def _looked_at(documents: Any) -> tuple[Any, bool]:
     """The documents, and whether they are lists of words already, which the first one tells."""
+    refuse_tables(documents)
     if isinstance(documents, (list, tuple)):
         first = next(iter(documents), None)
         return documents, _is_words(first)
@@ -251,7 +274,9 @@ def _sentences(documents: Any, tokenizer: Tokenizer | None) -> Iterator[list[str
         yield words  # type: ignore[misc]
 
 
-def _encoded(documents: Any, tokenizer: Tokenizer | None, places: Any) -> list[IdBlock]:
+def _encoded(
+    documents: Any, tokenizer: Tokenizer | None, places: Any, longest: int | None = LONGEST
+) -> list[IdBlock]:
     """Blocks of the numbers that `places` gives to words; beyond IN_MEMORY tokens they are in a file."""
     blocks: list[IdBlock] = []
     spill: Spill | None = None
@@ -275,9 +300,9 @@ def _encoded(documents: Any, tokenizer: Tokenizer | None, places: Any) -> list[I
     for sentence in _sentences(documents, tokenizer):
         words.extend(sentence)
         size = len(sentence)
-        while size > LONGEST:
-            lengths.append(LONGEST)
-            size -= LONGEST
+        while longest is not None and size > longest:
+            lengths.append(longest)
+            size -= longest
         lengths.append(size)
         if len(words) >= BLOCK:
             close()

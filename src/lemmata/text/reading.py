@@ -109,8 +109,21 @@ def _documents(lines: Iterator[str], unit: str) -> Iterator[str]:
             yield "\n".join(paragraph)
 
 
+def refuse_tables(source: Any) -> None:
+    """Tables and matrices can be iterated over, too; a broken sparse one would take the process with it."""
+    table = hasattr(source, "tocsr") or hasattr(source, "columns")
+    if table or (
+        hasattr(source, "dtype") and (np.ndim(source) != 1 or source.dtype.kind not in "OUT")
+    ):
+        raise TypeError(
+            f"documents is a {type(source).__name__} of numbers or columns; pass a list of texts, one column of them, or "
+            "lemmata.text.read(path)."
+        )
+
+
 def as_documents(source: Any) -> Iterable[str]:
     """Whatever holds texts, as an iterable of them, each checked when its turn comes."""
+    refuse_tables(source)
     if isinstance(source, (str, bytes)):
         raise TypeError(
             "documents is one text; pass a list of texts, or lemmata.text.read(path) for a file of them."

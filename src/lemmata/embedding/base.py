@@ -1,0 +1,98 @@
+"""What all models of words share: the door for texts, words by number, and the vectors they give.
+
+A model is fitted to texts: a list or an iterator of them, a Path, `lemmata.text.read(…)`, lists of words, or an `EncodedText`,
+which is what all of these become. `feature_names_in_` holds the words by falling count, `counts_` the counts.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from lemmata.core.estimator import Model
+from lemmata.embedding.vectors.word_vectors import WordVectors
+from lemmata.text.encoded import EncodedText, encode_over, encode_with
+from lemmata.text.tokens import Tokenizer
+from lemmata.text.vocabulary import Vocabulary
+
+Array = np.ndarray
+
+
+class EmbeddingModel(Model):
+    """A model that gives every word a vector. A subclass fits `embedding_`, row by row the words in `feature_names_in_`."""
+
+    stored: ClassVar[dict[str, Any]] = {
+        "embedding_": "d k",
+        "counts_": "d int >=0",
+    }
+
+    embedding_: Array
+    counts_: Array
+    feature_names_in_: Array
+    min_count: int
+    max_vocab_size: int | None
+    tokenizer: Tokenizer | None
+
+    def _validated(
+        self, X, sample_weight=None, reset: bool = True, min_samples=None
+    ) -> EncodedText:  # type: ignore[override]
+        """Texts as numbers of words; over the model's own words where it is fitted already."""
+        if sample_weight is not None:
+            raise ValueError("sentences have no weights; repeat them.")
+        if not reset:
+            words = Vocabulary(self.feature_names_in_, self.counts_)
+            return (
+                X.over(words)
+                if isinstance(X, EncodedText)
+                else encode_over(words, X, self.tokenizer)
+            )
+        data = self._encoded(X)
+        self.feature_names_in_ = data.vocabulary.words
+        self.n_features_in_ = len(data.vocabulary)
+        return data
+
+    def _encoded(self, X: Any) -> EncodedText:
+        if isinstance(X, EncodedText):
+            data = X.over(X.vocabulary.pruned(self.min_count, self.max_vocab_size))
+        else:
+            data = encode_with(
+                X, self.tokenizer or Tokenizer(), self.min_count, self.max_vocab_size
+            )
+        met = data.n_tokens + data.n_dropped
+        if met == 0:
+            raise ValueError(
+                "the text holds no word: it is empty, or its tokenizer finds nothing in it; pass texts, or lists of words."
+            )
+        if len(data.vocabulary) < 2:
+            left = f"{len(data.vocabulary)} word" + ("s" if not len(data.vocabulary) else "")
+            raise ValueError(
+                f"{left} of {met:,} tokens occurs min_count={self.min_count} times; vectors need two words and more: lower "
+                "min_count, or pass more text."
+            )
+        return data
+
+    def _title(self, data: Any) -> str:
+        name = type(self).__name__
+        if data is None:
+            return name
+        return f"{name}  {data.n_tokens:,} tokens, {len(data.vocabulary):,} words, {self.embedding_.shape[1]} numbers each"
+
+    @property
+    def vectors_(self) -> WordVectors:
+        """The words and their vectors: nearest, similarity, analogy, files."""
+        check_is_fitted(self)
+        return self._vectors
+
+    @cached_property
+    def _vectors(self) -> WordVectors:
+        return WordVectors(self.feature_names_in_, self.embedding_, self.counts_)
+
+    def _conclude(self, *args: Any, **options: Any) -> None:
+        self.__dict__.pop("_vectors", None)
+        super()._conclude(*args, **options)
+
+    def __getstate__(self):
+        return {key: value for key, value in super().__getstate__().items() if key != "_vectors"}

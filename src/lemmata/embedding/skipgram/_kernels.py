@@ -1,0 +1,227 @@
+"""Skip-gram and CBOW over sentences: draws, scores and updates, one occurrence after the other.
+
+An occurrence of a word has an input x and outputs z_j with labels y_j (1: words of its window, 0: negatives) and weights c_j:
+
+    g_j = γ c_j (y_j − σ(xᵀz_j + b_j)),      x ← x + Σ_j g_j z_j,      z_j ← z_j + g_j x,      b_j ← b_j + g_j
+
+all from the values before. A group is what is updated at once: a pair with its own negatives, or the whole window with
+negatives that its pairs share. With γ = 0 nothing changes and the loss is all that is left: what trains also measures. Vectors
+are rows of whole cache lines, filled up with zeros, which every update leaves zero.
+
+What is drawn depends on the key and on the place of a sentence in the text alone, so neither the cut into chunks nor threads
+change it. Threads that train side by side write the same rows without locks: then the result depends on who was first.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lemmata.core.compiler import kernel
+from lemmata.linalg.simd import add, axpy, dot, fetch, load, minus, store, zero
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+HALF = np.uint64(32)
+LOW = np.uint64(0xFFFFFFFF)
+REACH = 8.0  # of the table of σ: beyond it σ is 0 or 1 to 3e-4
+PAIR, WINDOW, OCCURRENCE = 0, 1, 2  # what negatives are drawn for
+
+
+# --- draws ------------------------------------------------------------------------------------------------------------
+
+
+@kernel(forceinline=True)
+def mixed(x):
+    """SplitMix64's output function: 64 bits that look independent for different x."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+@kernel(forceinline=True)
+def keep_words(ids, first, last, keep, held, state):
+    """Write the words of a sentence that are kept; how many, and the generator's next state."""
+    count = 0
+    for t in range(first, last):
+        state += GOLDEN
+        if (mixed(state) >> HALF) < keep[ids[t]]:
+            held[count] = ids[t]
+            count += 1
+    return count, state
+
+
+@kernel(forceinline=True)
+def draw_negatives(targets, first, count, cut, other, state):
+    """Write so many words drawn from the alias table."""
+    n = np.uint64(len(cut))
+    for j in range(first, first + count):
+        state += GOLDEN
+        bits = mixed(state)
+        place = ((bits >> HALF) * n) >> HALF
+        targets[j] = np.int64(place) if (bits & LOW) < cut[place] else np.int64(other[place])
+    return state
+
+
+@kernel(forceinline=True)
+def reach_of(window, shrink, state):
+    """How far an occurrence looks: the window, or a number from 1 to it."""
+    if not shrink:
+        return window, state
+    state += GOLDEN
+    return window - np.int64((mixed(state) >> HALF) % np.uint64(window)), state
+
+
+# --- scores and updates -----------------------------------------------------------------------------------------------
+
+
+@kernel(forceinline=True)
+def place_of(score, size):
+    """Where a score stands in tables of `size` steps over −REACH … REACH: a step, and the share of it that is passed."""
+    place = (score + np.float32(REACH)) * (np.float32(size) / np.float32(2 * REACH))
+    if not place > np.float32(0):  # NaN, too: it must not lead outside of the table
+        return 0, np.float32(0)
+    step = min(np.int64(min(place, np.float32(size))), size - 1)
+    return step, min(place - np.float32(step), np.float32(1))
+
+
+@kernel(forceinline=True)
+def fetch_rows(Out, targets, first, count, nb):
+    """Ask the memory for the rows of some targets."""
+    for j in range(first, first + count):
+        for block in range(nb):
+            fetch(Out, targets[j] * nb + block)
+
+
+@kernel(forceinline=True)
+def descend(
+    In, u, Out, bias, targets, first, count, positives, weight, rate, tables, biased, gains, nb
+):
+    """One step of a group, the input at line u of In: `positives` targets, then negatives of some weight; its loss."""
+    loss = 0.0
+    size = tables.shape[1] - 1
+    for j in range(count):
+        v = targets[first + j]
+        score = dot(In, u, Out, v * nb, nb)
+        if biased:
+            score += bias[v]
+        step, share = place_of(score, size)
+        sigma = tables[0, step] + share * (tables[0, step + 1] - tables[0, step])
+        # ln(1 + eˢ), beyond the table s; with label 1 the loss is ln(1 + e⁻ˢ) = ln(1 + eˢ) − s
+        cost = tables[1, step] + share * (tables[1, step + 1] - tables[1, step])
+        cost += max(score - np.float32(REACH), np.float32(0)) + (score - score)  # NaN stays NaN
+        if j < positives:
+            gains[j] = rate * (np.float32(1) - sigma)
+            loss += cost - score
+        else:
+            gains[j] = -rate * weight * sigma
+            loss += weight * cost
+    for block in range(nb):
+        x, change = load(In, u + block), zero(In)
+        for j in range(count):
+            at = targets[first + j] * nb + block
+            z = load(Out, at)
+            change = axpy(gains[j], z, change)
+            store(Out, at, axpy(gains[j], x, z))
+        # read again: of one embedding the input may be an output, too
+        store(In, u + block, add(load(In, u + block), change))
+    if biased:
+        for j in range(count):
+            bias[targets[first + j]] += gains[j]
+    return loss
+
+
+# --- skip-gram --------------------------------------------------------------------------------------------------------
+
+
+@kernel
+def train_skipgram(
+    ids, starts, first, last, position, key, keep, cut, other, In, Out, bias, nb, window, shrink,
+    negative, shared, alpha, least, fall, tables, biased,
+):  # fmt: skip
+    """Steps over the sentences first … last − 1 of a block that begins at token `position`; their loss and pairs."""
+    held = np.empty(np.max(starts[first + 1 : last + 1] - starts[first:last]), np.int32)
+    targets = np.empty(2 * window * (1 + negative), np.int64)
+    gains = np.empty(2 * window + negative, np.float32)
+    loss, total = 0.0, 0
+    for s in range(first, last):
+        place = position + starts[s]
+        rate = np.float32(max(least, alpha - fall * place))
+        state = mixed(key + np.uint64(place) * GOLDEN)
+        count, state = keep_words(ids, starts[s], starts[s + 1], keep, held, state)
+        for t in range(count):
+            reach, state = reach_of(window, shrink, state)
+            low, high = max(0, t - reach), min(count, t + reach + 1)
+            pairs = high - low - 1
+            if pairs == 0:
+                continue
+            total += pairs
+            alone = shared == PAIR
+            groups, width = (pairs, 1 + negative) if alone else (1, pairs + negative)
+            positives = 1 if alone else pairs
+            weight = np.float32(pairs if shared == WINDOW else 1)
+            at = 0
+            for c in range(low, high):
+                if c != t:
+                    targets[at] = held[c]
+                    at += 1
+                    if alone:
+                        state = draw_negatives(targets, at, negative, cut, other, state)
+                        at += negative
+            if not alone:
+                state = draw_negatives(targets, at, negative, cut, other, state)
+            fetch_rows(Out, targets, 0, width, nb)
+            u = np.int64(held[t]) * nb
+            for g in range(groups):
+                if g + 1 < groups:
+                    fetch_rows(Out, targets, (g + 1) * width, width, nb)
+                loss += descend(
+                    In, u, Out, bias, targets, g * width, width, positives, weight, rate, tables, biased, gains, nb
+                )  # fmt: skip
+    return loss, total
+
+
+# --- CBOW -------------------------------------------------------------------------------------------------------------
+
+
+@kernel
+def train_cbow(
+    ids, starts, first, last, position, key, keep, cut, other, In, Out, bias, nb, window, shrink,
+    negative, mean, alpha, least, fall, tables, biased, middle,
+):  # fmt: skip
+    """The same with the sum or mean h of a window's inputs as input, in `middle` (2·nb lines), and the word as output."""
+    held = np.empty(np.max(starts[first + 1 : last + 1] - starts[first:last]), np.int32)
+    targets = np.empty(1 + negative, np.int64)
+    gains = np.empty(1 + negative, np.float32)
+    loss, total = 0.0, 0
+    for s in range(first, last):
+        place = position + starts[s]
+        rate = np.float32(max(least, alpha - fall * place))
+        state = mixed(key + np.uint64(place) * GOLDEN)
+        count, state = keep_words(ids, starts[s], starts[s + 1], keep, held, state)
+        for t in range(count):
+            reach, state = reach_of(window, shrink, state)
+            low, high = max(0, t - reach), min(count, t + reach + 1)
+            pairs = high - low - 1
+            if pairs == 0:
+                continue
+            total += 1
+            targets[0] = held[t]
+            state = draw_negatives(targets, 1, negative, cut, other, state)
+            fetch_rows(Out, targets, 0, 1 + negative, nb)
+            share = np.float32(1) / np.float32(pairs) if mean else np.float32(1)
+            for block in range(nb):
+                h = zero(In)
+                for c in range(low, high):
+                    if c != t:
+                        h = axpy(share, load(In, np.int64(held[c]) * nb + block), h)
+                store(middle, block, h)
+                store(middle, nb + block, h)
+            loss += descend(
+                middle, 0, Out, bias, targets, 0, 1 + negative, 1, np.float32(1), rate, tables, biased, gains, nb
+            )  # fmt: skip
+            for block in range(nb):
+                change = minus(load(middle, block), load(middle, nb + block))
+                for c in range(low, high):
+                    if c != t:
+                        at = np.int64(held[c]) * nb + block
+                        store(In, at, axpy(share, change, load(In, at)))
+    return loss, total

@@ -1,0 +1,154 @@
+"""Skip-gram and CBOW in NumPy, by mini-batches: for small texts, which are trained before a compiler would have begun.
+
+Pairs of all windows are drawn at once and cut into batches; a batch is one gradient step from the values before it, summed over
+its pairs, as if they had come one after the other from the same vectors. Batches are small where words are few, since a word
+that stands in many pairs of one batch would be moved too far.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+Array = np.ndarray
+LARGEST, SMALLEST = 1024, 16  # pairs of a batch
+PULL = 0.1  # the sum of the rates that a word of middling frequency meets in one batch
+DENSE = 2**17  # entries of a matrix that is cheaper to fill than to list
+
+
+@dataclass(frozen=True)
+class Occurrences:
+    """Centres and their windows: pair p is (centre[owner[p]], context[p])."""
+
+    centre: Array  # (occurrences,) word of each
+    owner: Array  # (pairs,) which occurrence a pair belongs to, rising
+    context: Array  # (pairs,)
+    sizes: Array  # (occurrences,) pairs of each, >= 1
+
+
+def draw_windows(
+    ids: Array, starts: Array, keep: Array, window: int, shrink: bool, rng: np.random.Generator
+) -> Occurrences:
+    """Drop frequent words, draw how far each occurrence looks, and list the pairs."""
+    kept = rng.random(len(ids)) < keep[ids]
+    sentence = np.repeat(np.arange(len(starts) - 1), np.diff(starts))[kept]
+    words = ids[kept].astype(np.int64)
+    n = len(words)
+    reach = rng.integers(1, window + 1, n) if shrink else np.full(n, window)
+    owners, contexts = [], []
+    places = np.arange(n)
+    for offset in (*range(-window, 0), *range(1, window + 1)):
+        other = places + offset
+        inside = (other >= 0) & (other < n) & (abs(offset) <= reach)
+        inside[inside] = sentence[other[inside]] == sentence[inside]
+        owners.append(places[inside])
+        contexts.append(words[other[inside]])
+    owner, context = np.concatenate(owners), np.concatenate(contexts)
+    order = np.argsort(owner, kind="stable")
+    owner, context = owner[order], context[order]
+    used, owner, sizes = np.unique(owner, return_inverse=True, return_counts=True)
+    return Occurrences(words[used], owner, context, sizes)
+
+
+def batch_size(n_words: int, rate: float) -> int:
+    """How many pairs are taken from the same vectors: the larger a step, the fewer."""
+    return int(np.clip(PULL * n_words / max(rate, 1e-3), SMALLEST, LARGEST))
+
+
+def gathered(words: Array, rows: Array, values: Array, n_words: int) -> Any:
+    """A matrix (words, rows of a batch) with these values, added up where they meet: its product moves rows to their words."""
+    n_rows = int(rows[-1]) + 1
+    if n_words * n_rows <= DENSE:
+        flat = np.bincount(words * n_rows + rows, values, minlength=n_words * n_rows)
+        return flat.reshape(n_words, n_rows).astype(
+            np.float32 if values.dtype == np.float32 else float
+        )
+    return sp.csr_array((values, (words, rows)), shape=(n_words, n_rows))
+
+
+def sigmoid(x: Array) -> Array:
+    return np.exp(-np.logaddexp(0, -x))
+
+
+@dataclass
+class Batches:
+    """One pass over drawn windows. With rate 0 it only measures."""
+
+    vectors: Array  # (v, k), changed in place
+    outputs: Array  # (v, k), changed in place; the same array of one embedding
+    biases: Array | None
+    table: Any  # AliasTable
+    negative: int
+    rng: np.random.Generator
+    alpha: float = 0.025  # the largest rate
+
+    def skipgram(self, found: Occurrences, shared: str, rates: Any) -> tuple[float, int]:
+        """The loss of all pairs, each at its own time, and how many there are."""
+        loss, n = 0.0, len(found.owner)
+        size = batch_size(len(self.vectors), self.alpha)
+        for first in range(0, n, size):
+            owner = found.owner[first : first + size]
+            centre, context = found.centre[owner], found.context[first : first + size]
+            if shared == "pair":
+                negatives = self.table.draw(self.rng, (len(owner), self.negative))
+                weights = np.ones(negatives.shape, self.vectors.dtype)
+            else:  # drawn once for an occurrence; a pair carries its share of their weight
+                _, which = np.unique(owner, return_inverse=True)
+                drawn = self.table.draw(self.rng, (which[-1] + 1, self.negative))
+                negatives = drawn[which]
+                share = 1.0 if shared == "window" else 1 / found.sizes[owner]
+                weights = np.broadcast_to(np.reshape(share, (-1, 1)), negatives.shape)
+                weights = weights.astype(self.vectors.dtype)
+            loss += self._step(
+                gathered(centre, np.arange(len(owner)), np.ones(len(owner)), len(self.vectors)),
+                context, negatives, weights, rates(first / n),
+            )  # fmt: skip
+        return loss, n
+
+    def cbow(self, found: Occurrences, mean: bool, rates: Any) -> tuple[float, int]:
+        loss, n = 0.0, len(found.centre)
+        size = batch_size(len(self.vectors), self.alpha)
+        ends = np.concatenate([[0], np.cumsum(found.sizes)])
+        for first in range(0, n, size):
+            last = min(first + size, n)
+            context = found.context[ends[first] : ends[last]]
+            sizes = found.sizes[first:last]
+            share = np.repeat(1 / sizes if mean else np.ones(len(sizes)), sizes)
+            rows = np.repeat(np.arange(last - first), sizes)
+            inputs = gathered(context, rows, share, len(self.vectors))
+            negatives = self.table.draw(self.rng, (last - first, self.negative))
+            weights = np.ones(negatives.shape, self.vectors.dtype)
+            centre = found.centre[first:last]
+            loss += self._step(inputs, centre, negatives, weights, rates(first / n))
+        return loss, n
+
+    @np.errstate(all="ignore")  # a rate too large: the loss says so
+    def _step(
+        self, inputs: Any, positives: Array, negatives: Array, weights: Array, rate: float
+    ) -> float:
+        """inputs (words, batch) says which vectors, and how much of each, are a row's input."""
+        kind = self.vectors.dtype
+        X = (inputs.T @ self.vectors).astype(kind)  # (B, k)
+        targets = np.column_stack([positives, negatives])
+        Z = self.outputs[targets]  # (B, 1 + r, k)
+        scores = np.einsum("bk,bjk->bj", X, Z)
+        if self.biases is not None:
+            scores = scores + self.biases[targets]
+        labels = np.zeros(scores.shape, kind)
+        labels[:, 0] = 1
+        c = np.column_stack([np.ones(len(weights), kind), weights])
+        losses = np.logaddexp(0, np.where(labels > 0, -scores, scores).astype(np.float64))
+        if rate > 0:
+            g = (rate * c * (labels - sigmoid(scores))).astype(kind)
+            flat = targets.ravel()
+            rows = np.repeat(np.arange(len(X)), targets.shape[1])
+            chosen = gathered(flat, rows, g.ravel(), len(self.outputs))
+            change = np.einsum("bj,bjk->bk", g, Z)
+            self.outputs += (chosen @ X).astype(kind)
+            self.vectors += (inputs @ change).astype(kind)
+            if self.biases is not None:
+                self.biases += np.bincount(flat, g.ravel(), minlength=len(self.biases)).astype(kind)
+        return float((c * losses).sum())

@@ -1,0 +1,261 @@
+"""Skip-gram with negative sampling, and CBOW: word2vec, with a true loss for every epoch (CIL 3.3; CIL20 5.3; ML "Skip-Gram").
+
+    p(v | w) = σ(⟨ζ_w, z_v⟩ + b_v)                                                                                (CIL (3.47))
+
+is the probability that v stands near w and was not drawn at random. The best of all functions of (v, w), with N_vw the pairs, r
+negatives each and q what they are drawn from, is ln[N_vw / (r N_w q_v)]: shifted pointwise mutual information (CIL (3.53)).
+(CIL (3.54) has the contribution of a pair to the mutual information; that is p(v, w) times it.)
+
+    >>> texts = ["the cat sat on the mat", "the dog sat on the rug", "a cat and a dog"] * 30
+    >>> model = SkipGram(vector_size=8, min_count=2, epochs=10, random_state=0).fit(texts)
+    >>> model.vectors_
+    WordVectors of 8 words, 8 numbers each (float32)
+    >>> bool(model.trace_.objective[-1] < model.trace_.objective[0])
+    True
+"""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from lemmata.audit.embeddings import SKIPGRAM_CLAIMS
+from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core.estimator import COMMON
+from lemmata.core.loop import MaxSteps, Settled, Stop, run
+from lemmata.embedding.base import EmbeddingModel
+from lemmata.embedding.skipgram.algorithm import SkipGramAlgorithm, SkipGramState
+from lemmata.embedding.skipgram.windowed import WindowedText
+from lemmata.text.encoded import EncodedText
+from lemmata.text.tokens import Tokenizer
+from lemmata.text.vocabulary import Vocabulary
+
+Array = np.ndarray
+RATES = {True: 0.025, False: 0.075}  # of skip-gram; of CBOW, whose gradients are a window's mean
+
+
+class SkipGram(EmbeddingModel):
+    """Vectors of words that predict the words around them, by negative sampling (word2vec).
+
+    Maximises Σ ln σ(⟨ζ_w, z_v⟩ + b_v) over pairs in windows plus Σ ln σ(−⟨ζ_w, z_u⟩ − b_u) over words u drawn at random.
+    Names of parameters are gensim's, where it has them.
+
+    Parameters
+    ----------
+    vector_size : int, default=100
+        k, how many numbers a vector has.
+    window : int, default=5
+        R: pairs are at most so far apart.
+    sg : bool, default=True
+        Words predict their neighbours (skip-gram); False: the mean of a window predicts its word (CBOW).
+    objective : {"negative", "softmax"}, default="negative"
+        "softmax": the exact likelihood (3.46) over co-occurrence counts, for small vocabularies.
+    negative : int, default=5
+        r, words drawn for each pair.
+    negatives_per : {"pair", "window", "occurrence"}, default="pair"
+        r for each pair, as word2vec; "window": r for each occurrence, shared by its pairs with the weight of all of them, which
+        has the same expectation; "occurrence": r for each occurrence, counted once, as CIL (3.49) is written.
+    ns_exponent : float, default=0.75
+        α in q ∝ p^α, what negatives are drawn from.
+    min_count : int, default=5
+        Words that occur less often are dropped.
+    max_vocab_size : int, optional
+        Keep only so many of the most frequent words.
+    sample : float, default=1e-3
+        t: of a word with frequency f a share of √(t/f) + t/f occurrences is kept; 0 keeps all.
+    shrink_windows : bool, default=True
+        Every occurrence looks 1 to R words far, drawn evenly: nearer words count more. False: always R.
+    cbow_mean : bool, default=True
+        CBOW averages the vectors of a window; False: adds them up.
+    tied : bool, default=False
+        One embedding, ζ = z, as in CIL (3.44).
+    biases : bool, default=False
+        Whether b_v is part of the model; word2vec has none.
+    alpha : float, optional
+        γ, the first learning rate; None: 0.025, and 0.075 for CBOW.
+    min_alpha : float, default=1e-4
+        The last one; γ falls linearly in between.
+    epochs : int, default=5
+        Passes over the text.
+    tol : float, default=0
+        Stop early when an epoch changes the loss by at most this share of it; 0: make all epochs.
+    deterministic : bool, default=False
+        The same vectors for any number of threads, by using one. False: threads write the same vectors without locks, so that
+        two runs of one seed differ a little. (With LEMMATA_THREADS=1, and for texts small enough for NumPy, they never do.)
+    tokenizer : Tokenizer, optional
+        What makes words of texts; by default lower case, and words of two letters and more. Lists of words need none.
+    random_state : int, RandomState or None
+        First vectors, windows, and what is drawn.
+    verbose, checkpoint, time_limit
+        Progress on the terminal; a file to resume from; seconds.
+
+    Attributes
+    ----------
+    vectors_ : WordVectors
+        nearest, similarity, analogy, evaluate_similarity, evaluate_analogies, write.
+    embedding_ : (n_words, k) float32
+        ζ, the vectors of `vectors_`.
+    context_embedding_ : (n_words, k)
+        z, those of predicted words (CBOW: of the word in the middle).
+    biases_ : (n_words,)
+    counts_ : (n_words,)
+        How often each word occurs, in the order of `feature_names_in_`, the words.
+    loss_ : float
+        The loss per pair at the end, measured on windows that are the same for every epoch; `trace_` has one for each.
+    certificate_, trace_, stopped_, n_iter_
+    """
+
+    claims = SKIPGRAM_CLAIMS
+    stored: ClassVar[dict[str, Any]] = {
+        **EmbeddingModel.stored,
+        "context_embedding_": "d k",
+        "biases_": "d",
+        "loss_": "",
+    }
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **{name: rule for name, rule in COMMON.items() if name != "max_iter"},
+        "vector_size": [Interval(Integral, 1, 2**16, closed="both")],
+        "window": [Interval(Integral, 1, 1000, closed="both")],
+        "sg": ["boolean"],
+        "objective": [StrOptions({"negative", "softmax"})],
+        "negative": [Interval(Integral, 1, 10_000, closed="both")],
+        "negatives_per": [StrOptions({"pair", "window", "occurrence"})],
+        "ns_exponent": [Interval(Real, -10, 10, closed="both")],
+        "min_count": [Interval(Integral, 1, None, closed="left")],
+        "max_vocab_size": [Interval(Integral, 2, None, closed="left"), None],
+        "sample": [Interval(Real, 0, None, closed="left")],
+        "shrink_windows": ["boolean"],
+        "cbow_mean": ["boolean"],
+        "tied": ["boolean"],
+        "biases": ["boolean"],
+        "alpha": [Interval(Real, 0, None, closed="neither"), None],
+        "min_alpha": [Interval(Real, 0, None, closed="left")],
+        "epochs": [Interval(Integral, 1, None, closed="left")],
+        "deterministic": ["boolean"],
+        "tokenizer": [Tokenizer, None],
+    }
+
+    context_embedding_: Array
+    biases_: Array
+    loss_: float
+
+    def __init__(
+        self, vector_size=100, window=5, *, sg=True, objective="negative", negative=5, negatives_per="pair", ns_exponent=0.75,
+        min_count=5, max_vocab_size=None, sample=1e-3, shrink_windows=True, cbow_mean=True, tied=False, biases=False,
+        alpha=None, min_alpha=1e-4, epochs=5, tol=0.0, deterministic=False, tokenizer=None, random_state=None, verbose=0,
+        checkpoint=None, time_limit=None,
+    ):  # fmt: skip
+        self.vector_size, self.window, self.sg, self.objective = vector_size, window, sg, objective
+        self.negative, self.negatives_per, self.ns_exponent = negative, negatives_per, ns_exponent
+        self.min_count, self.max_vocab_size, self.sample = min_count, max_vocab_size, sample
+        self.shrink_windows, self.cbow_mean, self.tied = shrink_windows, cbow_mean, tied
+        self.biases, self.alpha, self.min_alpha, self.epochs = biases, alpha, min_alpha, epochs
+        self.tol, self.deterministic, self.tokenizer = tol, deterministic, tokenizer
+        self.random_state, self.verbose = random_state, verbose
+        self.checkpoint, self.time_limit = checkpoint, time_limit
+
+    @property
+    def max_iter(self) -> int:
+        """The number of steps that progress is shown for."""
+        return self.epochs
+
+    def _stop(self) -> Stop:
+        return self._limited(Settled(self.tol, self.patience) | MaxSteps(self.epochs))
+
+    def _wants_to_settle(self) -> bool:
+        return (
+            False  # the learning rate ends with the epochs: to make all of them is what was asked
+        )
+
+    def _algorithm(self, data: EncodedText) -> Any:  # type: ignore[override]
+        alpha = RATES[bool(self.sg)] if self.alpha is None else self.alpha
+        if self.min_alpha > alpha:
+            raise ValueError(
+                f"min_alpha={self.min_alpha} exceeds alpha={alpha}, which falls to it; pass min_alpha <= alpha."
+            )
+        if self.tied and not self.sg:
+            raise ValueError(
+                "tied=True is of skip-gram: CBOW's inputs are means of windows; pass sg=True."
+            )
+        return SkipGramAlgorithm(
+            self.vector_size, self.epochs, bool(self.sg), self.negative, self.negatives_per, bool(self.shrink_windows),
+            bool(self.cbow_mean), bool(self.tied), bool(self.biases), float(alpha), float(self.min_alpha),
+            bool(self.deterministic),
+        )  # fmt: skip
+
+    def _problem(self, data: EncodedText) -> Any:  # type: ignore[override]
+        return self._windowed(data, data.vocabulary.counts)
+
+    def _windowed(self, data: EncodedText, counts: Array) -> WindowedText:
+        return WindowedText(data, counts, self.window, float(self.sample), float(self.ns_exponent))
+
+    def _attributes(self, solution: Any, problem: WindowedText) -> dict[str, Any]:
+        return {**solution.attributes, "counts_": problem.counts}
+
+    def partial_fit(self, X, y=None) -> SkipGram:
+        """Go on with more text: its new words get vectors if they now occur min_count times, all others are trained further.
+
+        The learning rate starts at alpha again and falls over `epochs` passes over the new text alone.
+        """
+        if not hasattr(self, "embedding_"):
+            return self.fit(X)
+        with self._all_or_nothing():
+            self._validate_params()
+            known = Vocabulary(self.feature_names_in_, self.counts_)
+            new = self._encoded_further(X)
+            total = known + new.vocabulary
+            kept = total.pruned(1, None)
+            data = new.over(kept)
+            algorithm, problem = self._algorithm(data), self._windowed(data, kept.counts)
+            start = self._grown(algorithm, problem, known, kept)
+            solution = run(
+                algorithm, problem, stop=self._stop(), callbacks=self._callbacks(), start=start
+            )
+            self.feature_names_in_, self.n_features_in_ = kept.words, len(kept)
+            attributes = self._attributes(solution, problem)
+            self._conclude(None, attributes, solution.trace, solution.stopped, solution.step)
+        return self
+
+    def _encoded_further(self, X: Any) -> EncodedText:
+        """The new text over known words and those that occur often enough in it."""
+        from lemmata.text.encoded import encode_with
+
+        raw = X if isinstance(X, EncodedText) else encode_with(X, self.tokenizer or Tokenizer())
+        words, known = raw.vocabulary, Vocabulary(self.feature_names_in_, self.counts_)
+        often = np.array(
+            [
+                count >= self.min_count or word in known
+                for word, count in zip(words, words.counts, strict=True)
+            ],
+            bool,
+        )
+        if not often.any():
+            raise ValueError(
+                f"none of the {len(words):,} words of the text is known or occurs min_count={self.min_count} times in it."
+            )
+        return raw.over(Vocabulary(words.words[often], words.counts[often]))
+
+    def _grown(
+        self, algorithm: Any, problem: WindowedText, known: Vocabulary, words: Vocabulary
+    ) -> SkipGramState:
+        """A first state with the vectors of known words in it."""
+        state = algorithm.init(problem, np.random.default_rng(self._rng()))
+        places = words.encode(list(known))
+        parts = {"vectors": self.embedding_, "biases": self.biases_}
+        if not self.tied:
+            parts["outputs"] = self.context_embedding_
+        changed = {}
+        for name, old in parts.items():
+            changed[name] = getattr(state, name).copy()
+            changed[name][places] = old
+        from dataclasses import replace
+
+        return algorithm.at(replace(state, **changed), problem)
+
+    def transform(self, words) -> Array:
+        """The vectors of words, as rows."""
+        check_is_fitted(self)
+        return self.vectors_[list(words)]

@@ -1,0 +1,75 @@
+"""Which words are dropped, and which ones a word is told apart from.
+
+    keep(w) = min{1, √(t/f_w) + t/f_w}       f_w the relative frequency of w, t = `sample`; as word2vec keeps frequent words
+    q(w) ∝ p(w)^α                            negatives, CIL (3.51), α = ¾
+
+A draw from q takes one random number and two looks into an alias table (Walker 1977): place i of n, each of which has the mass
+1/n and belongs to at most two words, `other[i]` taking what `cut[i]` leaves.
+
+>>> table = AliasTable.of(np.array([1.0, 1, 2]))
+>>> table.probabilities.tolist()
+[0.25, 0.25, 0.5]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+Array = np.ndarray
+WHOLE = 2**32  # what a probability of one is, in numbers of 32 bits
+
+
+def keep_probabilities(counts: Array, sample: float) -> Array:
+    """How likely an occurrence of each word is kept; sample = 0 keeps all."""
+    total = counts.sum()
+    if sample <= 0 or total == 0:
+        return np.ones(len(counts))
+    ratio = sample * total / np.maximum(counts, 1)
+    return np.minimum(1.0, np.sqrt(ratio) + ratio)
+
+
+def noise(counts: Array, exponent: float) -> Array:
+    """q ∝ counts^exponent; a word that was never met is never drawn."""
+    weights = np.where(counts > 0, np.maximum(counts, 1).astype(np.float64) ** exponent, 0.0)
+    total = weights.sum()
+    return weights / total if total > 0 else np.full(len(counts), 1 / max(len(counts), 1))
+
+
+@dataclass(frozen=True)
+class AliasTable:
+    """A distribution over 0 … n − 1 that is drawn from in constant time."""
+
+    cut: Array  # (n,) uint64: below it of 2³², place i means i
+    other: Array  # (n,) int32: and above it this
+
+    @classmethod
+    def of(cls, weights: Array) -> AliasTable:
+        n = len(weights)
+        if n == 0 or not np.isfinite(weights).all() or weights.min() < 0 or weights.sum() <= 0:
+            raise ValueError("weights are finite numbers >= 0, not all of them 0.")
+        mass = (np.asarray(weights, np.float64) * (n / weights.sum())).tolist()
+        cut, other = [1.0] * n, list(range(n))
+        small = [i for i, value in enumerate(mass) if value < 1]
+        large = [i for i, value in enumerate(mass) if value >= 1]
+        while small and large:
+            poor, rich = small.pop(), large[-1]
+            cut[poor], other[poor] = mass[poor], rich
+            mass[rich] -= 1 - mass[poor]
+            if mass[rich] < 1:
+                small.append(large.pop())
+        cuts = np.minimum(np.rint(np.array(cut) * WHOLE), WHOLE).astype(np.uint64)
+        return cls(cuts, np.array(other, dtype=np.int32))
+
+    @property
+    def probabilities(self) -> Array:
+        """What is drawn, exactly: the cuts are rounded to 2⁻³²."""
+        share = self.cut.astype(np.float64) / WHOLE
+        n = len(share)
+        return (share + np.bincount(self.other, 1 - share, minlength=n)) / n
+
+    def draw(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> Array:
+        places = rng.integers(0, len(self.cut), size)
+        stays = rng.integers(0, WHOLE, size, dtype=np.uint64) < self.cut[places]
+        return np.where(stays, places, self.other[places])
