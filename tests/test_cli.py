@@ -569,6 +569,7 @@ def test_version_and_help():
         "atlas",
         "diagnose",
         "recommend",
+        "topics",
     ):
         assert "--json" in invoke(name, "--help")
 

@@ -12,16 +12,18 @@
     lemmata fit als ratings.csv --set rank=32 --test 0.1 --save films.lemma
     lemmata recommend films.lemma --user 42 -n 10
 
+    lemmata topics news.lemma --documents news.txt --show "the bank of the river"
+
 Results go to stdout, everything else to stderr, so that commands can be joined by pipes. Only typer is imported until a
 command runs: `lemmata --help` has to be quick.
 """
 
-from lemmata.cli import applying, commands, evaluating, ratings, warm
+from lemmata.cli import applying, commands, evaluating, ratings, topics, warm
 from lemmata.cli.shell import BAD_INPUT, BAD_USAGE, INTERRUPTED, NOT_CERTIFIED, OK, PIPE_CLOSED, app
 
 __all__ = [
     "BAD_INPUT", "BAD_USAGE", "INTERRUPTED", "NOT_CERTIFIED", "OK", "PIPE_CLOSED", "app", "applying", "commands",
-    "evaluating", "main", "ratings", "warm",
+    "evaluating", "main", "ratings", "topics", "warm",
 ]  # fmt: skip
 
 

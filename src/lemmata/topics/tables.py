@@ -96,7 +96,7 @@ def _text(name: str, value: Any) -> str:
     if name == "share":
         return f"{100 * value:.0f} %" if value >= 0.1 else f"{100 * value:.1f} %"
     if name == "coherence":
-        return f"{value:.2f}"
+        return f"{value + 0.0:.2f}".replace("-0.00", "0.00")
     if name == "words":
         return " ".join(one_line(str(word)) for word in value)
     return f"{value:,}"
