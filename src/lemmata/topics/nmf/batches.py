@@ -7,7 +7,7 @@ that later ones would have changed (Mairal et al. 2010): passes over the data, o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from lemmata.topics.nmf.squares import Penalty, Products
 from lemmata.topics.nmf.table import Table
 
 Array = np.ndarray
-ROUNDS = 4  # of updates of H for every batch
+ROUNDS = 8  # of updates of H for every batch
 
 
 @storable
@@ -92,9 +92,7 @@ class Batches:
                 V, before = np.ascontiguousarray(self.components_.T), self.sums_
             total = before.weight + data.total_weight
             penalty = self._penalty((total, data.shape[1]))
-            own = self._rows(table, V)
-            sums = before + BatchSums.of(table, own, V, penalty)
-            V = _columns_after(algorithm, sums, V, penalty)
+            V, sums = _learnt(algorithm, table, self._rows(table, V), V, before, penalty)
             attributes = {
                 "components_": np.ascontiguousarray(V.T),
                 "reconstruction_err_": float(np.sqrt(2 * sums.loss(V, Penalty()))),
@@ -110,15 +108,22 @@ class Batches:
         return self
 
 
-def _columns_after(algorithm: Any, sums: BatchSums, V: Array, penalty: Penalty) -> Array:
-    from dataclasses import replace
-
+def _learnt(
+    algorithm: Any, table: Table, W: Array, V: Array, before: BatchSums, penalty: Penalty
+) -> tuple[Array, BatchSums]:
+    """H and the sums after a batch whose best W is given: H moves, and of the divergence the shares of this batch with it."""
     algorithm = replace(algorithm, penalty=penalty)
-    if np.ndim(sums.counts):
-        return algorithm.columns_after(sums.counts, sums.slopes).astype(V.dtype)
+    sums = before + BatchSums.of(table, W, V, penalty)
+    if not isinstance(table, Counted):
+        for _ in range(ROUNDS):
+            V = algorithm.columns_after(sums.products, V)
+        return V, sums
     for _ in range(ROUNDS):
-        V = algorithm.columns_after(sums.products, V)
-    return V
+        V = algorithm.columns_after(sums.counts, sums.slopes).astype(V.dtype)
+        counts = table.share_out(W, V)[0]
+        W = algorithm.rows_after(counts, W, table.row_sums(V), table.data.weights)
+        sums = before + BatchSums.of(table, W, V, penalty)
+    return V, sums
 
 
 def _as_type(X: Any, dtype: Any) -> Any:

@@ -31,7 +31,9 @@ def least_squares_rows(
     def work(part: Part) -> float:
         G = part.gram(V) if shared is None else shared
         here = W[part.place] if start is None else start[part.place]
-        W[part.place] = best_rows(hals, here, part.times(V), G, penalty.l1_W, penalty.l2_W)
+        mine = best_rows(hals, here, part.times(V), G, penalty.l1_W, penalty.l2_W)
+        # what no known column uses could be anything: it is 0
+        W[part.place] = np.where(np.diagonal(G, axis1=-2, axis2=-1) > 0, mine, 0)
         return 0.0
 
     table.map(work, 0.0)
@@ -44,32 +46,64 @@ def divergence_rows(
     """W (n, k) that minimises Σ D(x ‖ wH) + a₁ Σ w + ½ a₂ ‖w‖²."""
     n, k, steps = table.shape[0], V.shape[1], MOST_STEPS if start is None else FROM_NEAR
     slope = table.row_sums(V) + np.asarray(penalty.l1_W, V.dtype)
+    if (
+        table.data.weights is not None
+    ):  # which concern nobody here, and those of 0 would hide their rows
+        table = Counted(table.data.weighted(None), table.k, table.passes, table.holes)
+    if not table.sparse:
+        return _by_dense_ratios(table, V, slope, penalty.l2_W, start, steps)
     if table.holes or penalty.l2_W:
-        return _by_ratios(table, V, slope, penalty.l2_W, start)
+        return _by_ratios(table, V, slope, penalty.l2_W, start, steps)
     slope = np.where(slope > 0, slope, 1)
     theta = np.full((n, k), 1 / k, table.dtype)
     if start is not None:
         shares = start * slope
         totals = shares.sum(axis=1, keepdims=True)
         theta = np.where(totals > 0, shares / np.where(totals > 0, totals, 1), theta)
-    if (
-        table.data.weights is not None
-    ):  # which concern nobody here, and those of 0 would hide their rows
-        table = Counted(table.data.weighted(None), table.k, table.passes, table.holes)
-    corpus = table.corpus
-    theta = corpus.fold_in(theta.astype(table.dtype), V / slope, steps, NATS)
-    return (theta * corpus.lengths[:, None] / slope).astype(table.dtype)
+    theta = table.corpus.fold_in(theta.astype(table.dtype), V / slope, steps, NATS)
+    return (theta * table.corpus.lengths[:, None] / slope).astype(table.dtype)
 
 
-def _by_ratios(table: Counted, V: Array, slope: Array, l2: float, start: Array | None) -> Array:
-    W = np.ones((table.shape[0], V.shape[1]), table.dtype) if start is None else start
-    if table.data.weights is not None:
-        table = Counted(table.data.weighted(None), table.k, table.passes, table.holes)
-    for _ in range(MOST_STEPS if start is None else FROM_NEAR):
+def _first(table: Counted, V: Array, start: Array | None) -> Array:
+    return np.ones((table.shape[0], V.shape[1]), table.dtype) if start is None else start.copy()
+
+
+def _gains(counts: Array, W: Array, slope: Array) -> Array:
+    """Whether a row could still gain: its total is not yet that of its parts, or a pull exceeds its slope by NATS of it."""
+    parts, total = W * slope, counts.sum(axis=1)
+    return (counts > (1 + NATS) * parts).any(axis=1) | (np.abs(parts.sum(axis=1) - total) > NATS * total)  # fmt: skip
+
+
+def _by_ratios(
+    table: Counted, V: Array, slope: Array, l2: float, start: Array | None, steps: int
+) -> Array:
+    W = _first(table, V, start)
+    for _ in range(steps):
         counts = table.share_out(W, V)[0]
-        new = positive_root(counts, slope, l2).astype(W.dtype)
-        moved, total = np.abs((new - W) * slope).sum(), (new * slope).sum()
-        W = new
-        if moved <= NATS * total:
+        if not _gains(counts, W, slope + np.asarray(l2, W.dtype) * W).any():
             break
+        W = positive_root(counts, slope, l2).astype(W.dtype)
+    return W
+
+
+def _by_dense_ratios(
+    table: Counted, V: Array, slope: Array, l2: float, start: Array | None, steps: int
+) -> Array:
+    """The same for dense rows; each row stops by itself."""
+    W, tiny = _first(table, V, start), np.finfo(V.dtype).tiny
+    slopes = np.broadcast_to(slope, W.shape)
+
+    def work(part: Part) -> float:
+        mine, going = W[part.place], np.arange(part.size)
+        for _ in range(steps):
+            if not len(going):
+                break
+            here, down = mine[going], slopes[part.place][going]
+            pull = (part.rows[going] / np.maximum(here @ V.T, tiny)) @ V
+            counts = here * pull
+            mine[going] = positive_root(counts, down, l2).astype(mine.dtype)
+            going = going[_gains(counts, here, down + np.asarray(l2, mine.dtype) * here)]
+        return 0.0
+
+    table.map(work, 0.0)
     return W
