@@ -96,6 +96,7 @@ def known_factors(seed: int) -> Iterator[Case]:
         one.doc_topic_, one.components_ = theta, phi
         p = np.maximum(theta @ phi, 1e-300)
         one.log_likelihood_ = float((N * np.log(p))[N > 0].sum())
+        one.topic_tokens_ = None  # of the fit, not of these
         return one
 
     truth = {"topics_determined": True, "statements_true": True, "documents_fitted": True}

@@ -192,6 +192,13 @@ def test_words_without_probability_make_perplexity_infinite_not_wrong():
         np.testing.assert_array_equal(np.isfinite(found.log_likelihoods), [True, False, True])
 
 
+def test_smoothing_gives_every_word_a_chance():
+    phi, N = np.array([[0.5, 0.5, 0.0], [0.2, 0.8, 0.0]]), [[3, 1, 0], [1, 1, 2]]
+    found = perplexity((phi, 1.0), N, method="exact", smoothing=0.1)
+    expected = perplexity((0.9 * phi + 0.1 / 3, 1.0), N, method="exact")
+    assert found.log_likelihood == expected.log_likelihood > -np.inf
+
+
 def test_documents_without_words_have_probability_one():
     N, phi, alpha = planted()
     N[2] = 0
@@ -224,6 +231,7 @@ def test_counts_that_are_none_are_refused(X, words):
         ({"particles": 0}, "particles=0"),
         ({"runs": 1}, "runs=1"),
         ({"observed": 1.0}, "observed=1.0"),
+        ({"smoothing": 1}, "smoothing=1"),
         ({"random_state": None}, "random_state=None"),
     ],
 )

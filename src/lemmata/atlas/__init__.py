@@ -32,6 +32,7 @@ CHAPTERS = (
     "completion",
     "clustering",
     "mixtures",
+    "topics_held_out",
     "optimisation",
     "prediction",
     "nets_mlp",

@@ -44,6 +44,7 @@ def perplexity(
     runs: int = RUNS,
     moves: int = MOVES,
     observed: float = 0.5,
+    smoothing: float = 0.0,
     random_state: int = 0,
 ) -> HeldOut:
     """Held-out perplexity of a topic model, ours or another library's.
@@ -64,6 +65,9 @@ def perplexity(
         Earlier words whose topics each particle draws again after each word.
     observed : float, default=0.5
         Completion: the share of each document that is read.
+    smoothing : float, default=0.0
+        The share of every topic that is spread evenly over all words first. Topics of maximum likelihood (pLSA, mixtures) have
+        words of probability 0, and one of them in one document makes its perplexity infinite.
     random_state : int
         The order of words, the parts, and the particles. The first two do not depend on the model, so that models are compared
         on the same parts.
@@ -82,19 +86,20 @@ def perplexity(
             raise ValueError(f"{name}={value!r}: pass a whole number >= {least}.")
     if not isinstance(observed, Real) or not 0 < observed < 1:
         raise ValueError(f"observed={observed!r}: pass a share between 0 and 1.")
+    if not isinstance(smoothing, Real) or not 0 <= smoothing < 1:
+        raise ValueError(f"smoothing={smoothing!r}: pass a share, 0 <= smoothing < 1.")
     if not isinstance(random_state, Integral) or random_state < 0:
         raise ValueError(f"random_state={random_state!r}: pass a whole number >= 0.")
     seed, share = int(random_state), float(observed)
     counts = counts_of(model, X)
     if _is_mixture(model):
-        return held_out_by_classes(
-            model.probabilities_, model.weights_, counts, method, share, seed
-        )
+        topics = spread(model.probabilities_, smoothing)
+        return held_out_by_classes(topics, model.weights_, counts, method, share, seed)
     found = topics_of(model)
     if found is None:
-        return _by_mixtures(model, counts, method, share, seed)
+        return _by_mixtures(model, counts, method, share, seed, smoothing)
     return held_out(
-        *found, counts, method, particles=int(particles), runs=int(runs), moves=int(moves),
+        spread(found[0], smoothing), found[1], counts, method, particles=int(particles), runs=int(runs), moves=int(moves),
         observed=share, seed=seed,
     )  # fmt: skip
 
@@ -102,16 +107,27 @@ def perplexity(
 def _is_mixture(model: Any) -> bool:
     """One topic per document: a Mixture of ours, of multinomials."""
     family = getattr(model, "family_", None)
-    if getattr(family, "name", None) is None:
+    name = getattr(family, "name", None)
+    if name is None:
         return False
-    if family.name != "multinomial":
+    if name != "multinomial":
         raise TypeError(
-            f'a mixture of family "{family.name}" is no model of words; fit Mixture(k, family="multinomial").'
+            f'a mixture of family "{name}" is no model of words; fit Mixture(k, family="multinomial").'
         )
     return True
 
 
-def _by_mixtures(model: Any, counts: Any, method: str, observed: float, seed: int) -> HeldOut:
+def spread(topics: Any, share: float) -> np.ndarray:
+    """p(word | topic) with a share of it spread evenly over all words."""
+    topics = np.asarray(topics, np.float64)
+    return (
+        topics if share == 0 or topics.ndim != 2 else (1 - share) * topics + share / topics.shape[1]
+    )
+
+
+def _by_mixtures(
+    model: Any, counts: Any, method: str, observed: float, seed: int, smoothing: float
+) -> HeldOut:
     if not hasattr(model, "topic_word_") or not hasattr(model, "transform"):
         raise TypeError(
             f"a {type(model).__module__}.{type(model).__name__} states no topics that are known here; pass a topic model, "
@@ -134,7 +150,8 @@ def _by_mixtures(model: Any, counts: Any, method: str, observed: float, seed: in
         del nameless.feature_names_in_
         return nameless.transform(begun)
 
-    return held_out_by_mixtures(model.topic_word_, mixtures, counts, observed, seed)
+    topics = spread(model.topic_word_, smoothing)
+    return held_out_by_mixtures(topics, mixtures, counts, observed, seed)
 
 
 def unigram(X: Any) -> tuple[np.ndarray, np.ndarray]:

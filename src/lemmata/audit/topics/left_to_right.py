@@ -37,6 +37,7 @@ from lemmata.audit.topics.mixtures import best_mixtures
 
 Array = np.ndarray
 CHUNK = 2**18  # numbers of particles at a time: what fits the caches
+FULL = 0.85  # of the rows that are read together: when fewer go on, the others are left out
 SURE = 0.5  # a topic more probable than all others together is worth a guess
 
 
@@ -90,7 +91,7 @@ def _guess(words: Array, lengths: Array, scaled: Array, alpha: Array) -> Array:
 
 
 class Rows:
-    """Documents that are read side by side: words, lengths, and the guesses of their topics or None."""
+    """Documents that are read side by side, the longest first: words, lengths, and the guesses of their topics or None."""
 
     def __init__(self, words: Array, lengths: Array, guesses: Array | None):
         self.words, self.lengths, self.guesses = words, lengths, guesses
@@ -98,6 +99,10 @@ class Rows:
     def repeated(self, times: int) -> Rows:
         parts = (self.words, self.lengths, self.guesses)
         return Rows(*(None if one is None else np.repeat(one, times, axis=0) for one in parts))  # type: ignore[arg-type]
+
+    def first(self, n: int) -> Rows:
+        guesses = None if self.guesses is None else self.guesses[:n]
+        return Rows(self.words[:n], self.lengths[:n], guesses)
 
     def guessed(self, k: int) -> Array:
         """f⁰: how many words each document has under each guess, (k, n)."""
@@ -136,15 +141,19 @@ class Filter:
 
     def read(self) -> Array:
         """ln p̂ of each row, (n,)."""
-        rows, T = self.rows, self.rows.words.shape[1]
+        T, found = self.rows.words.shape[1], self.logs
         kind = np.min_scalar_type(len(self.counts))
         topics = np.zeros((T if self.moves else 0, self.R * self.n), kind)
         for t in range(T):
-            going = t < rows.lengths  # what is added to a row after its end has no say
+            going = int((self.rows.lengths > t).sum())
+            if going < FULL * self.n:
+                topics = self._drop_all_but(going, topics)
+            rows = self.rows
             left = self._take_out(rows.guesses[:, t]) if rows.guesses is not None else 1.0
             self._sum_up(rows.words[:, t])
             weights = (self.sums[-1] / left).reshape(self.R, self.n)
-            self.logs += np.where(going, np.log(weights.mean(axis=0)), 0.0)
+            # what is added to a row after its end has no say
+            found[:going] += np.log(weights[:, :going].mean(axis=0))
             chosen = self._choose(weights)
             drawn = self._draw(chosen)
             self.counts = np.take(self.counts, chosen, axis=1)
@@ -153,7 +162,19 @@ class Filter:
                 topics[:t] = np.take(topics[:t], chosen, axis=1)
                 topics[t] = drawn
                 self._move(topics, t)
-        return self.logs
+        return found
+
+    def _drop_all_but(self, n: int, topics: Array) -> Array:
+        """Leave out the rows that have ended, which are the last ones. Returns the topics of the others."""
+
+        def kept(columns: Array) -> Array:
+            shape = (len(columns), self.R, self.n)
+            return np.ascontiguousarray(columns.reshape(shape)[:, :, :n]).reshape(-1, self.R * n)
+
+        self.counts, topics = kept(self.counts), kept(topics)
+        self.n, self.rows = n, self.rows.first(n)
+        self.sums, self.every = np.empty_like(self.counts), np.arange(self.R * n)
+        return topics
 
     def _take_out(self, guesses: Array) -> Array:
         """The words out of their guesses; how much is left there, of every particle, or 1 where there was no guess."""

@@ -63,7 +63,8 @@ def r_hat(chains: Array) -> float:
 
 
 def dependence(halves: Array) -> float:
-    """τ: how many passes an independent one is worth, at least 1."""
+    """τ: how many passes an independent one is worth, at least 1. The larger of two estimates, since both are low where n is
+    no large multiple of τ: Geyer's, and that of an autoregression whose first correlation is corrected for n (Kendall 1954)."""
     n = halves.shape[1]
     x = halves - halves.mean(axis=1, keepdims=True)
     covariances = np.array([(x[:, : n - lag] * x[:, lag:]).sum() for lag in range(n)])
@@ -72,7 +73,16 @@ def dependence(halves: Array) -> float:
     correlations = covariances / covariances[0]
     pairs = correlations[: n - n % 2].reshape(-1, 2).sum(axis=1)
     kept = pairs[: int(np.argmax(pairs <= 0)) if (pairs <= 0).any() else len(pairs)]
-    return max(2 * float(kept.sum()) - 1, 1.0)
+    first = float(correlations[1])
+    first = min(first + (1 + 3 * first) / n, 0.99)
+    return max(2 * float(kept.sum()) - 1, (1 + first) / (1 - first), 1.0)
+
+
+def by_chance(halves: Array, within: float) -> float:
+    """The variance that means of halves have by chance: W τ/n, with W made larger by what dependent passes hide of it."""
+    n = halves.shape[1]
+    share = min(dependence(halves) / n, 0.9)
+    return within * share / (1 - share)
 
 
 @claim(
@@ -98,7 +108,7 @@ def chains_agree(fit: Fit):
     means = chains.mean(axis=1)
     note = f"chains at {means.min():,.1f} … {means.max():,.1f} nats"
     halves, within, between = split(chains)
-    if found > AGREEING and between <= EXPLAINED * within * dependence(halves) / halves.shape[1]:
+    if found > AGREEING and between <= EXPLAINED * by_chance(halves, within):
         return unknown(
             f"R̂ {found:.2f}, {note}: so few independent passes may differ by chance; raise max_iter",
             found,
