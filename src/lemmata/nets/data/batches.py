@@ -168,38 +168,34 @@ class Rows(Data):
         for first in range(0, len(whole), group):
             some = whole[first : first + group]
             mine = [share.of(rows) for rows in some]
-            parts, weights = self.take(np.concatenate(mine))
+            numbers = np.concatenate(mine)
+            index = torch.from_numpy(numbers)
             lengths = [len(rows) for rows in mine]
-            pieces = [part.split(lengths) for part in parts]
-            weighing = None if weights is None else weights.split(lengths)
-            for i, rows in enumerate(some):
-                own = None if weighing is None else weighing[i]
-                yield Batch(tuple(piece[i] for piece in pieces), own, len(rows))
+            parts = [self._fetched(part, numbers, index) for part in self.parts]
+            parts[0] = self._inputs(parts[0])
+            pieces = zip(*(part.split(lengths) for part in parts), strict=True)
+            weights = None if self.weights is None else self.weights[index].split(lengths)
+            for i, piece in enumerate(pieces):
+                yield Batch(piece, None if weights is None else weights[i], len(some[i]))
 
-    def take(self, rows: Array) -> tuple[tuple[Tensor, ...], Tensor | None]:
-        """Some rows of all parts, and their weights."""
-        index = torch.from_numpy(rows)
-        parts = [self._fetched(part, rows, index) for part in self.parts]
-        x = parts[0]
+    def _inputs(self, x: Tensor) -> Tensor:
+        """Inputs as the network gets them."""
         if x.dtype == torch.uint8:
             x = self._scaled(x) if self.scale_bytes else x.to(torch.int64)
-        if self.input_shape is not None:
-            x = x.reshape(-1, *self.input_shape)
-        parts[0] = x
-        return tuple(parts), None if self.weights is None else self.weights[index]
+        return x if self.input_shape is None else x.reshape(-1, *self.input_shape)
 
     def _scaled(self, x: Tensor) -> Tensor:
-        """Bytes as numbers from 0 to 1."""
+        """Bytes as numbers from 0 to 1: copied, then divided, since torch would copy them for a division, too."""
         if 4 * x.numel() < REUSED:
-            return torch.true_divide(x, 255.0)
-        like = torch.empty((1, *x.shape[1:]), dtype=torch.float32)
-        return torch.true_divide(x, 255.0, out=self._rooms.room(like, len(x)))
+            return x.float().div_(255.0)
+        return self._rooms.room(len(x), x.shape[1:], torch.float32).copy_(x).div_(255.0)
 
     def _fetched(self, part: Any, rows: Array, index: Tensor) -> Tensor:
         """Rows of a part; large ones into memory that the batches before have left."""
         if not isinstance(part, torch.Tensor) or _bytes_per_row(part) * len(rows) < REUSED:
             return _fetched(part, rows, index)
-        return torch.index_select(part, 0, index, out=self._rooms.room(part, len(rows)))
+        room = self._rooms.room(len(rows), part.shape[1:], part.dtype)
+        return torch.index_select(part, 0, index, out=room)
 
     def subset(self, rows: Array) -> Rows:
         """Some of the rows, copied where they are in memory, by number where they are in a file."""

@@ -17,14 +17,14 @@ class Rooms:
         self.rooms: list[tuple[Tensor, int]] = []
         self.door = threading.Lock()
 
-    def room(self, part: Tensor, rows: int) -> Tensor:
-        """An empty tensor for some rows of a part."""
+    def room(self, rows: int, shape: torch.Size, dtype: torch.dtype) -> Tensor:
+        """An empty tensor for so many rows of this shape."""
         with self.door:
             for tensor, alone in self.rooms:
-                fits = tensor.dtype == part.dtype and tensor.shape[1:] == part.shape[1:]
+                fits = tensor.dtype == dtype and tensor.shape[1:] == shape
                 if fits and len(tensor) >= rows and _references(tensor) == alone:
                     return tensor[:rows]
-            tensor = torch.empty((rows, *part.shape[1:]), dtype=part.dtype)
+            tensor = torch.empty((rows, *shape), dtype=dtype)
             self.rooms = [*self.rooms[-5:], (tensor, _references(tensor))]
             return tensor[:rows]
 

@@ -5,7 +5,7 @@
     Pure         whatever an optimiser of `lemmata.optim` says, copied into θ
 
 A pure step of Adam reads and writes every parameter some ten times; in pieces that stay in the cache it does so once (measured:
-235,000 parameters, 1.3 ms against 5.2). The ridge is added here for the same reason: to the first parameters, the weights.
+235,000 parameters in float32, 0.4 ms against 5.2). The ridge is added here for the same reason: to the first parameters, the weights.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from lemmata.optim import (
 
 Array = np.ndarray
 Slots = tuple[Array, ...]
-PIECE = 16_384  # parameters: a few arrays of them fit into the second-level cache
+PIECE = 32_768  # parameters: a few arrays of them fit into the second-level cache
 
 
 class InPlaceStep(Protocol):
@@ -89,7 +89,12 @@ class Momentum:
 
 @dataclass(frozen=True)
 class InPlaceAdam:
-    """Adam, its means corrected for having begun at zero (Kingma & Ba 2015)."""
+    """Adam, its means corrected for having begun at zero (Kingma & Ba 2015).
+
+    The slots are M = m/(1 − β₁) and V = v/(1 − β₂), sums that need no scaling on the way, and every factor is in the last line:
+
+        M ← β₁M + g,  V ← β₂V + g²,  θ ← θ − η/u₁ (1 − β₁)/r · M/(√V + ε/r)      uᵢ = 1 − βᵢᵗ,  r = √((1 − β₂)/u₂)
+    """
 
     beta1: float = 0.9
     beta2: float = 0.999
@@ -100,23 +105,23 @@ class InPlaceAdam:
 
     def step_into(self, theta, gradient, slots, count, eta, ridge, n):
         unbias1, unbias2 = 1 - self.beta1 ** (count + 1), 1 - self.beta2 ** (count + 1)
-        longest, shorter = eta / unbias1, unbias2**-0.5
+        root = ((1 - self.beta2) / unbias2) ** 0.5
+        rate, epsilon = eta * (1 - self.beta1) / unbias1 / root, self.epsilon / root
         scratch = np.empty(PIECE, theta.dtype)
         for part, weights in _pieces(theta.size, n):
-            x, g, m, v = theta[part], gradient[part], slots[0][part], slots[1][part]
+            x, g, M, V = theta[part], gradient[part], slots[0][part], slots[1][part]
             s = scratch[: x.size]
             if weights and ridge:
                 g += np.multiply(x, ridge, out=s)
-            m *= self.beta1
-            m += np.multiply(g, 1 - self.beta1, out=s)
-            v *= self.beta2
+            M *= self.beta1
+            M += g
             g *= g
-            v += np.multiply(g, 1 - self.beta2, out=s)
-            np.sqrt(v, out=s)
-            s *= shorter
-            s += self.epsilon
-            np.divide(m, s, out=s)
-            s *= longest
+            V *= self.beta2
+            V += g
+            np.sqrt(V, out=s)
+            s += epsilon
+            np.divide(M, s, out=s)
+            s *= rate
             x -= s
         return slots
 

@@ -63,7 +63,7 @@ class Sample:
 class MLPState:
     """Parameters after some epochs, the objective there, and all that the next epoch depends on."""
 
-    version = 1
+    version = 2  # before, Adam's slots were means, not sums
     layout: ClassVar[dict[str, str | type]] = {
         "theta": "P", "best_theta": "Q", "slots": tuple, "held_out": "v int >=0",
         **dict.fromkeys(("updates", "seed", "epoch", "waited"), "int >=0"),
