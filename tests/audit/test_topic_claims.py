@@ -1,7 +1,5 @@
 """Claims about topic models with a prior: each holds once and fails once, ours and other libraries'."""
 
-import sys
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -52,11 +50,12 @@ def test_a_good_fit_keeps_what_theory_promises(gibbs, batch):
 
 
 def test_the_bound_is_recomputed_and_below_the_likelihood(batch):
-    """L = the stated bound to rounding, and a bound on ln p(w) with topics drawn: below p(w) at the mean topics plus slack."""
+    """L is the stated bound to rounding, and below ln p(w) of the same topics as the filters find it."""
     bound, tokens = variational_bound(Fit(batch, batch._validated(N, reset=False)))
     assert bound == pytest.approx(batch.lower_bound_, rel=1e-9)
     assert tokens == N.sum()
-    assert bound < perplexity(batch, N).log_likelihood
+    whole = perplexity(batch, N)
+    assert bound < whole.log_likelihood < bound + 0.1 * tokens  # a bound, and a close one
 
 
 def test_altered_numbers_are_found_out(batch, monkeypatch):
@@ -210,7 +209,9 @@ def test_scikit_learns_fit_gets_its_first_honest_perplexity(theirs):
 def test_scikit_learns_batches_do_not_add_up_and_say_nothing(theirs):
     online = LatentDirichletAllocation(3, learning_method="online", random_state=0).fit(N)
     assert "statements_true" in lemmata.certify(online, N).undecided
-    theirs.n_batch_iter_ += 1  # as after partial_fit
+    batches = LatentDirichletAllocation(3, random_state=0).partial_fit(N)
+    assert "statements_true" in lemmata.certify(batches, N).undecided
+    theirs.n_batch_iter_ += 1  # as after a fit and partial_fit
     try:
         assert "statements_true" in lemmata.certify(theirs, N).undecided
     finally:
@@ -262,19 +263,9 @@ def test_tomotopys_fit_and_its_documents():
     assert perplexity(model, counts).n_tokens == model.num_words
     with pytest.raises(ValueError, match="one text"):
         perplexity(model, ["w01 w02"])
-
-
-def test_no_library_is_imported_unless_its_model_is_there():
-    import subprocess
-
-    code = (
-        "import sys, numpy as np, lemmata\n"
-        "from lemmata.topics import LDA, perplexity\n"
-        "lemmata.certify, perplexity((np.eye(2), 1.0), [[1, 2]])\n"
-        "print([name for name in ('gensim', 'tomotopy', 'torch') if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    other = tomotopy.HDPModel(initial_k=3)  # made from LDAModel, and another model
+    with pytest.raises(TypeError, match="another model than LDA"):
+        perplexity(other, words)
 
 
 def test_plsa_and_sparse_counts_take_the_same_claims():

@@ -52,6 +52,17 @@ def topics_of(model: Any) -> tuple[Array, Array] | None:
     return components / components.sum(axis=1, keepdims=True), alpha
 
 
+OTHERS = {  # classes that are made from LDA's and are other models
+    "AuthorTopicModel", "CTModel", "DMRModel", "DTModel", "GDMRModel", "HDPModel", "HLDAModel", "HPAModel", "LLDAModel",
+    "MGLDAModel", "PAModel", "PLDAModel", "PTModel", "SLDAModel",
+}  # fmt: skip
+
+
+def _is_plain(model: Any) -> bool:
+    """Whether this is LDA itself: libraries build other models on its class."""
+    return not any(cls.__name__ in OTHERS for cls in type(model).__mro__)
+
+
 # --- models -----------------------------------------------------------------------------------------------------------
 
 
@@ -59,6 +70,11 @@ def lda_of(model: Any) -> dict[str, Any]:
     """What the claims about LDA read, from a fit of another library."""
     from lemmata.audit.topics import LDA_FOREIGN_CLAIMS
 
+    if not _is_plain(model):
+        raise TypeError(
+            f"a {type(model).__module__}.{type(model).__name__} is another model than LDA, with another prior of topics; what "
+            "is known about LDA does not hold for it."
+        )
     read = {"sklearn": _from_sklearn, "gensim": _from_gensim, "tomotopy": _from_tomotopy}
     found = read[library_of(model)](model)
     found["reads"] = lambda X: counts_of(model, X)
@@ -69,7 +85,10 @@ def _from_sklearn(model: Any) -> dict[str, Any]:
     check_is_fitted(model)
     k = len(model.components_)
     # after a fit by batches nothing adds up to the words of the data; partial_fit counts its batches on
-    whole = model.learning_method == "batch" and model.n_batch_iter_ == model.n_iter_ + 1
+    whole = (
+        model.learning_method == "batch"
+        and model.n_batch_iter_ == getattr(model, "n_iter_", -1) + 1
+    )
     return {
         "components_": model.components_,
         "doc_topic_prior_": np.full(k, float(model.doc_topic_prior_)),

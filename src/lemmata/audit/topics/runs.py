@@ -32,7 +32,7 @@ PASSES = 40  # kept of each chain: with fewer, R̂ of chains that agree may exce
 
 
 @claim(
-    "the bound on the likelihood never fell",
+    "the bound on the likelihood, with the prior of the topics, never fell",
     kind=PROVED,
     source="CIL 3.2.4; CIL20 4.2",
     about="run",

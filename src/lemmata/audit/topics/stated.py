@@ -5,9 +5,9 @@ every token to topics in shares that sum to 1, so whatever the topics are,
 
     Σ_z (components_zw − β_zw) = N_w, how often word w occurs              (not after online batches, which forget)
 
-**The bound** of variational EM, with q(θ_d) = Dirichlet(γ_d) and q(φ_z) = Dirichlet(λ_z), λ = `components_`, is
+**The bound** of variational EM, with q(θ_d) = Dirichlet(γ_d) and φ the rows of `components_` over their sums, is
 
-    L = Σ_d E ln p(θ_d)/q(θ_d) + Σ_z E ln p(φ_z)/q(φ_z) + Σ_dw N_dw ln Σ_z exp(E ln θ_dz + E ln φ_zw)   ≤   ln p(w)
+    L = Σ_d E ln p(θ_d | α)/q(θ_d) + Σ_dw N_dw ln Σ_z exp(E ln θ_dz) φ_zw   ≤   ln p(w | φ, α),        E ln θ = ψ(γ) − ψ(Σγ)
 
 and γ_d sums to A + T_d, so `doc_topic_` tells it: γ_d = (A + T_d) θ_d.
 """
@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from scipy.special import gammaln, psi
 
 from lemmata.audit.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.latent_semantics import entry_products, off_the_simplex
+from lemmata.audit.latent_semantics import entry_products, off_the_simplex, topic_word
 from lemmata.core.certificate import Fit, passes, rounding
 
 Array = np.ndarray
@@ -92,37 +92,22 @@ def word_totals(fit: Fit) -> Array:
     return totals
 
 
-def _expected_logs(counts: Array) -> Array:
-    """E ln of each share under Dirichlet(counts), by rows."""
-    return psi(counts) - psi(counts.sum(axis=1, keepdims=True))
-
-
-def _divergences(counts: Array, prior: Array, logs: Array) -> Array:
-    """E ln p/q of Dirichlet(counts) against Dirichlet(prior), (rows,)."""
-    prior = np.broadcast_to(prior, counts.shape)
-    found = gammaln(prior.sum(axis=1)) - gammaln(counts.sum(axis=1))
-    return found + (gammaln(counts) - gammaln(prior) + (prior - counts) * logs).sum(axis=1)
-
-
 def variational_bound(fit: Fit) -> tuple[float, float]:
-    """L at λ = components_ and the γ that doc_topic_ tells; and how many tokens there are."""
-    lam, alpha = (np.asarray(x, np.float64) for x in (fit.components_, fit.doc_topic_prior_))
-    beta, theta = np.asarray(fit.topic_word_prior_, np.float64), np.asarray(fit.doc_topic_)
-    logs = _expected_logs(lam)
-    largest = logs.max(axis=0)
-    shown = np.exp(logs - largest)
-    bound, tokens, first = float(_divergences(lam, beta, logs).sum()), 0.0, 0
+    """L at the γ that doc_topic_ tells; and how many tokens there are."""
+    phi, alpha = topic_word(fit), np.asarray(fit.doc_topic_prior_, np.float64)
+    theta, first, bound, tokens = np.asarray(fit.doc_topic_), 0, 0.0, 0.0
     for rows, weights in fit.data:
         N = sp.csr_array(rows, dtype=np.float64)
         mine = theta[first : first + N.shape[0]].astype(np.float64)
         first += N.shape[0]
         lengths = np.asarray(N.sum(axis=1)).ravel()
         gamma = np.maximum(mine * (alpha.sum() + lengths)[:, None], 1e-300)
-        of_mixtures = _expected_logs(gamma)
-        found = _divergences(gamma, alpha, of_mixtures)
-        p = entry_products(N, np.exp(of_mixtures), shown)
+        logs = psi(gamma) - psi(gamma.sum(axis=1, keepdims=True))
+        found = gammaln(alpha.sum()) - gammaln(alpha).sum() - gammaln(gamma.sum(axis=1))
+        found += (gammaln(gamma) + (alpha - gamma) * logs).sum(axis=1)
+        p = entry_products(N, np.exp(logs), phi)
         owner = np.repeat(np.arange(N.shape[0]), np.diff(N.indptr))
-        parts = N.data * (np.log(np.maximum(p, 1e-300)) + largest[N.indices])
+        parts = N.data * np.log(np.maximum(p, 1e-300))
         found += np.bincount(owner, parts, minlength=N.shape[0])
         w = np.ones(len(found)) if weights is None else np.asarray(weights, np.float64)
         bound += float(w @ found)
