@@ -17,6 +17,7 @@ from completion_problems import COMPLETION
 from core_toys import Halving
 from mlp_problems import PERCEPTRONS
 from nets_problems import NETS
+from nmf_problems import FACTORS
 from topics_problems import TOPICS
 
 from lemmata.core import Blocks, MaxSteps, Never, Restarts, Solution, Stop
@@ -268,4 +269,5 @@ PROBLEMS = [
         for name, optimizer in OPTIMIZERS.items()
     ),
     *(Problem(*problem, **more) for *problem, more in (*COMPLETION, *CLUSTERING, *NETS, *PERCEPTRONS, *AUTOENCODERS, *TOPICS)),
+    *(Problem(*problem, **more) for *problem, more in FACTORS),
 ]  # fmt: skip
