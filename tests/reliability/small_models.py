@@ -18,7 +18,14 @@ ROWS = RNG.normal(size=(60, 6)) + 4 * (RNG.random((60, 1)) < 0.5)
 COUNTS = RNG.poisson(3.0, size=(60, 6)).astype(float)
 RATINGS = np.where(RNG.random((60, 6)) < 0.7, RNG.integers(1, 6, (60, 6)), np.nan)
 TEXTS = ["the cat and the dog", "the dog and the cat sat", "a cat on the mat"] * 4
-SMALL = {"vector_size": 4, "min_count": 1, "n_components": 2, "n_clusters": 2, "rank": 2, "size": 20}
+SMALL = {
+    "vector_size": 4,
+    "min_count": 1,
+    "n_components": 2,
+    "n_clusters": 2,
+    "rank": 2,
+    "size": 20,
+}
 # epochs of models whose length is a parameter rather than a tolerance
 SHORT = dict.fromkeys(("Autoencoder", "NeuralClassifier", "NeuralRegressor", "SGDFactorization"), 5)
 
@@ -36,7 +43,7 @@ def targets(model, X):
     """One target for every row of X, whatever X is; () for models that do not predict."""
     if not isinstance(model, Supervised):
         return ()
-    shape = getattr(X, "shape", None) or (9,)
+    shape = getattr(X, "shape", None) or (len(X) if X is TEXTS else 9,)
     y = np.arange(shape[0]) % 2
     return (y if isinstance(model, Classifier) else y + 0.1 * np.arange(shape[0]) ** 0.5,)
 
