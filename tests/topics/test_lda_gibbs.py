@@ -59,7 +59,7 @@ def test_a_draw_has_the_probabilities_of_the_formula():
     p = (documents[d] + alpha) * (words[w] + beta[w]) / (words.sum(axis=0) + beta.sum(axis=0))
     documents[d, old] += 1
     words[w, old] += 1
-    drawn, totals = np.empty(20_000, int), words.sum(axis=0) + beta.sum(axis=0)
+    drawn, totals = np.empty(8_000, int), words.sum(axis=0) + beta.sum(axis=0)
     for seed in range(len(drawn)):
         one = topics[t : t + 1].copy()
         D = kernels._with_prior(documents[d : d + 1], np.float32(alpha)[None])
@@ -79,13 +79,13 @@ def test_chains_have_the_exact_distribution(compile):
     p = np.exp([log_joint(tokens, z, alpha, beta) for z in every])
     p /= p.sum()
     shared = np.array([[z[0] == z[i] for i in range(1, len(tokens))] for z in every], float)
-    algorithm, passes = GibbsAlgorithm(tuple(alpha), beta[:1]), 6000
+    algorithm, passes = GibbsAlgorithm(tuple(alpha), beta[:1]), 3000
     state = algorithm.init(tokens, np.random.default_rng(1))
     seen = np.empty((passes, len(tokens) - 1))
     for t in range(passes):
         state = algorithm.step(state, tokens)
         seen[t] = state.topics[0] == state.topics[1:]
-    batches = seen.reshape(60, -1, seen.shape[1]).mean(
+    batches = seen.reshape(50, -1, seen.shape[1]).mean(
         axis=1
     )  # long enough to be nearly independent
     error = batches.std(axis=0, ddof=1) / np.sqrt(len(batches))

@@ -15,12 +15,10 @@ import numpy as np
 
 from lemmata.core.compiler import kernel
 from lemmata.linalg.simd import axpy, dot, empty_lines, load, store, to_lines, zero
-from lemmata.topics.lda.documents import side_by_side
 
 Array = np.ndarray
 SHIFT = 10
 SERIES = (1 / 24, -37 / 5760, 10313 / 2903040, -5509121 / 1393459200)
-CHUNK = 2**17  # numbers of a task over words
 
 
 def constants(dtype) -> Array:
@@ -57,71 +55,22 @@ def _digamma(x):
     return math.log(y + r * series) - total
 
 
-# --- words ------------------------------------------------------------------------------------------------------------
-
-
-def expected_words(lam: Array, beta: Array) -> tuple[Array, Array, float]:
-    """exp(E ln φ_wj − c_w) (m, k) with c_w the largest of a word, c (m,), and what the topics add to the bound."""
-    m, k = lam.shape
-    prior = np.ascontiguousarray(beta, dtype=np.float64)
-    totals = lam.sum(axis=0, dtype=np.float64)
-    whole = prior.sum(axis=0) if len(prior) > 1 else m * prior[0]
-    shown, largest = np.empty_like(lam), np.empty(m)
-    step, c = max(1, CHUNK // k), constants(lam.dtype)
-
-    def part(first: int) -> float:
-        rows = slice(first, first + step)
-        mine = prior[rows] if len(prior) > 1 else prior
-        return _expected_words_into(shown[rows], largest[rows], lam[rows], mine, totals, c)
-
-    bound = sum(side_by_side(part, list(range(0, m, step))))
-    bound += sum(map(math.lgamma, whole)) - sum(map(math.lgamma, totals))
-    return shown, largest, float(bound)
-
-
-@kernel
-def _expected_words_into(shown, largest, lam, prior, totals, c):
-    m, k = lam.shape
-    several = len(prior) > 1
-    mean, same = np.empty(k), np.empty(k)
-    for j in range(k):
-        mean[j] = _digamma(totals[j])
-        same[j] = math.lgamma(prior[0, j])
-    large, small, logs = np.empty(k, lam.dtype), np.empty(k, lam.dtype), np.empty(k)
-    bound = 0.0
-    for w in range(m):
-        _digamma_parts_into(large, small, lam[w], k, c)
-        most = -np.inf
-        for j in range(k):
-            logs[j] = math.log(large[j]) - small[j] - mean[j]
-            most = max(most, logs[j])
-            b = prior[w if several else 0, j]
-            x = np.float64(lam[w, j])
-            if x != b:
-                bound += math.lgamma(x) + (b - x) * logs[j]
-                bound -= math.lgamma(b) if several else same[j]
-        largest[w] = most
-        for j in range(k):
-            shown[w, j] = math.exp(logs[j] - most)
-    return bound
-
-
 # --- documents --------------------------------------------------------------------------------------------------------
 
 
-def expect(counts, weights, gamma, words, largest, alpha, max_iter: int, tol: float):
+def expect(counts, weights, gamma, phi, alpha, max_iter: int, tol: float):
     """γ (n, k) after some rounds, Σ_d N_dw q_dwj (m, k) at it, and what these documents add to the bound."""
-    (n, k), m, dtype = gamma.shape, len(words), gamma.dtype
-    F = to_lines(words)
+    (n, k), m, dtype = gamma.shape, len(phi), gamma.dtype
+    F = to_lines(phi)
     nb = len(F) // m
     sums = empty_lines(1, m * nb, dtype)
     gamma, room = gamma.copy(), empty_lines(1, 2 * nb, dtype)
     each = np.ones(n) if weights is None else np.asarray(weights, np.float64)
     bound = _expect_into(
-        gamma, sums, room, counts.indptr, counts.indices, counts.data, each, F, nb, largest,
+        gamma, sums, room, counts.indptr, counts.indices, counts.data, each, F, nb,
         alpha.astype(dtype), np.finfo(dtype).tiny, max_iter, tol, constants(dtype),
     )  # fmt: skip
-    found = sums.reshape(m, -1)[:, :k] * words
+    found = sums.reshape(m, -1)[:, :k] * phi
     const = math.lgamma(alpha.sum()) - sum(map(math.lgamma, alpha))
     return gamma, found, float(bound + const * each.sum())
 
@@ -149,7 +98,7 @@ def _mixture_into(theta, large, small, gamma, k, c):
 
 @kernel
 def _expect_into(
-    gamma, sums, room, indptr, indices, values, weights, F, nb, largest, alpha, tiny, max_iter, tol, c
+    gamma, sums, room, indptr, indices, values, weights, F, nb, alpha, tiny, max_iter, tol, c
 ):  # fmt: skip
     n, k = gamma.shape
     step, first = np.uint64(nb), np.uint64(0)
@@ -187,7 +136,7 @@ def _expect_into(
         for e in range(start, stop):
             w = np.uint64(indices[e]) * step
             p = max(dot(room, first, F, w, nb), tiny)
-            found += values[e] * (math.log(p) - mean + largest[indices[e]])
+            found += values[e] * (math.log(p) - mean)
             q = values[e] / p * weight
             for b in range(step):
                 store(sums, w + b, axpy(q, load(room, b), load(sums, w + b)))

@@ -11,18 +11,7 @@ from lemmata.topics.plsa._twins import products
 Array = np.ndarray
 
 
-def expected_words(lam: Array, beta: Array) -> tuple[Array, Array, float]:
-    """exp(E ln φ_wj − c_w) (m, k) with c_w the largest of a word, c (m,), and what the topics add to the bound."""
-    wide, prior = lam.astype(np.float64), np.broadcast_to(beta, lam.shape)
-    totals, whole = wide.sum(axis=0), prior.sum(axis=0)
-    logs = psi(wide) - psi(totals)
-    bound = (gammaln(whole) - gammaln(totals)).sum()
-    bound += (gammaln(wide) - gammaln(prior) + (prior - wide) * logs).sum()
-    largest = logs.max(axis=1)
-    return np.exp(logs - largest[:, None]).astype(lam.dtype), largest, float(bound)
-
-
-def expect(counts, weights, gamma, words, largest, alpha, max_iter: int, tol: float):
+def expect(counts, weights, gamma, phi, alpha, max_iter: int, tol: float):
     """γ (n, k) after some rounds, Σ_d N_dw q_dwj (m, k) at it, and what these documents add to the bound."""
     gamma = gamma.copy()
     going = np.arange(len(gamma))
@@ -30,19 +19,19 @@ def expect(counts, weights, gamma, words, largest, alpha, max_iter: int, tol: fl
         if not len(going):
             break
         part, before = counts[going], gamma[going]
-        after = (alpha + _shares(part, _mixture(before), words)[0]).astype(gamma.dtype)
+        after = (alpha + _shares(part, _mixture(before), phi)[0]).astype(gamma.dtype)
         gamma[going] = after
         going = going[np.abs(after - before).mean(axis=1) > tol]
     theta = _mixture(gamma)
-    _, Q, p = _shares(counts, theta, words)
+    _, Q, p = _shares(counts, theta, phi)
     bound = _document_bound(gamma, alpha)
     rows = np.repeat(np.arange(len(gamma)), np.diff(counts.indptr))
-    logs = counts.data.astype(np.float64) * (np.log(p.astype(np.float64)) + largest[counts.indices])
+    logs = counts.data.astype(np.float64) * np.log(p.astype(np.float64))
     bound += np.bincount(rows, logs, minlength=len(gamma))
     if weights is not None:
         theta = theta * weights[:, None].astype(theta.dtype)
         bound = bound * weights
-    return gamma, (Q.T @ theta) * words, float(bound.sum())
+    return gamma, (Q.T @ theta) * phi, float(bound.sum())
 
 
 def _mixture(gamma: Array) -> Array:
@@ -51,12 +40,12 @@ def _mixture(gamma: Array) -> Array:
     return np.exp(psi(wide) - psi(wide.sum(axis=1, keepdims=True))).astype(gamma.dtype)
 
 
-def _shares(counts, theta: Array, words: Array):
+def _shares(counts, theta: Array, phi: Array):
     """Σ_w N_dw q_dwj (n, k), N_dw / p_dw in CSR, and p_dw = Σ_j θ_dj φ_wj of each entry."""
     rows = np.repeat(np.arange(len(theta)), np.diff(counts.indptr))
-    p = products(rows, counts.indices, theta, words)
+    p = products(rows, counts.indices, theta, phi)
     Q = sp.csr_array((counts.data / p, counts.indices, counts.indptr), shape=counts.shape)
-    return (Q @ words) * theta, Q, p
+    return (Q @ phi) * theta, Q, p
 
 
 def _document_bound(gamma: Array, alpha: Array) -> Array:

@@ -94,6 +94,17 @@ class Documents:
             yield from cut(counts, weights, first)
             first += counts.shape[0]
 
+    @cached_property
+    def lengths(self) -> Array:
+        """The tokens of each document, (n,)."""
+        parts = self.mapped(lambda part: np.asarray(part.counts.sum(axis=1)).ravel())
+        return np.concatenate([np.zeros(0), *parts])
+
+    @property
+    def weighted_tokens(self) -> float:
+        weights = self.data.weights
+        return float(self.lengths.sum() if weights is None else self.lengths @ weights)
+
     def mapped(self, work: Callable[[Part], Any]) -> Iterator[Any]:
         """work(part) of every part in their order; side by side where the data is in memory."""
         if self.data.in_memory:

@@ -75,7 +75,7 @@ class LDA(TopicModel):
         "gibbs": chains from different starts, one after the other; that of the highest ln p(w, z) is shown.
     batch_size : int, default=1024
         "online": documents of a batch.
-    learning_decay, learning_offset : float, default=0.7, 10.0
+    learning_decay, learning_offset : float, default=0.6, 1.0
         "online": κ and τ₀ of the rate (τ₀ + t)^(−κ) of batch t.
     total_samples : float, default=1e6
         How many documents there are in all, for `partial_fit`; `fit` counts them.
@@ -133,7 +133,7 @@ class LDA(TopicModel):
     def __init__(
         self, n_components=10, *, learning_method="gibbs", doc_topic_prior=None, topic_word_prior=None,
         seed_words=None, seed_weight=10.0, max_iter=None, tol=1e-6, n_chains=1, batch_size=1024,
-        learning_decay=0.7, learning_offset=10.0, total_samples=1e6, random_state=None,
+        learning_decay=0.6, learning_offset=1.0, total_samples=1e6, random_state=None,
         verbose=0, checkpoint=None, time_limit=None,
     ):  # fmt: skip
         self.n_components, self.learning_method = n_components, learning_method

@@ -1,12 +1,12 @@
-"""Latent Dirichlet allocation by online variational inference (Hoffman, Blei & Bach 2010).
+"""Latent Dirichlet allocation by online variational inference (after Hoffman, Blei & Bach 2010).
 
 Batch number t of documents B, out of D, says what λ would be if all documents were like it, and λ moves there by ρ_t:
 
-    λ ← (1 − ρ_t) λ + ρ_t (β + D/|B| Σ_{d∈B} N_dw q_dwj),        ρ_t = (τ₀ + t)^(−κ)
+    λ ← (1 − ρ_t) λ + ρ_t (β + D/|B| Σ_{d∈B} N_dw q_dwj),        ρ_t = (τ₀ + t)^(−κ),        φ_j ∝ λ_j
 
-a stochastic natural gradient of the bound L (variational.py); κ in (½, 1] makes it converge. Nothing is kept of a document, so
-memory is m k and streams may be long. A step of a fit is a pass over all batches, in a random order drawn once; the number in
-a state is −Σ_d of what documents added to L when they came, before they were learnt from, not the bound after the pass.
+stepwise EM (Cappé & Moulines 2009) on the bound L of variational.py; κ in (½, 1] makes it converge. Nothing is kept of a
+document, so memory is m k and streams may be long. A step of a fit is a pass over all batches, in a random order drawn once;
+the number in a state is −Σ_d of what documents added to L when they came, before they were learnt from, not the bound after it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lemmata.topics.lda.documents import Documents, Part, cut, side_by_side
 from lemmata.topics.lda.variational import CHANGE, best_prior, first_gamma, first_lam
 
 Array = np.ndarray
-ROUNDS = 50  # over q and γ of a new document at most
+ROUNDS = 20  # over q and γ of a new document at most
 
 
 @storable
@@ -57,7 +57,10 @@ class OnlineAlgorithm:
     def init(self, data: Documents, rng: np.random.Generator) -> OnlineState:
         k, alpha = len(self.alpha), np.asarray(self.alpha)
         lam = first_lam(self.beta, data.shape[1], k, data.dtype, rng)
-        return OnlineState(lam, alpha, 0, 0, int(rng.integers(2**63)), 0.0)
+        seed, guess = int(rng.integers(2**63)), data.weighted_tokens * np.log(data.shape[1])
+        return OnlineState(
+            lam, alpha, 0, 0, seed, float(guess)
+        )  # −ln p of topics that know nothing
 
     def step(self, state: OnlineState, data: Documents) -> OnlineState:
         after = replace(state, loss=0.0)
@@ -85,9 +88,7 @@ class OnlineAlgorithm:
         size = counts.shape[0] if weights is None else float(weights.sum())
         if size <= 0:
             return state
-        words, gamma, bound = batch_statistics(
-            counts, weights, state.lam, self.beta, state.alpha, kernels
-        )
+        words, gamma, bound = batch_statistics(counts, weights, state.lam, state.alpha, kernels)
         rate = (self.offset + state.batches + 1) ** -self.decay
         lam = state.lam * (1 - rate)
         present, found = words
@@ -112,24 +113,21 @@ class OnlineAlgorithm:
 
 
 def batch_statistics(
-    counts: sp.csr_array, weights: Array | None, lam: Array, beta: Array, alpha: Array, kernels: Any
+    counts: sp.csr_array, weights: Array | None, lam: Array, alpha: Array, kernels: Any
 ):
     """(words that occur, Σ_d N_dw q_dwj of these), γ and what the documents add to the bound, at this λ."""
-    shown, largest, _ = kernels.expected_words(lam, beta)
     present = np.flatnonzero(np.bincount(counts.indices, minlength=counts.shape[1]))
     places = np.zeros(counts.shape[1], np.int32)
     places[present] = np.arange(len(present))
     few = sp.csr_array(
         (counts.data, places[counts.indices], counts.indptr), shape=(counts.shape[0], len(present))
     )
-    shown, largest = shown[present], largest[present]
+    phi = (lam[present] / lam.sum(axis=0, dtype=np.float64)).astype(lam.dtype)
     lengths = np.asarray(counts.sum(axis=1)).ravel()
 
     def work(part: Part) -> tuple[Array, Array, float]:
         start = first_gamma(lengths[part.rows], alpha, lam.dtype)
-        return kernels.expect(
-            part.counts, part.weights, start, shown, largest, alpha, ROUNDS, CHANGE
-        )
+        return kernels.expect(part.counts, part.weights, start, phi, alpha, ROUNDS, CHANGE)
 
     total, gammas, bound = np.zeros((len(present), len(alpha)), lam.dtype), [], 0.0
     for gamma, words, mine in side_by_side(work, list(cut(few, weights))):

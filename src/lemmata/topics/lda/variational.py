@@ -1,16 +1,21 @@
-"""Latent Dirichlet allocation by variational EM.
+"""Latent Dirichlet allocation by variational EM: topics φ are parameters, mixtures θ are not (CIL (3.35)).
 
-The posterior is approximated by q(θ_d) = Dirichlet(γ_d), q(φ_j) = Dirichlet(λ_j) and a distribution q_dwj of topics for each
-word of each document, so as to maximise
+The posterior of a document is approximated by q(θ_d) = Dirichlet(γ_d) and a distribution q_dwj of topics for each of its words.
+That bounds the likelihood from below; with q_dwj at its best for γ and φ,
 
-    L(γ, λ) = Σ_d E ln p(θ_d)/q(θ_d) + Σ_j E ln p(φ_j)/q(φ_j) + Σ_dw N_dw ln Σ_j exp(E ln θ_dj + E ln φ_jw)   ≤   ln p(w)
+    ln p(w | φ, α) ≥ L(γ, φ) = Σ_d E ln p(θ_d | α)/q(θ_d) + Σ_dw N_dw ln Σ_j exp(E ln θ_dj) φ_jw
 
-(q_dwj at its best for γ and λ: that is the logarithm of the sum). With E ln θ_dj = ψ(γ_dj) − ψ(Σ_i γ_di) and the same for φ,
+where E ln θ_dj = ψ(γ_dj) − ψ(Σ_i γ_di), and
 
-    q_dwj ∝ exp(E ln θ_dj + E ln φ_jw)        γ_dj = α_j + Σ_w N_dw q_dwj        λ_jw = β_jw + Σ_d N_dw q_dwj
+    q_dwj ∝ exp(E ln θ_dj) φ_jw         γ_dj = α_j + Σ_w N_dw q_dwj         φ_jw ∝ β_jw + Σ_d N_dw q_dwj
 
-each raise L. A step sets λ from the q of the state, then goes on with γ where it was: L cannot fall, however few rounds that
-takes. What λ needs adds up over documents; memory is (n + m) k.
+each raise L + Σ_jw β_jw ln φ_jw: β are tokens that every topic has seen before. (With a distribution of φ too, as Hoffman et
+al. have it, words that a topic has seen less than once nearly vanish from it, and held-out text is predicted worse.)
+
+A step sets φ from the q of the state and looks for γ from the start again, since a document that has chosen its topics
+hardly leaves them; that finds better topics, and can lower the sum. When it would, γ goes on from where it was instead, now
+and in all later steps: then it cannot fall, however few rounds that takes. What φ needs adds up over documents; memory is
+(n + m) k.
 """
 
 from __future__ import annotations
@@ -26,29 +31,36 @@ from lemmata.topics.lda.documents import Documents, Part
 from lemmata.topics.lda.priors import SMALLEST
 
 Array = np.ndarray
-ROUNDS = 5  # over q and γ in a step; γ goes on in the next one
+ROUNDS = 20  # over q and γ of a document in a step
 CHANGE = 1e-3  # of γ, on average, below which a document needs no further round
 
 
 @storable
 @dataclass(frozen=True)
 class VariationalState:
-    """γ, λ, α, and what the E-step at them says."""
+    """γ, λ, α, and what the E-step at them says. φ_j = λ_j / Σ_w λ_jw."""
 
     layout: ClassVar[dict[str, str]] = {
         "gamma": "n k >=0", "lam": "d k >=0", "words": "d k >=0", "alpha": "k >=0",
     }  # fmt: skip
 
     gamma: Array  # (n, k)
-    lam: Array  # (m, k): λᵀ, so that a word's topics lie side by side
+    lam: Array  # β_jw + Σ_d N_dw q_dwj of the step before, (m, k), so that a word's topics lie side by side
     words: Array  # Σ_d N_dw q_dwj, (m, k)
     alpha: Array  # (k,)
-    loss: float  # −L at this γ, λ and α
+    again: bool  # whether γ is looked for from the start
+    bound: float  # L at this γ, φ and α
+    loss: float  # −L − Σ β ln φ
 
 
 def first_lam(beta: Array, m: int, k: int, dtype: Any, rng: np.random.Generator) -> Array:
     """Where λ starts: around 1 everywhere, with the prior on top, so that topics with words of their own begin with them."""
     return (rng.gamma(100.0, 0.01, size=(m, k)) + beta).astype(dtype)
+
+
+def as_topics(lam: Array) -> Array:
+    """φ (m, k): each topic's share of every word."""
+    return (lam / lam.sum(axis=0, dtype=np.float64)).astype(lam.dtype)
 
 
 def first_gamma(lengths: Array, alpha: Array, dtype: Any) -> Array:
@@ -71,24 +83,30 @@ class VariationalAlgorithm:
     def init(self, data: Documents, rng: np.random.Generator) -> VariationalState:
         m, k, alpha = data.shape[1], len(self.alpha), np.asarray(self.alpha)
         lam = first_lam(self.beta, m, k, data.dtype, rng)
-        lengths = list(data.mapped(lambda part: np.asarray(part.counts.sum(axis=1)).ravel()))
-        gamma = first_gamma(np.concatenate([np.zeros(0), *lengths]), alpha, data.dtype)
-        return self._at(gamma, lam, alpha, data)
+        return self._at(first_gamma(data.lengths, alpha, data.dtype), lam, alpha, data, again=True)
 
     def step(self, state: VariationalState, data: Documents) -> VariationalState:
         alpha = state.alpha
         if self.learn:
             alpha = best_prior(state.gamma, data.data.weights, alpha)
         lam = (state.words + self.beta).astype(state.lam.dtype)
-        return self._at(state.gamma, lam, alpha, data)
+        if state.again:
+            start = first_gamma(data.lengths, alpha, data.dtype)
+            found = self._at(start, lam, alpha, data, again=True)
+            if found.loss <= state.loss:
+                return found
+        return self._at(state.gamma, lam, alpha, data, again=False)
 
-    def _at(self, gamma: Array, lam: Array, alpha: Array, data: Documents) -> VariationalState:
+    def _at(
+        self, gamma: Array, lam: Array, alpha: Array, data: Documents, again: bool
+    ) -> VariationalState:
         kernels, gammas = data.kernels, np.empty_like(gamma)
-        shown, largest, bound = kernels.expected_words(lam, self.beta)
+        phi, bound = as_topics(lam), 0.0
+        smoothing = float((self.beta * np.log(phi.astype(np.float64))).sum())
 
         def work(part: Part) -> tuple[Array, float]:
             gammas[part.rows], words, mine = kernels.expect(
-                part.counts, part.weights, gamma[part.rows], shown, largest, alpha, ROUNDS, CHANGE
+                part.counts, part.weights, gamma[part.rows], phi, alpha, ROUNDS, CHANGE
             )
             return words, mine
 
@@ -96,7 +114,9 @@ class VariationalAlgorithm:
         for words, mine in data.mapped(work):
             total += words
             bound += mine
-        return VariationalState(gammas, lam, total, alpha, -float(bound))
+        return VariationalState(
+            gammas, lam, total, alpha, again, float(bound), -float(bound) - smoothing
+        )
 
     def objective(self, state: VariationalState) -> float:
         return state.loss
@@ -107,7 +127,7 @@ class VariationalAlgorithm:
             "components_": np.ascontiguousarray(state.lam.T),
             "doc_topic_": theta / theta.sum(axis=1, keepdims=True),
             "doc_topic_prior_": state.alpha,
-            "lower_bound_": -state.loss,
+            "lower_bound_": state.bound,
         }
 
 
