@@ -15,19 +15,19 @@ from lemmata.topics import perplexity, unigram
 
 # docstrings of the installed scientific stack, long enough to have topics
 found = data.docstrings(min_length=1500)
-chosen = np.random.default_rng(0).permutation(len(found.texts))[:500]
+chosen = np.random.default_rng(0).permutation(len(found.texts))[:360]
 counts = text.counts([found.texts[i] for i in chosen], stop_words="english", min_df=10, max_df=0.3)
-train, test = counts.matrix[:400], counts.matrix[400:]
-print(f"{counts}: 400 documents to learn from, 100 to be judged by")
+train, test = counts.matrix[:300], counts.matrix[300:]
+print(f"{counts}: 300 documents to learn from, 60 to be judged by")
 
 warnings.simplefilter("ignore")  # some runs are cut short
-k = 10
+k, priors = 10, {"doc_topic_prior": 0.1, "topic_word_prior": 0.1}
 models = {
     "unigram: no topics": unigram(train),
     "mixture: a topic per document": Mixture(k, family=Multinomial(smoothing=0.1), random_state=0).fit(train),
-    "pLSA: a mixture per document": PLSA(k, max_iter=100, random_state=0).fit(train),
-    "LDA by Gibbs sampling": LDA(k, max_iter=100, random_state=0).fit(train),
-    "scikit-learn's LDA": LatentDirichletAllocation(k, max_iter=5, random_state=0).fit(train),
+    "pLSA: a mixture per document": PLSA(k, max_iter=60, random_state=0).fit(train),
+    "LDA by Gibbs sampling": LDA(k, max_iter=80, random_state=0, **priors).fit(train),
+    "scikit-learn's LDA": LatentDirichletAllocation(k, max_iter=5, random_state=0, **priors).fit(train),
 }  # fmt: skip
 
 print(f"\n{'':32}{'p(w)':>9}{'±':>6}   {'p(w² | w¹)':>10}")
