@@ -95,6 +95,8 @@ PAIRS = (
             "neural_network.MLPRegressor",
         )
     ),
+    Pair("NMF", "sklearn.decomposition.NMF", {"n_components": 3}),
+    Pair("NMF", "sklearn.decomposition.MiniBatchNMF", {"n_components": 3}),
     Pair("RobustRegression", "sklearn.linear_model.HuberRegressor"),
     Pair("ALS", "cmfrec.CMF", mine={"rank": 4}),
     Pair("ALS", "cmfrec.CMF_implicit", mine={"rank": 4, "feedback": "implicit"}),

@@ -89,6 +89,18 @@ REASONS: dict[str, dict[str, str]] = {
         "algorithm": 'the same result to the bit, sooner: "auto" begins with Lloyd\'s steps and goes over to bounds on '
         'distances when the labels calm down; "lloyd" measures every distance, as there',
     },
+    "NMF": {
+        "n_components": '"auto" there means as many as features, which reproduces X and says nothing about it',
+        "solver": '"auto": "hals" for squares, the co-ordinate descent that is called "cd" there (and accepted), else "mu"',
+        "shuffle": "sweeps go in order",
+    },
+    "MiniBatchNMF": {
+        "n_components": '"auto" there means as many as features, which reproduces X and says nothing about it',
+        "batch_size max_no_improvement": "→ `fit` takes all rows for a step, block by block where they are many",
+        "forget_factor fresh_restarts fresh_restarts_max_iter": "→ `partial_fit` forgets nothing: what batches say adds up",
+        "transform_max_iter": "→ `transform` goes on to the minimum, which is one",
+        "n_steps_": "→ `n_iter_` counts the batches of → `partial_fit`",
+    },
     "GaussianMixture": {},
     "CMF": {
         **_CMF,
