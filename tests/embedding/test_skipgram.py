@@ -99,6 +99,35 @@ def test_scores_reach_the_optimum_of_negative_sampling(per):
         assert model.loss_ == pytest.approx(entropy, rel=0.02)
 
 
+@pytest.mark.parametrize("shrink", [True, False])
+def test_the_exact_softmax_reaches_the_entropy_of_the_counts(shrink):
+    """With as many numbers as words nothing but N_vw/N_w is the optimum (3.46), and the loss is its conditional entropy."""
+    sentences = topical(40, topics=2, words=3)
+    model = SkipGram(
+        vector_size=6, window=2, objective="softmax", min_count=1, epochs=10, biases=True, shrink_windows=shrink,
+        random_state=0,
+    ).fit(sentences)  # fmt: skip
+    encoded, N = text.encode(sentences), np.zeros((6, 6))
+    for ids in encoded.sentences():
+        for distance, share in ((1, 1.0), (2, 0.5 if shrink else 1.0)):
+            np.add.at(N, (ids[:-distance], ids[distance:]), share)
+            np.add.at(N, (ids[distance:], ids[:-distance]), share)
+    p = N / N.sum(axis=1, keepdims=True)
+    entropy = -(N[N > 0] * np.log(p[N > 0])).sum() / N.sum()
+    assert entropy - 1e-6 <= model.loss_ <= entropy + 2e-3
+    assert model.trace_.largest_rise == 0
+    tied = SkipGram(4, 2, objective="softmax", min_count=1, tied=True, random_state=0).fit(
+        sentences
+    )
+    assert tied.loss_ >= entropy
+    assert same_topic(tied.vectors_, 2) == 1
+
+
+def test_the_softmax_of_many_words_is_refused():
+    with pytest.raises(Exception, match="4,096 at most"):
+        SkipGram(2, objective="softmax", min_count=1).fit([[f"w{i}" for i in range(5000)]])
+
+
 def with_threads(monkeypatch, threads, **settings):
     monkeypatch.setenv("LEMMATA_THREADS", str(threads))
     with lemmata.config(compile="always"):
@@ -198,6 +227,7 @@ def test_a_learning_rate_far_too_large_is_told_and_crashes_nothing():
         (topical(3), {"alpha": 0.01, "min_alpha": 0.1}, "min_alpha"),
         (topical(3), {"negatives_per": "word"}, "negatives_per"),
         (topical(3), {"sg": False, "tied": True}, "tied"),
+        (topical(3), {"sg": False, "objective": "softmax"}, "softmax"),
         (topical(3), {"window": 2.5}, "window"),
     ],
 )

@@ -14,16 +14,19 @@
 
     lemmata topics news.lemma --documents news.txt --show "the bank of the river"
 
+    lemmata fit skipgram corpus.txt --set min_count=2 --save v.lemma
+    lemmata nearest v.lemma king -n 10 && lemmata analogy v.lemma man king woman
+
 Results go to stdout, everything else to stderr, so that commands can be joined by pipes. Only typer is imported until a
 command runs: `lemmata --help` has to be quick.
 """
 
-from lemmata.cli import applying, commands, evaluating, ratings, topics, warm
+from lemmata.cli import applying, commands, evaluating, ratings, topics, warm, words
 from lemmata.cli.shell import BAD_INPUT, BAD_USAGE, INTERRUPTED, NOT_CERTIFIED, OK, PIPE_CLOSED, app
 
 __all__ = [
     "BAD_INPUT", "BAD_USAGE", "INTERRUPTED", "NOT_CERTIFIED", "OK", "PIPE_CLOSED", "app", "applying", "commands",
-    "evaluating", "main", "ratings", "topics", "warm",
+    "evaluating", "main", "ratings", "topics", "warm", "words",
 ]  # fmt: skip
 
 

@@ -53,6 +53,7 @@ from lemmata.cli.tables import (
     takes_holes,
     without_names,
 )
+from lemmata.cli.words import read_texts, reads_text
 
 Report = Annotated[
     Path | None,
@@ -147,7 +148,7 @@ def fit(
     """Fit a model to a table, or a completion model to ratings, and print its certificate.
 
     Models that predict a column need --target COLUMN. Completion models read one entry per line (user, item, rating); with
-    --matrix a table whose empty cells are unknown."""
+    --matrix a table whose empty cells are unknown. Models of words (skipgram) read a text file, a sentence a line."""
     name = model_name(model)
     cls = registry.model_class(name)
     parameters = parameters_in(cls, settings or [])
@@ -158,7 +159,14 @@ def fit(
     entries = Source(table, user, item, rating, matrix, duplicates, test, seed)
     watch = "verbose" not in parameters and sys.stderr.isatty()
     unfitted, held_out = cls(**parameters), None
-    if completes(cls):
+    if reads_text(cls):
+        table.refuse_for(name)
+        entries.refuse_for(name)
+        fitted = unfitted
+        fit_whole(fitted, read_texts(data), None, watch)
+        if require:
+            fitted.certificate_ = fitted.certify(read_texts(data))
+    elif completes(cls):
         found = entries.read(data)
         fitted, held_out = fitted_to_entries(unfitted, found, entries, watch)
         if require and held_out is None:
@@ -248,7 +256,11 @@ def certify(
     if sys.stderr.isatty():
         model.verbose = 1
     entries = Source(table, user, item, rating, matrix, duplicates, test, seed)
-    if completes(type(model)):
+    if reads_text(type(model)):
+        table.refuse_for(type(model).__name__)
+        entries.refuse_for(type(model).__name__)
+        certificate = model.certify(read_texts(data), seconds=seconds)
+    elif completes(type(model)):
         certificate = certified_on_entries(model, entries.read(data), entries, seconds)
     else:
         entries.refuse_for(type(model).__name__)

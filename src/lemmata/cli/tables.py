@@ -19,6 +19,13 @@ class Table:
     header: bool | None = None
     decimal: str = "."
 
+    def refuse_for(self, name: str) -> None:
+        """Options of tables mean nothing to a model of texts."""
+        if self != Table():
+            raise ValueError(
+                f"{name} reads a text, which has no columns; leave out the options of tables."
+            )
+
     def read(self, data: str, model: Any = None, *, holes: bool = False) -> Any:
         """The matrix in a file; for a model its columns, by name where both have names, so that order does not matter."""
         from lemmata.data import read_matrix

@@ -128,6 +128,14 @@ def _predictors() -> None:
         lemmata.NearestNeighbors(n_neighbors=3, algorithm="brute").fit(X).kneighbors(X)
 
 
+def _embedding() -> None:
+    from lemmata.embedding import SkipGram
+
+    texts = ["one text about some words", "some more words about one text"]
+    for skipgram in (True, False):
+        SkipGram(4, min_count=1, sg=skipgram).fit(texts)
+
+
 USES: dict[str, Callable[[], None]] = {
     "clustering": _clustering,
     "mixtures": _mixtures,
@@ -135,4 +143,5 @@ USES: dict[str, Callable[[], None]] = {
     "factorisations": _factorisations,
     "products": _products,
     "predictors": _predictors,
+    "embedding": _embedding,
 }

@@ -28,6 +28,7 @@ from lemmata.core.estimator import COMMON
 from lemmata.core.loop import MaxSteps, Settled, Stop, run
 from lemmata.embedding.base import EmbeddingModel
 from lemmata.embedding.skipgram.algorithm import SkipGramAlgorithm, SkipGramState
+from lemmata.embedding.skipgram.softmax import SoftmaxAlgorithm
 from lemmata.embedding.skipgram.windowed import WindowedText
 from lemmata.text.encoded import EncodedText
 from lemmata.text.tokens import Tokenizer
@@ -52,7 +53,8 @@ class SkipGram(EmbeddingModel):
     sg : bool, default=True
         Words predict their neighbours (skip-gram); False: the mean of a window predicts its word (CBOW).
     objective : {"negative", "softmax"}, default="negative"
-        "softmax": the exact likelihood (3.46) over co-occurrence counts, for small vocabularies.
+        "softmax": the exact likelihood (3.46) of the counts of all pairs, for 4,096 words at most; an epoch is 20 steps of
+        L-BFGS, and negative, sample and alpha are not used.
     negative : int, default=5
         r, words drawn for each pair.
     negatives_per : {"pair", "window", "occurrence"}, default="pair"
@@ -179,6 +181,14 @@ class SkipGram(EmbeddingModel):
         if self.tied and not self.sg:
             raise ValueError(
                 "tied=True is of skip-gram: CBOW's inputs are means of windows; pass sg=True."
+            )
+        if self.objective == "softmax":
+            if not self.sg:
+                raise ValueError(
+                    "objective='softmax' is of skip-gram; pass sg=True, or objective='negative'."
+                )
+            return SoftmaxAlgorithm(
+                self.vector_size, bool(self.shrink_windows), bool(self.tied), bool(self.biases)
             )
         return SkipGramAlgorithm(
             self.vector_size, self.epochs, bool(self.sg), self.negative, self.negatives_per, bool(self.shrink_windows),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -57,6 +57,16 @@ class WindowedText:
         """Whether kernels train it, by the size of the work alone."""
         work = float(self.text.n_tokens) * epochs * self.window * (1 + negative) * size
         return worth_compiling(work, above=WORTH_COMPILING)
+
+    @cached_property
+    def _memory(self) -> dict[str, Any]:
+        return {}
+
+    def remembered(self, name: str, make: Callable[[], Any]) -> Any:
+        """What is computed from the text once."""
+        if name not in self._memory:
+            self._memory[name] = make()
+        return self._memory[name]
 
     def chunks(self) -> Iterator[tuple[int, Any, list[tuple[int, int]]]]:
         """For every block the place of its first token, its ids and starts, and ranges of sentences of some CHUNK tokens."""

@@ -1,0 +1,118 @@
+"""Models of texts on the command line, and their vectors.
+
+    lemmata nearest v.lemma king -n 10
+    lemmata analogy v.lemma man king woman
+
+FILE is a model saved by `lemmata fit skipgram corpus.txt --save v.lemma`, or vectors in word2vec's text or binary format or as
+safetensors (.txt, .vec, .bin, .safetensors).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lemmata.cli.shell import AsJson, app, print_json, print_table
+
+VectorFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE", help="A saved model of words, or vectors as .txt, .bin or .safetensors."
+    ),
+]
+Count = Annotated[int, typer.Option("-n", min=1, metavar="WORDS", help="How many words.")]
+Among = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="WORDS", help="Look only at so many of the most frequent words."),
+]
+
+
+def reads_text(cls: type) -> bool:
+    """Whether a model is one of words that is fitted to texts alone."""
+    from lemmata.embedding.base import EmbeddingModel
+
+    return issubclass(cls, EmbeddingModel)
+
+
+def read_texts(data: str) -> Any:
+    """The lines of a text file, or of stdin."""
+    import sys
+
+    from lemmata.text import read
+
+    return (line.rstrip("\n") for line in sys.stdin) if data == "-" else read(data)
+
+
+def word_vectors(file: Path) -> Any:
+    """The vectors in a file, whoever wrote it."""
+    from lemmata.embedding.vectors.files import FORMATS
+
+    suffix = Path(file.stem).suffix if file.suffix == ".gz" else file.suffix
+    if suffix in FORMATS:
+        from lemmata.embedding import WordVectors
+
+        return WordVectors.read(file)
+    from lemmata import load
+
+    model = load(file)
+    vectors = getattr(model, "vectors_", None)
+    if vectors is None or not hasattr(vectors, "nearest"):
+        raise ValueError(
+            f"{file} holds a {type(model).__name__}, which has no vectors of words; fit SkipGram to a text."
+        )
+    return vectors
+
+
+def _show(found: list[tuple[str, float]], as_json: bool) -> None:
+    if as_json:
+        return print_json([{"word": word, "similarity": value} for word, value in found])
+    print_table([(word, f"{value:.4f}") for word, value in found])
+
+
+@app.command("nearest")
+def nearest_words(
+    file: VectorFile,
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="WORD...", help="A word; of several, what is nearest to their mean."
+        ),
+    ],
+    n: Count = 10,
+    among: Among = None,
+    as_json: AsJson = False,
+) -> None:
+    """The words most alike to a word, with the cosines of their vectors."""
+    vectors = word_vectors(file)
+    _show(
+        _answered(lambda: vectors.nearest(words if len(words) > 1 else words[0], n, among=among)),
+        as_json,
+    )
+
+
+@app.command()
+def analogy(
+    file: VectorFile,
+    a: Annotated[str, typer.Argument(metavar="A")],
+    b: Annotated[str, typer.Argument(metavar="B")],
+    c: Annotated[str, typer.Argument(metavar="C")],
+    n: Count = 5,
+    method: Annotated[
+        str, typer.Option(metavar="NAME", help="additive or multiplicative.")
+    ] = "additive",
+    among: Among = None,
+    as_json: AsJson = False,
+) -> None:
+    """A is to B as C is to what? `lemmata analogy v.lemma man king woman`"""
+    vectors = word_vectors(file)
+    _show(_answered(lambda: vectors.analogy(a, b, c, n, method=method, among=among)), as_json)
+
+
+def _answered(ask: Any) -> list[tuple[str, float]]:
+    """An unknown word is bad input, not a slip of ours."""
+    try:
+        return ask()
+    except KeyError as error:
+        raise ValueError(error.args[0]) from None

@@ -1,0 +1,132 @@
+"""Skip-gram by its exact likelihood, on the counts of pairs: for vocabularies of a few thousand words.
+
+    maximise  Σ_vw N_vw ( s_wv − ln Σ_u exp s_wu ),      s_wv = ⟨ζ_w, z_v⟩ + b_v                                  (CIL (3.46))
+
+N_vw, how often v stands in a window of w, is all that the text says (3.45), so a step costs words² · k whatever the length of
+the text. With windows that shrink, a pair at distance Δ counts (R − Δ + 1)/R, its share of windows that reach it. An epoch is
+TURNS steps of L-BFGS, none of which lowers the likelihood.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from lemmata.embedding.skipgram.algorithm import SkipGramState
+from lemmata.embedding.skipgram.windowed import WindowedText
+
+Array = np.ndarray
+TURNS = 20  # of L-BFGS in one epoch
+MOST_WORDS = 4096  # a matrix of scores of so many words takes 128 MB
+
+
+def pair_counts(data: WindowedText, shrink: bool) -> Array:
+    """N (v, v): row w, column v. Windows look both ways, so it is symmetric."""
+    v = len(data.counts)
+    N = np.zeros(v * v)
+    for ids, starts in data.text:
+        sentence = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+        words = ids.astype(np.int64)
+        for distance in range(1, data.window + 1):
+            together = sentence[distance:] == sentence[:-distance]
+            places = words[:-distance][together] * v + words[distance:][together]
+            share = (data.window - distance + 1) / data.window if shrink else 1.0
+            N += share * np.bincount(places, minlength=v * v)
+    N = N.reshape(v, v)
+    return N + N.T
+
+
+@dataclass(frozen=True)
+class SoftmaxAlgorithm:
+    """L-BFGS on the likelihood of all pairs. Parameters as those of `SkipGram`."""
+
+    vector_size: int
+    shrink: bool = True
+    tied: bool = False
+    biases: bool = False
+
+    hint: ClassVar[str] = "pass more text, or fewer numbers in a vector"
+
+    def init(self, data: WindowedText, rng: np.random.Generator) -> SkipGramState:
+        v, k = len(data.counts), self.vector_size
+        if v > MOST_WORDS:
+            raise ValueError(
+                f"objective='softmax' compares all pairs of {v:,} words; it is for {MOST_WORDS:,} at most: raise min_count, "
+                f"pass max_vocab_size={MOST_WORDS}, or use objective='negative'."
+            )
+        vectors = (rng.random((v, k)) - 0.5) / k
+        outputs = (
+            rng.random((0 if self.tied else v, k)) - 0.5
+        ) / k  # from 0 only one side would move
+        state = SkipGramState(
+            vectors.astype(np.float32), outputs.astype(np.float32), np.zeros(v, np.float32), 0,
+            int(rng.integers(2**62)), 0.0, np.nan,
+        )  # fmt: skip
+        return self.at(state, data)
+
+    def at(self, state: SkipGramState, data: WindowedText) -> SkipGramState:
+        """The state with its loss."""
+        return replace(state, loss=self._problem(state, data)(self._flat(state))[0])
+
+    def step(self, state: SkipGramState, data: WindowedText) -> SkipGramState:
+        from scipy.optimize import minimize
+
+        problem = self._problem(state, data)
+        options = {"maxiter": TURNS, "maxcor": 10, "ftol": 0.0, "gtol": 0.0}
+        found = minimize(problem, self._flat(state), jac=True, method="L-BFGS-B", options=options)
+        parts = dict(zip(("vectors", "outputs", "biases"), problem.parts(found.x), strict=True))
+        parts = {name: np.asarray(part, np.float32) for name, part in parts.items()}
+        return self.at(replace(state, **parts, epoch=state.epoch + 1), data)
+
+    def objective(self, state: SkipGramState) -> float:
+        return state.loss
+
+    def attributes(self, state: SkipGramState) -> dict[str, Any]:
+        return {
+            "embedding_": state.vectors,
+            "context_embedding_": state.vectors if self.tied else state.outputs,
+            "biases_": state.biases,
+            "loss_": state.loss,
+        }
+
+    def _flat(self, state: SkipGramState) -> Array:
+        parts = (state.vectors, state.outputs, state.biases)
+        return np.concatenate([part.ravel() for part in parts]).astype(np.float64)
+
+    def _problem(self, state: SkipGramState, data: WindowedText) -> Likelihood:
+        N = data.remembered("pairs", lambda: pair_counts(data, self.shrink))
+        return Likelihood(N, *state.vectors.shape, self.tied, self.biases)
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """Minus the mean log-likelihood of a pair, and its gradient, as a function of all numbers in one row."""
+
+    N: Array
+    words: int
+    size: int
+    tied: bool
+    biased: bool
+
+    def parts(self, x: Array) -> tuple[Array, Array, Array]:
+        v, k = self.words, self.size
+        X, rest = x[: v * k].reshape(v, k), x[v * k :]
+        Z = rest[: 0 if self.tied else v * k].reshape(-1, k)
+        return X, Z, rest[Z.size :]
+
+    def __call__(self, x: Array) -> tuple[float, Array]:
+        X, Z, b = self.parts(x)
+        outputs = X if self.tied else Z
+        S = X @ outputs.T + b
+        top = S.max(axis=1, keepdims=True)
+        E = np.exp(S - top)
+        sums = E.sum(axis=1, keepdims=True)
+        total, of_word = max(self.N.sum(), 1e-300), self.N.sum(axis=1, keepdims=True)
+        loss = float((of_word * (top + np.log(sums))).sum() - (self.N * S).sum()) / total
+        D = (of_word * E / sums - self.N) / total
+        dX, dZ = D @ outputs, D.T @ X
+        db = D.sum(axis=0) if self.biased else np.zeros(len(b))
+        parts = (dX + dZ, db) if self.tied else (dX, dZ, db)
+        return loss, np.concatenate([part.ravel() for part in parts])
