@@ -1,5 +1,7 @@
 """The kernels of sparse coding in NumPy, over all signals at once: what they are tested against, and what small data uses.
 
+The twin of coordinate descent is FISTA (fista.py): the same problem, the same stopping rule, no loop over coordinates.
+
 `pursue` works on the signals themselves, not on Gram matrices: it also takes rows with holes, whose atoms are different ones.
 """
 
@@ -60,31 +62,6 @@ def pursue(
         index[alive, s], used[alive, j] = j, True
     value = np.linalg.solve(L.transpose(0, 2, 1), y[..., None])[..., 0] if most else y
     return index, value
-
-
-def descend(
-    G: Array, C: Array, squares: Array, alpha: float, tol: float, most: int, positive: bool
-) -> Array:
-    """ℓ1 codes by cyclic coordinate descent over all signals at once, to a duality gap of tol·½‖x‖² each."""
-    Z, H = np.zeros_like(C), C.copy()
-    goal = np.maximum(0.5 * tol, 4 * np.finfo(C.dtype).eps) * squares
-    alive = np.flatnonzero(gaps(Z, C, H, squares, alpha, positive) > goal)
-    own = np.diag(G)
-    for sweep in range(100 * most):
-        if len(alive) == 0:
-            break
-        z, h = Z[alive], H[alive]
-        for j in np.flatnonzero(((h if positive else np.abs(h)) > alpha).any(0) | (z != 0).any(0)):
-            aim = h[:, j] + own[j] * z[:, j]
-            new = soft(aim, alpha, positive) / own[j]
-            h -= (new - z[:, j])[:, None] * G[j]
-            z[:, j] = new
-        Z[alive], H[alive] = z, h
-        if sweep % 3 == 2:
-            h = C[alive] - z @ G  # without what rounding has gathered
-            H[alive] = h
-            alive = alive[gaps(z, C[alive], h, squares[alive], alpha, positive) > goal[alive]]
-    return Z
 
 
 def soft(x: Array, alpha: float, positive: bool) -> Array:

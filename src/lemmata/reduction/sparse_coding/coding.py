@@ -67,7 +67,7 @@ class Coder:
         """Multiplications, roughly, that plain code would take for n rows."""
         if self.method == "omp":
             return omp.work(n, d, k, self.n_nonzero)
-        return float(n) * k * (d + 20.0 * k)
+        return float(n) * k * (d + 200.0 * k)  # some hundred steps of FISTA
 
 
 def _least_angle(X: Array, D: Array, n_nonzero: int, positive: bool) -> Array:

@@ -19,13 +19,12 @@ All solvers but LARS stop by this gap, at tol·½‖x‖² for every row.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from lemmata.core.compiler import worth_compiling
 from lemmata.core.engine import one_blas_thread, run_tasks
-from lemmata.reduction.sparse_coding import _twins
 from lemmata.reduction.sparse_coding._twins import gaps, soft
 
 Array = np.ndarray
@@ -56,14 +55,14 @@ def codes(X: Array, D: Array, how: L1, compiled: bool | None = None) -> Array:
         return Z
     if how.solver in ("ista", "fista"):
         return shrink(X, D, how, ~holes if some.any() else None)
+    if compiled is None:
+        compiled = worth_compiling(float(len(X)) * len(D) ** 2, above=COMPILE_ABOVE)
+    if how.solver == "lasso_cd" and not compiled:
+        return shrink(X, D, replace(how, solver="fista", max_iter=10 * how.max_iter))
     G, C = D @ D.T, X @ D.T
     if how.solver == "lasso_lars":
         return _by_lars(G, C, how)
     squares = np.einsum("ij,ij->i", X, X)
-    if compiled is None:
-        compiled = worth_compiling(float(len(X)) * len(D) ** 2, above=COMPILE_ABOVE)
-    if not compiled:
-        return _twins.descend(G, C, squares, how.alpha, how.tol, how.max_iter, how.positive)
     from lemmata.reduction.sparse_coding import _kernels
 
     Z = np.zeros_like(C)

@@ -49,6 +49,7 @@ from lemmata.reduction.sparse_coding.online import OnlineAtomsAlgorithm, Passes,
 
 Array = np.ndarray
 COMPILE_ABOVE = 2**29  # multiplications of all passes, in NumPy: about a second
+SWEEPS = 5  # over the atoms for every batch of partial_fit
 FIT_CODERS = {"cd": "lasso_cd", "lars": "lasso_lars"}  # scikit-learn's words
 
 
@@ -258,7 +259,7 @@ class DictionaryLearning(SparseCodes):
         super()._conclude(data, attributes, trace, stopped, passes)
 
     def partial_fit(self, X, y=None, sample_weight=None):
-        """Code a batch with the atoms at hand, add what it teaches to `sums_`, and improve the atoms by one sweep.
+        """Code a batch with the atoms at hand, add what it teaches to `sums_`, and improve the atoms by a few sweeps.
 
         Nothing fades: A and B are sums over all rows ever seen, each coded at its time. The first batch also says where the
         atoms start, so it needs n_components rows at least. `loss_` and `n_nonzero_` are those of the last batch.
@@ -281,7 +282,7 @@ class DictionaryLearning(SparseCodes):
             work = coder.work(len(rows.X), rows.shape[1], len(D))
             rows = Rows(rows.X, rows.weights, worth_compiling(work, above=COMPILE_ABOVE / 8))
             batch = rows.sums(D, coder)
-            D, past = improve(D, past + batch, batch, rows.compiled)
+            D, past = improve(D, past + batch, batch, rows.compiled, SWEEPS)
             costs = self._costs(rows, D, self._coder(*D.shape))
             batches = self.n_iter_ if not first and self.stopped_ == Stopped.BATCHES else 0
             trace = Trace()

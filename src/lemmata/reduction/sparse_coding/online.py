@@ -119,15 +119,18 @@ class OnlineAtomsAlgorithm:
         return {"components_": state.D, "sums_": state.past}
 
 
-def improve(D: Array, past: AtomSums, batch: AtomSums, compiled: bool) -> tuple[Array, AtomSums]:
-    """One sweep over the atoms; one that nobody uses starts again at the row of the batch that is coded worst."""
+def improve(
+    D: Array, past: AtomSums, batch: AtomSums, compiled: bool, sweeps: int = 1
+) -> tuple[Array, AtomSums]:
+    """Sweeps over the atoms; one that nobody uses starts again at the row of the batch that is coded worst."""
     D = D.copy()
     least = D.dtype.type(1e-10 * np.diag(past.A).max(initial=0))
     if compiled:
         from lemmata.reduction.sparse_coding._kernels import improve_atoms_into as sweep
     else:
         from lemmata.reduction.sparse_coding._twins import improve_atoms as sweep
-    sweep(D, past.A, past.B, least)
+    for _ in range(sweeps):
+        sweep(D, past.A, past.B, least)
     idle, length = unused(past.A), np.linalg.norm(batch.worst)
     if len(idle) and batch.misfit > 0 and length > 0:
         j = idle[0]
