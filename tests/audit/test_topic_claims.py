@@ -219,6 +219,18 @@ def test_scikit_learns_batches_do_not_add_up_and_say_nothing(theirs):
     assert "statements_true" in lemmata.certify(theirs, N[:80]).failed
 
 
+def test_tables_counts_and_blocks_are_one_certificate(theirs):
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(N, columns=[f"w{i:02}" for i in range(N.shape[1])])
+    named = LatentDirichletAllocation(3, max_iter=2, random_state=0).fit(table)
+    assert "statements_true" in lemmata.certify(named, table).held
+    for X in (sp.csr_array(N), [N[:50], N[50:]]):
+        assert "statements_true" in lemmata.certify(theirs, X).held
+    texts = [" ".join(f"w{w:02}" for w in np.repeat(np.arange(30), row.astype(int))) for row in N]
+    counts = text.counts(texts, vocabulary=table.columns)
+    assert "statements_true" in lemmata.certify(theirs, counts).held
+
+
 def test_gensims_fit_its_corpus_and_its_words():
     models = pytest.importorskip("gensim.models")
     corpora = pytest.importorskip("gensim.corpora")

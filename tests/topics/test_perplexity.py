@@ -135,6 +135,9 @@ def test_the_unigram_is_a_model_of_one_topic_and_smoothed_by_itself():
     u, one = unigram(N)
     found = perplexity((u, one), N)
     assert found.log_likelihood == pytest.approx(float((N @ np.log(u[0])).sum()))
+    assert (
+        perplexity((u, one), 300 * N).n_tokens == 300 * N.sum()
+    )  # long documents cost nothing here
     assert not found.variances.any()
     rare = np.array([[5, 1, 0]])
     assert 0 < unigram(rare)[0][0, 2] < unigram(rare)[0][0, 1] < unigram(rare)[0][0, 0]

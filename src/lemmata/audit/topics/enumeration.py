@@ -30,6 +30,11 @@ MOST_NATS = 650.0  # kᵀ in logarithms: below what a float64 can hold
 def enumerated(documents: Documents, phi: Array, alpha: Array) -> Array:
     """ln p(w) of every document, (n,); −inf where a word has no probability in any topic."""
     k = len(phi)
+    if k == 1:  # nothing is to be summed over
+        owner = np.repeat(np.arange(len(documents)), documents.lengths)
+        with np.errstate(divide="ignore"):
+            logs = np.log(phi[0])[documents.words]
+        return np.bincount(owner, logs, minlength=len(documents))
     work = float(sum(float(T) * k * float(T + 1) ** (k - 1) for T in documents.lengths))
     longest = int(documents.lengths.max(initial=0))
     if work > MOST_WORK or longest * math.log(max(k, 1)) > MOST_NATS:

@@ -77,7 +77,7 @@ def lda_of(model: Any) -> dict[str, Any]:
         )
     read = {"sklearn": _from_sklearn, "gensim": _from_gensim, "tomotopy": _from_tomotopy}
     found = read[library_of(model)](model)
-    found["reads"] = lambda X: counts_of(model, X)
+    found["reads"] = lambda X: counts_of(model, X) if _is_own_form(model, X) else X
     return {**found, "claims": LDA_FOREIGN_CLAIMS}
 
 
@@ -128,6 +128,14 @@ def _from_tomotopy(model: Any) -> dict[str, Any]:
 
 
 # --- documents --------------------------------------------------------------------------------------------------------
+
+
+def _is_own_form(model: Any, X: Any) -> bool:
+    """Whether X is Counts, or documents as gensim and tomotopy take them, rather than some form of a matrix."""
+    if hasattr(X, "matrix") and hasattr(X, "words"):
+        return True
+    matrix = hasattr(X, "shape") or hasattr(X, "__array__")
+    return library_of(model) in ("gensim", "tomotopy") and not matrix
 
 
 def words_of(model: Any) -> list[str] | None:
