@@ -196,7 +196,8 @@ def stated(seed):
 
 @problems(seeds=60, quick=1)
 def early_stops(seed):
-    """Labels that nothing can predict: the best of thirty epochs on 25 rows looks better than guessing, and is not."""
+    """Labels that nothing can predict: the best of thirty epochs on 25 rows looks better than guessing, and is not. Then a
+    score, and a loss of the history, that are told better than they were."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((250, 4))
     noise, real = rng.integers(0, 2, 250), (X[:, 0] > 0).astype(int)
@@ -206,4 +207,13 @@ def early_stops(seed):
             random_state=seed,
         )  # fmt: skip
         model = _quiet_fit(model, X, y)
-        yield Case(label, model.certificate_, {"held_out_accuracy": truth})
+        true = "statements_true"
+        known = {"held_out_accuracy": truth, true: True}
+        yield Case(label, model.certificate_, known, easy=(true,))
+    told = model.best_validation_score_
+    model.best_validation_score_ = told - 0.04  # one row of 25
+    yield Case("another score", model.certify(X, y, seconds=1), {true: False}, easy=(true,))
+    model.best_validation_score_ = told
+    best = int(model.history_["validation_loss"].argmin())
+    model.trace_._extras["validation_loss"][best] *= 0.99
+    yield Case("another history", model.certify(X, y, seconds=1), {true: False}, easy=(true,))

@@ -173,6 +173,51 @@ def test_early_stopping_ends_without_improvement_and_shows_the_best_epoch():
     _, held = model._split(model._validated(noise, reset=False))
     p = model.predict_proba(noise[held])[np.arange(30), labels[held]]
     assert -np.log(p).mean() == pytest.approx(losses.min(), rel=1e-10)
+    assert model.best_validation_score_ == model.score(noise[held], labels[held])
+    assert model.best_validation_score_ == model.history_["validation_score"][losses.argmin()]
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+def test_what_early_stopping_states_is_checked(numbers):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(150, 4)).astype(np.float32)
+    y = rows[:, 0] if numbers else (rows[:, 0] > 0).astype(int)
+    weights = rng.uniform(0.5, 2, 150)
+    kind = NeuralRegressor if numbers else NeuralClassifier
+    model = kind(early_stopping=True, max_iter=8, learning_rate=0.02, random_state=0)
+    model.fit(rows, y, sample_weight=weights)
+    held = model.validation_rows_
+    again = model.score(rows[held], y[held], weights[held])
+    assert model.best_validation_score_ == pytest.approx(again, rel=1e-5)
+    true = model.certify(rows, y, weights)["statements_true"]
+    assert true.verdict == "holds"
+    assert "best_validation_score_, history_ (loss)" in true.note
+
+    def found(names):
+        verdict = model.certify(rows, y, weights)["statements_true"]
+        return verdict.verdict == "fails" and verdict.advice.startswith(names)
+
+    stated = model.best_validation_score_
+    model.best_validation_score_ = stated - 1 / len(held) / 2
+    assert found("best_validation_score_")
+    model.best_validation_score_ = stated
+    model.trace_._extras["validation_loss"][int(model.history_["validation_loss"].argmin())] *= 0.5
+    assert found("history_ (loss)")
+
+
+def test_a_network_is_told_when_a_constant_does_better():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(60, 3))
+    for model, y in (
+        (NeuralClassifier(max_iter=20, learning_rate=0.02, random_state=0), (rows[:, 0] > 0).astype(int)),
+        (NeuralRegressor(max_iter=20, learning_rate=0.02, random_state=0), rows[:, 0]),
+    ):  # fmt: skip
+        better = model.fit(rows, y).certificate_["beats_constant"]
+        assert (better.verdict, better.measured < 0.9) == ("holds", True)
+        with torch.no_grad():
+            list(model.module_.parameters())[-2].mul_(-3)  # the last matrix, upside down
+        worse = model.certify(rows, y)["beats_constant"]
+        assert (worse.verdict, worse.measured > 1, "train longer" in worse.advice) == ("fails", True, True)  # fmt: skip
 
 
 def test_callbacks_see_every_epoch():

@@ -21,6 +21,7 @@ from lemmata.core.certificate import PROVED, Evidence, Fit, at_most, claim, roun
 Array = np.ndarray
 
 AT_ONCE = 1024  # rows
+NARROW = 0.02  # rounding of a bfloat16 product, of eight bits, with margin
 
 
 def outputs(fit: Fit) -> Array:
@@ -63,13 +64,83 @@ def weighted_mean(fit: Fit, values: Array) -> float:
 def statement_errors(fit: Fit) -> Mapping[str, float]:
     found = outputs(fit)
     losses = row_losses(fit, found)
+    sizes = _sizes(fit, found)
+    scale = weighted_mean(fit, losses) + weighted_mean(fit, sizes)
+    error = discrepancy(fit.loss_, weighted_mean(fit, losses), scale, _rounding(fit))
+    return {"loss_": error, **_held_out_errors(fit, found, losses, sizes)}
+
+
+def _sizes(fit: Fit, found: Array) -> Array:
+    """A loss is as exact as the outputs that it is taken of: how large those of each row are, in units of the loss."""
     classes = fit.get("classes_") is not None
-    # a loss is as exact as the outputs that it is taken of
-    size = np.abs(found).max(axis=1) if classes else np.square(found).mean(axis=1)
-    scale = weighted_mean(fit, losses) + weighted_mean(fit, size)
-    dtype = np.float64 if str(next(fit.module_.parameters()).dtype).endswith("64") else np.float32
-    error = discrepancy(fit.loss_, weighted_mean(fit, losses), scale, rounding(dtype, 64))
-    return {"loss_": error}
+    return np.abs(found).max(axis=1) if classes else np.square(found).mean(axis=1)
+
+
+def _rounding(fit: Fit) -> float:
+    wide = str(next(fit.module_.parameters()).dtype).endswith("64")
+    return rounding(np.float64 if wide else np.float32, 64)
+
+
+def _held_out_errors(fit: Fit, found: Array, losses: Array, sizes: Array) -> dict[str, float]:
+    """What early stopping states: the score of the rows held out; and, in the history, their loss and score at the epoch
+    with the least, whose weights these are. Of the other epochs the weights are gone."""
+    held, n = fit.get("validation_rows_"), len(found)
+    if held is None:
+        return {}
+    held = np.asarray(held)
+    if len(held) == 0 or held.min() < 0 or held.max() >= n:
+        return {"validation_rows_": math.inf}
+    weights = None if fit.weights is None else np.asarray(fit.weights)[held]
+    score, noise = _score(fit, found[held], np.asarray(fit.y)[held], weights, _rounding(fit))
+    errors = {}
+    if fit.get("best_validation_score_") is not None:
+        stated = fit.best_validation_score_
+        errors["best_validation_score_"] = discrepancy(stated, score, noise, 1.0)
+    if not _same_objective(fit) or fit.trace is None or "validation_loss" not in fit.trace:
+        return errors
+    told = fit.trace.extras["validation_loss"]
+    if not np.isfinite(told).any():
+        return errors
+    best = int(np.nanargmin(told))
+    precise = NARROW if fit.get("precision_") == "bfloat16" else _rounding(fit)
+    loss = float(np.average(losses[held], weights=weights))
+    scale = loss + float(np.average(sizes[held], weights=weights))
+    errors["history_ (loss)"] = discrepancy(told[best], loss, scale, precise)
+    if fit.get("classes_") is not None and "validation_score" in fit.trace:
+        _, noise = _score(fit, found[held], np.asarray(fit.y)[held], weights, precise)
+        stated = fit.trace.extras["validation_score"][best]
+        errors["history_ (score)"] = discrepancy(stated, score, noise, 1.0)
+    return errors
+
+
+def _same_objective(fit: Fit) -> bool:
+    """Whether the history is of the loss that is recomputed here: no other function, no smoothed labels, no class weights."""
+    usual = (None, "cross_entropy", "bce") if fit.get("classes_") is not None else (None, "mse")
+    loss = fit.get("loss")
+    named = loss is None or isinstance(loss, str)
+    return (
+        named and loss in usual and not fit.get("label_smoothing") and not fit.get("class_weight")
+    )
+
+
+def _score(
+    fit: Fit, found: Array, y: Array, weights: Array | None, precise: float
+) -> tuple[float, float]:
+    """Accuracy, or R², of some rows; and by how much rounding may move it: rows on the border between two answers may turn."""
+    s = np.ones(len(y)) if weights is None else weights
+    if fit.get("classes_") is None:
+        targets = y.reshape(len(y), -1).astype(np.float64)
+        spread = s @ (targets - s @ targets / s.sum()) ** 2
+        missed, size = s @ (targets - found) ** 2, s @ found**2
+        some = np.where(spread > 0, spread, 1.0)
+        # scikit-learn's R² of an output that does not vary: 1 if it is met, else 0
+        each = np.where(spread > 0, 1 - missed / some, missed == 0)
+        return float(each.mean()), precise * float(1 + ((missed + size) / some).mean())
+    both = np.column_stack([np.zeros(len(y)), found]) if found.shape[1] == 1 else found
+    first = np.sort(both, axis=1)[:, -2:]
+    border = first[:, 1] - first[:, 0] <= precise * np.abs(both).max(axis=1)
+    right = (both[:, 1] > 0) == (y > 0) if found.shape[1] == 1 else both.argmax(axis=1) == y
+    return float(s @ right / s.sum()), rounding(np.float64, len(y)) + float(s @ border / s.sum())
 
 
 def unsound(fit: Fit) -> Iterator[str]:

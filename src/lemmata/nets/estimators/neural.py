@@ -74,6 +74,8 @@ class Neural(Supervised):
         "input_shape_": tuple,
         "loss_": ">=0",
         "validation_rows_?": "v int >=0",
+        "best_validation_score_?": "any",
+        "precision_?": str,
     }
     min_samples = 2
     module_: Any
@@ -259,7 +261,7 @@ class Neural(Supervised):
         return [*(self.callbacks or ()), *usual]
 
     def _attributes(self, solution: Solution, problem: Any) -> dict[str, Any]:
-        return solution.attributes
+        return {**solution.attributes, "precision_": solution.state.precision}
 
     def _conclude(
         self,
@@ -271,11 +273,15 @@ class Neural(Supervised):
     ) -> None:
         self.module_ = attributes["module_"]
         rest = {name: value for name, value in attributes.items() if name != "module_"}
-        self.__dict__.pop("validation_rows_", None)
+        for name in ("validation_rows_", "best_validation_score_", "precision_"):
+            self.__dict__.pop(name, None)
         if data is not None:
             rest["loss_"] = self._stated_loss(data)
             if self.early_stopping:
-                rest["validation_rows_"] = self._split(data)[1]
+                held = self._split(data)[1]
+                rest["validation_rows_"] = held
+                if (score := self._score_of(data, held)) is not None:
+                    rest["best_validation_score_"] = score
         super()._conclude(data, {"module_": self.module_, **rest}, trace, stopped, steps)
 
     def _stated_loss(self, data: Blocks) -> float:
@@ -286,6 +292,19 @@ class Neural(Supervised):
             total += float(losses.sum() if weights is None else losses @ weights)
             weight += len(losses) if weights is None else float(weights.sum())
         return total / weight
+
+    def _score_of(self, data: Blocks, held: Array) -> float | None:
+        """What `score` says of the rows held out; None of a single number, which has no R², and without targets."""
+        if data.targets is None:
+            return None
+        first, parts = 0, []
+        for rows, y, weights in data.triples():
+            here = held[(held >= first) & (held < first + len(y))] - first
+            w = np.ones(len(here)) if weights is None else weights[here]
+            parts.append((self._outputs(rows[here]), y[here], w))
+            first += len(y)
+        outputs, y, weights = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return self._held_out_score(outputs, y, weights) if weights.any() else None
 
     def partial_fit(self, X, y, sample_weight=None):
         """One epoch over these rows, from where the last call ended (weights, memory of the optimiser and all)."""
@@ -468,6 +487,9 @@ class Neural(Supervised):
 
     def _row_losses(self, outputs: Array, y: Array) -> Array:
         raise TypeError(f"{type(self).__name__} does not say what its loss is.")
+
+    def _held_out_score(self, outputs: Array, y: Array, weights: Array) -> float | None:
+        return None
 
 
 def _build(cls: Any, input_shape: tuple[int, ...], n_outputs: int, extra: dict[str, Any]) -> Any:

@@ -24,6 +24,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import expit, softmax
+from sklearn.metrics import r2_score
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 
@@ -111,6 +112,10 @@ class NeuralClassifier(Neural, Classifier):
         The mean log loss on the rows of the fit.
     validation_rows_ : array of shape (held_out,)
         Which rows early stopping held out; only with `early_stopping`.
+    best_validation_score_ : float
+        Their accuracy by `module_`, the epoch with their least loss; only with `early_stopping`.
+    precision_ : str
+        What was computed with while training: "float32", "float64" or "bfloat16".
     history_ : History
         A table of epochs: loss, validation loss and accuracy, learning rate, seconds; ``history_.to_frame()`` for pandas.
     n_features_in_, n_iter_, trace_, stopped_, certificate_
@@ -203,6 +208,9 @@ class NeuralClassifier(Neural, Classifier):
         total = np.log(np.exp(outputs - top).sum(axis=1)) + top[:, 0]
         return total - outputs[np.arange(len(y)), y]
 
+    def _held_out_score(self, outputs: Array, y: Array, weights: Array) -> float:
+        return float(np.average(_is_right(outputs, y), weights=weights))
+
     def _probabilities(self, rows: Array) -> Array:
         outputs = self._outputs(rows)
         if outputs.shape[1] == 1:
@@ -287,6 +295,10 @@ early_stopping, validation_fraction, n_iter_no_change, input_shape, precision, l
         The mean squared error on the rows of the fit, whatever was minimised.
     validation_rows_ : array of shape (held_out,)
         Which rows early stopping held out; only with `early_stopping`.
+    best_validation_score_ : float
+        Their R² by `module_`, the epoch with their least loss; only with `early_stopping`.
+    precision_ : str
+        What was computed with while training: "float32", "float64" or "bfloat16".
     history_ : History
         A table of epochs: loss, validation loss, learning rate, seconds.
     n_features_in_, n_iter_, trace_, stopped_, certificate_
@@ -310,6 +322,11 @@ early_stopping, validation_fraction, n_iter_no_change, input_shape, precision, l
 
     def _row_losses(self, outputs: Array, y: Array) -> Array:
         return np.square(outputs.astype(np.float64) - y.reshape(len(y), -1)).mean(axis=1)
+
+    def _held_out_score(self, outputs: Array, y: Array, weights: Array) -> float | None:
+        if len(y) < 2:
+            return None
+        return float(r2_score(y.reshape(len(y), -1), outputs, sample_weight=weights))
 
     def _predictions(self, rows: Array) -> Array:
         outputs = self._outputs(rows)
