@@ -161,6 +161,7 @@ def test_every_model_of_scikit_learn_that_we_certify_has_a_class_of_ours_to_chan
 
 # fits that are certified, of libraries whose classes nobody changes an import from: formulas, or scikit-learn's own surface
 OTHER_SURFACES = {
+    "sklearn.linear_model.OrthogonalMatchingPursuit",  # one code: SparseCoder's claims
     "sklearn.linear_model.SGDClassifier",
     "statsmodels.regression.linear_model.RegressionResultsWrapper",
     "statsmodels.discrete.discrete_model.BinaryResultsWrapper",

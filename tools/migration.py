@@ -23,6 +23,7 @@ import lemmata
 from lemmata import registry
 from tools.reasons import FUNCTIONS, REASONS, REMARKS
 from tools.surfaces import (
+    ATOMS,
     REST,
     Surface,
     class_of,
@@ -67,6 +68,13 @@ PAIRS = (
         "KernelPCA",
         "sklearn.decomposition.KernelPCA",
         {"n_components": 3, "kernel": "rbf", "fit_inverse_transform": True},
+    ),
+    Pair("SparseCoder", "sklearn.decomposition.SparseCoder", {"dictionary": ATOMS}),
+    Pair("DictionaryLearning", "sklearn.decomposition.DictionaryLearning", {"n_components": 3}),
+    Pair(
+        "DictionaryLearning",
+        "sklearn.decomposition.MiniBatchDictionaryLearning",
+        {"n_components": 3},
     ),
     Pair("KMeans", "sklearn.cluster.KMeans", {"n_clusters": 3}),
     Pair("MiniBatchKMeans", "sklearn.cluster.MiniBatchKMeans", {"n_clusters": 3}),

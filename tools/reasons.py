@@ -66,7 +66,25 @@ _DENSE = {
     "densify() sparsify()": "`coef_` is an array; `scipy.sparse.csr_array(model.coef_)` where few weights are not zero"
 }
 
+_ATOMS = {
+    "max_iter": "100 passes, and it stops when a pass changes the objective by less than `tol`",
+    "tol": "the change of the mean objective over a pass, relative to it",
+    "fit_algorithm": "coordinate descent gives the same codes several times sooner; 'lars' is taken",
+    "transform_algorithm": "None codes as the fit did; pass 'omp' for scikit-learn's default",
+    "positive_dict": "→ `lemmata.NMF` for factors without negative numbers",
+    "callback": "→ `verbose`, → `checkpoint`, → `trace_`",
+}  # fmt: skip
+
 REASONS: dict[str, dict[str, str]] = {
+    "SparseCoder": {"dictionary": "an array as there; without one, the orthonormal basis of cosines"},
+    "DictionaryLearning": {
+        **_ATOMS, "code_init": "codes follow from the atoms: → `dict_init`", "error_": "→ `trace_`",
+    },
+    "MiniBatchDictionaryLearning": {
+        **_ATOMS,
+        "max_no_improvement": "→ `tol` looks at whole passes",
+        "n_steps_": "→ `n_iter_` counts passes, `trace_` batches",
+    },
     "Lasso": {**_PATH, **_CHECKED},
     "LassoCV": _PATH,
     "ElasticNet": {**_PATH, **_CHECKED},

@@ -122,6 +122,7 @@ def _static(cls: type, name: str) -> Any:
 # --- fits -------------------------------------------------------------------------------------------------------------
 
 ROWS = np.random.default_rng(0).gamma(2.0, size=(60, 6))
+ATOMS = np.eye(6)  # a dictionary for those rows
 NUMBERS = ROWS @ [3.0, -2.0, 1.0, 0.0, 0.0, 0.5] + np.random.default_rng(3).normal(size=60)
 CLASSES = np.digitize(NUMBERS, np.quantile(NUMBERS, [1 / 3, 2 / 3]))
 USERS, ITEMS = np.divmod(np.flatnonzero(np.random.default_rng(1).random(600) < 0.5), 15)  # 40 × 15

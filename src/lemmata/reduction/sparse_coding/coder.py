@@ -199,7 +199,7 @@ class SparseCoder(SparseCodes):
             return PENALISED_CODER_CLAIMS
         return CODER_CLAIMS if how == "omp" else PLAIN_CODER_CLAIMS
 
-    def transform(self, X) -> Array:
+    def transform(self, X, y=None) -> Array:
         """The code of every row, (n, k); with split_sign (n, 2k), its positive and its negative part."""
         if not hasattr(self, "components_") and not isinstance(self.dictionary, str):
             self._validate_params()
