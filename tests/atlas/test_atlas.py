@@ -24,6 +24,7 @@ LONG = (
     "skip-connections",
     "batch-norm-rates",
     "small-data",
+    "docstring-topics",
 )
 IDS = [pytest.param(id, marks=pytest.mark.slow) if id in LONG else id for id in atlas.entries()]
 
@@ -34,7 +35,9 @@ def test_the_entry_draws_and_shows_what_it_says_and_the_docs_have_that_picture(i
     assert drawn.path.name == f"{id}.png"
     assert imread(drawn.path).std() > 0.02  # something is drawn
     assert drawn.shown
-    if "generated" not in str(stored_in(drawn.path)):  # where MovieLens is absent
+    here = str(stored_in(drawn.path))
+    # where MovieLens is absent; of docstrings, which depend on what is installed
+    if "generated" not in here and "as installed here" not in here:
         assert images.outdated(drawn.path) == [], f"run: ./run docs-images {id}"
 
 

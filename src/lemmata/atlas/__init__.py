@@ -29,10 +29,13 @@ from lemmata.core.engine import one_blas_thread
 
 CHAPTERS = (
     "reduction",
+    "sparse_codes",
     "completion",
     "clustering",
     "mixtures",
+    "topics_reading",
     "topics_held_out",
+    "topics_parts",
     "optimisation",
     "prediction",
     "nets_mlp",
