@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans as SklearnKMeans
+from sklearn.datasets import load_digits
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture as SklearnMixture
@@ -70,3 +71,12 @@ def test_census_bits_and_newsgroups_have_mixtures_of_their_own_family():
         counts.astype(float)
     )
     assert adjusted_rand_score(np.asarray(posts.y)[few], topics.predict(counts.astype(float))) > 0.5
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_defaults_arrive_on_raw_digits(seed):
+    """A fifth of the pixels hardly vary, so EM crosses one plateau after the other: steps of 1e-3 nats between leaps of two."""
+    X = load_digits().data
+    model = lemmata.GaussianMixture(10, random_state=seed).fit(X)
+    assert model.stopped_ == "settled"
+    assert model.certify(X)["fixed_point"].verdict == "holds"

@@ -45,6 +45,10 @@ Array = np.ndarray
 # of a block, or of its responsibilities: 2 MB, so that several threads' blocks fit the caches
 BLOCK_NUMBERS = 2**18
 LONGEST, SHORTEST = 64.0, -1.05  # leaps; −1 is none
+FAR, FORGET = (
+    -2.0,
+    0.1,
+)  # a leap so long tells about slow directions; a shorter one makes the gain of the last count less
 PATIENCE = 25  # steps like the last one that must not matter
 NOISE = 8 * float(np.finfo(float).eps)  # of a mean log-likelihood: gains below are rounding
 
@@ -283,7 +287,7 @@ class Past:
 class EMState:
     """A mixture, what its E-step found, and the likelihood of these very parameters."""
 
-    version = 2
+    version = 3
     layout: ClassVar[dict[str, str]] = {"weights": "k >=0 <=1"}
 
     weights: Array  # (k,) π
@@ -294,9 +298,13 @@ class EMState:
     price: float  # how much of a fall of the likelihood the M-step that led here may have given away (reg_covar)
     rows: float  # that count: (Σw)²/Σw²
     past: tuple[Past, ...] = ()  # up to two plain steps before this state
-    to_go: float = (
-        np.inf
-    )  # nats that all further steps may gain, for all rows together, by the last two plain ones
+    # nats that all further steps may gain, for all rows together, by the last two plain ones and the leap before them
+    to_go: float = np.inf
+    leapt: float = 0.0  # nats that the last leap gained, for all rows together; 0 if it led nowhere
+
+    @staticmethod
+    def upgrade(fields: dict[str, Any], version: int) -> dict[str, Any]:
+        return {**fields, "leapt": 0.0} if version == 2 else fields
 
 
 @dataclass(frozen=True)
@@ -332,25 +340,24 @@ class EMAlgorithm:
         return state
 
     def step(self, state: EMState, data: Blocks) -> EMState:
-        past = (*state.past, Past(state.stats, state.loss))[-2:]
+        past, leapt = (*state.past, Past(state.stats, state.loss))[-2:], state.leapt
         if len(state.past) == 2 and abs(state.past[1].loss - state.loss) < self.leap_below:
-            leapt = self._leap(state, data)
-            if leapt is not None and leapt.loss < state.loss:
-                return leapt
+            alpha = stretch(*(earlier.loss for earlier in state.past), state.loss)
+            far = self._leap(state, data, alpha)
+            leapt = 0.0 if alpha < FAR else FORGET * leapt
+            if far is not None and far.loss < state.loss:
+                return replace(far, leapt=max(leapt, state.rows * (state.loss - far.loss)))
             past = past[1:]  # two more steps before the next leap
         weights, params = maximisation(self.family, state.stats)  # M
         new = self.at(data, weights, params, state.rows)  # E
         price = self.family.price(state.stats, params) if new.loss > state.loss else 0.0
         to_go = still_to_gain([*(earlier.loss for earlier in past), new.loss], state.rows)
-        return replace(new, price=price, past=past, to_go=to_go)
+        # where leaps gain, EM crawls: small steps after one say nothing, until a leap gains little, too
+        return replace(new, price=price, past=past, to_go=max(to_go, leapt), leapt=leapt)
 
-    def _leap(self, state: EMState, data: Blocks) -> EMState | None:
+    def _leap(self, state: EMState, data: Blocks, alpha: float) -> EMState | None:
         """The state at the end of a leap, of half of it, …; None where there is nothing beyond the last step."""
         (a, b), c = state.past, state
-        before, last = a.loss - b.loss, b.loss - c.loss
-        if not (before > 0 and last > 0 and before != last):
-            return None
-        alpha = -min(1 / abs(1 - np.sqrt(last / before)), LONGEST)
         while alpha < SHORTEST:
             shares = (1 + alpha) ** 2, -2 * alpha * (1 + alpha), alpha**2
             stats = (
@@ -398,6 +405,14 @@ def effective_rows(data: Blocks) -> float:
         return float(data.shape[0])
     w = np.asarray(data.weights, dtype=np.float64) / np.max(data.weights)
     return float(w.sum() ** 2 / (w @ w))
+
+
+def stretch(before: float, then: float, now: float) -> float:
+    """How far to leap, in steps: −1/(1 − c), where gains shrink by c² from one step to the next; −1 where they do not."""
+    last, earlier = then - now, before - then
+    if not (earlier > 0 and last > 0 and earlier != last):
+        return -1.0
+    return -min(1 / abs(1 - float(np.sqrt(last / earlier))), LONGEST)
 
 
 def still_to_gain(losses: list[float], rows: float) -> float:
