@@ -152,3 +152,8 @@ def test_words_come_along_with_counts():
     counts = text.counts(["cat dog cat", "dog cat pet", "loss risk fit", "fit loss loss"])
     model = NMF(2, random_state=0).fit(counts)
     assert sorted(map(sorted, model.top_words(2))) == [["cat", "dog"], ["fit", "loss"]]
+    animals = [words[0] in ("cat", "dog") for words in model.top_words(1)].index(True)
+    assert {document for document, *_ in model.documents_of(animals, 2)} == {0, 1}
+    before = model._shares()
+    model.components_, model.doc_topic_ = 10 * model.components_, model.doc_topic_ / 10
+    np.testing.assert_allclose(model._shares(), before)  # no scale of the components changes them

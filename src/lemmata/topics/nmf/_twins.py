@@ -11,12 +11,17 @@ def sweep_rows(
     W: Array, P: Array, G: Array, inverse: Array, sweeps: int, threads: bool = True
 ) -> Array:
     """W (n, k) after sweeps of w_z ← max(0, w_z + (p_z − w·g_z)/g_zz), one z after the other; G (k, k) or one (n, k, k)."""
-    W = W.copy()
+    T, Q = (
+        np.array(W.T, order="C"),
+        np.ascontiguousarray(P.T),
+    )  # a co-ordinate of all rows is one stretch of memory
     for _ in range(sweeps):
-        for z in range(W.shape[1]):
+        for z in range(len(T)):
             if G.ndim == 2:
-                step = (P[:, z] - W @ G[:, z]) * inverse[z]
+                slope = Q[z] - G[z] @ T
+                slope *= inverse[z]
             else:
-                step = (P[:, z] - np.einsum("ir,ir->i", W, G[:, z])) * inverse[:, z]
-            np.maximum(W[:, z] + step, 0, out=W[:, z])
-    return W
+                slope = (Q[z] - np.einsum("ri,ir->i", T, G[:, z])) * inverse[:, z]
+            slope += T[z]
+            np.maximum(slope, 0, out=T[z])
+    return np.ascontiguousarray(T.T)

@@ -39,8 +39,9 @@ from lemmata.topics.nmf.masks import KnownBlocks
 from lemmata.topics.nmf.multiplicative import Multiplicative
 from lemmata.topics.nmf.projected_als import ProjectedALS
 from lemmata.topics.nmf.solving import divergence_rows, least_squares_rows
-from lemmata.topics.nmf.squares import Penalty, SquaresAlgorithm
+from lemmata.topics.nmf.squares import Penalty, SquaresAlgorithm, Update
 from lemmata.topics.nmf.table import Part, Table
+from lemmata.topics.reading import rows_to_one
 
 Array = np.ndarray
 SOLVERS = ("auto", "hals", "cd", "mu", "projected-als")
@@ -234,12 +235,11 @@ class NMF(Batches, TopicModel):
         penalty = self._penalty((table.data.total_weight, table.shape[1]))
         if self._by_divergence:
             return DivergenceAlgorithm(start, penalty)
-        rows, columns = {
-            "hals": (HALS(table.compiled, threads=table.sparse), HALS(table.compiled)),
-            "mu": (Multiplicative(), Multiplicative()),
-            "projected-als": (ProjectedALS(), ProjectedALS()),
-        }[solver]
-        return SquaresAlgorithm(start, rows, columns, penalty)
+        if solver == "hals":
+            rows, columns = HALS(table.compiled, threads=table.sparse), HALS(table.compiled)
+            return SquaresAlgorithm(start, rows, columns, penalty)
+        update: Update = Multiplicative() if solver == "mu" else ProjectedALS()
+        return SquaresAlgorithm(start, update, update, penalty)
 
     def _init_for(self, table: Table, solver: str) -> str:
         init = self.init or ("random" if table.holes else "nndsvda")
@@ -319,6 +319,10 @@ class NMF(Batches, TopicModel):
     def transform(self, X) -> Array:
         """W (n, k): how much of each component every row holds, at the least error for these components."""
         return super().transform(X)
+
+    def _shares(self, documents: Any = None) -> Array:
+        """Which share of a document's total each component holds: its amount times its size."""
+        return rows_to_one(super()._shares(documents) * self.components_.sum(axis=1))
 
     def inverse_transform(self, X) -> Array:
         """W H, (n, m): the rows that these amounts of the components add up to."""

@@ -7,6 +7,8 @@ in. Else the multiplicative rule, repeated.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from lemmata.topics.nmf.divergence import Counted, positive_root
@@ -49,7 +51,8 @@ def divergence_rows(
     if (
         table.data.weights is not None
     ):  # which concern nobody here, and those of 0 would hide their rows
-        table = Counted(table.data.weighted(None), table.k, table.passes, table.holes)
+        nothing: Any = None
+        table = Counted(table.data.weighted(nothing), table.k, table.passes, table.holes)
     if not table.sparse:
         return _by_dense_ratios(table, V, slope, penalty.l2_W, start, steps)
     if table.holes or penalty.l2_W:

@@ -25,9 +25,7 @@ from lemmata.linalg.operators import SparseRows
 from lemmata.topics.nmf.masks import has_holes, known_part, squared_rows, unfold
 
 Array = np.ndarray
-COMPILE_ABOVE = (
-    2**32
-)  # multiplications of all sweeps that NumPy does in less time than a compiler takes
+COMPILE_ABOVE = 2**27  # multiplications of all sweeps that NumPy does in about half a second
 PASSES = 50  # that a fit takes, roughly
 TASKS = 8  # enough for eight cores; each has sums of its own
 TOGETHER = 2**20  # numbers of a part of dense rows: 4 MB of float32
@@ -131,7 +129,8 @@ class Table:
 
     def _dense_parts(self, first: int, rows: Array, weights: Array | None) -> list[list[Part]]:
         n, m = rows.shape
-        tasks = TASKS if n * m > WHOLE else 1
+        # NumPy's sweeps hold the interpreter's lock: better all rows at once
+        tasks = TASKS if self.compiled and n * m > WHOLE else 1
         step = max(32, TOGETHER // max(m, 1))
         if self.holes:  # a k × k matrix for every row
             step = max(1, min(step, TOGETHER // self.k**2))
