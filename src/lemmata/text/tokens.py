@@ -20,6 +20,9 @@ from lemmata.core import storable
 from lemmata.lazy import require
 
 WORD = r"\b\w\w+\b"  # two letters or digits and more, as scikit-learn's vectorizers have it
+WORDS = r"\w+"  # one and more
+# ASCII with a blank for what is no letter, digit or underscore: to split such a text is two to three times faster than to search it
+BLANKED = "".join(chr(c) if chr(c).isalnum() or c == ord("_") else " " for c in range(128))
 
 
 @storable
@@ -106,7 +109,17 @@ def find_all(pattern: str | None):
         raise ValueError(
             f"token_pattern={pattern!r} has {compiled.groups} groups; one says what the word is, more do not."
         )
-    return compiled.findall
+    if pattern not in (WORD, WORDS):
+        return compiled.findall
+    search, shortest = compiled.findall, 2 if pattern == WORD else 1
+
+    def split(text: str) -> list[str]:
+        if not text.isascii():
+            return search(text)
+        words = text.translate(BLANKED).split()
+        return words if shortest == 1 else [word for word in words if len(word) > 1]
+
+    return split
 
 
 def stop_list(words: str | Iterable[str] | None) -> frozenset[str]:

@@ -76,4 +76,4 @@ class Batches:
         run_tasks(lambda group: step(group, *rest), GROUPS)
 
     def vectors(self) -> tuple[Array, Array]:
-        return self.lines.reshape(self.n, -1)[:, : self.k].copy(), self.S
+        return np.ascontiguousarray(self.lines.reshape(self.n, -1)[:, : self.k]), self.S

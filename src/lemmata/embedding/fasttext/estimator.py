@@ -30,10 +30,9 @@ from lemmata.core.supervised import Classifier
 from lemmata.embedding.fasttext.descent import FastTextAlgorithm, Texts
 from lemmata.embedding.fasttext.features import FeatureSpace
 from lemmata.text.encoded import EncodedText, encode_with
-from lemmata.text.tokens import Tokenizer
+from lemmata.text.tokens import WORDS, Tokenizer
 
 Array = np.ndarray
-WORDS = r"\w+"
 LINE = 16  # numbers of a cache line: a shorter vector is no faster
 
 
