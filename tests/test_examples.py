@@ -29,6 +29,7 @@ PROMISES = {
     "parts_of_faces.py": "error of the pixels that were never seen",
     "mlp_by_hand.py": "what fails: little_to_gain",
     "read_topics.py": "after 3 batches:",
+    "topics_of_documents.py": "a document that nobody wrote: ",
     "word_vectors.py": "the same neighbours: True",
     "mixture_with_holes.py": "best by BIC: 2 components",
     "reverse_sequences.py": "1,000 of 1,000 new words are reversed",

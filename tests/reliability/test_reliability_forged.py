@@ -104,6 +104,7 @@ def arrays_in(model):
 
 HARMLESS = {
     ("doc_topic_", "longer"),  # nothing else in a file says how many documents there were
+    ("chain_log_likelihoods_", "longer"),  # … or how many chains
     ("labels_", "longer"),  # nothing else in a file says how many rows there were
     ("X_fit_", "longer"),  # … (where they have no targets)
     ("singular_", "longer"),  # … or singular values

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.topics import (
@@ -47,6 +48,15 @@ from lemmata.topics.lda.variational import VariationalAlgorithm
 
 Array = np.ndarray
 PASSES = {"gibbs": 200, "batch": 100, "online": 10}  # max_iter=None
+
+
+def _goes_on(model: LDA) -> bool:
+    """Whether a model learns by batches, and so from further ones."""
+    if model.learning_method != "online":
+        raise AttributeError(
+            f'partial_fit goes on with learning_method="online"; this model has {model.learning_method!r}.'
+        )
+    return True
 
 
 class LDA(TopicModel):
@@ -232,6 +242,7 @@ class LDA(TopicModel):
                 found[name] = found[name].astype(dtype, copy=False)
         return found
 
+    @available_if(_goes_on)
     def partial_fit(self, X, y=None, sample_weight=None):
         """Learn from further documents, batch by batch (`learning_method="online"`); the first call begins.
 
@@ -239,10 +250,6 @@ class LDA(TopicModel):
         """
         with self._all_or_nothing():
             self._validate_params()
-            if self.learning_method != "online":
-                raise ValueError(
-                    f'partial_fit goes on with learning_method="online"; this model has {self.learning_method!r}.'
-                )
             first = not hasattr(self, "batches_")
             data = self._validated(X, sample_weight, reset=first)
             documents = Documents(data, self.n_components, self._passes)
