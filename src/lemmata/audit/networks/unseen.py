@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -168,28 +169,27 @@ def classes_told(found: HeldOut) -> str:
     return ""
 
 
-def confident(check: Callable[[Fit], Evidence]) -> Callable[[Fit], Evidence]:
-    """Undecided claims keep the confidence that they were asked at."""
+def of_new_rows(sentence: str, source: str, cost: Callable[[Fit], float] = _cost) -> Callable:
+    """A claim at confidence 1 − δ, which undecided ones keep; undecided where no rows were held out."""
 
-    def stated(fit: Fit) -> Evidence:
-        return replace(check(fit), confidence=1 - RISK)
+    def marked(check: Callable[[Fit], Evidence]) -> Any:
+        @wraps(check)
+        def stated(fit: Fit) -> Evidence:
+            found = undecided_where_it_cannot_run(check)(fit)
+            return replace(found, confidence=1 - RISK)
 
-    stated.__name__, stated.__doc__, stated.__module__ = check.__name__, check.__doc__, check.__module__  # fmt: skip
-    return stated
+        return claim(sentence, kind=STATISTICAL, confidence=1 - RISK, source=source, cost=cost)(stated)  # fmt: skip
+
+    return marked
 
 
 # --- classifiers ------------------------------------------------------------------------------------------------------
 
 
-@claim(
+@of_new_rows(
     "on new rows it is right more often than always answering with the most frequent class",
-    kind=STATISTICAL,
-    confidence=1 - RISK,
     source="ML Generalisation; Clopper–Pearson",
-    cost=_cost,
 )
-@confident
-@undecided_where_it_cannot_run
 def held_out_accuracy(fit: Fit) -> Evidence:
     """Half of δ for the accuracy, shared by the checkpoints that were compared; half for that of the constant."""
     found = held_out_of(fit)
@@ -211,15 +211,10 @@ def held_out_accuracy(fit: Fit) -> Evidence:
     return unknown(f"{note}; that of the most frequent class between {least:.4g} and {most:.4g}")
 
 
-@claim(
+@of_new_rows(
     "calibrated on new rows: in every tenth of confidences (with 5 % of the rows) right as often as it says, to 0.1",
-    kind=STATISTICAL,
-    confidence=1 - RISK,
     source="ML Generalisation; Waudby-Smith & Ramdas 2024",
-    cost=_cost,
 )
-@confident
-@undecided_where_it_cannot_run
 def calibrated(fit: Fit) -> Evidence:
     """hit − confidence in fixed bins of the confidence in the answer; every bin and checkpoint has its share of δ."""
     found = held_out_of(fit)
@@ -270,27 +265,26 @@ def _scaled(found: HeldOut) -> tuple[Array, Array]:
     return (found.train - mean) / deviation, (found.rows - mean) / deviation
 
 
-def _compared(draws: Array, found: HeldOut, note: str, than: str) -> Evidence:
+def _compared(draws: Array, found: HeldOut, note: str, unit: str, advice: str) -> Evidence:
     """Verdict on the mean of paired draws in [−1, 1], which should be above 0."""
     share = RISK / (2 * found.looks)
     low, high = mean_at_least(draws, share, -1.0, 1.0), -mean_at_least(-draws, share, -1.0, 1.0)
     if low > 0:
-        return at_least(low, 0, unit="beyond that at least", note=note)
+        return at_least(low, 0, unit=f"{unit} at least", note=note)
     if high < 0:
-        advice = f"{than} does as well on new rows: use that, it costs less and explains more"
-        return at_least(high, 0, advice, unit="beyond that at most", note=note)
-    return unknown(f"{note}: between {low:.3g} and {high:.3g} beyond that, too few rows to tell")
+        return at_least(high, 0, advice, unit=f"{unit} at most", note=note)
+    return unknown(f"{note}: {unit} between {low:.3g} and {high:.3g}, too few rows to tell")
 
 
-@claim(
+def _simpler(name: str) -> str:
+    return f"{name} does as well on new rows: use that, it costs less and explains more"
+
+
+@of_new_rows(
     "worth its cost: on new rows it is right more often than logistic regression, by 0.01 or more",
-    kind=STATISTICAL,
-    confidence=1 - RISK,
     source="ML Generalisation; Waudby-Smith & Ramdas 2024",
     cost=_linear_cost,
 )
-@confident
-@undecided_where_it_cannot_run
 def beats_linear(fit: Fit) -> Evidence:
     """scikit-learn's, fitted to the same training rows (scaled), compared row by row: hit − its hit − 0.01."""
     from sklearn.linear_model import LogisticRegression
@@ -305,7 +299,7 @@ def beats_linear(fit: Fit) -> Evidence:
     theirs, mine = model.predict(rows) == found.y, right(found.outputs, found.y)
     note = f"accuracy {mine.mean():.4g}, logistic regression {theirs.mean():.4g}, on {found.told}"
     draws = (mine.astype(float) - theirs - GAIN) / (1 + GAIN)
-    return _compared(draws, found, note, "logistic regression")
+    return _compared(draws, found, note, "beyond that", _simpler("logistic regression"))
 
 
 def _not_rows(fit: Fit) -> str:
@@ -336,6 +330,10 @@ def capped(errors: Array, found: HeldOut) -> Array:
     return np.minimum(np.square(errors / width), 1.0).mean(axis=1)
 
 
+def _rms(errors: Array) -> float:
+    return float(np.sqrt(np.square(errors).mean()))
+
+
 def _numbers(found: HeldOut) -> Array:
     y = found.y.reshape(len(found.y), -1).astype(np.float64)
     if y.shape != found.outputs.shape:
@@ -345,43 +343,27 @@ def _numbers(found: HeldOut) -> Array:
     return y
 
 
-@claim(
+@of_new_rows(
     "predicts new rows better than the mean of the training targets, squared errors capped at their range",
-    kind=STATISTICAL,
-    confidence=1 - RISK,
     source="ML Generalisation; Waudby-Smith & Ramdas 2024",
-    cost=_cost,
 )
-@confident
-@undecided_where_it_cannot_run
 def held_out_error(fit: Fit) -> Evidence:
     """Row by row: the capped squared error of the mean minus that of the network."""
     found = held_out_of(fit)
     y = _numbers(found)
     mean = found.train_y.reshape(len(found.train_y), -1).mean(axis=0)
     mine, theirs = capped(found.outputs - y, found), capped(mean - y, found)
-    rms = np.sqrt(np.square(found.outputs - y).mean()), np.sqrt(np.square(mean - y).mean())
+    rms = _rms(found.outputs - y), _rms(mean - y)
     note = f"RMSE {rms[0]:.4g} on {found.told}, {rms[1]:.4g} of the mean"
-    share = RISK / (2 * found.looks)
-    gain = theirs - mine
-    low, high = mean_at_least(gain, share, -1.0, 1.0), -mean_at_least(-gain, share, -1.0, 1.0)
-    if low > 0:
-        return at_least(low, 0, unit="gain at least", note=note)
-    if high < 0:
-        advice = "the mean predicts better: do not use this network"
-        return at_least(high, 0, advice, unit="gain at most", note=note)
-    return unknown(f"{note}: too few rows to tell")
+    advice = "the mean predicts better: do not use this network"
+    return _compared(theirs - mine, found, note, "gain", advice)
 
 
-@claim(
+@of_new_rows(
     "worth its cost: on new rows its squared error (capped at the range) is below that of ridge regression by 1 % or more",
-    kind=STATISTICAL,
-    confidence=1 - RISK,
     source="ML Generalisation; Waudby-Smith & Ramdas 2024",
     cost=_linear_cost,
 )
-@confident
-@undecided_where_it_cannot_run
 def beats_ridge(fit: Fit) -> Evidence:
     """scikit-learn's, fitted to the same training rows (scaled), compared row by row: 0.99 of its error minus the network's."""
     from sklearn.linear_model import Ridge
@@ -394,9 +376,9 @@ def beats_ridge(fit: Fit) -> Evidence:
     model = _quietly(Ridge(1.0), train, found.train_y.reshape(len(train), -1), found.weights)
     theirs = np.asarray(model.predict(rows)).reshape(y.shape)
     mine, line = capped(found.outputs - y, found), capped(theirs - y, found)
-    rms = np.sqrt(np.square(found.outputs - y).mean()), np.sqrt(np.square(theirs - y).mean())
+    rms = _rms(found.outputs - y), _rms(theirs - y)
     note = f"RMSE {rms[0]:.4g}, ridge regression {rms[1]:.4g}, on {found.told}"
-    return _compared((1 - GAIN) * line - mine, found, note, "ridge regression")
+    return _compared((1 - GAIN) * line - mine, found, note, "beyond that", _simpler("ridge regression"))  # fmt: skip
 
 
 UNSEEN_CLAIMS = (held_out_accuracy, calibrated, beats_linear, held_out_error, beats_ridge)
