@@ -177,7 +177,8 @@ class NMF(Batches, TopicModel):
                         "Input X contains NaN, and is sparse: pass lemmata.completion.Observed.of(X) if only stored "
                         "entries are known, or an array with NaN."
                     )
-                if not sp.issparse(rows):  # fmin passes over NaN
+                if not sp.issparse(rows) and np.isnan(rows.min(initial=0.0)):
+                    # min stops at NaN, fmin passes over it
                     least = min(least, float(np.fmin.reduce(rows, axis=None, initial=0.0)))
             if not known:
                 raise ValueError(

@@ -69,8 +69,9 @@ def mean_of(table: Table) -> float:
             total += float(s @ np.asarray(rows.sum(axis=1, dtype=np.float64)).ravel())
             count += float(s.sum()) * rows.shape[1]
         else:
-            total += float(s @ np.nansum(rows, axis=1, dtype=np.float64))
             unknown = np.isnan(rows).sum(axis=1) if table.holes else 0
+            sums = np.nansum(rows, axis=1) if table.holes else rows.sum(axis=1)
+            total += float(s @ sums.astype(np.float64))
             count += float((s * (rows.shape[1] - unknown)).sum())
     return total / count if count > 0 else 0.0
 

@@ -66,7 +66,8 @@ def has_holes(data: Blocks) -> bool:
     """Whether anything is not known."""
     if isinstance(data.source, Observed):
         return True
-    return any(not sp.issparse(rows) and bool(np.isnan(rows).any()) for rows, _ in data)
+    # NaN is passed on by min, which needs no copy
+    return any(not sp.issparse(rows) and bool(np.isnan(rows.min(initial=0.0))) for rows, _ in data)
 
 
 def squared_rows(V: Array) -> Array:
