@@ -1,11 +1,11 @@
 """Ratings that nobody tuned for: defaults of ALS against the defaults of Surprise and cmfrec, and "auto" against tuned peers.
 
-Four sets, in the units 0.5–5, 1–5, 0–10 and 0.5–4; three random splits of each, a tenth of the entries held out. Every model
-sees the training entries alone, and its predictions are cut to their range. What is tuned is tuned on a tenth of the first
-split's training entries, and fitted to all of them.
+Four sets, in the units 0.5–5, 1–5, 0–10 and 0.5–4; three random splits of each (two of the large ones), a tenth of the entries
+held out. Every model sees the training entries alone, and its predictions are cut to their range. What is tuned is tuned on a
+tenth of the first split's training entries, and fitted to all of them.
 
-    ./run bench defaults                      all four sets
-    ./run py -m bench.defaults filmtrust      one
+    ./run bench defaults                      all four sets; peers are tuned on the two small ones
+    ./run py -m bench.defaults movielens_1m   one, with everything: of the large ones, up to an hour
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lemmata.completion import ALS, MeanRatings, Observed
 
 SETS = ("movielens_small", "movietweetings", "filmtrust", "movielens_1m")
 SPLITS = 3
-SMALL = 200_000  # ratings up to which the peers that take minutes (SVD++, neighbours) run as well
+SMALL = 200_000  # ratings up to which the peers that take minutes (tuned ones, SVD++, neighbours) run as well, and all splits
 
 Predictor = Callable[[Observed], np.ndarray]
 
@@ -185,22 +185,25 @@ def table(title: str, systems: dict[str, Any], splits: list[tuple[Observed, Obse
     )
 
 
-def main(names: tuple[str, ...] = SETS) -> None:
-    for name in names:
+def main(names: tuple[str, ...] = ()) -> None:
+    for name in names or SETS:
         try:
             A = entries(name)
         except data.DataNotFound:
             print(f"{name}: not on this machine (LEMMATA_DATA)\n")
             continue
-        splits = [A.split(test=0.1, seed=seed) for seed in range(SPLITS)]
+        whole = name in names or A.n_observed <= SMALL
+        splits = [A.split(test=0.1, seed=seed) for seed in range(SPLITS if whole else 2)]
         what = (
             f"{name}, {A.n_observed:,} ratings {A.values.min():g}–{A.values.max():g}: held-out RMSE"
         )
         table(f"{what}, defaults", defaults(A.n_observed), splits)
+        if not whole:
+            continue
         tuned = {'lemmata ALS("auto", "auto")': ours(lambda: ALS("auto", "auto", random_state=0))}
         tuned |= dict([tuned_svd(splits[0][0]), tuned_cmfrec(splits[0][0])])
         table(f"{what}, tuned", tuned, splits)
 
 
 if __name__ == "__main__":
-    main(tuple(sys.argv[1:]) or SETS)
+    main(tuple(sys.argv[1:]))
