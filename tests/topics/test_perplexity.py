@@ -12,7 +12,7 @@ from scipy.special import gammaln
 from lemmata import text, topics
 from lemmata.audit.topics.documents import Documents
 from lemmata.audit.topics.enumeration import enumerated
-from lemmata.audit.topics.estimates import averaged
+from lemmata.audit.topics.estimates import HeldOut, averaged
 from lemmata.audit.topics.left_to_right import left_to_right
 from lemmata.mixtures import Mixture
 from lemmata.topics import PLSA, perplexity, unigram
@@ -261,6 +261,17 @@ def test_averages_over_runs_are_of_probabilities():
     mean, variance = averaged(logs)
     np.testing.assert_allclose(np.exp(mean), [0.3, 0.5])
     assert variance[0] > variance[1] == 0
+
+
+def test_what_is_low_on_average_is_stated_and_cancels_in_a_quotient():
+    """Each ln p̂ is low by half its variance: of ln p̂(w) − ln p̂(w¹) by half the difference, and chance adds up."""
+    logs, ones, tokens = np.array([-6.0, -4.0]), np.ones(2), np.array([2, 3])
+    whole = HeldOut("p(w)", "", logs, 0.2 * ones, tokens)
+    assert whole.perplexity == pytest.approx(np.exp(2))
+    assert whole.bias == pytest.approx(np.exp(2) * 0.2 / 5)
+    quotient = HeldOut("p(w² | w¹)", "", logs, 0.3 * ones, tokens, 0.1 * ones)
+    assert quotient.bias == pytest.approx(np.exp(2) * 0.1 / 5)
+    assert quotient.standard_error == pytest.approx(np.exp(2) * np.sqrt(0.6) / 5)
 
 
 def test_the_public_names():

@@ -8,7 +8,8 @@ Two quantities have that name; they are not comparable, and a result says which 
     p(w² | w¹)  completion: how well it goes on where it has read a part, = p(w¹, w²)/p(w¹)
 
 `runs` filters per document give p̂_1 … p̂_S; the estimate is ln of their mean. The variance of ln p̂ among them says how far it
-may be off: √(Σ_d σ_d²/S) nats by chance, and Σ_d σ_d²/2S too low on average (Jensen), both stated.
+may be off: √(Σ_d σ_d²/S) nats by chance, and Σ_d σ_d²/2S too low on average (Jensen), both stated. Of a quotient both parts are
+low, which cancels in part.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ class HeldOut:
     log_likelihoods: Array  # nats of each document, (n,)
     variances: Array  # of these estimates, (n,); 0 where nothing is estimated
     tokens: Array  # words that the logarithms are of, (n,)
+    first: Array | float = (
+        0.0  # what of the variances is that of p(w¹), whose logarithm is subtracted
+    )
 
     @property
     def n_tokens(self) -> int:
@@ -61,8 +65,9 @@ class HeldOut:
 
     @property
     def bias(self) -> float:
-        """By how much the perplexity is too high on average, roughly: ln p̂ is low by half its variance."""
-        return self.perplexity * float(self.variances.sum()) / 2 / max(self.n_tokens, 1)
+        """By how much the perplexity is too high on average, roughly: each ln p̂ is low by half its variance."""
+        low = float((self.variances - 2 * np.asarray(self.first)).sum()) / 2
+        return self.perplexity * low / max(self.n_tokens, 1)
 
     def __float__(self) -> float:
         return self.perplexity
@@ -124,9 +129,8 @@ def held_out(
     start, more = filtered(documents.first(first), seed + 1)
     # a word of the first part that no topic knows leaves nothing to condition on
     logs = np.where(np.isfinite(start), whole - np.where(np.isfinite(start), start, 0), -np.inf)
-    return HeldOut(
-        COMPLETION, f"completion, {told}", logs, variance + more, documents.lengths - first
-    )
+    read = documents.lengths - first
+    return HeldOut(COMPLETION, f"completion, {told}", logs, variance + more, read, more)
 
 
 def held_out_by_mixtures(

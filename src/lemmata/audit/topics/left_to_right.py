@@ -24,7 +24,7 @@ more, by about half the variance of ln p̂.
 Without guesses, and with all earlier words drawn again before each word, this is the estimator of Wallach et al. (2009,
 algorithm 3) but for the choosing: they average p(w_t | …) over particles that are never chosen by weight, which is not
 unbiased. Drawing all words again costs the square of the length; guesses (a twisted filter: Whiteley & Lee 2014) cost nothing.
-On documents of 400 words under 50 topics they bring the deviation of ln p̂ by 20 particles from 13 nats to 2.
+On documents of 400 words under 50 topics they bring the deviation of ln p̂ by 20 particles from 11 nats to 1.3.
 """
 
 from __future__ import annotations
