@@ -293,6 +293,44 @@ def test_coherence_and_diversity_of_a_model(model, counts):
     assert model.diversity(3) == 1.0
 
 
+def topic_models():
+    from lemmata import registry
+
+    return [
+        name for name, one in registry.MODELS.items() if one.module.startswith("lemmata.topics")
+    ]
+
+
+@pytest.mark.parametrize("name", topic_models())
+def test_every_topic_model_is_read_alike(name, tmp_path):
+    """Two kinds of texts are two topics, whoever finds them; a model from a file reads texts as the one that was saved."""
+    counts = text.counts(4 * (PETS + FITS))
+    model = getattr(lemmata, name)(2, random_state=0).fit(counts)
+    lemmata.save(model, tmp_path / "m.lemma")
+    model = lemmata.load(tmp_path / "m.lemma")
+    table = model.table(counts, n=3)
+    assert {frozenset(row.words) for row in table} == {
+        frozenset(PETS[1].split()), frozenset(FITS[0].split()),
+    }  # fmt: skip
+    assert [row.documents for row in table] == [12, 12]
+    assert sum(row.share for row in table) == pytest.approx(1)
+    assert np.ptp([row.share for row in table]) < 0.2
+    assert [row.coherence for row in table] == pytest.approx([NPMI, NPMI])
+    pets = next(row.topic for row in table if "cat" in row.words)
+    assert {one.document % 6 for one in model.documents_of(pets, 12)} == {0, 1, 2}
+    assert [mark.topic == pets for mark in model.show("A cat, a dog, a loss.").marks] == [
+        True,
+        True,
+        False,
+    ]
+    prepared = model.to_pyldavis(counts)
+    for rows in (prepared["doc_topic_dists"], prepared["topic_term_dists"]):
+        np.testing.assert_allclose(rows.sum(axis=1), 1)
+    assert model.transform(["cat dog", "loss"]).argmax(axis=1).tolist() == [pets, 1 - pets]
+    assert model.diversity(3) == 1
+    assert len(model.plot(3).axes) == 2
+
+
 # --- bad input --------------------------------------------------------------------------------------------------------
 
 
