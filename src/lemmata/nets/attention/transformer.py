@@ -150,6 +150,8 @@ class Decoder(nn.Module):
         As in `TransformerBlock`.
     """
 
+    declares = ("causal",)  # what `lemmata.certify` checks without being asked
+
     def __init__(
         self,
         width: int,

@@ -91,6 +91,11 @@ class Perceptron(Supervised):
     intercepts_: list[Array]
     classifies: ClassVar[bool] = False
 
+    def _keep(self, **parameters: Any) -> None:
+        """Subclasses name their parameters, as scikit-learn wants it; here they are set."""
+        for name, value in parameters.items():
+            setattr(self, name, value)
+
     # --- what a subclass says ---
 
     def _loss_name(self, targets: Array) -> str:

@@ -153,34 +153,14 @@ class MLPClassifier(Perceptron, Classifier):
         checkpoint=None,
         time_limit=None,
     ):
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.activation = activation
-        self.solver = solver
-        self.alpha = alpha
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.learning_rate_init = learning_rate_init
-        self.power_t = power_t
-        self.max_iter = max_iter
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.tol = tol
-        self.verbose = verbose
-        self.warm_start = warm_start
-        self.momentum = momentum
-        self.nesterovs_momentum = nesterovs_momentum
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.beta_1 = beta_1
-        self.beta_2 = beta_2
-        self.epsilon = epsilon
-        self.n_iter_no_change = n_iter_no_change
-        self.max_fun = max_fun
-        self.dropout = dropout
-        self.init = init
-        self.class_weight = class_weight
-        self.checkpoint = checkpoint
-        self.time_limit = time_limit
+        self._keep(
+            hidden_layer_sizes=hidden_layer_sizes, activation=activation, solver=solver, alpha=alpha, batch_size=batch_size,
+            learning_rate=learning_rate, learning_rate_init=learning_rate_init, power_t=power_t, max_iter=max_iter,
+            shuffle=shuffle, random_state=random_state, tol=tol, verbose=verbose, warm_start=warm_start, momentum=momentum,
+            nesterovs_momentum=nesterovs_momentum, early_stopping=early_stopping, validation_fraction=validation_fraction,
+            beta_1=beta_1, beta_2=beta_2, epsilon=epsilon, n_iter_no_change=n_iter_no_change, max_fun=max_fun,
+            dropout=dropout, init=init, checkpoint=checkpoint, time_limit=time_limit, class_weight=class_weight,
+        )  # fmt: skip
 
     # --- targets ---
 
@@ -311,70 +291,15 @@ class MLPRegressor(Perceptron, Regressor):
     ----------
     loss : {"squared_error", "poisson"}, default="squared_error"
         "poisson": counts y ≥ 0, whose rate is e^ψ.
-    hidden_layer_sizes : int or sequence of ints, default=(100,)
-        The units of each hidden layer; () is a linear model.
-    activation : {"relu", "identity", "logistic", "tanh", "softplus", "gelu"}, default="relu"
-        φ, of the hidden layers. "logistic" is the notes' sigmoid.
-    solver : str or an optimiser of `lemmata.optim`, default="adam"
-        "adam", "sgd" (with `momentum`), "lbfgs" (all rows at once, SciPy's), or another by name: "gd" (all rows are the batch),
-        "heavy-ball", "averaged-momentum", "nesterov", "adagrad", "rmsprop", "adam-cil", "signsgd"; or an object with its own
-        rates: ``Adam(Cosine(1e-2, steps=1000))``.
-    alpha : float, default=1e-4
-        α, the ridge on weights; biases bear none. It is divided by the rows of a batch, as in scikit-learn.
-    batch_size : int or "auto", default="auto"
-        Rows of a step; "auto": 200, or all if there are fewer.
-    learning_rate : {"constant", "invscaling", "adaptive"}, default="constant"
-        How the rate of solver="sgd" changes: not, as 1/(rows seen)^power_t, or to a fifth where progress ends.
-    learning_rate_init : float, default=0.001
-        The rate η of all solvers but "lbfgs".
-    power_t : float, default=0.5
-    max_iter : int, default=200
-        Epochs; steps of "lbfgs".
-    shuffle : bool, default=True
-        Whether every epoch has an order of its own.
-    random_state : int, RandomState or None
-        Draws the weights at the start, the orders, the rows held out and the units dropped.
-    tol : float, default=1e-4
-        Settled when the loss (early_stopping: the score of rows held out) was not bettered by tol for more than
-        `n_iter_no_change` epochs; "lbfgs": no entry of the gradient exceeds it.
-    verbose : int or bool, default=False
-    warm_start : bool, default=False
-        Start from the weights of the fit before.
-    momentum : float, default=0.9
-    nesterovs_momentum : bool, default=True
-        For solver="sgd": where the gradient of a step with momentum is taken.
-    early_stopping : bool, default=False
-        Hold rows out, stop when their score stays, and keep the weights of the best epoch.
-    validation_fraction : float, default=0.1
-        The share of rows held out.
-    beta_1, beta_2, epsilon : float, default=0.9, 0.999, 1e-8
-        Of "adam": how long gradients and their squares are remembered, and what is added to the root.
-    n_iter_no_change : int, default=10
-    max_fun : int, default=15000
-        Calls of the function by "lbfgs".
-    dropout : float, default=0.0
-        The probability p with which each hidden unit is left out of a step; what stays is divided by 1 − p.
-    init : {"auto", "he", "xavier"}, default="auto"
-        The variance of the first weights: Xavier's 2/(n_in + n_out) or He's 2/n_in. "auto": He's in networks of more than five
-        hidden layers of relu, softplus or gelu, which would halve the signal at every layer; else Xavier's.
-    checkpoint : path, optional
-        File to resume from, bit for bit, and to write to while fitting.
-    time_limit : float, optional
-        Seconds after which the fit ends with what it has.
+    hidden_layer_sizes, activation, solver, alpha, batch_size, learning_rate, learning_rate_init, power_t, max_iter, shuffle, \
+random_state, tol, verbose, warm_start, momentum, nesterovs_momentum, early_stopping, validation_fraction, beta_1, beta_2, \
+epsilon, n_iter_no_change, max_fun, dropout, init, checkpoint, time_limit
+        As in `MLPClassifier`.
 
     Attributes
     ----------
-    coefs_, intercepts_ : lists of (n_in, n_out) and (n_out,)
-        Θₖ and bₖ; of the best epoch with early_stopping.
-    loss_ : float
-        The objective at these weights, of the rows trained on, without dropout.
-    loss_curve_ : list
-        That of every epoch, at its end.
-    best_loss_, best_validation_score_, validation_scores_ : or None
-    validation_rows_ : (v,) or None
-        The rows that early_stopping held out.
-    t_ : int
-        Rows seen, each as often as it was.
+    coefs_, intercepts_, loss_, loss_curve_, best_loss_, best_validation_score_, validation_scores_, validation_rows_, t_
+        As in `MLPClassifier`; scores are R².
     n_layers_, n_outputs_, out_activation_, n_iter_, certificate_, trace_, stopped_, n_features_in_, feature_names_in_
     """
 
@@ -417,34 +342,14 @@ class MLPRegressor(Perceptron, Regressor):
         checkpoint=None,
         time_limit=None,
     ):
-        self.loss = loss
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.activation = activation
-        self.solver = solver
-        self.alpha = alpha
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.learning_rate_init = learning_rate_init
-        self.power_t = power_t
-        self.max_iter = max_iter
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.tol = tol
-        self.verbose = verbose
-        self.warm_start = warm_start
-        self.momentum = momentum
-        self.nesterovs_momentum = nesterovs_momentum
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.beta_1 = beta_1
-        self.beta_2 = beta_2
-        self.epsilon = epsilon
-        self.n_iter_no_change = n_iter_no_change
-        self.max_fun = max_fun
-        self.dropout = dropout
-        self.init = init
-        self.checkpoint = checkpoint
-        self.time_limit = time_limit
+        self._keep(
+            hidden_layer_sizes=hidden_layer_sizes, activation=activation, solver=solver, alpha=alpha, batch_size=batch_size,
+            learning_rate=learning_rate, learning_rate_init=learning_rate_init, power_t=power_t, max_iter=max_iter,
+            shuffle=shuffle, random_state=random_state, tol=tol, verbose=verbose, warm_start=warm_start, momentum=momentum,
+            nesterovs_momentum=nesterovs_momentum, early_stopping=early_stopping, validation_fraction=validation_fraction,
+            beta_1=beta_1, beta_2=beta_2, epsilon=epsilon, n_iter_no_change=n_iter_no_change, max_fun=max_fun,
+            dropout=dropout, init=init, checkpoint=checkpoint, time_limit=time_limit, loss=loss,
+        )  # fmt: skip
 
     def _loss_name(self, targets: Array) -> str:
         return "poisson" if self.loss == "poisson" else "squared"
