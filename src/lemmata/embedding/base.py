@@ -36,9 +36,9 @@ class EmbeddingModel(Model):
     max_vocab_size: int | None
     tokenizer: Tokenizer | None
 
-    def _validated(
+    def _validated(  # type: ignore[override]
         self, X, sample_weight=None, reset: bool = True, min_samples=None
-    ) -> EncodedText:  # type: ignore[override]
+    ) -> EncodedText:
         """Texts as numbers of words; over the model's own words where it is fitted already."""
         if sample_weight is not None:
             raise ValueError("sentences have no weights; repeat them.")

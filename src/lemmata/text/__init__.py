@@ -19,6 +19,7 @@ __getattr__, __dir__, __all__ = lazily(
         "Vocabulary": "vocabulary",
         "counts": "counting",
         "encode": "encoded",
+        "join_phrases": "phrases",
         "read": "reading",
     },
 )

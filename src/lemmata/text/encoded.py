@@ -30,11 +30,11 @@ import numpy as np
 
 from lemmata.text.reading import as_documents, refuse_tables
 from lemmata.text.tokens import WORD, Tokenizer
-from lemmata.text.vocabulary import Vocabulary
+from lemmata.text.vocabulary import Vocabulary, by_count
 
 Array = np.ndarray
-BLOCK = 2**20  # tokens: long enough for Python not to matter, and 4 MB
-IN_MEMORY = 2**25  # tokens: 128 MB; what is beyond goes to a file
+BLOCK = 2**19  # tokens: long enough for Python not to matter, and some 40 MB while they are texts
+IN_MEMORY = 2**24  # tokens: 64 MB; what is beyond goes to a file
 LONGEST = 10_000  # words of a sentence, as gensim's; longer ones are cut, so that no line makes a block of its own
 
 
@@ -64,23 +64,39 @@ def _unlink(path: str) -> None:
 
 @dataclass(frozen=True)
 class IdBlock:
-    """Sentences one after the other: their words' numbers, here or in a file, and where each sentence begins."""
+    """Sentences one after the other: their words' numbers and where each of them begins, in memory or in a file."""
 
-    starts: Array  # (sentences + 1,) int64, the first 0, the last the number of tokens
-    here: Array | None = None  # (tokens,) int32
+    n_tokens: int
+    n_sentences: int
+    here: tuple[Array, Array] | None = None  # ids and starts
     spill: Spill | None = None
-    at: int = 0
+    at: int = 0  # where the ids begin in the file, in bytes; the starts follow
+
+    @classmethod
+    def of(cls, ids: Array, starts: Array, spill: Spill | None = None) -> IdBlock:
+        """A block in memory, or at the end of a file."""
+        sizes = len(ids), len(starts) - 1
+        if spill is None:
+            return cls(*sizes, (ids, starts))
+        at = spill.append(ids)
+        spill.append(starts.astype(np.int32))
+        return cls(*sizes, None, spill, at)
 
     @property
     def ids(self) -> Array:
+        """(n_tokens,) int32"""
         if self.here is not None:
-            return self.here
+            return self.here[0]
         assert self.spill is not None
         return self.spill.read(self.at, self.n_tokens)
 
     @property
-    def n_tokens(self) -> int:
-        return int(self.starts[-1])
+    def starts(self) -> Array:
+        """(n_sentences + 1,) int64, the first 0, the last the number of tokens."""
+        if self.here is not None:
+            return self.here[1]
+        assert self.spill is not None
+        return self.spill.read(self.at + 4 * self.n_tokens, self.n_sentences + 1).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -124,7 +140,7 @@ class EncodedText:
 
     @property
     def n_sentences(self) -> int:
-        return sum(len(block.starts) - 1 for block in self.blocks)
+        return sum(block.n_sentences for block in self.blocks)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -156,7 +172,7 @@ class EncodedText:
     def over(self, words: Vocabulary) -> EncodedText:
         """The same text over another vocabulary's numbers; words that it does not have are dropped."""
         mapping = words.encode(list(self.vocabulary))
-        blocks = _mapped(self.blocks, mapping)
+        blocks = renumbered(self.blocks, mapping)
         lost = self.n_tokens - sum(block.n_tokens for block in blocks)
         counts = np.zeros(len(words), np.int64)
         counts[mapping[mapping >= 0]] = self.vocabulary.counts[mapping >= 0]
@@ -207,17 +223,20 @@ def encode_with(
     documents, tokenized = _looked_at(documents)
     places: Any = defaultdict(count().__next__)
     raw = _encoded(documents, None if tokenized else tokenizer, places, longest)
-    for word in places:
-        if not isinstance(word, str):
-            raise TypeError(f"a sentence holds {word!r}, a {type(word).__name__}; words are texts.")
+    for kind in set(map(type, places)) - {str}:
+        if not issubclass(kind, str):
+            wrong = next(word for word in places if type(word) is kind)
+            raise TypeError(f"a sentence holds {wrong!r}, a {kind.__name__}; words are texts.")
     counts = np.zeros(len(places), np.int64)
     for block in raw:
         counts += np.bincount(block.ids, minlength=len(places))
-    found = Vocabulary.counted(dict(zip(places, counts.tolist(), strict=True)))
-    kept = found.pruned(int(min_count), max_vocab_size)
-    blocks = _mapped(raw, kept.encode(list(places)))
-    dropped = found.n_tokens - kept.n_tokens
-    return EncodedText(kept, blocks, None if tokenized else tokenizer, dropped)
+    words, often = np.array(list(places), dtype=object), np.flatnonzero(counts >= min_count)
+    order = often[by_count(words[often].tolist(), counts[often])][:max_vocab_size]
+    mapping = np.full(len(words), -1, np.int32)
+    mapping[order] = np.arange(len(order))
+    kept = Vocabulary(words[order], counts[order])
+    dropped = int(counts.sum()) - kept.n_tokens
+    return EncodedText(kept, renumbered(raw, mapping), None if tokenized else tokenizer, dropped)
 
 
 def encode_over(
@@ -229,7 +248,7 @@ def encode_over(
     known = len(vocabulary)
     places: Any = defaultdict(repeat(-1).__next__, vocabulary.ids)
     raw = _encoded(documents, tokenizer, places)
-    blocks = _mapped(raw, np.arange(-1, known, dtype=np.int32), first=-1)
+    blocks = renumbered(raw, np.arange(-1, known, dtype=np.int32), first=-1)
     counts = np.zeros(known, np.int64)
     for block in blocks:
         counts += np.bincount(block.ids, minlength=known)
@@ -291,9 +310,7 @@ def _encoded(
         total += len(ids)
         if total > IN_MEMORY:
             spill = spill or Spill()
-            blocks.append(IdBlock(starts, None, spill, spill.append(ids)))
-        else:
-            blocks.append(IdBlock(starts, ids))
+        blocks.append(IdBlock.of(ids, starts, spill))
         words.clear()
         lengths.clear()
 
@@ -321,7 +338,7 @@ def _numbers(words: list[str], places: Any) -> Array:
         ) from None
 
 
-def _mapped(blocks: Iterable[IdBlock], mapping: Array, first: int = 0) -> tuple[IdBlock, ...]:
+def renumbered(blocks: Iterable[IdBlock], mapping: Array, first: int = 0) -> tuple[IdBlock, ...]:
     """Blocks with other numbers, mapping[0] for the number `first`; tokens that become −1 are taken out, sentences stay."""
     spill: Spill | None = None
     out = []
@@ -332,9 +349,7 @@ def _mapped(blocks: Iterable[IdBlock], mapping: Array, first: int = 0) -> tuple[
         if not kept.all():
             starts = np.concatenate([[0], np.cumsum(kept)])[starts]
             ids = ids[kept]
-        if block.spill is None:
-            out.append(IdBlock(starts, ids))
-        else:
+        if block.spill is not None:
             spill = spill or Spill()
-            out.append(IdBlock(starts, None, spill, spill.append(ids)))
+        out.append(IdBlock.of(ids, starts, spill))
     return tuple(out)

@@ -27,6 +27,12 @@ def _no_words() -> Array:
     return np.empty(0, dtype=object)
 
 
+def by_count(words: list[str], counts: Array) -> Array:
+    """The places of words by falling count, equal counts by the alphabet."""
+    alphabet = np.array(sorted(range(len(words)), key=words.__getitem__), dtype=np.int64)
+    return alphabet[np.argsort(-counts[alphabet], kind="stable")]
+
+
 @storable
 @dataclass(frozen=True)
 class Vocabulary:
@@ -52,7 +58,7 @@ class Vocabulary:
             raise ValueError(f"the word {word!r} has the count {counts.min()}; counts are >= 0.")
         if not len(words):
             return cls()
-        order = np.lexsort((np.argsort(np.argsort(words)), -counts))
+        order = by_count(words.tolist(), counts)
         return cls(words[order], counts[order])
 
     def __add__(self, other: Vocabulary) -> Vocabulary:

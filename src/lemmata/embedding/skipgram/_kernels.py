@@ -50,14 +50,16 @@ def keep_words(ids, first, last, keep, held, state):
 
 
 @kernel(forceinline=True)
-def draw_negatives(targets, first, count, cut, other, state):
-    """Write so many words drawn from the alias table."""
-    n = np.uint64(len(cut))
+def draw_negatives(targets, first, count, alias, state):
+    """Write so many words drawn from the packed alias table, without a branch, which nobody could predict."""
+    n = np.uint64(len(alias))
     for j in range(first, first + count):
         state += GOLDEN
         bits = mixed(state)
         place = ((bits >> HALF) * n) >> HALF
-        targets[j] = np.int64(place) if (bits & LOW) < cut[place] else np.int64(other[place])
+        entry = alias[place]
+        passed = np.uint64(0) - np.uint64((bits & LOW) >= (entry & LOW))  # all ones, or 0
+        targets[np.uint64(j)] = np.int64(place ^ ((place ^ (entry >> HALF)) & passed))
     return state
 
 
@@ -99,7 +101,7 @@ def descend(
     loss = 0.0
     size = tables.shape[1] - 1
     for j in range(count):
-        v = targets[first + j]
+        v = targets[np.uint64(first + j)]
         score = dot(In, u, Out, v * nb, nb)
         if biased:
             score += bias[v]
@@ -109,18 +111,18 @@ def descend(
         cost = tables[1, step] + share * (tables[1, step + 1] - tables[1, step])
         cost += max(score - np.float32(REACH), np.float32(0)) + (score - score)  # NaN stays NaN
         if j < positives:
-            gains[j] = rate * (np.float32(1) - sigma)
+            gains[np.uint64(j)] = rate * (np.float32(1) - sigma)
             loss += cost - score
         else:
-            gains[j] = -rate * weight * sigma
+            gains[np.uint64(j)] = -rate * weight * sigma
             loss += weight * cost
     for block in range(nb):
         x, change = load(In, u + block), zero(In)
         for j in range(count):
-            at = targets[first + j] * nb + block
+            at = targets[np.uint64(first + j)] * nb + block
             z = load(Out, at)
-            change = axpy(gains[j], z, change)
-            store(Out, at, axpy(gains[j], x, z))
+            change = axpy(gains[np.uint64(j)], z, change)
+            store(Out, at, axpy(gains[np.uint64(j)], x, z))
         # read again: of one embedding the input may be an output, too
         store(In, u + block, add(load(In, u + block), change))
     if biased:
@@ -134,7 +136,7 @@ def descend(
 
 @kernel
 def train_skipgram(
-    ids, starts, first, last, position, key, keep, cut, other, In, Out, bias, nb, window, shrink,
+    ids, starts, first, last, position, key, keep, alias, In, Out, bias, nb, window, shrink,
     negative, shared, alpha, least, fall, tables, biased,
 ):  # fmt: skip
     """Steps over the sentences first … last − 1 of a block that begins at token `position`; their loss and pairs."""
@@ -164,10 +166,10 @@ def train_skipgram(
                     targets[at] = held[c]
                     at += 1
                     if alone:
-                        state = draw_negatives(targets, at, negative, cut, other, state)
+                        state = draw_negatives(targets, at, negative, alias, state)
                         at += negative
             if not alone:
-                state = draw_negatives(targets, at, negative, cut, other, state)
+                state = draw_negatives(targets, at, negative, alias, state)
             fetch_rows(Out, targets, 0, width, nb)
             u = np.int64(held[t]) * nb
             for g in range(groups):
@@ -184,7 +186,7 @@ def train_skipgram(
 
 @kernel
 def train_cbow(
-    ids, starts, first, last, position, key, keep, cut, other, In, Out, bias, nb, window, shrink,
+    ids, starts, first, last, position, key, keep, alias, In, Out, bias, nb, window, shrink,
     negative, mean, alpha, least, fall, tables, biased, middle,
 ):  # fmt: skip
     """The same with the sum or mean h of a window's inputs as input, in `middle` (2·nb lines), and the word as output."""
@@ -205,7 +207,7 @@ def train_cbow(
                 continue
             total += 1
             targets[0] = held[t]
-            state = draw_negatives(targets, 1, negative, cut, other, state)
+            state = draw_negatives(targets, 1, negative, alias, state)
             fetch_rows(Out, targets, 0, 1 + negative, nb)
             share = np.float32(1) / np.float32(pairs) if mean else np.float32(1)
             for block in range(nb):

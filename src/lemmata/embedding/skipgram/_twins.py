@@ -1,8 +1,8 @@
 """Skip-gram and CBOW in NumPy, by mini-batches: for small texts, which are trained before a compiler would have begun.
 
 Pairs of all windows are drawn at once and cut into batches; a batch is one gradient step from the values before it, summed over
-its pairs, as if they had come one after the other from the same vectors. Batches are small where words are few, since a word
-that stands in many pairs of one batch would be moved too far.
+its pairs, as if they had come one after the other from the same vectors. A word that stands in many of them would be moved too
+far: where the rates that it meets in a batch add up to more than PULL, they are divided to add up to it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 Array = np.ndarray
 LARGEST, SMALLEST = 1024, 16  # pairs of a batch
-PULL = 0.1  # the sum of the rates that a word of middling frequency meets in one batch
+PULL = 1.0  # the curvature of a term is ‖x‖²/4 at most, so a sum of 1 is stable up to ‖x‖² = 8
 DENSE = 2**17  # entries of a matrix that is cheaper to fill than to list
 
 
@@ -55,7 +55,12 @@ def draw_windows(
 
 def batch_size(n_words: int, rate: float) -> int:
     """How many pairs are taken from the same vectors: the larger a step, the fewer."""
-    return int(np.clip(PULL * n_words / max(rate, 1e-3), SMALLEST, LARGEST))
+    return int(np.clip(0.1 * n_words / max(rate, 1e-3), SMALLEST, LARGEST))
+
+
+def bounded(rates: Array) -> Array:
+    """What to multiply the steps of words with that meet these sums of rates, (words, 1)."""
+    return (PULL / np.maximum(rates, PULL))[:, None]
 
 
 def gathered(words: Array, rows: Array, values: Array, n_words: int) -> Any:
@@ -142,13 +147,17 @@ class Batches:
         c = np.column_stack([np.ones(len(weights), kind), weights])
         losses = np.logaddexp(0, np.where(labels > 0, -scores, scores).astype(np.float64))
         if rate > 0:
-            g = (rate * c * (labels - sigmoid(scores))).astype(kind)
+            rates = rate * c
+            g = (rates * (labels - sigmoid(scores))).astype(kind)
             flat = targets.ravel()
+            outer = bounded(np.bincount(flat, rates.ravel(), minlength=len(self.outputs)))
+            inner = bounded(inputs @ rates.sum(axis=1))
             rows = np.repeat(np.arange(len(X)), targets.shape[1])
             chosen = gathered(flat, rows, g.ravel(), len(self.outputs))
             change = np.einsum("bj,bjk->bk", g, Z)
-            self.outputs += (chosen @ X).astype(kind)
-            self.vectors += (inputs @ change).astype(kind)
+            self.outputs += (outer * (chosen @ X)).astype(kind)
+            self.vectors += (inner * (inputs @ change)).astype(kind)
             if self.biases is not None:
-                self.biases += np.bincount(flat, g.ravel(), minlength=len(self.biases)).astype(kind)
+                sums = np.bincount(flat, g.ravel(), minlength=len(self.biases))
+                self.biases += (outer[:, 0] * sums).astype(kind)
         return float((c * losses).sum())

@@ -186,8 +186,7 @@ class Compiled:
                     before + position,
                     key,
                     data.keep_bits,
-                    data.table.cut,
-                    data.table.other,
+                    data.alias,
                 )
                 body = (
                     self.inputs,

@@ -34,8 +34,8 @@ def pair_counts(data: WindowedText, shrink: bool) -> Array:
             places = words[:-distance][together] * v + words[distance:][together]
             share = (data.window - distance + 1) / data.window if shrink else 1.0
             N += share * np.bincount(places, minlength=v * v)
-    N = N.reshape(v, v)
-    return N + N.T
+    square = N.reshape(v, v)
+    return square + square.T
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,8 @@ class SoftmaxAlgorithm:
         problem = self._problem(state, data)
         options = {"maxiter": TURNS, "maxcor": 10, "ftol": 0.0, "gtol": 0.0}
         found = minimize(problem, self._flat(state), jac=True, method="L-BFGS-B", options=options)
-        parts = dict(zip(("vectors", "outputs", "biases"), problem.parts(found.x), strict=True))
-        parts = {name: np.asarray(part, np.float32) for name, part in parts.items()}
-        return self.at(replace(state, **parts, epoch=state.epoch + 1), data)
+        X, Z, b = (np.asarray(part, np.float32) for part in problem.parts(found.x))
+        return self.at(replace(state, vectors=X, outputs=Z, biases=b, epoch=state.epoch + 1), data)
 
     def objective(self, state: SkipGramState) -> float:
         return state.loss
@@ -97,7 +96,8 @@ class SoftmaxAlgorithm:
 
     def _problem(self, state: SkipGramState, data: WindowedText) -> Likelihood:
         N = data.remembered("pairs", lambda: pair_counts(data, self.shrink))
-        return Likelihood(N, *state.vectors.shape, self.tied, self.biases)
+        v, k = state.vectors.shape
+        return Likelihood(N, v, k, self.tied, self.biases)
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,10 @@ class WindowedText:
     def table(self) -> AliasTable:
         return AliasTable.of(noise(self.counts, self.ns_exponent))
 
+    @cached_property
+    def alias(self) -> Array:
+        return self.table.packed
+
     def compiles(self, epochs: int, negative: int, size: int) -> bool:
         """Whether kernels train it, by the size of the work alone."""
         work = float(self.text.n_tokens) * epochs * self.window * (1 + negative) * size

@@ -14,7 +14,7 @@ import gzip
 import io
 import json
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -132,7 +132,7 @@ def _header(line: bytes) -> tuple[int, int]:
     return n, k
 
 
-def _from_text(file: IO[bytes], n: int, k: int) -> WordVectors:
+def _from_text(file: Any, n: int, k: int) -> WordVectors:
     words, rows = [], []
     for line in range(n):
         raw = file.readline(LONGEST_WORD + 64 * k)
@@ -149,7 +149,7 @@ def _from_text(file: IO[bytes], n: int, k: int) -> WordVectors:
     return _checked(words, matrix)
 
 
-def _from_binary(file: IO[bytes], n: int, k: int) -> WordVectors:
+def _from_binary(file: Any, n: int, k: int) -> WordVectors:
     words, rows = [], []
     buffer, size = b"", 4 * k
     for number in range(n):

@@ -63,6 +63,13 @@ class AliasTable:
         return cls(cuts, np.array(other, dtype=np.int32))
 
     @property
+    def packed(self) -> Array:
+        """(n,) uint64, the cut in the low half and the other in the high: one look, not two."""
+        # where the cut is 2³², the other is the place itself
+        low = np.minimum(self.cut, np.uint64(WHOLE - 1))
+        return low | (self.other.astype(np.uint64) << np.uint64(32))
+
+    @property
     def probabilities(self) -> Array:
         """What is drawn, exactly: the cuts are rounded to 2⁻³²."""
         share = self.cut.astype(np.float64) / WHOLE
