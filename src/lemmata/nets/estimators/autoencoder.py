@@ -32,7 +32,8 @@ from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Certificate
 from lemmata.core.estimator import Model
 from lemmata.core.trace import Trace
-from lemmata.nets.estimators.neural import AT_ONCE, CONSTRAINTS, Neural
+from lemmata.nets.estimators.neural import AT_ONCE, Neural
+from lemmata.nets.estimators.parameters import CONSTRAINTS
 
 Array = np.ndarray
 

@@ -1,186 +1,39 @@
-"""What estimators of networks share: `net` and its parameters, the door for images, the training, early stopping, files.
+"""What estimators of networks share: the door for images, the training, early stopping, outputs.
 
 class NeuralClassifier(Neural, Classifier): …        says how many outputs the network has, its loss, and what outputs mean
 """
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from numbers import Integral
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Certificate
-from lemmata.core.estimator import Model
 from lemmata.core.loop import MaxSteps, Settled, Solution, Stop, Stopped
-from lemmata.core.parameters import COMMON
-from lemmata.core.supervised import Supervised
 from lemmata.core.trace import Trace
 from lemmata.lazy import require
+from lemmata.nets.estimators.files import NeuralFiles
 from lemmata.nets.estimators.history import History
 from lemmata.nets.estimators.inputs import flattened
-from lemmata.nets.estimators.networks import Network, find, from_stored, to_stored
 
 Array = np.ndarray
 
 AT_ONCE = 1024  # rows that are predicted together
 BATCH = 128  # batch_size="auto", where there are as many rows
-# of no use to a fitted model: absent where a file cannot hold them
-NOT_RESTORED = ("augment", "callbacks")
-
-POSITIVE = Interval(Real, 0, None, closed="neither")
-COUNT = Interval(Integral, 1, None, closed="left")
-CONSTRAINTS: dict[str, list] = {
-    **COMMON,
-    "net": "no_validation",  # type: ignore[dict-item]
-    "loss": [str, callable, None],
-    "optimizer": [str, callable],
-    "learning_rate": [POSITIVE, None],
-    "weight_decay": [Interval(Real, 0, None, closed="left")],
-    "optimizer_options": [dict, None],
-    "schedule": [str, callable],
-    "warmup": [Interval(Real, 0, None, closed="left")],
-    "batch_size": [COUNT, StrOptions({"auto"})],
-    "accumulate": [COUNT],
-    "clip": [POSITIVE, None],
-    "ema": [Interval(Real, 0, 1, closed="neither"), None],
-    "augment": [callable, None],
-    "early_stopping": ["boolean"],
-    "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-    "n_iter_no_change": [COUNT],
-    "input_shape": [tuple, list, None],
-    "precision": [StrOptions({"auto", "float32", "float64", "bfloat16"})],
-    "layout": [StrOptions({"auto", "contiguous", "channels_last"})],
-    "device": [str],
-    "warm_start": ["boolean"],
-    "callbacks": [list, tuple, None],
-}
 
 
-class Neural(Supervised):
+class Neural(NeuralFiles):
     """What both share: the network, the door for images, the training, the files."""
 
-    _parameter_constraints: ClassVar[dict[str, list]] = CONSTRAINTS
-    stored: ClassVar[Mapping[str, str | type]] = {
-        "module_": Network,
-        "input_shape_": tuple,
-        "loss_": ">=0",
-        "validation_rows_?": "v int >=0",
-        "best_validation_score_?": "any",
-        "precision_?": str,
-    }
     min_samples = 2
-    module_: Any
-    input_shape_: tuple[int, ...]
     _partial: tuple[Any, Any, Trace]  # training, state and trace of the batches so far
-    parts: ClassVar[tuple[str, ...]] = ("net",)  # parameters that have parameters: net__width
-
-    def __init__(
-        self,
-        net=None,
-        *,
-        loss=None,
-        optimizer="adamw",
-        learning_rate=None,
-        weight_decay=0.0,
-        optimizer_options=None,
-        schedule="constant",
-        warmup=0,
-        batch_size="auto",
-        accumulate=1,
-        clip=None,
-        ema=None,
-        augment=None,
-        early_stopping=False,
-        validation_fraction=0.1,
-        n_iter_no_change=10,
-        input_shape=None,
-        precision="auto",
-        layout="auto",
-        device="auto",
-        warm_start=False,
-        callbacks=None,
-        max_iter=100,
-        tol=0.0,
-        random_state=None,
-        verbose=0,
-        checkpoint=None,
-        time_limit=None,
-        **net_parameters,
-    ):
-        self.net, self.loss = net, loss
-        self.optimizer, self.learning_rate, self.weight_decay = (
-            optimizer,
-            learning_rate,
-            weight_decay,
-        )
-        self.optimizer_options, self.schedule, self.warmup = optimizer_options, schedule, warmup
-        self.batch_size, self.accumulate, self.clip, self.ema = batch_size, accumulate, clip, ema
-        self.augment, self.early_stopping = augment, early_stopping
-        self.validation_fraction, self.n_iter_no_change = validation_fraction, n_iter_no_change
-        self.input_shape, self.precision, self.layout = input_shape, precision, layout
-        self.device, self.warm_start, self.callbacks = device, warm_start, callbacks
-        self.max_iter, self.tol, self.random_state = max_iter, tol, random_state
-        self.verbose, self.checkpoint, self.time_limit = verbose, checkpoint, time_limit
-        for name, value in net_parameters.items():
-            setattr(self, name, value)
-
-    # --- parameters of the network: net__width ---
-
-    def get_params(self, deep=True):
-        own = {name: value for name, value in vars(self).items() if name.startswith("net__")}
-        return {**super().get_params(deep=deep), **own}
-
-    def set_params(self, **params):
-        for name in [name for name in params if name.startswith("net__")]:
-            setattr(self, name, params.pop(name))
-        super().set_params(**params)
-        return self
-
-    def _net_parameters(self) -> dict[str, Any]:
-        own = self.get_params(deep=False)
-        return {k.removeprefix("net__"): v for k, v in own.items() if k.startswith("net__")}
-
-    def _net(self, input_shape: tuple[int, ...]) -> Any:
-        """The network to train: a module, or a function that makes one."""
-        torch = require("torch", "deep", what=type(self).__name__)
-        extra = self._net_parameters()
-        if self.warm_start and hasattr(self, "module_"):
-            return self.module_
-        if isinstance(self.net, torch.nn.Module):
-            if extra:
-                raise ValueError(
-                    f"net__{next(iter(extra))} is given, but net is a module that is built "
-                    "already; pass its class."
-                )
-            return self.net
-        cls = find(self.net) if isinstance(self.net, str) else self.net
-        if isinstance(self.net, str) and not (
-            isinstance(cls, type) and issubclass(cls, torch.nn.Module)
-        ):
-            raise ValueError(
-                f"net={self.net!r} is not the name of a network of lemmata.nets; pass its class."
-            )
-        if cls is None:
-            from lemmata.nets.estimators.feedforward import FeedForward
-
-            cls = FeedForward
-        if not callable(cls):
-            raise TypeError(
-                f"net is a {type(cls).__name__}; pass a torch.nn.Module, a class of them, or None."
-            )
-        return partial(_build, cls, input_shape, self._n_outputs(), extra)
-
-    def _n_outputs(self) -> int:
-        raise TypeError(f"{type(self).__name__} does not say how many outputs its network has.")
 
     # --- fitting ---
 
@@ -428,54 +281,6 @@ class Neural(Supervised):
         size = sum(parameter.numel() for parameter in fit.module_.parameters())
         return 3.0 * fit.get("n_iter_", 1) * fit.data.shape[0] * size
 
-    # --- files ---
-
-    def stored_parameters(self) -> dict[str, Any]:
-        """The parameters as a file can hold them: classes, modules and functions by name."""
-        return {name: to_stored(value) for name, value in self.get_params(deep=False).items()}
-
-    def stored_attributes(self) -> dict[str, Any]:
-        return {**super().stored_attributes(), "module_": Network.of(self.module_)}
-
-    @classmethod
-    def restored(cls, parameters: dict[str, Any], attributes: dict[str, Any]) -> Model:
-        """A model from a file. Functions that only training needs are left out; a network of another class has to be passed."""
-        require("torch", "deep", what=cls.__name__)
-        network = attributes.get("module_")
-        kept = {}
-        for name, value in parameters.items():
-            try:
-                kept[name] = from_stored(value, name)
-            except ValueError:
-                if name not in NOT_RESTORED:
-                    raise
-                kept[name] = None
-        own = {name: kept.pop(name) for name in list(kept) if name.startswith("net__")}
-        model: Any = super().restored(kept, attributes)
-        model.set_params(**own)
-        if (
-            not all(isinstance(size, int) and size > 0 for size in model.input_shape_)
-            or math.prod(model.input_shape_) != model.n_features_in_
-        ):
-            raise ValueError(
-                f"input_shape_ is {model.input_shape_}, for rows of {model.n_features_in_} numbers."
-            )
-        model.module_ = network.build(model._made_for(network))  # type: ignore[union-attr]
-        return model
-
-    def _made_for(self, network: Network) -> Any:
-        """A module of a class that is not ours, made as the fit made it; None for ours, which say themselves how they
-        are built."""
-        import torch
-
-        from lemmata.nets.training.seeding import own_draws
-
-        if network.config is not None:
-            return None
-        made = self._net(self.input_shape_)
-        with own_draws():
-            return copy.deepcopy(made) if isinstance(made, torch.nn.Module) else made()
-
     # --- for subclasses ---
 
     def _loss(self) -> Any:
@@ -490,13 +295,3 @@ class Neural(Supervised):
 
     def _held_out_score(self, outputs: Array, y: Array, weights: Array) -> float | None:
         return None
-
-
-def _build(cls: Any, input_shape: tuple[int, ...], n_outputs: int, extra: dict[str, Any]) -> Any:
-    try:
-        return cls(input_shape, n_outputs, **extra)
-    except (TypeError, IndexError, RuntimeError) as error:
-        raise ValueError(
-            f"net was called as {getattr(cls, '__name__', cls)}({input_shape}, {n_outputs}, "
-            f"{extra or ''}…): {error}."
-        ) from error

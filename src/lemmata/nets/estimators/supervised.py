@@ -32,7 +32,8 @@ from lemmata.audit.networks import CLASSIFIER_CLAIMS, REGRESSOR_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.supervised import Classifier, Regressor, encode
-from lemmata.nets.estimators.neural import CONSTRAINTS, Neural
+from lemmata.nets.estimators.neural import Neural
+from lemmata.nets.estimators.parameters import CONSTRAINTS
 
 Array = np.ndarray
 
