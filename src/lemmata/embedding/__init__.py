@@ -16,6 +16,7 @@ from lemmata.lazy import lazily
 __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
+        "CoOccurrence": "windows.cooccurrence",
         "FastTextClassifier": "fasttext.estimator",
         "SkipGram": "skipgram.estimator",
         "WordVectors": "vectors.word_vectors",

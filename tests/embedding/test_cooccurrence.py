@@ -1,0 +1,64 @@
+"""CoOccurrence: what a double loop counts, by kernel or NumPy, in one piece or in blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+import lemmata
+from lemmata.embedding.windows.cooccurrence import CoOccurrence, weights_of
+from lemmata.text.encoded import encode
+
+SENTENCES = st.lists(st.lists(st.sampled_from("abcde"), max_size=9), min_size=1, max_size=6)
+
+
+def by_hand(sentences, words, window, weighting, symmetric):
+    g, place = weights_of(window, weighting), {word: i for i, word in enumerate(words)}
+    N = np.zeros((len(place),) * 2)
+    for sentence in sentences:
+        for s, w in enumerate(sentence):
+            for t, v in enumerate(sentence):
+                if 1 <= t - s <= window or (symmetric and 1 <= s - t <= window):
+                    N[place[w], place[v]] += g[abs(t - s) - 1]
+    return N
+
+
+@settings(max_examples=60, deadline=None)
+@given(SENTENCES, st.integers(1, 4), st.sampled_from(["flat", "harmonic", "linear"]), st.booleans())
+@pytest.mark.parametrize("compile_", ["always", "never"])
+def test_pairs_are_those_of_a_double_loop(compile_, sentences, window, weighting, symmetric):
+    text = encode(sentences)
+    with lemmata.config(compile=compile_):
+        found = CoOccurrence.of(text, window, weighting, symmetric)
+    wanted = by_hand(sentences, list(text.vocabulary), window, weighting, symmetric)
+    assert_allclose(found.matrix.toarray(), wanted, rtol=1e-12)
+
+
+def test_counts_of_parts_add_up_to_those_of_the_whole():
+    first, second = [["x", "y", "x"], ["y", "z"]], [["z", "new", "x"]]
+    whole = CoOccurrence.of(encode(first + second), 2)
+    parts = CoOccurrence() + CoOccurrence.of(encode(first), 2) + CoOccurrence.of(encode(second), 2)
+    assert parts.vocabulary == whole.vocabulary
+    assert_array_equal(parts.matrix.toarray(), whole.matrix.toarray())
+    with pytest.raises(ValueError, match="two ways"):
+        whole + CoOccurrence.of(encode(first), 3)
+
+
+def test_a_table_grows_without_losing_a_pair():
+    rng = np.random.default_rng(0)
+    sentences = [[f"w{i}" for i in rng.integers(3000, size=400)] for _ in range(600)]
+    text = encode(sentences)
+    with lemmata.config(compile="always"):
+        found = CoOccurrence.of(text, 4)
+    assert found.matrix.nnz > 2**20  # more than the first table has slots
+    assert found.matrix.sum() == 2 * 600 * (4 * 400 - (1 + 2 + 3 + 4))
+
+
+def test_a_wrong_window_is_named():
+    with pytest.raises(ValueError, match="window=0"):
+        CoOccurrence.of(encode(["a b"], token_pattern=None), 0)
+    with pytest.raises(ValueError, match="weighting='flet'"):
+        CoOccurrence.of(encode(["a b"], token_pattern=None), 2, "flet")
