@@ -68,6 +68,20 @@ def fits_and_altered_fits(seed: int) -> Iterator[Case]:
     yield Case(
         "likelihood 0.1 % off", louder.certify(N), {"statements_true": False}, ("statements_true",)
     )
+    fuller = deepcopy(model)
+    fuller.topic_tokens_ = model.topic_tokens_ * [1.01, 1, 1]
+    yield Case(
+        "words of a topic 1 % off",
+        fuller.certify(N),
+        {"statements_true": False},
+        ("statements_true",),
+    )
+    batches = deepcopy(model).partial_fit(N[::2])
+    truth = {"attributes_sound": True, "statements_true": True}
+    yield Case("after a batch", batches.certify(N[::2]), truth, tuple(truth))
+    yield Case(
+        "after a batch, other documents", batches.certify(N[1::2]), {"statements_true": False}
+    )
     fallen = deepcopy(model)
     fallen.trace_ = Trace()
     for loss in (3.0, 2.0, 2.01, 1.9):

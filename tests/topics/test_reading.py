@@ -68,6 +68,9 @@ def test_the_table_says_how_large_topics_are(model, counts):
     assert without[0].coherence is None
     assert "npmi" not in str(without)
     assert without.to_dict()["documents"] == [3, 3]
+    elsewhere = str(model.table(text.counts(["cat dog"], vocabulary=counts.words), n=2))
+    assert "–  loss risk" in elsewhere  # nobody wrote about it
+    assert "nan" not in elsewhere
 
 
 def test_shares_count_words_and_are_sorted():
@@ -161,6 +164,15 @@ def test_texts_are_counted_by_the_tokenizer_of_the_fit(tmp_path):
     np.testing.assert_array_equal(back.transform(["run", "dog"]), [[1.0], [1.0]])
     assert [mark.word for mark in back.show("Cats: RUNNING dogs").marks] == ["run", "dog"]
     assert not hasattr(PLSA(1).fit(counts).fit(np.eye(2)), "tokenizer_")
+
+
+def test_texts_may_be_a_series_or_an_array(model):
+    pandas = pytest.importorskip("pandas")
+    texts = ["cat dog", "loss"]
+    for form in (tuple(texts), np.array(texts), pandas.Series(texts, index=[7, 3])):
+        np.testing.assert_array_equal(model.transform(form), model.transform(texts))
+    with pytest.raises(TypeError, match=r"lemmata\.text\.counts"):
+        PLSA(2).fit(pandas.Series(texts))
 
 
 # --- coloured texts ---------------------------------------------------------------------------------------------------
@@ -348,6 +360,7 @@ def test_every_topic_model_is_read_alike(name, tmp_path):
         (lambda m: m.plot(topics=[]), "no topic to draw"),
         (lambda m: m.table(vocabulary=["a"]), "vocabulary has 1 words, the model 6"),
         (lambda m: m.transform("one text"), "one text"),
+        (lambda m: m.top_words(2, vocabulary="abcdef"), "vocabulary is one text"),
         (lambda m: m.transform(["a text", 3]), "document 1 is a int"),
         (lambda m: m.fit(["a text"]), "lemmata.text.counts"),
     ],

@@ -57,11 +57,10 @@ def are_texts(documents: Any) -> bool:
     """Whether documents are texts that have not been counted yet."""
     if isinstance(documents, (Files, Path)) or getattr(documents, "texts", None) is not None:
         return True
-    return (
-        isinstance(documents, (list, tuple))
-        and len(documents) > 0
-        and isinstance(documents[0], str)
-    )
+    if getattr(documents, "ndim", 1) != 1 or isinstance(documents, (str, bytes, dict)):
+        return False
+    listed = hasattr(documents, "__len__") and hasattr(documents, "__iter__")  # a Series too
+    return listed and isinstance(next(iter(documents), None), str)
 
 
 class Readable:
@@ -92,7 +91,9 @@ class Readable:
                 "the model was fitted to bare numbers and knows no words; fit it to lemmata.text.counts(documents), or pass "
                 "vocabulary, the word of each column."
             )
-        words = np.asarray(vocabulary, dtype=object)
+        if isinstance(vocabulary, str):
+            raise TypeError("vocabulary is one text; pass a list with the word of each column.")
+        words = np.array(list(vocabulary), dtype=object)
         if len(words) != self.components_.shape[1]:
             raise ValueError(
                 f"vocabulary has {len(words):,} words, the model {self.components_.shape[1]:,} columns."

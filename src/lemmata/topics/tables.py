@@ -91,7 +91,7 @@ class TopicTable(Sequence):
 
 def _text(name: str, value: Any) -> str:
     """A cell; words are whatever their authors wrote, so nothing in them may steer a terminal."""
-    if value is None:
+    if value is None or value != value:  # NaN: its words are not in the documents
         return "–"
     if name == "share":
         return f"{100 * value:.0f} %" if value >= 0.1 else f"{100 * value:.1f} %"
