@@ -34,6 +34,7 @@ CHAPTERS = (
     "clustering",
     "mixtures",
     "topics_reading",
+    "topics_bars",
     "topics_held_out",
     "topics_parts",
     "optimisation",

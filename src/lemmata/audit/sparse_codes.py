@@ -194,18 +194,19 @@ def babel(G: Array, most: int) -> Array:
     return np.concatenate([full, np.full(max(0, most + 1 - len(full)), full[-1])])
 
 
+def _sizes(fit: Fit) -> tuple[int, int, int, float]:
+    """Signals, numbers of each, atoms, and atoms of a code."""
+    if fit.has("regression_"):
+        d, k = fit.data.shape
+        return 1, d, k, float(np.count_nonzero(fit.coef_))
+    (n, d), k = fit.data.shape, len(fit.components_)
+    return n, d, k, float(fit.get("n_nonzero_") or max(d // 10, 1))
+
+
 def _unique_work(fit: Fit) -> float:
-    k, d = (
-        (fit.data.shape[1], fit.data.shape[0])
-        if fit.has("regression_")
-        else np.shape(fit.components_)
-    )
-    s = float(fit.get("n_nonzero_") or max(d // 10, 1))
-    return (
-        code_work(fit)
-        + 3.0 * k * k * d
-        + min(SEARCHED, fit.data.shape[0]) * s * s * (k * d + s * s * d)
-    )
+    n, d, k, s = _sizes(fit)
+    searches = min(SEARCHED, n) * s * s * (k * d + s * s * d)
+    return code_work(fit) + 3.0 * k * k * d + searches
 
 
 @claim(
@@ -291,9 +292,7 @@ def _pursue(x: Array, D: Array, most: int, forbidden: int) -> Array:
 
 
 def _recovery_work(fit: Fit) -> float:
-    n, d = (1, fit.data.shape[0]) if fit.has("regression_") else fit.data.shape
-    k = fit.data.shape[1] if fit.has("regression_") else len(fit.components_)
-    s = float(fit.get("n_nonzero_") or max(d // 10, 1))
+    n, d, k, s = _sizes(fit)
     return code_work(fit) + 1.0 * k * k * d + float(n) * s * s * (k + 10 * s)
 
 
