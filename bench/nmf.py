@@ -29,10 +29,12 @@ def dense(n: int = 5000, m: int = 1000, seed: int = 0) -> np.ndarray:
 
 
 def counts(n: int = 20_000, m: int = 10_000, topics: int = 50, seed: int = 0) -> Any:
-    """Documents of about 95 words, drawn from topics of which a few make each document."""
+    """Documents of about 100 words from topics around Zipf's law, a few in each document: the corpus of issue 13."""
     rng = np.random.default_rng(seed)
-    cumulated = np.cumsum(rng.dirichlet(np.full(m, 0.05), topics), axis=1)
-    lengths = rng.poisson(95, n)
+    zipf = 1 / (np.arange(m) + 5.0)
+    phi = rng.gamma(np.broadcast_to(300 * zipf / zipf.sum(), (topics, m))) + 1e-8
+    cumulated = np.cumsum(phi / phi.sum(axis=1, keepdims=True), axis=1)
+    lengths = np.maximum(rng.negative_binomial(4, 4 / 104, n), 10)
     theta = np.cumsum(rng.dirichlet(np.full(topics, 0.1), n), axis=1)
     documents = np.repeat(np.arange(n), lengths)
     stairs = (np.minimum(theta, 1 - 1e-12) + np.arange(n)[:, None]).ravel()

@@ -174,10 +174,16 @@ class DivergenceAlgorithm:
     def total(self, table: Counted, W: Array, V: Array, logs: float) -> float:
         """The objective, from −Σ s x ln p."""
         p, s = self.penalty, table.data.weights
-        sW = W.astype(np.float64) if s is None else W * s[:, None]
-        known = np.vdot(sW, table.row_sums(V)) if table.holes else sW.sum(axis=0) @ V.sum(axis=0, dtype=np.float64)  # fmt: skip
-        cost = p.l1_W * float(sW.sum()) + 0.5 * p.l2_W * float(np.vdot(sW, W)) + p.on_columns(V)
-        return max(logs + float(known) + table.entropy, 0.0) + cost
+        sW = W if s is None else W * s[:, None]
+        if table.holes:
+            known = float(np.vdot(sW.astype(np.float64), table.row_sums(V)))
+        else:
+            known = float(sW.sum(axis=0, dtype=np.float64) @ V.sum(axis=0, dtype=np.float64))
+        cost = p.on_columns(V)
+        if p.l1_W or p.l2_W:
+            squares = np.einsum("ij,ij->", sW, W, dtype=np.float64)
+            cost += p.l1_W * float(sW.sum(dtype=np.float64)) + 0.5 * p.l2_W * float(squares)
+        return max(logs + known + table.entropy, 0.0) + cost
 
     def objective(self, state: DivergenceState) -> float:
         return state.loss

@@ -40,6 +40,8 @@ class Penalty:
     l2_H: float = 0.0
 
     def on_columns(self, V: Array) -> float:
+        if not (self.l1_H or self.l2_H):
+            return 0.0
         return self.l1_H * float(V.sum(dtype=np.float64)) + 0.5 * self.l2_H * square_of(V)
 
 

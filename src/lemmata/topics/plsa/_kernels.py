@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from lemmata.core.compiler import kernel
-from lemmata.linalg.simd import axpy, dot, empty_lines, load, store, to_lines, zero
+from lemmata.linalg.simd import axpy, dot, empty_lines, fetch, load, store, to_lines, zero
 
 Array = np.ndarray
+AHEAD = 8  # entries: rows of φ jump about in more than a cache holds, so they are asked for early
 
 
 def expect(indptr: Array, indices: Array, values: Array, theta: Array, phi: Array):
@@ -20,28 +21,37 @@ def expect(indptr: Array, indices: Array, values: Array, theta: Array, phi: Arra
     T, F = to_lines(theta), to_lines(phi)
     nb = len(F) // m
     documents, words = empty_lines(1, n * nb, dtype), empty_lines(1, m * nb, dtype)
-    loss = _expect_into(documents, words, indptr, indices, values, T, F, nb, np.finfo(dtype).tiny)
+    p = np.empty(len(values), dtype)
+    _expect_into(documents, words, p, indptr, indices, values, T, F, nb, np.finfo(dtype).tiny)
+    # NumPy takes logarithms of many numbers at once; each errs as p itself does, the sum is wider
+    logs = np.log(p, out=p)
+    logs *= values
+    loss = -float(logs.sum(dtype=np.float64))
     return documents.reshape(n, -1)[:, :k], words.reshape(m, -1)[:, :k], loss
 
 
 @kernel
-def _expect_into(documents, words, indptr, indices, values, T, F, nb, tiny):
+def _expect_into(documents, words, probabilities, indptr, indices, values, T, F, nb, tiny):
     for line in range(words.shape[1]):
         store(words, line, zero(words))
-    step, loss = np.uint64(nb), 0.0
+    step, ahead = np.uint64(nb), np.uint64(AHEAD)
+    end = np.uint64(len(indices) - 1)
     for i in range(len(indptr) - 1):
         d = np.uint64(i) * step
         for b in range(step):
             store(documents, d + b, zero(documents))
         for e in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+            soon = np.uint64(indices[min(e + ahead, end)]) * step
+            for b in range(step):
+                fetch(F, soon + b)
+                fetch(words, soon + b)
             w = np.uint64(indices[e]) * step
             p = max(dot(T, d, F, w, nb), tiny)
             q = values[e] / p
-            loss -= np.float64(values[e]) * np.log(np.float64(p))
+            probabilities[e] = p
             for b in range(step):
                 store(documents, d + b, axpy(q, load(F, w + b), load(documents, d + b)))
                 store(words, w + b, axpy(q, load(T, d + b), load(words, w + b)))
-    return loss
 
 
 def fold_in(indptr, indices, values, theta, phi, max_iter: int, tol: float) -> Array:
