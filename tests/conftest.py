@@ -5,6 +5,7 @@ Hypothesis draws other examples in every run, so that many runs find what one do
 the tests alone: a landing then passes or fails for what it changed.
 """
 
+import gc
 import os
 import signal
 import tempfile
@@ -17,6 +18,17 @@ os.environ.setdefault("LEMMATA_CACHE", os.path.join(tempfile.gettempdir(), "lemm
 hypothesis.settings.register_profile("landing", derandomize=True)
 if os.environ.get("CI"):
     hypothesis.settings.load_profile("landing")
+
+
+def pytest_collectstart(collector):
+    """No garbage is looked for while tests are collected: what is imported stays."""
+    gc.disable()
+
+
+def pytest_collection_finish(session):
+    """It is looked for again, but not among modules and fourteen thousand tests."""
+    gc.freeze()
+    gc.enable()
 
 
 def _written(handle):
