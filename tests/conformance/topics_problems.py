@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
+from lda_problems import LDA
 
 from lemmata.core import Blocks
 from lemmata.topics.plsa.corpus import Corpus
@@ -34,6 +35,7 @@ def loss_of(state, data, beta=1.0):
 
 
 TOPICS = [
+    *LDA,
     ("pLSA", lambda: PLSAAlgorithm(K), corpus, infinite, loss_of, {"threaded": True}),
     (
         "pLSA, tempered", lambda: PLSAAlgorithm(K, 0.7), corpus, infinite,

@@ -160,8 +160,8 @@ def test_a_batch_moves_topics_by_its_rate():
     model = LDA(2, max_iter=1, **settings).fit(N)
     rate, tokens = 5.0**-0.6, N.sum()
     rng = np.random.default_rng(3)
-    start = rng.gamma(100.0, 0.01, size=(12, 2)) + 0.01
-    expected = (1 - rate) * start.sum() + rate * (0.01 * 24 + tokens)
+    start = rng.gamma(100.0, 0.01, size=(12, 2)) + 0.05
+    expected = (1 - rate) * start.sum() + rate * (0.05 * 24 + tokens)
     assert model.components_.sum() == pytest.approx(expected, rel=1e-10)
 
 

@@ -19,6 +19,7 @@ from lemmata.core.compiler import kernel
 from lemmata.core.engine import run_tasks
 from lemmata.linalg.simd import LINE, add, at, axpy, empty_lines, fetch, load, store, zero
 from lemmata.topics.lda._lanes import lanes_up_to, running, times
+from lemmata.topics.lda.documents import side_by_side
 
 Array = np.ndarray
 
@@ -107,16 +108,18 @@ def sample_block(topics, words, indptr, D, W, I, totals, units, sums, edges, k, 
 def sample(tokens, topics, documents, words, alpha, beta, seed: int, average, share: float):
     """One pass: topics, n_dj and n_wj after it, and their running averages (documents, words) moved by `share` to them."""
     k, topics = len(alpha), topics.copy()
-    alpha, beta = np.float32(alpha)[None], np.float32(beta)
+    alpha, beta = np.asarray(alpha, np.float32)[None], np.asarray(beta, np.float32)
     D, W = _with_prior(documents, alpha), _with_prior(words, beta)
     nb, parts = D.shape[0] // max(len(documents), 1), tokens.parts
     totals = words.sum(axis=0, dtype=np.float64)
     totals += np.broadcast_to(np.float64(beta), words.shape).sum(axis=0)
     streams = np.random.SeedSequence(seed).generate_state(parts * parts, np.uint64)
     for shift in range(parts):
-        mine = np.repeat(totals[None], parts, axis=0)
+        mine = [
+            totals.copy() for _ in range(parts)
+        ]  # apart: cores that share a cache line wait for each other
 
-        def task(a: int, shift: int = shift, mine: Array = mine) -> None:
+        def task(a: int, shift: int = shift, mine: list[Array] = mine) -> None:
             b = (a + shift) % parts
             one = tokens.blocks[a][b]
             here = slice(one.start, one.stop)
@@ -127,7 +130,7 @@ def sample(tokens, topics, documents, words, alpha, beta, seed: int, average, sh
                 )  # fmt: skip
 
         run_tasks(task, parts)
-        totals = totals + (mine - totals).sum(axis=0)
+        totals = totals + sum(one - totals for one in mine)
     counted = (
         _without_prior(D, alpha, average[0], share),
         _without_prior(W, beta, average[1], share),
@@ -158,9 +161,19 @@ def _with_prior(counts: Array, prior: Array) -> Array:
     n, k = counts.shape
     nb = -(-k // (LINE // 4))
     lines = empty_lines(n, nb, np.float32).reshape(n, -1)
-    np.add(counts, prior, out=lines[:, :k])
-    lines[:, k:] = 0
+
+    def part(rows: slice) -> None:
+        np.add(counts[rows], prior[rows] if len(prior) > 1 else prior, out=lines[rows, :k])
+        lines[rows, k:] = 0
+
+    side_by_side(part, _row_parts(n))
     return lines.reshape(n * nb, -1)
+
+
+def _row_parts(n: int) -> list[slice]:
+    """Rows in parts that are worked on side by side; how many follows from n alone."""
+    step = max(1024, -(-n // 8))
+    return [slice(first, first + step) for first in range(0, n, step)]
 
 
 def _without_prior(lines: Array, prior: Array, average: Array, share: float) -> tuple[Array, Array]:
@@ -168,7 +181,15 @@ def _without_prior(lines: Array, prior: Array, average: Array, share: float) -> 
     n, k = average.shape
     counts, moved = np.empty((n, k), np.float32), np.empty((n, k), np.float32)
     prior = np.ascontiguousarray(np.broadcast_to(prior, (n if len(prior) > 1 else 1, k)))
-    _without_prior_into(counts, moved, lines.reshape(n, -1), prior, average, np.float32(share))
+    lines = lines.reshape(n, -1)
+
+    def part(rows: slice) -> None:
+        mine = prior[rows] if len(prior) > 1 else prior
+        _without_prior_into(
+            counts[rows], moved[rows], lines[rows], mine, average[rows], np.float32(share)
+        )
+
+    side_by_side(part, _row_parts(n))
     return counts, moved
 
 
@@ -188,13 +209,20 @@ TABLE = 512  # counts up to here are looked up
 
 def log_rising(counts: Array, prior: Array) -> float:
     """Σ lnΓ(n + a) − lnΓ(a) over all counts n, a their prior: what is not counted adds nothing."""
-    prior = np.float64(prior)
+    prior = np.ascontiguousarray(prior, np.float64)
     if len(prior) == 1:
         distinct = 1 if np.ptp(prior) == 0 else prior.shape[1]
         steps = np.log(np.arange(TABLE)[:, None] + prior[0, :distinct])
         table = np.concatenate([np.zeros((1, distinct)), np.cumsum(steps, axis=0)])
-        return _looked_up(counts, table, np.ascontiguousarray(prior[0]))
-    return _summed_up(counts, np.ascontiguousarray(prior))
+        first = np.ascontiguousarray(prior[0])
+        found = side_by_side(
+            lambda rows: _looked_up(counts[rows], table, first), _row_parts(len(counts))
+        )
+    else:
+        found = side_by_side(
+            lambda rows: _summed_up(counts[rows], prior[rows]), _row_parts(len(counts))
+        )
+    return float(sum(found))
 
 
 @kernel

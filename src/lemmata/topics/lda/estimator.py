@@ -72,7 +72,7 @@ class LDA(TopicModel):
     doc_topic_prior : float, array of shape (k,), "auto" or None
         α. "auto" learns it, one number per topic, by Minka's fixed point. None: 0.1.
     topic_word_prior : float, array of shape (m,) or (k, m), or None
-        β. None: 0.01.
+        β. None: 0.05.
     seed_words : dict {topic: [words]}, optional
         Words that a topic should have: `seed_weight` is added to their β. Without words (bare numbers), columns.
     seed_weight : float, default=10.0

@@ -26,6 +26,7 @@ from scipy.special import gammaln
 
 from lemmata.core.store import storable
 from lemmata.topics.lda.priors import learn_doc_topic_prior
+from lemmata.topics.lda.starting import first_topics
 from lemmata.topics.lda.tokens import Tokens
 
 Array = np.ndarray
@@ -72,7 +73,11 @@ class GibbsAlgorithm:
 
     def init(self, tokens: Tokens, rng: np.random.Generator) -> GibbsState:
         k, alpha = len(self.alpha), np.asarray(self.alpha)
-        topics = rng.integers(k, size=len(tokens)).astype(np.int16 if k < 2**15 else np.int32)
+        if tokens.parts > 1:
+            topics = first_topics(tokens, self.alpha, self.beta, rng)
+        else:
+            topics = rng.integers(k, size=len(tokens))
+        topics = topics.astype(np.int16 if k < 2**15 else np.int32)
         documents, words = tokens.counted(topics, k)
         seed, loss = int(rng.integers(2**63)), self._loss(tokens, documents, words, alpha)
         return GibbsState(topics, documents, words, alpha, documents, words, seed, 0, loss)
@@ -87,7 +92,10 @@ class GibbsAlgorithm:
         if self.learn and passes % LEARN_EVERY == 0:
             alpha = learn_doc_topic_prior(documents, alpha)
         loss = self._loss(tokens, documents, words, alpha)
-        return GibbsState(topics, documents, words, alpha, *averages, state.seed, passes, loss)
+        means, seed = dict(zip(("mean_documents", "mean_words"), averages, strict=True)), state.seed
+        return GibbsState(
+            topics, documents, words, alpha, **means, seed=seed, passes=passes, loss=loss
+        )
 
     def _loss(self, tokens: Tokens, documents: Array, words: Array, alpha: Array) -> float:
         """−ln p(w, z)."""

@@ -55,7 +55,7 @@ class Tokens:
     def __init__(self, data: Blocks, topics: int, passes: int, parts: int | None = None):
         self.data, self.dtype = data, data.dtype
         X = self._counted(data)
-        self.shape = X.shape
+        self.shape, self.counts = X.shape, X
         words = np.repeat(X.indices.astype(np.int32), X.data)
         documents = np.repeat(np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), X.data)
         self.lengths = np.bincount(documents, minlength=X.shape[0])
