@@ -10,6 +10,8 @@ A = Σ_j α_j, B_j = Σ_w β_wj; a pass draws each z given all others. Blocks of
 drawn side by side, each with the totals n_j as they were when it began: an approximation, exact for fewer than 131,072 tokens,
 which stay in one block.
 
+Many documents start from two passes of online inference (starting.py), few from topics drawn at random.
+
 Counts are averaged over the passes, the t-th with weight ∝ t(t+1)…(t+7): the last tenth of a run has more than half of it, the
 first half one in five hundred. So there is no burn-in to choose, and a run may go on without a plan of how long.
 """
