@@ -32,7 +32,7 @@ def _ink() -> tuple[np.ndarray, int, str]:
 
 @cache
 def _parts() -> NMF:
-    return NMF(PARTS, max_iter=30, tol=0.0).fit(_ink()[0])
+    return NMF(PARTS, max_iter=30, tol=0.0, random_state=0).fit(_ink()[0])
 
 
 def _sparsity(rows: np.ndarray) -> float:
