@@ -81,7 +81,7 @@ def test_unknown_and_unfitting_parameters_of_a_network_are_named():
         quick(FeedForward((64,), 10), net__widths=(3,)).fit(X, LABELS)
     with pytest.raises(TypeError, match="net is a int"):
         quick(3).fit(X, LABELS)
-    with pytest.raises(ValueError, match=r"4 outputs.*0 to 3"):
+    with pytest.raises(ValueError, match="4 outputs for 10 classes; give it 10"):
         quick(FeedForward((64,), 4)).fit(X, LABELS)
 
 
@@ -143,6 +143,10 @@ def test_what_the_network_does_not_take_is_said():
         quick(Filters, input_shape=(1, 7, 7)).fit(X, LABELS)
     with pytest.raises(ValueError, match=r"Filters.*tuple index|does not take"):
         quick(Filters).fit(X, LABELS)
+    with pytest.raises(ValueError, match="gives 12 outputs for 10 classes; give it 10"):
+        quick(nn.Linear(64, 12).double()).fit(X, LABELS)
+    with pytest.raises(ValueError, match="1 output for 2 classes; give it 2, or one with loss="):
+        quick(nn.Linear(64, 1).double()).fit(X, LABELS > 4)
     with pytest.raises(ValueError, match="batch_size=500 exceeds the 300 rows"):
         quick(batch_size=500).fit(X, LABELS)
 

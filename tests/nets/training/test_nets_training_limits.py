@@ -284,3 +284,8 @@ def test_huber_is_quadratic_near_and_a_line_far():
     residuals = torch.tensor([[0.5], [3.0]], dtype=torch.float64)
     found = Huber(1.0)(residuals, torch.zeros(2, 1))
     assert found.tolist() == [0.125, 2.5]
+
+
+def test_validation_data_that_do_not_fit_are_refused_at_the_start():
+    with pytest.raises(ValueError, match=r"does not take the validation data.*shapes"):
+        train(made(net, "cross_entropy"), (X, Y), epochs=1, validation=(X[:, :1], Y))

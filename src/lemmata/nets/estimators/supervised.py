@@ -179,10 +179,10 @@ class NeuralClassifier(Neural, Classifier):
         return 1 if self.loss == "bce" else len(self.classes_)
 
     def _loss(self) -> Any:
-        from lemmata.nets.training.losses import CrossEntropy
+        from lemmata.nets.training.losses import CrossEntropyOf
 
         if self.loss in (None, "cross_entropy"):
-            return CrossEntropy(float(self.label_smoothing))
+            return CrossEntropyOf(float(self.label_smoothing), len(self.classes_))
         if self.label_smoothing:
             raise ValueError(
                 f"label_smoothing={self.label_smoothing} belongs to loss='cross_entropy'; leave "

@@ -159,7 +159,12 @@ class Training:
             model, {}, machine.ema(), None, 0, 0, 0, seed, loss, self.measure, 0.0,
             math.nan, math.nan, math.inf, 0, *place,
         )  # fmt: skip
-        return self._validated(state, machine, data)
+        try:
+            return self._validated(state, machine, data)
+        except (RuntimeError, ValueError) as error:
+            raise ValueError(
+                f"the network does not take the validation data, though it takes the other: {error}"
+            ) from error
 
     def step(self, state: TrainingState, data: Any) -> TrainingState:
         data = as_data(data)

@@ -147,6 +147,22 @@ class CrossEntropy:
             )
 
 
+@dataclass(frozen=True)
+class CrossEntropyOf(CrossEntropy):
+    """Cross-entropy of a known number of classes: a network with more outputs would be trained, and could not be asked."""
+
+    classes: int = 2
+
+    def check(self, outputs: Tensor, targets: Tensor) -> None:
+        super().check(outputs, targets)
+        if outputs.shape[1] != self.classes:
+            given = f"{outputs.shape[1]} output{'s' if outputs.shape[1] != 1 else ''}"
+            one = ", or one with loss='bce'" if self.classes == 2 else ""
+            raise ValueError(
+                f"the network gives {given} for {self.classes} classes; give it {self.classes}{one}."
+            )
+
+
 class _Elementwise:
     """A loss of numbers: outputs and targets of one shape, the mean over all that is not the row."""
 
