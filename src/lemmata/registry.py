@@ -160,6 +160,11 @@ MODELS: dict[str, Entry] = {
         "Words as vectors that predict their neighbours: word2vec, with a true loss",
         "CIL 3.3; CIL20 5.3",
     ),
+    "PMI": Entry(
+        "lemmata.embedding.pmi.estimator",
+        "Words as vectors by factorising the mutual information of pairs",
+        "CIL 3.3.3; CIL20 5.4",
+    ),
     "FastTextClassifier": Entry(
         "lemmata.embedding.fasttext.estimator",
         "Texts to classes by vectors of words, runs and parts of words, as fast as they are read",

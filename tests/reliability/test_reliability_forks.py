@@ -25,7 +25,9 @@ def fit_and_use(name):
         else:
             used = getattr(model, "predict", getattr(model, "transform", np.asarray))(data_of(name))
     arrays = {k: v for k, v in model.stored_attributes().items() if isinstance(v, np.ndarray)}
-    return {name: a.tobytes() for name, a in arrays.items()}, np.asarray(used).tobytes()
+    # words by what they are, not by where they lie
+    contents = {k: a.tolist() if a.dtype == object else a.tobytes() for k, a in arrays.items()}
+    return contents, np.asarray(used).tobytes()
 
 
 def in_a_fork(work, seconds=60.0):

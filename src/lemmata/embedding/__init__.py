@@ -18,6 +18,7 @@ __getattr__, __dir__, __all__ = lazily(
     {
         "CoOccurrence": "windows.cooccurrence",
         "FastTextClassifier": "fasttext.estimator",
+        "PMI": "pmi.estimator",
         "SkipGram": "skipgram.estimator",
         "WordVectors": "vectors.word_vectors",
     },

@@ -1,0 +1,202 @@
+"""PMI: word vectors by the singular value decomposition of pointwise mutual information (CIL 3.3.3; CIL20 5.4).
+
+    minimise  ‖M − ζzᵀ‖_F²      over ζ, z: words × k,      M_wv = max{0, ln[N_wv / (N_w q_v)] − shift}       (matrix.py)
+
+solved by the k leading singular vectors, M ≈ UΣVᵀ (Eckart and Young, CIL Thm 2.3.4): ζ = UΣ^p, z = VΣ^(1−p). What skip-gram
+approaches by steps is factorised here once, from counts of pairs. The certificate is that of the singular vectors.
+
+    >>> texts = ["the cat sat on the mat", "the dog sat on the rug", "a cat and a dog", "a mat and a rug"] * 10
+    >>> model = PMI(vector_size=3, min_count=2, random_state=0).fit(texts)
+    >>> model.vectors_
+    WordVectors of 8 words, 3 numbers each (float32)
+    >>> model.certificate_.failed
+    []
+"""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+
+from lemmata.audit.subspaces import SVD_CLAIMS
+from lemmata.core.blocks import Blocks
+from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core.certificate import Fit
+from lemmata.core.engine import one_blas_thread
+from lemmata.core.estimator import COMMON
+from lemmata.core.loop import MaxSteps, Solution
+from lemmata.embedding.base import EmbeddingModel
+from lemmata.embedding.pmi.matrix import information
+from lemmata.embedding.windows.cooccurrence import WEIGHTINGS, CoOccurrence
+from lemmata.linalg.randomized import RandomizedAlgorithm
+from lemmata.reduction.covariance import EighAlgorithm, Scatter, upright
+from lemmata.text.encoded import EncodedText
+from lemmata.text.tokens import Tokenizer
+
+Array = np.ndarray
+FORM_BELOW = 64  # words: so few are decomposed as a whole
+OVERSAMPLES = 20
+
+
+class PMI(EmbeddingModel):
+    """Vectors of words from a factorisation of (shifted, positive) pointwise mutual information.
+
+    Parameters
+    ----------
+    vector_size : int, default=100
+        k, how many numbers a vector has; fewer than there are words.
+    window : int, default=5
+        R: pairs are at most so far apart.
+    weighting : {"linear", "harmonic", "flat"}, default="linear"
+        What a pair at distance Δ counts: (R − Δ + 1)/R, 1/Δ or 1.
+    shift : float, default=0.0
+        Taken off the information: ln r for the optimum of skip-gram with r negatives.
+    positive : bool, default=True
+        Cut at 0. Otherwise pairs that never occur, of which the information is −∞, count as 0 among negative ones.
+    ns_exponent : float, default=0.75
+        α in q ∝ p^α, the frequencies of contexts; 1: plain mutual information.
+    power : float, default=0.5
+        p in ζ = UΣ^p.
+    min_count : int, default=5
+        Words that occur less often are dropped.
+    max_vocab_size : int, optional
+        Keep only so many of the most frequent words.
+    n_iter : int, default=5
+        Products with MᵀM of the randomized decomposition.
+    tokenizer : Tokenizer, optional
+        What makes words of texts. Lists of words need none.
+    random_state : int, RandomState or None
+        Where the decomposition starts.
+
+    Attributes
+    ----------
+    vectors_ : WordVectors
+    embedding_ : (n_words, k) float32: ζ; context_embedding_ : z
+    singular_values_ : (k,); components_ : (k, n_words), the right singular vectors of M
+    counts_ : (n_words,)
+    certificate_, trace_, stopped_, n_iter_
+    """
+
+    claims = SVD_CLAIMS
+    stored: ClassVar[dict[str, Any]] = {
+        **EmbeddingModel.stored,
+        "context_embedding_": "d k",
+        "components_": "k d",
+        "singular_values_": "k >=0",
+    }
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        "random_state": COMMON["random_state"],
+        "verbose": COMMON["verbose"],
+        "vector_size": [Interval(Integral, 1, 2**16, closed="both")],
+        "window": [Interval(Integral, 1, 1000, closed="both")],
+        "weighting": [StrOptions(set(WEIGHTINGS))],
+        "shift": [Interval(Real, None, None, closed="neither")],
+        "positive": ["boolean"],
+        "ns_exponent": [Interval(Real, -10, 10, closed="both")],
+        "power": [Interval(Real, 0, 1, closed="both")],
+        "min_count": [Interval(Integral, 1, None, closed="left")],
+        "max_vocab_size": [Interval(Integral, 2, None, closed="left"), None],
+        "n_iter": [Interval(Integral, 0, None, closed="left")],
+        "tokenizer": [Tokenizer, None],
+    }
+
+    checkpoint, time_limit, tol = None, None, 0.0
+    components_: Array
+    singular_values_: Array
+
+    def __init__(
+        self, vector_size=100, window=5, *, weighting="linear", shift=0.0, positive=True, ns_exponent=0.75, power=0.5,
+        min_count=5, max_vocab_size=None, n_iter=5, tokenizer=None, random_state=None, verbose=0,
+    ):  # fmt: skip
+        self.vector_size, self.window, self.weighting = vector_size, window, weighting
+        self.shift, self.positive, self.ns_exponent = shift, positive, ns_exponent
+        self.power, self.min_count, self.max_vocab_size = power, min_count, max_vocab_size
+        self.n_iter, self.tokenizer = n_iter, tokenizer
+        self.random_state, self.verbose = random_state, verbose
+
+    @property
+    def max_iter(self) -> int:
+        """The number of steps that progress is shown for."""
+        return max(int(self.n_iter), 1)
+
+    # --- the matrix ---
+
+    def _information(self, text: EncodedText) -> Blocks:
+        pairs = CoOccurrence.of(text, int(self.window), self.weighting)
+        M = information(
+            pairs.matrix,
+            float(self.shift),
+            float(self.ns_exponent),
+            bool(self.positive),
+            np.float32,
+        )
+        if not M.nnz:
+            raise ValueError(
+                f"no pair of words has an information above shift={self.shift}: lower it, or pass sentences of several words."
+            )
+        return Blocks.of(M)
+
+    def _fit_blocks(self, data: Any) -> None:
+        k, v = int(self.vector_size), len(data.vocabulary)
+        if k >= v:
+            raise ValueError(
+                f"vector_size={k} for {v} words: a factorisation has fewer numbers than words; pass vector_size <= {v - 1}."
+            )
+        self.counts_ = data.vocabulary.counts
+        with one_blas_thread():  # LAPACK's last bits follow the number of its threads
+            super()._fit_blocks(self._information(data))
+
+    def _algorithm(self, data: Blocks) -> Any:
+        k = int(self.vector_size)
+        if self._formed(data):
+            return EighAlgorithm(k)
+        return RandomizedAlgorithm(k, oversampling=OVERSAMPLES)
+
+    def _formed(self, data: Blocks) -> bool:
+        return data.shape[1] <= max(FORM_BELOW, int(self.vector_size) + OVERSAMPLES)
+
+    def _problem(self, data: Blocks) -> Scatter:
+        if self._formed(data):
+            return Scatter.formed(Blocks.of(data.source.toarray()), centred=False)
+        columns = (int(self.vector_size) + OVERSAMPLES) * (2 * int(self.n_iter) + 4)
+        return Scatter.implicit(data, columns, centred=False)
+
+    def _stop(self) -> Any:
+        return self._limited(MaxSteps(int(self.n_iter)))
+
+    def _wants_to_settle(self) -> bool:
+        return False
+
+    def _attributes(self, solution: Solution, problem: Scatter) -> dict[str, Any]:
+        found = solution.attributes
+        sigma = np.sqrt(np.maximum(np.asarray(found["values"], np.float64), 0))
+        V = upright(np.asarray(found["vectors"], np.float32))
+        M = problem.data.source if problem.data is not None else None
+        scale = np.where(sigma > 0, sigma, 1)
+        left = np.asarray(M @ V, np.float64) / scale
+        return {
+            "embedding_": (left * sigma**self.power).astype(np.float32),
+            "context_embedding_": (V * sigma ** (1 - self.power)).astype(np.float32),
+            "components_": np.ascontiguousarray(V.T),
+            "singular_values_": sigma.astype(np.float32),
+            "counts_": self.counts_,
+        }
+
+    # --- certificate ---
+
+    def _certificate(self, data: Any, y=None, **options: Any) -> Any:
+        data = self._information(data) if isinstance(data, EncodedText) else data
+        return super()._certificate(data, y, **options)
+
+    def _title(self, data: Any) -> str:
+        if data is None:
+            return type(self).__name__
+        return f"PMI  {data.shape[0]:,} words, {data.source.nnz:,} pairs → {len(self.components_)}"
+
+    @classmethod
+    def work(cls, fit: Fit) -> float:
+        """Products with the matrix."""
+        width = len(fit.components_) + OVERSAMPLES
+        return float(np.max(fit.get("n_iter_", 5))) * 2 * fit.data.size * width
