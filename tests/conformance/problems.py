@@ -15,6 +15,7 @@ from autoencoder_problems import AUTOENCODERS
 from clustering_problems import CLUSTERING
 from completion_problems import COMPLETION
 from core_toys import Halving
+from dictionary_problems import DICTIONARIES
 from mlp_problems import PERCEPTRONS
 from nets_problems import NETS
 from nmf_problems import FACTORS
@@ -269,5 +270,6 @@ PROBLEMS = [
         for name, optimizer in OPTIMIZERS.items()
     ),
     *(Problem(*problem, **more) for *problem, more in (*COMPLETION, *CLUSTERING, *NETS, *PERCEPTRONS, *AUTOENCODERS, *TOPICS)),
+    *(Problem(*problem, **more) for *problem, more in DICTIONARIES),
     *(Problem(*problem, **more) for *problem, more in FACTORS),
 ]  # fmt: skip

@@ -136,7 +136,17 @@ def _embedding() -> None:
         SkipGram(4, min_count=1, sg=skipgram).fit(texts)
 
 
+def _dictionaries() -> None:
+    import lemmata
+
+    for dtype in ("float64", "float32"):
+        X = _rows(dtype)
+        lemmata.SparseCoder("dct", n_nonzero=2).fit(X)
+        lemmata.DictionaryLearning(3, max_iter=1, tol=0.0).fit(X)
+
+
 USES: dict[str, Callable[[], None]] = {
+    "dictionaries": _dictionaries,
     "clustering": _clustering,
     "mixtures": _mixtures,
     "completion": _completion,

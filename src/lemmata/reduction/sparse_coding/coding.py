@@ -95,6 +95,10 @@ def _unit_of(X: Array) -> Any:
     """1, or a power of two that brings extreme numbers near 1."""
     top = float(np.nanmax(np.abs(X), initial=0.0)) if X.size else 0.0
     limits = np.finfo(X.dtype)
+    if math.isinf(top):
+        raise ValueError(
+            "rows hold infinity; codes need finite numbers (NaN is what is not known)."
+        )
     if top == 0 or float(limits.tiny) ** 0.3 < top < float(limits.max) ** 0.3:
         return X.dtype.type(1)
     return X.dtype.type(2.0 ** math.floor(math.log2(top)))
