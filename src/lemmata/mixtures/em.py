@@ -300,11 +300,12 @@ class EMState:
     past: tuple[Past, ...] = ()  # up to two plain steps before this state
     # nats that all further steps may gain, for all rows together, by the last two plain ones and the leap before them
     to_go: float = np.inf
-    leapt: float = 0.0  # nats that the last leap gained, for all rows together; 0 if it led nowhere
+    # nats that the last long leap gained, for all rows together: 0 if it led nowhere, ∞ before there was one
+    leapt: float = np.inf
 
     @staticmethod
     def upgrade(fields: dict[str, Any], version: int) -> dict[str, Any]:
-        return {**fields, "leapt": 0.0} if version == 2 else fields
+        return {**fields, "leapt": np.inf} if version == 2 else fields
 
 
 @dataclass(frozen=True)
@@ -351,9 +352,12 @@ class EMAlgorithm:
         weights, params = maximisation(self.family, state.stats)  # M
         new = self.at(data, weights, params, state.rows)  # E
         price = self.family.price(state.stats, params) if new.loss > state.loss else 0.0
-        to_go = still_to_gain([*(earlier.loss for earlier in past), new.loss], state.rows)
-        # where leaps gain, EM crawls: small steps after one say nothing, until a leap gains little, too
-        return replace(new, price=price, past=past, to_go=max(to_go, leapt), leapt=leapt)
+        losses = [*(earlier.loss for earlier in past), new.loss]
+        to_go = still_to_gain(losses, state.rows)
+        # where gains shrink slowly, or leaps gain, small steps say nothing until a long leap has gained little
+        if leapt < np.inf or (len(losses) == 3 and stretch(*losses) < FAR):
+            to_go = max(to_go, leapt)
+        return replace(new, price=price, past=past, to_go=to_go, leapt=leapt)
 
     def _leap(self, state: EMState, data: Blocks, alpha: float) -> EMState | None:
         """The state at the end of a leap, of half of it, …; None where there is nothing beyond the last step."""
