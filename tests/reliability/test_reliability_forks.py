@@ -12,6 +12,7 @@ from small_models import data_of, targets, unfitted
 
 import lemmata
 from lemmata import registry
+from lemmata.embedding.base import EmbeddingModel
 
 
 def fit_and_use(name):
@@ -20,7 +21,9 @@ def fit_and_use(name):
         warnings.simplefilter("ignore")
         model = unfitted(name)
         model.fit(data_of(name), *targets(model, data_of(name)))
-        if hasattr(model, "recommend"):
+        if isinstance(model, EmbeddingModel):
+            used = model.embedding_
+        elif hasattr(model, "recommend"):
             used = model.recommend([0, 1], 2).scores
         else:
             used = getattr(model, "predict", getattr(model, "transform", np.asarray))(data_of(name))
