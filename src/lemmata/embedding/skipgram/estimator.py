@@ -20,7 +20,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.embeddings import SKIPGRAM_CLAIMS
 from lemmata.core.borrowed import Interval, StrOptions
@@ -264,8 +263,3 @@ class SkipGram(EmbeddingModel):
         from dataclasses import replace
 
         return algorithm.at(replace(state, **changed), problem)
-
-    def transform(self, words) -> Array:
-        """The vectors of words, as rows."""
-        check_is_fitted(self)
-        return self.vectors_[list(words)]
