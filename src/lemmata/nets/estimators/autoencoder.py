@@ -32,7 +32,7 @@ from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Certificate
 from lemmata.core.estimator import Model
 from lemmata.core.trace import Trace
-from lemmata.nets.estimators.neural import AT_ONCE, Neural
+from lemmata.nets.estimators.neural import Neural
 from lemmata.nets.estimators.parameters import CONSTRAINTS
 
 Array = np.ndarray
@@ -239,25 +239,9 @@ device, callbacks
     def _n_features_out(self) -> int:
         return self.n_components_
 
-    def _through(self, half: str, rows: Array, shape: tuple[int, ...]) -> Array:
-        """What `encode` or `decode` makes of rows, flat and in their float type."""
-        import torch
-
-        from lemmata.nets.training.precision import choose_device
-
-        module = self.module_.to(choose_device(self.device)).eval()
-        like = next(module.parameters())
-        found = []
-        with torch.no_grad():
-            for start in range(0, max(len(rows), 1), AT_ONCE):
-                some = torch.from_numpy(np.ascontiguousarray(rows[start : start + AT_ONCE]))
-                out = getattr(module, half)(some.to(like.device, like.dtype).reshape(-1, *shape))
-                found.append(out.to(some.dtype).cpu().numpy().reshape(len(some), -1))
-        return np.concatenate(found)
-
     def transform(self, X) -> Array:
         """(n, m): the code F(x) of every row."""
-        return self._apply(X, lambda rows: self._through("encode", rows, self.input_shape_))
+        return self._apply(X, lambda rows: self._through(rows, self.input_shape_, "encode"))
 
     def inverse_transform(self, X) -> Array:
         """(n, d): the reconstruction G(z) of every code z; of images, their numbers row by row."""
@@ -267,7 +251,7 @@ device, callbacks
         if Z.ndim != 2 or Z.shape[1] != m:
             raise ValueError(f"X has shape {Z.shape}; codes have shape (n_samples, {m}).")
         Z = Z if Z.dtype in (np.float32, np.float64) else Z.astype(np.float64)
-        return self._through("decode", Z, (m,))
+        return self._through(Z, (m,), "decode")
 
     def reconstruct(self, X) -> Array:
         """(n, d): G(F(x)) of every row."""

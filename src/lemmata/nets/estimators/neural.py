@@ -251,6 +251,10 @@ class Neural(NeuralFiles):
 
     def _outputs(self, rows: Array) -> Array:
         """(m, outputs) of the network for flat rows, in their dtype."""
+        return self._through(rows, self.input_shape_)
+
+    def _through(self, rows: Array, shape: tuple[int, ...], half: str = "forward") -> Array:
+        """What the network, or a method of it, makes of rows that have this shape, flat and in their dtype."""
         import torch
 
         from lemmata.nets.training.precision import choose_device
@@ -261,8 +265,9 @@ class Neural(NeuralFiles):
         with torch.no_grad():
             for start in range(0, max(len(rows), 1), AT_ONCE):
                 some = torch.from_numpy(np.ascontiguousarray(rows[start : start + AT_ONCE]))
-                out = module(some.to(like.device, like.dtype).reshape(-1, *self.input_shape_))
-                found.append(out.to(some.dtype).cpu().numpy().reshape(len(some), -1))
+                some = some.to(like.device, like.dtype).reshape(-1, *shape)
+                out = module(some) if half == "forward" else getattr(module, half)(some)
+                found.append(out.cpu().numpy().astype(rows.dtype).reshape(len(some), -1))
         return np.concatenate(found)
 
     @property
