@@ -61,7 +61,7 @@ def beats_pca(fit: Fit):
     if found.holes.any():
         return unknown("no subspace is the best of rows with holes in closed form")
     m = int(np.ceil(found.weights @ found.counts / found.weights.sum() - 1e-9))
-    S = 0.0
+    S = np.zeros((fit.data.shape[1],) * 2)
     for rows, weights in fit.data:
         X = np.asarray(rows, np.float64) / found.unit
         S = S + (X.T @ X if weights is None else (X.T * weights) @ X)

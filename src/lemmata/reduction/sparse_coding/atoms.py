@@ -32,7 +32,7 @@ class Rows:
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.X.shape  # type: ignore[return-value]
+        return self.X.shape
 
     def part(self, rows: Any) -> tuple[Array, Array | None]:
         X = np.asarray(self.X[rows])

@@ -72,7 +72,7 @@ def checked_atoms(D: Any, dtype: Any = None) -> Array:
     for start in range(0, len(D), step):
         cosines = np.abs(unit[start : start + step] @ unit.T)
         cosines[np.arange(len(cosines)), start + np.arange(len(cosines))] = 0
-        i, j = np.unravel_index(int(cosines.argmax()), cosines.shape)
+        i, j = map(int, np.unravel_index(int(cosines.argmax()), cosines.shape))
         if cosines[i, j] > 1 - ALIKE:
             raise ValueError(
                 f"atoms {start + i} and {j} of the dictionary are the same up to a factor: a code could use either; "

@@ -219,6 +219,17 @@ class SparseCoder(SparseCodes):
         )
 
     @classmethod
+    def restored(cls, parameters: dict[str, Any], attributes: dict[str, Any]) -> Any:
+        model: Any = super().restored(parameters, attributes)
+        d, given = model.n_features_in_, model.dictionary
+        expected = (d, d) if isinstance(given, str) else np.shape(given)
+        if model.components_.shape != expected:
+            raise ValueError(
+                f"components_ has shape {model.components_.shape}, the dictionary {expected}."
+            )
+        return model
+
+    @classmethod
     def work(cls, fit: Fit) -> float:
         k, d = np.shape(fit.components_)
         return float(fit.data.shape[0]) * k * (d + 10 * max(d // 10, 1))

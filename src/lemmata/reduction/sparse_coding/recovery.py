@@ -129,5 +129,5 @@ def _certificate(
     }  # fmt: skip
     fit = Fit(_Answer(x), Blocks.of(y), attributes=stated)
     k, m = D.shape
-    title = f"recover  {m:,} measurements of {k:,} numbers, {int(stated['n_nonzero_'])} not zero"
+    title = f"recover  {m:,} measurements of {k:,} numbers, {np.count_nonzero(x)} not zero"
     return check(CODER_CLAIMS, fit, title, work=WORK, seconds=seconds, usual=WORK)
