@@ -96,6 +96,12 @@ class SparseCodes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
     n_nonzero_: float
     split_sign: bool
 
+    def _validated(self, X, sample_weight=None, reset: bool = True, min_samples=None) -> Blocks:
+        data = super()._validated(X, sample_weight, reset, min_samples)
+        if reset and isinstance(data.source, np.ndarray) and np.isnan(data.source).all():
+            raise ValueError("Input X contains NaN only: no number is known; pass rows with some.")
+        return data
+
     def _coder(self, k: int, d: int) -> Coder:
         """How `transform` codes."""
         raise TypeError(f"{type(self).__name__} does not say how it codes.")
