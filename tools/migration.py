@@ -103,6 +103,11 @@ PAIRS = (
             "neural_network.MLPRegressor",
         )
     ),
+    Pair(
+        "LDA",
+        "sklearn.decomposition.LatentDirichletAllocation",
+        {"n_components": 3, "learning_method": "batch"},
+    ),
     Pair("NMF", "sklearn.decomposition.NMF", {"n_components": 3}),
     Pair("NMF", "sklearn.decomposition.MiniBatchNMF", {"n_components": 3}),
     Pair("RobustRegression", "sklearn.linear_model.HuberRegressor"),

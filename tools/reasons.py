@@ -107,6 +107,20 @@ REASONS: dict[str, dict[str, str]] = {
         "algorithm": 'the same result to the bit, sooner: "auto" begins with Lloyd\'s steps and goes over to bounds on '
         'distances when the labels calm down; "lloyd" measures every distance, as there',
     },
+    "LatentDirichletAllocation": {
+        "learning_method": 'Gibbs sampling finds better topics and needs whole counts; "batch" takes numbers >= 0, as there',
+        "learning_decay learning_offset batch_size": "fewer, larger batches and faster steps reach the same perplexity sooner",
+        "max_iter": "None: as many as the method needs",
+        "evaluate_every perp_tol": "the bound is in → `trace_` after every step; → `tol` is a share of it",
+        "mean_change_tol max_doc_update_iter": "how long a document is looked at is no parameter",
+        "n_jobs": _THREADS,
+        "perplexity() score()": "of a bound, too high; `lemmata.topics.perplexity` estimates it without bias",
+        "transform()": "mixtures always sum to 1",
+        "bound_": "→ `lower_bound_`, on the log-likelihood",
+        "exp_dirichlet_component_": "topics are parameters; → `topic_word_` has them as probabilities",
+        "n_batch_iter_": "→ `n_iter_`",
+        "random_state_": "→ `random_state` stays what was passed",
+    },
     "NMF": {
         "n_components": '"auto" there means as many as features, which reproduces X and says nothing about it',
         "solver": '"auto": "hals" for squares, the co-ordinate descent that is called "cd" there (and accepted), else "mu"',
