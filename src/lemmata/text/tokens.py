@@ -21,7 +21,7 @@ from lemmata.lazy import require
 
 WORD = r"\b\w\w+\b"  # two letters or digits and more, as scikit-learn's vectorizers have it
 WORDS = r"\w+"  # one and more
-# ASCII with a blank for what is no letter, digit or underscore: to split such a text is two to three times faster than to search it
+# ASCII with a blank for what is no letter, digit or underscore: splitting such a text is two to three times faster
 BLANKED = "".join(chr(c) if chr(c).isalnum() or c == ord("_") else " " for c in range(128))
 
 
