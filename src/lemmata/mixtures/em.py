@@ -343,7 +343,7 @@ class EMAlgorithm:
     def step(self, state: EMState, data: Blocks) -> EMState:
         past, leapt = (*state.past, Past(state.stats, state.loss))[-2:], state.leapt
         if len(state.past) == 2 and abs(state.past[1].loss - state.loss) < self.leap_below:
-            alpha = stretch(*(earlier.loss for earlier in state.past), state.loss)
+            alpha = stretch(state.past[0].loss, state.past[1].loss, state.loss)
             far = self._leap(state, data, alpha)
             leapt = 0.0 if alpha < FAR else FORGET * leapt
             if far is not None and far.loss < state.loss:
