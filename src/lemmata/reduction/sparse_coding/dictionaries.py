@@ -7,7 +7,7 @@ A code of s < ½(1 + 1/μ) atoms that gives a row exactly is the only one so sho
 (Tropp 2004).
 
     >>> round(coherence(dct_dictionary(16)), 12), round(coherence(dct_dictionary(16, 32)), 2)
-    (0.0, 0.9)
+    (0.0, 0.98)
 """
 
 from __future__ import annotations
