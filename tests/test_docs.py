@@ -163,6 +163,8 @@ def test_every_model_of_scikit_learn_that_we_certify_has_a_class_of_ours_to_chan
 OTHER_SURFACES = {
     "sklearn.linear_model.OrthogonalMatchingPursuit",  # one code: SparseCoder's claims
     "sklearn.linear_model.SGDClassifier",
+    "gensim.models.LdaModel",
+    "tomotopy.LDAModel",
     "statsmodels.regression.linear_model.RegressionResultsWrapper",
     "statsmodels.discrete.discrete_model.BinaryResultsWrapper",
     *(f"celer.{name}" for name in ("Lasso", "LassoCV", "ElasticNet", "ElasticNetCV")),
