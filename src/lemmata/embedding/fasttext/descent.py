@@ -116,7 +116,7 @@ class FastTextAlgorithm:
             for first in range(0, len(order), self.batch):
                 rows = order[first : first + self.batch]
                 done = (state.epoch + first / len(order)) / max(self.epochs, state.epoch + 1)
-                rate = np.float32(self.rate * (1 - done))
+                rate = float(self.rate * (1 - done))
                 H = work.gather(rows)
                 p = self._slopes(H @ B + c, data.y[rows]) * data.weights[rows, None]
                 G = p @ B.T
@@ -161,7 +161,7 @@ class FastTextAlgorithm:
 
 def _adagrad_into(theta: Array, sums: Array, gradient: Array, rate: float) -> None:
     sums += gradient**2
-    theta -= rate * gradient / np.sqrt(np.maximum(sums, TINY))
+    theta -= theta.dtype.type(rate) * gradient / np.sqrt(np.maximum(sums, TINY))
 
 
 def hinge_margins(z: Array, y: Array) -> tuple[Array, Array]:
