@@ -191,6 +191,8 @@ def test_sparse_dense_blocks_and_kernels_are_one_fit(loss):
     whole = fit(X).components_
     np.testing.assert_allclose(fit(sp.csr_array(X)).components_, whole, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(fit([X[:20], X[20:]]).components_, whole, rtol=1e-6, atol=1e-9)
+    blocks = [sp.csr_array(X[:20]), sp.csr_array(X[20:])]
+    np.testing.assert_allclose(fit(blocks).components_, whole, rtol=1e-6, atol=1e-9)
     stored = sp.csr_array(X)
     stored.data[::7] = 0  # zeros that are stored are zeros
     np.testing.assert_allclose(fit(stored).components_, fit(stored.toarray()).components_, rtol=1e-6, atol=1e-9)  # fmt: skip

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -82,6 +82,11 @@ class Part:
         return float(squares.sum() if self.weights is None else squares @ self.weights)
 
 
+def _sparse_blocks(data: Blocks) -> bool:
+    """Whether a stream has sparse blocks, which the first one tells."""
+    return not data.in_memory and any(sp.issparse(rows) for rows, _ in islice(data, 1))
+
+
 class Table:
     """Rows of numbers ≥ 0, weighted: weight 2 is the row twice."""
 
@@ -93,7 +98,7 @@ class Table:
         sweeping = 4.0 * (n + m) * k * k * passes
         self.compiled = worth_compiling(sweeping, above=COMPILE_ABOVE)
         self.only_stored = isinstance(data.source, Observed)
-        self.sparse = data.sparse or self.only_stored
+        self.sparse = data.sparse or self.only_stored or _sparse_blocks(data)
 
     def fingerprint(self) -> str:
         return self.data.fingerprint()
