@@ -312,5 +312,7 @@ SVD_CLAIMS = (
     principal_axes,
     subspace_determined,
 )
+# of a matrix whose rows are no sample of anything: nothing to say about other draws
+MATRIX_CLAIMS = SVD_CLAIMS[:-1]
 ITERATIVE_CLAIMS = (*SUBSPACE_CLAIMS, never_fell)
 POWER_CLAIMS = (*ITERATIVE_CLAIMS, power_rate_kept)

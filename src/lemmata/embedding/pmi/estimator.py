@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lemmata.audit.subspaces import SVD_CLAIMS
+from lemmata.audit.subspaces import MATRIX_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Fit
@@ -79,7 +79,7 @@ class PMI(EmbeddingModel):
     certificate_, trace_, stopped_, n_iter_
     """
 
-    claims = SVD_CLAIMS
+    claims = MATRIX_CLAIMS
     stored: ClassVar[dict[str, Any]] = {
         **EmbeddingModel.stored,
         "context_embedding_": "d k",
