@@ -8,7 +8,10 @@ from copy import deepcopy
 import numpy as np
 
 from lemmata.core.trace import Trace
-from lemmata.embedding import SkipGram
+from lemmata.embedding import PMI, SkipGram
+from lemmata.embedding.pmi.matrix import information
+from lemmata.embedding.windows.cooccurrence import CoOccurrence
+from lemmata.text.encoded import encode
 from truth.harness import Case, problems
 
 
@@ -83,3 +86,33 @@ def runs_that_fell_and_rose(seed: int) -> Iterator[Case]:
         yield Case(
             "a rate far too large", wild.certify(texts), {"loss_fell": False}, ("loss_fell",)
         )
+
+
+def kept(text, components: np.ndarray) -> float:
+    """‖M − MCᵀC‖² over the least that any so many directions leave, by LAPACK's decomposition of the whole M."""
+    M = information(CoOccurrence.of(text, 5, "linear").matrix, exponent=0.75).toarray()
+    C = components.astype(float)
+    least = (np.linalg.svd(M, compute_uv=False)[len(C) :] ** 2).sum()
+    return float(((M - M @ C.T @ C) ** 2).sum() / least)
+
+
+@problems(seeds=20, quick=1)
+def factorised_information(seed: int) -> Iterator[Case]:
+    text = encode(topical(seed, n=200))
+    model = PMI(3, min_count=1, random_state=seed).fit(text)
+    true = {"attributes_sound": True, "statements_true": True, "orthonormal_basis": True}
+    true["most_variance"] = kept(text, model.components_) <= 1.01
+    yield Case("factorised", model.certify(text), true, tuple(true))
+    louder = deepcopy(model)
+    louder.singular_values_ = 1.01 * model.singular_values_
+    false = {"statements_true": False}
+    yield Case("singular values 1 % off", louder.certify(text), false, tuple(false))
+    longer = deepcopy(model)
+    longer.components_ = 1.05 * model.components_
+    false = {"orthonormal_basis": False}
+    yield Case("directions that are too long", longer.certify(text), false, tuple(false))
+    rng, other = np.random.default_rng(seed), deepcopy(model)
+    Q = np.linalg.qr(rng.normal(size=(model.components_.shape[1], 3)))[0].T
+    other.components_ = Q.astype(np.float32)
+    false = {"most_variance": kept(text, Q) <= 1.01, "orthonormal_basis": True}
+    yield Case("directions drawn at random", other.certify(text), false, tuple(false))

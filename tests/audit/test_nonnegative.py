@@ -115,3 +115,16 @@ def test_another_matrix_is_not_certified(X):
     found = model.certify(X[:20])
     assert "statements_true" in found.failed
     assert "first_order_point" in found.undecided
+
+
+def test_factors_are_determined_by_pure_rows_and_not_where_a_part_holds_another():
+    rng = np.random.default_rng(0)
+    W, H = rng.gamma(1.0, size=(30, 3)), rng.gamma(1.0, size=(3, 12))
+    W[:3], H[:, :3] = np.eye(3), np.eye(3)
+    model = NMF(3, max_iter=1, tol=0.0, random_state=0).fit(W @ H)
+    model.doc_topic_, model.components_, model.reconstruction_err_ = W, H, 0.0
+    assert "factors_determined" in model.certify(W @ H).held
+    held = H.copy()
+    held[0] = H[0] + 0.5 * H[1]  # part 1 can be taken out of part 0 again
+    model.components_ = held
+    assert "factors_determined" in model.certify(W @ held).failed

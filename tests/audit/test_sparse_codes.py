@@ -132,3 +132,12 @@ def test_float32_codes_are_proved_to_their_own_rounding():
     X = exact(BASES, 2).astype(np.float32)
     found = lemmata.SparseCoder(BASES, n_nonzero=2).fit(X).certify(X)
     assert {"unique_sparsest", "statements_true", "fitted_on_support"} <= set(found.held)
+
+
+def test_a_doubled_atom_of_a_learnt_dictionary_is_found():
+    X = np.random.default_rng(0).normal(size=(60, 8))
+    model = lemmata.DictionaryLearning(6, max_iter=5, tol=0.0, random_state=0).fit(X)
+    assert "atoms_distinct" in model.certify(X).held
+    model.components_ = model.components_.copy()
+    model.components_[1] = -model.components_[0]
+    assert "atoms_distinct" in model.certify(X).failed
