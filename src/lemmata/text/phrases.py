@@ -17,7 +17,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from lemmata.text.encoded import EncodedText, IdBlock, Spill, renumbered
+from lemmata.text.blocks import Shelf, renumbered
+from lemmata.text.encoded import EncodedText
 from lemmata.text.vocabulary import Vocabulary
 
 Array = np.ndarray
@@ -46,23 +47,19 @@ def join_phrases(
     score = (times - min_count) * (text.n_tokens / (counts[first] * counts[second].astype(float)))
     chosen = pairs[(score > threshold) & (times > min_count)]
     joined = [f"{words[a]}{joiner}{words[b]}" for a, b in zip(chosen // v, chosen % v, strict=True)]
-    spill: Spill | None = None
-    blocks = []
+    shelf = Shelf()
     for block in text.blocks:
-        ids, starts = _join(block.ids, block.starts, chosen, v)
-        if block.spill is not None:
-            spill = spill or Spill()
-        blocks.append(IdBlock.of(ids, starts, spill))
+        shelf.add(*_join(block.ids, block.starts, chosen, v))
     names = np.concatenate([words, np.array(joined, dtype=object)])
     # two ways to one name ("a_b" may be a word already): its occurrences are one word's
     unique = {name: place for place, name in reversed(list(enumerate(names.tolist())))}
     same = np.array([unique[name] for name in names.tolist()], dtype=np.int32)
     found = np.zeros(len(names), np.int64)
-    for block in blocks:
+    for block in shelf.blocks:
         found += np.bincount(same[block.ids], minlength=len(names))
     kept = Vocabulary.counted({names[i]: int(found[i]) for i in np.flatnonzero(found).tolist()})
     mapping = kept.encode(names.tolist())
-    return replace(text, vocabulary=kept, blocks=renumbered(blocks, mapping))
+    return replace(text, vocabulary=kept, blocks=renumbered(shelf.taken(), mapping))
 
 
 def _neighbours(ids: Array, starts: Array, v: int) -> tuple[Array, Array]:

@@ -29,6 +29,7 @@ from lemmata.text.vocabulary import Vocabulary
 
 Array = np.ndarray
 WEIGHTINGS = ("flat", "harmonic", "linear")
+MOST_WINDOW = 1000
 COMPILE_ABOVE = 2**22  # pairs that NumPy counts in less time than a compiler takes
 
 
@@ -70,22 +71,22 @@ class CoOccurrence:
         cls, text: EncodedText, window: int = 5, weighting: str = "flat", symmetric: bool = True
     ) -> CoOccurrence:
         """Count the pairs of a text, block by block."""
-        if isinstance(window, bool) or window != int(window) or window < 1:
-            raise ValueError(f"window={window!r}: pass an int >= 1.")
+        if isinstance(window, bool) or window != int(window) or not 1 <= window <= MOST_WINDOW:
+            raise ValueError(f"window={window!r}: pass an int from 1 to {MOST_WINDOW}.")
         g, v = weights_of(int(window), weighting), len(text.vocabulary)
         if worth_compiling(float(text.n_tokens) * window, above=COMPILE_ABOVE):
-            from lemmata.embedding.windows._kernels import PairTable
+            from lemmata.embedding.windows.table import PairTable
 
-            upper = PairTable(v, symmetric)
+            table = PairTable(v, symmetric)
             for ids, starts in text:
-                upper.add(ids, starts, g)
-            found = upper.matrix()
+                table.add(ids, starts, g)
+            matrix = table.matrix()
         else:
             found = sp.csr_array((v, v), dtype=np.float64)
             for ids, starts in text:
                 found = found + pairs_of(ids, starts, g, v)
-        matrix = found + found.T if symmetric else found
-        return cls(text.vocabulary, sp.csr_array(matrix), int(window), weighting, symmetric)
+            matrix = sp.csr_array(found + found.T if symmetric else found)
+        return cls(text.vocabulary, matrix, int(window), weighting, symmetric)
 
     def __add__(self, other: CoOccurrence) -> CoOccurrence:
         """Counts of both texts, over the words of either."""
