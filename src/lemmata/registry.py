@@ -165,10 +165,20 @@ MODELS: dict[str, Entry] = {
         "Words as vectors by factorising the mutual information of pairs",
         "CIL 3.3.3; CIL20 5.4",
     ),
+    "GloVe": Entry(
+        "lemmata.embedding.glove.estimator",
+        "Words as vectors whose products are log-counts of pairs, weighted: by steps or least squares",
+        "CIL 3.3.4; CIL20 5.4",
+    ),
     "FastTextClassifier": Entry(
         "lemmata.embedding.fasttext.estimator",
         "Texts to classes by vectors of words, runs and parts of words, as fast as they are read",
         "ML Text Representation",
+    ),
+    "Alignment": Entry(
+        "lemmata.embedding.alignment.estimator",
+        "Two embeddings in one space by the best rotation, with translations of words",
+        "CIL20 5.5",
     ),
     "LinearRegression": Entry(
         "lemmata.predict.least_squares.estimator",
@@ -285,13 +295,13 @@ MODELS: dict[str, Entry] = {
         ("sklearn.kernel_ridge.KernelRidge",),
     ),
     "Nystroem": Entry(
-        "lemmata.predict.feature_maps",
+        "lemmata.predict.sampled_features",
         "Features of a kernel from some of the rows, for linear models of many rows",
         "ML Kernels",
         ("sklearn.kernel_approximation.Nystroem",),
     ),
     "RBFSampler": Entry(
-        "lemmata.predict.feature_maps",
+        "lemmata.predict.sampled_features",
         "Random cosines whose products are near the RBF kernel's",
         "ML Kernels",
         ("sklearn.kernel_approximation.RBFSampler",),

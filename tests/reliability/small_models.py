@@ -18,6 +18,7 @@ ROWS = RNG.normal(size=(60, 6)) + 4 * (RNG.random((60, 1)) < 0.5)
 COUNTS = RNG.poisson(3.0, size=(60, 6)).astype(float)
 RATINGS = np.where(RNG.random((60, 6)) < 0.7, RNG.integers(1, 6, (60, 6)), np.nan)
 TEXTS = ["the cat and the dog", "the dog and the cat sat", "a cat on the mat"] * 4
+SIDES = [([f"w{i}" for i in range(30)], np.roll(RNG.normal(size=(30, 4)), shift, axis=1)) for shift in (0, 1)]
 SMALL = {
     "vector_size": 4,
     "min_count": 1,
@@ -32,6 +33,8 @@ SHORT = dict.fromkeys(("Autoencoder", "NeuralClassifier", "NeuralRegressor", "SG
 
 def data_of(name):
     cls = registry.model_class(name)
+    if name == "Alignment":  # of two embeddings: words and their vectors
+        return SIDES[0]
     if registry.MODELS[name].module.startswith("lemmata.embedding"):
         return TEXTS
     if issubclass(cls, TopicModel):
@@ -41,6 +44,8 @@ def data_of(name):
 
 def targets(model, X):
     """One target for every row of X, whatever X is; () for models that do not predict."""
+    if type(model).__name__ == "Alignment":
+        return (SIDES[1],)
     if not isinstance(model, Supervised):
         return ()
     shape = getattr(X, "shape", None) or (len(X) if X is TEXTS else 9,)

@@ -23,6 +23,8 @@ def fit_and_use(name):
         model.fit(data_of(name), *targets(model, data_of(name)))
         if isinstance(model, EmbeddingModel):
             used = model.embedding_
+        elif name == "Alignment":
+            used = model.rotation_
         elif hasattr(model, "recommend"):
             used = model.recommend([0, 1], 2).scores
         else:

@@ -3,6 +3,7 @@
     text.encode(documents)      sentences as numbers of words (`EncodedText`): what all models here are fitted to
     SkipGram                    words predict their neighbours: negative sampling, or the exact softmax
     WordVectors                 what every model gives: nearest, similarity, analogy, judging, files
+    align(source, target)       two of them in one space: the best rotation, translations, precision
 
 >>> import numpy as np
 >>> from lemmata.embedding import WordVectors
@@ -16,10 +17,14 @@ from lemmata.lazy import lazily
 __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
+        "Alignment": "alignment.estimator",
         "CoOccurrence": "windows.cooccurrence",
         "FastTextClassifier": "fasttext.estimator",
+        "GloVe": "glove.estimator",
         "PMI": "pmi.estimator",
         "SkipGram": "skipgram.estimator",
         "WordVectors": "vectors.word_vectors",
+        "align": "alignment.estimator",
+        "balanced": "vectors.balancing",
     },
 )
