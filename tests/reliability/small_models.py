@@ -18,7 +18,10 @@ ROWS = RNG.normal(size=(60, 6)) + 4 * (RNG.random((60, 1)) < 0.5)
 COUNTS = RNG.poisson(3.0, size=(60, 6)).astype(float)
 RATINGS = np.where(RNG.random((60, 6)) < 0.7, RNG.integers(1, 6, (60, 6)), np.nan)
 TEXTS = ["the cat and the dog", "the dog and the cat sat", "a cat on the mat"] * 4
-SIDES = [([f"w{i}" for i in range(30)], np.roll(RNG.normal(size=(30, 4)), shift, axis=1)) for shift in (0, 1)]
+SIDES = [
+    ([f"w{i}" for i in range(30)], np.roll(RNG.normal(size=(30, 4)), shift, axis=1))
+    for shift in (0, 1)
+]
 SMALL = {
     "vector_size": 4,
     "min_count": 1,
