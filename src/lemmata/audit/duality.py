@@ -266,7 +266,7 @@ def global_optimum(fit):
     problem = factored(fit)
     if not (problem.row_reg.any() and problem.column_reg.any()):
         noise = rounding(np.asarray(fit.U_).dtype, problem.rank) ** 2
-        if problem.loss <= noise * float(problem.target @ problem.target):
+        if problem.loss <= noise * problem.size:
             note = "every known entry is met, and no loss is below 0"
             return at_most(0.0, GAP, unit="gap %", note=note)
         return unknown(

@@ -2,10 +2,11 @@
 
     F(U, V, b, c) = ½ Σ_ij w_ij (a_ij − b_i − c_j − u_iᵀv_j)² + ½ Σ_i (α_i ‖u_i‖² + α′_i b_i²) + ½ Σ_j (β_j ‖v_j‖² + β′_j c_j²)
 
-Explicit feedback: w = 1 where a is known, 0 elsewhere. Implicit feedback (Hu, Koren & Volinsky 2008): a = 1 where something was
-seen, 0 elsewhere; w is the confidence where something was seen and 1 elsewhere. α and β are λ times a power of the number of
-entries (0, ½, 1), α′ and β′ the same, or κ times a power of its own. In both cases minus the gradient of the first sum with
-respect to the matrix X = b1ᵀ + 1cᵀ + UVᵀ is Y = W ∘ (A − X), that is
+Explicit feedback: w = 1 where a is known (or the weight that an entry was given), 0 elsewhere. Implicit feedback (Hu, Koren &
+Volinsky 2008): a = 1 where something was seen, 0 elsewhere; w is the confidence where something was seen and 1 elsewhere. α and
+β are λ times a power (0, ½, 1) of the number of entries, each counted by its weight if it has one, α′ and β′ the same, or κ
+times a power of its own. In both cases minus the gradient of the first sum with respect to the matrix X = b1ᵀ + 1cᵀ + UVᵀ is
+Y = W ∘ (A − X), that is
 
     Y = S − d UVᵀ,        S_ij = w_ij a_ij − (w_ij − d) x_ij on Ω,  0 elsewhere          d = 0 explicit, 1 implicit
 
@@ -83,13 +84,14 @@ class Factored:
     indptr: Array
     indices: Array
     target: Array  # a, without fixed offsets, in the order of the rows
-    weights: Array | None  # w on Ω for implicit feedback; None: explicit
+    weights: Array | None  # w on Ω; None: all 1
     at: Factors
     row_reg: Array  # (n,) α
     column_reg: Array  # (m,) β
     bias_regs: tuple[Array, Array]  # α′ and β′, which have no unit
     biased: bool  # whether b and c are parameters; otherwise they are 0 here
     unit: float = 1.0  # what one unit of `target` is in the data; F is in units of its square
+    implicit: bool = False  # whether places without an entry count too, d = 1
 
     @classmethod
     def of(
@@ -129,7 +131,11 @@ class Factored:
                 f"the factors are those of a {len(U)} × {len(V)} matrix, the entries of a {n} × {m} one."
             )
         b, c = (_vector(given, size, 0.0) for given, size in ((row_bias, n), (column_bias, m)))
-        values, weights = values.astype(np.float64), None
+        values, weights = values.astype(np.float64), A.weights
+        if weights is not None:
+            if feedback == "implicit":
+                raise ValueError("implicit feedback has weights of its own; pass entries without.")
+            weights = weights.astype(np.float64)
         if feedback == "implicit":
             if biased or b.any() or c.any() or mean:
                 raise ValueError(
@@ -148,12 +154,15 @@ class Factored:
             values /= s[rows] * t[indices]
             b, c = np.zeros(n), np.zeros(m)
         at = Factors(np.asarray(U, dtype=np.float64), np.asarray(V, dtype=np.float64), b, c)
-        counts = [np.asarray(own, np.float64) for own in (A.row_counts, A.column_counts)]
+        counts = [np.asarray(own, np.float64) for own in (A.row_masses, A.column_masses)]
         rows, columns = (float(reg) * own ** float(weighted) for own in counts)
         biases = (rows, columns)
         if bias_reg is not None:
             biases = tuple(float(bias_reg) * own ** float(weighted_bias) for own in counts)  # type: ignore[assignment]
-        return cls(indptr, indices, values, weights, at, rows, columns, biases, biased)
+        implicit = feedback == "implicit"
+        return cls(
+            indptr, indices, values, weights, at, rows, columns, biases, biased, implicit=implicit
+        )
 
     def moved(self, at: Factors) -> Factored:
         """F at another point."""
@@ -185,8 +194,15 @@ class Factored:
         return self.at.U.shape[1]
 
     @property
-    def implicit(self) -> bool:
-        return self.weights is not None
+    def beyond(self) -> Array | None:
+        """w − d on Ω, what an entry has beyond other places; None: 1."""
+        return self.weights if self.weights is None or not self.implicit else self.weights - 1.0
+
+    @property
+    def size(self) -> float:
+        """Σ w a²: F of nothing, but for the half; what rounding is measured against."""
+        w = 1.0 if self.weights is None else self.weights
+        return float(self.target @ (w * self.target))
 
     @property
     def penalised(self) -> bool:
@@ -213,10 +229,10 @@ class Factored:
 
     @cached_property
     def S(self) -> sp.csr_array:
-        """The sparse part of Y; for explicit feedback the residual Π_Ω(A − X)."""
+        """The sparse part of Y; for explicit feedback the residual Π_Ω(A − X), times the weights."""
         if self.weights is None:
             return self.on_entries(self.target - self.fitted)
-        return self.on_entries(self.weights * self.target - (self.weights - 1.0) * self.fitted)
+        return self.on_entries(self.weights * self.target - self.beyond * self.fitted)
 
     # --- value and slope ---
 
@@ -226,6 +242,8 @@ class Factored:
         error = self.target - self.fitted
         if self.weights is None:
             return 0.5 * float(error @ error)
+        if not self.implicit:
+            return 0.5 * float(self.weights @ error**2)
         # Σ_ij x_ij², seen or not
         everywhere = float(np.vdot(self.at.U.T @ self.at.U, self.at.V.T @ self.at.V))
         return 0.5 * (
@@ -266,7 +284,7 @@ class Factored:
         """H d, the Hessian of F times a direction. For k = 1, all entries known and λ = 0 it is CIL (2.18)."""
         U, V = self.at.U, self.at.V
         change = self._change(d)
-        T = self.on_entries(change if self.weights is None else (self.weights - 1.0) * change)
+        T = self.on_entries(change if self.beyond is None else self.beyond * change)
         hU = T @ V - self.S @ d.V + self.row_reg[:, None] * d.U
         hV = T.T @ U - self.S.T @ d.U + self.column_reg[:, None] * d.V
         if self.implicit:
@@ -281,9 +299,7 @@ class Factored:
         """The mean curvature over the parameters of each row, and of each column: tr(H_ii) / dimension."""
         (U, V, _, _), pattern = (
             self.at,
-            self.on_entries(
-                np.ones(len(self.target)) if self.weights is None else self.weights - 1
-            ),
+            self.on_entries(np.ones(len(self.target)) if self.beyond is None else self.beyond),
         )
         own, out = 1.0 if self.biased else 0.0, []
         regs = (self.row_reg, self.column_reg)

@@ -112,8 +112,9 @@ def _gradient_terms(problem: Factored) -> Iterator[tuple[Array, Array, Array]]:
     """(W∘A)V, (W∘X)V and ΛU, whose sum (but for signs) is ∇_U; then those of V and, with 1 for the other side, of b and c."""
     U, V, b, c = problem.at
     w = 1.0 if problem.weights is None else problem.weights
+    beyond = 1.0 if problem.beyond is None else problem.beyond
     A = problem.on_entries(w * problem.target)
-    X = problem.on_entries((w - 1.0 if problem.implicit else 1.0) * problem.fitted)
+    X = problem.on_entries(beyond * problem.fitted)
     everywhere = (U @ (V.T @ V), V @ (U.T @ U)) if problem.implicit else (0.0, 0.0)
     yield A @ V, X @ V + everywhere[0], problem.row_reg[:, None] * U
     yield A.T @ U, X.T @ U + everywhere[1], problem.column_reg[:, None] * V

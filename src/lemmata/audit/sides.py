@@ -59,8 +59,8 @@ def own_curvatures(
 
     One sparse product with the p(p+1)/2 products z_a z_b makes them.
     """
-    weights, other, p = problem.weights, problem.at[1 - side], parameters(problem)
-    pattern = problem.on_entries(np.ones(len(problem.target)) if weights is None else weights - 1.0)
+    beyond, other, p = problem.beyond, problem.at[1 - side], parameters(problem)
+    pattern = problem.on_entries(np.ones(len(problem.target)) if beyond is None else beyond)
     pattern = pattern if side == 0 else pattern.T.tocsr()
     Z = joined(problem, other, np.ones(len(other)))
     ridge = np.repeat((problem.row_reg, problem.column_reg)[side][:, None], p, axis=1)
@@ -172,7 +172,7 @@ def to_rows(problem: Factored, Y: Array) -> Array:
     """The off-diagonal block of H: what a change Y of the columns does to the gradient of the rows."""
     (U, V, _, _), (dV, dc) = problem.at, split(problem, Y)
     change = products_at(problem.indptr, problem.indices, U, dV) + dc[problem.indices]
-    T = problem.on_entries(change if problem.weights is None else (problem.weights - 1.0) * change)
+    T = problem.on_entries(change if problem.beyond is None else problem.beyond * change)
     out = T @ V - problem.S @ dV
     if problem.implicit:
         out += U @ (dV.T @ V + V.T @ dV)
@@ -184,7 +184,7 @@ def to_columns(problem: Factored, Y: Array) -> Array:
     (U, V, _, _), (dU, db) = problem.at, split(problem, Y)
     own = np.repeat(db, np.diff(problem.indptr))
     change = products_at(problem.indptr, problem.indices, dU, V) + own
-    T = problem.on_entries(change if problem.weights is None else (problem.weights - 1.0) * change)
+    T = problem.on_entries(change if problem.beyond is None else problem.beyond * change)
     out = T.T @ U - problem.S.T @ dU
     if problem.implicit:
         out += V @ (dU.T @ U + U.T @ dU)

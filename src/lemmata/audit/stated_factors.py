@@ -112,19 +112,25 @@ def factor_statements(fit: Fit) -> dict[str, float]:
     """How far loss_, singular_values_ and the offsets are from those of the data, in units of rounding."""
     problem, found = factored(fit), {**dict(offset_statements(fit)), **dict(run_statements(fit))}
     if fit.has("loss_"):
-        # residuals err by eps·√k·|a| each, so the sum of their squares by that times ‖r‖, and the rest by its own rounding
-        size = float(np.linalg.norm(problem.target)) + np.sqrt(2 * problem.penalty)
-        error = np.sqrt(2 * problem.objective)
-        tolerance = rounding(precision(fit), terms=problem.rank + 1)
-        scale = error * (error + size) + tolerance * size**2
-        stated = float(fit.loss_) / problem.unit / problem.unit
-        found["loss_"] = discrepancy(stated, problem.objective, scale, tolerance)
+        found["loss_"] = loss_error(problem, float(fit.loss_), precision(fit))
     if fit.has("singular_values_"):
         values = singular_values(problem.at.U, problem.at.V)
         shown = np.asarray(fit.singular_values_, np.float64) / problem.unit
         tolerance = rounding(precision(fit), terms=max(problem.shape))
         found["singular_values_"] = discrepancy(shown, values, values.max(initial=0.0), tolerance)
     return found
+
+
+def loss_error(problem: Factored, stated: float, dtype: Any) -> float:
+    """How far a stated objective is from that of the problem, in units of rounding.
+
+    Residuals err by eps·√k·|a| each, so the sum of their squares by that times ‖r‖, and the rest by its own rounding.
+    """
+    size = np.sqrt(problem.size) + np.sqrt(2 * problem.penalty)
+    error = np.sqrt(2 * problem.objective)
+    tolerance = rounding(dtype, terms=problem.rank + 1)
+    scale = error * (error + size) + tolerance * size**2
+    return discrepancy(stated / problem.unit / problem.unit, problem.objective, scale, tolerance)
 
 
 def singular_values(U: Array, V: Array) -> Array:
@@ -142,8 +148,8 @@ def offset_statements(fit: Fit) -> Iterator[tuple[str, float]]:
     values = A.values.astype(np.float64)
     size = float(np.abs(values).max(initial=0.0)) or 1.0
     values, tolerance = values / size, rounding(precision(fit), terms=max(A.n_observed, 1))
-    mean = values.mean() if len(values) else 0.0
-    wide = np.abs(values).mean() if len(values) else 0.0
+    w = np.ones(len(values)) if A.weights is None else A.weights / float(A.weights.mean())
+    mean, wide = ((w @ x) / max(len(x), 1) for x in (values, np.abs(values)))
     yield from _scale_statements(fit, how, sums := _Sums(A, values), size, tolerance)
     if how is None:
         if fit.get("biases", False) and not implicit(fit) and fit.has("mean_"):

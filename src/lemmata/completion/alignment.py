@@ -53,4 +53,8 @@ def _moved(A: Observed, places: dict[str, Any], names: dict[str, Any], shape: An
     labels: dict[str, Any] = {
         f"{what}_labels": None if known is None else known.names for what, known in names.items()
     }
-    return Observed.from_triplets(rows, places["column"], A.values, shape, **labels, times=A.times)
+    at = rows, places["column"]
+    moved = Observed.from_triplets(*at, A.values, shape, **labels, times=A.times)
+    if A.weights is None:
+        return moved
+    return moved.weighted(Observed.from_triplets(*at, A.weights, shape).values)

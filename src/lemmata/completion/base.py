@@ -53,6 +53,7 @@ class CompletionModel(Judged, Recommending, OneToOneFeatureMixin, TransformerMix
         "observed_": Observed,
     }
     accepts_sparse: ClassVar[bool] = True
+    accepts_weights: ClassVar[bool] = False  # of entries, in its objective
 
     # --- what a subclass may say ---
 
@@ -100,6 +101,10 @@ class CompletionModel(Judged, Recommending, OneToOneFeatureMixin, TransformerMix
         if not reset:
             return self._same_matrix(X)
         data = self._entries(X, reset=True)
+        if data.weights is not None and not self.accepts_weights:
+            raise ValueError(
+                f"these entries have weights, which {type(self).__name__} does not know; pass X.weighted(None), or fit ALS."
+            )
         n, m = data.shape
         if data.n_observed == 0:
             raise ValueError(
@@ -149,7 +154,19 @@ class CompletionModel(Judged, Recommending, OneToOneFeatureMixin, TransformerMix
                 f"these should be entries of the same {n} × {m} matrix; got {rows} × {columns}. Observed.split makes such a "
                 "pair of training and test entries."
             )
-        return data
+        return self._weighted_like_training(data)
+
+    def _weighted_like_training(self, data: Observed) -> Observed:
+        """A weighted fit is judged by its own weights: entries that come without get those of the training."""
+        known = self.observed_
+        if known.weights is None or data.weights is not None:
+            return data
+        if not np.isfinite(data.values_at(known.rows, known.columns)).all():
+            raise ValueError(
+                "the fit had weights, and these entries have none and are others; pass X.weighted(weights)."
+            )
+        w = known.with_values(known.weights).values_at(data.rows, data.columns)
+        return data.weighted(np.nan_to_num(w))
 
     def _title(self, data: Any) -> str:
         name = type(self).__name__

@@ -138,15 +138,15 @@ def biases(
     if not A.n_observed:
         return 0.0, b, c
     sums = A.over_rows(sum_values)
-    mean = float(sums.sum() / A.n_observed)
+    mean = float(sums.sum() / A.mass)
     if not rows and not columns:
         return mean, b, c
     n_i, m_j = (
         np.maximum(counts + reg, 1.0 if reg == 0 else reg)
-        for counts in (A.row_counts, A.column_counts)
+        for counts in (A.row_masses, A.column_masses)
     )
-    r = sums - mean * A.row_counts
-    s = A.over_columns(sum_values) - mean * A.column_counts
+    r = sums - mean * A.row_masses
+    s = A.over_columns(sum_values) - mean * A.column_masses
     if not columns:
         return mean, r / n_i, c
     if not rows:
@@ -178,10 +178,10 @@ def residual_deviation(A: Observed) -> float:
     Not less than a thousandth of the entries themselves, so that a ridge in this unit is one.
     """
     mean, b, c = biases(A, reg=BIAS_REG)
-    square = float(A.over_rows(squared_errors, mean, c, aligned=(b,)).sum()) / A.n_observed
+    square = float(A.over_rows(squared_errors, mean, c, aligned=(b,)).sum()) / A.mass
     zero = np.zeros(A.shape[0]), np.zeros(A.shape[1])
     all_of_it = float(A.over_rows(squared_errors, 0.0, zero[1], aligned=(zero[0],)).sum())
-    return max(square, 1e-6 * all_of_it / A.n_observed) ** 0.5 or 1.0
+    return max(square, 1e-6 * all_of_it / A.mass) ** 0.5 or 1.0
 
 
 # --- passes over the entries of rows; on a cluster each block of rows is one call ---------------------------------------
@@ -191,15 +191,21 @@ def sum_values(entries: Entries) -> Array:
     """Σ_j a_ij of every row, in float64."""
     out = np.zeros(len(entries.indptr) - 1)
     for rows, starts, here in pieces(entries):
-        out[rows] = np.add.reduceat(entries.values[here].astype(np.float64), starts)
+        out[rows] = np.add.reduceat(_counted(entries, here, entries.values[here]), starts)
     return out
+
+
+def _counted(entries: Entries, here: slice, x: Array) -> Array:
+    """Numbers of some entries in float64, times the weights where entries have any."""
+    wide = x.astype(np.float64, copy=False)
+    return wide if entries.weights is None else wide * entries.weights[here]
 
 
 def sum_others(entries: Entries, c: Array) -> Array:
     """Σ_j c_j over the known j of every row."""
     out = np.zeros(len(entries.indptr) - 1)
     for rows, starts, here in pieces(entries):
-        out[rows] = np.add.reduceat(c[entries.indices[here]], starts)
+        out[rows] = np.add.reduceat(_counted(entries, here, c[entries.indices[here]]), starts)
     return out
 
 
@@ -221,7 +227,7 @@ def squared_errors(entries: Entries, mean: float, c: Array, b: Array) -> Array:
         for rows, starts, here in pieces(entries):
             e = entries.values[here] - c[entries.indices[here]]
             e -= np.repeat(b[rows] + mean, np.diff(np.append(starts, len(e))))
-            out[rows] = np.add.reduceat(e * e, starts)
+            out[rows] = np.add.reduceat(_counted(entries, here, e * e), starts)
     return out
 
 

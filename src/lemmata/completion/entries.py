@@ -24,6 +24,42 @@ class Entries(NamedTuple):
     indices: Array  # int32
     values: Array  # float32 or float64
 
+    @property
+    def weights(self) -> Array | None:
+        """How much each entry counts; None: all the same."""
+        return None
+
+    @property
+    def masses(self) -> Array:
+        """Σ_j w_ij of every row: how many entries it has, each counted by its weight."""
+        return np.diff(self.indptr)
+
+
+class WeightedEntries(Entries):
+    """Entries that know their weights, all > 0; whoever takes apart the three arrays does not see them."""
+
+    own: Array  # (entries,) of the dtype of the values
+
+    @classmethod
+    def of(cls, entries: Entries, weights: Array) -> WeightedEntries:
+        made = cls(*entries)
+        made.own = weights
+        return made
+
+    @property
+    def weights(self) -> Array:
+        return self.own
+
+    @property
+    def masses(self) -> Array:
+        out, filled = np.zeros(len(self.indptr) - 1), np.diff(self.indptr) > 0
+        if len(self.own):
+            out[filled] = np.add.reduceat(self.own, self.indptr[:-1][filled], dtype=np.float64)
+        return out
+
+    def _replace(self, **changes: Any) -> WeightedEntries:
+        return WeightedEntries.of(super()._replace(**changes), self.own)
+
 
 def checked_shape(shape: Any) -> tuple[int, int]:
     """A shape from outside as two ints that an int32 can count to."""
@@ -142,6 +178,15 @@ def _compressed(matrix: Any) -> Entries:
     )
 
 
+def weighted_orders(
+    by_row: Entries, by_column: Entries, weights: Array
+) -> tuple[WeightedEntries, WeightedEntries]:
+    """Both orders with weights, given in the order of `by_row`."""
+    shape = len(by_row.indptr) - 1, len(by_column.indptr) - 1
+    turned = transposed(Entries(by_row.indptr, by_row.indices, weights), shape).values
+    return WeightedEntries.of(by_row, weights), WeightedEntries.of(by_column, turned)
+
+
 # --- what comes from outside ------------------------------------------------------------------------------------------
 
 
@@ -199,3 +244,38 @@ def checked_values(given: Any) -> Array:
             f"value {place} is {values[place]}; leave unknown entries out instead of giving them as NaN."
         )
     return values
+
+
+def checked_weights(given: Any, entries: Any) -> Array:
+    """Weights of the entries of an Observed, in its order by row and of its dtype: finite, >= 0, not all 0."""
+    shape, n = entries.shape, entries.n_observed
+    size = tuple(np.shape(given))  # a sparse matrix has one too
+    if size not in (shape, (n,)):
+        raise ValueError(
+            f"weights have shape {size}; pass one for each of the {n:,} known entries, row by row, or a matrix of "
+            f"{shape[0]:,} × {shape[1]:,}."
+        )
+    if sp.issparse(given):
+        given = np.nan_to_num(type(entries).of(given).values_at(entries.rows, entries.columns))
+    try:
+        w = np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("weights hold something that is no number.") from None
+    if w.ndim == 2 and size != (n,):
+        w = w[entries.rows, entries.columns]
+    bad = ~(np.isfinite(w) & (w >= 0))
+    if bad.any():
+        place = int(np.argmax(bad))
+        raise ValueError(
+            f"weight {place} is {w[place]}; weights are finite numbers >= 0, and 0 leaves an entry out."
+        )
+    with np.errstate(over="ignore", under="ignore"):
+        w = w.astype(entries.dtype)
+        total = w.sum(dtype=np.float64)
+    if n and not total > 0:
+        raise ValueError(f"all weights are 0 in {entries.dtype}; at least one entry has to count.")
+    if not np.isfinite(total):
+        raise ValueError(
+            "the weights are too large: their sum overflows; divide them by their maximum."
+        )
+    return w

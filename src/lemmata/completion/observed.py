@@ -27,11 +27,13 @@ from lemmata.completion.entries import (
     checked_shape,
     checked_times,
     checked_values,
+    checked_weights,
     each_once,
     pointers,
     sorted_entries,
     stored_entries,
     transposed,
+    weighted_orders,
 )
 from lemmata.completion.frames import (
     NEEDED,
@@ -64,9 +66,10 @@ class Observed:
         Where rows and columns have names (user and item ids).
     times : array or None
         When each entry was made, in the order of `by_row`: what `split(by="time")` goes by, and nothing else.
+    weights : array or None
+        How much each entry counts, in the order of `by_row`; see `weighted`.
     """
 
-    weights = None  # of rows: none here, where Blocks have them
     times: Array | None = None
 
     def __init__(
@@ -288,6 +291,24 @@ class Observed:
         return np.diff(self.by_column.indptr)
 
     @property
+    def weights(self) -> Array | None:
+        return self.by_row.weights
+
+    @property
+    def row_masses(self) -> Array:
+        """Σ of the weights of every row; without weights the number of its entries."""
+        return self.by_row.masses
+
+    @property
+    def column_masses(self) -> Array:
+        return self.by_column.masses
+
+    @property
+    def mass(self) -> float:
+        """Σ of all weights; without weights the number of entries."""
+        return self.n_observed if self.weights is None else float(self.row_masses.sum())
+
+    @property
     def rows(self) -> Array:
         """The row of every entry, in the order of `by_row`."""
         return np.repeat(np.arange(self.shape[0], dtype=np.int32), self.row_counts)
@@ -328,7 +349,8 @@ class Observed:
         return f"Observed({n:,} × {m:,}, {self.n_observed:,} entries, {self.density:.2%}, {self.dtype})"
 
     def fingerprint(self) -> str:
-        return digest([list(self.shape), *self.by_row])
+        more = [] if self.weights is None else [self.weights]
+        return digest([list(self.shape), *self.by_row, *more])
 
     # --- using it ---
 
@@ -354,6 +376,22 @@ class Observed:
         by_column = self.by_column._replace(values=transposed(by_row, self.shape).values)
         labels = self.row_labels, self.column_labels
         return Observed(by_row, by_column, self.shape, *labels, self.times)
+
+    def weighted(self, weights: Any) -> Observed:
+        """The same entries, each of which counts so many times: 2 is an entry given twice, 0 one that is not known.
+
+        weights : an array in the order of `by_row`, a sparse or dense matrix of this shape, or None for none
+            Of a matrix only the places of known entries are read; a sparse one is 0 where nothing is stored.
+        """
+        plain = Entries(*self.by_row), Entries(*self.by_column)
+        labels = self.row_labels, self.column_labels
+        bare = Observed(*plain, self.shape, *labels, self.times)
+        if weights is None:
+            return bare
+        w = checked_weights(weights, self)
+        kept = bare if w.all() else bare.select(w > 0)
+        orders = weighted_orders(kept.by_row, kept.by_column, w[w > 0])
+        return Observed(*orders, self.shape, *labels, kept.times)
 
     def csr(self) -> sp.csr_array:
         """The entries as a scipy matrix, sharing memory; known zeros are stored."""
@@ -414,7 +452,8 @@ class Observed:
         by_row = Entries(pointers(rows, self.shape[0]), self.columns[keep], self.values[keep])
         labels = self.row_labels, self.column_labels
         times = None if self.times is None else self.times[keep]
-        return Observed(by_row, transposed(by_row, self.shape), self.shape, *labels, times)
+        chosen = Observed(by_row, transposed(by_row, self.shape), self.shape, *labels, times)
+        return chosen if self.weights is None else chosen.weighted(self.weights[keep])
 
     def split(
         self, test: float = 0.1, *, by: str = "entry", k: int = 1, seed: int | None = None
@@ -443,7 +482,8 @@ class Observed:
     def to_fields(self) -> dict[str, Any]:
         """What a model's file keeps: one order (the other is made from it), the shape, the labels."""
         names = {"row_labels": self.row_labels, "column_labels": self.column_labels}
-        return {**self.by_row._asdict(), "shape": self.shape, **names}
+        more = {} if self.weights is None else {"weights": self.weights}
+        return {**self.by_row._asdict(), "shape": self.shape, **names, **more}
 
     @classmethod
     def from_fields(cls, content: dict[str, Any]) -> Observed:
@@ -455,12 +495,17 @@ class Observed:
         for names, size in zip(labels, (n, m), strict=True):
             if names is not None and (not isinstance(names, Labels) or len(names) != size):
                 raise ValueError(f"there should be {size} labels.")
-        return cls(by_row, transposed(by_row, (n, m)), (n, m), *labels)
+        made = cls(by_row, transposed(by_row, (n, m)), (n, m), *labels)
+        return made.weighted(content["weights"]) if "weights" in content else made
 
     def save(self, folder: Any) -> None:
         """Write the arrays as .npy files; `open` maps them into memory without copying them."""
         from lemmata.completion.folders import save_entries
 
+        if self.weights is not None:
+            raise ValueError(
+                "a folder holds no weights; save weighted(None), and the weights as an array of their own."
+            )
         save_entries(self, folder)
 
     @classmethod

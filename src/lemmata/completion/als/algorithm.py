@@ -1,10 +1,10 @@
 """The algorithm behind ALS: rows, then columns, each by least squares (CIL 2.4).
 
-    F = ½ Σ_Ω (a_ij − μ − b_i − c_j − u_iᵀv_j)² + ½ Σ_i (λ_i ‖u_i‖² + κ_i b_i²) + ½ Σ_j (λ_j ‖v_j‖² + κ_j c_j²)
+    F = ½ Σ_Ω w_ij (a_ij − μ − b_i − c_j − u_iᵀv_j)² + ½ Σ_i (λ_i ‖u_i‖² + κ_i b_i²) + ½ Σ_j (λ_j ‖v_j‖² + κ_j c_j²)
 
-For fixed V and c every row is a ridge regression of its own (rows.py), whose losses add up to F but for the penalty on V and c:
-the objective of a state costs nothing extra. Every pass over entries goes through `A.over_rows` or `A.over_columns`, so the
-same lines run on a cluster.
+with w = 1 unless entries have weights. For fixed V and c every row is a ridge regression of its own (rows.py), whose losses add
+up to F but for the penalty on V and c: the objective of a state costs nothing extra. Every pass over entries goes through
+`A.over_rows` or `A.over_columns`, so the same lines run on a cluster.
 
     >>> from lemmata.core import MaxSteps, run
     >>> A = Observed.of(np.outer([1.0, 2.0, 3.0], [1.0, 0.5]))
@@ -59,18 +59,23 @@ def sums_per_row(entries: Entries, x: Array) -> Array:
 
 
 def row_moments(entries: Entries) -> tuple[Array, Array]:
-    """Σ a_ij and Σ a_ij² of every row."""
-    return sums_per_row(entries, entries.values), sums_per_row(
-        entries, np.square(entries.values, dtype=np.float64)
-    )
+    """Σ w a_ij and Σ w a_ij² of every row."""
+    a, w = entries.values, entries.weights
+    sums = a if w is None else np.multiply(w, a, dtype=np.float64)
+    return sums_per_row(entries, sums), weighted_squares(entries, a)
+
+
+def weighted_squares(entries: Entries, x: Array) -> Array:
+    """Σ w x² over the entries of every row."""
+    squares = np.square(x, dtype=np.float64)
+    return sums_per_row(entries, squares if entries.weights is None else entries.weights * squares)
 
 
 def row_squares(
     entries: Entries, V: Array, shift: Array, compiled: bool | None, U: Array, b: Array
 ) -> Array:
-    """Σ_j (a_ij − b_i − shift_j − u_iᵀv_j)² of every row."""
-    left = residuals(entries, U, V, b, shift, compiled=compiled)
-    return sums_per_row(entries, np.square(left, dtype=np.float64))
+    """Σ_j w_ij (a_ij − b_i − shift_j − u_iᵀv_j)² of every row."""
+    return weighted_squares(entries, residuals(entries, U, V, b, shift, compiled=compiled))
 
 
 def implicit_excess(
@@ -120,14 +125,14 @@ class ALSAlgorithm:
         )
         U, b, losses = self._rows(A, state)
         return replace(
-            state, U=U, b=b, loss=float(losses.sum()) + self._penalty(V, A.column_counts, state.c)
+            state, U=U, b=b, loss=float(losses.sum()) + self._penalty(V, A.column_masses, state.c)
         )
 
     def step(self, state: ALSState, A: Observed) -> ALSState:
         U, b, _ = self._rows(A, state, measure=False)  # best U and b for this V and c
         state = replace(state, U=U, b=b)
         V, c, losses = self._columns(A, state)  # best V and c for this U and b
-        loss = float(losses.sum()) + self._penalty(U, A.row_counts, b)
+        loss = float(losses.sum()) + self._penalty(U, A.row_masses, b)
         return self._balanced(replace(state, V=V, c=c, loss=loss), A)
 
     def objective(self, state: ALSState) -> float:
@@ -177,8 +182,8 @@ class ALSAlgorithm:
                 row_squares, state.V, shift, self.compiled, aligned=(state.U, state.b)
             )
             squares = float(own.sum())
-        penalty = self._penalty(state.U, A.row_counts, state.b) + self._penalty(
-            state.V, A.column_counts, state.c
+        penalty = self._penalty(state.U, A.row_masses, state.b) + self._penalty(
+            state.V, A.column_masses, state.c
         )
         return replace(state, loss=0.5 * squares + penalty)
 
@@ -187,11 +192,11 @@ class ALSAlgorithm:
 
         Alternation alone moves length from U to V by a share of about λ/σ per sweep: this is what it would take forever to do.
         """
-        weights = [self._weights(counts) for counts in (A.row_counts, A.column_counts)]
+        weights = [self._weights(masses) for masses in (A.row_masses, A.column_masses)]
         with one_blas_thread():  # k × k matrices: on a busy machine threads would wait for each other longer than they work
             U, V = (rescale if self.nonnegative else balance)(state.U, state.V, *weights)
         before, after = (
-            self._penalty(P, A.row_counts) + self._penalty(Q, A.column_counts)
+            self._penalty(P, A.row_masses) + self._penalty(Q, A.column_masses)
             for P, Q in ((state.U, state.V), (U, V))
         )
         return (
@@ -232,28 +237,28 @@ class ALSAlgorithm:
             return W, b, losses
         return np.ascontiguousarray(W[:, :-1]), np.ascontiguousarray(W[:, -1]), losses
 
-    def _weights(self, counts: Array) -> Array:
-        """λ_i / λ."""
-        return power(counts, self.weighted)
+    def _weights(self, masses: Array) -> Array:
+        """λ_i / λ, from the entries of every row, each counted by its weight."""
+        return power(masses, self.weighted)
 
-    def bias_regs(self, counts: Array) -> Array:
+    def bias_regs(self, masses: Array) -> Array:
         """κ_i."""
         if self.bias_reg is None:
-            return self.reg * self._weights(counts)
-        return np.full(len(counts), float(self.bias_reg))
+            return self.reg * self._weights(masses)
+        return np.full(len(masses), float(self.bias_reg))
 
-    def _penalty(self, F: Array, counts: Array, bias: Array | None = None) -> float:
+    def _penalty(self, F: Array, masses: Array, bias: Array | None = None) -> float:
         """½ Σ (λ_i ‖f_i‖² + κ_i bias_i²)."""
         squares = np.einsum("ij,ij->i", F, F, dtype=np.float64)
-        penalty = self.reg * float(squares @ self._weights(counts))
+        penalty = self.reg * float(squares @ self._weights(masses))
         if bias is not None and self.biases:
-            penalty += float(np.square(bias, dtype=np.float64) @ self.bias_regs(counts))
+            penalty += float(np.square(bias, dtype=np.float64) @ self.bias_regs(masses))
         return 0.5 * penalty
 
     def _mean_and_scale(self, A: Observed) -> tuple[float, float]:
         """μ, and the size σ of random factors whose products are as large as the data: k σ⁴ is their variance."""
         sums, squares = A.over_rows(row_moments)
-        mean, square = float(sums.sum()) / A.n_observed, float(squares.sum()) / A.n_observed
+        mean, square = float(sums.sum()) / A.mass, float(squares.sum()) / A.mass
         if self.implicit:
             size = 1.0  # preferences are 0 and 1, whatever the counts
         else:

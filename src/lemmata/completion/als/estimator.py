@@ -1,11 +1,12 @@
 """Matrix completion by alternating least squares (CIL 2.4).
 
-    minimise  ½ Σ_Ω (a_ij − μ − b_i − c_j − u_iᵀv_j)²  +  ½ Σ_i (λ_i ‖u_i‖² + κ_i b_i²)  +  ½ Σ_j (λ_j ‖v_j‖² + κ_j c_j²)
+    minimise  ½ Σ_Ω w_ij (a_ij − μ − b_i − c_j − u_iᵀv_j)²  +  ½ Σ_i (λ_i ‖u_i‖² + κ_i b_i²)  +  ½ Σ_j (λ_j ‖v_j‖² + κ_j c_j²)
 
-over U: n × k, V: m × k and the biases b, c; μ is the mean of the known entries. λ_i is λ, or λ times the entries in the row, or
-times their root (penalty.py). With V and c fixed this is one ridge regression per row, with the bias as a factor whose feature
-is 1, and the reverse. Each half-sweep is exact (or goes downhill, by conjugate gradients), so the objective cannot rise
-(CIL (2.37)). It is convex in either half, not in both: what it ended in is for the certificate.
+over U: n × k, V: m × k and the biases b, c; μ is the mean of the known entries. Weights w are 1 unless `fit` is given others:
+an entry of weight 2 counts as one that is known twice, in the objective, in μ and in the numbers of entries. λ_i is λ, or λ
+times the entries in the row, or times their root (penalty.py). With V and c fixed this is one ridge regression per row, with
+the bias as a factor whose feature is 1, and the reverse. Each half-sweep is exact (or goes downhill, by conjugate gradients):
+the objective cannot rise (CIL (2.37)). It is convex in either half, not in both: what it ended in is for the certificate.
 
 Implicit feedback (clicks, plays: a large value is much evidence, a missing one a little evidence of dislike):
 
@@ -55,7 +56,7 @@ from lemmata.completion.als.penalty import (
 from lemmata.completion.als.saddles import PRODUCTS, products_within, way_down
 from lemmata.completion.base import CompletionModel, Folded, sweeps_work
 from lemmata.completion.centring import BIAS_REG, Offsets
-from lemmata.completion.observed import Entries, Observed
+from lemmata.completion.observed import Observed
 from lemmata.completion.rows.solver import power, worth_kernels
 from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Fit
@@ -92,8 +93,8 @@ def _check_determined(algorithm: ALSAlgorithm, data: Observed) -> None:
 class ALS(CompletionModel):
     """Low-rank completion of a partly known matrix by alternating least squares.
 
-    Minimises ½ Σ_Ω (a_ij − μ − b_i − c_j − u_iᵀv_j)² + ½ Σ_i (λ_i‖u_i‖² + κ_i b_i²) + ½ Σ_j (λ_j‖v_j‖² + κ_j c_j²) over U
-    (n × k), V (m × k) and the biases b and c.
+    Minimises ½ Σ_Ω w_ij (a_ij − μ − b_i − c_j − u_iᵀv_j)² + ½ Σ_i (λ_i‖u_i‖² + κ_i b_i²) + ½ Σ_j (λ_j‖v_j‖² + κ_j c_j²) over
+    U (n × k), V (m × k) and the biases b and c. The weights w are 1, or what ``fit(X, weights=…)`` is given.
 
     Parameters
     ----------
@@ -170,6 +171,7 @@ class ALS(CompletionModel):
     }
 
     claims = EXPLICIT_CLAIMS
+    accepts_weights = True
     stored: ClassVar = {
         **CompletionModel.stored,
         "rank_": "",
@@ -215,6 +217,28 @@ class ALS(CompletionModel):
         self.time_limit = time_limit
 
     # --- fitting ---
+
+    def fit(self, X, y=None, weights=None):  # type: ignore[override]
+        """Fit the model to the known entries of a matrix and check the claims about it.
+
+        Parameters
+        ----------
+        X : as for every completion: Observed, sparse matrix, ratings, DataFrame, or array with NaN, (n, m)
+        y : ignored
+        weights : array or matrix, optional
+            How much each known entry counts, >= 0: a number for each, row by row, or a matrix like X (`Observed.weighted`).
+            2 is an entry known twice, 0 one that is not known; 1/σ_ij² suits noise of deviation σ_ij.
+        """
+        if weights is None:
+            return super().fit(X)
+        with self._all_or_nothing():
+            self._validate_params()
+            data = self._entries(X, reset=True)
+            if data.local is not data:
+                raise ValueError(
+                    "weights are not spread over a cluster; pass entries of this process."
+                )
+            return super().fit(data.weighted(weights))
 
     def _fit_blocks(self, data: Any) -> None:
         self.__dict__.pop("validation_", None)
@@ -304,6 +328,11 @@ class ALS(CompletionModel):
 
     def _check_values(self, data: Observed) -> None:
         lowest = data.values.min(initial=0)
+        if data.weights is not None and self.feedback == "implicit":
+            raise ValueError(
+                "implicit feedback has weights of its own, 1 + alpha·a, and these entries have others; pass "
+                "X.weighted(None), or feedback='explicit'."
+            )
         if lowest < 0 and self.feedback == "implicit":
             raise ValueError(
                 f"implicit feedback counts what happened, and there is an entry {lowest:g}; pass counts >= 0, or "
@@ -320,8 +349,8 @@ class ALS(CompletionModel):
         algorithm, state = solution.algorithm, solution.state
         U, V = state.U, state.V
         if not algorithm.nonnegative:
-            counts = data.row_counts, data.column_counts
-            U, V = in_order(U, V, *(algorithm._weights(own) for own in counts))
+            masses = data.row_masses, data.column_masses
+            U, V = in_order(U, V, *(algorithm._weights(own) for own in masses))
         scales = np.ones(len(U), U.dtype), np.ones(len(V), V.dtype)
         return {
             "U_": U,
@@ -463,12 +492,11 @@ class ALS(CompletionModel):
     def _folded(self, data: Observed, transposed: bool = False) -> Folded:
         """Factors and bias of new rows, from one least-squares problem each."""
         V, bias = (self.U_, self.row_bias_) if transposed else (self.V_, self.column_bias_)
-        indptr, indices, values = data.by_row
+        values = data.values
         algorithm = replace(self._with(self.rank_, self._penalty, data), method="cholesky")
         zero = np.zeros((data.shape[0], self.rank_), V.dtype), np.zeros(data.shape[0], V.dtype)
-        same_type = Observed(
-            Entries(indptr, indices, values.astype(V.dtype, copy=False)), data.by_column, data.shape
-        )
+        rows = data.by_row._replace(values=values.astype(V.dtype, copy=False))
+        same_type = Observed(rows, data.by_column, data.shape)
         U, b, _ = algorithm._half(same_type.over_rows, V, bias, self.mean_, *zero)
         return Folded(U, b, np.ones(len(U), V.dtype))
 

@@ -75,10 +75,10 @@ def by_rule(data: Observed, weighting: str | None, implicit: bool) -> Penalty:
 def unit(data: Observed, weighted: float) -> float:
     """σ, times what gives λ n_i^p the same mean logarithm over the entries as λ √n_i."""
     logs = sum(
-        float((counts * np.log(np.maximum(counts, 1))).sum())
-        for counts in (data.row_counts, data.column_counts)
+        float((masses * np.log(np.where(masses > 0, masses, 1))).sum())
+        for masses in (data.row_masses, data.column_masses)
     )
-    return residual_deviation(data) * math.exp((0.5 - weighted) * logs / (2 * data.n_observed))
+    return residual_deviation(data) * math.exp((0.5 - weighted) * logs / (2 * data.mass))
 
 
 # --- by trying --------------------------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ def held_out_rmse(state: ALSState, test: Observed, compiled: bool | None = None)
     """The root mean squared error of explicit predictions."""
     shift = state.c.dtype.type(state.mean) + state.c
     squares = test.over_rows(row_squares, state.V, shift, compiled, aligned=(state.U, state.b))
-    return float(np.sqrt(squares.sum() / test.n_observed))
+    return float(np.sqrt(squares.sum() / test.mass))
 
 
 class OutOfTime(Exception):

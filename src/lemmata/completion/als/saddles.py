@@ -99,8 +99,9 @@ def _bottom(
 
 
 def row_curvatures(entries: Entries, squares: Array, alpha: float | None) -> Array:
-    """Σ_j w_ij ‖z_j‖² of every row; w = 1, or α|a| (what is seen beyond the rest) with implicit feedback."""
-    weights = 1.0 if alpha is None else alpha * np.abs(entries.values)
+    """Σ_j w_ij ‖z_j‖² of every row; w of the entries, or α|a| (what is seen beyond the rest) with implicit feedback."""
+    weights: Array | float = 1.0 if entries.weights is None else entries.weights
+    weights = weights if alpha is None else alpha * np.abs(entries.values)
     return sums_per_row(entries, weights * squares[entries.indices])
 
 
@@ -114,6 +115,8 @@ def row_curves(
     if alpha is None:
         wide = Entries(indptr, indices, a.astype(np.float64))
         rest = residuals(wide, U, V, b, shift, compiled=compiled)
+        if entries.weights is not None:
+            dx, rest = entries.weights * dx, entries.weights * rest
     else:
         more, x = alpha * np.abs(a), predictions(entries, U, V, compiled=compiled)
         dx, rest = more * dx, (1 + more) * (a > 0) - more * x
@@ -146,7 +149,7 @@ class Hessian:
     @classmethod
     def at(cls, algorithm: ALSAlgorithm, A: Observed, state: ALSState) -> Hessian:
         U, V, b, c = (part.astype(np.float64) for part in (state.U, state.V, state.b, state.c))
-        counts = A.row_counts, A.column_counts
+        counts = A.row_masses, A.column_masses
         regs = tuple(algorithm.reg * algorithm._weights(own) for own in counts)
         own_regs = tuple(algorithm.bias_regs(own) for own in counts)
         p, alpha = (

@@ -2,6 +2,8 @@
 
     (Σ_j β_j v_j v_jᵀ + G + λI) w = Σ_j α_j v_j          over the entries j of a row; explicit feedback: β = 1, α = a, G = 0
 
+(entries with weights: β = ω, α = ωa; `roots` has their √ω, or nothing, and `masses` the Σω of every row, or its entries.)
+
 The sums are where the time goes: 2·k² operations per entry, in principle a product of matrices. Vectors are cache lines (the
 SIMD values of linalg/_kernels): a factor is padded to whole lines, a row's factors are gathered into a buffer that stays in
 the first-level cache, and the sums are made tile by tile, six rows × one line, held in twelve (AVX2) or six (AVX-512)
@@ -84,6 +86,21 @@ def _tile_into(C, width, block, t, own, extra, X, B, count, sign):
 
 
 @kernel
+def _gather_weighted_into(X, width, V, indices, values, roots, shift, start, count):
+    """x_e = √ω_e [v_j …, a_j, 1], so that Σ x_e x_eᵀ has the weights; returns Σ ω_e a_j."""
+    nb = width - 1
+    summed = 0.0
+    for e in range(count):
+        j, root = np.int64(indices[start + e]), roots[start + e]
+        for block in range(nb):
+            store(X, e * width + block, axpy(root, load(V, j * nb + block), zero(X)))
+        a = root * (values[start + e] - shift[j])
+        summed += root * a
+        X[e, nb, 0], X[e, nb, 1] = a, root
+    return summed
+
+
+@kernel
 def _gather_into(X, B, width, V, indices, values, shift, implicit, alpha, start, count):
     """x_e = [v_j …, a_j, 1] for the entries start … start + count − 1; returns Σ a_j.
 
@@ -141,7 +158,9 @@ def _add_products_into(C, X, B, count, k, V, indices, ahead):
 
 
 @kernel
-def normal_equations_into(C, X, B, k, V, indices, values, shift, G, implicit, alpha, start, end):
+def normal_equations_into(
+    C, X, B, k, V, indices, values, roots, shift, G, implicit, alpha, start, end
+):
     """C = G + Σ β v vᵀ with its two extra rows; returns Σ a. G has rows of nb lines, or none (zero)."""
     chunk, width = X.shape[:2]
     nb = width - 1
@@ -155,7 +174,12 @@ def normal_equations_into(C, X, B, k, V, indices, values, shift, G, implicit, al
     p = start
     while p < end:
         count = min(chunk, end - p)
-        summed += _gather_into(X, B, width, V, indices, values, shift, implicit, alpha, p, count)
+        if len(roots) > 0:
+            summed += _gather_weighted_into(X, width, V, indices, values, roots, shift, p, count)
+        else:
+            summed += _gather_into(
+                X, B, width, V, indices, values, shift, implicit, alpha, p, count
+            )
         p += count
         _add_products_into(C, X, B, count, k, V, indices, p)
     return summed
@@ -367,7 +391,7 @@ def _back_substitute_into(w, C, corners, k, bias):
 
 @kernel
 def solve_range(
-    indptr, indices, values, V, shift, G, reg, bias_reg, k, bias, implicit, alpha, measure, tolerance,
+    indptr, indices, values, roots, masses, V, shift, G, reg, bias_reg, k, bias, implicit, alpha, measure, tolerance,
     work, first, last, W, losses, sound,
 ):  # fmt: skip
     """Rows first … last − 1 of W by Cholesky, their losses, and whether they may be trusted."""
@@ -389,21 +413,21 @@ def solve_range(
             sound[i] = False
             continue
         summed = normal_equations_into(
-            C, X, B, k, V, indices, values, shift, G, implicit, alpha, start, end
+            C, X, B, k, V, indices, values, roots, shift, G, implicit, alpha, start, end
         )
         _prepare(C, k, reg[i])
         sound[i] = _factor_into(C, corners, diagonal, k, tolerance[i])
         b = 0.0
         if bias and sound[i]:
-            b, sound[i] = _bias_of(C, k, end - start, summed, bias_reg[i], tolerance[i])
+            b, sound[i] = _bias_of(C, k, masses[i], summed, bias_reg[i], tolerance[i])
         if not sound[i]:
             continue
         _back_substitute_into(w, C, corners, k, b)
         unpack_into(W, i, w, k)
         if measure:
             losses[i] = loss_of(
-                w, k, V, indices, values, shift, G, implicit, alpha, reg[i], bias_reg[i], start, end
-            )
+                w, k, V, indices, values, roots, shift, G, implicit, alpha, reg[i], bias_reg[i], start, end
+            )  # fmt: skip
 
 
 # --- at the entries ---------------------------------------------------------------------------------------------------
@@ -420,8 +444,8 @@ def unpack_into(W, i, w, k):
 
 
 @kernel
-def loss_of(w, k, V, indices, values, shift, G, implicit, alpha, reg, bias_reg, start, end):
-    """½ Σ (a − s − w·v − b)² + ½ λ‖w‖² + ½ κb²; implicit: ½ Σ c (p − w·v)² over all j, those without an entry through G."""
+def loss_of(w, k, V, indices, values, roots, shift, G, implicit, alpha, reg, bias_reg, start, end):
+    """½ Σ ω (a − s − w·v − b)² + ½ λ‖w‖² + ½ κb²; implicit: ½ Σ c (p − w·v)² over all j, those without an entry through G."""
     lanes = w.shape[1]
     nb = -(-k // lanes)
     b = w[nb, 0]
@@ -437,6 +461,8 @@ def loss_of(w, k, V, indices, values, shift, G, implicit, alpha, reg, bias_reg, 
             loss += (1 + more) * miss * miss - np.float64(x) * x
         else:
             miss = np.float64(values[p] - shift[j] - b - x)
+            if len(roots) > 0:
+                miss *= roots[p]
             loss += miss * miss
     if implicit:
         for r in range(k):

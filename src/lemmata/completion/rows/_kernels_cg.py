@@ -20,18 +20,27 @@ AHEAD = 16  # entries: far enough that their factors arrive in time, near enough
 
 
 @kernel(forceinline=True)
-def _weight(values, implicit, alpha, p):
+def _weight(values, roots, implicit, alpha, p):
     """β of an entry."""
+    if len(roots) > 0:
+        return roots[p] * roots[p]
     return values.dtype.type(alpha) * abs(values[p]) if implicit else values.dtype.type(1)
 
 
 @kernel(forceinline=True)
-def _missing(values, shift, implicit, alpha, p, j, x):
+def _missing(values, roots, shift, implicit, alpha, p, j, x):
     """α_j − β_j x: what the right-hand side still lacks of an entry that is predicted to be x."""
     if implicit:
         more = values.dtype.type(alpha) * abs(values[p])
         return (1 + more if values[p] > 0 else more - more) - more * x
-    return values[p] - shift[j] - x
+    left = values[p] - shift[j] - x
+    return roots[p] * roots[p] * left if len(roots) > 0 else left
+
+
+@kernel(forceinline=True)
+def _size(t, weight, roots):
+    """t²/β of a multiple t of v; where β may be 0 (implicit feedback) it is taken to be 1 at least."""
+    return t * t / (weight if len(roots) > 0 else max(weight, roots.dtype.type(1)))
 
 
 @kernel(forceinline=True)
@@ -85,7 +94,7 @@ def _add_ridge_into(q, x, k, G, implicit, reg, bias_reg, sign):
 
 
 @kernel
-def _multiply_into(q, x, V, indices, values, implicit, alpha, bias, start, end):
+def _multiply_into(q, x, V, indices, values, roots, implicit, alpha, bias, start, end):
     """q = Σ β (v·x + b)·[v, 1]: M x without the ridge."""
     width = q.shape[0]
     nb = width - 1
@@ -96,17 +105,17 @@ def _multiply_into(q, x, V, indices, values, implicit, alpha, bias, start, end):
     while p + 4 <= end:
         v0, v1 = np.int64(indices[p]) * nb, np.int64(indices[p + 1]) * nb
         v2, v3 = np.int64(indices[p + 2]) * nb, np.int64(indices[p + 3]) * nb
-        t0 = (dot(x, 0, V, v0, nb) + b) * _weight(values, implicit, alpha, p)
-        t1 = (dot(x, 0, V, v1, nb) + b) * _weight(values, implicit, alpha, p + 1)
-        t2 = (dot(x, 0, V, v2, nb) + b) * _weight(values, implicit, alpha, p + 2)
-        t3 = (dot(x, 0, V, v3, nb) + b) * _weight(values, implicit, alpha, p + 3)
+        t0 = (dot(x, 0, V, v0, nb) + b) * _weight(values, roots, implicit, alpha, p)
+        t1 = (dot(x, 0, V, v1, nb) + b) * _weight(values, roots, implicit, alpha, p + 1)
+        t2 = (dot(x, 0, V, v2, nb) + b) * _weight(values, roots, implicit, alpha, p + 2)
+        t3 = (dot(x, 0, V, v3, nb) + b) * _weight(values, roots, implicit, alpha, p + 3)
         _fetch_four(V, indices, p, nb)
         _add_four_into(q, V, v0, v1, v2, v3, t0, t1, t2, t3, nb)
         summed += (t0 + t1) + (t2 + t3)
         p += 4
     while p < end:
         v = np.int64(indices[p]) * nb
-        t = (dot(x, 0, V, v, nb) + b) * _weight(values, implicit, alpha, p)
+        t = (dot(x, 0, V, v, nb) + b) * _weight(values, roots, implicit, alpha, p)
         for block in range(nb):
             store(q, block, axpy(t, load(V, v + block), load(q, block)))
         summed += t
@@ -123,12 +132,12 @@ def _square(V, place, weight, d):
 
 
 @kernel
-def _begin_into(q, d, x, V, indices, values, shift, implicit, alpha, bias, start, end):
+def _begin_into(q, d, x, V, indices, values, roots, shift, implicit, alpha, bias, start, end):
     """q = Σ (α − β (v·x + b))·[v, 1], the right-hand side less M x without the ridge; and d = Σ β v², its diagonal.
 
     Returns Σ t² / max(β, 1) of the multiples t of v: the size of what q sums up, in the units of qᵀ(q / d).
     """
-    width, one = q.shape[0], q.dtype.type(1)
+    width = q.shape[0]
     nb = width - 1
     for block in range(width):
         store(q, block, zero(q))
@@ -139,34 +148,40 @@ def _begin_into(q, d, x, V, indices, values, shift, implicit, alpha, bias, start
         j0, j1 = np.int64(indices[p]), np.int64(indices[p + 1])
         j2, j3 = np.int64(indices[p + 2]), np.int64(indices[p + 3])
         v0, v1, v2, v3 = j0 * nb, j1 * nb, j2 * nb, j3 * nb
-        t0 = _missing(values, shift, implicit, alpha, p, j0, dot(x, 0, V, v0, nb) + b)
-        t1 = _missing(values, shift, implicit, alpha, p + 1, j1, dot(x, 0, V, v1, nb) + b)
-        t2 = _missing(values, shift, implicit, alpha, p + 2, j2, dot(x, 0, V, v2, nb) + b)
-        t3 = _missing(values, shift, implicit, alpha, p + 3, j3, dot(x, 0, V, v3, nb) + b)
+        t0 = _missing(values, roots, shift, implicit, alpha, p, j0, dot(x, 0, V, v0, nb) + b)
+        t1 = _missing(values, roots, shift, implicit, alpha, p + 1, j1, dot(x, 0, V, v1, nb) + b)
+        t2 = _missing(values, roots, shift, implicit, alpha, p + 2, j2, dot(x, 0, V, v2, nb) + b)
+        t3 = _missing(values, roots, shift, implicit, alpha, p + 3, j3, dot(x, 0, V, v3, nb) + b)
         _fetch_four(V, indices, p, nb)
         _add_four_into(q, V, v0, v1, v2, v3, t0, t1, t2, t3, nb)
-        b0, b1 = _weight(values, implicit, alpha, p), _weight(values, implicit, alpha, p + 1)
-        b2, b3 = _weight(values, implicit, alpha, p + 2), _weight(values, implicit, alpha, p + 3)
+        b0, b1 = (
+            _weight(values, roots, implicit, alpha, p),
+            _weight(values, roots, implicit, alpha, p + 1),
+        )
+        b2, b3 = (
+            _weight(values, roots, implicit, alpha, p + 2),
+            _weight(values, roots, implicit, alpha, p + 3),
+        )
         for block in range(nb):
             even = _square(V, v2 + block, b2, _square(V, v0 + block, b0, load(d, block)))
             store(
                 d, block, add(even, _square(V, v3 + block, b3, _square(V, v1 + block, b1, zero(d))))
             )
         squares += (
-            t0 * t0 / max(b0, one)
-            + t1 * t1 / max(b1, one)
-            + (t2 * t2 / max(b2, one) + t3 * t3 / max(b3, one))
+            _size(t0, b0, roots)
+            + _size(t1, b1, roots)
+            + (_size(t2, b2, roots) + _size(t3, b3, roots))
         )
         summed += (t0 + t1) + (t2 + t3)
         p += 4
     while p < end:
         j = np.int64(indices[p])
-        t = _missing(values, shift, implicit, alpha, p, j, dot(x, 0, V, j * nb, nb) + b)
-        weight = _weight(values, implicit, alpha, p)
+        t = _missing(values, roots, shift, implicit, alpha, p, j, dot(x, 0, V, j * nb, nb) + b)
+        weight = _weight(values, roots, implicit, alpha, p)
         for block in range(nb):
             store(q, block, axpy(t, load(V, j * nb + block), load(q, block)))
             store(d, block, _square(V, j * nb + block, weight, load(d, block)))
-        squares += t * t / max(weight, one)
+        squares += _size(t, weight, roots)
         summed += t
         p += 1
     if bias:
@@ -191,6 +206,8 @@ def conjugate_gradient_range(
     indptr,
     indices,
     values,
+    roots,
+    masses,
     V,
     shift,
     G,
@@ -225,16 +242,18 @@ def conjugate_gradient_range(
                 w[c // lanes, c % lanes] = begin[i, c]
             if bias:
                 w[width - 1, 0] = begin[i, k]
-        size = _begin_into(r, d, w, V, indices, values, shift, implicit, alpha, bias, start, end)
+        size = _begin_into(
+            r, d, w, V, indices, values, roots, shift, implicit, alpha, bias, start, end
+        )
         _add_ridge_into(r, w, k, G, implicit, reg[i], bias_reg[i], w.dtype.type(-1))
-        _invert(d, k, G, bias, implicit, reg[i], bias_reg[i], end - start)
+        _invert(d, k, G, bias, implicit, reg[i], bias_reg[i], masses[i])
         for block in range(width):
             store(p, block, madd(load(d, block), load(r, block), zero(r)))
         rz = np.float64(dot(p, 0, r, 0, width))
         # rz of a residual that is four roundings per unknown
         least = 16 * (k + 1) * np.finfo(w.dtype).eps ** 2 * size
         for _ in range(steps):
-            _multiply_into(q, p, V, indices, values, implicit, alpha, bias, start, end)
+            _multiply_into(q, p, V, indices, values, roots, implicit, alpha, bias, start, end)
             _add_ridge_into(q, p, k, G, implicit, reg[i], bias_reg[i], w.dtype.type(1))
             curvature = np.float64(dot(p, 0, q, 0, width))
             if not (rz > least and curvature > 0):  # there already, as far as rounding can tell
@@ -251,5 +270,5 @@ def conjugate_gradient_range(
         unpack_into(W, i, w, k)
         if measure:
             losses[i] = loss_of(
-                w, k, V, indices, values, shift, G, implicit, alpha, reg[i], bias_reg[i], start, end
-            )
+                w, k, V, indices, values, roots, shift, G, implicit, alpha, reg[i], bias_reg[i], start, end
+            )  # fmt: skip

@@ -136,6 +136,8 @@ def nonnegative_range(
     indptr,
     indices,
     values,
+    roots,
+    masses,
     V,
     shift,
     G,
@@ -166,9 +168,9 @@ def nonnegative_range(
         if start == end:
             continue
         summed = normal_equations_into(
-            C, X, B, k, V, indices, values, shift, G, implicit, alpha, start, end
+            C, X, B, k, V, indices, values, roots, shift, G, implicit, alpha, start, end
         )
-        _unpack_system_into(M, b, C, k, bias, end - start, summed, reg[i], bias_reg[i])
+        _unpack_system_into(M, b, C, k, bias, masses[i], summed, reg[i], bias_reg[i])
         for c in range(k):
             positive[c] = begin.shape[0] == 0 or begin[i, c] > 0
         pivot_into(x, M, b, R, positive, k, tolerance, 100)
@@ -181,5 +183,5 @@ def nonnegative_range(
         unpack_into(W, i, w, k)
         if measure:
             losses[i] = loss_of(
-                w, k, V, indices, values, shift, G, implicit, alpha, reg[i], bias_reg[i], start, end
-            )
+                w, k, V, indices, values, roots, shift, G, implicit, alpha, reg[i], bias_reg[i], start, end
+            )  # fmt: skip

@@ -37,6 +37,7 @@ class Rows:
     bias: bool
     implicit: bool
     alpha: float
+    given: Array | None = None  # weights of the entries
 
     @cached_property
     def Z(self) -> Array:
@@ -58,14 +59,17 @@ class Rows:
     @cached_property
     def weights(self) -> Array:
         """β."""
-        return self.alpha * np.abs(self.values) if self.implicit else np.ones(len(self.values))
+        if self.implicit:
+            return self.alpha * np.abs(self.values)
+        return np.ones(len(self.values)) if self.given is None else self.given
 
     @cached_property
     def targets(self) -> Array:
         """t."""
         if self.implicit:
             return (1 + self.alpha * np.abs(self.values)) * (self.values > 0)
-        return self.values - self.shift[self.indices]
+        wanted = self.values - self.shift[self.indices]
+        return wanted if self.given is None else self.given * wanted
 
     @cached_property
     def _pattern(self) -> sp.csr_array:
@@ -97,6 +101,7 @@ class Rows:
                     shift=self.shift[used],
                     reg=self.reg[rows],
                     bias_reg=self.bias_reg[rows],
+                    given=None if self.given is None else self.given[here],
                 ),
             )
 
@@ -177,7 +182,9 @@ def conjugate_gradients(rows: Rows, steps: int, begin: Array | None, eps: float)
     missing = targets - weights * dots(rows, W, Z)
     r = rows.times(missing, Z) - ridge * W - (W @ rows.G if rows.implicit else 0.0)
     # rz of a residual that is four roundings per unknown
-    size = sums(rows.indptr, missing**2 / np.maximum(weights, 1))
+    size = sums(
+        rows.indptr, missing**2 / (weights if rows.given is not None else np.maximum(weights, 1))
+    )
     least = 16 * (rows.V.shape[1] + 1) * eps**2 * size
     P = inverse * r
     rz, going = np.einsum("ij,ij->i", P, r), filled
@@ -281,6 +288,9 @@ def losses(rows: Rows, W: Array) -> Array:
     """½ Σ (a − s − w·z)² + ½ wᵀΛw of every row; implicit: ½ Σ c (p − w·v)² over all j, those without an entry through G."""
     x = dots(rows, W, rows.Z)
     penalty = np.einsum("ij,ij,ij->i", rows.ridge, W, W)
+    if rows.given is not None:
+        left = rows.targets - rows.given * x
+        return 0.5 * (sums(rows.indptr, left**2 / rows.given) + penalty)
     if not rows.implicit:
         return 0.5 * (sums(rows.indptr, (rows.targets - x) ** 2) + penalty)
     own = (1 + rows.weights) * ((rows.values > 0) - x) ** 2 - x**2

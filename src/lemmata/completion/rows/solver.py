@@ -2,7 +2,8 @@
 
     u_i = argmin ½ Σ_{j∈Ω_i} (a_ij − uᵀv_j)² + ½ λ_i ‖u‖²  =  (V_Ωᵀ V_Ω + λ_i I)⁻¹ V_Ωᵀ a_Ω
 
-Each row is its own small problem; all rows together are a half-sweep, on all cores.
+An entry with a weight w counts w times: its v_j, its 1 and its a are those of one entry, times √w. Each row is its own small
+problem; all rows together are a half-sweep, on all cores.
 
     >>> import numpy as np
     >>> from lemmata.completion.observed import Observed
@@ -21,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.completion.observed import Entries
+from lemmata.completion.entries import Entries, WeightedEntries
 from lemmata.core.compiler import worth_compiling
 from lemmata.core.engine import cores, one_blas_thread, run_tasks
 
@@ -46,7 +47,8 @@ class RowSolver:
     reg : float
         λ ≥ 0. At 0 a row with too few entries gets the shortest of its solutions (with Cholesky; otherwise one of them).
     weighted : bool or float
-        λ_i = λ · (number of entries of row i), or λ times this power of the number: ½ for its root, 0 for λ itself.
+        λ_i = λ · (number of entries of row i), or λ times this power of the number: ½ for its root, 0 for λ itself. Where
+        entries have weights, their sum stands for their number.
     bias : bool
         The last unknown of a row is its bias: what multiplies 1.
     bias_reg : float, optional
@@ -103,7 +105,7 @@ class RowSolver:
         Parameters
         ----------
         entries : Entries
-            Rows of n × m; read only, mapped files too.
+            Rows of n × m; read only, mapped files too. Their weights, where they have any, count in explicit feedback.
         V : (m, k)
             Factors of the columns; W has their dtype.
         shift : (m,), optional
@@ -119,7 +121,7 @@ class RowSolver:
         losses : (n,) float64
             ½ Σ (a_ij − shift_j − w·[v_j, 1])² + ½ λ_i ‖w‖² (κ for the bias), or the whole objective of implicit feedback.
         """
-        reg = self.reg * power(np.diff(entries.indptr), self.weighted)
+        reg = self.reg * power(entries.masses, self.weighted)
         bias_reg = reg if self.bias_reg is None else np.full(len(reg), float(self.bias_reg))
         return _solve(self, entries, V, reg, bias_reg, shift, gram, start)
 
@@ -220,6 +222,12 @@ def plain(entries: Entries, dtype) -> tuple[Array, Array, Array]:
     )
 
 
+def roots_of(entries: Entries, dtype) -> Array:
+    """√w of every entry for the kernels; none at all where entries have no weights."""
+    w = entries.weights
+    return np.zeros(0, dtype) if w is None else np.sqrt(np.asarray(w, np.float64)).astype(dtype)
+
+
 def over_ranges(work: Callable[[int, int], None], indptr: Array, per_row: int) -> None:
     """work(first, last) on ranges of rows, on all cores; a row costs its entries and `per_row`.
 
@@ -245,6 +253,8 @@ def _solve(
         raise ValueError(
             "implicit feedback takes no shift: p is 0 or 1, whatever the size of a_ij."
         )
+    if solver.implicit and entries.weights is not None:
+        raise ValueError("implicit feedback has weights of its own, 1 + α a; pass entries without.")
     if solver.implicit and gram is None:
         gram = V.T @ V
     assert shift is None or shift.shape == (m,), (shift.shape, m)
@@ -307,6 +317,7 @@ def _solve_by_twins(
         bool(solver.bias),
         bool(solver.implicit),
         float(solver.alpha),
+        None if entries.weights is None else np.asarray(entries.weights, np.float64),
     )
     begin = None if start is None else np.asarray(start, np.float64)
     sound = np.ones(len(reg), bool)
@@ -337,6 +348,8 @@ def _solve_by_kernels(
         indptr,
         indices,
         values,
+        frozen(roots_of(entries, dtype)),
+        frozen(entries.masses.astype(np.float64)),
         to_lines(V),
         frozen(np.asarray(np.zeros(m) if shift is None else shift, dtype)),
         to_lines(G),
@@ -379,7 +392,10 @@ def _taken(entries: Entries, rows: Array) -> Entries:
     counts = (indptr[1:] - indptr[:-1])[rows]
     pointers = np.r_[0, np.cumsum(counts)].astype(np.int64)
     places = np.repeat(indptr[rows] - pointers[:-1], counts) + np.arange(pointers[-1])
-    return Entries(pointers, indices[places], np.asarray(values[places], np.float64))
+    taken = Entries(pointers, indices[places], np.asarray(values[places], np.float64))
+    if entries.weights is None:
+        return taken
+    return WeightedEntries.of(taken, np.asarray(entries.weights[places], np.float64))
 
 
 def _solve_carefully(
@@ -407,6 +423,9 @@ def _solve_carefully(
             if solver.bias:
                 X = np.concatenate([X, inside[..., None]], axis=2)
                 ridge[:, -1] = bias_reg[rows]
+            if entries.weights is not None:
+                root = np.sqrt(entries.weights[places])  # X and a are 0 where nothing is inside
+                X, a = root[..., None] * X, root * a
             W[rows], losses[rows] = _ridge_stack(X, a, ridge, eps)
     return W, losses
 
