@@ -1,13 +1,17 @@
 """The steps of skip-gram and CBOW: kernels equal a slow twin with the same draws, batches go along the gradient."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from lemmata import text
 from lemmata.embedding.skipgram import _kernels as kernels
 from lemmata.embedding.skipgram import _twins as twins
-from lemmata.embedding.skipgram.algorithm import Compiled, SkipGramAlgorithm
+from lemmata.embedding.skipgram.algorithm import SkipGramAlgorithm
+from lemmata.embedding.skipgram.trainers import Compiled
 from lemmata.embedding.skipgram.windowed import WindowedText
+from lemmata.embedding.subwords import PartTable
 from lemmata.embedding.windows.sampling import AliasTable, keep_probabilities, noise
 
 MASK = 2**64 - 1
@@ -22,6 +26,11 @@ def data():
     sentences = [[f"w{i}" for i in rng.choice(12, size, p=chances)] for size in (9, 0, 1, 14, 7)]
     encoded = text.encode(sentences)
     return WindowedText(encoded, encoded.vocabulary.counts, window=3, sample=0.05)
+
+
+def with_parts(data):
+    """The same text, whose words consist of letters: "w10" has the parts "<w", "w1", … and shares them."""
+    return replace(data, parts=PartTable.of(data.text.vocabulary.words.tolist(), 2, 3, 1000))
 
 
 def mixed(x):
@@ -52,18 +61,28 @@ class SlowTwin:
             out.append(place if (bits & 0xFFFFFFFF) < cut[place] else other[place])
         return out
 
+    def near(self, kept, t):
+        R, others = self.data.window, len(kept) - 1
+        if self.data.context == "window":
+            reach = R - (self.bits() >> 32) % R
+            return kept[max(0, t - reach) : t] + kept[t + 1 : t + reach + 1]
+        rest = kept[:t] + kept[t + 1 :]
+        if others <= 2 * R:
+            return rest
+        return [rest[((self.bits() >> 32) * others) >> 32] for _ in range(2 * R)]
+
     def train(self, rates):
         a, place, loss, pairs = self.a, self.epoch * self.data.text.n_tokens, 0.0, 0
-        for ids in self.data.text.sentences():
+        for unit, ids in enumerate(self.data.text.sentences()):
             self.state, rate = mixed((self.seed + place * GOLDEN) & MASK), rates(place)
             place += len(ids)
             kept = [w for w in ids if (self.bits() >> 32) < int(self.data.keep_bits[w])]
             for t, w in enumerate(kept):
-                reach = self.data.window - (self.bits() >> 32) % self.data.window
-                near = [
-                    c for c in range(max(0, t - reach), min(len(kept), t + reach + 1)) if c != t
-                ]
-                near = [kept[c] for c in near]
+                if self.data.context == "document":
+                    pairs += 1
+                    loss += self.group([unit], [w], self.negatives(), 1, rate)
+                    continue
+                near = self.near(kept, t)
                 pairs += len(near) if a.sg else bool(near)
                 if not near:
                     continue
@@ -78,8 +97,13 @@ class SlowTwin:
         return loss, pairs
 
     def group(self, inputs, positives, negatives, weight, rate):
-        share = 1 / len(inputs) if self.a.mean else 1
-        x = share * self.X[inputs].sum(axis=0)
+        share = np.full(len(inputs), 1 / len(inputs) if self.a.mean else 1.0)
+        if self.data.parts is not None:
+            rows = [self.data.parts.rows_of(w) for w in inputs]
+            sizes = [len(one) for one in rows]
+            share = np.repeat(share / np.sqrt(sizes), sizes)
+            inputs = np.concatenate(rows)
+        x = share @ self.X[inputs]
         targets, y = positives + negatives, [1] * len(positives) + [0] * len(negatives)
         c = np.array([1] * len(positives) + [weight] * len(negatives))
         scores = self.Z[targets] @ x + self.a.biases * self.b[targets]
@@ -89,14 +113,12 @@ class SlowTwin:
             change += g[j] * self.Z[v]
             self.Z[v] = self.Z[v] + g[j] * x
             self.b[v] += self.a.biases * g[j]
-        np.add.at(self.X, inputs, share * change)
+        np.add.at(self.X, inputs, np.outer(share, change))
         return float(c @ np.logaddexp(0, np.where(y, -scores, scores)))
 
 
 def started(algorithm, data):
     """A state with vectors of some size: from zeros most of the formulas cannot be told apart."""
-    from dataclasses import replace
-
     rng = np.random.default_rng(1)
     state = algorithm.init(data, rng)
     arrays = {name: rng.normal(0, 0.5, getattr(state, name).shape).astype(np.float32)
@@ -113,10 +135,19 @@ def started(algorithm, data):
         {"tied": True},
         {"sg": False, "biases": True},
         {"sg": False, "mean": False},
+        {"parts": True},
+        {"parts": True, "shared": "window", "biases": True},
+        {"parts": True, "sg": False},
+        {"context": "sentence"},
+        {"context": "document", "biases": True},
     ],
     ids=str,
 )
 def test_kernels_make_the_steps_of_the_slow_twin(data, settings):
+    """With parts, too, although the kernel puts a word together once for an occurrence and the twin for every pair."""
+    settings = dict(settings)
+    data = with_parts(data) if settings.pop("parts", False) else data
+    data = replace(data, context=settings.pop("context", "window"))
     algorithm = SkipGramAlgorithm(
         5, 3, negative=2, alpha=0.1, min_alpha=0.01, deterministic=True, **settings
     )
@@ -138,17 +169,22 @@ def test_kernels_make_the_steps_of_the_slow_twin(data, settings):
     assert all(np.array_equal(a, b) for a, b in zip(before, fast.result(), strict=True))
 
 
+@pytest.mark.parametrize("parts", [False, True])
 @pytest.mark.parametrize("sg", [True, False])
-def test_a_batch_goes_down_the_gradient_of_its_loss(data, sg):
+def test_a_batch_goes_down_the_gradient_of_its_loss(data, sg, parts):
     rng = np.random.default_rng(2)
+    data = with_parts(data) if parts else data
     v, k = len(data.counts), 4
-    X, Z, b = rng.normal(size=(v, k)), rng.normal(size=(v, k)), rng.normal(size=v)
+    X, Z, b = rng.normal(size=(data.n_inputs, k)), rng.normal(size=(v, k)), rng.normal(size=v)
     ids, starts = next(iter(data.text))
+    shares = data.parts.shares.astype(float) if parts else None
 
     def loss_and_change(X, Z, b, rate):
         arrays = X.copy(), Z.copy(), b.copy()
-        batches = twins.Batches(*arrays, data.table, 2, np.random.default_rng(3))
-        found = twins.draw_windows(ids, starts, data.keep, 3, True, np.random.default_rng(4))
+        batches = twins.Batches(*arrays, data.table, 2, np.random.default_rng(3), shares=shares)
+        draws = np.random.default_rng(4)
+        kept = twins.keep_words(ids, starts, data.keep, draws)
+        found = twins.draw_windows(kept, 3, True, draws)
         # one batch: all gradients at the same point
         size = twins.SMALLEST
         twins.SMALLEST = twins.LARGEST = 10**6
@@ -173,14 +209,34 @@ def test_a_batch_goes_down_the_gradient_of_its_loss(data, sg):
         assert -change == pytest.approx(slope, rel=1e-5)
 
 
+def listed(found):
+    return [(int(found.centre[o]), int(c)) for o, c in zip(found.owner, found.context, strict=True)]
+
+
 def test_windows_hold_each_pair_of_a_sentence_and_no_other():
     ids, starts = np.array([0, 1, 2, 3, 4], np.int32), np.array([0, 3, 3, 5])
-    found = twins.draw_windows(ids, starts, np.ones(5), 2, False, np.random.default_rng(0))
-    pairs = {
-        (int(found.centre[o]), int(c)) for o, c in zip(found.owner, found.context, strict=True)
-    }
-    assert pairs == {(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1), (3, 4), (4, 3)}
-    assert found.sizes.sum() == len(found.owner) == 8
+    rng = np.random.default_rng(0)
+    kept = twins.keep_words(ids, starts, np.ones(5), rng)
+    near = [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1), (3, 4), (4, 3)]
+    found = twins.draw_windows(kept, 2, False, rng)
+    assert sorted(listed(found)) == near
+    assert found.sizes.tolist() == [2, 2, 2, 1, 1]
+    assert sorted(listed(twins.draw_sentences(kept, 2, rng))) == near
+    documents = listed(twins.draw_documents(kept, 10))
+    assert documents == [(10, 0), (10, 1), (10, 2), (12, 3), (12, 4)]
+
+
+def test_of_a_long_sentence_every_other_word_is_as_likely():
+    ids, starts = np.arange(9, dtype=np.int32), np.array([0, 9])
+    rng = np.random.default_rng(0)
+    kept, pairs = twins.keep_words(ids, starts, np.ones(9), rng), np.zeros((9, 9))
+    for _ in range(2000):
+        found = twins.draw_sentences(kept, 4, rng)
+        assert (found.sizes == 4).all()
+        np.add.at(pairs, tuple(np.array(listed(found)).T), 1)
+    assert (np.diag(pairs) == 0).all()
+    others = pairs[~np.eye(9, dtype=bool)] / 2000  # 4 draws of 8 words: 0.5 each
+    assert np.abs(others - 0.5).max() < 5 * np.sqrt(0.5 / 2000)
 
 
 def test_the_alias_table_draws_what_it_should():

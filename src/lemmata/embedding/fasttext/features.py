@@ -25,11 +25,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from lemmata.core import storable
+from lemmata.embedding.subwords import MIXER, mixed, parts_of, slot
 from lemmata.text.encoded import EncodedText
 from lemmata.text.vocabulary import Vocabulary
 
 Array = np.ndarray
-MIXER = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴/φ, odd: multiplying by it spreads the low bits
 
 
 @storable
@@ -160,31 +160,3 @@ def _spread(texts: Array, ids: Array, starts: Array, rows: Array) -> tuple[Array
     sizes = starts[ids + 1] - starts[ids]
     first = np.repeat(starts[ids] - (np.cumsum(sizes) - sizes), sizes)
     return np.repeat(texts, sizes), rows[first + np.arange(len(first))]
-
-
-def mixed(hashes: Array) -> Array:
-    return hashes ^ (hashes >> np.uint64(29))
-
-
-def slot(hashes: Array, bucket: int) -> Array:
-    """Which of `bucket` slots a 64-bit number falls into: its high bits, which multiplying mixes best."""
-    return ((hashes >> np.uint64(32)) * np.uint64(bucket) >> np.uint64(32)).astype(np.int64)
-
-
-def parts_of(words: list[str], min_n: int, max_n: int) -> tuple[Array, Array]:
-    """(word, hash) of every run of min_n … max_n letters of "<word>", without the whole of it."""
-    marked = [f"<{word}>" for word in words]
-    sizes = np.fromiter(map(len, marked), np.int64, len(marked))
-    letters = np.frombuffer("".join(marked).encode("utf-32-le"), np.uint32).astype(np.uint64)
-    word_of = np.repeat(np.arange(len(marked)), sizes)
-    hashes, owners, found = np.zeros(len(letters) + 1, np.uint64), [], []
-    for n in range(1, max_n + 1):
-        hashes = (mixed(hashes[:-1]) + letters[n - 1 :] + np.uint64(1)) * MIXER
-        if n >= min_n:
-            inside = word_of[: len(hashes)] == word_of[len(word_of) - len(hashes) :]
-            inside &= sizes[word_of[: len(hashes)]] > n
-            owners.append(word_of[: len(hashes)][inside])
-            found.append(hashes[inside])
-    owner = np.concatenate(owners) if owners else np.empty(0, np.int64)
-    order = np.argsort(owner, kind="stable")
-    return owner[order], (np.concatenate(found) if found else np.empty(0, np.uint64))[order]

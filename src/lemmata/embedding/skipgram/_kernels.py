@@ -8,6 +8,11 @@ all from the values before. A group is what is updated at once: a pair with its 
 negatives that its pairs share. With γ = 0 nothing changes and the loss is all that is left: what trains also measures. Vectors
 are rows of whole cache lines, filled up with zeros, which every update leaves zero.
 
+Skip-gram, CBOW and documents differ in who predicts whom: a word its window, a window its word, a document its words. An input
+that is a sum of rows, x = Σ c_i a_i, is put together once for an occurrence, moved by all of its groups, and what it was moved
+by is given to the rows, c_i of it to a_i. The parts of a word have Σ c_i² = 1: then that is exactly what rows moved after every
+group would have made of x.
+
 What is drawn depends on the key and on the place of a sentence in the text alone, so neither the cut into chunks nor threads
 change it. Threads that train side by side write the same rows without locks: then the result depends on who was first.
 """
@@ -23,7 +28,8 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 HALF = np.uint64(32)
 LOW = np.uint64(0xFFFFFFFF)
 REACH = 8.0  # of the table of σ: beyond it σ is 0 or 1 to 3e-4
-PAIR, WINDOW, OCCURRENCE = 0, 1, 2  # what negatives are drawn for
+PAIR, GROUP, OCCURRENCE = 0, 1, 2  # what negatives are drawn for: GROUP is negatives_per="window"
+WORD, WINDOW, UNIT = 0, 1, 2  # what predicts: skip-gram, CBOW, documents
 
 
 # --- draws ------------------------------------------------------------------------------------------------------------
@@ -94,6 +100,14 @@ def fetch_rows(Out, targets, first, count, nb):
 
 
 @kernel(forceinline=True)
+def fetch_lines(In, lines, count, nb):
+    """Ask the memory for the rows that an input is made of."""
+    for j in range(count):
+        for block in range(nb):
+            fetch(In, lines[j] + block)
+
+
+@kernel(forceinline=True)
 def descend(
     In, u, Out, bias, targets, first, count, positives, weight, rate, tables, biased, gains, nb
 ):
@@ -131,18 +145,107 @@ def descend(
     return loss
 
 
-# --- skip-gram --------------------------------------------------------------------------------------------------------
+# --- who predicts, and whom ---------------------------------------------------------------------------------------------
+
+
+@kernel(forceinline=True)
+def look_around(held, t, count, window, shrink, whole, near, state):
+    """Write the words that an occurrence meets: those of its window, or of its whole sentence; how many.
+
+    Of a sentence with more than 2R other words, 2R draws of them: each is as likely as any other, and time stays linear.
+    """
+    if whole:
+        others = count - 1
+        found = min(others, 2 * window)
+        for j in range(found):
+            c = j
+            if others > found:
+                state += GOLDEN
+                c = np.int64(((mixed(state) >> HALF) * np.uint64(others)) >> HALF)
+            near[np.uint64(j)] = held[np.uint64(c + (c >= t))]
+        return found, state
+    reach, state = reach_of(window, shrink, state)
+    found = 0
+    for c in range(max(0, t - reach), min(count, t + reach + 1)):
+        if c != t:
+            near[np.uint64(found)] = held[np.uint64(c)]
+            found += 1
+    return found, state
+
+
+@kernel(forceinline=True)
+def write_targets(predicted, pairs, alone, negative, alias, targets, state):
+    """Each predicted word with negatives of its own, or all of them and then the negatives that they share."""
+    at = 0
+    for j in range(pairs):
+        targets[np.uint64(at)] = predicted[np.uint64(j)]
+        at += 1
+        if alone:
+            state = draw_negatives(targets, at, negative, alias, state)
+            at += negative
+    if not alone:
+        state = draw_negatives(targets, at, negative, alias, state)
+    return state
+
+
+@kernel(forceinline=True)
+def list_inputs(words, count, mean, firsts, parts, lines, shares, nb):
+    """Write the lines that make up the input, and how much of each: rows of words, or of the parts of words."""
+    n = 0
+    outer = np.float32(1) / np.float32(count) if mean else np.float32(1)
+    for j in range(count):
+        w = words[j]
+        if len(firsts) == 0:
+            lines[n], shares[n] = w * nb, outer
+            n += 1
+        else:
+            share = outer / np.sqrt(np.float32(firsts[w + 1] - firsts[w]))
+            for p in range(firsts[w], firsts[w + 1]):
+                lines[n], shares[n] = np.int64(parts[p]) * nb, share
+                n += 1
+    return n
+
+
+@kernel(forceinline=True)
+def gather(In, lines, shares, n, middle, nb):
+    """h = Σ share · row, twice: one is moved, the other remembers."""
+    for block in range(nb):
+        h = zero(In)
+        for j in range(n):
+            h = axpy(shares[np.uint64(j)], load(In, lines[np.uint64(j)] + block), h)
+        store(middle, block, h)
+        store(middle, nb + block, h)
+
+
+@kernel(forceinline=True)
+def scatter(In, lines, shares, n, middle, nb):
+    """Add what h was moved by to the rows that it is made of."""
+    for block in range(nb):
+        change = minus(load(middle, block), load(middle, nb + block))
+        for j in range(n):
+            at = lines[np.uint64(j)] + block
+            store(In, at, axpy(shares[np.uint64(j)], change, load(In, at)))
+
+
+# --- training ---------------------------------------------------------------------------------------------------------
 
 
 @kernel
-def train_skipgram(
-    ids, starts, first, last, position, key, keep, alias, In, Out, bias, nb, window, shrink,
-    negative, shared, alpha, least, fall, tables, biased,
+def train(
+    ids, starts, first, last, position, unit, key, keep, alias, In, Out, bias, nb, firsts, parts, widest, window,
+    shrink, whole, source, negative, shared, mean, alpha, least, fall, tables, biased, middle,
 ):  # fmt: skip
-    """Steps over the sentences first … last − 1 of a block that begins at token `position`; their loss and pairs."""
+    """Steps over the sentences first … last − 1 of a block that begins at token `position`; their loss and pairs.
+
+    The input is a row of In (`source` WORD: the occurrence's, if words have no parts; UNIT: the sentence's, the block's first
+    having number `unit`), or a sum h of rows in `middle` (2·nb lines): a word's parts, or the words of a window (WINDOW).
+    """
     held = np.empty(np.max(starts[first + 1 : last + 1] - starts[first:last]), np.int32)
+    near, alone_here = np.empty(2 * window, np.int64), np.empty(1, np.int64)
     targets = np.empty(2 * window * (1 + negative), np.int64)
     gains = np.empty(2 * window + negative, np.float32)
+    lines, shares = np.empty(widest, np.int64), np.empty(widest, np.float32)
+    direct = source == UNIT or (source == WORD and len(firsts) == 0)
     loss, total = 0.0, 0
     for s in range(first, last):
         place = position + starts[s]
@@ -150,80 +253,35 @@ def train_skipgram(
         state = mixed(key + np.uint64(place) * GOLDEN)
         count, state = keep_words(ids, starts[s], starts[s + 1], keep, held, state)
         for t in range(count):
-            reach, state = reach_of(window, shrink, state)
-            low, high = max(0, t - reach), min(count, t + reach + 1)
-            pairs = high - low - 1
-            if pairs == 0:
-                continue
-            total += pairs
+            alone_here[0] = held[t]
+            met = 1
+            if source != UNIT:
+                met, state = look_around(held, t, count, window, shrink, whole, near, state)
+                if met == 0:
+                    continue
+            pairs, predicted = (met, near) if source == WORD else (1, alone_here)
             alone = shared == PAIR
             groups, width = (pairs, 1 + negative) if alone else (1, pairs + negative)
             positives = 1 if alone else pairs
-            weight = np.float32(pairs if shared == WINDOW else 1)
-            at = 0
-            for c in range(low, high):
-                if c != t:
-                    targets[at] = held[c]
-                    at += 1
-                    if alone:
-                        state = draw_negatives(targets, at, negative, alias, state)
-                        at += negative
-            if not alone:
-                state = draw_negatives(targets, at, negative, alias, state)
+            weight = np.float32(pairs if shared == GROUP else 1)
+            total += pairs
+            n = 0
+            if not direct:
+                given, words = (1, alone_here) if source == WORD else (met, near)
+                n = list_inputs(words, given, mean, firsts, parts, lines, shares, nb)
+                fetch_lines(In, lines, n, nb)
+            state = write_targets(predicted, pairs, alone, negative, alias, targets, state)
             fetch_rows(Out, targets, 0, width, nb)
-            u = np.int64(held[t]) * nb
+            X, u = In, np.int64(unit + s if source == UNIT else held[t]) * nb
+            if not direct:
+                gather(In, lines, shares, n, middle, nb)
+                X, u = middle, 0
             for g in range(groups):
                 if g + 1 < groups:
                     fetch_rows(Out, targets, (g + 1) * width, width, nb)
                 loss += descend(
-                    In, u, Out, bias, targets, g * width, width, positives, weight, rate, tables, biased, gains, nb
+                    X, u, Out, bias, targets, g * width, width, positives, weight, rate, tables, biased, gains, nb
                 )  # fmt: skip
-    return loss, total
-
-
-# --- CBOW -------------------------------------------------------------------------------------------------------------
-
-
-@kernel
-def train_cbow(
-    ids, starts, first, last, position, key, keep, alias, In, Out, bias, nb, window, shrink,
-    negative, mean, alpha, least, fall, tables, biased, middle,
-):  # fmt: skip
-    """The same with the sum or mean h of a window's inputs as input, in `middle` (2·nb lines), and the word as output."""
-    held = np.empty(np.max(starts[first + 1 : last + 1] - starts[first:last]), np.int32)
-    targets = np.empty(1 + negative, np.int64)
-    gains = np.empty(1 + negative, np.float32)
-    loss, total = 0.0, 0
-    for s in range(first, last):
-        place = position + starts[s]
-        rate = np.float32(max(least, alpha - fall * place))
-        state = mixed(key + np.uint64(place) * GOLDEN)
-        count, state = keep_words(ids, starts[s], starts[s + 1], keep, held, state)
-        for t in range(count):
-            reach, state = reach_of(window, shrink, state)
-            low, high = max(0, t - reach), min(count, t + reach + 1)
-            pairs = high - low - 1
-            if pairs == 0:
-                continue
-            total += 1
-            targets[0] = held[t]
-            state = draw_negatives(targets, 1, negative, alias, state)
-            fetch_rows(Out, targets, 0, 1 + negative, nb)
-            share = np.float32(1) / np.float32(pairs) if mean else np.float32(1)
-            for block in range(nb):
-                h = zero(In)
-                for c in range(low, high):
-                    if c != t:
-                        h = axpy(share, load(In, np.int64(held[c]) * nb + block), h)
-                store(middle, block, h)
-                store(middle, nb + block, h)
-            loss += descend(
-                middle, 0, Out, bias, targets, 0, 1 + negative, 1, np.float32(1), rate, tables, biased, gains, nb
-            )  # fmt: skip
-            for block in range(nb):
-                change = minus(load(middle, block), load(middle, nb + block))
-                for c in range(low, high):
-                    if c != t:
-                        at = np.int64(held[c]) * nb + block
-                        store(In, at, axpy(share, change, load(In, at)))
+            if not direct:
+                scatter(In, lines, shares, n, middle, nb)
     return loss, total

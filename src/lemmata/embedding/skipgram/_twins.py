@@ -21,22 +21,32 @@ DENSE = 2**17  # entries of a matrix that is cheaper to fill than to list
 
 @dataclass(frozen=True)
 class Occurrences:
-    """Centres and their windows: pair p is (centre[owner[p]], context[p])."""
+    """Inputs and what they predict: pair p is (centre[owner[p]], context[p])."""
 
-    centre: Array  # (occurrences,) word of each
+    centre: Array  # (occurrences,) word of each, or document
     owner: Array  # (pairs,) which occurrence a pair belongs to, rising
     context: Array  # (pairs,)
     sizes: Array  # (occurrences,) pairs of each, >= 1
 
 
-def draw_windows(
-    ids: Array, starts: Array, keep: Array, window: int, shrink: bool, rng: np.random.Generator
-) -> Occurrences:
-    """Drop frequent words, draw how far each occurrence looks, and list the pairs."""
+@dataclass(frozen=True)
+class Kept:
+    """The words of some sentences that are kept."""
+
+    words: Array  # (n,)
+    sentence: Array  # (n,) rising
+
+
+def keep_words(ids: Array, starts: Array, keep: Array, rng: np.random.Generator) -> Kept:
+    """Drop frequent words."""
     kept = rng.random(len(ids)) < keep[ids]
     sentence = np.repeat(np.arange(len(starts) - 1), np.diff(starts))[kept]
-    words = ids[kept].astype(np.int64)
-    n = len(words)
+    return Kept(ids[kept].astype(np.int64), sentence)
+
+
+def draw_windows(kept: Kept, window: int, shrink: bool, rng: np.random.Generator) -> Occurrences:
+    """Draw how far each occurrence looks, and list the pairs."""
+    words, sentence, n = kept.words, kept.sentence, len(kept.words)
     reach = rng.integers(1, window + 1, n) if shrink else np.full(n, window)
     owners, contexts = [], []
     places = np.arange(n)
@@ -48,7 +58,29 @@ def draw_windows(
         contexts.append(words[other[inside]])
     owner, context = np.concatenate(owners), np.concatenate(contexts)
     order = np.argsort(owner, kind="stable")
-    owner, context = owner[order], context[order]
+    return _listed(words, owner[order], context[order])
+
+
+def draw_sentences(kept: Kept, most: int, rng: np.random.Generator) -> Occurrences:
+    """Each occurrence with all other words of its sentence, or `most` draws of them if they are more."""
+    words, (_, firsts, sizes) = kept.words, np.unique(kept.sentence, return_index=True, return_counts=True)  # fmt: skip
+    first, others = np.repeat(firsts, sizes), np.repeat(sizes - 1, sizes)
+    met = np.minimum(others, most)
+    owner = np.repeat(np.arange(len(words)), met)
+    which = np.arange(len(owner)) - np.repeat(np.cumsum(met) - met, met)
+    drawn = (others > most)[owner]
+    which[drawn] = rng.integers(0, others[owner[drawn]])
+    which += which >= owner - first[owner]  # not itself
+    return _listed(words, owner, words[first[owner] + which])
+
+
+def draw_documents(kept: Kept, unit: int) -> Occurrences:
+    """Each sentence, a document that begins with number `unit`, with each of its words."""
+    n = len(kept.words)
+    return Occurrences(kept.sentence + unit, np.arange(n), kept.words, np.ones(n, np.int64))
+
+
+def _listed(words: Array, owner: Array, context: Array) -> Occurrences:
     used, owner, sizes = np.unique(owner, return_inverse=True, return_counts=True)
     return Occurrences(words[used], owner, context, sizes)
 
@@ -82,18 +114,27 @@ def sigmoid(x: Array) -> Array:
 class Batches:
     """One pass over drawn windows. With rate 0 it only measures."""
 
-    vectors: Array  # (v, k), changed in place
+    vectors: Array  # (n, k), changed in place: of words, of words and parts, or of documents
     outputs: Array  # (v, k), changed in place; the same array of one embedding
     biases: Array | None
     table: Any  # AliasTable
     negative: int
     rng: np.random.Generator
     alpha: float = 0.025  # the largest rate
+    shares: Any = (
+        None  # CSR (n, words): how much of each vector is in a word; None: vectors are words
+    )
+
+    def _given(self, centre: Array, rows: Array, values: Array) -> Any:
+        """Which vectors, and how much of each, are the inputs of a batch, (n, batch)."""
+        if self.shares is None:
+            return gathered(centre, rows, values, len(self.vectors))
+        return self.shares @ gathered(centre, rows, values, self.shares.shape[1])
 
     def skipgram(self, found: Occurrences, shared: str, rates: Any) -> tuple[float, int]:
         """The loss of all pairs, each at its own time, and how many there are."""
         loss, n = 0.0, len(found.owner)
-        size = batch_size(len(self.vectors), self.alpha)
+        size = batch_size(len(self.outputs), self.alpha)
         for first in range(0, n, size):
             owner = found.owner[first : first + size]
             centre, context = found.centre[owner], found.context[first : first + size]
@@ -107,15 +148,13 @@ class Batches:
                 share = 1.0 if shared == "window" else 1 / found.sizes[owner]
                 weights = np.broadcast_to(np.reshape(share, (-1, 1)), negatives.shape)
                 weights = weights.astype(self.vectors.dtype)
-            loss += self._step(
-                gathered(centre, np.arange(len(owner)), np.ones(len(owner)), len(self.vectors)),
-                context, negatives, weights, rates(first / n),
-            )  # fmt: skip
+            inputs = self._given(centre, np.arange(len(owner)), np.ones(len(owner)))
+            loss += self._step(inputs, context, negatives, weights, rates(first / n))
         return loss, n
 
     def cbow(self, found: Occurrences, mean: bool, rates: Any) -> tuple[float, int]:
         loss, n = 0.0, len(found.centre)
-        size = batch_size(len(self.vectors), self.alpha)
+        size = batch_size(len(self.outputs), self.alpha)
         ends = np.concatenate([[0], np.cumsum(found.sizes)])
         for first in range(0, n, size):
             last = min(first + size, n)
@@ -123,7 +162,7 @@ class Batches:
             sizes = found.sizes[first:last]
             share = np.repeat(1 / sizes if mean else np.ones(len(sizes)), sizes)
             rows = np.repeat(np.arange(last - first), sizes)
-            inputs = gathered(context, rows, share, len(self.vectors))
+            inputs = self._given(context, rows, share)
             negatives = self.table.draw(self.rng, (last - first, self.negative))
             weights = np.ones(negatives.shape, self.vectors.dtype)
             centre = found.centre[first:last]
@@ -134,7 +173,7 @@ class Batches:
     def _step(
         self, inputs: Any, positives: Array, negatives: Array, weights: Array, rate: float
     ) -> float:
-        """inputs (words, batch) says which vectors, and how much of each, are a row's input."""
+        """inputs (n, batch) says which vectors, and how much of each, are a row's input."""
         kind = self.vectors.dtype
         X = (inputs.T @ self.vectors).astype(kind)  # (B, k)
         targets = np.column_stack([positives, negatives])
@@ -151,7 +190,8 @@ class Batches:
             g = (rates * (labels - sigmoid(scores))).astype(kind)
             flat = targets.ravel()
             outer = bounded(np.bincount(flat, rates.ravel(), minlength=len(self.outputs)))
-            inner = bounded(inputs @ rates.sum(axis=1))
+            # the diagonal that is above inputs · diag(rates) · inputsᵀ: its rows' sums
+            inner = bounded(inputs @ (rates.sum(axis=1) * np.asarray(inputs.sum(axis=0))))
             rows = np.repeat(np.arange(len(X)), targets.shape[1])
             chosen = gathered(flat, rows, g.ravel(), len(self.outputs))
             change = np.einsum("bj,bjk->bk", g, Z)

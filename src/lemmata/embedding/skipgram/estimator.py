@@ -16,20 +16,26 @@ negatives each and q what they are drawn from, is ln[N_vw / (r N_w q_v)]: shifte
 
 from __future__ import annotations
 
+from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 
 from lemmata.audit.embeddings import SKIPGRAM_CLAIMS
+from lemmata.audit.word_contexts import CONTEXT_CLAIMS
 from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.estimator import COMMON
 from lemmata.core.loop import MaxSteps, Settled, Stop, run
 from lemmata.embedding.base import EmbeddingModel
-from lemmata.embedding.skipgram.algorithm import SkipGramAlgorithm, SkipGramState
+from lemmata.embedding.skipgram.algorithm import SkipGramAlgorithm
+from lemmata.embedding.skipgram.contradictions import refuse_together
+from lemmata.embedding.skipgram.shown import attributes_of, state_with
 from lemmata.embedding.skipgram.softmax import SoftmaxAlgorithm
 from lemmata.embedding.skipgram.windowed import WindowedText
-from lemmata.text.encoded import EncodedText
+from lemmata.embedding.subwords import PartTable, PartVectors
+from lemmata.embedding.vectors.word_vectors import WordVectors
+from lemmata.text.encoded import LONGEST, EncodedText, encode_with
 from lemmata.text.tokens import Tokenizer
 from lemmata.text.vocabulary import Vocabulary
 
@@ -51,6 +57,11 @@ class SkipGram(EmbeddingModel):
         R: pairs are at most so far apart.
     sg : bool, default=True
         Words predict their neighbours (skip-gram); False: the mean of a window predicts its word (CBOW).
+    context : {"window", "sentence", "document"}, default="window"
+        What a word meets. "window": words at most R away. "sentence": all words of its sentence, near or far; where these are
+        more than 2R, each occurrence meets 2R draws of them, so that time stays linear. "document": the sentence itself, which
+        gets a vector that predicts its words (a distributed bag of words). A sentence is what is read as one text: a line, a
+        paragraph or a file, by the `unit` of `lemmata.text.read`.
     objective : {"negative", "softmax"}, default="negative"
         "softmax": the exact likelihood (3.46) of the counts of all pairs, for 4,096 words at most; an epoch is 20 steps of
         L-BFGS, and negative, sample and alpha are not used.
@@ -73,8 +84,14 @@ class SkipGram(EmbeddingModel):
         CBOW averages the vectors of a window; False: adds them up.
     tied : bool, default=False
         One embedding, ζ = z, as in CIL (3.44).
-    biases : bool, default=False
-        Whether b_v is part of the model; word2vec has none.
+    biases : bool or "clamped", default=False
+        Whether b_v is part of the model; word2vec has none. "clamped": as a coordinate of z_v whose counterpart in every ζ is
+        1, the first of `embedding_` and `context_embedding_` (CIL 3.3.4); it is one of the k, and no part of `vectors_`.
+    min_n, max_n : int, default=3 and 0
+        Words also consist of their parts, the runs of min_n to max_n characters of "<word>" (fastText: 3 to 6), and a word
+        never seen has the vectors of its parts: `vectors_["unheard"]`. max_n=0: whole words only.
+    bucket : int, default=2_000_000
+        How many slots parts are hashed into; only those that occur take memory.
     alpha : float, optional
         γ, the first learning rate; None: 0.025, and 0.075 for CBOW.
     min_alpha : float, default=1e-4
@@ -100,8 +117,12 @@ class SkipGram(EmbeddingModel):
     embedding_ : (n_words, k) float32
         ζ, the vectors of `vectors_`.
     context_embedding_ : (n_words, k)
-        z, those of predicted words (CBOW: of the word in the middle).
+        z, those of predicted words (CBOW: of the word in the middle). With context="document": (n_documents, k), the
+        vectors of documents, by whose products with `embedding_` words are predicted.
     biases_ : (n_words,)
+        b; zeros without, and where they are a clamped coordinate.
+    parts_ : PartVectors
+        Vectors of parts of words, by slot; only with max_n > 0.
     counts_ : (n_words,)
         How often each word occurs, in the order of `feature_names_in_`, the words.
     loss_ : float
@@ -112,15 +133,17 @@ class SkipGram(EmbeddingModel):
     claims = SKIPGRAM_CLAIMS
     stored: ClassVar[dict[str, Any]] = {
         **EmbeddingModel.stored,
-        "context_embedding_": "d k",
+        "context_embedding_": "c k",
         "biases_": "d",
         "loss_": "",
+        "parts_?": PartVectors,
     }
     _parameter_constraints: ClassVar[dict[str, list]] = {
         **{name: rule for name, rule in COMMON.items() if name != "max_iter"},
         "vector_size": [Interval(Integral, 1, 2**16, closed="both")],
         "window": [Interval(Integral, 1, 1000, closed="both")],
         "sg": ["boolean"],
+        "context": [StrOptions({"window", "sentence", "document"})],
         "objective": [StrOptions({"negative", "softmax"})],
         "negative": [Interval(Integral, 1, 10_000, closed="both")],
         "negatives_per": [StrOptions({"pair", "window", "occurrence"})],
@@ -131,7 +154,10 @@ class SkipGram(EmbeddingModel):
         "shrink_windows": ["boolean"],
         "cbow_mean": ["boolean"],
         "tied": ["boolean"],
-        "biases": ["boolean"],
+        "biases": ["boolean", StrOptions({"clamped"})],
+        "min_n": [Interval(Integral, 1, 1000, closed="both")],
+        "max_n": [Interval(Integral, 0, 1000, closed="both")],
+        "bucket": [Interval(Integral, 1, 2**31, closed="both")],
         "alpha": [Interval(Real, 0, None, closed="neither"), None],
         "min_alpha": [Interval(Real, 0, None, closed="left")],
         "epochs": [Interval(Integral, 1, None, closed="left")],
@@ -142,18 +168,21 @@ class SkipGram(EmbeddingModel):
     context_embedding_: Array
     biases_: Array
     loss_: float
+    parts_: PartVectors
 
     def __init__(
-        self, vector_size=100, window=5, *, sg=True, objective="negative", negative=5, negatives_per="pair", ns_exponent=0.75,
-        min_count=5, max_vocab_size=None, sample=1e-3, shrink_windows=True, cbow_mean=True, tied=False, biases=False,
-        alpha=None, min_alpha=1e-4, epochs=5, tol=0.0, deterministic=False, tokenizer=None, random_state=None, verbose=0,
-        checkpoint=None, time_limit=None,
+        self, vector_size=100, window=5, *, sg=True, context="window", objective="negative", negative=5, negatives_per="pair",
+        ns_exponent=0.75, min_count=5, max_vocab_size=None, sample=1e-3, shrink_windows=True, cbow_mean=True, tied=False,
+        biases=False, min_n=3, max_n=0, bucket=2_000_000, alpha=None, min_alpha=1e-4, epochs=5, tol=0.0, deterministic=False,
+        tokenizer=None, random_state=None, verbose=0, checkpoint=None, time_limit=None,
     ):  # fmt: skip
-        self.vector_size, self.window, self.sg, self.objective = vector_size, window, sg, objective
+        self.vector_size, self.window, self.sg = vector_size, window, sg
+        self.context, self.objective = context, objective
         self.negative, self.negatives_per, self.ns_exponent = negative, negatives_per, ns_exponent
         self.min_count, self.max_vocab_size, self.sample = min_count, max_vocab_size, sample
         self.shrink_windows, self.cbow_mean, self.tied = shrink_windows, cbow_mean, tied
-        self.biases, self.alpha, self.min_alpha, self.epochs = biases, alpha, min_alpha, epochs
+        self.biases, self.min_n, self.max_n, self.bucket = biases, min_n, max_n, bucket
+        self.alpha, self.min_alpha, self.epochs = alpha, min_alpha, epochs
         self.tol, self.deterministic, self.tokenizer = tol, deterministic, tokenizer
         self.random_state, self.verbose = random_state, verbose
         self.checkpoint, self.time_limit = checkpoint, time_limit
@@ -173,66 +202,90 @@ class SkipGram(EmbeddingModel):
 
     def _algorithm(self, data: EncodedText) -> Any:  # type: ignore[override]
         alpha = RATES[bool(self.sg)] if self.alpha is None else self.alpha
-        if self.min_alpha > alpha:
-            raise ValueError(
-                f"min_alpha={self.min_alpha} exceeds alpha={alpha}, which falls to it; pass min_alpha <= alpha."
-            )
-        if self.tied and not self.sg:
-            raise ValueError(
-                "tied=True is of skip-gram: CBOW's inputs are means of windows; pass sg=True."
-            )
+        refuse_together(self, alpha)
+        biases, k = bool(self.biases), self.vector_size - self._clamped
         if self.objective == "softmax":
-            if not self.sg:
-                raise ValueError(
-                    "objective='softmax' is of skip-gram; pass sg=True, or objective='negative'."
-                )
-            return SoftmaxAlgorithm(
-                self.vector_size, bool(self.shrink_windows), bool(self.tied), bool(self.biases)
-            )
+            return SoftmaxAlgorithm(k, bool(self.shrink_windows), bool(self.tied), biases)
         return SkipGramAlgorithm(
-            self.vector_size, self.epochs, bool(self.sg), self.negative, self.negatives_per, bool(self.shrink_windows),
-            bool(self.cbow_mean), bool(self.tied), bool(self.biases), float(alpha), float(self.min_alpha),
-            bool(self.deterministic),
+            k, self.epochs, bool(self.sg), self.negative, self.negatives_per, bool(self.shrink_windows), bool(self.cbow_mean),
+            bool(self.tied), biases, float(alpha), float(self.min_alpha), bool(self.deterministic),
         )  # fmt: skip
+
+    @property
+    def _clamped(self) -> bool:
+        return isinstance(self.biases, str)
+
+    def _encoded(self, X: Any) -> EncodedText:
+        """Documents that get vectors are not cut, however long they are."""
+        if self.context == "document" and not isinstance(X, EncodedText):
+            X = encode_with(X, self.tokenizer or Tokenizer(), longest=None)
+        return super()._encoded(X)
 
     def _problem(self, data: EncodedText) -> Any:  # type: ignore[override]
         return self._windowed(data, data.vocabulary.counts)
 
     def _windowed(self, data: EncodedText, counts: Array) -> WindowedText:
-        return WindowedText(data, counts, self.window, float(self.sample), float(self.ns_exponent))
+        words = data.vocabulary.words.tolist()
+        parts = PartTable.of(words, self.min_n, self.max_n, self.bucket) if self.max_n else None
+        drawn = self.window, float(self.sample), float(self.ns_exponent)
+        return WindowedText(data, counts, *drawn, self.context, parts)
 
     def _attributes(self, solution: Any, problem: WindowedText) -> dict[str, Any]:
-        return {**solution.attributes, "counts_": problem.counts}
+        self.__dict__.pop("parts_", None)  # of an earlier fit
+        return attributes_of(solution.attributes, problem, self._clamped)
+
+    def _claims(self) -> tuple[Any, ...]:
+        return super()._claims() if self.context == "window" else CONTEXT_CLAIMS[self.context]
+
+    @cached_property
+    def _vectors(self) -> WordVectors:
+        """Without the clamped coordinate: a one in every vector says nothing about its word."""
+        matrix = self.embedding_[:, self._clamped :]
+        return WordVectors(self.feature_names_in_, matrix, self.counts_, vars(self).get("parts_"))
 
     def partial_fit(self, X, y=None) -> SkipGram:
         """Go on with more text: its new words get vectors if they now occur min_count times, all others are trained further.
 
+        A new word that has parts begins with their vectors. New documents are added to those in `context_embedding_`.
         The learning rate starts at alpha again and falls over `epochs` passes over the new text alone.
         """
         if not hasattr(self, "embedding_"):
             return self.fit(X)
         with self._all_or_nothing():
             self._validate_params()
+            if self.embedding_.shape[1] != self.vector_size:
+                raise ValueError(
+                    f"vector_size={self.vector_size}, but the fit that is to go on has vectors of {self.embedding_.shape[1]} "
+                    "numbers; leave it as it was, or call fit."
+                )
             known = Vocabulary(self.feature_names_in_, self.counts_)
             new = self._encoded_further(X)
             total = known + new.vocabulary
             kept = total.pruned(1, None)
             data = new.over(kept)
             algorithm, problem = self._algorithm(data), self._windowed(data, kept.counts)
-            start = self._grown(algorithm, problem, known, kept)
+            first = algorithm.init(problem, np.random.default_rng(self._rng()))
+            start = state_with(self, first, problem, kept.encode(list(known)), self._clamped)
+            start = algorithm.at(start, problem)
             solution = run(
                 algorithm, problem, stop=self._stop(), callbacks=self._callbacks(), start=start
             )
             self.feature_names_in_, self.n_features_in_ = kept.words, len(kept)
             attributes = self._attributes(solution, problem)
+            if self.context == "document":
+                both = self.context_embedding_, attributes["context_embedding_"]
+                attributes["context_embedding_"] = np.concatenate(both)
             self._conclude(None, attributes, solution.trace, solution.stopped, solution.step)
         return self
 
     def _encoded_further(self, X: Any) -> EncodedText:
         """The new text over known words and those that occur often enough in it."""
-        from lemmata.text.encoded import encode_with
-
-        raw = X if isinstance(X, EncodedText) else encode_with(X, self.tokenizer or Tokenizer())
+        longest = None if self.context == "document" else LONGEST
+        raw = (
+            X
+            if isinstance(X, EncodedText)
+            else encode_with(X, self.tokenizer or Tokenizer(), longest=longest)
+        )
         words, known = raw.vocabulary, Vocabulary(self.feature_names_in_, self.counts_)
         often = np.array(
             [
@@ -246,20 +299,3 @@ class SkipGram(EmbeddingModel):
                 f"none of the {len(words):,} words of the text is known or occurs min_count={self.min_count} times in it."
             )
         return raw.over(Vocabulary(words.words[often], words.counts[often]))
-
-    def _grown(
-        self, algorithm: Any, problem: WindowedText, known: Vocabulary, words: Vocabulary
-    ) -> SkipGramState:
-        """A first state with the vectors of known words in it."""
-        state = algorithm.init(problem, np.random.default_rng(self._rng()))
-        places = words.encode(list(known))
-        parts = {"vectors": self.embedding_, "biases": self.biases_}
-        if not self.tied:
-            parts["outputs"] = self.context_embedding_
-        changed = {}
-        for name, old in parts.items():
-            changed[name] = getattr(state, name).copy()
-            changed[name][places] = old
-        from dataclasses import replace
-
-        return algorithm.at(replace(state, **changed), problem)

@@ -3,8 +3,9 @@
     maximise  Σ_vw N_vw ( s_wv − ln Σ_u exp s_wu ),      s_wv = ⟨ζ_w, z_v⟩ + b_v                                  (CIL (3.46))
 
 N_vw, how often v stands in a window of w, is all that the text says (3.45), so a step costs words² · k whatever the length of
-the text. With windows that shrink, a pair at distance Δ counts (R − Δ + 1)/R, its share of windows that reach it. An epoch is
-TURNS steps of L-BFGS, none of which lowers the likelihood.
+the text. With windows that shrink, a pair at distance Δ counts (R − Δ + 1)/R, its share of windows that reach it; with whole
+sentences as context, a pair of a sentence of n words counts min{1, 2R/(n − 1)}, what is drawn of it on average. An epoch is
+TURNS steps of L-BFGS, none of which lowers the likelihood. Vectors with parts, x = Pᵀa, have the gradient P ∂x.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 
 from lemmata.embedding.skipgram.algorithm import SkipGramState
 from lemmata.embedding.skipgram.windowed import WindowedText
@@ -25,6 +27,8 @@ MOST_WORDS = 4096  # a matrix of scores of so many words takes 128 MB
 def pair_counts(data: WindowedText, shrink: bool) -> Array:
     """N (v, v): row w, column v. Windows look both ways, so it is symmetric."""
     v = len(data.counts)
+    if data.context == "sentence":
+        return sentence_pair_counts(data)
     N = np.zeros(v * v)
     for ids, starts in data.text:
         sentence = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
@@ -36,6 +40,20 @@ def pair_counts(data: WindowedText, shrink: bool) -> Array:
             N += share * np.bincount(places, minlength=v * v)
     square = N.reshape(v, v)
     return square + square.T
+
+
+def sentence_pair_counts(data: WindowedText) -> Array:
+    """N (v, v) of whole sentences: Σ over them of min{1, 2R/(n − 1)} (c cᵀ − diag c), c the counts of words in one."""
+    v = len(data.counts)
+    N = np.zeros((v, v))
+    for ids, starts in data.text:
+        sizes = np.diff(starts)
+        C = sp.csr_array((np.ones(len(ids)), ids, starts), shape=(len(sizes), v))
+        weight = np.minimum(1.0, 2 * data.window / np.maximum(sizes - 1, 1))
+        weighted = sp.diags_array(weight) @ C
+        N += (C.T @ weighted).toarray()
+        N[np.diag_indices(v)] -= np.asarray(weighted.sum(axis=0)).ravel()
+    return N
 
 
 @dataclass(frozen=True)
@@ -56,7 +74,7 @@ class SoftmaxAlgorithm:
                 f"objective='softmax' compares all pairs of {v:,} words; it is for {MOST_WORDS:,} at most: raise min_count, "
                 f"pass max_vocab_size={MOST_WORDS}, or use objective='negative'."
             )
-        vectors = (rng.random((v, k)) - 0.5) / k
+        vectors = (rng.random((data.n_inputs, k)) - 0.5) / k
         outputs = (
             rng.random((0 if self.tied else v, k)) - 0.5
         ) / k  # from 0 only one side would move
@@ -96,8 +114,8 @@ class SoftmaxAlgorithm:
 
     def _problem(self, state: SkipGramState, data: WindowedText) -> Likelihood:
         N = data.remembered("pairs", lambda: pair_counts(data, self.shrink))
-        v, k = state.vectors.shape
-        return Likelihood(N, v, k, self.tied, self.biases)
+        shares = None if data.parts is None else data.parts.shares
+        return Likelihood(N, *state.vectors.shape, self.tied, self.biases, shares)
 
 
 @dataclass(frozen=True)
@@ -105,19 +123,21 @@ class Likelihood:
     """Minus the mean log-likelihood of a pair, and its gradient, as a function of all numbers in one row."""
 
     N: Array
-    words: int
+    inputs: int  # rows: words, or words and parts
     size: int
     tied: bool
     biased: bool
+    shares: Any = None  # P (inputs, words), if words have parts
 
     def parts(self, x: Array) -> tuple[Array, Array, Array]:
-        v, k = self.words, self.size
-        X, rest = x[: v * k].reshape(v, k), x[v * k :]
+        n, v, k = self.inputs, len(self.N), self.size
+        A, rest = x[: n * k].reshape(n, k), x[n * k :]
         Z = rest[: 0 if self.tied else v * k].reshape(-1, k)
-        return X, Z, rest[Z.size :]
+        return A, Z, rest[Z.size :]
 
     def __call__(self, x: Array) -> tuple[float, Array]:
-        X, Z, b = self.parts(x)
+        A, Z, b = self.parts(x)
+        X = A if self.shares is None else self.shares.T @ A
         outputs = X if self.tied else Z
         S = X @ outputs.T + b
         top = S.max(axis=1, keepdims=True)
@@ -128,5 +148,7 @@ class Likelihood:
         D = (of_word * E / sums - self.N) / total
         dX, dZ = D @ outputs, D.T @ X
         db = D.sum(axis=0) if self.biased else np.zeros(len(b))
+        if self.shares is not None:
+            dX = self.shares @ dX
         parts = (dX + dZ, db) if self.tied else (dX, dZ, db)
         return loss, np.concatenate([part.ravel() for part in parts])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from lemmata.core.compiler import worth_compiling
+from lemmata.embedding.subwords import PartTable
 from lemmata.embedding.windows.sampling import WHOLE, AliasTable, keep_probabilities, noise
 from lemmata.text.encoded import EncodedText
 
@@ -21,10 +22,24 @@ WORTH_COMPILING = 2**29
 
 
 @dataclass(frozen=True)
+class Chunks:
+    """A block of a text, and the ranges of its sentences that are worked on one after the other or side by side."""
+
+    position: int  # of its first token in the text
+    unit: int  # of its first sentence
+    ids: Array
+    starts: Array
+    ranges: list[tuple[int, int]]
+
+
+@dataclass(frozen=True)
 class WindowedText:
-    """Sentences, which occurrences are kept, and what negatives are drawn from.
+    """Sentences, which occurrences are kept, who meets whom, and what negatives are drawn from.
 
     counts : (v,) how often each word was met in all training so far; of a text that continues another, more than in the text
+    context : "window": the words around an occurrence; "sentence": all words of its sentence, or 2 · window draws of them if
+        they are more; "document": the sentence itself, which has a vector and predicts its words
+    parts : the rows that words are made of; None: a row for each word
     """
 
     text: EncodedText
@@ -32,13 +47,25 @@ class WindowedText:
     window: int = 5
     sample: float = 1e-3
     ns_exponent: float = 0.75
+    context: str = "window"
+    parts: PartTable | None = None
+
+    @property
+    def n_inputs(self) -> int:
+        """How many rows inputs are made of: words, words and parts, or documents."""
+        if self.context == "document":
+            return self.text.n_sentences
+        return len(self.counts) if self.parts is None else self.parts.n_rows
 
     @property
     def shape(self) -> tuple[int, int]:
         return self.text.shape
 
     def fingerprint(self) -> str:
-        return self.text.fingerprint()
+        """Of the text, and of all that decides what is drawn from it."""
+        parts = self.parts and (self.parts.min_n, self.parts.max_n, self.parts.bucket)
+        drawn = (self.window, self.sample, self.ns_exponent, self.context, parts)
+        return f"{self.text.fingerprint()} {drawn}"
 
     @cached_property
     def keep(self) -> Array:
@@ -72,26 +99,24 @@ class WindowedText:
             self._memory[name] = make()
         return self._memory[name]
 
-    def chunks(self) -> Iterator[tuple[int, Any, list[tuple[int, int]]]]:
-        """For every block the place of its first token, its ids and starts, and ranges of sentences of some CHUNK tokens."""
-        position = 0
+    def chunks(self) -> Iterator[Chunks]:
+        """The text in blocks, each cut into ranges of sentences of some CHUNK tokens."""
+        position = unit = 0
         for ids, starts in self.text:
             cuts = np.searchsorted(starts, np.arange(0, starts[-1] + CHUNK, CHUNK))
             cuts = np.unique(np.minimum(cuts, len(starts) - 1))
             ranges = list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
-            yield (
-                position,
-                (ids, starts),
-                [one for one in ranges if starts[one[1]] > starts[one[0]]],
-            )
+            filled = [one for one in ranges if starts[one[1]] > starts[one[0]]]
+            yield Chunks(position, unit, ids, starts, filled)
             position += int(starts[-1])
+            unit += len(starts) - 1
 
-    def measured(self) -> Iterator[tuple[int, Any, list[tuple[int, int]]]]:
+    def measured(self) -> Iterator[Chunks]:
         """The chunks whose loss is measured: all of a short text, evenly spaced ones of a long one."""
         every = max(1, self.text.n_tokens // MEASURED)
         number = 0
-        for position, block, ranges in self.chunks():
-            chosen = [one for i, one in enumerate(ranges, number) if i % every == 0]
-            number += len(ranges)
+        for block in self.chunks():
+            chosen = [one for i, one in enumerate(block.ranges, number) if i % every == 0]
+            number += len(block.ranges)
             if chosen:
-                yield position, block, chosen
+                yield replace(block, ranges=chosen)

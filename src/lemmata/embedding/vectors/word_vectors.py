@@ -27,6 +27,7 @@ import numpy as np
 
 from lemmata.core import storable
 from lemmata.core.malformed import refuse_nonfinite
+from lemmata.embedding.subwords import PartVectors
 from lemmata.embedding.vectors.search import directions, lengths, row_blocks, top
 
 if TYPE_CHECKING:
@@ -50,20 +51,24 @@ class WordVectors:
         Row i is the vector of words[i]; floats stay what they are, other numbers become float32.
     counts : (n_words,) ints or None
         How often each word was met in training.
+    parts : PartVectors or None
+        What gives words that are not among `words` a vector: its method vector(word) returns one, or None.
 
     Methods: `nearest`, `similarity`, `analogy`, `evaluate_similarity`, `evaluate_analogies`, `write`, `read`, `plot`;
     `vectors["word"]` is a row, `len(vectors)` the number of words, `"word" in vectors` asks.
     """
 
-    layout: ClassVar[Mapping[str, str]] = {
+    layout: ClassVar[Mapping[str, str | type]] = {
         "words": "v text",
         "matrix": "v k",
         "counts?": "v int >=0",
+        "parts?": PartVectors,
     }
 
     words: Array
     matrix: Array
     counts: Array | None = None
+    parts: PartVectors | None = None
 
     def __post_init__(self):
         words = np.array(list(self.words), dtype=object)
@@ -119,10 +124,21 @@ class WordVectors:
         return f"WordVectors of {len(self):,} words, {self.vector_size} numbers each ({self.matrix.dtype})"
 
     def __getitem__(self, word: str | Sequence[str]) -> Array:
-        """The vector of a word, or the vectors of several as rows."""
+        """The vector of a word, or the vectors of several as rows; one that is not known is made of its parts, if those are."""
         if isinstance(word, str):
-            return np.array(self.matrix[self.place(word)])
-        return np.array(self.matrix[[self.place(one) for one in word]])
+            return self._vector(word)
+        if self.parts is None or all(one in self.ids for one in word):
+            return np.array(self.matrix[[self.place(one) for one in word]])
+        return np.stack([self._vector(one) for one in word])
+
+    def _vector(self, word: str) -> Array:
+        unseen = self.parts is not None and isinstance(word, str) and word not in self.ids
+        made = self.parts.vector(word) if self.parts is not None and unseen else None
+        return np.array(self.matrix[self.place(word)]) if made is None else made
+
+    def _known(self, words: Iterable[str]) -> list[int]:
+        """The rows of words, without those that have none."""
+        return [self.ids[word] for word in words if word in self.ids]
 
     def place(self, word: str) -> int:
         """The row of a word; KeyError, with words that are spelt like it, if there is none."""
@@ -152,13 +168,13 @@ class WordVectors:
         """
         left_out: list[int] = []
         if isinstance(word, str):
-            left_out = [self.place(word)]
             query = self[word]
+            left_out = self._known([word])
         elif isinstance(word, np.ndarray) and word.dtype.kind in "iuf":
             query = self._as_query(word)
         else:
-            left_out = [self.place(one) for one in word]
             query = directions(self[list(word)]).mean(axis=0)
+            left_out = self._known(word)
         return self._best(query, n, left_out, among)
 
     def _as_query(self, vector: Array) -> Array:
@@ -201,8 +217,8 @@ class WordVectors:
         """
         if method not in METHODS:
             raise ValueError(f"method={method!r}: pass one of {', '.join(map(repr, METHODS))}.")
-        given = [self.place(word) for word in (a, b, c)]
-        za, zb, zc = directions(np.asarray(self.matrix[given]))
+        za, zb, zc = directions(self[[a, b, c]])
+        given = self._known((a, b, c))
         if method == "additive":
             return self._best(zb - za + zc, n, given, among)
         queries = np.stack([za, zb, zc])
