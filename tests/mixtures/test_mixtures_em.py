@@ -12,7 +12,8 @@ from scipy.special import logsumexp
 from sklearn.mixture import GaussianMixture
 
 from lemmata.core import Blocks, Checkpoint, MaxSteps, Restarts, Settled, rounding, run, store
-from lemmata.mixtures.em import EMAlgorithm, StepwiseEM, elbo, expectation, finer, log_of, posterior
+from lemmata.mixtures.em import EMAlgorithm
+from lemmata.mixtures.expectation import elbo, expectation, finer, log_of, posterior
 from lemmata.mixtures.families import Bernoulli, family_of
 from lemmata.mixtures.gaussians import FixedGaussian, FullGaussian
 from lemmata.mixtures.starting import (
@@ -24,6 +25,7 @@ from lemmata.mixtures.starting import (
     Seeds,
     filled,
 )
+from lemmata.mixtures.stepwise import StepwiseEM
 
 ESTIMATED = ("full", "tied", "diag", "spherical")
 GAUSSIAN = (*ESTIMATED, "unit", "fixed")

@@ -13,7 +13,8 @@ import lemmata
 from lemmata import GaussianMixture, Mixture
 from lemmata.core import Blocks, MaxSteps, run
 from lemmata.mixtures.base import Arrived
-from lemmata.mixtures.em import EMAlgorithm, effective_rows, expectation, still_to_gain
+from lemmata.mixtures.em import EMAlgorithm, effective_rows, still_to_gain
+from lemmata.mixtures.expectation import expectation
 from lemmata.mixtures.families import family_of
 from lemmata.mixtures.gaussians import FullGaussian
 from tests.planted_mixtures import clusters, counts

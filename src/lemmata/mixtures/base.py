@@ -36,18 +36,11 @@ from lemmata.core.estimator import COMMON, Model
 from lemmata.core.loop import MaxSteps, Never, Solution, Stop, Stopped, run, warn_user
 from lemmata.core.repeat import Restarts, best_run
 from lemmata.core.trace import Trace
-from lemmata.mixtures.em import (
-    EMAlgorithm,
-    Family,
-    StepwiseEM,
-    StepwiseState,
-    finer,
-    log_of,
-    posterior,
-    weigh,
-)
+from lemmata.mixtures.em import EMAlgorithm
+from lemmata.mixtures.expectation import Family, finer, log_of, posterior, weigh
 from lemmata.mixtures.gaussians import Gaussian
 from lemmata.mixtures.starting import Centres, Given, Known, RandomMemberships, Seeds, filled
+from lemmata.mixtures.stepwise import StepwiseEM, StepwiseState
 
 Array = np.ndarray
 STARTS = ("kmeans", "k-means++", "random", "random_from_data")

@@ -6,9 +6,9 @@ With responsibilities q_ij the bound ℓ ≥ Σ_i w_i Σ_j q_ij [log π_j + log 
 E-step makes it tight, q_ij ∝ π_j p(x_i; θ_j) (CIL (3.12)); the M-step maximises it, π_j ∝ Σ_i w_i q_ij (CIL (3.13)) and a
 weighted maximum likelihood problem per component (CIL (3.14)). So ℓ cannot fall.
 
-What the M-step needs of the data adds up over blocks, so a `Family` says three things: the log-densities of rows, the expected
-statistics of a block, and the parameters that belong to statistics. A step is M then E: each state carries the likelihood of
-its own parameters, and the statistics from which the next M-step needs no look at the data.
+What the M-step needs of the data adds up over blocks, so a `Family` (expectation.py) says three things: the log-densities of
+rows, the expected statistics of a block, and the parameters that belong to statistics. A step is M then E: each state carries
+the likelihood of its own parameters, and the statistics from which the next M-step needs no look at the data.
 
 EM crawls where components overlap, so near the end two steps s₀ → s₁ → s₂ of the statistics are followed by a leap along them
 (SQUAREM, Varadhan & Roland 2008), which is kept only where it is more likely: ℓ still cannot fall.
@@ -29,246 +29,22 @@ At α = −1 this is s₂. Gains shrink by c² where errors shrink by c, whateve
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from lemmata.core.blocks import Blocks
-from lemmata.core.engine import map_reduce
 from lemmata.core.store import storable
+from lemmata.mixtures.expectation import Family, expectation, maximisation
+from lemmata.mixtures.starting import RandomMemberships
 
 Array = np.ndarray
-# of a block, or of its responsibilities: 2 MB, so that several threads' blocks fit the caches
-BLOCK_NUMBERS = 2**18
 LONGEST, SHORTEST = 64.0, -1.05  # leaps; −1 is none
-FAR, FORGET = (
-    -2.0,
-    0.1,
-)  # a leap so long tells about slow directions; a shorter one makes the gain of the last count less
+# a leap so long tells about slow directions; a shorter one makes the gain of the last count less
+FAR, FORGET = -2.0, 0.1
 PATIENCE = 25  # steps like the last one that must not matter
 NOISE = 8 * float(np.finfo(float).eps)  # of a mean log-likelihood: gains below are rounding
-
-
-# --- what a family is -------------------------------------------------------------------------------------------------
-
-
-class Family(ABC):
-    """The components of a mixture. Parameters and statistics are frozen storable dataclasses of float64 arrays.
-
-    Statistics are expected ones: each row counts w·r for component j. They have `+`, `scaled(c)` and `counts` (k,) = Σ w r.
-    """
-
-    name: ClassVar[str] = ""
-    givable: ClassVar[
-        tuple[str, ...]
-    ] = ()  # the parameters that a user may give; all of them together say everything
-
-    @abstractmethod
-    def survey(self, data: Blocks) -> Any:
-        """Check the data, in one pass; the parameters of a single component for all rows: where statistics are taken about."""
-
-    def check_parameters(self, params: Any, k: int, d: int) -> None:
-        """ValueError where parameters, from a file, are none of k components of this family in d features."""
-        return
-
-    def check(self, rows: Any) -> None:
-        """ValueError where rows cannot have come from this family."""
-        return
-
-    @abstractmethod
-    def log_density(self, rows: Any, params: Any) -> Array:
-        """log p(x_i; θ_j), (n, k)."""
-
-    @abstractmethod
-    def statistics(
-        self,
-        rows: Any,
-        weights: Array | None,
-        responsibilities: Array,
-        params: Any,
-        compiled: bool = False,
-    ) -> Any:
-        """The statistics of a block. Where something of a row is unknown, it is expected under `params`."""
-
-    @abstractmethod
-    def parameters(self, stats: Any) -> Any:
-        """The parameters that maximise the expected log-likelihood (and prior) of the statistics."""
-
-    def compiles(self, data: Blocks, k: int) -> bool:
-        """Whether passes over the data are worth a compiler; where there is nothing to compile they are not."""
-        return False
-
-    def expecting(
-        self, params: Any, log_weights: Array, dtype: Any, compiled: bool = False
-    ) -> Callable[[Any, Array | None], Expected]:
-        """The E-step as a function of a block. What all blocks need is prepared here, once."""
-        return partial(_expected, self, params, log_weights)
-
-    def scoring(
-        self, params: Any, log_weights: Array, dtype: Any, compiled: bool = False
-    ) -> Callable[[Any], Array]:
-        """log π_j + log p(x_i; θ_j) (n, k) as a function of a block."""
-        return partial(_joint, self, params, log_weights)
-
-    def replaced(self, params: Any, k: int, **given: Any) -> Any:
-        """Parameters of k components with some of them, or all, replaced by what a user gave."""
-        raise ValueError(
-            f"a mixture of {self.name} components takes no initial {', '.join(given)}."
-        )
-
-    def closer(self, stats: Any, rough: Any) -> Any:
-        """Parameters to take the statistics about instead, if those about `rough` lost digits; None if they are fine."""
-        return None
-
-    def log_prior(self, params: Any) -> float:
-        """What is maximised besides the likelihood."""
-        return 0.0
-
-    def price(self, stats: Any, params: Any) -> float:
-        """By how much the M-step stays below the maximum of the expected log-likelihood, per unit of weight (reg_covar)."""
-        return 0.0
-
-    def sound(self, stats: Any, before: Any) -> bool:
-        """Whether a leap from statistics `before` ends in statistics that rows could have."""
-        return bool((stats.counts > 0).all())
-
-    @abstractmethod
-    def n_parameters(self, params: Any) -> int:
-        """Free numbers in θ_1 … θ_k; the k − 1 of the weights come on top."""
-
-    @abstractmethod
-    def sample(self, params: Any, components: Array, rng: np.random.Generator) -> Array:
-        """One row from each of the given components."""
-
-    @abstractmethod
-    def attributes(self, params: Any) -> dict[str, Any]:
-        """What an estimator shows of the parameters."""
-
-
-# --- the E-step -------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Expected:
-    """What an E-step learns from a block: statistics, Σ w log p(x), Σ w. Expected() is the empty sum."""
-
-    stats: Any = None
-    log_likelihood: float = 0.0
-    weight: float = 0.0
-
-    def __add__(self, other: Expected) -> Expected:
-        stats = (
-            other.stats
-            if self.stats is None
-            else self.stats
-            if other.stats is None
-            else self.stats + other.stats
-        )
-        return Expected(
-            stats, self.log_likelihood + other.log_likelihood, self.weight + other.weight
-        )
-
-
-def log_of(weights: Array) -> Array:
-    """log π, −∞ for a component without weight."""
-    with np.errstate(divide="ignore"):
-        return np.log(weights)
-
-
-def posterior(joint: Array) -> tuple[Array, Array]:
-    """(log Σ_j e^{l_j}, responsibilities) of every row of l = log π_j + log p(x; θ_j), whatever the size of its numbers.
-
-    A row that no component can explain has log-likelihood −∞ and belongs to all of them alike.
-    """
-    top = joint.max(axis=1, keepdims=True)
-    R = np.exp(joint - np.where(np.isfinite(top), top, 0))
-    total = R.sum(axis=1, keepdims=True)
-    lost = total == 0
-    R = np.where(lost, 1 / joint.shape[1], R / np.where(lost, 1, total))
-    return np.where(lost, -np.inf, top + log_of(np.where(lost, 1, total)))[:, 0], R
-
-
-def weigh(weights: Array, each: Array) -> float:
-    """Σ w ln p, with 0 · −∞ = 0: rows that do not count may be impossible."""
-    return float(weights @ np.where(weights > 0, each, 0))
-
-
-def _joint(family: Family, params: Any, log_weights: Array, rows: Any) -> Array:
-    return family.log_density(rows, params) + log_weights
-
-
-def _expected(
-    family: Family, params: Any, log_weights: Array, rows: Any, weights: Array | None
-) -> Expected:
-    each, R = posterior(_joint(family, params, log_weights, rows))
-    likelihood = float(each.sum(dtype=np.float64) if weights is None else weigh(weights, each))
-    weight = float(len(each) if weights is None else weights.sum())
-    return Expected(family.statistics(rows, weights, R, params), likelihood, weight)
-
-
-def finer(data: Blocks, width: int) -> Blocks:
-    """The same rows in blocks of about BLOCK_NUMBERS / max(d, width) rows, for work whose temporaries are rows × width.
-
-    Arrays and memmaps only; the cuts depend on the shape alone. A handful of blocks is a multiple of four, for the cores.
-    """
-    n, d = data.shape
-    step = max(512, BLOCK_NUMBERS // max(d, width, 1))
-    count = -(-n // step)
-    if 1 < count < 64:
-        step = -(-n // (-(-count // 4) * 4))
-    return data.recut(step)
-
-
-def expectation(
-    family: Family, params: Any, weights: Array, data: Blocks, compiled: bool | None = None
-) -> Expected:
-    """One pass: the expected statistics of all rows and their log-likelihood.
-
-    compiled : whether kernels do the work; None: as the size of the data says
-    """
-    if compiled is None:
-        compiled = family.compiles(data, len(weights))
-    work = family.expecting(params, log_of(weights), data.dtype, compiled)
-    return map_reduce(work, finer(data, len(weights)), Expected())
-
-
-def maximisation(family: Family, stats: Any) -> tuple[Array, Any]:
-    """π and θ that maximise the bound for given statistics. Without any weight at all, π stays even."""
-    total = stats.counts.sum()
-    k = len(stats.counts)
-    return stats.counts / total if total > 0 else np.full(k, 1 / k), family.parameters(stats)
-
-
-def elbo(
-    family: Family, params: Any, weights: Array, data: Blocks, q: tuple[Any, Array] | None = None
-) -> float:
-    """The bound (CIL (3.10)), per unit of weight, at the responsibilities of `q` = (params, weights); of θ itself if None.
-
-    Plain arithmetic on `log_density`, so that it checks the E-step rather than repeats it. At q = None it equals the
-    log-likelihood to rounding, elsewhere it is below.
-    """
-    log_weights = log_of(weights)
-
-    def bound(rows, w):
-        joint = family.log_density(rows, params).astype(np.float64) + log_weights
-        other = (
-            joint if q is None else family.log_density(rows, q[0]).astype(np.float64) + log_of(q[1])
-        )
-        R = posterior(other)[1]
-        terms = np.where(
-            R > 0, R * (np.where(R > 0, joint, 0) - np.log(np.where(R > 0, R, 1))), 0
-        ).sum(axis=1)
-        return np.array([terms.sum(), len(terms)] if w is None else [w @ terms, w.sum()])
-
-    total, weight = map_reduce(bound, finer(data, len(weights)), np.zeros(2))
-    return float(total / weight)
-
-
-# --- the algorithm ----------------------------------------------------------------------------------------------------
 
 
 @storable
@@ -327,8 +103,6 @@ class EMAlgorithm:
             )
 
     def init(self, data: Blocks, rng: np.random.Generator) -> EMState:
-        from lemmata.mixtures.starting import RandomMemberships
-
         start = RandomMemberships() if self.start is None else self.start
         weights, params = start.begin(
             self.family, self.n_components, data, self.family.survey(data), rng
@@ -432,70 +206,3 @@ def still_to_gain(losses: list[float], rows: float) -> float:
     extrapolated = gains[1] * rate / (1 - rate) if rate < 1 else np.inf
     noise = NOISE * rows * max(map(abs, losses))
     return float(max(PATIENCE * gains[1], extrapolated if gains[1] > noise else 0.0))
-
-
-# --- online -----------------------------------------------------------------------------------------------------------
-
-
-@storable
-@dataclass(frozen=True)
-class StepwiseState:
-    """A mixture that learns from batches."""
-
-    version = 1
-    layout: ClassVar[dict[str, str]] = {"weights": "k >=0 <=1"}
-
-    weights: Array
-    params: Any
-    stats: Any  # per unit of weight: an average over the batches that forgets old ones slowly
-    batches: int  # t
-    weight: float  # of all rows so far
-    log_likelihood: float  # mean, of the newest batch under the parameters before it was learned from: a fair forecast
-
-
-@dataclass(frozen=True)
-class StepwiseEM:
-    """Online EM (Cappé & Moulines 2009): s ← (1 − γ_t) s + γ_t ŝ with the batch's statistics ŝ, γ_t = (t + 2)^−κ, then M.
-
-    Σ γ_t = ∞ and Σ γ_t² < ∞ need ½ < κ ≤ 1. Smaller κ forgets the start sooner, larger κ averages more.
-    """
-
-    family: Family
-    kappa: float = 0.6
-
-    def __post_init__(self):
-        if not 0.5 < self.kappa <= 1:
-            raise ValueError(
-                f"kappa={self.kappa}: the steps (t + 2)^-kappa converge for 0.5 < kappa <= 1."
-            )
-
-    def begin(self, state: EMState) -> StepwiseState:
-        """Go on from a fit, or from its first state on the first batch; the fit counts as one batch."""
-        total = float(state.stats.counts.sum())
-        return StepwiseState(
-            state.weights, state.params, state.stats.scaled(1 / total), 0, total, state.log_likelihood
-        )  # fmt: skip
-
-    def update(self, state: StepwiseState, data: Blocks) -> StepwiseState:
-        """Learn from a batch. One whose rows all weigh nothing, or are all unknown, changes nothing."""
-        for rows, _ in data:
-            self.family.check(rows)  # as the survey did before a fit
-        found = expectation(self.family, state.params, state.weights, data)
-        total = float(found.stats.counts.sum()) if found.weight > 0 else 0.0
-        if total == 0:
-            return state
-        gamma = (state.batches + 2) ** -self.kappa
-        stats = state.stats.scaled(1 - gamma) + found.stats.scaled(gamma / total)
-        weight = state.weight + found.weight
-        # a prior counts against all rows seen
-        weights, params = maximisation(self.family, stats.scaled(weight))
-        mean = found.log_likelihood / found.weight
-        return replace(
-            state,
-            weights=weights,
-            params=params,
-            stats=stats,
-            batches=state.batches + 1,
-            weight=weight,
-            log_likelihood=mean,
-        )

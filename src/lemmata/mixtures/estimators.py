@@ -34,7 +34,8 @@ from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.repeat import Restarts
 from lemmata.mixtures.base import MIXTURE_PARAMETERS, MixtureModel
-from lemmata.mixtures.em import EMAlgorithm, Family, finer, log_of
+from lemmata.mixtures.em import EMAlgorithm
+from lemmata.mixtures.expectation import Family, finer, log_of
 from lemmata.mixtures.families import FAMILIES, Categorical, Table, family_of
 from lemmata.mixtures.gaussians import GAUSSIANS, FixedGaussian, Gaussian, GaussianParameters
 from lemmata.mixtures.imputing import Draws, drawn_rows, expected_rows

@@ -31,7 +31,7 @@ from scipy.special import gammaln
 from lemmata.core.blocks import Blocks
 from lemmata.core.engine import map_reduce
 from lemmata.core.store import storable
-from lemmata.mixtures.em import Expected, Family
+from lemmata.mixtures.expectation import Expected, Family
 
 Array = np.ndarray
 MOST_CODES = 2**24  # of all features together: beyond, the numbers are no codes

@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lemmata.core.store import storable
-from lemmata.mixtures.em import Expected, posterior
+from lemmata.mixtures.expectation import Expected, posterior
 from lemmata.mixtures.standard_units import WIDE, Standardised, patterns
 
 Array = np.ndarray

@@ -17,7 +17,7 @@ from lemmata.core.blocks import Blocks
 from lemmata.core.compiler import worth_compiling
 from lemmata.core.engine import map_reduce
 from lemmata.core.store import storable
-from lemmata.mixtures.em import Expected, Family, finer
+from lemmata.mixtures.expectation import Expected, Family, finer
 from lemmata.mixtures.gaussian_blocks import AxisComponents, Components, GaussianSums
 
 Array = np.ndarray

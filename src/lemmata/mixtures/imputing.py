@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lemmata.mixtures.em import posterior
+from lemmata.mixtures.expectation import posterior
 from lemmata.mixtures.gaussian_blocks import Components
 
 Array = np.ndarray

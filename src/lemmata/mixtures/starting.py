@@ -23,7 +23,7 @@ import numpy as np
 
 from lemmata.core.blocks import Blocks
 from lemmata.core.engine import map_reduce
-from lemmata.mixtures.em import Expected, Family, finer, maximisation
+from lemmata.mixtures.expectation import Expected, Family, finer, maximisation
 
 Array = np.ndarray
 SEEDINGS = ("k-means++", "random_from_data")
