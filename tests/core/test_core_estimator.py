@@ -451,6 +451,47 @@ def test_refitting_forgets_the_names_of_the_features_before(X):
         assert not hasattr(model, "feature_names_in_")
 
 
+def outcome(door):
+    """What a door lets through, or what it says."""
+    try:
+        found = door()
+    except (ValueError, TypeError) as error:
+        return type(error), str(error)
+    return found.source.dtype, found.source.strides, found.source.tobytes()
+
+
+HOLE = np.array([[1.0, np.nan], [np.inf, 2.0]])
+PLAIN_OR_NOT = {
+    "C order": np.arange(6.0).reshape(3, 2),
+    "F order, float32": np.asfortranarray(np.arange(6, dtype=np.float32).reshape(3, 2)),
+    "every second row": np.arange(12.0).reshape(6, 2)[::2],
+    "read-only": np.broadcast_to(1.5, (3, 2)),
+    "big-endian": np.arange(6, dtype=">f8").reshape(3, 2),
+    "whole numbers": np.arange(6).reshape(3, 2),
+    "half precision": np.ones((3, 2), np.float16),
+    "no rows": np.empty((0, 2)),
+    "no columns": np.empty((3, 0)),
+    "other width": np.ones((3, 5)),
+    "one axis": np.ones(3),
+    "a matrix of old": np.matrix(np.ones((3, 2))),
+    "NaN": HOLE[:1],
+    "infinity": HOLE[1:],
+    "squares overflow": np.full((3, 2), 1e308),
+}
+
+
+@pytest.mark.parametrize("reset", [True, False])
+@pytest.mark.parametrize("case", PLAIN_OR_NOT)
+def test_plain_arrays_pass_the_door_as_scikit_learns_own_would_let_them(monkeypatch, case, reset):
+    rows, found = PLAIN_OR_NOT[case], []
+    for short in (True, False):
+        model = settled_model().fit(np.random.default_rng(0).normal(size=(9, 2)))
+        if not short:
+            monkeypatch.setattr(Model, "_is_plain", lambda *_: False)
+        found.append((outcome(lambda: model._validated(rows, reset=reset)), model.n_features_in_))  # noqa: B023
+    assert found[0] == found[1]
+
+
 def test_blocks_are_data_like_any_other_and_stay_as_they_are(X):
     data = Blocks.of(X)
     model = settled_model().fit(data, sample_weight=np.arange(40.0))

@@ -1,5 +1,6 @@
 """The door for y: labels of any kind, targets that travel with their rows, and what is refused."""
 
+import warnings
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -141,6 +142,38 @@ def test_labels_of_any_type_become_places_and_come_back(labels):
     assert model.classes_.tolist() == sorted(np.array(labels).tolist())
     assert model.mean_ == pytest.approx(4 / 7)
     assert model.certify(rows(), y).held == ["mean_of_y"]
+
+
+@pytest.mark.parametrize(
+    ("y", "warns"),
+    [
+        (np.arange(40) % 3, False),
+        (np.arange(40), True),
+        (np.arange(40) > 7, False),
+        (np.arange(40.0) % 3, False),
+        (np.arange(40.0) / 7, "Unknown label type"),
+        ((np.arange(40) % 3)[:, None], "column-vector"),
+        (np.zeros((40, 2), int), "1d array"),
+    ],
+)
+def test_labels_pass_or_are_refused_as_by_scikit_learn(y, warns):
+    """Whole numbers take a shorter way through the door: the same warnings, the same places."""
+    from sklearn.linear_model import LogisticRegression
+
+    X, found = np.random.default_rng(0).normal(size=(40, 2)), []
+    for model in (MeanClassifier(), LogisticRegression()):
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            try:
+                found.append(model.fit(X, y).classes_.tolist())
+            except ValueError as error:
+                found.append(str(error)[:24])
+        words = " ".join(str(one.message) for one in heard) + str(found[-1])
+        if isinstance(warns, str):
+            assert warns in words
+        else:
+            assert ("50%" in words) == warns
+    assert found[0] == found[1]
 
 
 def test_objects_are_labels_too():

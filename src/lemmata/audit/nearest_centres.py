@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -40,7 +40,12 @@ def _pools() -> ThreadpoolController:
 
 def one_blas_thread() -> AbstractContextManager:
     """Around many small products: threads would wait for each other longer than they work."""
-    return _pools().limit(limits=1, user_api="blas")
+    pools = _pools()
+    if all(one.get_num_threads() == 1 for one in pools.lib_controllers if one.user_api == "blas"):
+        return (
+            nullcontext()
+        )  # as inside of most fits: to set a limit again takes longer than a small check
+    return pools.limit(limits=1, user_api="blas")
 
 
 def eps_of(*dtypes: Any) -> float:

@@ -76,7 +76,8 @@ def sent_along(received: dict[str, str | int] | None = None) -> dict[str, str | 
 @contextmanager
 def as_sent(settings: dict[str, str | int]) -> Iterator[None]:
     """The settings that came with a model from the parent of this process; at home, or from a file, what is set now counts."""
-    from_parent = settings.get("sender") == os.getppid()
-    made = {name: str(value) for name, value in settings.items() if name != "sender"}
-    with _environment(made if from_parent else {}):
+    if not settings or settings.get("sender") != os.getppid():
+        yield
+        return
+    with _environment({name: str(value) for name, value in settings.items() if name != "sender"}):
         yield

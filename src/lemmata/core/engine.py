@@ -119,7 +119,9 @@ def run_tasks(work: Callable[[int], Any], count: int) -> None:
             wait(futures)  # nobody works on the arrays of a caller who has gone
 
 
-_limit: Any = None  # of BLAS, shared by all who are inside one_blas_thread now
+_lowered: list[
+    tuple[Any, int]
+] = []  # BLAS libraries whose threads are limited now, and how many they had
 _inside = 0
 _door = threading.Lock()
 
@@ -131,34 +133,47 @@ def one_blas_thread():
     The limit is the process's and callers overlap (threads of a Dask worker, fits side by side): the first one in sets it,
     the last one out lifts it.
     """
-    global _limit, _inside
+    global _inside
     with _door:
         _inside += 1
         if _inside == 1:
-            _let_this_thread_set_limits()
-            _limit = _blas().limit(limits=1, user_api="blas")
+            had = [(one, one.get_num_threads()) for one in _blas()]
+            _lowered[:] = [(one, threads) for one, threads in had if threads not in (1, None)]
+            _set_threads([(one, 1) for one, _ in _lowered])
     try:
         yield
     finally:
         with _door:
             _inside -= 1
-            if _inside == 0:
+            if _inside == 0 and _lowered:
+                _set_threads(_lowered)
+                _lowered.clear()
                 _let_this_thread_set_limits()
-                _limit.restore_original_limits()
-                _let_this_thread_set_limits()
 
 
-_scanned: tuple[int, Any] = (-1, None)  # how many modules there were, and the libraries found then
+_scanned: tuple[int, list[Any]] = (
+    -1,
+    [],
+)  # how many modules there were, and the libraries found then
 
 
-def _blas() -> Any:
+def _blas() -> list[Any]:
     """The BLAS libraries of this process. To look for them takes 3 ms, so it is done again only after further imports."""
-    from threadpoolctl import ThreadpoolController
-
     global _scanned
     if _scanned[0] != len(sys.modules):
-        _scanned = len(sys.modules), ThreadpoolController()
+        from threadpoolctl import ThreadpoolController
+
+        found = ThreadpoolController().lib_controllers
+        _scanned = len(sys.modules), [one for one in found if one.user_api == "blas"]
     return _scanned[1]
+
+
+def _set_threads(wanted: list[tuple[Any, int]]) -> None:
+    """Give libraries their numbers of threads. threadpoolctl's own `limit` describes each of them first, every time."""
+    if wanted:
+        _let_this_thread_set_limits()
+    for one, threads in wanted:
+        one.set_num_threads(threads)
 
 
 def _let_this_thread_set_limits() -> None:

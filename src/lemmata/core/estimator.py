@@ -46,7 +46,7 @@ from lemmata.core.loop import (
     run,
     warn_user,
 )  # fmt: skip
-from lemmata.core.malformed import NotFinite, refuse_malformed, refuse_nonfinite
+from lemmata.core.malformed import NotFinite, all_finite, refuse_malformed, refuse_nonfinite
 from lemmata.core.parameters import (
     COMMON,
     are_accepted,
@@ -63,6 +63,7 @@ from lemmata.core.trace import Trace
 # one: 0.2 % of the work is up to a tenth of the time.
 IN_FIT = 2**24
 SHARE_OF_FIT = 0.002
+FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 
 
 DOCS = "https://github.com/lemmata/lemmata/blob/main/docs"
@@ -312,6 +313,11 @@ class Model(BaseEstimator):
         return data
 
     def _checked_array(self, X, reset: bool, min_samples: int, finite: bool):
+        if self._is_plain(X, reset, min_samples) and (
+            not finite or all_finite(X, self.accepts_nan)
+        ):
+            self._check_width(X, reset)
+            return X
         try:
             return validate_data(
                 self,
@@ -332,6 +338,17 @@ class Model(BaseEstimator):
             raise TypeError(
                 'X holds pandas.NA among Python objects; X.astype("Float64") makes numbers of them, and NaN of those.'
             ) from error
+
+    def _is_plain(self, X: Any, reset: bool, min_samples: int = 1) -> bool:
+        """Whether X is an array that scikit-learn's door would let pass as it is; to ask it takes 0.1 ms, half a small fit."""
+        return (
+            type(X) is np.ndarray
+            and X.dtype in FLOATS
+            and X.ndim == 2
+            and X.shape[0] >= max(min_samples, 1)
+            and X.shape[1] > 0
+            and (reset or "feature_names_in_" not in vars(self))
+        )
 
     def _refuse_nonfinite(self, X: Any) -> None:
         """Say which of NaN and infinity stands where; scikit-learn says only that there is one."""
@@ -387,14 +404,14 @@ class Model(BaseEstimator):
     ) -> Certificate:
         """Check the claims on data, within the budget of `certify`, of `fit`, or so many seconds."""
         steps = f"{self.stopped_}, {self.n_iter_} step{'s' if self.n_iter_ != 1 else ''}"
-        weights = None if data is None else data.weights
-        if y is None and isinstance(data, Blocks):
-            y = data.targets
-        fit = Fit(self, data, y, weights, self.trace_, steps)
         if in_fit and not checks_in_fit():
             return Certificate(
                 self._safe_title(data), _unchecked(self._claims()), steps, trace=self.trace_
             )
+        weights = None if data is None else data.weights
+        if y is None and isinstance(data, Blocks):
+            y = data.targets
+        fit = Fit(self, data, y, weights, self.trace_, steps)
         usual, claims = budget(self.work, fit), self._claims()
         work = max(IN_FIT, SHARE_OF_FIT / TIMES_THE_FIT * usual) if in_fit else usual
         with Checking(

@@ -321,6 +321,8 @@ class Run:
         return None
 
     def _call(self, hook: str) -> None:
+        if not self.callbacks:
+            return
         solution = self.so_far()
         for callback in self.callbacks:
             self.calling = callback

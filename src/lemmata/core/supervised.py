@@ -21,7 +21,8 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from lemmata.core.blocks import Blocks, is_dask
 from lemmata.core.certificate import Certificate
-from lemmata.core.estimator import Model
+from lemmata.core.estimator import FLOATS, Model
+from lemmata.core.malformed import all_finite
 
 Array = np.ndarray
 
@@ -74,7 +75,8 @@ class Supervised(Model):
         data = self._validated(X, sample_weight, reset=reset)
         y = np.asarray(y) if is_dask(y) else y
         targets = self._targets(y, reset)
-        check_consistent_length(np.broadcast_to(0, data.shape[0]), targets)
+        if len(targets) != data.shape[0]:
+            check_consistent_length(np.broadcast_to(0, data.shape[0]), targets)  # says so
         return data.labelled(targets)
 
     def _targets(self, y: Any, reset: bool) -> Array:
@@ -108,6 +110,8 @@ class Regressor(RegressorMixin, Supervised):
     """Predicts numbers. `data.targets` are floats: float32 if y is, else float64."""
 
     def _targets(self, y: Any, reset: bool) -> Array:
+        if type(y) is np.ndarray and y.ndim == 1 and y.dtype in FLOATS and len(y) and all_finite(y):
+            return y  # as it is, after what takes a tenth of the time of scikit-learn's door
         if not self.multi_output:
             y = column_or_1d(y, warn=True)
         return check_array(
@@ -137,11 +141,15 @@ class Classifier(ClassifierMixin, Supervised):
         return model
 
     def _targets(self, y: Any, reset: bool) -> Array:
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
+        whole = type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "iub"
+        if not whole:
+            y = column_or_1d(y, warn=True)
+            check_classification_targets(y)
         if not reset:
             return encode(y, self.classes_)
         self.classes_, places = np.unique(y, return_inverse=True)
+        if whole and 2 * len(self.classes_) > len(y):  # scikit-learn wonders about so many classes
+            check_classification_targets(y)
         if len(self.classes_) < 2:
             raise ValueError(
                 f"y holds one class only, {shown(self.classes_)}; {type(self).__name__} tells at least two classes apart."

@@ -135,7 +135,8 @@ class PrincipalAxes(GaussianAxes, Model):
         gathering = self.__dict__.get("_gathering") or self._gathering_of_fit()
         first, seen = gathering is None, vars(self).get("n_samples_", 0)
         with self._all_or_nothing():
-            if not first and sample_weight is None and self._is_plain(X):
+            plain = not first and sample_weight is None and self._is_plain(X, reset=False)
+            if plain and X.shape[1] == self.n_features_in_:  # `Gathering` looks for NaN in it
                 data = Blocks.of(X)
             else:
                 data = self._validated(X, sample_weight, reset=first, min_samples=1)
@@ -150,17 +151,6 @@ class PrincipalAxes(GaussianAxes, Model):
                 self.__dict__.pop(name, None)
             self._gathering, self._batch_dtype = gathering, data.dtype
             self.n_samples_ = data.shape[0] + (0 if first else seen)
-
-    def _is_plain(self, X) -> bool:
-        """Whether a batch is an array that the door would let pass as it is; `Gathering` looks for NaN in it."""
-        return (
-            type(X) is np.ndarray
-            and X.dtype in (np.float32, np.float64)
-            and X.ndim == 2
-            and X.shape[0] > 0
-            and X.shape[1] == self.n_features_in_
-            and not hasattr(self, "feature_names_in_")
-        )
 
     def _gathering_of_fit(self) -> Gathering | None:
         """Where batches after a `fit` go on from: its moments, if it kept them. None for a model not fitted."""
