@@ -7,7 +7,7 @@ import numpy as np
 Array = np.ndarray
 # a curvature below it counts as this: copies of a row, or a kernel that is not positive semidefinite
 TAU = 1e-12
-largest = np.maximum.reduce
+REMEMBERED = 2**20  # numbers of rows that came before
 
 
 def solve_into(
@@ -24,38 +24,52 @@ def solve_into(
     diagonal = K.diagonal().astype(np.float64)
     # the gradients of those that can rise and that can fall, and an infinity that leaves no doubt for the others
     rising, falling = np.where(beta < hi, G, np.inf), np.where(beta > lo, G, -np.inf)
-    slope, curved, gain = np.empty_like(G), np.empty_like(G), np.empty_like(G)
+    slope, gain = np.empty_like(G), np.empty_like(G)
+    # a number of Python's is quicker than one of an array, and the same rows come again and again
+    b, low, high = beta.tolist(), lo.tolist(), hi.tolist()
+    known: dict[int, tuple[Array, Array]] = {}
     step = 0
     while True:
-        i = rising.argmin()
-        least = rising[i]
+        i = int(rising.argmin())
+        least = rising.item(i)
+        row, curved = known.get(i) or _remember(known, K, diagonal, i)
         np.subtract(falling, least, slope)
-        violation = max(float(largest(slope)), 0.0)
-        if not violation > tol or step >= budget:
-            np.copyto(G, np.where(beta < hi, rising, falling), where=lo < hi)
-            return step, violation
-        row = K[i]
-        np.multiply(row, -2.0, curved, dtype=np.float64)
-        curved += diagonal
-        curved += diagonal[i]
-        np.maximum(curved, TAU, out=curved)
         np.maximum(slope, 0.0, out=slope)
         np.multiply(slope, slope, gain)
-        gain /= curved
-        j = gain.argmax()
-        up, down = hi[i] - beta[i], beta[j] - lo[j]
-        move = min(slope[j] / curved[j], up, down)
-        other = falling[j]
-        np.subtract(row, K[j], curved, dtype=np.float64)
-        curved *= move
-        rising += curved
-        falling += curved
-        beta[i] = hi[i] if move == up else beta[i] + move
-        beta[j] = lo[j] if move == down else beta[j] - move
-        least, other = least + curved[i], other + curved[j]
+        np.divide(gain, curved, gain)
+        j = int(gain.argmax())
+        uphill = slope.item(j)
+        if not uphill > tol or step >= budget:  # the steepest may be another
+            violation = max(float(slope.max()), 0.0)
+            if not violation > tol or step >= budget:
+                beta[:] = b
+                np.copyto(G, np.where(beta < hi, rising, falling), where=lo < hi)
+                return step, violation
+        up, down = high[i] - b[i], b[j] - low[j]
+        move = min(uphill / curved.item(j), up, down)
+        other = falling.item(j)
+        np.subtract(row, (known.get(j) or _remember(known, K, diagonal, j))[0], gain)
+        np.multiply(gain, move, gain)
+        rising += gain
+        falling += gain
+        b[i] = high[i] if move == up else b[i] + move
+        b[j] = low[j] if move == down else b[j] - move
+        least, other = least + gain.item(i), other + gain.item(j)
         falling[i], rising[i] = least, np.inf if move == up else least
         rising[j], falling[j] = other, -np.inf if move == down else other
         step += 1
+
+
+def _remember(known: dict, K: Array, diagonal: Array, i: int) -> tuple[Array, Array]:
+    """Row i of K in float64, and K_ii + K_vv − 2K_iv of every v."""
+    row = K[i].astype(np.float64)
+    curved = row * -2.0
+    curved += diagonal
+    curved += diagonal[i]
+    if len(known) * len(row) > REMEMBERED:
+        known.clear()
+    known[i] = found = row, np.maximum(curved, TAU, out=curved)
+    return found
 
 
 def add_rows_into(
