@@ -12,7 +12,7 @@ from sklearn.kernel_approximation import Nystroem as TheirNystroem
 
 import lemmata
 from lemmata.core import rounding
-from lemmata.predict.feature_maps import Nystroem, RBFSampler, feature_map, kernel_error, n_features
+from lemmata.predict.feature_maps import feature_map, kernel_error, n_features
 from lemmata.predict.kernels import (
     RBF,
     Constant,
@@ -22,6 +22,7 @@ from lemmata.predict.kernels import (
     Polynomial,
     Sigmoid,
 )
+from lemmata.predict.sampled_features import Nystroem, RBFSampler
 
 FINITE = [
     Linear(),

@@ -10,9 +10,10 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.pipeline import make_pipeline
 
 import lemmata
-from lemmata.predict.feature_maps import Nystroem, feature_map
+from lemmata.predict.feature_maps import feature_map
 from lemmata.predict.kernel_ridge import FACTORS, KernelRidge
 from lemmata.predict.kernels import RBF, Linear, Polynomial
+from lemmata.predict.sampled_features import Nystroem
 
 
 def data(n=80, d=4, outputs=None, seed=0):
