@@ -19,6 +19,7 @@ from dictionary_problems import DICTIONARIES
 from mlp_problems import PERCEPTRONS
 from nets_problems import NETS
 from nmf_problems import FACTORS
+from text_problems import TEXTS
 from topics_problems import TOPICS
 
 from lemmata.core import Blocks, MaxSteps, Never, Restarts, Solution, Stop
@@ -54,6 +55,7 @@ class Problem:
         str, ...
     ] = ()  # fields of the state kept in float64 on purpose, float32 data or not
     threaded: bool = False  # goes through map_reduce or a parallel kernel
+    single: bool = False  # computes in float32 whatever the data is: texts have no dtype
 
 
 # --- data -------------------------------------------------------------------------------------------------------------
@@ -272,4 +274,5 @@ PROBLEMS = [
     *(Problem(*problem, **more) for *problem, more in (*COMPLETION, *CLUSTERING, *NETS, *PERCEPTRONS, *AUTOENCODERS, *TOPICS)),
     *(Problem(*problem, **more) for *problem, more in DICTIONARIES),
     *(Problem(*problem, **more) for *problem, more in FACTORS),
+    *(Problem(*problem, **more) for *problem, more in TEXTS),
 ]  # fmt: skip

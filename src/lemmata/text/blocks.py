@@ -18,7 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 
 Array = np.ndarray
-IN_MEMORY = 2**24  # tokens: 64 MB; what is beyond goes to a file
+IN_MEMORY = (
+    2**22
+)  # tokens: 16 MB; what is beyond goes to a file, whose reading takes 1 % of a pass over it
 
 
 class Spill:

@@ -16,7 +16,6 @@ EncodedText of 2 sentences, 8 tokens, 3 words
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -158,19 +157,25 @@ def encode_with(
     if isinstance(min_count, bool) or not isinstance(min_count, Integral) or min_count < 1:
         raise ValueError(f"min_count={min_count!r}: pass an int >= 1.")
     documents, tokenized = _looked_at(documents)
-    numbering, raw, counts = Numbering(), Shelf(), np.zeros(0, np.int64)
-    for ids, starts in _batches(documents, None if tokenized else tokenizer, numbering, longest):
+    places: Any = defaultdict(count().__next__)
+    raw, counts = Shelf(), np.zeros(0, np.int64)
+
+    def number(words: Iterable[str], size: int) -> Array:
+        return np.fromiter(map(places.__getitem__, words), np.int32, size)
+
+    for ids, starts in _batches(documents, None if tokenized else tokenizer, number, longest):
         found = np.bincount(ids, minlength=len(counts))
         found[: len(counts)] += counts
         counts = found
         raw.add(ids, starts)
-    words, often = numbering.words(), np.flatnonzero(counts >= min_count)
+    words, often = _words_of(places), np.flatnonzero(counts >= min_count)
     order = often[by_count(words[often].tolist(), counts[often])][:max_vocab_size]
     mapping = np.full(len(words), -1, np.int32)
     mapping[order] = np.arange(len(order))
     kept = Vocabulary(words[order], counts[order])
     dropped = int(counts.sum()) - kept.n_tokens
-    del numbering, words  # a long text has many rare words, and their room is needed now
+    places.clear()  # a long text has many rare words, and their room is needed now
+    del words
     blocks = renumbered(raw.taken(), mapping)
     return EncodedText(kept, blocks, None if tokenized else tokenizer, dropped)
 
@@ -196,34 +201,12 @@ def encode_over(
     return EncodedText(words, tuple(shelf.blocks), tokenizer, dropped)
 
 
-class Numbering:
-    """Numbers of words by their first appearance.
-
-    A number is kept as four letters of Latin-1, its bytes: Python joins texts in a third of the time in which NumPy reads as
-    many whole numbers of Python's.
-    """
-
-    def __init__(self) -> None:
-        self._letters: Any = defaultdict(map(_letters, count()).__next__)
-
-    def __call__(self, words: Iterable[str], size: int) -> Array:
-        """(size,) int32"""
-        joined = "".join(map(self._letters.__getitem__, words))
-        return np.frombuffer(joined.encode("latin-1"), np.int32)
-
-    def words(self) -> Array:
-        """All words by their numbers; the numbering is empty then."""
-        for kind in set(map(type, self._letters)) - {str}:
-            if not issubclass(kind, str):
-                wrong = next(word for word in self._letters if type(word) is kind)
-                raise _no_word(wrong)
-        found = np.fromiter(self._letters, object, len(self._letters))
-        self._letters.clear()
-        return found
-
-
-def _letters(number: int) -> str:
-    return number.to_bytes(4, sys.byteorder).decode("latin-1")
+def _words_of(places: Any) -> Array:
+    """All words by their numbers, each of them a text."""
+    for kind in set(map(type, places)) - {str}:
+        if not issubclass(kind, str):
+            raise _no_word(next(word for word in places if type(word) is kind))
+    return np.fromiter(places, object, len(places))
 
 
 def _no_word(wrong: Any) -> TypeError:

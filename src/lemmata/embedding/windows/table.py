@@ -1,11 +1,12 @@
 """PairTable: sums over pairs of words in memory that their number bounds, for texts of any length.
 
-A pair that occurs takes 16 bytes in a table which is 47 to 70 % full (_kernels.py): 23 to 34 bytes, a symmetric pair once.
-The finished CSR matrix has 24 bytes for a symmetric pair, both ways.
+A pair that occurs takes 16 bytes in a table which is 50 to 75 % full (_kernels.py): 21 to 32 bytes, a symmetric pair once.
+The finished CSR matrix has 24 bytes for a symmetric pair, both ways, and 12 more while it is built; tables are gone by then.
 """
 
 from __future__ import annotations
 
+import mmap
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,8 @@ from lemmata.embedding.windows import _kernels as kernels
 
 Array = np.ndarray
 FIRST = 2**9  # slots of a new table: 2 MB for all shards together
-FULLEST, GROWTH = 0.7, 1.5
-DEALT = 2**22  # pairs that are dealt at a time: 32 MB
+FULLEST, GROWTH = 0.75, 1.5
+DEALT = 2**21  # pairs that are dealt at a time: 16 MB
 PARTS = 8  # of a slice of text, dealt side by side
 HANDS = 32  # tasks that share the shards
 
@@ -111,7 +112,8 @@ class PairTable:
 
 
 def _empty(slots: int) -> Array:
-    cells = np.zeros(2 * slots, np.int64)  # the bits of 0 are those of 0.0
+    """A table without keys, in pages of its own: the system has them back at once when it is given up."""
+    cells = np.frombuffer(mmap.mmap(-1, 16 * slots), np.int64)  # zeros, whose bits are those of 0.0
     cells[::2] = kernels.FREE
     return cells
 
