@@ -1,0 +1,1 @@
+"""Word embeddings, drawn (CIL 3.3): the texts, reading vectors, what they approximate, and how they are trained."""

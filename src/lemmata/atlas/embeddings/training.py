@@ -1,0 +1,49 @@
+"""How vectors of words are trained (CIL 3.3.2): the loss that is measured, and the one that is met on the way."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lemmata.atlas import entry, show
+from lemmata.atlas.embeddings.texts import corpus
+from lemmata.embedding import SkipGram
+from lemmata.pictures import BLUE, GREY, ORANGE, figure
+
+
+@entry(
+    "true-loss",
+    "The loss met on the way hides what is learnt; measured at rest it falls",
+    "CIL (3.50)",
+)
+def true_loss(seed: int = 0):
+    """Skip-gram's loss after every epoch, on windows and negatives that are the same every time (blue), and the mean over
+    the steps of that epoch, each before it was made (orange), which is what other libraries report. A step sees words
+    that the steps before it have just moved, so the latter is low from the beginning and seems to fall little.
+    """
+    found = corpus(seed)
+    model = SkipGram(
+        16 if found.made else 50, window=5, epochs=5, negatives_per="window", random_state=seed, deterministic=True,
+        alpha=0.05 if found.made else None,
+    ).fit(found.encoded)  # fmt: skip
+    true = np.asarray(model.trace_.objective)
+    running = np.asarray(model.trace_.extras["running_loss"])[1:]
+    epochs = np.arange(len(true))
+    drawing, ax = figure(size=(5.0, 3.4))
+    ax.plot(epochs, true, color=BLUE, marker="o", label="of the vectors after the epoch")
+    ax.plot(
+        epochs[1:],
+        running,
+        color=ORANGE,
+        marker="s",
+        ls="--",
+        label="mean over the epoch's own steps",
+    )
+    guess = 6 * np.log(2)
+    ax.axhline(guess, color=GREY, lw=1, ls=":")
+    ax.text(epochs[-1], guess, "guessing: 6 ln 2", ha="right", va="bottom", fontsize=8, color=GREY)
+    ax.set(xlabel="epoch", ylabel="loss a pair", xticks=epochs)
+    ax.legend(frameon=False, fontsize=9)
+    ax.set_title(found.name, fontsize=10)
+    show(abs(true[0] - guess) < 1e-3, "before the first step the loss is that of guessing")
+    show((np.diff(true) < 0).all(), "the loss of the vectors falls in every epoch")
+    return drawing
