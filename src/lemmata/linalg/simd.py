@@ -172,6 +172,16 @@ def minus(_, x, y):
 
 
 @operation
+def divide(_, x, y):
+    """x / y for lines, lane by lane."""
+
+    def code(context, builder, signature, args):
+        return builder.fdiv(*args)
+
+    return y(x, y), code
+
+
+@operation
 def madd(_, x, y, z):
     """x·y + z for lines, lane by lane."""
 
