@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from lemmata.audit.beyond_offsets import beats_offsets
 from lemmata.audit.duality import global_optimum
 from lemmata.audit.entries import IDENTIFIABLE
 from lemmata.audit.factors import (
@@ -43,7 +44,7 @@ def half_sweep_gain(fit: Fit) -> float:
     if "half-sweep gain" not in fit.memory:
         problem = factored(fit)
         noise = rounding(precision(fit), problem.rank + 1)
-        floor = noise**2 * float(problem.target @ problem.target) / GAIN
+        floor = noise**2 * problem.size / GAIN
         shares = []
         for side, reg in enumerate((problem.row_reg, problem.column_reg)):
             lengths = np.square(problem.at[side]).sum(axis=1)
@@ -103,7 +104,13 @@ def factor_claims(implicit: bool, nonnegative: bool) -> tuple[Statement, ...]:
     return NONNEGATIVE_FACTOR_CLAIMS if nonnegative else FACTOR_CLAIMS
 
 
-FACTOR_CLAIMS = (*_SOUND, fixed_point, *_OPTIMAL, *_ENTRIES)
+FACTOR_CLAIMS = (*_SOUND, fixed_point, *_OPTIMAL, *_ENTRIES, beats_offsets)
 IMPLICIT_FACTOR_CLAIMS = (*_SOUND, fixed_point, *_OPTIMAL)
-NONNEGATIVE_FACTOR_CLAIMS = (*_SOUND, nonnegative_factors, first_order_point, *_ENTRIES)
+NONNEGATIVE_FACTOR_CLAIMS = (
+    *_SOUND,
+    nonnegative_factors,
+    first_order_point,
+    *_ENTRIES,
+    beats_offsets,
+)
 NONNEGATIVE_IMPLICIT_FACTOR_CLAIMS = NONNEGATIVE_FACTOR_CLAIMS[:4]

@@ -149,8 +149,15 @@ def no_test(known: Observed, test: Observed) -> Evidence | None:
 
 def _errors(fit: Fit, test: Observed, low: float, high: float) -> Array:
     """a − x̂ over the range; what overflows is as wrong as can be."""
-    (n, m), (indptr, indices, values) = test.shape, test.by_row
-    sizes, width = (n, m), high - low
+    with np.errstate(over="ignore", invalid="ignore"):
+        errors = test.values.astype(np.float64) / (high - low) - predicted(fit, test, high - low)
+    return np.nan_to_num(errors, nan=1e150, posinf=1e150, neginf=-1e150)
+
+
+def predicted(fit: Fit, test: Observed, width: float) -> Array:
+    """x̂ at the places of the held-out entries, in units of the range; what overflows is as far off as can be."""
+    (n, m), (indptr, indices, _) = test.shape, test.by_row
+    sizes = (n, m)
     s, t, b, c = (
         np.asarray(fit.get(f"{side}_{what}_", np.full(size, default)), np.float64)
         for what, default in (("scale", 1.0), ("bias", 0.0))
@@ -163,5 +170,5 @@ def _errors(fit: Fit, test: Observed, low: float, high: float) -> Array:
         )
         products = products_at(indptr, indices, U, V)
         offsets = b[test.rows] + c[indices] + float(fit.get("mean_", 0.0))
-        errors = (values - offsets - products) / width
-    return np.nan_to_num(errors, nan=1e150, posinf=1e150, neginf=-1e150)
+        found = (offsets + products) / width
+    return np.nan_to_num(found, nan=1e150, posinf=1e150, neginf=-1e150)

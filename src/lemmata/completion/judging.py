@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from lemmata.audit.beyond_offsets import OFFSET_CLAIMS
 from lemmata.audit.ranking import RANKING_CLAIMS
 from lemmata.completion.observed import Observed
 from lemmata.core.certificate import HOLDS, Certificate, Fit, budget, check
@@ -94,7 +95,8 @@ class Judged:
         ----------
         X : the training entries, as for `fit`
         y : held-out entries of the same matrix, optional
-            Whether entries like them are predicted better than by the mean, and ranked better than by popularity.
+            Whether entries like them are predicted better than by the mean, and by offsets of rows and columns, and ranked
+            better than by popularity.
         sample_weight : not accepted; entries have no row weights
         seconds : float, optional
             As everywhere: how long that may take.
@@ -110,17 +112,20 @@ class Judged:
         held_out = self._same_matrix(y, unknown)
         if held_out.shape == train.shape:
             found = self._certificate(train, held_out, seconds=seconds)
-            return self._with_ranking(found, (), Fit(self, train, held_out), seconds)
+            return self._with_held_out(found, (), Fit(self, train, held_out), seconds)
         # what is said of held-out entries is said in the larger matrix, everything else in that of the fit
         found = self._certificate(train, seconds=seconds)
         about = tuple(one for one in self._claims() if one.name == "held_out_error")
-        return self._with_ranking(found, about, self._enlarged(train, held_out), seconds)
+        return self._with_held_out(found, about, self._enlarged(train, held_out), seconds)
 
-    def _with_ranking(
+    def _with_held_out(
         self, found: Certificate, about: tuple, fit: Fit, seconds: float | None
     ) -> Certificate:
         """A certificate with the claims about held-out entries that `fit` knows, in place of those of the same name."""
-        claims = (*about, *RANKING_CLAIMS)
+        factors = (
+            np.shape(self.U_)[1] > 0 and not self._is_implicit()
+        )  # offsets alone beat no offsets
+        claims = (*about, *(OFFSET_CLAIMS if factors else ()), *RANKING_CLAIMS)
         if found.claims and found.claims[0].verdict != HOLDS:  # attributes_sound
             more = {one.name: one.put_off("the attributes are not sound") for one in claims}
         else:
