@@ -8,6 +8,7 @@ from lemmata.atlas import entry, show
 from lemmata.atlas.embeddings.texts import Corpus, corpus, made
 from lemmata.core.config import config
 from lemmata.embedding import PMI, CoOccurrence, SkipGram, WordVectors
+from lemmata.embedding.glove.counts import weights_of
 from lemmata.embedding.windows.sampling import noise
 from lemmata.pictures import BLUE, GREEN, GREY, ORANGE, figure
 
@@ -15,11 +16,6 @@ Array = np.ndarray
 
 
 # --- GloVe's weights (CIL Fig. 3.12) ----------------------------------------------------------------------------------
-
-
-def weight(n: Array, x_max: float, alpha: float) -> Array:
-    """f(n) = min{1, (n/n_max)^α}, CIL (3.57)."""
-    return np.minimum(1.0, (n / x_max) ** alpha)
 
 
 @entry(
@@ -36,10 +32,10 @@ def glove_weights(seed: int = 0):
     n = CoOccurrence.of(found.encoded, 5).matrix.data
     x_max = 100.0 if not found.made else 10.0
     drawing, (left, right) = figure(1, 2, size=(4.4, 3.3))
-    grid = np.linspace(0, 1.6 * x_max, 321)
+    grid = np.linspace(0, 1.6 * x_max, 321)[1:]
     styles = {0.75: (BLUE, "-", "α = ¾"), 1.0: (ORANGE, "--", "α = 1"), 0.5: (GREEN, "-.", "α = ½")}
     for alpha, (colour, line, name) in styles.items():
-        left.plot(grid, weight(grid, x_max, alpha), color=colour, ls=line, lw=2, label=name)
+        left.plot(grid, weights_of(grid, x_max, alpha), color=colour, ls=line, lw=2, label=name)
     left.plot(grid, np.minimum(1, grid), color=GREY, lw=1.5, ls=":", label="α = 0: min{1, n}")
     left.set(xlabel="n, how often a pair occurs", ylabel="f(n)", ylim=(0, 1.08))
     left.set_title(f"the weight of a pair, n_max = {x_max:.0f}", fontsize=10)
@@ -51,7 +47,7 @@ def glove_weights(seed: int = 0):
     right.plot(upto, share, color=GREY, ls=":", lw=1.5, label="of the pairs (α = 0)")
     held = {}
     for alpha, (colour, line, name) in styles.items():
-        total = np.cumsum(weight(order, x_max, alpha))
+        total = np.cumsum(weights_of(order, x_max, alpha))
         held[alpha] = total[ends] / total[-1]
         right.plot(upto, held[alpha], color=colour, ls=line, lw=2, label=f"of the weight, {name}")
     right.set(
@@ -60,9 +56,9 @@ def glove_weights(seed: int = 0):
     right.legend(frameon=False, fontsize=8, loc="lower right")
     right.set_title(f"{found.name}: {len(n):,} pairs", fontsize=10)
     once = int(np.searchsorted(upto, 1.0, side="right")) - 1
-    kink = weight(np.array([x_max * (1 - 1e-9), x_max]), x_max, 0.75)
+    kink = weights_of(np.array([x_max * (1 - 1e-9), x_max]), x_max, 0.75)
     show(abs(kink[0] - 1) < 1e-8 and kink[1] == 1, "f is continuous where it reaches 1")
-    show((np.diff(weight(grid, x_max, 0.75)) >= 0).all(), "f never falls")
+    show((np.diff(weights_of(grid, x_max, 0.75)) >= 0).all(), "f never falls")
     show(
         held[0.75][once] < 0.75 * share[once],
         f"they are {share[once]:.0%} of the pairs and {held[0.75][once]:.0%} of the weight",
