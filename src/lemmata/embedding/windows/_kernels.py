@@ -98,50 +98,68 @@ def move_into(cells, old):
             cells[slot], cells[slot + 1] = old[i], old[i + 1]
 
 
+# --- the matrix -------------------------------------------------------------------------------------------------------
+
+
 @kernel
-def unpack_into(rows, columns, values, cells, v):
-    """The entries of a table, in the order of its slots."""
-    sums = cells.view(np.float64)
-    n = 0
+def count_rows_into(counts, cells, v):
+    """How many entries of a table each row has."""
     for i in range(0, len(cells), 2):
         if cells[i] != FREE:
-            rows[n], columns[n], values[n] = cells[i] // v, cells[i] % v, sums[i + 1]
-            n += 1
+            counts[cells[i] // v] += 1
 
 
 @kernel
-def count_into(counts, keys):
-    for key in keys:
-        counts[key] += 1
+def unpack_into(rows, columns, values, ends, bucket_of, cells, v):
+    """The entries of a table by the bucket that their row belongs to; `ends`, zeros, becomes where each bucket ends."""
+    sums = cells.view(np.float64)
+    for i in range(0, len(cells), 2):
+        if cells[i] != FREE:
+            ends[bucket_of[cells[i] // v]] += 1
+    total = 0
+    for b in range(len(ends)):
+        ends[b], total = total, total + ends[b]  # where it begins, which moves on to its end
+    for i in range(0, len(cells), 2):
+        if cells[i] != FREE:
+            row = cells[i] // v
+            place = ends[bucket_of[row]]
+            ends[bucket_of[row]] += 1
+            rows[place], columns[place], values[place] = row, cells[i] - row * v, sums[i + 1]
 
 
 @kernel
-def group_into(out_keys, out_others, out_values, places, keys, others, values):
-    """Entries by rising key, those of one key in their old order; `places` says where each key begins, and is spent.
-
-    out_keys may be empty: where keys begin tells them.
-    """
-    kept = len(out_keys) > 0
+def group_into(out_keys, out_others, out_values, places, low, keys, others, values):
+    """Entries by rising key, those of one key in their old order: key low + i begins at places[i], which is spent."""
     for i in range(len(keys)):
-        key = keys[i]
-        place = places[key]
-        places[key] += 1
-        if kept:
-            out_keys[place] = key
-        out_others[place], out_values[place] = others[i], values[i]
+        place = places[keys[i] - low]
+        places[keys[i] - low] += 1
+        out_keys[place], out_others[place], out_values[place] = keys[i], others[i], values[i]
 
 
 @kernel
-def mirror_into(indices, values, below, above, starts, columns, sums):
-    """U + Uᵀ of a U whose rows have their diagonal and what is right of it: in row w from below[w] on what is left of the
-    diagonal, from above[w] on the rest; both are spent."""
-    for w in range(len(starts) - 1):
-        for i in range(starts[w], starts[w + 1]):
+def count_left_into(counts, rows, columns):
+    """How many entries row u of U + Uᵀ has left of its diagonal, for entries of U on its diagonal and right of it."""
+    for i in range(len(rows)):
+        if columns[i] != rows[i]:
+            counts[columns[i]] += 1
+
+
+@kernel
+def mirror_into(indices, values, left, right, first, ends, columns, sums):
+    """Add the rows first, first + 1, … of U to U + Uᵀ, from the last to the first; row first + i of U ends at ends[i].
+
+    Of row w the entries left of its diagonal end at left[w], the others at right[w], both without those that were written.
+    """
+    i = len(columns) - 1
+    for w in range(first + len(ends) - 1, first - 1, -1):
+        begin = ends[w - first - 1] if w > first else 0
+        while i >= begin:
             u, value = columns[i], sums[i]
             if u == w:
                 value *= 2
             else:
-                indices[below[u]], values[below[u]] = w, value
-                below[u] += 1
-            indices[above[w]], values[above[w]] = u, value
-            above[w] += 1
+                left[u] -= 1
+                indices[left[u]], values[left[u]] = w, value
+            right[w] -= 1
+            indices[right[w]], values[right[w]] = u, value
+            i -= 1

@@ -1,12 +1,13 @@
 """PairTable: sums over pairs of words in memory that their number bounds, for texts of any length.
 
 A pair that occurs takes 16 bytes in a table which is 50 to 75 % full (_kernels.py): 21 to 32 bytes, a symmetric pair once.
-The finished CSR matrix has 24 bytes for a symmetric pair, both ways, and 12 more while it is built; tables are gone by then.
+The finished CSR matrix has 24 bytes for a symmetric pair, both ways, and is built in hardly more.
 """
 
 from __future__ import annotations
 
 import mmap
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,11 @@ FULLEST, GROWTH = 0.75, 1.5
 DEALT = 2**21  # pairs that are dealt at a time: 16 MB
 PARTS = 8  # of a slice of text, dealt side by side
 HANDS = 32  # tasks that share the shards
+# pages that are not shared with other processes are faster to come by; Windows has no flags
+PRIVATE: Any = (
+    {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+)
+BUCKET = 2**18  # entries that are put in order at a time: 4 MB
 
 
 class PairTable:
@@ -81,39 +87,76 @@ class PairTable:
     # --- the matrix ---
 
     def matrix(self) -> sp.csr_array:
-        """CSR with sorted indices of what was counted, both ways if symmetric. The tables are given up for it."""
-        v = self.words
-        entries = self._entries()
-        # by column, then by row: columns rise in every row
-        columns, rows, values, _ = _grouped(*entries, v)
-        del entries
-        _, columns, values, starts = _grouped(rows, columns, values, v, keep=False)
-        del rows
-        if self.symmetric:
-            columns, values, starts = _mirrored(columns, values, starts)
-        found = sp.csr_array((values, columns, starts), shape=(v, v))
+        """CSR with sorted indices of what was counted, both ways if symmetric. The tables are given up for it.
+
+        Rows are put in order a bucket of them at a time, and a bucket is given up once its entries are in the matrix. The rare
+        words' go first: there are few of them, and their rows will not need further pages.
+        """
+        v, n = self.words, self.n_pairs
+        wide = sp.get_index_dtype(maxval=max(2 * n, v))  # of the indices of the matrix
+        buckets, sizes = self._buckets(wide)
+        left = np.zeros(v, np.int64)
+        cuts = np.searchsorted(np.cumsum(sizes) - sizes, np.arange(len(buckets) + 1) * BUCKET)
+
+        def put_in_order(i: int) -> None:
+            rows, columns, sums = buckets[i]
+            by_column = tuple(np.empty_like(part) for part in (columns, rows, sums))
+            _group_into(by_column, columns, rows, sums)
+            # by column, then by row: columns rise in every row
+            _group_into((rows, columns, sums), by_column[1], by_column[0], by_column[2])
+
+        run_tasks(put_in_order, len(buckets))
+        for i, (rows, columns, sums) in enumerate(buckets):
+            if self.symmetric:
+                kernels.count_left_into(left, rows, columns)
+            buckets[i] = columns, sums
+        starts = np.concatenate([[0], np.cumsum(left + sizes)]).astype(wide)
+        indices, values = np.empty(starts[-1], wide), np.empty(starts[-1])
+        lefts, rights = (starts[:-1] + left).astype(wide), starts[1:].copy()
+        while buckets:
+            columns, sums = buckets.pop()
+            first, last = cuts[len(buckets)], cuts[len(buckets) + 1]
+            if self.symmetric:
+                ends = np.cumsum(sizes[first:last])
+                kernels.mirror_into(indices, values, lefts, rights, first, ends, columns, sums)
+            else:
+                here = slice(starts[first], starts[last])
+                indices[here], values[here] = columns, sums
+        found = sp.csr_array((values, indices, starts), shape=(v, v))
         found.has_canonical_format = True
         return found
 
-    def _entries(self) -> tuple[Array, Array, Array]:
-        """(column, row, sum) of every pair."""
-        n = self.n_pairs
-        # as wide as the indices of the matrix need to be
-        wide = sp.get_index_dtype(maxval=max(2 * n, self.words))
-        rows, columns, values = np.empty(n, wide), np.empty(n, wide), np.empty(n)
-        at = 0
-        for shard in range(kernels.SHARDS):
-            here = slice(at, at + self.used[shard])
-            kernels.unpack_into(
-                rows[here], columns[here], values[here], self.tables[shard], self.words
-            )
-            at, self.tables[shard], self.used[shard] = here.stop, _empty(FIRST), 0
-        return columns, rows, values
+    def _buckets(self, wide: Any) -> tuple[list[Any], Array]:
+        """(rows, columns, sums) of all entries, some BUCKET of them and whole rows at a time; and how many each row has."""
+        sizes = np.zeros(self.words, np.int64)
+        for cells in self.tables:
+            kernels.count_rows_into(sizes, cells, self.words)
+        bucket_of = (np.cumsum(sizes) - sizes) // BUCKET
+        room = np.bincount(bucket_of, sizes).astype(np.int64)
+        kinds = (wide, wide, np.float64)
+        buckets: list[Any] = [tuple(_pages(int(n), kind) for kind in kinds) for n in room]
+        filled = np.zeros(len(room), np.int64)
+        for shard, cells in enumerate(self.tables):
+            parts = tuple(np.empty(self.used[shard], kind) for kind in kinds)
+            ends = np.zeros(len(room), np.int64)
+            kernels.unpack_into(*parts, ends, bucket_of, cells, self.words)
+            self.tables[shard], self.used[shard] = _empty(FIRST), 0
+            for bucket, (first, last) in enumerate(pairwise([0, *ends.tolist()])):
+                here = slice(filled[bucket], filled[bucket] + last - first)
+                for whole, part in zip(buckets[bucket], parts, strict=True):
+                    whole[here] = part[first:last]
+                filled[bucket] = here.stop
+        return buckets, sizes
+
+
+def _pages(size: int, kind: Any) -> Array:
+    """Zeros in pages of their own, which the system has back at once when they are given up."""
+    kind = np.dtype(kind)
+    return np.frombuffer(mmap.mmap(-1, max(1, size) * kind.itemsize, **PRIVATE), kind)[:size]
 
 
 def _empty(slots: int) -> Array:
-    """A table without keys, in pages of its own: the system has them back at once when it is given up."""
-    cells = np.frombuffer(mmap.mmap(-1, 16 * slots), np.int64)  # zeros, whose bits are those of 0.0
+    cells = _pages(2 * slots, np.int64)  # the bits of 0 are those of 0.0
     cells[::2] = kernels.FREE
     return cells
 
@@ -131,36 +174,8 @@ def _slices(
     return list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
 
 
-def _starts(counts: Array, kind: Any) -> Array:
-    return np.concatenate([[0], np.cumsum(counts)]).astype(kind)
-
-
-def _counted(keys: Array, v: int) -> Array:
-    counts = np.zeros(v, np.int64)
-    kernels.count_into(counts, keys)
-    return counts
-
-
-def _grouped(
-    keys: Array, others: Array, values: Array, v: int, keep: bool = True
-) -> tuple[Array, Array, Array, Array]:
-    """Entries by rising key, and where each key begins; without the keys if they are not kept."""
-    starts = _starts(_counted(keys, v), keys.dtype)
-    out = np.empty_like(keys if keep else keys[:0]), np.empty_like(others), np.empty_like(values)
-    kernels.group_into(*out, starts[:-1].copy(), keys, others, values)
-    return *out, starts
-
-
-def _mirrored(columns: Array, values: Array, starts: Array) -> tuple[Array, Array, Array]:
-    """U + Uᵀ, its rows sorted."""
-    v = len(starts) - 1
-    sizes = np.diff(starts)
-    filled = np.flatnonzero(sizes)
-    left = _counted(columns, v)
-    # a diagonal is the first of its row
-    left[filled] -= columns[starts[filled]] == filled
-    both = _starts(left + sizes, columns.dtype)
-    indices, sums = np.empty(both[-1], columns.dtype), np.empty(both[-1])
-    above = (both[:-1] + left).astype(columns.dtype)
-    kernels.mirror_into(indices, sums, both[:-1].copy(), above, starts, columns, values)
-    return indices, sums, both
+def _group_into(out: tuple[Array, ...], keys: Array, others: Array, values: Array) -> None:
+    """Write entries by rising key, those of one key in their old order."""
+    low = keys.min(initial=np.iinfo(keys.dtype).max)
+    counts = np.bincount(keys - low)
+    kernels.group_into(*out, np.cumsum(counts) - counts, low, keys, others, values)
