@@ -1,6 +1,7 @@
 """EM: the likelihood never falls, the bound is tight, every kind of data gives the same fit, and scikit-learn agrees."""
 
 import warnings
+from dataclasses import replace
 
 import dask.array as da
 import numpy as np
@@ -534,3 +535,19 @@ def test_states_survive_a_file():
     for value in (fit, StepwiseEM(family("diag")).begin(fit)):
         arrays = {}
         assert same(store.decode(store.encode(value, arrays), arrays), value)
+
+
+def test_states_of_the_version_before_leaps_are_read_and_go_on():
+    """Version 2 did not say what the last leap gained: a fit goes on as if there had been none. Version 1 is refused."""
+    data, arrays = Blocks.of(data_for("full")), {}
+    algorithm = EMAlgorithm(family("full"), 3, leap_below=1e-3)
+    state = run(algorithm, data, stop=MaxSteps(12), rng=0).state
+    written = store.encode(state, arrays)
+    assert written["version"] == 3
+    old = {name: value for name, value in written["fields"].items() if name != "leapt"}
+    read = store.decode({**written, "version": 2, "fields": old}, dict(arrays))
+    assert same(read, replace(state, leapt=np.inf))
+    ends = [run(algorithm, data, start=one, stop=MaxSteps(200)).state.loss for one in (state, read)]
+    assert ends[1] == pytest.approx(ends[0], abs=1e-6)
+    with pytest.raises(store.StoreError, match="are not those of its version 3"):
+        store.decode({**written, "version": 1, "fields": old}, dict(arrays))

@@ -158,6 +158,18 @@ def test_default_fits_are_fixed_points(kind, load):
     assert "likelihood_never_fell" in found.held
 
 
+@pytest.mark.parametrize(
+    ("load", "kind", "k", "seed"),
+    [(load_iris, "full", 5, 0), (load_iris, "spherical", 20, 1), (load_wine, "diag", 10, 1)],
+)
+def test_default_fits_pass_saddles_where_steps_gain_little_for_a_while(load, kind, k, seed):
+    """Gains fall to 1e-4 nats and grow again: ten nats and more were left where the first small step ended the fit."""
+    X = load().data
+    model = GaussianMixture(k, covariance_type=kind, random_state=seed).fit(X)
+    assert model.converged_
+    assert "fixed_point" in model.certify(X).held
+
+
 def test_leaps_never_lower_the_likelihood_and_save_steps():
     X = np.random.default_rng(0).normal(size=(400, 2))  # one cloud: EM crawls
     runs = [
@@ -186,8 +198,11 @@ def test_leaps_keep_counts_possible(name):
 
 def test_what_is_to_gain_is_counted_in_rows_that_count():
     assert still_to_gain([3.0, 2.0], 10.0) == np.inf
-    # gains 1e-4 and 1e-4/4: the rate ½ is moved to √½·…, and 25 steps like the last count at least
-    assert still_to_gain([1.0, 1.0 - 1e-4, 1.0 - 1.25e-4], 10.0) == pytest.approx(25 * 2.5e-4)
+    # gains 1e-4 and 1e-4/4: the rate ½ is moved to √½·…, and steps like the last count at least
+    slower = [1.0, 1.0 - 1e-4, 1.0 - 1.25e-4]
+    assert still_to_gain(slower, 10.0) == pytest.approx(4000 * 2.5e-4)
+    assert still_to_gain(slower, 1e6) == pytest.approx(25 * 25)  # many rows: steps are dear
+    assert still_to_gain([1.0, 1 - 1e-4, 1 - 0.75e-4], 10.0) == pytest.approx(25 * 2.5e-4)  # noise
     assert still_to_gain([1.0, 1.0 - 1e-4, 1.0 - 2e-4], 10.0) == np.inf  # gains do not shrink
     assert still_to_gain([1.0, 0.5, 0.5], 10.0) == 0.0
     X = np.zeros((4, 1))

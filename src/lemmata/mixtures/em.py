@@ -43,7 +43,10 @@ Array = np.ndarray
 LONGEST, SHORTEST = 64.0, -1.05  # leaps; −1 is none
 # a leap so long tells about slow directions; a shorter one makes the gain of the last count less
 FAR, FORGET = -2.0, 0.1
-PATIENCE = 25  # steps like the last one that must not matter
+# Steps like the last one that must not matter. Beside a saddle gains shrink to 1e-4 nats before they grow to ten again; saddles
+# are for components of few rows, where steps cost little, so that patience ends at so many rows times steps.
+PATIENCE, ROWS = 4000, 8e6
+HASTE = 25  # as many of large data, and where the likelihood also falls: what is left is rounding, or what reg_covar takes
 NOISE = 8 * float(np.finfo(float).eps)  # of a mean log-likelihood: gains below are rounding
 
 
@@ -197,12 +200,14 @@ def still_to_gain(losses: list[float], rows: float) -> float:
     """Nats that further steps may gain: those of as many steps as there were patient ones, or more if gains shrink slowly.
 
     Gains shrink in the end by a constant rate (Aitken), which they approach from below: the rate seen is moved half of the
-    way towards 1. On the way past a saddle gains shrink and then grow again; PATIENCE steps like the last one count always.
+    way towards 1. On the way past a saddle gains shrink and then grow again: steps like the last one count always.
     """
-    gains = rows * np.abs(np.diff(losses))
+    changes = rows * np.diff(losses)
+    gains = np.abs(changes)
     if len(gains) < 2 or gains[1] == 0:
         return 0.0 if len(gains) and gains[-1] == 0 else np.inf
     rate = np.sqrt(gains[1] / gains[0]) if gains[0] > 0 else np.inf
     extrapolated = gains[1] * rate / (1 - rate) if rate < 1 else np.inf
     noise = NOISE * rows * max(map(abs, losses))
-    return float(max(PATIENCE * gains[1], extrapolated if gains[1] > noise else 0.0))
+    steps = max(min(PATIENCE, ROWS / rows), HASTE) if changes.max() <= 0 else HASTE
+    return float(max(steps * gains[1], extrapolated if gains[1] > noise else 0.0))
