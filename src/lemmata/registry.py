@@ -180,6 +180,16 @@ MODELS: dict[str, Entry] = {
         "Two embeddings in one space by the best rotation, with translations of words",
         "CIL20 5.5",
     ),
+    "SentenceVectors": Entry(
+        "lemmata.embedding.sentences.fixed",
+        "Sentences as means of word vectors, weighted and with what all share removed (SIF)",
+        "ML Text Representation",
+    ),
+    "SentenceEmbedding": Entry(
+        "lemmata.embedding.sentences.trained",
+        "Word vectors trained to be averaged: sentences that predict their words or their neighbours",
+        "ML Text Representation",
+    ),
     "LinearRegression": Entry(
         "lemmata.predict.least_squares.estimator",
         "Least squares, with standard errors, intervals, leverage and summary()",

@@ -26,6 +26,7 @@ MODELS = sorted(
 SMALL = {"vector_size": 3, "min_count": 1, "epochs": 3, "random_state": 0, "deterministic": True}
 # nothing can be learnt in such a fit, and a claim says so
 HOPELESS = {"epochs": 1, "alpha": 1e-9, "min_alpha": 1e-9, "learning_rate": 1e-9, "n_iter": 0}
+HOPELESS["words"] = (["w0", "w1"], np.eye(2))  # vectors of two words
 SPLIT = Tokenizer(lowercase=False, token_pattern=None)
 UNKNOWN = {
     "FastTextClassifier"

@@ -15,6 +15,7 @@ from scipy.special import logsumexp
 from lemmata.core import Blocks
 from lemmata.embedding.fasttext.descent import FastTextAlgorithm, Texts
 from lemmata.embedding.pmi.matrix import information
+from lemmata.embedding.sentences.training import SentenceAlgorithm, SentenceText
 from lemmata.embedding.skipgram.algorithm import SkipGramAlgorithm
 from lemmata.embedding.skipgram.softmax import SoftmaxAlgorithm
 from lemmata.embedding.skipgram.windowed import WindowedText
@@ -113,6 +114,42 @@ def measured_again(state, data):
     return negatives().at(state, data).loss
 
 
+# --- sentences that predict words ---
+
+
+def certain_sentences(dtype):
+    text = encode(sentences())
+    counts = np.ones(len(text.vocabulary), np.int64)
+    counts[0] = 10**9
+    return SentenceText(text, counts, sample=0.0, ns_exponent=10.0)
+
+
+def lonely_sentences():
+    """One word in a sentence, none in those around it."""
+    text = encode([[] if i % 2 else [word] for i, word in enumerate("abcde" * 9)])
+    return SentenceText(text, text.vocabulary.counts, sample=0.0)
+
+
+def averaging(predict):
+    return SentenceAlgorithm(K, EPOCHS, predict, NEGATIVE, 0.2)
+
+
+def averaged_loss(shifts):
+    """The loss of words that means predict: of their own sentence, or of sentences so far away."""
+
+    def loss(state, data):
+        X, Z = (np.asarray(part, float) for part in (state.vectors, state.outputs))
+        texts, found = list(data.text.sentences()), []
+        for s, ids in enumerate(texts):
+            for other in (s + shift for shift in shifts):
+                for t, w in enumerate(texts[other] if 0 <= other < len(texts) else ()):
+                    h = np.mean([X[v] for i, v in enumerate(ids) if other != s or i != t], axis=0)
+                    found.append(softplus(-h @ Z[w]) + NEGATIVE * softplus(h @ Z[0]))
+        return float(np.mean(found))
+
+    return loss
+
+
 # --- texts to classes, and pairs --------------------------------------------------------------------------------------
 
 
@@ -179,6 +216,11 @@ TEXTS = [
     (
         "skip-gram, softmax", lambda: SoftmaxAlgorithm(K, shrink=False, biases=True), certain, lonely, softmax_loss,
         {"says_so": never_fell},
+    ),
+    ("means, of words", lambda: averaging("words"), certain_sentences, lonely_sentences, averaged_loss([0]), SINGLE),
+    (
+        "means, of neighbours", lambda: averaging("neighbours"), certain_sentences, lonely_sentences,
+        averaged_loss([-1, 1]), SINGLE,
     ),
     (
         "texts to classes", lambda: FastTextAlgorithm(K, EPOCHS, 0.2, 8, False, 8), classes,

@@ -3,6 +3,7 @@
     text.encode(documents)      sentences as numbers of words (`EncodedText`): what all models here are fitted to
     SkipGram                    words predict their neighbours: negative sampling, or the exact softmax
     WordVectors                 what every model gives: nearest, similarity, analogy, judging, files
+    SentenceVectors             sentences: the mean of their words, or SIF; SentenceEmbedding: trained for it
     align(source, target)       two of them in one space: the best rotation, translations, precision
 
 >>> import numpy as np
@@ -22,6 +23,8 @@ __getattr__, __dir__, __all__ = lazily(
         "FastTextClassifier": "fasttext.estimator",
         "GloVe": "glove.estimator",
         "PMI": "pmi.estimator",
+        "SentenceEmbedding": "sentences.trained",
+        "SentenceVectors": "sentences.fixed",
         "SkipGram": "skipgram.estimator",
         "WordVectors": "vectors.word_vectors",
         "align": "alignment.estimator",

@@ -1,0 +1,149 @@
+"""SentenceEmbedding: words' vectors trained so that their mean says what a sentence is about (ML "Text Representation").
+
+    h_s = (1/n) Σ x_w predicts the words of its sentence, each left out in turn, or those of the sentences around it
+    (training.py)
+
+>>> texts = ["the cat sat on the mat", "a dog sat on a rug", "stocks fell on monday", "shares fell and stocks rose"] * 20
+>>> model = SentenceEmbedding(vector_size=8, min_count=2, epochs=10, random_state=0).fit(texts)
+>>> model.transform(["the dog on the mat", "unheard words"]).shape
+(2, 8)
+>>> bool(model.trace_.objective[-1] < model.trace_.objective[0])
+True
+"""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+
+from lemmata.audit.sentence_vectors import AVERAGED_CLAIMS
+from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core.estimator import COMMON
+from lemmata.core.loop import MaxSteps, Settled, Stop
+from lemmata.embedding.sentences.averages import SentenceModel
+from lemmata.embedding.sentences.training import TARGETS, SentenceAlgorithm, SentenceText
+from lemmata.text.encoded import EncodedText
+from lemmata.text.tokens import Tokenizer
+
+Array = np.ndarray
+
+
+class SentenceEmbedding(SentenceModel):
+    """Vectors of words whose mean is a vector of the sentence, by negative sampling.
+
+    Maximises Σ ln σ(⟨h, z_v⟩) over words v that the mean h of a sentence should predict, plus Σ ln σ(−⟨h, z_u⟩) over words
+    drawn at random.
+
+    Parameters
+    ----------
+    vector_size : int, default=100
+        k, how many numbers a vector has.
+    targets : {"words", "neighbours"}, default="words"
+        Each word of the sentence from the mean of the others, or the words of the sentences before and after it. For
+        "neighbours" texts come in their order; an empty one parts two documents.
+    negative : int, default=5
+        Words drawn for each target.
+    ns_exponent : float, default=0.75
+        α in q ∝ p^α, what negatives are drawn from.
+    min_count : int, default=5
+        Words that occur less often are dropped.
+    max_vocab_size : int, optional
+        Keep only so many of the most frequent words.
+    sample : float, default=1e-3
+        t: of a word with frequency f a share of √(t/f) + t/f occurrences is kept in training; 0 keeps all.
+    alpha : float, default=0.2
+        γ, the first learning rate; a word's share of a mean is small, and so is its gradient.
+    min_alpha : float, default=1e-4
+        The last one; γ falls linearly in between.
+    epochs : int, default=10
+        Passes over the text.
+    tol : float, default=0
+        Stop early when an epoch changes the loss by at most this share of it; 0: make all epochs.
+    tokenizer : Tokenizer, optional
+        What makes words of texts. Lists of words need none.
+    random_state : int, RandomState or None
+        First vectors, and what is drawn. One thread trains: the same bits on any number of cores.
+    verbose, checkpoint, time_limit
+        Progress on the terminal; a file to resume from; seconds.
+
+    Attributes
+    ----------
+    embedding_ : (n_words, k) float32; vectors_ : WordVectors
+        x, the vectors that are averaged.
+    context_embedding_ : (n_words, k)
+        z, those of predicted words.
+    counts_ : (n_words,)
+    loss_ : float
+        The loss per target at the end; `trace_` has one for each epoch.
+    certificate_, trace_, stopped_, n_iter_, feature_names_in_ (the words)
+    """
+
+    claims = AVERAGED_CLAIMS
+    stored: ClassVar[dict[str, Any]] = {
+        **SentenceModel.stored,
+        "context_embedding_": "d k",
+        "loss_": " >=0",
+    }
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **{name: rule for name, rule in COMMON.items() if name != "max_iter"},
+        "vector_size": [Interval(Integral, 1, 2**16, closed="both")],
+        "targets": [StrOptions(set(TARGETS))],
+        "negative": [Interval(Integral, 1, 10_000, closed="both")],
+        "ns_exponent": [Interval(Real, -10, 10, closed="both")],
+        "min_count": [Interval(Integral, 1, None, closed="left")],
+        "max_vocab_size": [Interval(Integral, 2, None, closed="left"), None],
+        "sample": [Interval(Real, 0, None, closed="left")],
+        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "min_alpha": [Interval(Real, 0, None, closed="left")],
+        "epochs": [Interval(Integral, 1, None, closed="left")],
+        "tokenizer": [Tokenizer, None],
+    }
+
+    context_embedding_: Array
+    loss_: float
+
+    def __init__(
+        self, vector_size=100, targets="words", *, negative=5, ns_exponent=0.75, min_count=5, max_vocab_size=None,
+        sample=1e-3, alpha=0.2, min_alpha=1e-4, epochs=10, tol=0.0, tokenizer=None, random_state=None, verbose=0,
+        checkpoint=None, time_limit=None,
+    ):  # fmt: skip
+        self.vector_size, self.targets, self.negative = vector_size, targets, negative
+        self.ns_exponent, self.min_count, self.max_vocab_size = (
+            ns_exponent,
+            min_count,
+            max_vocab_size,
+        )
+        self.sample, self.alpha, self.min_alpha, self.epochs = sample, alpha, min_alpha, epochs
+        self.tol, self.tokenizer, self.random_state = tol, tokenizer, random_state
+        self.verbose, self.checkpoint, self.time_limit = verbose, checkpoint, time_limit
+
+    @property
+    def max_iter(self) -> int:
+        """The number of steps that progress is shown for."""
+        return self.epochs
+
+    def _stop(self) -> Stop:
+        return self._limited(Settled(self.tol, self.patience) | MaxSteps(self.epochs))
+
+    def _wants_to_settle(self) -> bool:
+        return False  # the learning rate ends with the epochs
+
+    def _algorithm(self, data: EncodedText) -> SentenceAlgorithm:  # type: ignore[override]
+        if self.min_alpha > self.alpha:
+            raise ValueError(
+                f"min_alpha={self.min_alpha} exceeds alpha={self.alpha}, which falls to it; pass min_alpha <= alpha."
+            )
+        return SentenceAlgorithm(
+            int(self.vector_size), int(self.epochs), self.targets, int(self.negative), float(self.alpha),
+            float(self.min_alpha),
+        )  # fmt: skip
+
+    def _problem(self, data: EncodedText) -> SentenceText:  # type: ignore[override]
+        return SentenceText(
+            data, data.vocabulary.counts, float(self.sample), float(self.ns_exponent)
+        )
+
+    def _attributes(self, solution: Any, problem: SentenceText) -> dict[str, Any]:
+        return {**solution.attributes, "counts_": problem.counts}
