@@ -23,11 +23,13 @@ from lemmata.cli.entries import (
     fitted_to_entries,
 )
 from lemmata.cli.shell import (
+    BAD_USAGE,
     NOT_CERTIFIED,
     ArrayName,
     AsJson,
     Commands,
     DataFile,
+    DataIfAny,
     Decimal,
     Drop,
     Header,
@@ -53,7 +55,13 @@ from lemmata.cli.tables import (
     takes_holes,
     without_names,
 )
-from lemmata.cli.words import read_texts, reads_text
+from lemmata.cli.words import (
+    Analogies,
+    certified_words,
+    holds_vectors,
+    read_texts,
+    reads_text,
+)
 
 Report = Annotated[
     Path | None,
@@ -218,7 +226,7 @@ def fitted_to_table(model: Any, matrix: Any, watch: bool) -> Any:
 @app.command()
 def certify(
     file: ModelFile,
-    data: DataFile,
+    data: DataIfAny = None,
     target: Target = None,
     drop: Drop = None,
     array: ArrayName = None,
@@ -239,10 +247,11 @@ def certify(
             help="How long it may take; claims that need more are not checked.  [default: 5 times the fit's work]",
         ),
     ] = None,
+    analogies: Analogies = None,
     report: Report = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check every claim about a saved model again.
+    """Check every claim about a saved model again, or about vectors of words (.txt, .bin, .safetensors), which need no DATA.
 
     DATA is what the model was fitted to, read with the same options (--test and --seed too).
 
@@ -252,19 +261,24 @@ def certify(
 
     if report is not None:
         check_writable(report, data)
-    model, table = load(file), Table(target, tuple(drop or ()), array, header, decimal)
-    if sys.stderr.isatty():
+    if data is None and not holds_vectors(file):
+        raise refuse(
+            "a saved model is certified on its DATA: lemmata certify FILE DATA.", BAD_USAGE
+        )
+    model: Any = None if holds_vectors(file) else load(file)
+    table = Table(target, tuple(drop or ()), array, header, decimal)
+    if sys.stderr.isatty() and model is not None:
         model.verbose = 1
     entries = Source(table, user, item, rating, matrix, duplicates, test, seed)
-    if reads_text(type(model)):
-        table.refuse_for(type(model).__name__)
-        entries.refuse_for(type(model).__name__)
-        certificate = model.certify(read_texts(data), seconds=seconds)
+    if model is None or reads_text(type(model)):
+        table.refuse_for("SkipGram" if model is None else type(model).__name__)
+        entries.refuse_for("SkipGram" if model is None else type(model).__name__)
+        certificate = certified_words(file, model, data, analogies, seconds)
     elif completes(type(model)):
-        certificate = certified_on_entries(model, entries.read(data), entries, seconds)
+        certificate = certified_on_entries(model, entries.read(str(data)), entries, seconds)
     else:
         entries.refuse_for(type(model).__name__)
-        rows = table.read(data, model)
+        rows = table.read(str(data), model)
         needs_target(model, rows.y)
         certificate = without_names(model.certify, rows.X, rows.y, seconds=seconds)
     refuse_interrupted(certificate)
@@ -273,8 +287,9 @@ def certify(
     if as_json:
         print_json(certificate.to_dict())
     else:
-        words = words_of_the_fit(model, Commands.words)
-        show(without_python(certificate), commands_for(certificate, model, words, str(file)))
+        words = [] if model is None else words_of_the_fit(model, Commands.words)
+        told = [] if model is None else commands_for(certificate, model, words, str(file))
+        show(without_python(certificate), told)
     if not certificate.holds:
         raise typer.Exit(NOT_CERTIFIED)
 

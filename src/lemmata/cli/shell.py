@@ -125,8 +125,11 @@ DataFile = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="csv, tsv, svm (each also .gz), npy, npz or parquet; - is csv from stdin.",
+        help="csv, tsv, svm (each also .gz), npy, npz or parquet; a text for models of words; - is stdin.",
     ),
+]
+DataIfAny = Annotated[
+    str | None, typer.Argument(metavar="[DATA]", help="As the model was fitted to.")
 ]
 Target = Annotated[
     str | None,
@@ -246,17 +249,25 @@ def nearest(word: str, known: Any) -> str:
     return f"; did you mean {lower[near[0]]}?" if near else f"; there are {', '.join(known)}."
 
 
+OTHER_NAMES = {
+    "cbow": "SkipGram --set sg=false",
+    "word2vec": "SkipGram",
+    "fasttext": "SkipGram --set max_n=6 for vectors, FastTextClassifier for labelled texts",
+}
+
+
 def model_name(word: str) -> str:
     for name in registry.MODELS:
         if name.lower() == word.lower():
             return name
+    meant = f"; it is {OTHER_NAMES[word.lower()]}." if word.lower() in OTHER_NAMES else None
     raise typer.BadParameter(
-        f"there is no model {word!r}{nearest(word, registry.MODELS)}", param_hint="MODEL"
+        f"there is no model {word!r}{meant or nearest(word, registry.MODELS)}", param_hint="MODEL"
     )
 
 
 def parameters_in(cls: Any, settings: list[str]) -> dict[str, Any]:
-    """The parameters in key=value settings: values are Python literals, or text where they are none."""
+    """The parameters in key=value settings: values are Python literals, true, false, or text."""
     import ast
 
     known, found = cls._get_param_names(), {}
@@ -275,7 +286,8 @@ def parameters_in(cls: Any, settings: list[str]) -> dict[str, Any]:
         try:
             found[key.strip()] = ast.literal_eval(text.strip())
         except (ValueError, SyntaxError):
-            found[key.strip()] = text.strip()
+            plain = text.strip()
+            found[key.strip()] = {"true": True, "false": False}.get(plain.lower(), plain)
     return found
 
 

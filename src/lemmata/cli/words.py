@@ -23,6 +23,10 @@ VectorFile = Annotated[
     ),
 ]
 Count = Annotated[int, typer.Option("-n", min=1, metavar="WORDS", help="How many words.")]
+Analogies = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Of vectors of words: questions, four words on each line."),
+]
 Among = Annotated[
     int | None,
     typer.Option(min=1, metavar="WORDS", help="Look only at so many of the most frequent words."),
@@ -45,12 +49,27 @@ def read_texts(data: str) -> Any:
     return (line.rstrip("\n") for line in sys.stdin) if data == "-" else read(data)
 
 
-def word_vectors(file: Path) -> Any:
-    """The vectors in a file, whoever wrote it."""
+def holds_vectors(file: Path) -> bool:
+    """Whether a file is one of vectors, by its ending, rather than a saved model."""
     from lemmata.embedding.vectors.files import FORMATS
 
-    suffix = Path(file.stem).suffix if file.suffix == ".gz" else file.suffix
-    if suffix in FORMATS:
+    return (Path(file.stem).suffix if file.suffix == ".gz" else file.suffix) in FORMATS
+
+
+def certified_words(
+    file: Path, model: Any, data: str | None, analogies: Path | None, seconds: float | None
+) -> Any:
+    """The certificate of a model of words, or of the vectors in a file, for which `model` is None."""
+    from lemmata import certify
+
+    text = None if data is None else read_texts(data)
+    of = word_vectors(file) if model is None else model
+    return certify(of, text, analogies=analogies, seconds=seconds)
+
+
+def word_vectors(file: Path) -> Any:
+    """The vectors in a file, whoever wrote it."""
+    if holds_vectors(file):
         from lemmata.embedding import WordVectors
 
         return WordVectors.read(file)

@@ -40,7 +40,7 @@ from lemmata.core.supervised import Classifier, Supervised
 
 def certify(
     model: Any,
-    X: Any,
+    X: Any = None,
     y: Any = None,
     sample_weight: Any = None,
     loss: Any = None,
@@ -48,6 +48,7 @@ def certify(
     properties: Any = None,
     X_test: Any = None,
     y_test: Any = None,
+    analogies: Any = None,
     seconds: float | None = None,
     verbose: bool = False,
 ) -> Certificate:
@@ -59,12 +60,15 @@ def certify(
         Of a Pipeline its last step is certified, on what reaches it; of GridSearchCV and its like the best estimator; of a
         ColumnTransformer or FeatureUnion every part that lemmata has claims about, in one certificate whose claims are called
         ``part__claim``. `skipped` says what was left out.
+        Vectors of words need no X: gensim's KeyedVectors or Word2Vec, WordVectors, (words, matrix), {word: vector}.
     X, y, sample_weight : the training data
         Other libraries' fits do not store their weights: pass those they were fitted with.
     loss : str, optional
         What another library's fit minimised, where it does not say so itself ("squared", "logistic", "hinge", …).
     properties, X_test, y_test : of networks; X_test of topic models too
         What to check besides ("causal", …), and rows that were not trained on: see `lemmata.nets.certifying.certify_module`.
+    analogies : of vectors of words
+        A file of questions, or rows of four words: see `lemmata.embedding.vectors.certifying.certify_words`.
     seconds : float, optional
         How long that may take; claims that need more stay *not checked*. By default five times the work of the fit, or about
         half a second if that is more, counted in work and not in time, so that every machine says the same.
@@ -75,6 +79,18 @@ def certify(
         raise TypeError(
             f"{model.__name__} is a class; pass a fitted instance: {model.__name__}(…).fit(X)."
         )
+    if _may_be_words(model):
+        from lemmata.embedding.vectors.certifying import certify_words
+
+        found = certify_words(model, X, analogies=analogies, seconds=seconds, verbose=verbose)
+        if found is not None:
+            return found
+    if X is None:
+        raise TypeError(
+            f"certify({type(model).__name__}) lacks its data: pass certify(model, X), X what the model was fitted to."
+        )
+    if analogies is not None:
+        return _certify_on_analogies(model, X, analogies, seconds)
     if _is_network(model):
         from lemmata.nets.certifying import certify_module
 
@@ -113,6 +129,19 @@ def certify(
     if not parts[0].name:
         return replace(certificates[0], skipped=told)
     return _combine(model, parts, certificates, told)
+
+
+def _may_be_words(model: Any) -> bool:
+    """Whether a look at this as vectors of words is worth importing them."""
+    ours = type(model).__name__ == "WordVectors"
+    return ours or isinstance(model, (tuple, dict)) or type(model).__module__.startswith("gensim.")
+
+
+def _certify_on_analogies(model: Any, X: Any, analogies: Any, seconds: float | None) -> Certificate:
+    if not isinstance(model, Model) or "analogies" not in signature(model.certify).parameters:
+        raise ValueError(f"a {type(model).__name__} has no vectors of words; leave out analogies.")
+    own: Any = model
+    return own.certify(X, analogies=analogies, seconds=seconds)
 
 
 def _is_network(model: Any) -> bool:

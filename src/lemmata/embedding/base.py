@@ -12,6 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from lemmata.audit.word_geometry import ANALOGY_CLAIMS
+from lemmata.core.certificate import Certificate, Statement
 from lemmata.core.estimator import Model
 from lemmata.embedding.vectors.word_vectors import WordVectors
 from lemmata.text.encoded import EncodedText, encode_over, encode_with
@@ -24,6 +26,7 @@ Array = np.ndarray
 class EmbeddingModel(Model):
     """A model that gives every word a vector. A subclass fits `embedding_`, row by row the words in `feature_names_in_`."""
 
+    further_claims: ClassVar[tuple[Statement, ...]] = ()  # of `certify`, not of `fit`
     stored: ClassVar[dict[str, Any]] = {
         "embedding_": "d k",
         "counts_": "d int >=0",
@@ -72,7 +75,50 @@ class EmbeddingModel(Model):
                 f"{left} of {met:,} tokens occurs min_count={self.min_count} times; vectors need two words and more: lower "
                 "min_count, or pass more text."
             )
+        alone = all((np.diff(starts) < 2).all() for _, starts in data)
+        if alone and getattr(self, "context", "window") != "document":
+            raise ValueError(
+                "no sentence has two words of the vocabulary, so no word has a neighbour. A text is one sentence: pass longer "
+                "ones, or lemmata.text.read(path, unit='paragraph')."
+            )
         return data
+
+    # --- certificate ---
+
+    def _claims(self) -> tuple[Statement, ...]:
+        return self._and_further(self.claims, self.further_claims)
+
+    def _and_further(self, own: tuple[Statement, ...], further: tuple) -> tuple[Statement, ...]:
+        """What `fit` checks, and what `certify` checks besides."""
+        if not vars(self).get("_asked"):
+            return own
+        return (*own, *further, *(ANALOGY_CLAIMS if "analogies" in vars(self) else ()))
+
+    def certify(
+        self, X, y=None, sample_weight=None, *, analogies: Any = None, seconds: float | None = None
+    ) -> Certificate:
+        """Check every claim about this fit on X, usually the training text; more of them than in `certificate_`.
+
+        analogies : a file of questions, or rows of four words; only with them is `analogies_solved` decided
+        seconds : how long that may take, as in every `certify`
+        """
+        if analogies is None:
+            return super().certify(X, y, sample_weight, seconds=seconds)
+        from lemmata.embedding.vectors.judging import questions_over
+
+        check_is_fitted(self)
+        self.analogies = questions_over(self.vectors_.ids, analogies)
+        try:
+            return super().certify(X, y, sample_weight, seconds=seconds)
+        finally:
+            del self.analogies
+
+    def _certificate(self, data: Any, y=None, *, in_fit: bool = False, **options: Any) -> Any:
+        self._asked = not in_fit
+        try:
+            return super()._certificate(data, y, in_fit=in_fit, **options)
+        finally:
+            del self._asked
 
     def _title(self, data: Any) -> str:
         name = type(self).__name__

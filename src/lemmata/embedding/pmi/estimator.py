@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lemmata.audit.subspaces import MATRIX_CLAIMS
+from lemmata.audit.word_geometry import GEOMETRY_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Fit
@@ -69,6 +70,8 @@ class PMI(EmbeddingModel):
         What makes words of texts. Lists of words need none.
     random_state : int, RandomState or None
         Where the decomposition starts.
+    verbose
+        Progress on the terminal.
 
     Attributes
     ----------
@@ -80,6 +83,7 @@ class PMI(EmbeddingModel):
     """
 
     claims = MATRIX_CLAIMS
+    further_claims = GEOMETRY_CLAIMS
     stored: ClassVar[dict[str, Any]] = {
         **EmbeddingModel.stored,
         "context_embedding_": "d k",

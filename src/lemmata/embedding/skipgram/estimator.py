@@ -22,9 +22,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lemmata.audit.embeddings import SKIPGRAM_CLAIMS
-from lemmata.audit.word_contexts import CONTEXT_CLAIMS
+from lemmata.audit.embeddings import SKIPGRAM_CLAIMS, SKIPGRAM_MORE_CLAIMS
+from lemmata.audit.word_contexts import DOCUMENT_CLAIMS, SENTENCE_CLAIMS
+from lemmata.audit.word_geometry import GEOMETRY_CLAIMS
 from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core.certificate import Fit
 from lemmata.core.estimator import COMMON
 from lemmata.core.loop import MaxSteps, Settled, Stop, run
 from lemmata.embedding.base import EmbeddingModel
@@ -131,6 +133,7 @@ class SkipGram(EmbeddingModel):
     """
 
     claims = SKIPGRAM_CLAIMS
+    further_claims = SKIPGRAM_MORE_CLAIMS
     stored: ClassVar[dict[str, Any]] = {
         **EmbeddingModel.stored,
         "context_embedding_": "c k",
@@ -235,13 +238,22 @@ class SkipGram(EmbeddingModel):
         return attributes_of(solution.attributes, problem, self._clamped)
 
     def _claims(self) -> tuple[Any, ...]:
-        return super()._claims() if self.context == "window" else CONTEXT_CLAIMS[self.context]
+        if self.context == "window":
+            return super()._claims()
+        own = SENTENCE_CLAIMS if self.context == "sentence" else DOCUMENT_CLAIMS
+        return self._and_further(own, GEOMETRY_CLAIMS)
 
     @cached_property
     def _vectors(self) -> WordVectors:
         """Without the clamped coordinate: a one in every vector says nothing about its word."""
         matrix = self.embedding_[:, self._clamped :]
         return WordVectors(self.feature_names_in_, matrix, self.counts_, vars(self).get("parts_"))
+
+    @classmethod
+    def work(cls, fit: Fit) -> float:
+        """Scores of pairs and of negatives, and steps along them."""
+        each = float(fit.window) * (1 + float(fit.negative)) * np.shape(fit.embedding_)[1]
+        return 2.0 * float(np.max(fit.get("n_iter_", 1))) * fit.data.size * each
 
     def partial_fit(self, X, y=None) -> SkipGram:
         """Go on with more text: its new words get vectors if they now occur min_count times, all others are trained further.

@@ -111,7 +111,7 @@ def evaluate_similarity(
             raise ValueError(
                 f"{path}, line {number}: {line[:60]!r} is not two words and a number."
             ) from None
-        pair = [_place(vectors, word, lowercase) for word in (first, second)]
+        pair = [_place(vectors.ids, word, lowercase) for word in (first, second)]
         if min(pair) < 0:
             unknown += 1
             continue
@@ -130,9 +130,9 @@ def evaluate_similarity(
     return SimilarityScore(rho, low, high, len(places), unknown, confidence)
 
 
-def _place(vectors: WordVectors, word: str, lowercase: bool) -> int:
-    place = vectors.ids.get(word, -1)
-    return vectors.ids.get(word.lower(), -1) if place < 0 and lowercase else place
+def _place(ids: Any, word: str, lowercase: bool) -> int:
+    place = ids.get(word, -1)
+    return ids.get(word.lower(), -1) if place < 0 and lowercase else place
 
 
 def _spearman(x: Array, y: Array) -> float:
@@ -174,6 +174,23 @@ def evaluate_analogies(
         raise ValueError(f"method={method!r}: pass one of {', '.join(map(repr, METHODS))}.")
     confidence = _confidence(confidence)
     limit = len(vectors) if among is None else min(among, len(vectors))
+    asked, unknown = _questions(vectors.ids, path, limit, lowercase)
+    if not any(asked.values()):
+        raise ValueError(f"no question of {path} has vectors for its four words.")
+    matrix, sizes = vectors.matrix[:limit], vectors.lengths[:limit]
+    solve = _added if method == "additive" else _multiplied
+    right = {name: solve(matrix, sizes, np.array(rows)) for name, rows in asked.items() if rows}
+    parts = {name: _score(hits, unknown[name], confidence) for name, hits in right.items()}
+    total = _score(np.concatenate(list(right.values())), sum(unknown.values()), confidence)
+    return AnalogyScore(
+        total.accuracy, total.low, total.high, total.n_questions, total.n_unknown, confidence, parts
+    )
+
+
+def _questions(
+    ids: Any, path: Any, limit: int, lowercase: bool = True
+) -> tuple[dict[str, list[list[int]]], dict[str, int]]:
+    """The places of the four words of every question with known ones, and how many others there are, by section."""
     asked: dict[str, list[list[int]]] = {}
     unknown: dict[str, int] = {}
     section = "all"
@@ -186,23 +203,31 @@ def evaluate_analogies(
             raise ValueError(
                 f"{path}, line {number}: {line[:60]!r} is not four words, nor ': section'."
             )
-        places = [_place(vectors, word, lowercase) for word in words]
+        places = [_place(ids, word, lowercase) for word in words]
         asked.setdefault(section, [])
         unknown.setdefault(section, 0)
         if min(places) < 0 or max(places) >= limit:
             unknown[section] += 1
         else:
             asked[section].append(places)
-    if not any(asked.values()):
-        raise ValueError(f"no question of {path} has vectors for its four words.")
-    matrix, sizes = vectors.matrix[:limit], vectors.lengths[:limit]
-    solve = _added if method == "additive" else _multiplied
-    right = {name: solve(matrix, sizes, np.array(rows)) for name, rows in asked.items() if rows}
-    parts = {name: _score(hits, unknown[name], confidence) for name, hits in right.items()}
-    total = _score(np.concatenate(list(right.values())), sum(unknown.values()), confidence)
-    return AnalogyScore(
-        total.accuracy, total.low, total.high, total.n_questions, total.n_unknown, confidence, parts
-    )
+    return asked, unknown
+
+
+def questions_over(ids: Any, analogies: Any) -> Array:
+    """The places (q, 4) of analogies, from a file or rows of four words; those with unknown words are left out."""
+    if isinstance(analogies, (str, Path)):
+        asked, _ = _questions(ids, analogies, len(ids))
+        rows = [row for section in asked.values() for row in section]
+    else:
+        rows = []
+        for number, words in enumerate(analogies):
+            if isinstance(words, str) or len(words) != 4:
+                raise ValueError(
+                    f"analogy {number} is {words!r}; pass a file, or rows of four words: a is to b as c is to d."
+                )
+            places = [_place(ids, word, True) for word in words]
+            rows += [places] if min(places) >= 0 else []
+    return np.array(rows, dtype=np.int64).reshape(-1, 4)
 
 
 def _score(hits: Array, unknown: int, confidence: float) -> AnalogyScore:

@@ -1,0 +1,75 @@
+"""certify_words: the claims about vectors of words, whoever made them, with or without the text they were learnt from.
+
+>>> import lemmata
+>>> rng = np.random.default_rng(0)
+>>> words = [f"w{i}" for i in range(200)]
+>>> lemmata.certify((words, rng.normal(size=(200, 20)))).failed
+[]
+>>> lemmata.certify((words, 5 + rng.normal(size=(200, 20)))).failed
+['directions_spread']
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lemmata.audit.foreign_words import words_of
+from lemmata.audit.word_geometry import ANALOGY_CLAIMS
+from lemmata.core.certificate import Certificate, Fit, budget, check
+from lemmata.core.estimator import warn_interrupted
+from lemmata.core.progress import Checking
+from lemmata.embedding.vectors.judging import questions_over
+from lemmata.text.encoded import EncodedText, encode_over
+from lemmata.text.vocabulary import Vocabulary
+
+
+def certify_words(
+    model: Any,
+    X: Any = None,
+    *,
+    analogies: Any = None,
+    seconds: float | None = None,
+    verbose: bool = False,
+) -> Certificate | None:
+    """Check the claims about vectors of words; None if this is something else.
+
+    model : WordVectors, gensim's KeyedVectors, Word2Vec or FastText, (words, matrix[, counts]), or {word: vector}
+    X : the text they were learnt from: texts, lists of words, or an EncodedText; None: what needs it is not checked
+    analogies : a file of questions, or rows of four words
+    """
+    found = words_of(model)
+    if found is None:
+        return None
+    words, matrix, claims = found.pop("feature_names_in_"), found["embedding_"], found.pop("claims")
+    counts = found["counts_"]
+    known = Vocabulary(words, np.zeros(len(words), np.int64) if counts is None else counts)
+    data = None
+    if X is not None:
+        data = X.over(known) if isinstance(X, EncodedText) else encode_over(known, X)
+    if analogies is not None:
+        found["analogies"] = questions_over(known.ids, analogies)
+        claims = (*claims, *ANALOGY_CLAIMS)
+    fit = Fit(model, data, attributes=found)
+    package = type(model).__module__.split(".")[0]
+    name = type(model).__name__ if package in ("gensim", "lemmata") else "vectors"
+    title = f"{package} {name}" if package == "gensim" else name
+    title += f"  {len(words):,} words, {matrix.shape[1]} numbers each"
+    work = budget(_work, fit)
+    with Checking(name, len(claims), show=None if verbose else False) as bar:
+        certificate = check(
+            claims, fit, title, work=work, seconds=seconds, usual=work, progress=bar
+        )
+    warn_interrupted(certificate)
+    return certificate
+
+
+def _work(fit: Fit) -> float:
+    """What training took, as far as it is known, and in any case some looks at every pair of numbers of a vector."""
+    n, k = np.shape(fit.embedding_)
+    looks = 4.0 * n * k * (k + 100)
+    if not fit.has_data or not fit.has("context_embedding_"):
+        return looks
+    each = float(fit.window) * (1 + float(fit.negative)) * k
+    return looks + float(fit.get("epochs", 5)) * fit.data.n_tokens * each
