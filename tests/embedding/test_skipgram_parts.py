@@ -147,6 +147,17 @@ def test_a_run_with_parts_resumes_and_is_saved(tmp_path, compile):
     assert repr(back.parts_) == repr(whole.parts_)
 
 
+def test_parts_beside_clamped_biases_are_saved(tmp_path):
+    model = SkipGram(**{**SMALL, "epochs": 1}, max_n=4, biases="clamped").fit(inflected(60))
+    lemmata.save(model, tmp_path / "v.lemma")
+    back = lemmata.load(tmp_path / "v.lemma")
+    assert np.array_equal(back.vectors_["gardenless"], model.vectors_["gardenless"])
+    model.parts_ = replace(model.parts_, matrix=model.parts_.matrix[:, 1:])
+    lemmata.save(model, tmp_path / "w.lemma")
+    with pytest.raises(ValueError, match="parts_ have 6 numbers"):
+        lemmata.load(tmp_path / "w.lemma")
+
+
 def test_a_state_of_another_text_is_refused():
     encoded = text.encode(inflected(60))
     model = SkipGram(**SMALL, max_n=4)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from lemmata.audit.attributes import attributes_sound, statements_true
 from lemmata.audit.embeddings import loss_fell, statement_errors
+from lemmata.audit.word_geometry import dimensions_used, directions_spread
 from lemmata.core.certificate import passes
 
 
@@ -19,7 +20,8 @@ def _claims(contexts: str):
         "counts_": "d | >= 0, falling",
         "loss_": " | >= 0",
     }
-    return attributes_sound(sound), statements_true(statement_errors, cost=passes(1)), loss_fell
+    counted = statements_true(statement_errors, cost=passes(1))
+    return attributes_sound(sound), counted, loss_fell, directions_spread, dimensions_used
 
 
 SENTENCE_CLAIMS = _claims("d")

@@ -151,7 +151,7 @@ class PartVectors:
     """Vectors of the parts of words, by slot: what gives a word that was never seen a vector."""
 
     layout: ClassVar[Mapping[str, str]] = {
-        "slots": "s int >=0", "matrix": "s k", "min_n": "int >=1", "max_n": "int >=1", "bucket": "int >=1",
+        "slots": "s int >=0", "matrix": "s p", "min_n": "int >=1", "max_n": "int >=1", "bucket": "int >=1",
     }  # fmt: skip
 
     slots: Array  # (s,) int64, rising

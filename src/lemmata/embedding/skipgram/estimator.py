@@ -243,6 +243,18 @@ class SkipGram(EmbeddingModel):
         own = SENTENCE_CLAIMS if self.context == "sentence" else DOCUMENT_CLAIMS
         return self._and_further(own, GEOMETRY_CLAIMS)
 
+    @classmethod
+    def restored(cls, parameters: dict[str, Any], attributes: dict[str, Any]) -> SkipGram:
+        """Sizes that depend on parameters are looked at here."""
+        model = super().restored(parameters, attributes)
+        (words, k), contexts = model.embedding_.shape, len(model.context_embedding_)
+        if model.context != "document" and contexts != words:
+            raise ValueError(f"context_embedding_ has {contexts} rows for {words} words.")
+        parts = vars(model).get("parts_")
+        if parts is not None and parts.matrix.shape[1] != k - model._clamped:
+            raise ValueError(f"parts_ have {parts.matrix.shape[1]} numbers, words {k}.")
+        return model
+
     @cached_property
     def _vectors(self) -> WordVectors:
         """Without the clamped coordinate: a one in every vector says nothing about its word."""
