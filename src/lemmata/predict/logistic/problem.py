@@ -64,7 +64,9 @@ class Logistic:
     coupled: ClassVar[bool] = False
 
     def rows(self, F, c, s, order):
-        y = signs(c, self.m)
+        return self.of_signs(F, signs(c, self.m), s, order)
+
+    def of_signs(self, F, y, s, order):
         margin = y * F
         e = np.exp(-np.abs(margin))
         losses = s @ (np.log1p(e) + np.maximum(-margin, 0))
@@ -79,7 +81,9 @@ class SquaredHinge:
     coupled: ClassVar[bool] = False
 
     def rows(self, F, c, s, order):
-        y = signs(c, self.m)
+        return self.of_signs(F, signs(c, self.m), s, order)
+
+    def of_signs(self, F, y, s, order):
         missing = np.maximum(1 - y * F, 0)
         U = (-2 * s)[:, None] * y * missing
         return s @ missing**2, U, (missing > 0) * (2 * s)[:, None] if order > 1 else None
@@ -144,6 +148,27 @@ def block_sums(
             else:
                 add_grams(H, part, V, intercept, dtype)
     return Sums(losses, G, H)
+
+
+@dataclass(frozen=True)
+class FewRows:
+    """Rows so few that calls cost more than what they compute, with all that no weights can change."""
+
+    X: Array  # (n, D) x̃
+    y: Array  # (n, m) ±1
+    s: Array  # (n,)
+
+    @classmethod
+    def of(cls, rows: Array, marks: Array, m: int, intercept: bool) -> FewRows:
+        X = rows.astype(np.float64, copy=False)
+        X = np.hstack([X, np.ones((len(X), 1))]) if intercept else X
+        return cls(X, signs(marks[:, 0], m), np.ascontiguousarray(marks[:, 1]))
+
+    def sums(self, W: Array, loss: Any, order: int) -> Sums:
+        """As `block_sums`, of a loss that does not couple its problems."""
+        losses, U, V = loss.of_signs(self.X @ W.T, self.y, self.s, order)
+        H = None if V is None else np.matmul(self.X.T * V.T[:, None, :], self.X)
+        return Sums(losses, U.T @ self.X, H)
 
 
 def parts_of(rows: Any, marks: Array, dense: bool) -> Iterator[tuple[Any, tuple[Array, Array]]]:
@@ -308,13 +333,25 @@ class LinearProblem:
         """Σ s."""
         return float(self.classes_and_weights[1].sum())
 
-    def at(self, W: Array, order: int = 1, single: bool = False) -> Point:
-        """The objective and its derivatives up to `order` (2: the Hessian too; `single`: that one in float32)."""
+    @cached_property
+    def few(self) -> FewRows | None:
+        """The rows where they are few, dense, and of problems that are solved one by one."""
+        if not self.small or self.data.sparse or self.loss.coupled:
+            return None
+        return FewRows.of(*next(self.blocks()), self.m, self.intercept)
+
+    def _sums(self, W: Array, order: int, single: bool) -> Sums:
+        if self.few is not None:
+            return self.few.sums(W, self.loss, order)
         work = partial(
             block_sums, W=W, loss=self.loss, intercept=self.intercept, order=order, single=single
         )
+        return work(*next(self.blocks())) if self.small else map_reduce(work, self.data, Sums())
+
+    def at(self, W: Array, order: int = 1, single: bool = False) -> Point:
+        """The objective and its derivatives up to `order` (2: the Hessian too; `single`: that one in float32)."""
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-            sums = work(*next(self.blocks())) if self.small else map_reduce(work, self.data, Sums())
+            sums = self._sums(W, order, single)
             shrunk = W * self.ridge
             penalties = 0.5 * np.einsum("kj,kj->k", W, shrunk)
             if self.has_lasso:
