@@ -21,6 +21,7 @@ Array = np.ndarray
 CANCELLED = 0.125  # of ‖x̂‖²: a smaller square is summed from differences, so that products cost three bits at most
 PIECE = 2**18  # scores, or numbers of rows, worked on at once
 SMALL_INTEGERS = 127  # the largest int8
+SHORT = 2**12  # numbers below which one call takes less time than several quick ones
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def nearest_centers(
 def _first_equal(S: Array, best: Array) -> Array:
     """The first line j of each column i with S_ji = best_i, int32: what argmax gives, by long comparisons."""
     k = len(S)
-    if k > SMALL_INTEGERS or np.isnan(best.min(initial=0.0)):
+    if S.size <= SHORT or k > SMALL_INTEGERS or np.isnan(best.min(initial=0.0)):
         return S.argmax(axis=0).astype(np.int32)
     places = np.arange(k, 0, -1, dtype=np.int8)[:, None]  # the first line has the largest
     return k - ((best == S) * places).max(axis=0).astype(np.int32)

@@ -19,6 +19,7 @@ in float32 as long as that works; and large data starts from the minimum on a sa
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -72,7 +73,7 @@ class NewtonState:
         first, gap = problem.slack(point)
         return cls(point.W, point.losses, point.gradient, first, gap, **more)
 
-    @property
+    @cached_property
     def point(self) -> Point:
         return Point(self.W, self.losses, self.gradient)
 
@@ -225,10 +226,8 @@ def solve_all(H: Array, g: Array) -> Array:
             try:
                 p = np.linalg.solve(H, g[:, :, None])[:, :, 0]
                 # as long as H lets it be with a condition of 1e8, and downhill
-                if (
-                    np.abs(p).max() <= 1e8 * np.abs(g).max() / diagonal.max()
-                    and (p * g).sum(axis=1).min() >= 0
-                ):
+                most = 1e8 * np.abs(g).max() / diagonal.max()
+                if np.abs(p).max() <= most and np.vecdot(p, g).min() >= 0:
                     return p
             except np.linalg.LinAlgError:
                 """Not positive definite to the last digit: one by one."""

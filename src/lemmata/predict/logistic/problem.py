@@ -264,7 +264,7 @@ class Point:
     gradient: Array  # (m, D) without the lasso part
     hessian: Array | None = None
 
-    @property
+    @cached_property
     def loss(self) -> float:
         return float(self.losses.sum())
 
