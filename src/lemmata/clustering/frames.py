@@ -203,7 +203,9 @@ class Packed:
                 dtype, copy=False
             )
         origin = np.asarray(origin, dtype)
-        return cls(floats(centers), hats, floats(origin), dtype.type(scale), compiled, order)
+        if compiled:
+            centers, origin = floats(centers), floats(origin)
+        return cls(centers, hats, origin, dtype.type(scale), compiled, order)
 
     @classmethod
     def around(cls, centers: Array, compiled: bool = False) -> Packed:
