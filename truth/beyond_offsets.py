@@ -183,11 +183,12 @@ def of_surprise(train, test, reg, seed) -> tuple[Certificate, np.ndarray]:
 
     places = trainset(train)
     model = SVD(5, n_epochs=100, lr_all=0.02, reg_all=reg, random_state=seed).fit(places)
-    rows, columns = (
-        np.array([inner(str(i)) for i in range(size)])  # its own order
-        for inner, size in zip((places.to_inner_uid, places.to_inner_iid), train.shape, strict=True)
-    )
-    U, b, V, c = model.pu[rows], model.bu[rows], model.qi[columns], model.bi[columns]
+    (U, V), (b, c) = [np.zeros((size, 5)) for size in train.shape], map(np.zeros, train.shape)
+    for counts, factors, offsets, found, bias in (
+        (train.row_counts, U, b, model.pu, model.bu),
+        (train.column_counts, V, c, model.qi, model.bi),
+    ):  # what has no entry is unknown to it
+        factors[counts > 0], offsets[counts > 0] = found, bias
     own = {"mean": places.global_mean, "row_bias": b, "column_bias": c}
     shown = certify_factors(train, U, V, reg, **own, held_out=test, seconds=60)
     return shown, places.global_mean + b[:, None] + c + U @ V.T

@@ -173,12 +173,18 @@ def biases(
 
 
 def residual_deviation(A: Observed) -> float:
-    """The deviation of the entries from offsets of rows and columns: a unit for ridges on factors.
+    """The deviation of an entry from offsets of rows and columns that have not seen it: a unit for ridges on factors.
+
+    With one side alone, leaving an entry out makes its error e/(1 − h), h = 1/(n_i + κ) its share of its own offset. With both,
+    h is the sum of the two shares, as if they did not interact. Where rows have few entries, errors of entries that were seen
+    are far too small (MovieTweetings: 1.31, and 1.51 of entries held out; this is 1.55).
 
     Not less than a thousandth of the entries themselves, so that a ridge in this unit is one.
     """
     mean, b, c = biases(A, reg=BIAS_REG)
-    square = float(A.over_rows(squared_errors, mean, c, aligned=(b,)).sum()) / A.mass
+    shares = [1 / (masses + BIAS_REG) for masses in (A.row_masses, A.column_masses)]
+    errors = A.over_rows(left_out_squares, mean, c, shares[1], aligned=(b, shares[0]))
+    square = float(errors.sum()) / A.mass
     zero = np.zeros(A.shape[0]), np.zeros(A.shape[1])
     all_of_it = float(A.over_rows(squared_errors, 0.0, zero[1], aligned=(zero[0],)).sum())
     return max(square, 1e-6 * all_of_it / A.mass) ** 0.5 or 1.0
@@ -227,6 +233,23 @@ def squared_errors(entries: Entries, mean: float, c: Array, b: Array) -> Array:
         for rows, starts, here in pieces(entries):
             e = entries.values[here] - c[entries.indices[here]]
             e -= np.repeat(b[rows] + mean, np.diff(np.append(starts, len(e))))
+            out[rows] = np.add.reduceat(_counted(entries, here, e * e), starts)
+    return out
+
+
+def left_out_squares(
+    entries: Entries, mean: float, c: Array, of_columns: Array, b: Array, of_rows: Array
+) -> Array:
+    """Σ_j ((a_ij − μ − b_i − c_j) / (1 − h_ij))² of every row, h_ij the sum of a share of its row and one of its column."""
+    out = np.zeros(len(entries.indptr) - 1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for rows, starts, here in pieces(entries):
+            sizes, columns = (
+                np.diff(np.append(starts, here.stop - here.start)),
+                entries.indices[here],
+            )
+            e = entries.values[here] - c[columns] - np.repeat(b[rows] + mean, sizes)
+            e /= 1 - of_columns[columns] - np.repeat(of_rows[rows], sizes)
             out[rows] = np.add.reduceat(_counted(entries, here, e * e), starts)
     return out
 

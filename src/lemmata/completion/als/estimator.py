@@ -102,7 +102,7 @@ class ALS(CompletionModel):
         k, the number of factors. A rank-k matrix has k(n + m − k) degrees of freedom; with fewer entries only `reg` keeps the
         answer unique.
     reg : float, "auto" or None, default=None
-        λ, the ridge on the factors. None: 1.7 times the deviation of the entries from offsets of rows and columns, times the
+        λ, the ridge on the factors. None: 1.6 times the deviation of the entries from offsets of rows and columns, times the
         root of the entries of each row or column, and κ = 3 on the biases: ten times the data gives ten times the predictions.
         A number is λ in the units of the data, on factors and biases alike. At 0, every row and column needs at least k
         entries (k + 1 with biases). Implicit feedback has no unit: None is 0.075 there.

@@ -1,13 +1,13 @@
 """How much ALS shrinks: by rule, in units of the data, or by trying on entries held out.
 
 **By rule.** The factors of s times the data are √s times as long, and F is s² times as large if λ is s times as large and κ,
-on the biases, as large as before: λ has the unit of the data, κ none. So λ is a number times the deviation σ of the entries
-from offsets of rows and columns. Which number? A matrix of noise with n entries in its rows and m in its columns has a σ₁ of
-some σ(√n + √m), and a factor leaves zero where σ₁ exceeds √(λ_i λ_j) (CIL 2.5.2). With λ_i = λ √n_i both are the same power of
-the counts: λ = 2σ is the level of noise for square matrices of all sizes and densities. As σ holds some signal too, and to
-shrink everything by the level of noise costs more than some noise does, it is 1.7 here: best on the whole for the training
-parts of four sets of ratings, of 26 thousand to a million entries, in four units. Other weightings λ_i = λ n_i^p get the λ
-whose logarithm, averaged over the entries, is the same.
+on the biases, as large as before: λ has the unit of the data, κ none. So λ is a number times the deviation σ of an entry
+from offsets of rows and columns that have not seen it. Which number? A matrix of noise with n entries in its rows and m in
+its columns has a σ₁ of some σ(√n + √m), and a factor leaves zero where σ₁ exceeds √(λ_i λ_j) (CIL 2.5.2). With λ_i = λ √n_i
+both are the same power of the counts: λ = 2σ is the level of noise for square matrices of all sizes and densities. As σ holds
+some signal too, and to shrink everything by the level of noise costs more than some noise does, it is 1.6 here: best on the
+whole for the training parts of four sets of ratings, of 26 thousand to a million entries, in four units. Other weightings
+λ_i = λ n_i^p get the λ whose logarithm, averaged over the entries, is the same.
 
 **By trying.** A tenth of the entries is held out. For each weighting λ falls by halves, each run warm-started from the one
 before, until the held-out error has risen twice; then in steps of √2 around the best, then to the bottom of the parabola
@@ -34,7 +34,7 @@ from lemmata.core.repeat import Path
 Array = np.ndarray
 
 WEIGHTINGS = {"counts": 1.0, "root": 0.5, "plain": 0.0}
-DEVIATIONS = 1.7  # λ in units of the deviation, with the weighting "root"
+DEVIATIONS = 1.6  # λ in units of the deviation, with the weighting "root"
 IMPLICIT_REG = 0.075  # with "counts": preferences are 0 and 1, whatever the unit of the counts
 
 HELD_OUT = 0.1
