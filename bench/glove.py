@@ -74,8 +74,8 @@ def epochs() -> None:
         bytes_ = pairs.n_observed * (2 * arrays + 1) * lines
         print(
             f"  {solver:<10} epoch and its loss {min(seconds):7.1f} s  {pairs.n_observed / min(seconds) / 1e6:6.1f} M pairs/s  "
-            f"(target {TARGET:.0f} s for 50 M; {bytes_ / 1e9:.0f} GB at {speed / 1e9:.0f} GB/s would be {bytes_ / speed:.1f} s, if "
-            "no context stayed in a cache)"
+            f"(target {TARGET:.0f} s for 50 M; {bytes_ / 1e9:.0f} GB at {speed / 1e9:.0f} GB/s: {bytes_ / speed:.1f} s, if no "
+            "context stayed in a cache)"
         )
 
 
@@ -85,9 +85,9 @@ def words() -> None:
     text = encode([found for line in lines if (found := line.lower().split())], min_count=5)
     judged = data.word_evaluation()
     models = {
-        "GloVe adagrad": GloVe(random_state=0),
-        "GloVe adagrad, window 10": GloVe(window=10, random_state=0),
-        "GloVe als": GloVe(solver="als", epochs=8, random_state=0),
+        "GloVe": GloVe(random_state=0),
+        "GloVe, window 5": GloVe(window=5, random_state=0),
+        "GloVe, als, 8 sweeps": GloVe(solver="als", epochs=8, random_state=0),
         "SkipGram": SkipGram(random_state=0),
         "PMI": PMI(random_state=0),
     }

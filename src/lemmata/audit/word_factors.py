@@ -199,9 +199,8 @@ def bands_explained(fit):
             sizes.append(f"{name}: {mine:.2g} of {theirs:.2g}")
     if not shares:
         return unknown("biases alone meet every count: there is nothing left for vectors")
-    advice = (
-        "train more epochs, or raise vector_size; if only rare pairs are left, lower x_max or alpha"
-    )
+    first = "lower reg" if float(fit.get("reg_", 0.0)) > 0 else "train more epochs"
+    advice = f"{first}, or raise vector_size; if only rare pairs are left, lower x_max or alpha"
     return at_most(max(shares), LEFT, advice, unit="% left", note="; ".join(sizes))
 
 

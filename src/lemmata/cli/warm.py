@@ -129,11 +129,13 @@ def _predictors() -> None:
 
 
 def _embedding() -> None:
-    from lemmata.embedding import SkipGram
+    from lemmata.embedding import GloVe, SkipGram
 
     texts = ["one text about some words", "some more words about one text"]
     for skipgram in (True, False):
         SkipGram(4, min_count=1, sg=skipgram).fit(texts)
+    for solver in ("adagrad", "sgd"):
+        GloVe(4, min_count=1, solver=solver, epochs=1).fit(texts)
 
 
 def _dictionaries() -> None:

@@ -1,6 +1,6 @@
 """GloVe's steps, pair by pair: for every pair of a block, in place,
 
-    e = ⟨ζ_w, z_v⟩ + b_w + c_v + μ − ln N_wv,    g = f(N_wv) e z_v,   ζ_w ← ζ_w − γg,  or  ζ_w ← ζ_w − g / √S_w,  S_w ← S_w + g²
+    e = ⟨ζ_w, z_v⟩ + b_w + c_v + μ − ln N_wv,    g = f(N_wv) e z_v,   ζ_w ← ζ_w − γg,  or  S_w ← S_w + g²,  ζ_w ← ζ_w − g / √S_w
 
 with S_w = 1/γ² at first, and z_v, b_w, c_v likewise, each from the values before the step (CIL (3.62), (3.63): their 2η is γ).
 Vectors are lines (linalg/simd.py). The next context's vector is asked for ahead of time; the word's own stays in the cache.
@@ -59,10 +59,11 @@ def _ask_for(V, S, j, nb, adaptive):
 
 @kernel(forceinline=True)
 def _adapt(own, sums, g, block, other):
-    """own[block] −= g·other / √sums[block], and sums[block] += (g·other)²."""
-    slope, total = axpy(g, other, zero(own)), load(sums, block)
+    """sums[block] += (g·other)², and own[block] −= g·other / √sums[block]."""
+    slope = axpy(g, other, zero(own))
+    total = madd(slope, slope, load(sums, block))
+    store(sums, block, total)
     store(own, block, minus(load(own, block), divide(slope, root(total))))
-    store(sums, block, madd(slope, slope, total))
 
 
 @kernel
@@ -87,10 +88,10 @@ def _walk_row(
                 _adapt(U, SU, g, own + block, other)
                 _adapt(V, SV, g, v + block, line)
             square = g * g
-            b[i] -= g / np.sqrt(sb[i])
-            c[j] -= g / np.sqrt(sc[j])
             sb[i] += square
             sc[j] += square
+            b[i] -= g / np.sqrt(sb[i])
+            c[j] -= g / np.sqrt(sc[j])
         else:
             step = -rate * g
             for block in range(nb):

@@ -40,8 +40,8 @@ def descend(
         ):
             if adaptive:
                 sums = parts[4 + part]
-                own[at] -= slope / np.sqrt(sums[at])
                 sums[at] += slope * slope
+                own[at] -= slope / np.sqrt(sums[at])
             else:
                 own[at] -= rate * slope
 

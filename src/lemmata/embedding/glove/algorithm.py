@@ -6,9 +6,10 @@
 so the objective of the first state is what biases alone leave. A step of the loop is an epoch, one step for each pair that
 occurs, or a sweep of ALS; the objective of a state is that of all pairs at that state.
 
-"adagrad" divides every number's slope by the root of 1/γ² plus the squares of its slopes before: first steps of length γ, later
-ones by how much that number has been pulled already. (The published program adds up squares of γ times the slopes, from 1: the
-same.) "sgd" takes steps of length γ that falls linearly over the epochs.
+"adagrad" divides every number's slope by the root of 1/γ² plus the squares of its slopes so far: first steps of length γ, later
+ones by how much that number has been pulled already, and none longer than 1. (The published program adds up squares of γ times
+the slopes, from 1, which is the same but for the slope of the step itself: it leaves that out, and has to clip.) "sgd" takes
+steps of length γ that falls linearly over the epochs.
 """
 
 from __future__ import annotations
@@ -29,8 +30,7 @@ from lemmata.embedding.glove.counts import PairCounts, weights_of
 
 Array = np.ndarray
 BIAS_SWEEPS = 5  # alternating means that biases begin with
-SPREAD = 1.0
-RATES = {"adagrad": 0.05, "sgd": 0.05}  # γ
+RATES = {"adagrad": 0.1, "sgd": 0.05}  # γ
 
 
 @storable
@@ -95,13 +95,15 @@ class GloVeAlgorithm:
     vector_size: int
     epochs: int
     adaptive: bool = True
-    rate: float = RATES["adagrad"]
+    rate: float = 0.1
 
     hint: ClassVar[str] = "lower learning_rate"
 
     def init(self, data: GloVeData, rng: np.random.Generator) -> GloVeState:
         v, k = data.pairs.shape[0], self.vector_size
-        U, V = ((SPREAD * (rng.random((v, k)) - 0.5) / k).astype(np.float32) for _ in range(2))
+        U, V = (
+            (rng.random((v, k)) - 0.5).astype(np.float32) / np.float32(k**0.5) for _ in range(2)
+        )
         mean, b, c = best_biases(data)
         memory: tuple[Array, ...] = ()
         if self.adaptive:

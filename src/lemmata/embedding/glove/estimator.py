@@ -47,7 +47,7 @@ Array = np.ndarray
 # multiplications of all epochs that NumPy does before kernels are compiled; a round costs as much as so many
 COMPILE_ABOVE, PER_ROUND = 2**29, 2**14
 EXACT_UP_TO = 100  # numbers a vector: beyond, rows of ALS are solved by conjugate gradients
-REG = 0.1  # λ of ALS
+REG = 0.3  # λ of ALS
 
 
 class GloVe(EmbeddingModel):
@@ -59,7 +59,7 @@ class GloVe(EmbeddingModel):
     ----------
     vector_size : int, default=100
         k, how many numbers a vector has; with solver="als" at most as many as there are words.
-    window : int, default=5
+    window : int, default=10
         R: pairs are at most so far apart.
     x_max : float, default=10.0
         Pairs that occur this often, and more often, count fully. 100 is the published choice for billions of words.
@@ -71,9 +71,9 @@ class GloVe(EmbeddingModel):
     weighting : {"harmonic", "flat", "linear"}, default="harmonic"
         What a pair at distance Δ counts: 1/Δ, 1 or (R − Δ + 1)/R.
     learning_rate : float, optional
-        γ of steps; None: 0.05.
+        γ of steps; None: 0.1 for "adagrad", 0.05 for "sgd".
     reg : float, optional
-        λ of "als", on vectors and biases; None: 0.1. Steps have none.
+        λ of "als", on vectors and biases; None: 0.3. Steps have none.
     epochs : int, default=25
         Passes over the pairs, or sweeps.
     tol : float, default=0
@@ -137,7 +137,7 @@ class GloVe(EmbeddingModel):
     context_biases_: Array
 
     def __init__(
-        self, vector_size=100, window=5, *, x_max=10.0, alpha=0.75, solver="adagrad", weighting="harmonic",
+        self, vector_size=100, window=10, *, x_max=10.0, alpha=0.75, solver="adagrad", weighting="harmonic",
         learning_rate=None, reg=None, epochs=25, tol=0.0, min_count=5, max_vocab_size=None, tokenizer=None,
         random_state=None, verbose=0, checkpoint=None, time_limit=None,
     ):  # fmt: skip
