@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose
 from scipy.linalg import orthogonal_procrustes
 
 import lemmata
+from lemmata import data
 from lemmata.core.checkpoint import Checkpoint
 from lemmata.core.loop import MaxSteps, run
 from lemmata.embedding import PMI, Alignment, SkipGram, WordVectors, align
@@ -222,19 +223,21 @@ def test_wrong_pairs_in_a_dictionary_are_outvoted_and_a_wrong_dictionary_is_told
 
 def test_the_loss_of_a_state_is_its_own_and_a_run_goes_on_where_it_stopped(tmp_path):
     source, target = noisy_sides()
-    data = TwoSides.of(source.matrix, target.matrix, np.array([[i, i] for i in range(20)]))
+    sides = TwoSides.of(source.matrix, target.matrix, np.array([[i, i] for i in range(20)]))
     algorithm = SelfLearningAlgorithm(10, 600)
-    whole = run(algorithm, data, stop=MaxSteps(4))
+    whole = run(algorithm, sides, stop=MaxSteps(4))
     W = whole.state.rotation
-    turned = data.X @ W / np.linalg.norm(data.X @ W, axis=1)[:, None]
-    forward, _ = translations(turned, data.Y, 10)
-    assert_allclose(whole.state.loss, 1 - (turned * data.Y[forward]).sum(axis=1).mean(), atol=1e-12)
-    run(algorithm, data, stop=MaxSteps(2), callbacks=[Checkpoint(tmp_path / "run")])
-    resumed = run(algorithm, data, stop=MaxSteps(4), callbacks=[Checkpoint(tmp_path / "run")])
+    turned = sides.X @ W / np.linalg.norm(sides.X @ W, axis=1)[:, None]
+    forward, _ = translations(turned, sides.Y, 10)
+    assert_allclose(
+        whole.state.loss, 1 - (turned * sides.Y[forward]).sum(axis=1).mean(), atol=1e-12
+    )
+    run(algorithm, sides, stop=MaxSteps(2), callbacks=[Checkpoint(tmp_path / "run")])
+    resumed = run(algorithm, sides, stop=MaxSteps(4), callbacks=[Checkpoint(tmp_path / "run")])
     assert (resumed.state.rotation == W).all()
     assert (resumed.state.pairs == whole.state.pairs).all()
     nothing_found = replace(whole.state, found=whole.state.found[:0])
-    assert algorithm.finished(algorithm.step(nothing_found, data))
+    assert algorithm.finished(algorithm.step(nothing_found, sides))
 
 
 # --- two halves of a text ---------------------------------------------------------------------------------------------
@@ -286,6 +289,24 @@ def test_vectors_of_skip_gram_too():
     check_halves(
         [SkipGram(**settings, random_state=i).fit(half) for i, half in enumerate(halves)], 10
     )
+
+
+@pytest.mark.slow
+def test_vectors_of_two_halves_of_wikipedia_are_brought_together():
+    try:
+        lines = data.wikitext_2("train").texts[0].split("\n")
+    except FileNotFoundError:
+        pytest.skip("wikitext-2 is not here")
+    texts = [line for line in lines if len(line) > 40]
+    a, b = (PMI(50, min_count=20, random_state=i).fit(texts[i::2]).vectors_ for i in range(2))
+    common = [word for word in a.words[:2000].tolist() if word in b]
+    order = np.random.default_rng(0).permutation(len(common)).tolist()
+    new, given_ = ([(common[i], common[i]) for i in part] for part in (order[:400], order[400:]))
+    few, all_ = align(a, b, given_[:100], max_iter=0), align(a, b, given_, max_iter=0)
+    learnt = align(a, b, given_[:100], among=3000)
+    shares = [one.precision(new, 1) for one in (few, learnt, all_)]
+    assert shares[0][1] < shares[1].low[1]  # self-learning helps, beyond chance
+    assert shares[2].low[1] > 100 * shares[2].chance[1]
 
 
 # --- doors ------------------------------------------------------------------------------------------------------------
