@@ -58,3 +58,10 @@ def test_what_cannot_be_answered_is_told(saved):
     invoke("fit", "pca", saved / "t.csv", "--save", saved / "p.lemma")
     assert "no vectors of words" in invoke("nearest", saved / "p.lemma", "a", code=1)
     assert "no file" in invoke("fit", "skipgram", saved / "nowhere.txt", code=1)
+
+
+def test_other_names_lower_case_truth_and_a_text_instead_of_vectors_are_understood(saved):
+    corpus, few = saved / "corpus.txt", ["--set=vector_size=4", "--set=min_count=1"]
+    assert "sg=false" in invoke("fit", "cbow", corpus, code=2)
+    assert invoke("fit", "skipgram", corpus, *few, "--set=sg=false").startswith("SkipGram")
+    assert "fit skipgram" in invoke("nearest", corpus, "t0w1", code=1)

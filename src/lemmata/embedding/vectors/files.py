@@ -124,7 +124,8 @@ def _header(line: bytes) -> tuple[int, int]:
     parts = line.split()
     if len(parts) != 2 or not all(part.isdigit() and len(part) < 12 for part in parts):
         raise UnreadableVectors(
-            f"its first line is {line[:40]!r}, not the number of words and of numbers in a vector."
+            f"its first line is {line[:40]!r}, not the number of words and of numbers in a vector. "
+            "Vectors of a text's words come from a model: lemmata fit skipgram TEXT --save v.lemma."
         )
     n, k = map(int, parts)
     if n > MOST_WORDS or not 1 <= k <= MOST_NUMBERS:
