@@ -107,7 +107,7 @@ def test_documents_are_neither_cut_nor_mixed_up(monkeypatch, tmp_path):
 # --- biases by clamping -----------------------------------------------------------------------------------------------
 
 
-def chain(seed=3, n=400):
+def chain(seed=3, n=200):
     rng = np.random.default_rng(seed)
     step, words = rng.dirichlet(np.full(5, 2.0), 5), [0]
     for _ in range(n):
@@ -119,7 +119,7 @@ def chain(seed=3, n=400):
 @pytest.mark.parametrize("compile", ["never", "always"])
 def test_a_clamped_coordinate_is_a_bias(tied, compile):
     """Of k numbers one is 1 in every ζ: the same run as one of k − 1 numbers and a bias, bit for bit."""
-    settings = {**SMALL, "deterministic": True, "epochs": 4, "tied": tied}
+    settings = {**SMALL, "deterministic": True, "epochs": 2, "tied": tied}
     with lemmata.config(compile=compile):
         apart = SkipGram(**{**settings, "vector_size": 3}, biases=True).fit(chain())
         joined = SkipGram(**{**settings, "vector_size": 4}, biases="clamped").fit(chain())

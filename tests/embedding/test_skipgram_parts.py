@@ -185,8 +185,8 @@ def test_training_goes_on_with_parts():
     assert model.vectors_.nearest("gardenless", 1)[0][0][:6] in ("garden", "gn0", "gn1", "gn2", "gn3")  # fmt: skip
     for change in ({"max_n": 6}, {"bucket": 100}, {"vector_size": 9}):
         with pytest.raises(ValueError, match="leave"):
-            SkipGram(**{**SMALL, "epochs": 1}, max_n=5).fit(inflected()).set_params(**change).partial_fit(more)  # fmt: skip
-    words = SkipGram(**{**SMALL, "epochs": 1}, max_n=4).fit(inflected()).set_params(max_n=0)
+            SkipGram(**{**SMALL, "epochs": 1}, max_n=5).fit(more).set_params(**change).partial_fit(more)  # fmt: skip
+    words = SkipGram(**{**SMALL, "epochs": 1}, max_n=4).fit(more).set_params(max_n=0)
     assert not hasattr(words.partial_fit(more), "parts_")
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from lemmata.audit.attributes import attributes_sound, statements_true
 from lemmata.audit.embeddings import loss_fell, statement_errors
-from lemmata.audit.word_geometry import dimensions_used, directions_spread
 from lemmata.core.certificate import passes
 
 
@@ -20,8 +19,7 @@ def _claims(contexts: str):
         "counts_": "d | >= 0, falling",
         "loss_": " | >= 0",
     }
-    counted = statements_true(statement_errors, cost=passes(1))
-    return attributes_sound(sound), counted, loss_fell, directions_spread, dimensions_used
+    return attributes_sound(sound), statements_true(statement_errors, cost=passes(1)), loss_fell
 
 
 SENTENCE_CLAIMS = _claims("d")
