@@ -12,9 +12,15 @@ B = shrink_τ(Y) (CIL (2.40)), which leaves
     g(Y) = ⟨Y, A⟩ − ½‖shrink_τ(Y)‖_F²,          ∇g = Π_Ω(A − shrink_τ(Y))
 
 so the scaling 1/2τ of the notes is right. shrink does not expand distances, hence ∇g is 1-Lipschitz: every η < 2 converges and
-raises g. But that is slow. Along the directions that matter g curves less, by the share p of known entries and by about σ/τ,
-so longer steps are right: Barzilai and Borwein's (1988), the inverse of the curvature met in the step before, halved where g
-would fall. The objective of a state is −g, which therefore never rises. (The steps 1.2/p often used diverge for small τ.)
+raises g. But that is slow: along the directions that matter g curves less, by the share p of known entries and by about σ/τ,
+another for each σ. As g is concave and smooth, what the last five steps met of its curvature gives a better direction than ∇g,
+
+    ΔY = η H ∇g,        H the L-BFGS estimate of (−∇²g)⁻¹ from pairs s = ΔY and t = −Δ∇g        (Nocedal 1980)
+
+for sᵀt ≥ 0 wherever g is concave, so H is positive and ΔY leads up. η is 1, halved where g would fall; where nothing is gained, a
+plain step of length 1 is taken. The objective of a state is −g, which therefore never rises. (The steps 1.2/p often used
+diverge for small τ. Digits with holes take 748 steps to a residual of 1e-6; with the lengths of Barzilai and Borwein, 1,000
+were not enough.)
 float32 entries are worked on in float64: near the end g rises by less than the rounding of float32.
 
 Where A can be recovered by the nuclear norm at all, a finite τ of a few ‖A‖₂ gives exactly A (Zhang, Cai, Cheng & Zhu 2012).
@@ -56,16 +62,30 @@ from lemmata.linalg.randomized import signs
 Array = np.ndarray
 
 TAU = 5.0  # times √(nm)·rms ≈ ‖A‖_F: above the few ‖A‖₂ that exact recovery needs
-GROWTH = 1e6  # at most, from one step to the next: where g is linear (directions below τ) curvature says nothing
-ARMIJO = 1e-4  # of the ascent that the slope promises
+ARMIJO = 1e-4  # of the ascent that the slope promises: the least that a step has to gain
+GROWTH = 10.0  # of η at most, from one step to the next: where g is nearly linear (directions below τ) curvature says little
+TRIES = 20  # lengths along one direction
+MOVES = 5  # remembered; each is two numbers per entry
+
+
+@storable
+@dataclass(frozen=True)
+class Move:
+    """A step s and by how much the gradient fell along it, t: what was met of −∇²g, t ≈ −∇²g s."""
+
+    version = 1
+    layout: ClassVar = {"along": "e", "fall": "e"}
+
+    along: Array
+    fall: Array
 
 
 @storable
 @dataclass(frozen=True)
 class ThresholdingState:
-    """Multipliers Y on Ω, B = shrink_τ(Y) = P diag(s) Qᵀ, and the next step length."""
+    """Multipliers Y on Ω, B = shrink_τ(Y) = P diag(s) Qᵀ, and what the last steps met of the curvature."""
 
-    version = 1
+    version = 2
     layout: ClassVar = {
         "Y": "e",
         "P": "n r",
@@ -82,24 +102,30 @@ class ThresholdingState:
     Q: Array  # (m, r)
     right: Array  # (m, b) right singular vectors of Y, where the next SVD begins
     gap: Array  # Π_Ω(A − B), the gradient
-    step: float  # η of the next step
+    step: float  # η of a plain step: the inverse of the curvature met last
     loss: float  # −g(Y)
     residual: float  # ‖Π_Ω(A − B)‖ / ‖Π_Ω A‖
     stuck: int  # 1: no step raises g any more, as far as rounding lets us see
     steps: int
     seed: int
+    moves: tuple[Move, ...] = ()
+
+    @classmethod
+    def upgrade(cls, fields: dict[str, Any], version: int) -> dict[str, Any]:
+        """Version 1 remembered no moves."""
+        return {**fields, "moves": ()}
 
 
 @dataclass(frozen=True)
 class ThresholdingAlgorithm:
-    """One step of (2.41).
+    """One step of (2.41), or of L-BFGS on the same g.
 
     Parameters
     ----------
     tau : float
         τ > 0.
     step_size : float, optional
-        η for all steps, taken as it is; by default that of Barzilai and Borwein, halved until g rises.
+        η for all steps along the gradient, taken as it is; by default quasi-Newton steps that raise g.
     """
 
     tau: float
@@ -117,29 +143,38 @@ class ThresholdingAlgorithm:
         return self._at(A, Y, np.ascontiguousarray(found.Vt.T), step, 0, seed)
 
     def step(self, state: ThresholdingState, A: Observed) -> ThresholdingState:
-        slope, eta = _dot(state.gap, state.gap), state.step
-        while True:
-            Y = state.Y + state.gap.dtype.type(eta) * state.gap
-            new = self._at(A, Y, state.right, eta, state.steps + 1, state.seed)
-            if self.step_size is not None:
-                return new
-            if new.loss <= state.loss - ARMIJO * eta * slope:
-                return replace(new, step=self._next_length(state, new, eta, slope))
-            if eta <= 1:  # a step of 1 gains slope/2: what does not show is below rounding
-                return replace(state, stuck=1)
-            eta = max(eta / 2, 1.0)
+        if self.step_size is not None:
+            return self._moved(state, A, state.gap, self.step_size)
+        new = self._search(state, A, ascent(state.gap, state.moves, state.step))
+        if (
+            new is None
+        ):  # a plain step of 1 gains half the slope: what does not show is below rounding
+            new = self._moved(state, A, state.gap, 1.0)
+            return new if new.loss < state.loss else replace(state, stuck=1)
+        move = Move(new.Y - state.Y, state.gap - new.gap)
+        curvature, square = _dot(move.along, move.fall), _dot(move.fall, move.fall)
+        if not (curvature > 0 and square > 0):  # flat: directions below τ
+            return replace(new, step=GROWTH * state.step, moves=state.moves)
+        length = float(np.clip(curvature / square, 1.0, GROWTH * state.step))  # ∇g is 1-Lipschitz
+        return replace(new, step=length, moves=(*state.moves, move)[-MOVES:])
 
-    @staticmethod
-    def _next_length(
-        before: ThresholdingState, after: ThresholdingState, eta: float, slope: float
-    ) -> float:
-        """Barzilai–Borwein: with ΔY = η∇ and Δ∇ = ∇⁺ − ∇, in turn ⟨ΔY, ΔY⟩ / |⟨ΔY, Δ∇⟩| and |⟨ΔY, Δ∇⟩| / ⟨Δ∇, Δ∇⟩."""
-        change = after.gap - before.gap
-        curvature, square = -_dot(before.gap, change), _dot(change, change)
-        if not (curvature > 0 and square > 0):
-            return 10 * eta
-        ratio = slope / curvature if after.steps % 2 else curvature / square
-        return max(eta * min(ratio, GROWTH), 1.0)
+    def _moved(
+        self, state: ThresholdingState, A: Observed, direction: Array, eta: float
+    ) -> ThresholdingState:
+        Y = state.Y + state.gap.dtype.type(eta) * direction
+        return self._at(A, Y, state.right, eta, state.steps + 1, state.seed)
+
+    def _search(
+        self, state: ThresholdingState, A: Observed, direction: Array
+    ) -> ThresholdingState | None:
+        """Along the direction to where g is higher; None where nothing is gained."""
+        slope, eta = _dot(direction, state.gap), 1.0
+        for _ in range(TRIES if slope > 0 else 0):
+            new = self._moved(state, A, direction, eta)
+            if new.loss <= state.loss - ARMIJO * eta * slope:
+                return new
+            eta /= 2
+        return None
 
     def _at(
         self, A: Observed, Y: Array, right: Array, step: float, steps: int, seed: int
@@ -180,9 +215,23 @@ class ThresholdingAlgorithm:
         }
 
 
+def ascent(gradient: Array, moves: tuple[Move, ...], length: float) -> Array:
+    """H∇ by the two loops of L-BFGS: undo the moves from the last to the first, step, and put them back."""
+    found = gradient.copy()
+    bends = [_dot(move.along, move.fall) for move in moves]
+    shares = [0.0] * len(moves)
+    for at in reversed(range(len(moves))):
+        shares[at] = _dot(moves[at].along, found) / bends[at]
+        found -= shares[at] * moves[at].fall
+    found *= length
+    for move, share, bend in zip(moves, shares, bends, strict=True):
+        found += (share - _dot(move.fall, found) / bend) * move.along
+    return found
+
+
 def _dot(x: Array, y: Array) -> float:
-    """⟨x, y⟩ in float64."""
-    return float(np.einsum("e,e->", x, y, dtype=np.float64))
+    """⟨x, y⟩ of float64."""
+    return float(np.dot(x, y))
 
 
 class SingularValueThresholding(CompletionModel):
@@ -196,7 +245,8 @@ class SingularValueThresholding(CompletionModel):
         τ: the larger, the nearer to the least nuclear norm, and the slower. "auto" is 5√(nm) times the root mean square of the
         known entries, about 5‖A‖_F.
     step_size : float or "auto", default="auto"
-        η. "auto" measures the curvature in each step. A number is taken as it is: below 2 it is sure to converge.
+        η. "auto" takes quasi-Newton steps, by the curvature that the last ones met. A number is taken as it is, along the
+        gradient: below 2 it is sure to converge.
     centre : {"none", "global", "rows", "columns", "both", "zscore rows", "zscore columns"}, default="none"
         What is taken out before, and put back at prediction (CIL 2.1.4).
     max_iter : int, default=1000
@@ -217,7 +267,7 @@ class SingularValueThresholding(CompletionModel):
     dual_ : array, one number per known entry, in the order of `observed_.by_row`
         The multipliers Y, from which the certificate proves how near to the optimum B is.
     tau_, step_size_ : float
-        τ, and the last η.
+        τ, and the last η: with "auto" the inverse of the curvature met last.
     mean_, row_bias_, column_bias_, row_scale_, column_scale_
         What was taken out.
     observed_, n_features_in_, n_iter_, trace_, stopped_, certificate_
