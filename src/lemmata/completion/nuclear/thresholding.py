@@ -17,8 +17,8 @@ another for each σ. As g is concave and smooth, what the last five steps met of
 
     ΔY = η H ∇g,        H the L-BFGS estimate of (−∇²g)⁻¹ from pairs s = ΔY and t = −Δ∇g        (Nocedal 1980)
 
-for sᵀt ≥ 0 wherever g is concave, so H is positive and ΔY leads up. η is 1, halved where g would fall; where nothing is gained, a
-plain step of length 1 is taken. The objective of a state is −g, which therefore never rises. (The steps 1.2/p often used
+for sᵀt ≥ 0 wherever g is concave, so H is positive and ΔY leads up. η is 1, halved where g would fall; where nothing is gained,
+a plain step of length 1 is taken. The objective of a state is −g, which therefore never rises. (The steps 1.2/p often used
 diverge for small τ. Digits with holes take 748 steps to a residual of 1e-6; with the lengths of Barzilai and Borwein, 1,000
 were not enough.)
 float32 entries are worked on in float64: near the end g rises by less than the rounding of float32.
