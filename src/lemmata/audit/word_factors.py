@@ -187,7 +187,7 @@ def bands(N: Array) -> list[tuple[str, Array]]:
 def bands_explained(fit):
     """√(Σ f e² / Σ f) over the pairs of each decade of counts, beside the same of the best biases: the worst decade."""
     problem = problem_of(fit)
-    f, errors, alone = problem.weights, problem.target - problem.fitted, biases_alone(fit)
+    f, errors, alone = log_counts(fit)[1], problem.target - problem.fitted, biases_alone(fit)
     told = [(name, here) for name, here in bands(fit.data.matrix.data) if here.sum() >= FEW]
     if not told:
         return unknown(f"fewer than {FEW} pairs occur")

@@ -218,7 +218,7 @@ class ALS(CompletionModel):
 
     # --- fitting ---
 
-    def fit(self, X, y=None, weights=None):  # type: ignore[override]
+    def fit(self, X, y=None, weights=None):
         """Fit the model to the known entries of a matrix and check the claims about it.
 
         Parameters

@@ -29,11 +29,11 @@ def descend(
 ) -> None:  # fmt: skip
     """One step for every pair, in place; `parts` are ζ, z, b, c and, of adaptive steps, the sums of each."""
     U, V, b, c = parts[:4]
-    mean, rate = np.float32(mean), np.float32(rate)
+    offset, length = np.float32(mean), np.float32(rate)
     for here in rounds(rows, columns, len(U), rng):
         i, j = rows[here], columns[here]
         u, v = U[i], V[j]
-        g = weights[here] * (np.einsum("ek,ek->e", u, v) + b[i] + c[j] + mean - logs[here])
+        g = weights[here] * (np.einsum("ek,ek->e", u, v) + b[i] + c[j] + offset - logs[here])
         slopes = (g[:, None] * v, g[:, None] * u, g, g)
         for part, (own, at, slope) in enumerate(
             zip((U, V, b, c), (i, j, i, j), slopes, strict=True)
@@ -43,13 +43,14 @@ def descend(
                 sums[at] += slope * slope
                 own[at] -= slope / np.sqrt(sums[at])
             else:
-                own[at] -= rate * slope
+                own[at] -= length * slope
 
 
 def squares(
-    rows: Array, columns: Array, logs: Array, weights: Array, U: Array, V: Array, b: Array, c: Array, mean: float
-) -> float:  # fmt: skip
+    rows: Array, columns: Array, logs: Array, weights: Array, parts: list[Array], mean: float
+) -> float:
     """Σ f e², in double precision."""
+    U, V, b, c = parts[:4]
     total, at_once = 0.0, max(1, 2**21 // U.shape[1])
     for start in range(0, len(rows), at_once):
         here = slice(start, start + at_once)

@@ -152,7 +152,7 @@ class GloVeAlgorithm:
                     *entries, parts, state.mean, self._rate(state.epoch), self.adaptive, rng
                 )
         with np.errstate(over="ignore", invalid="ignore"):
-            return parts, twins.squares(*entries, *parts[:4], state.mean)
+            return parts, twins.squares(*entries, parts, state.mean)
 
     def _by_kernels(
         self, state: GloVeState, data: GloVeData, epoch: bool
@@ -162,8 +162,8 @@ class GloVeAlgorithm:
         blocks = data.blocks
         assert blocks is not None
         work, nb = blocks.placed(state.arrays), -(-self.vector_size // 16)
-        for sums in work[4:6]:  # what fills up lines is divided by its sum as well
-            sums.reshape(len(state.U), -1)[:, self.vector_size :] = 1
+        for lines in work[4:6]:  # what fills up lines is divided by its sum as well
+            lines.reshape(len(state.U), -1)[:, self.vector_size :] = 1
         pairs = (blocks.others, blocks.logs, blocks.weights, blocks.starts, blocks.lengths)
         mean, effort = np.float32(state.mean), float(len(blocks.logs)) * self.vector_size
         if epoch:
