@@ -135,7 +135,7 @@ def rotation_determined(fit: Fit):
     source="by construction",
     about="run",
 )
-def no_round_rose(fit: Fit):
+def no_round_rose(fit):
     """A round that would raise 1 − mean cosine of words and their translations is not taken."""
     if len(fit.trace) < 2:
         return unknown("no round of self-learning was made")

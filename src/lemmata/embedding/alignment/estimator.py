@@ -27,7 +27,7 @@ from lemmata.audit.aligned_words import ALIGNMENT_CLAIMS
 from lemmata.core.borrowed import Interval
 from lemmata.core.certificate import Certificate, Fit
 from lemmata.core.estimator import COMMON, Model
-from lemmata.embedding.alignment.pairs import WordPairs, find_pairs
+from lemmata.embedding.alignment.pairs import find_pairs
 from lemmata.embedding.alignment.procrustes import (
     ProcrustesAlgorithm,
     SelfLearningAlgorithm,
@@ -129,7 +129,7 @@ class Alignment(Model):
 
     # --- fitting ---
 
-    def fit(self, source, target=None, pairs=None) -> Alignment:  # type: ignore[override]
+    def fit(self, source, target=None, pairs=None) -> Alignment:
         """Find the rotation of `source` into the space of `target`.
 
         Parameters
@@ -313,7 +313,7 @@ class Alignment(Model):
         data = None if X is None else find_pairs(X, self.source_, self.target_)
         return self._certificate(data, seconds=seconds)
 
-    def _title(self, data: WordPairs | None) -> str:
+    def _title(self, data: Any) -> str:
         sizes = f"{len(self.source_words_):,} and {len(self.target_words_):,} words"
         return (
             f"Alignment  {sizes}, {len(self.seeds_):,} pairs given, {len(self.pairs_):,} in the end"

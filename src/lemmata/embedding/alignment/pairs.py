@@ -51,7 +51,7 @@ class WordPairs:
 def find_pairs(pairs: Any, source: WordVectors, target: WordVectors) -> WordPairs:
     """The pairs whose words have vectors; None: words that are written alike on both sides."""
     listed = list(_listed(pairs, source, target))
-    found = {}
+    found: dict[tuple[int, int], None] = {}
     for first, second in listed:
         place = source.ids.get(first, -1), target.ids.get(second, -1)
         if min(place) >= 0:
@@ -85,7 +85,7 @@ def _listed(pairs: Any, source: WordVectors, target: WordVectors) -> Iterator[tu
                 raise ValueError(
                     f"pairs[{number}] is {str(pair)[:60]!r}, not (source word, target word)."
                 )
-            yield _pair(*pair, f"pairs[{number}]")
+            yield _pair(pair[0], pair[1], f"pairs[{number}]")
     else:
         raise TypeError(
             f"pairs is a {type(pairs).__name__}; pass a list of (source word, target word), a dict, the path of a file with "
