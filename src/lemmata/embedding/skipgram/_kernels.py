@@ -158,11 +158,11 @@ def look_around(held, t, count, window, shrink, whole, near, state):
         others = count - 1
         found = min(others, 2 * window)
         for j in range(found):
-            c = j
+            other = np.int64(j)
             if others > found:
                 state += GOLDEN
-                c = np.int64(((mixed(state) >> HALF) * np.uint64(others)) >> HALF)
-            near[np.uint64(j)] = held[np.uint64(c + (c >= t))]
+                other = np.int64(((mixed(state) >> HALF) * np.uint64(others)) >> HALF)
+            near[np.uint64(j)] = held[np.uint64(other + (other >= t))]
         return found, state
     reach, state = reach_of(window, shrink, state)
     found = 0

@@ -60,11 +60,11 @@ def state_with(
     if clamped:
         biases, outputs = outputs[:, 0], outputs[:, 1:]
         inputs = None if inputs is None else inputs[:, 1:]
-    changed = {"biases": state.biases.copy(), "vectors": state.vectors.copy()}
+    changed: dict[str, Any] = {"biases": state.biases.copy(), "vectors": state.vectors.copy()}
     changed["biases"][places] = biases
     if inputs is not None and data.parts is None:
         changed["vectors"][places] = inputs
-    elif inputs is not None:
+    elif inputs is not None and data.parts is not None:
         changed["vectors"] = _rows_with(
             vars(model).get("parts_"), inputs, state.vectors, data.parts, places
         )

@@ -115,7 +115,8 @@ class SoftmaxAlgorithm:
     def _problem(self, state: SkipGramState, data: WindowedText) -> Likelihood:
         N = data.remembered("pairs", lambda: pair_counts(data, self.shrink))
         shares = None if data.parts is None else data.parts.shares
-        return Likelihood(N, *state.vectors.shape, self.tied, self.biases, shares)
+        n, k = state.vectors.shape
+        return Likelihood(N, n, k, self.tied, self.biases, shares)
 
 
 @dataclass(frozen=True)
