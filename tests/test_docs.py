@@ -164,6 +164,7 @@ OTHER_SURFACES = {
     "sklearn.linear_model.OrthogonalMatchingPursuit",  # one code: SparseCoder's claims
     "sklearn.linear_model.SGDClassifier",
     "gensim.models.LdaModel",
+    *(f"gensim.models.{name}" for name in ("Word2Vec", "FastText", "KeyedVectors")),
     "tomotopy.LDAModel",
     "statsmodels.regression.linear_model.RegressionResultsWrapper",
     "statsmodels.discrete.discrete_model.BinaryResultsWrapper",

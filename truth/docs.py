@@ -45,6 +45,7 @@ FUNCTIONS = {
     "lemmata.core.certify": "fits of other libraries",
     "lemmata.audit.foreign": "fits of other libraries",
     "lemmata.audit.foreign_linear": "fits of other libraries",
+    "lemmata.embedding.vectors.certifying": "vectors of others",
     "lemmata.audit.topics": "fits of other libraries",
     "lemmata.optim.planning": "optim.minimize",
     "lemmata.optim.minimizing": "optim.certify_minimum",

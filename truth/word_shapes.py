@@ -48,7 +48,7 @@ def truths(vectors: Array, counts: Array) -> dict[str, bool]:
         bound = BOUNDS[name]
         if abs(value - bound) > NEAR * bound:
             found[name] = value >= bound if name == "dimensions_used" else value <= bound
-    if measured_spread(vectors) < 1e-9:
+    if measured_spread(vectors) < 1e-6:
         found.pop("frequency_apart", None)  # there is no spread to explain
     return found
 

@@ -159,6 +159,7 @@ MODELS: dict[str, Entry] = {
         "lemmata.embedding.skipgram.estimator",
         "Words as vectors that predict their neighbours: word2vec, with a true loss",
         "CIL 3.3; CIL20 5.3",
+        ("gensim.models.Word2Vec", "gensim.models.FastText", "gensim.models.KeyedVectors"),
     ),
     "PMI": Entry(
         "lemmata.embedding.pmi.estimator",

@@ -93,7 +93,7 @@ def directions_spread(fit):
     """The mean cosine of all pairs of different words; vectors of zeros count as alike."""
     if _few(fit):
         return unknown(_few(fit))
-    n, zeros, total = 0, 0, 0.0
+    n, zeros, total = 0, 0, np.zeros(vectors_of(fit).shape[1])
     for _, u in _blocks(fit):
         n, zeros = n + len(u), zeros + int((~u.any(axis=1)).sum())
         total = total + u.sum(axis=0)

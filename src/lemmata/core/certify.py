@@ -82,9 +82,9 @@ def certify(
     if _may_be_words(model):
         from lemmata.embedding.vectors.certifying import certify_words
 
-        found = certify_words(model, X, analogies=analogies, seconds=seconds, verbose=verbose)
-        if found is not None:
-            return found
+        of_words = certify_words(model, X, analogies=analogies, seconds=seconds, verbose=verbose)
+        if of_words is not None:
+            return of_words
     if X is None:
         raise TypeError(
             f"certify({type(model).__name__}) lacks its data: pass certify(model, X), X what the model was fitted to."

@@ -36,7 +36,8 @@ def balanced(model: Any) -> WordVectors:
 
     They rank words as the scores themselves do, whatever linear map training happened to end with.
     """
-    words, X = getattr(model, "feature_names_in_", None), getattr(model, "embedding_", None)
+    words: Any = getattr(model, "feature_names_in_", None)
+    X = getattr(model, "embedding_", None)
     Z, counts = getattr(model, "context_embedding_", None), getattr(model, "counts_", None)
     if X is None and hasattr(model, "wv"):
         words, X = model.wv.index_to_key, model.wv.vectors
