@@ -31,7 +31,8 @@ from lemmata.text.tokens import WORD, Tokenizer
 from lemmata.text.vocabulary import Vocabulary, by_count
 
 Array = np.ndarray
-BLOCK = 2**19  # tokens: long enough for Python not to matter, and some 40 MB while they are texts
+BLOCK = 2**19  # tokens: long enough for Python not to matter
+PIECE = 2**13  # words that get their numbers together, while they are still in the cache
 LONGEST = 10_000  # words of a sentence, as gensim's; longer ones are cut, so that no line makes a block of its own
 
 
@@ -261,28 +262,36 @@ def _batches(
     stays = tokenizer is not None or isinstance(documents, (list, tuple))
     batch: list[Any] = []
     lengths: list[int] = []
-    total = 0
+    pieces: list[Array] = []
+    here = total = 0  # words of the batch, and of the block
 
-    def closed() -> tuple[Array, Array]:
-        starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    def numbered() -> Array:
         try:
-            return numbers(chain.from_iterable(batch), total), starts
+            return numbers(chain.from_iterable(batch), here)
         except TypeError:
             for one in chain.from_iterable(batch):
                 if not isinstance(one, str):
                     raise _no_word(one) from None
             raise
 
+    def block() -> tuple[Array, Array]:
+        starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+        return np.concatenate([*pieces, numbered()]), starts
+
     for sentence in _sentences(documents, tokenizer):
         batch.append(sentence if stays else tuple(sentence))
         size = len(sentence)
+        here += size
         total += size
         while longest is not None and size > longest:
             lengths.append(longest)
             size -= longest
         lengths.append(size)
         if total >= BLOCK:
-            yield closed()
-            batch, lengths, total = [], [], 0
+            yield block()
+            batch, lengths, pieces, here, total = [], [], [], 0, 0
+        elif here >= PIECE:
+            pieces.append(numbered())
+            batch, here = [], 0
     if lengths:
-        yield closed()
+        yield block()
