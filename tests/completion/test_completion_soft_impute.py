@@ -308,9 +308,8 @@ def test_the_claims_hold_on_a_good_fit(dtype):
     model = SoftImpute(reg=0.1, random_state=0, centre="none").fit(train)
     certificate = model.certify(train, test)
     assert certificate.failed == []
-    assert set(certificate.undecided) <= {
-        "ranks_above_popularity"
-    }  # of 120 rows with few test entries each
+    # 120 rows with few test entries each are few for bets on rows
+    assert set(certificate.undecided) <= {"ranks_above_popularity", "beats_offsets"}
     assert certificate.holds
 
 
