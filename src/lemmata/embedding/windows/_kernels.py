@@ -36,7 +36,7 @@ def slot_of(cells, key):
     while cells[2 * slot] != FREE and cells[2 * slot] != key:
         slot += 1
         if slot == size:
-            slot = 0
+            slot = np.int64(0)
     return 2 * slot
 
 
