@@ -18,9 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 
 Array = np.ndarray
-IN_MEMORY = (
-    2**22
-)  # tokens: 16 MB; what is beyond goes to a file, whose reading takes 1 % of a pass over it
+# tokens: 8 MB; what is beyond goes to a file, whose reading takes 1 % of a pass over it
+IN_MEMORY = 2**21
 
 
 class Spill:
