@@ -33,7 +33,7 @@ def shared_words(a: WordVectors, b: WordVectors, rng: np.random.Generator) -> li
     return [(common[i], common[i]) for i in rng.permutation(len(common))]
 
 
-def main(names: list[str]) -> None:
+def main(names: tuple[str, ...] = ()) -> None:
     rng = np.random.default_rng(0)
     for name in names or list(MODELS):
         parts = (MODELS[name](seed).fit(half).vectors_ for seed, half in enumerate(halves()))
@@ -59,4 +59,4 @@ def main(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(tuple(sys.argv[1:]))

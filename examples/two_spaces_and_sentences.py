@@ -24,12 +24,13 @@ for word in ("array", "matrix", "string"):
 print(found.certify(held_out))
 
 # Sentences: the weighted mean of their words, or of vectors that were trained to be averaged.
-lines = [line for text in docstrings[::8] for line in text.split(". ") if 40 < len(line) < 120]
+sentences = (" ".join(line.split()) for text in docstrings[::8] for line in text.split(". "))
+lines = [line for line in sentences if 40 < len(line) < 120]
 weighted = SentenceVectors(second).fit(lines)
 trained = SentenceEmbedding(vector_size=20, min_count=5, epochs=10, random_state=0).fit(lines)
 query = "Return the mean of the array elements along an axis"
 averaged = SentenceVectors(trained.vectors_).fit(lines)
 for name, model in (("SIF of PMI", weighted), ("SIF of words trained for it", averaged)):
     near, cosine = model.nearest(query, lines, n=1)[0]
-    print(f"{name}, nearest to {query!r}: {' '.join(near.split())!r} ({cosine:.2f})")
+    print(f"{name}, nearest to {query!r}: {near!r} ({cosine:.2f})")
 print("what is certified:", ", ".join(weighted.certificate_.held))
