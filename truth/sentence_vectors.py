@@ -100,6 +100,10 @@ def trained_for_averaging(seed: int) -> Iterator[Case]:
     noise = [[f"w{i}" for i in rng.integers(0, 32, 8)] for _ in range(400)]
     learnt = SentenceEmbedding(4, epochs=4, alpha=0.1, **settings).fit(noise)
     yield Case("sentences of independent words", learnt.certify(noise), false, tuple(false))
+    mixed = altered(model, embedding_=rng.permutation(model.embedding_), loss_=0.1)
+    yield Case(
+        "vectors of other words, and a loss made up", mixed.certify(texts), false, tuple(false)
+    )
     false = {"statements_true": False}
     yield Case("other texts", model.certify(topical(seed + 1000)), false, tuple(false))
     narrow = altered(model, context_embedding_=model.context_embedding_[:, 1:])

@@ -15,7 +15,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import lemmata
-from lemmata.audit.sentence_vectors import frequencies_alone
+from lemmata.audit.sentence_vectors import frequencies_alone, loss_of_targets
+from lemmata.core.certificate import Fit
 from lemmata.embedding import PMI, SentenceEmbedding, SentenceVectors, WordVectors
 from lemmata.embedding.sentences._twins import list_targets
 from lemmata.embedding.sentences.training import SentenceAlgorithm, SentenceState, SentenceText
@@ -218,11 +219,24 @@ def test_training_lowers_the_loss_below_frequencies_and_groups_topics(targets, c
         model = SentenceEmbedding(
             12, targets, min_count=1, epochs=12, sample=0.01, random_state=0
         ).fit(texts)
-    assert model.certificate_.failed == []
-    assert {"loss_fell", "beats_frequencies"} <= set(model.certificate_.held)
+    found = model.certify(texts)
+    assert found.failed == []
+    assert {"loss_fell", "beats_frequencies"} <= set(found.held)
     rows = model.transform(texts)
     half = LogisticRegression(C=100).fit(rows[:300], y[:300])
     assert half.score(rows[300:], y[300:]) > 0.9  # by chance 0.25
+
+
+@pytest.mark.parametrize("targets", ["words", "neighbours"])
+def test_the_audit_measures_the_loss_that_training_states(targets):
+    """Where nothing is dropped the two differ by the draw of negatives alone."""
+    texts, _ = topical(300)
+    settings = {"min_count": 1, "epochs": 4, "random_state": 0}
+    for sample, share in ((0, 0.02), (0.01, 0.05)):
+        model = SentenceEmbedding(8, targets, sample=sample, **settings).fit(texts)
+        loss, n = loss_of_targets(Fit(model, encode(texts, min_count=1)))
+        assert n > 1000
+        assert_allclose(loss, model.loss_, rtol=share)
 
 
 def test_nothing_to_learn_is_told():
@@ -230,7 +244,7 @@ def test_nothing_to_learn_is_told():
     noise = [[f"w{i}" for i in rng.integers(40, size=6)] for _ in range(150)]
     for options in ({"epochs": 1, "alpha": 1e-4, "min_alpha": 1e-4}, {"epochs": 5}):
         model = SentenceEmbedding(6, min_count=1, random_state=0, **options).fit(noise)
-        assert "beats_frequencies" in model.certificate_.failed
+        assert "beats_frequencies" in model.certify(noise).failed
 
 
 def test_the_loss_of_frequencies_is_the_least_that_scores_of_words_reach():

@@ -24,9 +24,9 @@ def model(request):
 
 
 def test_a_vocabulary_of_one_word_is_refused(model):
-    with pytest.raises(ValueError, match="1 word of 6 tokens occurs min_count=1 times"):
+    with pytest.raises(ValueError, match="only one word of 6 tokens occurs min_count=1 times"):
         model.fit([["echo", "echo", "echo"]] * 2)
-    with pytest.raises(ValueError, match="0 words of 64 tokens occurs min_count=100 times"):
+    with pytest.raises(ValueError, match="no word of 64 tokens occurs min_count=100 times"):
         model.set_params(min_count=100).fit([one.split() for one in TEXTS])
     assert not hasattr(model, "embedding_")
 

@@ -70,7 +70,7 @@ class EmbeddingModel(Model):
                 "the text holds no word: it is empty, or its tokenizer finds nothing in it; pass texts, or lists of words."
             )
         if len(data.vocabulary) < 2:
-            left = f"{len(data.vocabulary)} word" + ("s" if not len(data.vocabulary) else "")
+            left = "only one word" if len(data.vocabulary) else "no word"
             raise ValueError(
                 f"{left} of {met:,} tokens occurs min_count={self.min_count} times; vectors need two words and more: lower "
                 "min_count, or pass more text."

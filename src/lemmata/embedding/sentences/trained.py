@@ -20,6 +20,7 @@ import numpy as np
 
 from lemmata.audit.sentence_vectors import AVERAGED_CLAIMS
 from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core.certificate import Fit
 from lemmata.core.estimator import COMMON
 from lemmata.core.loop import MaxSteps, Settled, Stop
 from lemmata.embedding.sentences.averages import SentenceModel
@@ -147,3 +148,9 @@ class SentenceEmbedding(SentenceModel):
 
     def _attributes(self, solution: Any, problem: SentenceText) -> dict[str, Any]:
         return {**solution.attributes, "counts_": problem.counts}
+
+    @classmethod
+    def work(cls, fit: Fit) -> float:
+        """Scores of targets and negatives, and steps along them."""
+        each = (1 + float(fit.negative)) * np.shape(fit.embedding_)[1]
+        return 4.0 * float(np.max(fit.get("n_iter_", 1))) * fit.data.n_tokens * each

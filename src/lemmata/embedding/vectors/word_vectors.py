@@ -87,8 +87,18 @@ class WordVectors:
                 raise ValueError("counts are ints >= 0, one for every word.")
             object.__setattr__(self, "counts", counts.astype(np.int64))
         self._check_words()
-        for _, rows in row_blocks(matrix):
-            refuse_nonfinite(rows, what="matrix")
+        for first, rows in row_blocks(matrix):
+            self._refuse_nonfinite(first, rows)
+
+    def _refuse_nonfinite(self, first: int, rows: Array) -> None:
+        bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+        if len(bad):
+            kind = "NaN" if np.isnan(rows[bad[0]]).any() else "infinity"
+            word = str(self.words[first + bad[0]])[:40]
+            raise ValueError(
+                f"the vector of {word!r} (row {first + bad[0]}, counted from 0) contains {kind}; "
+                "vectors are finite numbers: leave the word out, or train again."
+            )
 
     def _check_words(self) -> None:
         for place, word in enumerate(self.words.tolist()):
