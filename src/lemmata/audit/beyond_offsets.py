@@ -35,7 +35,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import lsqr
 from scipy.special import logsumexp
 
-from lemmata.audit.heldout import no_test, predicted
+from lemmata.audit.heldout import held_out_entries, predicted
 from lemmata.completion.observed import Observed
 from lemmata.core.certificate import STATISTICAL, Fit, at_least, claim, unknown
 
@@ -66,22 +66,15 @@ def _cost(fit: Fit) -> float:
 )
 def beats_offsets(fit):
     """Bounds on the mean gain in squared error over ridge offsets, row by row, as a share of the error of offsets."""
-    if fit.y is None:
-        return unknown("pass held-out entries: certify(train, test)")
-    if str(fit.get("feedback", "explicit")) == "implicit":
-        return unknown("implicit feedback predicts preferences, not values; see completion.metrics")
-    known, test = fit.data, Observed.of(fit.y)
-    if (objection := no_test(known, test)) is not None:
-        return objection
-    values = known.values.astype(np.float64)
-    low, high = float(values.min()), float(values.max())
-    if not high > low:
-        return unknown("the training entries are all equal: offsets predict them without error")
+    given = held_out_entries(fit, "offsets predict them without error")
+    if not isinstance(given, tuple):
+        return given
+    test, values, low, high = given
     width = high - low
     with np.errstate(over="ignore", invalid="ignore"):
         mean = float((values / width).mean())
         p = np.clip(predicted(fit, test, width) - mean, -FARTHEST, FARTHEST)
-    q = offsets_at(known, values / width - mean, test)
+    q = offsets_at(fit.data, values / width - mean, test)
     a = test.values.astype(np.float64) / width - mean
     return _compare(a, p, q, (low / width - mean, high / width - mean), test, width)
 

@@ -65,7 +65,10 @@ def loss_fell(fit):
     if len(fit.trace) < 2:
         return unknown("no epoch was made")
     return at_most(
-        100 * fit.trace.largest_rise, 1, "lower alpha, or train fewer epochs", unit="largest rise %"
+        100 * fit.trace.largest_rise,
+        1,
+        "lower the learning rate (alpha, learning_rate), or train fewer epochs",
+        unit="largest rise %",
     )
 
 

@@ -23,6 +23,7 @@ bets on −x give the upper bound.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -64,6 +65,15 @@ def _cost(fit: Fit) -> float:
 )
 def held_out_error(fit):
     """A bound on the mean loss of μ minus that of the model, as a share of the former on these entries."""
+    given = held_out_entries(fit, "they have no range to cap errors by")
+    if not isinstance(given, tuple):
+        return given
+    test, values, low, high = given
+    return _compare(_errors(fit, test, low, high), values.mean() / (high - low), test, high - low)
+
+
+def held_out_entries(fit: Fit, otherwise: str) -> Any:
+    """Held-out entries, training values and their range; or why nothing can be told. `otherwise`: what equal values mean."""
     if fit.y is None:
         return unknown("pass held-out entries: certify(train, test)")
     if str(fit.get("feedback", "explicit")) == "implicit":
@@ -74,8 +84,8 @@ def held_out_error(fit):
     values = known.values.astype(np.float64)
     low, high = float(values.min()), float(values.max())
     if not high > low:
-        return unknown("the training entries are all equal: they have no range to cap errors by")
-    return _compare(_errors(fit, test, low, high), values.mean() / (high - low), test, high - low)
+        return unknown(f"the training entries are all equal: {otherwise}")
+    return test, values, low, high
 
 
 def _compare(errors: Array, mean: float, test: Observed, width: float) -> Evidence:

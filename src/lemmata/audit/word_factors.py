@@ -20,6 +20,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, cg
 
 from lemmata.audit.attributes import attributes_sound, discrepancy, statements_true
+from lemmata.audit.embeddings import loss_fell
 from lemmata.audit.factored import Factored, Factors
 from lemmata.audit.factors import SLOPE, slope
 from lemmata.audit.stated_factors import loss_error
@@ -110,15 +111,6 @@ TRUE = statements_true(statement_errors, cost=per_pair(3))
 
 
 # --- the run ----------------------------------------------------------------------------------------------------------
-
-
-@claim("the loss fell in every epoch", kind=RULE_OF_THUMB, source="CIL 3.3.4", about="run")
-def loss_fell(fit):
-    """The largest rise from one epoch to the next, as a share of the largest loss; steps are noisy, so 1 % is let pass."""
-    if len(fit.trace) < 2:
-        return unknown("no epoch was made")
-    advice = "lower learning_rate"
-    return at_most(100 * fit.trace.largest_rise, 1, advice, unit="largest rise %")
 
 
 @claim("the objective never rose", kind=PROVED, source="CIL 2.4.3", about="run")

@@ -15,14 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
 from lemmata.core import storable
 from lemmata.core.compiler import worth_compiling
-from lemmata.embedding.windows.sampling import WHOLE, AliasTable, keep_probabilities, noise
+from lemmata.embedding.windows.sampling import Drawn
 from lemmata.text.encoded import EncodedText
 
 Array = np.ndarray
@@ -37,7 +36,7 @@ MEASURE = 2**63  # the key of the draws that the loss is measured on
 
 
 @dataclass(frozen=True)
-class SentenceText:
+class SentenceText(Drawn):
     """Sentences, which of their words are kept, and what negatives are drawn from."""
 
     text: EncodedText
@@ -45,29 +44,8 @@ class SentenceText:
     sample: float = 1e-3
     ns_exponent: float = 0.75
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.text.shape
-
     def fingerprint(self) -> str:
         return f"{self.text.fingerprint()} {self.sample} {self.ns_exponent}"
-
-    @cached_property
-    def keep(self) -> Array:
-        """The probability that an occurrence of each word is kept."""
-        return keep_probabilities(self.counts, self.sample)
-
-    @cached_property
-    def keep_bits(self) -> Array:
-        return np.minimum(np.rint(self.keep * WHOLE), WHOLE).astype(np.uint64)
-
-    @cached_property
-    def table(self) -> AliasTable:
-        return AliasTable.of(noise(self.counts, self.ns_exponent))
-
-    @cached_property
-    def alias(self) -> Array:
-        return self.table.packed
 
     def chunks(self, every: int = 1) -> Iterator[tuple[int, Array, Array, int, int]]:
         """The place of a block's first token, its ids and starts, and a range of its sentences: each, or every so many."""

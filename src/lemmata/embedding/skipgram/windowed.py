@@ -11,7 +11,7 @@ import numpy as np
 
 from lemmata.core.compiler import worth_compiling
 from lemmata.embedding.subwords import PartTable
-from lemmata.embedding.windows.sampling import WHOLE, AliasTable, keep_probabilities, noise
+from lemmata.embedding.windows.sampling import Drawn
 from lemmata.text.encoded import EncodedText
 
 Array = np.ndarray
@@ -33,7 +33,7 @@ class Chunks:
 
 
 @dataclass(frozen=True)
-class WindowedText:
+class WindowedText(Drawn):
     """Sentences, which occurrences are kept, who meets whom, and what negatives are drawn from.
 
     counts : (v,) how often each word was met in all training so far; of a text that continues another, more than in the text
@@ -57,32 +57,11 @@ class WindowedText:
             return self.text.n_sentences
         return len(self.counts) if self.parts is None else self.parts.n_rows
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.text.shape
-
     def fingerprint(self) -> str:
         """Of the text, and of all that decides what is drawn from it."""
         parts = self.parts and (self.parts.min_n, self.parts.max_n, self.parts.bucket)
         drawn = (self.window, self.sample, self.ns_exponent, self.context, parts)
         return f"{self.text.fingerprint()} {drawn}"
-
-    @cached_property
-    def keep(self) -> Array:
-        """The probability that an occurrence of each word is kept."""
-        return keep_probabilities(self.counts, self.sample)
-
-    @cached_property
-    def keep_bits(self) -> Array:
-        return np.minimum(np.rint(self.keep * WHOLE), WHOLE).astype(np.uint64)
-
-    @cached_property
-    def table(self) -> AliasTable:
-        return AliasTable.of(noise(self.counts, self.ns_exponent))
-
-    @cached_property
-    def alias(self) -> Array:
-        return self.table.packed
 
     def compiles(self, epochs: int, negative: int, size: int) -> bool:
         """Whether kernels train it, by the size of the work alone."""

@@ -14,6 +14,8 @@ A draw from q takes one random number and two looks into an alias table (Walker 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -80,3 +82,33 @@ class AliasTable:
         places = rng.integers(0, len(self.cut), size)
         stays = rng.integers(0, WHOLE, size, dtype=np.uint64) < self.cut[places]
         return np.where(stays, places, self.other[places])
+
+
+class Drawn:
+    """A text with what is drawn from it: the words that are kept, and negatives. A subclass is a dataclass of these fields."""
+
+    text: Any
+    counts: Array  # (v,) how often each word occurs
+    sample: float
+    ns_exponent: float
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.text.shape
+
+    @cached_property
+    def keep(self) -> Array:
+        """The probability that an occurrence of each word is kept."""
+        return keep_probabilities(self.counts, self.sample)
+
+    @cached_property
+    def keep_bits(self) -> Array:
+        return np.minimum(np.rint(self.keep * WHOLE), WHOLE).astype(np.uint64)
+
+    @cached_property
+    def table(self) -> AliasTable:
+        return AliasTable.of(noise(self.counts, self.ns_exponent))
+
+    @cached_property
+    def alias(self) -> Array:
+        return self.table.packed
