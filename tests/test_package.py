@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
 import tomllib
 from pathlib import Path
 
@@ -22,22 +21,15 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 
 
-def test_import_is_quick_and_loads_nothing_heavy():
-    code = "import sys, lemmata; print(sorted({'numpy', 'numba', 'torch', 'sklearn', 'matplotlib'} & set(sys.modules)))"
-    timings = []
-    for _ in range(5):
-        begin = time.perf_counter()
-        done = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        )
-        timings.append(time.perf_counter() - begin)
-        assert done.stdout.strip() == "[]"
-    bare = []
-    for _ in range(5):
-        begin = time.perf_counter()
-        subprocess.run([sys.executable, "-c", "pass"], check=True)
-        bare.append(time.perf_counter() - begin)
-    assert min(timings) - min(bare) < 0.1
+def test_import_is_quick_because_it_loads_nothing_heavy():
+    """`./run bench start` measures the time; here stands what it depends on."""
+    code = (
+        "import sys; before = set(sys.modules); import lemmata; print(*set(sys.modules) - before)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = done.stdout.split()
+    assert {name for name in loaded if "lemmata" in name} == {"lemmata", "lemmata.registry"}
+    assert len(loaded) < 60  # 30 small modules of the standard library
 
 
 def test_the_public_surface_is_what_the_registry_lists():

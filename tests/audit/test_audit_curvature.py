@@ -122,7 +122,7 @@ def test_the_hessian_of_a_fully_known_rank_one_problem_is_that_of_the_notes(seed
     assert_allclose(H, expected, atol=1e-12 * np.abs(expected).max())
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.integers(1, 30), st.integers(1, 30), st.integers(0, 4), st.floats(0, 1), st.integers(0, 99)
 )

@@ -31,7 +31,7 @@ def observed(mask):
     return Observed.of(np.where(mask, 1.0, np.nan))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(MASKS, st.integers(1, 3))
 def test_freedom_is_the_dimension_that_a_dense_decomposition_finds(mask, k):
     k = min(k, *mask.shape)

@@ -25,7 +25,7 @@ from lemmata.audit.seen_rows import Memory, copies, judge_seen
 
 
 @given(st.integers(1, 400), st.floats(0, 1), st.floats(0.001, 0.5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_clopper_pearson_is_scipys_exact_interval(n, share, delta):
     k = round(share * n)
     theirs = binomtest(k, n).proportion_ci(1 - delta, method="exact")
@@ -64,7 +64,7 @@ def test_bets_are_sharper_than_hoeffding_where_draws_vary_little():
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=60))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_an_interval_holds_its_own_average_and_stays_in_the_range(draws):
     low, high = betting(np.array(draws))
     assert 0 <= low <= np.mean(draws) + 1e-9

@@ -16,7 +16,7 @@ def symmetric(n, seed, positive=False):
     return B @ B.T if positive else B + B.T
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(1, 40), st.integers(0, 999), st.floats(-100, 100))
 def test_with_as_many_products_as_dimensions_both_ends_are_those_of_lapack(n, seed, scale):
     A = 10.0**scale * symmetric(n, seed)

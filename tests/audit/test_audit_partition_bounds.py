@@ -86,7 +86,7 @@ def test_the_dynamic_programme_agrees_with_trying_all_cuts():
             )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.integers(0, 2**32 - 1),
     st.integers(1, 8),

@@ -48,7 +48,7 @@ def machine(seed, eps, regression):
 
 
 @given(st.integers(0, 10_000), st.floats(0, 1), st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_coefficients_give_a_lower_bound_and_any_function_an_upper_one(seed, eps, regression):
     one, rng = machine(seed, eps if regression else 0.0, regression)
     A = rng.standard_normal((12, 5))
@@ -64,7 +64,7 @@ def test_any_coefficients_give_a_lower_bound_and_any_function_an_upper_one(seed,
 
 
 @given(st.integers(0, 10_000), st.floats(0, 1), st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_intercept_is_better_than_the_best(seed, eps, regression):
     one, rng = machine(seed, eps if regression else 0.0, regression)
     f = rng.standard_normal(12)

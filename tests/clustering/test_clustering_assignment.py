@@ -143,7 +143,7 @@ def test_ties_go_to_the_lowest_number(dtype, kind, compiled):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     n=st.integers(2, 60),
     d=st.integers(1, 6),
@@ -201,7 +201,7 @@ def test_rows_can_be_labelled_without_being_added_up():
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(cuts=st.lists(st.integers(1, 99), max_size=6, unique=True))
 def test_blocks_add_up_to_the_whole(dtype, cuts):
     X, C = made(100, 4, 7, dtype, offset=3)
@@ -340,7 +340,7 @@ def test_bounds_change_nothing_to_the_bit(dtype, groups, seed):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     n=st.integers(2, 120), d=st.integers(1, 5), k=st.integers(2, 25), groups=st.sampled_from([1, 3, None]),
     seed=st.integers(0, 2**31),

@@ -109,7 +109,7 @@ def test_kmeans_on_the_coreset_costs_nearly_what_it_costs_on_the_data(seed):
 # --- the promise ------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     X=arrays(
         np.float64, st.tuples(st.integers(2, 12), st.integers(1, 3)), elements=st.floats(-100, 100)
@@ -234,7 +234,7 @@ def test_too_small_a_coreset_for_its_clusters_is_noticed():
 # --- adding up --------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     X=arrays(
         np.float64, st.tuples(st.integers(1, 40), st.integers(1, 3)), elements=st.floats(-1e6, 1e6)

@@ -350,7 +350,7 @@ def test_rows_without_weight_get_a_label_and_nothing_else():
         )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 2**31), parts=st.integers(1, 6))
 def test_a_centre_is_the_mean_of_all_rows_it_was_ever_given(seed, parts):
     X = noise(120, 2, seed=seed % 1000)
@@ -741,7 +741,7 @@ def test_a_batch_too_large_to_be_squared_leaves_the_model_as_it_was():
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     n=st.integers(2, 60), d=st.integers(1, 4), k=st.integers(1, 8), seed=st.integers(0, 2**31),
     levels=st.sampled_from([2, 5, 10**6]), algorithm=st.sampled_from(ALGORITHMS),

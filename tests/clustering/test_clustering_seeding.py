@@ -463,7 +463,7 @@ def test_too_few_draws_of_kmeans_parallel_are_made_up_for():
 # --- kernels and their slow twins -------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     X=arrays(
         np.float64, st.tuples(st.integers(1, 70), st.integers(1, 4)), elements=st.floats(-1e6, 1e6)

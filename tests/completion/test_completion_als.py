@@ -171,7 +171,7 @@ def test_implicit_sweeps_minimise_over_all_places(seed, weighted):
 
 
 @given(st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_no_sweep_raises_the_objective_whatever_the_entries(draw):
     n, m = draw.draw(st.integers(2, 8)), draw.draw(st.integers(2, 8))
     numbers = st.one_of(st.just(np.nan), st.floats(-1e3, 1e3).map(lambda x: round(x, 3)))

@@ -29,7 +29,7 @@ def mean_or(values, otherwise):
     return values.mean() if len(values) else otherwise
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(MATRICES)
 def test_means_and_deviations_are_those_of_the_notes(A):
     observed, known = Observed.of(A), [row[~np.isnan(row)] for row in A]
@@ -47,7 +47,7 @@ def test_means_and_deviations_are_those_of_the_notes(A):
     assert not everything.columns.any()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(MATRICES, st.sampled_from(["rows", "zscore rows"]), st.sampled_from([0.0, 0.7]))
 def test_columns_are_the_rows_of_the_transposed(A, how, reg):
     rows, columns = (
@@ -99,7 +99,7 @@ def normal_equations(A, offsets, reg):
     return np.hstack([reg * offsets.rows - e.sum(axis=1), reg * offsets.columns - e.sum(axis=0)])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(MATRICES, st.sampled_from([0.0, 1e-3, 1.0, 30.0]))
 def test_the_gradient_vanishes_at_both(A, reg):
     offsets = centre(Observed.of(A), "both", reg)

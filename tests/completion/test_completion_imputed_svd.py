@@ -182,7 +182,7 @@ def test_the_factors_are_balanced_and_do_not_depend_on_the_seed():
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_arbitrary_entries_give_the_dense_answer(seed):
     rng = np.random.default_rng(seed)
     n, m = rng.integers(1, 8, size=2)

@@ -93,7 +93,7 @@ def test_unknown_labels_are_refused_or_predicted_without_them():
     assert model.predict(["zoe", "zoe"], ["x", "w"], unknown="baseline").tolist() == [1.0, 2.0]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.integers(0, 2**32 - 1), st.integers(1, 15), st.integers(1, 15), st.sampled_from([1e-6, 1.0, 1e6]),
     st.sampled_from(sorted(SIDES)), st.sampled_from([0.0, 1.0]), st.sampled_from([np.float32, np.float64]),

@@ -59,7 +59,7 @@ def slow(recommended, held_out, k, threshold, graded):
     return found
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(
     st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(1, 8), st.integers(1, 9), st.integers(1, 9),
     st.sampled_from([None, 0.0, 2.5, 9.0]), st.booleans(),

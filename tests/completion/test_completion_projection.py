@@ -266,7 +266,7 @@ def test_all_zeros_are_met_by_zero():
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_arbitrary_entries_give_finite_factors_and_no_rise(seed):
     rng = np.random.default_rng(seed)
     n, m = rng.integers(1, 8, size=2)

@@ -52,7 +52,7 @@ def test_the_logistic_solution_is_the_numerical_flow(a, c):
 
 
 @given(st.floats(0.1, 10), st.floats(1e-3, 5), st.floats(1e-6, 0.09))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_at_the_time_to_reach_epsilon_the_flow_is_epsilon_away(a, c, eps):
     t = time_to_reach(a, c, eps)
     distance = abs(float(logistic_flow(a, c, t)) - a)
@@ -313,7 +313,7 @@ def test_a_step_leaves_its_input_alone():
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_arbitrary_entries_give_finite_factors_and_a_loss_no_larger_than_that_of_zero(seed):
     rng = np.random.default_rng(seed)
     n, m = rng.integers(1, 7, size=2)

@@ -136,7 +136,7 @@ def outcome(module, text, sep, width, wanted, room):
     return found, int(after), int(cells)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     st.lists(PIECES, max_size=40).map("".join),
     st.sampled_from([b",", b";", b"::", b"\t", b" "]),
@@ -148,7 +148,7 @@ def test_the_twin_splits_every_text_as_the_kernel_does(text, sep, columns, room)
     assert outcome(_twins_reading, *how) == outcome(_kernels_reading, *how)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.lists(st.tuples(LABELS, LABELS, st.floats(-1e6, 1e6)), min_size=1, max_size=12),
     st.sampled_from([",", ";", "::"]),
@@ -204,7 +204,7 @@ def test_a_long_file_is_read_by_kernels_and_nothing_is_lost_between(tmp_path, mo
 # --- agreement with a slow twin ---------------------------------------------------------------------------------------
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     st.lists(
         st.tuples(LABELS, LABELS, st.integers(-9, 9)),
@@ -238,7 +238,7 @@ def test_any_text_in_quotes_is_read_as_python_reads_it(tmp_path_factory, rows, s
         ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=8),
     st.sampled_from(["{!r}", "{:.3f}", "{:e}", "{:+.17g}", "{:.0f}", " {:.1f} "]),
@@ -410,7 +410,7 @@ def test_missing_and_damaged_files_are_named(tmp_path):
         Observed.from_file(written(tmp_path / "cut.csv", packed[:-9]))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.one_of(st.binary(max_size=60), st.text('12,"\n\r.:;ab e-', max_size=60).map(str.encode)),
     st.integers(1, 30),

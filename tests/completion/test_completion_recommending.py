@@ -67,7 +67,7 @@ small_matrices = st.tuples(
 
 
 @given(small_matrices, st.booleans(), st.booleans(), st.sampled_from(["always", "never"]))
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 def test_the_best_are_those_of_a_stable_sort(sizes, single, excluded, compiled):
     b, m, k, n, seed = sizes
     rng = np.random.default_rng(seed)

@@ -153,7 +153,7 @@ def flood(mask):
     return pieces
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(MASKS)
 def test_components_are_those_found_by_flooding(mask):
     pieces, label = components(pattern(mask))
@@ -182,7 +182,7 @@ def pruned(mask, k):
             return rows, columns, int(inside.sum())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(MASKS, st.integers(1, 4))
 def test_the_core_is_what_pruning_leaves_whatever_the_order(mask, k):
     found = core(pattern(mask), k)
@@ -195,7 +195,7 @@ def test_the_core_is_what_pruning_leaves_whatever_the_order(mask, k):
     assert again.entries == entries
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(MASKS)
 def test_the_core_rank_is_the_largest_that_will_do(mask):
     A = pattern(mask)
@@ -204,7 +204,7 @@ def test_the_core_rank_is_the_largest_that_will_do(mask):
     assert fits == list(range(1, len(fits) + 1))  # if k will do, k − 1 will
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(MASKS)
 def test_rank_one_is_determined_within_components_and_nowhere_else(mask):
     """Of uvᵀ each component has one free scale: n + m − #components equations are independent."""
@@ -279,7 +279,7 @@ def test_factors_bring_their_coherence():
     assert flat.advice == ()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(MASKS, st.integers(0, 7))
 def test_any_pattern_can_be_diagnosed_and_printed(mask, k):
     A = pattern(mask)

@@ -145,7 +145,7 @@ def test_rows_longer_than_the_buffer_are_summed_in_chunks(k, m, dtype):
         assert (np.abs(g) <= rounding(dtype, len(a) + k) * size).all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 10**6),
     n=st.integers(0, 9),

@@ -80,7 +80,7 @@ def entries(draw):
     return Observed.of(X)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(A=entries(), groups=st.integers(1, 20), centred=st.booleans())
 def test_blocks_hold_every_entry_once(A, groups, centred):
     blocks = BlockedEntries.of(A, centred, groups)
@@ -95,7 +95,7 @@ def test_blocks_hold_every_entry_once(A, groups, centred):
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(A=entries(), groups=st.integers(1, 20), seed=st.integers(0, 2**20))
 def test_blocks_of_a_round_share_no_row_and_no_column_and_the_rounds_meet_all_blocks(
     A, groups, seed
@@ -110,7 +110,7 @@ def test_blocks_of_a_round_share_no_row_and_no_column_and_the_rounds_meet_all_bl
             assert len(np.unique(np.concatenate(used))) == sum(map(len, used))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(counts=st.lists(st.integers(0, 1000), min_size=1, max_size=200), groups=st.integers(1, 20))
 def test_groups_differ_by_at_most_the_largest_count(counts, groups):
     counts = np.array(counts)
@@ -123,7 +123,7 @@ def test_groups_differ_by_at_most_the_largest_count(counts, groups):
         assert (dealt.group[dealt.order[dealt.cuts[p] : dealt.cuts[p + 1]]] == p).all()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(key=st.integers(0, 2**64 - 1), count=st.integers(1, 5000))
 def test_a_walk_through_a_block_meets_each_entry_once(key, count):
     start, stride = kernels.walk(np.uint64(key), count)
@@ -640,7 +640,7 @@ def test_a_matrix_without_entries_is_refused():
         fitted(np.full((5, 4), np.nan))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     A=entries(),
     optimizer=st.sampled_from(OPTIMIZERS),

@@ -230,7 +230,7 @@ def test_more_directions_than_probes_are_found():
     assert "least_penalised" in model.certificate_.held
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     st.integers(1, 9),
     st.integers(1, 9),

@@ -186,7 +186,7 @@ def test_shrinking_an_operator_is_shrinking_its_matrix_however_few_vectors_it_be
     assert right.shape[1] >= found.rank == np.count_nonzero(s > tau)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.integers(1, 12),
     st.integers(1, 12),

@@ -221,7 +221,7 @@ def test_zeros_and_rows_without_entries_are_completed_with_zeros():
 
 
 @pytest.mark.filterwarnings("ignore")
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     st.integers(1, 8),
     st.integers(1, 8),

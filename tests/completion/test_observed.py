@@ -23,7 +23,7 @@ MATRICES = arrays(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(MATRICES)
 def test_an_array_with_holes_comes_back_as_it_was(A):
     observed = Observed.of(A)
@@ -33,7 +33,7 @@ def test_an_array_with_holes_comes_back_as_it_was(A):
     assert observed.row_counts.sum() == observed.column_counts.sum() == observed.n_observed
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(MATRICES, st.integers(0, 5))
 def test_a_split_loses_no_entry_and_doubles_none(A, seed):
     observed = Observed.of(A)
@@ -139,7 +139,7 @@ def check_orders(observed):
     }
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(TRIPLETS, st.sampled_from(["last", "mean"]), st.sampled_from([np.float32, np.float64]))
 def test_triplets_in_any_order_are_what_a_dict_makes_of_them(triplets, duplicates, dtype):
     observed = of_triplets(triplets, dtype, duplicates=duplicates)
@@ -161,7 +161,7 @@ def test_triplets_in_any_order_are_what_a_dict_makes_of_them(triplets, duplicate
             of_triplets(triplets)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(TRIPLETS, st.booleans())
 def test_entries_survive_every_way_out_and_back(tmp_path_factory, triplets, labelled):
     names = {"row_labels": list("gfedcba"), "column_labels": np.arange(5) * 10} if labelled else {}
@@ -190,7 +190,7 @@ def test_entries_survive_every_way_out_and_back(tmp_path_factory, triplets, labe
             assert again.column_labels.positions([30, 0]).tolist() == [3, 0]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(TRIPLETS, st.integers(0, 9), st.sampled_from(["entry", "user"]))
 def test_the_parts_of_a_split_are_disjoint_and_complete(triplets, seed, by):
     observed = of_triplets(triplets, duplicates="last")
@@ -214,7 +214,7 @@ LABELS = st.one_of(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(LABELS, st.sampled_from([None, object]))
 def test_labels_are_numbered_in_their_order(labels, dtype):
     given_ = np.array(labels, dtype=dtype if labels else None)

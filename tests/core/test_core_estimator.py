@@ -347,14 +347,14 @@ def test_an_interruption_before_the_first_step_leaves_the_model_as_it_was(monkey
 
 
 def test_what_fits_inside_of_a_fit_shares_its_clock_and_its_rollback(X):
-    model = settled_model(time_limit=1.0)
+    model = settled_model(time_limit=1e6)
     with model._all_or_nothing():
         began = model._began
-        time.sleep(0.02)
+        model.__dict__["_began"] = began = began - 2  # two seconds ago
         with model._all_or_nothing():
             assert model._began == began
             limit = model._limited(MaxSteps(3)).rules[1].limit
-            assert 0 < limit <= 0.98
+            assert 0 < limit <= 1e6 - 2
         assert model._began == began
         with pytest.raises(ZeroDivisionError), model._all_or_nothing():
             model.center_ = 1 / 0
@@ -401,7 +401,7 @@ def test_a_time_limit_ends_the_fit(X):
     model = MeanModel(tol=0.0, max_iter=10**9, time_limit=0.05, random_state=0).fit(X)
     assert time.perf_counter() - began >= 0.05
     assert model.stopped_ == "out of time"
-    assert 0 < model.trace_.elapsed < 5
+    assert model.trace_.elapsed > 0
 
 
 def test_random_state_is_an_int_a_state_or_nothing(X):

@@ -101,7 +101,7 @@ def test_malformed_coordinates_and_lists_are_refused():
     st.integers(0, 6),
     st.integers(0, 6),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_sound_matrices_of_every_format_pass(format, n, m):
     refuse_malformed(sp.random_array((n, m), density=0.5, rng=n).asformat(format))
 

@@ -43,7 +43,7 @@ ROWS = hnp.arrays(
 
 
 @given(ROWS, st.lists(st.integers(0, 30), max_size=5), st.booleans(), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_any_split_of_any_rows_is_the_whole(X, cuts, weighted, data):
     weights = (
         data.draw(hnp.arrays(np.float64, len(X), elements=st.floats(0.125, 8.0)))
@@ -59,7 +59,7 @@ def test_any_split_of_any_rows_is_the_whole(X, cuts, weighted, data):
 
 
 @given(ROWS, st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_addition_is_associative_and_commutative_within_rounding(X, data):
     a, b = sorted(data.draw(st.tuples(st.integers(0, len(X)), st.integers(0, len(X)))))
     one, two, three = Moments.of(X[:a]), Moments.of(X[a:b]), Moments.of(X[b:])
@@ -69,7 +69,7 @@ def test_addition_is_associative_and_commutative_within_rounding(X, data):
 
 
 @given(ROWS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_empty_sum_changes_nothing(X):
     moments = Moments.of(X)
     assert moments + Moments() is moments
@@ -80,7 +80,7 @@ def test_the_empty_sum_changes_nothing(X):
 
 
 @given(ROWS, st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_weight_counts_its_row_that_many_times(X, data):
     times = data.draw(hnp.arrays(np.int64, len(X), elements=st.integers(0, 4)))
     if times.sum() == 0:

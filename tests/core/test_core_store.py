@@ -63,13 +63,13 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_nested_values_come_back_as_they_went_in(value):
     assert same_value(through_a_file(value), value)
 
 
 @given(ARRAYS, st.sampled_from(["C", "F"]))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_arrays_keep_dtype_shape_and_memory_order(array, order):
     array = np.asarray(array, order=order)
     back = through_a_file(array)
@@ -101,7 +101,7 @@ def test_views_and_foreign_byte_orders_come_back_as_plain_native_arrays():
     hnp.arrays(hnp.unicode_string_dtypes(max_len=6) | st.just(np.dtype("U4")), SHAPES),
     st.booleans(),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_arrays_of_text_come_back(array, as_object):
     array = array.astype(object) if as_object else array
     back = through_a_file(array)
@@ -641,7 +641,7 @@ def test_thousands_of_signed_hostile_files_never_surprise(tmp_path, model):
     for round_ in range(2000):
         manifest, arrays, kind = parsed[round_ % len(parsed)]
         path.write_bytes(mutated_content(manifest, arrays, dice))
-        began = time.perf_counter()
+        began = time.process_time()  # of this process, however busy the machine is
         try:
             back = lemmata.load(path) if kind == "model" else store.read(path, kind)
         except StoreError:
@@ -649,7 +649,7 @@ def test_thousands_of_signed_hostile_files_never_surprise(tmp_path, model):
         else:
             if kind == "model":
                 use(back)
-        slowest = max(slowest, time.perf_counter() - began)
+        slowest = max(slowest, time.process_time() - began)
     assert refused > 1000
     assert peak_memory() - before < 200e6
     assert slowest < 5.0

@@ -167,9 +167,7 @@ def test_ambiguous_unknown_and_exhausted_columns_are_refused(put):
         np.float64, st.tuples(st.integers(1, 6), st.integers(1, 4)), elements=st.floats(width=64)
     )
 )
-@settings(
-    max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
-)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_written_and_read_again_numbers_are_the_same_to_the_bit(tmp_path, Z):
     for name in ("z.csv", "z.csv.gz", "z.npy"):
         write_matrix(tmp_path / name, Z, [f"z{i}" for i in range(Z.shape[1])])
@@ -177,9 +175,7 @@ def test_written_and_read_again_numbers_are_the_same_to_the_bit(tmp_path, Z):
 
 
 @given(st.binary(max_size=200))
-@settings(
-    max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
-)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_arbitrary_bytes_are_read_or_refused_with_a_message(tmp_path, content):
     for name in ("x.csv", "x.tsv", "x.npy", "x.npz", "x.parquet", "x.svm", "x.csv.gz", "x.svm.gz"):
         path = tmp_path / name

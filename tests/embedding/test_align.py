@@ -49,7 +49,7 @@ def truth(first, last):
 numbers = st.floats(-1e3, 1e3, allow_nan=False, width=32)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(1, 6).flatmap(lambda k: arrays(np.float64, (2, 7, k), elements=numbers)))
 def test_whatever_the_pairs_the_map_is_a_rotation_and_the_best(sides):
     X, Y = sides

@@ -27,7 +27,7 @@ def by_hand(sentences, words, window, weighting, symmetric):
     return N
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(SENTENCES, st.integers(1, 4), st.sampled_from(["flat", "harmonic", "linear"]), st.booleans())
 @pytest.mark.parametrize("compile_", ["always", "never"])
 def test_pairs_are_those_of_a_double_loop(compile_, sentences, window, weighting, symmetric):
@@ -48,7 +48,7 @@ def test_counts_of_parts_add_up_to_those_of_the_whole():
         whole + CoOccurrence.of(encode(first), 3)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(SENTENCES, st.booleans(), st.integers(1, 4))
 def test_a_table_says_the_same_for_any_slices_and_threads(sentences, symmetric, threads):
     """Every sum is added up in the order of the text: even the last bits of thirds and fifths agree."""

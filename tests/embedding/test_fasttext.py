@@ -37,7 +37,7 @@ def planted(n: int = 300, seed: int = 0, classes: int = 3):
 # --- features ---------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(WORDS, min_size=1, max_size=6), st.integers(1, 3))
 def test_a_text_is_the_set_of_its_words_and_runs(sentences, longest):
     text = encode(sentences) if any(sentences) else None

@@ -70,7 +70,7 @@ def test_the_loss_is_the_objective_of_the_vectors_that_are_shown(solver, compile
 
 
 @given(st.floats(0.01, 1e4), st.floats(0.0, 3.0))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_weights_rise_to_one_and_stay_there(x_max, alpha):
     n = np.geomspace(1e-3, 1e6, 50)
     f = weights_of(n, x_max, alpha)
@@ -196,7 +196,7 @@ def test_kernels_make_single_steps_in_the_order_of_their_blocks(adaptive):
 
 
 @given(st.integers(0, 10**6), st.integers(2, 20))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_rounds_of_numpy_share_no_word_and_meet_every_pair_once(seed, v):
     rng = np.random.default_rng(seed)
     rows, columns = np.nonzero(rng.random((v, v)) < 0.5)

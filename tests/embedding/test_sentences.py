@@ -51,7 +51,7 @@ def topical(n=300, seed=0, topics=4):
 # --- means and SIF ----------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.lists(st.integers(0, 11), max_size=7), min_size=1, max_size=6))
 def test_a_mean_is_the_mean_of_known_words_whatever_the_text(rows):
     model = SentenceVectors(WORDS, method="mean").fit([["w0"]])

@@ -34,7 +34,7 @@ WORDS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(words=WORDS, min_n=st.integers(1, 4), more=st.integers(0, 3), bucket=st.integers(1, 50))
 def test_parts_are_those_of_fasttext(words, min_n, more, bucket):
     """Runs of characters, "<" and ">" among them but not alone, the whole of a short word too; in whatever letters."""

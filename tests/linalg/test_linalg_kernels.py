@@ -142,7 +142,7 @@ def test_matrices_without_entries_give_zeros(shape, m):
     st.integers(1, 40),
     st.floats(0, 1),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_shape_agrees_with_the_dense_twin(seed, n, d, m, density):
     parts, X, B = problem(seed, n, d, m, density)
     assert_near(

@@ -59,7 +59,7 @@ def test_the_error_is_the_tail_of_the_spectrum(kind, shape, k):
 
 
 @given(matrices, st.integers(1, 7), st.integers(0, 2**32 - 1))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_no_other_matrix_of_rank_k_is_nearer(A, k, seed):
     k, rng = min(k, *A.shape), np.random.default_rng(seed)
     B = best_rank_k(A, k)
@@ -84,7 +84,7 @@ def test_repeated_singular_values_of_an_operator_are_all_found():
 
 
 @given(matrices, st.floats(0, 1e3))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_shrink_solves_its_prox_problem(A, tau):
     """0 ∈ B − A + τ∂‖B‖_*: A − B = τ(UVᵀ + W) with UᵀW = 0, WV = 0, ‖W‖₂ ≤ 1."""
     B = shrink(A, tau)
@@ -145,7 +145,7 @@ def test_the_norms_are_those_of_the_singular_values(kind):
 
 
 @given(matrices)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_norms_are_ordered(A):
     two, fro, nuc = spectral_norm(A), frobenius_norm(A), nuclear_norm(A)
     slack = 1 + rounding(float, 49)

@@ -145,7 +145,7 @@ def test_duplicate_entries_are_summed_and_explicit_zeros_change_nothing():
     st.sampled_from([np.float32, np.float64]),
     st.booleans(),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_random_sparse_data_agrees_with_its_dense_twin(seed, n, d, m, density, dtype, weighted):
     rng = np.random.default_rng(seed)
     X = (rng.standard_normal((n, d)) * (rng.random((n, d)) < density)).astype(dtype)

@@ -38,7 +38,7 @@ def test_projecting_twice_changes_nothing_and_p_is_symmetric(seed, dtype):
 
 
 @given(matrices)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_the_certificate_of_any_span_holds(V):
     if not V.any():
         with pytest.raises(ValueError, match="zero"):
@@ -117,7 +117,7 @@ def test_the_complement_holds_what_is_left_over():
 
 
 @given(matrices)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_the_pseudo_inverse_meets_penroses_four_equations(V):
     W = pseudo_inverse(V)
     assert W.shape == V.T.shape

@@ -193,7 +193,7 @@ def test_the_same_seed_gives_the_same_result_and_a_generator_moves_on():
 
 
 @given(st.integers(0, 2**32), st.integers(1, 20), st.integers(1, 20), st.floats(0, 1), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_with_all_columns_sampled_any_matrix_is_decomposed_exactly(seed, n, d, density, data):
     rng = np.random.default_rng(seed)
     A = rng.standard_normal((n, d)) * (rng.random((n, d)) < density)

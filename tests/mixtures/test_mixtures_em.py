@@ -342,7 +342,7 @@ def test_rows_without_any_weight_or_value_are_refused():
         st.lists(st.floats(-1e300, 1e300) | st.just(-np.inf), min_size=3, max_size=3), min_size=1, max_size=5
     )
 )  # fmt: skip
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_posterior_is_one_whatever_the_densities(joint):
     joint = np.array(joint)
     each, R = posterior(joint)

@@ -116,7 +116,7 @@ def test_impossible_rows_have_a_log_density_of_minus_infinity_unless_smoothed(fa
 @given(
     cut=st.lists(st.integers(0, 60), max_size=4), seed=st.integers(0, 50), weighted=st.booleans()
 )
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_blocks_add_up_to_the_whole(family, cut, seed, weighted):
     kind, X, R, _, rough = mixture_of(family, seed=seed)
     w = np.random.default_rng(seed).uniform(0, 3, len(X)) if weighted else None

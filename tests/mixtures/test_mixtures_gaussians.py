@@ -175,7 +175,7 @@ def test_weights_count_rows(kind):
     seed=st.integers(0, 30),
     holes=st.sampled_from([0.0, 0.3]),
 )
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 def test_blocks_add_up_to_the_whole(kind, cut, seed, holes):
     fam, X, weights, params = problem(kind, seed=seed)
     X = with_holes(X, holes, seed)
@@ -193,7 +193,7 @@ def test_blocks_add_up_to_the_whole(kind, cut, seed, holes):
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(step=st.floats(-5, 5), seed=st.integers(0, 30))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 def test_sums_about_another_origin_give_the_same_parameters(kind, step, seed):
     fam, X, weights, params = problem(kind, seed=seed)
     stats = fam.expecting(params, log_of(weights), X.dtype)(with_holes(X, 0.2), None).stats

@@ -150,7 +150,7 @@ def test_nothing_is_predicted_before_a_fit():
         GaussianMixture().fit(clusters(n=5)).sample(0)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     arrays(
         np.float64,

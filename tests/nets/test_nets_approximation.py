@@ -41,7 +41,7 @@ def random_net(rng, widths, activation="relu") -> Layers:
 
 
 @given(st.lists(numbers, min_size=2, max_size=12, unique=True), st.data())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_a_relu_net_is_any_piecewise_linear_function(knots, data):
     r = np.sort(knots)
     q = np.array(data.draw(st.lists(numbers, min_size=len(r), max_size=len(r))))
@@ -71,7 +71,7 @@ def test_interpolation_errs_by_at_most_its_bound(pieces):
 
 
 @given(st.integers(0, 2**20), st.lists(st.integers(1, 6), min_size=2, max_size=5))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_linear_nets_collapse_to_one_matrix(seed, widths):
     rng = np.random.default_rng(seed)
     net = random_net(rng, widths, "identity")
@@ -82,7 +82,7 @@ def test_linear_nets_collapse_to_one_matrix(seed, widths):
 
 
 @given(st.integers(0, 2**20), st.lists(st.integers(1, 9), min_size=2, max_size=5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_relu_net_is_linear_up_to_its_radius_and_not_beyond(seed, widths):
     rng = np.random.default_rng(seed)
     net = random_net(rng, widths)
@@ -160,7 +160,7 @@ def test_torch_and_back():
 
 
 @given(st.integers(1, 40), st.floats(-3, 3), st.floats(0.5, 4), st.floats(0.3, 3000))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_riemann_sums_err_by_at_most_their_bound(pieces, low, length, steepness):
     f, high = (lambda x: np.sin(3 * x) + 0.5 * x), low + length
     made = rectangle_net(f, low, high, pieces, lipschitz=3.5, steepness=steepness)

@@ -115,7 +115,7 @@ def test_strength_zero_is_the_identity(augmentation):
 
 
 @given(st.integers(-9, 9), st.integers(-9, 9), st.floats(-2, 2), st.integers(1, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_shift_is_a_roll_with_padding(down, right, fill, channels):
     batch = images(2, channels, 7, 5)
     moved = shift_by(batch, [torch.tensor([down, 0]), torch.tensor([right, 0])], fill)
@@ -173,7 +173,7 @@ def test_a_crop_of_a_linear_image_is_linear():
 
 
 @given(st.integers(1, 6), st.integers(0, 50))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_cut_out_blanks_exactly_its_square(size, seed):
     cut = CutOut(size, fill=-1.0)(images(8, 2, 6, 9), generator(seed))
     gone = cut == -1

@@ -45,7 +45,7 @@ def rows(n=30, d=3, seed=0):
 
 
 @pytest.mark.parametrize("kernel", FINITE, ids=repr)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(n=st.integers(1, 8), d=st.integers(1, 4), seed=st.integers(0, 10**6))
 def test_the_inner_products_of_the_features_are_the_kernel(kernel, n, d, seed):
     X = rows(n, d, seed)

@@ -115,7 +115,7 @@ def test_sparse_rows_give_what_dense_rows_give(kernel, dtype):
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(X=matrices)
 def test_every_kernel_matrix_is_symmetric_and_positive_semidefinite(kernel, X):
     K = kernel(X)
@@ -127,7 +127,7 @@ def test_every_kernel_matrix_is_symmetric_and_positive_semidefinite(kernel, X):
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(X=matrices)
 def test_the_cauchy_schwarz_inequality_holds_and_the_diagonal_is_the_diagonal(kernel, X):
     kernel = kernel.fitted(X)
@@ -161,7 +161,7 @@ def test_the_gaussian_in_one_dimension_has_the_features_of_its_taylor_series():
     assert_allclose(RBF(gamma=1.0)(x), features @ features.T, atol=rounding(float, len(k)))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(X=matrices, c=st.floats(0, 5))
 def test_sums_products_and_multiples_are_those_of_the_matrices(X, c):
     a, b = RBF(gamma=0.1), Polynomial(degree=2, gamma=0.5)

@@ -79,7 +79,7 @@ def test_the_gap_bounds_the_distance_to_the_optimum_at_every_tolerance():
         assert model.dual_gap_ <= tol * y.var()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.integers(2, 25),
     st.integers(1, 25),

@@ -235,7 +235,7 @@ def test_more_features_than_rows():
 
 
 @given(st.integers(1, 40), st.integers(1, 5), st.integers(0, 2**31), st.sampled_from(["hinge", "squared_hinge"]))  # fmt: skip
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_arbitrary_small_data_is_certified(n, d, seed, loss):
     rng = np.random.default_rng(seed)
     X = np.round(rng.standard_normal((n + 2, d)) * 2)

@@ -98,7 +98,7 @@ def test_what_float32_cannot_see_is_still_exact(mode, where):
     np.testing.assert_allclose(found[0], true[0], rtol=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 2**32 - 1),
     n=st.integers(1, 60),

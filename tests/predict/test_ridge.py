@@ -166,7 +166,7 @@ def test_penalties_and_solvers_that_make_no_sense(options, message):
 ALPHAS = np.geomspace(1e-3, 1e3, 7)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10_000))
 def test_leave_one_out_errors_are_those_of_leaving_one_out(seed):
     rng = np.random.default_rng(seed)

@@ -35,7 +35,7 @@ def huber_objective(model, X, y, s, epsilon, alpha):
     return s @ (model.scale_ + model.scale_ * costs) + alpha * model.coef_ @ model.coef_
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10_000))
 def test_huber_never_ends_above_scikit_learn(seed):
     rng = np.random.default_rng(seed)
@@ -93,7 +93,7 @@ def test_absolute_deviations_are_least(weighted):
     assert ours.certificate_.failed == []
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.floats(-50, 50), min_size=1, max_size=12))
 def test_without_features_that_vary_the_absolute_loss_gives_a_median(y):
     y = np.array(y)

@@ -390,7 +390,7 @@ def test_the_objective_never_rises_and_the_violation_is_in_the_trace(cached):
     assert model.n_iter_ == len(model.trace_) - 1
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     n=st.integers(2, 25), d=st.integers(1, 3), k=st.integers(2, 4), seed=st.integers(0, 10**6),
     C=st.sampled_from([1e-3, 1.0, 1e3]), scale=st.sampled_from([1e-3, 1.0, 1e3]),

@@ -113,7 +113,7 @@ def test_a_constant_target_is_its_own_prediction():
     assert_allclose(SVR().fit(X, np.full(50, 7.0)).predict(X), 7.0, atol=0.1 + 1e-9)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     n=st.integers(1, 25), d=st.integers(1, 3), seed=st.integers(0, 10**6),
     C=st.sampled_from([1e-3, 1.0, 1e3]), epsilon=st.sampled_from([0.0, 0.1, 3.0]),

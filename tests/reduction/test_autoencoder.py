@@ -157,7 +157,7 @@ def test_the_smoothness_bounds_the_curvature_at_projections(tied, basis, seed):
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_largest_eigenvalue_is_met_from_below_within_its_expected_error(seed):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((30, 15)) * 10.0 ** rng.uniform(-3, 3, 15)
@@ -291,7 +291,7 @@ def test_a_batch_gradient_is_unbiased(seed):
     st.sampled_from(["any", "pca"]),
     st.sampled_from(range(4)),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_measured_step_never_raises_the_loss_however_badly_the_columns_are_scaled(
     seed, tied, basis, which
 ):
@@ -367,7 +367,7 @@ def test_too_long_a_step_diverges_and_the_warning_says_what_to_do():
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_no_encoder_beats_the_pseudo_inverse_whatever_the_rank_of_decoder_and_data(
     seed, rank, full
 ):

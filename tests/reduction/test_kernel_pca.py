@@ -160,7 +160,7 @@ def test_transform_gives_the_training_rows_their_training_coordinates(kernel, n_
     assert (np.abs(at_fit - later) <= 2 * noise / np.sqrt(model.eigenvalues_)).all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 2**32 - 1),
     n=st.integers(4, 40),

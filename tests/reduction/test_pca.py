@@ -261,7 +261,7 @@ def test_dask_workers_give_the_same_bits():
 # --- batches and weights ----------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     cuts=st.lists(st.integers(1, 119), max_size=8, unique=True),
     order=st.randoms(use_true_random=False),

@@ -91,7 +91,7 @@ def test_holes_are_left_out_as_if_the_row_were_shorter():
 
 
 @given(seed=st.integers(0, 10**6), s=st.integers(1, 2))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_below_the_coherence_bound_omp_finds_the_code_that_made_the_row(seed, s):
     """s < ½(1 + 1/μ): Donoho & Elad 2003, Tropp 2004."""
     rng = np.random.default_rng(seed)

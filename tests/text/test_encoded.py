@@ -19,7 +19,7 @@ def decoded(found):
     return [[found.vocabulary.words[i] for i in ids] for ids in found.sentences()]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(SENTENCES.filter(len), st.integers(1, 3))
 def test_what_is_encoded_can_be_read_back(sentences, min_count):
     found = text.encode(sentences, min_count=min_count)

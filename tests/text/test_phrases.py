@@ -40,7 +40,7 @@ def joined_slowly(sentences, min_count, threshold):
     return out
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     st.lists(st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=9), min_size=1, max_size=10)
 )

@@ -12,7 +12,7 @@ from lemmata.text.tokens import WORD, WORDS, Tokenizer, find_all
 SIGNS = st.text(st.one_of(st.characters(max_codepoint=127), st.characters()), max_size=60)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(SIGNS | st.text(st.characters(max_codepoint=127), max_size=60))
 def test_splitting_is_searching(text):
     for pattern in (WORD, WORDS):

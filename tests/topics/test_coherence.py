@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lemmata import text
@@ -65,7 +65,6 @@ def test_gensim_loses_words_that_stand_twice_in_a_window():
     assert gensims([["a", "b"]], documents, "npmi", 3)[0] < ours - 0.1
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(st.sampled_from("abcx"), max_size=12), min_size=1), st.integers(1, 14))
 def test_windows_are_counted_as_they_stand(documents, size):
     number = {"a": 0, "b": 1, "c": 2, "x": -1}

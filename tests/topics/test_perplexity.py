@@ -42,7 +42,7 @@ def test_enumeration_is_the_sum_over_all_topics_of_all_words():
     np.testing.assert_allclose(enumerated(documents, phi, alpha), expected, rtol=1e-12)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.integers(1, 4),
     st.lists(st.integers(0, 4), min_size=4, max_size=4),

@@ -54,7 +54,7 @@ def test_a_step_is_that_of_the_notes(compile, dtype):
     assert after.theta.dtype == dtype
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 2**31), st.sampled_from([1.0, 0.6]))
 def test_the_likelihood_never_falls_tempered_or_not(seed, temper):
     N, *_ = planted(n=20, m=12, length=30, seed=seed)
@@ -233,7 +233,7 @@ def test_a_dask_array_is_the_same_fit():
     np.testing.assert_allclose(found.components_, fit(N).components_, rtol=1e-10)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.data())
 def test_the_order_of_words_never_changes_a_fit(data):
     words = st.lists(st.sampled_from(["cat", "dog", "loss", "risk", "fit"]), min_size=1, max_size=8)

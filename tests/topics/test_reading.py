@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import lemmata
@@ -229,7 +229,6 @@ def test_more_topics_than_colours_still_have_numbers():
     assert shown._repr_html_().count("background") == 12  # six words and six lines of the legend
 
 
-@settings(deadline=None)
 @given(st.text(max_size=40), st.sampled_from([r"\b\w\w+\b", r"[a-zß-ÿ]+", r"(\w)\w*", None]))
 def test_spans_are_the_words_where_they_stand(document, pattern):
     tokenizer = Tokenizer(token_pattern=pattern, stop_words=["aa"])

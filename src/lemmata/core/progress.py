@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 from lemmata.core.loop import Solution, Stopped
@@ -23,10 +24,18 @@ class Progress:
         an upper bound.
     show : bool, optional
         Draw or not; by default only if stderr is a terminal.
+    clock : callable, default=time.monotonic
+        Where the seconds come from.
     """
 
-    def __init__(self, title: str = "", total: int | None = None, show: bool | None = None):
-        self.title, self.total = title, total
+    def __init__(
+        self,
+        title: str = "",
+        total: int | None = None,
+        show: bool | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        self.title, self.total, self.clock = title, total, clock
         self.show = _on_terminal() if show is None else show
         self._bar: Any = None
         self._task: Any = None
@@ -38,7 +47,7 @@ class Progress:
         if not self.show:
             return
         self._bar = _bar(_text("objective {task.fields[objective]}"), _text("{task.fields[left]}"))
-        self._began, self._first = time.monotonic(), solution.step
+        self._began, self._first = self.clock(), solution.step
         if self.total is not None and hasattr(solution.algorithm, "count"):
             self.total *= solution.algorithm.count()  # so many runs, one after the other
         self._bar.start()
@@ -50,8 +59,8 @@ class Progress:
         )
 
     def __call__(self, solution: Solution) -> None:
-        if self._bar is not None and time.monotonic() >= self._next:
-            self._next = time.monotonic() + 0.1
+        if self._bar is not None and self.clock() >= self._next:
+            self._next = self.clock() + 0.1
             self._show(solution, left=self._remaining(solution.step))
 
     def finish(self, solution: Solution) -> None:
@@ -72,7 +81,7 @@ class Progress:
         done = step - self._first
         if self.total is None or done < 1 or step >= self.total:
             return ""
-        seconds = (time.monotonic() - self._began) / done * (self.total - step)
+        seconds = (self.clock() - self._began) / done * (self.total - step)
         return f"≤ {_duration(seconds)} left"
 
     def _show(self, solution: Solution, **more: Any) -> None:

@@ -61,7 +61,7 @@ def calls(draw):
     return heads, x, context, masks
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(calls())
 def test_the_fast_layer_is_the_written_out_formula_for_any_masks_with_its_gradients(call):
     heads, x, context, masks = call
@@ -123,7 +123,7 @@ def test_a_token_that_may_look_at_nothing_gets_zero_and_finite_gradients():
     assert attention.weights(x, padding=padding)[1].abs().sum() == 0
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(1, 6), st.integers(0, 5), st.booleans(), st.integers(0, 99))
 def test_no_output_depends_on_later_tokens(T, place, training, seed):
     place = min(place, T - 1)
@@ -166,7 +166,7 @@ def test_dropout_drops_weights_in_training_only():
 # --- order ------------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.permutations(range(6)))
 def test_permuted_tokens_give_permuted_outputs_unless_they_know_their_place(order):
     attention, x = layer(), tokens(2, 6, 12)
@@ -177,7 +177,7 @@ def test_permuted_tokens_give_permuted_outputs_unless_they_know_their_place(orde
         assert (z - attention(placed(x[:, order]))).abs().max() > 1e-3
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.floats(-50, 50), st.floats(0, 50))
 def test_a_step_of_sinusoidal_positions_is_a_rotation_that_does_not_depend_on_the_place(s, t):
     p = sinusoidal(torch.tensor([0.0, s, t, t + s], dtype=torch.float64), 8)
@@ -204,7 +204,7 @@ def test_positions_go_on_where_the_cache_ended():
 # --- memory -----------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=6))
 def test_tokens_by_portions_with_a_cache_are_the_same_as_all_at_once(portions):
     attention, x = layer(), tokens(2, sum(portions), 12)
@@ -241,7 +241,7 @@ def test_maps_are_the_weights_of_every_layer_and_leave_no_hooks():
 # --- attention as a convolution ---------------------------------------------------------------------------------------
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     st.integers(1, 5), st.integers(1, 9), st.sampled_from([1, 3, 5]), st.integers(1, 8),
     st.integers(1, 8), st.booleans(), st.integers(0, 99),

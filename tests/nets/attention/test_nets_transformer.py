@@ -141,7 +141,7 @@ def test_gradients_of_an_output_reach_every_earlier_token_and_no_later_one():
 # --- the cache --------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=5), st.booleans())
 def test_decoding_with_a_cache_equals_recomputation(portions, cross):
     decoder = seeded(Decoder, 12, 2, 3, cross=cross).eval()
@@ -163,7 +163,7 @@ def test_padding_with_a_cache_covers_the_tokens_seen_before():
         torch.testing.assert_close(last[1], decoder(x[1:, 2:])[0, -1], **EXACT)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.integers(0, 999))
 def test_greedy_decoding_is_the_same_with_and_without_cache_and_follows_the_scores(seed):
     net = seeded(EncoderDecoder, 13, 16, 2, 2, max_length=8, seed=seed).eval()

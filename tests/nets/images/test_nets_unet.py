@@ -21,7 +21,7 @@ def net(shape=(1, 8, 8), seed=0, awake=True, **options):
     return made
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(st.integers(1, 4), st.integers(1, 4), st.integers(1, 3), st.integers(1, 3))
 def test_any_size_divisible_by_four_comes_back(H, W, channels, out):
     made = net((channels, 8, 8), out_channels=out)

@@ -183,7 +183,7 @@ def test_the_logistic_error_is_4_22():
 
 
 @given(st.lists(st.integers(1, 30), min_size=2, max_size=7), st.integers(1, 40))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_backward_multiplies_at_most_twice_as_often_as_forward(sizes, n):
     net = MLP(tuple(sizes), "tanh", "squared")
     made = {"forward": 0, "backward": 0}
