@@ -8,6 +8,7 @@ from torch import nn
 from lemmata.core import Checkpoint, MaxSteps, StepFailed, run
 from lemmata.nets import CrossEntropy, Huber, Rows, Training, objective, train
 from lemmata.nets.data.batches import as_data
+from lemmata.nets.training import algorithm
 from lemmata.nets.training import precision as precisions
 from lemmata.nets.training.losses import LOSSES, as_objective
 
@@ -205,7 +206,8 @@ def test_the_precision_is_that_of_the_data_and_is_written_down():
         assert all(kept["exp_avg"].dtype == dtype for kept in end.memory.values())
 
 
-def test_bfloat16_multiplies_in_it_and_keeps_weights_in_float32():
+def test_bfloat16_multiplies_in_it_and_keeps_weights_in_float32(monkeypatch):
+    monkeypatch.setattr(precisions, "has_bfloat16_units", lambda device: True)
     seen = []
 
     class Watching(nn.Module):
@@ -227,13 +229,46 @@ def test_bfloat16_multiplies_in_it_and_keeps_weights_in_float32():
         np.testing.assert_allclose(array, wide.model[name], atol=0.02)
 
 
-def test_emulated_bfloat16_is_never_chosen(monkeypatch):
+@pytest.mark.parametrize(("make", "data"), [(net, (X, Y)), (convolutions, (IMAGES, Y[:40] % 2))])
+def test_bfloat16_units_change_no_bit_of_a_network_that_does_not_ask_for_them(
+    monkeypatch, make, data
+):
+    ends = []
+    for units in (False, True):
+        monkeypatch.setattr(precisions, "has_bfloat16_units", lambda device, units=units: units)
+        ends.append(fitted(Training(make, "cross_entropy", batch_size=8), data).state)
+    assert ends[0].precision == ends[1].precision == "float32"
+    assert ends[0].memory_format == ends[1].memory_format
+    assert all(np.array_equal(ends[0].model[k], v) for k, v in ends[1].model.items())
+
+
+def test_bfloat16_that_is_emulated_is_said(monkeypatch):
+    rows = torch.from_numpy(X)
     monkeypatch.setattr(precisions, "has_bfloat16_units", lambda device: False)
-    place = precisions.choose(net(), as_objective("mse"), [torch.from_numpy(X), torch.zeros(64, 3)])
-    assert place == ("cpu", "float32", "contiguous")
+    with pytest.warns(UserWarning, match="'bfloat16' is emulated here"):
+        place = precisions.choose(net(), rows, device="cpu", precision="bfloat16")
+    assert place == ("cpu", "bfloat16", "contiguous")
 
 
-def test_layouts_differ_by_rounding_and_the_one_chosen_is_kept(monkeypatch, tmp_path):
+def test_the_layout_follows_from_the_layers_and_is_kept_by_a_resumed_run(monkeypatch, tmp_path):
+    data = (IMAGES, Y[:40] % 2)
+    options = {"loss": "cross_entropy", "batch_size": 8}
+    assert fitted(Training(convolutions, **options), data).state.memory_format == "channels_last"
+    assert fitted(made(net, "cross_entropy"), (X, Y)).state.memory_format == "contiguous"
+    # begun in a place that the rule would not choose, as versions did that measured
+    other = precisions.Place("cpu", "float64", "contiguous")
+    monkeypatch.setattr(algorithm, "choose", lambda module, rows, **wanted: other)
+    checkpoint = {"callbacks": [Checkpoint(tmp_path / "a")]}
+    fitted(Training(convolutions, **options), data, **checkpoint)
+    monkeypatch.undo()
+    resumed = fitted(Training(convolutions, **options), data, steps=4, **checkpoint).state
+    assert (resumed.precision, resumed.memory_format) == ("float64", "contiguous")
+    named = {**options, "precision": "float64", "layout": "contiguous"}
+    whole = fitted(Training(convolutions, **named), data, steps=4).state
+    assert all(np.array_equal(resumed.model[k], v) for k, v in whole.model.items())
+
+
+def test_layouts_differ_by_rounding():
     labels = Y[:40] % 2
     ends = {
         layout: fitted(Training(convolutions, "cross_entropy", batch_size=8, layout=layout), (IMAGES, labels)).state
@@ -241,43 +276,24 @@ def test_layouts_differ_by_rounding_and_the_one_chosen_is_kept(monkeypatch, tmp_
     }  # fmt: skip
     for name, array in ends["contiguous"].model.items():
         np.testing.assert_allclose(ends["channels_last"].model[name], array, rtol=2e-3, atol=2e-5)
-    times = {"contiguous": 1.0, "channels_last": 0.5}
-    monkeypatch.setattr(precisions, "_chosen", {})
-    monkeypatch.setattr(precisions, "_trial", lambda m, o, b, place: times[place.layout])
-    options = {"loss": "cross_entropy", "batch_size": 8, "precision": "float32"}
-    first = fitted(
-        Training(convolutions, **options), (IMAGES, labels), callbacks=[Checkpoint(tmp_path / "a")]
-    )
-    assert first.state.memory_format == "channels_last"
-    times.update(channels_last=2.0)
-    monkeypatch.setattr(precisions, "_chosen", {})
-    resumed = fitted(
-        Training(convolutions, **options), (IMAGES, labels), steps=4, callbacks=[Checkpoint(tmp_path / "a")]
-    )  # fmt: skip
-    assert resumed.state.memory_format == "channels_last"
-    named = fitted(
-        Training(convolutions, layout="channels_last", **options), (IMAGES, labels), steps=4
-    )
-    assert all(np.array_equal(resumed.state.model[k], v) for k, v in named.state.model.items())
 
 
-def test_a_gain_that_is_too_small_does_not_change_the_layout(monkeypatch):
-    monkeypatch.setattr(precisions, "_chosen", {})
-    monkeypatch.setattr(precisions, "_trial", lambda m, o, b, p: 0.97 if "last" in p.layout else 1)
-    batch = [torch.from_numpy(IMAGES), torch.zeros(40, dtype=torch.long)]
-    place = precisions.choose(convolutions(), as_objective("cross_entropy"), batch)
-    assert place.layout == "contiguous"
+class Viewed(nn.Module):
+    """As many tutorials write it: view needs the numbers of an image in their order."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.linear = nn.Conv2d(1, 4, 3), nn.Linear(144, 2)
+
+    def forward(self, x):
+        return self.linear(self.conv(x).view(len(x), -1))
 
 
-def test_a_trial_measures_without_touching_random_numbers_or_weights():
-    module = convolutions()
-    before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
-    state = torch.get_rng_state()
-    batch = [torch.from_numpy(IMAGES), torch.zeros(40, dtype=torch.long)]
-    place = precisions.Place("cpu", "float32", "channels_last")
-    assert precisions._trial(module, as_objective("cross_entropy"), batch, place) > 0
-    assert torch.equal(state, torch.get_rng_state())
-    assert all(torch.equal(before[name], t) for name, t in module.state_dict().items())
+def test_a_network_that_cannot_have_channels_last_gets_what_it_can_have():
+    data = (IMAGES, Y[:40] % 2)
+    assert fitted(made(Viewed, "cross_entropy"), data).state.memory_format == "contiguous"
+    with pytest.raises(ValueError, match="view size"):
+        fitted(made(Viewed, "cross_entropy", layout="channels_last"), data)
 
 
 def test_huber_is_quadratic_near_and_a_line_far():

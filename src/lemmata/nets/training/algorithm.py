@@ -30,6 +30,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -150,7 +151,7 @@ class Training:
             if first is None:
                 raise ValueError("the data gives no batch: there is nothing to learn from.")
             module = self._built(seed)
-            place = self._place(module, first, data)
+            place = Place(*distributed.agreed(tuple(self._place(module, first, data))))
             machine = self._made(module, place, data)
             model = distributed.agreed(arrays_of(machine.module))
             machine.load(model, {}, None, 0)
@@ -250,14 +251,24 @@ class Training:
     def _place(self, module: nn.Module, batch: Batch, data: Data) -> Place:
         """Where to compute, once it is clear that the network, the data and the loss fit each other."""
         wanted = {"device": self.device, "precision": self.precision, "layout": self.layout}
+        place = choose(module, batch.parts[0], **wanted)
+        if self.layout == "auto" and place.layout == "channels_last":
+            with suppress(ValueError):
+                self._check(module, place, batch, data)
+                return place
+            # e.g. x.view, which needs the numbers of an image in their order
+            place = place._replace(layout="contiguous")
+        self._check(module, place, batch, data)
+        return place
+
+    def _check(self, module: nn.Module, place: Place, batch: Batch, data: Data) -> None:
+        """Run a copy of the network on a batch, on the CPU; ValueError says what does not fit."""
+        here = place._replace(device="cpu")
+        copied = here.put(copy.deepcopy(module)).eval()
+        parts = [here.tensor(part) for part in batch.parts]
         rng = torch.Generator().manual_seed(0)
-        dtype = torch.float64 if batch.parts[0].dtype == torch.float64 else torch.float32
-        parts = [part.to(dtype) if part.is_floating_point() else part for part in batch.parts]
-        trial = copy.deepcopy(module).to(dtype).eval()
-        check_outputs(trial, self._objective, parts, rng, data.labels)
-        return Place(
-            *distributed.agreed(tuple(choose(module, self._objective, batch.parts, **wanted)))
-        )
+        with here.autocast():
+            check_outputs(copied, self._objective, parts, rng, data.labels)
 
     def _made(self, module: nn.Module, place: Place, data: Data) -> Machine:
         rate = default_rate(self.optimizer) if self.learning_rate is None else self.learning_rate
