@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # tools/ stands beside tests
 
 from lemmata import atlas
 from lemmata.atlas.numbers import differences, numbers_of, stored_in
+from lemmata.data import DataNotFound
 from lemmata.pictures import figure
 from tools import images
 
@@ -37,7 +38,10 @@ IDS = [pytest.param(id, marks=pytest.mark.slow) if id in LONG else id for id in 
 
 @pytest.mark.parametrize("id", IDS)
 def test_the_entry_draws_and_shows_what_it_says_and_the_docs_have_that_picture(id, tmp_path):
-    drawn = atlas.entries()[id].perform(tmp_path)
+    try:
+        drawn = atlas.entries()[id].perform(tmp_path)
+    except DataNotFound as error:
+        pytest.skip(str(error))
     assert drawn.path.name == f"{id}.png"
     assert imread(drawn.path).std() > 0.02  # something is drawn
     assert drawn.shown

@@ -15,24 +15,23 @@ from lemmata.topics.nmf.estimator import NMF
 PARTS = 25
 
 
+SIDE = 32  # pixels
+WHAT = "photographs of faces"
+
+
 @cache
-def _ink() -> tuple[np.ndarray, int, str]:
-    """Faces as ink on paper, 0 is white: rows, the side of a picture, and what it is; digits where there are no faces."""
-    from lemmata.data import DataNotFound, olivetti_faces
+def _ink() -> np.ndarray:
+    """Faces as ink on paper, 0 is white; raises DataNotFound where there are no faces."""
+    from lemmata.data import olivetti_faces
 
-    try:
-        faces = olivetti_faces().X.reshape(-1, 64, 64).astype(np.float64)
-    except DataNotFound:
-        from sklearn.datasets import load_digits
-
-        return load_digits().data / 16, 8, "digits (generated where the faces are absent)"
-    small = faces.reshape(-1, 32, 2, 32, 2).mean(axis=(2, 4))
-    return 1 - small.reshape(len(small), -1), 32, "photographs of faces"
+    faces = olivetti_faces().X.reshape(-1, 64, 64).astype(np.float64)
+    small = faces.reshape(-1, SIDE, 2, SIDE, 2).mean(axis=(2, 4))
+    return 1 - small.reshape(len(small), -1)
 
 
 @cache
 def _parts() -> NMF:
-    return NMF(PARTS, max_iter=30, tol=0.0, random_state=0).fit(_ink()[0])
+    return NMF(PARTS, max_iter=30, tol=0.0, random_state=0).fit(_ink())
 
 
 def _sparsity(rows: np.ndarray) -> float:
@@ -51,7 +50,7 @@ def parts_of_faces():
     """The same photographs by 25 components of NMF, 25 centres of k-means (vector quantisation) and 25 principal axes. Dark is
     ink; of the axes red adds and blue takes away. A component of NMF can only add, so it is blank where it has nothing to say.
     """
-    X, side, what = _ink()
+    X = _ink()
     found = {
         "NMF": _parts().components_,
         "vector quantisation": KMeans(PARTS, n_init=1, max_iter=30, random_state=0).fit(X).cluster_centers_,
@@ -61,14 +60,14 @@ def parts_of_faces():
     blank = {}
     for ax, (name, rows) in zip(axes, found.items(), strict=True):
         scaled = rows / np.abs(rows).max(axis=1, keepdims=True)
-        image_grid(ax, scaled.reshape(-1, side, side), 5, signed=name == "PCA")
+        image_grid(ax, scaled.reshape(-1, SIDE, SIDE), 5, signed=name == "PCA")
         blank[name] = float((np.abs(scaled) < 0.01).mean())
         negative = float((rows < 0).mean())
         ax.set_title(
             f"{name}\nblank {100 * blank[name]:.0f} %, negative {100 * negative:.0f} %,\nsparsity {_sparsity(rows):.2f}",
             fontsize=10,
         )
-    drawing.suptitle(f"{PARTS} components of {len(X)} {what}", fontsize=11)
+    drawing.suptitle(f"{PARTS} components of {len(X)} {WHAT}", fontsize=11)
     nmf, centres, principal = found.values()
     show(
         (nmf >= 0).all() and (centres >= 0).all(),
@@ -96,7 +95,7 @@ def a_face_adds_up():
     """One face, how much of each of the 25 parts it holds, and what they add up to, from the largest part on: with NMF no
     pixel ever loses ink; partial sums of PCA take away what was added before.
     """
-    X, side, what = _ink()
+    X = _ink()
     model, axes_of_data = _parts(), PCA(PARTS).fit(X)
     row = 7
     w = model.doc_topic_[row]
@@ -107,9 +106,9 @@ def a_face_adds_up():
     other = axes_of_data.mean_ + np.cumsum(scores[:, None] * axes_of_data.components_, axis=0)
     drawing, axes = figure(1, 3, size=(4.0, 3.4), width_ratios=[1.1, 2.2, 1.5])
     steps = [0, 2, 5, 10, PARTS - 1]
-    image_grid(axes[0], X[row].reshape(1, side, side), 1)
-    axes[0].set_title(f"one of {len(X)} {what}", fontsize=10)
-    shown = np.concatenate([sums[steps], other[steps]]).reshape(-1, side, side)
+    image_grid(axes[0], X[row].reshape(1, SIDE, SIDE), 1)
+    axes[0].set_title(f"one of {len(X)} {WHAT}", fontsize=10)
+    shown = np.concatenate([sums[steps], other[steps]]).reshape(-1, SIDE, SIDE)
     names = [f"{step + 1} parts" for step in steps]
     image_grid(axes[1], np.clip(shown, 0, 1), len(steps), gap=4, names=names)
     axes[1].set_title("sums of NMF's parts (above) and of PCA's axes (below)\n", fontsize=10)
