@@ -307,6 +307,93 @@ def test_blocks_of_equal_content_are_the_same_data(tmp_path):
         run(OnBlocks(), Blocks.of(X, weights=np.ones(6)), callbacks=[Checkpoint(path)], rng=1)
 
 
+# --- whose it is, of models -----------------------------------------------------------------------------------------------
+
+
+def reporting(**parameters):
+    """A model that only has parameters and a run."""
+
+    class Reporting:
+        def get_params(self, deep):
+            return {"alpha": 1.0, "max_iter": 5, "tol": 0.1, "random_state": 1, **parameters}
+
+    return Reporting()
+
+
+def resumed(path, algorithm=NOISY, data=DATA, **parameters):
+    callbacks = [Checkpoint(path, model=reporting(**parameters))]
+    return run(algorithm, data, stop=MaxSteps(3), callbacks=callbacks, rng=1)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "says"),
+    [
+        ({"alpha": 2.0}, r"alpha: 1\.0 in the checkpoint, 2\.0 now"),
+        ({"beta": None}, "beta: absent in the checkpoint, None now"),
+        ({"alpha": "\x1b[2J"}, r"alpha: 1\.0 in the checkpoint, '\\x1b\[2J' now"),
+        ({"alpha": "a" * 1000}, r"alpha: 1\.0 in the checkpoint, str now"),
+        ({"alpha": 2.0, "tol": 0.5, "random_state": None}, r"alpha: .* now; random_state: 1 in the checkpoint, None now"),
+    ],
+)  # fmt: skip
+def test_a_checkpoint_of_another_parameter_is_refused_by_name(tmp_path, parameters, says):
+    path = tmp_path / "a.ckpt"
+    resumed(path)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=rf"belongs to another Reporting \({says}\); delete it"):
+        resumed(path, **parameters)
+    assert path.read_bytes() == before
+
+
+def test_rules_that_stop_a_run_are_named_only_where_they_do_more(tmp_path):
+    path = tmp_path / "a.ckpt"
+    resumed(path)
+    resumed(path, max_iter=9, tol=0.0, time_limit=3.0, verbose=2, checkpoint="elsewhere")
+    with pytest.raises(
+        ValueError, match=r"another algorithm \(tol: 0\.1 in the checkpoint, 0\.2 now\)"
+    ):
+        resumed(path, Halving(rate=0.8), tol=0.2)
+    with pytest.raises(ValueError, match="another algorithm;"):
+        resumed(path, Halving(rate=0.8))
+    with pytest.raises(ValueError, match="another data;"):
+        resumed(path, data=DATA + 1)
+
+
+def test_a_checkpoint_of_another_model_is_refused_even_with_the_same_parameters(tmp_path):
+    path = tmp_path / "a.ckpt"
+    resumed(path)
+    content = store.read(path, Checkpoint.KIND)
+    owner = {**content["owner"], "model": "Lasso"}
+    store.write(path, Checkpoint.KIND, {**content, "owner": owner})
+    with pytest.raises(
+        ValueError, match=r"another model \(Lasso in the checkpoint, Reporting now\)"
+    ):
+        resumed(path)
+
+
+def test_a_checkpoint_from_before_parameters_were_noted_is_refused_in_a_sentence_of_its_own(
+    tmp_path,
+):
+    path = tmp_path / "a.ckpt"
+    run(NOISY, DATA, stop=MaxSteps(2), callbacks=[Checkpoint(path)], rng=1)
+    with pytest.raises(
+        ValueError, match=r"does not say which parameters .* earlier lemmata.*delete"
+    ):
+        resumed(path)
+    # which a run without a model does not ask about
+    assert run(NOISY, DATA, stop=MaxSteps(3), callbacks=[Checkpoint(path)], rng=1).step == 3
+
+
+@pytest.mark.parametrize("parameters", [3, {"alpha": "1.0"}, {"alpha": ["1.0"]}, {"alpha": [1, 2]}])
+def test_parameters_of_the_wrong_kind_are_a_damaged_file(tmp_path, parameters):
+    path = tmp_path / "a.ckpt"
+    resumed(path)
+    content = store.read(path, Checkpoint.KIND)
+    owner = {**content["owner"], "parameters": parameters}
+    store.write(path, Checkpoint.KIND, {**content, "owner": owner})
+    with pytest.raises(StoreError, match="its parameters are not texts"):
+        resumed(path)
+
+
 # --- damaged and impossible -------------------------------------------------------------------------------------------
 
 

@@ -2,8 +2,9 @@
 
     run(algorithm, data, callbacks=[Checkpoint("als.ckpt", every=5)])      # run it again after a crash: it resumes
 
-A checkpoint belongs to one algorithm (with its parameters), one data set and one seed. Stopping rules are not part of
-that, so a finished run can be continued with a larger budget. A file that belongs to something else is refused.
+A checkpoint belongs to one algorithm (with its parameters), one data set and one seed; that of a model also to its class and
+to all of its parameters (core/owner.py). Stopping rules are not part of that, so a finished run can be continued with a larger
+budget. A file that belongs to something else is refused.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import Any
 from lemmata.core import store
 from lemmata.core.layout import check_layout
 from lemmata.core.loop import Solution
+from lemmata.core.owner import STOPPING, differences, owner_of
+from lemmata.core.printable import printable
 from lemmata.core.trace import Trace
 
 
@@ -34,17 +37,20 @@ class Checkpoint:
         Write after every `every` steps.
     seconds : float, default=30
         Write when the last writing is this long ago (used if `every` is not given).
+    model : Model, optional
+        Whose class and parameters belong to the owner.
     """
 
     KIND = "checkpoint"
 
-    def __init__(self, path, every: int | None = None, seconds: float = 30.0):
+    def __init__(self, path, every: int | None = None, seconds: float = 30.0, *, model: Any = None):
         if every is not None and every < 1:
             raise ValueError(
                 f"every={every} steps makes no sense; pass an int >= 1, or None to write by the clock."
             )
         self.path, self.every, self.seconds = Path(path), every, seconds
-        self._owner: dict[str, str] = {}
+        self._model = {} if model is None else owner_of(model)
+        self._owner: dict[str, Any] = {}
         self._last = time.monotonic()
         self._written = -1
 
@@ -57,6 +63,7 @@ class Checkpoint:
             **getattr(
                 algorithm, "marks", dict
             )(),  # further parts that it is made of: {"network": …}
+            **self._model,
         }
         self._last, self._written = time.monotonic(), -1
         store.remove_leftovers(self.path)
@@ -72,16 +79,54 @@ class Checkpoint:
             raise store.StoreError(
                 f"{self.path} is damaged: a checkpoint holds an owner, a state and a trace."
             )
-        other = [what for what, mark in self._owner.items() if owner.get(what) != mark]
-        if other:
-            raise ValueError(
-                f"the checkpoint {self.path} belongs to another {' and '.join(other)}; "
-                "delete it to start again, or give this run a path of its own."
-            )
+        self._refuse_other(owner)
         self._check_layout(content["state"], data)
         self._written = len(content["trace"]) - 1
         resumed = getattr(algorithm, "resumed", lambda state: state)
         return resumed(content["state"]), content["trace"]
+
+    def _refuse_other(self, owner: dict[str, Any]) -> None:
+        """Raise ValueError that says what is not this run's."""
+        other = [
+            what
+            for what, mark in self._owner.items()
+            if what != "parameters" and owner.get(what) != mark
+        ]
+        why: list[str] = []
+        if self._model:
+            before, now = self._parameters(owner), self._model["parameters"]
+            why = differences(before, now)
+            if "model" in other:
+                other, why = (
+                    ["model"],
+                    [f"{owner['model']} in the checkpoint, {self._model['model']} now"],
+                )
+            elif why:  # the rest follows from them
+                other = [self._model["model"]]
+            elif other:  # there are algorithms in which they do more than end a run
+                why = differences(before, now, STOPPING)
+        if other:
+            shown = printable(f" ({'; '.join(why)})") if why else ""
+            raise ValueError(
+                f"the checkpoint {self.path} belongs to another {' and '.join(other)}{shown}; "
+                "delete it to start again, or give this run a path of its own."
+            )
+
+    def _parameters(self, owner: dict[str, Any]) -> dict[str, list[str]]:
+        """The parameters of the model that wrote the file."""
+        found = owner.get("parameters")
+        if found is None:
+            raise ValueError(
+                f"the checkpoint {self.path} does not say which parameters its model had: it was written by an earlier "
+                "lemmata, or by a run without a model; delete it to start again, or finish it with what wrote it."
+            )
+        pairs = list(found.values()) if isinstance(found, dict) else [None]
+        if not all(
+            isinstance(pair, list) and len(pair) == 2 and all(isinstance(one, str) for one in pair)
+            for pair in pairs
+        ):
+            raise store.StoreError(f"{self.path} is damaged: its parameters are not texts.")
+        return found
 
     def _check_layout(self, state: Any, data: Any) -> None:
         """A state of other sizes than the data's would lead compiled code astray."""

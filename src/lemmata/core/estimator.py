@@ -244,7 +244,7 @@ class Model(BaseEstimator):
         if self.verbose:
             callbacks.append(Progress(type(self).__name__, total=self.max_iter))
         if self.checkpoint is not None:
-            callbacks.append(Checkpoint(self.checkpoint))
+            callbacks.append(Checkpoint(self.checkpoint, model=self))
         return callbacks
 
     def _rng(self) -> int | np.random.Generator:

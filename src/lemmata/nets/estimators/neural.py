@@ -108,7 +108,7 @@ class Neural(NeuralFiles):
         from lemmata.nets.training.distributed import SharedCheckpoint
 
         usual = [
-            SharedCheckpoint(one.path) if isinstance(one, Checkpoint) else one
+            SharedCheckpoint(one.path, model=self) if isinstance(one, Checkpoint) else one
             for one in super()._callbacks()
         ]
         return [*(self.callbacks or ()), *usual]

@@ -40,6 +40,7 @@ from torch import Tensor, nn
 
 from lemmata.core.encoding import digest
 from lemmata.core.loop import MaxSteps, Seconds, Solution, Stop, Stopped, run
+from lemmata.core.owner import described
 from lemmata.nets.data.batches import Batch, Data, One, as_data, seeds
 from lemmata.nets.training import distributed
 from lemmata.nets.training.diagnosis import check_outputs
@@ -49,7 +50,7 @@ from lemmata.nets.training.optimisers import default_rate, make_optimizer
 from lemmata.nets.training.precision import Place, choose
 from lemmata.nets.training.schedules import NEEDS_LENGTH, by_name
 from lemmata.nets.training.seeding import own_draws
-from lemmata.nets.training.states import TrainingState, described, shown
+from lemmata.nets.training.states import TrainingState, shown
 
 MEASURES = ("running", "evaluated")
 MEASURED = 1024  # rows in a batch that is only looked at

@@ -1,14 +1,10 @@
-"""The state of a training: all that the next batch needs, as arrays and numbers; and what a checkpoint says it belongs to."""
+"""The state of a training: all that the next batch needs, as arrays and numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
-
-import numpy as np
-from torch import nn
 
 from lemmata.core.encoding import storable
 from lemmata.nets.training.machine import Arrays
@@ -47,21 +43,3 @@ class TrainingState:
 def shown(state: TrainingState) -> Arrays:
     """The weights to use: their running mean where there is one."""
     return state.model if state.ema is None else {**state.model, **state.ema}
-
-
-def described(value: Any, depth: int = 6) -> Any:
-    """A value by its name and its parameters: what a checkpoint can compare. Functions are known by their names alone."""
-    if value is None or isinstance(value, (str, int, float, bool, np.ndarray)):
-        return value
-    if isinstance(value, Mapping):
-        return {str(key): described(item, depth - 1) for key, item in value.items()}
-    if isinstance(value, (tuple, list)):
-        return [described(item, depth - 1) for item in value]
-    if isinstance(value, partial):
-        return [described(part, depth - 1) for part in (value.func, value.args, value.keywords)]
-    if isinstance(value, nn.Module):
-        return [type(value).__qualname__, repr(value)]
-    if hasattr(value, "__qualname__"):
-        return value.__qualname__
-    inside = vars(value) if hasattr(value, "__dict__") and depth > 0 else {}
-    return [type(value).__qualname__, described(inside, depth - 1)]

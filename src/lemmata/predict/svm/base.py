@@ -141,11 +141,10 @@ class SupportVectors(Supervised):
         return self._limited(OutOfSteps())
 
     def _callbacks(self) -> list[Any]:
-        from lemmata.core.checkpoint import Checkpoint
         from lemmata.core.progress import Progress
 
-        shown = [Progress(type(self).__name__, total=None)] if self.verbose else []
-        return shown if self.checkpoint is None else [*shown, Checkpoint(self.checkpoint)]
+        bar = Progress(type(self).__name__, total=None)
+        return [bar if isinstance(one, Progress) else one for one in super()._callbacks()]
 
     def _warn_unsettled(self, solution: Solution) -> None:
         left = max(one.violation for one in solution.state.machines)
