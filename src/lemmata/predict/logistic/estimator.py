@@ -32,12 +32,12 @@ from lemmata.audit.penalised import LOGISTIC_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Fit
-from lemmata.core.loop import MaxSteps, Solution, Stop, warn_user
+from lemmata.core.loop import MaxSteps, Solution, Stop, Stopped, warn_user
 from lemmata.core.parameters import COMMON
 from lemmata.predict.base import LinearClassifier, linear_scores
 from lemmata.predict.logistic.l1 import algorithm_for
 from lemmata.predict.logistic.lbfgs import LBFGSAlgorithm
-from lemmata.predict.logistic.newton import NewtonAlgorithm
+from lemmata.predict.logistic.newton import UNSEEN, NewtonAlgorithm
 from lemmata.predict.logistic.problem import LinearProblem, Logistic, NearOptimum, Softmax
 
 Array = np.ndarray
@@ -47,6 +47,13 @@ SOLVERS = {
 WIDE = 2500  # weights up to which a Hessian is formed
 # the same where it couples the classes and costs their number squared: of any number of rows, and of few
 WIDE_SOFTMAX, WIDEST_SOFTMAX, FEW = 400, 1500, 2**30
+
+# ends of a run that did not arrive, and what to do about each
+ENDS: dict[str, tuple[str, str]] = {
+    Stopped.MAX_STEPS: ("reached max_iter={max_iter}", "raise max_iter"),
+    Stopped.OUT_OF_TIME: ("ran out of time_limit={time_limit}", "raise time_limit"),
+    Stopped.FINISHED: ("found no better weights after {steps} steps", "lower C"),
+}
 
 
 @dataclass(frozen=True)
@@ -283,11 +290,20 @@ class LogisticRegression(LinearClassifier):
         finally:
             del self._dtype
 
+    def _arrived(self, solution: Solution, problem: LinearProblem) -> bool:
+        """Whether the run ended near the minimum, or with nothing left that the rounding of the objective would show."""
+        if solution.stopped != Stopped.FINISHED:
+            return solution.stopped not in ENDS
+        state = solution.state
+        return max(state.first, state.gap) <= self.tol or state.promised <= UNSEEN
+
     def _warn_unsettled(self, solution: Solution) -> None:
         left = max(solution.trace.last("gradient"), solution.trace.last("gap"))
+        how, advice = ENDS[str(solution.stopped)]
+        how = how.format(max_iter=self.max_iter, time_limit=self.time_limit, steps=solution.step)
         warn_user(
-            f"{type(self).__name__} reached max_iter={self.max_iter} with {left:.1e} > tol={self.tol:.0e} left to gain: raise "
-            "max_iter, scale the features, or read certificate_.",
+            f"{type(self).__name__} {how} with {left:.1e} > tol={self.tol:.0e} left to gain: {advice}, scale the features, or "
+            "read certificate_.",
             ConvergenceWarning,
         )
 

@@ -28,6 +28,7 @@ from lemmata.predict.logistic.newton import (
     nothing_left,
     refuse_overflow,
     searched,
+    share_of,
     solve,
 )
 from lemmata.predict.logistic.problem import LinearProblem, Loss, NearOptimum
@@ -119,14 +120,11 @@ class ProxNewtonAlgorithm(NewtonAlgorithm):
             H, single, fresh = data.at(point.W, 2).hessian, False, True
             p, decrement = self._towards(H, state, data, sweep)
             found, moved = searched(data, point, p, decrement)
-        new = NewtonState.of(
-            found,
-            data,
-            hessian=H,
-            single=single,
-            stalled=not moved.any() or nothing_left(decrement, found),
-        )
+        promised = share_of(decrement, found)
+        new = NewtonState.of(found, data, hessian=H, single=single, promised=promised)
         _, left = self._towards(H, new, data, sweep)
+        if not moved.any() or nothing_left(decrement, found, lambda: left):
+            return replace(new, stalled=True)
         if left.sum() <= KEEP * decrement.sum():
             return new
         return replace(
@@ -156,7 +154,7 @@ class ProxNewtonAlgorithm(NewtonAlgorithm):
 class WorkingSetState(NewtonState):
     """A NewtonState with the number of features that may move."""
 
-    version = 1
+    version = 2
     size: int = FIRST_SET
 
 
@@ -192,7 +190,8 @@ class WorkingSetAlgorithm(NewtonAlgorithm):
         point = data.at(new)
         stalled = bool(point.loss >= state.point.loss and size == d)
         if not point.loss < state.point.loss:
-            return replace(state, size=min(2 * size, d), stalled=stalled)
+            promised = solved.promised if size == d else np.inf
+            return replace(state, size=min(2 * size, d), stalled=stalled, promised=promised)
         return WorkingSetState.of(point, data)  # type: ignore[return-value]
 
     def finished(self, state) -> bool:

@@ -9,7 +9,7 @@ decorrelated before the first step. With very many features only the diagonal is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,7 +17,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from lemmata.core.store import storable
-from lemmata.predict.logistic.newton import nothing_left, refuse_overflow
+from lemmata.predict.logistic.newton import nothing_left, refuse_overflow, searched, share_of
 from lemmata.predict.logistic.problem import LinearProblem, Point
 
 Array = np.ndarray
@@ -76,7 +76,7 @@ def _little(diagonal: Array) -> Array:
 class LogisticLBFGSState:
     """Weights with objective and gradient there, and the pairs (s, y), oldest first."""
 
-    version = 1
+    version = 2
     layout: ClassVar[dict[str, str | type]] = {"W": "m D", "losses": "m", "gradient": "m D"}
 
     W: Array
@@ -88,6 +88,7 @@ class LogisticLBFGSState:
     changes: Array  # (memory, m·D)
     curvature: Array  # what B₀ is made of
     stalled: bool = False
+    promised: float = np.inf  # by the last step, relative to the objective
 
     @property
     def point(self) -> Point:
@@ -113,25 +114,25 @@ class LBFGSAlgorithm:
 
     def step(self, state: LogisticLBFGSState, data: LinearProblem) -> LogisticLBFGSState:
         point = state.point
-        p = two_loops(state)
-        decrement = float(np.vdot(p, point.gradient))
-        if not decrement > 0:  # the pairs lost their meaning to rounding
-            state_without = LogisticLBFGSState(
-                state.W, state.losses, state.gradient, state.first, state.gap,
-                state.moves[:0], state.changes[:0], state.curvature,
-            )  # fmt: skip
-            p = two_loops(state_without)
-            decrement = float(np.vdot(p, point.gradient))
-        found, moved = searched_jointly(data, point, p, decrement)
+        forgetful = replace(state, moves=state.moves[:0], changes=state.changes[:0])
+        for kept in (state, forgetful):
+            p = two_loops(kept)
+            decrement = np.einsum("kj,kj->k", p, point.gradient)
+            found, moved = searched(data, point, p, decrement)
+            if moved.any() and decrement.sum() > 0:
+                break  # else the pairs lost their meaning to rounding
         s, y = (found.W - point.W).ravel(), (found.gradient - point.gradient).ravel()
-        moves, changes = state.moves, state.changes
+        moves, changes = kept.moves, kept.changes
         if s @ y > 1e-12 * np.sqrt((s @ s) * (y @ y)):  # convex, so only rounding says otherwise
             moves = np.vstack([moves, s])[-MEMORY:]
             changes = np.vstack([changes, y])[-MEMORY:]
-        return LogisticLBFGSState(
-            found.W, found.losses, found.gradient, *data.slack(found), moves, changes,
-            state.curvature, stalled=not moved or nothing_left(np.array(decrement), found),
+        new = LogisticLBFGSState(
+            found.W, found.losses, found.gradient, *data.slack(found), moves, changes, state.curvature
         )  # fmt: skip
+        stalled = not moved.any() or nothing_left(
+            decrement, found, lambda: two_loops(new) * found.gradient
+        )
+        return replace(new, stalled=stalled, promised=share_of(decrement, found))
 
     def objective(self, state: LogisticLBFGSState) -> float:
         return state.point.loss
@@ -162,18 +163,3 @@ def two_loops(state: LogisticLBFGSState) -> Array:
     for (rho, a), s, y in zip(used[::-1], state.moves, state.changes, strict=True):
         q += (a - rho * (y @ q)) * s
     return q.reshape(state.W.shape)
-
-
-def searched_jointly(
-    data: LinearProblem, point: Point, p: Array, decrement: float
-) -> tuple[Point, bool]:
-    """The first of W − p, W − p/2, … that lowers the sum of the objectives enough."""
-    t, before = 1.0, point.loss
-    for _ in range(40):
-        found = data.at(point.W - t * p)
-        if found.loss <= before - 1e-4 * t * decrement + 1e-14 * abs(before):
-            return found, True
-        if decrement <= 1e-13 * abs(before):
-            break
-        t /= 2
-    return point, False

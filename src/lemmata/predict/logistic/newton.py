@@ -18,6 +18,7 @@ in float32 as long as that works; and large data starts from the minimum on a sa
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -28,6 +29,7 @@ import scipy.linalg
 from lemmata.core.loop import MaxSteps, run
 from lemmata.core.store import storable
 from lemmata.predict.logistic.problem import (
+    SMALLEST,
     LinearProblem,
     NearOptimum,
     Point,
@@ -39,6 +41,7 @@ __all__ = ["LinearProblem", "NearOptimum", "NewtonAlgorithm", "NewtonState", "So
 Array = np.ndarray
 ENOUGH = 1e-4  # of the decrease that the gradient promises (Armijo)
 HALVINGS = 40
+UNSEEN = 1e-13  # of the objective: less than that is lost in the rounding of a sum of losses
 KEEP = 0.05  # of the squared decrement: with a better step than that the Hessian is kept
 SINGLE_WORK = 2**24  # multiplications in a Hessian from which float32 saves time
 SAMPLE_WORK = 2**27  # and from which a first solution on a sample does
@@ -50,7 +53,7 @@ SAMPLE = 16  # a sample is a 16th of the rows, or 40 rows a weight if that is mo
 class NewtonState:
     """Weights with objective and gradient there, and the Hessian of this or an earlier step."""
 
-    version = 1
+    version = 2
     layout: ClassVar[dict[str, str | type]] = {
         "W": "m D",
         "losses": "m",
@@ -66,7 +69,8 @@ class NewtonState:
     gap: float
     hessian: Array | None = None  # (m, D, D) or (mD, mD); None: to be summed again
     single: bool = True  # whether float32 has been good enough so far
-    stalled: bool = False  # rounding leaves nothing to gain
+    stalled: bool = False  # no better point was found, or rounding leaves nothing to gain
+    promised: float = np.inf  # the decrement of the last step, relative to the objective
 
     @classmethod
     def of(cls, point: Point, problem: LinearProblem, **more: Any) -> NewtonState:
@@ -142,7 +146,8 @@ class NewtonAlgorithm:
             hessian=H if keep else None,
             # a fresh float32 Hessian should do better than a mere constant factor
             single=single and not (fresh and left.sum() > 0.9 * decrement.sum()),
-            stalled=not moved.any() or nothing_left(decrement, found),
+            stalled=not moved.any() or nothing_left(decrement, found, lambda: left),
+            promised=share_of(decrement, found),
         )
 
     def _small_step(self, state: NewtonState, data: LinearProblem) -> NewtonState:
@@ -151,8 +156,13 @@ class NewtonAlgorithm:
         assert H is not None
         p, decrement = directions(H, state.gradient, data)
         found, moved = searched(data, state.point, p, decrement, order=2)
-        stalled = not moved.any() or nothing_left(decrement, found)
-        return NewtonState.of(found, data, hessian=found.hessian, stalled=stalled)
+        stalled = not moved.any() or nothing_left(
+            decrement, found, lambda: directions(H, found.gradient, data)[1]
+        )
+        promised = share_of(decrement, found)
+        return NewtonState.of(
+            found, data, hessian=found.hessian, stalled=stalled, promised=promised
+        )
 
     def objective(self, state: NewtonState) -> float:
         return state.point.loss
@@ -167,9 +177,17 @@ class NewtonAlgorithm:
         return state.stalled or not np.any(state.gradient)
 
 
-def nothing_left(decrement: Array, point: Point) -> bool:
-    """Whether what a step promised is lost in the rounding of the objective, whatever the gradient says."""
-    return bool(decrement.sum() <= 1e-16 * abs(point.loss))
+def share_of(decrement: Array, point: Point) -> float:
+    """What a step promised, relative to the objective."""
+    return float(np.maximum(decrement, 0.0).sum()) / max(abs(point.loss), SMALLEST)
+
+
+def nothing_left(decrement: Array, point: Point, left: Callable[[], Array]) -> bool:
+    """Whether what a step promised is lost in the rounding of the objective, and what is `left` in that of the gradient.
+
+    The gradient knows of smaller steps than the objective does: until it is rounding as well, they shrink the decrement.
+    """
+    return share_of(decrement, point) <= 1e-16 and not left().sum() < decrement.sum()
 
 
 def refuse_overflow(point: Point) -> Point:
@@ -234,22 +252,25 @@ def solve_all(H: Array, g: Array) -> Array:
     return np.stack([solve(one, right) for one, right in zip(H, g, strict=True)])
 
 
+def together(data: LinearProblem, each: Array) -> Array:
+    """Numbers of each problem; of a coupled loss there is one, their sum, which stands for all: its classes move together."""
+    return np.full(data.m, each.sum()) if data.loss.coupled else each
+
+
 def searched(
     data: LinearProblem, point: Point, p: Array, decrement: Array, order: int = 1
 ) -> tuple[Point, Array]:
     """The first of W − p, W − p/2, … that lowers each objective enough, and which problems moved."""
-    t = np.ones(data.m)
-    slack = 1e-14 * np.abs(point.losses)  # what rounding does to a sum of losses
-    decrement = np.maximum(decrement, 0.0)
+    t, before = np.ones(data.m), together(data, point.losses)
+    decrement = np.maximum(together(data, decrement), 0.0)
+    slack = 1e-14 * np.abs(before)  # what rounding does to a sum of losses
+    small = decrement <= UNSEEN * np.abs(before)
     for _ in range(HALVINGS):
         found = data.at(point.W - t[:, None] * p, order)
         with np.errstate(invalid="ignore"):
-            good = found.losses <= point.losses - ENOUGH * t * decrement + slack
-        if data.loss.coupled:
-            good = np.full(data.m, good[0])
+            good = together(data, found.losses) <= before - ENOUGH * t * decrement + slack
         if good.all():
             return found, t > 0
-        small = decrement <= 1e-13 * np.abs(point.losses)  # nothing that could be seen is left
         t = np.where(good, t, np.where(small, 0.0, t / 2))
         if not t.any():
             return point, t > 0
