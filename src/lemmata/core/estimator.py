@@ -217,7 +217,7 @@ class Model(BaseEstimator):
                 "interrupted before the first step was done; there is nothing to keep."
             )
         shown = best_run(solution)  # its trace, length and end
-        if shown.stopped == Stopped.MAX_STEPS and self._wants_to_settle():
+        if self._wants_to_settle() and not self._arrived(shown, problem):
             self._warn_unsettled(shown)
         attributes = self._attributes(solution, problem)
         self._conclude(data, attributes, shown.trace, shown.stopped, shown.step)
@@ -261,6 +261,10 @@ class Model(BaseEstimator):
     def _wants_to_settle(self) -> bool:
         """Whether ending at max_iter is news; with tol = 0 it is what was asked for."""
         return self.tol > 0
+
+    def _arrived(self, solution: Solution, problem: Any) -> bool:
+        """Whether a run ended by its own rules."""
+        return solution.stopped != Stopped.MAX_STEPS
 
     def _warn_unsettled(self, solution: Solution) -> None:
         now, last = solution.trace.last(), solution.trace.last(back=1)
