@@ -217,7 +217,7 @@ class Model(BaseEstimator):
                 "interrupted before the first step was done; there is nothing to keep."
             )
         shown = best_run(solution)  # its trace, length and end
-        if self._wants_to_settle() and not self._arrived(shown, problem):
+        if not self._arrived(shown, problem) and self._wants_to_settle():  # not all have a tol
             self._warn_unsettled(shown)
         attributes = self._attributes(solution, problem)
         self._conclude(data, attributes, shown.trace, shown.stopped, shown.step)
