@@ -54,8 +54,9 @@ def saturated(loss, x, y, lasso=0.0):
 
 
 def refused_step(algorithm, problem, stop=1e-12):
-    """Run, after a look at the first step: it tried a point worse than where it began, and took none of those."""
+    """Run, after a look at the first step: it tried a point worse than where it began, took none of those, and moved all."""
     first = run(algorithm, problem, stop=MaxSteps(1))
+    assert not problem.loss.coupled or (algorithm.start != first.state.W).all()
     before, after = first.trace.last(back=1), first.trace.last()
     assert max(problem.tried) > before > after
     return run(algorithm, problem, stop=NearOptimum(stop) | MaxSteps(100))
