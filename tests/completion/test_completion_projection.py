@@ -305,3 +305,25 @@ def test_a_saved_model_predicts_the_same(tmp_path):
     model = SingularValueProjection(2, random_state=0).fit(planted(0)[1])
     lemmata.save(model, tmp_path / "m.lemma")
     assert (lemmata.load(tmp_path / "m.lemma").complete() == model.complete()).all()
+
+
+def test_a_first_step_that_is_too_long_is_halved():
+    """1/p is the length for entries spread evenly; a sixteenth that is one whole block asks for 1, and 16 overshoots by 15."""
+    A = np.full((40, 40), np.nan)
+    A[:10, :10] = np.outer(np.arange(1.0, 11), np.ones(10))
+    A = Observed.of(A)
+    tried = []
+
+    class Watched(ProjectionAlgorithm):
+        def _projected(self, *along):
+            new = super()._projected(*along)
+            tried.append(new.loss)
+            return new
+
+    algorithm = Watched(rank=1)
+    begin = algorithm.init(A, np.random.default_rng(0))
+    after = algorithm.step(begin, A)
+    assert tried[0] > begin.loss > after.loss == tried[-1]
+    found = run(algorithm, A, stop=MaxSteps(20), rng=0)
+    assert found.stopped == "finished"
+    assert_allclose(matrix(found.state)[:10, :10], A.dense()[:10, :10], rtol=1e-9)

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import lemmata
 from lemmata.completion.baselines.rank_one import (
+    STRIDE,
     GradientFlowAlgorithm,
     PowerStepsAlgorithm,
     RankOne,
@@ -349,3 +350,18 @@ def test_a_saved_model_predicts_the_same(tmp_path):
     model = RankOne(random_state=0).fit(A)
     lemmata.save(model, tmp_path / "m.lemma")
     assert (lemmata.load(tmp_path / "m.lemma").complete() == model.complete()).all()
+
+
+def test_a_step_that_is_too_long_is_halved():
+    """At u = v = 1.01 entries of 1 are near, and a quarter of ‖(u, v)‖, the most that a step may be, is far beyond them."""
+    A = Observed.of(np.array([[1.0, 1.0], [1.0, np.nan]]))
+    algorithm = GradientFlowAlgorithm()
+    near = np.full(2, 1.01)
+    begin = algorithm.at(A, near, near, step=1e6)
+    full = STRIDE * np.sqrt(2 * near @ near / begin.slope)
+    tried = algorithm.at(A, near + full * begin.down_u, near + full * begin.down_v, full)
+    after = algorithm.step(begin, A)
+    assert tried.loss > begin.loss > after.loss
+    assert algorithm._descending(begin, A) <= full / 2
+    found = run(algorithm, A, stop=MaxSteps(500), start=begin).state
+    assert_allclose(np.outer(found.u, found.v), np.ones((2, 2)), rtol=1e-6)

@@ -359,9 +359,10 @@ def test_the_bold_driver_forgives_a_bad_first_rate(optimizer, first, monkeypatch
     _, A = ratings()
     good = fitted(A, optimizer=optimizer, reg=0.08, max_iter=200).loss_
     monkeypatch.setitem(module.FIRST_RATE, optimizer, first)
-    assert fitted(A, optimizer=optimizer, reg=0.08, max_iter=300).loss_ == pytest.approx(
-        good, rel=0.02
-    )
+    found = fitted(A, optimizer=optimizer, reg=0.08, max_iter=300)
+    assert found.loss_ == pytest.approx(good, rel=0.02)
+    # epochs undone before the first that was kept
+    assert (found.trace_.extras["epoch"][1] > 1) == (first > 1)
 
 
 @pytest.mark.parametrize("decay", [0, 0.75, 1])

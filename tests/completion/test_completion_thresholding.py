@@ -4,6 +4,7 @@ The partial SVDs inside stop when ‖B‖² is right to 1e-10, hence B to about 
 """
 
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -286,3 +287,24 @@ def test_nothing_dense_is_ever_made():
 def test_bad_parameters_are_named(parameters, found):
     with pytest.raises(ValueError, match=found):
         SingularValueThresholding(**parameters).fit(np.eye(3))
+
+
+def test_a_step_that_would_lower_the_dual_is_halved():
+    """η a hundred thousand times what the curvature allows: ½‖shrink(Y)‖² grows with η², what is gained with η."""
+    _, A = low_rank(0, n=15, m=12)
+    tried = []
+
+    class Watched(ThresholdingAlgorithm):
+        def _moved(self, *along):
+            new = super()._moved(*along)
+            tried.append(new.loss)
+            return new
+
+    algorithm = Watched(tau=20.0)
+    begin = replace(algorithm.init(A, np.random.default_rng(0)), step=1e5)
+    after = algorithm.step(begin, A)
+    assert tried[0] > begin.loss > after.loss == tried[-1]
+    stop = SmallGradient(1e-6) | MaxSteps(500)
+    found, plain = (run(algorithm, A, stop=stop, rng=0, start=state) for state in (begin, None))
+    assert found.stopped == plain.stopped == "small gradient"
+    assert np.allclose(matrix(found.state), matrix(plain.state), atol=1e-4)

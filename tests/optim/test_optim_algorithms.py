@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from lemmata.core import Checkpoint, MaxSteps, SmallGradient, run
+from lemmata.core import Checkpoint, MaxSteps, Never, SmallGradient, run
 from lemmata.optim import (
+    LBFGS,
     SGD,
     Adam,
     BackoffDescent,
@@ -357,3 +358,36 @@ def test_conditions_of_the_wrong_shape_are_refused():
     wrong = Conditions(equal=lambda x: (np.zeros(2), np.zeros((2, 5))))
     with pytest.raises(ValueError, match="Jacobian of shape"):
         wrong.values(np.zeros(3))
+
+
+def wide_bowl(x, steep=100.0):
+    """100 Σ√(1 + x²), least at 0: Newton's step from x leads to −x³, a gradient step of 1 from 3 to −92."""
+    root = np.sqrt(1 + x**2)
+    return float(steep * root.sum()), steep * x / root
+
+
+@pytest.mark.parametrize(
+    ("method", "start"),
+    [
+        (LineSearchDescent, 3.0),
+        (lambda f, x: LineSearchDescent(f, x, "wolfe"), 3.0),
+        (lambda f, x: BackoffDescent(f, x, curvature=1e-3), 3.0),
+        (lambda f, x: newton_descent(wide_bowl, x, f), 3.0),
+        (lambda f, x: LBFGS(f, x, tol=1e-8), 0.3),  # SciPy's first step has length 1
+    ],
+    ids=["armijo", "wolfe", "back-off", "newton", "lbfgs"],
+)
+def test_a_first_step_that_is_too_long_is_refused_and_the_minimum_is_reached(method, start):
+    tried = []
+
+    def watched(x):
+        tried.append(wide_bowl(x)[0])
+        return wide_bowl(x)
+
+    algorithm = method(watched, np.full(2, start))
+    first = run(algorithm, None, stop=MaxSteps(1))
+    assert max(tried) > tried[0] > first.state.loss
+    stop = Never() if isinstance(algorithm, LBFGS) else SmallGradient(1e-7) | MaxSteps(200)
+    found = run(algorithm, None, stop=stop)
+    assert found.trace.largest_rise == 0
+    assert np.abs(found.state.x).max() < 1e-8

@@ -6,15 +6,18 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 from sklearn.datasets import load_diabetes
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import HuberRegressor, QuantileRegressor
 
 import lemmata
+from lemmata.core.blocks import Blocks
+from lemmata.core.loop import MaxSteps, run
 from lemmata.predict.robust.bisquare import bisquare, weighted_median
 from lemmata.predict.robust.estimator import RobustRegression
-from lemmata.predict.robust.huber import best_scale
+from lemmata.predict.robust.huber import HuberAlgorithm, best_scale
 
 W = np.array([1.0, -2.0, 0.5])
 
@@ -223,3 +226,31 @@ def test_a_model_comes_back_from_its_file(tmp_path):
     lemmata.save(model, tmp_path / "m.lemma")
     back = lemmata.load(tmp_path / "m.lemma")
     assert (back.outliers_ == model.outliers_).all()
+
+
+def test_huber_refuses_a_step_that_is_too_long():
+    """Rows within reach have almost no x, so that their curvature says nothing of the others: the step is hundreds too long.
+
+    40 rows of x = 1 and y = 1 pull with full strength; 60 rows of x = 0.01 are all that bends.
+    """
+    x = np.repeat([1.0, 0.01], [40, 60])
+    y = np.append(np.ones(40), 0.01 * (-1.0) ** np.arange(60))
+    data = Blocks.of(x[:, None]).labelled(y)
+    algorithm = HuberAlgorithm(epsilon=1.35, alpha=0.0, intercept=False, tol=1e-10)
+    first = algorithm.init(data, None)
+    direction, slope = algorithm._direction(data, y, np.ones(100), first)
+    assert slope < 0
+    assert direction[0] > 100
+    s = np.ones(100)
+    full = algorithm._at(direction, y - x * direction[0], s, first.floor)
+    after = algorithm.step(first, data)
+    assert full.loss > first.loss > after.loss
+    assert 0 < after.theta[0] < direction[0] / 2
+    found = run(algorithm, data, stop=MaxSteps(100)).state
+
+    def loss(w):
+        return algorithm._at(np.array([w, 0.0]), y - x * w, s, found.floor).loss
+
+    assert found.done
+    best = minimize_scalar(loss, bracket=(0.9, 1.0, 1.1), tol=1e-12)
+    assert found.loss <= best.fun * (1 + 1e-12)

@@ -18,6 +18,7 @@ import lemmata
 from lemmata import LinearAutoencoder
 from lemmata.core import Diverged, MaxSteps, rounding, run
 from lemmata.optim import Adam, GradientDescent, HeavyBall, Nesterov
+from lemmata.reduction import reconstruction
 from lemmata.reduction.reconstruction import (
     LinearAutoencoderAlgorithm,
     Sample,
@@ -674,3 +675,28 @@ def test_data_that_makes_no_sense_is_refused():
 def test_rows_whose_squares_vanish_are_refused(digits):
     with pytest.raises(ValueError, match="whose square is 0 in float64"):
         LinearAutoencoder(2).fit(digits * 5e-324)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_step_that_would_raise_the_loss_is_halved(tied, monkeypatch):
+    """With a curvature measured a hundred times too small every first step is a hundred times too long."""
+    X = planted()
+    values, _ = spectrum(X)
+    tried = []
+
+    class Watched(LinearAutoencoderAlgorithm):
+        def at(self, *along, **more):
+            new = super().at(*along, **more)
+            tried.append(new.loss)
+            return new
+
+    algorithm = Watched(4, tied, "any", GradientDescent(1.0))
+    S = np.cov(X.T, bias=True)
+    sample = Sample(X.mean(axis=0), S, largest_eigenvalue(S), "float64")
+    measured = reconstruction.smoothness
+    monkeypatch.setattr(reconstruction, "smoothness", lambda *at: measured(*at) / 100)
+    first = run(algorithm, sample, stop=MaxSteps(1), rng=0)
+    assert tried[1] > tried[0] > first.trace.last()
+    found = run(algorithm, sample, stop=MaxSteps(1000), rng=0)
+    assert found.trace.largest_rise == 0
+    assert found.trace.last() == pytest.approx(0.5 * values[4:].sum(), rel=1e-6)

@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 import lemmata
 from lemmata import MLPClassifier, MLPRegressor
 from lemmata.core import Diverged, MaxSteps, run
+from lemmata.nets.mlp import MLPQuasiNewton
 from lemmata.optim import Adam, Cosine
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -403,3 +404,23 @@ def test_other_slips_are_told():
         warnings.simplefilter("always")
         MLPClassifier((3,), max_iter=2).fit(X, y)
     assert [w.category for w in heard] == [ConvergenceWarning]
+
+
+def test_lbfgs_refuses_a_first_step_that_is_too_long(monkeypatch):
+    """A line through columns of hundreds: its loss curves by 10⁵, and a first step of length 1 is far beyond the minimum."""
+    x = 300 * np.linspace(-1, 1, 40)
+    X, y = x[:, None], 0.01 * x + 1
+    tried, of = [], MLPQuasiNewton._function
+
+    def watched(self, theta, data):
+        found = of(self, theta, data)
+        tried.append(found[0])
+        return found
+
+    monkeypatch.setattr(MLPQuasiNewton, "_function", watched)
+    options = {"hidden_layer_sizes": (), "solver": "lbfgs", "alpha": 0.0, "tol": 1e-10}
+    model = MLPRegressor(max_iter=500, random_state=0, **options).fit(X, y)
+    steps = model.trace_.objective
+    assert max(tried) > steps[0] > steps[-1]
+    assert model.trace_.largest_rise == 0
+    assert_allclose([model.coefs_[0][0, 0], model.intercepts_[0][0]], [0.01, 1.0], rtol=1e-4)
