@@ -217,17 +217,20 @@ def test_the_gain_of_a_geometric_climb_is_extrapolated_exactly():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("distance", [3.0, 5.0])
+@pytest.mark.parametrize("distance", [2.0, 3.0])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_the_nats_to_go_are_what_a_long_run_gains(kind, distance):
+    """One step from centres that are a deviation off in every direction, of clusters that overlap: there is a way to go."""
     estimates, truths = [], []
     for seed in range(4):
         X = clusters(distance=distance, seed=seed)
-        options = {"covariance_type": kind, "random_state": 0, "max_iter": 2000}
-        model, arrived = (GaussianMixture(3, tol=tol, **options).fit(X) for tol in (1e-3, 1e-11))
+        options = {"covariance_type": kind, "means_init": distance * np.eye(3) + 1, "tol": 1e-11}
+        model, arrived = (GaussianMixture(3, max_iter=t, **options).fit(X) for t in (1, 2000))
         estimates.append(checked("fixed_point", model, X).measured)
-        truths.append(len(X) * max(arrived.lower_bound_ - model.lower_bound_, 0.0))
+        truths.append(len(X) * (arrived.lower_bound_ - model.lower_bound_))
         assert checked("fixed_point", arrived, X).measured < 1e-4
     estimates, truths = np.array(estimates), np.array(truths)
+    assert truths.min() > 1e-3
     assert (estimates < 1.1 * truths + 1e-3).all()  # no false alarm
     assert np.median(estimates) > 0.7 * np.median(truths)
 

@@ -30,7 +30,6 @@ EXCEPTIONS: dict[tuple[str, str, str], str] = {
 ATOM = "changes nothing: the sign of an atom is free"
 EXCEPTIONS[("DictionaryLearning", "components_", "another sign")] = ATOM
 GAP = "a gap is a bound: a larger one is true as well"
-ROUNDING = "the gap is rounding, which may have either sign"
 DRAWN = "drawn numbers: others of the same law do as well, and 1 % of their spread is less than the draw leaves open"
 FOLDS = "errors of folds are not known without the folds"
 EXCEPTIONS |= {
@@ -40,7 +39,6 @@ EXCEPTIONS |= {
     },
     ("LassoPath", "dual_gaps_", "1 % more"): GAP,
     ("LassoPath", "dual_gaps_", "one number 1 % more"): GAP,
-    **{(name, "dual_gap_", "another sign"): ROUNDING for name in ("Lasso", "LassoCV")},
     **{
         ("RBFSampler", "random_weights_", how): DRAWN
         for how in ("another sign", "1 % more", "one number 1 % more")

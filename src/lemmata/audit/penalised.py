@@ -42,7 +42,7 @@ from lemmata.audit.risk_gaps import null_scores
 from lemmata.audit.robust import ROBUST_CLAIMS
 from lemmata.audit.row_space import representer
 from lemmata.audit.separability import weights_exist
-from lemmata.core.certificate import PROVED, Evidence, Fit, claim
+from lemmata.core.certificate import PROVED, Evidence, Fit, claim, rounding
 
 __all__ = [
     "LASSO_CLAIMS", "LASSO_CV_CLAIMS", "LASSO_PATH_CLAIMS", "LINEAR_SVC_CLAIMS", "LOGISTIC_CLAIMS", "RISK_CLAIMS",
@@ -61,15 +61,19 @@ def _lasso_statements(fit: Fit) -> dict[str, float]:
 
 
 def _too_small(fit: Fit, stated: object) -> float:
-    """A stated gap bounds how far the objective is from the least: false where better weights gain more."""
+    """A stated gap bounds how far the objective is from the least: false where better weights gain more, or where it is
+    negative by more than the rounding of a sum over rows.
+    """
     risk, _ = problem_of(fit)
     unit = risk.memory["unit"]
     gaps = np.ravel(np.asarray(stated, dtype=np.float64)) / unit / unit
     found = optimality(fit)
     if gaps.shape != found.certain.shape:
         return np.inf
+    if (gaps < -rounding(np.float64, terms=len(risk.s)) * found.value).any():
+        return np.inf
     slack = DIGITS * found.certain + 1e-9 * found.value
-    wrong = np.maximum(found.certain - gaps - slack, 0.0) + np.maximum(-gaps - slack, 0.0)
+    wrong = np.maximum(found.certain - gaps - slack, 0.0)
     return discrepancy(wrong, np.zeros_like(wrong), np.maximum(slack, 1e-300), 1.0)
 
 

@@ -23,7 +23,7 @@ from lemmata.core.engine import one_blas_thread
 from lemmata.core.loop import Stop, Stopped
 from lemmata.core.store import storable
 from lemmata.predict.lasso.design import SIDE_BY_SIDE, Design
-from lemmata.predict.lasso.duality import duality, may_be_nonzero
+from lemmata.predict.lasso.duality import above_rounding, duality, may_be_nonzero
 from lemmata.predict.lasso.gram import Entered
 from lemmata.predict.lasso.subproblem import Enough, Quadratic
 
@@ -182,8 +182,7 @@ class ElasticNetAlgorithm:
         return {"gap": float(state.gaps.max()), "entered": len(state.order)}
 
     def attributes(self, state: ElasticNetState) -> dict[str, Any]:
-        # rounding may leave −1e-16 of P
-        return {"coefs": state.coefs, "gaps": np.maximum(state.gaps, 0.0), "sweeps": state.sweeps}
+        return {"coefs": state.coefs, "gaps": state.gaps, "sweeps": state.sweeps}
 
     # --- one round ---
 
@@ -213,7 +212,8 @@ class ElasticNetAlgorithm:
             sweeps[p] += reached.sweeps
             H.append(reached.h)
             if everything:  # the entered columns are all there are
-                losses[p], gaps[p] = reached.loss, reached.gap
+                losses[p] = reached.loss
+                gaps[p] = above_rounding(reached.gap, reached.loss, len(data.Y))
                 done[p] = self._verdict(data, p, reached.loss, reached.gap, sweeps[p], True)
         order, cuts = entered.order, np.array(entered.cuts, np.int64)
         new = ElasticNetState(coefs, losses, gaps, sweeps, done, order, cuts, np.empty(0, np.int64))
@@ -231,7 +231,8 @@ class ElasticNetAlgorithm:
         for i, p in enumerate(block):
             w, v, (l1, l2) = new.coefs[p], V[:, i], self._penalties(p, data.factor)
             found = duality(w, R[:, i], data.Y[:, targets[i]], v, l1, l2, self.positive)
-            new.losses[p], new.gaps[p] = found.primal, found.gap
+            new.losses[p] = found.primal
+            new.gaps[p] = above_rounding(found.gap, found.primal, len(data.Y))
             late = outside & ((v if self.positive else np.abs(v)) > l1)
             if self.screening:
                 alive = may_be_nonzero(found, v - l2 * w, data.design.norms, l1, l2, self.positive)

@@ -21,6 +21,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lemmata.core.certificate import rounding
+
 Array = np.ndarray
 ROUNDING = 1e-9  # a column so close to its bound is not proved to be zero
 
@@ -50,6 +52,14 @@ def duality(
         fenchel = yr - 0.5 * rr - float((over * over / (2 * l2)).sum())
         return Duality(primal, primal - max(dual, fenchel), c, primal - dual)
     return Duality(primal, primal - dual, c, primal - dual)
+
+
+def above_rounding(gap: float, primal: float, n: int) -> float:
+    """The gap, or 0 where it is lost in the rounding of P − D.
+
+    P and D = c ỹᵀr − ½c²(‖r‖² + …) are sums over n rows; near the optimum D ≤ P and ½c²‖r‖² ≤ P, so that all terms sum to 4P.
+    """
+    return 0.0 if gap <= 4 * rounding(np.float64, terms=n) * primal else gap
 
 
 def largest_scale(v: Array, l1: Array, positive: bool) -> float:
