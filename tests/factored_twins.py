@@ -7,7 +7,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # truth/ stands beside tests/
 
-from lemmata.audit.factored import Factored
+from lemmata.audit.completion.factored_objective import Factored
 from truth.slow_completion import (  # noqa: F401
     als,
     convex_optimum,
@@ -36,7 +36,7 @@ def at(A, factors, reg, **kw):
 
 def dense_hessian(problem):
     """H by products with unit directions."""
-    from lemmata.audit.curvature import as_direction, as_vector
+    from lemmata.audit.completion.curvature import as_direction, as_vector
 
     (n, m), p = problem.shape, problem.rank + problem.biased
     return np.column_stack(

@@ -94,16 +94,16 @@ def test_a_suite_is_counted_with_the_module_of_each_claim_and_stored(monkeypatch
 
     homes = {}
     (tally,) = count([docs._watched(Suite(make, seeds=2, quick=1), homes)])
-    assert homes == {"orthonormal_basis": "subspaces"}
+    assert homes == {"orthonormal_basis": "reduction.pca"}
     assert (tally.no, tally.false_holds, tally.yes, tally.false_fails) == (1, 0, 3, 1)
     row = docs.Measured(
-        "subspaces", "orthonormal_basis", "toys.make", PROVED, np.nan, 1, 0, 3, 1, 0, 0, 0
+        "reduction.pca", "orthonormal_basis", "toys.make", PROVED, np.nan, 1, 0, 3, 1, 0, 0, 0
     )
     monkeypatch.setattr(docs, "STORED", tmp_path / "measured.csv")
     docs.write([row])
     assert str(docs.read()) == str([row])
-    assert docs.complaints([row]) == ["subspaces.orthonormal_basis: 1 false fails of a proof"]
-    assert "subspaces.orthonormal_basis" not in docs.untested()
+    assert docs.complaints([row]) == ["reduction.pca.orthonormal_basis: 1 false fails of a proof"]
+    assert "reduction.pca.orthonormal_basis" not in docs.untested()
     assert "1 of 3 (toys.make)" in docs.claim_tables([row])
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import lemmata
-from lemmata.audit.beyond_offsets import beats_offsets
+from lemmata.audit.completion.held_out.offsets import beats_offsets
 from lemmata.completion import ALS, MeanRatings, Observed, SoftImpute, certify_factors
 from lemmata.core.certificate import Certificate, Fit, check
 from truth.harness import Case, problems

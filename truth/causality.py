@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from lemmata.audit.networks.causality import causal, padding_ignored
-from lemmata.audit.networks.symmetries import permutation_equivariant, shift_equivariant
+from lemmata.audit.nets.properties.causality import causal, padding_ignored
+from lemmata.audit.nets.properties.symmetries import permutation_equivariant, shift_equivariant
 from truth.harness import Case, problems
 from truth.modules import judged
 

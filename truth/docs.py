@@ -44,7 +44,7 @@ FUNCTIONS = {
     "lemmata.completion.certifying": "certify_factors",
     "lemmata.core.certify": "fits of other libraries",
     "lemmata.audit.foreign": "fits of other libraries",
-    "lemmata.audit.foreign_linear": "fits of other libraries",
+    "lemmata.audit.predict.linear.foreign": "fits of other libraries",
     "lemmata.embedding.vectors.certifying": "vectors of others",
     "lemmata.audit.topics": "fits of other libraries",
     "lemmata.optim.planning": "optim.minimize",
@@ -230,7 +230,7 @@ def write(rows: Iterable[Measured]) -> None:
 
 # --- how much there is to read ----------------------------------------------------------------------------------------
 
-CLAIMS, VERDICTS, REST = "the claims", "what a claim and a verdict are", "what these import"
+KERNEL, CLAIMS, REST = "the kernel", "the claims", "what these import"
 
 
 @cache
@@ -242,13 +242,11 @@ def trusted_files() -> dict[str, list[Path]]:
         "print(*sorted(m.__file__ for n, m in sys.modules.items() if n.startswith('lemmata.')))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    parts: dict[str, list[Path]] = {CLAIMS: [], VERDICTS: [], REST: []}
+    parts: dict[str, list[Path]] = {KERNEL: [], CLAIMS: [], REST: []}
     for path in map(Path, done.stdout.split()):
         where = path.relative_to(SOURCE)
         if where.parts[0] == "audit":
-            parts[CLAIMS].append(path)
-        elif where.name in ("certificate.py", "claims.py"):
-            parts[VERDICTS].append(path)
+            parts[KERNEL if where.parts[1] == "kernel" else CLAIMS].append(path)
         elif where.name != "__init__.py":
             parts[REST].append(path)
     return parts
@@ -285,7 +283,7 @@ def size_table() -> str:
     rows = []
     for part, lines, code in sizes():
         names = [str(path.relative_to(SOURCE)) for path in trusted_files()[part]]
-        shown = ["audit/"] if part == CLAIMS else names
+        shown = {KERNEL: ["audit/kernel/"], CLAIMS: ["audit/"]}.get(part, names)
         rows.append(
             f"| {part} | {', '.join(f'`{name}`' for name in shown)} | {lines:,} | {code:,} |"
         )

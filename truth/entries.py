@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from lemmata.audit.entries import IDENTIFIABLE_CLAIMS
+from lemmata.audit.completion.identifiability.known_entries import IDENTIFIABLE_CLAIMS
 from lemmata.completion import ALS, Observed, SingularValueProjection
 from lemmata.core.certificate import Certificate, Fit, check
 from truth.harness import Case, problems

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from lemmata.audit.heldout import held_out_error
+from lemmata.audit.completion.held_out.error import held_out_error
 from lemmata.completion import MeanRatings, Observed, SingularValueProjection
 from lemmata.core.certificate import Certificate, Fit, check
 from truth.harness import Case, problems

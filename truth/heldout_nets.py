@@ -10,8 +10,8 @@ import torch
 from scipy.special import expit, ndtr
 from torch import nn
 
-from lemmata.audit.networks.modules import Examples
-from lemmata.audit.networks.unseen import (
+from lemmata.audit.nets.modules import Examples
+from lemmata.audit.nets.unseen import (
     beats_linear,
     beats_ridge,
     calibrated,

@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from torch import nn
 
 import lemmata
-from lemmata.audit.networks.modules import Examples
-from lemmata.audit.networks.sharing import scale_invariant
-from lemmata.audit.networks.signal import signal_kept, units_alive
+from lemmata.audit.nets.modules import Examples
+from lemmata.audit.nets.properties.sharing import scale_invariant
+from lemmata.audit.nets.signal import signal_kept, units_alive
 from lemmata.core.certificate import Certificate, Fit, check
 from truth.harness import Case, problems
 

@@ -13,7 +13,7 @@ from sklearn.cluster import MiniBatchKMeans
 
 import lemmata
 from lemmata import KMeans
-from lemmata.audit.partitions import KMEANS_CLAIMS
+from lemmata.audit.clustering.kmeans import KMEANS_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import Certificate, Fit, check
 from lemmata.core.trace import Trace

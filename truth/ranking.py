@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from implicit.cpu.als import AlternatingLeastSquares
 
-from lemmata.audit.ranking import ranks_above_popularity
+from lemmata.audit.completion.held_out.ranking import ranks_above_popularity
 from lemmata.completion import ALS, Observed, certify_factors
 from lemmata.core.certificate import Certificate, Fit, check
 from truth.harness import Case, problems

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lemmata.audit.attributes import attributes_sound, discrepancy, statements_true
+from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import BROKEN, FAILS, HOLDS, PROVED, UNDECIDED, Fit, check
 

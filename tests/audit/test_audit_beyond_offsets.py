@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from lemmata.audit.beyond_offsets import RISK, beats_offsets, mean_above, offsets_at
+from lemmata.audit.completion.held_out.offsets import RISK, beats_offsets, mean_above, offsets_at
 from lemmata.completion import ALS, MeanRatings, Observed
 from lemmata.core.certificate import Fit
 from truth.beyond_offsets import World

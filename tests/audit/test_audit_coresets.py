@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lemmata import LightweightCoreset
-from lemmata.audit.coresets import CORESET_CLAIMS, bernstein
+from lemmata.audit.clustering.coresets import CORESET_CLAIMS, bernstein
 from lemmata.core.certificate import PROVED, STATISTICAL
 
 X = np.random.default_rng(0).normal(size=(6000, 4)) + 6 * (np.arange(6000)[:, None] // 2000)

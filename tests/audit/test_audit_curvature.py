@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from lemmata.audit.curvature import (
+from lemmata.audit.completion.curvature import (
     as_direction,
     as_vector,
     escape,
@@ -25,9 +25,9 @@ from lemmata.audit.curvature import (
     smallest_curvature,
     weakest_curvature,
 )
-from lemmata.audit.duality import add_factor, duality_gap, search
-from lemmata.audit.factored import Factored, Factors, products_at
-from lemmata.audit.sides import Side, Singular, sweep
+from lemmata.audit.completion.factored_objective import Factored, Factors, products_at
+from lemmata.audit.completion.global_optimum import add_factor, duality_gap, search
+from lemmata.audit.completion.rows_and_columns import Side, Singular, sweep
 from lemmata.completion.observed import Observed
 
 SEEDS = range(3)
@@ -421,7 +421,7 @@ def test_lanczos_and_lapack_agree_on_the_gap(monkeypatch):
     A = planted(0, n=40, m=30)
     problem = at(A, als(A, 1, 0.5, sweeps=100)[0], 0.5)
     exact = duality_gap(problem)
-    monkeypatch.setattr("lemmata.audit.duality.SHORT", 0)
+    monkeypatch.setattr("lemmata.audit.completion.global_optimum.SHORT", 0)
     for turned in (problem, Factored.of(A.T, problem.at.V, problem.at.U, reg=0.5)):
         found = duality_gap(turned)
         assert_allclose(found.top.sigma, exact.top.sigma, rtol=1e-6)

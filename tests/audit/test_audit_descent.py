@@ -8,8 +8,8 @@ from scipy.optimize import OptimizeResult
 from scipy.optimize import minimize as scipy_minimize
 
 from lemmata import optim
-from lemmata.audit import smoothness
-from lemmata.audit.descent import DESCENT_CLAIMS, MINIMISER_CLAIMS
+from lemmata.audit.optim import smoothness
+from lemmata.audit.optim.descent import DESCENT_CLAIMS, MINIMISER_CLAIMS
 from lemmata.core.trace import Trace
 
 rng = np.random.default_rng(0)

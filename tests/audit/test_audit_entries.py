@@ -7,14 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from lemmata.audit.entries import IDENTIFIABLE_CLAIMS, completable, locally_unique
-from lemmata.audit.generic_rank import (
+from lemmata.audit.completion.identifiability.generic_rank import (
     DOUBT,
     _kernel,
     elimination_cost,
     freedom,
     peel,
     rank_modulo,
+)
+from lemmata.audit.completion.identifiability.known_entries import (
+    IDENTIFIABLE_CLAIMS,
+    completable,
+    locally_unique,
 )
 from lemmata.completion import Observed
 from lemmata.core.certificate import Fit, check

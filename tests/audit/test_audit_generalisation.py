@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, binomtest
 
-from lemmata.audit.choices import compare_losses, interval_of_folds
-from lemmata.audit.concentration import (
+from lemmata.audit.kernel.concentration import (
     betting,
     clopper_pearson,
     effective_size,
@@ -18,8 +17,9 @@ from lemmata.audit.concentration import (
     samples_needed,
     union_bound,
 )
-from lemmata.audit.generalisation import interval_of
-from lemmata.audit.seen_rows import Memory, copies, judge_seen
+from lemmata.audit.trust.comparisons import compare_losses, interval_of_folds
+from lemmata.audit.trust.generalisation import interval_of
+from lemmata.audit.trust.seen_rows import Memory, copies, judge_seen
 
 # --- bounds -----------------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lemmata.audit.heldout import RISK, gain_at_least, held_out_error
+from lemmata.audit.completion.held_out.error import RISK, gain_at_least, held_out_error
 from lemmata.completion import Observed
 from lemmata.core.certificate import Fit
 

@@ -10,10 +10,11 @@ from sklearn.kernel_approximation import Nystroem, RBFSampler
 from sklearn.kernel_ridge import KernelRidge
 
 import lemmata
-from lemmata.audit import grams, kernel_fits
-from lemmata.audit.foreign_kernel import kernel_of
-from lemmata.audit.grams import kernel_by_rules
-from lemmata.audit.kernel_fits import KERNEL_RIDGE_CLAIMS, ridge
+from lemmata.audit.predict.kernels import grams
+from lemmata.audit.predict.kernels import kernel_ridge as kernel_fits
+from lemmata.audit.predict.kernels.foreign import kernel_of
+from lemmata.audit.predict.kernels.grams import kernel_by_rules
+from lemmata.audit.predict.kernels.kernel_ridge import KERNEL_RIDGE_CLAIMS, ridge
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import Fit
 from lemmata.predict.kernels import RBF, Constant, Cosine, Linear, Polynomial, Sigmoid

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from lemmata.audit.lanczos import RISK, largest_eigenvalue, missed_share, products_for
+from lemmata.audit.kernel.lanczos import RISK, largest_eigenvalue, missed_share, products_for
 
 
 def symmetric(n, seed, positive=False):

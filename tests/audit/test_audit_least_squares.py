@@ -11,7 +11,7 @@ from sklearn.linear_model import LinearRegression, Ridge, RidgeCV
 
 import lemmata
 from lemmata import certify
-from lemmata.audit.least_squares import LEAST_SQUARES_CLAIMS
+from lemmata.audit.predict.linear.least_squares import LEAST_SQUARES_CLAIMS
 
 NAMES = [statement.name for statement in LEAST_SQUARES_CLAIMS]
 
@@ -121,7 +121,7 @@ def test_sparse_streamed_and_frame_rows_are_judged_alike(diabetes):
 def test_large_tables_are_judged_by_their_gram_matrix(diabetes, monkeypatch):
     X, y = diabetes
     model = LinearRegression().fit(X, y)
-    monkeypatch.setattr("lemmata.audit.least_squares.IN_MEMORY", 10)
+    monkeypatch.setattr("lemmata.audit.predict.linear.least_squares.IN_MEMORY", 10)
     assert certify(model, X, y).held == NAMES
     Z = np.column_stack([X, X[:, 0]])
     # what is below √eps may be rounding: it says so

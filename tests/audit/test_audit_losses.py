@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from lemmata.audit.losses import (
+from lemmata.audit.kernel.losses import (
     Absolute,
     Hinge,
     Huber,

@@ -10,12 +10,12 @@ from sklearn.mixture import BayesianGaussianMixture
 from sklearn.mixture import GaussianMixture as Theirs
 
 import lemmata
-from lemmata.audit.densities import components_of, observed_patterns
-from lemmata.audit.mixture_climbs import extrapolated_gain
-from lemmata.audit.mixture_refits import share_bounds
-from lemmata.audit.mixture_shapes import width_left
-from lemmata.audit.mixture_steps import climb, expect, facts_of, posterior
-from lemmata.audit.mixtures import MIXTURE_CLAIMS
+from lemmata.audit.mixtures.climbs import extrapolated_gain
+from lemmata.audit.mixtures.em import MIXTURE_CLAIMS
+from lemmata.audit.mixtures.em_steps import climb, expect, facts_of, posterior
+from lemmata.audit.mixtures.gaussians import components_of, observed_patterns
+from lemmata.audit.mixtures.refits import share_bounds
+from lemmata.audit.mixtures.shapes import width_left
 from lemmata.core import Blocks
 from lemmata.core.certificate import Fit, check
 from lemmata.mixtures.estimators import GaussianMixture

@@ -7,9 +7,9 @@ from sklearn import neighbors as sk
 from sklearn.datasets import load_digits, load_iris
 
 import lemmata
-from lemmata.audit.labels import groups_of
-from lemmata.audit.nearest_rows import ask
-from lemmata.audit.neighbours import intrinsic_dimension
+from lemmata.audit.predict.neighbours.knn import intrinsic_dimension
+from lemmata.audit.predict.neighbours.labels import groups_of
+from lemmata.audit.predict.neighbours.nearest_rows import ask
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import Fit
 from lemmata.predict.neighbours import (

@@ -12,10 +12,10 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import lemmata  # noqa: E402
-from lemmata.audit.networks.gradients import slope_of  # noqa: E402
-from lemmata.audit.networks.modules import Examples, difference  # noqa: E402
-from lemmata.audit.networks.sharing import scale_invariant  # noqa: E402
-from lemmata.audit.networks.signal import signal_kept, units_alive  # noqa: E402
+from lemmata.audit.nets.gradients import slope_of  # noqa: E402
+from lemmata.audit.nets.modules import Examples, difference  # noqa: E402
+from lemmata.audit.nets.properties.sharing import scale_invariant  # noqa: E402
+from lemmata.audit.nets.signal import signal_kept, units_alive  # noqa: E402
 from lemmata.core.certificate import Fit  # noqa: E402
 
 

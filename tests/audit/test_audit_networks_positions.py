@@ -8,8 +8,8 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import lemmata  # noqa: E402
-from lemmata.audit.networks import PROPERTY_CLAIMS  # noqa: E402
-from lemmata.audit.networks.modules import Examples  # noqa: E402
+from lemmata.audit.nets import PROPERTY_CLAIMS  # noqa: E402
+from lemmata.audit.nets.modules import Examples  # noqa: E402
 from lemmata.core.certificate import Fit  # noqa: E402
 from lemmata.nets import Decoder, EncoderDecoder, MultiHeadAttention  # noqa: E402
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lemmata.audit.offsets import _variance
+from lemmata.audit.completion.mean_ratings import _variance
 from lemmata.completion import MeanRatings
 
 

@@ -10,15 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 
-from lemmata.audit import partition_bounds as gap_module
-from lemmata.audit.nearest_centres import Frame, Partition
-from lemmata.audit.partition_bounds import (
+from lemmata.audit.clustering import kmeans_bounds as gap_module
+from lemmata.audit.clustering.kmeans_bounds import (
     certified_gap,
     monte_carlo_lower_bound,
     separation_lower_bound,
     spectral_lower_bound,
 )
-from lemmata.audit.semidefinite_bound import closed_form, dual_bound, dual_bounds, weak_dual
+from lemmata.audit.clustering.nearest_centres import Frame, Partition
+from lemmata.audit.clustering.semidefinite_bound import (
+    closed_form,
+    dual_bound,
+    dual_bounds,
+    weak_dual,
+)
 from lemmata.core.blocks import Blocks
 
 

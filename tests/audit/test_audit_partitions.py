@@ -8,9 +8,9 @@ import scipy.sparse as sp
 from sklearn.cluster import KMeans, MiniBatchKMeans
 
 import lemmata
-from lemmata.audit import partitions
-from lemmata.audit.cluster_refits import Refits, clopper_pearson
-from lemmata.audit.partitions import KMEANS_CLAIMS, fixed_point, found_again, separated
+from lemmata.audit.clustering import kmeans as partitions
+from lemmata.audit.clustering.kmeans import KMEANS_CLAIMS, fixed_point, found_again, separated
+from lemmata.audit.clustering.kmeans_refits import Refits, clopper_pearson
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import Fit, check
 from lemmata.core.trace import Trace

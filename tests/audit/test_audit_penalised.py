@@ -21,16 +21,16 @@ from sklearn.svm import LinearSVC
 
 import lemmata
 from lemmata import certify
-from lemmata.audit.linear_objectives import (
+from lemmata.audit.kernel.risk_gaps import feasible, gap_at, point, slopes
+from lemmata.audit.predict.linear.objectives import (
     described,
     lasso_words,
     logistic_words,
     problem_of,
     ridge_words,
 )
-from lemmata.audit.risk_gaps import feasible, gap_at, point, slopes
-from lemmata.audit.risk_search import feature_sign
-from lemmata.audit.robust import robust_words
+from lemmata.audit.predict.linear.risk_search import feature_sign
+from lemmata.audit.predict.linear.robust import robust_words
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import Fit
 

@@ -6,7 +6,7 @@ from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.linear_model import LogisticRegression
 
 from lemmata import certify
-from lemmata.audit.separability import overlap_shown, rows_apart, separation
+from lemmata.audit.predict.linear.separability import overlap_shown, rows_apart, separation
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

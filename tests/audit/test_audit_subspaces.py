@@ -13,8 +13,8 @@ from sklearn.decomposition import PCA as SklearnPCA
 from sklearn.decomposition import IncrementalPCA, TruncatedSVD
 
 from lemmata import PCA, NotCertified, certify
-from lemmata.audit.sampling import GROUPS, turn
-from lemmata.audit.subspaces import SUBSPACE_CLAIMS
+from lemmata.audit.reduction.pca import SUBSPACE_CLAIMS
+from lemmata.audit.reduction.sampling_error import GROUPS, turn
 
 NAMES = [statement.name for statement in SUBSPACE_CLAIMS]
 
@@ -200,8 +200,8 @@ def test_sparse_and_streamed_data_are_audited_like_dense_data(digits):
 def test_the_audit_of_many_features_agrees_with_that_of_few(monkeypatch, digits):
     """Lanczos on products (the path for large d) against the whole spectrum."""
     model = PCA(3).fit(digits)
-    monkeypatch.setattr("lemmata.audit.spectra.DENSE", 10)
-    monkeypatch.setattr("lemmata.audit.spectra.PRODUCTS", 60)
+    monkeypatch.setattr("lemmata.audit.reduction.spectra.DENSE", 10)
+    monkeypatch.setattr("lemmata.audit.reduction.spectra.PRODUCTS", 60)
     for data in (digits, sp.csr_array(digits)):
         part = certify(model, data)
         assert part.failed == []

@@ -13,9 +13,9 @@ from sklearn.preprocessing import scale
 from sklearn.svm import SVC, SVR, NuSVC
 
 import lemmata
-from lemmata.audit.foreign_kernel import machine_of
-from lemmata.audit.machines import Machine
-from lemmata.audit.support_vectors import SVC_CLAIMS
+from lemmata.audit.predict.kernels.foreign import machine_of
+from lemmata.audit.predict.kernels.svm import SVC_CLAIMS
+from lemmata.audit.predict.kernels.svm_problem import Machine
 
 NAMES = [statement.name for statement in SVC_CLAIMS]
 

@@ -10,8 +10,8 @@ from sklearn.decomposition import NMF as SklearnNMF
 from sklearn.decomposition import MiniBatchNMF
 
 import lemmata
-from lemmata.audit.nonnegative_facts import Numbers, divergence_of, squares_of
-from lemmata.audit.uniqueness import is_separable, most_moved
+from lemmata.audit.topics.nmf.facts import Numbers, divergence_of, squares_of
+from lemmata.audit.topics.nmf.uniqueness import is_separable, most_moved
 from lemmata.completion import Observed
 from lemmata.core.certificate import Fit
 from lemmata.topics import NMF

@@ -10,8 +10,8 @@ from sklearn.decomposition import (
 from sklearn.linear_model import OrthogonalMatchingPursuit
 
 import lemmata
-from lemmata.audit.coded_rows import dual_values
-from lemmata.audit.sparse_codes import babel
+from lemmata.audit.reduction.coded_rows import dual_values
+from lemmata.audit.reduction.sparse_codes import babel
 from lemmata.reduction.sparse_coding import dct_dictionary, random_dictionary
 
 BASES = np.concatenate([np.eye(32), dct_dictionary(32)])  # μ = √(2/32) = ¼

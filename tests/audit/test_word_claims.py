@@ -9,9 +9,9 @@ from cli_invoke import invoke
 from numpy.testing import assert_allclose
 
 import lemmata
-from lemmata.audit.embeddings import losses, softplus
-from lemmata.audit.expected_pairs import expected_pairs
-from lemmata.audit.foreign_words import words_of
+from lemmata.audit.embedding.expected_pairs import expected_pairs
+from lemmata.audit.embedding.foreign import words_of
+from lemmata.audit.embedding.skipgram import losses, softplus
 from lemmata.core.certificate import Fit
 from lemmata.embedding import SkipGram, WordVectors, balanced
 from lemmata.text.encoded import encode

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
 
-from lemmata.audit.entries import (
+from lemmata.audit.completion.identifiability.known_entries import (
     completable,
     components,
     core,

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import lemmata
-from lemmata.audit.sentence_vectors import frequencies_alone, loss_of_targets
+from lemmata.audit.embedding.sentence_vectors import frequencies_alone, loss_of_targets
 from lemmata.core.certificate import Fit
 from lemmata.embedding import PMI, SentenceEmbedding, SentenceVectors, WordVectors
 from lemmata.embedding.sentences._twins import list_targets

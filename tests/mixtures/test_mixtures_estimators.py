@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture as Theirs
 
-from lemmata.audit.mixture_steps import facts_of
+from lemmata.audit.mixtures.em_steps import facts_of
 from lemmata.core import Blocks, rounding
 from lemmata.core.certificate import Fit
 from lemmata.core.loop import MaxSteps, Never, run

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from lemmata.audit import smoothness as audit
+from lemmata.audit.optim import smoothness as audit
 from lemmata.optim import (
     LeastAbsolute,
     LeastSquares,

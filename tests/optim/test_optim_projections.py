@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize as scipy_minimize
 
-from lemmata.audit import sets
+from lemmata.audit.optim import constraints as sets
 from lemmata.optim import PSD, Affine, Ball, Box, L1Ball, RankK, Simplex
 
 A = np.array([[1.0, 1.0, 0.0, 0.0], [0.0, 1.0, 2.0, -1.0], [1.0, 2.0, 2.0, -1.0]])  # of rank 2

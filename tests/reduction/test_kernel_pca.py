@@ -433,7 +433,7 @@ def test_what_lanczos_knows_encloses_what_lapack_knows(monkeypatch):
     X = blobs(390)
     model = KernelPCA(2, kernel="rbf", gamma=0.05).fit(X)
     exact = lemmata.certify(model, X)
-    monkeypatch.setattr("lemmata.audit.kernel_matrices.DENSE", 100)
+    monkeypatch.setattr("lemmata.audit.predict.kernels.kernel_matrices.DENSE", 100)
     part = lemmata.certify(model, X)
     assert part.failed == exact.failed == []
     assert part["principal_axes"].kind == "statistical"
@@ -666,7 +666,7 @@ def test_a_matrix_that_does_not_fit_the_machine_is_refused_before_it_is_made(mon
 
 def test_claims_that_need_too_large_a_matrix_cannot_tell(monkeypatch):
     model = healthy(KernelPCA, blobs())
-    monkeypatch.setattr("lemmata.audit.kernel_matrices.MOST", 100)
+    monkeypatch.setattr("lemmata.audit.predict.kernels.kernel_matrices.MOST", 100)
     found = model.certify(blobs())
     assert "the kernel matrix of 120 rows needs" in found["subspace_determined"].note
     assert found.held == ["attributes_sound", "statements_true"]

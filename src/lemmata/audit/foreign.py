@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from lemmata.audit.alternating import factor_claims
-from lemmata.audit.foreign_codes import CODE_ADAPTERS
-from lemmata.audit.foreign_kernel import cosines_of, kernel_of, machine_of
-from lemmata.audit.foreign_linear import LINEAR_ADAPTERS
-from lemmata.audit.foreign_networks import perceptron_of
-from lemmata.audit.foreign_nonnegative import parts_of
+from lemmata.audit.completion.als import factor_claims
+from lemmata.audit.nets.foreign import perceptron_of
+from lemmata.audit.predict.kernels.foreign import cosines_of, kernel_of, machine_of
+from lemmata.audit.predict.linear.foreign import LINEAR_ADAPTERS
+from lemmata.audit.reduction.foreign import CODE_ADAPTERS
 from lemmata.audit.topics.foreign import lda_of
+from lemmata.audit.topics.nmf.foreign import parts_of
 
 
 def adapt(name: str, model: Any, loss: str | None = None) -> dict[str, Any]:

@@ -41,7 +41,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from lemmata.audit.coresets import CORESET_CLAIMS
+from lemmata.audit.clustering.coresets import CORESET_CLAIMS
 from lemmata.clustering.coreset_sampling import (
     Coreset,
     CoresetAlgorithm,

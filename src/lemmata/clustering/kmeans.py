@@ -25,7 +25,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transfor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from lemmata.audit.partitions import KMEANS_CLAIMS
+from lemmata.audit.clustering.kmeans import KMEANS_CLAIMS
 from lemmata.clustering.assignment import ClusterSums, Points, labels_of, spread_of
 from lemmata.clustering.distances import exponent_of, power
 from lemmata.clustering.frames import PASSES, FeatureSpread, Packed, worth_kernels

@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lemmata.audit.partitions import MINI_BATCH_CLAIMS
+from lemmata.audit.clustering.kmeans import MINI_BATCH_CLAIMS
 from lemmata.clustering.assignment import ClusterSums, Points, spread_of
 from lemmata.clustering.distances import locate, take_rows
 from lemmata.clustering.frames import PASSES, worth_kernels

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.audit.alternating import factor_claims
-from lemmata.audit.ranking import RANKING_CLAIMS
+from lemmata.audit.completion.als import factor_claims
+from lemmata.audit.completion.held_out.ranking import RANKING_CLAIMS
 from lemmata.completion.observed import Observed
 from lemmata.core.certificate import Certificate, Fit, check
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from lemmata.audit.beyond_offsets import OFFSET_CLAIMS
-from lemmata.audit.ranking import RANKING_CLAIMS
+from lemmata.audit.completion.held_out.offsets import OFFSET_CLAIMS
+from lemmata.audit.completion.held_out.ranking import RANKING_CLAIMS
 from lemmata.completion.observed import Observed
 from lemmata.core.certificate import HOLDS, Certificate, Fit, budget, check
 

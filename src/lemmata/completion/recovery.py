@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lemmata.audit.entries import (
+from lemmata.audit.completion.identifiability.known_entries import (
     completable,
     components,
     core,

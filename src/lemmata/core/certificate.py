@@ -16,12 +16,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from lemmata.core.claims import (
+from lemmata.audit.kernel.claims import (
     BROKEN,
     FAILS,
     HOLDS,
     KINDS,
+    LEAST_BUDGET,
     NOT_CHECKED,
+    PER_SECOND,
     PROVED,
     RULE_OF_THUMB,
     STATISTICAL,
@@ -50,9 +52,11 @@ __all__ = [
     "at_most", "budget", "check", "claim", "free", "passes", "rounding", "unknown",
 ]  # fmt: skip
 
-PER_SECOND = 1e9  # multiplications (and additions) that plain NumPy makes in a second, roughly
-TIMES_THE_FIT = 5  # what `certify(X)` may cost, as a multiple of the fit …
-LEAST_BUDGET = 0.5 * PER_SECOND  # … or this, however quick the fit was
+storable(Claim)  # files hold it; the kernel of the trusted base knows no files
+
+TIMES_THE_FIT = (
+    5  # what `certify(X)` may cost, as a multiple of the fit, if that is more than LEAST_BUDGET
+)
 SOUND = "attributes_sound"  # the first claim of every certificate: where it fails, no other can be checked
 INTERRUPTED = "interrupted"  # the note of claims that Ctrl-C left unchecked
 

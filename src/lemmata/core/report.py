@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.core.claims import FAILS, HOLDS, Claim
+from lemmata.audit.kernel.claims import FAILS, HOLDS, Claim
 from lemmata.core.printable import printable
 from lemmata.core.showing import as_html
 from lemmata.core.store import write_atomically

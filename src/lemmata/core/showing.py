@@ -12,7 +12,15 @@ from html import escape
 from textwrap import wrap
 from typing import Any
 
-from lemmata.core.claims import BROKEN, FAILS, HOLDS, NOT_CHECKED, UNDECIDED, VERDICTS, Claim
+from lemmata.audit.kernel.claims import (
+    BROKEN,
+    FAILS,
+    HOLDS,
+    NOT_CHECKED,
+    UNDECIDED,
+    VERDICTS,
+    Claim,
+)
 from lemmata.core.printable import one_line, printable
 
 WIDEST = 48  # characters of the column of numbers; a longer reason goes below its claim

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from lemmata.audit.word_geometry import ANALOGY_CLAIMS
+from lemmata.audit.embedding.geometry import ANALOGY_CLAIMS
 from lemmata.core.certificate import Certificate, Statement
 from lemmata.core.estimator import Model
 from lemmata.embedding.vectors.word_vectors import WordVectors

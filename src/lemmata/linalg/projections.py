@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.audit.projections import PROJECTION_CLAIMS
+from lemmata.audit.reduction.projections import PROJECTION_CLAIMS
 from lemmata.core.certificate import Certificate, Fit, check
 from lemmata.linalg._checks import as_dense, as_square
 

@@ -27,7 +27,7 @@ from sklearn.base import DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from lemmata.audit.mixtures import MIXTURE_CLAIMS
+from lemmata.audit.mixtures.em import MIXTURE_CLAIMS
 from lemmata.core.blocks import Blocks, is_dask
 from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Certificate, Fit

@@ -28,7 +28,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from lemmata.audit.mixtures import COUNT_MIXTURE_CLAIMS, MIXTURE_CLAIMS
+from lemmata.audit.mixtures.em import COUNT_MIXTURE_CLAIMS, MIXTURE_CLAIMS
 from lemmata.core.blocks import Blocks, is_dask
 from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.engine import one_blas_thread

@@ -21,18 +21,18 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.audit.networks import (
+from lemmata.audit.nets import (
     CLASSIFIER_MORE_CLAIMS,
     MODULE_CLAIMS,
     OCCASIONAL_CLAIMS,
     REGRESSOR_MORE_CLAIMS,
     occasions,
 )
-from lemmata.audit.networks.costs import row_cost
-from lemmata.audit.networks.modules import Examples, flat
-from lemmata.audit.networks.objectives import LOSSES, loss_by_name
-from lemmata.audit.networks.properties import asked_of
-from lemmata.audit.networks.unseen import (  # fmt: skip
+from lemmata.audit.nets.costs import row_cost
+from lemmata.audit.nets.modules import Examples, flat
+from lemmata.audit.nets.objectives import LOSSES, loss_by_name
+from lemmata.audit.nets.properties.asked import asked_of
+from lemmata.audit.nets.unseen import (  # fmt: skip
     beats_linear,
     beats_ridge,
     calibrated,

@@ -30,7 +30,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lemmata.audit.games import GAME_CLAIMS
+from lemmata.audit.optim.saddle_points import GAME_CLAIMS
 from lemmata.core.certificate import Certificate, Fit, check
 from lemmata.core.loop import MaxSteps, SmallGradient, run
 from lemmata.core.store import storable

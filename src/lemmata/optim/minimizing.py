@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.audit.descent import POINT_CLAIMS, PROJECTED_POINT_CLAIMS
+from lemmata.audit.optim.descent import POINT_CLAIMS, PROJECTED_POINT_CLAIMS
 from lemmata.core.certificate import Certificate
 from lemmata.core.loop import (
     Diverged,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.audit.descent import (
+from lemmata.audit.optim.descent import (
     DESCENT_CLAIMS,
     KINKED_CLAIMS,
     MINIMISER_CLAIMS,

@@ -30,7 +30,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from lemmata.audit.kernel_fits import KERNEL_RIDGE_CLAIMS
+from lemmata.audit.predict.kernels.kernel_ridge import KERNEL_RIDGE_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Fit

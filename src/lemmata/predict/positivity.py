@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from lemmata.core.claims import Evidence
+from lemmata.core.certificate import Evidence
 from lemmata.core.engine import one_blas_thread
 from lemmata.predict.kernels import (
     RBF,

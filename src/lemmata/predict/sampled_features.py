@@ -29,7 +29,7 @@ import scipy.sparse as sp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from lemmata.audit.kernel_maps import NYSTROEM_CLAIMS, RANDOM_FEATURE_CLAIMS
+from lemmata.audit.predict.kernels.feature_maps import NYSTROEM_CLAIMS, RANDOM_FEATURE_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Fit

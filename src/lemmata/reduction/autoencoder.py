@@ -33,7 +33,7 @@ import scipy.sparse as sp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from lemmata.audit.autoencoders import AUTOENCODER_CLAIMS, DESCENT_CLAIMS
+from lemmata.audit.reduction.linear_autoencoder import AUTOENCODER_CLAIMS, DESCENT_CLAIMS
 from lemmata.core.blocks import Blocks, is_dask
 from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.engine import map_reduce, one_blas_thread

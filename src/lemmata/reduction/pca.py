@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lemmata.audit.subspaces import ITERATIVE_CLAIMS, POWER_CLAIMS, SUBSPACE_CLAIMS
+from lemmata.audit.reduction.pca import ITERATIVE_CLAIMS, POWER_CLAIMS, SUBSPACE_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Fit

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from lemmata.audit.subspaces import SUBSPACE_CLAIMS
+from lemmata.audit.reduction.pca import SUBSPACE_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import rounding
 from lemmata.core.engine import one_blas_thread

@@ -1,4 +1,4 @@
-"""The bounds of the trusted base under the names that people use (see audit/concentration.py for their statements).
+"""The bounds of the trusted base under the names that people use (see audit/kernel/concentration.py for their statements).
 
 >>> from lemmata.trust import hoeffding, samples_needed, union_bound
 >>> samples_needed(0.02)                    # rows to know one accuracy to ± 0.02, with probability 0.95
@@ -9,8 +9,7 @@
 0.02
 """
 
-from lemmata.audit.choices import Pairwise, compare_losses, interval_of_folds, take
-from lemmata.audit.concentration import (
+from lemmata.audit.kernel.concentration import (
     betting,
     checked_risk,
     clopper_pearson,
@@ -18,7 +17,8 @@ from lemmata.audit.concentration import (
     samples_needed,
     union_bound,
 )
-from lemmata.audit.generalisation import LOSSES, Interval, Loss, interval
+from lemmata.audit.trust.comparisons import Pairwise, compare_losses, interval_of_folds, take
+from lemmata.audit.trust.generalisation import LOSSES, Interval, Loss, interval
 
 __all__ = [
     "LOSSES",

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.audit.choices import COMPARISON_CLAIMS
+from lemmata.audit.trust.comparisons import COMPARISON_CLAIMS
 from lemmata.core.certificate import Certificate, Fit, check
 from lemmata.trust.bounds import checked_risk, compare_losses
 from lemmata.trust.evaluation import plot_intervals

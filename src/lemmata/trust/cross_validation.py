@@ -26,7 +26,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_consistent_length
 
-from lemmata.audit.choices import CROSS_VALIDATION_CLAIMS
+from lemmata.audit.trust.comparisons import CROSS_VALIDATION_CLAIMS
 from lemmata.core.certificate import Certificate, Fit, check
 from lemmata.trust.bounds import checked_risk, interval_of_folds, take
 from lemmata.trust.evaluation import plot_intervals

@@ -32,7 +32,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import column_or_1d
 
-from lemmata.audit.choices import BIAS_VARIANCE_CLAIMS
+from lemmata.audit.trust.comparisons import BIAS_VARIANCE_CLAIMS
 from lemmata.core.certificate import Certificate, Fit, check
 
 Array = np.ndarray

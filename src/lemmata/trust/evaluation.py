@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.audit.generalisation import EVALUATION_CLAIMS
+from lemmata.audit.trust.generalisation import EVALUATION_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import Certificate, Fit, check
 from lemmata.core.provenance import describe_data

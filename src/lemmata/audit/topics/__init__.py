@@ -10,7 +10,8 @@ LDA_CLAIMS (Gibbs), LDA_BATCH_CLAIMS, LDA_ONLINE_CLAIMS    in the certificate of
 
 from __future__ import annotations
 
-from lemmata.audit.latent_semantics import (
+from lemmata.audit.kernel.claims import PROVED, Fit, claim
+from lemmata.audit.topics.plsa import (
     judge_mixtures,
     mixing_work,
     topics_distinct,
@@ -19,7 +20,6 @@ from lemmata.audit.latent_semantics import (
 from lemmata.audit.topics.runs import bound_never_fell, chains_agree
 from lemmata.audit.topics.stated import SOUND, TRUE
 from lemmata.audit.topics.unseen import beats_unigram
-from lemmata.core.certificate import PROVED, Fit, claim
 
 NATS_A_DOCUMENT = (
     1.0  # what the mean of a document's θ may lack: a draw of θ lacks (topics it has − 1)/2

@@ -15,7 +15,7 @@ import math
 
 import numpy as np
 
-from lemmata.core.certificate import (
+from lemmata.audit.kernel.claims import (
     PROVED,
     RULE_OF_THUMB,
     Fit,

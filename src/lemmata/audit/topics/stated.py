@@ -20,9 +20,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import gammaln, psi
 
-from lemmata.audit.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.latent_semantics import entry_products, off_the_simplex, topic_word
-from lemmata.core.certificate import Fit, passes, rounding
+from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
+from lemmata.audit.kernel.claims import Fit, passes, rounding
+from lemmata.audit.topics.plsa import entry_products, off_the_simplex, topic_word
 
 Array = np.ndarray
 

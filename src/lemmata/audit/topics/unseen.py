@@ -21,14 +21,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from lemmata.audit.heldout import RISK, gain_at_least
-from lemmata.audit.latent_semantics import topic_word
-from lemmata.audit.seen_rows import SEEN, Memory, judge_seen
-from lemmata.audit.topics.documents import whole_counts
-from lemmata.audit.topics.estimates import held_out
-from lemmata.audit.topics.stated import word_totals
-from lemmata.audit.topics.unigram import smoothed
-from lemmata.core.certificate import (
+from lemmata.audit.completion.held_out.error import RISK, gain_at_least
+from lemmata.audit.kernel.claims import (
     FAILS,
     STATISTICAL,
     Fit,
@@ -36,6 +30,12 @@ from lemmata.core.certificate import (
     claim,
     unknown,
 )
+from lemmata.audit.topics.documents import whole_counts
+from lemmata.audit.topics.estimates import held_out
+from lemmata.audit.topics.plsa import topic_word
+from lemmata.audit.topics.stated import word_totals
+from lemmata.audit.topics.unigram import smoothed
+from lemmata.audit.trust.seen_rows import SEEN, Memory, judge_seen
 
 Array = np.ndarray
 

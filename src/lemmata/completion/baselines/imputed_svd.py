@@ -28,7 +28,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from lemmata.audit.low_rank import IMPUTED_SVD_CLAIMS
+from lemmata.audit.completion.low_rank import IMPUTED_SVD_CLAIMS
 from lemmata.completion.base import CompletionModel
 from lemmata.completion.centring import centre
 from lemmata.completion.observed import Observed

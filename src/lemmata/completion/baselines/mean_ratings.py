@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lemmata.audit.offsets import MEAN_RATINGS_CLAIMS, ONE_SIDED_CLAIMS
+from lemmata.audit.completion.mean_ratings import MEAN_RATINGS_CLAIMS, ONE_SIDED_CLAIMS
 from lemmata.completion.base import CompletionModel, Folded
 from lemmata.completion.centring import (
     BIAS_REG,

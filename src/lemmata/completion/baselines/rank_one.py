@@ -37,7 +37,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from lemmata.audit.low_rank import FLOW_CLAIMS, POWER_STEP_CLAIMS
+from lemmata.audit.completion.low_rank import FLOW_CLAIMS, POWER_STEP_CLAIMS
 from lemmata.completion.base import CompletionModel
 from lemmata.completion.centring import HOW, centre
 from lemmata.completion.observed import Observed

@@ -33,7 +33,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lemmata.audit.low_rank import PROJECTION_CLAIMS
+from lemmata.audit.completion.low_rank import PROJECTION_CLAIMS
 from lemmata.completion.base import CompletionModel
 from lemmata.completion.centring import HOW, centre
 from lemmata.completion.nuclear.sparse_lowrank import (

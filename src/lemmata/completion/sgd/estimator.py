@@ -39,7 +39,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lemmata.audit.alternating import SCHEDULED_SGD_CLAIMS, SGD_CLAIMS
+from lemmata.audit.completion.als import SCHEDULED_SGD_CLAIMS, SGD_CLAIMS
 from lemmata.completion.als.algorithm import in_order
 from lemmata.completion.als.penalty import Penalty, by_rule
 from lemmata.completion.base import CompletionModel, Folded

@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from lemmata.audit.aligned_words import ALIGNMENT_CLAIMS
+from lemmata.audit.embedding.alignment import ALIGNMENT_CLAIMS
 from lemmata.core.borrowed import Interval
 from lemmata.core.certificate import Certificate, Fit
 from lemmata.core.estimator import COMMON, Model

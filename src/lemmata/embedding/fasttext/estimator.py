@@ -20,7 +20,7 @@ from scipy.special import softmax
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from lemmata.audit.text_classes import FASTTEXT_CLAIMS
+from lemmata.audit.embedding.fasttext import FASTTEXT_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Fit

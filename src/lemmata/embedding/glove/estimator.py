@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lemmata.audit.word_factors import GLOVE_ALS_CLAIMS, GLOVE_CLAIMS
+from lemmata.audit.embedding.glove import GLOVE_ALS_CLAIMS, GLOVE_CLAIMS
 from lemmata.completion.als.algorithm import ALSAlgorithm
 from lemmata.completion.rows.solver import worth_kernels
 from lemmata.core.borrowed import Interval, StrOptions

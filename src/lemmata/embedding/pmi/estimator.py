@@ -20,8 +20,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lemmata.audit.subspaces import MATRIX_CLAIMS
-from lemmata.audit.word_geometry import GEOMETRY_CLAIMS
+from lemmata.audit.embedding.geometry import GEOMETRY_CLAIMS
+from lemmata.audit.reduction.pca import MATRIX_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Fit

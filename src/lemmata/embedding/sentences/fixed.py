@@ -25,7 +25,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import clone
 
-from lemmata.audit.sentence_vectors import SENTENCE_CLAIMS
+from lemmata.audit.embedding.sentence_vectors import SENTENCE_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.engine import one_blas_thread

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lemmata.audit.sentence_vectors import AVERAGED_CLAIMS
+from lemmata.audit.embedding.sentence_vectors import AVERAGED_CLAIMS
 from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Fit
 from lemmata.core.estimator import COMMON

@@ -22,9 +22,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lemmata.audit.embeddings import SKIPGRAM_CLAIMS, SKIPGRAM_MORE_CLAIMS
-from lemmata.audit.word_contexts import DOCUMENT_CLAIMS, SENTENCE_CLAIMS
-from lemmata.audit.word_geometry import GEOMETRY_CLAIMS
+from lemmata.audit.embedding.geometry import GEOMETRY_CLAIMS
+from lemmata.audit.embedding.skipgram import SKIPGRAM_CLAIMS, SKIPGRAM_MORE_CLAIMS
+from lemmata.audit.embedding.word_contexts import DOCUMENT_CLAIMS, SENTENCE_CLAIMS
 from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Fit
 from lemmata.core.estimator import COMMON

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.audit.foreign_words import words_of
-from lemmata.audit.word_geometry import ANALOGY_CLAIMS
+from lemmata.audit.embedding.foreign import words_of
+from lemmata.audit.embedding.geometry import ANALOGY_CLAIMS
 from lemmata.core.certificate import Certificate, Fit, budget, check
 from lemmata.core.estimator import warn_interrupted
 from lemmata.core.progress import Checking

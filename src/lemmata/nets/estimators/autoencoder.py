@@ -26,7 +26,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from lemmata.audit.networks.autoencoders import AUTOENCODER_CLAIMS
+from lemmata.audit.nets.autoencoders import AUTOENCODER_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Certificate

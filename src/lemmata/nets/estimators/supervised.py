@@ -28,7 +28,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 
-from lemmata.audit.networks import CLASSIFIER_CLAIMS, REGRESSOR_CLAIMS
+from lemmata.audit.nets import CLASSIFIER_CLAIMS, REGRESSOR_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.supervised import Classifier, Regressor, encode

@@ -26,7 +26,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from lemmata.audit.networks.mlp import MLP_CLAIMS
+from lemmata.audit.nets.mlp import MLP_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import StrOptions
 from lemmata.core.supervised import Classifier, Regressor

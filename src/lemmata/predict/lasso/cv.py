@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.model_selection import check_cv
 
-from lemmata.audit.penalised import LASSO_CV_CLAIMS
+from lemmata.audit.predict.linear.penalised import LASSO_CV_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Statement

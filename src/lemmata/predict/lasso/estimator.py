@@ -25,7 +25,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 
-from lemmata.audit.penalised import LASSO_CLAIMS
+from lemmata.audit.predict.linear.penalised import LASSO_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Fit, Statement

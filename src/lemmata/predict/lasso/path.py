@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from lemmata.audit.penalised import LASSO_PATH_CLAIMS
+from lemmata.audit.predict.linear.penalised import LASSO_PATH_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval
 from lemmata.core.certificate import Statement

@@ -25,7 +25,7 @@ import scipy.linalg
 import scipy.optimize
 from sklearn.exceptions import ConvergenceWarning
 
-from lemmata.audit.least_squares import LEAST_SQUARES_CLAIMS
+from lemmata.audit.predict.linear.least_squares import LEAST_SQUARES_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval
 from lemmata.core.certificate import Fit

@@ -28,7 +28,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from lemmata.audit.least_squares import RIDGE_CLAIMS
+from lemmata.audit.predict.linear.least_squares import RIDGE_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Fit, Statement

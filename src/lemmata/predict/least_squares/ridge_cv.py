@@ -30,7 +30,7 @@ import scipy.linalg
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import get_scorer
 
-from lemmata.audit.least_squares import RIDGE_CV_CLAIMS
+from lemmata.audit.predict.linear.least_squares import RIDGE_CV_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Fit

@@ -28,7 +28,7 @@ from scipy.special import expit, log_softmax, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from lemmata.audit.penalised import LOGISTIC_CLAIMS
+from lemmata.audit.predict.linear.penalised import LOGISTIC_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Fit

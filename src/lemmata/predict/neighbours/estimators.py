@@ -27,7 +27,11 @@ import scipy.sparse as sp
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from lemmata.audit.neighbours import CLASSIFIER_CLAIMS, NEIGHBOUR_CLAIMS, REGRESSOR_CLAIMS
+from lemmata.audit.predict.neighbours.knn import (
+    CLASSIFIER_CLAIMS,
+    NEIGHBOUR_CLAIMS,
+    REGRESSOR_CLAIMS,
+)
 from lemmata.core.borrowed import StrOptions
 from lemmata.core.supervised import Classifier, Regressor, encode
 from lemmata.predict.neighbours.base import NEIGHBOUR_CONSTRAINTS, Neighbours, _refuse_mode

@@ -24,7 +24,7 @@ import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 from sklearn.utils.validation import check_is_fitted
 
-from lemmata.audit.smoothing import SMOOTHER_CLAIMS
+from lemmata.audit.predict.neighbours.kernel_smoother import SMOOTHER_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Fit

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from lemmata.audit.robust import ROBUST_CLAIMS
+from lemmata.audit.predict.linear.robust import ROBUST_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Fit

@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from lemmata.audit.support_vectors import SVC_CLAIMS, SVR_CLAIMS
+from lemmata.audit.predict.kernels.svm import SVC_CLAIMS, SVR_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.supervised import Classifier, Regressor, class_weights, shown

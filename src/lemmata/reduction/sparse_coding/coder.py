@@ -19,7 +19,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lemmata.audit.sparse_codes import CODER_CLAIMS, PENALISED_CODER_CLAIMS, PLAIN_CODER_CLAIMS
+from lemmata.audit.reduction.sparse_codes import (
+    CODER_CLAIMS,
+    PENALISED_CODER_CLAIMS,
+    PLAIN_CODER_CLAIMS,
+)
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Fit

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lemmata.audit.learnt_atoms import (
+from lemmata.audit.reduction.dictionaries import (
     COUNTED_CLAIMS,
     MORE_CLAIMS,
     PENALISED_CLAIMS,

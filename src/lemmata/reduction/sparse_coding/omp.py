@@ -3,7 +3,7 @@
     minimise  ‖x − zD‖²     over codes z with at most s numbers that are not zero          (NP-hard in general)
 
 OMP is greedy: the atom that correlates most with what is left joins, then z is the least-squares fit on all that joined. Where
-the atoms are incoherent enough (audit/sparse_codes.py says when, for this code) it finds the sparsest code.
+the atoms are incoherent enough (audit/reduction/sparse_codes.py says when, for this code) it finds the sparsest code.
 
 Batch OMP (Rubinstein, Zibulevsky & Elad 2008): with G = DDᵀ and c = Dx, correlations with the residual need no residual,
 and a signal costs k·d once and then k·s per atom, instead of k·d. Here the products of all atoms with the orthonormal

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_array
 
-from lemmata.audit.sparse_codes import CODER_CLAIMS
+from lemmata.audit.reduction.sparse_codes import CODER_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import Certificate, Fit, check
 from lemmata.reduction.sparse_coding.base import checked_atoms

@@ -23,7 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from lemmata.audit.nonnegative import NMF_CLAIMS
+from lemmata.audit.topics.nmf.factors import NMF_CLAIMS
 from lemmata.completion.observed import Observed
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions

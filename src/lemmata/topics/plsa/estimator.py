@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lemmata.audit.latent_semantics import LATENT_SEMANTICS_CLAIMS
+from lemmata.audit.topics.plsa import LATENT_SEMANTICS_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval
 from lemmata.core.certificate import Statement

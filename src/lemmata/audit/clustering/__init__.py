@@ -1,0 +1,1 @@
+"""Claims about k-means and coresets."""

@@ -1,0 +1,279 @@
+"""What is claimed of a coreset: that it is drawn from this data, and keeps weights and costs.
+
+    φ_X(Q) = Σ w_i d(x_i, Q)²,      φ_C(Q) = Σ over the coreset, with its weights                        (CIL20 6.2.3)
+
+Everything is recomputed from the rows, `points_` and `weights_`, and what `coreset_` states of the data: its number of rows and
+its `spread` (total weight W, mean μ, φ_X(μ)). A row is drawn with probability p_i = ½ w_i/W + ½ w_i d(x_i, μ)²/φ_X(μ) and gets
+the weight w_i/(m p_i), so that sums over m draws are means of m independent numbers, and Bernstein's inequality says how far
+they may stray. Whether costs are kept is not left to a bound: it is measured on all rows.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from lemmata.audit.clustering.nearest_centres import Frame, eps_of, squared_distances
+from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
+from lemmata.audit.kernel.claims import PROVED, STATISTICAL, Fit, at_most, claim, rounding
+from lemmata.core.blocks import Blocks
+
+Array = np.ndarray
+SETS, CENTERS = 4, 8  # how many sets of how many centres are tried
+ENOUGH = 0.1  # what costs may be off by if the user asked for a size rather than an epsilon
+ROUNDING = 1e-9  # of sums in float64: all that may differ where nothing was drawn
+NOT_ITS_DATA = "this coreset was not drawn from this data: fit it again"
+TOO_SMALL = "draw more rows: raise size, or lower epsilon"
+
+
+# --- the claims that begin every certificate --------------------------------------------------------------------------
+
+
+def _unsound(fit: Fit) -> Iterator[str]:
+    points, core = fit.points_, fit.coreset_
+    d = fit.get("n_features_in_", points.shape[1])
+    if points.ndim != 2 or points.shape != (len(fit.weights_), d):
+        yield f"points_ has shape {points.shape} for {len(fit.weights_)} weights and {d} features"
+    elif not np.isfinite(points.data if sp.issparse(points) else points).all():
+        yield "points_ has numbers that are not finite"
+    spread = core.spread
+    if np.shape(spread.mean) != (d,) or not np.isfinite(spread.mean).all():
+        yield "coreset_.spread.mean is not one number per feature"
+    if not (0 < spread.weight < math.inf and 0 <= spread.total < math.inf):
+        yield f"coreset_.spread has weight {spread.weight:g} and cost {spread.total:g}"
+    if core.rows < 1 or any(m < 1 for m in core.draws):
+        yield f"coreset_ has {core.rows} rows and draws {core.draws}"
+
+
+SOUND = attributes_sound({"weights_": "m | > 0"}, _unsound)
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Weight, mean and φ(μ) of the rows, in the units of a frame; and how large they are as they stand."""
+
+    frame: Frame
+    weight: float
+    mean: Array  # (d,)
+    total: float  # Σ w‖x − μ‖²
+    squares: float  # Σ w‖x‖², of the rows as they stand
+    eps: float  # the coarser rounding of rows and points
+    mixed: bool  # they are of different precision
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether φ(μ) is no more than rounding: all rows are equal."""
+        return self.total <= (8 * self.eps) ** 2 * self.squares
+
+    @property
+    def slack(self) -> float:
+        """Of a cost, relatively: sums round, and rows of another precision have moved by eps‖x‖, the cost by 2√(Eφ) + E."""
+        if not self.mixed or self.is_zero:
+            return ROUNDING
+        E = 4 * self.eps**2 * self.squares / self.total
+        return ROUNDING + 2 * math.sqrt(E) + E
+
+
+def truth(fit: Fit) -> Truth:
+    """Two passes; once per certificate."""
+    if "truth" not in fit.memory:
+        frame = Frame.of(fit.data)
+        weight, sums = 0.0, np.zeros(fit.data.shape[1])
+        for X, w in frame.slices(fit.data):
+            weight, sums = weight + float(w.sum()), sums + w @ X
+        mean = sums / weight
+        total = float(_costs(fit.data, [mean[None]], frame)[0])
+        far = frame.origin / frame.scale + mean
+        squares = total + weight * float(far @ far)  # Σ w‖x‖² = φ(μ) + W‖μ‖²
+        types = fit.data.dtype, fit.points_.dtype
+        mixed = eps_of(types[0]) != eps_of(types[1])
+        fit.memory["truth"] = Truth(frame, weight, mean, total, squares, eps_of(*types), mixed)
+    return fit.memory["truth"]
+
+
+def stated(fit: Fit) -> Mapping[str, float]:
+    true, spread, n = truth(fit), fit.coreset_.spread, fit.data.shape[0]
+    # sums are in float64; only rows of another precision than those of the fit have moved
+    dtype = np.float32 if true.mixed else np.float64
+    E = 4 * true.eps**2 * true.squares if true.mixed else 0.0
+    allowed = 2 * math.sqrt(E * true.total) + E + np.finfo(float).tiny  # as in `Truth.slack`
+    allowed += rounding(np.float64, n * fit.data.shape[1]) * (true.total + true.squares)
+    total = true.frame.cost_inside(spread.total)
+    scale = float(np.abs(true.frame.origin / true.frame.scale).max() + np.abs(true.mean).max() + 1)
+    return {
+        "rows": discrepancy(fit.coreset_.rows, n, 1.0, 0.5),
+        "weight": discrepancy(spread.weight / true.frame.heavy, true.weight, true.weight, rounding(np.float64, n)),
+        "mean": discrepancy(true.frame.inside(spread.mean), true.mean, scale, rounding(dtype, n)),
+        "cost of the mean": abs(total - true.total) / allowed,
+    }  # fmt: skip
+
+
+def _passes(count: float, centers: int = 1):
+    """The cost of so many plain passes with so many centres."""
+
+    def cost(fit: Fit) -> float:
+        n, d = fit.data.shape
+        share = fit.data.size / (n * d) if fit.data.sparse else 1.0
+        return count * n * ((2.0 * centers + 16) * d * share + 30 * centers + 100)
+
+    return cost
+
+
+def _known(fit: Fit) -> float:
+    return 0.0 if "truth" in fit.memory else _passes(2)(fit)
+
+
+TRUE = statements_true(stated, cost=_known)
+
+
+# --- the draws --------------------------------------------------------------------------------------------------------
+
+
+def bernstein(m: int, log: float, variance: float, largest: float) -> float:
+    """t with 2 exp(−m t²/(2 variance + ⅔ largest t)) = 2 exp(−log): what a mean of m draws does not stray beyond."""
+    linear = 2 * largest * log / 3
+    return (linear + math.sqrt(linear**2 + 8 * m * variance * log)) / (2 * m)
+
+
+def strays(fit: Fit, variance: float = 1.0) -> float:
+    """How far a mean of draws with |Z − 1| ≤ 1 may be from 1, over all drawings in succession, with probability 1 − δ.
+
+    variance : of Z at the only drawing; 1 is the most it can be, and what is taken if there were several
+    """
+    draws, error = fit.coreset_.draws, 0.0
+    for m in draws:
+        log = math.log(2 * len(draws) / fit.delta)
+        error += bernstein(m, log, variance if len(draws) == 1 else 1.0, 1.0) * (1 + error)
+    return error
+
+
+@claim("the weights add up to the data's, as near as so many draws come", kind=STATISTICAL, confidence=0.95,
+       source="CIL20 6.2.3")  # fmt: skip
+def total_weight_kept(fit):
+    """A draw's share w/(pW) of all weight has mean 1, is at most 2, and so varies by at most 1."""
+    weight = fit.data.total_weight if fit.has_data else fit.coreset_.spread.weight
+    found = float(np.sum(fit.weights_, dtype=np.float64))
+    return at_most(
+        abs(found / weight - 1), strays(fit) + ROUNDING, NOT_ITS_DATA, "relative error", confidence=1 - fit.delta
+    )  # fmt: skip
+
+
+@claim("the cost of the mean is kept, as near as so many draws come", kind=STATISTICAL, confidence=0.95,
+       source="CIL20 6.2.3", cost=lambda fit: _known(fit) + _passes(1)(fit))  # fmt: skip
+def cost_of_mean_kept(fit):
+    """A draw's share of φ(μ) has mean 1 and is at most 2 as well; its variance Σ w d⁴/(p φ²) − 1 is that of the data."""
+    true = truth(fit)
+    found = float(_costs(_coreset(fit), [true.mean[None]], true.frame)[0])
+    unit, sure = "relative error", 1 - fit.delta
+    if true.is_zero:
+        error = found / max(true.squares, np.finfo(float).tiny)
+        return at_most(error, (8 * true.eps) ** 2, NOT_ITS_DATA, unit, confidence=sure)
+    bound = strays(fit, _variance(fit, true)) + true.slack
+    return at_most(abs(found / true.total - 1), bound, NOT_ITS_DATA, unit, confidence=sure)
+
+
+def _variance(fit: Fit, true: Truth) -> float:
+    """Of a draw's share w d²/(pφ) of φ(μ): with s = W d²/φ it is the weighted mean of 2s²/(1 + s), less 1."""
+    total = 0.0
+    for X, w in true.frame.slices(fit.data):
+        s = squared_distances(X, true.mean[None]).ravel() * (true.weight / true.total)
+        total += float(w @ (2 * s * s / (1 + s)))
+    return min(max(total / true.weight - 1, 0.0), 1.0)
+
+
+# --- costs ------------------------------------------------------------------------------------------------------------
+
+
+def _coreset(fit: Fit) -> Blocks:
+    return Blocks.of(fit.points_, np.asarray(fit.weights_, np.float64))
+
+
+def _costs(data: Blocks, sets: list[Array], frame: Frame) -> Array:
+    """φ(Q) for several sets of centres Q, one pass, in the units of the frame."""
+    starts, C = np.cumsum([0, *map(len, sets)]), np.concatenate(sets)
+    total = np.zeros(len(sets))
+    for X, w in frame.slices(data):
+        if X.shape[0]:
+            D = squared_distances(X, C)
+            total += w @ np.minimum.reduceat(D, starts[:-1], axis=1)
+    return total
+
+
+def _rows(data: Blocks, frame: Frame, index: Array) -> Array:
+    """Some rows by their number, in the units of the frame."""
+    found, start = np.empty((len(index), data.shape[1])), 0
+    for rows, _ in data:
+        here = np.flatnonzero((index >= start) & (index < start + rows.shape[0]))
+        part: Any = rows[index[here] - start]
+        found[here] = frame.inside(part.toarray() if sp.issparse(part) else part)
+        start += rows.shape[0]
+    return found
+
+
+@claim("costs of rows as centres, drawn without regard to it, are kept within ε/2 (φ(Q) + φ(mean))", kind=PROVED,
+       source="CIL20 6.2.3", cost=lambda fit: _known(fit) + _passes(1, SETS * CENTERS)(fit))  # fmt: skip
+def costs_kept(fit):
+    """Measured on all rows, for sets that know nothing of the coreset; ε is what was asked for, or a tenth."""
+    true, rng = truth(fit), np.random.default_rng(0)
+    some = np.arange(fit.data.shape[0]) if fit.weights is None else np.flatnonzero(fit.weights)
+    k = min(CENTERS, len(some))
+    index = np.stack([rng.choice(some, k, replace=False) for _ in range(SETS)])
+    sets = list(_rows(fit.data, true.frame, index.ravel()).reshape(SETS, k, -1))
+    exact, found = _costs(fit.data, sets, true.frame), _costs(_coreset(fit), sets, true.frame)
+    allowed = 0.5 * (exact + true.total)
+    least = (8 * true.eps) ** 2 * true.squares  # below it a cost is zero
+    error = float(
+        (np.abs(found - exact) / np.maximum(allowed, max(least, np.finfo(float).tiny))).max()
+    )
+    asked = "epsilon" if fit.epsilon else "a tenth"
+    note = f"{SETS} sets of {k} rows; ε is {asked}"
+    return at_most(error, (fit.epsilon or ENOUGH) + true.slack, TOO_SMALL, "error", note)
+
+
+def _own_cost(fit: Fit) -> float:
+    k = fit.n_clusters or CENTERS
+    search = (
+        5.0 * fit.points_.shape[0] * fit.points_.shape[1] * k + 1e7
+    )  # ten steps of scikit-learn's, and 10 ms to begin
+    return _known(fit) + _passes(1, k)(fit) + search
+
+
+@claim("costs of centres sought on the coreset are kept within ε φ(Q)", kind=PROVED,
+       source="CIL20 (6.4)", cost=_own_cost)  # fmt: skip
+def own_costs_kept(fit):
+    """What a user of the coreset relies on. Not promised: these centres know the coreset, and (6.4) is stronger than it is."""
+    true = truth(fit)
+    k = min(fit.n_clusters or CENTERS, len(fit.weights_))
+    centers = _sought(fit, true.frame, k)
+    exact = float(_costs(fit.data, [centers], true.frame)[0])
+    found = float(_costs(_coreset(fit), [centers], true.frame)[0])
+    least = (8 * true.eps) ** 2 * true.squares
+    error = 0.0 if max(found, exact) <= least else abs(found - exact) / max(exact, least)
+    asked = "epsilon" if fit.epsilon else "a tenth"
+    note = f"{k} centres; ε is {asked}, theory would add ε/2 φ(mean)"
+    return at_most(error, (fit.epsilon or ENOUGH) + true.slack, TOO_SMALL, "relative error", note)
+
+
+def _sought(fit: Fit, frame: Frame, k: int) -> Array:
+    """Centres that a few steps of scikit-learn's k-means find on the coreset."""
+    from sklearn.cluster import KMeans
+
+    slices = [X for X, _ in frame.slices(_coreset(fit))]
+    points = sp.vstack(slices, format="csr") if sp.issparse(slices[0]) else np.concatenate(slices)
+    weights = np.asarray(fit.weights_, np.float64) / np.max(fit.weights_)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # rows may coincide, and ten steps are few
+        return (
+            KMeans(k, n_init=1, max_iter=10, random_state=0)
+            .fit(points, None, weights)
+            .cluster_centers_
+        )
+
+
+CORESET_CLAIMS = (SOUND, TRUE, total_weight_kept, cost_of_mean_kept, costs_kept, own_costs_kept)

@@ -1,0 +1,303 @@
+"""Minimum or saddle? The smallest curvature of the factored objective, modulo gauge, and the way down from a saddle.
+
+At a first-order point of F(U, V, b, c) (factored.py) the Hessian H decides. It is never formed: Lanczos needs products H d.
+
+**Units.** With the blocks D = LLᵀ that each row feels alone (sides.py), L⁻¹HL⁻ᵀ = [I K; Kᵀ I]: K says how rows and columns pull
+at each other. The eigenvalues are 1 ± σ(K), so the smallest is 1 − σ₁(K): H has a negative eigenvalue if and only if σ₁ > 1,
+and σ₁² is the factor by which the error of ALS shrinks per sweep. What CIL 2.4.3 leaves open is one singular value of a matrix
+on the shorter side of the data.
+
+**Gauge.** UVᵀ does not change under U → UM, V → VM⁻ᵀ, nor F under rotations M (CIL Prop. 1.2.3): the directions (UM, VM) with
+a skew M, k(k−1)/2 of them, are flat at every first-order point. With λ = 0 all (UM, −VMᵀ) are. They are projected out.
+
+**The way down.** Along any line F is a polynomial of degree 4. Five numbers describe it, so a direction of negative curvature
+is followed to the very bottom of the line, without a step size.
+
+    >>> A = Observed.of(np.diag([3.0, 1.0]))
+    >>> saddle = Factored.of(A, np.zeros((2, 1)), np.zeros((2, 1)), reg=0.5)
+    >>> round(weakest_curvature(saddle).value, 6), round(smallest_curvature(saddle).value, 6)   # 1 − σ₁(A)/λ and λ − σ₁(A)
+    (-5.0, -2.5)
+    >>> better = escape(A, np.zeros((2, 1)), np.zeros((2, 1)), reg=0.5)
+    >>> round(saddle.objective - better.objective, 6)                                           # ½(σ₁ − λ)²
+    3.125
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from lemmata.audit.completion.factored_objective import Factored, Factors
+from lemmata.audit.completion.rows_and_columns import (
+    Side,
+    Singular,
+    fit_in_memory,
+    parameters,
+    split,
+    to_columns,
+    to_rows,
+)
+from lemmata.audit.kernel.lanczos import Ritz, largest_eigenvalue
+from lemmata.completion.observed import Observed
+
+Array = np.ndarray
+PRODUCTS = 190  # at most: they leave σ₁ within 0.1 % at a size of 10⁴
+UNSCALED_PRODUCTS = 400  # with H itself, whose spectrum is wider
+
+
+@dataclass(frozen=True, eq=False)
+class Curvature:
+    """The smallest eigenvalue of a Hessian, modulo gauge, as far as Lanczos found it."""
+
+    value: float  # a Rayleigh quotient: the true one is not larger, whatever was missed
+    direction: Factors  # in which F curves so
+    error: float  # how much smaller the true one may be, but for the RISK of lanczos.py
+    products: int
+    scale: float = 1.0  # the largest eigenvalue seen
+
+
+# --- in units of what each row feels alone ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Gauge:
+    """Gauge directions of one side, as k × k matrices M for which the Lᵀ F M are orthonormal."""
+
+    side: Side
+    matrices: Array  # (g, k²)
+
+    @classmethod
+    def of(cls, side: Side, skew: bool) -> Gauge:
+        """The directions F M, for all skew M or for all M."""
+        F = side.factors
+        n, k = F.shape
+        D = np.matmul(side.lower, side.lower.transpose(0, 2, 1))[:, :k, :k]
+        pairs = F[:, :, None] * F[:, None, :]
+        gram = (pairs.reshape(n, -1).T @ D.reshape(n, -1)).reshape(k, k, k, k)
+        # ⟨F M, D F M′⟩ = Σ f_a M_ab D_bd M′_cd f_c
+        gram = gram.transpose(0, 2, 1, 3).reshape(k * k, k * k)
+        basis = np.eye(k * k)
+        if skew:
+            i, j = np.triu_indices(k, 1)
+            basis = basis[i * k + j] - basis[j * k + i]
+        values, vectors = np.linalg.eigh(basis @ gram @ basis.T)
+        keep = values > 1e-12 * values.max(initial=0.0)
+        return cls(side, (vectors[:, keep] / np.sqrt(values[keep])).T @ basis)
+
+    def remove_from(self, Y: Array) -> Array:
+        L, F, k = self.side.lower, self.side.factors, self.side.factors.shape[1]
+        overlap = F.T @ np.matmul(L, Y[:, :, None])[:, :k, 0]
+        move = np.zeros_like(Y)
+        move[:, :k] = F @ (self.matrices.T @ (self.matrices @ overlap.ravel())).reshape(k, k)
+        return Y - np.matmul(L.transpose(0, 2, 1), move[:, :, None])[:, :, 0]
+
+
+def weakest_curvature(
+    problem: Factored, *, margin: float = 1e-3, most: int = PRODUCTS, rng: int = 0
+) -> Curvature:
+    """1 − σ₁(K): the smallest curvature of F modulo gauge, where 1 is what a row feels alone. Negative: a saddle.
+
+    Parameters
+    ----------
+    margin : float
+        Lanczos goes on until the value is known to lie above −margin, or below it, or for `most` products with KᵀK.
+
+    Raises
+    ------
+    Singular
+        If a row's own curvature is zero somewhere; `smallest_curvature` needs none.
+    """
+    (n, m), p = problem.shape, parameters(problem)
+    if not fit_in_memory(problem):
+        raise MemoryError(f"the blocks of {n:,} × {m:,} at rank {problem.rank} need over 1 GB")
+    rows, columns = Side.of(problem, 0), Side.of(problem, 1)
+    short, long, forth, back = columns, rows, to_rows, to_columns
+    if n < m:
+        short, long, forth, back = rows, columns, to_columns, to_rows
+    gauge, size = Gauge.of(short, skew=problem.penalised), min(n, m) * p
+
+    def times(y: Array) -> Array:
+        x = forth(problem, short.direction(gauge.remove_from(y.reshape(-1, p))))
+        x = back(problem, long.direction(long.seen(x)))
+        return gauge.remove_from(short.seen(x)).ravel()
+
+    def enough(found: Ritz) -> bool:
+        value, error = _below_one(found)
+        # a better direction is worth a few products more
+        if value < -margin and found.residual <= 0.02 * found.value:
+            return True
+        return value - error >= -margin
+
+    found = largest_eigenvalue(times, size, most=most, enough=enough, rng=rng)
+    assert found.vector is not None
+    # the random start had a part there
+    y = gauge.remove_from(found.vector.reshape(-1, p))
+    y = short.direction(y / max(float(np.linalg.norm(y)), np.finfo(float).tiny))
+    pull = long.seen(forth(problem, y))
+    sigma = float(np.linalg.norm(pull))
+    x = -long.direction(pull) / max(sigma, np.finfo(float).tiny)
+    error = _below_one(replace(found, value=sigma**2))[1]
+    U, V = (y, x) if short is rows else (x, y)
+    (dU, db), (dV, dc) = split(problem, U), split(problem, V)
+    return Curvature(1 - sigma, Factors(dU, dV, db, dc), error, found.products, 1 + sigma)
+
+
+def _below_one(found: Ritz) -> tuple[float, float]:
+    """1 − σ and how much less it may be, from Lanczos' value for σ²."""
+    square = max(found.value, 0.0)
+    sigma = math.sqrt(square)
+    return 1 - sigma, math.sqrt(square + found.missed(positive=True)) - sigma
+
+
+# --- in the units of F ------------------------------------------------------------------------------------------------
+
+
+def gauge_part(problem: Factored, d: Factors) -> Factors:
+    """The gauge direction nearest to d: a k × k Sylvester equation, whatever n and m.
+
+    λ > 0: min over skew M of ‖d_U − UM‖² + ‖d_V − VM‖² is GM + MG = K − Kᵀ, G = UᵀU + VᵀV, K = Uᵀd_U + Vᵀd_V.
+    λ = 0: min over all M of ‖d_U − UM‖² + ‖d_V + VMᵀ‖² is (UᵀU)M + M(VᵀV) = Uᵀd_U − d_VᵀV.
+    """
+    U, V = problem.at.U, problem.at.V
+    nothing = {"b": np.zeros_like(d.b), "c": np.zeros_like(d.c)}
+    if problem.penalised:
+        G, K = U.T @ U + V.T @ V, U.T @ d.U + V.T @ d.V
+        M = _sylvester(G, G, K - K.T)
+        return Factors(U @ M, V @ M, **nothing)
+    M = _sylvester(U.T @ U, V.T @ V, U.T @ d.U - d.V.T @ V)
+    return Factors(U @ M, -V @ M.T, **nothing)
+
+
+def _sylvester(A: Array, B: Array, C: Array) -> Array:
+    """The shortest M with AM + MB = C for positive semi-definite A and B."""
+    (a, P), (b, Q) = np.linalg.eigh(A), np.linalg.eigh(B)
+    sums = a[:, None] + b
+    keep = sums > len(A) * np.finfo(float).eps * max(sums.max(initial=0.0), 0.0)
+    return P @ (np.divide(P.T @ C @ Q, sums, out=np.zeros_like(sums), where=keep)) @ Q.T
+
+
+def as_vector(problem: Factored, d: Factors) -> Array:
+    return np.concatenate([part.ravel() for part in (d if problem.biased else d[:2])])
+
+
+def as_direction(problem: Factored, y: Array) -> Factors:
+    (n, m), k = problem.shape, problem.rank
+    U, V, b, c = np.split(
+        y if problem.biased else np.r_[y, np.zeros(n + m)], np.cumsum([n * k, m * k, n])
+    )
+    return Factors(U.reshape(n, k), V.reshape(m, k), b, c)
+
+
+def smallest_curvature(
+    problem: Factored, *, tol: float = 1e-8, most: int = UNSCALED_PRODUCTS, rng: int = 0
+) -> Curvature:
+    """The smallest eigenvalue of the Hessian of F itself, in directions that are not gauge.
+
+    Where the question is only whether it is negative, `weakest_curvature` answers it with fewer products.
+
+    Parameters
+    ----------
+    tol : float
+        Lanczos goes on until an eigenvalue lies within this share of the largest one, and the error is as small, or for `most`
+        products with H.
+    """
+    rows, columns = problem.row_curvatures()
+    lift = max(float(rows.max(initial=0.0)), float(columns.max(initial=0.0)), _tiny(problem))
+    # rows that nothing depends on are no more interesting than gauge directions: both are lifted out of the way
+    idle = [part == 0 for part in _dependence(problem)]
+    dead = as_vector(
+        problem, Factors(*(np.tile(part[:, None], problem.rank) for part in idle), *idle)
+    ).astype(float)
+
+    def times(y: Array) -> Array:
+        """−H y, its gauge part and what is idle replaced by −lift·y."""
+        free = y - as_vector(problem, gauge_part(problem, as_direction(problem, y)))
+        curved = problem.curve(as_direction(problem, free))
+        fixed = as_vector(problem, curved) - as_vector(problem, gauge_part(problem, curved))
+        return -(fixed + lift * (y - free + dead * free))
+
+    def enough(found: Ritz) -> bool:
+        width = found.value - found.lowest
+        return max(found.residual, found.missed()) <= tol * width
+
+    found = largest_eigenvalue(times, len(dead), most=most, enough=enough, rng=rng)
+    assert found.vector is not None
+    d, scale = as_direction(problem, found.vector), max(abs(found.value), -found.lowest)
+    return Curvature(-found.value, d, found.missed(), found.products, scale)
+
+
+def _tiny(problem: Factored) -> float:
+    """A curvature to lift by where rows feel none: the size of the residual, which is all that H has then."""
+    return float(np.linalg.norm(problem.S.data)) or 1.0
+
+
+def _dependence(problem: Factored) -> tuple[Array, Array]:
+    """How much F depends on each row and column: 0 where there is neither an entry nor a penalty."""
+    if problem.implicit:
+        return tuple(np.ones(size) for size in problem.shape)  # type: ignore[return-value]
+    columns = np.bincount(problem.indices, minlength=problem.shape[1])
+    return np.diff(problem.indptr) + problem.row_reg, columns + problem.column_reg
+
+
+# --- the way down -----------------------------------------------------------------------------------------------------
+
+
+def downward(
+    problem: Factored, margin: float = 1e-3, most: int = PRODUCTS, rng: int = 0
+) -> Curvature:
+    """The smallest curvature in units of what a row feels alone or, where that can be zero, of the largest eigenvalue."""
+    try:
+        return weakest_curvature(problem, margin=margin, most=most, rng=rng)
+    except Singular:
+        found = smallest_curvature(problem, tol=margin / 4, rng=rng)
+        if found.scale == 0:  # H = 0: factors and residuals are all zero, and nothing curves
+            return found
+        return replace(found, value=found.value / found.scale, error=found.error / found.scale)
+
+
+def line_search(problem: Factored, d: Factors) -> tuple[float, float]:
+    """The step t that minimises F(at + t·d) over the whole line, and F there."""
+    coefficients = problem.along(d)
+    slope = coefficients[1:] * np.arange(1, 5)
+    scale = np.abs(slope).max()
+    stationary = (
+        np.polynomial.polynomial.polyroots(np.trim_zeros(slope, "b")) if scale > 0 else np.zeros(0)
+    )
+    # a complex root's real part is a point of the line too: it can only lose
+    candidates = np.r_[0.0, stationary.real]
+    values = np.polynomial.polynomial.polyval(candidates, coefficients)
+    best = int(np.argmin(values))
+    return float(candidates[best]), float(values[best])
+
+
+def escape(
+    observed: Observed,
+    U: Any,
+    V: Any,
+    row_bias: Any = None,
+    column_bias: Any = None,
+    *,
+    mean: float = 0.0,
+    reg: float,
+    weighted: float = False,
+    biased: bool | None = None,
+    rng: int = 0,
+    **more: Any,
+) -> Factored:
+    """From a saddle to a lower point, along the direction of most negative curvature: its `.at` holds U, V, b, c.
+
+    Where no curvature is negative, the point itself comes back. `more` goes to `Factored.of` (scales, feedback, alpha).
+    """
+    if biased is None:
+        biased = row_bias is not None
+    offsets = {"mean": mean, "row_bias": row_bias, "column_bias": column_bias, "biased": biased}
+    problem = Factored.of(observed, U, V, reg=reg, weighted=weighted, **offsets, **more)
+    found = downward(problem, rng=rng)
+    if found.value >= 0:
+        return problem
+    step, after = line_search(problem, found.direction)
+    lower = after < problem.objective
+    return problem.moved(problem.at.moved(step, found.direction)) if lower else problem

@@ -1,0 +1,193 @@
+"""What theory promises about a completed matrix, checked on the known entries by plain code.
+
+Everything is recomputed in float64 from the entries (`fit.data`) and public attributes: U_, V_, mean_, row_bias_, column_bias_
+(and scales), reg_ (λ), weighted_reg_, and bias_reg_ (κ), weighted_bias_reg_ where biases have a penalty of their own; `biases`,
+`nonnegative`, `feedback` and `alpha` where a model has them. So the claims certify factors from anywhere
+(completion/certifying.py). No solver uses this code, and it uses none of theirs.
+
+**First order.** At a minimiser ∇_U = λU − Π_Ω(A − UVᵀ)V vanishes, that is, its three terms cancel. How well they do is the
+length of their sum over the sum of their lengths: a number between 0 and 1 that does not change when the factors shrink or
+grow, so tiny factors are no excuse. **Second order.** CIL 2.4.3 leaves open whether a fixed point of ALS is a minimum. The
+smallest eigenvalue of the Hessian tells (curvature.py). U = V = 0 is a first-order point of every objective, mostly a saddle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from lemmata.audit.completion.factored_objective import Factored
+from lemmata.audit.completion.rows_and_columns import blocks_cost
+from lemmata.audit.completion.statements import (
+    FACTORS,
+    FACTORS_SOUND,
+    FACTORS_TRUE,
+    factor_statements,
+    factored,
+    get,
+    implicit,
+    per_factor,
+    precision,
+    singular_values,
+)
+from lemmata.audit.kernel.claims import (
+    PROVED,
+    RULE_OF_THUMB,
+    STATISTICAL,
+    Evidence,
+    Fit,
+    at_least,
+    at_most,
+    claim,
+    rounding,
+    unknown,
+)
+from lemmata.audit.kernel.lanczos import RISK
+
+Array = np.ndarray
+
+SLOPE = 2e-3  # the default tol of ALS, 1e-5 per sweep, leaves 5e-4 to 1.6e-3
+CURVED = 1e-3  # of the mean curvature; less than this is flat as far as a point with such a slope can tell
+WORTH = 1e-4  # of the objective: a way down that gains less is a matter of convergence, not a way out of a saddle
+FEW_PRODUCTS = 60  # decide most fits
+
+__all__ = [
+    "FACTORS",
+    "FACTORS_SOUND",
+    "FACTORS_TRUE",
+    "factor_statements",
+    "factored",
+    "first_order_point",
+    "get",
+    "implicit",
+    "never_rose",
+    "per_factor",
+    "precision",
+    "second_order_minimum",
+    "singular_values",
+]
+
+
+# --- the run ----------------------------------------------------------------------------------------------------------
+
+
+@claim("the objective never rose", kind=PROVED, source="CIL 2.4.3", about="run")
+def never_rose(fit):
+    bound = rounding(precision(fit), terms=fit.data.n_observed)
+    advice = "report this: an exact half-sweep cannot raise it"
+    return at_most(fit.trace.largest_rise, bound, advice, unit="largest rise")
+
+
+# --- first and second order -------------------------------------------------------------------------------------------
+
+
+@claim(
+    "a first-order point: the terms of the gradient cancel but for 0.2 %",
+    kind=RULE_OF_THUMB,
+    source="CIL (2.38)",
+    cost=per_factor(10, memory="slope"),
+)
+def first_order_point(fit):
+    """‖∇_U‖ / (‖Π_Ω(A)V‖ + ‖Π_Ω(UVᵀ)V‖ + ‖λU‖), or the same for V, or those of the biases: the worst of them."""
+    advice = "not converged: lower tol and raise max_iter"
+    return at_most(slope(fit), SLOPE, advice, unit="|∇| / its terms")
+
+
+def slope(fit: Fit) -> float:
+    """How far from stationary a fit is, between 0 and 1, whatever the size of its factors; 0 at a first-order point."""
+    if "slope" not in fit.memory:
+        problem = factored(fit)
+        gradient = _kkt(problem) if fit.get("nonnegative", False) else problem.gradient
+        worst = 0.0
+        for slopes, terms in zip(gradient, _gradient_terms(problem), strict=True):
+            size = sum(np.linalg.norm(term) for term in terms)
+            worst = max(worst, float(np.linalg.norm(slopes) / size) if size > 0 else 0.0)
+        fit.memory["slope"] = worst
+    return fit.memory["slope"]
+
+
+def _gradient_terms(problem: Factored) -> Iterator[tuple[Array, Array, Array]]:
+    """(W∘A)V, (W∘X)V and ΛU, whose sum (but for signs) is ∇_U; then those of V and, with 1 for the other side, of b and c."""
+    U, V, b, c = problem.at
+    w = 1.0 if problem.weights is None else problem.weights
+    beyond = 1.0 if problem.beyond is None else problem.beyond
+    A = problem.on_entries(w * problem.target)
+    X = problem.on_entries(beyond * problem.fitted)
+    everywhere = (U @ (V.T @ V), V @ (U.T @ U)) if problem.implicit else (0.0, 0.0)
+    yield A @ V, X @ V + everywhere[0], problem.row_reg[:, None] * U
+    yield A.T @ U, X.T @ U + everywhere[1], problem.column_reg[:, None] * V
+    alpha, beta = problem.bias_regs
+    yield A.sum(axis=1), X.sum(axis=1), alpha * b
+    yield A.sum(axis=0), X.sum(axis=0), beta * c
+
+
+def _kkt(problem: Factored):
+    """The gradient with what a bound at 0 holds back removed: min(∇, L·U) with L the curvature of the row, 0 iff KKT."""
+    gradient, (rows, columns) = problem.gradient, problem.row_curvatures()
+    dimension = problem.rank + problem.biased
+    gU = np.minimum(gradient.U, dimension * rows[:, None] * problem.at.U)
+    gV = np.minimum(gradient.V, dimension * columns[:, None] * problem.at.V)
+    return gradient._replace(U=gU, V=gV)
+
+
+def _product_cost(fit: Fit) -> float:
+    """Of one product with the Hessian: entries twice from either side, and the blocks of rows and columns."""
+    p, (n, m) = np.shape(fit.U_)[1] + 1, fit.data.shape
+    return 6 * fit.data.n_observed * (p + 10) + (n + m) * p * p
+
+
+def _curvature_cost(fit: Fit, products: int = FEW_PRODUCTS) -> float:
+    if fit.get("nonnegative", False):
+        return 0.0
+    return blocks_cost(fit.data, np.shape(fit.U_)[1] + 1) + products * _product_cost(fit)
+
+
+@claim(
+    "a minimum, not a saddle: no direction curves down by over 1e-3 of what a row feels alone",
+    kind=STATISTICAL,
+    confidence=1 - 2 * RISK,
+    source="CIL 2.4.3, (2.18)",
+    cost=_curvature_cost,
+)
+def second_order_minimum(fit):
+    """The smallest eigenvalue of the Hessian modulo gauge, in units of the curvature that each row feels alone."""
+    from lemmata.audit.completion.curvature import PRODUCTS, downward
+
+    problem = factored(fit)
+    if fit.get("nonnegative", False):
+        return unknown(
+            "with a bound at 0 this is a question of copositivity, which nobody can answer at this size"
+        )
+    if slope(fit) > SLOPE:
+        return unknown("not a first-order point, so neither a minimum nor a saddle; converge first")
+    if problem.rank == 0:
+        return unknown("there are no factors")
+    affordable = fit.work >= _curvature_cost(fit, PRODUCTS)
+    try:
+        found = downward(problem, margin=CURVED, most=PRODUCTS if affordable else FEW_PRODUCTS)
+    except MemoryError as error:
+        return unknown(str(error))
+    if found.value < -CURVED:
+        return _saddle(problem, found)
+    if found.value - found.error < -CURVED:
+        return unknown(
+            f"Lanczos: {found.value:.1e}, or up to {found.error:.1e} less, after {found.products} products"
+        )
+    return at_least(found.value, -CURVED, unit="curvature", note=f"{found.products} products")
+
+
+def _saddle(problem: Factored, found: Any) -> Evidence:
+    """A direction that curves down is its own proof, if following it pays."""
+    from lemmata.audit.completion.curvature import line_search
+
+    _, after = line_search(problem, found.direction)
+    gained = 1 - after / problem.objective if problem.objective > 0 else 0.0
+    if gained < WORTH:
+        return unknown(
+            f"curvature {found.value:.1e}, but all it gains is {100 * gained:.1g} %: lower tol to tell"
+        )
+    note = f"going down there lowers the objective by {100 * gained:.2g} %"
+    advice = "a saddle: ALS.escape() leaves it (audit.curvature.escape for factors from elsewhere), or another random_state"
+    return at_least(found.value, -CURVED, advice, unit="curvature", note=note, kind=PROVED)

@@ -1,0 +1,1 @@
+"""Claims about a completion on entries that it was not trained on."""

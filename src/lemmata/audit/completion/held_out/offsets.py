@@ -1,0 +1,152 @@
+"""What held-out entries say about factors: whether they predict better than offsets of rows and columns alone.
+
+**What is compared.** At each held-out entry a_ij the prediction p of the model with that of plain offsets, fitted here to the
+training entries,
+
+    q_ij = μ + b_i + c_j,        minimising  ½ Σ_Ω (a_ij − q_ij)² + ½ κ (‖b‖² + ‖c‖²),   κ = 3             (CIL 2.1.4)
+
+The gain at an entry is what its squared error loses, and that of a row (a user) the mean over its held-out entries:
+
+    x_ij = (a_ij − q_ij)² − (a_ij − p_ij)²  =  (p_ij − q_ij)(2a_ij − p_ij − q_ij),            x_i = mean_j x_ij
+
+**What is random.** The held-out values, given the training entries, the places, and what rows and columns are like: the values
+of one row independently of those of the others. Entries of one row may depend on each other as they like, so rows are what is
+counted, each once, however many entries it has; rows need not be alike. The claim is about the mean of E x_i over these rows
+and places, and says nothing of others. Values count as cut to the range [l, h] of the training entries.
+
+**What follows.** x_ij is linear in a_ij, so the least it can be, at a = l or a = h, is known before the value is: x_i ≥ −L for
+all rows. For a stake λ = s/(L + g) with s < 1 every factor is positive, and as in ranking.py, E the mean of E x_i,
+
+    E Π_i (1 + λ(x_i − g))  ≤  (1 + λ(E − g))ⁿ  ≤  1                                                    if E ≤ g
+
+The mean W(g) of such products over a few s falls as g grows and reaches 1/δ with probability at most δ (Markov), so with
+confidence 1 − δ, E exceeds every g with W(g) ≥ 1/δ. Bets on −x give the upper bound. Where predictions are close to offsets, x
+is small and so is L: stakes need not fear the range of the data, only what the two may differ by.
+
+Over entries, rather than rows, the sign may be another; then the claim is left undecided.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import lsqr
+from scipy.special import logsumexp
+
+from lemmata.audit.completion.held_out.error import held_out_entries, predicted
+from lemmata.audit.kernel.claims import STATISTICAL, Fit, at_least, claim, unknown
+from lemmata.completion.observed import Observed
+
+Array = np.ndarray
+RISK = 0.05  # of each bound
+KAPPA = 3.0  # average entries added to every row and column
+STAKES = 0.95 * 0.25 ** np.arange(4)  # s
+ACCURACY, MOST_STEPS = 1e-8, 300  # of the offsets
+HALVINGS = 25  # in search of a bound; the end that is proved is taken
+FARTHEST = 1e70  # predictions beyond it, in units of the range: their squares have to be numbers
+SAME = 1e-9  # of the range: predictions that differ by less are the same
+
+
+def _cost(fit: Fit) -> float:
+    if fit.y is None:
+        return 0.0
+    held_out = float(getattr(fit.y, "n_observed", 0) or np.size(fit.y))
+    bets = 2.0 * len(STAKES) * HALVINGS * 10 * min(held_out, fit.data.shape[0])
+    return 400.0 * fit.data.n_observed + held_out * (np.shape(fit.U_)[1] + 20) + bets
+
+
+@claim(
+    "at the held-out places it predicts better than offsets of rows and columns alone: squared errors, mean over rows",
+    kind=STATISTICAL,
+    source="CIL 2.1.4; Waudby-Smith & Ramdas 2024",
+    cost=_cost,
+    confidence=1 - RISK,
+)
+def beats_offsets(fit):
+    """Bounds on the mean gain in squared error over ridge offsets, row by row, as a share of the error of offsets."""
+    given = held_out_entries(fit, "offsets predict them without error")
+    if not isinstance(given, tuple):
+        return given
+    test, values, low, high = given
+    width = high - low
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = float((values / width).mean())
+        p = np.clip(predicted(fit, test, width) - mean, -FARTHEST, FARTHEST)
+    q = offsets_at(fit.data, values / width - mean, test)
+    a = test.values.astype(np.float64) / width - mean
+    return _compare(a, p, q, (low / width - mean, high / width - mean), test, width)
+
+
+def _compare(a: Array, p: Array, q: Array, ends: tuple[float, float], test: Observed, width: float):
+    """All in units of the range, from the mean of the training entries."""
+    rows = test.rows
+    inside = np.clip(a, *ends)
+    own, plain = (a - p) ** 2, (a - q) ** 2
+    rms, of_offsets = (width * math.sqrt(float(part.mean())) for part in (own, plain))
+    note = f"RMSE {rms:.4g} on {test.n_observed:,} entries, {of_offsets:.4g} of offsets"
+    if np.abs(p - q).max() <= SAME:
+        return unknown(f"{note}: it predicts what offsets predict")
+    x = _row_means((p - q) * (2 * inside - p - q), rows)
+    at_ends = [(p - q) * (2 * end - p - q) for end in ends]
+    least, most = (_row_means(function(*at_ends), rows) for function in (np.minimum, np.maximum))
+    lower = mean_above(x, float(-least.min()), float(most.max()))
+    upper = -mean_above(-x, float(most.max()), float(-least.min()))
+    scale = float(_row_means((inside - q) ** 2, rows).mean()) or 1.0
+    shares = f"{lower / scale:+.2g} to {upper / scale:+.2g}"
+    note += f"; {len(x):,} rows gain {shares} of the squared error"
+    beyond = int((inside != a).sum())
+    note += f"; {beyond:,} values cut to the range" if beyond else ""
+    if upper < 0 and rms > of_offsets:
+        advice = "offsets predict better: fit MeanRatings(), or ALS(rank='auto', reg='auto')"
+        return at_least(upper / scale, 0, advice, unit="gain at most", note=note)
+    if lower > 0 and rms < of_offsets:
+        return at_least(lower / scale, 0, unit="gain at least", note=note)
+    return unknown(
+        f"{note}: too few to tell" if lower <= 0 <= upper else f"{note}: not over entries"
+    )
+
+
+def offsets_at(known: Observed, centred: Array, test: Observed) -> Array:
+    """b_i + c_j of the training entries at the places of others; rows and columns without entries have none.
+
+    centred : the training values less their mean, in the order of `known.by_row`
+    """
+    (n, m), N = known.shape, known.n_observed
+    places = np.column_stack([known.rows, n + known.columns.astype(np.int64)]).ravel()
+    design = sp.csr_array((np.ones(2 * N), places, 2 * np.arange(N + 1)), shape=(N, n + m))
+    found = lsqr(
+        design, centred, damp=math.sqrt(KAPPA), atol=ACCURACY, btol=ACCURACY, iter_lim=MOST_STEPS
+    )[0]
+    return found[test.rows] + found[n + test.columns.astype(np.int64)]
+
+
+def mean_above(x: Array, least: float, most: float, risk: float = RISK) -> float:
+    """The largest g found with W(g) ≥ 1/δ: the mean of E x_i exceeds it with confidence 1 − δ.
+
+    x : independent numbers, not necessarily alike, of which was known beforehand that −least ≤ x_i ≤ most
+    """
+
+    def reached(g: float) -> bool:
+        with np.errstate(over="ignore"):
+            share = (x - g) / max(least + g, np.finfo(float).tiny)
+            logs = np.log1p(STAKES[:, None] * share).sum(axis=1)
+        return float(logsumexp(logs)) - math.log(len(STAKES)) >= math.log(1 / risk)
+
+    least = max(least, np.finfo(float).tiny)
+    above_zero = reached(0.0)
+    proved, not_proved = (0.0, max(most, 0.0)) if above_zero else (-least, 0.0)
+    for _ in range(HALVINGS):
+        middle = (proved + not_proved) / 2
+        proved, not_proved = (middle, not_proved) if reached(middle) else (proved, middle)
+    return max(proved, np.finfo(float).tiny) if above_zero else proved  # strictly above 0
+
+
+def _row_means(x: Array, rows: Array) -> Array:
+    """Of the rows that have any."""
+    counts = np.bincount(rows)
+    return (np.bincount(rows, x)[counts > 0]) / counts[counts > 0]
+
+
+OFFSET_CLAIMS = (beats_offsets,)

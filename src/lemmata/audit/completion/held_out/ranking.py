@@ -1,0 +1,168 @@
+"""What held-out entries say about a ranking: whether its ten best items are more often what users chose than popular ones.
+
+**What is compared.** For each user with held-out entries, two lists of ten items that the user has not rated in training: those
+that the model puts first, and those with the most training entries. Each has a share of the best possible gain,
+
+    NDCG@10 = Σ_{r ≤ 10} [item at rank r is held out] / log₂(r + 1)  over the same sum for the best list,       in [0, 1]
+
+and x_i ∈ [−1, 1] is the difference for user i. The model puts items in the order of
+
+    w_j (c_j + s_i t_j u_iᵀv_j),      w_j = n_j / (n_j + d),   n_j the training entries of item j,
+
+d its public `damping_` (0 where it has none); what scores the same is ordered by position, and where all items score the same,
+by popularity.
+
+**What is random.** The held-out entries, given the training entries: those of one user independently of those of the others.
+Nothing is asked of users to be alike: the claim is about the mean of E x_i over these users.
+
+**What follows.** For a stake λ fixed beforehand, and E the mean of E x_i, the geometric mean is at most the arithmetic one:
+
+    E Π_i (1 + λ(x_i − g))  =  Π_i (1 + λ(E x_i − g))  ≤  (1 + λ(E − g))ⁿ  ≤  1        if E ≤ g
+
+so the mean W(g) of such products over a few stakes reaches 1/δ with probability at most δ (Markov): with confidence 1 − δ, E
+exceeds every g with W(g) ≥ 1/δ. (The bets of heldout.py learn their stakes on the way, for which draws must be alike.)
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.special import logsumexp
+
+from lemmata.audit.completion.held_out.error import no_test
+from lemmata.audit.kernel.claims import (
+    STATISTICAL,
+    Fit,
+    at_least,
+    claim,
+    unknown,
+)
+from lemmata.completion.observed import Observed
+
+Array = np.ndarray
+LONG = 10  # items of a list
+RISK = 0.05
+STAKES = 0.475 * 0.5 ** np.arange(7)  # 1 + λ(x − g) > 0 for x ≥ −1 and g < 1
+HALVINGS = 20  # of [0, 1], in search of the bound; the end that is proved is taken
+SCORES_AT_ONCE = 2**21
+
+
+def _cost(fit: Fit) -> float:
+    if fit.y is None:
+        return 0.0
+    users = int((Observed.of(fit.y).row_counts > 0).sum())
+    return users * fit.data.shape[1] * (np.shape(fit.U_)[1] + 4.0 * LONG)
+
+
+@claim(
+    "for these users, its ten best items hold what they chose more than the ten most popular do: mean NDCG@10",
+    kind=STATISTICAL,
+    source="Järvelin & Kekäläinen 2002; Waudby-Smith & Ramdas 2024",
+    cost=_cost,
+    confidence=1 - RISK,
+)
+def ranks_above_popularity(fit):
+    """A bound on the mean gain in NDCG@10 over a list of what is popular, user by user."""
+    if fit.y is None:
+        return unknown("pass held-out entries: certify(train, test)")
+    known, test = fit.data, Observed.of(fit.y)
+    if str(fit.get("feedback", "explicit")) == "implicit":
+        test = test.select(test.values > 0)  # a count of 0 is no choice
+    if (objection := no_test(known, test)) is not None:
+        return objection
+    own, popular = gains_of_lists(fit, known, test)
+    x = own - popular
+    note = f"NDCG@{LONG} {own.mean():.4g}, of popularity {popular.mean():.4g}, {len(x):,} users"
+    lower, upper = mean_above(x), -mean_above(-x)
+    if upper < 0:
+        advice = (
+            "recommend what is popular, or fit ALS(feedback='implicit'), which learns what people choose; this model may still "
+            "predict ratings well"
+        )
+        return at_least(upper, 0, advice, unit="gain at most", note=note)
+    if not lower > 0:
+        return unknown(
+            f"{note}: {'too few to tell' if x.any() else 'every user gains the same from both'}"
+        )
+    return at_least(lower, 0, unit="gain at least", note=note)
+
+
+def mean_above(x: Array, risk: float = RISK) -> float:
+    """The largest g found with W(g) ≥ 1/δ, in [0, 1): the mean of E x_i exceeds it with confidence 1 − δ. 0 where none is.
+
+    x : independent numbers in [−1, 1], not necessarily alike
+    """
+
+    def reached(g: float) -> bool:
+        logs = [float(np.log1p(stake * (x - g)).sum()) for stake in STAKES]
+        return float(logsumexp(logs)) - math.log(len(STAKES)) >= math.log(1 / risk)
+
+    if not reached(0.0):
+        return 0.0
+    proved, not_proved = 0.0, 1.0
+    for _ in range(HALVINGS):
+        middle = (proved + not_proved) / 2
+        proved, not_proved = (middle, not_proved) if reached(middle) else (proved, middle)
+    return max(proved, np.finfo(float).tiny)  # strictly above 0
+
+
+def gains_of_lists(fit: Fit, known: Observed, test: Observed) -> tuple[Array, Array]:
+    """NDCG@10 of the model's list and of the popular one, for every user with held-out entries."""
+    n, m = known.shape
+    s, t, c = (
+        np.asarray(fit.get(f"{name}_", np.full(size, default)), np.float64)
+        for name, size, default in (
+            ("row_scale", n, 1.0),
+            ("column_scale", m, 1.0),
+            ("column_bias", m, 0.0),
+        )
+    )
+    counts = known.column_counts.astype(np.float64)
+    damping = float(fit.get("damping_", 0.0))
+    w = counts / (counts + damping) if damping > 0 else np.ones(m)
+    users = np.flatnonzero(test.row_counts)
+    own, popular = np.empty(len(users)), np.empty(len(users))
+    at_once = max(SCORES_AT_ONCE // m, 1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        V = np.asarray(fit.V_, np.float64) * (w * t)[:, None]
+        for start in range(0, len(users), at_once):
+            here = users[start : start + at_once]
+            U = np.asarray(fit.U_[here], np.float64) * s[here, None]
+            scores = np.nan_to_num(U @ V.T + w * c, nan=-1e300, posinf=1e300, neginf=-1e300)
+            flat = np.ptp(scores, axis=1) == 0
+            scores[flat] = counts
+            part = slice(start, start + len(here))
+            own[part] = _ndcg(scores, here, known, test)
+            popular[part] = _ndcg(np.tile(counts, (len(here), 1)), here, known, test)
+    return own, popular
+
+
+def _ndcg(scores: Array, users: Array, known: Observed, test: Observed) -> Array:
+    """NDCG@10 of the highest scores (changed here), without what was known in training; the first of equal ones."""
+    rows, columns = _places(known, users)
+    scores[rows, columns] = -np.inf
+    everyone, found = np.arange(len(users)), np.zeros(len(users))
+    discounts = 1 / np.log2(np.arange(2, LONG + 2))
+    wanted = np.zeros(scores.shape, bool)
+    wanted[_places(test, users)] = True
+    for discount in discounts[: scores.shape[1]]:
+        best = np.argmax(scores, axis=1)
+        left = scores[everyone, best] > -np.inf
+        found += discount * (left & wanted[everyone, best])
+        scores[everyone, best] = -np.inf
+    most = np.minimum(test.row_counts[users], LONG)
+    return found / np.cumsum(discounts)[most - 1]
+
+
+def _places(entries: Observed, users: Array) -> tuple[Array, Array]:
+    """Where some rows have entries, the rows counted among themselves."""
+    indptr, indices, _ = entries.by_row
+    counts = entries.row_counts[users]
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.repeat(np.arange(len(users)), counts), indices[
+        np.repeat(indptr[users], counts) + within
+    ]
+
+
+RANKING_CLAIMS = (ranks_above_popularity,)

@@ -1,0 +1,1 @@
+"""Claims about which places are known: whether they can determine a matrix."""

@@ -1,0 +1,346 @@
+"""Which places are known, and what that alone says about a completion: a question about a graph, not about values.
+
+Rows and columns are the nodes, known entries the edges. A block without an edge to the others floats free (`components`); a row
+with fewer than k edges has more unknowns than equations, and so may its neighbours without it (`core`). Counts are necessary
+only: two blocks that share a single entry can have plenty of them. What decides is the Jacobian of (U, V) ↦ Π_Ω(UVᵀ): where its
+rank is k(n + m − k), generic matrices of rank k are determined up to finitely many choices (generic_rank.py; `completable` also
+says which entries are).
+
+    >>> ring = Observed.of(np.where(np.eye(3, k=1) + np.eye(3) + np.eye(3, k=-2), 1.0, np.nan))
+    >>> components(ring)[0], core_rank(ring), completable(ring, 1).dimension, completable(ring, 2).determined
+    (1, 1, 0, 0.0)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from lemmata.audit.completion.identifiability.generic_rank import DOUBT, Freedom, freedom
+from lemmata.audit.kernel.claims import (
+    PROVED,
+    STATISTICAL,
+    Fit,
+    at_least,
+    at_most,
+    claim,
+    unknown,
+)
+from lemmata.completion.observed import Observed
+
+Array = np.ndarray
+UNKNOWNS = (
+    2000  # (n + m)k up to which the Jacobian is decomposed to tell which entries are determined
+)
+SEARCH = 2e8  # multiplications that deciding uniqueness takes unless there is more to spend
+SURE = 1 - DOUBT  # of freedom that was found by chance
+SPARE = 4e9  # and at most where nobody set a limit: some seconds
+
+
+# --- counting ---------------------------------------------------------------------------------------------------------
+
+
+def degrees_of_freedom(n: int, m: int, k: int) -> int:
+    """k(n + m − k), the dimension of the n × m matrices of rank k (CIL (2.43) for n = m)."""
+    if not 0 <= k <= min(n, m):
+        raise ValueError(f"k={k} is no rank of a {n} × {m} matrix; pass 0 ≤ k ≤ {min(n, m)}.")
+    return k * (n + m - k)
+
+
+def largest_rank(n: int, m: int, entries: int) -> int:
+    """The largest k with k(n + m − k) ≤ entries: more cannot be determined, whatever the entries are."""
+    if entries >= n * m:
+        return min(n, m)
+    s = n + m  # the smaller root of k² − sk + entries
+    k = (s - math.isqrt(max(s * s - 4 * entries, 0))) // 2
+    while k > 0 and k * (s - k) > entries:  # isqrt rounds down, so that k may be one too large
+        k -= 1
+    return min(k, n, m)
+
+
+# --- the graph of the entries -----------------------------------------------------------------------------------------
+
+
+def pattern(A: Observed) -> sp.csr_array:
+    """A 1 for every known entry."""
+    indptr, indices, _ = A.by_row
+    return sp.csr_array((np.ones(len(indices), np.int8), indices, indptr), shape=A.shape)
+
+
+def components(A: Observed) -> tuple[int, Array]:
+    """The connected components that have entries: how many, and that of each row, then of each column (−1: no entries)."""
+    (n, m), (indptr, indices, _) = A.shape, A.by_row
+    pointers = np.r_[indptr, np.full(m, indptr[-1])]
+    graph = sp.csr_array(
+        (np.ones(len(indices), np.int8), indices.astype(np.int64) + n, pointers),
+        shape=(n + m, n + m),
+    )
+    label = connected_components(graph, directed=False)[1]
+    empty = np.r_[A.row_counts, A.column_counts] == 0
+    found, label[~empty] = np.unique(label[~empty], return_inverse=True)
+    label[empty] = -1
+    return len(found), label
+
+
+class Core(NamedTuple):
+    """What is left when rows and columns with fewer than k entries are removed until there are none."""
+
+    rows: Array  # (n,) bool
+    columns: Array  # (m,) bool
+    entries: int
+
+    def determines(self, k: int) -> bool:
+        """Whether something is left, with enough entries for its degrees of freedom: necessary for rank k anywhere."""
+        n, m = int(self.rows.sum()), int(self.columns.sum())
+        return min(n, m) >= k and self.entries >= k * (n + m - k)
+
+
+def core(A: Observed, k: int, within: Core | None = None) -> Core:
+    """The k-core: the largest block in which every row and column has k entries. `within` a larger core, for speed.
+
+    A row that is removed takes its entries with it, so each entry is looked at once from either side.
+    """
+    keep = (
+        [np.ones(size, bool) for size in A.shape]
+        if within is None
+        else [within.rows.copy(), within.columns.copy()]
+    )
+    sides = (A.by_row, A.by_column)
+    counts = [A.row_counts.copy(), A.column_counts.copy()]
+    if within is not None:
+        for side, other in ((0, 1), (1, 0)):
+            gone = np.flatnonzero(~keep[side])
+            counts[other] -= np.bincount(_neighbours(sides[side], gone), minlength=A.shape[other])
+    while True:
+        before = [int(part.sum()) for part in keep]
+        for side, other in ((0, 1), (1, 0)):
+            gone = np.flatnonzero(keep[side] & (counts[side] < k))
+            keep[side][gone] = False
+            counts[other] -= np.bincount(_neighbours(sides[side], gone), minlength=A.shape[other])
+        if before == [int(part.sum()) for part in keep]:
+            return Core(keep[0], keep[1], int(counts[0][keep[0]].sum()))
+
+
+def _neighbours(entries: Any, rows: Array) -> Array:
+    """The columns of all entries in these rows."""
+    starts, lengths = entries.indptr[rows], np.diff(entries.indptr)[rows]
+    if not lengths.sum():
+        return np.zeros(0, np.int64)
+    first = np.repeat(starts - np.r_[0, np.cumsum(lengths)[:-1]], lengths)
+    return entries.indices[first + np.arange(lengths.sum())]
+
+
+def core_rank(A: Observed) -> int:
+    """The largest k whose k-core has k(n′ + m′ − k) entries: what the densest block can determine, if not the whole.
+
+    Putting back the rows that were removed last adds at least k − 1 entries and k − 1 unknowns each: if k will do, k − 1 will.
+    """
+    low, high = 0, min(_at_least_themselves(A.row_counts), _at_least_themselves(A.column_counts))
+    inner: Core | None = None
+    while low < high:
+        k = (low + high + 1) // 2
+        found = core(A, k, inner)
+        if found.determines(k):
+            low, inner = k, found
+        else:
+            high = k - 1
+    return low
+
+
+def _at_least_themselves(counts: Array) -> int:
+    """The largest k such that k of the counts are at least k: no larger core has rows enough."""
+    return int((np.sort(counts)[::-1] >= np.arange(1, len(counts) + 1)).sum())
+
+
+# --- locally unique? --------------------------------------------------------------------------------------------------
+
+
+class Completable(NamedTuple):
+    """What the entries determine of a generic matrix of rank k, up to finitely many choices."""
+
+    dimension: int  # of the matrices of rank k that agree with one on all entries; 0: finitely many
+    determined: float  # the share of the unknown entries that take finitely many values
+
+
+def completable(A: Observed, k: int, rng: int = 0) -> Completable | None:
+    """The rank of the Jacobian of (U, V) ↦ Π_Ω(UVᵀ) at random factors; None if (n + m)k is too large to decompose it.
+
+    It is the same at almost all factors, and k(n + m − k) if and only if generic matrices of rank k are determined up to
+    finitely many choices (Király, Theran & Tomioka 2015). An unknown entry is determined if moves that keep the known ones
+    keep it too.
+    """
+    n, m = A.shape
+    if (n + m) * k > UNKNOWNS or k < 1:
+        return None
+    draw = np.random.default_rng(rng)
+    U, V = (
+        np.linalg.qr(draw.standard_normal((n, k)))[0],
+        np.linalg.qr(draw.standard_normal((m, k)))[0],
+    )
+    U, V = U * math.sqrt(n), V * math.sqrt(m)
+    G = np.zeros((n + m, k, n + m, k))  # JᵀJ; the row of (i, j) in J is v_j at i and u_i at j
+    i, j = A.rows, A.columns
+    for row, (start, stop) in enumerate(
+        zip(A.by_row.indptr[:-1], A.by_row.indptr[1:], strict=True)
+    ):
+        W = V[j[start:stop]]
+        G[row, :, row] = W.T @ W
+    for column, (start, stop) in enumerate(
+        zip(A.by_column.indptr[:-1], A.by_column.indptr[1:], strict=True)
+    ):
+        W = U[A.by_column.indices[start:stop]]
+        G[n + column, :, n + column] = W.T @ W
+    G[i, :, n + j] = V[j][:, :, None] * U[i][:, None, :]
+    G[n + j, :, i] = U[i][:, :, None] * V[j][:, None, :]
+    values, vectors = np.linalg.eigh(G.reshape((n + m) * k, -1))
+    # squares of singular values: 3e-6 of the largest
+    null = vectors[:, values <= 1e-11 * max(values[-1], 1.0)]
+    moves = null.shape[1] - k * k  # U → UM, V → VM⁻ᵀ moves nothing
+    return Completable(max(moves, 0), _determined(A, U, V, null) if moves > 0 else 1.0)
+
+
+def _determined(A: Observed, U: Array, V: Array, null: Array) -> float:
+    (n, m), k = A.shape, U.shape[1]
+    moved = np.zeros((n, m))
+    for z in null.T:
+        dU, dV = z[: n * k].reshape(n, k), z[n * k :].reshape(m, k)
+        moved += (dU @ V.T + U @ dV.T) ** 2
+    moved[A.rows, A.columns] = np.nan
+    unknown = ~np.isnan(moved)
+    return float((moved[unknown] <= 1e-8).mean()) if unknown.any() else 1.0
+
+
+def freedom_left(A: Observed, k: int, budget: float = SEARCH) -> Freedom | None:
+    """In how many dimensions generic matrices of rank k can move while the entries stay; None if that is too dear."""
+    return freedom(pattern(A), k, budget)
+
+
+# --- claims ------------------------------------------------------------------------------------------------
+
+
+@claim(
+    "as many known entries as a rank-k matrix has degrees of freedom, k(n + m − k)",
+    kind=PROVED,
+    source="CIL (2.43)",
+)
+def enough_entries(fit):
+    (n, m), k = fit.data.shape, _rank(fit)
+    most = largest_rank(n, m, fit.data.n_observed)
+    note = "necessary, not enough"
+    freedoms = degrees_of_freedom(n, m, k)
+    return at_least(fit.data.n_observed, freedoms, _remedy(fit, most), unit="entries", note=note)
+
+
+@claim("every row and column has at least k entries", kind=PROVED, source="CIL 2.6.1, Ex. 2.6")
+def enough_per_row_and_column(fit):
+    """k numbers of a row's factors need k equations."""
+    k, counts = _rank(fit), (fit.data.row_counts, fit.data.column_counts)
+    few = [int((part < k).sum()) for part in counts]
+    note = "necessary, not enough"
+    if any(few):
+        empty = sum(int((part == 0).sum()) for part in counts) if k else 0
+        note = f"{few[0]:,} rows and {few[1]:,} columns have fewer, {empty:,} of them none"
+    rests = "reg and the offsets" if _reg(fit) > 0 else "the offsets and on where the solver began"
+    advice = f"their predictions rest on {rests}: leave them out, or do not rely on them"
+    return at_least(min(int(part.min()) for part in counts), k, advice, unit="fewest", note=note)
+
+
+@claim(
+    "the known entries connect all rows and columns that have any", kind=PROVED, source="CIL 2.6"
+)
+def connected_observations(fit):
+    """Blocks that share no entry can be scaled against each other at will: U → tU, V → V/t in one of them."""
+    pieces, label = components(fit.data)
+    sizes = np.bincount(label[label >= 0])
+    note = ""
+    if pieces > 1:
+        largest, all_of_them = int(sizes.max()), int(sizes.sum())
+        note = f"the largest holds {largest:,} of {all_of_them:,} rows and columns"
+    advice = "predictions across components are not determined: fit each on its own, or do not rely on them"
+    return at_most(pieces, 1, advice, unit="components", note=note)
+
+
+def _search_cost(fit: Fit) -> float:
+    side = min(fit.data.shape) * (_rank(fit) + 1.0)
+    return 30 * fit.data.n_observed + min(side**3 / 2 + 100 * side**2, SEARCH)
+
+
+@claim(
+    "finitely many completions of rank k, in each connected block where rows and columns have k entries",
+    kind=PROVED,
+    source="CIL 2.6; Király, Theran & Tomioka 2015",
+    cost=_search_cost,
+)
+def locally_unique(fit):
+    """The freedom of a generic matrix of rank k inside the k-core: what is left without rows and columns with fewer entries.
+
+    Fitted biases count as one factor more: b1ᵀ + 1cᵀ + UVᵀ has the Jacobian of [U 1][V 1]ᵀ, and generic factors of rank k + 1
+    get ones in their last columns by scaling rows and columns, which changes no rank.
+    """
+    A, k = fit.data, _rank(fit)
+    if k == 0:
+        return unknown("there are no factors")
+    biased = bool(fit.get("biases", False))
+    k = min(k + biased, *A.shape)
+    of = f"generic matrices of rank {k}" + (", one for the biases" if biased else "")
+    inside = core(A, k)
+    if not inside.entries:
+        note = f"{of}; no block has {k} entries in each of its rows and columns"
+        least = degrees_of_freedom(A.shape[0], A.shape[1], k) - A.n_observed
+        advice = _remedy(fit, core_rank(A) - biased)
+        return at_most(max(least, 1), 0, advice, unit="free directions, at least", note=note)
+    budget = max(_search_cost(fit), 0.5 * fit.work if math.isfinite(fit.work) else SPARE)
+    directions, doubt = 0, 0.0
+    for block in _connected_blocks(A, inside):
+        found = freedom(block, k, budget)
+        if found is None:
+            return unknown(
+                f"the rank of the Jacobian, {of}, is too dear for certify(X): give it seconds"
+            )
+        directions, doubt = directions + found.directions, max(doubt, found.doubt)
+    left = [size - int(part.sum()) for size, part in zip(A.shape, inside[:2], strict=True)]
+    note = f"{of}; without {left[0]:,} rows and {left[1]:,} columns" if any(left) else of
+    kind, advice = STATISTICAL if doubt else PROVED, _remedy(fit, 0)
+    unit = "free directions"
+    return at_most(directions, 0, advice, unit, note, kind=kind, confidence=SURE)
+
+
+def _connected_blocks(A: Observed, inside: Core) -> Iterator[sp.csr_array]:
+    """What a core has of each component of all entries. That components say nothing about each other is another claim."""
+    label, n = components(A)[1], A.shape[0]
+    rows, columns = label[:n][inside.rows], label[n:][inside.columns]
+    block = pattern(A)[inside.rows][:, inside.columns]
+    for piece in np.unique(rows):
+        yield block[rows == piece][:, columns == piece]
+
+
+def _remedy(fit: Fit, most: int) -> str:
+    """What to do where the entries do not determine the completion: never "raise rank", nor "lower" it where λ decides."""
+    if _reg(fit) > 0:
+        return (
+            "what the entries leave open, reg decides: choose it by the error on held-out entries"
+        )
+    lower = f"lower the rank to {most} or less" if most > 0 else "lower the rank"
+    return f"the completion is not unique: {lower}, or use a model with reg (ALS, SoftImpute)"
+
+
+def _reg(fit: Fit) -> float:
+    return float(fit.get("reg_", 0.0))
+
+
+def _rank(fit: Fit) -> int:
+    return int(np.asarray(fit.U_).shape[1])
+
+
+IDENTIFIABLE_CLAIMS = (
+    enough_entries,
+    enough_per_row_and_column,
+    connected_observations,
+    locally_unique,
+)
+IDENTIFIABLE = IDENTIFIABLE_CLAIMS  # the same, by the name it had

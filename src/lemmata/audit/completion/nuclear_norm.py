@@ -1,0 +1,168 @@
+"""How near to the least nuclear norm? What the multipliers of singular value thresholding prove.
+
+SingularValueThresholding asks for the least ‖B‖_* + ‖B‖²/2τ with Π_Ω(B) = Π_Ω(A). Multipliers Y
+on Ω (the attribute dual_) prove two lower bounds, without anybody having to trust how they were found:
+
+    ‖B‖_*               ≥  ⟨Y, A⟩ / σ₁(Y)                          since ⟨Y, A⟩ = ⟨Y, B⟩ ≤ σ₁(Y)‖B‖_*
+    ‖B‖_* + ‖B‖²/2τ     ≥  (⟨Y, A⟩ − ½ Σ_i (σ_i(Y) − τ)₊²) / τ      the dual function g(Y)/τ of thresholding.py
+
+An X that misses the entries by R = Π_Ω(A − X) is no candidate, but X + R is, and ‖X + R‖_* ≤ ‖X‖_* + √min(n, m) ‖R‖_F.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse.linalg as spla
+
+from lemmata.audit.completion.factors import (
+    FACTORS_SOUND,
+    factor_statements,
+    factored,
+    never_rose,
+    per_factor,
+    singular_values,
+)
+from lemmata.audit.completion.global_optimum import SHORT, gap_cost, top_singular_value
+from lemmata.audit.completion.held_out.error import held_out_error
+from lemmata.audit.completion.identifiability.known_entries import IDENTIFIABLE
+from lemmata.audit.kernel.attributes import discrepancy, statements_true
+from lemmata.audit.kernel.claims import PROVED, STATISTICAL, Evidence, Fit, at_most, claim, unknown
+
+Array = np.ndarray
+
+REGULARISED_GAP = 0.1  # per cent
+NUCLEAR_GAP = 5.0  # per cent: a finite τ aims at a little more than the least nuclear norm
+MET = 1e-4  # of the known entries
+SHRUNK = 1e-4  # of σ₁(Y): squares of singular values are found to 1e-10, they themselves to 1e-5
+
+
+@claim(
+    "the known entries are reproduced to 1e-4 of their size",
+    kind=PROVED,
+    source="CIL Prop. 2.5.4",
+    cost=per_factor(5),
+)
+def entries_met(fit):
+    problem = factored(fit)
+    size = float(np.linalg.norm(problem.target))
+    measured = math.sqrt(2 * problem.loss) / size if size > 0 else 0.0
+    advice = "raise max_iter, or lower tau; entries with noise: SoftImpute"
+    return at_most(measured, MET, advice, unit="|R| / |A|")
+
+
+@dataclass(frozen=True, eq=False)
+class Multipliers:
+    """What dual_ and X show, in units of the largest entry."""
+
+    nuclear: float  # a bound on ‖X + R‖_*
+    square: float  # ‖X + R‖_F²
+    inner: float  # ⟨Y, A⟩
+    tau: float
+    values: Array  # the leading singular values of Y, descending
+    rest: float  # no other exceeds this, but for `risk`
+    risk: float
+
+    def against(self, primal: float, dual: float, bound: float, advice: str) -> Evidence:
+        percent = 100 * max(primal - dual, 0.0) / primal if primal > 0 else 0.0
+        kind, confidence = (STATISTICAL, 1 - self.risk) if self.risk else (PROVED, math.nan)
+        return at_most(percent, bound, advice, unit="gap %", kind=kind, confidence=confidence)
+
+
+@claim(
+    "its multipliers prove it within 0.1 % of the least ‖B‖_* + ‖B‖²/2τ",
+    kind=PROVED,
+    source="CIL Prop. 2.5.4",
+    cost=lambda fit: _multiplier_cost(fit),
+)
+def least_regularised(fit):
+    """The objective of X + R against g(Y)/τ."""
+    found = _multipliers(fit)
+    if found.rest > found.tau:
+        return unknown(f"more than {len(found.values)} singular values of dual_ exceed tau")
+    primal = found.nuclear + found.square / (2 * found.tau)
+    above = np.maximum(found.values - found.tau, 0)
+    dual = (found.inner - 0.5 * float(above @ above)) / found.tau
+    return found.against(
+        primal, dual, REGULARISED_GAP, "not converged: lower tol and raise max_iter"
+    )
+
+
+@claim(
+    "its multipliers prove it within 5 % of the least nuclear norm",
+    kind=PROVED,
+    source="CIL 2.5.2, Thm 2.6.1",
+    cost=lambda fit: _multiplier_cost(fit),
+)
+def least_nuclear_norm(fit):
+    """‖X + R‖_* against ⟨Y, A⟩ / σ₁(Y)."""
+    found = _multipliers(fit)
+    sigma = max(float(found.values.max(initial=0.0)), found.rest)
+    dual = found.inner / sigma if sigma > 0 else 0.0
+    return found.against(found.nuclear, dual, NUCLEAR_GAP, "raise tau, or lower tol")
+
+
+def _multiplier_cost(fit: Fit) -> float:
+    if "multipliers" in fit.memory:
+        return 0.0
+    k, (n, m) = np.shape(fit.U_)[1] + 3, fit.data.shape
+    thin = 20.0 * k * (fit.data.n_observed + k * (n + m))
+    return gap_cost(fit) + (thin if min(n, m) > SHORT else 4.0 * min(n, m) ** 3)
+
+
+def _multipliers(fit: Fit) -> Multipliers:
+    if "multipliers" not in fit.memory:
+        problem = factored(fit)
+        Y = np.asarray(fit.dual_, dtype=np.float64) / problem.unit
+        (U, V, _, _), (n, m) = problem.at, problem.shape
+        nuclear = float(singular_values(U, V).sum()) + math.sqrt(min(n, m) * 2 * problem.loss)
+        # X + R is A on Ω and X elsewhere
+        square = float(np.vdot(U.T @ U, V.T @ V)) - float(problem.fitted @ problem.fitted)
+        square += float(problem.target @ problem.target)
+        leading = _leading(problem.on_entries(Y), U.shape[1] + 3)
+        inner, tau = float(Y @ problem.target), float(fit.tau_) / problem.unit
+        fit.memory["multipliers"] = Multipliers(nuclear, square, inner, tau, *leading)
+    return fit.memory["multipliers"]
+
+
+def _leading(Y: Any, k: int) -> tuple[Array, float, float]:
+    """The leading singular values of Y, a bound on the others, and its risk: all of them where one side is short.
+
+    Elsewhere ARPACK searches for triplets (p, s, q), and Lanczos bounds what is left when they are taken out. Triplets that are
+    right to ε = ‖Yq − sp‖ + ‖Yᵀp − sq‖ shift no singular value by more (Weyl).
+    """
+    if min(Y.shape) <= SHORT or k >= min(Y.shape):
+        Z = Y if Y.shape[0] >= Y.shape[1] else Y.T
+        squares = np.linalg.eigvalsh((Z.T @ Z).toarray())[::-1]
+        return np.sqrt(np.maximum(squares, 0)), 0.0, 0.0
+    P, s, Qt = spla.svds(Y, k, v0=np.random.default_rng(0).standard_normal(min(Y.shape)))
+    left = top_singular_value(Y.tocsr(), (P * s, Qt.T))
+    off = float(np.linalg.norm(Y @ Qt.T - P * s) + np.linalg.norm(Y.T @ P - Qt.T * s))
+    return np.sort(s)[::-1] + off, left.bound + off, left.risk
+
+
+def multiplier_statements(fit: Fit) -> dict[str, float]:
+    """X is shrink_τ(Y): its singular values are those of dual_ above tau_, less tau_, as far as iterations find them."""
+    found, shown = _multipliers(fit), np.asarray(fit.singular_values_, np.float64)
+    above = np.maximum(found.values - found.tau, 0)
+    size, unit = max(len(above), len(shown)), factored(fit).unit
+    shown, above = (np.pad(part, (0, size - len(part))) for part in (shown / unit, above))
+    wrong = discrepancy(shown, above, found.values.max(initial=0.0), SHRUNK)
+    return {**factor_statements(fit), "dual_, tau_": wrong}
+
+
+MULTIPLIERS_TRUE = statements_true(multiplier_statements, cost=lambda fit: _multiplier_cost(fit))
+
+THRESHOLDING_CLAIMS = (
+    FACTORS_SOUND,
+    MULTIPLIERS_TRUE,
+    never_rose,
+    entries_met,
+    least_regularised,
+    least_nuclear_norm,
+    *IDENTIFIABLE,
+    held_out_error,
+)

@@ -1,0 +1,1 @@
+"""Claims about vectors of words, sentences and texts."""

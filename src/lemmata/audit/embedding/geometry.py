@@ -1,0 +1,284 @@
+"""Claims about vectors of words as they are used, by the angles between them: whoever made them, with or without the text.
+
+With u_w = z_w/‖z_w‖ the directions of n words (a vector of zeros has none; all of them count as one direction of their own):
+
+    mean cosine              of two different words, (‖Σu‖² − n)/(n(n − 1))
+    dimensions               e^H, H the entropy of the eigenvalues of the covariance of u, over those that there could be
+    explained by frequency   R² of the regression of u on ln count: ‖cov(u, x)‖²/(var x · tr cov u)
+
+**What the scores determine.** A model with two embeddings knows S = ζzᵀ. (ζA, zA⁻ᵀ) has the same S for every invertible A, so
+no angle between rows of ζ follows from the scores; with one embedding S = zzᵀ fixes all angles. Among all pairs with the same
+scores, ζ = UΣ^½, z = VΣ^½ with S = UΣVᵀ is the balanced one, ζᵀζ = zᵀz, unique up to a rotation. Gradient steps keep ζᵀζ − zᵀz
+but for second order terms, so that training which begins near zero ends near balance. What is measured is how many of the
+nearest words survive when ζ is balanced. (With biases, ζ_w + c and b_v − ⟨c, z_v⟩ have the same scores: the origin is free.)
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from lemmata.audit.kernel.claims import (
+    RULE_OF_THUMB,
+    STATISTICAL,
+    Fit,
+    at_least,
+    at_most,
+    claim,
+    unknown,
+)
+from lemmata.audit.kernel.concentration import betting, hoeffding
+
+Array = np.ndarray
+ALIKE = 0.5  # mean cosine
+DIMENSIONS = 0.1
+EXPLAINED = 0.1
+EQUALLY = 0.25  # deviation of ln count: less of it is hardly more than chance
+SHARED = 0.5  # of the nearest words
+NEAREST = 10
+ASKED = 400  # words whose neighbours are looked at
+ROWS = 2**14  # at a time
+NO_SPREAD = 1e-12  # of directions that differ by rounding
+RISK = 0.05
+QUESTIONS = 256  # at a time
+
+
+def directions(rows: Array) -> Array:
+    """Rows of length 1 in double precision, of any size; zeros stay zeros."""
+    rows = np.asarray(rows, np.float64)
+    largest = np.abs(rows).max(axis=1, initial=0.0, keepdims=True)
+    rows = rows / np.where(largest > 0, largest, 1)
+    sizes = np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
+    return rows / np.where(sizes > 0, sizes, 1)
+
+
+def vectors_of(fit: Fit, name: str = "embedding_") -> Array:
+    """The vectors that are compared: without the first coordinate where that is a bias, or its counterpart of ones."""
+    Z = np.asarray(getattr(fit, name))
+    return Z[:, 1:] if isinstance(fit.get("biases"), str) and fit.biases == "clamped" else Z
+
+
+def _blocks(fit: Fit):
+    """Places and directions, block by block."""
+    Z = vectors_of(fit)
+    for first in range(0, len(Z), ROWS):
+        yield slice(first, first + ROWS), directions(Z[first : first + ROWS])
+
+
+def _few(fit: Fit) -> str:
+    n = len(fit.embedding_)
+    return f"{n} vectors: too few to speak of" if n < 5 else ""
+
+
+# --- collapse ---------------------------------------------------------------------------------------------------------
+
+
+def _entries(fit: Fit) -> float:
+    return float(np.size(fit.embedding_))
+
+
+def _squares(fit: Fit) -> float:
+    n, k = np.shape(fit.embedding_)
+    return 0.0 if "spread" in fit.memory else float(n) * k * (k + 1)
+
+
+@claim(
+    "two words taken at random have a cosine of at most 0.5 on average",
+    kind=RULE_OF_THUMB,
+    source="Mimno & Thompson 2017; Mu & Viswanath 2018",
+    cost=_entries,
+)
+def directions_spread(fit):
+    """The mean cosine of all pairs of different words; vectors of zeros count as alike."""
+    if _few(fit):
+        return unknown(_few(fit))
+    n, zeros, total = 0, 0, np.zeros(vectors_of(fit).shape[1])
+    for _, u in _blocks(fit):
+        n, zeros = n + len(u), zeros + int((~u.any(axis=1)).sum())
+        total = total + u.sum(axis=0)
+    alike = float(total @ total) - (n - zeros) + zeros * (zeros - 1.0)
+    return at_most(
+        alike / (n * (n - 1.0)),
+        ALIKE,
+        "the vectors have collapsed onto one direction: train more epochs, or subtract their mean before comparing",
+        unit="mean cosine",
+    )
+
+
+def _spread(fit: Fit) -> tuple[Array, Array, int]:
+    """The covariance of directions, their mean, and how many there are."""
+    if "spread" not in fit.memory:
+        k = vectors_of(fit).shape[1]
+        n, total, square = 0, np.zeros(k), np.zeros((k, k))
+        for _, u in _blocks(fit):
+            n, total, square = n + len(u), total + u.sum(axis=0), square + u.T @ u
+        mean = total / n
+        fit.memory["spread"] = square / n - np.outer(mean, mean), mean, n
+    return fit.memory["spread"]
+
+
+@claim(
+    "directions, their mean taken off, spread over at least a tenth of the dimensions they have",
+    kind=RULE_OF_THUMB,
+    source="Roy & Vetterli 2007",
+    cost=_squares,
+)
+def dimensions_used(fit):
+    """e^H of the eigenvalues of the covariance, as a share of min(k, n − 1)."""
+    if _few(fit):
+        return unknown(_few(fit))
+    C, _, n = _spread(fit)
+    values = np.maximum(np.linalg.eigvalsh(C), 0.0)
+    used, most = 0.0, min(len(C), n - 1)
+    if values.sum() > NO_SPREAD:
+        p = values[values > 0] / values.sum()
+        used = math.exp(-float(p @ np.log(p)))
+    return at_least(
+        used / most,
+        DIMENSIONS,
+        "few directions carry everything: lower vector_size, or train on more text",
+        unit="share of dimensions",
+        note=f"{used:.3g} of {most}",
+    )
+
+
+# --- frequency --------------------------------------------------------------------------------------------------------
+
+
+@claim(
+    "how often words occur explains at most a tenth of the spread of their directions",
+    kind=RULE_OF_THUMB,
+    source="Mu & Viswanath 2018; Gong et al. 2018",
+    cost=_squares,
+)
+def frequency_apart(fit):
+    """R² of directions on ln count."""
+    if _few(fit):
+        return unknown(_few(fit))
+    counts = fit.get("counts_")
+    if counts is None:
+        return unknown(
+            "how often words occur is not known: pass WordVectors(words, matrix, counts)"
+        )
+    x = np.log(np.maximum(np.asarray(counts, np.float64), 1.0))
+    x = x - x.mean()
+    if x.std() < EQUALLY:
+        return unknown("all words are about equally frequent")
+    C, _, n = _spread(fit)
+    if not np.trace(C) > NO_SPREAD:
+        return unknown("all vectors are the same: there is no spread to explain")
+    c = sum(x[at] @ u for at, u in _blocks(fit)) / n
+    share = float(c @ c) / (float(x @ x) / n * float(np.trace(C)))
+    return at_most(
+        share,
+        EXPLAINED,
+        "nearest words are those of like frequency: subtract the first principal direction, or train on more text",
+        unit="explained share",
+    )
+
+
+# --- what the scores determine ----------------------------------------------------------------------------------------
+
+
+def _asked(fit: Fit) -> float:
+    n, k = np.shape(fit.embedding_)
+    return 4.0 * n * k * k + 2.0 * min(n, ASKED) * n * k
+
+
+def balanced(X: Array, Z: Array) -> tuple[Array, Array]:
+    """ζ = UΣ^½ of XZᵀ = UΣVᵀ, by QR decompositions of both, and Σ."""
+    (Q, R), (_, S) = (np.linalg.qr(np.asarray(part, np.float64)) for part in (X, Z))
+    U, sigma, _ = np.linalg.svd(R @ S.T)
+    return (Q @ U)[:, : len(sigma)] * np.sqrt(sigma), sigma
+
+
+def nearest(vectors: Array, asked: Array, n: int) -> Array:
+    """The n words nearest to each asked word, itself left out."""
+    u = directions(vectors)
+    cosines = u[asked] @ u.T
+    cosines[np.arange(len(asked)), asked] = -np.inf
+    return np.argpartition(-cosines, n - 1, axis=1)[:, :n]
+
+
+@claim(
+    "at least half of the nearest words are those of the balanced vectors with the same scores",
+    kind=RULE_OF_THUMB,
+    source="CIL (3.44), (3.59)",
+    cost=_asked,
+)
+def nearest_words_determined(fit):
+    """Of up to 400 evenly spaced words, the share of the 10 nearest that are also among the 10 nearest once ζ is balanced."""
+    if _few(fit):
+        return unknown(_few(fit))
+    if fit.get("context_embedding_") is None:
+        return unknown("these vectors came without those of contexts: their scores are not known")
+    ours = vectors_of(fit)
+    other, sigma = balanced(ours, vectors_of(fit, "context_embedding_"))
+    if not sigma.max(initial=0.0) > 0:
+        return unknown("all scores are 0: they determine nothing")
+    asked = np.unique(np.linspace(0, len(ours) - 1, ASKED).astype(int))
+    n = min(NEAREST, (len(ours) - 1) // 2)
+    found = [nearest(part, asked, n) for part in (ours, other)]
+    both = [len(np.intersect1d(*rows)) for rows in zip(*found, strict=True)]
+    return at_least(
+        float(np.mean(both)) / n,
+        SHARED,
+        "scores fix vectors only up to an invertible map: compare words by the balanced ones (embedding.balanced)",
+        unit="share of the nearest",
+        note=f"{len(asked)} words, {n} nearest",
+    )
+
+
+# --- analogies --------------------------------------------------------------------------------------------------------
+
+
+def answers(fit: Fit, questions: Array) -> tuple[Array, Array]:
+    """Whether each question a b c d is solved by b − a + c, and by what is nearest to c."""
+    u = directions(vectors_of(fit))
+    solved = []
+    for first in range(0, len(questions), QUESTIONS):
+        a, b, c, d = questions[first : first + QUESTIONS].T
+        for queries in (u[b] - u[a] + u[c], u[c]):
+            cosines = queries @ u.T
+            for given in (a, b, c):
+                cosines[np.arange(len(d)), given] = -np.inf
+            solved.append(cosines.argmax(axis=1) == d)
+    return np.concatenate(solved[::2]), np.concatenate(solved[1::2])
+
+
+def _answering(fit: Fit) -> float:
+    return 2.0 * len(fit.analogies) * np.size(fit.embedding_)
+
+
+@claim(
+    "b − a + c solves more analogies like these than the word nearest to c",
+    kind=STATISTICAL,
+    source="CIL (3.64); Linzen 2016",
+    confidence=1 - RISK,
+    cost=_answering,
+)
+def analogies_solved(fit):
+    """The gain in share solved, between −1 and 1, with an interval by bets where questions are independent draws."""
+    questions = np.asarray(fit.analogies)
+    if not len(questions):
+        return unknown("no question has vectors for its four words")
+    by_offset, by_nearest = (hits.astype(float) for hits in answers(fit, questions))
+    gains = by_offset - by_nearest
+    low, high = betting(gains, RISK, -1, 1)
+    share, alone = float(by_offset.mean()), hoeffding(len(questions), RISK)
+    note = (
+        f"{100 * share:.3g} % ± {100 * alone:.2g} of {len(questions):,} solved, {100 * by_nearest.mean():.3g} % by the word "
+        f"nearest to c, {100 / max(len(fit.embedding_) - 3, 1):.2g} % by chance"
+    )
+    if low <= 0 <= high:
+        between = f"a gain between {100 * low:.2g} and {100 * high:.2g} points"
+        return unknown(f"{note}: {between}", float(gains.mean()), "gain")
+    advice = (
+        "differences of vectors mean nothing here: train on more text, or use nearest words only"
+    )
+    return at_least(float(gains.mean()), 0, advice, unit="gain", note=note)
+
+
+GEOMETRY_CLAIMS = (directions_spread, dimensions_used, frequency_apart, nearest_words_determined)
+ANALOGY_CLAIMS = (analogies_solved,)

@@ -1,0 +1,274 @@
+"""Claims about word embeddings: what was counted is true of the text, training lowered its loss, and how far it went.
+
+Negative sampling tells the N_wv pairs of a text from M_wv random ones, M_wv = r T_w q_v on average, T_w = N_w = Σ_v N_wv where
+r are drawn for each pair, and q ∝ p^α. With scores s_wv = ⟨ζ_w, z_v⟩ + b_v the expected loss and its least value are
+
+    L(s) = Σ_wv N_wv ln(1 + e^−s_wv) + M_wv ln(1 + e^s_wv)         L* = L(s*),   s*_wv = ln N_wv/M_wv              (CIL (3.53))
+    L(s) − L* = Σ_wv (N_wv + M_wv) KL(p* ‖ σ(s_wv)),   p* = N_wv/(N_wv + M_wv)
+
+Scores that depend on v alone reach L_v = L(ln Σ_w N_wv / Σ_w M_wv): what word frequencies tell. (CIL (3.54) is s* with one
+negative for each pair; r of them shift it by ln r.) gensim leaves a negative out that is the word itself: there
+M_wv = r q_v (N_w − N_wv). Of the exact softmax (3.46), L* is the conditional entropy of v and L_v the entropy of its
+frequencies. N and T are averages over dropped words and drawn windows (expected_pairs.py): nothing is sampled here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import logsumexp, xlogy
+
+from lemmata.audit.embedding.expected_pairs import ExpectedPairs, expected_pairs
+from lemmata.audit.embedding.geometry import (
+    dimensions_used,
+    directions_spread,
+    frequency_apart,
+    nearest_words_determined,
+)
+from lemmata.audit.kernel.attributes import attributes_sound, statements_true
+from lemmata.audit.kernel.claims import (
+    PROVED,
+    RULE_OF_THUMB,
+    Fit,
+    at_least,
+    at_most,
+    claim,
+    passes,
+    rounding,
+    unknown,
+)
+
+Array = np.ndarray
+CORRELATED = 0.3
+BLOCK = 2**21  # scores at a time
+PER_SCORE = 25  # multiplications that a logarithm and an exponential cost
+
+
+def statement_errors(fit):
+    """Words counted in the text beside what the model says; one that is off by one is off."""
+    counts = np.asarray(fit.counts_)
+    found = np.zeros(len(counts), np.int64)
+    for ids, _ in fit.data:
+        found += np.bincount(ids, minlength=len(counts))
+    return {"counts_": float(np.abs(found - counts).max(initial=0)) * 2}
+
+
+@claim(
+    "the loss fell in every epoch",
+    kind=RULE_OF_THUMB,
+    source="CIL 3.3.2",
+    about="run",
+)
+def loss_fell(fit):
+    """The largest rise from one epoch to the next, as a share of the largest loss; steps are noisy, so 1 % is let pass."""
+    if len(fit.trace) < 2:
+        return unknown("no epoch was made")
+    return at_most(
+        100 * fit.trace.largest_rise,
+        1,
+        "lower the learning rate (alpha, learning_rate), or train fewer epochs",
+        unit="largest rise %",
+    )
+
+
+# --- pairs, and the losses they have ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Of all pairs together, and how the scores of those that occur compare with the best ones."""
+
+    model: float  # L(s)
+    frequencies: float  # L_v
+    least: float  # L*
+    pairs: float  # ΣN
+    correlation: float  # of s and s*, every pair as often as it occurs
+
+
+def keep_probabilities(fit: Fit) -> Array:
+    """How likely an occurrence of each word is kept: min{1, √(t/f) + t/f}; the exact softmax takes all."""
+    known = fit.get("keep_")
+    if known is not None:
+        return np.asarray(known, np.float64)
+    counts = np.maximum(np.asarray(fit.counts_, np.float64), 1)
+    if fit.get("objective") == "softmax" or not fit.sample > 0:
+        return np.ones(len(counts))
+    ratio = float(fit.sample) * float(np.sum(fit.counts_)) / counts
+    return np.minimum(1.0, np.sqrt(ratio) + ratio)
+
+
+def _cost(fit: Fit) -> float:
+    """All scores, and pairs out to where some R kept words lie in between."""
+    if "losses" in fit.memory:
+        return 0.0
+    (v, k), R = np.shape(fit.embedding_), int(fit.window)
+    counts = np.asarray(fit.counts_, np.float64)
+    kept = float(counts @ keep_probabilities(fit)) / max(float(counts.sum()), 1.0)
+    n = float(fit.data.n_tokens)
+    farthest = min(2 * R / max(kept, 1e-6), n / max(fit.data.n_sentences, 1))
+    return float(v) * v * (k + PER_SCORE) + n * farthest * (2 * R + PER_SCORE)
+
+
+def losses(fit: Fit) -> Losses:
+    if "losses" not in fit.memory:
+        pairs = expected_pairs(
+            fit.data, keep_probabilities(fit), int(fit.window), bool(fit.shrink_windows)
+        )
+        measure = _of_softmax if fit.get("objective") == "softmax" else _of_negatives
+        fit.memory["losses"] = measure(fit, pairs)
+    return fit.memory["losses"]
+
+
+def _scores(fit: Fit):
+    """Blocks of rows of s: their places, and the scores (rows, v)."""
+    X, Z = (np.asarray(part, np.float64) for part in (fit.embedding_, fit.context_embedding_))
+    b = np.asarray(fit.get("biases_", 0.0), np.float64)
+    size = max(1, BLOCK // max(len(Z), 1))
+    for first in range(0, len(X), size):
+        rows = slice(first, min(first + size, len(X)))
+        yield rows, X[rows] @ Z.T + b
+
+
+def _of_negatives(fit: Fit, pairs: ExpectedPairs) -> Losses:
+    N, r = pairs.N, float(fit.negative)
+    of_word, of_context = (np.asarray(N.sum(axis=axis)).ravel() for axis in (1, 0))
+    T = pairs.T if fit.get("negatives_per") == "occurrence" else of_word
+    weights = np.asarray(fit.counts_, np.float64)
+    q = np.where(weights > 0, np.maximum(weights, 1) ** float(fit.ns_exponent), 0.0)
+    q /= q.sum()
+    apart = (
+        1.0 if fit.get("negatives_differ_", False) else 0.0
+    )  # a negative is never the word itself
+    rows = np.repeat(np.arange(N.shape[0]), np.diff(N.indptr))
+    M = r * q[N.indices] * np.maximum(T[rows] - apart * N.data, 0.0)
+    s, total = np.empty(N.nnz), 0.0
+    for at, S in _scores(fit):
+        places = slice(N.indptr[at.start], N.indptr[at.stop])
+        s[places] = S[rows[places] - at.start, N.indices[places]]
+        total += r * float(T[at] @ (softplus(S) @ q))
+    total += float(N.data @ softplus(-s))
+    total -= apart * r * float((q[N.indices] * N.data) @ softplus(s))
+    alone = _binary(of_context, r * q * (T.sum() - apart * of_context))
+    best = _logs(N.data) - _logs(M)
+    known = (rounding(float, 1) * N.data < M) & (N.data > 0)
+    correlation = _correlation(s[known], best[known], N.data[known])
+    return Losses(total, alone, _binary(N.data, M), float(N.data.sum()), correlation)
+
+
+def _of_softmax(fit: Fit, pairs: ExpectedPairs) -> Losses:
+    N = pairs.N
+    of_word, of_context = (np.asarray(N.sum(axis=axis)).ravel() for axis in (1, 0))
+    rows = np.repeat(np.arange(N.shape[0]), np.diff(N.indptr))
+    s = np.empty(N.nnz)
+    for at, S in _scores(fit):
+        places = slice(N.indptr[at.start], N.indptr[at.stop])
+        here = rows[places] - at.start
+        s[places] = S[here, N.indices[places]] - logsumexp(S, axis=1)[here]
+    best = _logs(N.data) - _logs(of_word[rows])
+    total = float(N.data.sum())
+    entropy = float(xlogy(total, total) - xlogy(of_context, of_context).sum())
+    correlation = _correlation(s, best, N.data)
+    return Losses(-float(N.data @ s), entropy, -float(N.data @ best), total, correlation)
+
+
+def softplus(s: Array) -> Array:
+    """ln(1 + eˢ)"""
+    return np.maximum(s, 0) + np.log1p(np.exp(-np.abs(s)))
+
+
+def _binary(N: Array, M: Array) -> float:
+    """The least of Σ N ln(1 + e^−s) + M ln(1 + e^s), each term with its own s."""
+    N, M = np.maximum(N, 0), np.maximum(M, 0)
+    return float((xlogy(N + M, N + M) - xlogy(N, N) - xlogy(M, M)).sum())
+
+
+def _logs(x: Array) -> Array:
+    return np.log(np.maximum(x, np.finfo(np.float64).tiny))
+
+
+def _correlation(x: Array, y: Array, w: Array) -> float:
+    """Pearson's, of weighted pairs of numbers; 0 where one of them does not vary."""
+    if not len(w) or not w.sum() > 0:
+        return 0.0
+    w = w / w.sum()
+    a, b = x - w @ x, y - w @ y
+    scale = np.sqrt((w @ a**2) * (w @ b**2))
+    small = rounding(float, len(w)) * np.sqrt((w @ x**2) * (w @ y**2))
+    return float(w @ (a * b) / scale) if scale > small else 0.0
+
+
+# --- claims -----------------------------------------------------------------------------------------------------------
+
+
+@claim(
+    "the expected loss is below the least that scores of the predicted word alone can have",
+    kind=PROVED,
+    source="CIL (3.53)",
+    cost=_cost,
+)
+def beats_frequencies(fit):
+    """(L(s) − L*) / (L_v − L*): 0 at the optimum of all functions, 1 for the best scores that do not look at w."""
+    if not fit.get("sg", True):
+        return unknown(
+            "CBOW predicts from means of windows: its loss is no sum over pairs of words"
+        )
+    found = losses(fit)
+    least, gap = found.least, found.frequencies - found.least
+    if not gap > rounding(float, fit.data.n_tokens) * abs(found.frequencies):
+        return unknown(
+            "in this text, which words stand together follows from how frequent they are"
+        )
+    each = [one / found.pairs for one in (found.model, found.frequencies, least)]
+    note = "a pair: {:.4g}; of frequencies alone {:.4g}; least of all functions {:.4g}".format(
+        *each
+    )
+    advice = "train more epochs, or raise alpha: nothing about pairs was learnt"
+    if fit.get("tied", False) and not fit.get("biases", False):
+        advice = "⟨z_w, z_w⟩ is never below 0: pass biases=True, or tied=False"
+    return at_most(
+        (found.model - least) / gap,
+        1,
+        advice,
+        unit="excess / that of frequencies",
+        note=note,
+    )
+
+
+@claim(
+    "scores follow the shifted information of pairs that occur: their correlation is at least 0.3",
+    kind=RULE_OF_THUMB,
+    source="CIL (3.53), (3.54)",
+    cost=_cost,
+)
+def follows_information(fit):
+    """Pearson's correlation of s_wv and ln N_wv/M_wv over pairs that occur, each as often as it does on average."""
+    if not fit.get("sg", True):
+        return unknown("CBOW predicts from means of windows: its scores are not of pairs of words")
+    return at_least(
+        losses(fit).correlation,
+        CORRELATED,
+        "train more epochs, or raise vector_size",
+        unit="correlation",
+    )
+
+
+SOUND = attributes_sound(
+    {
+        "embedding_": "d k",
+        "context_embedding_": "d k",
+        "biases_": "d",
+        "counts_": "d | >= 0, falling",
+        "loss_": " | >= 0",
+    }
+)
+SKIPGRAM_CLAIMS = (
+    SOUND,
+    statements_true(statement_errors, cost=passes(1)),
+    loss_fell,
+    beats_frequencies,
+    directions_spread,
+    dimensions_used,
+)
+# what `certify` checks besides
+SKIPGRAM_MORE_CLAIMS = (follows_information, frequency_apart, nearest_words_determined)

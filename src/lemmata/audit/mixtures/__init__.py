@@ -1,0 +1,1 @@
+"""Claims about mixtures fitted by EM."""

@@ -1,0 +1,189 @@
+"""Where EM would go on from a mixture: what further steps gain, and whether a nudge leads uphill.
+
+Near a maximum the gains of EM's steps are g_t = Σ_m a_m c_m^t with a_m ≥ 0 and rates 0 ≤ c_m < 1, so that g_{t+1}/g_t rises
+towards the slowest rate. What all further steps gain is then (Aitken) g/(1 − c), estimated from the last ones.
+
+    >>> extrapolated_gain(np.cumsum([0, 8, 4, 2, 1.0]))                          # 15 so far, 1 to come
+    (16.0, 16.0)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lemmata.audit.kernel.claims import (
+    PROVED,
+    RULE_OF_THUMB,
+    Fit,
+    at_most,
+    claim,
+    rounding,
+    unknown,
+)
+from lemmata.audit.mixtures.em_steps import (
+    CLIMBING,
+    NUDGING,
+    affordable,
+    climb,
+    facts_of,
+    facts_work,
+    leap,
+    one_thread,
+    pass_work,
+)
+
+Array = np.ndarray
+TO_GO = 0.125  # nats: half a standard error in one direction, nothing that a sample of this size could tell
+LEAPS = 10  # of EM in the search for more
+MOST_STEPS = 1e6  # that anybody would make: where gains do not shrink, they are counted so often
+NUDGE = 0.05  # standard deviations of a component
+NUDGES, NUDGE_STEPS, FEWEST = 2, 24, 6
+
+
+def extrapolated_gain(values: Array, noise: float = 0.0) -> tuple[float, float]:
+    """What EM gains from the first of these values on, in all: with the rate as measured, and the largest that noise allows."""
+    gains = np.abs(np.diff(values))
+    so_far, last, m = float(gains.sum()), float(gains[-1]), len(gains) // 2
+    if last <= noise:
+        return so_far, so_far + noise * len(gains)
+    rate = (last / max(gains[-1 - m], last)) ** (1 / m)
+    rates = np.minimum([rate, rate + 2 * noise / (last * m)], 1 - 1 / MOST_STEPS)
+    low, high = so_far + last * rates / (1 - rates)
+    return float(low), float(high)
+
+
+def _climbing_work(fit: Fit) -> float:
+    """As many leaps as there is work for, at least one; a leap is three passes."""
+    passes = min(3 * LEAPS, affordable(fit, CLIMBING) / pass_work(fit))
+    return facts_work(fit) + (1 + max(passes, 3)) * pass_work(fit)
+
+
+@claim(
+    "climbing on by EM gains at most 0.125 nats, all together",
+    kind=RULE_OF_THUMB,
+    source="CIL (3.13), (3.14); Aitken 1926",
+    cost=_climbing_work,
+)
+def fixed_point(fit):
+    """A step of any size says little: EM crawls where components overlap, and stops at any `tol` long before it arrives.
+
+    What is found by climbing is a fact; what the last steps' rate says about the rest is a lower estimate. With reg_covar an
+    M-step is not the exact maximum and ℓ may fall a little on the way to the fixed point: what counts is how far it moves.
+    """
+    lost = facts_of(fit).cannot_climb()
+    if lost is not None:
+        return lost
+    found, low, high, noise = _climbed(fit)
+    if low - noise <= TO_GO < low:
+        return unknown("the gains are rounding", measured=low, unit="nats to go")
+    if TO_GO < low <= _grit(fit):
+        return unknown("rounding of the means alone costs as much", measured=low, unit="nats to go")
+    if low <= TO_GO < high:
+        return unknown("EM crawls: rounding hides its rate", measured=low, unit="nats to go")
+    advice = "EM has not arrived: lower tol, or raise max_iter"
+    if np.asarray(fit.weights_).dtype == np.float32:
+        advice += "; if that does not help, float32 is too coarse for numbers so far from zero"
+    return at_most(
+        low, TO_GO, unit="nats to go", advice=advice, note=f"{found:.2g} found by climbing, the rest extrapolated",
+        kind=PROVED if found > TO_GO else "",
+    )  # fmt: skip
+
+
+def _climbed(fit: Fit) -> tuple[float, float, float, float]:
+    """The gain found, in all (with the rate measured, and with noise), and what of it may be noise, in nats that count."""
+    if "climbed" not in fit.memory:
+        facts = facts_of(fit)
+        leaps = int(min(LEAPS, max(affordable(fit, CLIMBING) / pass_work(fit) / 3, 1)))
+        with one_thread():
+            gain, last = leap(facts.parts, facts.rows, leaps)
+        found, last = gain * facts.nats, last * facts.nats
+        # each term errs by some eps of what it is made of, in any direction, and so does the sum
+        noise = 4 * rounding(np.float64, facts.n) * (1 + facts.grain / facts.weight)
+        steps = float(np.abs(np.diff(last)).sum())
+        low, high = (found + total - steps for total in extrapolated_gain(last, noise))
+        fit.memory["climbed"] = found, low, high, 3 * leaps * noise
+    return fit.memory["climbed"]
+
+
+def _grit(fit: Fit) -> float:
+    """What rounding the means to their type costs, in nats: ½ Σ_j N_j (eps μ_j/σ_j)² of each feature; ten times that."""
+    facts, eps = facts_of(fit), float(np.finfo(np.asarray(fit.weights_).dtype).eps)
+    if not fit.has("means_"):
+        return 0.0
+    C = facts.parts.covariances
+    variances = np.einsum("jaa->ja", C) if C.ndim == 3 else C
+    off = eps * np.abs(facts.parts.means) / facts.parts.unit
+    return float(10 * 0.5 * facts.n * facts.parts.pi @ (off**2 / variances).sum(axis=1))
+
+
+def _grows(values: list[float]) -> bool:
+    """Whether steps gain more and more, as on the way out of a saddle; on the way back to a top they gain less and less."""
+    gains = np.diff(values)
+    noise = 8 * np.finfo(float).eps * np.abs(values).max()
+    return bool(len(gains) > 4 and gains[-1] > noise and gains[-1] > gains[-4])
+
+
+def _climb_from(start: Any, rows: Any, steps: int) -> list[float]:
+    """The likelihood along EM from a point; four times as many steps where it has only begun to climb."""
+    values, end = climb(start, rows, steps)
+    values = list(values)
+    for _ in range(3):
+        if not _grows(values):
+            break
+        more, end = climb(end, rows, steps)
+        values += list(more)[1:]
+    return values
+
+
+def _nudging_work(fit: Fit) -> float:
+    search = min(NUDGES * (NUDGE_STEPS + 1) * pass_work(fit), affordable(fit, NUDGING))
+    return facts_work(fit) + search
+
+
+@claim(
+    "no nudge of the components lets EM climb higher",
+    kind=RULE_OF_THUMB,
+    source="CIL 3.1.3; Dempster, Laird & Rubin 1977",
+    cost=_nudging_work,
+)
+def no_ascent_nearby(fit):
+    """A saddle (two components on the same spot) is a fixed point too; EM leaves it only from beside it.
+
+    The derivative of the EM map at a fixed point has an eigenvalue above 1 just where the likelihood curves upwards
+    (θ' − θ = I_c⁻¹∇ℓ), so that EM itself, from a random point nearby, is the power method for it. The mixture it finds is the
+    witness: that it is more likely is then a fact, whatever led to it. Finding none is no proof that there is none.
+    """
+    facts = facts_of(fit)
+    if facts.parts.k == 1:
+        return unknown("there is one component only")
+    lost = facts.cannot_climb()
+    if lost is not None:
+        return lost
+    steps = int(min(_nudging_work(fit), fit.work) / pass_work(fit) / NUDGES) - 1
+    if steps < FEWEST:
+        return unknown("too little work allowed: pass seconds=… to certify")
+    anyway = _climbed(fit)[1]
+    if anyway > TO_GO:
+        return unknown("EM still climbs without a nudge")
+    best, growing = -np.inf, False
+    with one_thread():
+        for seed in range(NUDGES):
+            start = facts.parts.nudged(np.random.default_rng(seed), NUDGE)
+            try:
+                values = _climb_from(start, facts.rows, min(steps, NUDGE_STEPS))
+            except np.linalg.LinAlgError:
+                continue  # a collapse is for another claim
+            reached = max(values[1:]) - facts.log_likelihood - facts.parts.log_prior()
+            best, growing = max(best, reached * facts.nats), growing or _grows(values)
+    gain = best - anyway
+    if gain <= TO_GO and growing:
+        return unknown(
+            "steps from a nudge still gain more and more: pass seconds=… to certify", gain
+        )
+    advice = "a saddle, or a flat top: start from elsewhere (n_init, another random_state), or use fewer components"
+    return at_most(
+        gain, TO_GO, advice, unit="nats", kind=PROVED if gain > TO_GO else "",
+        note=f"beyond EM without one; {NUDGES} nudges of {NUDGE} standard deviations, {min(steps, NUDGE_STEPS)} steps each",
+    )  # fmt: skip

@@ -1,0 +1,315 @@
+"""What theory promises about a mixture fitted by EM, checked on the data by plain code.
+
+Everything is recomputed from the rows and public attributes (`weights_`, `means_`, `covariances_`, and the memberships that
+`predict_proba` shows), with the densities of densities.py and the plain EM of mixture_steps.py. So the claims certify
+scikit-learn's GaussianMixture as well as ours. With responsibilities r_ij the bound of EM is (CIL (3.10))
+
+    ℓ ≥ Σ_i Σ_j r_ij [ln π_j + ln p(x_i; θ_j) − ln r_ij],        with equality iff r_ij ∝ π_j p(x_i; θ_j)  (CIL (3.12))
+
+    >>> from sklearn.mixture import GaussianMixture as Theirs
+    >>> import lemmata
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(size=(100, 2)), rng.normal(size=(100, 2)) + 6])
+    >>> lemmata.certify(Theirs(2, random_state=0).fit(X), X).failed
+    []
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from scipy.special import xlogy
+
+from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
+from lemmata.audit.kernel.claims import PROVED, Fit, at_most, claim, rounding, unknown
+from lemmata.audit.mixtures.climbs import fixed_point, no_ascent_nearby
+from lemmata.audit.mixtures.em_steps import (
+    Reading,
+    facts_of,
+    facts_work,
+    one_thread,
+    pass_work,
+    posterior,
+    shown_memberships,
+)
+from lemmata.audit.mixtures.gaussians import SHAPES, kind_of
+from lemmata.audit.mixtures.refits import (
+    fresh_rows_as_likely,
+    memberships_clear,
+    worth_its_components,
+)
+from lemmata.audit.mixtures.shapes import enough_rows, no_collapsed_component
+
+Array = np.ndarray
+BATCHES = "batches"  # why stepwise EM stops
+
+
+# --- attributes -------------------------------------------------------------------------------------------------------
+
+
+def _unsound(fit: Fit) -> Iterator[str]:
+    """What is wrong with parameters beyond shapes that letters can say."""
+    k, d = len(fit.weights_), int(fit.get("n_features_in_", 0)) or None
+    if fit.has("covariances_"):
+        yield from _unsound_gaussians(fit, k, np.shape(fit.means_)[1])
+    elif fit.has("probabilities_"):
+        p = np.asarray(fit.probabilities_, dtype=np.float64)
+        sizes = _groups(fit, p.shape[1])
+        if sizes.sum() != p.shape[1] or (
+            d is not None and fit.has("n_categories_") and len(sizes) != d
+        ):
+            yield f"probabilities_ has {p.shape[1]} columns, not those of n_categories_"
+        elif fit.family_.name != "Bernoulli":
+            sums = np.add.reduceat(p, np.cumsum(sizes) - sizes, axis=1)
+            if np.abs(sums - 1).max() > rounding(fit.probabilities_.dtype, p.shape[1]):
+                yield "probabilities_ do not sum to 1"
+
+
+def _groups(fit: Fit, width: int) -> Array:
+    """How many columns of probabilities_ belong together."""
+    return np.asarray(fit.n_categories_) if fit.has("n_categories_") else np.array([width])
+
+
+def _unsound_gaussians(fit: Fit, k: int, d: int) -> Iterator[str]:
+    kind = kind_of(fit)
+    shape = tuple({"k": k, "d": d}[axis] for axis in SHAPES[kind])
+    for name in ("covariances_", "precisions_", "precisions_cholesky_"):
+        A = np.asarray(fit.get(name, np.nan))
+        if A.shape != shape:
+            yield f"{name} has shape {A.shape}, not {shape} as covariance_type={kind!r} has it"
+            return
+        if A.dtype.kind not in "fiu" or not np.isfinite(A).all():
+            yield f"{name} has numbers that are not finite"
+            return
+        if len(SHAPES[kind]) < 2 or SHAPES[kind][-2:] != "dd":
+            if not (A > 0).all():
+                yield f"{name} should be > 0"
+        elif name == "covariances_":
+            yield from _indefinite(np.asarray(A, np.float64), fit)
+
+
+def _indefinite(A: Array, fit: Fit) -> Iterator[str]:
+    """Whether covariances are not symmetric or, in units of their own diagonal, not positive definite.
+
+    E[xxᵀ] − μμᵀ, as scikit-learn has it for tied ones, is symmetric up to eps·(μ/σ)².
+    """
+    far = np.abs(np.asarray(fit.means_, np.float64)).max(axis=0)
+    for j, C in enumerate(A[None] if A.ndim == 2 else A):
+        diagonal = np.diagonal(C)
+        if not (diagonal > 0).all():
+            yield f"covariances_[{j}] has variances that are not > 0"
+            continue
+        root = np.sqrt(diagonal)
+        R = C / root / root[:, None]
+        slack = rounding(np.asarray(fit.covariances_).dtype, len(C)) * (
+            1 + float((far / root).max()) ** 2
+        )
+        if np.abs(R - R.T).max() > min(slack, 1e-2):
+            yield f"covariances_[{j}] is not symmetric"
+            continue
+        try:
+            np.linalg.cholesky(R)
+        except np.linalg.LinAlgError:
+            yield f"covariances_[{j}] is not positive definite"
+
+
+SOUND = attributes_sound(
+    {
+        "weights_": "k | >= 0, sum 1",
+        "means_?": "k d",
+        "rates_?": "k d | >= 0",
+        "probabilities_?": "k m | >= 0, <= 1",
+        "n_categories_?": "d | > 0, whole",
+        "lower_bound_?": "",
+    },
+    _unsound,
+)
+
+
+# --- what the model states --------------------------------------------------------------------------------------------
+
+
+def _stated(fit: Fit) -> dict[str, float]:
+    """Every number that a mixture states, as its library defines it, in units of the rounding it may have.
+
+    Ours: `lower_bound_` is the mean log-likelihood of the parameters shown. scikit-learn's: that of the E-step before the last
+    M-step, so that the likelihood of the parameters shown is at least that (less the price of reg_covar), and, as the fit
+    says to have converged, not far above. `lower_bounds_` ends with it; `converged_`: its last change is below tol.
+    """
+    found = _inverse_errors(fit) if fit.has("covariances_") else {}
+    if fit.get("stopped_") == BATCHES or not fit.has("lower_bound_"):
+        return found  # stepwise EM states the likelihood of a batch that is gone
+    with one_thread():
+        facts = facts_of(fit)
+    stated, true = float(fit.lower_bound_), facts.log_likelihood / facts.weight
+    error = _eps(fit) * np.sqrt(facts.n) * facts.grain / facts.weight
+    if fit.has("stepwise_"):  # ours
+        found["lower_bound_"] = discrepancy(stated, true, error, 8.0)
+    else:
+        found["lower_bound_"] = _one_step_before(fit, stated, true, 8 * error + _price(fit, facts))
+    bounds = np.asarray(fit.get("lower_bounds_", ()), dtype=np.float64)
+    if len(bounds):
+        found["lower_bounds_"] = discrepancy(stated, bounds[-1], abs(stated), rounding(np.float64))
+    if len(bounds) > 1 and fit.has("converged_") and fit.has("tol"):
+        settled = abs(bounds[-1] - bounds[-2]) < fit.tol
+        # what stops a run is decided in the trace, which ours keeps with the prior
+        agrees = bool(fit.converged_) == bool(settled) or fit.has("stepwise_")
+        found["converged_"] = 0.0 if agrees else np.inf
+    return found
+
+
+def _eps(fit: Fit) -> float:
+    """Of the coarser of the parameters and the rows: rows in float32 are not quite those of a fit in float64."""
+    kinds = [np.asarray(fit.weights_).dtype, np.dtype(fit.data.dtype)]
+    return max(float(np.finfo(kind if kind.kind == "f" else np.float64).eps) for kind in kinds)
+
+
+def _one_step_before(fit: Fit, stated: float, true: float, slack: float) -> float:
+    """A likelihood one step before the one shown: at most it, and not much less where steps have become small."""
+    if stated > true + slack:
+        return (stated - true) / max(slack, np.finfo(float).tiny)
+    near = 100 * float(fit.get("tol", np.inf)) if fit.get("converged_", False) else np.inf
+    return (true - stated) / (near + slack) if np.isfinite(near) else 0.0
+
+
+def _price(fit: Fit, facts: Any) -> float:
+    """What an M-step with reg_covar may give away: ½ Σ π_j Σ_λ [ln(1 + t) − t/(1 + t)], t = ρ/λ (see likelihood_never_fell)."""
+    parts = facts.parts
+    if not getattr(parts, "estimated", False) or not parts.reg.any():
+        return 0.0
+    if parts.covariances.ndim == 3:
+        # in units in which ρ is the identity
+        root = np.sqrt(parts.reg)
+        t = 1 / np.maximum(np.linalg.eigvalsh(parts.covariances / root / root[:, None]) - 1, 1e-12)
+    else:
+        t = 1 / np.maximum(parts.covariances / parts.reg - 1, 1e-12)
+    return float(0.5 * parts.pi @ (np.log1p(t) - t / (1 + t)).sum(axis=1))
+
+
+def _inverse_errors(fit: Fit) -> dict[str, float]:
+    """How far ΣΛ and PᵀΣP are from the identity; an inverse errs by eps·cond(Σ), in units of the diagonal."""
+    shape, found = SHAPES[kind_of(fit)], {}
+    dtype = np.asarray(fit.covariances_).dtype
+    C, precision, P = (
+        np.asarray(A, np.float64)
+        for A in (fit.covariances_, fit.precisions_, fit.precisions_cholesky_)
+    )
+    if shape[-2:] != "dd":
+        with np.errstate(over="ignore", invalid="ignore"):
+            products = {"precisions_": precision * C, "precisions_cholesky_": P * np.sqrt(C)}
+        return {
+            name: discrepancy(x, np.ones_like(x), 1.0, rounding(dtype))
+            for name, x in products.items()
+        }
+    d = C.shape[-1]
+    root = np.sqrt(np.einsum("...aa->...a", C))
+    R = C / root[..., None] / root[..., None, :]
+    condition = np.linalg.cond(R).max() if d > 1 else 1.0
+    scaled = precision * root[..., None] * root[..., None, :]
+    Q = P * root[..., None]
+    crooked = float(np.abs(R - np.swapaxes(R, -1, -2)).max())
+    slack = min((rounding(dtype, d) + crooked) * float(condition), 0.1)
+    eye = np.broadcast_to(np.eye(d), R.shape)
+    found["precisions_"] = discrepancy(R @ scaled, eye, 1.0, slack)
+    whitened = np.swapaxes(Q, -1, -2) @ R @ Q
+    found["precisions_cholesky_"] = discrepancy(whitened, eye, 1.0, slack)
+    return found
+
+
+TRUE = statements_true(_stated, cost=facts_work)
+
+
+# --- the run ----------------------------------------------------------------------------------------------------------
+
+
+@claim("the log-likelihood never fell", kind=PROVED, source="CIL 3.1.3", about="run")
+def likelihood_never_fell(fit):
+    """The largest fall from one step to the next, relative to the largest log-likelihood of the run.
+
+    What adding ρ = reg_covar to the covariances can cost is allowed for: with S the covariance of an exact M-step, λ its
+    spectrum and t = ρ/λ, the expected log-likelihood at S + ρI is below the one at S by ½ Σ [ln(1 + t) − t/(1 + t)] per row
+    of the component, and the log-likelihood gains at least as much as the expected one does. A prior (smoothing) counts as
+    likelihood.
+    """
+    if fit.get("stopped_") == BATCHES:
+        return unknown(
+            "stepwise EM promises no such thing: a batch may be less likely than the one before"
+        )
+    losses, columns = fit.trace.objective, fit.trace.extras
+    rises = np.diff(losses)
+    if "price" in columns:
+        rises = rises - columns["price"][1:]
+    scale = np.abs(losses).max(initial=0.0)
+    fall = rises.max(initial=0.0) / scale if scale > 0 else 0.0
+    n = fit.data.shape[0] if fit.has_data else 1
+    advice = "this is rounding: scale the data, or fit in float64"
+    return at_most(
+        fall, rounding(np.asarray(fit.weights_).dtype, n), unit="largest fall", advice=advice
+    )
+
+
+# --- the E-step -------------------------------------------------------------------------------------------------------
+
+
+@claim(
+    "the bound is tight: the memberships are the posteriors",
+    kind=PROVED,
+    source="CIL (3.12)",
+    cost=lambda fit: facts_work(fit) + 2 * pass_work(fit),
+)
+def bound_is_tight(fit):
+    """ℓ − ELBO at the memberships that predict_proba shows, which is Σ KL(shown ‖ posterior); relative to its rounding."""
+    facts = facts_of(fit)
+    gap = 0.0
+    with one_thread():
+        for x, w in Reading(fit.data, facts.parts.k, np.asarray(fit.weights_).dtype):
+            joint = facts.parts.joint(x)
+            each, _ = posterior(joint)
+            shown = shown_memberships(fit, x)
+            # ln 0 is met where r = 0 only, unless a membership contradicts the parameters: then the bound is −inf
+            with np.errstate(invalid="ignore"):
+                terms = np.where(shown > 0, shown * (joint - each[:, None]), 0.0) - xlogy(
+                    shown, shown
+                )
+            counts = (w > 0) & np.isfinite(each)
+            gap -= float(w[counts] @ terms[counts].sum(axis=1))
+    k, d = facts.parts.k, fit.data.shape[1]
+    # a log-density sums d squares of numbers that a triangular solve erred in: d terms again
+    slack = rounding(np.asarray(fit.weights_).dtype, facts.n + d * d + k)
+    advice = "predict_proba does not belong to the parameters it is shown with: fit it again, in float64 if the data is large"
+    return at_most(
+        abs(gap) / max(facts.grain, 1e-300), slack, unit="|ℓ − ELBO| / size", advice=advice
+    )
+
+
+# --- counts and codes ------------------------------------------------------------------------------------------------
+
+
+@claim(
+    "every row has a positive probability",
+    kind=PROVED,
+    source="CIL (3.5)",
+    cost=facts_work,
+)
+def every_row_possible(fit):
+    """How many rows have ln p(x) = −∞: something in them has probability 0 under every component that has a weight."""
+    advice = "the log-likelihood of these rows is −∞: fit with smoothing > 0, or drop them"
+    return at_most(facts_of(fit).impossible, 0, unit="impossible rows", advice=advice)
+
+
+MIXTURE_CLAIMS = (
+    SOUND,
+    TRUE,
+    likelihood_never_fell,
+    bound_is_tight,
+    fixed_point,
+    no_ascent_nearby,
+    enough_rows,
+    no_collapsed_component,
+    memberships_clear,
+    worth_its_components,
+    fresh_rows_as_likely,
+)
+COUNT_MIXTURE_CLAIMS = (*MIXTURE_CLAIMS, every_row_possible)

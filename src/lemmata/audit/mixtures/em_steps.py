@@ -1,0 +1,264 @@
+"""Plain EM, for checks only: rows as they are read, the E-step, a few steps from where a fit stands.
+
+    ℓ(θ) = Σ_i w_i ln Σ_j π_j p(x_i; θ_j),      r_ij ∝ π_j p(x_i; θ_j)  (E),      θ' from Σ_i w_i r_ij t(x_i)  (M)
+
+Weights are divided by the largest, so that their unit does not matter. A sum of log-likelihoods is told in nats of
+n = (Σw)²/Σw² rows that count.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lemmata.audit.clustering.nearest_centres import one_blas_thread
+from lemmata.audit.kernel.claims import LEAST_BUDGET, Evidence, Fit, unknown
+from lemmata.audit.mixtures.gaussians import components_of
+
+Array = np.ndarray
+Rows = Iterable[tuple[Array, Array]]  # slices of rows and their weights, as often as asked for
+NUMBERS = 2**18  # in the temporaries of a slice
+OVERHEAD = 3e5  # multiplications that the Python around a slice takes the time of
+START_STEPS = 5  # of EM, that the start of a run takes the time of
+# shares of it; what is left is for the passes that every claim needs
+THIRDS, HALVES, CLIMBING, NUDGING, RIDGELESS = 0.25, 0.2, 0.2, 0.1, 0.08
+TIMES_THE_FIT = 5.0  # what certify(X) may take
+
+
+class Reading:
+    """The rows of a fit, dense and in float64, in slices that fit a cache; a row of which nothing is known weighs nothing.
+
+    dtype : rounds the rows first to what the model itself is shown
+    """
+
+    def __init__(self, data: Any, width: int, dtype: Any = None):
+        self.data, self.dtype = data, dtype
+        self.step = max(256, NUMBERS // max(data.shape[1] * width, 1))
+        self.unit = unit_of(data)
+
+    def __iter__(self) -> Iterator[tuple[Array, Array]]:
+        for rows, w in self.data:
+            for start in range(0, rows.shape[0], self.step):
+                part = rows[start : start + self.step]
+                part = np.asarray(part.toarray() if hasattr(part, "toarray") else part)
+                if self.dtype is not None:
+                    part = part.astype(self.dtype, copy=False)
+                part = part.astype(np.float64, copy=False)
+                known = ~np.isnan(part).all(axis=1)
+                weights = 1.0 if w is None else w[start : start + self.step] / self.unit
+                yield part, known * np.asarray(weights, dtype=np.float64)
+
+
+def unit_of(data: Any) -> float:
+    """The largest weight, by which all are divided."""
+    return 1.0 if data.weights is None else float(np.max(data.weights))
+
+
+def posterior(joint: Array) -> tuple[Array, Array]:
+    """ln p(x) (n,) and the responsibilities (n, k) of ln π_j p(x; θ_j). A row that nothing explains belongs to all alike."""
+    top = joint.max(axis=1, keepdims=True)
+    finite = np.isfinite(top)
+    r = np.exp(joint - np.where(finite, top, 0.0))
+    total = r.sum(axis=1, keepdims=True)
+    lost = ~(total > 0)
+    r /= np.where(lost, 1.0, total)
+    if lost.any():
+        r[lost[:, 0]] = 1 / joint.shape[1]
+    with np.errstate(divide="ignore"):
+        return (np.where(finite, top, 0.0) + np.log(total))[:, 0], r
+
+
+def expect(parts: Any, rows: Rows) -> tuple[float, list[Array]]:
+    """The log-likelihood and log prior of components, and the sums for their next M-step."""
+    value, sums = parts.log_prior(), parts.empty()
+    for x, w in rows:
+        each, r = posterior(parts.joint(x))
+        value += _dot(w, each)
+        parts.add(sums, x, w[:, None] * r)
+    return float(value), sums
+
+
+def log_likelihood(parts: Any, rows: Rows) -> float:
+    return float(sum(_dot(w, posterior(parts.joint(x))[0]) for x, w in rows))
+
+
+def _dot(w: Array, each: Array) -> float:
+    """Σ w ln p; 0 · −∞ = 0."""
+    return float(w @ np.where(w > 0, each, 0.0))
+
+
+def climb(parts: Any, rows: Rows, steps: int) -> tuple[list[float], Any]:
+    """The objective before and after each of some EM steps, and where they lead; LinAlgError where a component collapses."""
+    value, sums = expect(parts, rows)
+    values = [value]
+    for _ in range(steps):
+        parts = parts.step(sums)
+        value, sums = expect(parts, rows)
+        values.append(value)
+    return values, parts
+
+
+def leap(parts: Any, rows: Rows, cycles: int) -> tuple[float, Array]:
+    """EM in leaps (SQUAREM, Varadhan & Roland 2008): what it gains from here, and the objective over the last two plain steps.
+
+    Two steps θ₀ → θ₁ → θ₂, with r = θ₁ − θ₀ and v = (θ₂ − θ₁) − r, tell the slow direction; θ₀ − 2αr + α²v with
+    α = −‖r‖/‖v‖ goes along it, and is kept if it is more likely than θ₂ (which is α = −1).
+    """
+    value, sums = expect(parts, rows)
+    gain, last = 0.0, np.array([value, value])
+    for _ in range(cycles):
+        one = parts.step(sums)
+        value_one, sums = expect(one, rows)
+        two = one.step(sums)
+        value_two, sums = expect(two, rows)
+        last = np.array([value, value_one, value_two])
+        gain += float(np.abs(np.diff(last)).sum())
+        far = _leaped(parts, one, two)
+        parts, value = two, value_two
+        if far is not None:
+            value_far, sums_far = expect(far, rows)
+            if value_far > value:
+                gain += value_far - value
+                parts, value, sums = far, value_far, sums_far
+    return gain, last
+
+
+def _leaped(parts: Any, one: Any, two: Any) -> Any:
+    """The components at the end of a leap, of half of it, …, or None where there is nothing beyond the second step."""
+    a, b, c = (at.vector() for at in (parts, one, two))
+    r, v = b - a, c - 2 * b + a
+    bend = float(np.linalg.norm(v))
+    alpha = -min(float(np.linalg.norm(r)) / bend, 1e6) if bend > 0 else -1.0
+    for _ in range(4):
+        if not alpha < -1.01:
+            return None
+        try:
+            return two.of_vector(a - 2 * alpha * r + alpha**2 * v)
+        except np.linalg.LinAlgError:
+            alpha = (alpha - 1) / 2
+    return None
+
+
+# --- what several claims need -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What one plain pass over the data says about a fit, in float64."""
+
+    parts: Any  # the components
+    rows: Reading
+    sums: list[Array]  # for the next M-step
+    weight: float  # Σ w, in units of the largest weight
+    n: float  # rows that count: (Σw)² / Σw²
+    log_likelihood: float  # Σ w ln p(x)
+    grain: float  # Σ w·(by how many eps ln p(x) may err); rounding is relative to it
+    impossible: int  # rows that count and have ln p(x) = −∞
+    counts: Array  # (k,) how many rows a component lives on: (Σ w r)² / Σ w² r, which is Σ r without weights
+
+    def cannot_climb(self) -> Evidence | None:
+        """What claims about the height of the likelihood say where it is −∞."""
+        if not self.impossible:
+            return None
+        return unknown(f"{self.impossible:,} rows have probability 0: the log-likelihood is −∞")
+
+    @property
+    def nats(self) -> float:
+        """From sums with weights to nats of rows that count."""
+        return self.n / self.weight
+
+
+def facts_of(fit: Fit) -> Facts:
+    """The facts about a fit, computed once per certificate."""
+    if "facts" not in fit.memory:
+        with one_thread():
+            fit.memory["facts"] = _facts(fit)
+    return fit.memory["facts"]
+
+
+def _facts(fit: Fit) -> Facts:
+    rows = Reading(fit.data, len(fit.weights_))
+    parts = components_of(fit, rows.unit)
+    sums, squares = parts.empty(), np.zeros(parts.k)
+    weight = square = value = grain = 0.0
+    impossible = 0
+    for x, w in rows:
+        joint = parts.joint(x)
+        each, r = posterior(joint)
+        finite = np.where((r > 0) & np.isfinite(joint), np.abs(joint), 0.0)
+        impossible += int(np.count_nonzero((each == -np.inf) & (w > 0)))
+        weight, square, value = weight + w.sum(), square + w @ w, value + _dot(w, each)
+        grain += w @ ((r * finite).sum(axis=1) + parts.grain(x, r))
+        parts.add(sums, x, w[:, None] * r)
+        squares += w**2 @ r
+    effective = sums[0] ** 2 / np.maximum(squares, np.finfo(float).tiny)
+    n = weight**2 / square if square > 0 else 0.0
+    return Facts(parts, rows, sums, weight, n, value, grain, impossible, effective)
+
+
+def one_thread() -> Any:
+    """Many small matrices: waking BLAS's threads for each costs more than the work."""
+    return one_blas_thread()
+
+
+def shown_memberships(fit: Fit, x: Array) -> Array:
+    """What the model says itself, of rows in the type that it computes in."""
+    with warnings.catch_warnings():  # slices carry no names of features
+        warnings.filterwarnings("ignore", message=".*valid feature names", category=UserWarning)
+        x = x.astype(np.asarray(fit.weights_).dtype, copy=False)
+        return np.asarray(fit.model.predict_proba(x), dtype=np.float64)
+
+
+# --- what it costs ----------------------------------------------------------------------------------------------------
+
+
+def known_components(fit: Fit) -> Any:
+    """The components, read once; their weights are as the model has them."""
+    if "components" not in fit.memory:
+        fit.memory["components"] = components_of(fit)
+    return fit.memory["components"]
+
+
+def pass_work(fit: Fit, n: int | None = None) -> float:
+    """Multiplications of one E-step with its sums on n rows (all rows of the data), Python included."""
+    n, parts = fit.data.shape[0] if n is None else n, known_components(fit)
+    slices = 1 + n // max(256, NUMBERS // max(fit.data.shape[1] * parts.k, 1))
+    return parts.work(n) + OVERHEAD * slices + hole_work(fit, n)
+
+
+def facts_work(fit: Fit) -> float:
+    """What `facts_of` costs: a pass and a half, once per certificate."""
+    return 0.0 if "facts" in fit.memory else 1.5 * pass_work(fit)
+
+
+def hole_work(fit: Fit, n: int) -> float:
+    """What patterns of missing values cost in a pass over n rows: each has factors of its own, for every component."""
+    if "holes" not in fit.memory:
+        fit.memory["holes"] = 0.0
+        if np.ndim(getattr(known_components(fit), "covariances", 0)) == 3:
+            for rows, _ in fit.data:
+                gone = np.isnan(rows)
+                some, where = int(gone.any(axis=1).sum()), int(gone.any(axis=0).sum())
+                fit.memory["holes"] += float(min(some, 2.0**where))
+    patterns = fit.memory["holes"] * min(n / max(fit.data.shape[0], 1), 1.0)
+    return 0.5 * OVERHEAD * known_components(fit).k * patterns
+
+
+def fit_work(fit: Fit) -> float:
+    """Roughly what the fit took: its steps and some for k-means before, times its starts."""
+    steps = float(np.max(fit.get("n_iter_", 1))) + START_STEPS
+    return (
+        steps
+        * float(fit.get("n_init", 1) or 1)
+        * known_components(fit).solver_work(fit.data.shape[0])
+    )
+
+
+def affordable(fit: Fit, share: float) -> float:
+    """The work that a check may plan with: its share of what certify(X) has, or of what certify(X, seconds=…) left."""
+    left = fit.work if np.isfinite(fit.work) else 0.0
+    return share * max(TIMES_THE_FIT * fit_work(fit), LEAST_BUDGET, left)

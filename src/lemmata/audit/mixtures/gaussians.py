@@ -1,0 +1,475 @@
+"""Gaussian components in plain NumPy: densities, M-steps, and what single rows do to a shape.
+
+Nothing here is used by a solver, and nothing of a solver is used here. `components_of(fit)` reads the public attributes of a
+fit. Components have `joint` (ln π_j + ln p(x; θ_j)), `add`, which sums what responsibilities r (n × k, weights included) say
+about rows, and `step`, which turns the sums into the components of the next M-step.
+
+Numbers are kept in units of the components' own widths, a power of two per feature, so that data of size 1e±150 is squared
+without harm; densities are those of the raw rows.
+
+Missing values (NaN) are marginalised: with o the observed and m the missing features of a row,
+
+    p(x_o) = N(μ_o, Σ_oo),    E[x_m | x_o] = μ_m + Σ_mo Σ_oo⁻¹ (x_o − μ_o),    Cov[x_m | x_o] = Σ_mm − Σ_mo Σ_oo⁻¹ Σ_om
+
+    >>> rows = np.array([[1.0, np.nan], [0.0, 2.0], [3.0, np.nan]])
+    >>> [(seen.tolist(), which.tolist()) for seen, which in observed_patterns(rows)]
+    [([True, True], [1]), ([True, False], [0, 2])]
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+
+Array = np.ndarray
+LOG_2PI = float(np.log(2 * np.pi))
+EPS = float(np.finfo(float).eps)
+# the other types keep the covariance they were given
+ESTIMATED = ("full", "tied", "diag", "spherical")
+SHAPES = {"full": "kdd", "tied": "dd", "fixed": "dd", "diag": "kd", "spherical": "k", "unit": "k"}
+
+
+def components_of(fit: Any, unit: float = 1.0) -> Any:
+    """The components of a fit, from its public attributes. unit : the weight of a row that counts as one (for priors)."""
+    if fit.has("covariances_"):
+        kind = kind_of(fit)
+        return (AxisGaussians if SHAPES[kind][-2:] != "dd" else DenseGaussians)(fit, kind)
+    from lemmata.audit.mixtures.counts import COUNTING
+
+    return COUNTING[fit.family_.name](fit, unit)
+
+
+def kind_of(fit: Any) -> str:
+    """The type of the covariances."""
+    return str(fit.covariance_type if fit.has("covariance_type") else fit.family_.name)
+
+
+def log_of(weights: Array) -> Array:
+    """ln π, −∞ for a component without weight."""
+    with np.errstate(divide="ignore"):
+        return np.log(weights)
+
+
+def observed_patterns(rows: Array) -> Iterator[tuple[Array, Array]]:
+    """Pairs (observed features, indices of the rows that have just these)."""
+    missing = np.isnan(rows)
+    if not missing.any():
+        yield np.ones(rows.shape[1], dtype=bool), np.arange(len(rows))
+        return
+    kinds, which = np.unique(missing, axis=0, return_inverse=True)
+    for i, kind in enumerate(kinds):
+        yield ~kind, np.flatnonzero(which.ravel() == i)
+
+
+class Gaussians:
+    """What the two kinds of Gaussian share. Sums are taken about the current means: no digits are lost far from zero."""
+
+    def __init__(self, fit: Any, kind: str):
+        self.kind, self.means = kind, np.asarray(fit.means_, dtype=np.float64)
+        self.k, self.d = self.means.shape
+        self.pi = np.asarray(fit.weights_, dtype=np.float64)
+        given = np.asarray(fit.covariances_, dtype=np.float64)
+        self.unit = self._units(given)
+        self.log_unit = np.log(self.unit)
+        self.covariances = self._inside(given)
+        owner = fit if fit.has("reg_covar") else fit.family_
+        with np.errstate(over="ignore"):
+            reg = float(owner.reg_covar) if kind in ESTIMATED else 0.0
+            self.reg = reg / self.unit / self.unit  # (d,)
+        self._factors: Any = None
+
+    def _units(self, given: Array) -> Array:
+        """A power of two near the widest component of each feature; one for all where features share their variance."""
+        variances = self._variances(given)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            powers = np.round(0.5 * np.log2(variances))
+        return np.exp2(np.where(np.isfinite(powers), powers, 0.0))
+
+    def moved(self, pi: Array, means: Array, covariances: Array) -> Any:
+        """Components of the same kind elsewhere; covariances in units."""
+        other = copy.copy(self)
+        other.pi, other.means, other.covariances, other._factors = pi, means, covariances, None
+        other.k = len(pi)
+        return other
+
+    def vector(self) -> Array:
+        """All parameters in one row, in units."""
+        own = {"tied": self.covariances[:1], "spherical": self.covariances[:, :1]}.get(
+            self.kind, self.covariances
+        )
+        parts = [self.pi, (self.means / self.unit).ravel()]
+        return np.concatenate([*parts, own.ravel()] if self.estimated else parts)
+
+    def of_vector(self, v: Array) -> Any:
+        """The components with these parameters; LinAlgError where they are none."""
+        k, size = self.k, self.means.size
+        pi, means, covariances = (
+            v[:k],
+            v[k : k + size].reshape(self.means.shape) * self.unit,
+            self.covariances,
+        )
+        if self.estimated:
+            own = {"tied": (1, self.d, self.d), "spherical": (k, 1)}.get(
+                self.kind, covariances.shape
+            )
+            covariances = np.broadcast_to(v[k + size :].reshape(own), covariances.shape)
+        if not (pi > 0).all() or not (covariances.ndim == 3 or (covariances > 0).all()):
+            raise np.linalg.LinAlgError("no components")
+        other = self.moved(pi / pi.sum(), means, covariances)
+        if covariances.ndim == 3:
+            other.factors  # noqa: B018  (raises)
+        return other
+
+    def without_ridge(self) -> Any:
+        other = copy.copy(self)
+        other.reg = np.zeros(self.d)
+        return other
+
+    def log_prior(self) -> float:
+        return 0.0
+
+    @property
+    def estimated(self) -> bool:
+        """Whether the data say anything about widths."""
+        return self.kind in ESTIMATED
+
+    @property
+    def rows_needed(self) -> int:
+        """A covariance of d features has full rank only from d + 1 rows on; a variance from two; a mean needs one."""
+        return self.d + 1 if self.kind == "full" else 2 if self.kind in ("diag", "spherical") else 1
+
+    def _variances(self, given: Array) -> Array:
+        raise TypeError(f"{type(self).__name__} defines no _variances.")
+
+    def _inside(self, given: Array) -> Array:
+        raise TypeError(f"{type(self).__name__} defines no _inside.")
+
+
+class DenseGaussians(Gaussians):
+    """Covariances with correlations: full, tied, fixed; (k, d, d)."""
+
+    def _variances(self, given):
+        return np.diagonal(given) if given.ndim == 2 else np.einsum("jaa->ja", given).max(axis=0)
+
+    def _inside(self, given):
+        return np.broadcast_to(
+            given / self.unit / self.unit[:, None], (self.k, self.d, self.d)
+        ).copy()
+
+    def work(self, n: int) -> float:
+        """Multiplications of an E-step and its sums, here; elementwise ones count more (measured, in nanoseconds)."""
+        return n * self.k * (self.d**2 + 12.0 * self.d + 20)
+
+    def solver_work(self, n: int) -> float:
+        """The same in a solver's kernel."""
+        return n * self.k * (0.15 * self.d**2 + 2.0 * self.d + 10)
+
+    @property
+    def factors(self) -> Array:
+        """L with LLᵀ = Σ_j, (k, d, d); LinAlgError where there is none."""
+        if self._factors is None:
+            own = np.linalg.cholesky(self._own(self.covariances))
+            self._factors = np.broadcast_to(own, self.covariances.shape)
+        return self._factors
+
+    def whitened(self, rows: Array, seen: Array, j: int) -> tuple[Array, Array]:
+        """L⁻¹(x − μ_j) of rows that have these features, (seen, n), and the diagonal of L."""
+        x = (rows[:, seen] - self.means[j, seen]) / self.unit[seen]
+        L = self.factors[j]
+        if not seen.all():
+            L = cholesky(self.covariances[j][np.ix_(seen, seen)], lower=True)
+        return solve_triangular(L, x.T, lower=True, check_finite=False), np.diagonal(L)
+
+    def joint(self, rows: Array) -> Array:
+        if not np.isnan(rows).any():
+            return self._joint_of_complete(rows)
+        out = np.empty((len(rows), self.k))
+        for seen, which in observed_patterns(rows):
+            for j in range(self.k):
+                y, diagonal = self.whitened(rows[which], seen, j)
+                logs = np.log(diagonal).sum() + self.log_unit[seen].sum()
+                out[which, j] = -0.5 * (seen.sum() * LOG_2PI + np.einsum("di,di->i", y, y)) - logs
+        return out + log_of(self.pi)
+
+    def _joint_of_complete(self, rows: Array) -> Array:
+        """The same for all components at once, where nothing is missing."""
+        L = self._own(self.factors)
+        y = self._away(rows) @ np.linalg.inv(L).transpose(0, 2, 1)
+        logs = np.log(np.einsum("jaa->ja", L)).sum(axis=1) + self.log_unit.sum()
+        squares = np.einsum("jid,jid->ij", y, y)
+        return -0.5 * (self.d * LOG_2PI + squares) - logs + log_of(self.pi)
+
+    def _away(self, rows: Array) -> Array:
+        """x − μ_j in units, (k, n, d)."""
+        return (rows - self.means[:, None]) / self.unit
+
+    def _own(self, matrices: Array) -> Array:
+        """One matrix for all where they share it."""
+        return matrices if self.kind == "full" else matrices[:1]
+
+    def grain(self, rows: Array, r: Array) -> Array:
+        """(n,): by how many eps ln p(x) may err where x, μ and Σ are rounded to eps, or x − μ loses digits."""
+        out = np.zeros(len(rows))
+        for seen, which in observed_patterns(rows):
+            for j in range(self.k):
+                y, _ = self.whitened(rows[which], seen, j)
+                L = cholesky(self.covariances[j][np.ix_(seen, seen)], lower=True)
+                P = np.abs(solve_triangular(L, np.eye(len(L)), lower=True))
+                size = (2 * np.abs(self.means[j]) / self.unit + 1)[seen]
+                shape = np.linalg.norm(P @ np.abs(L @ L.T) @ P.T)
+                squares = np.einsum("di,di->i", y, y)
+                out[which] += r[which, j] * (
+                    np.abs(y).T @ (P @ size) + 0.5 * shape * (squares + len(L))
+                )
+        return out
+
+    def completed(self, rows: Array, seen: Array, j: int) -> tuple[Array, Array]:
+        """E[x − μ_j | x_o] of rows that have these features, and the covariance of the others, (d, d), zero elsewhere."""
+        x, rest, S = np.zeros((len(rows), self.d)), np.zeros((self.d, self.d)), self.covariances[j]
+        x[:, seen] = (rows[:, seen] - self.means[j, seen]) / self.unit[seen]
+        if not seen.all():
+            hole = ~seen
+            back = np.linalg.solve(S[np.ix_(seen, seen)], S[np.ix_(seen, hole)])  # Σ_oo⁻¹ Σ_om
+            x[:, hole] = x[:, seen] @ back
+            rest[np.ix_(hole, hole)] = S[np.ix_(hole, hole)] - S[np.ix_(hole, seen)] @ back
+        return x, rest
+
+    def empty(self) -> list[Array]:
+        """Counts, Σ r x, Σ r xxᵀ of completed rows, and Σ r Cov of what is missing; x from the means, in units."""
+        square = (self.k, self.d, self.d)
+        return [np.zeros(self.k), np.zeros_like(self.means), np.zeros(square), np.zeros(square)]
+
+    def add(self, sums: list[Array], rows: Array, r: Array) -> None:
+        counts, first, second, hidden = sums
+        counts += r.sum(axis=0)
+        if not np.isnan(rows).any():
+            x = self._away(rows)
+            weighted = x * r.T[:, :, None]
+            first += weighted.sum(axis=1)
+            second += weighted.transpose(0, 2, 1) @ x
+            return
+        for seen, which in observed_patterns(rows):
+            for j in range(self.k):
+                w = r[which, j]
+                x, rest = self.completed(rows[which], seen, j)
+                first[j] += w @ x
+                second[j] += (x.T * w) @ x
+                hidden[j] += w.sum() * rest
+
+    def step(self, sums: list[Array]) -> DenseGaussians:
+        """The next M-step. A component without rows stays as it is."""
+        counts, first, second, hidden = sums
+        safe = np.where(counts > 0, counts, 1.0)
+        shift = first / safe[:, None]
+        scatter = second + hidden - counts[:, None, None] * _outer(shift)
+        full = (counts > 0)[:, None, None]
+        covariances = self.covariances
+        if self.kind == "full":
+            own = scatter / safe[:, None, None] + np.diag(self.reg)
+            covariances = np.where(full, own, self.covariances)
+        elif self.kind == "tied":
+            pooled = scatter.sum(axis=0) / counts.sum() + np.diag(self.reg)
+            covariances = np.broadcast_to(pooled, scatter.shape)
+        return self.moved(counts / counts.sum(), self.means + shift * self.unit, covariances)
+
+    def merged(self, a: int, b: int) -> DenseGaussians:
+        """One component fewer: a and b become one with the mean and covariance of both."""
+        keep = [j for j in range(self.k) if j != b]
+        pi, means, covariances = self.pi.copy(), self.means.copy(), np.array(self.covariances)
+        share = pi[[a, b]] / max(pi[a] + pi[b], np.finfo(float).tiny)
+        away = (means[b] - means[a]) / self.unit
+        means[a] += share[1] * away * self.unit
+        between = share[0] * share[1] * np.multiply.outer(away, away)
+        if self.kind == "full":
+            covariances[a] = share[0] * covariances[a] + share[1] * covariances[b] + between
+        elif self.kind == "tied":
+            covariances = covariances + (pi[a] + pi[b]) * between
+        pi[a] += pi[b]
+        return self.moved(pi[keep], means[keep], covariances[keep])
+
+    def nudged(self, rng: np.random.Generator, by: float) -> DenseGaussians:
+        """The means moved at random, by so many standard deviations in each direction."""
+        steps = [L @ rng.standard_normal(self.d) for L in self.factors]
+        return self.moved(self.pi, self.means + by * np.array(steps) * self.unit, self.covariances)
+
+    # --- what single rows do to a shape ---
+
+    def own_scatter(self, sums: list[Array]) -> Array:
+        """Σ r δδᵀ about the next means, without reg_covar or what is only expected: (k, d, d), or (1, d, d) if tied."""
+        counts, first, second, _ = sums
+        safe = np.where(counts > 0, counts, 1.0)
+        S = second - _outer(first) / safe[:, None, None]
+        return S.sum(axis=0, keepdims=True) if self.kind == "tied" else S
+
+    def widths(self, sums: list[Array]) -> tuple[Array, Array]:
+        """Own variances (k or 1, d), and those of which rounding leaves nothing."""
+        counts = sums[0]
+        N = counts.sum(keepdims=True) if self.kind == "tied" else counts
+        S = np.einsum("jaa->ja", self.own_scatter(sums))
+        return np.maximum(S, 0) / np.where(N > 0, N, 1.0)[:, None], self._places(sums)
+
+    def _places(self, sums: list[Array]) -> Array:
+        """How far from zero the components are, in units; (k or 1, d)."""
+        where = np.abs(self.means) / self.unit + 1e-3
+        return where.max(axis=0, keepdims=True) if self.kind == "tied" else where
+
+    def scatter_factors(self, sums: list[Array], eps: float) -> list[tuple[Array, Array] | None]:
+        """(deviations, Cholesky factor in units of them) of every own scatter; None where it is flat, up to rounding."""
+        variances, places = self.widths(sums)
+        factors: list[tuple[Array, Array] | None] = []
+        for S, v, place in zip(self.own_scatter(sums), variances, places, strict=True):
+            noise = (8 * eps * place) ** 2
+            if not (v > noise).all():
+                factors.append(None)
+                continue
+            scale = np.sqrt(np.diagonal(S))
+            R = S / np.multiply.outer(scale, scale)
+            least = 8 * self.d * EPS + float((noise / v).max())
+            flat = np.linalg.eigvalsh(R)[0] <= least
+            factors.append(None if flat else (scale, cholesky(R, lower=True)))
+        return factors
+
+    def leverages(self, rows: Array, r: Array, sums: list[Array], factors: list) -> Array:
+        """(n, k) r δᵀS⁻¹δ: the share of its component's width, in the worst direction, that each row makes."""
+        shift = sums[1] / np.where(sums[0] > 0, sums[0], 1.0)[:, None]
+        out = np.zeros((len(rows), self.k))
+        for seen, which in observed_patterns(rows):
+            for j in range(self.k):
+                known = factors[0] if self.kind == "tied" else factors[j]
+                if known is None:
+                    continue
+                scale, L = known
+                x = (self.completed(rows[which], seen, j)[0] - shift[j]) / scale
+                y = solve_triangular(L, x.T, lower=True, check_finite=False)
+                out[which, j] = r[which, j] * np.einsum("di,di->i", y, y)
+        return out
+
+
+class AxisGaussians(Gaussians):
+    """Covariances without correlations: diag, spherical, unit; (k, d). Missing values are independent of the others."""
+
+    def _variances(self, given):
+        if self.kind == "unit":
+            return np.ones(self.d)
+        return np.full(self.d, given.max()) if given.ndim == 1 else given.max(axis=0)
+
+    def _inside(self, given):
+        given = given[:, None] if given.ndim == 1 else given
+        return np.broadcast_to(given / self.unit / self.unit, (self.k, self.d)).copy()
+
+    def work(self, n: int) -> float:
+        return n * self.k * (12.0 * self.d + 20)
+
+    def solver_work(self, n: int) -> float:
+        return n * self.k * (1.5 * self.d + 10)
+
+    def joint(self, rows: Array) -> Array:
+        v = self.covariances
+        constant = LOG_2PI + np.log(v) + 2 * self.log_unit  # (k, d)
+        squares = ((rows - self.means[:, None]) / self.unit) ** 2  # (k, n, d)
+        known = ~np.isnan(rows)
+        if known.all():
+            return -0.5 * (np.einsum("jid,jd->ij", squares, 1 / v) + constant.sum(axis=1)) + log_of(
+                self.pi
+            )
+        squares = np.where(known, squares, 0.0)
+        return -0.5 * (np.einsum("jid,jd->ij", squares, 1 / v) + known @ constant.T) + log_of(
+            self.pi
+        )
+
+    def grain(self, rows: Array, r: Array) -> Array:
+        out = np.zeros(len(rows))
+        for j in range(self.k):
+            deviation = np.sqrt(self.covariances[j])
+            y = np.abs(np.nan_to_num((rows - self.means[j]) / self.unit)) / deviation
+            size = (2 * np.abs(self.means[j]) / self.unit + 1) / deviation
+            out += r[:, j] * (y @ size + 0.5 * ((y**2).sum(axis=1) + self.d))
+        return out
+
+    def empty(self) -> list[Array]:
+        """Counts, Σ r x, Σ r x² and Σ r of the rows that have the feature; x from the means, in units."""
+        return [np.zeros(self.k), *(np.zeros_like(self.means) for _ in range(3))]
+
+    def add(self, sums: list[Array], rows: Array, r: Array) -> None:
+        counts, first, second, known = sums
+        counts += r.sum(axis=0)
+        seen = ~np.isnan(rows)
+        x = (rows - self.means[:, None]) / self.unit  # (k, n, d)
+        if not seen.all():
+            x = np.where(seen, x, 0.0)
+        first += np.einsum("ij,jid->jd", r, x)
+        second += np.einsum("ij,jid,jid->jd", r, x, x)
+        known += r.T @ seen
+
+    def step(self, sums: list[Array]) -> AxisGaussians:
+        counts, first, second, known = sums
+        safe = np.where(known > 0, known, 1.0)
+        shift = first / safe
+        scatter = second - known * shift**2
+        if self.kind == "spherical":
+            everything = scatter.sum(axis=1, keepdims=True) / safe.sum(axis=1, keepdims=True)
+            variances = np.broadcast_to(everything + self.reg, scatter.shape)
+        else:
+            variances = scatter / safe + self.reg
+        rest = known > 0 if self.kind != "unit" else np.zeros_like(known, dtype=bool)
+        covariances = np.where(rest, variances, self.covariances)
+        if not (covariances > 0).all():
+            raise np.linalg.LinAlgError("a component has no width left")
+        return self.moved(counts / counts.sum(), self.means + shift * self.unit, covariances)
+
+    def merged(self, a: int, b: int) -> AxisGaussians:
+        keep = [j for j in range(self.k) if j != b]
+        pi, means, variances = self.pi.copy(), self.means.copy(), np.array(self.covariances)
+        share = pi[[a, b]] / max(pi[a] + pi[b], np.finfo(float).tiny)
+        away = (means[b] - means[a]) / self.unit
+        means[a] += share[1] * away * self.unit
+        if self.kind != "unit":
+            variances[a] = share @ variances[[a, b]] + share[0] * share[1] * away**2
+        if self.kind == "spherical":
+            variances[a] = variances[a].mean()
+        pi[a] += pi[b]
+        return self.moved(pi[keep], means[keep], variances[keep])
+
+    def nudged(self, rng: np.random.Generator, by: float) -> AxisGaussians:
+        steps = np.sqrt(self.covariances) * rng.standard_normal((self.k, self.d))
+        return self.moved(self.pi, self.means + by * steps * self.unit, self.covariances)
+
+    # --- what single rows do to a shape ---
+
+    def own_scatter(self, sums: list[Array]) -> Array:
+        """Σ r δ² about the next means: (k, d), or (k, 1) where features share their variance."""
+        _, first, second, known = sums
+        S = np.maximum(second - first**2 / np.where(known > 0, known, 1.0), 0.0)
+        return S.sum(axis=1, keepdims=True) if self.kind == "spherical" else S
+
+    def widths(self, sums: list[Array]) -> tuple[Array, Array]:
+        known = sums[3].sum(axis=1, keepdims=True) if self.kind == "spherical" else sums[3]
+        places = np.abs(self.means) / self.unit + 1e-3
+        if self.kind == "spherical":
+            places = places.max(axis=1, keepdims=True)
+        return self.own_scatter(sums) / np.where(known > 0, known, 1.0), places
+
+    def scatter_factors(self, sums: list[Array], eps: float) -> list[Array | None]:
+        """The own scatter of every component; None where there is none, up to rounding."""
+        variances, places = self.widths(sums)
+        S = self.own_scatter(sums)
+        wide = np.all(variances > (8 * eps * places) ** 2, axis=1).tolist()
+        return [S[j] if wide[j] else None for j in range(self.k)]
+
+    def leverages(self, rows: Array, r: Array, sums: list[Array], factors: list) -> Array:
+        shift = sums[1] / np.where(sums[3] > 0, sums[3], 1.0)
+        out = np.zeros((len(rows), self.k))
+        for j, S in enumerate(factors):
+            if S is not None:
+                x = np.nan_to_num((rows - self.means[j]) / self.unit - shift[j])
+                shares = r[:, j, None] * x**2 / S
+                out[:, j] = shares.sum(axis=1) if self.kind == "spherical" else shares.max(axis=1)
+        return out
+
+
+def _outer(v: Array) -> Array:
+    return v[:, :, None] * v[:, None, :]

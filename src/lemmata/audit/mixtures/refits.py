@@ -1,0 +1,356 @@
+"""What fits to parts of the rows say about a mixture: are labels repeated, is every component needed, are fresh rows as likely?
+
+A model's own memberships and likelihood flatter it: it has seen the rows. So some rows are left out, EM goes on from the
+model on the others, and the rows left out are the judges.
+
+Every mixture of k components contains those of k − 1, so that its likelihood is higher on the rows it was fitted to. On
+other rows it need not be. Universal inference (Wasserman, Ramdas & Balakrishnan 2020): with θ̂ fitted to one half D₁,
+
+    U = p(D₀; θ̂ with k components) / sup p(D₀; k − 1 components)      has mean ≤ 1 if k − 1 are the truth,
+
+since sup ≥ the truth and D₀ is independent of θ̂; so P(U ≥ 100) ≤ 0.01, for any number of rows and with no condition on the
+family. The mean of U over both halves is no larger. Weights of at most 1 keep it true: E[(p/q)^w] ≤ (E[p/q])^w.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.stats import norm
+
+from lemmata.audit.kernel.claims import (
+    PROVED,
+    STATISTICAL,
+    Evidence,
+    Fit,
+    at_least,
+    at_most,
+    claim,
+    unknown,
+)
+from lemmata.audit.mixtures.em_steps import (
+    HALVES,
+    OVERHEAD,
+    THIRDS,
+    Facts,
+    Reading,
+    affordable,
+    climb,
+    facts_of,
+    facts_work,
+    hole_work,
+    known_components,
+    log_likelihood,
+    one_thread,
+    pass_work,
+    posterior,
+    unit_of,
+)
+from lemmata.core.blocks import Blocks
+
+Array = np.ndarray
+CONFIDENCE = 0.99
+SOFT = 0.05  # of the labels may be others: two equal Gaussians 3.3 standard deviations apart
+SHOWN = float(np.log(1 / (1 - CONFIDENCE)))  # nats
+PER_FEATURE = 0.1  # nats by which fresh rows may be less likely
+REFIT_STEPS = 15  # of EM from the model: enough where parts of the rows agree with all of them
+TRIAL_STEPS, PAIRS = 4, 3  # pairs of components that are tried as one
+MOST_ROWS = 20_000
+FOLDS, SMALL = 3, 3000  # rows up to which every row is left out once, not a third of them
+THIRD_PASSES = 2 / 3 * (REFIT_STEPS + 1) + 1
+HALF_PASSES = 2 * (REFIT_STEPS + 2) + (PAIRS + 1) * (TRIAL_STEPS + 1)
+
+
+class Sample(NamedTuple):
+    """Rows that count, and their weights."""
+
+    rows: Array
+    weights: Array
+
+    def part(self, which: Array) -> list[tuple[Array, Array]]:
+        return [(self.rows[which], self.weights[which])]
+
+
+def _room(fit: Fit, times: float, share: float) -> int:
+    """How many rows may be gone through so many times; 0 where they are too few for the shapes."""
+    parts, n = known_components(fit), fit.data.shape[0]
+    work = affordable(fit, share) / times - OVERHEAD
+    room = int(min(n, MOST_ROWS, max(work, 0) / (parts.work(1) + hole_work(fit, n) / n)))
+    return 0 if room < min(0.8 * n, 20 * parts.k * parts.rows_needed) else room
+
+
+def _folds(fit: Fit) -> tuple[int, int]:
+    """How many thirds are left out in turn, and of how many rows: all three if they are few, else one."""
+    n = fit.data.shape[0]
+    if n <= SMALL and _room(fit, FOLDS * THIRD_PASSES, THIRDS) == n:
+        return FOLDS, n
+    return 1, _room(fit, THIRD_PASSES, THIRDS)
+
+
+def _on_a_sample(fit: Fit, room: int) -> bool:
+    """Fewer rows speak for fewer components, so that what fails on a sample need not fail on all."""
+    return room < fit.data.shape[0]
+
+
+def _sample(fit: Fit, most: int) -> Sample:
+    """Some rows of positive weight of which something is known, at random, in float64."""
+    unit, n = unit_of(fit.data), fit.data.shape[0]
+    chosen = np.arange(n)
+    if most < n:
+        chosen = np.sort(np.random.default_rng(0).choice(n, most, replace=False))
+    parts, weights, start = [], [], 0
+    for rows, w in fit.data:
+        here = chosen[
+            np.searchsorted(chosen, start) : np.searchsorted(chosen, start + rows.shape[0])
+        ]
+        part = rows[here - start]
+        part = np.asarray(part.toarray() if hasattr(part, "toarray") else part, dtype=np.float64)
+        scaled = np.ones(len(part)) if w is None else np.asarray(w[here - start], float) / unit
+        counts = (scaled > 0) & ~np.isnan(part).all(axis=1)
+        parts.append(part[counts])
+        weights.append(scaled[counts])
+        start += rows.shape[0]
+    return Sample(np.concatenate(parts), np.concatenate(weights))
+
+
+TOO_LITTLE = "too little work allowed for fits to enough rows: pass seconds=… to certify"
+
+
+# --- labels -----------------------------------------------------------------------------------------------------------
+
+
+def _third_work(fit: Fit) -> float:
+    folds, room = _folds(fit)
+    per_pass = known_components(fit).work(room) + OVERHEAD + hole_work(fit, room)
+    return facts_work(fit) + folds * THIRD_PASSES * per_pass
+
+
+@claim(
+    "a fit to other rows gives at least 95 % of the labels again",
+    kind=STATISTICAL,
+    source="CIL (3.4); Hoeffding 1963",
+    confidence=CONFIDENCE,
+    cost=_third_work,
+)
+def memberships_clear(fit):
+    """How likely a row's label is another, by the memberships of a fit to two thirds of the rows, this one not among them.
+
+    1 − r_z(x) ∈ [0, 1] with z the label that the model gives: near 1 where the two fits disagree, the doubt where they agree.
+    Its mean is bounded by n·KL(mean ‖ p) ≤ ln 100 (Hoeffding 1963, Theorem 1), which for zeros and ones is Clopper–Pearson's
+    bound but for a little. With few rows every one is left out once, and the folds are counted as if they were independent.
+    """
+    facts = facts_of(fit)
+    if facts.parts.k == 1:
+        return unknown("there is one component only")
+    folds, room = _folds(fit)
+    if not room:
+        return unknown(TOO_LITTLE)
+    try:
+        with one_thread():
+            doubts, weights = _doubts(facts.parts, _sample(fit, room), folds)
+    except np.linalg.LinAlgError:
+        return unknown("a component collapses where a third of the rows is left out")
+    if not len(doubts):
+        return unknown("no rows could be left out")
+    mean, n = (
+        float(weights @ doubts / weights.sum()),
+        float(weights.sum() ** 2 / (weights @ weights)),
+    )
+    low, high = share_bounds(mean, n, SHOWN)
+    advice = (
+        "the labels are not to be trusted: use predict_proba, or fewer components, or more rows"
+    )
+    note = f"{mean:.2%} of {n:,.0f} rows left out"
+    if low <= SOFT < high or (low > SOFT and _on_a_sample(fit, room)):
+        return unknown(f"between {low:.1%} and {high:.1%} of the labels change", mean)
+    return at_most(
+        high if high <= SOFT else low, SOFT, advice, unit="labels that change", note=note
+    )
+
+
+def _doubts(parts: Any, sample: Sample, folds: int) -> tuple[Array, Array]:
+    """1 − r_z(x) of the rows left out, r from a fit to the others, and their weights."""
+    fold = np.random.default_rng(1).permutation(len(sample.rows)) % FOLDS
+    labels = parts.joint(sample.rows).argmax(axis=1)
+    doubts, weights = [], []
+    for out in range(folds):
+        left = fold == out
+        if not left.any() or left.all():
+            continue
+        again = climb(parts, sample.part(~left), REFIT_STEPS)[1]
+        r = posterior(again.joint(sample.rows[left]))[1]
+        doubts.append(1 - r[np.arange(left.sum()), labels[left]])
+        weights.append(sample.weights[left])
+    return np.concatenate(doubts or [np.empty(0)]), np.concatenate(weights or [np.empty(0)])
+
+
+def share_bounds(mean: float, n: float, nats: float) -> tuple[float, float]:
+    """The p with n·KL(mean ‖ p) ≤ nats: bounds on the mean of numbers in [0, 1], each with confidence 1 − e^−nats."""
+
+    def far(p: float) -> bool:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            yes = mean * np.log(mean / p) if mean > 0 else 0.0
+            no = (1 - mean) * np.log((1 - mean) / (1 - p)) if mean < 1 else 0.0
+        return n * (yes + no) > nats
+
+    ends = []
+    for outer in (0.0, 1.0):
+        inside, outside = mean, outer
+        for _ in range(60):
+            middle = (inside + outside) / 2
+            inside, outside = (inside, middle) if far(middle) else (middle, outside)
+        ends.append(outside)
+    return float(min(ends[0], mean)), float(max(ends[1], mean))
+
+
+# --- the number of components -----------------------------------------------------------------------------------------
+
+
+def _half_work(fit: Fit) -> float:
+    room = _room(fit, HALF_PASSES, HALVES)
+    per_pass = known_components(fit).work(room) + OVERHEAD + hole_work(fit, room)
+    return facts_work(fit) + HALF_PASSES * per_pass
+
+
+@claim(
+    "one component fewer would not do",
+    kind=STATISTICAL,
+    source="CIL20 6.4; Wasserman, Ramdas & Balakrishnan 2020",
+    confidence=CONFIDENCE,
+    cost=_half_work,
+)
+def worth_its_components(fit):
+    """ln U of the split likelihood ratio of k components against the best k − 1, in nats: at ln 100, k − 1 are rejected.
+
+    It fails where the reverse is shown: k − 1 components or one, fitted to the same half, give the other half 100 times the
+    likelihood, which has a chance of at most 1 % if the k fitted components were the truth. Between the two the rows do
+    not tell. The best k − 1 is the best that EM finds after merging pairs (for k = 2 it is a formula).
+    """
+    facts = facts_of(fit)
+    if facts.parts.k == 1:
+        return unknown("there is one component only")
+    room = _room(fit, HALF_PASSES, HALVES)
+    if not room:
+        return unknown(TOO_LITTLE)
+    try:
+        with one_thread():
+            needed, spare = _ratios(facts.parts, _sample(fit, room))
+    except np.linalg.LinAlgError:
+        return unknown("a component collapses where half of the rows is left out")
+    advice = "fewer components predict other rows better: lower n_components (see lemmata.mixtures.select)"
+    if needed >= SHOWN:
+        return at_least(needed, SHOWN, unit="ln U")
+    if spare >= SHOWN and not _on_a_sample(fit, room):
+        return at_least(
+            -spare,
+            SHOWN,
+            advice,
+            unit="ln U",
+            note=f"fewer components are {spare:.3g} nats ahead on other rows",
+        )
+    return unknown("the rows do not tell k from k − 1 components", needed, "ln U")
+
+
+def _ratios(parts: Any, sample: Sample) -> tuple[float, float]:
+    """ln U for k components over k − 1, and for k − 1 or one over k, each the mean over both halves."""
+    side = np.random.default_rng(2).permutation(len(sample.rows)) % 2
+    if len(side) < 2:
+        return -np.inf, -np.inf
+    halves = [sample.part(side == s) for s in (0, 1)]
+    many = [climb(parts, half, REFIT_STEPS)[1] for half in halves]
+    few = [_fewer(fitted, half) for fitted, half in zip(many, halves, strict=True)]
+    one = [_alone(fitted, half) for fitted, half in zip(many, halves, strict=True)]
+    needed, spare = [], []
+    for s in (0, 1):
+        k = log_likelihood(many[1 - s], halves[s])
+        needed.append(_over(k, log_likelihood(few[s], halves[s])))
+        spare += [_over(log_likelihood(fewer[1 - s], halves[s]), k) for fewer in (few, one)]
+    return _log_mean(needed), _log_mean(spare)
+
+
+def _over(more: float, less: float) -> float:
+    """ln of a ratio of likelihoods; of two that are 0, no evidence."""
+    return more - less if more > -np.inf else -np.inf
+
+
+def _log_mean(logs: list[float]) -> float:
+    """ln of the mean of e^l."""
+    return float(np.logaddexp.reduce(logs) - np.log(len(logs)))
+
+
+def _alone(parts: Any, half: list[tuple[Array, Array]]) -> Any:
+    """One component for all rows: a formula, but for missing values."""
+    while parts.k > 1:
+        parts = parts.merged(0, parts.k - 1)
+    return climb(parts, half, TRIAL_STEPS)[1]
+
+
+def _fewer(parts: Any, half: list[tuple[Array, Array]]) -> Any:
+    """The best mixture with one component fewer that EM finds from merged pairs: those that share most of their rows."""
+    x, w = half[0]
+    r = posterior(parts.joint(x))[1]
+    shared = (r.T * w) @ r / np.maximum(r.T @ w, np.finfo(float).tiny)[:, None]
+    pairs = sorted(
+        combinations(range(parts.k), 2), key=lambda ab: -max(shared[ab], shared[ab[::-1]])
+    )
+    trials = [climb(parts.merged(a, b), half, TRIAL_STEPS) for a, b in pairs[:PAIRS]]
+    best = max(trials, key=lambda trial: trial[0][-1])[1]
+    return climb(best, half, REFIT_STEPS)[1]
+
+
+# --- fresh rows -------------------------------------------------------------------------------------------------------
+
+
+def _fresh_work(fit: Fit) -> float:
+    return 0.0 if fit.y is None else facts_work(fit) + pass_work(fit) + pass_work(fit, len(fit.y))
+
+
+@claim(
+    "fresh rows are as likely as those fitted to, up to 0.1 nats per feature",
+    kind=STATISTICAL,
+    source="CIL20 6.4",
+    confidence=CONFIDENCE,
+    cost=_fresh_work,
+)
+def fresh_rows_as_likely(fit):
+    """The mean of ln p(x) over the training rows less that over rows given as y, in nats per feature; normal approximation."""
+    if fit.y is None or np.ndim(fit.y) != 2 or np.shape(fit.y)[1] != fit.data.shape[1]:
+        return unknown("pass rows that were not fitted to: certify(X, fresh_rows)")
+    facts, rows = facts_of(fit), Blocks.of(np.asarray(fit.y))
+    lost = facts.cannot_climb()
+    if lost is not None:
+        return lost
+    with one_thread():
+        impossible = sum(
+            int((posterior(facts.parts.joint(x))[0] == -np.inf).sum())
+            for x, _ in Reading(rows, facts.parts.k)
+        )
+        if impossible:
+            advice = "their log-likelihood is −∞: fit with smoothing > 0"
+            note = f"{impossible:,} fresh rows have probability 0"
+            return at_most(
+                np.inf, PER_FEATURE, advice, unit="nats per feature", note=note, kind=PROVED
+            )
+        seen, fresh = _scores(facts, fit.data), _scores(facts, rows)
+    return _gap(seen, fresh, fit.data.shape[1])
+
+
+def _scores(facts: Facts, data: Any) -> tuple[float, float]:
+    """The mean of ln p(x), and the variance of that mean."""
+    parts = [(posterior(facts.parts.joint(x))[0], w) for x, w in Reading(data, facts.parts.k)]
+    each, w = (np.concatenate(column) for column in zip(*parts, strict=True))
+    w = w / w.sum()
+    mean = float(w @ each)
+    return mean, float(w**2 @ (each - mean) ** 2)
+
+
+def _gap(seen: tuple[float, float], fresh: tuple[float, float], d: int) -> Evidence:
+    gap, error = (seen[0] - fresh[0]) / d, float(np.sqrt(seen[1] + fresh[1])) / d
+    slack = float(norm.ppf(CONFIDENCE)) * error
+    if abs(gap - PER_FEATURE) <= slack:
+        return unknown(f"a gap of {gap:.2g} ± {slack:.2g} nats per feature", gap)
+    bound = gap + slack if gap + slack <= PER_FEATURE else gap - slack
+    advice = "the model has learnt its rows by heart: use fewer components, covariance_type='diag' or 'tied', or more rows"
+    return at_most(bound, PER_FEATURE, advice, unit="nats per feature", note=f"gap {gap:.2g}")

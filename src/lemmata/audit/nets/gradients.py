@@ -1,0 +1,288 @@
+"""Whether backpropagation gives derivatives: slopes that autograd computes against differences of what the network computes.
+
+With f the loss (or a random weighting of all outputs) and v a random direction in one tensor of parameters, the slope
+⟨∇f, v⟩ should be f′(0) along θ + t·v. Central differences at h, h/4, h/16, … cancel their errors of order h² against
+each other (Richardson); how much the last two results disagree says how far they can be trusted:
+
+    D(h) = (f(h) − f(−h))/2h = f′ + O(h²),     R(h) = (16D(h/4) − D(h))/15 = f′ + O(h⁴)
+
+At a kink the two sides have different slopes, and autograd may give either. The jump is s(h) = (f(h) − 2f(0) +
+f(−h))/h as h → 0, and (4s(h/4) − s(h))/3 is that jump without the part h·f″ that smooth functions have. Where it is
+not zero at any step (a unit switches on between −h and h, or at 0 itself), the direction is left out. A tensor of
+which all directions were left out is tried again beside the point, every parameter moved a little.
+
+**What it is worth.** If a gradient is off by δ, the slope along a standard normal v is off by ⟨δ, v⟩ ~ N(0, ‖δ‖²),
+which is below t‖δ‖ with probability at most 0.8t. A gradient off by 1 % passes one direction at 1e-6 with probability
+8e-5. A mismatch beyond what the differences disagree about is a counterexample.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from lemmata.audit.kernel.claims import (
+    PROVED,
+    STATISTICAL,
+    Evidence,
+    Fit,
+    at_most,
+    claim,
+    unknown,
+)
+from lemmata.audit.nets.costs import forwards, narrows
+from lemmata.audit.nets.modules import (
+    Copy,
+    Examples,
+    copy_of,
+    examples_of,
+    in_double,
+    module_of,
+    undecided_where_it_cannot_run,
+)
+from lemmata.audit.nets.objectives import objective_of
+
+AGREE = 1e-6  # of a tensor's gradient
+FLOOR = 1e-4  # of the largest gradient: below it, a tensor is judged by this
+SURE = 10  # times what the differences disagree about: beyond it, a mismatch is one
+ROWS, DIRECTIONS, LEVELS = 4, 2, 10  # the last step is 2⁻²⁴
+FIRST_STEP = 2.0**-6  # of the size of a parameter
+BESIDE = 1e-2  # of the size of a parameter: how far the second point is
+INPUT = "the input"
+
+
+# --- slopes by differences --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Slope:
+    """f′(0) by differences, and how far it may be off. Without a value: there is a kink, or nothing agrees."""
+
+    value: float
+    error: float
+    smooth: bool
+
+
+def slope_of(f: Callable[[float], float], wanted: float) -> Slope:
+    """The slope of f at 0, to `wanted` if that can be had: the best of ever smaller steps."""
+    middle, h = f(0.0), FIRST_STEP
+    D: list[float] = []
+    R: list[float] = []
+    S: list[float] = []
+    best = Slope(math.nan, math.inf, False)
+    for level in range(LEVELS):
+        ahead, behind = f(h), f(-h)
+        noise = 8 * np.finfo(float).eps * max(abs(ahead), abs(behind), abs(middle)) / h
+        D.append((ahead - behind) / (2 * h))
+        S.append((ahead - 2 * middle + behind) / h)
+        if level >= 1:
+            R.append((16 * D[-1] - D[-2]) / 15)
+        if level >= 2:
+            error = abs(R[-1] - R[-2]) + noise
+            jump = abs(4 * S[-1] - S[-2]) / 3
+            smooth = jump <= wanted + 8 * noise
+            if smooth and error < best.error:
+                best = Slope(R[-1], error, True)
+            if best.error <= wanted / SURE:
+                break
+        h /= 4
+    return best
+
+
+# --- the function and its gradient ------------------------------------------------------------------------------------
+
+
+class Function:
+    """f of one tensor moved along a direction: everything else, noise included, stays as it is."""
+
+    def __init__(self, own: Copy, examples: Examples, objective: Callable, training: bool):
+        self.own, self.objective, self.training = own, objective, training
+        self.examples = examples.map(lambda x: x.double() if x.is_floating_point() else x)
+        self.tensors = {n: p for n, p in own.parameters.items() if p.requires_grad}
+        if self.examples.first.is_floating_point():
+            self.tensors[INPUT] = self.examples.first.detach().clone()
+        self.size = _typical_size(self.tensors)
+
+    def value(self, moved: Any = None) -> Any:
+        examples = self.examples if moved is None else self.examples.swap(self.examples.key, moved)
+        outputs = self.own.call(examples, self.training)
+        with in_double(0):
+            return self.objective(outputs)
+
+    def gradients(self) -> dict[str, Any]:
+        """Autograd's, for every tensor; zeros for one that f does not depend on."""
+        import torch
+
+        x = self.tensors.get(INPUT)
+        moved = None if x is None else x.clone().requires_grad_()
+        leaves: Any = [moved if name == INPUT else tensor for name, tensor in self.tensors.items()]
+        with torch.enable_grad():
+            value = self.value(moved)
+            if not value.requires_grad:
+                found: Any = [None] * len(leaves)
+            else:
+                found = torch.autograd.grad(value, leaves, allow_unused=True)
+        pairs = zip(self.tensors.items(), found, strict=True)
+        return {
+            name: torch.zeros_like(tensor) if g is None else g.detach()
+            for (name, tensor), g in pairs
+        }
+
+    def along(self, name: str, v: Any) -> Callable[[float], float]:
+        """t ↦ f(θ + t·v), v in one tensor."""
+        import torch
+
+        tensor = self.tensors[name]
+        start = tensor.detach().clone()
+
+        def f(t: float) -> float:
+            with torch.no_grad():
+                if name == INPUT:
+                    return float(self.value(start + t * v))
+                tensor.copy_(start + t * v)
+                try:
+                    return float(self.value())
+                finally:
+                    tensor.copy_(start)
+
+        return f
+
+    def step_beside(self) -> None:
+        """Move every tensor a little, away from kinks that the point happens to lie on."""
+        import torch
+
+        generator = torch.Generator().manual_seed(1)
+        with torch.no_grad():
+            for name, tensor in self.tensors.items():
+                noise = torch.randn(tensor.shape, generator=generator, dtype=tensor.dtype)
+                tensor.add_(BESIDE * self.size[name] * noise)
+        if INPUT in self.tensors:
+            self.examples = self.examples.swap(self.examples.key, self.tensors[INPUT])
+
+
+def _typical_size(tensors: dict[str, Any]) -> dict[str, float]:
+    """The root mean square of each tensor; of zeros, a hundredth of the others'."""
+    rms = {name: float(tensor.detach().square().mean().sqrt()) for name, tensor in tensors.items()}
+    usual = float(np.median([size for size in rms.values() if size > 0] or [1.0]))
+    return {name: max(size, 0.01 * usual) for name, size in rms.items()}
+
+
+# --- the claim --------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Found:
+    """What the directions showed."""
+
+    tensors: int = 0
+    directions: int = 0
+    left_out: int = 0
+    worst: float = 0.0  # mismatch, as a share of the gradient
+    where: str = ""
+    doubtful: str = ""  # a mismatch that the differences are not sure about
+    wrong: bool = False
+    unchecked: list[str] = field(default_factory=list)
+
+
+def compare_slopes(function: Function, found: Found, names: list[str]) -> list[str]:
+    """Compare every named tensor at this point; gives the names of those without a smooth direction."""
+    import torch
+
+    gradients = function.gradients()
+    sizes = {n: float((function.size[n] * g).norm()) for n, g in gradients.items()}
+    largest = max(sizes.values())
+    if not math.isfinite(largest):
+        found.wrong, found.worst = True, math.inf
+        found.where = next(n for n, size in sizes.items() if not math.isfinite(size))
+        return []
+    generator, missing = torch.Generator().manual_seed(0), []
+    for name in names:
+        checked = 0
+        for _ in range(DIRECTIONS):
+            v = torch.randn(gradients[name].shape, generator=generator, dtype=torch.float64)
+            v *= function.size[name]
+            scale = max(sizes[name], FLOOR * largest)
+            stated = float((gradients[name] * v).sum())
+            slope = slope_of(function.along(name, v), AGREE * (scale or 1.0))
+            scale = max(scale, abs(slope.value) if slope.smooth else 0.0)
+            if not slope.smooth or slope.error > AGREE * (scale or 1.0):
+                found.left_out += 1
+                continue
+            checked += 1
+            found.directions += 1
+            off = abs(stated - slope.value)
+            share = off / scale if scale > 0 else 0.0
+            if off > AGREE * scale + SURE * slope.error:
+                found.wrong = True
+            elif share > AGREE:
+                found.doubtful = name
+            if share > found.worst:
+                found.worst, found.where = share, name
+        found.tensors += checked > 0
+        missing += [] if checked else [name]
+    return missing
+
+
+def _calls(fit: Fit) -> float:
+    tensors = 1 + sum(parameter.requires_grad for parameter in module_of(fit).parameters())
+    return tensors * DIRECTIONS * 9.0
+
+
+@claim(
+    "gradients are derivatives: in every tensor, slopes in random directions agree with differences to 1e-6",
+    kind=STATISTICAL,
+    confidence=0.999,
+    source="CIL 4.2",
+    cost=forwards(_calls, ROWS),
+)
+@undecided_where_it_cannot_run
+def gradients_true(fit: Fit) -> Evidence:
+    """In training mode, with one draw of its noise, on up to four rows; of the loss if one was given, else of all outputs."""
+    import torch
+
+    own, examples = copy_of(fit), examples_of(fit, ROWS)
+    training = own.runs_in_training(examples)
+    own.require_repeatable(examples, training)
+    if narrows(own, examples, training):
+        return unknown(
+            "it rounds numbers to fewer digits than float64 on the way: differences show that, too"
+        )
+    function = Function(own, examples, objective_of(fit, own, examples, training), training)
+    if not function.tensors:
+        return unknown("the module has nothing that a gradient could be taken of")
+    with torch.no_grad():
+        if not math.isfinite(float(function.value())):
+            return unknown("the outputs are not finite on these rows")
+    found = Found()
+    try:
+        found.unchecked = compare_slopes(function, found, list(function.tensors))
+        if found.unchecked and not found.wrong:
+            function.step_beside()
+            found.unchecked = compare_slopes(function, found, found.unchecked)
+    finally:
+        own.reset()
+    return _judge(found)
+
+
+def _judge(found: Found) -> Evidence:
+    note = f"{found.directions} directions in {found.tensors} tensors"
+    note += f"; {found.left_out} left out, at kinks or too rough" if found.left_out else ""
+    if found.wrong:
+        advice = (
+            f"the gradient of {found.where} is not the derivative: "
+            "correct the backward of what it passes through, or its hooks"
+        )
+        return at_most(found.worst, AGREE, advice, unit="mismatch", note=note, kind=PROVED)
+    if found.doubtful:
+        return unknown(f"{found.doubtful}: the differences are not sharp enough; {note}")
+    if found.unchecked:
+        names = ", ".join(found.unchecked[:3]) + (" …" if len(found.unchecked) > 3 else "")
+        return unknown(f"no direction is smooth enough in {names}; {note}")
+    return at_most(found.worst, AGREE, unit="mismatch", note=note)
+
+
+GRADIENT_CLAIMS = (gradients_true,)

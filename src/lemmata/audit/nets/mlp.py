@@ -1,0 +1,408 @@
+"""Claims about multi-layer perceptrons, ours and scikit-learn's: recomputed in double precision from `coefs_` and the data.
+
+    F(θ) = 1/S Σ sᵢ ℓ(ψ(xᵢ), yᵢ)  +  B/2S · α ΣΘ²              ψ = z_L(φ(… φ(z₁(x)))), S = Σ sᵢ, B batches an epoch (lbfgs: 1)
+
+One pass over the rows gives F, the range of every hidden unit, and how much of F rounding may have changed: with
+independent errors of relative size u in every sum, the variance e²ₖ of zₖ's error is (Θₖ²)ᵀe²ₖ₋₁ + u²((Θₖ²)ᵀh²ₖ₋₁ + bₖ²), since
+no φ here has a slope much above 1 (GELU's: 1.13, which the margin in u covers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit, log_softmax, ndtr, xlogy
+
+from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
+from lemmata.audit.kernel.claims import (
+    PROVED,
+    RULE_OF_THUMB,
+    Evidence,
+    Fit,
+    at_most,
+    claim,
+    rounding,
+    unknown,
+)
+
+Array = np.ndarray
+ROWS = 4096  # looked at together
+STEPS = 30  # of the search for something better …
+GAIN = 0.05  # … and the share of what a constant prediction costs that it may gain
+
+# φ and φ′ as functions of z
+UNITS: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {
+    "identity": (lambda z: z, np.ones_like),
+    "logistic": (expit, lambda z: expit(z) * expit(-z)),
+    "tanh": (np.tanh, lambda z: 1 - np.tanh(z) ** 2),
+    "relu": (lambda z: np.maximum(z, 0.0), lambda z: (z > 0).astype(float)),
+    "softplus": (lambda z: np.logaddexp(0.0, z), expit),
+    "gelu": (
+        lambda z: z * ndtr(z),
+        lambda z: ndtr(z) + z * np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi),
+    ),
+}
+
+
+# --- the objective ----------------------------------------------------------------------------------------------------
+
+
+def loss_and_error(output: str, scores: Array, y: Array, clip: float = 0.0) -> tuple[Array, Array]:
+    """ℓ of every output of every row, and ∂ℓ/∂ψ. `clip`: scikit-learn keeps probabilities away from 0 and 1 by so much."""
+    if output == "identity":
+        return 0.5 * (scores - y) ** 2, scores - y
+    if output == "exp":
+        rates = np.exp(scores)
+        return xlogy(y, y) - y * scores - y + rates, rates - y
+    if output == "logistic":  # y = ±1
+        losses, error = np.logaddexp(0.0, -y * scores), -y * expit(-y * scores)
+    else:
+        rows = np.arange(len(scores))
+        logs = log_softmax(scores, axis=1)
+        losses, error = -logs[rows, y][:, None], np.exp(logs)
+        error[rows, y] -= 1
+    return (np.clip(losses, -np.log1p(-clip), -np.log(clip)) if clip else losses), error
+
+
+def targets_of(fit: Fit) -> Array:
+    """(n, m) numbers, (n, m) of ±1, or (n,) places, as the outputs want them."""
+    y = np.asarray(fit.y)
+    if fit.out_activation_ == "softmax":
+        return y.astype(int)
+    if fit.out_activation_ == "logistic":
+        y = 2.0 * y - 1.0
+    return y.astype(np.float64).reshape(len(y), -1)
+
+
+def weights_of(fit: Fit) -> Array:
+    """sᵢ: the weight of a row times that of its class."""
+    y = np.asarray(fit.y)
+    weights = np.ones(len(y)) if fit.weights is None else np.asarray(fit.weights, np.float64)
+    chosen = fit.get("class_weight")
+    if chosen is None or y.ndim == 2:
+        return weights
+    classes = np.asarray(fit.classes_).tolist()
+    if isinstance(chosen, str):
+        counts = np.bincount(y, weights, len(classes))
+        factors = counts.sum() / (len(classes) * np.where(counts > 0, counts, np.inf))
+    else:
+        factors = np.array([float(chosen.get(label, 1.0)) for label in classes])
+    return weights * factors[y]
+
+
+def trained_on(fit: Fit) -> Array:
+    """Which rows the objective is of: not those that early stopping held out."""
+    mask = np.ones(fit.data.shape[0], bool)
+    held_out = fit.get("validation_rows_")
+    if held_out is not None:
+        mask[np.asarray(held_out)] = False
+    return mask
+
+
+def batches_of(fit: Fit, n: int) -> int:
+    """B: how often an epoch counts the penalty."""
+    if isinstance(fit.solver, str) and fit.solver in ("lbfgs", "gd"):
+        return 1
+    size = min(200, n) if fit.batch_size == "auto" else min(int(fit.batch_size), n)
+    return -(-n // size)
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What a pass over the rows found."""
+
+    loss: float  # F
+    noise: float  # how much of it rounding may be
+    constant: float  # what the best constant prediction costs, without the penalty
+    powers: list[Array]  # the mean square of every input of every layer
+    lows: list[Array]  # of every hidden unit
+    highs: list[Array]
+    sizes: list[Array]  # the largest √((Θ²)ᵀh² + b²) of each
+
+
+def passed(fit: Fit) -> Pass:
+    if "perceptron" not in fit.memory:
+        with np.errstate(over="ignore", invalid="ignore"):
+            fit.memory["perceptron"] = _pass(fit)
+    return fit.memory["perceptron"]
+
+
+def parameters_of(fit: Fit) -> list[Array]:
+    """Θ₁ … Θ_L, b₁ … b_L."""
+    return [np.asarray(part, np.float64) for part in (*fit.coefs_, *fit.intercepts_)]
+
+
+def forward(fit: Fit, theta: list[Array], rows: Any) -> tuple[list[Array], list[Array]]:
+    """h₀ … h_{L−1} and z₁ … z_L."""
+    L, phi = len(theta) // 2, UNITS[fit.activation][0]
+    h = [np.asarray(rows.todense() if hasattr(rows, "todense") else rows, np.float64)]
+    z: list[Array] = []
+    for k in range(L):
+        z.append(h[k] @ theta[k] + theta[L + k])
+        if k < L - 1:
+            h.append(phi(z[k]))
+    return h, z
+
+
+def add_gradient(
+    fit: Fit, into: list[Array], theta: list[Array], h: list[Array], z: list[Array], delta: Array
+) -> None:
+    """Add the slopes of Σ ℓ by Θ₁ … b_L, from those by z_L."""
+    L, slope = len(theta) // 2, UNITS[fit.activation][1]
+    for k in reversed(range(L)):
+        into[k] += h[k].T @ delta
+        into[L + k] += delta.sum(axis=0)
+        if k:
+            delta = (delta @ theta[k].T) * slope(z[k - 1])
+
+
+def precision_of(fit: Fit) -> Any:
+    """The coarser of the types of the weights and of the rows: what F may have been summed in."""
+    narrow = np.float32 in (np.asarray(fit.coefs_[0]).dtype, fit.data.dtype)
+    return np.dtype(np.float32 if narrow else np.float64)
+
+
+def _pass(fit: Fit) -> Pass:
+    theta, dtype = parameters_of(fit), precision_of(fit)
+    L = len(theta) // 2
+    y, s, mask = targets_of(fit), weights_of(fit), trained_on(fit)
+    clip = float(fit.get("probabilities_clipped_", 0.0))
+    powers = [np.zeros(len(part)) for part in theta[:L]]
+    lows = [np.full(len(bias), np.inf) for bias in theta[L:-1]]
+    highs, sizes = [-low for low in lows], [np.zeros_like(low) for low in lows]
+    loss, noise, start = 0.0, 0.0, 0
+    for rows in _pieces(fit.data):
+        here = slice(start, start + rows.shape[0])
+        start, counted, share = here.stop, s[here] > 0, s[here] * mask[here]
+        h, z = forward(fit, theta, rows)
+        e2: Any = 0.0  # the variance of rounding errors
+        for k in range(L):
+            squares, u2 = theta[k] ** 2, rounding(dtype, len(theta[k])) ** 2
+            own = h[k] ** 2 @ squares + theta[L + k] ** 2
+            e2 = (e2 @ squares if k else 0.0) + u2 * own
+            powers[k] += share @ h[k] ** 2
+            if k < L - 1 and counted.any():
+                lows[k] = np.minimum(lows[k], h[k + 1][counted].min(axis=0))
+                highs[k] = np.maximum(highs[k], h[k + 1][counted].max(axis=0))
+                sizes[k] = np.maximum(sizes[k], np.sqrt(own)[counted].max(axis=0))
+        losses, delta = loss_and_error(fit.out_activation_, z[-1], y[here], clip)
+        loss += float(share @ losses.sum(axis=1))
+        noise += float(share @ (np.abs(delta) * np.sqrt(e2) + 0.5 * e2).sum(axis=1))
+    S, ridge = float((s * mask).sum()), float(fit.alpha) * batches_of(fit, int(mask.sum()))
+    outputs = int(fit.n_outputs_) if fit.get("loss_is_mean_of_outputs_", False) else 1
+    F = (loss / outputs + penalty_of(theta, ridge)) / S
+    noise = rounding(dtype, len(s)) * abs(F) + noise / outputs / S
+    constant = constant_loss(fit.out_activation_, y, s * mask)
+    return Pass(F, noise, constant, [part / S for part in powers], lows, highs, sizes)
+
+
+def penalty_of(theta: list[Array], ridge: float) -> float:
+    return 0.5 * ridge * sum(float(np.vdot(part, part)) for part in theta[: len(theta) // 2])
+
+
+def objective_at(fit: Fit, theta: list[Array]) -> tuple[float, list[Array]]:
+    """F and its gradient, with the loss that the gradient belongs to: summed over the outputs, no probability clipped."""
+    y, s, mask = targets_of(fit), weights_of(fit), trained_on(fit)
+    share, loss, start, L = s * mask, 0.0, 0, len(theta) // 2
+    gradient = [np.zeros_like(part) for part in theta]
+    for rows in _pieces(fit.data):
+        here = slice(start, start + rows.shape[0])
+        start = here.stop
+        h, z = forward(fit, theta, rows)
+        losses, delta = loss_and_error(fit.out_activation_, z[-1], y[here])
+        loss += float(share[here] @ losses.sum(axis=1))
+        add_gradient(fit, gradient, theta, h, z, delta * share[here][:, None])
+    S, ridge = float(share.sum()), float(fit.alpha) * batches_of(fit, int(mask.sum()))
+    slopes = [(part + (ridge * theta[k] if k < L else 0.0)) / S for k, part in enumerate(gradient)]
+    return (loss + penalty_of(theta, ridge)) / S, slopes
+
+
+def constant_loss(output: str, y: Array, s: Array) -> float:
+    """The least that one prediction for all rows costs."""
+    p = s / s.sum()
+    if output == "softmax":
+        shares = np.bincount(y, p)
+        return float(-xlogy(shares, shares).sum())
+    mean = p @ y
+    if output == "identity":
+        return float(0.5 * (p @ (y - mean) ** 2).sum())
+    if output == "exp":
+        return float((p @ xlogy(y, y)).sum() - xlogy(mean, mean).sum())
+    shares = (1 + mean) / 2
+    return float(-(xlogy(shares, shares) + xlogy(1 - shares, 1 - shares)).sum())
+
+
+def _pieces(data: Any) -> Iterator[Any]:
+    """Rows, a few thousand at a time."""
+    for rows, _ in data:
+        for first in range(0, rows.shape[0], ROWS):
+            yield rows[first : first + ROWS]
+
+
+def cost(fit: Fit) -> float:
+    """Forward and the variance of the rounding: three products with every weight, once for all claims."""
+    if "perceptron" in fit.memory:
+        return 0.0
+    return 3.0 * fit.data.shape[0] * sum(np.size(part) for part in fit.coefs_)
+
+
+# --- the claims -------------------------------------------------------------------------------------------------------
+
+
+def layer_problems(fit: Fit) -> Iterator[str]:
+    """What is wrong with the layers: shapes that do not follow each other, numbers that are not finite."""
+    W, b = list(fit.coefs_), list(fit.intercepts_)
+    if not W or len(W) != len(b):
+        yield f"there are {len(W)} coefs_ and {len(b)} intercepts_"
+        return
+    width = fit.data.shape[1] if fit.has_data else len(W[0])
+    for k, (weights, bias) in enumerate(zip(W, b, strict=True)):
+        weights, bias = np.asarray(weights), np.asarray(bias)
+        if weights.ndim != 2 or weights.shape[0] != width:
+            yield f"coefs_[{k}] has shape {weights.shape}, not ({width}, …)"
+            return
+        if bias.shape != weights.shape[1:]:
+            yield f"intercepts_[{k}] has shape {bias.shape}, not {weights.shape[1:]}"
+            return
+        for name, part in (("coefs_", weights), ("intercepts_", bias)):
+            if part.dtype.kind != "f" or not np.isfinite(part).all():
+                yield f"{name}[{k}] has numbers that are not finite"
+        width = weights.shape[1]
+    if fit.get("n_outputs_") != width:
+        yield f"n_outputs_ is {fit.get('n_outputs_')}, the last layer has {width} units"
+    if fit.get("n_layers_") != len(W) + 1:
+        yield f"n_layers_ is {fit.get('n_layers_')} for {len(W)} matrices"
+    if fit.get("out_activation_") not in ("identity", "logistic", "softmax", "exp"):
+        yield f"out_activation_ is {fit.get('out_activation_')!r}"
+    score = fit.get("best_validation_score_")
+    if score is not None and not (np.isfinite(score) and score <= 1):
+        yield f"best_validation_score_ is {score}"
+
+
+def statement_errors(fit: Fit) -> dict[str, float]:
+    """loss_ is F at coefs_; best_loss_ the least of loss_curve_; best_validation_score_ that of the rows held out."""
+    errors: dict[str, float] = {}
+    if fit.get("stopped_") != "batches" and fit.get("loss_is_of_coefs_", True):
+        found = passed(fit)
+        errors["loss_"] = discrepancy(fit.loss_, found.loss, found.noise, 1.0)
+    curve, best = fit.get("loss_curve_"), fit.get("best_loss_")
+    if curve and best is not None:
+        errors["best_loss_"] = 0.0 if best == min(curve) else np.inf
+    if fit.get("validation_rows_") is not None and fit.get("best_validation_score_") is not None:
+        true = held_out_score(fit)
+        errors["best_validation_score_"] = discrepancy(
+            fit.best_validation_score_, true, 1.0, held_out_rounding(fit)
+        )
+    return errors
+
+
+def held_out_rounding(fit: Fit) -> float:
+    """Scores are means: of right and wrong, where one row on the border may turn, or of squares."""
+    dtype, v = precision_of(fit), len(fit.validation_rows_)
+    return rounding(dtype, v) + (1.5 / v if dtype == np.float32 and fit.has("classes_") else 0.0)
+
+
+def held_out_score(fit: Fit) -> float:
+    """Accuracy, or R², of the rows held out."""
+    held, theta = np.flatnonzero(~trained_on(fit)), parameters_of(fit)
+    h = np.concatenate([forward(fit, theta, rows)[1][-1] for rows in _pieces(fit.data)])[held]
+    y, s = targets_of(fit)[held], weights_of(fit)[held]
+    if fit.out_activation_ == "softmax":
+        return float(s @ (h.argmax(axis=1) == y) / s.sum())
+    if fit.out_activation_ == "logistic":
+        return float(s @ (np.where(h > 0, 1, -1) == y).all(axis=1) / s.sum())
+    h = np.exp(h) if fit.out_activation_ == "exp" else h
+    spread = s @ (y - s @ y / s.sum()) ** 2
+    missed = s @ (y - h) ** 2
+    # scikit-learn's R² of an output that does not vary: 1 if it is met, else 0
+    each = np.where(spread > 0, 1 - missed / np.where(spread > 0, spread, 1), missed == 0)
+    return float(each.mean())
+
+
+def search_cost(fit: Fit) -> float:
+    """Three products with every weight for each step, some of them twice, after one pass."""
+    weights = sum(np.size(part) for part in fit.coefs_)
+    return cost(fit) + 4.0 * STEPS * fit.data.shape[0] * weights
+
+
+@claim(
+    "thirty further steps of L-BFGS gain at most 5 % of what a constant prediction costs",
+    kind=RULE_OF_THUMB,
+    source="CIL 4.3",
+    cost=search_cost,
+)
+def little_to_gain(fit: Fit) -> Evidence:
+    """What fails was found: better weights for the same objective. What holds says that so short a search found none."""
+    if fit.get("dropout", 0.0):
+        return unknown("dropout minimises the mean over networks with units left out, not this objective")  # fmt: skip
+    if fit.get("stopped_") == "batches":
+        return unknown("each batch had an objective of its own")
+    if not fit.get("loss_is_of_all_rows_", True):
+        return unknown("which rows early stopping held out is not known")
+    found = passed(fit)
+    if not found.constant > 0:
+        return unknown("y does not vary, so a constant prediction costs nothing")
+    with np.errstate(over="ignore", invalid="ignore"):
+        gain = gain_of_search(fit, found) / found.constant
+    if fit.get("early_stopping", False) and fit.solver != "lbfgs":
+        why = "early stopping ended before the objective did, on purpose"
+        return unknown(why, gain, "gain / constant")
+    if gain <= GAIN and found.loss > (1 - GAIN) * found.constant:
+        why = "no better than a constant: a plateau that a short search does not leave, or nothing to learn"
+        return unknown(why, gain, "gain / constant")
+    advice = "train on: raise max_iter, scale the columns of X, or change learning_rate_init"
+    return at_most(gain, GAIN, advice, "gain / constant")
+
+
+def gain_of_search(fit: Fit, found: Pass) -> float:
+    """F at the weights minus the least F seen. Weights are measured by what they multiply, so that units do not matter."""
+    theta, L = parameters_of(fit), len(found.powers)
+    scale = [np.sqrt(np.where(power > 0, power, 1.0))[:, None] for power in found.powers]
+    units = [np.broadcast_to(scale[k] if k < L else 1.0, part.shape) for k, part in enumerate(theta)]  # fmt: skip
+    ends = np.cumsum([part.size for part in theta])[:-1]
+    seen: list[float] = []
+
+    def function(v: Array) -> tuple[float, Array]:
+        moved = np.split(v, ends)
+        at = [part.reshape(u.shape) / u for part, u in zip(moved, units, strict=True)]
+        value, slopes = objective_at(fit, at)
+        seen.append(value if np.isfinite(value) else np.inf)
+        return value, np.concatenate([(g / u).ravel() for g, u in zip(slopes, units, strict=True)])
+
+    start = np.concatenate([(part * u).ravel() for part, u in zip(theta, units, strict=True)])
+    options = {"maxiter": STEPS, "maxfun": 2 * STEPS}
+    minimize(function, start, jac=True, method="L-BFGS-B", options=options)
+    return seen[0] - min(seen)
+
+
+@claim("no hidden unit is the same on every row", kind=PROVED, source="CIL (4.24)", cost=cost)
+def units_alive(fit: Fit) -> Evidence:
+    """A ReLU that is 0 on all rows passes nothing on and, its slope being 0, learns nothing any more."""
+    found = passed(fit)
+    if not found.lows:
+        return unknown("there is no hidden layer")
+    if fit.data.shape[0] < 2:
+        return unknown("one row has no range")
+    dtype, dead, units = precision_of(fit), [], 0
+    for k, (low, high, size) in enumerate(zip(found.lows, found.highs, found.sizes, strict=True)):
+        still = ~(high - low > rounding(dtype, len(fit.coefs_[k])) * size)
+        dead.append(int(still.sum()))
+        units += len(low)
+    where = ", ".join(f"{n} in layer {k + 1}" for k, n in enumerate(dead) if n)
+    note = f"{where}, of {units}" if where else ""
+    advice = (
+        "centre and scale the columns of X, lower learning_rate_init, or take activation='gelu'"
+    )
+    return at_most(sum(dead), 0, advice, "dead units", note)
+
+
+MLP_CLAIMS = (
+    attributes_sound({"loss_?": "", "best_loss_?": "", "t_?": " | >= 0, whole"}, layer_problems),
+    statements_true(statement_errors, cost=cost),
+    little_to_gain,
+    units_alive,
+)

@@ -1,0 +1,1 @@
+"""Claims about properties that a network is asked to have."""

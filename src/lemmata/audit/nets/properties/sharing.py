@@ -1,0 +1,225 @@
+"""What theory says of weights that are used twice, and of weights whose scale does not matter.
+
+shared       f(θ, θ) has the gradient ∂₁f + ∂₂f: a weight that is used k times gets the sum of k gradients
+batch norm   (cz − mean(cz))/std(cz) = (z − mean z)/std z: in training mode, scaling the weights before it changes nothing
+             (but for ε, added to the variance so that nobody divides by zero)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lemmata.audit.kernel.claims import (
+    PROVED,
+    RULE_OF_THUMB,
+    Evidence,
+    Fit,
+    at_most,
+    claim,
+    unknown,
+)
+from lemmata.audit.nets.costs import forwards
+from lemmata.audit.nets.gradients import Function
+from lemmata.audit.nets.modules import (
+    CannotRun,
+    Copy,
+    Examples,
+    copy_of,
+    counted,
+    difference,
+    examples_of,
+    undecided_where_it_cannot_run,
+)
+from lemmata.audit.nets.objectives import objective_of
+
+ROWS = 8
+SUMS = 1e-10  # of the gradient: rounding in float64, added in another order
+SCALE_FREE = 1e-3  # of the output: what ε may leave
+FACTORS = (0.5, 2.0)
+
+
+# --- shared weights ---------------------------------------------------------------------------------------------------
+
+
+class _Uses:
+    """Gives every use of a parameter a copy of its own, so that each use has its own gradient."""
+
+    def __init__(self, parameters: dict[str, Any]):
+        import torch
+        from torch.overrides import TorchFunctionMode
+        from torch.utils._pytree import tree_map
+
+        self.copies: dict[str, list[Any]] = {name: [] for name in parameters}
+        names = {id(parameter): name for name, parameter in parameters.items()}
+        uses = self.copies
+
+        class Apart(TorchFunctionMode):
+            def __torch_function__(self, function, types, args=(), kwargs=None):
+                def own(value: Any) -> Any:
+                    name = names.get(id(value)) if isinstance(value, torch.nn.Parameter) else None
+                    if name is None:
+                        return value
+                    uses[name].append(value.detach().clone().requires_grad_())
+                    return uses[name][-1]
+
+                with torch._C.DisableTorchFunctionSubclass():
+                    return function(*tree_map(own, args), **tree_map(own, kwargs or {}))
+
+        self.mode = Apart()
+
+
+def gradients_of_uses(function: Function) -> dict[str, list[Any]]:
+    """∂f/∂(each use) of every parameter; uses without a gradient (a shape that was asked for) are left out."""
+    import torch
+
+    parameters = {n: p for n, p in function.tensors.items() if isinstance(p, torch.nn.Parameter)}
+    uses = _Uses(parameters)
+    with torch.enable_grad(), uses.mode:
+        value = function.value()
+    leaves = [(name, leaf) for name, copies in uses.copies.items() for leaf in copies]
+    if not leaves or not value.requires_grad:
+        return {}
+    found = torch.autograd.grad(value, [leaf for _, leaf in leaves], allow_unused=True)
+    result: dict[str, list[Any]] = {}
+    for (name, _), gradient in zip(leaves, found, strict=True):
+        if gradient is not None:
+            result.setdefault(name, []).append(gradient)
+    return result
+
+
+@claim(
+    "the gradient of every shared weight is the sum of the gradients of its uses",
+    kind=PROVED,
+    source="ML Convolutional Networks",
+    cost=forwards(6, ROWS),
+)
+@undecided_where_it_cannot_run
+def shared_gradients_add(fit: Fit) -> Evidence:
+    """In training mode, with one draw of its noise; each use gets a copy of the weight, and its own gradient."""
+    own, examples = copy_of(fit), examples_of(fit, ROWS)
+    training = own.runs_in_training(examples)
+    own.require_repeatable(examples, training)
+    function = Function(own, examples, objective_of(fit, own, examples, training), training)
+    whole = function.gradients()
+    try:
+        parts = gradients_of_uses(function)
+    except CannotRun:
+        return unknown(
+            "the uses of its weights cannot be told apart: it does not run on copies of them"
+        )
+    shared = {name: uses for name, uses in parts.items() if len(uses) > 1}
+    if not shared:
+        return unknown("no weight is used more than once")
+    worst, where = 0.0, ""
+    for name, uses in shared.items():
+        total, size = sum(uses), max(float(one.norm()) for one in uses)
+        off = float((total - whole[name]).norm()) / size if size > 0 else 0.0
+        if not off <= worst:
+            worst, where = off, name
+    most = max(len(uses) for uses in shared.values())
+    note = f"{counted(len(shared), 'weight')}, used up to {most} times"
+    advice = (
+        f"the gradient of {where} is not that sum: look for hooks, or a backward that forgets a use"
+    )
+    return at_most(worst, SUMS, advice, unit="mismatch", note=note)
+
+
+def uses_weights_twice(fit: Fit) -> bool:
+    """Whether some parameter is used more than once in a call; False where that cannot be found out."""
+    if "shared" not in fit.memory:
+        try:
+            own, examples = copy_of(fit), examples_of(fit, 2)
+            function = Function(own, examples, objective_of(fit, own, examples, False), False)
+            parts = gradients_of_uses(function)
+            fit.memory["shared"] = any(len(uses) > 1 for uses in parts.values())
+        except Exception:
+            fit.memory["shared"] = False
+    return fit.memory["shared"]
+
+
+# --- batch norm -------------------------------------------------------------------------------------------------------
+
+
+def batch_norms(module: Any) -> list[tuple[str, Any]]:
+    """Batch norms of PyTorch, and layers of anybody's that are called so."""
+    from torch.nn.modules.batchnorm import _BatchNorm
+
+    return [
+        (name, layer)
+        for name, layer in module.named_modules()
+        if isinstance(layer, _BatchNorm) or type(layer).__name__.startswith("BatchNorm")
+    ]
+
+
+def layers_before(own: Copy, examples: Examples) -> dict[str, Any]:
+    """The layer whose output is the input of each batch norm, by the name of the batch norm."""
+    import torch
+
+    made, found, handles = {}, {}, []
+
+    def remember(layer: Any) -> Any:
+        def hook(_: Any, inputs: Any, output: Any) -> None:
+            if torch.is_tensor(output):
+                made[id(output)] = (layer, output)  # kept alive, so that no id is used twice
+
+        return hook
+
+    def ask(name: str) -> Any:
+        def hook(_: Any, inputs: Any) -> None:
+            if inputs and id(inputs[0]) in made:
+                found[name] = made[id(inputs[0])][0]
+
+        return hook
+
+    for _, layer in own.module.named_modules():
+        if getattr(layer, "weight", None) is not None and layer.weight.dim() >= 2:
+            handles.append(layer.register_forward_hook(remember(layer)))
+    for name, layer in batch_norms(own.module):
+        handles.append(layer.register_forward_pre_hook(ask(name)))
+    try:
+        own.output(examples, training=True)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return found
+
+
+@claim(
+    "weights before a batch norm times ½ or 2 leave the outputs of training mode as they are, to 0.1 %",
+    kind=RULE_OF_THUMB,
+    source="ML Batch Normalization",
+    cost=forwards(lambda fit: 2.0 * len(batch_norms(fit.module_)) + 2, ROWS),
+)
+@undecided_where_it_cannot_run
+def scale_invariant(fit: Fit) -> Evidence:
+    """For every batch norm that follows a layer with weights directly: its weight and bias times ½ and 2."""
+    import torch
+
+    own, examples = copy_of(fit), examples_of(fit, ROWS)
+    own.require_repeatable(examples, True)
+    pairs = layers_before(own, examples)
+    base = own.output(examples, training=True)
+    worst, where = 0.0, ""
+    try:
+        for name, layer in pairs.items():
+            for factor in FACTORS:
+                with torch.no_grad():
+                    for tensor in layer.parameters(recurse=False):
+                        tensor.mul_(factor)
+                moved = difference(base, own.output(examples, training=True))
+                own.reset()
+                if moved > worst:
+                    worst, where = moved, name
+    finally:
+        own.reset()
+    if not pairs:
+        return unknown("no batch norm follows a layer with weights directly")
+    note = counted(len(pairs), "batch norm")
+    advice = (
+        f"before {where!r} the variance is not large against eps, or it does not normalise in training: "
+        "larger weights, or a smaller eps"
+    )
+    return at_most(worst, SCALE_FREE, advice, unit="change", note=note)
+
+
+SHARING_CLAIMS = (shared_gradients_add, scale_invariant)

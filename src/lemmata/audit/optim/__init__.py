@@ -1,0 +1,1 @@
+"""Claims about minimisers, and about the points where they end."""

@@ -1,0 +1,393 @@
+"""What theory promises about descent: steps that are short enough, decrease, rates, and what is true where a run ended.
+
+With an L-smooth f and a step η < 2/L (CIL 4.3.2; with a projection the same of the residual G in place of ∇f),
+
+    f(xₜ) − f(xₜ₊₁) ≥ η(1 − Lη/2)‖∇f(xₜ)‖²                          (4.37); at η = 1/L it is ‖∇f‖²/2L   (4.38)
+    ‖∇f(xₜ)‖ ≤ ε  for some  t ≤ (f(x₀) − f*) / η(1 − Lη/2)ε²         Thm 4.3.1; at η = 1/L 2L(f(x₀) − f*)/ε²
+    f(xₜ) − f* ≤ ρᵗ(f(x₀) − f*),  ρ = 1 − μη(2 − Lη)                 Thm 4.3.2; on a quadratic ρ = max (1 − ηλ)²   (4.35)
+
+These are proofs where L and μ follow from a formula that the audit knows (smoothness.py). Elsewhere L is measured on
+the line from the first to the last point, from below, and they are rules of thumb: a point beside it may be more curved.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from lemmata.audit.kernel.claims import (
+    PROVED,
+    RULE_OF_THUMB,
+    Evidence,
+    Fit,
+    at_least,
+    at_most,
+    claim,
+    rounding,
+    unknown,
+)
+from lemmata.audit.optim.constraints import CONVEX, diameter
+from lemmata.audit.optim.minima import (
+    CURVED_DOWN,
+    SOUND,
+    TRUE,
+    conditions_met,
+    feasible,
+    first_order,
+    gradient_matches,
+    multipliers_balance,
+    projected_gradient_small,
+    saddle_escaped,
+    scale_of,
+    second_order,
+    spectrum,
+    terms_of,
+)
+from lemmata.audit.optim.smoothness import (
+    curvature_of,
+    eigenvalues,
+    is_convex,
+    lowest_curvature,
+    minimum_between,
+    structure_of,
+)
+from lemmata.core.trace import Trace
+
+Array = np.ndarray
+RATE_SLACK = 0.05  # of a rate fitted to a tail: traces of faster modes
+WITHIN = 0.01  # of f: what the sub-gradient bound is compared with
+
+
+def trace_of(fit: Fit) -> Trace:
+    """The trace: claims about a run are asked only where there is one."""
+    assert fit.trace is not None
+    return fit.trace
+
+
+class Steps:
+    """A run as arrays: f before and after each step, its η, and the residual ‖G‖ that it began with."""
+
+    def __init__(self, fit: Fit):
+        trace = trace_of(fit)
+        self.values = trace.objective
+        extras = trace.extras
+        self.eta = extras["step_size"][1:] if "step_size" in extras else np.zeros(0)
+        constrained = fit.get("constraint_") is not None
+        self.residual = extras["residual"][1:] if constrained else extras["gradient"][:-1]
+        self.tested = bool(fit.get("tested_", False))  # every step was tested against (4.36)
+        # a last row without a step: nothing better was found
+        made = self.eta > 0
+        self.eta, self.residual = self.eta[made], self.residual[made]
+        self.fall = (self.values[:-1] - self.values[1:])[made]
+
+    def __len__(self) -> int:
+        return len(self.eta)
+
+    def curvature_seen(self, scale: float) -> float:
+        """The largest L that (4.36) needs to explain a step: 2(f(x⁺) − f(x) + η‖g‖²)/η²‖g‖², where that is above rounding."""
+        moved = self.eta * self.residual**2
+        clear = moved > 1e6 * float(np.finfo(float).eps) * scale
+        needed = 2 * (moved - self.fall)[clear] / (self.eta * moved)[clear]
+        return float(needed.max(initial=0.0))
+
+    def promise(self, L: float, convex: bool = True) -> Array:
+        """η(1 − Lη/2), or half of η where each step was tested with an L of 1/η; less where the set is not convex."""
+        if self.tested:
+            return self.eta / 2
+        return self.eta * ((1 if convex else 0.5) - L * self.eta / 2)
+
+
+def _convex_set(fit: Fit) -> bool:
+    constraint = fit.get("constraint_")
+    return constraint is None or constraint.facts[0] in CONVEX
+
+
+# --- the run ----------------------------------------------------------------------------------------------------------
+
+
+@claim(
+    "every step is shorter than 2/L", kind=PROVED, source="CIL (4.32)", about="run", cost=spectrum
+)
+def step_below_2_over_L(fit: Fit) -> Evidence:
+    """The longest step in units of 1/L; at 2 and beyond, the most curved direction of a quadratic grows."""
+    steps, found = Steps(fit), curvature_of(fit)
+    if not len(steps):
+        return unknown("no step was made")
+    limit, L = math.nextafter(2.0, 0.0), found.L
+    if found.kind != PROVED:
+        L = max(L, steps.curvature_seen(scale_of(fit)))
+    advice = f"pass step_size below {2 / L:.3g}, or step_size='auto'" if L else ""
+    return at_most(
+        float(steps.eta.max()) * L,
+        limit,
+        advice,
+        unit="step·L",
+        note=found.note,
+        kind=found.kind,
+    )
+
+
+@claim(
+    "every step lowered f by at least η(1 − Lη/2)‖∇f‖²",
+    kind=PROVED,
+    source="CIL (4.37), (4.38)",
+    about="run",
+    cost=spectrum,
+)
+def enough_decrease(fit: Fit) -> Evidence:
+    """The largest shortfall behind (4.37) as a share of |f|; with a constraint the residual stands in place of the gradient."""
+    steps = Steps(fit)
+    if not len(steps):
+        return unknown("no step was made")
+    if steps.tested:
+        L, kind, note = 0.0, RULE_OF_THUMB, "L taken as 1/η, which each step was tested with"
+    else:
+        found = curvature_of(fit)
+        L, kind, note = found.L, found.kind, found.note
+    promise = steps.promise(L, _convex_set(fit))
+    if (promise <= 0).any():
+        return unknown("a step this long promises no decrease")
+    scale = max(scale_of(fit), 1e-300)
+    short = float((promise * steps.residual**2 - steps.fall).max()) / scale
+    dtype = np.asarray(fit.x).dtype
+    advice = "f is more curved somewhere than L says, or its gradient is wrong: lower step_size, or see gradient_matches"
+    return at_most(
+        max(short, 0.0), rounding(dtype, terms_of(fit)), advice, "shortfall", note, kind=kind
+    )
+
+
+@claim(
+    "f − f* shrank as fast as predicted",
+    kind=PROVED,
+    source="CIL (4.35), Thm 4.3.2",
+    about="run",
+    cost=spectrum,
+)
+def rate_kept(fit: Fit) -> Evidence:
+    """The largest (gapₜ/gap₀)^(1/t) against 1 − μη(2 − Lη), on a quadratic against max (1 − ηλ)² over its eigenvalues."""
+    steps, found = Steps(fit), curvature_of(fit)
+    if not len(steps):
+        return unknown("no step was made")
+    if steps.tested or np.ptp(steps.eta) > 1e-9 * steps.eta.max():
+        return unknown("the rates of theory are those of a constant step")
+    eta = float(steps.eta[0])
+    if eta * found.L >= 2:
+        return unknown("a step of 2/L or more has no rate")
+    if found.kind != PROVED:
+        return _tail_rate(fit, eta)
+    if found.mu <= 0:
+        return unknown("no μ > 0 is known, so no rate is promised")
+    predicted = 1 - found.mu * eta * (2 - found.L * eta)
+    if structure_of(fit.objective_)[0] != "logistic":
+        values = eigenvalues(fit.objective_)
+        assert values is not None
+        positive = values[values >= found.mu]
+        predicted = float(((1 - eta * positive) ** 2).max())
+    slack = rounding(np.asarray(fit.x).dtype, terms_of(fit)) * scale_of(fit)
+    below, above = minimum_between(fit)
+    advice = "something disturbed the steps: check that f and its gradient are the formula's, and compute in float64"
+    worst = [_worst_rate(steps.values, f_star, slack) for f_star in (below, above)]
+    bound = predicted * (1 + 1e-9) + 1e-12
+    if worst[0] <= bound or worst[1] > bound:
+        measured = worst[0] if worst[0] <= bound else worst[1]
+        return at_most(measured, bound, advice, unit="per step", note=found.note, kind=PROVED)
+    return unknown("f* is not known well enough: run until the gradient is smaller")
+
+
+def _worst_rate(values: Array, f_star: float, slack: float) -> float:
+    gaps = np.maximum(values - f_star - slack, 0.0)
+    first = values[0] - f_star
+    if len(values) < 2 or not first > 0:
+        return 0.0
+    ratios = gaps[1:] / first
+    powers = np.arange(1, len(values))
+    return float(np.max(ratios ** (1.0 / powers)))
+
+
+def _tail_rate(fit: Fit, eta: float) -> Evidence:
+    """‖∇f‖² in the lower half of its decades against the Hessian at the end: what a run near a minimum should do."""
+    lowest = lowest_curvature(fit)
+    if lowest.value <= CURVED_DOWN * lowest.largest:
+        return unknown("the curvature at the end is not positive in every direction")
+    logs = 2 * np.log(np.maximum(trace_of(fit).extras["gradient"], 1e-300))
+    below = np.flatnonzero(logs > (logs.max() + logs[-1]) / 2)
+    tail = logs[below[-1] + 1 if below.size else 0 :]
+    if len(tail) < 5 or logs.max() - logs[-1] < math.log(100):
+        return unknown("too few steps near the end to fit a rate to")
+    measured = float(np.exp(np.polyfit(np.arange(len(tail)), tail, 1)[0]))
+    predicted = max((1 - eta * lowest.value) ** 2, (1 - eta * lowest.largest) ** 2)
+    return at_most(
+        measured, predicted + RATE_SLACK * (1 - predicted), unit="per step", kind=RULE_OF_THUMB,
+        advice="the run is still far from the minimum, or f is not smooth there: run longer",
+        note="predicted by the curvature at the end",
+    )  # fmt: skip
+
+
+@claim(
+    "a gradient of at most tol was found within the steps that smoothness promises",
+    kind=PROVED,
+    source="CIL Thm 4.3.1",
+    about="run",
+    cost=spectrum,
+)
+def critical_in_time(fit: Fit) -> Evidence:
+    """The first step at which ‖∇f‖ ≤ ε against (f(x₀) − f*)/η(1 − Lη/2)ε²; f* is known between two bounds."""
+    steps, tol = Steps(fit), float(fit.tol)
+    trace_residuals = np.r_[steps.residual, _last_residual(fit)]
+    reached = np.flatnonzero(trace_residuals <= tol)
+    if steps.tested:
+        L, kind, note = 0.0, RULE_OF_THUMB, "L taken as 1/η, which each step was tested with"
+    else:
+        found = curvature_of(fit)
+        L, kind, note = found.L, found.kind, found.note
+    if not tol > 0:
+        return unknown("tol = 0 is never promised")
+    if not len(steps):
+        return (
+            at_most(0.0, 0.0, unit="steps", kind=kind)
+            if reached.size
+            else unknown("no step was made")
+        )
+    promise = float(steps.promise(L, _convex_set(fit)).min())
+    if promise <= 0:
+        return unknown("a step this long promises nothing")
+    below, above = minimum_between(fit)
+    first = float(steps.values[0])
+    # what the trace shows to have been gained, and what can be gained at most
+    least, most = ((first - f_star) / (promise * tol**2) for f_star in (above, below))
+    slack = 1 + rounding(np.asarray(fit.x).dtype, terms_of(fit)) * scale_of(fit) / (
+        promise * tol**2
+    )
+    taken = float(reached[0]) if reached.size else float(len(steps))
+    advice = (
+        "f is more curved somewhere than L says, or its gradient is wrong: see gradient_matches"
+    )
+    if reached.size and taken <= least + slack:
+        return at_most(taken, least + slack, advice, "steps", note, kind=kind)
+    if taken > most + slack:
+        return at_most(taken, most + slack, advice, "steps", note, kind=kind)
+    return unknown(f"stopped after {len(steps):,} steps; up to {most:.3g} may be needed")
+
+
+def _last_residual(fit: Fit) -> float:
+    if fit.get("constraint_") is None:
+        return float(trace_of(fit).last("gradient"))
+    return math.inf  # the residual of the last point was not measured by the run
+
+
+@claim(
+    "the step sizes satisfy the conditions of Robbins and Monro: ½ < r ≤ 1 for t^−r",
+    kind=PROVED,
+    source="ML SGD Theory",
+    about="run",
+)
+def robbins_monro(fit: Fit) -> Evidence:
+    """r from the formula of the schedule, once the trace shows that the run kept to it; else from values far out."""
+    schedule = fit.schedule_
+    r, kind, note = _exponent(schedule)
+    updates = trace_of(fit).extras.get("updates", trace_of(fit).step)[1:]
+    said = np.array([_step_at(schedule, int(t) - 1) for t in updates])
+    made = trace_of(fit).extras["step_size"][1:]
+    if len(said) and np.abs(said - made).max() > 1e-6 * np.abs(said).max():
+        return unknown("the run did not keep to its schedule")
+    if r > 1:
+        advice = "the steps add up to a finite length and may stop short of the minimum: pass PowerDecay with r <= 1"
+        return at_most(r, 1.0 + (0 if kind == PROVED else 1e-6), advice, "r", note, kind=kind)
+    advice = (
+        "noise keeps the iterates trembling: pass step_size=PowerDecay(η, r=0.75), or any r above ½"
+    )
+    least = math.nextafter(0.5, 1) if kind == PROVED else 0.5 + 1e-6
+    return at_least(r, least, advice, "r", note, kind=kind)
+
+
+def _facts(schedule: Any) -> tuple[str, dict[str, float]]:
+    """The formula that a schedule names, and its numbers."""
+    return getattr(schedule, "facts", ("", {}))
+
+
+def _step_at(schedule: Any, t: int) -> float:
+    """ηₜ, by the formula where one is named."""
+    if not callable(schedule):
+        return float(schedule)
+    name, numbers = _facts(schedule)
+    if name == "power":
+        return float(numbers["step_size"] / (1 + t / numbers["delay"]) ** numbers["r"])
+    if name == "inverse":
+        return float(numbers["step_size"] / (1 + numbers["decay"] * t))
+    return float(numbers["step_size"]) if name == "constant" else float(schedule(t))
+
+
+def _exponent(schedule: Any) -> tuple[float, str, str]:
+    """r of a schedule: by the formula of its class, or by its values at t = 10⁶⁰ and 2·10⁶⁰."""
+    if not callable(schedule):
+        return 0.0, PROVED, "a constant step"
+    name, numbers = _facts(schedule)
+    exponents = {
+        "constant": lambda: 0.0,
+        "power": lambda: float(numbers["r"]),
+        "inverse": lambda: 1.0 if numbers["decay"] > 0 else 0.0,
+        "step": lambda: math.inf if numbers["factor"] < 1 else 0.0,
+        "cosine": lambda: 0.0 if numbers["least"] > 0 else math.inf,
+    }
+    if name in exponents:
+        return exponents[name](), PROVED, ""
+    near, far = _step_at(schedule, 10**60), _step_at(schedule, 2 * 10**60)
+    r = math.inf if far <= 0 else math.log(near / far) / math.log(2)
+    return r, RULE_OF_THUMB, "r from the steps at t = 10⁶⁰"
+
+
+@claim(
+    "f at the best point is proved to be within 1 % (or tol) of its minimum",
+    kind=PROVED,
+    source="ML Subgradient Descent",
+    about="run",
+    cost=spectrum,
+)
+def subgradient_gap(fit: Fit) -> Evidence:
+    """(R² + Σηₜ²‖gₜ‖²)/2Σηₜ, R the diameter of the constraint set: at least f(best) − f* of a convex f."""
+    extras = trace_of(fit).extras
+    eta, norms = extras["step_size"][1:], extras["gradient"][:-1]
+    constraint = fit.get("constraint_")
+    R = math.inf if constraint is None else diameter(constraint.facts, np.shape(fit.x))
+    if not math.isfinite(R):
+        return unknown("how far the minimum may be is not known; pass a bounded constraint=")
+    if not len(eta):
+        return unknown("no step was made")
+    convex = is_convex(fit.objective_)
+    bound = (R**2 + float((eta**2 * norms**2).sum())) / (2 * float(eta.sum()))
+    below = minimum_between(fit)[0]
+    bound = min(bound, float(fit.value) - below) if convex else bound
+    return at_most(
+        bound, max(float(fit.tol), WITHIN * abs(float(fit.value))), unit="gap",
+        advice="the gap falls like 1/√t: raise max_iter fourfold to halve it, or make the constraint set smaller",
+        kind=PROVED if convex else RULE_OF_THUMB,
+        note="" if convex else "if f is convex, which was not checked",
+    )  # fmt: skip
+
+
+# --- tuples -----------------------------------------------------------------------------------------------------------
+
+MINIMISER_CLAIMS = (SOUND, TRUE, gradient_matches, first_order, second_order)
+NOISY_CLAIMS = (*MINIMISER_CLAIMS, saddle_escaped)
+STOCHASTIC_CLAIMS = (*MINIMISER_CLAIMS, robbins_monro)
+DESCENT_CLAIMS = (
+    *MINIMISER_CLAIMS[:3], step_below_2_over_L, enough_decrease, rate_kept, critical_in_time, *MINIMISER_CLAIMS[3:],
+)  # fmt: skip
+TESTED_CLAIMS = (*MINIMISER_CLAIMS[:3], enough_decrease, critical_in_time, *MINIMISER_CLAIMS[3:])
+KINKED_CLAIMS = (
+    SOUND,
+    TRUE,
+    robbins_monro,
+)  # stochastic sub-gradients: there is no gradient to vanish
+SUBGRADIENT_CLAIMS = (SOUND, TRUE, subgradient_gap)
+_SET = (feasible, projected_gradient_small)
+PROJECTED_CLAIMS = (*DESCENT_CLAIMS[:5], critical_in_time, *_SET)
+PROJECTED_TESTED_CLAIMS = (*MINIMISER_CLAIMS[:3], enough_decrease, critical_in_time, *_SET)
+PROJECTED_STOCHASTIC_CLAIMS = (SOUND, TRUE, gradient_matches, robbins_monro, *_SET)
+POINT_CLAIMS = (*MINIMISER_CLAIMS, saddle_escaped)
+PROJECTED_POINT_CLAIMS = (SOUND, TRUE, gradient_matches, *_SET)
+PROJECTED_KINKED_CLAIMS = (*KINKED_CLAIMS, feasible)
+PROJECTED_SUBGRADIENT_CLAIMS = (*SUBGRADIENT_CLAIMS, feasible)
+MULTIPLIER_CLAIMS = (SOUND, TRUE, gradient_matches, conditions_met, multipliers_balance)

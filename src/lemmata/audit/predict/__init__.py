@@ -1,0 +1,1 @@
+"""Claims about predictors: linear, by kernels, by neighbours."""

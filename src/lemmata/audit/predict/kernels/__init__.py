@@ -1,0 +1,1 @@
+"""Claims about predictors in the feature space of a kernel."""

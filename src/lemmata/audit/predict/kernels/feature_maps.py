@@ -1,0 +1,233 @@
+"""What theory promises about explicit features φ(x) with φ(x)ᵀφ(y) ≈ κ(x, y): Nyström and random cosines.
+
+**Nyström.** φ(x) = N κ(L, x) with landmarks L and N = K_LL^−½ reproduces κ between landmarks, and K − ΦΦᵀ ⪰ 0 on all rows: the
+Gram matrix of what the features of the landmarks do not span. So its largest eigenvalue is at most its trace,
+
+    ‖K − ΦΦᵀ‖₂ ≤ tr(K − ΦΦᵀ) = Σ κ(x_i, x_i) − ‖φ(x_i)‖²
+
+**Random cosines.** φ(x) = √(2/D) cos(Wᵀx + b) with the columns of W drawn from N(0, 2γI) and b uniform has the mean
+E φ(x)ᵀφ(y) = exp(−γ‖x − y‖²), an average of D numbers of variance at most 3/2: the error of an entry is about 1/√D.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from scipy.special import chdtri
+
+from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
+from lemmata.audit.kernel.claims import (
+    PROVED,
+    STATISTICAL,
+    Fit,
+    at_most,
+    claim,
+    rounding,
+    unknown,
+)
+from lemmata.audit.predict.kernels.grams import (
+    diagonal_of,
+    difference,
+    gamma_of,
+    gamma_stated,
+    gram,
+    products,
+    why_no_kernel,
+    with_kernel,
+)
+from lemmata.audit.predict.kernels.kernel_matrices import CannotTell, is_given, whole
+from lemmata.audit.predict.kernels.kernel_ridge import mercer
+
+Array = np.ndarray
+
+EXACT = 1e-6  # of the largest entry, to which landmarks are reproduced
+MISSED = 0.1  # of the trace
+ERROR = 0.1  # of κ(x, x) = 1, by which random features may be off
+SAMPLE = 300  # rows whose kernel is compared with its features
+LEVEL = 0.999  # of the test that the frequencies have the right spread
+
+
+# --- Nyström ----------------------------------------------------------------------------------------------------------
+
+
+def _landmarks(fit: Fit, rows: Any) -> Any:
+    """The landmarks as κ takes them. Raises CannotTell."""
+    chosen = np.asarray(fit.component_indices_).astype(int)
+    if len(chosen) and not 0 <= chosen.min() <= chosen.max() < rows.shape[0]:
+        raise CannotTell(f"a landmark is row {chosen.max():,} and there are {rows.shape[0]:,}")
+    return rows[chosen]
+
+
+def _features(fit: Fit, rows: Any) -> Array:
+    """φ of rows, by definition."""
+    N = np.asarray(fit.normalization_, dtype=np.float64)
+    if is_given(fit):
+        chosen = np.asarray(fit.component_indices_).astype(int)
+        return np.asarray(rows, dtype=np.float64)[:, chosen] @ N.T
+    return products(fit, rows, fit.components_, N.T)
+
+
+def _cost_of_landmarks(fit: Fit) -> float:
+    q = len(np.asarray(fit.component_indices_))
+    return float(q) ** 2 * (fit.data.shape[1] + 2 * q)
+
+
+@claim(
+    "the features give the kernel between landmarks, to six digits",
+    kind=PROVED,
+    source="ML Nyström",
+    cost=_cost_of_landmarks,
+)
+@with_kernel
+def exact_on_landmarks(fit):
+    """NᵀN is the inverse of K_LL where that has one: K_LL Nᵀ N K_LL = K_LL."""
+    rows = whole(fit.data)
+    chosen = np.asarray(fit.component_indices_).astype(int)
+    landmarks = _landmarks(fit, rows)
+    Phi = _features(fit, landmarks)
+    K = np.asarray(landmarks)[:, chosen] if is_given(fit) else gram(fit, landmarks, landmarks)
+    if why := why_no_kernel(fit):
+        return unknown(why)
+    coarse = np.asarray(fit.normalization_).dtype
+    bound = max(EXACT, math.sqrt(rounding(coarse, len(K))) if coarse == np.float32 else 0.0)
+    largest = float(np.abs(K).max()) or 1.0
+    advice = "normalization_ is not K_LL^(-1/2): pass the training data, or fit again"
+    return at_most(float(np.abs(Phi @ Phi.T - K).max()) / largest, bound, advice, unit="error")
+
+
+def _cost_of_trace(fit: Fit) -> float:
+    n, d = fit.data.shape
+    q = len(np.asarray(fit.component_indices_))
+    return float(n) * q * (d + q + 10) + 64.0 * n * d
+
+
+@claim(
+    "the features miss at most 10 % of the kernel's trace on these rows",
+    kind=PROVED,
+    source="ML Nyström; Drineas & Mahoney 2005",
+    cost=_cost_of_trace,
+)
+@with_kernel
+def little_missed(fit):
+    """tr(K − ΦΦᵀ)/tr K; what is left out is positive semidefinite, so the trace bounds its eigenvalues."""
+    rows = whole(fit.data)
+    _landmarks(fit, rows)
+    if why := why_no_kernel(fit):
+        return unknown(why)
+    diagonal = diagonal_of(fit, rows)
+    missed = diagonal - (_features(fit, rows) ** 2).sum(axis=1)
+    trace = float(diagonal.sum())
+    if trace <= 0:
+        return unknown("the kernel is zero on these rows")
+    advice = "more landmarks: raise n_components (or lower gamma)"
+    return at_most(float(np.abs(missed).sum()) / trace, MISSED, advice, unit="share of tr K")
+
+
+def _stated(fit: Fit) -> Mapping[str, float]:
+    """components_ : the rows that component_indices_ names; gamma_ : the one asked for; normalization_ : the sign of a root."""
+    rows = whole(fit.data)
+    chosen = np.asarray(fit.component_indices_).astype(int)
+    if chosen.max(initial=0) >= rows.shape[0]:
+        return {"component_indices_": math.inf}
+    if is_given(fit):
+        return {"component_indices_": discrepancy(len(np.unique(chosen)), len(chosen), 1.0, 0.5)}
+    found = {"components_": difference(fit.components_, rows[chosen]), **gamma_stated(fit, rows)}
+    try:
+        K = gram(fit, rows[chosen], rows[chosen])
+    except CannotTell:
+        return found
+    # N K_LL is the root of K_LL, whose trace is not negative; −N would turn every feature around
+    turned = float(np.sum(np.asarray(fit.normalization_, dtype=np.float64) * K.T)) < 0
+    return {**found, "normalization_": math.inf if turned else 0.0}
+
+
+def _cost_of_statements(fit: Fit) -> float:
+    return _cost_of_landmarks(fit) + float(fit.data.size)
+
+
+def _wrong_landmarks(fit: Fit) -> Iterator[str]:
+    chosen, N = np.asarray(fit.component_indices_), np.asarray(fit.normalization_)
+    if N.shape != (len(chosen), len(chosen)):
+        yield f"normalization_ has shape {N.shape}, not ({len(chosen)}, {len(chosen)})"
+    if not is_given(fit) and fit.components_.shape[0] != len(chosen):
+        yield f"components_ has {fit.components_.shape[0]} rows, not {len(chosen)}"
+
+
+NYSTROEM_CLAIMS = (
+    attributes_sound(
+        {"component_indices_": "q | >= 0, whole", "normalization_": "q q", "gamma_?": ""},
+        _wrong_landmarks,
+    ),
+    statements_true(_stated, cost=_cost_of_statements),
+    exact_on_landmarks,
+    little_missed,
+    mercer,
+)
+
+
+# --- random cosines ---------------------------------------------------------------------------------------------------
+
+
+@claim(
+    "the features give the kernel of up to 300 rows to 0.1, in the root mean square over pairs",
+    kind=PROVED,
+    source="Rahimi & Recht 2007",
+    cost=lambda fit: float(SAMPLE) ** 2 * (fit.data.shape[1] + np.shape(fit.random_weights_)[1]),
+)
+def near_kernel(fit):
+    """The difference is measured, pair by pair."""
+    rows = whole(fit.data)
+    n = rows.shape[0]
+    chosen = np.unique(np.linspace(0, n - 1, min(n, SAMPLE)).astype(int))
+    X = rows[chosen]
+    X = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
+    W, b = (np.asarray(part, np.float64) for part in (fit.random_weights_, fit.random_offset_))
+    Phi = math.sqrt(2 / len(b)) * np.cos(X @ W + b)
+    square = (X**2).sum(axis=1)
+    K = np.exp(-float(fit.gamma_) * np.maximum(square[:, None] + square - 2 * X @ X.T, 0))
+    rms = math.sqrt(float(np.mean((Phi @ Phi.T - K) ** 2)))
+    advice = "more features: the error falls like 1/√n_components"
+    note = f"the largest is {float(np.abs(Phi @ Phi.T - K).max()):.2g}"
+    return at_most(rms, ERROR, advice, unit="error", note=note)
+
+
+@claim(
+    "the frequencies have the spread of the kernel's law, 2γ",
+    kind=STATISTICAL,
+    source="Rahimi & Recht 2007",
+    cost=lambda fit: float(np.size(fit.random_weights_)),
+    confidence=LEVEL,
+)
+def right_frequencies(fit):
+    """Σ w²/2γ over the dD draws is χ² with as many degrees of freedom: within the two-sided quantiles."""
+    W = np.asarray(fit.random_weights_, dtype=np.float64)
+    gamma = float(fit.gamma_)
+    if gamma <= 0:
+        return unknown("gamma is 0: the kernel is constant")
+    found = float((W**2).sum()) / (2 * gamma)
+    low, high = chdtri(W.size, 1 - (1 - LEVEL) / 2), chdtri(W.size, (1 - LEVEL) / 2)
+    middle, half = (low + high) / 2, (high - low) / 2
+    advice = "they are not draws for this gamma: fit again"
+    return at_most(abs(found - middle) / W.size, half / W.size, advice, unit="|Σw²/2γdD − 1|")
+
+
+def _gamma_alone(fit: Fit) -> Mapping[str, float]:
+    """gamma_ : the one asked for, and offsets within a turn."""
+    b = np.asarray(fit.random_offset_, dtype=np.float64)
+    outside = max(float(-b.min()), float(b.max()) - 2 * math.pi, 0.0)
+    true = gamma_of(fit, whole(fit.data))
+    return {
+        "gamma_": discrepancy(fit.gamma_, true, abs(true) or 1.0, 1e-6),
+        "random_offset_": discrepancy(outside, 0.0, 1.0, 1e-6),
+    }
+
+
+RANDOM_FEATURE_CLAIMS = (
+    attributes_sound({"random_weights_": "d D", "random_offset_": "D", "gamma_": "| >= 0"}),
+    statements_true(_gamma_alone),
+    near_kernel,
+    right_frequencies,
+)

@@ -1,0 +1,238 @@
+"""The kernel of a fit on its rows: recomputed from public parameters, in tiles; and whether it is a kernel.
+
+kernel_matrices.py says what a name or an object means. K = (κ(x_i, x_j)) of a kernel has vᵀKv ≥ 0 for every v: rows on which
+some v says otherwise refute it, and rules prove it for all inputs (sums, products and positive multiples of linear, polynomial
+with coef0 ≥ 0, RBF, Laplace and cosine kernels are kernels).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from lemmata.audit.kernel.attributes import discrepancy
+from lemmata.audit.kernel.claims import Evidence, Fit, unknown
+from lemmata.audit.predict.kernels.kernel_matrices import (
+    CannotTell,
+    entry_error,
+    is_given,
+    kernel_matrix,
+    whole,
+)
+from lemmata.audit.reduction.spectra import EIGH
+
+Array = np.ndarray
+
+SAMPLE = 300  # rows whose kernel matrix is tested for being positive semidefinite
+SOLVE = 2000  # rows up to which LAPACK solves, or finds all eigenvalues
+TILE = 2**20  # entries of K that are there at a time
+LOST = 1e-4  # of κ(x, x): entries of K that err by more tell nothing
+CORNER = 64  # rows of the blocks whose diagonals are read
+
+
+# --- the kernel of a fit ----------------------------------------------------------------------------------------------
+
+
+def gram(fit: Fit, rows: Any, columns: Any) -> Array:
+    """κ between two sets of rows in float64, by the public parameters of the fit."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if callable(fit.kernel) and fit.has("support_") and _is_foreign(fit.kernel):
+            # a support vector machine's function takes two matrices, that of others two rows
+            K = np.asarray(fit.kernel(rows, columns), dtype=np.float64)
+        else:
+            K = np.asarray(kernel_matrix(fit, rows, columns), dtype=np.float64)
+    if not np.isfinite(K).all():
+        raise CannotTell("the kernel of these rows overflows: scale the columns")
+    return K
+
+
+def _is_foreign(kernel: Any) -> bool:
+    return not type(kernel).__module__.startswith("lemmata.")
+
+
+def gamma_of(fit: Fit, rows: Any) -> float:
+    """γ as scikit-learn reads it: a number, 1/d ("auto", None), or 1/(d·Var X) ("scale")."""
+    asked, d = fit.get("gamma"), rows.shape[1]
+    if asked is None or (isinstance(asked, str) and asked == "auto"):
+        return 1 / d
+    if not isinstance(asked, str):
+        return float(asked)
+    dense = rows.toarray() if sp.issparse(rows) else np.asarray(rows)
+    unit = float(np.abs(dense).max(initial=0)) or 1.0
+    variance = float(np.var(dense.astype(np.float64) / unit))
+    return 1 / d / variance / unit / unit if variance > 0 else 1.0
+
+
+def tiles(fit: Fit, rows: Any, columns: Any) -> Iterator[tuple[slice, Array]]:
+    """κ(rows, columns) some rows at a time, so that no more of K is there than a tile."""
+    step = max(1, TILE // max(columns.shape[0], 1))
+    for start in range(0, rows.shape[0], step):
+        part = slice(start, start + step)
+        yield part, gram(fit, rows[part], columns)
+
+
+def products(fit: Fit, rows: Any, columns: Any, B: Array) -> Array:
+    """κ(rows, columns) B."""
+    found = np.zeros((rows.shape[0], B.shape[1]))
+    if columns.shape[0]:
+        for part, K in tiles(fit, rows, columns):
+            found[part] = K @ B
+    return found
+
+
+def refuse_lost_digits(fit: Fit, rows: Any) -> None:
+    """Raise CannotTell where distances lose their digits: rows that lie far apart in units of 1/√γ."""
+    if not is_given(fit) and entry_error(fit, rows, np.float64) > LOST:
+        raise CannotTell(
+            "gamma times the squared rows is so large that distances lose their digits: scale the columns"
+        )
+
+
+def diagonal_of(fit: Fit, rows: Any) -> Array:
+    """κ(x, x) of every row."""
+    if is_given(fit):
+        return np.diagonal(np.asarray(rows, dtype=np.float64))
+    cuts = range(0, rows.shape[0], CORNER)
+    parts = [rows[start : start + CORNER] for start in cuts]
+    return np.concatenate([np.diagonal(gram(fit, part, part)) for part in parts])
+
+
+def kernel_by_rules(fit: Fit) -> bool:
+    """Whether κ is a kernel for all inputs, by what it is made of."""
+    kernel = fit.kernel if isinstance(fit.kernel, str) else fit.get("kernel_", fit.kernel)
+    if not isinstance(kernel, str):
+        return _by_rules(kernel)
+    if kernel in ("poly", "polynomial"):
+        return _polynomial(fit.get("degree"), fit.get("coef0"), fit.get("gamma_", 1.0))
+    if kernel in ("rbf", "laplacian"):
+        return fit.get("gamma_") is None or float(fit.gamma_) >= 0
+    return kernel in ("linear", "cosine")
+
+
+def _by_rules(kernel: Any) -> bool:
+    name = type(kernel).__name__
+    if _is_foreign(kernel):
+        return False
+    if name in ("Sum", "Product"):
+        return _by_rules(kernel.left) and _by_rules(kernel.right)
+    if name == "Polynomial":
+        return _polynomial(kernel.degree, kernel.coef0, kernel.gamma)
+    if name == "Constant":
+        return float(kernel.value) >= 0
+    if name in ("RBF", "Laplacian"):
+        return isinstance(kernel.gamma, str | None) or float(kernel.gamma) >= 0
+    return name in ("Linear", "Cosine")
+
+
+def _polynomial(degree: Any, coef0: Any, gamma: Any) -> bool:
+    """(γ xᵀy + c)^p is a sum of products of kernels for whole p and γ, c ≥ 0."""
+    numbers = [value for value in (degree, coef0, gamma) if not isinstance(value, str | None)]
+    return all(float(value) >= 0 for value in numbers) and float(degree) == round(float(degree))
+
+
+def with_kernel(check: Callable[[Fit], Evidence]) -> Callable[[Fit], Evidence]:
+    """A claim that recomputes a kernel; it can't tell where there is none."""
+
+    @functools.wraps(check)
+    def compare(fit: Fit) -> Evidence:
+        try:
+            return check(fit)
+        except CannotTell as why:
+            return unknown(str(why))
+
+    return compare
+
+
+def difference(kept: Any, rows: Any) -> float:
+    """max |kept − rows| in units of the rounding that a copy in another float type has."""
+    if kept.shape != rows.shape:
+        return float("inf")
+    if sp.issparse(kept) or sp.issparse(rows):
+        apart = abs(sp.csr_array(kept) - sp.csr_array(rows)).max() if kept.shape[0] else 0.0
+        largest = abs(sp.csr_array(rows)).max() if kept.shape[0] else 0.0
+    else:
+        apart = np.abs(np.asarray(kept, np.float64) - np.asarray(rows, np.float64)).max(initial=0)
+        largest = np.abs(rows).max(initial=0)
+    eps = max(np.finfo(one.dtype).eps for one in (kept, rows) if one.dtype.kind == "f")
+    return discrepancy(apart, 0.0, float(largest), float(eps))
+
+
+def gamma_stated(fit: Fit, rows: Any) -> dict[str, float]:
+    """The γ a fit states against what was asked for."""
+    named = isinstance(fit.kernel, str) and fit.kernel in ("rbf", "poly", "sigmoid")
+    if not named or fit.get("gamma_") is None:
+        return {}
+    return {"gamma_": discrepancy(fit.gamma_, gamma_of(fit, rows), abs(float(fit.gamma_)), 1e-6)}
+
+
+# --- whether it is a kernel --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """The kernel matrix of some rows: its least eigenvalue, what rounding may have put there, and how far from symmetric."""
+
+    rows: int
+    least: float  # λ_min / |λ|_max of the symmetric part
+    noise: float  # of the same unit
+    skew: float  # max |K − Kᵀ| / max |K|
+
+    @property
+    def refuted(self) -> bool:
+        return self.least < -self.noise or self.skew > self.noise
+
+
+def sampled_kernel(fit: Fit, most: int = SAMPLE) -> Sampled:
+    """K of up to `most` evenly spread rows; computed once per certificate. Raises CannotTell."""
+    key = f"sampled kernel {most}"
+    if key not in fit.memory:
+        rows = whole(fit.data)
+        chosen = np.unique(np.linspace(0, rows.shape[0] - 1, min(rows.shape[0], most)).astype(int))
+        if is_given(fit):
+            K, dtype = rows[np.ix_(chosen, chosen)], rows.dtype
+            K = np.asarray(K, dtype=np.float64)
+        else:
+            K, dtype = gram(fit, rows[chosen], rows[chosen]), np.dtype(np.float64)
+        n, largest = len(K), float(np.abs(K).max(initial=0.0))
+        if largest > 0:
+            K = K / largest
+        values = np.linalg.eigvalsh((K + K.T) / 2)
+        norm = max(float(np.abs(values).max(initial=0.0)), np.finfo(float).tiny)
+        # Weyl: entries that err by e move eigenvalues by at most n·e
+        each = float(np.finfo(dtype).eps) + (
+            0.0 if is_given(fit) else entry_error(fit, rows[chosen], np.float64)
+        )
+        noise = n * each * max(1.0, float(np.abs(np.diagonal(K)).max()) / norm)
+        skew = float(np.abs(K - K.T).max(initial=0.0))
+        fit.memory[key] = Sampled(n, float(values[0]) / norm, noise, skew)
+    return fit.memory[key]
+
+
+def cost_of_kernel_test(fit: Fit) -> float:
+    """What `why_no_kernel` takes: nothing where rules prove it, else eigenvalues."""
+    n, d = fit.data.shape
+    if kernel_by_rules(fit):
+        return 0.0
+    m = n if n <= SOLVE else SAMPLE
+    return EIGH * float(m) ** 3 + float(m) ** 2 * (d + 8)
+
+
+def why_no_kernel(fit: Fit) -> str:
+    """Why a duality gap says nothing: the kernel is none on these rows, or nobody knows. Empty if it is one."""
+    if kernel_by_rules(fit):
+        return ""
+    n = fit.data.shape[0]
+    found = sampled_kernel(fit)
+    if found.refuted:
+        return "the kernel matrix is not positive semidefinite: the problem is not convex, and no gap bounds anything"
+    if found.rows == n:
+        return ""
+    if n <= SOLVE and sampled_kernel(fit, SOLVE).rows == n:
+        refuted = sampled_kernel(fit, SOLVE).refuted
+        return "the kernel matrix is not positive semidefinite: no gap bounds anything" if refuted else ""  # fmt: skip
+    return f"no rule says that this is a kernel, and {n:,} rows are too many to try them all"

@@ -1,0 +1,284 @@
+"""Kernel matrices by definition, and what one says about a fitted kernel PCA.
+
+A kernel is what a model's public parameters say: a name, whose formula is scikit-learn's (`sklearn.metrics.pairwise`); a
+function of two rows; or an object of ours, whose parts are read and written out here once more. A kernel that is none of these
+is its own only definition, so nothing can be checked against it.
+
+With weights w, p = w/Σw and D = diag(w), kernel PCA is about M = D^½ K̃ D^½, K̃ = (I − 1pᵀ) K (I − p1ᵀ): its eigenvectors are
+a = D^−½α. K is divided by its largest entry (a power of two near it), so that no square overflows.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.metrics.pairwise import (
+    cosine_similarity,
+    laplacian_kernel,
+    linear_kernel,
+    pairwise_kernels,
+    polynomial_kernel,
+    rbf_kernel,
+    sigmoid_kernel,
+)
+
+from lemmata.audit.kernel.claims import Fit, rounding
+from lemmata.audit.reduction.spectra import (
+    EIGH,
+    PRODUCTS,
+    Around,
+    Spectrum,
+    leading_spectrum,
+    squares,
+    whole_spectrum,
+)
+
+Array = np.ndarray
+
+OURS = "lemmata.predict.kernels"  # where kernels are defined whose parts are known here
+DENSE = 400  # rows up to which LAPACK finds all eigenvalues
+MOST = 12_000  # rows up to which the kernel matrix is formed: 1.2 GB
+
+
+class CannotTell(Exception):
+    """Why a kernel matrix cannot be had."""
+
+
+# --- the definition ---------------------------------------------------------------------------------------------------
+
+
+def kernel_matrix(fit: Fit, rows: Any, columns: Any) -> Array:
+    """κ between two sets of rows, in float64."""
+    rows, columns = _float64(rows), _float64(columns)
+    if isinstance(fit.kernel, str):
+        return _by_name(fit, rows, columns)
+    kernel = fit.get("kernel_", fit.kernel)
+    if type(kernel).__module__ == OURS:
+        return _by_parts(kernel, rows, columns)
+    if fit.has("kernel_") or not callable(fit.kernel):
+        raise CannotTell(f"{type(kernel).__name__} is its own only definition")
+    return pairwise_kernels(rows, columns, metric=fit.kernel, **(fit.get("kernel_params") or {}))
+
+
+def _by_name(fit: Fit, rows: Any, columns: Any) -> Array:
+    if fit.kernel == "precomputed":
+        return np.asarray(rows)  # the rows are those of K
+    if fit.kernel == "rbf":
+        return _rbf(rows, columns, float(fit.gamma_))
+    given = {"gamma": fit.gamma_, "degree": fit.get("degree"), "coef0": fit.get("coef0")}
+    metric = "poly" if fit.kernel == "polynomial" else fit.kernel
+    return pairwise_kernels(rows, columns, metric=metric, filter_params=True, **given)
+
+
+def _by_parts(kernel: Any, rows: Any, columns: Any) -> Array:
+    name = type(kernel).__name__
+    if name in ("Sum", "Product"):
+        left, right = (_by_parts(part, rows, columns) for part in (kernel.left, kernel.right))
+        return left + right if name == "Sum" else left * right
+    if name == "Constant":
+        return np.full((rows.shape[0], columns.shape[0]), float(kernel.value))
+    if name == "Linear":
+        return linear_kernel(rows, columns)
+    if name == "Polynomial":
+        return polynomial_kernel(rows, columns, kernel.degree, kernel.gamma, kernel.coef0)
+    if name == "RBF":
+        return _rbf(rows, columns, float(kernel.gamma))
+    if name == "Laplacian":
+        return laplacian_kernel(rows, columns, gamma=kernel.gamma)
+    if name == "MatrixFunction":
+        return np.asarray(kernel.function(rows, columns), dtype=np.float64)
+    if name == "Cosine":
+        return cosine_similarity(rows, columns)
+    if name == "Sigmoid":
+        return sigmoid_kernel(rows, columns, kernel.gamma, kernel.coef0)
+    if name == "Precomputed":
+        return np.asarray(rows)  # the rows are those of K
+    if name == "PairFunction":
+        A, B = (X.toarray() if sp.issparse(X) else X for X in (rows, columns))
+        return pairwise_kernels(A, B, metric=kernel.function, **dict(kernel.parameters))
+    raise CannotTell(f"{name} is its own only definition")
+
+
+def is_given(fit: Fit) -> bool:
+    """Whether the rows are those of K; the model then keeps a centred copy of them."""
+    return (fit.kernel if isinstance(fit.kernel, str) else type(fit.kernel).__name__) in (
+        "precomputed",
+        "Precomputed",
+    )
+
+
+def _rbf(rows: Any, columns: Any, gamma: float) -> Array:
+    """exp(−γ‖x − y‖²). Dense rows are moved by the mean of the columns first: far from 0 distances would lose their digits."""
+    if sp.issparse(rows) or sp.issparse(columns):
+        return rbf_kernel(rows, columns, gamma=gamma)
+    centre = columns.mean(axis=0)
+    A, B = rows - centre, columns - centre
+    distances = A @ B.T
+    distances *= -2
+    distances += squares(A)[:, None]
+    distances += squares(B)
+    np.maximum(distances, 0, out=distances)
+    distances *= -gamma
+    return np.exp(distances, out=distances)
+
+
+def _float64(X: Any) -> Any:
+    return sp.csr_array(X, dtype=np.float64) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
+
+
+def entry_error(fit: Fit, rows: Any, dtype: Any) -> float:
+    """By how many κ(x, x) an entry of K may err: the rounding of a d-term product, times what the kernel makes of it."""
+    if is_given(fit):
+        return rounding(dtype)
+    kernel = fit.kernel if isinstance(fit.kernel, str) else fit.get("kernel_", fit.kernel)
+    return _entry_error(fit, kernel, rows, dtype)
+
+
+def _entry_error(fit: Fit, kernel: Any, rows: Any, dtype: Any) -> float:
+    if hasattr(kernel, "left"):
+        return sum(_entry_error(fit, part, rows, dtype) for part in (kernel.left, kernel.right))
+    name, own = (
+        kernel if isinstance(kernel, str) else type(kernel).__name__,
+        rounding(dtype, rows.shape[1]),
+    )
+    if name in ("rbf", "RBF"):
+        # −γ‖x − y‖² is a float64 sum of terms of size γ‖x‖², for float32 rows too
+        near = _float64(rows)
+        near = near if sp.issparse(near) else near - near.mean(axis=0)
+        gamma = float(getattr(kernel, "gamma", fit.get("gamma_")))
+        return own + 4 * gamma * float(squares(near).max()) * rounding(np.float64, rows.shape[1])
+    if name in ("poly", "polynomial", "Polynomial"):
+        return float(getattr(kernel, "degree", fit.get("degree"))) * own
+    return own
+
+
+# --- the facts --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Facts:
+    """M of the data, the model's vectors in it, and sums. Components with λ = 0 are left out."""
+
+    M: Array  # (n, n) scaled
+    unit: float  # what K was divided by
+    heaviest: float  # what the weights were divided by
+    weights: Array  # (n,) at most 1
+    means: Array  # (n,) Kp, scaled
+    values: Array  # (k,) the λ > 0 that the model states, scaled
+    vectors: Array  # (n, k) a = D^−½α
+    around: Around  # the same as rows, with M a and the trace
+    own_noise: float  # what rounding puts into an eigenvalue here, in float64
+    noise: float  # and into one of the model, in its float type
+
+    @property
+    def p(self) -> Array:
+        return self.weights / self.weights.sum()
+
+    @property
+    def coordinates(self) -> Array:
+        """(n, k) z, by the model's own vectors: K̃α/√λ."""
+        root = np.sqrt(self.weights)[:, None]
+        return divide(self.around.SC, root) / np.sqrt(self.values)
+
+
+def divide(V: Array, root: Array) -> Array:
+    """D^−½ V; rows that do not count are 0."""
+    return np.divide(V, root, out=np.zeros_like(V), where=root > 0)
+
+
+def whole(data: Any) -> Any:
+    """All rows in memory."""
+    if data.in_memory:
+        return data.source
+    parts = [rows for rows, _ in data]
+    return sp.vstack(parts).tocsr() if sp.issparse(parts[0]) else np.concatenate(parts)
+
+
+def facts(fit: Fit) -> Facts:
+    """The facts about a fit, computed once per certificate. Raises CannotTell."""
+    if "facts" not in fit.memory:
+        try:
+            fit.memory["facts"] = _measure(fit)
+        except CannotTell as why:
+            fit.memory["facts"] = why
+    found = fit.memory["facts"]
+    if isinstance(found, CannotTell):
+        raise found
+    return found
+
+
+def _measure(fit: Fit) -> Facts:
+    rows, alpha = whole(fit.data), np.asarray(fit.eigenvectors_, dtype=np.float64)
+    n, stated = rows.shape[0], np.asarray(fit.eigenvalues_, dtype=np.float64)
+    if n != len(alpha):
+        raise CannotTell(
+            f"the fit was to {len(alpha):,} rows and these are {n:,}: pass the training data"
+        )
+    if not np.any(stated > 0):
+        raise CannotTell("no eigenvalue is above zero")
+    if n > MOST:
+        raise CannotTell(f"the kernel matrix of {n:,} rows needs {8 * n * n / 2**30:,.1f} GB")
+    K = np.array(kernel_matrix(fit, rows, rows), dtype=np.float64)
+    if n <= DENSE:
+        fit.memory["kernel"] = K.copy()  # before it is centred
+    largest = float(np.abs(np.diagonal(K)).max())
+    unit = math.ldexp(1.0, min(math.frexp(largest)[1], 1023)) if 0 < largest < math.inf else 1.0
+    K /= unit
+    weights = np.ones(n) if fit.weights is None else np.asarray(fit.weights, dtype=np.float64)
+    weights = weights / weights.max()
+    p, root = weights / weights.sum(), np.sqrt(weights)
+    means = K @ p
+    diagonal = float(np.abs(weights * np.diagonal(K)).max())
+    middle = float(p @ means)
+    K -= means[:, None]
+    K -= means
+    K += middle
+    K *= root[:, None]
+    K *= root
+    scale = 1.0 if fit.weights is None else float(np.max(fit.weights))
+    values = stated[stated > 0] / unit / scale
+    vectors = divide(alpha[:, stated > 0], np.sqrt(scale) * root[:, None])
+    C = np.ascontiguousarray(vectors.T)
+    types = [np.dtype(np.asarray(fit.eigenvectors_).dtype), fit.data.dtype]
+    coarse = types[1] if np.finfo(types[1]).eps > np.finfo(types[0]).eps else np.dtype(np.float64)
+    # an error in one row's products reaches all its entries of K, hence n and not √n
+    own, noise = (
+        rounding(dtype, n) * float(values.max()) + n * entry_error(fit, rows, dtype) * diagonal
+        for dtype in (coarse, np.dtype(max(types, key=lambda one: np.finfo(one).eps)))
+    )
+    about = Around(C, K @ vectors, float(np.trace(K)), own)
+    return Facts(K, unit, scale, weights, means, values, vectors, about, own, noise)
+
+
+def spectrum(fit: Fit) -> Spectrum:
+    """The eigenvalues of M: all of them up to DENSE rows, else as far as Lanczos tells."""
+    if "spectrum" not in fit.memory:
+        found = facts(fit)
+        if len(found.M) <= DENSE:
+            fit.memory["spectrum"] = whole_spectrum(found.M)
+        else:
+            fit.memory["spectrum"] = leading_spectrum(
+                lambda V: found.M @ V, found.around, positive=False
+            )
+    return fit.memory["spectrum"]
+
+
+def cost_of_facts(fit: Fit) -> float:
+    if "facts" in fit.memory:
+        return 0.0
+    (n, d), k = fit.data.shape, len(fit.eigenvalues_)
+    return float(n) ** 2 * (d + k + 8) if n <= MOST else 0.0
+
+
+def cost_of_spectrum(fit: Fit) -> float:
+    if "spectrum" in fit.memory:
+        return 0.0
+    n, k = fit.data.shape[0], len(fit.eigenvalues_)
+    if n > MOST:
+        return 0.0
+    solving = EIGH * float(n) ** 3 if n <= DENSE else float(n) ** 2 * (PRODUCTS + 3 * k)
+    return cost_of_facts(fit) + solving

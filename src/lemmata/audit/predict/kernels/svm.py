@@ -1,0 +1,358 @@
+"""What theory promises about support vector machines, checked on the data by plain code (the problem itself: machines.py).
+
+The duality gap bounds how far the objective is from the least possible; where it does not decide, a better machine is looked
+for, and the verdict rests on what is found. Coefficients are feasible and complementary to the margins, the intercept is that
+of the rows on the margin, support vectors are rows of the data, and the kernel is one on these rows.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.svm import SVC, SVR
+
+from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
+from lemmata.audit.kernel.claims import (
+    PROVED,
+    RULE_OF_THUMB,
+    Evidence,
+    Fit,
+    at_most,
+    claim,
+    unknown,
+)
+from lemmata.audit.predict.kernels.grams import (
+    cost_of_kernel_test,
+    diagonal_of,
+    difference,
+    gamma_stated,
+    gram,
+    why_no_kernel,
+    with_kernel,
+)
+from lemmata.audit.predict.kernels.kernel_matrices import CannotTell, is_given, whole
+from lemmata.audit.predict.kernels.kernel_ridge import mercer
+from lemmata.audit.predict.kernels.svm_problem import (
+    EDGE,
+    Found,
+    Machine,
+    cost_of_problems,
+    dense,
+    is_regression,
+    machines_of,
+    problems,
+    solve,
+    support_rows,
+)
+
+Array = np.ndarray
+
+GAP = 0.01  # of the least objective
+SLACK = 0.01  # of the margin, or of the spread of y
+FEASIBLE = 1e-6  # of C, by which β may leave its box
+REFERENCE = 1500  # rows of a search for something better, with scikit-learn's own machine
+SEARCH = 60  # multiplications per entry of K that such a search takes, roughly
+
+
+# --- claims -----------------------------------------------------------------------------------------------------------
+
+
+@claim(
+    "the dual coefficients are feasible: 0 ≤ α ≤ C for every row, and they balance",
+    kind=PROVED,
+    source="ML SVM dual",
+    cost=lambda fit: 4.0 * fit.data.shape[0] * np.atleast_2d(fit.dual_coef_).shape[0],
+)
+@with_kernel
+def feasible(fit):
+    """Each α inside its box, and Σ αy = 0, to six digits."""
+    worst = max(machines_of(fit), key=lambda one: one.infeasibility)
+    advice = "they are not those of this C and these weights: pass the training data, its weights and the C of the fit"
+    return at_most(
+        worst.infeasibility, FEASIBLE, advice, unit="share of C outside", note=worst.name
+    )
+
+
+@claim(
+    "the objective is within 1 % of the least possible",
+    kind=PROVED,
+    source="ML SVM dual; duality gap",
+    cost=lambda fit: cost_of_problems(fit) + cost_of_kernel_test(fit),
+)
+@with_kernel
+def near_optimum(fit):
+    """P at the stated function and intercept against D at the stated α, made feasible."""
+    found = problems(fit)
+    if why := why_no_kernel(fit):
+        return unknown(why)
+    worst = max(found, key=lambda one: one.share)
+    if worst.share > GAP:
+        return _search(fit, found)
+    return at_most(worst.share, GAP, unit="gap / least", note=_in_words(worst))
+
+
+def _in_words(one: Found) -> str:
+    machine = one.machine
+    name = f"{machine.name}: " if machine.name else ""
+    # P is strongly convex: ½‖f − f*‖² ≤ P(f) − P(f*)
+    reach = math.sqrt(2 * max(one.primal - one.dual, 0.0)) / one.norm if one.norm else math.inf
+    away = f"; the weights are within {100 * reach:.2g} % of the best" if reach < 1 else ""
+    return f"{name}P = {one.primal:.6g}, D = {one.dual:.6g}{away}"
+
+
+def _search(fit: Fit, found: list[Found]) -> Evidence:
+    """The gap does not decide: is there something better, or a better bound? The verdict rests on what is found."""
+    rows = whole(fit.data)
+    decided = []
+    for one in sorted(found, key=lambda one: -one.share):
+        if one.share <= GAP:
+            decided.append((0.0, one))
+            continue
+        at_least, better = _improve(fit, rows, one)
+        if at_least > GAP:
+            return _refuted(one, at_least)
+        decided.append((at_least, better))
+    worst = max((one for _, one in decided), key=lambda one: one.share)
+    if worst.share <= GAP:
+        return at_most(worst.share, GAP, unit="gap / least", note=_in_words(worst))
+    between = f"between {100 * max(low for low, _ in decided):.2g} % and {100 * worst.share:.3g} %"
+    return unknown(f"{between} above the best: lower tol, raise max_iter, or certify with more seconds")  # fmt: skip
+
+
+def _refuted(one: Found, excess: float) -> Evidence:
+    advice = "not the best: raise max_iter, lower tol, and pass the data, weights and C of the fit"
+    if one.primal / max(one.profiled, np.finfo(float).tiny) - 1 >= 0.9 * excess:
+        advice = f"the intercept is wrong, {one.machine.b:.4g}: the same weights with {one.machine.best_b(one.f):.4g} do better"
+    return at_most(excess, GAP, advice, unit="excess / least", note=_in_words(one))
+
+
+def _improve(fit: Fit, rows: Any, one: Found) -> tuple[float, Found]:
+    """(by how much P exceeds something found, the problem with the better bound).
+
+    Candidates: the same f with the best b, a multiple of it, and scikit-learn's own machine on up to REFERENCE of the rows
+    (weights scaled up); on all rows its α is a bound as well.
+    """
+    machine, best, dual = one.machine, min(one.primal, one.profiled), one.dual
+    for t in (0.0, 0.1, 0.5, 0.9):
+        f = t * one.f
+        best = min(best, 0.5 * (t * one.norm) ** 2 + machine.loss(f, machine.best_b(f)))
+    m = len(machine.rows)
+    chosen = np.unique(np.linspace(0, m - 1, min(m, REFERENCE)).astype(int))
+    affordable = float(len(chosen)) ** 2 * (fit.data.shape[1] + SEARCH) <= fit.work
+    beta = _reference(fit, rows, machine, chosen) if affordable else None
+    if beta is not None:
+        full = np.zeros(m)
+        full[chosen] = beta
+        other = solve(fit, rows, replace(machine, beta=full, b=0.0))
+        best = min(best, other.profiled)
+        dual = max(dual, other.dual)  # a feasible β is one, whatever rows it comes from
+    excess = one.primal / best - 1 if best > 0 else (math.inf if one.primal > 0 else 0.0)
+    return excess, replace(one, dual=dual)
+
+
+def _reference(fit: Fit, rows: Any, machine: Machine, chosen: Array) -> Array | None:
+    """β of scikit-learn's machine on some of the rows; None where they are of one class."""
+    these = machine.rows[chosen]
+    K = dense(rows[np.ix_(these, these)]) if is_given(fit) else gram(fit, rows[these], rows[these])
+    y, box = machine.y[chosen], (machine.high - machine.low)[chosen]
+    box = box / (2 if is_regression(fit) else 1) * (len(machine.rows) / len(chosen))
+    unit = float(box.max())
+    settings = {"kernel": "precomputed", "C": unit, "tol": 1e-4, "max_iter": 100 * len(chosen)}
+    if is_regression(fit):
+        model = SVR(epsilon=machine.eps, **settings)
+    elif len(np.unique(y)) == 2:
+        model = SVC(**settings)
+    else:
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(K, y, sample_weight=box / unit)
+    beta = np.zeros(len(chosen))
+    beta[model.support_] = dense(model.dual_coef_)[0]
+    return beta
+
+
+@claim(
+    "complementary slackness: every row is on its side of the margin, to 1 % of it",
+    kind=PROVED,
+    source="ML SVM KKT",
+    cost=cost_of_problems,
+)
+@with_kernel
+def slackness(fit):
+    """Rows without α are beyond the margin, rows with 0 < α < C on it, rows with α = C within it (the tube, in regression)."""
+    found = problems(fit)
+    scale = _unit(fit)
+    worst, row, at = 0.0, -1, found[0]
+    for one in found:
+        broken = one.machine.violations(one.f) / scale
+        if len(broken) and float(broken.max()) > worst:
+            worst, row, at = float(broken.max()), int(one.machine.rows[broken.argmax()]), one
+    advice = f"row {row} is on the wrong side: lower tol, raise max_iter; " + at.machine.name
+    return at_most(worst, SLACK, advice, unit="largest violation", note=_count(fit, found))
+
+
+def _spread(fit: Fit) -> float:
+    """The deviation of y, or ε where y is constant."""
+    weights = fit.weights
+    y = np.asarray(fit.y, dtype=np.float64)
+    mean = np.average(y, weights=weights)
+    spread = math.sqrt(float(np.average((y - mean) ** 2, weights=weights)))
+    return max(spread, float(fit.epsilon)) or 1.0
+
+
+def _count(fit: Fit, found: list[Found]) -> str:
+    """How many support vectors there are, how many of them at the bound, and the margin."""
+    n, s = fit.data.shape[0], len(np.asarray(fit.support_))
+    text = f"{s:,} support vectors of {n:,} rows"
+    if len(found) > 1:
+        return text
+    one, machine = found[0], found[0].machine
+    width = machine.high - machine.low
+    size = np.abs(machine.beta) * (2 if is_regression(fit) else 1)
+    text += f", {int((size >= (1 - EDGE) * width).sum()):,} at the bound"
+    if one.norm > 0 and not is_regression(fit):
+        text += f"; margin {1 / one.norm:.3g}"
+    return text
+
+
+@claim(
+    "at most half of the rows are support vectors",
+    kind=RULE_OF_THUMB,
+    source="ML SVM; Vapnik",
+)
+def few_support_vectors(fit):
+    """Leaving out a row that is no support vector changes nothing, and it is on its side: errors are among the others."""
+    n = fit.data.shape[0] if fit.weights is None else int((np.asarray(fit.weights) > 0).sum())
+    advice = "the machine remembers the rows: scale the columns, lower gamma, or change C (regression: raise epsilon)"
+    return at_most(len(np.asarray(fit.support_)) / n, 0.5, advice, unit="share of the rows")
+
+
+# --- what the attributes have to be -----------------------------------------------------------------------------------
+
+
+def _kept_vectors(fit: Fit) -> Any:
+    """support_vectors_, or None: where K is given there are none, and scikit-learn keeps none for a function."""
+    vectors = fit.get("support_vectors_")
+    nothing = is_given(fit) or (
+        callable(fit.kernel) and vectors is not None and not vectors.shape[0]
+    )
+    return None if nothing else vectors
+
+
+def _disagreements(fit: Fit) -> Iterator[str]:
+    support, coef = np.asarray(fit.support_), dense(fit.dual_coef_)
+    s = len(support)
+    regression = is_regression(fit)
+    k = 2 if regression else len(fit.classes_)
+    if len(np.unique(support)) != s or (s and support.min() < 0):
+        yield "support_ names a row twice, or a row before the first"
+    if coef.shape != (k - 1, s):
+        yield f"dual_coef_ has shape {coef.shape}, not ({k - 1}, {s})"
+    elif not np.isfinite(coef).all():
+        yield f"dual_coef_ has {int((~np.isfinite(coef)).sum())} numbers that are not finite"
+    pairs = k * (k - 1) // 2
+    if np.ravel(fit.intercept_).shape != (pairs,):
+        yield f"intercept_ has shape {np.shape(fit.intercept_)}, not ({pairs},)"
+    vectors = _kept_vectors(fit)
+    if vectors is not None and vectors.shape[0] != s:
+        yield f"support_vectors_ has {vectors.shape[0]:,} rows and support_ {s:,}"
+    counts = np.ravel(fit.n_support_)
+    if counts.sum() != s or len(counts) != (1 if regression else k):
+        yield f"n_support_ adds up to {counts.sum()}, not {s}"
+
+
+SOUND = attributes_sound(
+    {
+        "support_": "s | whole",
+        "intercept_": "p",
+        "n_support_": "k | >= 0, whole",
+        "gamma_?": "",
+        "class_weight_?": "w | >= 0",
+    },
+    _disagreements,
+)
+
+
+def _statements(fit: Fit) -> Mapping[str, float]:
+    """Each stated number against the data.
+
+    support_vectors_ : the rows that support_ names
+    n_support_ : how many of them are of each class, which come one class after the other
+    intercept_ : the mean of what puts the rows inside their box on the margin (regression: between the least and the largest)
+    gamma_, class_weight_ : those asked for
+    """
+    rows, support = whole(fit.data), np.asarray(fit.support_).astype(int)
+    n = rows.shape[0]
+    if len(support) and support.max() >= n:
+        return {"support_": math.inf}
+    found = {} if is_given(fit) else gamma_stated(fit, rows)
+    if (vectors := _kept_vectors(fit)) is not None:
+        found["support_vectors_"] = difference(vectors, rows[support])
+    found |= _intercept_stated(fit)
+    if is_regression(fit):
+        return found | {"n_support_": discrepancy(np.ravel(fit.n_support_)[0], len(support), 1.0, 0.5)}  # fmt: skip
+    k, labels = len(fit.classes_), np.asarray(fit.y).astype(int)[support]
+    counts = np.bincount(labels, minlength=k)
+    in_order = bool((np.diff(labels) >= 0).all())
+    found["n_support_"] = discrepancy(fit.n_support_, counts, 1.0, 0.5) if in_order else math.inf
+    if fit.get("class_weight_") is not None:
+        true = _class_weights(fit)
+        found["class_weight_"] = discrepancy(fit.class_weight_, true, true, 1e-6)
+    return found
+
+
+def _rounding_of_kernel(fit: Fit) -> float:
+    """What rounding puts into an entry of K. LIBSVM keeps its kernel in float32: sums of it err by as much."""
+    if not fit.get("made_by_libsvm", False):
+        return 0.0
+    rows, support = whole(fit.data), support_rows(fit)
+    given = np.asarray(rows)[support, support] if is_given(fit) else diagonal_of(fit, rows[support])
+    return 8 * float(np.finfo(np.float32).eps) * float(np.abs(given).max(initial=0.0))
+
+
+def _intercept_stated(fit: Fit) -> dict[str, float]:
+    try:
+        found = problems(fit)
+    except CannotTell:
+        return {}
+    coarse = _rounding_of_kernel(fit)
+    errors = []
+    for one in found:
+        machine = one.machine
+        least, middle, most = machine.intercepts(one.f)
+        if is_regression(fit):
+            middle = min(max(machine.b, least), most)
+        slack = 1e-6 * max(abs(middle), _unit(fit)) + coarse * float(np.abs(machine.beta).sum())
+        errors.append(discrepancy(machine.b, middle, slack, 1.0))
+    return {"intercept_": max(errors)}
+
+
+def _unit(fit: Fit) -> float:
+    return _spread(fit) if is_regression(fit) else 1.0
+
+
+def _class_weights(fit: Fit) -> Array:
+    """One factor per class: those a dict names (1 for others), or n/(k·count) for "balanced"."""
+    asked, k = fit.get("class_weight"), len(fit.classes_)
+    if asked is None:
+        return np.ones(k)
+    if isinstance(asked, str):
+        counts = np.bincount(np.asarray(fit.y).astype(int), minlength=k)
+        return counts.sum() / (k * np.maximum(counts, 1))
+    return np.array([float(asked.get(label, 1.0)) for label in np.asarray(fit.classes_).tolist()])
+
+
+def _cost_of_statements(fit: Fit) -> float:
+    return cost_of_problems(fit) + 2.0 * fit.data.size
+
+
+TRUE = statements_true(_statements, cost=_cost_of_statements)
+
+SVC_CLAIMS = (SOUND, TRUE, feasible, near_optimum, slackness, few_support_vectors, mercer)
+SVR_CLAIMS = SVC_CLAIMS

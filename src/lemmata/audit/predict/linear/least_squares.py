@@ -1,0 +1,415 @@
+"""What is claimed of least squares and ridge regression: the normal equations hold, and what they leave open.
+
+    minimise  ½ Σ sᵢ (yᵢ − xᵢᵀw − b)²,          Xᵀ S r = 0 at the minimum          (the weighted means are taken off first)
+
+Residuals that no column correlates with are the whole of optimality here. What the data leaves open is a matter of the columns:
+directions v with Xv = 0 (to rounding) move w and not the predictions, and nearly so where the condition number is large. Both
+are measured with columns scaled to length 1, since units are arbitrary. Rows that pull the fit by themselves are named.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
+from lemmata.audit.kernel.claims import (
+    PROVED,
+    RULE_OF_THUMB,
+    Evidence,
+    Fit,
+    at_most,
+    claim,
+    rounding,
+    unknown,
+)
+from lemmata.audit.kernel.risk_gaps import null_value
+from lemmata.audit.predict.linear.chosen_penalty import (
+    alpha_inside,
+    chosen_problems,
+    left_out_cost,
+    left_out_statements,
+)
+from lemmata.audit.predict.linear.near_optimum import (
+    SHAPES,
+    SOUND,
+    first_order_point,
+    near_optimum,
+    nothing_stated,
+    shape_problems,
+)
+from lemmata.audit.predict.linear.objectives import (
+    described,
+    least_squares_words,
+    problem_of,
+    ridge_words,
+)
+from lemmata.audit.predict.linear.representer import representer
+
+Array = np.ndarray
+LARGE_PART = 1e-3  # of the weights: where rounding alone may leave more than this, nothing is said of the shortest
+EXPLAINED = 1e-3  # of the residuals of a constant prediction: the least that residuals count
+CORRELATION = 1e-4  # a column that correlates so with the residuals explains 1e-8 of them
+WIDEST = 2000  # columns that are decomposed
+IN_MEMORY = (
+    2**22
+)  # numbers: larger tables are decomposed by their Gram matrix, which squares the condition number
+CONDITION = 100.0  # Belsley, Kuh & Welsch 1980: 30 to 100 is strong, beyond is severe collinearity
+COOK = 1.0  # Cook 1977: such a row moves the weights to the edge of their 50 % confidence region
+FAR = 4.0  # standard deviations: the residuals that are called outliers
+PART = 0.1  # of an undetermined direction: columns with less are not named
+
+
+# --- facts ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The centred, weighted columns, scaled to length 1: singular values (falling), right vectors, lengths, means."""
+
+    values: Array  # (q,)
+    vectors: Array  # (d, d), one per column; the last ones belong to 0
+    lengths: Array  # (d,) before scaling
+    mean: Array
+    precise: float  # singular values below this, of the largest, may be rounding
+
+    @property
+    def relative(self) -> Array:
+        """All d of them, of the largest."""
+        full = np.zeros(len(self.vectors))
+        full[: len(self.values)] = self.values
+        top = full.max(initial=0.0)
+        return full / top if top > 0 else full
+
+
+def columns_of(fit: Fit) -> Columns:
+    if "columns" not in fit.memory:
+        fit.memory["columns"] = _columns(fit)
+    return fit.memory["columns"]
+
+
+def _columns(fit: Fit) -> Columns:
+    risk, _ = problem_of(fit)
+    (n, d), s = risk.rows.shape, risk.s[:, 0]
+    mean = risk.rows.adjoint(s[:, None])[:, 0] / s.sum() if risk.free else np.zeros(d)
+    if n * d <= IN_MEMORY:
+        Z = (risk.rows.columns(np.arange(d)) - mean) * np.sqrt(s)[:, None]
+        lengths = _lengths(np.linalg.norm(Z, axis=0), mean, s)
+        values, vectors = np.linalg.svd(Z / np.where(lengths > 0, lengths, 1.0), full_matrices=n < d)[1:]  # fmt: skip
+        precise = rounding(fit.data.dtype, max(n, d))
+        return Columns(values, vectors.T, lengths, mean, precise)
+    G = np.zeros((d, d))
+    for here, rows in risk.rows.blocks():
+        Z = rows.toarray() if hasattr(rows, "toarray") else rows
+        Z = Z - mean
+        G += Z.T @ (Z * s[here, None])
+    lengths = _lengths(np.sqrt(np.diagonal(G)), mean, s)
+    safe = np.where(lengths > 0, lengths, 1.0)
+    squares, vectors = np.linalg.eigh(G / np.outer(safe, safe))
+    values = np.sqrt(np.maximum(squares[::-1], 0.0))
+    return Columns(values, vectors[:, ::-1], lengths, mean, math.sqrt(rounding(np.float64, n)))
+
+
+def _lengths(lengths: Array, mean: Array, s: Array) -> Array:
+    """0 for a column whose deviations from its mean are rounding."""
+    return np.where(lengths > 64 * np.finfo(float).eps * np.abs(mean) * math.sqrt(s.sum()), lengths, 0.0)  # fmt: skip
+
+
+def _rounded(risk: Any, found: Columns) -> Array:
+    """Σⱼ|vⱼ| ‖xⱼ‖/‖xⱼ − mⱼ‖ of every singular direction: columns far from 0 keep few digits of their deviations."""
+    whole = np.sqrt(risk.column_squares())
+    far = np.divide(whole, found.lengths, out=np.zeros_like(whole), where=found.lengths > 0)
+    return np.abs(found.vectors.T) @ far / max(float(found.values.max(initial=0.0)), 1e-300)
+
+
+def _cost_of_columns(fit: Fit) -> float:
+    if "columns" in fit.memory:
+        return 0.0
+    n, d = fit.data.shape
+    return math.inf if d > WIDEST else 3.0 * n * d * min(n, d) + 9.0 * min(n, d) ** 2 * d
+
+
+def _a_pass(fit: Fit) -> float:
+    if "problem" in fit.memory:
+        return 0.0
+    return 4.0 * fit.data.size * len(np.atleast_2d(fit.coef_))
+
+
+def name_of(fit: Fit, j: int) -> str:
+    """A column by its name, where it has one."""
+    names = fit.get("names_", fit.get("feature_names_in_"))
+    return f"{names[j]!r}" if names is not None and j < len(names) else f"column {j}"
+
+
+def _named(fit: Fit, some: Any, most: int = 5) -> str:
+    some = [int(j) for j in some]
+    told = ", ".join(name_of(fit, j) for j in some[:most])
+    return told if len(some) <= most else f"{told} and {len(some) - most} more"
+
+
+# --- claims -----------------------------------------------------------------------------------------------------------
+
+
+@claim(
+    "the normal equations hold: no column correlates with the residuals by more than 1e-4 (1e-7 of a constant prediction's)",
+    kind=PROVED,
+    source="ML Regression",
+    cost=_a_pass,
+)
+def normal_equations(fit: Fit) -> Evidence:
+    """cos(xⱼ, r), the residuals and columns centred where there is an intercept, which the sum of the residuals must match too.
+
+    With w ≥ 0, a column whose weight is 0 may only correlate negatively. Residuals below a thousandth of those of a constant
+    (R² of six nines) count as that thousandth: what is next to nothing correlates with anything.
+    """
+    risk, at = problem_of(described(fit, least_squares_words))
+    s, n = risk.s, len(risk.s)
+    R = risk.y - at.f
+    total = np.sqrt((s * np.square(R)).sum(axis=0))
+    total = np.maximum(total, EXPLAINED * np.sqrt(2 * null_value(risk)))
+    mean, lengths = risk.centred_columns()
+    sizes, whole = lengths[:, None], np.sqrt(risk.column_squares())[:, None]
+    sums = (s * R).sum(axis=0)
+    lean = risk.rows.adjoint(s * R) - np.outer(mean, sums)
+    if risk.positive:
+        lean = np.where(at.W > 0, lean, np.maximum(lean, 0.0))
+    # what the residuals are the rounded difference of
+    reach = (whole * np.abs(at.W)).sum(axis=0) + np.sqrt((s * risk.y**2).sum(axis=0))
+    if risk.free:
+        one = np.full((1, 1), math.sqrt(float(s.sum())))
+        lean, sizes, whole = np.vstack([lean, sums]), np.vstack([sizes, one]), np.vstack([whole, one])  # fmt: skip
+    blur = rounding(np.result_type(np.asarray(fit.coef_).dtype, np.float32), n) * reach
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = np.where(sizes * total > 0, np.abs(lean) / (sizes * total), 0.0)
+        # relative to the residuals' own rounding where that is larger than 1e-4 of them, and to that of sums far from 0
+        bound = np.maximum(CORRELATION, np.where(total > 0, blur / total, 0.0))
+        bound = np.maximum(bound, np.where(sizes > 0, rounding(np.float64, n) * whole / sizes, 0.0))
+    j, k = np.unravel_index(int(np.argmax(found / bound)), found.shape)
+    if bound.max() >= 0.5:
+        return unknown("residuals or columns are rounding: the fit is exact to the digits they have", found[j, k])  # fmt: skip
+    name = "the constant" if j == len(at.W) else name_of(fit, int(j))
+    advice = (
+        f"{name} correlates most: use an exact solver, or lower tol; or pass the weights of the fit"
+    )
+    return at_most(found[j, k], bound[j, k], advice, unit="|cos(column, residuals)|")
+
+
+@claim(
+    "the data determines every weight: no column is a combination of others",
+    kind=PROVED,
+    source="ML Regression",
+    cost=_cost_of_columns,
+)
+def weights_determined(fit: Fit) -> Evidence:
+    risk, _ = problem_of(described(fit, least_squares_words))
+    found = columns_of(fit)
+    relative, d = found.relative, len(found.lengths)
+    open_ = relative <= found.precise
+    missing = int(open_.sum())
+    # where σ is small beside what the numbers of its columns were rounded by, they may have been combinations
+    blurred = relative <= 100 * np.maximum(
+        found.precise, rounding(fit.data.dtype) * _rounded(risk, found)
+    )
+    between = (relative > found.precise) & blurred
+    if between.any() or (missing and found.precise > 1e-10):
+        least = f"{relative.min():.1e} of the largest"
+        return unknown(f"some directions are within rounding: smallest singular value {least}")
+    involved = np.abs(found.vectors[:, open_]).max(axis=1, initial=0.0) > PART
+    constant = np.flatnonzero((found.lengths == 0) & involved) if risk.free else np.zeros(0, int)
+    others = np.setdiff1d(np.flatnonzero(involved), constant)
+    told = [f"{_named(fit, constant)} constant"] if constant.size else []
+    told += [f"{_named(fit, others)} combinations of each other"] if others.size else []
+    advice = f"{'; '.join(told)}: drop one of each, or use Ridge; predictions on such rows are not affected"
+    if d > len(risk.s) - risk.free:
+        advice = f"{d} columns for {len(risk.s)} rows: use Ridge or Lasso, or fewer columns"
+    return at_most(missing, 0, advice, unit="undetermined directions")
+
+
+@claim(
+    "columns are not nearly collinear: their condition number is at most 100",
+    kind=RULE_OF_THUMB,
+    source="Belsley, Kuh & Welsch 1980",
+    cost=_cost_of_columns,
+)
+def well_conditioned(fit: Fit) -> Evidence:
+    """σ_max/σ_min of the columns scaled to length 1, directions that are not determined at all left out."""
+    problem_of(described(fit, least_squares_words))
+    found = columns_of(fit)
+    kept = found.relative[found.relative > found.precise]
+    if kept.size == 0:
+        return unknown("no column varies")
+    v = np.abs(found.vectors[:, kept.size - 1])
+    advice = (
+        f"{_named(fit, np.argsort(-v)[: max(2, int((v > 0.3).sum()))])} nearly cancel: their single weights mean little; "
+        "drop one, or use Ridge"
+    )  # fmt: skip
+    return at_most(1 / kept.min(), CONDITION, advice, unit="σ_max/σ_min")
+
+
+@claim(
+    "of all best weights these are the shortest",
+    kind=PROVED,
+    source="ML Regression",
+    cost=_cost_of_columns,
+)
+def minimum_norm(fit: Fit) -> Evidence:
+    """The part of w along directions that leave every prediction as it is: of the columns as they are, not scaled."""
+    risk, at = problem_of(described(fit, least_squares_words))
+    if risk.positive:
+        return unknown("not promised for weights that are kept nonnegative")
+    found = columns_of(fit)
+    open_ = found.relative <= found.precise
+    if not open_.any():
+        return at_most(0, 0, unit="part that could go", note="the best weights are unique")
+    # Z D⁻¹ v = 0 for the scaled columns, so D⁻¹v is a null direction of Z
+    safe = np.where(found.lengths > 0, found.lengths, 1.0)
+    null = np.linalg.qr(found.vectors[:, open_] / safe[:, None])[0]
+    part, size = np.linalg.norm(null.T @ at.W, axis=0), np.linalg.norm(at.W, axis=0)
+    share = float(np.max(np.divide(part, size, out=np.zeros_like(part), where=size > 0)))
+    kept = found.relative[~open_]
+    loss = 1.0 / kept.min() if kept.size else 1.0
+    coef = np.asarray(fit.coef_)
+    bound = max(1e-6, 100 * loss * rounding(np.result_type(coef.dtype, np.float32), coef.size))
+    if bound > LARGE_PART:
+        return unknown(
+            "some columns are so nearly combinations of others that rounding hides the shortest weights",
+            share,
+            "part that could go",
+        )
+    advice = "use a solver by SVD (numpy.linalg.lstsq), or drop columns: other weights predict these rows as well"
+    return at_most(share, bound, advice, unit="part that could go")
+
+
+@claim(
+    "no row alone moves the weights far: Cook's distances are at most 1",
+    kind=RULE_OF_THUMB,
+    source="Cook 1977",
+    cost=lambda fit: _cost_of_columns(fit) + float(fit.data.shape[0]) * fit.data.shape[1] ** 2,
+)
+def no_row_dominates(fit: Fit) -> Evidence:
+    """Dᵢ = tᵢ² hᵢ/(p(1 − hᵢ)), t the standardised residual and h the leverage; rows with |t| > 4 are named besides."""
+    risk, at = problem_of(described(fit, least_squares_words))
+    found, s = columns_of(fit), risk.s[:, 0]
+    kept = np.flatnonzero(found.relative > found.precise)
+    p, n = len(kept) + int(risk.free), int((s > 0).sum())
+    if n <= p + 1:
+        return unknown(f"{n} rows for {p} weights leave no residuals to judge by")
+    R = risk.y - at.f
+    spread = np.sqrt((risk.s * R**2).sum(axis=0) / (n - p))
+    if not (spread > 0).all():
+        return unknown("the residuals are 0")
+    h = leverages(risk, found, kept)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t2 = s[:, None] * np.square(R / spread) / (1 - h)[:, None]
+        cook = np.where(h[:, None] < 1 - 1e-10, t2 * (h / (1 - h))[:, None] / p, 0.0).max(axis=1)
+    far = np.flatnonzero((np.sqrt(t2).max(axis=1) > FAR) & (h < 1 - 1e-10))
+    far = far[np.argsort(-t2.max(axis=1)[far])]
+    alone = np.flatnonzero(h >= 1 - 1e-10)
+    note = f"beyond {FAR:g} standard deviations: {_rows(far)}" if far.size else ""
+    if alone.size:
+        note = f"{note}; fitted exactly, whatever their y: {_rows(alone)}".removeprefix("; ")
+    worst = np.argsort(-cook)
+    advice = f"look at {_rows(worst[cook[worst] > COOK])}; refit without, or use RobustRegression"
+    return at_most(cook[worst[0]], COOK, advice, unit="Cook's distance", note=note)
+
+
+def leverages(risk: Any, found: Columns, kept: Array) -> Array:
+    """hᵢ = sᵢ/Σs + sᵢ|x̃ᵢV/σ|², x̃ the centred row."""
+    s = risk.s[:, 0]
+    turn = found.vectors[:, kept] / found.values[kept]
+    turn = turn / np.where(found.lengths > 0, found.lengths, 1.0)[:, None]
+    inside = risk.rows.scores(turn) - found.mean @ turn
+    h = s * np.square(inside).sum(axis=1)
+    return h + s / s.sum() if risk.free else h
+
+
+def _rows(some: Array, most: int = 5) -> str:
+    told = ", ".join(str(int(i)) for i in some[:most])
+    word = "row" if len(some) == 1 else "rows"
+    return f"{word} {told}" + (f" and {len(some) - most} more" if len(some) > most else "")
+
+
+# --- what is stated ---------------------------------------------------------------------------------------------------
+
+
+def _statements(fit: Fit) -> dict[str, float]:
+    """rank_ and singular_ are those of √s(X − x̄), unscaled, as scikit-learn has them."""
+    risk, _ = problem_of(described(fit, least_squares_words))
+    found: dict[str, float] = {}
+    singular, rank, squares = fit.get("singular_"), fit.get("rank_"), fit.get("residual_squares_")
+    if squares is not None:
+        found["residual_squares_"] = _squares_error(fit, squares)
+    if singular is None and rank is None:
+        return found
+    columns = columns_of(fit)
+    Z = (columns.vectors[:, : len(columns.values)] * columns.values).T * columns.lengths
+    true = np.linalg.svd(Z, compute_uv=False) * risk.rows.scale
+    eps = np.finfo(np.result_type(np.asarray(fit.coef_).dtype, np.float32)).eps
+    # those of a Gram matrix are right to √eps of the largest
+    slack = 1e-4 * true + 8 * math.sqrt(eps) * true.max(initial=0.0)
+    if singular is not None:
+        stated = np.asarray(singular, dtype=np.float64)
+        if stated.ndim == 1 and len(stated) <= len(true):
+            full = np.zeros(len(true))
+            full[: len(stated)] = np.sort(stated)[::-1]
+            found["singular_"] = discrepancy(full, true, slack, 1.0) if true.any() else 0.0
+        else:
+            found["singular_"] = math.inf
+    if rank is not None:
+        top = true.max(initial=0.0)
+        sure = int((true > 10 * math.sqrt(eps) * top).sum()) if top > 0 else 0
+        perhaps = int((true > 0.01 * eps * top).sum()) if top > 0 else 0
+        found["rank_"] = 0.0 if sure <= int(np.max(rank)) <= perhaps else math.inf
+    return found
+
+
+def _squares_error(fit: Fit, stated: Any) -> float:
+    """Σ s r² of every output, in the squared unit of y; rounding of y itself is forgiven."""
+    risk, at = problem_of(fit)
+    true = (risk.s * np.square(risk.y - at.f)).sum(axis=0)
+    eps = rounding(np.result_type(np.asarray(fit.coef_).dtype, np.float32), len(risk.s))
+    sizes = np.sqrt(risk.column_squares())
+    reach = sizes @ np.abs(at.W) + np.sqrt((risk.s * np.square(risk.y)).sum(axis=0))
+    unit = risk.memory["unit"]
+    told = np.ravel(np.asarray(stated, dtype=np.float64)) / unit / unit
+    return discrepancy(told, true, 1e-4 * true + np.square(eps * reach) + 1e-300, 1.0)
+
+
+def _cost_of_statements(fit: Fit) -> float:
+    stated = fit.get("singular_") is not None or fit.get("rank_") is not None
+    return _cost_of_columns(fit) if stated else 0.0
+
+
+LEAST_SQUARES_CLAIMS = (
+    SOUND,
+    statements_true(_statements, cost=_cost_of_statements),
+    normal_equations,
+    weights_determined,
+    well_conditioned,
+    minimum_norm,
+    no_row_dominates,
+)
+RIDGE_CLAIMS = (
+    SOUND, nothing_stated, near_optimum(ridge_words), first_order_point(ridge_words), representer(ridge_words),
+)  # fmt: skip
+
+
+def _chosen(fit: Fit) -> Iterator[str]:
+    yield from shape_problems(fit)
+    yield from chosen_problems(fit)
+
+
+def _left_out(fit: Fit) -> dict[str, float]:
+    return left_out_statements(described(fit, ridge_words))
+
+
+RIDGE_CV_CLAIMS = (
+    attributes_sound(SHAPES, _chosen),
+    statements_true(_left_out, cost=left_out_cost),
+    *RIDGE_CLAIMS[2:],
+    alpha_inside,
+)

@@ -1,0 +1,284 @@
+"""What is claimed of robust regression: Huber's with its scale, absolute loss, Tukey's biweight.
+
+    huber      P(w, b, σ) = Σ sᵢ (σ + σ H(rᵢ/σ)) + α‖w‖²,      H(z) = z² up to |z| = ε, 2ε|z| − ε² beyond     (r = y − Xw − b)
+    absolute   P(w, b)    = Σ sᵢ |rᵢ|
+    tukey      Σ sᵢ ρ(rᵢ) with a fixed scale, not convex: a first-order point is all that is claimed
+
+Huber's objective is convex in (w, b, σ) together. For every a with |aᵢ| ≤ 2ε, Σ sᵢaᵢ² ≤ 4Σs and Σ sᵢaᵢ = 0
+
+    P ≥ Σ sᵢ (aᵢrᵢ + σ(1 − aᵢ²/4)) + α‖w‖² ≥ Σ sᵢaᵢyᵢ − ‖Xᵀ(s∘a)‖²/4α = D(a),
+
+and a = clip(2r/σ, ±2ε) closes the gap at the minimum. The gap is again a sum of terms none of which is negative.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from lemmata.audit.kernel.attributes import attributes_sound, statements_true
+from lemmata.audit.kernel.claims import (
+    PROVED,
+    RULE_OF_THUMB,
+    Evidence,
+    Fit,
+    at_most,
+    claim,
+    rounding,
+    unknown,
+)
+from lemmata.audit.kernel.losses import Huber
+from lemmata.audit.kernel.risk_gaps import Point, Risk, balance, project
+from lemmata.audit.predict.linear.least_squares import CORRELATION, name_of
+from lemmata.audit.predict.linear.near_optimum import (
+    NEAR,
+    SHAPES,
+    SHARE,
+    WITHIN,
+    Optimality,
+    gap_cost,
+    judge,
+    optimality,
+    resolution,
+    shape_problems,
+)
+from lemmata.audit.predict.linear.objectives import Objective, described, problem_of
+from lemmata.audit.predict.linear.risk_search import search
+
+Array = np.ndarray
+ROUNDS = 40  # of σ and (w, b) in turn, when better ones are sought
+
+
+def _loss(fit: Fit) -> str:
+    return str(fit.get("loss", "huber"))
+
+
+def robust_words(fit: Fit) -> Objective:
+    """What a search over (w, b) at a fixed scale minimises: Huber's loss is kept apart from its scale."""
+    intercept = "free" if fit.get("fit_intercept", True) else "none"
+    if _loss(fit) == "huber":
+        return Objective("huber", l2=float(fit.alpha), intercept=intercept, epsilon=float(fit.epsilon))  # fmt: skip
+    return Objective("absolute", intercept=intercept)
+
+
+# --- Huber's loss with its scale --------------------------------------------------------------------------------------
+
+
+def huber_value(risk: Risk, r: Array, W: Array, sigma: float, epsilon: float, alpha: float) -> float:  # fmt: skip
+    z = np.abs(r) / sigma
+    H = np.where(z <= epsilon, z * z, 2 * epsilon * z - epsilon**2)
+    return float((risk.s * sigma * (1 + H)).sum() + alpha * np.square(W).sum())
+
+
+def huber_gap(risk: Risk, at: Point, sigma: float, a: Array, epsilon: float, alpha: float) -> float:  # fmt: skip
+    """P(at, σ) − D(a) for slopes a that are made feasible first; inf where that is not possible."""
+    s, r = risk.s, risk.y - at.f
+    U = s * np.clip(a, -2 * epsilon, 2 * epsilon)
+    if alpha == 0:
+        U = project(replace(risk, loss=Huber(delta=2 * epsilon)), U)
+    elif risk.free:
+        U = balance(risk, U)
+    total = float(s.sum())
+    a = np.divide(U, s, out=np.zeros_like(U), where=s > 0)
+    length = float((s * a * a).sum())
+    shrink = min(1.0, 2 * math.sqrt(total / length) if length > 0 else 1.0)
+    shrink *= min(1.0, 2 * epsilon / max(float(np.abs(a).max(initial=0.0)), 1e-300))
+    U, a = U * shrink, a * shrink
+    V = risk.rows.adjoint(U)
+    z = np.abs(r) / sigma
+    # σH(z) + σ·a²/4 − a r of every row, in the same shape as Huber's excess
+    along = np.sign(r) * a
+    inside = np.square(z - along / 2)
+    beyond = (z - epsilon) * (2 * epsilon - along) + np.square(epsilon - along / 2)
+    rows = float((s * sigma * np.where(z <= epsilon, inside, beyond)).sum())
+    spare = sigma * max(total - float((s * a * a).sum()) / 4, 0.0)
+    missed = abs(float(U.sum()) * float(at.b[0])) if risk.free else 0.0
+    if alpha > 0:
+        return rows + spare + missed + float(np.square(2 * alpha * at.W - V).sum()) / (4 * alpha)
+    return rows + spare + missed + float(np.abs(V * at.W).sum())
+
+
+def _huber_optimality(fit: Fit) -> Optimality:
+    risk, at = problem_of(fit)
+    epsilon, sigma = float(fit.epsilon), float(fit.scale_)
+    alpha = float(fit.alpha) / risk.rows.scale / risk.rows.scale  # of the weights of divided rows
+    r = risk.y - at.f
+    value = huber_value(risk, r, at.W, sigma, epsilon, alpha)
+    gap = huber_gap(risk, at, sigma, 2 * r / sigma, epsilon, alpha)
+    null = _null(risk, epsilon)
+    blur = resolution(fit, risk, at) / sigma
+    found = Optimality(
+        np.array([gap]), np.zeros(1), np.array([value]), np.array([null]), np.atleast_1d(blur)
+    )
+    work = SHARE * fit.work
+    least, now, scale = value, at, sigma
+    rounds = 0
+    while not (found.upper <= NEAR).all() and not (found.lower > NEAR).all() and rounds < ROUNDS and work > 0:  # fmt: skip
+        rounds += 1
+        # the same σ: a penalised Huber risk, 2/σ times Σ s h(r) + (ασ/2)‖w‖² … its own search moves (w, b)
+        fixed = replace(
+            risk, loss=Huber(delta=epsilon * scale), l2=np.full_like(risk.l2, alpha * scale), memory=risk.memory
+        )  # fmt: skip
+        cost = risk.rows.data.size * (20.0 + 3 * risk.rows.shape[1])
+        now = search(fixed, now, math.inf, 0.0, min(work, cost)).at
+        work -= cost
+        scale = _best_scale(risk, risk.y - now.f, scale, epsilon)
+        r = risk.y - now.f
+        least = min(least, huber_value(risk, r, now.W, scale, epsilon, alpha))
+        gap = min(gap, huber_gap(risk, at, sigma, 2 * r / scale, epsilon, alpha))
+        found = replace(found, most=np.array([gap]), certain=np.array([value - least]))
+    return found
+
+
+def _best_scale(risk: Risk, r: Array, sigma: float, epsilon: float, rounds: int = 50) -> float:
+    """Σ s (1 − a²/4) = 0 for a = clip(2r/σ): σ² Σs = Σ s min(r², ε²σ²), by its fixed point."""
+    s, total = risk.s, float(risk.s.sum())
+    for _ in range(rounds):
+        new = math.sqrt(float((s * np.minimum(r * r, (epsilon * sigma) ** 2)).sum()) / total)
+        if not new > 0:
+            return sigma
+        if abs(new - sigma) <= 1e-13 * sigma:
+            break
+        sigma = new
+    return sigma
+
+
+def _null(risk: Risk, epsilon: float) -> float:
+    """A constant prediction, the median, with the scale that suits it."""
+    r = risk.y - np.median(risk.y)
+    start = float(np.sqrt((risk.s * r * r).sum() / risk.s.sum()))
+    if not start > 0:
+        return 0.0
+    sigma = _best_scale(risk, r, start, epsilon)
+    return huber_value(risk, r, np.zeros((1, 1)), sigma, epsilon, 0.0)
+
+
+@claim(
+    WITHIN,
+    kind=PROVED,
+    source="Fenchel duality; ML Robust Regression",
+    cost=lambda fit: 0.0 if _loss(fit) == "tukey" else gap_cost(described(fit, robust_words)),
+)
+def near_optimum(fit: Fit) -> Evidence:
+    loss = _loss(fit)
+    if loss == "tukey":
+        return unknown("Tukey's loss is not convex: no gap is known, see first_order_point")
+    described(fit, robust_words)
+    if loss == "huber" and "optimality" not in fit.memory:
+        fit.memory["optimality"] = _huber_optimality(fit)
+    return judge(fit, optimality(fit))
+
+
+# --- weights and first-order points -----------------------------------------------------------------------------------
+
+
+def _residuals(fit: Fit) -> tuple[Risk, Point, Array]:
+    risk, at = problem_of(described(fit, robust_words))
+    return risk, at, (risk.y - at.f)[:, 0]
+
+
+def row_weights(fit: Fit, r: Array) -> Array:
+    """ψ(r)/r, 1 for small residuals: what each row counts in the normal equations."""
+    if _loss(fit) == "tukey":
+        width = float(fit.get("tuning", 4.685)) * float(fit.scale_)
+        return np.square(np.maximum(1 - np.square(r / width), 0.0)) if width > 0 else (r == 0) * 1.0
+    with np.errstate(divide="ignore"):
+        return np.minimum(1.0, float(fit.epsilon) * float(fit.scale_) / np.abs(r))
+
+
+@claim(
+    "a first-order point: no column correlates with the weighted residuals by more than 1e-4",
+    kind=PROVED,
+    source="ML Robust Regression",
+    cost=gap_cost,
+)
+def first_order_point(fit: Fit) -> Evidence:
+    """Σ sᵢωᵢrᵢxᵢ = 0, ω recomputed from the residuals; each column, its mean taken off, against its length and that of ωr."""
+    if _loss(fit) != "tukey":
+        return unknown("the objective is convex: near_optimum decides")
+    risk, at, r = _residuals(fit)
+    s = risk.s[:, 0]
+    pull = row_weights(fit, r) * r
+    mean, sizes = risk.centred_columns()
+    lean = risk.rows.adjoint((s * pull)[:, None])[:, 0] - mean * (s @ pull)
+    if risk.free:
+        lean, sizes = np.append(lean, s @ pull), np.append(sizes, math.sqrt(s.sum()))
+    total = math.sqrt(float(s @ pull**2))
+    whole = np.sqrt(risk.column_squares())
+    reach = float(whole @ np.abs(at.W[:, 0])) + math.sqrt(float(s @ risk.y[:, 0] ** 2))
+    blur = rounding(np.result_type(np.asarray(fit.coef_).dtype, np.float32), len(s)) * reach
+    if total <= 2 * blur:
+        return unknown("the residuals are rounding")
+    cosine = np.divide(np.abs(lean), sizes * total, out=np.zeros_like(lean), where=sizes > 0)
+    j = int(np.argmax(cosine))
+    name = "the constant" if j == len(at.W) else name_of(fit, j)
+    advice = f"{name} correlates most: raise max_iter, lower tol, or bring the columns to one scale"
+    return at_most(cosine[j], max(CORRELATION, blur / total), advice, unit="|cos(column, weighted residuals)|")  # fmt: skip
+
+
+def outliers(fit: Fit, r: Array) -> Array:
+    """The rows that the loss holds for outliers."""
+    width = {"huber": fit.get("epsilon"), "tukey": fit.get("tuning", 4.685)}.get(_loss(fit), 3.0)
+    return np.abs(r) > float(width) * float(fit.scale_)
+
+
+@claim(
+    "fewer than half of the rows are outliers",
+    kind=RULE_OF_THUMB,
+    source="ML Robust Regression",
+    cost=gap_cost,
+)
+def outliers_are_few(fit: Fit) -> Evidence:
+    """The breakdown point: a majority of outliers is another law, and the fit describes whichever it found first."""
+    _, _, r = _residuals(fit)
+    if not float(fit.scale_) > 0:
+        return unknown("the scale is 0: most rows are fitted exactly")
+    far = np.flatnonzero(outliers(fit, r))
+    order = far[np.argsort(-np.abs(r[far]))]
+    told = ", ".join(map(str, order[:5].tolist())) + (f" and {len(far) - 5} more" if len(far) > 5 else "")  # fmt: skip
+    note = f"rows {told}" if far.size else "none"
+    advice = "the rows follow more than one law: look at the residuals, or add the column that tells them apart"
+    return at_most(len(far) / len(r), 0.5, advice, unit="share of outliers", note=note)
+
+
+# --- what is stated ---------------------------------------------------------------------------------------------------
+
+
+def _problems(fit: Fit) -> Iterator[str]:
+    yield from shape_problems(fit)
+    if _loss(fit) == "huber" and not float(fit.get("scale_", 1.0)) > 0:
+        yield "scale_ should be > 0"
+
+
+def _statements(fit: Fit) -> dict[str, float]:
+    """outliers_ and weights_ as the residuals say, but for those at the edge."""
+    _, _, r = _residuals(fit)
+    found: dict[str, float] = {}
+    scale = float(fit.scale_)
+    stated = fit.get("outliers_")
+    blur = 1e-6 * (scale + float(np.abs(r).max(initial=0.0)))
+    if stated is not None:
+        stated = np.asarray(stated, dtype=bool)
+        if stated.shape != r.shape:
+            found["outliers_"] = math.inf
+        else:
+            sure = np.abs(outliers(fit, np.abs(r) + blur) * 1.0 - outliers(fit, np.abs(r) - blur)) < 0.5  # fmt: skip
+            found["outliers_"] = math.inf if (stated != outliers(fit, r))[sure].any() else 0.0
+    weights = fit.get("weights_")
+    if weights is not None and _loss(fit) != "absolute":
+        true = row_weights(fit, r)
+        same = np.shape(weights) == true.shape
+        found["weights_"] = float(np.abs(np.asarray(weights) - true).max() / 1e-3) if same else math.inf  # fmt: skip
+    return found
+
+
+ROBUST_CLAIMS = (
+    attributes_sound({**SHAPES, "scale_": "| >= 0", "weights_?": "n | >= 0, <= 1"}, _problems),
+    statements_true(_statements, cost=gap_cost),
+    near_optimum,
+    first_order_point,
+    outliers_are_few,
+)

@@ -1,0 +1,247 @@
+"""Whether maximum-likelihood weights exist: logistic regression without a penalty on data that may be separable.
+
+    rows aᵢ = yᵢ(xᵢ, 1)         (k classes: (e_y − e_c) ⊗ (xᵢ, 1) for every other class c)
+
+The likelihood has a maximum if and only if no w has Aw ≥ 0, Aw ≠ 0 (Albert & Anderson 1984): along such a w it rises for ever.
+By Stiemke's theorem exactly one of the two exists: such a w, or u > 0 with Aᵀu = 0. Either is a witness for plain arithmetic:
+
+* u: the fit's own slopes, uᵢ = sᵢσ(−yᵢfᵢ), nearly have Aᵀu = 0. u′ = u − UA(AᵀUA)⁻¹Aᵀu has it exactly, and stays positive if no
+  |aᵢᵀ(AᵀUA)⁻¹Aᵀu| reaches 1; half of that is left to rounding.
+* w: from a linear programme, its margins Aw compared with the rounding of each, those near 0 counted again in whole fractions.
+
+A programme that finds nothing proves nothing: within rounding, the claim can't tell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from scipy.linalg import qr, solve_triangular
+from scipy.special import expit
+
+from lemmata.audit.kernel.claims import PROVED, Evidence, Fit, at_most, claim, unknown
+from lemmata.audit.kernel.losses import log_softmax
+from lemmata.audit.kernel.risk_gaps import Point, Risk
+from lemmata.audit.predict.linear.objectives import described, logistic_words, problem_of
+
+Array = np.ndarray
+EPS = float(np.finfo(np.float64).eps)
+HALF = 0.5  # of what would turn a multiplier negative; the rest is for rounding
+DROP = 64.0  # units of rounding: a column that the others leave no more of is a combination of them
+EXACT = 200_000  # products in whole fractions, about a second of them
+SMALL = 1e-9  # of the largest weight: what a programme leaves where 0 is meant
+
+
+@dataclass(frozen=True)
+class Separation:
+    """What was found: "exist", "separable" or "", with the rows that w sets apart, and whether all of them."""
+
+    verdict: str
+    apart: int = 0
+    total: int = 0
+    why: str = ""
+
+
+def signed_rows(risk: Risk, at: Point) -> tuple[Array, Array]:
+    """A, of rows with weight, and u > 0: the slopes of the fit."""
+    here = risk.s[:, 0] > 0
+    X = risk.rows.columns(np.arange(risk.rows.shape[1]))[here]
+    if risk.free:
+        X = np.column_stack([X, np.ones(len(X))])
+    s, f = risk.s[here, 0], at.f[here]
+    if not risk.joint:
+        y = risk.y[here, 0]
+        return X * y[:, None], s * expit(-y * f[:, 0])
+    y, k = risk.y[here], f.shape[1]
+    P = np.exp(log_softmax(f))
+    parts, slopes = [], []
+    for c in range(k):
+        other = np.flatnonzero(y != c)
+        # the weights of class 0 are 0: only differences matter
+        A = np.zeros((len(other), k, X.shape[1]))
+        A[np.arange(len(other)), y[other]] = X[other]
+        A[:, c] = -X[other]
+        parts.append(A[:, 1:].reshape(len(other), -1))
+        slopes.append(s[other] * P[other, c])
+    return np.vstack(parts), np.concatenate(slopes)
+
+
+def separation(A: Array, u: Array, programme: bool = True) -> Separation:
+    """Which of the two witnesses there is."""
+    norms = np.abs(A).max(axis=0)
+    A = A[:, norms > 0] / np.exp2(np.round(np.log2(norms[norms > 0])))  # by powers of two: exact
+    total = len(A)
+    if A.shape[1] == 0 or overlap_shown(A, np.maximum(u, 1e-12 * u.max(initial=0.0))):
+        return Separation("exist", total=total)
+    if not programme:
+        return Separation(
+            "",
+            why="the multipliers of the fit do not show it; certify(…, seconds=60) looks further",
+        )
+    w, multipliers = _programme(A)
+    if multipliers is not None and overlap_shown(A, multipliers):
+        return Separation("exist", total=total)
+    for candidate in _tidied(w):
+        apart = rows_apart(A, candidate)
+        if apart:
+            return Separation("separable", apart, total)
+    return Separation("", why="whether the classes are separable is within rounding")
+
+
+def overlap_shown(A: Array, u: Array) -> bool:
+    """Whether u > 0 can be corrected to Aᵀu = 0 without losing its sign, rounding included."""
+    if not (u > 0).all():
+        return False
+    u = u / u.max()
+    B = A * np.sqrt(u)[:, None]
+    if len(B) < B.shape[1]:
+        return False
+    sizes = np.linalg.norm(B, axis=0)
+    if not (sizes > 0).all():
+        return False
+    R, order = qr(B / sizes, mode="r", pivoting=True)
+    R = R[: B.shape[1]]
+    left = np.abs(np.diagonal(R))
+    rounding = DROP * EPS * np.sqrt(len(A))
+    rank = int((left > rounding).sum())
+    if left[rank - 1] < 1e4 * rounding:
+        return False  # a direction that is neither there nor not there
+    keep = order[:rank]
+    if rank < A.shape[1] and not _exact_combinations(A, keep, order[rank:]):
+        return False  # what is left of a column might separate the classes
+    R, A = R[:rank, :rank], A[:, keep] / sizes[keep]
+    residual = A.T @ u
+    error = rounding * (np.abs(A).T @ u)
+    turned = solve_triangular(R, residual, trans="T")
+    change = np.abs(A @ solve_triangular(R, turned))
+    inverse = solve_triangular(R, np.eye(rank))
+    reach = np.linalg.norm(A @ inverse, axis=1) * np.linalg.norm(np.abs(inverse.T) @ error)
+    return bool((change + reach).max() <= HALF)
+
+
+def _exact_combinations(A: Array, keep: Array, others: Array) -> bool:
+    """Whether the other columns are combinations of those kept, without any rounding and by short fractions: copies, sums."""
+    if len(A) * A.shape[1] * len(others) > EXACT:
+        return False
+    found = np.linalg.lstsq(A[:, keep], A[:, others], rcond=None)[0]
+    for j, shares in zip(others, found.T, strict=True):
+        short = [Fraction(float(x)).limit_denominator(1000) for x in shares]
+        weights = [(k, x) for k, x in zip(keep, short, strict=True) if x]
+        for row in A:
+            if Fraction(float(row[j])) != sum((x * Fraction(float(row[k])) for k, x in weights), Fraction(0)):  # fmt: skip
+                return False
+    return True
+
+
+def _programme(A: Array) -> tuple[Array, Array | None]:
+    """max Σ min(aᵢᵀw, 1) over Aw ≥ 0; its dual are multipliers u ≥ 1 with Aᵀu = 0 where the maximum is 0."""
+    from scipy.optimize import linprog
+
+    n, d = A.shape
+    cost = np.r_[np.zeros(d), -np.ones(n)]
+    limits = np.hstack([-A, np.eye(n)])  # z ≤ Aw
+    bounds = [(-1e6, 1e6)] * d + [(0.0, 1.0)] * n
+    found = linprog(cost, A_ub=limits, b_ub=np.zeros(n), bounds=bounds, method="highs")
+    if found.x is None:
+        return np.zeros(d), None
+    u = -np.asarray(found.ineqlin.marginals)
+    return found.x[:d], u if (u > 0.5).all() else None
+
+
+def _tidied(w: Array):
+    """w as it is, without what is small in it, and in short fractions."""
+    largest = np.abs(w).max(initial=0.0)
+    if largest == 0:
+        return
+    w = w / largest
+    clean = np.where(np.abs(w) > SMALL, w, 0.0)
+    yield w
+    yield clean
+    for most in (1, 12, 1000, 10**6):
+        yield np.array([float(Fraction(x).limit_denominator(most)) for x in clean])
+
+
+def rows_apart(A: Array, w: Array) -> int:
+    """How many rows have aᵢᵀw > 0 for certain, if none has aᵢᵀw < 0 for certain or perhaps; else 0."""
+    margins = A @ w
+    error = (A.shape[1] + 2) * EPS * (np.abs(A) @ np.abs(w))
+    if (margins < -error).any():
+        return 0
+    near = np.flatnonzero((margins <= error) & (error > 0))
+    if near.size * A.shape[1] > EXACT:
+        return 0
+    exact_w = [Fraction(x) for x in w.tolist()]
+    signs = [_exact_sign(A[i], exact_w) for i in near]
+    if min(signs, default=0) < 0:
+        return 0
+    return int((margins > error).sum()) + sum(sign > 0 for sign in signs)
+
+
+def _exact_sign(a: Array, w: list[Fraction]) -> int:
+    total = sum(
+        (Fraction(x) * y for x, y in zip(a.tolist(), w, strict=True) if x and y), Fraction(0)
+    )
+    return (total > 0) - (total < 0)
+
+
+# --- the claim --------------------------------------------------------------------------------------------------------
+
+
+def _size(fit: Fit) -> tuple[float, float]:
+    (n, d), m = fit.data.shape, len(np.atleast_2d(fit.coef_))
+    k = max(m - 1, 1)
+    return float(n) * k, float(d + 1) * k
+
+
+def _penalised(risk: Risk, at: Point, unit: str) -> Evidence:
+    """A penalty on w keeps w finite, and two classes keep a free intercept finite: one class alone pushes it for ever."""
+    classes = at.f.shape[1] if risk.joint else 2
+    labels = risk.y if risk.joint else (risk.y[:, 0] > 0).astype(int)
+    here = risk.s[:, 0] > 0
+    empty = classes - len(np.unique(labels[here]))
+    if risk.free and empty:
+        advice = "a class has no row with weight, so nothing stops the intercept: give it weight, or leave the class out"
+        return at_most(int(here.sum()), 0, advice, unit)
+    return at_most(0, 0, unit=unit, note="the penalty keeps them finite, separable or not")
+
+
+def _cost(fit: Fit) -> float:
+    described(fit, logistic_words)
+    if np.any(fit.objective.l1) or np.any(fit.objective.l2):
+        return 2.0 * fit.data.size
+    n, d = _size(fit)
+    return 6 * n * d * d
+
+
+@claim(
+    "best weights exist: no direction separates the classes, or a penalty keeps the weights finite",
+    kind=PROVED,
+    source="Albert & Anderson 1984; ML Logistic Regression",
+    cost=_cost,
+)
+def weights_exist(fit: Fit) -> Evidence:
+    described(fit, logistic_words)
+    unit = "rows set apart"
+    risk, at = problem_of(fit)
+    if np.any(fit.objective.l1) or np.any(fit.objective.l2):
+        return _penalised(risk, at, unit)
+    n, d = _size(fit)
+    if n * d > 2e7:
+        return unknown("the rows are too many for this check, which wants all of them in memory")
+    found = separation(*signed_rows(risk, at), programme=fit.work > 2e3 * n * np.sqrt(n) + n * d * d)  # fmt: skip
+    if found.verdict == "exist":
+        return at_most(0, 0, unit=unit, note="the classes overlap")
+    if not found.verdict:
+        return unknown(found.why)
+    how = (
+        "completely"
+        if found.apart == found.total
+        else f"{found.apart:,} of {found.total:,} margins"
+    )
+    advice = (
+        f"a direction separates the classes ({how}), along which weights grow for ever and standard errors mean nothing: "
+        "penalise (C=1), or drop the column that tells the classes apart"
+    )  # fmt: skip
+    return at_most(found.apart, 0, advice, unit)

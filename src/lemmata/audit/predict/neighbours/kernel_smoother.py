@@ -1,0 +1,232 @@
+"""What can be said of a kernel smoother f(x) = Σ K(‖x − x_n‖/h) y_n / Σ K(‖x − x_n‖/h), checked on the data by plain code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from lemmata.audit.kernel.attributes import attributes_sound, statements_true
+from lemmata.audit.kernel.claims import (
+    PROVED,
+    RULE_OF_THUMB,
+    STATISTICAL,
+    Fit,
+    at_least,
+    at_most,
+    claim,
+    unknown,
+)
+from lemmata.audit.predict.neighbours.knn import disagreements, kept_as_given
+from lemmata.audit.predict.neighbours.labels import cost_of_groups, equal_rows_agree, firsts_of
+from lemmata.audit.predict.neighbours.nearest_rows import (
+    Asked,
+    answer,
+    ask,
+    cost_of_asking,
+    dense,
+    pieces,
+)
+
+Array = np.ndarray
+DIGITS = 1e-6
+SHUFFLES, BEATEN, LEAST_ROWS = 199, 0.01, 10
+MOST_ROWS = 0.5  # of the rows, in one prediction
+COMPANY = 2.0  # rows in one prediction
+
+SOUND = attributes_sound(
+    {"bandwidth_": "| > 0", "bandwidths_?": "g | > 0", "loo_errors_?": "g | >= 0"}, disagreements
+)
+
+
+def _cost(fit: Fit) -> float:
+    return 2 * cost_of_asking(fit) + 10.0 * min(fit.data.shape[0], 300) * fit.data.shape[0]
+
+
+def _bandwidths(fit: Fit) -> Array:
+    """What the bandwidth was chosen from."""
+    return np.ravel(
+        fit.get("bandwidths_") if fit.get("bandwidths_") is not None else fit.bandwidth_
+    )
+
+
+def _weights(
+    fit: Fit, asked: Asked, alone: bool, h: float | None = None, only: Array | None = None
+) -> Array:
+    """The share of each row in the prediction of each query, (m, n); `alone`: without the row and its copies."""
+    if "all distances" not in fit.memory:
+        X = np.concatenate(list(pieces(fit))) / asked.scale
+        fit.memory["all distances"] = cdist(dense(asked.queries) / asked.scale, X)
+    D = fit.memory["all distances"]
+    counts = np.ones(D.shape[1]) if fit.weights is None else np.asarray(fit.weights)
+    if only is not None:
+        counts = counts * only
+    if alone:
+        y = np.asarray(fit.y).reshape(D.shape[1], -1)
+        copies = (D == 0) & (y[asked.numbers][:, None] == y).all(axis=2)
+        D = np.where(copies, np.inf, D)
+    W = _kernel(fit.kernel, D / (float(fit.bandwidth_ if h is None else h) / asked.scale)) * counts
+    nearest = np.where(counts > 0, D, np.inf).argmin(axis=1)
+    lonely = np.flatnonzero(W.sum(axis=1) == 0)
+    W[lonely, nearest[lonely]] = 1.0
+    return W / W.sum(axis=1, keepdims=True)
+
+
+def _on_the_edge(fit: Fit, asked: Asked, h: float) -> Array:
+    """Which queries have a row at the very distance h, where rounding decides what a boxcar lets in."""
+    if fit.kernel != "boxcar":
+        return np.zeros(len(asked.numbers), bool)
+    apart = np.abs(fit.memory["all distances"] * (asked.scale / h) - 1)
+    return (apart < 1e-7).any(axis=1)
+
+
+def _kernel(name: str, t: Array) -> Array:
+    with np.errstate(over="ignore", invalid="ignore"):
+        if name == "gaussian":
+            return np.exp(-(t**2 - t.min(axis=1, keepdims=True) ** 2) / 2)
+        inside = np.where(t <= 1, t, 1.0)
+        powers = {
+            "epanechnikov": 1 - inside**2,
+            "biweight": (1 - inside**2) ** 2,
+            "tricube": (1 - inside**3) ** 3,
+        }
+        return powers[name] if name in powers else (t <= 1).astype(np.float64)
+
+
+def _statements(fit: Fit) -> Mapping[str, float]:
+    found: dict[str, float] = {"rows": 2.0 * abs(fit.X_fit_.shape[0] - fit.data.shape[0])}
+    if found["rows"]:
+        return found
+    found.update(kept_as_given(fit))
+    asked, y = ask(fit), np.asarray(fit.y, dtype=np.float64)
+    size = np.abs(y).max(initial=0.0) or 1.0
+    digits = DIGITS if np.asarray(fit.y).dtype == np.float64 else 1e-4
+    stated = np.asarray(answer(fit.model.predict, asked.queries), dtype=np.float64)
+    true = _weights(fit, asked, False) @ y
+    clear = ~_on_the_edge(fit, asked, float(fit.bandwidth_))
+    if stated.shape != true.shape:
+        found["predictions"] = np.inf
+    elif clear.any():
+        found["predictions"] = _apart(stated[clear], true[clear], size * digits)
+    if fit.get("loo_errors_") is not None and fit.get("bandwidths_") is not None:
+        found.update(_choice(fit, asked, y, size**2 * digits))
+    return found
+
+
+def _choice(fit: Fit, asked: Asked, y: Array, unit: float) -> dict[str, float]:
+    """The bandwidths compared are evenly spaced in their logarithm, their errors true, and the best of them was taken."""
+    errors, compared = np.asarray(fit.loo_errors_, float), np.asarray(fit.bandwidths_, float)
+    even = np.geomspace(compared[0], compared[-1], len(compared))
+    found = {"bandwidths_": float(np.abs(compared / even - 1).max() / 1e-5)}
+    chosen = np.flatnonzero(compared == fit.bandwidth_)
+    best = len(chosen) == 1 and errors[chosen[0]] == errors.min()
+    found["bandwidth_"] = 0.0 if best else np.inf
+    if asked.complete:
+        for h, error in zip(compared, errors, strict=True):
+            if _on_the_edge(fit, asked, h).any():
+                continue
+            left = (y - _weights(fit, asked, True, h) @ y).reshape(len(y), -1)
+            true = np.average((left**2).sum(axis=1), weights=fit.weights)
+            found["loo_errors_"] = max(found.get("loo_errors_", 0.0), _apart(error, true, unit))
+    return found
+
+
+def _apart(stated: Any, true: Any, unit: float) -> float:
+    stated, true = np.asarray(stated), np.asarray(true)
+    return float(np.abs(stated - true).max() / unit) if stated.shape == true.shape else np.inf
+
+
+TRUE = statements_true(_statements, cost=lambda fit: _cost(fit) * (1 + 0.2 * len(_bandwidths(fit))))
+
+
+def _cost_of_shuffling(fit: Fit) -> float:
+    (n, _), choices = fit.data.shape, len(_bandwidths(fit))
+    products = 0.1 * SHUFFLES * choices * min(n, 300) * n  # by BLAS
+    return cost_of_groups(fit) + _cost(fit) * (1 + 0.2 * choices) + products + 1e5 * SHUFFLES
+
+
+@claim(
+    "leave-one-out predictions are nearer to the targets than to 99 % of shuffled targets",
+    kind=STATISTICAL,
+    confidence=1 - BEATEN,
+    source="ML k-Nearest Neighbors; permutation test",
+    cost=_cost_of_shuffling,
+)
+def leave_one_out(fit):
+    """Where the bandwidth was chosen by these errors, every shuffle gets to choose its own too: else luck would count.
+
+    Of equal rows only the first takes part: copies of one record would vouch for each other.
+    """
+    asked, y = ask(fit), np.asarray(fit.y, dtype=np.float64).reshape(fit.data.shape[0], -1)
+    if len(y) < 2 or not (np.ptp(y, axis=0) > 0).any():
+        return unknown("the targets are all equal")
+    y = (y - y.mean(axis=0)) / np.where(np.ptp(y, axis=0) > 0, y.std(axis=0), 1)
+    first = (
+        firsts_of(fit) if fit.weights is None else firsts_of(fit) & (np.asarray(fit.weights) > 0)
+    )
+    some, rows = np.flatnonzero(first[asked.numbers]), np.flatnonzero(first)
+    if len(some) < LEAST_ROWS:
+        return unknown(f"fewer than {LEAST_ROWS} different rows")
+    rng = np.random.default_rng(len(y))
+    orders = [np.arange(len(rows)), *(rng.permutation(len(rows)) for _ in range(SHUFFLES))]
+    targets = np.zeros((len(y), len(orders) * y.shape[1]))
+    targets[rows] = np.hstack([y[rows][order] for order in orders])
+    losses = np.full(len(orders), np.inf)
+    for h in _bandwidths(fit):
+        W = _weights(fit, asked, True, h, first)[some]
+        errors = targets[asked.numbers[some]] - W @ targets
+        losses = np.minimum(losses, (errors**2).mean(axis=0).reshape(len(orders), -1).mean(axis=1))
+    beaten = int((losses[1:] <= losses[0] * (1 + 1e-12)).sum())
+    advice = "nearness says nothing about the target here: choose other features, scale them, or another bandwidth"
+    note = f"{100 * losses[0]:.0f} % of the variance is left"
+    return at_most((1 + beaten) / (1 + SHUFFLES), BEATEN, advice, unit="p", note=note)
+
+
+def _effective(fit: Fit) -> float:
+    """The median of 1/Σw² over the rows asked about, the row itself left out: how many rows a prediction averages."""
+    W = _weights(fit, ask(fit), True)
+    return float(np.median(1 / (W**2).sum(axis=1)))
+
+
+@claim(
+    "a prediction averages at most half of the rows (median of 1/Σw²)",
+    kind=RULE_OF_THUMB,
+    source="ML Bias-variance tradeoff in k-NN",
+    cost=_cost,
+)
+def smooths_locally(fit):
+    if fit.data.shape[0] < 3:
+        return unknown("fewer than three rows")
+    advice = "the bandwidth is so large that predictions are all about the mean: lower it"
+    return at_most(_effective(fit) / (fit.data.shape[0] - 1), MOST_ROWS, advice, unit="share")
+
+
+@claim(
+    "a prediction averages at least two rows besides its own (median of 1/Σw²)",
+    kind=RULE_OF_THUMB,
+    source="ML Bias-variance tradeoff in k-NN",
+    cost=_cost,
+)
+def averages_several(fit):
+    if fit.data.shape[0] < 3:
+        return unknown("fewer than three rows")
+    advice = "the bandwidth is so small that each row predicts itself alone: raise it"
+    return at_least(_effective(fit), COMPANY, advice, unit="rows")
+
+
+@claim("the bandwidth chosen is inside of what was compared", kind=PROVED, source="by definition")
+def bandwidth_inside(fit):
+    """At the end of the range another bandwidth may be better."""
+    compared = fit.get("bandwidths_")
+    if compared is None:
+        return unknown("the bandwidth was given, not chosen")
+    end = int(fit.bandwidth_ in (np.min(compared), np.max(compared)))
+    advice = "the best bandwidth lies at the end of the range compared: pass one beyond it, or the mean is as good"
+    return at_most(end, 0, advice, unit="at the end")
+
+
+SMOOTHER_CLAIMS = (
+    SOUND, TRUE, leave_one_out, smooths_locally, averages_several, bandwidth_inside, equal_rows_agree,
+)  # fmt: skip

@@ -1,0 +1,405 @@
+"""What can be said of a prediction by neighbours, checked on the data by plain code.
+
+A model of neighbours learns nothing, so the claims ask whether it found what it should (nearest rows, their votes), and
+whether nearness says anything on this data: against shuffled labels, by the dimension that the rows fill, by the
+contrast of distances, by equal rows that disagree. They use the rows, the targets and public methods (`kneighbors`, `predict`,
+`predict_proba`), so they certify scikit-learn's KNeighborsClassifier, KNeighborsRegressor and NearestNeighbors as well as ours.
+True neighbours are found by brute force (nearest_rows.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from scipy.stats import beta
+
+from lemmata.audit.kernel.attributes import attributes_sound, statements_true
+from lemmata.audit.kernel.claims import (
+    PROVED,
+    RULE_OF_THUMB,
+    STATISTICAL,
+    Evidence,
+    Fit,
+    at_most,
+    claim,
+    unknown,
+)
+from lemmata.audit.predict.neighbours.labels import (
+    classes_can_win,
+    cost_of_groups,
+    equal_rows_agree,
+    firsts_of,
+    no_class_dominates,
+)
+from lemmata.audit.predict.neighbours.nearest_rows import (
+    Asked,
+    answer,
+    ask,
+    cost_of_asking,
+    dense,
+    distances_to,
+    metric_of,
+    pieces,
+)
+
+Array = np.ndarray
+DIGITS = 1e-6  # predictions are true to six digits: distances that expanded squares blur weigh a little differently
+WRONG = 0.05  # share of queries that may have other neighbours, at confidence 1 − RISK
+RISK = 0.05
+SHUFFLES = 199  # of the labels
+BEATEN = 0.01  # share of shuffles that may do as well
+LEAST_ROWS = 10
+REACH = 0.6  # of each side of the data that a neighbourhood may take up; the notes' example of a curse has 0.63
+CONTRAST = 0.75  # k-th neighbour against any row
+OTHER_METRIC = "the metric is a function, or has parameters, that these checks do not know"
+
+
+# --- what the attributes have to be -----------------------------------------------------------------------------------
+
+
+def disagreements(fit: Fit) -> Iterator[str]:
+    k = fit.get("n_neighbors")
+    if k is not None and not k >= 1:
+        yield f"n_neighbors is {k}"
+    X, y, classes = fit.get("X_fit_"), fit.get("y_fit_"), fit.get("classes_")
+    if X is not None:
+        n = fit.n_samples_fit_ if fit.has("n_samples_fit_") else X.shape[0]
+        if X.ndim != 2 or X.shape[0] != n:
+            yield f"X_fit_ has shape {X.shape}, but n_samples_fit_ is {n}"
+        elif fit.has_data and X.shape[1] != fit.data.shape[1]:
+            yield f"X_fit_ has {X.shape[1]} columns, the data {fit.data.shape[1]}"
+        elif not np.isfinite(_entries(X)).all() and fit.get("metric") != "nan_euclidean":
+            yield "X_fit_ has numbers that are not finite"
+    if y is not None:
+        if X is not None and len(y) != X.shape[0]:
+            yield f"y_fit_ has {len(y)} entries for {X.shape[0]} rows"
+        elif not np.isfinite(np.asarray(y, dtype=np.float64)).all():
+            yield "y_fit_ has numbers that are not finite"
+        elif classes is not None and np.ndim(y) == 1 and not ((y >= 0) & (y < len(classes))).all():
+            yield "y_fit_ names classes that are not there"
+    if isinstance(classes, np.ndarray) and len(np.unique(classes)) != len(classes):
+        yield "classes_ names a class twice"
+
+
+def _entries(X: Any) -> Array:
+    return X.data if hasattr(X, "toarray") else np.asarray(X)
+
+
+SOUND = attributes_sound({"n_samples_fit_": "| > 0, whole"}, disagreements)
+
+
+def _statements(fit: Fit) -> Mapping[str, float]:
+    """The kept rows and targets are those of the data, to the bit; predictions are the votes of the true neighbours."""
+    n = fit.data.shape[0]
+    found = {"n_samples_fit_": float(abs(int(fit.n_samples_fit_) - n)) * 2}
+    if found["n_samples_fit_"]:
+        return found
+    found.update(kept_as_given(fit))
+    error = _wrong_predictions(fit)
+    if error is not None:
+        found["predictions"] = error
+    return found
+
+
+def kept_as_given(fit: Fit) -> dict[str, float]:
+    """How many kept rows and targets differ from the data."""
+    found: dict[str, float] = {}
+    X, y = fit.get("X_fit_"), fit.get("y_fit_")
+    if X is not None:
+        wrong, start = 0, 0
+        for block in pieces(fit):
+            mine = dense(X[start : start + len(block)])
+            same = (mine == block) | (np.isnan(mine) & np.isnan(block))
+            wrong += int((~same).any(axis=1).sum())
+            start += len(block)
+        found["X_fit_"] = 2.0 * wrong
+    if y is not None and fit.y is not None:
+        same = np.shape(y) == np.shape(fit.y)
+        found["y_fit_"] = (
+            2.0 * np.count_nonzero(np.asarray(y) != np.asarray(fit.y)) if same else np.inf
+        )
+    counts = fit.get("sample_weight_fit_")
+    if X is not None and (counts is not None) != (fit.weights is not None):
+        found["sample_weight_fit_"] = np.inf
+    elif counts is not None:
+        found["sample_weight_fit_"] = 2.0 * np.count_nonzero(counts != fit.weights)
+    return found
+
+
+def _wrong_predictions(fit: Fit) -> float | None:
+    """The largest error of a prediction, in units of its rounding; None where there is nothing to compare."""
+    if fit.y is None or metric_of(fit) is None or fit.weights is not None:
+        return None
+    k, n = int(fit.n_neighbors), fit.data.shape[0]
+    if k > n:
+        return None
+    asked = ask(fit)
+    clear = _clear_queries(fit, asked, k)
+    if not clear.any():
+        return None
+    shares = shares_of(fit, asked.distances[clear, :k] * asked.scale)
+    near, queries = asked.rows[clear, :k], asked.queries[np.flatnonzero(clear)]
+    if fit.has("classes_"):
+        if np.ndim(fit.y) == 2:
+            return None
+        true = class_shares(fit.y[near], shares, len(fit.classes_))
+        return float(
+            np.abs(np.asarray(answer(fit.model.predict_proba, queries)) - true).max() / DIGITS
+        )
+    y = np.asarray(fit.y, dtype=np.float64)
+    true = np.einsum("qk,qk...->q...", shares, y[near])
+    size = np.abs(y).max(initial=0.0) or 1.0
+    stated = np.asarray(answer(fit.model.predict, queries), dtype=np.float64)
+    if stated.shape != true.shape:
+        return np.inf
+    digits = DIGITS if np.asarray(fit.y).dtype == np.float64 else 1e-4
+    return float(np.abs(stated - true).max() / size / digits)
+
+
+def _clear_queries(fit: Fit, asked: Asked, k: int) -> Array:
+    """Which queries have one answer: no tie at the k-th place, and at most one row at distance 0 if distances are inverted."""
+    tie = asked.blur
+    distances = asked.distances
+    clear = np.ones(len(distances), bool)
+    if distances.shape[1] > k:
+        clear &= distances[:, k] ** 2 - distances[:, k - 1] ** 2 > 2 * tie
+    weights = weighing(fit)
+    if weights not in ("uniform", None) and distances.shape[1] > 1:
+        clear &= distances[:, 1] ** 2 > 1e6 * tie
+    return clear
+
+
+def weighing(fit: Fit) -> Any:
+    """How the model weighs votes; `fit.weights` are those of the rows."""
+    return getattr(fit.model, "weights", "uniform")
+
+
+def shares_of(fit: Fit, distances: Array) -> Array:
+    """The share of each neighbour in a prediction, as `weights` says."""
+    weights = weighing(fit)
+    if weights in ("uniform", None):
+        found = np.ones(distances.shape)
+    elif isinstance(weights, str):
+        with np.errstate(divide="ignore"):
+            found = 1 / distances
+        here = np.isinf(found)
+        found = np.where(here.any(axis=1, keepdims=True), here, np.where(here, 0, found))
+    else:
+        found = np.asarray(weights(distances), dtype=np.float64)
+    return found / found.sum(axis=1, keepdims=True)
+
+
+def class_shares(labels: Array, shares: Array, count: int) -> Array:
+    """(q, count): the sum of the shares of each class."""
+    return np.stack([np.where(labels == c, shares, 0).sum(axis=1) for c in range(count)], axis=1)
+
+
+def _cost_of_statements(fit: Fit) -> float:
+    return 2.0 * float(fit.data.shape[0] * fit.data.shape[1]) + 2 * cost_of_asking(fit)
+
+
+TRUE = statements_true(_statements, cost=_cost_of_statements)
+
+
+# --- are they the nearest? --------------------------------------------------------------------------------------------
+
+
+@claim(
+    "at least 95 % of the rows, as queries, get rows as near as their k nearest, with their distances",
+    kind=STATISTICAL,
+    confidence=1 - RISK,
+    source="ML k-Nearest Neighbors; Clopper & Pearson 1934",
+    cost=lambda fit: 2 * cost_of_asking(fit),
+)
+def neighbours_exact(fit):
+    """Each query sampled is proved right or wrong; the rest follows with the confidence of the sample."""
+    if metric_of(fit) is None:
+        return unknown(OTHER_METRIC)
+    k, n = int(fit.n_neighbors), fit.data.shape[0]
+    if k > n:
+        return unknown(f"n_neighbors = {k} exceeds the {n} rows")
+    asked = ask(fit)
+    distances, rows = answer(fit.model.kneighbors, asked.queries, k)
+    m = len(asked.numbers)
+    wrong = int((~_is_nearest(fit, asked, np.asarray(distances), np.asarray(rows), k)).sum())
+    advice = "this search is approximate, or the rows are not those it was fitted to: use algorithm='brute'"
+    if asked.complete:
+        note = "all rows were asked about"
+        return at_most(wrong / n, WRONG, advice, unit="share wrong", kind=PROVED, note=note)
+    low = beta.ppf(RISK, wrong, m - wrong + 1) if wrong else 0.0
+    high = beta.ppf(1 - RISK, wrong + 1, m - wrong) if wrong < m else 1.0
+    note = f"{m - wrong} of {m} queries right, proved for each of them"
+    if low <= WRONG < high:
+        return unknown(note, wrong / m, "share wrong")
+    return at_most(high if high <= WRONG else low, WRONG, advice, unit="share wrong", note=note)
+
+
+def _is_nearest(fit: Fit, asked: Asked, distances: Array, rows: Array, k: int) -> Array:
+    """Whether each query's answer is k different rows, none farther than the true k-th, with true distances."""
+    m, n = len(asked.numbers), fit.data.shape[0]
+    if distances.shape != (m, k) or rows.shape != (m, k) or rows.min() < 0 or rows.max() >= n:
+        return np.zeros(m, bool)
+    true, tie = asked.distances[:, :k], asked.blur
+    with np.errstate(over="ignore", invalid="ignore"):
+        stated = distances / asked.scale
+        right = (np.abs(stated**2 - true**2) <= tie[:, None]).all(axis=1)
+    different = (np.diff(np.sort(rows, axis=1), axis=1) > 0).all(axis=1) if k > 1 else True
+    nearer = true**2 < (true[:, -1] ** 2 - tie)[:, None]
+    found = (asked.rows[:, :k, None] == rows[:, None, :]).any(axis=2)
+    complete = (found | ~nearer).all(axis=1)
+    near = distances_to(fit, asked, rows) ** 2 <= (true[:, -1] ** 2 + tie)[:, None]
+    return right & different & complete & near.all(axis=1)
+
+
+# --- does nearness say anything? --------------------------------------------------------------------------------------
+
+
+def _cost_of_shuffling(fit: Fit) -> float:
+    m = min(fit.data.shape[0], 300)
+    return (
+        cost_of_asking(fit)
+        + cost_of_groups(fit)
+        + SHUFFLES * (20.0 * m * int(fit.n_neighbors) + 1e5)
+    )
+
+
+@claim(
+    "neighbours without the row itself predict its target better than 99 % of shuffled targets let them",
+    kind=STATISTICAL,
+    confidence=1 - BEATEN,
+    source="ML k-Nearest Neighbors; permutation test",
+    cost=_cost_of_shuffling,
+)
+def leave_one_out(fit):
+    """If targets had nothing to do with rows, every order of them would be as likely: the rank of the true one is uniform.
+
+    Of equal rows only the first takes part: copies of one record would vouch for each other.
+    """
+    if metric_of(fit) is None:
+        return unknown(OTHER_METRIC)
+    n, k = fit.data.shape[0], int(fit.n_neighbors)
+    if k > n - 1:
+        return unknown(f"n_neighbors = {k}, and without the row itself there are {n - 1}")
+    asked, first = ask(fit), firsts_of(fit)
+    taking_part = first[asked.rows] & (asked.rows != asked.numbers[:, None])
+    usable = first[asked.numbers] & (taking_part.sum(axis=1) >= k)
+    if np.count_nonzero(usable) < LEAST_ROWS:
+        return unknown(
+            f"fewer than {LEAST_ROWS} different rows have {k} different neighbours among the nearest"
+        )
+    order = np.argsort(~taking_part[usable], axis=1, kind="stable")[:, :k]
+    near = np.take_along_axis(asked.rows[usable], order, axis=1)
+    distances = np.take_along_axis(asked.distances[usable], order, axis=1)
+    y = np.asarray(fit.y)
+    if np.ndim(y) == 2 and fit.has("classes_"):
+        y = np.unique(y, axis=0, return_inverse=True)[1].ravel()
+    shares = shares_of(fit, distances * asked.scale)
+    return judge_shuffles(asked.numbers[usable], near, shares, y, fit.has("classes_"))
+
+
+def without_itself(asked: Asked, k: int) -> tuple[Array, Array]:
+    """The k nearest rows of each query other than itself, and their distances."""
+    some = slice(0, k + 1)
+    rows, distances = asked.rows[:, some], asked.distances[:, some]
+    own = rows == asked.numbers[:, None]
+    own[~own.any(axis=1), -1] = True
+    shape = len(rows), k
+    return rows[~own].reshape(shape), distances[~own].reshape(shape)
+
+
+def judge_shuffles(own: Array, near: Array, shares: Array, y: Array, classes: bool) -> Evidence:
+    """The share of shuffles of the targets of all rows involved that are predicted as well as the true ones."""
+    involved, places = np.unique(np.concatenate([own[:, None], near], axis=1), return_inverse=True)
+    places = places.reshape(len(own), -1)
+    y = y[involved]
+    if len(np.unique(y, axis=0)) < 2:
+        return unknown("the targets of the rows asked about are all equal")
+    if not classes:
+        y = y.astype(np.float64).reshape(len(y), -1)
+        y = (y - y.mean(axis=0)) / np.where(np.ptp(y, axis=0) > 0, y.std(axis=0), 1)
+    codes = np.unique(y) if classes else y
+
+    def loss(target: Array) -> float:
+        true, said = target[places[:, 0]], target[places[:, 1:]]
+        if classes:
+            votes = np.stack([np.where(said == c, shares, 0).sum(axis=1) for c in codes], axis=1)
+            return float(np.count_nonzero(codes[votes.argmax(axis=1)] != true))
+        return float(((true - np.einsum("qk,qkm->qm", shares, said)) ** 2).sum())
+
+    rng, ours = np.random.default_rng(len(own)), loss(y)
+    beaten = sum(loss(y[rng.permutation(len(y))]) <= ours * (1 + 1e-12) for _ in range(SHUFFLES))
+    right = f"{100 * (1 - ours / len(own)):.1f} % of {len(own)} rows right" if classes else ""
+    left = "" if classes else f"{100 * ours / len(own) / y.shape[1]:.0f} % of the variance is left"
+    advice = "neighbours say nothing about the target here: choose other features, scale them, or another model"
+    return at_most((1 + beaten) / (1 + SHUFFLES), BEATEN, advice, unit="p", note=right + left)
+
+
+# --- how local are neighbourhoods? ------------------------------------------------------------------------------------
+
+
+def intrinsic_dimension(asked: Asked) -> float:
+    """The dimension that distances grow with (Levina & Bickel 2004), inverses averaged over rows (MacKay & Ghahramani 2005).
+
+    If rows fill m dimensions evenly, log(T_c/T_j) of the distances to the j-th and c-th neighbour has the mean
+    Σ_{i=j}^{c−1} 1/(i·m), which adds up to (c − 1)/m over j < c.
+    """
+    _, distances = without_itself(asked, asked.rows.shape[1] - 1)
+    far = distances[:, -1:]
+    usable = (distances[:, :-1] > 0) & (far > 0)
+    if not usable.any():
+        return 0.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(far / distances[:, :-1])
+    total = float(logs[usable].sum())
+    return float(np.count_nonzero(usable)) / total if total > 0 else np.inf
+
+
+@claim(
+    "k of the rows fill at most 0.6 of each side of what all of them fill, by the dimension of the data: (k/n)^(1/m)",
+    kind=RULE_OF_THUMB,
+    source="ML Curse of dimensionality; Levina & Bickel 2004",
+    cost=cost_of_asking,
+)
+def neighbourhoods_local(fit):
+    if metric_of(fit) is None:
+        return unknown(OTHER_METRIC)
+    n, k = fit.data.shape[0], int(fit.n_neighbors)
+    if k >= n:
+        return at_most(1.0, REACH, "lower n_neighbors: all rows are neighbours", unit="side")
+    if n < 5:
+        return unknown(f"{n} rows do not show the dimension they fill")
+    m = intrinsic_dimension(ask(fit))
+    if m == 0:
+        return unknown("the rows are all equal")
+    note = f"the rows fill about {m:.1f} dimensions (Levina & Bickel)"
+    advice = (
+        "reduce the dimension first (PCA, fewer features), collect more rows, or lower n_neighbors"
+    )
+    return at_most((k / n) ** (1 / m), REACH, advice, unit="side", note=note)
+
+
+@claim(
+    "the k-th neighbour is on average at most 3/4 as far as any row",
+    kind=RULE_OF_THUMB,
+    source="ML Curse of dimensionality; Beyer et al. 1999",
+    cost=cost_of_asking,
+)
+def distances_differ(fit):
+    if metric_of(fit) is None:
+        return unknown(OTHER_METRIC)
+    n, k = fit.data.shape[0], int(fit.n_neighbors)
+    if k > n - 1:
+        return unknown(f"n_neighbors = {k}, and without the row itself there are {n - 1}")
+    asked = ask(fit)
+    if not asked.apart > 0:
+        return unknown("the rows are all equal")
+    near = without_itself(asked, k)[1][:, -1].mean()
+    advice = "the nearest rows are hardly nearer than any: reduce the dimension first, or use another metric"
+    return at_most(near / asked.apart, CONTRAST, advice, unit="k-th / any")
+
+
+NEIGHBOUR_CLAIMS = (SOUND, TRUE, neighbours_exact, neighbourhoods_local, distances_differ)
+REGRESSOR_CLAIMS = (*NEIGHBOUR_CLAIMS, leave_one_out, equal_rows_agree)
+CLASSIFIER_CLAIMS = (*REGRESSOR_CLAIMS, classes_can_win, no_class_dominates)

@@ -1,0 +1,131 @@
+"""What the targets of rows allow: which classes can win a vote, and how right any function of the rows can be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lemmata.audit.kernel.claims import (
+    PROVED,
+    RULE_OF_THUMB,
+    Fit,
+    at_least,
+    at_most,
+    claim,
+    passes,
+    unknown,
+)
+
+Array = np.ndarray
+MOST = 0.9  # share of the most frequent class
+
+cost_of_groups = passes(10, memory="equal rows")
+
+
+def _class_counts(fit: Fit) -> Array:
+    return np.bincount(fit.y, fit.weights, minlength=len(fit.classes_))
+
+
+@claim(
+    "every class has rows enough to win a vote of k: k/c for c classes",
+    kind=PROVED,
+    source="by counting",
+    cost=lambda fit: float(fit.data.shape[0]),
+)
+def classes_can_win(fit):
+    """Of k votes the winner has at least k/c, and a class has no more votes than rows."""
+    if np.ndim(fit.y) == 2:
+        return unknown("several outputs: certify them one by one")
+    if getattr(fit.model, "weights", "uniform") not in ("uniform", None):
+        return unknown("votes are weighted by distance: a single near row can win")
+    counts = _class_counts(fit)
+    least = int(np.argmin(counts))
+    advice = f"class {fit.classes_[least]!r} can never be predicted: lower n_neighbors, or weigh votes by distance"
+    return at_least(counts[least], int(fit.n_neighbors) / len(counts), advice, unit="rows")
+
+
+@claim(
+    "no class has more than 90 % of the rows",
+    kind=RULE_OF_THUMB,
+    source="ML k-Nearest Neighbors",
+    cost=lambda fit: float(fit.data.shape[0]),
+)
+def no_class_dominates(fit):
+    if np.ndim(fit.y) == 2:
+        return unknown("several outputs: certify them one by one")
+    counts = _class_counts(fit)
+    most = int(np.argmax(counts))
+    advice = f"most votes go to {fit.classes_[most]!r} by number alone: judge by recall, or balance the classes"
+    return at_most(counts[most] / counts.sum(), MOST, advice, unit="share")
+
+
+@claim(
+    "equal rows have equal targets",
+    kind=PROVED,
+    source="ML Bayes classifier",
+    cost=cost_of_groups,
+)
+def equal_rows_agree(fit):
+    """Where they do not, no function of the rows can be right on all of them: a floor for every model on this data."""
+    groups = groups_of(fit)
+    y = np.asarray(fit.y)
+    advice = "no model of these features can be right on all rows: add a feature that tells equal rows apart"
+    if fit.has("classes_"):
+        codes = np.unique(y, axis=0, return_inverse=True)[1].ravel()
+        _, pair, counts = np.unique(
+            np.stack([groups, codes]), axis=1, return_inverse=True, return_counts=True
+        )
+        best = np.zeros(groups.max() + 1)
+        np.maximum.at(best, groups, counts[pair.ravel()])
+        floor = 1 - best.sum() / len(y)
+        note = (
+            f"no model is right on more than {100 * (1 - floor):.1f} % of these rows"
+            if floor > 0
+            else ""
+        )
+        return at_most(floor, 0, advice, unit="least error", note=note)
+    y = y.astype(np.float64).reshape(len(y), -1)
+    first = np.zeros(groups.max() + 1, np.int64)
+    first[groups[::-1]] = np.arange(len(y))[::-1]
+    apart = y - y[first[groups]]
+    if not apart.any():
+        return at_most(0, 0, advice, unit="least error")
+    counts = np.bincount(groups)[:, None]
+    means = np.stack([np.bincount(groups, column) for column in apart.T], axis=1) / counts
+    inside, total = ((apart - means[groups]) ** 2).sum(), ((y - y.mean(axis=0)) ** 2).sum()
+    note = f"no model leaves less than {100 * inside / total:.1f} % of the variance of these rows"
+    return at_most(
+        max(inside / total, np.finfo(float).tiny), 0, advice, unit="least error", note=note
+    )
+
+
+def groups_of(fit: Fit) -> Array:
+    """A number for each row, the same for equal rows."""
+    if "equal rows" not in fit.memory:
+        keys = np.concatenate([_keys(block) for block, _ in fit.data])
+        fit.memory["equal rows"] = np.unique(keys, return_inverse=True)[1].ravel()
+    return fit.memory["equal rows"]
+
+
+def firsts_of(fit: Fit) -> Array:
+    """Which rows are the first among their equals: copies of records must not vouch for each other."""
+    groups = groups_of(fit)
+    found = np.zeros(len(groups), bool)
+    found[np.unique(groups, return_index=True)[1]] = True
+    return found
+
+
+def _keys(block: Any) -> Array:
+    """The bytes of each row; −0 is 0."""
+    if not hasattr(block, "toarray"):
+        rows = np.ascontiguousarray(np.asarray(block, dtype=np.float64) + 0.0)
+        return rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
+    block = block.copy()
+    block.sum_duplicates()
+    block.eliminate_zeros()
+    cuts = zip(block.indptr[:-1], block.indptr[1:], strict=True)
+    parts = [block.indices[a:b].tobytes() + b"|" + block.data[a:b].tobytes() for a, b in cuts]
+    found = np.empty(len(parts), dtype=object)
+    found[:] = parts
+    return found

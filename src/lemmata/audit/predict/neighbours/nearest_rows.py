@@ -1,0 +1,189 @@
+"""The neighbours of some rows, by brute force in float64: what the claims about neighbours compare a model with.
+
+Distances come from SciPy's cdist, block by block, differences first, so nothing cancels. m rows of the data are asked about,
+all of them where there are no more; which ones is the same for the same data.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from lemmata.audit.kernel.claims import Fit
+
+Array = np.ndarray
+QUERIES = 300  # rows that are asked about
+LEAST = 22  # neighbours that the estimate of a dimension needs, the row itself and a last one among them
+PIECE = 2**22  # numbers of sparse rows made dense at a time
+
+NAMES = {
+    "manhattan": "cityblock",
+    "l1": "cityblock",
+    "l2": "euclidean",
+    "p": "minkowski",
+    "infinity": "chebyshev",
+}
+# metrics that a factor common to all numbers multiplies
+LENGTHS = ("euclidean", "cityblock", "chebyshev", "minkowski")
+KNOWN = (*LENGTHS, "cosine", "correlation", "canberra", "braycurtis", "sqeuclidean", "hamming")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Rows that are asked about, and their nearest rows, the row itself among them, in the order of (distance, number)."""
+
+    numbers: Array  # (m,) which rows
+    queries: Any  # (m, d) these rows
+    distances: Array  # (m, c), in units of `scale`
+    rows: Array  # (m, c)
+    scale: float  # what the data was divided by
+    sizes: (
+        Array  # (m,) largest ‖q‖² + ‖x‖² in units of scale², which expanded squares lose digits of
+    )
+    apart: float  # the mean distance of two of the rows asked about
+    complete: bool  # whether every row of the data was asked about
+    angles: (
+        bool  # whether distances are those of directions, which err by a multiple of eps themselves
+    )
+
+    @property
+    def blur(self) -> Array:
+        """What squares of distances may err by where they were expanded, ‖q‖² − 2qᵀx + ‖x‖² or 1 − cos, (m,)."""
+        # scikit-learn makes directions of float32 rows in float32, and everything else in float64
+        precision = self.queries.dtype if self.angles else np.float64
+        each = 8 * np.sqrt(self.queries.shape[1]) * np.finfo(precision).eps
+        last = self.distances[:, -1]
+        sizes = 2 * last + each if self.angles else self.sizes
+        return each * sizes + 1e-12 * last**2
+
+
+def metric_of(fit: Fit) -> tuple[str, dict[str, Any]] | None:
+    """SciPy's name of the fit's metric, and its parameters; None where it has none."""
+    metric = fit.get("effective_metric_", "euclidean")
+    parameters = {
+        k: v for k, v in dict(fit.get("effective_metric_params_") or {}).items() if v is not None
+    }
+    if metric == "precomputed":
+        return metric, {}
+    if not isinstance(metric, str):
+        return None
+    name = NAMES.get(metric, metric)
+    return (name, parameters) if name in KNOWN and set(parameters) <= {"p", "w"} else None
+
+
+def neighbours_wanted(fit: Fit) -> int:
+    """The k of the fit, the row itself and one more, to see ties; or enough for a dimension."""
+    return max(int(fit.get("n_neighbors", 1)) + 2, LEAST)
+
+
+def cost_of_asking(fit: Fit) -> float:
+    if "asked" in fit.memory:
+        return 0.0
+    n = fit.data.shape[0]
+    return min(n, QUERIES) * float(n) * (3 * fit.data.shape[1] + 100)  # 100: to order them
+
+
+def ask(fit: Fit) -> Asked:
+    """The sample of queries with their true neighbours, made once per check."""
+    if "asked" not in fit.memory:
+        fit.memory["asked"] = _ask(fit)
+    return fit.memory["asked"]
+
+
+def _ask(fit: Fit) -> Asked:
+    found = metric_of(fit)
+    if found is None:
+        raise ValueError("the metric is not known here")  # claims ask `metric_of` first
+    metric, parameters = found
+    n = fit.data.shape[0]
+    m = min(n, QUERIES)
+    numbers = np.sort(np.random.default_rng(n).choice(n, m, replace=False))
+    queries = _take(fit, numbers)
+    scale = _scale(fit) if metric in LENGTHS else 1.0
+    near = dense(queries) / scale
+    count = min(neighbours_wanted(fit), n)
+    distances, rows = np.full((m, 0), np.inf), np.zeros((m, 0), np.int64)
+    largest, start = 0.0, 0
+    for block in pieces(fit):
+        if metric == "precomputed":  # row q of the data holds the distances of q to all rows
+            D = near[:, start : start + len(block)]
+        else:
+            D = cdist(near, block / scale, metric, **parameters)
+        largest = max(largest, float(np.einsum("ij,ij->i", block / scale, block / scale).max()))
+        distances = np.hstack([distances, D])
+        rows = np.hstack([rows, np.broadcast_to(np.arange(start, start + len(block)), D.shape)])
+        # rows come in their order, so a stable sort leaves the lower number first
+        order = np.argsort(distances, axis=1, kind="stable")[:, :count]
+        distances, rows = (np.take_along_axis(part, order, axis=1) for part in (distances, rows))
+        start += len(block)
+    pairs = near[:, numbers] if metric == "precomputed" else cdist(near, near, metric, **parameters)
+    apart = float(pairs[~np.eye(m, dtype=bool)].mean()) if m > 1 else 0.0
+    sizes = np.einsum("ij,ij->i", near, near) + largest
+    angles = metric in ("cosine", "correlation")
+    return Asked(numbers, queries, distances, rows, scale, sizes, apart, m == n, angles)
+
+
+def distances_to(fit: Fit, asked: Asked, rows: Array) -> Array:
+    """The true distance of each query to each of the rows named for it, (m, k), in units of `scale`.
+
+    Most are among those that brute force listed; of ties beyond the list the distance is measured.
+    """
+    same = rows[:, :, None] == asked.rows[:, None, :]
+    found = np.where(same, asked.distances[:, None, :], np.inf).min(axis=2, initial=np.inf)
+    metric, parameters = metric_of(fit) or ("", {})
+    near = dense(asked.queries) / asked.scale
+    for i in np.flatnonzero(~same.any(axis=2).all(axis=1)):
+        if metric == "precomputed":
+            found[i] = near[i, rows[i]]
+        else:
+            others, places = np.unique(rows[i], return_inverse=True)
+            there = dense(_take(fit, others)) / asked.scale
+            found[i] = cdist(near[i : i + 1], there, metric, **parameters)[0][places]
+    return found
+
+
+def answer(method: Any, *arguments: Any) -> Any:
+    """What a model answers; rows come without the names of their features here, which scikit-learn would remark on."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+        return method(*arguments)
+
+
+def pieces(fit: Fit):
+    """The rows of the data as dense float64, a piece at a time."""
+    step = max(1, PIECE // fit.data.shape[1])
+    for block, _ in fit.data:
+        for start in range(0, block.shape[0], step):
+            yield dense(block[start : start + step])
+
+
+def dense(rows: Any) -> Array:
+    rows = rows.toarray() if hasattr(rows, "toarray") else rows
+    return np.asarray(rows, dtype=np.float64)
+
+
+def _take(fit: Fit, numbers: Array) -> Any:
+    """Some rows as the model takes them: sparse if the data is."""
+    parts, start = [], 0
+    for block, _ in fit.data:
+        here = numbers[(numbers >= start) & (numbers < start + block.shape[0])] - start
+        if len(here):
+            parts.append(block[here])
+        start += block.shape[0]
+    if len(parts) == 1:
+        return parts[0]
+    if hasattr(parts[0], "toarray"):
+        import scipy.sparse as sp
+
+        return sp.vstack(parts, format="csr")
+    return np.concatenate(parts)
+
+
+def _scale(fit: Fit) -> float:
+    """A power of two near the largest number, so that squares are floats."""
+    largest = max((float(np.abs(block).max(initial=0.0)) for block in pieces(fit)), default=0.0)
+    return float(2.0 ** np.clip(np.frexp(largest)[1], -1000, 1000)) if largest > 0 else 1.0

@@ -1,0 +1,1 @@
+"""Claims about dimension reduction: PCA, kernel PCA, autoencoders, sparse codes, dictionaries."""

@@ -1,0 +1,135 @@
+"""What theory promises about learnt dictionaries, recomputed from rows, atoms and codes (CIL20 10).
+
+    minimise  Σ_i w_i (½‖x_i − z_iD‖² + α‖z_i‖₁)   or with ‖z_i‖₀ ≤ s,      over codes z_i and atoms of unit length
+
+Without a bound on the lengths of atoms the penalty says nothing: codes could shrink while atoms grow. The problem is not
+convex: a fit is a first guess at best, and what can be checked is what it is worth. The best subspace of m dimensions (the
+leading singular vectors; Eckart & Young) also keeps m numbers a row, the same m axes for all rows: a dictionary that does no
+better was not needed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from sklearn.base import clone
+
+from lemmata.audit.kernel.claims import (
+    PROVED,
+    RULE_OF_THUMB,
+    Fit,
+    at_least,
+    at_most,
+    claim,
+    rounding,
+    unknown,
+)
+from lemmata.audit.reduction.coded_rows import code_work, coded, type_of
+from lemmata.audit.reduction.sparse_codes import (
+    SOUND,
+    TRUE,
+    atoms_distinct,
+    fitted_on_support,
+    near_optimum,
+)
+
+Array = np.ndarray
+AGAIN = 0.9  # |cosine| of an atom that was found again
+SHARE = 0.8  # of the atoms that another start should find again
+NEVER_IN_FIT = 2.0**25  # a refit costs more than `fit` may spend on claims, whatever its size
+
+
+@claim("every atom has unit length", kind=PROVED, source="CIL20 10; Mairal et al. 2010, (4)")
+def atoms_normalised(fit: Fit):
+    D = np.asarray(fit.components_, np.float64)
+    off = np.abs(np.linalg.norm(D, axis=1) - 1)
+    advice = "divide atoms by their lengths and multiply codes by them; penalties then mean what they say"
+    return at_most(off.max(initial=0.0), rounding(type_of(fit), D.shape[1]), advice, "|‖d‖ − 1|")
+
+
+@claim(
+    "the codes lose no more than the best subspace of as many dimensions as they have numbers",
+    kind=PROVED,
+    source="CIL20 10; CIL Thm 1.4.4",
+    cost=lambda fit: (
+        code_work(fit) + float(fit.data.size) * fit.data.shape[1] + 10.0 * fit.data.shape[1] ** 3
+    ),
+)
+def beats_pca(fit: Fit):
+    """Σ w‖x − zD‖² over Σ_{j>m} σ_j², m the mean number of atoms of a code, rounded up. No row is centred for either."""
+    found = coded(fit)
+    if found.holes.any():
+        return unknown("no subspace is the best of rows with holes in closed form")
+    m = int(np.ceil(found.weights @ found.counts / found.weights.sum() - 1e-9))
+    S = np.zeros((fit.data.shape[1],) * 2)
+    for rows, weights in fit.data:
+        X = np.asarray(rows, np.float64) / found.unit
+        S = S + (X.T @ X if weights is None else (X.T * weights) @ X)
+    values = np.maximum(np.linalg.eigvalsh(S)[::-1], 0.0)
+    lost, whole = float(values[m:].sum()), float(values.sum())
+    mine = float(found.weights @ found.errors**2)
+    # an eigenvalue errs by √d·eps·λ₁, and so does a residual of the sum of all
+    doubt = 4 * rounding(type_of(fit), np.shape(S)[0]) * whole
+    advice = f"PCA with {m} components keeps more: learn longer, or use it"
+    if abs(mine - lost) <= doubt:
+        return unknown(f"both lose nothing but rounding with {m} numbers a row")
+    return at_most(mine / lost if lost > 0 else np.inf, 1.0, advice, f"error / PCA's with {m}")
+
+
+@claim("the objective never rose", kind=PROVED, source="CIL20 10", about="run")
+def objective_never_rose(fit: Fit):
+    """K-SVD with codes that are kept where OMP finds no better ones. MOD and mini-batches promise nothing of the kind."""
+    if fit.get("method") != "ksvd":
+        return unknown("promised of method='ksvd' only")
+    assert fit.trace is not None
+    first = abs(float(fit.trace.objective[0]))
+    terms = fit.data.size if fit.has_data else 2**20
+    advice = "rounding spoiled the run: fit float64 rows"
+    bound = rounding(type_of(fit), terms) * max(first, 1e-300)
+    rises = np.diff(np.asarray(fit.trace.objective, np.float64))
+    return at_most(max(float(rises.max(initial=0.0)), 0.0), bound, advice, "largest rise")
+
+
+def _refit_work(fit: Fit) -> float:
+    (n, d), k = fit.data.shape, len(fit.components_)
+    steps = min(float(np.max(fit.get("n_iter_", 10))), 100.0)
+    return max(NEVER_IN_FIT, steps * float(n) * k * (d + 10.0) / 10)
+
+
+@claim(
+    "another start finds at least 80 % of the atoms again (|cosine| at least 0.9)",
+    kind=RULE_OF_THUMB,
+    source="CIL20 10",
+    cost=_refit_work,
+)
+def atoms_repeatable(fit: Fit):
+    """The estimator itself is fitted once more from another random_state; atoms of the two fits are matched one to one."""
+    if not fit.has("random_state") or fit.get("dict_init") is not None:
+        return unknown("the fit says nothing about where it started")
+    X = np.concatenate([np.asarray(rows) for rows, _ in fit.data])
+    again = clone(fit.model).set_params(random_state=_another_seed(fit.random_state))
+    if fit.weights is None:
+        again.fit(X)
+    else:
+        again.fit(X, sample_weight=fit.weights)
+    cosines = np.abs(_unit(fit.components_) @ _unit(again.components_).T)
+    rows, columns = linear_sum_assignment(-cosines)
+    share = float(np.mean(cosines[rows, columns] >= AGAIN))
+    advice = "read atoms as one choice of many: fewer of them, more rows, or more passes"
+    return at_least(share, SHARE, advice, "share of atoms")
+
+
+def _another_seed(seed: object) -> int:
+    return int(seed) + 1 if isinstance(seed, (int, np.integer)) else 1
+
+
+def _unit(D: Array) -> Array:
+    D = np.asarray(D, np.float64)
+    return D / np.maximum(np.linalg.norm(D, axis=1, keepdims=True), 1e-300)
+
+
+_ATOMS = (atoms_normalised, atoms_distinct, beats_pca)
+COUNTED_CLAIMS = (SOUND, TRUE, fitted_on_support, *_ATOMS)  # codes of so many atoms
+PENALISED_CLAIMS = (SOUND, TRUE, near_optimum, *_ATOMS)  # ℓ1 codes
+PLAIN_CLAIMS = (SOUND, TRUE, *_ATOMS)
+MORE_CLAIMS = (objective_never_rose, atoms_repeatable)  # in `certify` only

@@ -1,0 +1,463 @@
+"""What theory promises about kernel PCA, checked on the data by plain code.
+
+Everything is recomputed in float64 from the rows and the public attributes: `eigenvectors_` α (n × k), `eigenvalues_` λ,
+`X_fit_` and the kernel's parameters; kernel_matrices.py says what a kernel is. So the claims certify scikit-learn's KernelPCA
+with any kernel it has as well as ours.
+
+With weights w, p = w/Σw, D = diag(w) and K̃ = (I − 1pᵀ) K (I − p1ᵀ) the promises are: D K̃ α = λ α; the coordinates
+z = K̃ α/√λ have mean 0 and scatter diag(λ); what they leave out is the least that k directions can leave out.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
+from lemmata.audit.kernel.claims import (
+    PROVED,
+    RULE_OF_THUMB,
+    STATISTICAL,
+    Evidence,
+    Fit,
+    at_least,
+    at_most,
+    claim,
+    rounding,
+    unknown,
+)
+from lemmata.audit.predict.kernels.kernel_matrices import (
+    DENSE,
+    MOST,
+    CannotTell,
+    Facts,
+    cost_of_facts,
+    cost_of_spectrum,
+    divide,
+    facts,
+    is_given,
+    kernel_matrix,
+    spectrum,
+    whole,
+)
+from lemmata.audit.reduction.principal_axes import compare_axes, compare_error, own_angle
+from lemmata.audit.reduction.sampling_error import (
+    ANGLE,
+    GROUPS,
+    LEVEL,
+    Turn,
+    group_numbers,
+    in_groups,
+    judge_no_gap,
+    judge_turn,
+    too_few,
+    turn,
+)
+from lemmata.audit.reduction.spectra import EIGH, Spectrum, squares
+
+Array = np.ndarray
+SAMPLE = 300  # rows whose kernel matrix is tested for being positive semidefinite
+HINT = 100  # rows whose distances a better γ is read off
+FEW = 10  # rows below which no effective rank tells anything
+CLEAR = 100  # an eigenvalue this many times its rounding has coordinates good to a percent
+CORRELATION = 0.01
+DIGITS = 1e-4  # stated numbers are true to four digits
+
+
+def with_facts(check: Callable[[Fit, Facts], Evidence]) -> Callable[[Fit], Evidence]:
+    """A claim that compares facts about the kernel matrix; it can't tell where there are none."""
+
+    @functools.wraps(check)
+    def compare(fit: Fit) -> Evidence:
+        try:
+            return check(fit, facts(fit))
+        except CannotTell as why:
+            return unknown(str(why))
+
+    return compare
+
+
+# --- what the attributes have to be -----------------------------------------------------------------------------------
+
+
+def _disagreements(fit: Fit) -> Iterator[str]:
+    rows = fit.get("X_fit_")
+    if rows is None or getattr(rows, "ndim", 0) != 2 or rows.shape[0] != len(fit.eigenvectors_):
+        yield f"X_fit_ does not have the {len(fit.eigenvectors_):,} rows of eigenvectors_"
+    elif not np.isfinite((rows.data if sp.issparse(rows) else np.asarray(rows)).sum()):
+        yield "X_fit_ has numbers that are not finite"
+
+
+SOUND = attributes_sound(
+    {
+        "eigenvalues_": "k | >= 0, falling",
+        "eigenvectors_": "n k",
+        "gamma_?": "| >= 0",
+        "offset_?": "k",
+        "X_transformed_fit_?": "n k",
+        "dual_coef_?": "n d",
+    },
+    _disagreements,
+)
+
+
+def _statements(fit: Fit) -> Mapping[str, float]:
+    """Each stated number against its definition.
+
+    eigenvalues_ : the Rayleigh quotients of the eigenvectors
+    eigenvectors_ : of unit length, αᵀD⁻¹α = 1
+    offset_ (ours) : (Kp)ᵀα/√λ, what centring takes off a new row
+    X_fit_ : the rows
+    gamma_ : the number asked for, 1/d, or 1/(d·Var X)
+    X_transformed_fit_, dual_coef_ : the coordinates of the rows, and the ridge regression of the rows on them
+    """
+    rows = whole(fit.data)
+    found = {} if is_given(fit) else {"X_fit_": _difference(fit.X_fit_, rows)}
+    if fit.get("gamma_") is not None:
+        found["gamma_"] = discrepancy(fit.gamma_, _gamma(fit, rows), abs(float(fit.gamma_)), 1e-6)
+    try:
+        known = facts(fit)
+    except CannotTell:
+        if rows.shape[0] != len(fit.eigenvectors_):
+            found["eigenvectors_"] = np.inf
+        return found
+    lengths = np.einsum("ij,ij->i", known.around.C, known.around.C)
+    found["eigenvectors_"] = discrepancy(np.sqrt(lengths), np.ones(len(lengths)), 1.0, DIGITS)
+    true = np.diagonal(known.around.inner) / lengths
+    found["eigenvalues_"] = discrepancy(
+        known.values, true, DIGITS * np.abs(true) + known.noise, 1.0
+    )
+    if fit.get("offset_") is not None:
+        stated = np.asarray(fit.offset_, dtype=np.float64)[np.asarray(fit.eigenvalues_) > 0]
+        alpha = np.sqrt(known.weights)[:, None] * known.vectors
+        true = known.means @ alpha / np.sqrt(known.values)
+        sizes = np.abs(known.means) @ np.abs(alpha) / np.sqrt(known.values)
+        # entries of K err by √d terms each, their means by √n more
+        error = (
+            DIGITS * np.abs(true)
+            + rounding(fit.offset_.dtype, rows.shape[0] * rows.shape[1]) * sizes
+        )
+        found["offset_"] = discrepancy(stated / np.sqrt(known.unit), true, error, 1.0)
+    if fit.get("dual_coef_") is not None:
+        found |= _preimages(fit, known, rows)
+    return found
+
+
+def _difference(kept: Any, rows: Any) -> float:
+    """max |kept − rows| in units of the rounding that a copy in another float type has."""
+    if kept.shape != rows.shape:
+        return float("inf")
+    if sp.issparse(kept) or sp.issparse(rows):
+        apart = abs(sp.csr_array(kept) - sp.csr_array(rows)).max()
+        largest = abs(sp.csr_array(rows)).max()
+    else:
+        apart = np.abs(np.asarray(kept, np.float64) - np.asarray(rows, np.float64)).max(initial=0)
+        largest = np.abs(rows).max(initial=0)
+    eps = max(np.finfo(kept.dtype).eps, np.finfo(rows.dtype).eps)
+    return discrepancy(apart, 0.0, float(largest), float(eps))
+
+
+def _gamma(fit: Fit, rows: Any) -> float:
+    asked, d = fit.get("gamma"), rows.shape[1]
+    named = isinstance(fit.kernel, str)
+    if not named:
+        asked = getattr(fit.get("kernel_"), "gamma", asked)
+    if asked in (None, "auto") or (asked == "scale" and named and fit.kernel == "linear"):
+        return 1 / d
+    if asked != "scale":
+        return float(asked)
+    dense = rows.toarray() if sp.issparse(rows) else np.asarray(rows)
+    unit = float(np.abs(dense).max(initial=0)) or 1.0
+    variance = float(np.var(dense.astype(np.float64) / unit))
+    return 1 / d / variance / unit / unit if variance > 0 else 1.0
+
+
+def _preimages(fit: Fit, known: Facts, rows: Any) -> dict[str, float]:
+    """The ridge Σ w‖x − k(z)ᵀC‖² + α tr(CᵀKC), K the kernel of the coordinates z: what it gives back for the rows, KC.
+
+    C = D^½(D^½KD^½ + αI)⁻¹D^½X; compared where K shows it, since its small eigenvalues leave C itself open.
+    """
+    Z, C = (np.asarray(x, np.float64) for x in (fit.X_transformed_fit_, fit.dual_coef_))
+    kept = np.asarray(fit.eigenvalues_) > 0
+    true = known.coordinates * np.sqrt(known.unit)
+    slack = DIGITS * np.abs(true).max() + np.sqrt(known.unit) * known.noise / np.sqrt(known.values)
+    found = {"X_transformed_fit_": discrepancy(np.abs(Z[:, kept]), np.abs(true), slack, 1.0)}
+    K, X = kernel_matrix(fit, Z, Z), np.asarray(rows, dtype=np.float64)
+    root = np.sqrt(known.weights * known.heaviest)[:, None]
+    values, V = np.linalg.eigh(root * K * root.T)
+    own = rounding(fit.dual_coef_.dtype, len(K))
+    clear = values + fit.alpha > own * values[-1]
+    V = V[:, clear] / (values[clear] + fit.alpha) @ (V[:, clear].T @ (root * X))
+    given, expected = K @ C, K @ (root * V)
+    slack = DIGITS * np.abs(X).max() + own * float(values[-1]) * float(np.abs(C).max())
+    found["dual_coef_"] = discrepancy(given, expected, slack, 1.0)
+    return found
+
+
+TRUE = statements_true(_statements, cost=cost_of_facts)
+
+
+# --- claims -----------------------------------------------------------------------------------------------------------
+
+
+@claim(
+    "vector i is within 1° of the eigenvector i of the centred kernel matrix, for every i",
+    kind=PROVED,
+    source="CIL 1.4.3; Davis & Kahan 1970",
+    cost=cost_of_spectrum,
+)
+@with_facts
+def principal_axes(fit, known):
+    return compare_axes(known.around, spectrum(fit))
+
+
+@claim(
+    "the coordinates of the rows have mean 0, variances λ/n and no correlation, to 1 %",
+    kind=PROVED,
+    source="CIL 1.4.2",
+    cost=cost_of_facts,
+)
+@with_facts
+def uncorrelated(fit, known):
+    """[1/√n, Z/√λ] has orthonormal columns, Z being what the model's own X_fit_ gives for the rows."""
+    clear = known.values > CLEAR * known.noise
+    if not clear.any():
+        return unknown("every eigenvalue is near rounding")
+    Z = _coordinates(fit, known)[:, clear] / np.sqrt(known.values[clear])
+    ones = np.full(len(Z), 1 / np.sqrt(known.weights.sum()))
+    basis = np.column_stack([ones, Z]) * np.sqrt(known.weights)[:, None]
+    error = float(np.abs(basis.T @ basis - np.eye(basis.shape[1])).max())
+    advice = (
+        "the embedding is not that of these rows: X_fit_, eigenvectors_ or eigenvalues_ do not belong together, or the solver "
+        "has not converged; lower tol, or fit again"
+    )
+    return at_most(error, CORRELATION, unit="|corr − I|", advice=advice)
+
+
+def _coordinates(fit: Fit, known: Facts) -> Array:
+    """Where `transform` puts the rows: from X_fit_, which is the data unless somebody changed it."""
+    rows, basis = whole(fit.data), fit.X_fit_
+    if is_given(fit) or _difference(basis, rows) <= 1:
+        return known.coordinates
+    alpha = np.sqrt(known.weights)[:, None] * known.vectors
+    inside = kernel_matrix(fit, basis, basis) / known.unit @ known.p
+    across = kernel_matrix(fit, rows, basis) / known.unit
+    centred = across - (across @ known.p)[:, None] - inside + known.p @ inside
+    return centred @ alpha / np.sqrt(known.values)
+
+
+@claim(
+    "its error in feature space is within 1 % of the least that so many directions have",
+    kind=PROVED,
+    source="CIL Prop. 1.4.1, Thm 1.4.4",
+    cost=cost_of_spectrum,
+)
+@with_facts
+def most_variance(fit, known):
+    """The projection onto span{Φ̃ᵀα} captures tr(G⁻¹ VᵀV), G = aᵀMa and V = Ma: no orthonormality is assumed."""
+    if known.around.total <= known.own_noise:
+        return unknown("the centred kernel matrix is zero to rounding")
+    if spectrum(fit).seen < -len(known.M) * known.own_noise:
+        return unknown("the kernel matrix is not positive semidefinite: there is no feature space")
+    scaled = known.vectors / np.sqrt(known.values)
+    V = known.around.SC / np.sqrt(known.values)
+    captured = float(np.trace(np.linalg.lstsq(scaled.T @ V, V.T @ V, rcond=None)[0]))
+    return compare_error(known.around.total - captured, known.around, spectrum(fit))
+
+
+@claim(
+    "every kept eigenvalue stands above rounding",
+    kind=RULE_OF_THUMB,
+    source="CIL Thm 1.4.7",
+    cost=cost_of_facts,
+)
+@with_facts
+def above_rounding(fit, known):
+    values = np.asarray(fit.eigenvalues_, dtype=np.float64) / known.unit / known.heaviest
+    good = int(np.sum(values > known.noise))
+    advice = f"keep n_components <= {good}; or use float64, centre the columns, or raise a very small gamma"
+    return at_least(
+        values.min() / values.max(), known.noise / values.max(), advice, unit="smallest λ / λ₁"
+    )
+
+
+@claim(
+    "the effective rank is at most half that of the identity: rows resemble others, not themselves alone",
+    kind=RULE_OF_THUMB,
+    source="ML Kernels",
+    cost=cost_of_facts,
+)
+@with_facts
+def informative(fit, known):
+    """The effective rank (Σλ)²/Σλ² of K̃. It is n − 1 where K is the identity; a kernel that generalises stays far below."""
+    n, total = int(np.sum(known.weights > 0)), known.around.total
+    size = float(np.einsum("ij,ij->", known.M, known.M))
+    if n < FEW or total <= known.noise or size <= 0:
+        return unknown(f"needs {FEW} rows that differ")
+    if total**2 / size <= (n - 1) / 2:
+        return at_most(total**2 / size, (n - 1) / 2, unit="effective rank")
+    hint = _median_gamma(fit)
+    advice = (
+        f"K is close to the identity: lower gamma (one over the median squared distance is {hint:.2g})"
+        if hint is not None
+        else "the rows are nearly orthogonal in feature space: choose another kernel, or scale the columns"
+    )
+    return at_most(total**2 / size, (n - 1) / 2, unit="effective rank", advice=advice)
+
+
+def _median_gamma(fit: Fit) -> float | None:
+    """1 / median ‖x − y‖² over a sample of rows, for kernels that have a γ of distances."""
+    if not (
+        fit.kernel == "rbf" if isinstance(fit.kernel, str) else type(fit.kernel).__name__ == "RBF"
+    ):
+        return None
+    rows = whole(fit.data)
+    rows = rows[_spread(rows.shape[0], HINT)].astype(np.float64)
+    rows = rows.toarray() if sp.issparse(rows) else rows - rows.mean(axis=0)
+    square = squares(rows)
+    distances = (square[:, None] + square - 2 * rows @ rows.T)[np.triu_indices(len(rows), 1)]
+    middle = float(np.median(distances))
+    return 1 / middle if middle > 0 else None
+
+
+def _cost_of_turn(fit: Fit) -> float:
+    n, q = fit.data.shape[0], len(fit.eigenvalues_) + 1
+    if n > MOST:
+        return 0.0
+    return cost_of_spectrum(fit) + float(GROUPS) * q * n * (n if n > DENSE else n / GROUPS)
+
+
+@claim(
+    "sampling turns the subspace by at most 30° on average",
+    kind=STATISTICAL,
+    confidence=LEVEL,
+    source="CIL 1.4.2; Anderson 1963",
+    cost=_cost_of_turn,
+)
+@with_facts
+def subspace_determined(fit, known):
+    """The angle that is expected between this subspace and that of the law the rows came from (see sampling.py)."""
+    found, k, n = spectrum(fit), len(known.values), len(known.M)
+    if len(found.values) <= k or found.values[k] <= n * known.own_noise:
+        return unknown("no variance is left outside the subspace: nothing tells how it would turn")
+    if known.values[-1] <= CLEAR * known.noise:
+        return unknown("the last eigenvalue kept is near rounding")
+    numbers = group_numbers(n, fit.weights)
+    why = too_few(numbers, fit.weights)
+    if why:
+        return unknown(why)
+    if found.values[k - 1] - found.values[k] <= known.own_noise:
+        return judge_no_gap(k)
+    own = own_angle(known.around, found)
+    if own > ANGLE:
+        why = f"the vectors are {own:.0f}° away from the leading ones themselves"
+        return unknown(f"{why}: use eigen_solver='dense'")
+    return judge_turn(_sampling_turn(known, found, k, numbers), own, k, f"{n:,} rows")
+
+
+def _sampling_turn(known: Facts, found: Spectrum, k: int, numbers: Array) -> Turn:
+    """`turn` in feature space. Means over a group deviate by Φ̃ᵀt, t = (p restricted to the group and normed − p)∘z_i: along the
+    known axes by their coordinates' products with t, beyond them by what is left of ‖Φ̃ᵀt‖² = tᵀK̃t."""
+    total, root = known.weights.sum(), np.sqrt(known.weights)[:, None]
+    count = len(found.values) if found.whole else k + 1
+    values = np.maximum(found.values[:count], 0)
+    # coordinates of the rows: z_j = √λ_j u_j/√w
+    Z = divide(found.vectors[:, :count], root) * np.sqrt(values)
+    q = min(k + 1, count)
+
+    # the whole sample's means are taken off those of each group, whose rows are consecutive
+    p = known.p
+    weighted = p[:, None] * Z[:, :q]
+    everywhere = Z.T @ weighted
+
+    def deviations() -> Iterator[tuple[float, Array, Array]]:
+        for start, stop in in_groups(numbers):
+            share = float(p[start:stop].sum())
+            if share == 0:
+                continue
+            inside = Z[start:stop].T @ weighted[start:stop] / share - everywhere
+            beyond = np.zeros(q)
+            if not found.whole:
+                T = -weighted
+                T[start:stop] += weighted[start:stop] / share
+                scaled = divide(T, root)
+                norms = np.einsum("ij,ij->j", scaled, known.M @ scaled)
+                beyond = np.maximum(norms - np.sum(inside**2, axis=0), 0)
+            yield share, inside, beyond
+
+    ceiling = None if found.whole else found.ceiling / total
+    return turn(deviations(), values / total, k, known.own_noise / total, ceiling)
+
+
+@claim(
+    "the kernel matrix of up to 300 rows is positive semidefinite",
+    kind=PROVED,
+    source="ML Mercer",
+    cost=lambda fit: cost_of_facts(fit) + EIGH * float(min(fit.data.shape[0], SAMPLE)) ** 3,
+)
+@with_facts
+def positive_semidefinite(fit, known):
+    """No inner product gives a negative eigenvalue, and principal blocks of a psd matrix are psd."""
+    rows = whole(fit.data)
+    n, terms = len(known.M), min(len(known.M), SAMPLE) * rows.shape[1]
+    note = f"{SAMPLE:,} of the rows" if n > SAMPLE else ""
+    advice = "distances in feature space can be negative: use another kernel (poly: coef0 >= 0; not sigmoid)"
+    dtype = np.asarray(rows[:0]).dtype if is_given(fit) else np.float64
+    least = -rounding(dtype, terms)
+    K = _sampled_kernel(fit, rows) / known.unit
+    return at_least(
+        _least_eigenvalue(K, least), least, unit="λ_min / |λ|_max", advice=advice, note=note
+    )
+
+
+def _sampled_kernel(fit: Fit, rows: Any) -> Array:
+    """The kernel matrix of up to SAMPLE rows."""
+    sample = _spread(rows.shape[0], SAMPLE)
+    if is_given(fit):
+        return np.asarray(rows[np.ix_(sample, sample)], dtype=np.float64)
+    K = fit.memory.get("kernel")
+    if K is None:
+        return np.asarray(kernel_matrix(fit, rows[sample], rows[sample]), dtype=np.float64)
+    return K[np.ix_(sample, sample)] if len(sample) < len(K) else K
+
+
+def _least_eigenvalue(K: Array, least: float) -> float:
+    """λ_min over the largest |λ|, or a bound from below if that is above `least` already.
+
+    Where K + sI = LLᵀ + E has a Cholesky factor, λ_min ≥ −s − ‖E‖: a tenth of the work of eigenvalues. |λ|_max ≥ max |K_ii|.
+    """
+    largest = float(np.abs(np.diagonal(K)).max())
+    shifted = K.copy()
+    np.fill_diagonal(shifted, np.diagonal(K) - least / 4 * largest)
+    try:
+        L = np.linalg.cholesky(shifted)
+    except np.linalg.LinAlgError:
+        L = None
+    if L is not None and largest > 0:
+        bound = least / 4 - float(np.linalg.norm(shifted - L @ L.T)) / largest
+        if bound >= least:
+            return bound
+    values = np.linalg.eigvalsh(K)
+    return float(values[0] / max(np.abs(values).max(), np.finfo(float).tiny))
+
+
+def _spread(n: int, most: int) -> Array:
+    """Up to `most` row numbers, evenly spread."""
+    return np.unique(np.linspace(0, n - 1, min(n, most)).astype(int))
+
+
+KERNEL_CLAIMS = (
+    SOUND,
+    TRUE,
+    principal_axes,
+    uncorrelated,
+    most_variance,
+    above_rounding,
+    informative,
+    subspace_determined,
+    positive_semidefinite,
+)

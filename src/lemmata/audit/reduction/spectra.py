@@ -1,0 +1,299 @@
+"""Second moments of rows about a centre, and their eigenvalues: the facts that claims about principal axes compare.
+
+    S = Σ p (x − c)(x − c)ᵀ,      p = w/Σw the weights as shares,  c the model's mean_
+
+in float64, of rows divided by the largest number among them (a power of two, so nothing is rounded): no square overflows at
+1e150, none vanishes at 1e−150, and no unit of weights matters. `Around` is what products with k components tell, `Spectrum`
+what all eigenvalues tell. Up to DENSE features S is formed and LAPACK finds them all. Beyond it Lanczos bounds what the
+components leave out, (I − P)S(I − P), from below and, with a stated risk, from above (lanczos.py).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+
+from lemmata.audit.kernel.claims import Fit, rounding
+from lemmata.audit.kernel.lanczos import largest_eigenvalue
+from lemmata.core.blocks import Blocks
+
+Array = np.ndarray
+
+DENSE = 3000  # features up to which S is formed (72 MB) and LAPACK finds all its eigenvalues
+SMALL = (
+    2**20
+)  # numbers of dense rows that are kept scaled and centred, so that claims share these passes (8 MB each)
+CHEAP = (
+    2**23
+)  # multiplications that form S at once: less than what a handful of passes over so few rows takes
+PRODUCTS = 80  # of Lanczos beyond it: with a million features ε is 1.2 %
+EIGH = 1  # d³ of work that a full eigendecomposition takes: 4.5 times as many multiplications, at the speed of BLAS
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a fit, scaled, with their weights as shares; iterating gives the blocks."""
+
+    data: Blocks
+    scale: float  # what the rows are divided by
+    mean: Array  # (d,) of the scaled rows
+    centre: Array  # (d,) the model's mean_, scaled alike
+    square: float  # Σ p‖x‖², not centred
+    eps: float  # of the coarser of the two float types, that of the rows and that of the model
+    copied: bool  # whether the rows come in a coarser type than the model, so that it was not fitted to these numbers
+    centred: Array | None = None  # x − c of all rows, scaled, where they are few
+    shares: Array | None = None  # and their p
+
+    def __iter__(self) -> Iterator[tuple[Any, Array]]:
+        for rows, shares in _shares(self.data):
+            yield rows * (1 / self.scale), shares
+
+    @property
+    def shift(self) -> Array:
+        return self.mean - self.centre
+
+    def product(self, V: Array | None = None) -> Array:
+        """S V, or S itself."""
+        if self.centred is not None and self.shares is not None:
+            X, p = self.centred, self.shares
+            if V is None and self.data.weights is None:
+                return X.T @ X * p[0]
+            return X.T @ ((X if V is None else X @ V) * p[:, None])
+        width = len(self.mean) if V is None else V.shape[1]
+        found = np.zeros((len(self.mean), width))
+        for rows, p in self:
+            found += scatter(rows, p, self.centre, V)
+        return found
+
+    @property
+    def noise(self) -> float:
+        """What rounding may put into a variance of these rows: of n-term sums of squares, and of the rows themselves.
+
+        Rows that were rounded to another type than they were fitted in moved by eps‖x‖, and with them √λ by as much.
+        """
+        own = rounding(np.float64, max(self.data.shape))
+        coarse = 2 * self.eps if self.copied else 0.0
+        spread = max(self.square - float(self.mean @ self.mean), 0.0)
+        return own * (self.square if self.data.sparse else spread) + coarse * math.sqrt(
+            spread * self.square
+        )
+
+
+def scaled_rows(fit: Fit) -> Rows:
+    """The rows about the model's mean; the first pass over the data."""
+    if "rows" not in fit.memory:
+        data, d = fit.data, fit.data.shape[1]
+        largest, mean, square = 0.0, np.zeros(d), 0.0
+        for rows, _ in data:
+            numbers = rows.data if sp.issparse(rows) else rows
+            if numbers.size:
+                largest = max(largest, float(numbers.max()), -float(numbers.min()))
+        centre = np.asarray(fit.get("mean_", np.zeros(d)), dtype=np.float64)
+        largest = max(largest, float(np.abs(centre).max(initial=0.0)))
+        scale = math.ldexp(1.0, math.frexp(largest)[1]) if 0 < largest < math.inf else 1.0
+        scale = min(scale, math.ldexp(1.0, 1023))
+        centred = shares = None
+        for rows, p in _shares(data):
+            rows = rows * (1 / scale)
+            mean += p @ rows
+            square += float(p @ squares(rows))
+            if data.n_blocks == 1 and data.size <= SMALL and not data.sparse:
+                rows -= centre / scale
+                centred, shares = rows, p
+        theirs, own = (
+            float(np.finfo(one if one.kind == "f" else np.float64).eps)
+            for one in (data.dtype, np.asarray(fit.components_).dtype)
+        )
+        eps, centre = max(theirs, own), centre / scale
+        fit.memory["rows"] = Rows(
+            data, scale, mean, centre, square, eps, theirs > own, centred, shares
+        )
+    return fit.memory["rows"]
+
+
+def _shares(data: Blocks) -> Iterator[tuple[Any, Array]]:
+    """Blocks in float64 with their rows' shares of the total weight."""
+    total = data.total_weight
+    for rows, weights in data:
+        p = np.full(rows.shape[0], 1 / total) if weights is None else np.asarray(weights) / total
+        yield rows.astype(np.float64, copy=False), p
+
+
+def squares(rows: Any) -> Array:
+    """‖x‖² of every row."""
+    if sp.issparse(rows):
+        return np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", rows, rows)
+
+
+def scatter(rows: Any, p: Array, centre: Array, V: Array | None = None) -> Array:
+    """Σ p(x−c)(x−c)ᵀV (V = I if not given). Sparse rows are centred without becoming dense."""
+    if not sp.issparse(rows):
+        centred = rows - centre
+        if V is None:
+            centred *= np.sqrt(p)[:, None]
+            return centred.T @ centred
+        return centred.T @ ((centred @ V) * p[:, None])
+    if V is None:
+        sums = p @ rows
+        gram = (rows.T @ rows.multiply(p[:, None]).tocsr()).toarray()
+        return (
+            gram
+            - np.outer(sums, centre)
+            - np.outer(centre, sums)
+            + p.sum() * np.outer(centre, centre)
+        )
+    projected = (rows @ V - centre @ V) * p[:, None]
+    return rows.T @ projected - np.outer(centre, projected.sum(axis=0))
+
+
+# --- along the components ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Around:
+    """What k components tell: variance along each, what they leave out, and how far from eigenvectors they are."""
+
+    C: Array  # (k, d), float64
+    SC: Array  # (d, k) S Cᵀ
+    total: float  # tr S
+    noise: float
+
+    @property
+    def gram(self) -> Array:
+        return self.C @ self.C.T
+
+    @property
+    def inner(self) -> Array:
+        """C S Cᵀ"""
+        M = self.C @ self.SC
+        return (M + M.T) / 2
+
+    @property
+    def error(self) -> float:
+        """Σ p‖y − CᵀCy‖² of y = x − c: ‖y‖² − 2 yᵀCᵀCy + yᵀCᵀ(CCᵀ)Cy, as orthonormality is not taken for granted."""
+        M = self.inner
+        return self.total - 2 * float(np.trace(M)) + float(np.sum(self.gram * M))
+
+
+def around(fit: Fit) -> Around:
+    """Two more products with the data per component; none where S was formed already, or is formed at once."""
+    if "around" not in fit.memory:
+        rows = scaled_rows(fit)
+        C = np.asarray(fit.components_, dtype=np.float64)
+        S = _scatter(fit) if _is_cheap(fit) else fit.memory.get("scatter")
+        SC = rows.product(C.T) if S is None else S @ C.T
+        total = max(rows.square - float(rows.mean @ rows.mean), 0.0) if rows.data.sparse else None
+        if total is None:
+            total = _spread(rows) if S is None else float(np.trace(S))
+        else:
+            total += float(rows.shift @ rows.shift)
+        fit.memory["around"] = Around(C, SC, total, rows.noise)
+    return fit.memory["around"]
+
+
+def _is_cheap(fit: Fit) -> bool:
+    d = fit.data.shape[1]
+    return d <= DENSE and float(fit.data.size) * d <= CHEAP
+
+
+def _scatter(fit: Fit) -> Array:
+    """S as a matrix."""
+    if "scatter" not in fit.memory:
+        fit.memory["scatter"] = scaled_rows(fit).product()
+    return fit.memory["scatter"]
+
+
+def _spread(rows: Rows) -> float:
+    return float(sum(p @ squares(block - rows.centre) for block, p in rows))
+
+
+def cost_of_around(fit: Fit) -> float:
+    if "around" in fit.memory:
+        return 0.0
+    if "scatter" in fit.memory:
+        return float(np.asarray(fit.components_).size)
+    columns = fit.data.shape[1] if _is_cheap(fit) else 2 * len(fit.components_)
+    return float(fit.data.size) * (3 + columns)
+
+
+# --- all directions ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """The eigenvalues of S as far as they are known, and directions that go with them.
+
+    Whole: all of them, by LAPACK. Otherwise those of S within a space that contains the components, each a
+    bound from below of the eigenvalue of its rank, and `ceiling`, which bounds every direction outside the components.
+    """
+
+    values: Array  # descending
+    vectors: Array  # (d, m), orthonormal
+    whole: bool
+    ceiling: float  # ≥ λ_max((I − P)S(I − P)), but for RISK; of no use if whole
+    lowest: float  # no eigenvalue lies below, but for RISK
+    seen: float  # the smallest variance of a direction that was met
+
+
+def spectrum(fit: Fit) -> Spectrum:
+    if "spectrum" not in fit.memory:
+        if fit.data.shape[1] <= DENSE:
+            fit.memory["spectrum"] = whole_spectrum(_scatter(fit))
+        else:
+            fit.memory["spectrum"] = leading_spectrum(scaled_rows(fit).product, around(fit))
+    return fit.memory["spectrum"]
+
+
+def whole_spectrum(S: Array) -> Spectrum:
+    """All eigenvalues of a symmetric matrix."""
+    values, vectors = scipy.linalg.eigh(S, driver="evd", check_finite=False)
+    return Spectrum(
+        values[::-1], vectors[:, ::-1], True, math.nan, float(values[0]), float(values[0])
+    )
+
+
+def leading_spectrum(
+    product: Callable[[Array], Array], facts: Around, positive: bool = True
+) -> Spectrum:
+    """The eigenvalues of S in the components and where S leads from them, and a ceiling of the others, from products S V.
+
+    positive : whether S is known to be positive semidefinite
+    """
+    Q, _ = np.linalg.qr(facts.C.T)
+    SQ = product(Q)
+
+    def times(v: Array) -> Array:
+        v = product((v - Q @ (Q.T @ v))[:, None])[:, 0]
+        return v - Q @ (Q.T @ v)
+
+    top = largest_eigenvalue(times, len(Q), most=PRODUCTS)
+    more = np.column_stack([SQ, top.vector])  # type: ignore[list-item]
+    for _ in range(2):  # once leaves a rounding error of the size of what was removed
+        more, _ = np.linalg.qr(more - Q @ (Q.T @ more))
+    basis = np.column_stack([Q, more])[:, : len(Q)]
+    M = basis.T @ np.column_stack([SQ, product(more)])[:, : len(Q)]
+    values, turn = scipy.linalg.eigh((M + M.T) / 2)
+    missed = top.missed(positive)
+    lowest = 0.0 if positive else top.lowest - missed
+    ceiling, seen = top.value + missed + facts.noise, min(top.lowest, float(values[0]))
+    return Spectrum(values[::-1], basis @ turn[:, ::-1], False, ceiling, lowest, seen)
+
+
+def cost_of_spectrum(fit: Fit) -> float:
+    """n d² to form S and d³ to solve it, or the products of Lanczos."""
+    if "spectrum" in fit.memory:
+        return 0.0
+    d, size = fit.data.shape[1], float(fit.data.size)
+    if d <= DENSE:
+        forming = 0.0 if "scatter" in fit.memory else size * d
+        return forming + EIGH * float(d) ** 3
+    k = len(fit.components_)
+    along = 0.0 if "around" in fit.memory else cost_of_around(fit)
+    return along + 2 * size * (PRODUCTS + 2 * k) + float(d) * (2 * PRODUCTS**2 + 4 * k * PRODUCTS)

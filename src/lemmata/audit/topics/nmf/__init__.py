@@ -1,0 +1,1 @@
+"""Claims about non-negative matrix factorisation."""

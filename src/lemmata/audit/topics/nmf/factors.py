@@ -1,0 +1,259 @@
+"""What theory promises about non-negative factors X ≈ WH, recomputed from data and public attributes
+(nonnegative_facts.py).
+
+A non-negative factorisation is no convex problem: that no entry of either factor wants to move (KKT) is what a solver
+can reach. It may still be poor, which the best matrix of rank k with any signs tells (its error is a lower bound,
+Eckart–Young), and it may be one of many with the same product, which a shear of two components shows (uniqueness.py).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import scipy.sparse as sp
+
+from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
+from lemmata.audit.kernel.claims import (
+    PROVED,
+    RULE_OF_THUMB,
+    Fit,
+    at_most,
+    claim,
+    passes,
+    rounding,
+    unknown,
+)
+from lemmata.audit.topics.nmf.facts import Numbers, divergence_of, squares_of
+from lemmata.audit.topics.nmf.uniqueness import is_separable, most_moved
+from lemmata.completion.observed import Observed
+
+Array = np.ndarray
+STILL = 0.01  # of the data's own size, by which single entries may still want to move
+MOVED = 0.01  # of a component that may go elsewhere for "determined"
+COST_OF_SIGNS = 0.05  # of the squares, beside the best matrix of rank k
+FORMED = 3000  # the smaller side up to which all singular values are found
+BATCHES = "batches"  # why a fit of batches stops
+OTHER = "doc_topic_ is not that of these rows: pass those that were fitted to"
+SOLVED = "W was solved for: the model keeps none"
+
+SOUND = attributes_sound(
+    {
+        "components_": "k d | >= 0",
+        "doc_topic_?": "n k | >= 0",
+        "reconstruction_err_?": "| >= 0",
+    }
+)
+
+
+def numbers_of(fit: Fit) -> Numbers:
+    if "nonnegative" not in fit.memory:
+        fit.memory["nonnegative"] = Numbers(fit)
+    return fit.memory["nonnegative"]
+
+
+def facts_of(fit: Fit):
+    """Squares or Divergence; None where W is that of other rows."""
+    if "nonnegative facts" not in fit.memory:
+        numbers = numbers_of(fit)
+        found = None
+        if numbers.W is not None:
+            found = (divergence_of if numbers.divergence else squares_of)(numbers)
+        fit.memory["nonnegative facts"] = found
+    return fit.memory["nonnegative facts"]
+
+
+def _work(fit: Fit) -> float:
+    """Some products with the data; several hundred sweeps where the model keeps no W."""
+    k = len(fit.components_)
+    if "nonnegative facts" in fit.memory:
+        return 0.0
+    solving = 0.0
+    if fit.get("doc_topic_") is None:
+        solving = 200.0 * k * (k * fit.data.shape[0])
+        if fit.get("beta_loss", "frobenius") == "kullback-leibler":
+            solving = 400.0 * k * fit.data.size
+    return passes(8.0 * k)(fit) + solving
+
+
+def _statement_errors(fit: Fit) -> dict[str, float]:
+    if fit.get("reconstruction_err_") is None:
+        return {}
+    found, numbers = facts_of(fit), numbers_of(fit)
+    if found is None:
+        return {"doc_topic_": np.inf}
+    # scikit-learn's number: ‖X − WH‖, and √(2D)
+    stated = float(fit.reconstruction_err_) / math.sqrt(numbers.unit)
+    if numbers.divergence:
+        stated, true, least = (stated / math.sqrt(numbers.scale)) ** 2 / 2, found.error, found.least
+        scale = found.total
+    else:
+        stated, true, least = (stated / numbers.scale) ** 2, found.error, found.least
+        scale = found.square
+    allowed = rounding(np.asarray(fit.components_).dtype, fit.data.size)
+    if numbers.given:
+        return {"reconstruction_err_": discrepancy(stated, true, scale, allowed)}
+    if numbers.penalised:
+        return {}
+    # W is gone: no W ≥ 0 has less than this
+    return {"reconstruction_err_": discrepancy(min(stated - least, 0.0), 0.0, scale, allowed)}
+
+
+TRUE = statements_true(_statement_errors, cost=_work)
+
+
+@claim("the objective never rose", kind=PROVED, source="CIL 3.2.6; Lee & Seung 2001", about="run",
+       cost=passes(2))  # fmt: skip
+def never_rose(fit: Fit):
+    """True of best co-ordinates (HALS) and of multiplicative updates; clipped least squares may break it."""
+    assert fit.trace is not None  # the claim is about the run
+    if fit.get("stopped_") == BATCHES:
+        return unknown("batches have no objective in common")
+    clipped = fit.get("solver") == "projected-als"
+    advice = "rounding spoiled the run: fit float64 numbers"
+    if clipped:
+        advice = "clipping does not guarantee descent: pass solver='hals'"
+    values = fit.trace.objective
+    if not len(values):
+        return unknown("the trace is empty")
+    numbers = numbers_of(fit)
+    # of squares that nearly cancel, rounding is that of the squares
+    if numbers.divergence:
+        size = sum(float(block.s @ np.asarray(block.X.sum(axis=1)).ravel()) for _, block in numbers)
+        size *= numbers.scale
+    else:
+        size = sum(float(block.s @ _squares(block.X)) for _, block in numbers) * numbers.scale**2
+    scale = max(float(np.abs(values).max()), size * numbers.unit)
+    rise = max(float(np.diff(values).max(initial=0.0)), 0.0) / scale if scale > 0 else 0.0
+    bound = rounding(np.asarray(fit.components_).dtype, fit.data.size)
+    return at_most(rise, bound, advice, unit="largest rise")
+
+
+def _squares(X) -> Array:
+    if sp.issparse(X):
+        return np.asarray(X.multiply(X).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", X, X)
+
+
+@claim(
+    "no entry of either factor wants to move: min(factor, slope) is below 1 % of the data",
+    kind=RULE_OF_THUMB,
+    source="KKT conditions of CIL (3.40)",
+    cost=_work,
+)
+def first_order_point(fit: Fit):
+    found = facts_of(fit)
+    if found is None:
+        return unknown(OTHER)
+    side = "H" if found.columns >= found.rows else "W"
+    note = f"{side} is the farther one" + ("" if numbers_of(fit).given else f"; {SOLVED}")
+    advice = "run longer: lower tol, raise max_iter, or pass solver='hals'"
+    return at_most(max(found.rows, found.columns), STILL, advice, "|min(factor, slope)|", note)
+
+
+def _pairs(fit: Fit) -> float:
+    k, m = fit.components_.shape
+    n = fit.data.shape[0] if fit.get("doc_topic_") is None else len(fit.doc_topic_)
+    own = 0.0 if fit.get("doc_topic_") is not None else _work(fit)
+    return 4.0 * float(k) ** 2 * (n + m) + own
+
+
+@claim(
+    "no other factors ≥ 0 have the same product, but for order and scale",
+    kind=PROVED,
+    source="Donoho & Stodden 2003; Laurberg et al. 2008; CIL 3.2.6",
+    cost=_pairs,
+)
+def factors_determined(fit: Fit):
+    """A shear of two components that keeps all signs is a witness against it, and the number is how much of a component it
+    moves; a row of W and a column of H to itself for every component prove it; in between nobody can tell."""
+    H, W = np.asarray(fit.components_, np.float64), fit.get("doc_topic_")
+    note = ""
+    if W is None:
+        numbers = numbers_of(fit)
+        H, W, note = numbers.H, numbers.W, f"; {SOLVED}"
+    W = np.asarray(W, np.float64)
+    moved, (a, b) = most_moved(W, H)
+    advice = "read components as one choice of many: fewer of them, or alpha_W with l1_ratio=1, which prefers zeros"
+    unit = "share moved"
+    if moved > MOVED:
+        told = f"part of component {b} can be taken out of component {a} and given to W: WH stays what it is"
+        return at_most(moved, MOVED, advice, unit, told + note)
+    if is_separable(W, H):
+        told = "every component has a row of W and a column of H to itself"
+        return at_most(moved, MOVED, advice, unit, told + note)
+    return unknown(
+        "no shear of two components shows it, and not every one has a row and a column to itself (between is NP-hard)",
+        moved,
+        unit,
+    )
+
+
+def _spectrum_work(fit: Fit) -> float:
+    n, m = fit.data.shape
+    if min(n, m) > FORMED:
+        return 0.0
+    return _work(fit) + float(fit.data.size) * min(n, m) / 8 + min(n, m) ** 3.0
+
+
+@claim(
+    "at most 5 % of the squares are lost beside the best matrix of rank k with any signs",
+    kind=PROVED,
+    source="Eckart & Young; CIL Thm 2.3.4",
+    cost=_spectrum_work,
+)
+def near_best_rank_k(fit: Fit):
+    """‖X − WH‖² ≥ σ²_{k+1} + σ²_{k+2} + …, whatever W and H: the difference is what signs and the search cost together."""
+    numbers = numbers_of(fit)
+    if numbers.divergence:
+        return unknown("the best matrix of rank k is known for squares only")
+    if isinstance(fit.data.source, Observed) or any(block.mask is not None for _, block in numbers):
+        return unknown("values are missing: the best matrix of rank k is not known")
+    if min(fit.data.shape) > FORMED:
+        return unknown(f"singular values are found up to {FORMED:,} rows or columns")
+    found = facts_of(fit)
+    if found is None:
+        return unknown(OTHER)
+    values = _squared_singular_values(numbers)
+    k, square = len(numbers.H), max(found.square, 1e-300)
+    tail = float(values[: max(len(values) - k, 0)].clip(min=0).sum())
+    lost = max(found.error - tail, 0.0) / square
+    advice = "signs are needed (TruncatedSVD), or the search ended in a poor place: try init='random' with other seeds"
+    note = f"error² {100 * found.error / square:.3g} %, at least {100 * tail / square:.3g} % of the squares"
+    if not numbers.given:
+        note += f"; {SOLVED}"
+    return at_most(lost, COST_OF_SIGNS, advice, "lost", note)
+
+
+def _squared_singular_values(numbers: Numbers) -> Array:
+    """σ² of diag(√s) X, rising, from the smaller Gram matrix."""
+    n, m = numbers.data.shape
+    if m <= n:
+        gram = np.zeros((m, m))
+        for _, block in numbers:
+            X = block.X
+            if sp.issparse(X):
+                gram += (X.T @ sp.diags_array(block.s) @ X).toarray()
+            else:
+                gram += X.T @ (X * block.s[:, None])
+    else:
+        blocks = [
+            sp.diags_array(np.sqrt(block.s)) @ block.X
+            if sp.issparse(block.X)
+            else np.sqrt(block.s)[:, None] * block.X
+            for _, block in numbers
+        ]
+        whole = sp.vstack(blocks) if any(map(sp.issparse, blocks)) else np.concatenate(blocks)
+        gram = whole @ whole.T
+        gram = gram.toarray() if sp.issparse(gram) else gram
+    return np.linalg.eigvalsh((gram + gram.T) / 2)
+
+
+NMF_CLAIMS = (
+    SOUND,
+    TRUE,
+    never_rose,
+    first_order_point,
+    factors_determined,
+    near_best_rank_k,
+)

@@ -1,0 +1,314 @@
+"""What theory promises about topics fitted by maximum likelihood (pLSA), recomputed from counts and public attributes.
+
+With p_dw = Σ_z θ_dz φ_zw (`doc_topic_`, `components_`) and N the counts,
+
+    ℓ = Σ_dw N_dw ln p_dw,        g_dz = Σ_w N_dw φ_zw / p_dw = ∂ℓ/∂θ_dz,        θ_dᵀ g_d = s_d, the tokens of document d
+
+ℓ is concave in θ, so its tangent bounds what another mixture of the same topics could gain: max_z g_dz − s_d nats for document
+d. It is not concave in θ and φ together, and the factors need not be unique: whenever φ_a − εφ_b ≥ 0 (or θ_b − δθ_a ≥ 0),
+topic b can be taken out of topic a and given to the documents instead, without changing any p_dw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import scipy.sparse as sp
+
+from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
+from lemmata.audit.kernel.claims import (
+    PROVED,
+    RULE_OF_THUMB,
+    Fit,
+    at_least,
+    at_most,
+    claim,
+    passes,
+    rounding,
+    unknown,
+)
+from lemmata.audit.topics.nmf.uniqueness import is_separable, most_moved
+
+Array = np.ndarray
+NATS = 0.05  # a token that documents may lose: 5 % of its probability
+MOVED = 0.01  # of a topic's probability that may go elsewhere for "determined"
+FEWEST = 5  # documents that a topic should live on
+APART = 0.1  # of their probability by which two topics should differ
+SEARCH = 100  # steps of EM that decide what the tangent leaves open
+FITTING = 20  # steps of EM towards mixtures that a model does not state
+CHUNK = 2**22  # products at a time
+
+
+def off_the_simplex(fit: Fit, name: str, what: str) -> Iterator[str]:
+    """The worst row of an attribute, if it does not sum to 1."""
+    P = np.asarray(fit.get(name), dtype=np.float64)
+    off = np.abs(P.sum(axis=1) - 1)
+    worst = int(off.argmax())
+    if off[worst] > rounding(np.asarray(fit.get(name)).dtype, P.shape[1]):
+        yield f"{what} {worst} of {name} sums to {P[worst].sum():.6g}, not to 1"
+
+
+def _unsound(fit: Fit) -> Iterator[str]:
+    for name, what in (("components_", "topic"), ("doc_topic_", "document")):
+        if fit.get(name) is not None:
+            yield from off_the_simplex(fit, name, what)
+
+
+SOUND = attributes_sound(
+    {
+        "components_": "k d | >= 0, <= 1",
+        "doc_topic_?": "n k | >= 0, <= 1",
+        "log_likelihood_?": "",
+        "topic_tokens_?": "k | >= 0",
+    },
+    more=_unsound,
+)
+
+
+def topic_word(fit: Fit) -> Array:
+    """p(word | topic): `components_`, or where they are counts (of a model with a prior) their rows over their sums."""
+    rows = np.asarray(fit.components_, np.float64)
+    if fit.get("doc_topic_prior_") is None:
+        return rows
+    totals = rows.sum(axis=1, keepdims=True)
+    return rows / np.where(totals > 0, totals, 1)
+
+
+class Facts:
+    """ℓ, the bound on what documents could gain, and expected tokens of each topic in each document, in one pass.
+
+    With a prior α of topics in documents, `value` is ℓ + Σ_dz α_z ln θ_dz, as concave as ℓ, and the gain is of that. Its
+    best θ is a mean of counts, α_z more of each (audit/topics/mixtures.py).
+    """
+
+    def __init__(self, fit: Fit, theta: Array):
+        self.loglik = self.gain = self.tokens = self.prior = 0.0
+        phi, first, shares, added = topic_word(fit), 0, [], []
+        alpha = np.zeros(len(phi)) + np.asarray(fit.get("doc_topic_prior_", 0.0), np.float64)
+        for rows, weights in fit.data:
+            N = sp.csr_array(rows, dtype=np.float64)
+            if weights is not None:
+                N = sp.csr_array(sp.diags_array(np.asarray(weights, np.float64)) @ N)
+            mine = theta[first : first + N.shape[0]]
+            first += N.shape[0]
+            p = entry_products(N, mine, phi)
+            seen = N.data > 0
+            with np.errstate(divide="ignore"):
+                self.loglik += float(np.dot(N.data[seen], np.log(p[seen])))
+            Q = N.copy()
+            Q.data = np.where(seen & (p > 0), N.data / np.maximum(p, 1e-300), 0.0)
+            g = Q @ phi.T
+            lengths = np.asarray(N.sum(axis=1)).ravel()
+            pseudo = np.multiply.outer(np.ones(len(mine)) if weights is None else weights, alpha)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                slopes = g + np.where(pseudo > 0, pseudo / mine, 0.0)
+                self.prior += float(np.where(pseudo > 0, pseudo * np.log(mine), 0.0).sum())
+            self.gain += float(
+                (slopes.max(axis=1, initial=0.0) - lengths - pseudo.sum(axis=1)).clip(min=0).sum()
+            )
+            self.tokens += float(lengths.sum())
+            shares.append(g * mine)
+            added.append(pseudo)
+        self.shares, self.pseudo = np.concatenate(shares), np.concatenate(added)  # n_dz, (n, k)
+
+    @property
+    def value(self) -> float:
+        return self.loglik + self.prior
+
+    def better(self, theta: Array) -> Array:
+        """Mixtures that are at least as likely: a step of EM."""
+        counts = self.shares + self.pseudo
+        totals = counts.sum(axis=1, keepdims=True)
+        return np.where(totals > 0, counts / np.where(totals > 0, totals, 1), theta)
+
+
+def entry_products(N, theta: Array, phi: Array) -> Array:
+    """p_dw = θ_d·φ_w of every entry of N."""
+    rows = np.repeat(np.arange(N.shape[0]), np.diff(N.indptr))
+    p = np.empty(len(rows))
+    step = max(1, CHUNK // len(phi))
+    for start in range(0, len(rows), step):
+        cut = slice(start, start + step)
+        p[cut] = np.einsum("ij,ji->i", theta[rows[cut]], phi[:, N.indices[cut]])
+    return p
+
+
+def facts_of(fit: Fit) -> Facts | None:
+    """The facts; None where the mixtures are not those of these documents."""
+    theta = fit.get("doc_topic_")
+    if theta is None or len(theta) != fit.data.shape[0]:
+        return None
+    if "latent semantics" not in fit.memory:
+        fit.memory["latent semantics"] = Facts(fit, np.asarray(theta, np.float64))
+    return fit.memory["latent semantics"]
+
+
+def fitted_facts(fit: Fit) -> Facts | None:
+    """The facts at mixtures that are fitted here, for a model with a prior that states none."""
+    if fit.get("doc_topic_prior_") is None:
+        return None
+    if "fitted mixtures" not in fit.memory:
+        alpha = np.asarray(fit.doc_topic_prior_, np.float64)
+        theta = np.tile(alpha / alpha.sum(), (fit.data.shape[0], 1))
+        for _ in range(FITTING):
+            theta = Facts(fit, theta).better(theta)
+        fit.memory["fitted mixtures"] = Facts(fit, theta)
+    return fit.memory["fitted mixtures"]
+
+
+def mixing_work(fit: Fit) -> float:
+    times = 4.0 * len(fit.components_)
+    if fit.get("doc_topic_") is None:
+        return passes(FITTING * times, memory="fitted mixtures")(fit)
+    return passes(times, memory="latent semantics")(fit)
+
+
+OTHER = "doc_topic_ is not that of these documents: pass those that were fitted to"
+
+
+def _statement_errors(fit: Fit) -> dict[str, float]:
+    found = facts_of(fit)
+    if found is None:
+        return {"doc_topic_": np.inf}
+    dtype = np.asarray(fit.components_).dtype
+    # a float32 probability errs by eps, and its logarithm by as much, whatever its size
+    scale = abs(found.loglik) + found.tokens
+    close = rounding(dtype, fit.data.size)
+    errors = {"log_likelihood_": discrepancy(fit.log_likelihood_, found.loglik, scale, close)}
+    # after batches, words of documents that are gone are among them
+    if fit.get("topic_tokens_") is not None and fit.get("stopped_") != "batches":
+        tokens = found.shares.sum(axis=0)
+        errors["topic_tokens_"] = discrepancy(fit.topic_tokens_, tokens, found.tokens, close)
+    return errors
+
+
+TRUE = statements_true(_statement_errors, cost=mixing_work)
+
+
+@claim("the likelihood never fell", kind=PROVED, source="CIL 3.2.3", about="run")
+def likelihood_never_fell(fit: Fit):
+    """Of the tempered likelihood where EM was tempered."""
+    dtype = np.asarray(fit.components_).dtype
+    advice = "rounding spoiled the run: fit float64 counts"
+    bound = rounding(dtype, max(fit.data.size, 1) if fit.has_data else 2**20)
+    assert fit.trace is not None  # the claim is about the run
+    return at_most(fit.trace.largest_rise, bound, advice, unit="largest fall")
+
+
+@claim(
+    "with these topics, no other mixtures of the documents gain more than 0.05 nats a token",
+    kind=PROVED,
+    source="CIL 3.2.3; concavity of the likelihood in θ",
+    cost=mixing_work,
+)
+def documents_fitted(fit: Fit):
+    return judge_mixtures(fit)
+
+
+def judge_mixtures(fit: Fit, nats_a_document: float = 0.0):
+    """The tangent bounds the gain from above, mixtures that were found bound it from below: between the two, EM decides."""
+    found = facts_of(fit)
+    if found is None:
+        return unknown(OTHER)
+    advice = "run longer (raise max_iter, lower tol), or transform the documents again"
+    unit = "nats a token"
+    if not np.isfinite(found.value):
+        return at_most(
+            np.inf, NATS, "a word of the documents has probability 0: fit it again", unit
+        )
+    here, theta = found, np.asarray(fit.doc_topic_, np.float64)
+    # what a document may gain anyway, counted as tokens
+    tokens = max(found.tokens + nats_a_document / NATS * len(theta), 1e-300)
+    affordable = fit.work / max(4.0 * len(fit.components_) * fit.data.size, 1.0)
+    for _ in range(int(min(SEARCH, 1 + max(affordable, 0.0)))):
+        gained = (here.value - found.value) / tokens
+        most = gained + here.gain / tokens
+        if most <= NATS:
+            return at_most(most, NATS, advice, f"{unit}, at most")
+        if gained > NATS:
+            return at_most(gained, NATS, advice, f"{unit}, at least")
+        theta = here.better(theta)
+        here = Facts(fit, theta)
+    return unknown(f"between {gained:.2g} and {most:.2g} nats a token")
+
+
+@claim(
+    "no other topics give every word of every document the same probability",
+    kind=PROVED,
+    source="CIL 3.2.5; Laurberg et al. 2008",
+    cost=lambda fit: (
+        float(len(fit.components_)) ** 2
+        * (fit.components_.shape[1] + len(fit.get("doc_topic_", ())))
+    ),
+)
+def topics_determined(fit: Fit):
+    """A pair of topics of which one can be taken out of the other is a witness against it, and the number is how much of a
+    topic's probability then goes elsewhere; a document and a word of its own for every topic prove it (uniqueness.py)."""
+    theta, phi = fit.get("doc_topic_"), np.asarray(fit.components_, np.float64)
+    if theta is None:
+        return unknown("the mixtures of the documents are not there")
+    theta = np.asarray(theta, np.float64)
+    moved, (a, b) = most_moved(theta, phi)
+    advice = (
+        "read topics as one choice of many: fewer topics, or a prior (LDA) that prefers sparse ones"
+    )
+    if moved > MOVED:
+        note = (
+            f"part of topic {b} can be taken out of topic {a}: every probability stays what it is"
+        )
+        return at_most(moved, MOVED, advice, "probability moved", note)
+    if is_separable(theta, phi):
+        note = "every topic has a document and a word of its own"
+        return at_most(moved, MOVED, advice, "probability moved", note)
+    return unknown(
+        "no pair of topics shows it, and not every topic has a document and a word of its own",
+        moved,
+    )
+
+
+@claim(
+    "every topic lives on at least five documents",
+    kind=RULE_OF_THUMB,
+    source="CIL 3.2.2",
+    cost=mixing_work,
+)
+def topics_supported(fit: Fit):
+    """(Σ_d n_dz)²/Σ_d n_dz² of the expected tokens n_dz of topic z: as many documents as would share it evenly."""
+    found = facts_of(fit) if fit.get("doc_topic_") is not None else fitted_facts(fit)
+    if found is None:
+        return unknown(OTHER)
+    n = found.shares
+    squares = (n**2).sum(axis=0)
+    support = n.sum(axis=0) ** 2 / np.where(squares > 0, squares, np.inf)
+    z = int(support.argmin())
+    advice = f"topic {z} is that of a few documents: ask for fewer topics"
+    return at_least(float(support[z]), FEWEST, advice, f"documents of topic {z}")
+
+
+@claim(
+    "any two topics differ in at least a tenth of their probability",
+    kind=RULE_OF_THUMB,
+    source="CIL 3.2.2",
+    cost=lambda fit: float(len(fit.components_)) ** 2 * fit.components_.shape[1],
+)
+def topics_distinct(fit: Fit):
+    phi = topic_word(fit)
+    if len(phi) < 2:
+        return unknown("there is one topic only")
+    apart = np.array([[0.5 * np.abs(a - b).sum() for b in phi] for a in phi])
+    np.fill_diagonal(apart, np.inf)
+    a, b = np.unravel_index(int(apart.argmin()), apart.shape)
+    advice = f"topics {a} and {b} say the same: ask for fewer topics"
+    return at_least(float(apart.min()), APART, advice, "total variation")
+
+
+LATENT_SEMANTICS_CLAIMS = (
+    SOUND,
+    TRUE,
+    likelihood_never_fell,
+    documents_fitted,
+    topics_determined,
+    topics_supported,
+    topics_distinct,
+)

@@ -1,0 +1,1 @@
+"""Claims about models on rows that they have not seen."""

@@ -1,0 +1,242 @@
+"""What rows say about several models: which is best, what cross-validation means, whether bias and variance add up.
+
+**Which of K models.** The one with the least average loss has a risk within 2ε of the least of the K risks, where ε is the
+deviation that none of the K averages exceeds (union bound). Compared row by row, ℓ_other − ℓ_chosen is a draw in [−R, R] that
+varies little where the two agree: bets on it tell models apart long before their intervals do. The choice was made on the same
+rows, so each of the K(K − 1) ordered pairs gets its share of δ.
+
+**Cross-validation** averages the scores of k models. Each is tested on n/k rows that it has not seen, but the tests are not
+independent of each other. The mean of exp(λ·average deviation) is at most the average of those of the folds (convexity), so the
+average deviates no more than one fold of n/k rows may: that is what can be said, about the average risk of the k models, at the
+size they were trained with. The usual mean ± deviation/√k is no confidence interval: no estimate of that variance is unbiased
+(Bengio & Grandvalet 2004).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lemmata.audit.kernel.claims import (
+    FAILS,
+    HOLDS,
+    PROVED,
+    RULE_OF_THUMB,
+    STATISTICAL,
+    Evidence,
+    Fit,
+    at_least,
+    at_most,
+    claim,
+    unknown,
+)
+from lemmata.audit.kernel.concentration import (
+    effective_size,
+    hoeffding,
+    samples_needed,
+    union_bound,
+)
+from lemmata.audit.trust.generalisation import (
+    RISK,
+    WITHIN,
+    Interval,
+    cannot_tell,
+    gains,
+    interval_of,
+)
+from lemmata.audit.trust.seen_rows import SEEN, Memory, judge_seen, memory_of, why_copies
+
+Array = np.ndarray
+
+
+# --- several models ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Pairwise:
+    """How the chosen one of K models compares with each of the others."""
+
+    chosen: int
+    means: Array  # (K,) average losses
+    eps: float  # none of the averages is off by more, but for δ
+    regret: float  # the chosen one is within this of the best, but for δ
+    behind: Array  # (K,) the least by which each is worse than the chosen one, but for δ; −inf for the chosen one
+
+
+def compare_losses(L: Array, bounds: tuple[float, float], delta: float, weights: Array | None = None) -> Pairwise:  # fmt: skip
+    """L : (K, n) losses of K models on the same rows, within bounds."""
+    K, n = L.shape
+    width = bounds[1] - bounds[0]
+    means = np.average(L, axis=1, weights=weights)
+    chosen = int(np.argmin(means))
+    size = n if weights is None else effective_size(weights)
+    # half of δ for the K averages, half for the ordered pairs
+    eps = hoeffding(size, union_bound(2 * K, delta), width)
+    share = union_bound(max(2 * K * (K - 1), 1), delta)
+    behind, regret = np.full(K, -math.inf), 0.0
+    for other in range(K):
+        if other == chosen:
+            continue
+        lower, _ = gains((L[other] - L[chosen]) / width, share, weights)
+        behind[other] = lower * width
+        regret = max(regret, -lower * width)
+    return Pairwise(chosen, means, eps, min(regret, 2 * eps), behind)
+
+
+@claim(
+    "no candidate was trained on any of these rows",
+    kind=PROVED,
+    source="ML Generalisation",
+)
+def candidates_unseen(fit):
+    """The rows are looked for where each model keeps its own, and among the training rows if they were given."""
+    if fit.get("train") is not None:
+        return judge_seen(Memory(fit.train, fit.X, "the training rows", True))
+    kept = [(name, memory_of(model, fit.X, None)) for name, model in fit.models.items()]
+    found = [(name, judge_seen(one)) for name, one in kept if one is not None]
+    for _, judged in found:
+        if judged.verdict != HOLDS:
+            return judged
+    if len(found) < len(kept) or not all(one is not None and one.all for _, one in kept):
+        return unknown(
+            "not every candidate keeps its training rows: pass train=X_train to look there"
+        )
+    return at_most(0, 0, unit="trained on")
+
+
+def _pairwise(fit: Fit) -> Pairwise:
+    if "pairwise" not in fit.memory:
+        fit.memory["pairwise"] = compare_losses(fit.losses, fit.bounds, fit.delta, fit.weights)
+    return fit.memory["pairwise"]
+
+
+@claim(
+    "no other candidate is better on new rows by more than 0.05 of the range",
+    kind=STATISTICAL,
+    confidence=1 - RISK,
+    source="ML Generalisation; union bound",
+)
+def good_choice(fit):
+    """The smaller of 2ε and the largest gain that another could have, seen row by row."""
+    if why := _why_nothing(fit):
+        return cannot_tell(fit, why)
+    found, width = _pairwise(fit), fit.bounds[1] - fit.bounds[0]
+    K, within = len(found.means), float(fit.get("within") or WITHIN) * width
+    if K == 1:
+        return cannot_tell(fit, "there is one candidate only")
+    rows = samples_needed(within / 2, fit.delta, K, width)
+    note = f"2ε = {2 * found.eps:.3g} for {K} candidates"
+    if found.regret > within:
+        return cannot_tell(
+            fit, f"up to {found.regret:.3g} better: {rows:,} rows would do for any {K} candidates"
+        )
+    return at_most(found.regret, within, unit="regret at most", note=note, confidence=1 - fit.delta)
+
+
+@claim(
+    "the chosen candidate is better than each of the others on new rows",
+    kind=STATISTICAL,
+    confidence=1 - RISK,
+    source="ML Generalisation; Waudby-Smith & Ramdas 2024",
+)
+def best_alone(fit):
+    """Row by row, at a share of δ for each ordered pair, since the choice was made on the same rows."""
+    if why := _why_nothing(fit):
+        return cannot_tell(fit, why)
+    found, names = _pairwise(fit), list(fit.models)
+    others = np.delete(found.behind, found.chosen)
+    if not len(others):
+        return cannot_tell(fit, "there is one candidate only")
+    if others.min() > 0:
+        return at_least(float(others.min()), 0, unit="ahead by at least", confidence=1 - fit.delta)
+    same = [names[i] for i in np.flatnonzero(found.behind <= 0) if i != found.chosen]
+    shown = ", ".join(map(str, same[:4])) + (f" and {len(same) - 4} more" if len(same) > 4 else "")
+    return cannot_tell(fit, f"not told apart from {shown}")
+
+
+def _why_nothing(fit: Fit) -> str:
+    """Why these rows cannot compare the candidates; empty if they can."""
+    if "why" not in fit.memory:
+        seen = SEEN if candidates_unseen.check(fit).verdict == FAILS else ""
+        fit.memory["why"] = seen or why_copies(fit.X, fit.losses.shape[1])
+    return fit.memory["why"]
+
+
+COMPARISON_CLAIMS = (candidates_unseen, good_choice, best_alone)
+
+
+# --- cross-validation -------------------------------------------------------------------------------------------------
+
+
+@claim(
+    "no fold is tested on rows that its own model was trained on",
+    kind=PROVED,
+    source="ML Cross-validation",
+)
+def folds_unseen(fit):
+    """By number, and by content: rows that occur twice may be on both sides."""
+    worst: Evidence | None = None
+    for at, (train, test) in enumerate(fit.folds):
+        shared = np.intersect1d(train, test).size
+        if shared:
+            return at_most(
+                shared,
+                0,
+                f"fold {at} tests rows it was trained on: use another splitter",
+                unit="trained on",
+            )
+        found = judge_seen(
+            Memory(take(fit.X, train), take(fit.X, test), f"those of fold {at}", True)
+        )
+        if worst is None or found.verdict == FAILS or worst.verdict == HOLDS:
+            worst = found
+        if found.verdict == FAILS:
+            break
+    return worst if worst is not None else unknown("there are no folds")
+
+
+def take(X: Any, rows: Array) -> Any:
+    """Some rows of an array, a sparse matrix, a DataFrame or a list."""
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    return X[rows] if hasattr(X, "shape") else [X[i] for i in rows]
+
+
+def interval_of_folds(losses: list[Array], bounds: tuple[float, float] | None, delta: float) -> Interval:  # fmt: skip
+    """The average risk of the models of the folds: off by no more than one fold's average may be (convexity, Hoeffding)."""
+    means = np.array([float(np.mean(part)) for part in losses])
+    n = float(min(map(len, losses)))
+    mean = float(means.mean())
+    every = np.concatenate(losses)
+    if bounds is None or ((every < bounds[0]) | (every > bounds[1])).any():
+        why = interval_of(every, bounds, delta).why
+        return Interval(mean, -math.inf, math.inf, n, "none", why)
+    eps = hoeffding(n, delta, bounds[1] - bounds[0])
+    return Interval(mean, max(mean - eps, bounds[0]), min(mean + eps, bounds[1]), n, "Hoeffding, one fold")  # fmt: skip
+
+
+CROSS_VALIDATION_CLAIMS = (folds_unseen,)
+
+
+# --- bias and variance ------------------------------------------------------------------------------------------------
+
+
+@claim(
+    "noise, bias² and variance add up to the risk, to four standard errors",
+    kind=RULE_OF_THUMB,
+    source="ML Bias–variance",
+)
+def adds_up(fit):
+    """The risk is measured by itself, on targets of its own: E(y − f̂)² = noise + bias² + variance."""
+    if not fit.error > 0:
+        return at_most(abs(fit.total - fit.risk), 1e-9 * max(abs(fit.risk), 1e-300), unit="apart")
+    advice = (
+        "the generator or the fit depends on something that is not drawn again: check their seeds"
+    )
+    return at_most(abs(fit.total - fit.risk) / fit.error, 4.0, advice, unit="standard errors")
+
+
+BIAS_VARIANCE_CLAIMS = (adds_up,)

@@ -1,0 +1,327 @@
+"""What rows that a model has not seen say about it: the score on new rows with an interval, and whether these rows can tell.
+
+The risk R = E ℓ(y, f(x)) of a fixed f is the mean of a loss over new rows. The average over n rows, drawn independently of each
+other and of f from where new rows come from, is off by no more than concentration.py says, if the range of ℓ was known before.
+One row in a thousand may cost any amount, and no thousand rows would show it: of an unbounded loss nothing can be said. Rows
+that were trained on are not independent of f, and nothing can be said either.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from lemmata.audit.kernel.claims import (
+    FAILS,
+    HOLDS,
+    PROVED,
+    STATISTICAL,
+    Evidence,
+    Fit,
+    at_least,
+    at_most,
+    claim,
+    unknown,
+)
+from lemmata.audit.kernel.concentration import (
+    betting,
+    clopper_pearson,
+    effective_size,
+    hoeffding,
+    mean_at_least,
+    samples_needed,
+    union_bound,
+)
+from lemmata.audit.trust.seen_rows import SEEN, judge_seen, memory_of, why_copies
+
+Array = np.ndarray
+
+RISK = 0.05  # δ, unless asked otherwise
+WITHIN = 0.05  # of the range: what "known" means, unless asked otherwise
+
+
+# --- losses -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What a wrong prediction costs, row by row."""
+
+    name: str
+    of: Callable[[Any, Any, Any], Array]  # (model, X, y) -> (n,) losses
+    bounds: tuple[float, float] | None  # None: unbounded, or not said
+    score: str = ""  # "accuracy": the score is 1 − mean loss
+
+
+def _wrong(model: Any, X: Any, y: Any) -> Array:
+    return (np.asarray(model.predict(X)) != np.asarray(y)).astype(np.float64)
+
+
+def _probabilities(model: Any, X: Any, y: Any) -> tuple[Array, Array]:
+    P, classes = np.asarray(model.predict_proba(X), np.float64), np.asarray(model.classes_)
+    hits = np.asarray(y)[:, None] == classes
+    return P, hits
+
+
+def _brier(model: Any, X: Any, y: Any) -> Array:
+    P, hits = _probabilities(model, X, y)
+    missing = ~hits.any(axis=1)  # a class that the model does not know has probability 0
+    return ((P - hits) ** 2).sum(axis=1) + missing
+
+
+def _log(model: Any, X: Any, y: Any) -> Array:
+    P, hits = _probabilities(model, X, y)
+    with np.errstate(divide="ignore"):
+        return -np.log(np.where(hits, P, 0.0).sum(axis=1))
+
+
+def _errors(model: Any, X: Any, y: Any) -> Array:
+    return np.asarray(y, np.float64).ravel() - np.asarray(model.predict(X), np.float64).ravel()
+
+
+LOSSES = {
+    "zero_one": Loss("zero_one", _wrong, (0.0, 1.0), "accuracy"),
+    "brier": Loss("brier", _brier, (0.0, 2.0)),
+    "log": Loss("log", _log, None),
+    "squared": Loss("squared", lambda model, X, y: _errors(model, X, y) ** 2, None),
+    "absolute": Loss("absolute", lambda model, X, y: np.abs(_errors(model, X, y)), None),
+}
+
+
+# --- the interval -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean with the interval in which the expectation lies, at confidence 1 − δ; without one, `why` says why."""
+
+    mean: float
+    lower: float
+    upper: float
+    n: float  # rows, or what weighted ones are worth
+    method: str
+    why: str = ""
+
+    @property
+    def half(self) -> float:
+        return max(self.upper - self.mean, self.mean - self.lower)
+
+    def flipped(self) -> Interval:
+        """Of 1 − z."""
+        return Interval(
+            1 - self.mean, 1 - self.upper, 1 - self.lower, self.n, self.method, self.why
+        )
+
+
+def interval_of(
+    losses: Array, bounds: tuple[float, float] | None, delta: float, weights: Array | None = None
+) -> Interval:
+    """The interval of the mean loss by the sharpest bound that fits: exact for 0 or 1, bets in a range, Σw² with weights."""
+    losses = np.asarray(losses, dtype=np.float64)
+    mean = float(np.average(losses, weights=weights)) if np.isfinite(losses).all() else math.inf
+    n = float(len(losses)) if weights is None else effective_size(weights)
+    nothing = Interval(mean, -math.inf, math.inf, n, "none")
+    if bounds is None:
+        return _without(nothing, "the loss has no range that was given beforehand: pass bounds=(low, high)")  # fmt: skip
+    low, high = bounds
+    outside = int(((losses < low) | (losses > high)).sum())
+    if outside:
+        return _without(nothing, f"{outside:,} losses are outside of the range {low:g} to {high:g}")
+    if weights is not None:
+        eps = hoeffding(n, delta, high - low)
+        return Interval(mean, max(mean - eps, low), min(mean + eps, high), n, "Hoeffding, Σw²")
+    if (low, high) == (0.0, 1.0) and np.isin(losses, (0.0, 1.0)).all():
+        return Interval(mean, *clopper_pearson(round(losses.sum()), len(losses), delta), n, "Clopper–Pearson")  # fmt: skip
+    return Interval(mean, *betting(losses, delta, low, high), n, "betting")
+
+
+def _without(one: Interval, why: str) -> Interval:
+    return Interval(one.mean, one.lower, one.upper, one.n, one.method, why)
+
+
+@claim(
+    "none of these rows was trained on",
+    kind=PROVED,
+    source="ML Generalisation",
+)
+def rows_unseen(fit):
+    """Rows are compared as a whole; where training rows repeat themselves, a repeated test row may be chance."""
+    found = memory_of(fit.model, fit.X, fit.get("train"))
+    if found is None:
+        return unknown(
+            "the model does not keep its training rows: pass train=X_train to look there"
+        )
+    judged = judge_seen(found)
+    if judged.verdict == HOLDS and not found.all:
+        return unknown(f"none is among {found.what}, but the other training rows are not known")
+    return judged
+
+
+# --- one model --------------------------------------------------------------------------------------------------------
+
+
+def losses_of(fit: Fit) -> Array:
+    """The loss of every row, once per certificate."""
+    if "losses" not in fit.memory:
+        fit.memory["losses"] = np.asarray(fit.loss.of(fit.model, fit.X, fit.y), dtype=np.float64)
+    return fit.memory["losses"]
+
+
+def interval(fit: Fit) -> Interval:
+    """The interval of the mean loss."""
+    if "interval" not in fit.memory:
+        found = interval_of(losses_of(fit), fit.loss.bounds, fit.delta, fit.weights)
+        why = found.why or why_copies(fit.X, len(losses_of(fit)))
+        if why:
+            found = Interval(found.mean, -math.inf, math.inf, found.n, "none", why)
+        fit.memory["interval"] = found
+    return fit.memory["interval"]
+
+
+def why_nothing(fit: Fit) -> str:
+    """Why these rows say nothing about new ones; empty if they do."""
+    if "seen" not in fit.memory:
+        fit.memory["seen"] = rows_unseen.check(fit).verdict == FAILS
+    if fit.memory["seen"]:
+        return SEEN
+    return interval(fit).why
+
+
+def cannot_tell(fit: Fit, why: str) -> Evidence:
+    """Undecided at the confidence that was asked for."""
+    return replace(unknown(why), confidence=1 - fit.delta)
+
+
+def _width(fit: Fit) -> float:
+    low, high = fit.loss.bounds
+    return high - low
+
+
+@claim(
+    "there are enough rows to know the score to 0.05 of its range",
+    kind=STATISTICAL,
+    confidence=1 - RISK,
+    source="ML Generalisation; Hoeffding, Clopper–Pearson",
+)
+def enough_rows(fit):
+    """The half of the interval, against what was asked for."""
+    if why := why_nothing(fit):
+        return cannot_tell(fit, why)
+    found, within = interval(fit), float(fit.get("within") or WITHIN) * _width(fit)
+    rows = math.ceil(found.n * (found.half / within) ** 2)
+    most = samples_needed(within, fit.delta, width=_width(fit))
+    advice = f"some {min(rows, most):,} rows would do"
+    return at_most(
+        found.half, within, advice, unit="±", note=found.method, confidence=1 - fit.delta
+    )
+
+
+@claim(
+    "the score on new rows reaches the target",
+    kind=STATISTICAL,
+    confidence=1 - RISK,
+    source="ML Generalisation",
+)
+def target_reached(fit):
+    """Accuracy at least, or mean loss at most, what was asked for."""
+    target = fit.get("target")
+    if target is None:
+        return cannot_tell(fit, "no target was given: pass target=")
+    if why := why_nothing(fit):
+        return cannot_tell(fit, why)
+    found, sure = interval(fit), {"confidence": 1 - fit.delta}
+    advice = "not a matter of chance: improve the model, or lower the target"
+    if fit.loss.score:  # accuracy
+        found = found.flipped()
+        if found.lower >= target:
+            return at_least(found.lower, target, unit="at least", **sure)
+        if found.upper < target:
+            return at_least(found.upper, target, advice, unit="at most", **sure)
+    elif found.upper <= target:
+        return at_most(found.upper, target, unit="at most", **sure)
+    elif found.lower > target:
+        return at_most(found.lower, target, advice, unit="at least", **sure)
+    return cannot_tell(
+        fit, f"between {found.lower:.4g} and {found.upper:.4g}: {target:g} is inside"
+    )
+
+
+@claim(
+    "predicts new rows better than one constant prediction does",
+    kind=STATISTICAL,
+    confidence=1 - RISK,
+    source="ML Generalisation; Waudby-Smith & Ramdas 2024",
+)
+def better_than_constant(fit):
+    """Row by row: the loss of the constant minus that of the model. The constant is that of the training rows, or any class."""
+    if why := why_nothing(fit):
+        return cannot_tell(fit, why)
+    constants, where = _constants(fit)
+    if not len(constants):
+        return cannot_tell(fit, "which constant? pass train_y= (or predict classes)")
+    mine, bounds = losses_of(fit), fit.loss.bounds
+    width, worst = _width(fit), None
+    share = union_bound(len(constants), fit.delta) / 2
+    for constant in constants:
+        theirs = np.asarray(fit.loss.of(_Constant(constant, fit), fit.X, fit.y), np.float64)
+        if bounds is not None and ((theirs < bounds[0]) | (theirs > bounds[1])).any():
+            return cannot_tell(fit, "the losses of a constant prediction are outside of the range")
+        gain = (theirs - mine) / width
+        lower, upper = gains(gain, share, fit.weights)
+        if worst is None or lower < worst[0]:
+            worst = lower, upper, constant
+    assert worst is not None
+    lower, upper, constant = worst
+    constant = constant.item() if hasattr(constant, "item") else constant
+    note = f"against {constant!r}{where}"
+    if lower > 0:
+        return at_least(lower, 0, unit="gain at least", note=note, confidence=1 - fit.delta)
+    if upper < 0:
+        advice = f"a constant prediction, {constant!r}, does better: do not use this model"
+        return at_least(upper, 0, advice, unit="gain at most", note=note, confidence=1 - fit.delta)
+    return cannot_tell(fit, f"between {lower:.3g} and {upper:.3g} {note}: too few rows to tell")
+
+
+def gains(x: Array, delta: float, weights: Array | None = None) -> tuple[float, float]:
+    """(lower, upper) of the mean of draws in [−1, 1], each at risk δ."""
+    if weights is not None:
+        mean = float(np.average(x, weights=weights))
+        eps = hoeffding(effective_size(weights), 2 * delta, 2.0)
+        return mean - eps, mean + eps
+    return mean_at_least(x, delta, -1.0, 1.0), -mean_at_least(-x, delta, -1.0, 1.0)
+
+
+class _Constant:
+    """A model that always predicts the same, in the shape in which a loss asks for it."""
+
+    def __init__(self, value: Any, fit: Fit):
+        self.value, self.classes_ = value, fit.get("classes_")
+
+    def predict(self, X: Any) -> Array:
+        return np.full(np.shape(X)[0] if np.ndim(X) != 1 else len(X), self.value)
+
+    def predict_proba(self, X: Any) -> Array:
+        return np.tile(np.asarray(self.classes_) == self.value, (np.shape(X)[0], 1)).astype(float)
+
+
+def _constants(fit: Fit) -> tuple[list[Any], str]:
+    """What one could always predict: the best of the training targets; else any class, all of which have to be beaten."""
+    known, classes = fit.get("train_y"), fit.get("classes_")
+    if fit.loss.name not in ("zero_one", "squared", "absolute"):
+        return [], ""
+    if known is not None:
+        if fit.loss.name == "zero_one":
+            values, counts = np.unique(np.asarray(known), return_counts=True)
+            return [values[np.argmax(counts)]], ", the most frequent class of the training rows"
+        middle = np.mean if fit.loss.name == "squared" else np.median
+        return [float(middle(np.asarray(known, np.float64)))], " of the training rows"
+    if fit.loss.name == "zero_one" and classes is not None:
+        return list(np.asarray(classes)), ", the hardest of the classes to beat"
+    return [], ""
+
+
+EVALUATION_CLAIMS = (rows_unseen, enough_rows, target_reached, better_than_constant)
