@@ -368,6 +368,9 @@ SUBPACKAGES = (
     "trust",
 )
 
+# searches for what a claim asks for by `fit.witness(name)`: the module that has the function of that name
+WITNESSES: dict[str, str] = {}
+
 RENAMED = ("latent",)  # packages that still answer to their old name, and warn
 
 

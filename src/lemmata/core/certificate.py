@@ -13,8 +13,10 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
+
+import numpy as np
 
 from lemmata.audit.kernel.claims import (
     BROKEN,
@@ -45,6 +47,7 @@ from lemmata.audit.kernel.claims import (
 from lemmata.core.provenance import describe_data, describe_versions
 from lemmata.core.store import storable
 from lemmata.core.trace import Trace
+from lemmata.core.witnesses import find_search
 
 __all__ = [
     "BROKEN", "FAILS", "HOLDS", "KINDS", "LEAST_BUDGET", "NOT_CHECKED", "PROVED", "RULE_OF_THUMB", "STATISTICAL",
@@ -52,13 +55,15 @@ __all__ = [
     "at_most", "budget", "check", "claim", "free", "passes", "rounding", "unknown",
 ]  # fmt: skip
 
-storable(Claim)  # files hold it; the kernel of the trusted base knows no files
+storable(Claim)  # files hold it; the kernel of the trusted base knows no files,
+Fit.searches = staticmethod(find_search)  # and nobody who searches
 
 TIMES_THE_FIT = (
     5  # what `certify(X)` may cost, as a multiple of the fit, if that is more than LEAST_BUDGET
 )
 SOUND = "attributes_sound"  # the first claim of every certificate: where it fails, no other can be checked
 INTERRUPTED = "interrupted"  # the note of claims that Ctrl-C left unchecked
+LARGE = 2**20  # bytes of a witness that is not written to files
 
 
 class NotCertified(RuntimeError):
@@ -215,7 +220,7 @@ class Certificate:
         claims = []
         for item in self:
             fields = {"name": item.name, "verdict": item.verdict, **asdict(item)}
-            fields.pop("state")
+            del fields["state"], fields["witness"]
             claims.append(
                 {
                     name: value if not isinstance(value, float) or math.isfinite(value) else None
@@ -226,8 +231,18 @@ class Certificate:
         told |= {"versions": self.versions, "skipped": self.skipped}
         return {"title": self.title, **told, "claims": claims}
 
+    def for_file(self) -> Certificate:
+        """Return what `lemmata.save` writes: without the trace, which the model has, and without large witnesses."""
+        claims = (replace(item, witness=_small(item.witness)) for item in self)
+        return replace(self, claims=tuple(claims), trace=None)
+
     def to_json(self, indent: int | None = None) -> str:
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False)
+
+
+def _small(witness: dict[str, Any]) -> dict[str, Any]:
+    """Return a witness if it has less than a megabyte."""
+    return witness if sum(np.asarray(value).nbytes for value in witness.values()) < LARGE else {}
 
 
 # --- checking ---------------------------------------------------------------------------------------------------------
@@ -280,8 +295,9 @@ def check(
     try:
         while waiting and not stop:
             # what one check remembers makes others free, so prices are asked again when it did
-            if len(fit.memory) != known:
-                prices, known = {one.name: one.price(fit) for one in waiting}, len(fit.memory)
+            if len(fit.memory) + len(fit.facts) != known:
+                known = len(fit.memory) + len(fit.facts)
+                prices = {one.name: one.price(fit) for one in waiting}
             one = min(waiting, key=lambda one: (one.name != SOUND, prices[one.name]))
             price = prices[one.name]
             left = work - spent if seconds is None else (end - time.perf_counter()) * PER_SECOND

@@ -1,4 +1,4 @@
-"""Settings of the whole process: whether `fit` checks claims, and which work is compiled.
+"""Settings of the whole process: whether `fit` checks claims, whether checks may search, and which work is compiled.
 
 >>> import numpy as np, lemmata
 >>> X = np.random.default_rng(0).normal(size=(100, 5))
@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from lemmata.core.compiler import COMPILE, MODES
 
 CERTIFICATE = "LEMMATA_CERTIFICATE"
+SEARCHES = "LEMMATA_SEARCHES"
 
 
 def checks_in_fit() -> bool:
@@ -29,20 +30,34 @@ def checks_in_fit() -> bool:
     return os.environ.get(CERTIFICATE, "1") != "0"
 
 
+def searches_allowed() -> bool:
+    """Whether claims may ask our solvers for witnesses: unless LEMMATA_SEARCHES is 0."""
+    return os.environ.get(SEARCHES, "1") != "0"
+
+
 @contextmanager
-def config(*, certificate: bool | None = None, compile: str | None = None) -> Iterator[None]:
+def config(
+    *,
+    certificate: bool | None = None,
+    searches: bool | None = None,
+    compile: str | None = None,
+) -> Iterator[None]:
     """Change settings for a while, in this process and those it starts; what is None stays as it is.
 
     certificate : bool, optional
         False: every claim of `certificate_` says *not checked*, and a fit costs what its solver costs.
+    searches : bool, optional
+        False: no claim looks for better weights, centres or dual points with our solvers; some then can't tell.
     compile : {"auto", "always", "never"}, optional
         Which work is done by compiled kernels rather than by NumPy: "auto", what is large enough to be worth a compiler.
     """
-    if not isinstance(certificate, bool | None):
-        raise TypeError(f"certificate={certificate!r} is not accepted; pass True or False.")
+    switches = {"certificate": (CERTIFICATE, certificate), "searches": (SEARCHES, searches)}
+    for name, (_, value) in switches.items():
+        if not isinstance(value, bool | None):
+            raise TypeError(f"{name}={value!r} is not accepted; pass True or False.")
     if compile is not None and compile not in MODES:
         raise ValueError(f"compile={compile!r} is not accepted; pass one of {', '.join(MODES)}.")
-    changes = {} if certificate is None else {CERTIFICATE: "1" if certificate else "0"}
+    changes = {where: str(int(value)) for where, value in switches.values() if value is not None}
     changes |= {} if compile is None else {COMPILE: compile}
     with _environment(changes):
         yield
@@ -69,7 +84,9 @@ def sent_along(received: dict[str, str | int] | None = None) -> dict[str, str | 
     """
     if received and received.get("sender") == os.getppid():
         return received
-    made = {name: os.environ[name] for name in (CERTIFICATE, COMPILE) if name in os.environ}
+    made = {
+        name: os.environ[name] for name in (CERTIFICATE, SEARCHES, COMPILE) if name in os.environ
+    }
     return {**made, "sender": os.getpid()} if made else {}
 
 

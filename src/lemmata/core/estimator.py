@@ -456,7 +456,7 @@ class Model(BaseEstimator):
         names = [name.removesuffix("?") for name in (*self.COMMON_STORED, *self.stored)]
         found = {name: getattr(self, name) for name in names if hasattr(self, name)}
         # the trace of a certificate is that of its model: a file needs it once
-        return {**found, "certificate_": replace(found["certificate_"], trace=None)}
+        return {**found, "certificate_": found["certificate_"].for_file()}
 
     @classmethod
     def restored(cls, parameters: dict[str, Any], attributes: dict[str, Any]) -> Model:

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -53,6 +53,7 @@ class Evidence:
     note: str = ""  # said whatever the verdict: the limits of the claim, or why it can't tell
     kind: str = ""  # if it is not that of the claim: a bound proved here, sampled there
     confidence: float = math.nan  # of statistical evidence, if it is not that of the claim
+    witness: Mapping[str, Any] = field(default_factory=dict)  # what the verdict rests on, by name
 
     @property
     def verdict(self) -> str:
@@ -60,19 +61,35 @@ class Evidence:
 
 
 def at_most(
-    measured: float, bound: float, advice: str = "", unit: str = "", note: str = "", *,
-    kind: str = "", confidence: float = math.nan,
-) -> Evidence:  # fmt: skip
+    measured: float,
+    bound: float,
+    advice: str = "",
+    unit: str = "",
+    note: str = "",
+    *,
+    kind: str = "",
+    confidence: float = math.nan,
+    witness: Mapping[str, Any] | None = None,
+) -> Evidence:
     """Holds if measured ≤ bound; broken if either is NaN."""
-    return Evidence(float(measured), "≤", float(bound), advice, unit, note, kind, confidence)
+    numbers = float(measured), "≤", float(bound)
+    return Evidence(*numbers, advice, unit, note, kind, confidence, witness or {})
 
 
 def at_least(
-    measured: float, bound: float, advice: str = "", unit: str = "", note: str = "", *,
-    kind: str = "", confidence: float = math.nan,
-) -> Evidence:  # fmt: skip
+    measured: float,
+    bound: float,
+    advice: str = "",
+    unit: str = "",
+    note: str = "",
+    *,
+    kind: str = "",
+    confidence: float = math.nan,
+    witness: Mapping[str, Any] | None = None,
+) -> Evidence:
     """Holds if measured ≥ bound; broken if either is NaN."""
-    return Evidence(float(measured), "≥", float(bound), advice, unit, note, kind, confidence)
+    numbers = float(measured), "≥", float(bound)
+    return Evidence(*numbers, advice, unit, note, kind, confidence, witness or {})
 
 
 def unknown(why: str, measured: float = math.nan, unit: str = "") -> Evidence:
@@ -111,6 +128,9 @@ class Fit:
     `fit.work` (multiplications): what is left of the budget.
     """
 
+    # who searches: a name to a function, or to None where nobody does. Set by core; the kernel knows no solver
+    searches: ClassVar[Callable[[str], Callable[..., Any] | None]] = staticmethod(lambda name: None)
+
     def __init__(
         self, model, data=None, y=None, weights=None, trace=None, stopped=None, attributes=None
     ):
@@ -120,6 +140,7 @@ class Fit:
         self.work = math.inf
         self._attributes: Mapping[str, Any] = attributes or {}
         self.memory: dict[str, Any] = {}  # where claims keep what several of them need
+        self.facts: dict[Fact, tuple[Any, Exception | None]] = {}  # what was computed, or why not
 
     @property
     def data(self) -> Any:
@@ -144,6 +165,59 @@ class Fit:
     def get(self, name: str, default: Any = None) -> Any:
         """An attribute or parameter that some fits do not have."""
         return getattr(self, name) if self.has(name) else default
+
+    def witness(self, name: str, *arguments: Any) -> Any:
+        """Return what a search outside of the trusted base found, to be checked and never believed; None if nothing."""
+        search = type(self).searches(name)
+        return None if search is None else search(self, *arguments)
+
+
+@dataclass(frozen=True, eq=False)
+class Fact:
+    """Something that several claims need of a fit: computed once, whichever asks first, and priced until it is.
+
+    @fact(cost=passes(2))
+    def nearest(fit): …
+
+    Calling it with a Fit gives its value. An exception is remembered too, and raised for everybody who asks.
+    """
+
+    compute: Callable[[Fit], Any]
+    cost: Callable[[Fit], float]
+    needs: tuple[Fact, ...] = ()
+
+    def __call__(self, fit: Fit) -> Any:
+        if self not in fit.facts:
+            try:
+                fit.facts[self] = self.compute(fit), None
+            except Exception as error:
+                fit.facts[self] = None, error
+        value, failure = fit.facts[self]
+        if failure is not None:
+            raise failure
+        return value
+
+
+def fact(
+    cost: Callable[[Fit], float], needs: tuple[Fact, ...] = ()
+) -> Callable[[Callable[[Fit], Any]], Fact]:
+    """Turn a function of a Fit into a Fact.
+
+    cost : multiplications that it takes, without those of the facts that it needs
+    """
+    return lambda compute: Fact(compute, cost, needs)
+
+
+def price_of(fit: Fit, cost: Callable[[Fit], float], needs: tuple[Fact, ...]) -> float:
+    """Return what something costs on this fit, with every fact that it needs and that is not there yet, once."""
+    missing: dict[Fact, None] = {}
+    waiting = list(needs)
+    while waiting:
+        one = waiting.pop()
+        if one not in fit.facts and one not in missing:
+            missing[one] = None
+            waiting += one.needs
+    return cost(fit) + sum(one.cost(fit) for one in missing)
 
 
 def free(fit: Fit) -> float:
@@ -174,6 +248,7 @@ class Statement:
     about: str = "result"
     cost: Callable[[Fit], float] = free
     confidence: float = math.nan
+    needs: tuple[Fact, ...] = ()
 
     def __call__(self, fit: Fit) -> Claim:
         if self.about == "run" and fit.trace is None:
@@ -200,13 +275,13 @@ class Statement:
             found = replace(found, note=found.note or f"{what} is not a number")
         return Claim(
             self.name, self.sentence, self.source, kind, confidence, state, found.measured,
-            found.relation, found.bound, found.advice, found.unit, found.note,
+            found.relation, found.bound, found.advice, found.unit, found.note, dict(found.witness),
         )  # fmt: skip
 
     def price(self, fit: Fit) -> float:
         """The cost of the check; 0 where it cannot be told, since the check will then stumble at once."""
         try:
-            cost = float(self.cost(fit))
+            cost = float(price_of(fit, self.cost, self.needs))
         except NoData:
             return math.inf
         except Exception:
@@ -222,12 +297,14 @@ def claim(
     about: str = "result",
     cost: Callable[[Fit], float] = free,
     confidence: float = math.nan,
+    needs: tuple[Fact, ...] = (),
 ) -> Callable[..., Statement]:
     """Turn a function of a Fit that returns `at_most(…)`, `at_least(…)` or `unknown(…)` into a claim.
 
     kind : PROVED, STATISTICAL (with its confidence) or RULE_OF_THUMB
     about : "result" (recomputed from data and public attributes) or "run" (reads the trace)
-    cost : how many multiplications the check takes on a fit; what is dear waits for `certify(X)`
+    needs : the facts that it asks for; each is paid for once, by the first claim that needs it
+    cost : how many multiplications the check takes besides; what is expensive waits for `certify(X)`
     """
     if about not in ("result", "run"):
         raise ValueError(f"about={about!r}: a claim is about the 'result' or the 'run'.")
@@ -236,7 +313,7 @@ def claim(
 
     def decorate(function: Callable[[Fit], Evidence]) -> Statement:
         name = function.__name__
-        return Statement(name, sentence, kind, source, function, about, cost, confidence)
+        return Statement(name, sentence, kind, source, function, about, cost, confidence, needs)
 
     return decorate
 
@@ -248,7 +325,7 @@ def claim(
 class Claim:
     """A claim that was checked, or why it was not."""
 
-    version = 2
+    version = 3
 
     name: str
     sentence: str
@@ -262,11 +339,14 @@ class Claim:
     advice: str
     unit: str
     note: str
+    # what the verdict rests on, by name: a dual point, a direction, better weights. Not kept in files where it is large
+    witness: dict[str, Any] = field(default_factory=dict, compare=False)
 
     def __post_init__(self):
         texts = (self.name, self.sentence, self.source, self.advice, self.unit, self.note)
         words = self.kind in KINDS and self.state in ("", BROKEN, NOT_CHECKED)
-        if not all(isinstance(text, str) for text in texts) or not words:
+        named = isinstance(self.witness, dict) and all(isinstance(key, str) for key in self.witness)
+        if not all(isinstance(text, str) for text in texts) or not words or not named:
             raise ValueError("not a claim: its texts are of the wrong kind.")
         if self.relation not in ("≤", "≥", ""):
             raise ValueError(f"not a claim: {self.relation!r} compares nothing.")
@@ -283,8 +363,10 @@ class Claim:
 
     @classmethod
     def upgrade(cls, fields: dict[str, Any], version: int) -> dict[str, Any]:
-        """Version 1 had no kinds, and one word, with its reason in the note, for all that was not decided."""
-        fields = dict(fields)
+        """Version 2 had no witness; version 1 no kinds, and one word, with its reason in the note, for all undecided."""
+        fields = {**fields, "witness": {}}
+        if version > 1:
+            return fields
         verdict, note = fields.pop("verdict", ""), str(fields.get("note", ""))
         state = ""
         if verdict == UNDECIDED:

@@ -5,6 +5,7 @@ Draws z_1 … z_n are independent, of one mean μ, in a range of width R that wa
     hoeffding          |z̄ − μ| ≤ R √(ln(2/δ)/2n)                       of weights w: R √(ln(2/δ) Σw²/2)/Σw
     clopper_pearson    of draws 0 or 1: the p at which so few, or so many, ones have a chance of δ/2; exact
     betting            nobody gets rich betting on a fair game: no μ is kept against which a bettor made 1/δ
+    mean_of_unlike     the same of draws that are independent but not alike: their means may differ, μ is the mean of these
     union_bound        K statements at δ/K each are all true with probability 1 − δ
 
     >>> round(hoeffding(1000), 4), [round(end, 4) for end in clopper_pearson(90, 100)]
@@ -15,21 +16,32 @@ Draws z_1 … z_n are independent, of one mean μ, in a range of width R that wa
 **The bets.** Put aside 1, and before each draw stake a share λ_t ≥ 0, chosen by the draws before it. If μ ≤ g, the wealth
 W(g) = Π(1 + λ_t(z_t − g)) has a mean of at most 1, hence exceeds 1/δ with probability at most δ (Markov): μ is above every g
 whose W(g) reached 1/δ. With λ_t ≈ √(2 ln(1/δ)/n v_t), v_t the variance so far, this is almost as narrow as if the variance were
-known, and on draws of small variance far narrower than Hoeffding (Waudby-Smith & Ramdas 2024; heldout.py bets on [−1, 1]).
+known, and on draws of small variance far narrower than Hoeffding (Waudby-Smith & Ramdas 2024).
+
+**Draws that are not alike** leave nothing to learn about the next one, so the stake λ is fixed beforehand. The geometric mean
+is at most the arithmetic one, so with E the mean of E z_i,
+
+    E Π_i (1 + λ(z_i − g))  =  Π_i (1 + λ(E z_i − g))  ≤  (1 + λ(E − g))ⁿ  ≤  1                            if E ≤ g
+
+and the mean of such products over a few stakes λ = s/(g − least), s < 1, falls as g grows and reaches 1/δ with probability at
+most δ.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
-from scipy.special import betaincinv
+from scipy.special import betaincinv, logsumexp
 
 Array = np.ndarray
 
 LARGEST_STAKE = 0.95  # of what would lose all at the lowest draw
 FIRST_SPREAD = 0.01  # of the squared range: one more squared deviation, by which the first bets go
 HALVINGS = 40
+STAKES = 0.95 * 0.5 ** np.arange(7)  # s, of draws that are not alike
 
 
 def hoeffding(n: float, delta: float = 0.05, width: float = 1.0) -> float:
@@ -61,16 +73,18 @@ def effective_size(weights: Array) -> float:
     return float(weights.sum() ** 2 / np.sum(weights**2))
 
 
-def clopper_pearson(successes: int, n: int, delta: float = 0.05) -> tuple[float, float]:
-    """The interval of the probability p of a success: every p at which such a count is not too rare (δ/2 on each side)."""
-    delta = checked_risk(delta)
-    if not 0 <= successes <= n or n < 1:
-        raise ValueError(
-            f"{successes} successes of {n} draws: pass 0 <= successes <= n and n >= 1."
-        )
-    lower = betaincinv(successes, n - successes + 1, delta / 2) if successes else 0.0
-    upper = betaincinv(successes + 1, n - successes, 1 - delta / 2) if successes < n else 1.0
-    return float(lower), float(upper)
+def clopper_pearson(successes: Any, n: Any, delta: float = 0.05) -> tuple[Any, Any]:
+    """The interval of the probability p of a success: every p at which such a count is not too rare (δ/2 on each side).
+
+    successes, n : numbers, or arrays of them; of no draws nothing is known, [0, 1]
+    """
+    delta, hits, draws = checked_risk(delta), np.asarray(successes, float), np.asarray(n, float)
+    if not ((hits >= 0) & (hits <= draws)).all():
+        raise ValueError(f"{successes} successes of {n} draws: pass 0 <= successes <= n.")
+    with np.errstate(invalid="ignore"):
+        lower = np.where(hits > 0, betaincinv(hits, draws - hits + 1, delta / 2), 0.0)
+        upper = np.where(hits < draws, betaincinv(hits + 1, draws - hits, 1 - delta / 2), 1.0)
+    return (float(lower), float(upper)) if hits.ndim == 0 else (lower, upper)
 
 
 def mean_at_least(z: Array, delta: float, least: float = 0.0, most: float = 1.0) -> float:
@@ -89,11 +103,31 @@ def mean_at_least(z: Array, delta: float, least: float = 0.0, most: float = 1.0)
         stakes = np.minimum(wanted, LARGEST_STAKE / g)  # W falls as g grows, at the cap too
         return float(np.log1p(stakes * (x - g)).sum()) >= math.log(1 / delta)
 
-    proved, refuted = 0.0, 1.0
+    return least + _largest(reached, 0.0, 1.0) * (most - least)
+
+
+def mean_of_unlike_at_least(z: Array, delta: float, least: float = 0.0, most: float = 1.0) -> float:
+    """A number that the mean of the E z_i exceeds with probability 1 − δ.
+
+    z : independent numbers, not necessarily alike, of which was known beforehand that least ≤ z_i ≤ most
+    """
+    z, tiny = np.asarray(z, np.float64), np.finfo(float).tiny
+
+    def reached(g: float) -> bool:
+        with np.errstate(over="ignore"):
+            shares = (z - g) / max(g - least, tiny)
+            logs = np.log1p(STAKES[:, None] * shares).sum(axis=1)
+        return float(logsumexp(logs)) - math.log(len(STAKES)) >= math.log(1 / delta)
+
+    return _largest(reached, least, most)
+
+
+def _largest(reached: Callable[[float], bool], proved: float, refuted: float) -> float:
+    """The largest g found that was reached; where none is, the first number."""
     for _ in range(HALVINGS):
         middle = (proved + refuted) / 2
         proved, refuted = (middle, refuted) if reached(middle) else (proved, middle)
-    return least + proved * (most - least)
+    return proved
 
 
 def betting(
