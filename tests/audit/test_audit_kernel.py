@@ -40,7 +40,7 @@ def test_a_fact_is_computed_once_and_paid_for_by_the_first_claim_that_needs_it()
     fit = Fit(Toy())
     assert (one.price(fit), two.price(fit)) == (111, 110)
     found = check((one, two), fit, "T")
-    assert (found.held, found.failed, asked) == (["one"], ["two"], ["base", "above"])
+    assert (found.held, found.failed, asked) == (["one"], ["two"], ["above", "base"])
     assert (one.price(fit), two.price(fit)) == (1, 0)
     # a budget that pays for the facts once is enough for both
     assert check((one, two), Fit(Toy()), "T", work=111).not_checked == []

@@ -51,7 +51,8 @@ class MercerEvidence(Evidence):
 
     everywhere: bool = False  # positive semidefinite on all inputs, by the rules above
     rows: Array | None = None  # which rows were looked at
-    witness: Array | None = None  # v of length 1 with the smallest vᵀKv
+    # v of length 1 with the smallest vᵀKv; the vector itself, as it was before evidence had named witnesses
+    witness: Array | None = None  # type: ignore[assignment]
 
 
 def mercer(
