@@ -18,10 +18,12 @@ import numpy as np
 from lemmata.audit.kernel.claims import (
     PROVED,
     Evidence,
+    Fact,
     Fit,
     Statement,
     at_most,
     claim,
+    free,
     passes,
     rounding,
     unknown,
@@ -99,19 +101,23 @@ def _problems_of(name: str, value: Any, spec: str, sizes: dict[str, int]) -> Ite
 
 
 def statements_true(
-    measure: Callable[[Fit], Mapping[str, float]], cost: Callable[[Fit], float] | None = None
+    measure: Callable[[Fit], Mapping[str, float]],
+    cost: Callable[[Fit], float] | None = None,
+    needs: tuple[Fact, ...] = (),
 ) -> Statement:
     """The claim that the numbers a model states are those of the data.
 
     measure : gives, by name, how far each stated number is from that of the data, in units of the rounding it may have (see
         `discrepancy`): at most 1 is true. A model that states nothing gives nothing.
+    cost : by default a pass over the data, or nothing besides the facts that it needs
     """
 
     @claim(
         "what the model states is true of the data",
         kind=PROVED,
         source="by definition",
-        cost=cost or passes(),
+        cost=cost or (free if needs else passes()),
+        needs=needs,
     )
     def statements_true(fit: Fit) -> Evidence:
         found = measure(fit)
