@@ -258,7 +258,7 @@ def test_pyproject_readme_and_citation_agree_on_the_version():
 
 def test_torch_is_a_range_for_users_and_pinned_for_our_tests():
     """A pin in the package would replace the PyTorch that somebody has."""
-    asked = {"pyproject.toml": {">=2.4"}, "constraints.txt": {"==2.13.0"}}
+    asked = {"pyproject.toml": {">=2.6"}, "constraints.txt": {"==2.13.0"}}
     for name, versions in asked.items():
         found = re.findall(r"\btorch\b([=<>~!]=?[\w.]+)?", (ROOT / name).read_text())
         assert set(found) == versions, name

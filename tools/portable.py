@@ -20,6 +20,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 from threadpoolctl import threadpool_info
 
 ROOT = Path(__file__).parents[1]
@@ -125,6 +126,7 @@ def main(names: list[str]) -> int:
     if unknown:
         print(f"there is no machine {sorted(unknown)[0]!r}; known are {', '.join(MACHINES)}.")
         return 2
+    np.linalg.norm(np.ones(2))  # loads BLAS
     here = sorted({str(pool.get("architecture")) for pool in threadpool_info()} - {"None"})
     print(f"this CPU as it is: BLAS for {', '.join(here) or 'an unknown CPU'}\n")
     print(f"{'machine':10}{'minutes':>8}  result")

@@ -60,7 +60,7 @@ def started(rank, port, folder):
     return child
 
 
-def ended(child, seconds=60):
+def ended(child, seconds=300):
     """How a process ended; one that did not is killed."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

@@ -90,6 +90,8 @@ class Machine:
         self.trained: list[Tensor] = [
             weight for weight in self.weights.values() if weight.requires_grad
         ]
+        # what it remembers before its first step: with PyTorch before 2.13, Adagrad's sums
+        self.fresh = memory_of(self.optimizer, self.names)
         self.mean: list[Tensor] = []  # e, of the weights that are trained
         self.updates = 0
 
@@ -99,7 +101,7 @@ class Machine:
         self, model: Arrays, memory: Mapping[str, Any], ema: Arrays | None, updates: int
     ) -> None:
         load_arrays(self.module, model)
-        recall(self.optimizer, self.weights, memory)
+        recall(self.optimizer, self.weights, memory or self.fresh)
         self.updates, self.mean = updates, []
         if self.decay is not None:
             self.mean = [weight.detach().clone() for weight in self.trained]
