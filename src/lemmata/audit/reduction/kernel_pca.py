@@ -35,8 +35,6 @@ from lemmata.audit.predict.kernels.kernel_matrices import (
     MOST,
     CannotTell,
     Facts,
-    cost_of_facts,
-    cost_of_spectrum,
     divide,
     facts,
     is_given,
@@ -198,7 +196,7 @@ def _preimages(fit: Fit, known: Facts, rows: Any) -> dict[str, float]:
     return found
 
 
-TRUE = statements_true(_statements, cost=cost_of_facts)
+TRUE = statements_true(_statements, needs=(facts,))
 
 
 # --- claims -----------------------------------------------------------------------------------------------------------
@@ -208,7 +206,7 @@ TRUE = statements_true(_statements, cost=cost_of_facts)
     "vector i is within 1° of the eigenvector i of the centred kernel matrix, for every i",
     kind=PROVED,
     source="CIL 1.4.3; Davis & Kahan 1970",
-    cost=cost_of_spectrum,
+    needs=(spectrum,),
 )
 @with_facts
 def principal_axes(fit, known):
@@ -219,7 +217,7 @@ def principal_axes(fit, known):
     "the coordinates of the rows have mean 0, variances λ/n and no correlation, to 1 %",
     kind=PROVED,
     source="CIL 1.4.2",
-    cost=cost_of_facts,
+    needs=(facts,),
 )
 @with_facts
 def uncorrelated(fit, known):
@@ -254,7 +252,7 @@ def _coordinates(fit: Fit, known: Facts) -> Array:
     "its error in feature space is within 1 % of the least that so many directions have",
     kind=PROVED,
     source="CIL Prop. 1.4.1, Thm 1.4.4",
-    cost=cost_of_spectrum,
+    needs=(spectrum,),
 )
 @with_facts
 def most_variance(fit, known):
@@ -273,7 +271,7 @@ def most_variance(fit, known):
     "every kept eigenvalue stands above rounding",
     kind=RULE_OF_THUMB,
     source="CIL Thm 1.4.7",
-    cost=cost_of_facts,
+    needs=(facts,),
 )
 @with_facts
 def above_rounding(fit, known):
@@ -289,7 +287,7 @@ def above_rounding(fit, known):
     "the effective rank is at most half that of the identity: rows resemble others, not themselves alone",
     kind=RULE_OF_THUMB,
     source="ML Kernels",
-    cost=cost_of_facts,
+    needs=(facts,),
 )
 @with_facts
 def informative(fit, known):
@@ -328,7 +326,7 @@ def _cost_of_turn(fit: Fit) -> float:
     n, q = fit.data.shape[0], len(fit.eigenvalues_) + 1
     if n > MOST:
         return 0.0
-    return cost_of_spectrum(fit) + float(GROUPS) * q * n * (n if n > DENSE else n / GROUPS)
+    return float(GROUPS) * q * n * (n if n > DENSE else n / GROUPS)
 
 
 @claim(
@@ -337,6 +335,7 @@ def _cost_of_turn(fit: Fit) -> float:
     confidence=LEVEL,
     source="CIL 1.4.2; Anderson 1963",
     cost=_cost_of_turn,
+    needs=(spectrum,),
 )
 @with_facts
 def subspace_determined(fit, known):
@@ -397,7 +396,8 @@ def _sampling_turn(known: Facts, found: Spectrum, k: int, numbers: Array) -> Tur
     "the kernel matrix of up to 300 rows is positive semidefinite",
     kind=PROVED,
     source="ML Mercer",
-    cost=lambda fit: cost_of_facts(fit) + EIGH * float(min(fit.data.shape[0], SAMPLE)) ** 3,
+    cost=lambda fit: EIGH * float(min(fit.data.shape[0], SAMPLE)) ** 3,
+    needs=(facts,),
 )
 @with_facts
 def positive_semidefinite(fit, known):
@@ -408,18 +408,18 @@ def positive_semidefinite(fit, known):
     advice = "distances in feature space can be negative: use another kernel (poly: coef0 >= 0; not sigmoid)"
     dtype = np.asarray(rows[:0]).dtype if is_given(fit) else np.float64
     least = -rounding(dtype, terms)
-    K = _sampled_kernel(fit, rows) / known.unit
+    K = _sampled_kernel(fit, known, rows) / known.unit
     return at_least(
         _least_eigenvalue(K, least), least, unit="λ_min / |λ|_max", advice=advice, note=note
     )
 
 
-def _sampled_kernel(fit: Fit, rows: Any) -> Array:
+def _sampled_kernel(fit: Fit, known: Facts, rows: Any) -> Array:
     """The kernel matrix of up to SAMPLE rows."""
     sample = _spread(rows.shape[0], SAMPLE)
     if is_given(fit):
         return np.asarray(rows[np.ix_(sample, sample)], dtype=np.float64)
-    K = fit.memory.get("kernel")
+    K = known.kernel
     if K is None:
         return np.asarray(kernel_matrix(fit, rows[sample], rows[sample]), dtype=np.float64)
     return K[np.ix_(sample, sample)] if len(sample) < len(K) else K

@@ -26,7 +26,7 @@ from sklearn.metrics.pairwise import (
     sigmoid_kernel,
 )
 
-from lemmata.audit.kernel.claims import Fit, rounding
+from lemmata.audit.kernel.claims import Fit, fact, rounding
 from lemmata.audit.reduction.spectra import (
     EIGH,
     PRODUCTS,
@@ -173,6 +173,7 @@ class Facts:
     around: Around  # the same as rows, with M a and the trace
     own_noise: float  # what rounding puts into an eigenvalue here, in float64
     noise: float  # and into one of the model, in its float type
+    kernel: Array | None  # (n, n) K before it was scaled and centred, up to DENSE rows
 
     @property
     def p(self) -> Array:
@@ -198,20 +199,14 @@ def whole(data: Any) -> Any:
     return sp.vstack(parts).tocsr() if sp.issparse(parts[0]) else np.concatenate(parts)
 
 
+def _cost_of_facts(fit: Fit) -> float:
+    (n, d), k = fit.data.shape, len(fit.eigenvalues_)
+    return float(n) ** 2 * (d + k + 8) if n <= MOST else 0.0
+
+
+@fact(cost=_cost_of_facts)
 def facts(fit: Fit) -> Facts:
-    """The facts about a fit, computed once per certificate. Raises CannotTell."""
-    if "facts" not in fit.memory:
-        try:
-            fit.memory["facts"] = _measure(fit)
-        except CannotTell as why:
-            fit.memory["facts"] = why
-    found = fit.memory["facts"]
-    if isinstance(found, CannotTell):
-        raise found
-    return found
-
-
-def _measure(fit: Fit) -> Facts:
+    """Measure what the claims about a kernel PCA compare. Raises CannotTell."""
     rows, alpha = whole(fit.data), np.asarray(fit.eigenvectors_, dtype=np.float64)
     n, stated = rows.shape[0], np.asarray(fit.eigenvalues_, dtype=np.float64)
     if n != len(alpha):
@@ -223,8 +218,7 @@ def _measure(fit: Fit) -> Facts:
     if n > MOST:
         raise CannotTell(f"the kernel matrix of {n:,} rows needs {8 * n * n / 2**30:,.1f} GB")
     K = np.array(kernel_matrix(fit, rows, rows), dtype=np.float64)
-    if n <= DENSE:
-        fit.memory["kernel"] = K.copy()  # before it is centred
+    kernel = K.copy() if n <= DENSE else None
     largest = float(np.abs(np.diagonal(K)).max())
     unit = math.ldexp(1.0, min(math.frexp(largest)[1], 1023)) if 0 < largest < math.inf else 1.0
     K /= unit
@@ -251,34 +245,20 @@ def _measure(fit: Fit) -> Facts:
         for dtype in (coarse, np.dtype(max(types, key=lambda one: np.finfo(one).eps)))
     )
     about = Around(C, K @ vectors, float(np.trace(K)), own)
-    return Facts(K, unit, scale, weights, means, values, vectors, about, own, noise)
+    return Facts(K, unit, scale, weights, means, values, vectors, about, own, noise, kernel)
 
 
-def spectrum(fit: Fit) -> Spectrum:
-    """The eigenvalues of M: all of them up to DENSE rows, else as far as Lanczos tells."""
-    if "spectrum" not in fit.memory:
-        found = facts(fit)
-        if len(found.M) <= DENSE:
-            fit.memory["spectrum"] = whole_spectrum(found.M)
-        else:
-            fit.memory["spectrum"] = leading_spectrum(
-                lambda V: found.M @ V, found.around, positive=False
-            )
-    return fit.memory["spectrum"]
-
-
-def cost_of_facts(fit: Fit) -> float:
-    if "facts" in fit.memory:
-        return 0.0
-    (n, d), k = fit.data.shape, len(fit.eigenvalues_)
-    return float(n) ** 2 * (d + k + 8) if n <= MOST else 0.0
-
-
-def cost_of_spectrum(fit: Fit) -> float:
-    if "spectrum" in fit.memory:
-        return 0.0
+def _cost_of_spectrum(fit: Fit) -> float:
     n, k = fit.data.shape[0], len(fit.eigenvalues_)
     if n > MOST:
         return 0.0
-    solving = EIGH * float(n) ** 3 if n <= DENSE else float(n) ** 2 * (PRODUCTS + 3 * k)
-    return cost_of_facts(fit) + solving
+    return EIGH * float(n) ** 3 if n <= DENSE else float(n) ** 2 * (PRODUCTS + 3 * k)
+
+
+@fact(cost=_cost_of_spectrum, needs=(facts,))
+def spectrum(fit: Fit) -> Spectrum:
+    """Find the eigenvalues of M: all of them up to DENSE rows, else as far as Lanczos tells."""
+    found = facts(fit)
+    if len(found.M) <= DENSE:
+        return whole_spectrum(found.M)
+    return leading_spectrum(lambda V: found.M @ V, found.around, positive=False)
