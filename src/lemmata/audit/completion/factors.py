@@ -98,14 +98,17 @@ def first_order_point(fit):
 def slope(fit: Fit) -> float:
     """How far from stationary a fit is, between 0 and 1, whatever the size of its factors; 0 at a first-order point."""
     if "slope" not in fit.memory:
-        problem = factored(fit)
-        gradient = _kkt(problem) if fit.get("nonnegative", False) else problem.gradient
-        worst = 0.0
-        for slopes, terms in zip(gradient, _gradient_terms(problem), strict=True):
-            size = sum(np.linalg.norm(term) for term in terms)
-            worst = max(worst, float(np.linalg.norm(slopes) / size) if size > 0 else 0.0)
-        fit.memory["slope"] = worst
+        fit.memory["slope"] = slope_at(factored(fit), bool(fit.get("nonnegative", False)))
     return fit.memory["slope"]
+
+
+def slope_at(problem: Factored, nonnegative: bool = False) -> float:
+    """Return that of an objective at its point."""
+    gradient, worst = _kkt(problem) if nonnegative else problem.gradient, 0.0
+    for slopes, terms in zip(gradient, _gradient_terms(problem), strict=True):
+        size = sum(np.linalg.norm(term) for term in terms)
+        worst = max(worst, float(np.linalg.norm(slopes) / size) if size > 0 else 0.0)
+    return worst
 
 
 def _gradient_terms(problem: Factored) -> Iterator[tuple[Array, Array, Array]]:

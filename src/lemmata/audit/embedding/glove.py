@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, cg
 
 from lemmata.audit.completion.factored_objective import Factored, Factors
-from lemmata.audit.completion.factors import SLOPE, slope
+from lemmata.audit.completion.factors import SLOPE, slope_at
 from lemmata.audit.completion.statements import loss_error
 from lemmata.audit.embedding.skipgram import loss_fell
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
@@ -132,9 +132,8 @@ def never_rose(fit):
 )
 def first_order_point(fit):
     """‖∇‖ of ζ, of z, of b or of c over the lengths of its terms, the worst of them (factors.py)."""
-    problem_of(fit)
     advice = "not converged: pass more epochs"
-    return at_most(slope(fit), SLOPE, advice, unit="|∇| / its terms")
+    return at_most(slope_at(problem_of(fit)), SLOPE, advice, unit="|∇| / its terms")
 
 
 def biases_alone(fit: Fit) -> Array:
