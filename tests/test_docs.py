@@ -10,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # truth/ and tools/ stand beside tests/
 
-from tools import migration, surfaces
+from tools import house, migration, surfaces
 from truth import docs
 
 ROOT = Path(__file__).parents[1]
@@ -27,9 +27,14 @@ def page(request):
 # --- the page about the trusted base ----------------------------------------------------------------------------------
 
 
+def without_sizes(text):
+    """Any line of code changes how much there is to read; `./run docs` follows when it is run."""
+    return re.sub(r"[\d,]+ lines in \d+ files?", "", text)
+
+
 @pytest.mark.parametrize("name", ["claims", "summary"])
 def test_the_tables_of_claims_are_those_of_the_code_and_of_the_stored_run(name):
-    assert docs.sections()[name] in AUDIT, REFRESH
+    assert without_sizes(docs.sections()[name]) in without_sizes(AUDIT), REFRESH
 
 
 def test_the_stated_sizes_are_right_within_five_percent():
@@ -46,7 +51,7 @@ def test_code_is_counted_without_blank_lines_comments_and_docstrings(tmp_path):
     path.write_text(
         '"""Two\nlines."""\n\nx = 1  # one\n# none\n\n\ndef f():\n    """Said."""\n    return """\n\na"""\n'
     )
-    assert docs.lines_of_code(path) == 5
+    assert len(house.code_lines(path)) == 5
 
 
 def test_every_claim_was_seen_true_and_false_on_planted_problems():

@@ -29,6 +29,8 @@ from lemmata import audit
 from lemmata.core.certificate import PROVED, Statement
 
 AUDIT = Path(audit.__path__[0])
+PACKAGES = ("core", "audit", "linalg", "optim", "reduction", "completion", "clustering", "mixtures", "text", "topics",
+            "embedding", "predict", "nets", "trust", "data", "atlas", "cli")  # fmt: skip
 SOURCE = AUDIT.parent  # src/lemmata
 FACADE = "lemmata.core.certificate"  # where claims import from
 SHARED = ("claim", "Statement", "Claim", "Evidence", "Fit", "at_most", "at_least", "unknown")
@@ -343,6 +345,15 @@ def figures() -> dict[str, float]:
         "lines of files imported besides": count_lines(files),
         "files imported besides": len(files),
     }
+
+
+def packages() -> str:
+    """The packages below src/lemmata with the first sentence of their docstrings, for docs/architecture.md."""
+    rows = []
+    for name in PACKAGES:
+        text = ast.get_docstring(ast.parse((AUDIT.parent / name / "__init__.py").read_text())) or ""
+        rows.append(f"    {name + '/':14}{' '.join(text.split(chr(10) * 2)[0].split())}")
+    return "\n".join(rows)
 
 
 def main() -> None:

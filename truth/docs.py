@@ -9,15 +9,12 @@ The counts are a stored run: one line per claim, suite and kind of evidence. Sen
 from __future__ import annotations
 
 import argparse
-import ast
 import csv
-import io
 import math
 import re
 import subprocess
 import sys
 import time
-import tokenize
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -30,12 +27,14 @@ from pkgutil import walk_packages
 
 from lemmata import audit, registry
 from lemmata.core.certificate import Certificate, Statement
+from tools import house
 from truth.harness import Suite, Tally, count, suites
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "lemmata"
 PAGE = ROOT / "docs" / "audit.md"
 CORE = ROOT / "docs" / "core.md"
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
 STORED = ROOT / "truth" / "measured.csv"
 
 # what certifies something that is no model of ours
@@ -252,28 +251,11 @@ def trusted_files() -> dict[str, list[Path]]:
     return parts
 
 
-def lines_of_code(path: Path) -> int:
-    """Lines with code on them: no blank lines, comments or docstrings."""
-    text = path.read_text()
-    taken: set[int] = set()
-    quiet = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type not in (*quiet, tokenize.ENDMARKER):
-            taken.update(range(token.start[0], token.end[0] + 1))
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
-            node
-        ):
-            said = node.body[0]
-            taken -= set(range(said.lineno, (said.end_lineno or said.lineno) + 1))
-    return len(taken)
-
-
 def sizes() -> Iterator[tuple[str, int, int]]:
     """(part, lines, lines of code) of what one has to believe."""
     for part, paths in trusted_files().items():
         lines = sum(len(path.read_text().splitlines()) for path in paths)
-        yield part, lines, sum(map(lines_of_code, paths))
+        yield part, lines, house.count_lines(paths)
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------
@@ -290,6 +272,20 @@ def size_table() -> str:
     return "\n".join(["| part | files | lines | of code |", "|---|---|---|---|", *rows])
 
 
+def reach_table() -> str:
+    """What one reads to believe one claim, and what besides."""
+    found = house.figures()
+    rows = (
+        ("one claim, median of all", "lines of a claim, median"),
+        ("the proved claim that needs most", "lines of a proved claim, worst"),
+        ("what every claim shares: claim, evidence, verdict, `Fit`", "lines shared by all claims"),
+        ("reached besides, outside of audit: containers of data", "lines reached besides"),
+        ("in files that these import, also inside of functions", "lines of files imported besides"),
+    )
+    shown = [f"| {what} | {found[name]:,.0f} |" for what, name in rows]
+    return "\n".join(["| to believe | lines of code |", "|---|---|", *shown])
+
+
 def claim_tables(measured: list[Measured]) -> str:
     """One table per module of audit/."""
     parts = []
@@ -300,10 +296,10 @@ def claim_tables(measured: list[Measured]) -> str:
 
 
 HEADER = (
-    "| claim | what it says | kind | source | in the certificates of "
+    "| claim | what it says | kind | source | to read | in the certificates of "
     "| truth is no: false holds | truth is yes: false fails | easy: can't tell |"
 )
-RULE = "|" + "---|" * 8
+RULE = "|" + "---|" * 9
 MANY = 9  # models whose names would fill the table
 
 
@@ -320,14 +316,17 @@ def _rows(one: Listed, measured: list[Measured]) -> Iterator[str]:
     names = ", ".join(f"`{name}`" for name in one.models)
     who = names if len(one.models) <= MANY else f"{len(one.models)} models"
     about = " *(run)*" if statement.about == "run" else ""
-    cells = [f"`{statement.name}`{about}", statement.sentence, one.kind, statement.source, who]
+    read = house.reach(statement)
+    size = f"{read.lines} lines in {read.files} file{'s' if read.files > 1 else ''}"
+    name = f"`{statement.name}`{about}"
+    cells = [name, statement.sentence, one.kind, statement.source, size, who]
     kinds = sorted({row.kind for row in mine}, key=lambda kind: (kind != statement.kind, kind))
     for kind in kinds or [""]:
         same = [row for row in mine if row.kind == kind]
         if kind and kind != statement.kind:
             cells[2] = _strength(same)
         yield "| " + " | ".join([*map(_cell, cells), *_counts(same)]) + " |"
-        cells = ["", "", "", "", ""]
+        cells = [""] * len(cells)
 
 
 def _strength(rows: list[Measured]) -> str:
@@ -383,6 +382,7 @@ def sections() -> dict[str, str]:
     measured = read()
     return {
         "sizes": size_table(),
+        "reach": reach_table(),
         "summary": summary(measured),
         "claims": claim_tables(measured),
     }
@@ -439,6 +439,7 @@ def main() -> int:
         exist = {one.name for one in suites()}
         write(row for row in read() if row.suite in exist)
     PAGE.write_text(fill(PAGE.read_text(), sections()))
+    ARCHITECTURE.write_text(fill(ARCHITECTURE.read_text(), {"house": house.packages()}))
     CORE.write_text(fill(CORE.read_text(), {"tol": registry.tolerances()}))
     for text in [*complaints(read()), *(f"{name}: no yes and no" for name in untested())]:
         print(text)
