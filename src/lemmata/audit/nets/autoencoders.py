@@ -28,6 +28,8 @@ from lemmata.audit.kernel.claims import (
     at_least,
     at_most,
     claim,
+    fact,
+    free,
     rounding,
     unknown,
 )
@@ -53,16 +55,19 @@ class Errors:
     total: float  # E‖x − mean‖²
     square: float  # E‖x‖²
     eps: float  # of the float type of the network
+    width: int  # m, of the codes
+
+
+@fact(cost=free)
+def in_float64(fit: Fit) -> Any:
+    return copy.deepcopy(fit.module_).double().cpu().eval()
 
 
 def codes_and_errors(fit: Fit, rows: Array, unit: float) -> tuple[Array, Array]:
     """Codes (n, m) and squared errors (n,) of scaled rows, by a float64 copy of the network."""
     import torch
 
-    if "float64" not in fit.memory:
-        fit.memory["float64"] = copy.deepcopy(fit.module_).double().cpu().eval()
-    net = fit.memory["float64"]
-    codes, errors = [], []
+    net, codes, errors = in_float64(fit), [], []
     with torch.no_grad():
         for start in range(0, len(rows), AT_ONCE):
             some = np.ascontiguousarray(rows[start : start + AT_ONCE], dtype=np.float64)
@@ -74,25 +79,27 @@ def codes_and_errors(fit: Fit, rows: Array, unit: float) -> tuple[Array, Array]:
     return np.concatenate(codes), np.concatenate(errors)
 
 
+def running(rows: int, fit: Fit) -> float:
+    """The cost of so many rows: a multiplication for every weight."""
+    return float(rows) * sum(parameter.numel() for parameter in fit.module_.parameters())
+
+
+@fact(cost=lambda fit: running(fit.data.shape[0], fit))
 def measured(fit: Fit) -> Errors:
-    """Computed once per certificate."""
-    if "errors" not in fit.memory:
-        data, d = fit.data, fit.data.shape[1]
-        largest = max(float(np.abs(rows).max(initial=0.0)) for rows, _ in data)
-        unit = math.ldexp(1.0, math.frexp(largest)[1]) if 0 < largest < math.inf else 1.0
-        mean, loss, square, width = np.zeros(d), 0.0, 0.0, 0
-        for rows, p in _shares(data):
-            codes, errors = codes_and_errors(fit, rows, unit)
-            width = codes.shape[1]
-            mean += p @ (rows / unit)
-            loss += float(p @ errors)
-            square += float(p @ np.square(rows / unit).sum(axis=1))
-        total = sum(float(p @ np.square(rows / unit - mean).sum(axis=1)) for rows, p in _shares(data))  # fmt: skip
-        double = str(next(fit.module_.parameters()).dtype).endswith("64")
-        eps = float(np.finfo(np.float64 if double else np.float32).eps)
-        fit.memory["errors"] = Errors(unit, mean, loss, total, square, eps)
-        fit.memory["width"] = width
-    return fit.memory["errors"]
+    data, d = fit.data, fit.data.shape[1]
+    largest = max(float(np.abs(rows).max(initial=0.0)) for rows, _ in data)
+    unit = math.ldexp(1.0, math.frexp(largest)[1]) if 0 < largest < math.inf else 1.0
+    mean, loss, square, width = np.zeros(d), 0.0, 0.0, 0
+    for rows, p in _shares(data):
+        codes, errors = codes_and_errors(fit, rows, unit)
+        width = codes.shape[1]
+        mean += p @ (rows / unit)
+        loss += float(p @ errors)
+        square += float(p @ np.square(rows / unit).sum(axis=1))
+    total = sum(float(p @ np.square(rows / unit - mean).sum(axis=1)) for rows, p in _shares(data))
+    double = str(next(fit.module_.parameters()).dtype).endswith("64")
+    eps = float(np.finfo(np.float64 if double else np.float32).eps)
+    return Errors(unit, mean, loss, total, square, eps, width)
 
 
 def _shares(data: Blocks) -> Iterator[tuple[Array, Array]]:
@@ -103,46 +110,34 @@ def _shares(data: Blocks) -> Iterator[tuple[Array, Array]]:
         yield np.asarray(rows, dtype=np.float64), p
 
 
-def cost_of_errors(fit: Fit) -> float:
-    weights = sum(parameter.numel() for parameter in fit.module_.parameters())
-    return 0.0 if "errors" in fit.memory else float(fit.data.shape[0]) * weights
-
-
 # --- PCA --------------------------------------------------------------------------------------------------------------
 
 
+def _cost_of_principal(fit: Fit) -> float:
+    small = float(min(fit.data.shape))
+    return fit.data.size * small + small**3
+
+
+@fact(cost=_cost_of_principal, needs=(measured,))
 def principal(fit: Fit) -> tuple[Array, Array]:
-    """Eigenvalues (descending) and eigenvectors (d, ·) of the covariance of the scaled rows.
+    """Return eigenvalues (descending) and eigenvectors (d, ·) of the covariance of the scaled rows.
 
     From the smaller of XᵀX (d × d) and XXᵀ (n × n), which share all eigenvalues but zeros.
     """
-    if "principal" not in fit.memory:
-        known, (n, d) = measured(fit), fit.data.shape
-        if d <= n:
-            S = np.zeros((d, d))
-            for rows, p in _shares(fit.data):
-                Y = (rows / known.unit - known.mean) * np.sqrt(p)[:, None]
-                S += Y.T @ Y
-            values, vectors = np.linalg.eigh(S)
-        else:
-            parts = [
-                (rows / known.unit - known.mean) * np.sqrt(p)[:, None]
-                for rows, p in _shares(fit.data)
-            ]
-            Y = np.concatenate(parts)
-            values, left = np.linalg.eigh(Y @ Y.T)
-            # u = Yᵀv/√λ; directions of no variance stay 0: nothing is projected onto them
-            roots = np.sqrt(np.maximum(values, 0.0))
-            kept = roots > rounding(np.float64, max(n, d)) * roots.max(initial=0.0)
-            vectors = np.where(kept, Y.T @ left / np.where(kept, roots, 1.0), 0.0)
-        fit.memory["principal"] = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
-    return fit.memory["principal"]
-
-
-def cost_of_principal(fit: Fit) -> float:
-    small = float(min(fit.data.shape))
-    solving = 0.0 if "principal" in fit.memory else fit.data.size * small + small**3
-    return cost_of_errors(fit) + solving
+    known, (n, d) = measured(fit), fit.data.shape
+    parts = (
+        (rows / known.unit - known.mean) * np.sqrt(p)[:, None] for rows, p in _shares(fit.data)
+    )
+    if d <= n:
+        values, vectors = np.linalg.eigh(sum(Y.T @ Y for Y in parts))
+    else:
+        Y = np.concatenate(list(parts))
+        values, left = np.linalg.eigh(Y @ Y.T)
+        # u = Yᵀv/√λ; directions of no variance stay 0: nothing is projected onto them
+        roots = np.sqrt(np.maximum(values, 0.0))
+        kept = roots > rounding(np.float64, max(n, d)) * roots.max(initial=0.0)
+        vectors = np.where(kept, Y.T @ left / np.where(kept, roots, 1.0), 0.0)
+    return np.maximum(values[::-1], 0.0), vectors[:, ::-1]
 
 
 # --- claims -----------------------------------------------------------------------------------------------------------
@@ -172,7 +167,7 @@ def _statements(fit: Fit) -> Mapping[str, float]:
 
 
 SOUND = attributes_sound({"loss_": " | >= 0", "n_components_": " | > 0, whole"}, _unsound)
-TRUE = statements_true(_statements, cost=cost_of_errors)
+TRUE = statements_true(_statements, needs=(measured,))
 
 
 def _why_not(fit: Fit) -> str:
@@ -182,7 +177,7 @@ def _why_not(fit: Fit) -> str:
         return f"{n:,} × {d:,}: PCA's error is computed for up to {DENSE:,} rows or features"
     if known.total <= rounding(np.float64, n) * known.square:
         return "the data does not vary"
-    tail = float(principal(fit)[0][fit.memory["width"] :].sum())
+    tail = float(principal(fit)[0][known.width :].sum())
     if tail <= rounding(np.float64, max(n, d)) * known.total:
         return "PCA with as many components loses nothing: there is nothing left to win"
     return ""
@@ -192,13 +187,13 @@ def _why_not(fit: Fit) -> str:
     "on these rows it errs no more than PCA with as many components",
     kind=PROVED,
     source="CIL24 1.5, CIL Thm 1.4.4",
-    cost=cost_of_principal,
+    needs=(principal,),
 )
 def beats_pca(fit: Fit) -> Evidence:
     """E‖x − x̂‖² over Σ_{j>m} λ_j, the least of every linear autoencoder with a code of m numbers."""
     if why := _why_not(fit):
         return unknown(why)
-    known, m = measured(fit), fit.memory["width"]
+    known, m = measured(fit), measured(fit).width
     tail = float(principal(fit)[0][m:].sum())
     advice = "train longer (max_iter), or widen layers; if it stays, the data is flat: use PCA, it costs less"
     note = f"{100 * known.loss / known.total:.3g} % of the variance lost, by PCA {100 * tail / known.total:.3g} %, m = {m}"
@@ -208,8 +203,7 @@ def beats_pca(fit: Fit) -> Evidence:
 def _cost_of_test(fit: Fit) -> float:
     test = fit.get("X_test")
     rows = 0 if test is None else test.shape[0]
-    weights = sum(parameter.numel() for parameter in fit.module_.parameters())
-    return cost_of_principal(fit) + float(rows) * weights
+    return running(rows, fit)
 
 
 @claim(
@@ -217,6 +211,7 @@ def _cost_of_test(fit: Fit) -> float:
     kind=STATISTICAL,
     confidence=1 - RISK,
     source="CIL24 1.5; Waudby-Smith & Ramdas 2024",
+    needs=(principal,),
     cost=_cost_of_test,
 )
 def beats_pca_on_new_rows(fit: Fit) -> Evidence:
@@ -226,7 +221,7 @@ def beats_pca_on_new_rows(fit: Fit) -> Evidence:
         return _undecided("no rows were held out: pass certify(X, X_test=…)")
     if why := _why_not(fit):
         return _undecided(why)
-    known, m = measured(fit), fit.memory["width"]
+    known, m = measured(fit), measured(fit).width
     train, rows = (
         np.concatenate([np.asarray(part, dtype=np.float64) for part, _ in one]) for one in (fit.data, test)
     )  # fmt: skip

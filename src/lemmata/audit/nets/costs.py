@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from lemmata.audit.kernel.claims import Fit
+from lemmata.audit.kernel.claims import Fit, fact, free
 from lemmata.audit.nets.modules import Copy, Examples, copy_of, examples_of
 
 BLAS = 0.1  # a multiplication inside of a matrix product, in units of one in a plain pass
@@ -90,15 +90,17 @@ def products_of(own: Copy, examples: Examples) -> float:
     return total
 
 
+@fact(cost=free)
+def row_and_call_cost(fit: Fit) -> tuple[float, float]:
+    """Return what one row costs forward, its products; and what a call costs besides, its layers."""
+    rows, own = examples_of(fit, 2), copy_of(fit)
+    products = products_of(own, rows) / rows.shape[0]
+    weights = sum(parameter.numel() for parameter in own.parameters.values())
+    return BLAS * max(products, weights), CALL * sum(1 for _ in own.module.modules())
+
+
 def row_cost(fit: Fit) -> float:
-    """What one row costs, forward: its products, and the calls of layers."""
-    if "row_cost" not in fit.memory:
-        rows, own = examples_of(fit, 2), copy_of(fit)
-        products = products_of(own, rows) / rows.shape[0]
-        weights = sum(parameter.numel() for parameter in own.parameters.values())
-        fit.memory["row_cost"] = BLAS * max(products, weights)
-        fit.memory["call_cost"] = CALL * sum(1 for _ in own.module.modules())
-    return fit.memory["row_cost"]
+    return row_and_call_cost(fit)[0]
 
 
 def forwards(
@@ -109,8 +111,8 @@ def forwards(
     def cost(fit: Fit) -> float:
         times = calls(fit) if callable(calls) else calls
         many = rows(fit) if callable(rows) else rows
-        each = row_cost(fit)
-        return times * (many * each + fit.memory["call_cost"])
+        row, call = row_and_call_cost(fit)
+        return times * (many * row + call)
 
     return cost
 

@@ -25,6 +25,7 @@ from lemmata.audit.kernel.claims import (
     Fit,
     at_most,
     claim,
+    fact,
     rounding,
     unknown,
 )
@@ -124,13 +125,6 @@ class Pass:
     sizes: list[Array]  # the largest √((Θ²)ᵀh² + b²) of each
 
 
-def passed(fit: Fit) -> Pass:
-    if "perceptron" not in fit.memory:
-        with np.errstate(over="ignore", invalid="ignore"):
-            fit.memory["perceptron"] = _pass(fit)
-    return fit.memory["perceptron"]
-
-
 def parameters_of(fit: Fit) -> list[Array]:
     """Θ₁ … Θ_L, b₁ … b_L."""
     return [np.asarray(part, np.float64) for part in (*fit.coefs_, *fit.intercepts_)]
@@ -166,7 +160,14 @@ def precision_of(fit: Fit) -> Any:
     return np.dtype(np.float32 if narrow else np.float64)
 
 
-def _pass(fit: Fit) -> Pass:
+def products(times: float) -> Callable[[Fit], float]:
+    """The cost of so many products of every row with every weight."""
+    return lambda fit: times * fit.data.shape[0] * sum(np.size(part) for part in fit.coefs_)
+
+
+@fact(cost=products(3))  # forward, and the variance of the rounding
+@np.errstate(over="ignore", invalid="ignore")
+def passed(fit: Fit) -> Pass:
     theta, dtype = parameters_of(fit), precision_of(fit)
     L = len(theta) // 2
     y, s, mask = targets_of(fit), weights_of(fit), trained_on(fit)
@@ -243,13 +244,6 @@ def _pieces(data: Any) -> Iterator[Any]:
             yield rows[first : first + ROWS]
 
 
-def cost(fit: Fit) -> float:
-    """Forward and the variance of the rounding: three products with every weight, once for all claims."""
-    if "perceptron" in fit.memory:
-        return 0.0
-    return 3.0 * fit.data.shape[0] * sum(np.size(part) for part in fit.coefs_)
-
-
 # --- the claims -------------------------------------------------------------------------------------------------------
 
 
@@ -323,17 +317,12 @@ def held_out_score(fit: Fit) -> float:
     return float(each.mean())
 
 
-def search_cost(fit: Fit) -> float:
-    """Three products with every weight for each step, some of them twice, after one pass."""
-    weights = sum(np.size(part) for part in fit.coefs_)
-    return cost(fit) + 4.0 * STEPS * fit.data.shape[0] * weights
-
-
 @claim(
     "thirty further steps of L-BFGS gain at most 5 % of what a constant prediction costs",
     kind=RULE_OF_THUMB,
     source="CIL 4.3",
-    cost=search_cost,
+    needs=(passed,),
+    cost=products(4 * STEPS),  # three for each step, some of them twice
 )
 def little_to_gain(fit: Fit) -> Evidence:
     """What fails was found: better weights for the same objective. What holds says that so short a search found none."""
@@ -379,7 +368,7 @@ def gain_of_search(fit: Fit, found: Pass) -> float:
     return seen[0] - min(seen)
 
 
-@claim("no hidden unit is the same on every row", kind=PROVED, source="CIL (4.24)", cost=cost)
+@claim("no hidden unit is the same on every row", kind=PROVED, source="CIL (4.24)", needs=(passed,))
 def units_alive(fit: Fit) -> Evidence:
     """A ReLU that is 0 on all rows passes nothing on and, its slope being 0, learns nothing any more."""
     found = passed(fit)
@@ -402,7 +391,7 @@ def units_alive(fit: Fit) -> Evidence:
 
 MLP_CLAIMS = (
     attributes_sound({"loss_?": "", "best_loss_?": "", "t_?": " | >= 0, whole"}, layer_problems),
-    statements_true(statement_errors, cost=cost),
+    statements_true(statement_errors, needs=(passed,)),
     little_to_gain,
     units_alive,
 )

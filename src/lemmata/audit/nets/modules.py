@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.audit.kernel.claims import Evidence, Fit, unknown
+from lemmata.audit.kernel.claims import Evidence, Fit, fact, free, unknown
 
 Array = np.ndarray
 
@@ -289,16 +289,15 @@ def module_of(fit: Fit) -> Any:
     return fit.module_
 
 
+@fact(cost=free)
+def shared_copy(fit: Fit) -> Copy:
+    """Return the copy that the claims of one certificate share, as the last of them left it."""
+    return Copy(module_of(fit))
+
+
 def copy_of(fit: Fit) -> Copy:
-    """The copy that the claims of one certificate share."""
-    if "copy" not in fit.memory:
-        try:
-            fit.memory["copy"] = Copy(module_of(fit))
-        except CannotRun as error:
-            fit.memory["copy"] = error
-    found = fit.memory["copy"]
-    if isinstance(found, CannotRun):
-        raise found
+    """Return the copy with parameters and buffers as they were."""
+    found = shared_copy(fit)
     found.reset()
     return found
 

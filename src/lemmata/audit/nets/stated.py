@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.claims import PROVED, Evidence, Fit, at_most, claim, rounding
+from lemmata.audit.kernel.claims import PROVED, Evidence, Fit, at_most, claim, fact, rounding
 
 Array = np.ndarray
 
@@ -24,11 +24,16 @@ AT_ONCE = 1024  # rows
 NARROW = 0.02  # rounding of a bfloat16 product, of eight bits, with margin
 
 
+def cost_of_outputs(fit: Fit) -> float:
+    """A pass of the rows through the network: a multiplication for every weight, more where weights are shared."""
+    weights = sum(parameter.numel() for parameter in fit.module_.parameters())
+    return float(fit.data.shape[0]) * weights
+
+
+@fact(cost=cost_of_outputs)
 def outputs(fit: Fit) -> Array:
-    """(n, outputs) of the network for all rows, as float64; in `fit.memory` once they are there."""
-    if "outputs" not in fit.memory:
-        fit.memory["outputs"] = np.concatenate([_run(fit, rows) for rows, _ in fit.data])
-    return fit.memory["outputs"]
+    """Return (n, outputs) of the network for all rows, as float64."""
+    return np.concatenate([_run(fit, rows) for rows, _ in fit.data])
 
 
 def _run(fit: Fit, rows: Array) -> Array:
@@ -154,21 +159,15 @@ def unsound(fit: Fit) -> Iterator[str]:
         yield f"input_shape_ is {fit.input_shape_}, the rows have {fit.data.shape[1]} numbers"
 
 
-def cost_of_outputs(fit: Fit) -> float:
-    """A pass of the rows through the network: a multiplication for every weight, more where weights are shared."""
-    weights = sum(parameter.numel() for parameter in fit.module_.parameters())
-    return 0.0 if "outputs" in fit.memory else float(fit.data.shape[0]) * weights
-
-
 SOUND = attributes_sound({"loss_": " | >= 0"}, unsound)
-TRUE = statements_true(statement_errors, cost=cost_of_outputs)
+TRUE = statements_true(statement_errors, needs=(outputs,))
 
 
 @claim(
     "on these rows the loss is below that of the best constant answer",
     kind=PROVED,
     source="CIL 4.3",
-    cost=cost_of_outputs,
+    needs=(outputs,),
 )
 def beats_constant(fit: Fit) -> Evidence:
     """The best constant: the shares of the classes, whose log loss is their entropy; the mean, whose loss is the variance."""

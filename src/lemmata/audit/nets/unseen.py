@@ -17,8 +17,7 @@ once, at fixed edges.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import wraps
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,6 +31,8 @@ from lemmata.audit.kernel.claims import (
     at_least,
     at_most,
     claim,
+    fact,
+    free,
     unknown,
 )
 from lemmata.audit.kernel.concentration import betting, clopper_pearson, mean_at_least
@@ -92,20 +93,15 @@ def run_rows(own: Copy, examples: Examples) -> Array:
     return np.concatenate(found)
 
 
+def _cost(fit: Fit) -> float:
+    test = fit.get("X_test")
+    rows = fit.data.shape[0] if test is None else test.shape[0]
+    return rows * row_cost(fit) + 10.0 * fit.data.size
+
+
+@fact(cost=_cost)
 def held_out_of(fit: Fit) -> HeldOut:
-    """The held-out rows of a certificate, run once. CannotRun where there are none, or where they were trained on."""
-    if "held_out" not in fit.memory:
-        try:
-            fit.memory["held_out"] = _held_out(fit)
-        except CannotRun as error:
-            fit.memory["held_out"] = error
-    found = fit.memory["held_out"]
-    if isinstance(found, CannotRun):
-        raise found
-    return found
-
-
-def _held_out(fit: Fit) -> HeldOut:
+    """Return the held-out rows, run. CannotRun where there are none, or where they were trained on."""
     n = fit.data.shape[0]
     if fit.y is None:
         raise CannotRun("there is no y: pass certify(module, X, y, …)")
@@ -144,14 +140,6 @@ def _table(data: Any) -> Array:
     return rows_of(data, np.arange(data.shape[0]))
 
 
-def _cost(fit: Fit) -> float:
-    if "held_out" in fit.memory:
-        return 0.0
-    test = fit.get("X_test")
-    rows = fit.data.shape[0] if test is None else test.shape[0]
-    return rows * row_cost(fit) + 10.0 * fit.data.size
-
-
 def right(outputs: Array, y: Array) -> Array:
     """Whether the largest output is that of the label; of one output, whether its sign is."""
     if outputs.shape[1] == 1:
@@ -169,16 +157,19 @@ def classes_told(found: HeldOut) -> str:
     return ""
 
 
-def of_new_rows(sentence: str, source: str, cost: Callable[[Fit], float] = _cost) -> Callable:
-    """A claim at confidence 1 − δ, which undecided ones keep; undecided where no rows were held out."""
+def of_new_rows(sentence: str, source: str, cost: Callable[[Fit], float] = free) -> Callable:
+    """A claim at confidence 1 − δ, undecided where no rows were held out."""
 
     def marked(check: Callable[[Fit], Evidence]) -> Any:
-        @wraps(check)
-        def stated(fit: Fit) -> Evidence:
-            found = undecided_where_it_cannot_run(check)(fit)
-            return replace(found, confidence=1 - RISK)
-
-        return claim(sentence, kind=STATISTICAL, confidence=1 - RISK, source=source, cost=cost)(stated)  # fmt: skip
+        made = claim(
+            sentence,
+            kind=STATISTICAL,
+            confidence=1 - RISK,
+            source=source,
+            needs=(held_out_of,),
+            cost=cost,
+        )
+        return made(undecided_where_it_cannot_run(check))
 
     return marked
 
@@ -256,7 +247,7 @@ def calibrated(fit: Fit) -> Evidence:
 
 def _linear_cost(fit: Fit) -> float:
     outputs = len(np.unique(np.asarray(fit.y))) if np.asarray(fit.y).dtype.kind in "iu" else 1
-    return _cost(fit) + 100.0 * fit.data.size * min(outputs, 1000)
+    return 100.0 * fit.data.size * min(outputs, 1000)
 
 
 def _scaled(found: HeldOut) -> tuple[Array, Array]:

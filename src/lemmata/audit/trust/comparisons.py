@@ -31,6 +31,8 @@ from lemmata.audit.kernel.claims import (
     at_least,
     at_most,
     claim,
+    fact,
+    free,
     unknown,
 )
 from lemmata.audit.kernel.concentration import (
@@ -107,10 +109,9 @@ def candidates_unseen(fit):
     return at_most(0, 0, unit="trained on")
 
 
+@fact(cost=free)
 def _pairwise(fit: Fit) -> Pairwise:
-    if "pairwise" not in fit.memory:
-        fit.memory["pairwise"] = compare_losses(fit.losses, fit.bounds, fit.delta, fit.weights)
-    return fit.memory["pairwise"]
+    return compare_losses(fit.losses, fit.bounds, fit.delta, fit.weights)
 
 
 @claim(
@@ -157,12 +158,11 @@ def best_alone(fit):
     return cannot_tell(fit, f"not told apart from {shown}")
 
 
+@fact(cost=free)
 def _why_nothing(fit: Fit) -> str:
-    """Why these rows cannot compare the candidates; empty if they can."""
-    if "why" not in fit.memory:
-        seen = SEEN if candidates_unseen.check(fit).verdict == FAILS else ""
-        fit.memory["why"] = seen or why_copies(fit.X, fit.losses.shape[1])
-    return fit.memory["why"]
+    """Say why these rows cannot compare the candidates; empty if they can."""
+    seen = candidates_unseen.check(fit).verdict == FAILS
+    return SEEN if seen else why_copies(fit.X, fit.losses.shape[1])
 
 
 COMPARISON_CLAIMS = (candidates_unseen, good_choice, best_alone)

@@ -25,6 +25,8 @@ from lemmata.audit.kernel.claims import (
     at_least,
     at_most,
     claim,
+    fact,
+    free,
     unknown,
 )
 from lemmata.audit.kernel.concentration import (
@@ -164,31 +166,24 @@ def rows_unseen(fit):
 # --- one model --------------------------------------------------------------------------------------------------------
 
 
+@fact(cost=free)
 def losses_of(fit: Fit) -> Array:
-    """The loss of every row, once per certificate."""
-    if "losses" not in fit.memory:
-        fit.memory["losses"] = np.asarray(fit.loss.of(fit.model, fit.X, fit.y), dtype=np.float64)
-    return fit.memory["losses"]
+    """Return the loss of every row."""
+    return np.asarray(fit.loss.of(fit.model, fit.X, fit.y), dtype=np.float64)
 
 
+@fact(cost=free)
 def interval(fit: Fit) -> Interval:
-    """The interval of the mean loss."""
-    if "interval" not in fit.memory:
-        found = interval_of(losses_of(fit), fit.loss.bounds, fit.delta, fit.weights)
-        why = found.why or why_copies(fit.X, len(losses_of(fit)))
-        if why:
-            found = Interval(found.mean, -math.inf, math.inf, found.n, "none", why)
-        fit.memory["interval"] = found
-    return fit.memory["interval"]
+    """Return the interval of the mean loss."""
+    found = interval_of(losses_of(fit), fit.loss.bounds, fit.delta, fit.weights)
+    why = found.why or why_copies(fit.X, len(losses_of(fit)))
+    return Interval(found.mean, -math.inf, math.inf, found.n, "none", why) if why else found
 
 
+@fact(cost=free)
 def why_nothing(fit: Fit) -> str:
-    """Why these rows say nothing about new ones; empty if they do."""
-    if "seen" not in fit.memory:
-        fit.memory["seen"] = rows_unseen.check(fit).verdict == FAILS
-    if fit.memory["seen"]:
-        return SEEN
-    return interval(fit).why
+    """Say why these rows say nothing about new ones; empty if they do."""
+    return SEEN if rows_unseen.check(fit).verdict == FAILS else interval(fit).why
 
 
 def cannot_tell(fit: Fit, why: str) -> Evidence:

@@ -16,6 +16,8 @@ from lemmata.audit.kernel.claims import (
     Fit,
     at_most,
     claim,
+    fact,
+    free,
     unknown,
 )
 from lemmata.audit.nets.costs import forwards
@@ -124,17 +126,15 @@ def shared_gradients_add(fit: Fit) -> Evidence:
     return at_most(worst, SUMS, advice, unit="mismatch", note=note)
 
 
+@fact(cost=free)
 def uses_weights_twice(fit: Fit) -> bool:
     """Whether some parameter is used more than once in a call; False where that cannot be found out."""
-    if "shared" not in fit.memory:
-        try:
-            own, examples = copy_of(fit), examples_of(fit, 2)
-            function = Function(own, examples, objective_of(fit, own, examples, False), False)
-            parts = gradients_of_uses(function)
-            fit.memory["shared"] = any(len(uses) > 1 for uses in parts.values())
-        except Exception:
-            fit.memory["shared"] = False
-    return fit.memory["shared"]
+    try:
+        own, examples = copy_of(fit), examples_of(fit, 2)
+        function = Function(own, examples, objective_of(fit, own, examples, False), False)
+        return any(len(uses) > 1 for uses in gradients_of_uses(function).values())
+    except Exception:
+        return False
 
 
 # --- batch norm -------------------------------------------------------------------------------------------------------
