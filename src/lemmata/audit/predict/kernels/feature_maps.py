@@ -80,6 +80,7 @@ def _cost_of_landmarks(fit: Fit) -> float:
     kind=PROVED,
     source="ML Nyström",
     cost=_cost_of_landmarks,
+    needs=(why_no_kernel,),
 )
 @with_kernel
 def exact_on_landmarks(fit):
@@ -109,6 +110,7 @@ def _cost_of_trace(fit: Fit) -> float:
     kind=PROVED,
     source="ML Nyström; Drineas & Mahoney 2005",
     cost=_cost_of_trace,
+    needs=(why_no_kernel,),
 )
 @with_kernel
 def little_missed(fit):

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lemmata.audit.kernel.attributes import discrepancy
-from lemmata.audit.kernel.claims import Evidence, Fit, unknown
+from lemmata.audit.kernel.claims import Evidence, Fit, fact, unknown
 from lemmata.audit.predict.kernels.kernel_matrices import (
     CannotTell,
     entry_error,
@@ -187,43 +187,45 @@ class Sampled:
         return self.least < -self.noise or self.skew > self.noise
 
 
-def sampled_kernel(fit: Fit, most: int = SAMPLE) -> Sampled:
-    """K of up to `most` evenly spread rows; computed once per certificate. Raises CannotTell."""
-    key = f"sampled kernel {most}"
-    if key not in fit.memory:
-        rows = whole(fit.data)
-        chosen = np.unique(np.linspace(0, rows.shape[0] - 1, min(rows.shape[0], most)).astype(int))
-        if is_given(fit):
-            K, dtype = rows[np.ix_(chosen, chosen)], rows.dtype
-            K = np.asarray(K, dtype=np.float64)
-        else:
-            K, dtype = gram(fit, rows[chosen], rows[chosen]), np.dtype(np.float64)
-        n, largest = len(K), float(np.abs(K).max(initial=0.0))
-        if largest > 0:
-            K = K / largest
-        values = np.linalg.eigvalsh((K + K.T) / 2)
-        norm = max(float(np.abs(values).max(initial=0.0)), np.finfo(float).tiny)
-        # Weyl: entries that err by e move eigenvalues by at most n·e
-        each = float(np.finfo(dtype).eps) + (
-            0.0 if is_given(fit) else entry_error(fit, rows[chosen], np.float64)
-        )
-        noise = n * each * max(1.0, float(np.abs(np.diagonal(K)).max()) / norm)
-        skew = float(np.abs(K - K.T).max(initial=0.0))
-        fit.memory[key] = Sampled(n, float(values[0]) / norm, noise, skew)
-    return fit.memory[key]
+def _cost_of_eigenvalues(fit: Fit, rows: int) -> float:
+    return 0.0 if kernel_by_rules(fit) else float(rows) ** 2 * (EIGH * rows + fit.data.shape[1] + 8)
 
 
-def cost_of_kernel_test(fit: Fit) -> float:
-    """What `why_no_kernel` takes: nothing where rules prove it, else eigenvalues."""
-    n, d = fit.data.shape
-    if kernel_by_rules(fit):
-        return 0.0
-    m = n if n <= SOLVE else SAMPLE
-    return EIGH * float(m) ** 3 + float(m) ** 2 * (d + 8)
+@fact(cost=lambda fit: _cost_of_eigenvalues(fit, min(fit.data.shape[0], SAMPLE)))
+def sampled_kernel(fit: Fit) -> Sampled:
+    """Test the kernel matrix of up to SAMPLE evenly spread rows. Raises CannotTell."""
+    return _sample(fit, SAMPLE)
 
 
+def _sample(fit: Fit, most: int) -> Sampled:
+    rows = whole(fit.data)
+    chosen = np.unique(np.linspace(0, rows.shape[0] - 1, min(rows.shape[0], most)).astype(int))
+    if is_given(fit):
+        K, dtype = rows[np.ix_(chosen, chosen)], rows.dtype
+        K = np.asarray(K, dtype=np.float64)
+    else:
+        K, dtype = gram(fit, rows[chosen], rows[chosen]), np.dtype(np.float64)
+    n, largest = len(K), float(np.abs(K).max(initial=0.0))
+    if largest > 0:
+        K = K / largest
+    values = np.linalg.eigvalsh((K + K.T) / 2)
+    norm = max(float(np.abs(values).max(initial=0.0)), np.finfo(float).tiny)
+    # Weyl: entries that err by e move eigenvalues by at most n·e
+    each = float(np.finfo(dtype).eps)
+    each += 0.0 if is_given(fit) else entry_error(fit, rows[chosen], np.float64)
+    noise = n * each * max(1.0, float(np.abs(np.diagonal(K)).max()) / norm)
+    skew = float(np.abs(K - K.T).max(initial=0.0))
+    return Sampled(n, float(values[0]) / norm, noise, skew)
+
+
+def _cost_of_all_rows(fit: Fit) -> float:
+    n = fit.data.shape[0]
+    return _cost_of_eigenvalues(fit, n) if SAMPLE < n <= SOLVE else 0.0
+
+
+@fact(cost=_cost_of_all_rows, needs=(sampled_kernel,))
 def why_no_kernel(fit: Fit) -> str:
-    """Why a duality gap says nothing: the kernel is none on these rows, or nobody knows. Empty if it is one."""
+    """Say why a duality gap says nothing: the kernel is none on these rows, or nobody knows. Empty if it is one."""
     if kernel_by_rules(fit):
         return ""
     n = fit.data.shape[0]
@@ -232,7 +234,7 @@ def why_no_kernel(fit: Fit) -> str:
         return "the kernel matrix is not positive semidefinite: the problem is not convex, and no gap bounds anything"
     if found.rows == n:
         return ""
-    if n <= SOLVE and sampled_kernel(fit, SOLVE).rows == n:
-        refuted = sampled_kernel(fit, SOLVE).refuted
+    if n <= SOLVE:
+        refuted = _sample(fit, SOLVE).refuted
         return "the kernel matrix is not positive semidefinite: no gap bounds anything" if refuted else ""  # fmt: skip
     return f"no rule says that this is a kernel, and {n:,} rows are too many to try them all"

@@ -32,13 +32,12 @@ from lemmata.audit.kernel.claims import (
     at_least,
     at_most,
     claim,
+    fact,
     rounding,
     unknown,
 )
 from lemmata.audit.predict.kernels.grams import (
-    SAMPLE,
     SOLVE,
-    cost_of_kernel_test,
     diagonal_of,
     difference,
     gamma_stated,
@@ -63,19 +62,11 @@ HALF = 0.5  # of the digits may be lost in solving it
 # --- Mercer -----------------------------------------------------------------------------------------------------------
 
 
-def _cost_of_sample(fit: Fit) -> float:
-    n, d = fit.data.shape
-    if kernel_by_rules(fit):
-        return 0.0
-    m = min(n, SAMPLE)
-    return EIGH * float(m) ** 3 + float(m) ** 2 * (d + 8)
-
-
 @claim(
     "the kernel matrix of up to 300 of these rows is positive semidefinite",
     kind=PROVED,
     source="ML Mercer",
-    cost=_cost_of_sample,
+    needs=(sampled_kernel,),
 )
 def mercer(fit):
     """An eigenvector with a negative value proves that κ is no inner product; principal blocks of a psd matrix are psd."""
@@ -126,20 +117,14 @@ def _problems(fit: Fit) -> tuple[Any, Array, Array, Array, Array]:
     return rows, y, c, s, alpha
 
 
+def _cost_of_ridge(fit: Fit) -> float:
+    n, d = fit.data.shape
+    return float(n) ** 2 * (d + 12 + 2 * np.size(fit.dual_coef_) / n)
+
+
+@fact(cost=_cost_of_ridge)
 def ridge(fit: Fit) -> Ridge:
-    """P and the gap, once per certificate. Raises CannotTell."""
-    if "ridge" not in fit.memory:
-        try:
-            fit.memory["ridge"] = _measure(fit)
-        except CannotTell as why:
-            fit.memory["ridge"] = why
-    found = fit.memory["ridge"]
-    if isinstance(found, CannotTell):
-        raise found
-    return found
-
-
-def _measure(fit: Fit) -> Ridge:
+    """Measure P and the gap at the stated c. Raises CannotTell."""
     rows, y, c, s, alpha = _problems(fit)
     refuse_lost_digits(fit, rows)
     counts = s > 0
@@ -168,18 +153,11 @@ def _largest_share(r: Array, terms: Array) -> float:
     return float(np.divide(np.abs(r), terms, out=np.zeros_like(r), where=terms > 0).max())
 
 
-def _cost_of_ridge(fit: Fit) -> float:
-    if "ridge" in fit.memory:
-        return 0.0
-    n, d = fit.data.shape
-    return float(n) ** 2 * (d + 12 + 2 * np.size(fit.dual_coef_) / n)
-
-
 @claim(
     "the objective is within 0.01 % of the least possible",
     kind=PROVED,
     source="ML Kernel regression; duality",
-    cost=lambda fit: _cost_of_ridge(fit) + cost_of_kernel_test(fit),
+    needs=(ridge, why_no_kernel),
 )
 @with_kernel
 def near_optimum(fit):
@@ -230,7 +208,7 @@ def _search(fit: Fit, j: int, share: float) -> Evidence:
     "the coefficients solve (K + αI)c = y, to six digits of its terms",
     kind=PROVED,
     source="ML Kernel regression; Oettli & Prager 1964",
-    cost=_cost_of_ridge,
+    needs=(ridge,),
 )
 @with_kernel
 def solves_system(fit):

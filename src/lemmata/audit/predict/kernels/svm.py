@@ -1,4 +1,4 @@
-"""What theory promises about support vector machines, checked on the data by plain code (the problem itself: machines.py).
+"""What theory promises about support vector machines, checked on the data by plain code (the problem itself: svm_problem.py).
 
 The duality gap bounds how far the objective is from the least possible; where it does not decide, a better machine is looked
 for, and the verdict rests on what is found. Coefficients are feasible and complementary to the margins, the intercept is that
@@ -24,10 +24,10 @@ from lemmata.audit.kernel.claims import (
     Fit,
     at_most,
     claim,
+    passes,
     unknown,
 )
 from lemmata.audit.predict.kernels.grams import (
-    cost_of_kernel_test,
     diagonal_of,
     difference,
     gamma_stated,
@@ -41,10 +41,9 @@ from lemmata.audit.predict.kernels.svm_problem import (
     EDGE,
     Found,
     Machine,
-    cost_of_problems,
     dense,
     is_regression,
-    machines_of,
+    machines,
     problems,
     solve,
     support_rows,
@@ -66,12 +65,12 @@ SEARCH = 60  # multiplications per entry of K that such a search takes, roughly
     "the dual coefficients are feasible: 0 ≤ α ≤ C for every row, and they balance",
     kind=PROVED,
     source="ML SVM dual",
-    cost=lambda fit: 4.0 * fit.data.shape[0] * np.atleast_2d(fit.dual_coef_).shape[0],
+    needs=(machines,),
 )
 @with_kernel
 def feasible(fit):
     """Each α inside its box, and Σ αy = 0, to six digits."""
-    worst = max(machines_of(fit), key=lambda one: one.infeasibility)
+    worst = max(machines(fit), key=lambda one: one.infeasibility)
     advice = "they are not those of this C and these weights: pass the training data, its weights and the C of the fit"
     return at_most(
         worst.infeasibility, FEASIBLE, advice, unit="share of C outside", note=worst.name
@@ -82,7 +81,7 @@ def feasible(fit):
     "the objective is within 1 % of the least possible",
     kind=PROVED,
     source="ML SVM dual; duality gap",
-    cost=lambda fit: cost_of_problems(fit) + cost_of_kernel_test(fit),
+    needs=(problems, why_no_kernel),
 )
 @with_kernel
 def near_optimum(fit):
@@ -181,7 +180,7 @@ def _reference(fit: Fit, rows: Any, machine: Machine, chosen: Array) -> Array | 
     "complementary slackness: every row is on its side of the margin, to 1 % of it",
     kind=PROVED,
     source="ML SVM KKT",
-    cost=cost_of_problems,
+    needs=(problems,),
 )
 @with_kernel
 def slackness(fit):
@@ -348,11 +347,7 @@ def _class_weights(fit: Fit) -> Array:
     return np.array([float(asked.get(label, 1.0)) for label in np.asarray(fit.classes_).tolist()])
 
 
-def _cost_of_statements(fit: Fit) -> float:
-    return cost_of_problems(fit) + 2.0 * fit.data.size
-
-
-TRUE = statements_true(_statements, cost=_cost_of_statements)
+TRUE = statements_true(_statements, cost=passes(2), needs=(problems,))
 
 SVC_CLAIMS = (SOUND, TRUE, feasible, near_optimum, slackness, few_support_vectors, mercer)
 SVR_CLAIMS = SVC_CLAIMS

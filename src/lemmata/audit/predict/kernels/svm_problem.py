@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from lemmata.audit.kernel.claims import Fit
+from lemmata.audit.kernel.claims import Fit, fact
 from lemmata.audit.predict.kernels.grams import CORNER, products, refuse_lost_digits
 from lemmata.audit.predict.kernels.kernel_matrices import CannotTell, is_given, whole
 
@@ -206,37 +206,32 @@ def tube_machines(fit: Fit) -> Iterator[Machine]:
     )  # fmt: skip
 
 
-def machines_of(fit: Fit) -> list[Machine]:
-    """Every problem of a fit, once per certificate."""
-    if "machines" not in fit.memory:
-        fit.memory["machines"] = list((tube_machines if is_regression(fit) else pair_machines)(fit))
-    return fit.memory["machines"]
-
-
 def is_regression(fit: Fit) -> bool:
     return fit.has("epsilon") and not fit.has("classes_")
 
 
+@fact(cost=lambda fit: 4.0 * fit.data.shape[0] * np.atleast_2d(fit.dual_coef_).shape[0])
+def machines(fit: Fit) -> list[Machine]:
+    """List every problem of a fit."""
+    return list((tube_machines if is_regression(fit) else pair_machines)(fit))
+
+
+def _cost_of_problems(fit: Fit) -> float:
+    """One pass over the kernel between the rows and the support vectors of each pair."""
+    n, d = fit.data.shape
+    classes = 2 if is_regression(fit) else len(fit.classes_)
+    return float(n + CORNER) * len(fit.support_) * (d + 12) * max(1.0, 2 * (classes - 1) / classes)
+
+
+@fact(cost=_cost_of_problems, needs=(machines,))
 def problems(fit: Fit) -> list[Found]:
-    """Every problem of a fit with its numbers, once per certificate. Raises CannotTell."""
-    if "problems" not in fit.memory:
-        try:
-            fit.memory["problems"] = _measure(fit)
-        except CannotTell as why:
-            fit.memory["problems"] = why
-    found = fit.memory["problems"]
-    if isinstance(found, CannotTell):
-        raise found
-    return found
-
-
-def _measure(fit: Fit) -> list[Found]:
+    """Find the numbers of every problem of a fit. Raises CannotTell."""
     rows, support = whole(fit.data), support_rows(fit)
     n = rows.shape[0]
     if len(support) and not 0 <= support.min() <= support.max() < n:
         raise CannotTell(f"support_ names row {support.max():,} and there are {n:,}: pass the training data")  # fmt: skip
     refuse_lost_digits(fit, rows)
-    return [solve(fit, rows, machine) for machine in machines_of(fit)]
+    return [solve(fit, rows, machine) for machine in machines(fit)]
 
 
 def solve(fit: Fit, rows: Any, machine: Machine) -> Found:
@@ -259,12 +254,3 @@ def product_of(fit: Fit, rows: Any, these: Array, those: Array, B: Array) -> Arr
     if is_given(fit):
         return dense(rows[np.ix_(these, those)]) @ B
     return products(fit, rows[these], rows[those], B)
-
-
-def cost_of_problems(fit: Fit) -> float:
-    """One pass over the kernel between the rows and the support vectors of each pair."""
-    if "problems" in fit.memory:
-        return 0.0
-    n, d = fit.data.shape
-    classes = 2 if is_regression(fit) else len(fit.classes_)
-    return float(n + CORNER) * len(fit.support_) * (d + 12) * max(1.0, 2 * (classes - 1) / classes)
