@@ -17,11 +17,13 @@ from lemmata.audit.kernel.claims import (
     at_least,
     at_most,
     claim,
+    fact,
     unknown,
 )
 from lemmata.audit.predict.neighbours.knn import disagreements, kept_as_given
-from lemmata.audit.predict.neighbours.labels import cost_of_groups, equal_rows_agree, firsts_of
+from lemmata.audit.predict.neighbours.labels import equal_rows_agree, firsts_of, groups_of
 from lemmata.audit.predict.neighbours.nearest_rows import (
+    QUERIES,
     Asked,
     answer,
     ask,
@@ -42,7 +44,7 @@ SOUND = attributes_sound(
 
 
 def _cost(fit: Fit) -> float:
-    return 2 * cost_of_asking(fit) + 10.0 * min(fit.data.shape[0], 300) * fit.data.shape[0]
+    return 10.0 * min(fit.data.shape[0], QUERIES) * fit.data.shape[0]
 
 
 def _bandwidths(fit: Fit) -> Array:
@@ -52,14 +54,19 @@ def _bandwidths(fit: Fit) -> Array:
     )
 
 
+@fact(cost=cost_of_asking, needs=(ask,))
+def _distances(fit: Fit) -> Array:
+    """Measure the distance of each query to every row, (m, n), in units of `scale`."""
+    asked = ask(fit)
+    X = np.concatenate(list(pieces(fit))) / asked.scale
+    return cdist(dense(asked.queries) / asked.scale, X)
+
+
 def _weights(
     fit: Fit, asked: Asked, alone: bool, h: float | None = None, only: Array | None = None
 ) -> Array:
     """The share of each row in the prediction of each query, (m, n); `alone`: without the row and its copies."""
-    if "all distances" not in fit.memory:
-        X = np.concatenate(list(pieces(fit))) / asked.scale
-        fit.memory["all distances"] = cdist(dense(asked.queries) / asked.scale, X)
-    D = fit.memory["all distances"]
+    D = _distances(fit)
     counts = np.ones(D.shape[1]) if fit.weights is None else np.asarray(fit.weights)
     if only is not None:
         counts = counts * only
@@ -78,7 +85,7 @@ def _on_the_edge(fit: Fit, asked: Asked, h: float) -> Array:
     """Which queries have a row at the very distance h, where rounding decides what a boxcar lets in."""
     if fit.kernel != "boxcar":
         return np.zeros(len(asked.numbers), bool)
-    apart = np.abs(fit.memory["all distances"] * (asked.scale / h) - 1)
+    apart = np.abs(_distances(fit) * (asked.scale / h) - 1)
     return (apart < 1e-7).any(axis=1)
 
 
@@ -138,13 +145,17 @@ def _apart(stated: Any, true: Any, unit: float) -> float:
     return float(np.abs(stated - true).max() / unit) if stated.shape == true.shape else np.inf
 
 
-TRUE = statements_true(_statements, cost=lambda fit: _cost(fit) * (1 + 0.2 * len(_bandwidths(fit))))
+TRUE = statements_true(
+    _statements,
+    cost=lambda fit: _cost(fit) * (1 + 0.2 * len(_bandwidths(fit))),
+    needs=(_distances,),
+)
 
 
 def _cost_of_shuffling(fit: Fit) -> float:
     (n, _), choices = fit.data.shape, len(_bandwidths(fit))
-    products = 0.1 * SHUFFLES * choices * min(n, 300) * n  # by BLAS
-    return cost_of_groups(fit) + _cost(fit) * (1 + 0.2 * choices) + products + 1e5 * SHUFFLES
+    products = 0.1 * SHUFFLES * choices * min(n, QUERIES) * n  # by BLAS
+    return _cost(fit) * (1 + 0.2 * choices) + products + 1e5 * SHUFFLES
 
 
 @claim(
@@ -153,6 +164,7 @@ def _cost_of_shuffling(fit: Fit) -> float:
     confidence=1 - BEATEN,
     source="ML k-Nearest Neighbors; permutation test",
     cost=_cost_of_shuffling,
+    needs=(_distances, groups_of),
 )
 def leave_one_out(fit):
     """Where the bandwidth was chosen by these errors, every shuffle gets to choose its own too: else luck would count.
@@ -195,6 +207,7 @@ def _effective(fit: Fit) -> float:
     kind=RULE_OF_THUMB,
     source="ML Bias-variance tradeoff in k-NN",
     cost=_cost,
+    needs=(_distances,),
 )
 def smooths_locally(fit):
     if fit.data.shape[0] < 3:
@@ -208,6 +221,7 @@ def smooths_locally(fit):
     kind=RULE_OF_THUMB,
     source="ML Bias-variance tradeoff in k-NN",
     cost=_cost,
+    needs=(_distances,),
 )
 def averages_several(fit):
     if fit.data.shape[0] < 3:

@@ -24,20 +24,21 @@ from lemmata.audit.kernel.claims import (
     Fit,
     at_most,
     claim,
+    passes,
     unknown,
 )
 from lemmata.audit.predict.neighbours.labels import (
     classes_can_win,
-    cost_of_groups,
     equal_rows_agree,
     firsts_of,
+    groups_of,
     no_class_dominates,
 )
 from lemmata.audit.predict.neighbours.nearest_rows import (
+    QUERIES,
     Asked,
     answer,
     ask,
-    cost_of_asking,
     dense,
     distances_to,
     metric_of,
@@ -196,11 +197,7 @@ def class_shares(labels: Array, shares: Array, count: int) -> Array:
     return np.stack([np.where(labels == c, shares, 0).sum(axis=1) for c in range(count)], axis=1)
 
 
-def _cost_of_statements(fit: Fit) -> float:
-    return 2.0 * float(fit.data.shape[0] * fit.data.shape[1]) + 2 * cost_of_asking(fit)
-
-
-TRUE = statements_true(_statements, cost=_cost_of_statements)
+TRUE = statements_true(_statements, cost=passes(2), needs=(ask,))
 
 
 # --- are they the nearest? --------------------------------------------------------------------------------------------
@@ -211,7 +208,7 @@ TRUE = statements_true(_statements, cost=_cost_of_statements)
     kind=STATISTICAL,
     confidence=1 - RISK,
     source="ML k-Nearest Neighbors; Clopper & Pearson 1934",
-    cost=lambda fit: 2 * cost_of_asking(fit),
+    needs=(ask,),
 )
 def neighbours_exact(fit):
     """Each query sampled is proved right or wrong; the rest follows with the confidence of the sample."""
@@ -257,12 +254,8 @@ def _is_nearest(fit: Fit, asked: Asked, distances: Array, rows: Array, k: int) -
 
 
 def _cost_of_shuffling(fit: Fit) -> float:
-    m = min(fit.data.shape[0], 300)
-    return (
-        cost_of_asking(fit)
-        + cost_of_groups(fit)
-        + SHUFFLES * (20.0 * m * int(fit.n_neighbors) + 1e5)
-    )
+    m = min(fit.data.shape[0], QUERIES)
+    return SHUFFLES * (20.0 * m * int(fit.n_neighbors) + 1e5)
 
 
 @claim(
@@ -271,6 +264,7 @@ def _cost_of_shuffling(fit: Fit) -> float:
     confidence=1 - BEATEN,
     source="ML k-Nearest Neighbors; permutation test",
     cost=_cost_of_shuffling,
+    needs=(ask, groups_of),
 )
 def leave_one_out(fit):
     """If targets had nothing to do with rows, every order of them would be as likely: the rank of the true one is uniform.
@@ -360,7 +354,7 @@ def intrinsic_dimension(asked: Asked) -> float:
     "k of the rows fill at most 0.6 of each side of what all of them fill, by the dimension of the data: (k/n)^(1/m)",
     kind=RULE_OF_THUMB,
     source="ML Curse of dimensionality; Levina & Bickel 2004",
-    cost=cost_of_asking,
+    needs=(ask,),
 )
 def neighbourhoods_local(fit):
     if metric_of(fit) is None:
@@ -384,7 +378,7 @@ def neighbourhoods_local(fit):
     "the k-th neighbour is on average at most 3/4 as far as any row",
     kind=RULE_OF_THUMB,
     source="ML Curse of dimensionality; Beyer et al. 1999",
-    cost=cost_of_asking,
+    needs=(ask,),
 )
 def distances_differ(fit):
     if metric_of(fit) is None:

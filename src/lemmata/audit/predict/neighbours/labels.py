@@ -13,6 +13,7 @@ from lemmata.audit.kernel.claims import (
     at_least,
     at_most,
     claim,
+    fact,
     passes,
     unknown,
 )
@@ -20,7 +21,12 @@ from lemmata.audit.kernel.claims import (
 Array = np.ndarray
 MOST = 0.9  # share of the most frequent class
 
-cost_of_groups = passes(10, memory="equal rows")
+
+@fact(cost=passes(10))
+def groups_of(fit: Fit) -> Array:
+    """Give each row a number, the same for equal rows."""
+    keys = np.concatenate([_keys(block) for block, _ in fit.data])
+    return np.unique(keys, return_inverse=True)[1].ravel()
 
 
 def _class_counts(fit: Fit) -> Array:
@@ -64,7 +70,7 @@ def no_class_dominates(fit):
     "equal rows have equal targets",
     kind=PROVED,
     source="ML Bayes classifier",
-    cost=cost_of_groups,
+    needs=(groups_of,),
 )
 def equal_rows_agree(fit):
     """Where they do not, no function of the rows can be right on all of them: a floor for every model on this data."""
@@ -98,14 +104,6 @@ def equal_rows_agree(fit):
     return at_most(
         max(inside / total, np.finfo(float).tiny), 0, advice, unit="least error", note=note
     )
-
-
-def groups_of(fit: Fit) -> Array:
-    """A number for each row, the same for equal rows."""
-    if "equal rows" not in fit.memory:
-        keys = np.concatenate([_keys(block) for block, _ in fit.data])
-        fit.memory["equal rows"] = np.unique(keys, return_inverse=True)[1].ravel()
-    return fit.memory["equal rows"]
 
 
 def firsts_of(fit: Fit) -> Array:

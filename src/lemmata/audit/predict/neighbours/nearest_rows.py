@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from lemmata.audit.kernel.claims import Fit
+from lemmata.audit.kernel.claims import Fit, fact
 
 Array = np.ndarray
 QUERIES = 300  # rows that are asked about
@@ -81,20 +81,13 @@ def neighbours_wanted(fit: Fit) -> int:
 
 
 def cost_of_asking(fit: Fit) -> float:
-    if "asked" in fit.memory:
-        return 0.0
     n = fit.data.shape[0]
     return min(n, QUERIES) * float(n) * (3 * fit.data.shape[1] + 100)  # 100: to order them
 
 
+@fact(cost=cost_of_asking)
 def ask(fit: Fit) -> Asked:
-    """The sample of queries with their true neighbours, made once per check."""
-    if "asked" not in fit.memory:
-        fit.memory["asked"] = _ask(fit)
-    return fit.memory["asked"]
-
-
-def _ask(fit: Fit) -> Asked:
+    """Draw a sample of queries and find their true neighbours."""
     found = metric_of(fit)
     if found is None:
         raise ValueError("the metric is not known here")  # claims ask `metric_of` first
