@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from scipy.stats import beta
 
 from lemmata.audit.kernel.attributes import attributes_sound, statements_true
 from lemmata.audit.kernel.claims import (
@@ -27,6 +26,7 @@ from lemmata.audit.kernel.claims import (
     passes,
     unknown,
 )
+from lemmata.audit.kernel.concentration import clopper_pearson
 from lemmata.audit.predict.neighbours.labels import (
     classes_can_win,
     equal_rows_agree,
@@ -225,8 +225,7 @@ def neighbours_exact(fit):
     if asked.complete:
         note = "all rows were asked about"
         return at_most(wrong / n, WRONG, advice, unit="share wrong", kind=PROVED, note=note)
-    low = beta.ppf(RISK, wrong, m - wrong + 1) if wrong else 0.0
-    high = beta.ppf(1 - RISK, wrong + 1, m - wrong) if wrong < m else 1.0
+    low, high = clopper_pearson(wrong, m, 2 * RISK)  # each end at RISK: only one is used
     note = f"{m - wrong} of {m} queries right, proved for each of them"
     if low <= WRONG < high:
         return unknown(note, wrong / m, "share wrong")
