@@ -69,6 +69,14 @@ def test_healthy_fits_of_both_libraries_hold(library):
         assert found.undecided in ([], ["classes_can_win"])  # weighted by distance
 
 
+@pytest.mark.parametrize("library", [lemmata, sk])
+def test_targets_say_nothing_about_a_search_that_predicts_nothing(library):
+    X, y = load_iris(return_X_y=True)
+    model = library.NearestNeighbors().fit(X)
+    for target in (y, y.astype(str), X[:, 3]):
+        assert lemmata.certify(model, X, target).claims == lemmata.certify(model, X).claims
+
+
 def test_a_search_that_leaves_rows_out_is_noticed():
     X = load_digits().data
     model = sk.NearestNeighbors().fit(X)

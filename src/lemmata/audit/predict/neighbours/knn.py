@@ -131,7 +131,8 @@ def kept_as_given(fit: Fit) -> dict[str, float]:
 
 def _wrong_predictions(fit: Fit) -> float | None:
     """The largest error of a prediction, in units of its rounding; None where there is nothing to compare."""
-    if fit.y is None or metric_of(fit) is None or fit.weights is not None:
+    predicts = fit.has("predict") and fit.y is not None
+    if not predicts or metric_of(fit) is None or fit.weights is not None:
         return None
     k, n = int(fit.n_neighbors), fit.data.shape[0]
     if k > n:
