@@ -12,6 +12,7 @@ from lemmata.audit.completion import factors as claims
 from lemmata.audit.completion import global_optimum as duality
 from lemmata.audit.completion.curvature import as_vector, gauge_part, smallest_curvature
 from lemmata.audit.completion.factored_objective import Factors
+from lemmata.audit.completion.statements import FACTORS_SOUND
 from lemmata.completion.observed import Observed
 from lemmata.core.certificate import Fit
 from lemmata.core.trace import Trace
@@ -53,8 +54,8 @@ def test_a_run_that_only_falls_holds_and_one_that_rises_fails():
         trace = Trace()
         for loss in losses:
             trace.append(loss, 0.0)
-        assert claims.never_rose(fit_of(A, random_factors(A), 0.1, trace=trace)).verdict == verdict
-    assert claims.never_rose(fit_of(A, random_factors(A), 0.1)).verdict == "can't tell"
+        assert claims.NEVER_ROSE(fit_of(A, random_factors(A), 0.1, trace=trace)).verdict == verdict
+    assert claims.NEVER_ROSE(fit_of(A, random_factors(A), 0.1)).verdict == "can't tell"
 
 
 # --- first order ------------------------------------------------------------------------------------------------------
@@ -295,7 +296,7 @@ def test_factors_of_another_shape_are_told_apart():
     found = claims.first_order_point(fit_of(A.T, random_factors(A), 0.1))
     assert found.verdict == "broken"
     assert "14 × 11" in found.note
-    assert "shape" in claims.FACTORS_SOUND(fit_of(A.T, random_factors(A), 0.1)).note
+    assert "shape" in FACTORS_SOUND(fit_of(A.T, random_factors(A), 0.1)).note
 
 
 def test_float32_factors_are_judged_in_float64():

@@ -1,28 +1,30 @@
 """What theory promises about a fit by alternating least squares, or by steps that aim at the same objective.
 
-Each row is a quadratic problem of its own (sides.py), so what solving it again would gain is known exactly: ½ gᵀD⁻¹g. Summed
-over all rows, or over all columns, that is the gain of half a sweep, and zero at a fixed point (CIL (2.38)).
+Each row is a quadratic problem of its own (rows_and_columns.py), so what solving it again would gain is known exactly:
+½ gᵀD⁻¹g. Summed over all rows, or over all columns, that is the gain of half a sweep, and zero at a fixed point (CIL (2.38)).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from lemmata.audit.completion.factors import (
-    FACTORS_SOUND,
-    FACTORS_TRUE,
-    factored,
-    first_order_point,
-    never_rose,
-    precision,
-    second_order_minimum,
-)
+from lemmata.audit.completion.factors import NEVER_ROSE, first_order_point, second_order_minimum
 from lemmata.audit.completion.global_optimum import global_optimum
 from lemmata.audit.completion.held_out.error import held_out_error
 from lemmata.audit.completion.held_out.offsets import beats_offsets
-from lemmata.audit.completion.identifiability.known_entries import IDENTIFIABLE
+from lemmata.audit.completion.identifiability.known_entries import IDENTIFIABLE_CLAIMS
 from lemmata.audit.completion.rows_and_columns import gain
-from lemmata.audit.kernel.claims import PROVED, Fit, Statement, at_least, at_most, claim, rounding
+from lemmata.audit.completion.statements import FACTORS_SOUND, FACTORS_TRUE, factored, precision
+from lemmata.audit.kernel.claims import (
+    PROVED,
+    Fit,
+    Statement,
+    at_least,
+    at_most,
+    claim,
+    fact,
+    rounding,
+)
 from lemmata.audit.reduction.power_method import steps_shrink
 
 GAIN = 1e-4  # of the objective; the default tol is a tenth of it
@@ -30,36 +32,33 @@ NOISE_LEFT = 0.01  # of the objective: what stochastic steps may leave behind
 
 
 def _sweep_cost(fit: Fit) -> float:
-    if "half-sweep gain" in fit.memory:
-        return 0.0
     p = np.shape(fit.U_)[1] + 1
     return fit.data.n_observed * p * (p + 1) + sum(fit.data.shape) * (1.5 * p**3 + 2500)
 
 
+@fact(cost=_sweep_cost)
 def half_sweep_gain(fit: Fit) -> float:
-    """What solving the rows again, or the columns, would gain: a share of the loss and of their own penalty.
+    """Return what solving the rows again, or the columns, would gain: a share of the loss and of their own penalty.
 
     Where every entry is met, what is left of the objective is the rounding of the factors, and of no interest.
     """
-    if "half-sweep gain" not in fit.memory:
-        problem = factored(fit)
-        noise = rounding(precision(fit), problem.rank + 1)
-        floor = noise**2 * problem.size / GAIN
-        shares = []
-        for side, reg in enumerate((problem.row_reg, problem.column_reg)):
-            lengths = np.square(problem.at[side]).sum(axis=1)
-            biases = problem.bias_regs[side] @ problem.at[side + 2] ** 2
-            own = problem.loss + 0.5 * float(reg @ lengths + biases)
-            shares.append(gain(problem, side) / max(own + floor, np.finfo(float).tiny))
-        fit.memory["half-sweep gain"] = max(shares)
-    return fit.memory["half-sweep gain"]
+    problem = factored(fit)
+    noise = rounding(precision(fit), problem.rank + 1)
+    floor = noise**2 * problem.size / GAIN
+    shares = []
+    for side, reg in enumerate((problem.row_reg, problem.column_reg)):
+        lengths = np.square(problem.at[side]).sum(axis=1)
+        biases = problem.bias_regs[side] @ problem.at[side + 2] ** 2
+        own = problem.loss + 0.5 * float(reg @ lengths + biases)
+        shares.append(gain(problem, side) / max(own + floor, np.finfo(float).tiny))
+    return max(shares)
 
 
 @claim(
     "a fixed point: solving either side again gains less than 0.01 % of the objective",
     kind=PROVED,
     source="CIL (2.38)",
-    cost=_sweep_cost,
+    needs=(half_sweep_gain,),
 )
 def fixed_point(fit):
     """½ gᵀD⁻¹g, summed over all rows, and over all columns."""
@@ -70,7 +69,7 @@ def fixed_point(fit):
     "solving either side exactly would gain less than 1 % of the objective",
     kind=PROVED,
     source="CIL (2.38)",
-    cost=_sweep_cost,
+    needs=(half_sweep_gain,),
 )
 def near_fixed_point(fit):
     """The gain of half a sweep of ALS from here: what noise, or too few epochs, left behind. See `fixed_point` of ALS."""
@@ -86,12 +85,12 @@ def nonnegative_factors(fit):
 
 _SOUND = (FACTORS_SOUND, FACTORS_TRUE)
 _OPTIMAL = (first_order_point, second_order_minimum, global_optimum)
-_ENTRIES = (*IDENTIFIABLE, held_out_error)
-EXPLICIT_CLAIMS = (*_SOUND, never_rose, fixed_point, *_OPTIMAL, *_ENTRIES)
-NONNEGATIVE_CLAIMS = (*_SOUND, never_rose, nonnegative_factors, first_order_point, *_ENTRIES)
-IMPLICIT_CLAIMS = (*_SOUND, never_rose, fixed_point, *_OPTIMAL)  # every entry is known there
+_ENTRIES = (*IDENTIFIABLE_CLAIMS, held_out_error)
+EXPLICIT_CLAIMS = (*_SOUND, NEVER_ROSE, fixed_point, *_OPTIMAL, *_ENTRIES)
+NONNEGATIVE_CLAIMS = (*_SOUND, NEVER_ROSE, nonnegative_factors, first_order_point, *_ENTRIES)
+IMPLICIT_CLAIMS = (*_SOUND, NEVER_ROSE, fixed_point, *_OPTIMAL)  # every entry is known there
 NONNEGATIVE_IMPLICIT_CLAIMS = NONNEGATIVE_CLAIMS[:5]
-SGD_CLAIMS = (*_SOUND, never_rose, near_fixed_point, first_order_point, *_ENTRIES)
+SGD_CLAIMS = (*_SOUND, NEVER_ROSE, near_fixed_point, first_order_point, *_ENTRIES)
 SCHEDULED_SGD_CLAIMS = (*_SOUND, steps_shrink, *SGD_CLAIMS[3:])
 
 # factors from elsewhere: there is no run to look at

@@ -1,11 +1,12 @@
 """Minimum or saddle? The smallest curvature of the factored objective, modulo gauge, and the way down from a saddle.
 
-At a first-order point of F(U, V, b, c) (factored.py) the Hessian H decides. It is never formed: Lanczos needs products H d.
+At a first-order point of F(U, V, b, c) (factored_objective.py) the Hessian H decides. It is never formed: Lanczos needs
+products H d.
 
-**Units.** With the blocks D = LLᵀ that each row feels alone (sides.py), L⁻¹HL⁻ᵀ = [I K; Kᵀ I]: K says how rows and columns pull
-at each other. The eigenvalues are 1 ± σ(K), so the smallest is 1 − σ₁(K): H has a negative eigenvalue if and only if σ₁ > 1,
-and σ₁² is the factor by which the error of ALS shrinks per sweep. What CIL 2.4.3 leaves open is one singular value of a matrix
-on the shorter side of the data.
+**Units.** With the blocks D = LLᵀ that each row feels alone (rows_and_columns.py), L⁻¹HL⁻ᵀ = [I K; Kᵀ I]: K says how rows and
+columns pull at each other. The eigenvalues are 1 ± σ(K), so the smallest is 1 − σ₁(K): H has a negative eigenvalue if and only
+if σ₁ > 1, and σ₁² is the factor by which the error of ALS shrinks per sweep. What CIL 2.4.3 leaves open is one singular value
+of a matrix on the shorter side of the data.
 
 **Gauge.** UVᵀ does not change under U → UM, V → VM⁻ᵀ, nor F under rotations M (CIL Prop. 1.2.3): the directions (UM, VM) with
 a skew M, k(k−1)/2 of them, are flat at every first-order point. With λ = 0 all (UM, −VMᵀ) are. They are projected out.

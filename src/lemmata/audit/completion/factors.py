@@ -20,18 +20,7 @@ import numpy as np
 
 from lemmata.audit.completion.factored_objective import Factored
 from lemmata.audit.completion.rows_and_columns import blocks_cost
-from lemmata.audit.completion.statements import (
-    FACTORS,
-    FACTORS_SOUND,
-    FACTORS_TRUE,
-    factor_statements,
-    factored,
-    get,
-    implicit,
-    per_factor,
-    precision,
-    singular_values,
-)
+from lemmata.audit.completion.statements import factored, per_factor, precision
 from lemmata.audit.kernel.claims import (
     PROVED,
     RULE_OF_THUMB,
@@ -41,10 +30,12 @@ from lemmata.audit.kernel.claims import (
     at_least,
     at_most,
     claim,
+    fact,
     rounding,
     unknown,
 )
 from lemmata.audit.kernel.lanczos import RISK
+from lemmata.audit.kernel.runs import never_rose
 
 Array = np.ndarray
 
@@ -53,62 +44,46 @@ CURVED = 1e-3  # of the mean curvature; less than this is flat as far as a point
 WORTH = 1e-4  # of the objective: a way down that gains less is a matter of convergence, not a way out of a saddle
 FEW_PRODUCTS = 60  # decide most fits
 
-__all__ = [
-    "FACTORS",
-    "FACTORS_SOUND",
-    "FACTORS_TRUE",
-    "factor_statements",
-    "factored",
-    "first_order_point",
-    "get",
-    "implicit",
-    "never_rose",
-    "per_factor",
-    "precision",
-    "second_order_minimum",
-    "singular_values",
-]
-
 
 # --- the run ----------------------------------------------------------------------------------------------------------
 
 
-@claim("the objective never rose", kind=PROVED, source="CIL 2.4.3", about="run")
-def never_rose(fit):
-    bound = rounding(precision(fit), terms=fit.data.n_observed)
-    advice = "report this: an exact half-sweep cannot raise it"
-    return at_most(fit.trace.largest_rise, bound, advice, unit="largest rise")
+NEVER_ROSE = never_rose(
+    "the objective never rose",
+    "CIL 2.4.3",
+    lambda fit: rounding(precision(fit), terms=fit.data.n_observed),
+    "report this: an exact half-sweep cannot raise it",
+)
 
 
 # --- first and second order -------------------------------------------------------------------------------------------
+
+
+@fact(cost=per_factor(10))
+def slope(fit: Fit) -> float:
+    return slope_at(factored(fit), bool(fit.get("nonnegative", False)))
+
+
+def slope_at(problem: Factored, nonnegative: bool = False) -> float:
+    """Return how far from stationary a point is, between 0 (not at all) and 1, whatever the size of its factors."""
+    gradient = _kkt(problem) if nonnegative else problem.gradient
+    worst = 0.0
+    for slopes, terms in zip(gradient, _gradient_terms(problem), strict=True):
+        size = sum(np.linalg.norm(term) for term in terms)
+        worst = max(worst, float(np.linalg.norm(slopes) / size) if size > 0 else 0.0)
+    return worst
 
 
 @claim(
     "a first-order point: the terms of the gradient cancel but for 0.2 %",
     kind=RULE_OF_THUMB,
     source="CIL (2.38)",
-    cost=per_factor(10, memory="slope"),
+    needs=(slope,),
 )
 def first_order_point(fit):
     """‖∇_U‖ / (‖Π_Ω(A)V‖ + ‖Π_Ω(UVᵀ)V‖ + ‖λU‖), or the same for V, or those of the biases: the worst of them."""
     advice = "not converged: lower tol and raise max_iter"
     return at_most(slope(fit), SLOPE, advice, unit="|∇| / its terms")
-
-
-def slope(fit: Fit) -> float:
-    """How far from stationary a fit is, between 0 and 1, whatever the size of its factors; 0 at a first-order point."""
-    if "slope" not in fit.memory:
-        fit.memory["slope"] = slope_at(factored(fit), bool(fit.get("nonnegative", False)))
-    return fit.memory["slope"]
-
-
-def slope_at(problem: Factored, nonnegative: bool = False) -> float:
-    """Return that of an objective at its point."""
-    gradient, worst = _kkt(problem) if nonnegative else problem.gradient, 0.0
-    for slopes, terms in zip(gradient, _gradient_terms(problem), strict=True):
-        size = sum(np.linalg.norm(term) for term in terms)
-        worst = max(worst, float(np.linalg.norm(slopes) / size) if size > 0 else 0.0)
-    return worst
 
 
 def _gradient_terms(problem: Factored) -> Iterator[tuple[Array, Array, Array]]:
@@ -142,8 +117,6 @@ def _product_cost(fit: Fit) -> float:
 
 
 def _curvature_cost(fit: Fit, products: int = FEW_PRODUCTS) -> float:
-    if fit.get("nonnegative", False):
-        return 0.0
     return blocks_cost(fit.data, np.shape(fit.U_)[1] + 1) + products * _product_cost(fit)
 
 
@@ -153,6 +126,7 @@ def _curvature_cost(fit: Fit, products: int = FEW_PRODUCTS) -> float:
     confidence=1 - 2 * RISK,
     source="CIL 2.4.3, (2.18)",
     cost=_curvature_cost,
+    needs=(slope,),
 )
 def second_order_minimum(fit):
     """The smallest eigenvalue of the Hessian modulo gauge, in units of the curvature that each row feels alone."""

@@ -21,16 +21,11 @@ import scipy.linalg
 
 from lemmata.audit.completion.curvature import line_search
 from lemmata.audit.completion.factored_objective import Factored, Factors
-from lemmata.audit.completion.factors import (
-    FACTORS_SOUND,
-    FACTORS_TRUE,
-    factored,
-    first_order_point,
-    never_rose,
-)
+from lemmata.audit.completion.factors import NEVER_ROSE, first_order_point
 from lemmata.audit.completion.held_out.error import held_out_error
-from lemmata.audit.completion.identifiability.known_entries import IDENTIFIABLE
+from lemmata.audit.completion.identifiability.known_entries import IDENTIFIABLE_CLAIMS
 from lemmata.audit.completion.rows_and_columns import Singular, blocks_cost, fit_in_memory, sweep
+from lemmata.audit.completion.statements import FACTORS_SOUND, FACTORS_TRUE, factored
 from lemmata.audit.kernel.claims import (
     PROVED,
     STATISTICAL,
@@ -351,10 +346,10 @@ def rank_not_cut(fit):
 SOFT_IMPUTE_CLAIMS = (
     FACTORS_SOUND,
     FACTORS_TRUE,
-    never_rose,
+    NEVER_ROSE,
     least_penalised,
     first_order_point,
     rank_not_cut,
-    *IDENTIFIABLE,
+    *IDENTIFIABLE_CLAIMS,
     held_out_error,
 )

@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, svds
 
 from lemmata.audit.completion.factored_objective import products_at
-from lemmata.audit.completion.factors import first_order_point, never_rose, second_order_minimum
+from lemmata.audit.completion.factors import NEVER_ROSE, first_order_point, second_order_minimum
 from lemmata.audit.completion.global_optimum import SHORT, top_singular_value
 from lemmata.audit.completion.held_out.error import held_out_error
 from lemmata.audit.completion.identifiability.known_entries import IDENTIFIABLE_CLAIMS
@@ -392,9 +392,9 @@ def _step_statements(fit: Fit) -> dict[str, float]:
 
 
 _FILLED_TRUE = statements_true(_filled_statements, cost=per_factor(8))
-_STEPS_TRUE = statements_true(_step_statements, cost=per_factor(4, memory="factored"))
+_STEPS_TRUE = statements_true(_step_statements, cost=per_factor(4))
 _ENTRIES = (*IDENTIFIABLE_CLAIMS, held_out_error)
-_RANK_ONE = (left_the_saddle, first_order_point, second_order_minimum, never_rose)
+_RANK_ONE = (left_the_saddle, first_order_point, second_order_minimum, NEVER_ROSE)
 IMPUTED_SVD_CLAIMS = (
     FACTORS_SOUND,
     _FILLED_TRUE,

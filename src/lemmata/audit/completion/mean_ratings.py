@@ -30,6 +30,7 @@ from lemmata.audit.kernel.claims import (
     at_least,
     at_most,
     claim,
+    fact,
     passes,
     rounding,
     unknown,
@@ -71,12 +72,6 @@ class Offsets:
             if not wanted
         ]
 
-    @classmethod
-    def of(cls, fit: Fit) -> Offsets:
-        if "offsets" not in fit.memory:
-            fit.memory["offsets"] = cls(fit)
-        return fit.memory["offsets"]
-
     @property
     def objective(self) -> float:
         penalty = sum(float(offset @ offset) for _, _, offset in self.sides)
@@ -94,12 +89,17 @@ class Offsets:
         ]
 
 
+@fact(cost=passes(10))
+def offsets(fit: Fit) -> Offsets:
+    return Offsets(fit)
+
+
 # --- what is stated ---------------------------------------------------------------------------------------------------
 
 
 def _statements(fit: Fit) -> dict[str, float]:
     """μ is the mean of the entries, and every offset solves its own equation; offsets not asked for are 0."""
-    at, tolerance = Offsets.of(fit), rounding(precision(fit), terms=fit.data.n_observed)
+    at, tolerance = offsets(fit), rounding(precision(fit), terms=fit.data.n_observed)
     size = float(np.abs(at.values).mean()) if len(at.values) else 1.0
     mean = float(at.values.mean()) if len(at.values) else 0.0
     found = {"mean_": discrepancy(at.mean, mean, size, tolerance)}
@@ -126,7 +126,7 @@ def _statements(fit: Fit) -> dict[str, float]:
 
 
 OFFSETS_SOUND = attributes_sound(FACTORS)
-OFFSETS_TRUE = statements_true(_statements, cost=passes(10, memory="offsets"))
+OFFSETS_TRUE = statements_true(_statements, needs=(offsets,))
 
 
 # --- claims -----------------------------------------------------------------------------------------------------------
@@ -136,11 +136,11 @@ OFFSETS_TRUE = statements_true(_statements, cost=passes(10, memory="offsets"))
     "no other offsets lower the objective by more than 1e-6 of it",
     kind=PROVED,
     source="CIL 2.1.4, Prop. 2.2.2",
-    cost=passes(10, memory="offsets"),
+    needs=(offsets,),
 )
 def best_offsets(fit):
     """½ gᵀH⁻¹g; with D the diagonal of H: ½ gᵀD⁻¹g for one side, for both between ¼ gᵀD⁻¹g (H ≼ 2D) and ‖g‖²/2λ (H ≽ λ)."""
-    at = Offsets.of(fit)
+    at = offsets(fit)
     counts = [side[1] + at.reg for side in at.sides]
     slopes = [slope for slope, _ in at.slopes()]
     if not slopes:  # μ is all there is, and has no penalty
@@ -183,12 +183,12 @@ def an_entry_each(fit):
     "the offsets explain more than offsets of pure noise would",
     kind=STATISTICAL,
     source="CIL 2.1.4; Pitman 1938, Cantelli",
-    cost=passes(12, memory="offsets"),
+    needs=(offsets,),
     confidence=1 - RISK,
 )
 def beyond_noise(fit):
     """R² against the mean and variance that it has over all orders of the values (see above)."""
-    at = Offsets.of(fit)
+    at = offsets(fit)
     N = len(at.values)
     free = sum(int((counts > 0).sum()) - 1 for _, counts, _ in at.sides)
     x = at.values - at.values.mean()

@@ -18,19 +18,28 @@ from typing import Any
 import numpy as np
 import scipy.sparse.linalg as spla
 
-from lemmata.audit.completion.factors import (
+from lemmata.audit.completion.factors import NEVER_ROSE
+from lemmata.audit.completion.global_optimum import SHORT, gap_cost, top_singular_value
+from lemmata.audit.completion.held_out.error import held_out_error
+from lemmata.audit.completion.identifiability.known_entries import IDENTIFIABLE_CLAIMS
+from lemmata.audit.completion.statements import (
     FACTORS_SOUND,
     factor_statements,
     factored,
-    never_rose,
     per_factor,
     singular_values,
 )
-from lemmata.audit.completion.global_optimum import SHORT, gap_cost, top_singular_value
-from lemmata.audit.completion.held_out.error import held_out_error
-from lemmata.audit.completion.identifiability.known_entries import IDENTIFIABLE
 from lemmata.audit.kernel.attributes import discrepancy, statements_true
-from lemmata.audit.kernel.claims import PROVED, STATISTICAL, Evidence, Fit, at_most, claim, unknown
+from lemmata.audit.kernel.claims import (
+    PROVED,
+    STATISTICAL,
+    Evidence,
+    Fit,
+    at_most,
+    claim,
+    fact,
+    unknown,
+)
 
 Array = np.ndarray
 
@@ -72,15 +81,35 @@ class Multipliers:
         return at_most(percent, bound, advice, unit="gap %", kind=kind, confidence=confidence)
 
 
+def _multiplier_cost(fit: Fit) -> float:
+    k, (n, m) = np.shape(fit.U_)[1] + 3, fit.data.shape
+    thin = 20.0 * k * (fit.data.n_observed + k * (n + m))
+    return gap_cost(fit) + (thin if min(n, m) > SHORT else 4.0 * min(n, m) ** 3)
+
+
+@fact(cost=_multiplier_cost)
+def multipliers(fit: Fit) -> Multipliers:
+    problem = factored(fit)
+    Y = np.asarray(fit.dual_, dtype=np.float64) / problem.unit
+    (U, V, _, _), (n, m) = problem.at, problem.shape
+    nuclear = float(singular_values(U, V).sum()) + math.sqrt(min(n, m) * 2 * problem.loss)
+    # X + R is A on Ω and X elsewhere
+    square = float(np.vdot(U.T @ U, V.T @ V)) - float(problem.fitted @ problem.fitted)
+    square += float(problem.target @ problem.target)
+    leading = _leading(problem.on_entries(Y), U.shape[1] + 3)
+    inner, tau = float(Y @ problem.target), float(fit.tau_) / problem.unit
+    return Multipliers(nuclear, square, inner, tau, *leading)
+
+
 @claim(
     "its multipliers prove it within 0.1 % of the least ‖B‖_* + ‖B‖²/2τ",
     kind=PROVED,
     source="CIL Prop. 2.5.4",
-    cost=lambda fit: _multiplier_cost(fit),
+    needs=(multipliers,),
 )
 def least_regularised(fit):
     """The objective of X + R against g(Y)/τ."""
-    found = _multipliers(fit)
+    found = multipliers(fit)
     if found.rest > found.tau:
         return unknown(f"more than {len(found.values)} singular values of dual_ exceed tau")
     primal = found.nuclear + found.square / (2 * found.tau)
@@ -95,37 +124,14 @@ def least_regularised(fit):
     "its multipliers prove it within 5 % of the least nuclear norm",
     kind=PROVED,
     source="CIL 2.5.2, Thm 2.6.1",
-    cost=lambda fit: _multiplier_cost(fit),
+    needs=(multipliers,),
 )
 def least_nuclear_norm(fit):
     """‖X + R‖_* against ⟨Y, A⟩ / σ₁(Y)."""
-    found = _multipliers(fit)
+    found = multipliers(fit)
     sigma = max(float(found.values.max(initial=0.0)), found.rest)
     dual = found.inner / sigma if sigma > 0 else 0.0
     return found.against(found.nuclear, dual, NUCLEAR_GAP, "raise tau, or lower tol")
-
-
-def _multiplier_cost(fit: Fit) -> float:
-    if "multipliers" in fit.memory:
-        return 0.0
-    k, (n, m) = np.shape(fit.U_)[1] + 3, fit.data.shape
-    thin = 20.0 * k * (fit.data.n_observed + k * (n + m))
-    return gap_cost(fit) + (thin if min(n, m) > SHORT else 4.0 * min(n, m) ** 3)
-
-
-def _multipliers(fit: Fit) -> Multipliers:
-    if "multipliers" not in fit.memory:
-        problem = factored(fit)
-        Y = np.asarray(fit.dual_, dtype=np.float64) / problem.unit
-        (U, V, _, _), (n, m) = problem.at, problem.shape
-        nuclear = float(singular_values(U, V).sum()) + math.sqrt(min(n, m) * 2 * problem.loss)
-        # X + R is A on Ω and X elsewhere
-        square = float(np.vdot(U.T @ U, V.T @ V)) - float(problem.fitted @ problem.fitted)
-        square += float(problem.target @ problem.target)
-        leading = _leading(problem.on_entries(Y), U.shape[1] + 3)
-        inner, tau = float(Y @ problem.target), float(fit.tau_) / problem.unit
-        fit.memory["multipliers"] = Multipliers(nuclear, square, inner, tau, *leading)
-    return fit.memory["multipliers"]
 
 
 def _leading(Y: Any, k: int) -> tuple[Array, float, float]:
@@ -146,7 +152,7 @@ def _leading(Y: Any, k: int) -> tuple[Array, float, float]:
 
 def multiplier_statements(fit: Fit) -> dict[str, float]:
     """X is shrink_τ(Y): its singular values are those of dual_ above tau_, less tau_, as far as iterations find them."""
-    found, shown = _multipliers(fit), np.asarray(fit.singular_values_, np.float64)
+    found, shown = multipliers(fit), np.asarray(fit.singular_values_, np.float64)
     above = np.maximum(found.values - found.tau, 0)
     size, unit = max(len(above), len(shown)), factored(fit).unit
     shown, above = (np.pad(part, (0, size - len(part))) for part in (shown / unit, above))
@@ -154,15 +160,15 @@ def multiplier_statements(fit: Fit) -> dict[str, float]:
     return {**factor_statements(fit), "dual_, tau_": wrong}
 
 
-MULTIPLIERS_TRUE = statements_true(multiplier_statements, cost=lambda fit: _multiplier_cost(fit))
+MULTIPLIERS_TRUE = statements_true(multiplier_statements, needs=(multipliers,))
 
 THRESHOLDING_CLAIMS = (
     FACTORS_SOUND,
     MULTIPLIERS_TRUE,
-    never_rose,
+    NEVER_ROSE,
     entries_met,
     least_regularised,
     least_nuclear_norm,
-    *IDENTIFIABLE,
+    *IDENTIFIABLE_CLAIMS,
     held_out_error,
 )

@@ -1,6 +1,6 @@
 """Rows and columns one by one: with the other side fixed, each is a least-squares problem of its own.
 
-For row i of F (factored.py), with z_j = (v_j, 1) where there are biases and w = (u_i, b_i),
+For row i of F (factored_objective.py), with z_j = (v_j, 1) where there are biases and w = (u_i, b_i),
 
     f_i(w) = ½ wᵀD_i w − wᵀh + …,          D_i = Σ_j w_ij z_j z_jᵀ + diag(α_i, …, α_i, α′_i) = L_i L_iᵀ            (CIL (2.35))
 

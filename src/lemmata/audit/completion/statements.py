@@ -1,6 +1,6 @@
 """What a completed matrix states of itself: factors of matching shapes, and numbers that are those of the data.
 
-`factored(fit)` is the objective at a fit (factored.py), from its public attributes alone; claims about factors begin with it.
+`factored(fit)` is the objective at a fit (factored_objective.py), from its public attributes alone.
 """
 
 from __future__ import annotations
@@ -12,55 +12,44 @@ import numpy as np
 
 from lemmata.audit.completion.factored_objective import Factored
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.claims import Fit, rounding
+from lemmata.audit.kernel.claims import Fit, fact, free, rounding
 
 Array = np.ndarray
 
 
+@fact(cost=free)  # claims count their own passes over the entries
 def factored(fit: Fit) -> Factored:
-    """The objective at the fit, in units of the largest entry; made once per certificate."""
-    if "factored" not in fit.memory:
-        fit.memory["factored"] = Factored.of(
-            fit.data,
-            fit.U_,
-            fit.V_,
-            reg=float(fit.get("reg_", 0.0)),
-            weighted=float(fit.get("weighted_reg_", 0.0)),
-            bias_reg=fit.get("bias_reg_"),
-            weighted_bias=float(fit.get("weighted_bias_reg_", 0.0)),
-            mean=float(fit.get("mean_", 0.0)),
-            row_bias=fit.get("row_bias_"),
-            column_bias=fit.get("column_bias_"),
-            biased=bool(fit.get("biases", False)) and not implicit(fit),
-            row_scale=fit.get("row_scale_"),
-            column_scale=fit.get("column_scale_"),
-            feedback=str(fit.get("feedback", "explicit")),
-            alpha=float(fit.get("alpha", 1.0)),
-            confidence_offset=float(fit.get("confidence_offset_", 1.0)),
-        ).normalised()
-    return fit.memory["factored"]
-
-
-def get(fit: Fit, name: str, default: Any) -> Any:
-    return fit.get(name, default)
+    """Return the objective at the fit, in units of the largest entry."""
+    return Factored.of(
+        fit.data,
+        fit.U_,
+        fit.V_,
+        reg=float(fit.get("reg_", 0.0)),
+        weighted=float(fit.get("weighted_reg_", 0.0)),
+        bias_reg=fit.get("bias_reg_"),
+        weighted_bias=float(fit.get("weighted_bias_reg_", 0.0)),
+        mean=float(fit.get("mean_", 0.0)),
+        row_bias=fit.get("row_bias_"),
+        column_bias=fit.get("column_bias_"),
+        biased=bool(fit.get("biases", False)) and not implicit(fit),
+        row_scale=fit.get("row_scale_"),
+        column_scale=fit.get("column_scale_"),
+        feedback=str(fit.get("feedback", "explicit")),
+        alpha=float(fit.get("alpha", 1.0)),
+        confidence_offset=float(fit.get("confidence_offset_", 1.0)),
+    ).normalised()
 
 
 def implicit(fit: Fit) -> bool:
     return fit.get("feedback", "explicit") == "implicit"
 
 
-def per_factor(times: float, memory: str = "") -> Callable[[Fit], float]:
-    """The cost of so many passes over the entries, each with all factors; nothing once `memory` holds what they found.
+def per_factor(times: float) -> Callable[[Fit], float]:
+    """Return the cost of so many passes over the entries, each with all factors.
 
-    Finding an entry's row and column takes as long as eight factors (here and below: measured on MovieLens).
+    Finding an entry's row and column takes as long as eight factors (here and elsewhere: measured on MovieLens).
     """
-
-    def cost(fit: Fit) -> float:
-        if memory and memory in fit.memory:
-            return 0.0
-        return times * fit.data.n_observed * (np.shape(fit.U_)[1] + 8)
-
-    return cost
+    return lambda fit: times * fit.data.n_observed * (np.shape(fit.U_)[1] + 8)
 
 
 def precision(fit: Fit) -> Any:

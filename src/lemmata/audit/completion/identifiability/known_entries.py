@@ -343,4 +343,3 @@ IDENTIFIABLE_CLAIMS = (
     connected_observations,
     locally_unique,
 )
-IDENTIFIABLE = IDENTIFIABLE_CLAIMS  # the same, by the name it had
