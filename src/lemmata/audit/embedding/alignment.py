@@ -21,6 +21,7 @@ from lemmata.audit.kernel.claims import (
     at_least,
     at_most,
     claim,
+    fact,
     rounding,
     unknown,
 )
@@ -63,13 +64,12 @@ def _work(fit: Fit) -> float:
     return float(len(fit.pairs_)) * size**2 + 20.0 * size**3
 
 
+@fact(cost=_work)
 def products(fit: Fit) -> tuple[Array, Array]:
-    """M = XᵀY over pairs_, and its singular values."""
-    if "products" not in fit.memory:
-        X, Y = paired(fit)
-        M = X.T @ Y
-        fit.memory["products"] = M, np.linalg.svd(M, compute_uv=False)
-    return fit.memory["products"]
+    """Return M = XᵀY over pairs_, and its singular values."""
+    X, Y = paired(fit)
+    M = X.T @ Y
+    return M, np.linalg.svd(M, compute_uv=False)
 
 
 def places_wrong(fit: Fit):
@@ -102,7 +102,7 @@ def orthogonal_map(fit: Fit):
     "no rotation brings the pairs nearer to each other",
     kind=PROVED,
     source="Schönemann 1966",
-    cost=_work,
+    needs=(products,),
 )
 def no_better_rotation(fit: Fit):
     """1 − tr(WᵀM)/‖M‖_*. A W rounded to its type is off by at most eps/2 in each entry, which moves the trace by
@@ -118,7 +118,7 @@ def no_better_rotation(fit: Fit):
     )
 
 
-@claim("the pairs determine the rotation", kind=PROVED, source="Schönemann 1966", cost=_work)
+@claim("the pairs determine the rotation", kind=PROVED, source="Schönemann 1966", needs=(products,))
 def rotation_determined(fit: Fit):
     """σ_min/σ_max of M. At 0 another rotation is as good: that of the directions which no pair shows is left open."""
     _, sigma = products(fit)

@@ -7,12 +7,14 @@ the most frequent class, of share f, one ahead.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.special import logsumexp
 
 from lemmata.audit.embedding.skipgram import loss_fell
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.claims import RULE_OF_THUMB, Fit, at_most, claim, rounding, unknown
+from lemmata.audit.kernel.claims import RULE_OF_THUMB, Fit, at_most, claim, fact, rounding, unknown
 
 Array = np.ndarray
 BELOW = 0.99
@@ -28,20 +30,19 @@ def scores(rows, fit: Fit) -> Array:
     return (rows.astype(np.float64) @ A) @ B.T + c
 
 
-def measured(fit: Fit) -> tuple[float, float]:
-    """The weighted mean loss of all texts, and how far rounding of float32 may have moved it."""
-    if "loss" not in fit.memory:
-        A, B = (np.abs(np.asarray(part, np.float64)) for part in (fit.vectors_, fit.coef_))
-        unit = rounding(np.float32, fit.data.size / max(fit.data.shape[0], 1) * A.shape[1])
-        total = moved = weight = 0.0
-        for rows, y, weights in fit.data.triples():
-            w = np.ones(len(y)) if weights is None else weights
-            losses, slopes = _losses(scores(rows, fit), y, fit.get("loss") == "hinge")
-            sizes = ((abs(rows).astype(np.float64) @ A) @ B.T).max(axis=1, initial=0.0)
-            total, weight = total + float(losses @ w), weight + float(w.sum())
-            moved += float((unit * (slopes * sizes + losses)) @ w)
-        fit.memory["loss"] = total / weight, moved / weight + np.finfo(np.float32).eps
-    return fit.memory["loss"]
+@fact(cost=_work)
+def measured(fit: Fit) -> tuple[float, Any]:
+    """Return the weighted mean loss of all texts, and how far rounding of float32 may have moved it."""
+    A, B = (np.abs(np.asarray(part, np.float64)) for part in (fit.vectors_, fit.coef_))
+    unit = rounding(np.float32, fit.data.size / max(fit.data.shape[0], 1) * A.shape[1])
+    total = moved = weight = 0.0
+    for rows, y, weights in fit.data.triples():
+        w = np.ones(len(y)) if weights is None else weights
+        losses, slopes = _losses(scores(rows, fit), y, fit.get("loss") == "hinge")
+        sizes = ((abs(rows).astype(np.float64) @ A) @ B.T).max(axis=1, initial=0.0)
+        total, weight = total + float(losses @ w), weight + float(w.sum())
+        moved += float((unit * (slopes * sizes + losses)) @ w)
+    return total / weight, moved / weight + np.finfo(np.float32).eps
 
 
 def _losses(z: Array, y: Array, hinge: bool) -> tuple[Array, Array]:
@@ -66,7 +67,7 @@ def statement_errors(fit: Fit) -> dict[str, float]:
     "the loss is at least 1 % below what one answer for all texts reaches",
     kind=RULE_OF_THUMB,
     source="ML Text Representation",
-    cost=_work,
+    needs=(measured,),
 )
 def beats_one_answer(fit: Fit):
     """The mean loss on these texts as a share of the best constant's."""
@@ -89,7 +90,7 @@ FASTTEXT_CLAIMS = (
     attributes_sound(
         {"vectors_": "d k", "coef_": "c k", "intercept_": "c", "loss_": " | >= 0"},
     ),
-    statements_true(statement_errors, cost=_work),
+    statements_true(statement_errors, needs=(measured,)),
     loss_fell,
     beats_one_answer,
 )

@@ -26,6 +26,7 @@ from lemmata.audit.kernel.claims import (
     at_least,
     at_most,
     claim,
+    fact,
     unknown,
 )
 from lemmata.audit.kernel.concentration import betting, hoeffding
@@ -80,7 +81,7 @@ def _entries(fit: Fit) -> float:
 
 def _squares(fit: Fit) -> float:
     n, k = np.shape(fit.embedding_)
-    return 0.0 if "spread" in fit.memory else float(n) * k * (k + 1)
+    return float(n) * k * (k + 1)
 
 
 @claim(
@@ -106,29 +107,28 @@ def directions_spread(fit):
     )
 
 
-def _spread(fit: Fit) -> tuple[Array, Array, int]:
-    """The covariance of directions, their mean, and how many there are."""
-    if "spread" not in fit.memory:
-        k = vectors_of(fit).shape[1]
-        n, total, square = 0, np.zeros(k), np.zeros((k, k))
-        for _, u in _blocks(fit):
-            n, total, square = n + len(u), total + u.sum(axis=0), square + u.T @ u
-        mean = total / n
-        fit.memory["spread"] = square / n - np.outer(mean, mean), mean, n
-    return fit.memory["spread"]
+@fact(cost=_squares)
+def spread(fit: Fit) -> Array:
+    """Return the covariance of directions."""
+    k = vectors_of(fit).shape[1]
+    n, total, square = 0, np.zeros(k), np.zeros((k, k))
+    for _, u in _blocks(fit):
+        n, total, square = n + len(u), total + u.sum(axis=0), square + u.T @ u
+    mean = total / n
+    return square / n - np.outer(mean, mean)
 
 
 @claim(
     "directions, their mean taken off, spread over at least a tenth of the dimensions they have",
     kind=RULE_OF_THUMB,
     source="Roy & Vetterli 2007",
-    cost=_squares,
+    needs=(spread,),
 )
 def dimensions_used(fit):
     """e^H of the eigenvalues of the covariance, as a share of min(k, n − 1)."""
     if _few(fit):
         return unknown(_few(fit))
-    C, _, n = _spread(fit)
+    C, n = spread(fit), len(fit.embedding_)
     values = np.maximum(np.linalg.eigvalsh(C), 0.0)
     used, most = 0.0, min(len(C), n - 1)
     if values.sum() > NO_SPREAD:
@@ -150,7 +150,7 @@ def dimensions_used(fit):
     "how often words occur explains at most a tenth of the spread of their directions",
     kind=RULE_OF_THUMB,
     source="Mu & Viswanath 2018; Gong et al. 2018",
-    cost=_squares,
+    needs=(spread,),
 )
 def frequency_apart(fit):
     """R² of directions on ln count."""
@@ -165,7 +165,7 @@ def frequency_apart(fit):
     x = x - x.mean()
     if x.std() < EQUALLY:
         return unknown("all words are about equally frequent")
-    C, _, n = _spread(fit)
+    C, n = spread(fit), len(fit.embedding_)
     if not np.trace(C) > NO_SPREAD:
         return unknown("all vectors are the same: there is no spread to explain")
     c = sum(x[at] @ u for at, u in _blocks(fit)) / n

@@ -2,8 +2,8 @@
 
     J = Σ_{N_wv>0} f(N_wv) e_wv² + λ(‖ζ‖² + ‖z‖² + ‖b‖² + ‖c‖²),    e_wv = ln N_wv − μ − b_w − c_v − ⟨ζ_w, z_v⟩     (CIL (3.56))
 
-with f(n) = min{1, (n/x_max)^α}; ½J is the objective of factored.py with weights f. What vectors are worth is told by what the
-best biases leave without them: ln N ≈ μ + b_w + c_v says that words meet as often as their frequencies make them. Those solve
+with f(n) = min{1, (n/x_max)^α}; ½J is a factored objective with weights f. What vectors are worth is told by what the best
+biases leave without them: ln N ≈ μ + b_w + c_v says that words meet as often as their frequencies make them. Those solve
 
     (Σ_v f) b_w + Σ_v f c_v = Σ_v f (ln N − μ),        (Σ_w f) c_v + Σ_w f b_w = Σ_w f (ln N − μ)
 
@@ -30,6 +30,7 @@ from lemmata.audit.kernel.claims import (
     Fit,
     at_most,
     claim,
+    fact,
     rounding,
     unknown,
 )
@@ -39,20 +40,6 @@ LEFT = 95.0  # per cent of what biases leave, in every band
 FEW = 50  # pairs: a band with fewer shows nothing
 ACCURACY = 1e-8  # of the best biases
 MET = 1e-6  # of a logarithm: less is rounding
-
-
-def problem_of(fit: Fit) -> Factored:
-    """½J at the fit; made once per certificate."""
-    if "factored" not in fit.memory:
-        N = fit.data.matrix
-        x, f = log_counts(fit)
-        parts = (fit.word_embedding_, fit.context_embedding_, fit.biases_, fit.context_biases_)
-        at = Factors(*(np.asarray(part, np.float64) for part in parts))
-        ridge = np.full(N.shape[0], float(fit.get("reg_", 0.0)))
-        fit.memory["factored"] = Factored(
-            N.indptr, N.indices, x - float(fit.mean_), f, at, ridge, ridge, (ridge, ridge), True
-        )
-    return fit.memory["factored"]
 
 
 def log_counts(fit: Fit) -> tuple[Array, Array]:
@@ -71,6 +58,19 @@ def per_pair(times: float) -> Any:
     return cost
 
 
+@fact(cost=per_pair(3))
+def problem(fit: Fit) -> Factored:
+    """Return ½J at the fit."""
+    N = fit.data.matrix
+    x, f = log_counts(fit)
+    parts = (fit.word_embedding_, fit.context_embedding_, fit.biases_, fit.context_biases_)
+    at = Factors(*(np.asarray(part, np.float64) for part in parts))
+    ridge = np.full(N.shape[0], float(fit.get("reg_", 0.0)))
+    return Factored(
+        N.indptr, N.indices, x - float(fit.mean_), f, at, ridge, ridge, (ridge, ridge), True
+    )
+
+
 # --- sound and true ---------------------------------------------------------------------------------------------------
 
 
@@ -84,7 +84,7 @@ def statement_errors(fit: Fit) -> dict[str, float]:
     both = np.asarray(fit.word_embedding_) + np.asarray(fit.context_embedding_)
     size = np.abs(fit.word_embedding_) + np.abs(fit.context_embedding_)
     return {
-        "loss_": loss_error(problem_of(fit), float(fit.loss_) / 2, np.float32),
+        "loss_": loss_error(problem(fit), float(fit.loss_) / 2, np.float32),
         "mean_": discrepancy(
             float(fit.mean_), (f @ x) / f.sum(), (f @ np.abs(x)) / f.sum(), single
         ),
@@ -107,7 +107,7 @@ SOUND = attributes_sound(
         "loss_": " | >= 0",
     }
 )
-TRUE = statements_true(statement_errors, cost=per_pair(3))
+TRUE = statements_true(statement_errors, needs=(problem,))
 
 
 # --- the run ----------------------------------------------------------------------------------------------------------
@@ -128,12 +128,13 @@ def never_rose(fit):
     "a first-order point: the terms of the gradient cancel but for 0.2 %",
     kind=RULE_OF_THUMB,
     source="CIL (2.38)",
-    cost=per_pair(10),
+    cost=per_pair(7),
+    needs=(problem,),
 )
 def first_order_point(fit):
     """‖∇‖ of ζ, of z, of b or of c over the lengths of its terms, the worst of them (factors.py)."""
     advice = "not converged: pass more epochs"
-    return at_most(slope_at(problem_of(fit)), SLOPE, advice, unit="|∇| / its terms")
+    return at_most(slope_at(problem(fit)), SLOPE, advice, unit="|∇| / its terms")
 
 
 def biases_alone(fit: Fit) -> Array:
@@ -173,12 +174,13 @@ def bands(N: Array) -> list[tuple[str, Array]]:
     "for rare and for frequent pairs alike, vectors leave at most 95 % of what the best biases leave of ln N",
     kind=RULE_OF_THUMB,
     source="CIL (3.56); CIL20 5.4",
-    cost=per_pair(5),
+    cost=per_pair(2),
+    needs=(problem,),
 )
 def bands_explained(fit):
     """√(Σ f e² / Σ f) over the pairs of each decade of counts, beside the same of the best biases: the worst decade."""
-    problem = problem_of(fit)
-    f, errors, alone = log_counts(fit)[1], problem.target - problem.fitted, biases_alone(fit)
+    at, f, alone = problem(fit), log_counts(fit)[1], biases_alone(fit)
+    errors = at.target - at.fitted
     told = [(name, here) for name, here in bands(fit.data.matrix.data) if here.sum() >= FEW]
     if not told:
         return unknown(f"fewer than {FEW} pairs occur")

@@ -21,6 +21,7 @@ from lemmata.audit.kernel.claims import (
     at_least,
     at_most,
     claim,
+    fact,
     passes,
     rounding,
     unknown,
@@ -49,11 +50,11 @@ def _work(fit: Fit) -> float:
     return float(fit.data.size) * size * 4 + float(fit.data.shape[0]) * size**2
 
 
+@fact(cost=_work)
 def scatter(fit: Fit) -> Array:
-    """Σ s sᵀ."""
-    if "scatter" not in fit.memory:
-        fit.memory["scatter"] = sum(rows.T @ rows for rows in sentences(fit))
-    return fit.memory["scatter"]
+    """Return Σ s sᵀ."""
+    k = np.shape(fit.embedding_)[1]
+    return sum((rows.T @ rows for rows in sentences(fit)), np.zeros((k, k)))
 
 
 def statement_errors(fit: Fit) -> dict[str, float]:
@@ -110,7 +111,7 @@ def directions_removed(fit: Fit):
     "no other directions hold more of the sentences than the removed ones",
     kind=PROVED,
     source="CIL Thm 2.3.4",
-    cost=_work,
+    needs=(scatter,),
 )
 def largest_removed(fit: Fit):
     """1 − tr(C S Cᵀ) / (the largest eigenvalues of S), S = Σ s sᵀ formed again."""
@@ -153,7 +154,7 @@ SENTENCE_CLAIMS = (
             "n_empty_": " | >= 0",
         }
     ),
-    statements_true(statement_errors, cost=_work),
+    statements_true(statement_errors, needs=(scatter,)),
     directions_removed,
     largest_removed,
     texts_known,

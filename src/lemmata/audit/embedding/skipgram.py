@@ -34,6 +34,7 @@ from lemmata.audit.kernel.claims import (
     at_least,
     at_most,
     claim,
+    fact,
     passes,
     rounding,
     unknown,
@@ -100,8 +101,6 @@ def keep_probabilities(fit: Fit) -> Array:
 
 def _cost(fit: Fit) -> float:
     """All scores, and pairs out to where some R kept words lie in between."""
-    if "losses" in fit.memory:
-        return 0.0
     (v, k), R = np.shape(fit.embedding_), int(fit.window)
     counts = np.asarray(fit.counts_, np.float64)
     kept = float(counts @ keep_probabilities(fit)) / max(float(counts.sum()), 1.0)
@@ -110,14 +109,13 @@ def _cost(fit: Fit) -> float:
     return float(v) * v * (k + PER_SCORE) + n * farthest * (2 * R + PER_SCORE)
 
 
+@fact(cost=_cost)
 def losses(fit: Fit) -> Losses:
-    if "losses" not in fit.memory:
-        pairs = expected_pairs(
-            fit.data, keep_probabilities(fit), int(fit.window), bool(fit.shrink_windows)
-        )
-        measure = _of_softmax if fit.get("objective") == "softmax" else _of_negatives
-        fit.memory["losses"] = measure(fit, pairs)
-    return fit.memory["losses"]
+    """Return the losses of the model and of what it is compared with."""
+    keep = keep_probabilities(fit)
+    pairs = expected_pairs(fit.data, keep, int(fit.window), bool(fit.shrink_windows))
+    measure = _of_softmax if fit.get("objective") == "softmax" else _of_negatives
+    return measure(fit, pairs)
 
 
 def _scores(fit: Fit):
@@ -205,7 +203,7 @@ def _correlation(x: Array, y: Array, w: Array) -> float:
     "the expected loss is below the least that scores of the predicted word alone can have",
     kind=PROVED,
     source="CIL (3.53)",
-    cost=_cost,
+    needs=(losses,),
 )
 def beats_frequencies(fit):
     """(L(s) − L*) / (L_v − L*): 0 at the optimum of all functions, 1 for the best scores that do not look at w."""
@@ -239,7 +237,7 @@ def beats_frequencies(fit):
     "scores follow the shifted information of pairs that occur: their correlation is at least 0.3",
     kind=RULE_OF_THUMB,
     source="CIL (3.53), (3.54)",
-    cost=_cost,
+    needs=(losses,),
 )
 def follows_information(fit):
     """Pearson's correlation of s_wv and ln N_wv/M_wv over pairs that occur, each as often as it does on average."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from lemmata.audit.kernel.claims import PROVED, Fit, claim
 from lemmata.audit.topics.plsa import (
     judge_mixtures,
-    mixing_work,
+    mixed,
     topics_distinct,
     topics_supported,
 )
@@ -30,7 +30,7 @@ NATS_A_DOCUMENT = (
     "with these topics and priors, no other mixtures gain more than 0.05 nats a token and 1 a document",
     kind=PROVED,
     source="CIL 3.2.4; concavity in θ",
-    cost=mixing_work,
+    needs=(mixed,),
 )
 def documents_fitted(fit: Fit):
     """The gain is of ln p(w | θ) + Σ α ln θ, whose best θ is a mean of counts (mixtures.py)."""

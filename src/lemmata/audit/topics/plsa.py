@@ -24,10 +24,12 @@ from lemmata.audit.kernel.claims import (
     at_least,
     at_most,
     claim,
+    fact,
     passes,
     rounding,
     unknown,
 )
+from lemmata.audit.topics.nmf.facts import entry_products
 from lemmata.audit.topics.nmf.uniqueness import is_separable, most_moved
 
 Array = np.ndarray
@@ -37,7 +39,6 @@ FEWEST = 5  # documents that a topic should live on
 APART = 0.1  # of their probability by which two topics should differ
 SEARCH = 100  # steps of EM that decide what the tangent leaves open
 FITTING = 20  # steps of EM towards mixtures that a model does not state
-CHUNK = 2**22  # products at a time
 
 
 def off_the_simplex(fit: Fit, name: str, what: str) -> Iterator[str]:
@@ -123,52 +124,35 @@ class Facts:
         return np.where(totals > 0, counts / np.where(totals > 0, totals, 1), theta)
 
 
-def entry_products(N, theta: Array, phi: Array) -> Array:
-    """p_dw = θ_d·φ_w of every entry of N."""
-    rows = np.repeat(np.arange(N.shape[0]), np.diff(N.indptr))
-    p = np.empty(len(rows))
-    step = max(1, CHUNK // len(phi))
-    for start in range(0, len(rows), step):
-        cut = slice(start, start + step)
-        p[cut] = np.einsum("ij,ji->i", theta[rows[cut]], phi[:, N.indices[cut]])
-    return p
+def _work(fit: Fit) -> float:
+    steps = FITTING if fit.get("doc_topic_") is None else 1
+    return passes(4.0 * len(fit.components_) * steps)(fit)
 
 
-def facts_of(fit: Fit) -> Facts | None:
-    """The facts; None where the mixtures are not those of these documents."""
-    theta = fit.get("doc_topic_")
-    if theta is None or len(theta) != fit.data.shape[0]:
+@fact(cost=_work)
+def mixed(fit: Fit) -> Facts | None:
+    """Return the facts at the mixtures of the model, or at fitted ones where it has a prior and states none.
+
+    None where the mixtures are not those of these documents.
+    """
+    theta, prior = fit.get("doc_topic_"), fit.get("doc_topic_prior_")
+    if theta is not None:
+        own = len(theta) == fit.data.shape[0]
+        return Facts(fit, np.asarray(theta, np.float64)) if own else None
+    if prior is None:
         return None
-    if "latent semantics" not in fit.memory:
-        fit.memory["latent semantics"] = Facts(fit, np.asarray(theta, np.float64))
-    return fit.memory["latent semantics"]
-
-
-def fitted_facts(fit: Fit) -> Facts | None:
-    """The facts at mixtures that are fitted here, for a model with a prior that states none."""
-    if fit.get("doc_topic_prior_") is None:
-        return None
-    if "fitted mixtures" not in fit.memory:
-        alpha = np.asarray(fit.doc_topic_prior_, np.float64)
-        theta = np.tile(alpha / alpha.sum(), (fit.data.shape[0], 1))
-        for _ in range(FITTING):
-            theta = Facts(fit, theta).better(theta)
-        fit.memory["fitted mixtures"] = Facts(fit, theta)
-    return fit.memory["fitted mixtures"]
-
-
-def mixing_work(fit: Fit) -> float:
-    times = 4.0 * len(fit.components_)
-    if fit.get("doc_topic_") is None:
-        return passes(FITTING * times, memory="fitted mixtures")(fit)
-    return passes(times, memory="latent semantics")(fit)
+    alpha = np.asarray(prior, np.float64)
+    theta = np.tile(alpha / alpha.sum(), (fit.data.shape[0], 1))
+    for _ in range(FITTING):
+        theta = Facts(fit, theta).better(theta)
+    return Facts(fit, theta)
 
 
 OTHER = "doc_topic_ is not that of these documents: pass those that were fitted to"
 
 
 def _statement_errors(fit: Fit) -> dict[str, float]:
-    found = facts_of(fit)
+    found = mixed(fit)
     if found is None:
         return {"doc_topic_": np.inf}
     dtype = np.asarray(fit.components_).dtype
@@ -183,7 +167,7 @@ def _statement_errors(fit: Fit) -> dict[str, float]:
     return errors
 
 
-TRUE = statements_true(_statement_errors, cost=mixing_work)
+TRUE = statements_true(_statement_errors, needs=(mixed,))
 
 
 @claim("the likelihood never fell", kind=PROVED, source="CIL 3.2.3", about="run")
@@ -200,7 +184,7 @@ def likelihood_never_fell(fit: Fit):
     "with these topics, no other mixtures of the documents gain more than 0.05 nats a token",
     kind=PROVED,
     source="CIL 3.2.3; concavity of the likelihood in θ",
-    cost=mixing_work,
+    needs=(mixed,),
 )
 def documents_fitted(fit: Fit):
     return judge_mixtures(fit)
@@ -208,7 +192,7 @@ def documents_fitted(fit: Fit):
 
 def judge_mixtures(fit: Fit, nats_a_document: float = 0.0):
     """The tangent bounds the gain from above, mixtures that were found bound it from below: between the two, EM decides."""
-    found = facts_of(fit)
+    found = None if fit.get("doc_topic_") is None else mixed(fit)
     if found is None:
         return unknown(OTHER)
     advice = "run longer (raise max_iter, lower tol), or transform the documents again"
@@ -271,11 +255,11 @@ def topics_determined(fit: Fit):
     "every topic lives on at least five documents",
     kind=RULE_OF_THUMB,
     source="CIL 3.2.2",
-    cost=mixing_work,
+    needs=(mixed,),
 )
 def topics_supported(fit: Fit):
     """(Σ_d n_dz)²/Σ_d n_dz² of the expected tokens n_dz of topic z: as many documents as would share it evenly."""
-    found = facts_of(fit) if fit.get("doc_topic_") is not None else fitted_facts(fit)
+    found = mixed(fit)
     if found is None:
         return unknown(OTHER)
     n = found.shares

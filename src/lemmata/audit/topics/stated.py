@@ -22,7 +22,8 @@ from scipy.special import gammaln, psi
 
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
 from lemmata.audit.kernel.claims import Fit, passes, rounding
-from lemmata.audit.topics.plsa import entry_products, off_the_simplex, topic_word
+from lemmata.audit.topics.nmf.facts import entry_products
+from lemmata.audit.topics.plsa import off_the_simplex, topic_word
 
 Array = np.ndarray
 

@@ -1,5 +1,5 @@
 """What theory promises about non-negative factors X ≈ WH, recomputed from data and public attributes
-(nonnegative_facts.py).
+(facts.py).
 
 A non-negative factorisation is no convex problem: that no entry of either factor wants to move (KKT) is what a solver
 can reach. It may still be poor, which the best matrix of rank k with any signs tells (its error is a lower bound,
@@ -24,7 +24,7 @@ from lemmata.audit.kernel.claims import (
     rounding,
     unknown,
 )
-from lemmata.audit.topics.nmf.facts import Numbers, divergence_of, squares_of
+from lemmata.audit.topics.nmf.facts import Numbers, Rows, divergence, facts_of, numbers_of
 from lemmata.audit.topics.nmf.uniqueness import is_separable, most_moved
 from lemmata.completion.observed import Observed
 
@@ -44,36 +44,6 @@ SOUND = attributes_sound(
         "reconstruction_err_?": "| >= 0",
     }
 )
-
-
-def numbers_of(fit: Fit) -> Numbers:
-    if "nonnegative" not in fit.memory:
-        fit.memory["nonnegative"] = Numbers(fit)
-    return fit.memory["nonnegative"]
-
-
-def facts_of(fit: Fit):
-    """Squares or Divergence; None where W is that of other rows."""
-    if "nonnegative facts" not in fit.memory:
-        numbers = numbers_of(fit)
-        found = None
-        if numbers.W is not None:
-            found = (divergence_of if numbers.divergence else squares_of)(numbers)
-        fit.memory["nonnegative facts"] = found
-    return fit.memory["nonnegative facts"]
-
-
-def _work(fit: Fit) -> float:
-    """Some products with the data; several hundred sweeps where the model keeps no W."""
-    k = len(fit.components_)
-    if "nonnegative facts" in fit.memory:
-        return 0.0
-    solving = 0.0
-    if fit.get("doc_topic_") is None:
-        solving = 200.0 * k * (k * fit.data.shape[0])
-        if fit.get("beta_loss", "frobenius") == "kullback-leibler":
-            solving = 400.0 * k * fit.data.size
-    return passes(8.0 * k)(fit) + solving
 
 
 def _statement_errors(fit: Fit) -> dict[str, float]:
@@ -99,7 +69,7 @@ def _statement_errors(fit: Fit) -> dict[str, float]:
     return {"reconstruction_err_": discrepancy(min(stated - least, 0.0), 0.0, scale, allowed)}
 
 
-TRUE = statements_true(_statement_errors, cost=_work)
+TRUE = statements_true(_statement_errors, needs=(facts_of,))
 
 
 @claim("the objective never rose", kind=PROVED, source="CIL 3.2.6; Lee & Seung 2001", about="run",
@@ -116,14 +86,14 @@ def never_rose(fit: Fit):
     values = fit.trace.objective
     if not len(values):
         return unknown("the trace is empty")
-    numbers = numbers_of(fit)
+    rows = Rows(fit.data)
     # of squares that nearly cancel, rounding is that of the squares
-    if numbers.divergence:
-        size = sum(float(block.s @ np.asarray(block.X.sum(axis=1)).ravel()) for _, block in numbers)
-        size *= numbers.scale
+    if divergence(fit):
+        size = sum(float(block.s @ np.asarray(block.X.sum(axis=1)).ravel()) for _, block in rows)
+        size *= rows.scale
     else:
-        size = sum(float(block.s @ _squares(block.X)) for _, block in numbers) * numbers.scale**2
-    scale = max(float(np.abs(values).max()), size * numbers.unit)
+        size = sum(float(block.s @ _squares(block.X)) for _, block in rows) * rows.scale**2
+    scale = max(float(np.abs(values).max()), size * rows.unit)
     rise = max(float(np.diff(values).max(initial=0.0)), 0.0) / scale if scale > 0 else 0.0
     bound = rounding(np.asarray(fit.components_).dtype, fit.data.size)
     return at_most(rise, bound, advice, unit="largest rise")
@@ -139,7 +109,7 @@ def _squares(X) -> Array:
     "no entry of either factor wants to move: min(factor, slope) is below 1 % of the data",
     kind=RULE_OF_THUMB,
     source="KKT conditions of CIL (3.40)",
-    cost=_work,
+    needs=(facts_of,),
 )
 def first_order_point(fit: Fit):
     found = facts_of(fit)
@@ -154,8 +124,7 @@ def first_order_point(fit: Fit):
 def _pairs(fit: Fit) -> float:
     k, m = fit.components_.shape
     n = fit.data.shape[0] if fit.get("doc_topic_") is None else len(fit.doc_topic_)
-    own = 0.0 if fit.get("doc_topic_") is not None else _work(fit)
-    return 4.0 * float(k) ** 2 * (n + m) + own
+    return 4.0 * float(k) ** 2 * (n + m)
 
 
 @claim(
@@ -163,6 +132,7 @@ def _pairs(fit: Fit) -> float:
     kind=PROVED,
     source="Donoho & Stodden 2003; Laurberg et al. 2008; CIL 3.2.6",
     cost=_pairs,
+    needs=(numbers_of,),
 )
 def factors_determined(fit: Fit):
     """A shear of two components that keeps all signs is a witness against it, and the number is how much of a component it
@@ -193,7 +163,7 @@ def _spectrum_work(fit: Fit) -> float:
     n, m = fit.data.shape
     if min(n, m) > FORMED:
         return 0.0
-    return _work(fit) + float(fit.data.size) * min(n, m) / 8 + min(n, m) ** 3.0
+    return float(fit.data.size) * min(n, m) / 8 + min(n, m) ** 3.0
 
 
 @claim(
@@ -201,6 +171,7 @@ def _spectrum_work(fit: Fit) -> float:
     kind=PROVED,
     source="Eckart & Young; CIL Thm 2.3.4",
     cost=_spectrum_work,
+    needs=(facts_of,),
 )
 def near_best_rank_k(fit: Fit):
     """‖X − WH‖² ≥ σ²_{k+1} + σ²_{k+2} + …, whatever W and H: the difference is what signs and the search cost together."""

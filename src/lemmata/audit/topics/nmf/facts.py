@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from lemmata.audit.kernel.claims import Fit
+from lemmata.audit.kernel.claims import Fit, fact, passes
 from lemmata.completion.observed import Observed
 
 Array = np.ndarray
@@ -38,13 +38,16 @@ class Block:
     s: Array
 
 
-class Numbers:
-    """The data of a fit, its factors, and the penalties, all in units where the largest is 1."""
+def divergence(fit: Fit) -> bool:
+    """Whether a fit minimises the divergence, not squares."""
+    return fit.get("beta_loss", "frobenius") == "kullback-leibler"
 
-    def __init__(self, fit: Fit):
-        self.fit, self.data = fit, fit.data
-        self.divergence = fit.get("beta_loss", "frobenius") == "kullback-leibler"
-        self.only_stored = isinstance(self.data.source, Observed)
+
+class Rows:
+    """The data of a fit, block by block, in units where the largest number and the largest weight are 1."""
+
+    def __init__(self, data: Any):
+        self.data, self.only_stored = data, isinstance(data.source, Observed)
         largest = 0.0
         for rows, _ in self.data:
             numbers = rows.data if sp.issparse(rows) else rows
@@ -52,6 +55,31 @@ class Numbers:
         self.scale = _power_of_two(largest)
         weights = self.data.weights
         self.unit = 1.0 if weights is None else float(np.max(weights))
+
+    def __iter__(self) -> Iterator[tuple[slice, Block]]:
+        first = 0
+        for rows, weights in self.data:
+            X = rows.astype(np.float64) * (1 / self.scale)
+            s = np.ones(X.shape[0]) if weights is None else np.asarray(weights) / self.unit
+            mask = None
+            if self.only_stored:
+                X = sp.csr_array(X)
+                mask = sp.csr_array((np.ones_like(X.data), X.indices, X.indptr), shape=X.shape)
+            elif sp.issparse(X):
+                X = sp.csr_array(X)
+            elif np.isnan(X).any():
+                mask = (~np.isnan(X)).astype(np.float64)
+                X = np.where(mask > 0, X, 0.0)
+            yield slice(first, first + X.shape[0]), Block(X, mask, s)
+            first += X.shape[0]
+
+
+class Numbers(Rows):
+    """The data of a fit, its factors, and the penalties, all in units where the largest is 1."""
+
+    def __init__(self, fit: Fit):
+        super().__init__(fit.data)
+        self.fit, self.divergence = fit, divergence(fit)
         self.H, self.sizes = _scaled(np.asarray(fit.components_, np.float64))
         self._penalties()
         self.W = self._coefficients()
@@ -81,23 +109,6 @@ class Numbers:
             return np.asarray(W, np.float64) / self.scale * self.sizes
         return None if W is not None else self._best()
 
-    def __iter__(self) -> Iterator[tuple[slice, Block]]:
-        first = 0
-        for rows, weights in self.data:
-            X = rows.astype(np.float64) * (1 / self.scale)
-            s = np.ones(X.shape[0]) if weights is None else np.asarray(weights) / self.unit
-            mask = None
-            if self.only_stored:
-                X = sp.csr_array(X)
-                mask = sp.csr_array((np.ones_like(X.data), X.indices, X.indptr), shape=X.shape)
-            elif sp.issparse(X):
-                X = sp.csr_array(X)
-            elif np.isnan(X).any():
-                mask = (~np.isnan(X)).astype(np.float64)
-                X = np.where(mask > 0, X, 0.0)
-            yield slice(first, first + X.shape[0]), Block(X, mask, s)
-            first += X.shape[0]
-
     def _best(self) -> Array:
         """A W for these components, as good as some hundred sweeps make it."""
         found = []
@@ -105,6 +116,29 @@ class Numbers:
             solve = _shares if self.divergence else _sweeps
             found.append(solve(self, block))
         return np.concatenate(found)
+
+
+def _solving(fit: Fit) -> float:
+    """The cost of several hundred sweeps where the model keeps no W."""
+    k = len(fit.components_)
+    if fit.get("doc_topic_") is not None:
+        return 0.0
+    return 400.0 * k * fit.data.size if divergence(fit) else 200.0 * k * (k * fit.data.shape[0])
+
+
+@fact(cost=_solving)
+def numbers_of(fit: Fit) -> Numbers:
+    """Return the data and the factors of a fit."""
+    return Numbers(fit)
+
+
+@fact(cost=lambda fit: passes(8.0 * len(fit.components_))(fit), needs=(numbers_of,))
+def facts_of(fit: Fit) -> Any:
+    """Return Squares or Divergence; None where W is that of other rows."""
+    numbers = numbers_of(fit)
+    if numbers.W is None:
+        return None
+    return (divergence_of if numbers.divergence else squares_of)(numbers)
 
 
 def _power_of_two(x: float) -> float:
