@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.audit.kernel.claims import Fit, rounding
+from lemmata.audit.kernel.claims import Fit, fact, rounding
 from lemmata.audit.predict.neighbours.nearest_rows import answer
 
 Array = np.ndarray
@@ -122,13 +122,6 @@ def unit_of(data: Any) -> float:
     return 2.0 ** np.floor(np.log2(top)) if top > 0 else 1.0
 
 
-def coded(fit: Fit) -> Coded:
-    """The facts of a fit, once for all claims; rows and codes are divided by a common unit, squares thus by its square."""
-    if "coded rows" not in fit.memory:
-        fit.memory["coded rows"] = _regression(fit) if fit.has("regression_") else _coded(fit)
-    return fit.memory["coded rows"]
-
-
 def _coded(fit: Fit) -> Coded:
     D, unit = np.asarray(fit.components_, np.float64), unit_of(fit.data)
     found = Coded(D, float(fit.get("penalty_", 0.0)) / unit)
@@ -163,15 +156,19 @@ def _regression(fit: Fit) -> Coded:
     return found.finish()
 
 
-def code_work(fit: Fit) -> float:
-    """Coding the rows again, and looking at the codes; nothing once that is done."""
-    if "coded rows" in fit.memory:
-        return 0.0
+def _code_work(fit: Fit) -> float:
+    """Count what coding the rows again, and looking at the codes, takes."""
     if fit.has("regression_"):
         return 4.0 * fit.data.size
     (n, d), k = fit.data.shape, len(fit.components_)
     atoms = float(fit.get("n_nonzero_") or max(d // 10, 1))
     return float(n) * k * (3.0 * d + 10.0 * atoms)
+
+
+@fact(cost=_code_work)
+def coded(fit: Fit) -> Coded:
+    """Code the rows; rows and codes are divided by a common unit, squares thus by its square."""
+    return _regression(fit) if fit.has("regression_") else _coded(fit)
 
 
 def type_of(fit: Fit) -> Any:

@@ -24,7 +24,7 @@ from lemmata.audit.kernel.claims import (
     rounding,
     unknown,
 )
-from lemmata.audit.reduction.coded_rows import code_work, coded, type_of
+from lemmata.audit.reduction.coded_rows import coded, type_of
 from lemmata.audit.reduction.sparse_codes import (
     SOUND,
     TRUE,
@@ -51,9 +51,8 @@ def atoms_normalised(fit: Fit):
     "the codes lose no more than the best subspace of as many dimensions as they have numbers",
     kind=PROVED,
     source="CIL20 10; CIL Thm 1.4.4",
-    cost=lambda fit: (
-        code_work(fit) + float(fit.data.size) * fit.data.shape[1] + 10.0 * fit.data.shape[1] ** 3
-    ),
+    cost=lambda fit: float(fit.data.size) * fit.data.shape[1] + 10.0 * fit.data.shape[1] ** 3,
+    needs=(coded,),
 )
 def beats_pca(fit: Fit):
     """Σ w‖x − zD‖² over Σ_{j>m} σ_j², m the mean number of atoms of a code, rounded up. No row is centred for either."""

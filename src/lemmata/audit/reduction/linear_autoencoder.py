@@ -19,11 +19,11 @@ from lemmata.audit.kernel.claims import (
     Fit,
     at_most,
     claim,
-    passes,
+    fact,
     rounding,
     unknown,
 )
-from lemmata.audit.reduction.spectra import EIGH, Rows, scaled_rows, whole_spectrum
+from lemmata.audit.reduction.spectra import EIGH, Rows, Spectrum, scaled_rows, whole_spectrum
 
 Array = np.ndarray
 
@@ -47,30 +47,19 @@ class Moments:
         return float(np.trace(self.S))
 
 
+@fact(cost=lambda fit: float(fit.data.size) * fit.data.shape[1], needs=(scaled_rows,))
 def moments(fit: Fit) -> Moments:
-    """Computed once per certificate."""
-    if "moments" not in fit.memory:
-        rows = scaled_rows(fit)
-        S = rows.product() - np.outer(rows.shift, rows.shift)
-        noise = rows.noise + rounding(fit.encoder_.dtype, max(fit.data.shape)) * float(np.trace(S))
-        fit.memory["moments"] = Moments(rows, S, noise)
-    return fit.memory["moments"]
+    """Form the covariance of the rows."""
+    rows = scaled_rows(fit)
+    S = rows.product() - np.outer(rows.shift, rows.shift)
+    noise = rows.noise + rounding(fit.encoder_.dtype, max(fit.data.shape)) * float(np.trace(S))
+    return Moments(rows, S, noise)
 
 
-def _spectrum(fit: Fit):
-    if "spectrum" not in fit.memory:
-        fit.memory["spectrum"] = whole_spectrum(moments(fit).S)
-    return fit.memory["spectrum"]
-
-
-def _cost_of_moments(fit: Fit) -> float:
-    d = fit.data.shape[1]
-    return 0.0 if "moments" in fit.memory else float(fit.data.size) * (d + 3)
-
-
-def _cost_of_spectrum(fit: Fit) -> float:
-    solving = 0.0 if "spectrum" in fit.memory else EIGH * float(fit.data.shape[1]) ** 3
-    return _cost_of_moments(fit) + solving
+@fact(cost=lambda fit: EIGH * float(fit.data.shape[1]) ** 3, needs=(moments,))
+def spectrum(fit: Fit) -> Spectrum:
+    """Find all eigenvalues of the covariance."""
+    return whole_spectrum(moments(fit).S)
 
 
 def _factors(fit: Fit) -> tuple[Array, Array]:
@@ -108,7 +97,7 @@ def _statements(fit: Fit) -> Mapping[str, float]:
     return found
 
 
-TRUE = statements_true(_statements, cost=_cost_of_moments)
+TRUE = statements_true(_statements, needs=(moments,))
 
 
 # --- claims -----------------------------------------------------------------------------------------------------------
@@ -144,7 +133,7 @@ def reconstruction_is_projection(fit):
     "the loss is within 1 % of the PCA optimum",
     kind=PROVED,
     source="CIL Thm 1.4.4",
-    cost=_cost_of_spectrum,
+    needs=(spectrum,),
 )
 def near_pca_optimum(fit):
     """The optimum is half the tail of the spectrum, Σ_{j>m} λ_j / 2; a wrong mean_ adds to the loss."""
@@ -155,7 +144,7 @@ def near_pca_optimum(fit):
     shift = known.rows.shift
     off = shift - V @ (W @ shift)
     loss = _loss(W, V, known.S) + 0.5 * float(off @ off)
-    best = 0.5 * max(float(_spectrum(fit).values[m:].sum()), 0.0)
+    best = 0.5 * max(float(spectrum(fit).values[m:].sum()), 0.0)
     floor = (1 + d - m) * known.rows.noise
     advice = "raise max_iter, scale the columns, or pass method='closed'"
     if loss <= floor / EXCESS and best <= floor / EXCESS:
@@ -169,7 +158,7 @@ def near_pca_optimum(fit):
     "a first-order point: the gradient is below 0.1 % of its scale",
     kind=RULE_OF_THUMB,
     source="CIL (1.10), (1.11)",
-    cost=_cost_of_moments,
+    needs=(moments,),
 )
 def first_order_point(fit):
     """∇_V = VWΣWᵀ − ΣWᵀ and ∇_W = VᵀVWΣ − VᵀΣ, each over the size of its two terms, so that shrinking W and V shrinks nothing.
@@ -196,11 +185,11 @@ def first_order_point(fit):
     "the coordinates are the principal axes, in order, up to sign, to 0.01",
     kind=PROVED,
     source="CIL 1.2.3, Ex. 1.5",
-    cost=_cost_of_spectrum,
+    needs=(spectrum,),
 )
 def axes_identified(fit):
     """The largest distance of a row of W, or a column of V, from ± the eigenvector of its rank."""
-    (W, V), known, found = _factors(fit), moments(fit), _spectrum(fit)
+    (W, V), known, found = _factors(fit), moments(fit), spectrum(fit)
     m, values = len(W), found.values
     U, gaps = found.vectors[:, :m], (values[:-1] - values[1:])[:m]
     # rounding turns an eigenvector by noise/gap
@@ -227,7 +216,7 @@ def axes_identified(fit):
     "no constant added to the reconstruction would lower its error",
     kind=PROVED,
     source="CIL Prop. 1.2.1",
-    cost=passes(3, memory="rows"),
+    needs=(scaled_rows,),
 )
 def affine_part_redundant(fit):
     """The best constant is (I − VW)(x̄ − mean_): 0 up to rounding if mean_ is the mean."""

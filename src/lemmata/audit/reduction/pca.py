@@ -2,7 +2,7 @@
 
 Everything is recomputed from the rows and public attributes: `components_` (k × d), `mean_` and the numbers that a model
 states. So the claims certify scikit-learn's PCA, IncrementalPCA and TruncatedSVD (which centres nothing: its mean is zero) as
-well as ours. Facts are measured in spectra.py, what sampling does to them in sampling.py.
+well as ours. Facts are measured in spectra.py, what sampling does to them in sampling_error.py.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from lemmata.audit.kernel.claims import (
     Fit,
     at_most,
     claim,
-    passes,
     rounding,
     unknown,
 )
@@ -44,8 +43,6 @@ from lemmata.audit.reduction.spectra import (
     Rows,
     Spectrum,
     around,
-    cost_of_around,
-    cost_of_spectrum,
     scaled_rows,
     scatter,
     spectrum,
@@ -142,7 +139,7 @@ def _dense(block):
     return block.toarray() if hasattr(block, "toarray") else block
 
 
-TRUE = statements_true(_statements, cost=cost_of_around)
+TRUE = statements_true(_statements, needs=(around,))
 
 
 # --- claims about the result ------------------------------------------------------------------------------------------
@@ -160,7 +157,7 @@ def orthonormal_basis(fit):
     "its error is within 1 % of the least that any subspace of this dimension has",
     kind=PROVED,
     source="CIL Thm 1.4.4, Cor. 2.3.5",
-    cost=cost_of_spectrum,
+    needs=(around, spectrum),
 )
 def most_variance(fit):
     """The least error is the tail of the spectrum, Σ_{j>k} λ_j (Eckart–Young)."""
@@ -174,7 +171,7 @@ def most_variance(fit):
     "component i is within 1° of the principal axis i, for every i",
     kind=PROVED,
     source="CIL Cor. 1.4.8; Davis & Kahan 1970",
-    cost=cost_of_spectrum,
+    needs=(around, spectrum),
 )
 def principal_axes(fit):
     facts = around(fit)
@@ -189,7 +186,7 @@ def principal_axes(fit):
 def _cost_of_turn(fit: Fit) -> float:
     d, q, size = fit.data.shape[1], len(fit.components_) + 1, float(fit.data.size)
     m = d if d <= DENSE else q
-    return cost_of_spectrum(fit) + cost_of_around(fit) + 2 * size * q + float(GROUPS) * d * m * q
+    return 2 * size * q + float(GROUPS) * d * m * q
 
 
 @claim(
@@ -198,9 +195,10 @@ def _cost_of_turn(fit: Fit) -> float:
     confidence=LEVEL,
     source="CIL 1.4.2; Anderson 1963",
     cost=_cost_of_turn,
+    needs=(around, spectrum),
 )
 def subspace_determined(fit):
-    """The angle that is expected between this subspace and that of the law the rows came from (see sampling.py)."""
+    """The angle that is expected between this subspace and that of the law the rows came from (see sampling_error.py)."""
     facts, known = around(fit), spectrum(fit)
     k, d = facts.C.shape
     if facts.total <= facts.noise:
@@ -280,7 +278,7 @@ def _products_of_few(
     "no constant added to the reconstruction would lower its error",
     kind=PROVED,
     source="CIL Prop. 1.2.1",
-    cost=passes(3, memory="rows"),
+    needs=(scaled_rows,),
 )
 def affine_part_redundant(fit):
     """The best constant is (I − P)(x̄ − mean_); it vanishes up to rounding if mean_ is the mean of the data."""

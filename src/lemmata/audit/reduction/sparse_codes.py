@@ -33,7 +33,6 @@ from lemmata.audit.kernel.claims import (
 from lemmata.audit.reduction.coded_rows import (
     Coded,
     blocks_of,
-    code_work,
     coded,
     dual_values,
     padded,
@@ -89,7 +88,7 @@ def statement_errors(fit: Fit) -> dict[str, float]:
     return errors
 
 
-TRUE = statements_true(statement_errors, cost=code_work)
+TRUE = statements_true(statement_errors, needs=(coded,))
 
 
 def _shares(found: Coded, parts: Array) -> Array:
@@ -107,7 +106,7 @@ def _shares(found: Coded, parts: Array) -> Array:
     "no other code of a row has an ℓ1 objective lower by more than 0.1 % of ½‖x‖²",
     kind=PROVED,
     source="ML Lasso; weak duality",
-    cost=code_work,
+    needs=(coded,),
 )
 def near_optimum(fit: Fit):
     """The gap bounds it from above; where that is not enough, a search finds a better code (fails) or a better bound
@@ -172,7 +171,7 @@ def _search(X: Array, D: Array, alpha: float, positive: bool) -> tuple[Array, Ar
     "with the atoms that it uses, no code of a row is closer by more than 1e-6 of ‖x‖²",
     kind=PROVED,
     source="CIL20 9; normal equations",
-    cost=code_work,
+    needs=(coded,),
 )
 def fitted_on_support(fit: Fit):
     """‖P_S r‖² = (D_S r)ᵀ G_SS⁺ (D_S r): what least squares on the same atoms would take from the squared error."""
@@ -206,7 +205,7 @@ def _sizes(fit: Fit) -> tuple[int, int, int, float]:
 def _unique_work(fit: Fit) -> float:
     n, d, k, s = _sizes(fit)
     searches = min(SEARCHED, n) * s * s * (k * d + s * s * d)
-    return code_work(fit) + 3.0 * k * k * d + searches
+    return 3.0 * k * k * d + searches
 
 
 @claim(
@@ -214,6 +213,7 @@ def _unique_work(fit: Fit) -> float:
     kind=PROVED,
     source="CIL20 9; Donoho & Elad 2003; Donoho, Elad & Temlyakov 2006",
     cost=_unique_work,
+    needs=(coded,),
 )
 def unique_sparsest(fit: Fit):
     """2ε/√(1 − μ₁(2s − 1)) over ‖z‖, the largest over the rows; ‖z‖ counts numbers of unit atoms. *Fails* shows another
@@ -293,7 +293,7 @@ def _pursue(x: Array, D: Array, most: int, forbidden: int) -> Array:
 
 def _recovery_work(fit: Fit) -> float:
     n, d, k, s = _sizes(fit)
-    return code_work(fit) + 1.0 * k * k * d + float(n) * s * s * (k + 10 * s)
+    return 1.0 * k * k * d + float(n) * s * s * (k + 10 * s)
 
 
 @claim(
@@ -301,6 +301,7 @@ def _recovery_work(fit: Fit) -> float:
     kind=PROVED,
     source="CIL20 9; Tropp 2004",
     cost=_recovery_work,
+    needs=(coded,),
 )
 def exact_recovery(fit: Fit):
     """The largest ‖D_S⁺d_j‖₁ over the supports of all rows. Above 1, some exact row on S misleads OMP at its first atom."""
@@ -334,9 +335,8 @@ def exact_recovery(fit: Fit):
     "no two atoms are alike (|cosine| above 0.99), and no atom is left out of all codes",
     kind=RULE_OF_THUMB,
     source="CIL20 10; Aharon, Elad & Bruckstein 2006",
-    cost=lambda fit: (
-        code_work(fit) + float(len(fit.components_)) ** 2 * np.shape(fit.components_)[1]
-    ),
+    cost=lambda fit: float(len(fit.components_)) ** 2 * np.shape(fit.components_)[1],
+    needs=(coded,),
 )
 def atoms_distinct(fit: Fit):
     """How many atoms are the double of an earlier one, or part of no code of these rows."""

@@ -5,7 +5,7 @@
 in float64, of rows divided by the largest number among them (a power of two, so nothing is rounded): no square overflows at
 1e150, none vanishes at 1e−150, and no unit of weights matters. `Around` is what products with k components tell, `Spectrum`
 what all eigenvalues tell. Up to DENSE features S is formed and LAPACK finds them all. Beyond it Lanczos bounds what the
-components leave out, (I − P)S(I − P), from below and, with a stated risk, from above (lanczos.py).
+components leave out, (I − P)S(I − P), from below and, with a stated risk, from above (kernel/lanczos.py).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from lemmata.audit.kernel.claims import Fit, rounding
+from lemmata.audit.kernel.claims import Fit, fact, passes, rounding
 from lemmata.audit.kernel.lanczos import largest_eigenvalue
 from lemmata.core.blocks import Blocks
 
@@ -85,36 +85,33 @@ class Rows:
         )
 
 
+@fact(cost=passes(3))
 def scaled_rows(fit: Fit) -> Rows:
-    """The rows about the model's mean; the first pass over the data."""
-    if "rows" not in fit.memory:
-        data, d = fit.data, fit.data.shape[1]
-        largest, mean, square = 0.0, np.zeros(d), 0.0
-        for rows, _ in data:
-            numbers = rows.data if sp.issparse(rows) else rows
-            if numbers.size:
-                largest = max(largest, float(numbers.max()), -float(numbers.min()))
-        centre = np.asarray(fit.get("mean_", np.zeros(d)), dtype=np.float64)
-        largest = max(largest, float(np.abs(centre).max(initial=0.0)))
-        scale = math.ldexp(1.0, math.frexp(largest)[1]) if 0 < largest < math.inf else 1.0
-        scale = min(scale, math.ldexp(1.0, 1023))
-        centred = shares = None
-        for rows, p in _shares(data):
-            rows = rows * (1 / scale)
-            mean += p @ rows
-            square += float(p @ squares(rows))
-            if data.n_blocks == 1 and data.size <= SMALL and not data.sparse:
-                rows -= centre / scale
-                centred, shares = rows, p
-        theirs, own = (
-            float(np.finfo(one if one.kind == "f" else np.float64).eps)
-            for one in (data.dtype, np.asarray(fit.components_).dtype)
-        )
-        eps, centre = max(theirs, own), centre / scale
-        fit.memory["rows"] = Rows(
-            data, scale, mean, centre, square, eps, theirs > own, centred, shares
-        )
-    return fit.memory["rows"]
+    """Scale the rows and measure them about the model's mean: the first pass over the data."""
+    data, d = fit.data, fit.data.shape[1]
+    largest, mean, square = 0.0, np.zeros(d), 0.0
+    for rows, _ in data:
+        numbers = rows.data if sp.issparse(rows) else rows
+        if numbers.size:
+            largest = max(largest, float(numbers.max()), -float(numbers.min()))
+    centre = np.asarray(fit.get("mean_", np.zeros(d)), dtype=np.float64)
+    largest = max(largest, float(np.abs(centre).max(initial=0.0)))
+    scale = math.ldexp(1.0, math.frexp(largest)[1]) if 0 < largest < math.inf else 1.0
+    scale = min(scale, math.ldexp(1.0, 1023))
+    centred = shares = None
+    for rows, p in _shares(data):
+        rows = rows * (1 / scale)
+        mean += p @ rows
+        square += float(p @ squares(rows))
+        if data.n_blocks == 1 and data.size <= SMALL and not data.sparse:
+            rows -= centre / scale
+            centred, shares = rows, p
+    theirs, own = (
+        float(np.finfo(one if one.kind == "f" else np.float64).eps)
+        for one in (data.dtype, np.asarray(fit.components_).dtype)
+    )
+    centre = centre / scale
+    return Rows(data, scale, mean, centre, square, max(theirs, own), theirs > own, centred, shares)
 
 
 def _shares(data: Blocks) -> Iterator[tuple[Any, Array]]:
@@ -182,45 +179,43 @@ class Around:
         return self.total - 2 * float(np.trace(M)) + float(np.sum(self.gram * M))
 
 
-def around(fit: Fit) -> Around:
-    """Two more products with the data per component; none where S was formed already, or is formed at once."""
-    if "around" not in fit.memory:
-        rows = scaled_rows(fit)
-        C = np.asarray(fit.components_, dtype=np.float64)
-        S = _scatter(fit) if _is_cheap(fit) else fit.memory.get("scatter")
-        SC = rows.product(C.T) if S is None else S @ C.T
-        total = max(rows.square - float(rows.mean @ rows.mean), 0.0) if rows.data.sparse else None
-        if total is None:
-            total = _spread(rows) if S is None else float(np.trace(S))
-        else:
-            total += float(rows.shift @ rows.shift)
-        fit.memory["around"] = Around(C, SC, total, rows.noise)
-    return fit.memory["around"]
-
-
 def _is_cheap(fit: Fit) -> bool:
     d = fit.data.shape[1]
     return d <= DENSE and float(fit.data.size) * d <= CHEAP
 
 
-def _scatter(fit: Fit) -> Array:
-    """S as a matrix."""
-    if "scatter" not in fit.memory:
-        fit.memory["scatter"] = scaled_rows(fit).product()
-    return fit.memory["scatter"]
+def _cost_of_scatter(fit: Fit) -> float:
+    d = fit.data.shape[1]
+    return float(fit.data.size) * d if d <= DENSE else 0.0  # beyond, it is not formed
 
 
-def _spread(rows: Rows) -> float:
-    return float(sum(p @ squares(block - rows.centre) for block, p in rows))
+@fact(cost=_cost_of_scatter, needs=(scaled_rows,))
+def whole_scatter(fit: Fit) -> Array:
+    """Form S as a matrix."""
+    return scaled_rows(fit).product()
 
 
-def cost_of_around(fit: Fit) -> float:
-    if "around" in fit.memory:
-        return 0.0
-    if "scatter" in fit.memory:
+def _cost_of_around(fit: Fit) -> float:
+    if whole_scatter in fit.facts:
         return float(np.asarray(fit.components_).size)
     columns = fit.data.shape[1] if _is_cheap(fit) else 2 * len(fit.components_)
-    return float(fit.data.size) * (3 + columns)
+    return float(fit.data.size) * columns
+
+
+@fact(cost=_cost_of_around, needs=(scaled_rows,))
+def around(fit: Fit) -> Around:
+    """Multiply the data twice with each component; not at all where S was formed already, or is formed at once."""
+    rows, C = scaled_rows(fit), np.asarray(fit.components_, dtype=np.float64)
+    S = whole_scatter(fit) if _is_cheap(fit) or whole_scatter in fit.facts else None
+    SC = rows.product(C.T) if S is None else S @ C.T
+    if rows.data.sparse:
+        total = max(rows.square - float(rows.mean @ rows.mean), 0.0)
+        total += float(rows.shift @ rows.shift)
+    elif S is None:
+        total = float(sum(p @ squares(block - rows.centre) for block, p in rows))
+    else:
+        total = float(np.trace(S))
+    return Around(C, SC, total, rows.noise)
 
 
 # --- all directions ---------------------------------------------------------------------------------------------------
@@ -242,13 +237,21 @@ class Spectrum:
     seen: float  # the smallest variance of a direction that was met
 
 
+def _cost_of_spectrum(fit: Fit) -> float:
+    """d³ to solve S, or the products of Lanczos."""
+    d, k = fit.data.shape[1], len(fit.components_)
+    if d <= DENSE:
+        return EIGH * float(d) ** 3
+    products = 2 * float(fit.data.size) * (PRODUCTS + 2 * k)
+    return products + float(d) * (2 * PRODUCTS**2 + 4 * k * PRODUCTS)
+
+
+@fact(cost=_cost_of_spectrum, needs=(whole_scatter,))
 def spectrum(fit: Fit) -> Spectrum:
-    if "spectrum" not in fit.memory:
-        if fit.data.shape[1] <= DENSE:
-            fit.memory["spectrum"] = whole_spectrum(_scatter(fit))
-        else:
-            fit.memory["spectrum"] = leading_spectrum(scaled_rows(fit).product, around(fit))
-    return fit.memory["spectrum"]
+    """Find the eigenvalues of S; claims that compare them with the components need `around` too."""
+    if fit.data.shape[1] <= DENSE:
+        return whole_spectrum(whole_scatter(fit))
+    return leading_spectrum(scaled_rows(fit).product, around(fit))
 
 
 def whole_spectrum(S: Array) -> Spectrum:
@@ -284,16 +287,3 @@ def leading_spectrum(
     lowest = 0.0 if positive else top.lowest - missed
     ceiling, seen = top.value + missed + facts.noise, min(top.lowest, float(values[0]))
     return Spectrum(values[::-1], basis @ turn[:, ::-1], False, ceiling, lowest, seen)
-
-
-def cost_of_spectrum(fit: Fit) -> float:
-    """n d² to form S and d³ to solve it, or the products of Lanczos."""
-    if "spectrum" in fit.memory:
-        return 0.0
-    d, size = fit.data.shape[1], float(fit.data.size)
-    if d <= DENSE:
-        forming = 0.0 if "scatter" in fit.memory else size * d
-        return forming + EIGH * float(d) ** 3
-    k = len(fit.components_)
-    along = 0.0 if "around" in fit.memory else cost_of_around(fit)
-    return along + 2 * size * (PRODUCTS + 2 * k) + float(d) * (2 * PRODUCTS**2 + 4 * k * PRODUCTS)
