@@ -42,7 +42,6 @@ from lemmata.audit.optim.minima import (
     saddle_escaped,
     scale_of,
     second_order,
-    spectrum,
     terms_of,
 )
 from lemmata.audit.optim.smoothness import (
@@ -108,7 +107,11 @@ def _convex_set(fit: Fit) -> bool:
 
 
 @claim(
-    "every step is shorter than 2/L", kind=PROVED, source="CIL (4.32)", about="run", cost=spectrum
+    "every step is shorter than 2/L",
+    kind=PROVED,
+    source="CIL (4.32)",
+    about="run",
+    needs=(curvature_of,),
 )
 def step_below_2_over_L(fit: Fit) -> Evidence:
     """The longest step in units of 1/L; at 2 and beyond, the most curved direction of a quadratic grows."""
@@ -134,7 +137,7 @@ def step_below_2_over_L(fit: Fit) -> Evidence:
     kind=PROVED,
     source="CIL (4.37), (4.38)",
     about="run",
-    cost=spectrum,
+    needs=(curvature_of,),
 )
 def enough_decrease(fit: Fit) -> Evidence:
     """The largest shortfall behind (4.37) as a share of |f|; with a constraint the residual stands in place of the gradient."""
@@ -163,7 +166,7 @@ def enough_decrease(fit: Fit) -> Evidence:
     kind=PROVED,
     source="CIL (4.35), Thm 4.3.2",
     about="run",
-    cost=spectrum,
+    needs=(curvature_of,),
 )
 def rate_kept(fit: Fit) -> Evidence:
     """The largest (gapₜ/gap₀)^(1/t) against 1 − μη(2 − Lη), on a quadratic against max (1 − ηλ)² over its eigenvalues."""
@@ -230,7 +233,7 @@ def _tail_rate(fit: Fit, eta: float) -> Evidence:
     kind=PROVED,
     source="CIL Thm 4.3.1",
     about="run",
-    cost=spectrum,
+    needs=(curvature_of,),
 )
 def critical_in_time(fit: Fit) -> Evidence:
     """The first step at which ‖∇f‖ ≤ ε against (f(x₀) − f*)/η(1 − Lη/2)ε²; f* is known between two bounds."""
@@ -343,7 +346,7 @@ def _exponent(schedule: Any) -> tuple[float, str, str]:
     kind=PROVED,
     source="ML Subgradient Descent",
     about="run",
-    cost=spectrum,
+    needs=(curvature_of,),
 )
 def subgradient_gap(fit: Fit) -> Evidence:
     """(R² + Σηₜ²‖gₜ‖²)/2Σηₜ, R the diameter of the constraint set: at least f(best) − f* of a convex f."""

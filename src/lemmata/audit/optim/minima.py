@@ -26,17 +26,17 @@ from lemmata.audit.kernel.claims import (
     at_least,
     at_most,
     claim,
+    free,
+    price_of,
     rounding,
     unknown,
 )
 from lemmata.audit.optim.constraints import CONVEX, least_slope, nearest
 from lemmata.audit.optim.smoothness import (
-    DENSE_HESSIAN,
-    ON_THE_LINE,
-    SMALL,
     SMOOTH,
     curvature_of,
     evaluate,
+    evaluation_cost,
     is_convex,
     lowest_curvature,
     structure_of,
@@ -44,8 +44,6 @@ from lemmata.audit.optim.smoothness import (
 
 Array = np.ndarray
 CURVED_DOWN = 1e-6  # of the largest curvature: what differences of gradients can tell from zero
-PER_SECOND = 1e9  # multiplications of plain NumPy, as core.certificate counts
-SLOW = 1e-2  # seconds of a call
 AFFORDABLE = 1e8  # multiplications for a note
 MATCH = 1e-5  # of the gradient: how well it should agree with differences of f
 
@@ -53,47 +51,9 @@ MATCH = 1e-5  # of the gradient: how well it should agree with differences of f
 # --- what a check costs -----------------------------------------------------------------------------------------------
 
 
-def _evaluation_cost(fit: Fit) -> float:
-    """Multiplications of one gradient, guessed for a function that is only called."""
-    name, facts = structure_of(fit.objective_)
-    if name == "quadratic":
-        return float(np.size(facts["H"]))
-    if name:
-        return 2.0 * float(facts["X"].shape[0]) * facts["X"].shape[1]
-    # a call may cost anything: where it is slow, count what it took
-    seconds = getattr(fit.objective_, "seconds_per_call", 0.0)
-    return max(100.0 * np.size(fit.x), PER_SECOND * seconds if seconds > SLOW else 0.0)
-
-
 def evaluations(times: float):
     """The cost of a claim that calls the objective so many times."""
-    return lambda fit: times * _evaluation_cost(fit)
-
-
-def spectrum(fit: Fit) -> float:
-    """The cost of L and μ: the eigenvalues of a formula, or products by differences."""
-    if "curvature" in fit.memory:
-        return 0.0
-    name, facts = structure_of(fit.objective_)
-    if name == "quadratic":
-        return 10.0 * len(facts["H"]) ** 3
-    if name:
-        n, d = facts["X"].shape
-        return float(n * d * min(n, d) + 10 * min(n, d) ** 3)
-    d = np.size(fit.x)
-    return 2 * ON_THE_LINE * (d if d <= SMALL else 12) * _evaluation_cost(fit)
-
-
-def whole_hessian(fit: Fit) -> float:
-    """The cost of the least curvature at the end."""
-    if "lowest" in fit.memory:
-        return 0.0
-    d, (name, facts) = np.size(fit.x), structure_of(fit.objective_)
-    if name in SMOOTH:
-        return 10.0 * d**3 + (0 if name == "quadratic" else float(facts["X"].shape[0]) * d**2)
-    if d > DENSE_HESSIAN:
-        return 600 * _evaluation_cost(fit)  # Lanczos
-    return 10.0 * d**3 + 2 * d * _evaluation_cost(fit)
+    return lambda fit: times * evaluation_cost(fit)
 
 
 def scale_of(fit: Fit) -> float:
@@ -194,7 +154,7 @@ def first_order(fit: Fit) -> Evidence:
         rounding(np.float64, terms_of(fit)) * here.gradient_scale if known else 0.0
     )
     note = ""
-    affordable = known and spectrum(fit) <= min(fit.work, AFFORDABLE)
+    affordable = known and price_of(fit, free, (curvature_of,)) <= min(fit.work, AFFORDABLE)
     if affordable and structure_of(fit.objective_)[0] in SMOOTH and curvature_of(fit).mu > 0:
         note = f"so f − f* ≤ ‖∇f‖²/2μ = {norm**2 / (2 * curvature_of(fit).mu):.2g}"
     advice = "run longer (max_iter), with method='lbfgs' or 'newton', or ask for less (tol)"
@@ -205,7 +165,7 @@ def first_order(fit: Fit) -> Evidence:
     "f curves down in no direction at the last point",
     kind=PROVED,
     source="ML Implementation Issues",
-    cost=whole_hessian,
+    needs=(lowest_curvature,),
 )
 def second_order(fit: Fit) -> Evidence:
     """The least eigenvalue of the Hessian over the largest in size: ∇²f ⪰ 0 is necessary for a minimum, not sufficient."""
@@ -225,7 +185,7 @@ def second_order(fit: Fit) -> Evidence:
     "no lower point lies along the direction that curves down most",
     kind=RULE_OF_THUMB,
     source="CIL 4.3.4",
-    cost=whole_hessian,
+    needs=(lowest_curvature,),
 )
 def saddle_escaped(fit: Fit) -> Evidence:
     """By how much f falls along that direction, beyond what its slope explains; none where nothing curves down."""
@@ -268,7 +228,7 @@ def feasible(fit: Fit) -> Evidence:
     "no feasible direction leads down: ‖x − P(x − η∇f)‖/η ≤ tol",
     kind=PROVED,
     source="ML Projected Gradient Descent",
-    cost=spectrum,
+    needs=(curvature_of,),
 )
 def projected_gradient_small(fit: Fit) -> Evidence:
     """The projected-gradient residual at η = 1/L; where set and f are convex, also what f may be above its minimum."""

@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit
 
-from lemmata.audit.kernel.claims import PROVED, RULE_OF_THUMB, Fit
+from lemmata.audit.kernel.claims import PER_SECOND, PROVED, RULE_OF_THUMB, Fit, fact
 
 Array = np.ndarray
 SMOOTH = ("quadratic", "least_squares", "logistic")
@@ -30,6 +30,7 @@ DENSE_HESSIAN = 200  # columns by differences; beyond, Lanczos on products
 PRODUCTS = 60
 SMALL = 20  # numbers of which whole Hessians are taken along a line
 ON_THE_LINE = 33  # points
+SLOW = 1e-2  # seconds of a call
 
 
 @dataclass(frozen=True)
@@ -143,14 +144,33 @@ def _noise(values: Array) -> float:
     return 8 * len(values) * float(np.finfo(float).eps) * float(np.abs(values).max(initial=0.0))
 
 
+def evaluation_cost(fit: Fit) -> float:
+    """Multiplications of one gradient, guessed for a function that is only called."""
+    name, facts = structure_of(fit.objective_)
+    if name == "quadratic":
+        return float(np.size(facts["H"]))
+    if name:
+        return 2.0 * float(facts["X"].shape[0]) * facts["X"].shape[1]
+    # a call may cost anything: where it is slow, count what it took
+    seconds = getattr(fit.objective_, "seconds_per_call", 0.0)
+    return max(100.0 * np.size(fit.x), PER_SECOND * seconds if seconds > SLOW else 0.0)
+
+
+def _cost_of_curvature(fit: Fit) -> float:
+    """The eigenvalues of a formula, or products by differences."""
+    name, facts = structure_of(fit.objective_)
+    if name == "quadratic":
+        return 10.0 * len(facts["H"]) ** 3
+    if name:
+        n, d = facts["X"].shape
+        return float(n * d * min(n, d) + 10 * min(n, d) ** 3)
+    d = np.size(fit.x)
+    return 2 * ON_THE_LINE * (d if d <= SMALL else 12) * evaluation_cost(fit)
+
+
+@fact(cost=_cost_of_curvature)
 def curvature_of(fit: Fit) -> Curvature:
-    """L and μ: proved by the formula, as the objective states them, or measured where the run began and ended."""
-    if "curvature" not in fit.memory:
-        fit.memory["curvature"] = _curvature_of(fit)
-    return fit.memory["curvature"]
-
-
-def _curvature_of(fit: Fit) -> Curvature:
+    """Find L and μ: proved by the formula, as the objective states them, or measured where the run began and ended."""
     objective = fit.objective_
     name, facts = structure_of(objective)
     values = eigenvalues(objective)
@@ -229,11 +249,19 @@ class Lowest:
     kind: str
 
 
+def _cost_of_hessian(fit: Fit) -> float:
+    d, (name, facts) = np.size(fit.x), structure_of(fit.objective_)
+    if name in SMOOTH:
+        return 10.0 * d**3 + (0 if name == "quadratic" else float(facts["X"].shape[0]) * d**2)
+    if d > DENSE_HESSIAN:
+        return 600 * evaluation_cost(fit)  # Lanczos
+    return 10.0 * d**3 + 2 * d * evaluation_cost(fit)
+
+
+@fact(cost=_cost_of_hessian)
 def lowest_curvature(fit: Fit) -> Lowest:
-    """The least curvature at the end of a run: of the formula's own Hessian, or of differences."""
-    if "lowest" not in fit.memory:
-        fit.memory["lowest"] = _lowest_curvature(fit.objective_, np.asarray(fit.x))
-    return fit.memory["lowest"]
+    """Find the least curvature at the end of a run: of the formula's own Hessian, or of differences."""
+    return _lowest_curvature(fit.objective_, np.asarray(fit.x))
 
 
 def _lowest_curvature(objective: Any, x: Array) -> Lowest:

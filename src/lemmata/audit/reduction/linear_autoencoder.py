@@ -23,6 +23,7 @@ from lemmata.audit.kernel.claims import (
     rounding,
     unknown,
 )
+from lemmata.audit.kernel.runs import never_rose
 from lemmata.audit.reduction.spectra import EIGH, Rows, Spectrum, scaled_rows, whole_spectrum
 
 Array = np.ndarray
@@ -229,14 +230,13 @@ def affine_part_redundant(fit):
     return at_most(offset / scale if scale > 0 else 0.0, bound, advice, unit="best offset / scale")
 
 
-@claim("the loss never rose", kind=PROVED, source="CIL 1.5.3", about="run")
-def never_rose(fit):
-    """Up to the rounding of a trace of d × d products."""
-    advice = (
-        "step_size is too long for the curvature: lower it, or leave it None to have it measured"
-    )
-    bound = rounding(np.float64, terms=fit.mean_.size**2)
-    return at_most(fit.trace.largest_rise, bound, advice, unit="largest rise")
+# up to the rounding of a trace of d × d products
+LOSS_NEVER_ROSE = never_rose(
+    "the loss never rose",
+    "CIL 1.5.3",
+    lambda fit: rounding(np.float64, terms=fit.mean_.size**2),
+    "step_size is too long for the curvature: lower it, or leave it None to have it measured",
+)
 
 
 AUTOENCODER_CLAIMS = (
@@ -248,4 +248,4 @@ AUTOENCODER_CLAIMS = (
     axes_identified,
     affine_part_redundant,
 )
-DESCENT_CLAIMS = (*AUTOENCODER_CLAIMS, never_rose)
+DESCENT_CLAIMS = (*AUTOENCODER_CLAIMS, LOSS_NEVER_ROSE)
