@@ -26,6 +26,7 @@ from lemmata.audit.kernel.claims import (
     unknown,
 )
 from lemmata.audit.kernel.concentration import betting, clopper_pearson
+from lemmata.audit.kernel.runs import never_rose
 
 Array = np.ndarray
 BEFORE = 0.9  # of the target words: what the true word of a new pair should rank before
@@ -129,18 +130,15 @@ def rotation_determined(fit: Fit):
     return at_least(ratio, bound, advice, unit="σ_min/σ_max")
 
 
-@claim(
+# a round that would raise 1 − mean cosine of words and their translations is not taken
+no_round_rose = never_rose(
     "no round of self-learning raised the objective",
-    kind=PROVED,
-    source="by construction",
-    about="run",
+    "by construction",
+    lambda fit: 0.0,
+    "do not use this run: it took a round that it should have left out",
+    name="no_round_rose",
+    needs_steps="no round of self-learning was made",
 )
-def no_round_rose(fit):
-    """A round that would raise 1 − mean cosine of words and their translations is not taken."""
-    if len(fit.trace) < 2:
-        return unknown("no round of self-learning was made")
-    advice = "do not use this run: it took a round that it should have left out"
-    return at_most(fit.trace.largest_rise, 0.0, advice, unit="largest rise")
 
 
 def _search(fit: Fit) -> float:

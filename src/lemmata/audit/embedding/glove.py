@@ -23,9 +23,9 @@ from lemmata.audit.completion.factored_objective import Factored, Factors
 from lemmata.audit.completion.factors import SLOPE, slope_at
 from lemmata.audit.completion.statements import loss_error
 from lemmata.audit.embedding.skipgram import loss_fell
+from lemmata.audit.kernel import runs
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
 from lemmata.audit.kernel.claims import (
-    PROVED,
     RULE_OF_THUMB,
     Fit,
     at_most,
@@ -113,12 +113,13 @@ TRUE = statements_true(statement_errors, needs=(problem,))
 # --- the run ----------------------------------------------------------------------------------------------------------
 
 
-@claim("the objective never rose", kind=PROVED, source="CIL 2.4.3", about="run")
-def never_rose(fit):
-    """Each half of a sweep of alternating least squares is exact, with weights as without."""
-    bound = rounding(np.float32, terms=fit.data.n_observed)
-    advice = "report this: an exact half-sweep cannot raise it"
-    return at_most(fit.trace.largest_rise, bound, advice, unit="largest rise")
+# each half of a sweep of alternating least squares is exact, with weights as without
+never_rose = runs.never_rose(
+    "the objective never rose",
+    "CIL 2.4.3",
+    lambda fit: rounding(np.float32, terms=fit.data.n_observed),
+    "report this: an exact half-sweep cannot raise it",
+)
 
 
 # --- the result -------------------------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from lemmata.audit.kernel.claims import (
 )
 from lemmata.audit.topics.nmf.facts import entry_products
 from lemmata.audit.topics.nmf.uniqueness import is_separable, most_moved
+from lemmata.audit.topics.runs import never_fell
 
 Array = np.ndarray
 NATS = 0.05  # a token that documents may lose: 5 % of its probability
@@ -170,14 +171,10 @@ def _statement_errors(fit: Fit) -> dict[str, float]:
 TRUE = statements_true(_statement_errors, needs=(mixed,))
 
 
-@claim("the likelihood never fell", kind=PROVED, source="CIL 3.2.3", about="run")
-def likelihood_never_fell(fit: Fit):
-    """Of the tempered likelihood where EM was tempered."""
-    dtype = np.asarray(fit.components_).dtype
-    advice = "rounding spoiled the run: fit float64 counts"
-    bound = rounding(dtype, max(fit.data.size, 1) if fit.has_data else 2**20)
-    assert fit.trace is not None  # the claim is about the run
-    return at_most(fit.trace.largest_rise, bound, advice, unit="largest fall")
+# of the tempered likelihood where EM was tempered
+likelihood_never_fell = never_fell(
+    "the likelihood never fell", "CIL 3.2.3", name="likelihood_never_fell"
+)
 
 
 @claim(

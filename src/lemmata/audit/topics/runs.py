@@ -12,11 +12,11 @@ only where the means differ by more than chance explains; else it can't tell yet
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
 from lemmata.audit.kernel.claims import (
-    PROVED,
     RULE_OF_THUMB,
     Fit,
     at_most,
@@ -24,6 +24,7 @@ from lemmata.audit.kernel.claims import (
     rounding,
     unknown,
 )
+from lemmata.audit.kernel.runs import never_rose
 
 Array = np.ndarray
 AGREEING = 1.1  # R̂ that is let pass: halves of two chains at most 0.8 deviations apart
@@ -31,18 +32,22 @@ EXPLAINED = 4.0  # times the variance that chance gives to means: what it may ha
 PASSES = 40  # kept of each chain: with fewer, R̂ of chains that agree may exceed it by chance
 
 
-@claim(
-    "the bound on the likelihood, with the prior of the topics, never fell",
-    kind=PROVED,
-    source="CIL 3.2.4; CIL20 4.2",
-    about="run",
+def _rounding(fit: Fit) -> float:
+    terms = max(fit.data.size, 1) if fit.has_data else 2**20
+    return rounding(np.asarray(fit.components_).dtype, terms)
+
+
+never_fell = partial(
+    never_rose,
+    rounding=_rounding,
+    advice="rounding spoiled the run: fit float64 counts",
+    unit="largest fall",
 )
-def bound_never_fell(fit: Fit):
-    dtype = np.asarray(fit.components_).dtype
-    assert fit.trace is not None  # the claim is about the run
-    bound = rounding(dtype, max(fit.data.size, 1) if fit.has_data else 2**20)
-    advice = "rounding spoiled the run: fit float64 counts"
-    return at_most(fit.trace.largest_rise, bound, advice, unit="largest fall")
+bound_never_fell = never_fell(
+    "the bound on the likelihood, with the prior of the topics, never fell",
+    "CIL 3.2.4; CIL20 4.2",
+    name="bound_never_fell",
+)
 
 
 def split(chains: Array) -> tuple[Array, float, float]:

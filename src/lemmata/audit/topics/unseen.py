@@ -11,7 +11,7 @@ D is bounded. So it is capped at ±C, two nats for each token of a mean training
 estimate ln p(w). They are low on average (left_to_right.py), so a lower bound on the mean of what they say is one of E D,
 however few particles they have. An upper bound is not: there, twice the estimated bias is added first.
 
-**What follows.** Bets on x, as in heldout.py: with confidence 95 % E x exceeds every g against which a bettor got rich.
+**What follows.** Bets on x (kernel/held_out.py): with confidence 95 % E x exceeds every g against which a bettor got rich.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from lemmata.audit.completion.held_out.error import RISK, gain_at_least
 from lemmata.audit.kernel.claims import (
     FAILS,
     STATISTICAL,
@@ -30,6 +29,7 @@ from lemmata.audit.kernel.claims import (
     claim,
     unknown,
 )
+from lemmata.audit.kernel.held_out import MeanGain, beats, mean_gain
 from lemmata.audit.topics.documents import whole_counts
 from lemmata.audit.topics.estimates import held_out
 from lemmata.audit.topics.plsa import topic_word
@@ -39,6 +39,7 @@ from lemmata.audit.trust.seen_rows import SEEN, Memory, judge_seen
 
 Array = np.ndarray
 
+RISK = 0.05
 CAP = 2.0  # nats for each token of a mean training document
 PARTICLES, RUNS = 10, 2
 PER_TOKEN = 10.0 * PARTICLES * RUNS  # multiplications for each topic
@@ -109,14 +110,8 @@ def _compare(fit: Fit, train: Any, test: Any):
         return at_least(-np.inf, 0, "raise topic_word_prior above 0", "nats a document", note)
     length = float(train.sum()) / max(train.shape[0], 1)
     cap = CAP * max(length, 1.0)
-    x = np.clip(gains / cap, -1, 1)
     # ln p̂ is low by half its variance: twice that, for what may be wrong with the estimate of it
-    upper = -gain_at_least(-np.clip((gains + found.variances) / cap, -1, 1))
-    if upper < 0:
-        return at_least(upper * cap, 0, advice, "nats a document, at most", note)
-    lower = gain_at_least(x)
-    if not lower > 0:
-        return unknown(f"{note}: too few to tell")
-    if gains.mean() <= 0:
-        return unknown(f"{note}: no bound exists for what is not capped")
-    return at_least(lower * cap, 0, unit="nats a document, at least", note=note)
+    told, most = (np.clip(each / cap, -1, 1) for each in (gains, gains + found.variances))
+    bounds = MeanGain(mean_gain(told, RISK).lower, mean_gain(most, RISK).upper)
+    mean = float(gains.mean())
+    return beats(bounds, note, advice, scale=cap, unit="nats a document,", uncapped=mean)
