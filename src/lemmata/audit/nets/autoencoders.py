@@ -13,7 +13,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,6 @@ from lemmata.audit.kernel.claims import (
     STATISTICAL,
     Evidence,
     Fit,
-    at_least,
     at_most,
     claim,
     fact,
@@ -33,7 +32,7 @@ from lemmata.audit.kernel.claims import (
     rounding,
     unknown,
 )
-from lemmata.audit.kernel.concentration import mean_at_least
+from lemmata.audit.kernel.held_out import beats, mean_gain
 from lemmata.audit.nets.stated import unsound
 from lemmata.audit.trust.seen_rows import SEEN, Memory, judge_seen
 from lemmata.core.blocks import Blocks
@@ -218,36 +217,29 @@ def beats_pca_on_new_rows(fit: Fit) -> Evidence:
     """PCA of the training rows, by LAPACK; both ends of the interval at half the risk."""
     test = fit.get("X_test")
     if test is None:
-        return _undecided("no rows were held out: pass certify(X, X_test=…)")
+        return unknown("no rows were held out: pass certify(X, X_test=…)")
     if why := _why_not(fit):
-        return _undecided(why)
+        return unknown(why)
     known, m = measured(fit), measured(fit).width
     train, rows = (
         np.concatenate([np.asarray(part, dtype=np.float64) for part, _ in one]) for one in (fit.data, test)
     )  # fmt: skip
     if judge_seen(Memory(train, rows, "the training rows", True)).verdict == FAILS:
-        return _undecided(SEEN)
+        return unknown(SEEN)
     _, own = codes_and_errors(fit, rows, known.unit)
     Y, U = rows / known.unit - known.mean, principal(fit)[1][:, :m]
     theirs = np.square(Y - (Y @ U) @ U.T).sum(axis=1)
     both = own + theirs
     noise = rounding(np.float64, Y.shape[1]) * np.square(rows / known.unit).sum(axis=1)
     draws = np.where(both > noise, (theirs - own) / np.where(both > 0, both, 1.0), 0.0)
-    low, high = (sign * mean_at_least(sign * draws, RISK / 2, -1.0, 1.0) for sign in (1, -1))
+    gain = mean_gain(draws, RISK / 2)
     note = (
         f"mean error {100 * own.mean() / known.total:.3g} % of the variance, PCA {100 * theirs.mean() / known.total:.3g} %, "
         f"{len(rows):,} rows"
     )
-    if low > 0:
-        return at_least(low, 0, unit="share at least", note=note)
-    if high < 0:
-        advice = "it learnt its training rows: fewer epochs (early_stopping=True), smaller layers, more rows; or use PCA"
-        return at_least(high, 0, advice, unit="share at most", note=note)
-    return _undecided(f"{note}: between {low:.3g} and {high:.3g}, too few rows to tell")
-
-
-def _undecided(why: str) -> Evidence:
-    return replace(unknown(why), confidence=1 - RISK)
+    advice = "it learnt its training rows: fewer epochs (early_stopping=True), smaller layers, more rows; or use PCA"
+    undecided = f"between {gain.lower:.3g} and {gain.upper:.3g}, too few rows to tell"
+    return beats(gain, note, advice, unit="share", undecided=undecided)
 
 
 AUTOENCODER_CLAIMS: tuple[Any, ...] = (SOUND, TRUE, beats_pca, beats_pca_on_new_rows)

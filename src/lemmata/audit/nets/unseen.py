@@ -4,14 +4,13 @@ Held-out rows are those of `certify(…, X_test=, y_test=)`, or those that early
 has been looked at once per epoch, and the epoch was chosen by what was seen: the best of K checkpoints looks better
 than it is. All K intervals hold at once at risk δ if each has δ/K (union bound); K is the number of epochs that there
 could have been, `max_iter` and the start, which was fixed before. Intervals are exact for hits (Clopper–Pearson) and
-by bets for other bounded draws (concentration.py).
+by bets for other bounded draws (kernel/concentration.py).
 
 **Calibration.** A bin b of confidences should be right as often as it says: E(hit − confidence | b) = 0. The raw
 calibration error averages |differences|, each of which noise makes larger; here each bin has an interval, all at
 once, at fixed edges.
 
-**Squared errors** have no range of their own: they are capped at the square of the range of the training targets
-(heldout.py).
+**Squared errors** have no range of their own: they are capped at the square of the range of the training targets.
 """
 
 from __future__ import annotations
@@ -35,7 +34,8 @@ from lemmata.audit.kernel.claims import (
     free,
     unknown,
 )
-from lemmata.audit.kernel.concentration import betting, clopper_pearson, mean_at_least
+from lemmata.audit.kernel.concentration import betting, clopper_pearson
+from lemmata.audit.kernel.held_out import beats, mean_gain
 from lemmata.audit.nets.costs import row_cost
 from lemmata.audit.nets.modules import (
     CannotRun,
@@ -257,14 +257,10 @@ def _scaled(found: HeldOut) -> tuple[Array, Array]:
 
 
 def _compared(draws: Array, found: HeldOut, note: str, unit: str, advice: str) -> Evidence:
-    """Verdict on the mean of paired draws in [−1, 1], which should be above 0."""
-    share = RISK / (2 * found.looks)
-    low, high = mean_at_least(draws, share, -1.0, 1.0), -mean_at_least(-draws, share, -1.0, 1.0)
-    if low > 0:
-        return at_least(low, 0, unit=f"{unit} at least", note=note)
-    if high < 0:
-        return at_least(high, 0, advice, unit=f"{unit} at most", note=note)
-    return unknown(f"{note}: {unit} between {low:.3g} and {high:.3g}, too few rows to tell")
+    """Return the verdict on paired draws in [−1, 1]; every checkpoint and both ends have their share of the risk."""
+    gain = mean_gain(draws, RISK / (2 * found.looks))
+    undecided = f"{unit} between {gain.lower:.3g} and {gain.upper:.3g}, too few rows to tell"
+    return beats(gain, note, advice, unit=unit, undecided=undecided)
 
 
 def _simpler(name: str) -> str:

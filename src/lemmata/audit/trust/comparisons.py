@@ -82,7 +82,7 @@ def compare_losses(L: Array, bounds: tuple[float, float], delta: float, weights:
     for other in range(K):
         if other == chosen:
             continue
-        lower, _ = gains((L[other] - L[chosen]) / width, share, weights)
+        lower = gains((L[other] - L[chosen]) / width, share, weights).lower
         behind[other] = lower * width
         regret = max(regret, -lower * width)
     return Pairwise(chosen, means, eps, min(regret, 2 * eps), behind)

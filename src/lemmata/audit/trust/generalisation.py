@@ -34,10 +34,10 @@ from lemmata.audit.kernel.concentration import (
     clopper_pearson,
     effective_size,
     hoeffding,
-    mean_at_least,
     samples_needed,
     union_bound,
 )
+from lemmata.audit.kernel.held_out import MeanGain, beats, mean_gain
 from lemmata.audit.trust.seen_rows import SEEN, judge_seen, memory_of, why_copies
 
 Array = np.ndarray
@@ -128,21 +128,19 @@ def interval_of(
     n = float(len(losses)) if weights is None else effective_size(weights)
     nothing = Interval(mean, -math.inf, math.inf, n, "none")
     if bounds is None:
-        return _without(nothing, "the loss has no range that was given beforehand: pass bounds=(low, high)")  # fmt: skip
+        return replace(nothing, why="the loss has no range that was given beforehand: pass bounds=(low, high)")  # fmt: skip
     low, high = bounds
     outside = int(((losses < low) | (losses > high)).sum())
     if outside:
-        return _without(nothing, f"{outside:,} losses are outside of the range {low:g} to {high:g}")
+        return replace(
+            nothing, why=f"{outside:,} losses are outside of the range {low:g} to {high:g}"
+        )
     if weights is not None:
         eps = hoeffding(n, delta, high - low)
         return Interval(mean, max(mean - eps, low), min(mean + eps, high), n, "Hoeffding, Σw²")
     if (low, high) == (0.0, 1.0) and np.isin(losses, (0.0, 1.0)).all():
         return Interval(mean, *clopper_pearson(round(losses.sum()), len(losses), delta), n, "Clopper–Pearson")  # fmt: skip
     return Interval(mean, *betting(losses, delta, low, high), n, "betting")
-
-
-def _without(one: Interval, why: str) -> Interval:
-    return Interval(one.mean, one.lower, one.upper, one.n, one.method, why)
 
 
 @claim(
@@ -259,35 +257,28 @@ def better_than_constant(fit):
     if not len(constants):
         return cannot_tell(fit, "which constant? pass train_y= (or predict classes)")
     mine, bounds = losses_of(fit), fit.loss.bounds
-    width, worst = _width(fit), None
+    width, found = _width(fit), []
     share = union_bound(len(constants), fit.delta) / 2
     for constant in constants:
         theirs = np.asarray(fit.loss.of(_Constant(constant, fit), fit.X, fit.y), np.float64)
         if bounds is not None and ((theirs < bounds[0]) | (theirs > bounds[1])).any():
             return cannot_tell(fit, "the losses of a constant prediction are outside of the range")
-        gain = (theirs - mine) / width
-        lower, upper = gains(gain, share, fit.weights)
-        if worst is None or lower < worst[0]:
-            worst = lower, upper, constant
-    assert worst is not None
-    lower, upper, constant = worst
+        found.append((gains((theirs - mine) / width, share, fit.weights), constant))
+    gain, constant = min(found, key=lambda one: one[0].lower)
     constant = constant.item() if hasattr(constant, "item") else constant
-    note = f"against {constant!r}{where}"
-    if lower > 0:
-        return at_least(lower, 0, unit="gain at least", note=note, confidence=1 - fit.delta)
-    if upper < 0:
-        advice = f"a constant prediction, {constant!r}, does better: do not use this model"
-        return at_least(upper, 0, advice, unit="gain at most", note=note, confidence=1 - fit.delta)
-    return cannot_tell(fit, f"between {lower:.3g} and {upper:.3g} {note}: too few rows to tell")
+    advice = f"a constant prediction, {constant!r}, does better: do not use this model"
+    undecided = f"between {gain.lower:.3g} and {gain.upper:.3g}, too few rows to tell"
+    judged = beats(gain, f"against {constant!r}{where}", advice, undecided=undecided)
+    return replace(judged, confidence=1 - fit.delta)
 
 
-def gains(x: Array, delta: float, weights: Array | None = None) -> tuple[float, float]:
-    """(lower, upper) of the mean of draws in [−1, 1], each at risk δ."""
-    if weights is not None:
-        mean = float(np.average(x, weights=weights))
-        eps = hoeffding(effective_size(weights), 2 * delta, 2.0)
-        return mean - eps, mean + eps
-    return mean_at_least(x, delta, -1.0, 1.0), -mean_at_least(-x, delta, -1.0, 1.0)
+def gains(x: Array, delta: float, weights: Array | None = None) -> MeanGain:
+    """Return bounds on the mean of draws in [−1, 1], which may be weighted, each at risk δ."""
+    if weights is None:
+        return mean_gain(x, delta)
+    mean = float(np.average(x, weights=weights))
+    eps = hoeffding(effective_size(weights), 2 * delta, 2.0)
+    return MeanGain(mean - eps, mean + eps)
 
 
 class _Constant:
