@@ -369,7 +369,10 @@ SUBPACKAGES = (
 )
 
 # searches for what a claim asks for by `fit.witness(name)`: the module that has the function of that name
-WITNESSES: dict[str, str] = {}
+WITNESSES: dict[str, str] = {
+    "better_network_weights": "lemmata.nets.witness",
+    "linear_baseline": "lemmata.nets.witness",
+}
 
 RENAMED = ("latent",)  # packages that still answer to their old name, and warn
 

@@ -93,6 +93,14 @@ def test_numbers_are_predicted_better_than_by_their_mean_and_by_a_line(factor, v
     assert certificate["beats_ridge"].verdict == verdict
 
 
+def test_without_searches_nobody_fits_a_line_to_compare_with():
+    X, X_test = np.random.default_rng(0).standard_normal((2, 300, 2))
+    numbers = {"y": X[:, 0] ** 2, "X_test": X_test, "y_test": X_test[:, 0] ** 2}
+    with lemmata.config(searches=False):
+        off = found(Corner(), "beats_linear"), lemmata.certify(Parabola(1.0), X, **numbers)["beats_ridge"]  # fmt: skip
+    assert [(one.verdict, "nobody fitted a line" in one.note) for one in off] == [("can't tell", True)] * 2  # fmt: skip
+
+
 def test_early_stopping_pays_for_every_checkpoint_that_it_could_compare():
     X, y = corners(600, 3)
     model = NeuralClassifier(max_iter=40, learning_rate=0.02, early_stopping=True, random_state=0).fit(X, y)  # fmt: skip

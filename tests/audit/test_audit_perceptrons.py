@@ -9,6 +9,7 @@ from sklearn.datasets import load_iris
 from sklearn.preprocessing import StandardScaler
 
 import lemmata
+import lemmata.nets.witness
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 X, Y = load_iris(return_X_y=True)
@@ -54,6 +55,22 @@ def test_what_was_changed_fails(library):
     assert "statements_true" in lemmata.certify(model, X, (Y + 1) % 3).failed
     turned = changed(model, coefs_=[-part for part in model.coefs_[:1]] + model.coefs_[1:])
     assert {"statements_true", "little_to_gain"} <= set(lemmata.certify(turned, X, Y).failed)
+
+
+def test_better_weights_are_recomputed_and_never_believed(library, monkeypatch):
+    model = fitted(library, max_iter=1)
+    found = lemmata.certify(model, X, Y)["little_to_gain"]
+    assert (found.verdict, len(found.witness["weights"])) == ("fails", 4 * 6 + 6 * 3 + 6 + 3)
+    searches = {
+        "holds": lambda fit, *_: [0 * part + 1e3 for part in (*fit.coefs_, *fit.intercepts_)],
+        "can't tell": lambda fit, *_: [*fit.coefs_, *fit.intercepts_, fit.coefs_[0]],
+    }
+    for verdict, search in searches.items():
+        monkeypatch.setattr(lemmata.nets.witness, "better_network_weights", search)
+        assert lemmata.certify(fitted(library), X, Y)["little_to_gain"].verdict == verdict
+    with lemmata.config(searches=False):
+        off = lemmata.certify(model, X, Y)["little_to_gain"]
+    assert (off.verdict, "switched off" in off.note) == ("can't tell", True)
 
 
 def test_a_fit_that_hardly_began_has_much_to_gain_in_any_unit(library):
