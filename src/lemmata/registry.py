@@ -372,6 +372,8 @@ SUBPACKAGES = (
 WITNESSES: dict[str, str] = {
     "better_network_weights": "lemmata.nets.witness",
     "linear_baseline": "lemmata.nets.witness",
+    "better_machine": "lemmata.predict.svm.witness",
+    "better_ridge": "lemmata.predict.svm.witness",
 }
 
 RENAMED = ("latent",)  # packages that still answer to their old name, and warn

@@ -88,6 +88,22 @@ def test_coefficients_that_do_not_solve_the_system_fail(diabetes):
     assert lemmata.certify(model, X[:100], y[:100])["near_optimum"].verdict == "can't tell"
 
 
+def test_what_a_search_finds_is_checked_and_not_believed(diabetes, monkeypatch):
+    X, y = diabetes
+    model = KernelRidge(kernel="rbf", gamma=0.1).fit(X, y)
+    best = model.dual_coef_.copy()
+    model.dual_coef_ = 1.05 * best
+    found = lemmata.certify(model, X, y)["near_optimum"]
+    assert found.verdict == "fails"
+    np.testing.assert_allclose(found.witness["better_coefficients"], best, rtol=1e-6)
+    with lemmata.config(searches=False):
+        assert lemmata.certify(model, X, y)["near_optimum"].verdict == "can't tell"
+    for lie in (np.full(150, np.nan), np.full(150, np.inf), 1e12 * best, np.zeros(150)):
+        name = "lemmata.predict.svm.witness.better_ridge"
+        monkeypatch.setattr(name, lambda *_, lie=lie: lie)
+        assert lemmata.certify(model, X, y)["near_optimum"].verdict == "can't tell"
+
+
 def test_alpha_zero_has_no_gap(diabetes):
     X, y = diabetes
     found = lemmata.certify(KernelRidge(kernel="rbf", alpha=0.0).fit(X, y), X, y)

@@ -105,6 +105,37 @@ def test_a_convergence_warning_gets_its_answer(cancer):
     assert off["near_optimum"].measured > 0.5  # by so much at least
 
 
+def test_what_a_search_finds_is_checked_and_not_believed(monkeypatch):
+    """Its β is evidence with an objective that anybody can compute; other answers decide nothing."""
+    X, y = load_diabetes(return_X_y=True)
+    X, y = scale(X[:120]), scale(y[:120])
+    model = SVR(C=0.3, gamma=0.1).fit(X, y)
+    model.C = 1.0  # for which its coefficients are feasible, and not the best
+    found = lemmata.certify(model, X, y)["near_optimum"]
+    assert found.verdict == "fails"
+    K = np.exp(-0.1 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
+
+    def objective(beta):
+        """The least over b lies at an end of some row's tube."""
+        e = y - K @ beta
+        losses = [np.maximum(np.abs(e - b) - 0.1, 0).sum() for b in [*(e - 0.1), *(e + 0.1)]]
+        return 0.5 * beta @ K @ beta + min(losses)
+
+    stated = np.zeros(len(y))
+    stated[model.support_] = model.dual_coef_[0]
+    at_stated = np.maximum(np.abs(y - K @ stated - model.intercept_) - 0.1, 0).sum()
+    primal = 0.5 * stated @ K @ stated + at_stated
+    better = found.witness["better_beta"]
+    assert primal / objective(better) - 1 == pytest.approx(found.measured, rel=1e-6)
+
+    with lemmata.config(searches=False):
+        assert lemmata.certify(model, X, y)["near_optimum"].verdict == "can't tell"
+    for lie in (np.full(120, np.nan), np.full(120, np.inf), np.full(120, 1e12), np.zeros(120)):
+        name = "lemmata.predict.svm.witness.better_machine"
+        monkeypatch.setattr(name, lambda fit, machine, lie=lie: lie)
+        assert lemmata.certify(model, X, y)["near_optimum"].verdict == "can't tell"
+
+
 def test_rows_of_weight_zero_are_left_out(cancer):
     X, y = cancer
     weights = np.where(np.arange(len(y)) < 60, 0.0, 1.0)

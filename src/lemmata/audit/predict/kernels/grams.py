@@ -32,6 +32,7 @@ SAMPLE = 300  # rows whose kernel matrix is tested for being positive semidefini
 SOLVE = 2000  # rows up to which LAPACK solves, or finds all eigenvalues
 TILE = 2**20  # entries of K that are there at a time
 LOST = 1e-4  # of κ(x, x): entries of K that err by more tell nothing
+DIGITS = 1e-9  # to which the two sides of a gap may cross
 CORNER = 64  # rows of the blocks whose diagonals are read
 
 
@@ -146,6 +147,11 @@ def with_kernel(check: Callable[[Fit], Evidence]) -> Callable[[Fit], Evidence]:
             return unknown(str(why))
 
     return compare
+
+
+def believable(primals: list[float], duals: list[float]) -> bool:
+    """Say whether no P is negative and no D above any P, as theory has it: where one is, digits were lost."""
+    return min(primals) >= 0 and max(duals) <= (1 + DIGITS) * min(primals)
 
 
 def difference(kept: Any, rows: Any) -> float:

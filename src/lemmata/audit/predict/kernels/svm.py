@@ -8,13 +8,11 @@ of the rows on the margin, support vectors are rows of the data, and the kernel 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.svm import SVC, SVR
 
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
 from lemmata.audit.kernel.claims import (
@@ -28,10 +26,10 @@ from lemmata.audit.kernel.claims import (
     unknown,
 )
 from lemmata.audit.predict.kernels.grams import (
+    believable,
     diagonal_of,
     difference,
     gamma_stated,
-    gram,
     why_no_kernel,
     with_kernel,
 )
@@ -40,7 +38,6 @@ from lemmata.audit.predict.kernels.kernel_ridge import mercer
 from lemmata.audit.predict.kernels.svm_problem import (
     EDGE,
     Found,
-    Machine,
     dense,
     is_regression,
     machines,
@@ -54,8 +51,6 @@ Array = np.ndarray
 GAP = 0.01  # of the least objective
 SLACK = 0.01  # of the margin, or of the spread of y
 FEASIBLE = 1e-6  # of C, by which β may leave its box
-REFERENCE = 1500  # rows of a search for something better, with scikit-learn's own machine
-SEARCH = 60  # multiplications per entry of K that such a search takes, roughly
 
 
 # --- claims -----------------------------------------------------------------------------------------------------------
@@ -91,8 +86,13 @@ def near_optimum(fit):
         return unknown(why)
     worst = max(found, key=lambda one: one.share)
     if worst.share > GAP:
-        return _search(fit, found)
-    return at_most(worst.share, GAP, unit="gap / least", note=_in_words(worst))
+        return _look_further(fit, found)
+    return _proved(worst)
+
+
+def _proved(worst: Found) -> Evidence:
+    witness = {"dual_point": worst.bound_by}
+    return at_most(worst.share, GAP, unit="gap / least", note=_in_words(worst), witness=witness)
 
 
 def _in_words(one: Found) -> str:
@@ -104,76 +104,55 @@ def _in_words(one: Found) -> str:
     return f"{name}P = {one.primal:.6g}, D = {one.dual:.6g}{away}"
 
 
-def _search(fit: Fit, found: list[Found]) -> Evidence:
-    """The gap does not decide: is there something better, or a better bound? The verdict rests on what is found."""
-    rows = whole(fit.data)
-    decided = []
+def _look_further(fit: Fit, found: list[Found]) -> Evidence:
+    """Decide where the gap does not: is there something better, or a better bound? The verdict rests on what is found."""
+    least, decided = 0.0, []
     for one in sorted(found, key=lambda one: -one.share):
         if one.share <= GAP:
-            decided.append((0.0, one))
+            decided.append(one)
             continue
-        at_least, better = _improve(fit, rows, one)
-        if at_least > GAP:
-            return _refuted(one, at_least)
-        decided.append((at_least, better))
-    worst = max((one for _, one in decided), key=lambda one: one.share)
+        excess, better, improved = _improve(fit, one)
+        if excess > GAP:
+            return _refuted(one, excess, better)
+        least = max(least, excess)
+        decided.append(improved)
+    worst = max(decided, key=lambda one: one.share)
     if worst.share <= GAP:
-        return at_most(worst.share, GAP, unit="gap / least", note=_in_words(worst))
-    between = f"between {100 * max(low for low, _ in decided):.2g} % and {100 * worst.share:.3g} %"
+        return _proved(worst)
+    between = f"between {100 * least:.2g} % and {100 * worst.share:.3g} %"
     return unknown(f"{between} above the best: lower tol, raise max_iter, or certify with more seconds")  # fmt: skip
 
 
-def _refuted(one: Found, excess: float) -> Evidence:
+def _refuted(one: Found, excess: float, better: Array) -> Evidence:
     advice = "not the best: raise max_iter, lower tol, and pass the data, weights and C of the fit"
     if one.primal / max(one.profiled, np.finfo(float).tiny) - 1 >= 0.9 * excess:
         advice = f"the intercept is wrong, {one.machine.b:.4g}: the same weights with {one.machine.best_b(one.f):.4g} do better"
-    return at_most(excess, GAP, advice, unit="excess / least", note=_in_words(one))
+    return at_most(
+        excess, GAP, advice, "excess / least", _in_words(one), witness={"better_beta": better}
+    )
 
 
-def _improve(fit: Fit, rows: Any, one: Found) -> tuple[float, Found]:
-    """(by how much P exceeds something found, the problem with the better bound).
+def _improve(fit: Fit, one: Found) -> tuple[float, Array, Found]:
+    """(by how much P exceeds something found, its β, the problem with the better bound).
 
-    Candidates: the same f with the best b, a multiple of it, and scikit-learn's own machine on up to REFERENCE of the rows
-    (weights scaled up); on all rows its α is a bound as well.
+    Candidates: the same f with the best b, a multiple of it, and what a search finds, whose β is a bound as well.
     """
-    machine, best, dual = one.machine, min(one.primal, one.profiled), one.dual
+    machine = one.machine
+    best, better = min(one.primal, one.profiled), machine.beta
     for t in (0.0, 0.1, 0.5, 0.9):
         f = t * one.f
-        best = min(best, 0.5 * (t * one.norm) ** 2 + machine.loss(f, machine.best_b(f)))
-    m = len(machine.rows)
-    chosen = np.unique(np.linspace(0, m - 1, min(m, REFERENCE)).astype(int))
-    affordable = float(len(chosen)) ** 2 * (fit.data.shape[1] + SEARCH) <= fit.work
-    beta = _reference(fit, rows, machine, chosen) if affordable else None
-    if beta is not None:
-        full = np.zeros(m)
-        full[chosen] = beta
-        other = solve(fit, rows, replace(machine, beta=full, b=0.0))
-        best = min(best, other.profiled)
-        dual = max(dual, other.dual)  # a feasible β is one, whatever rows it comes from
+        value = 0.5 * (t * one.norm) ** 2 + machine.loss(f, machine.best_b(f))
+        best, better = (value, t * machine.beta) if value < best else (best, better)
+    improved = one
+    beta = fit.witness("better_machine", machine)
+    if beta is not None and np.isfinite(beta).all():
+        other = solve(fit, whole(fit.data), replace(machine, beta=beta, b=0.0))
+        if believable([one.primal, other.profiled], [one.dual, other.dual]):
+            best, better = (other.profiled, beta) if other.profiled < best else (best, better)
+            if other.dual > one.dual:  # a feasible β is one, whatever rows it comes from
+                improved = replace(one, dual=other.dual, bound_by=other.bound_by)
     excess = one.primal / best - 1 if best > 0 else (math.inf if one.primal > 0 else 0.0)
-    return excess, replace(one, dual=dual)
-
-
-def _reference(fit: Fit, rows: Any, machine: Machine, chosen: Array) -> Array | None:
-    """β of scikit-learn's machine on some of the rows; None where they are of one class."""
-    these = machine.rows[chosen]
-    K = dense(rows[np.ix_(these, these)]) if is_given(fit) else gram(fit, rows[these], rows[these])
-    y, box = machine.y[chosen], (machine.high - machine.low)[chosen]
-    box = box / (2 if is_regression(fit) else 1) * (len(machine.rows) / len(chosen))
-    unit = float(box.max())
-    settings = {"kernel": "precomputed", "C": unit, "tol": 1e-4, "max_iter": 100 * len(chosen)}
-    if is_regression(fit):
-        model = SVR(epsilon=machine.eps, **settings)
-    elif len(np.unique(y)) == 2:
-        model = SVC(**settings)
-    else:
-        return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model.fit(K, y, sample_weight=box / unit)
-    beta = np.zeros(len(chosen))
-    beta[model.support_] = dense(model.dual_coef_)[0]
-    return beta
+    return excess, better, improved
 
 
 @claim(

@@ -129,6 +129,7 @@ class Found:
     primal: float  # at the stated β and b
     profiled: float  # at the stated β and the best b
     dual: float  # the best lower bound known
+    bound_by: Array  # (m,) a feasible β on whose ray D is that
     norm: float  # ‖f‖ of the space
 
     @property
@@ -246,7 +247,7 @@ def solve(fit: Fit, rows: Any, machine: Machine) -> Found:
     square = max(float(beta @ f), 0.0)
     primal, profiled = (0.5 * square + machine.loss(f, b) for b in (machine.b, machine.best_b(f)))
     dual = machine.dual(feasible, float(feasible @ within))
-    return Found(machine, f, primal, profiled, dual, math.sqrt(square))
+    return Found(machine, f, primal, profiled, dual, feasible, math.sqrt(square))
 
 
 def product_of(fit: Fit, rows: Any, these: Array, those: Array, B: Array) -> Array:
