@@ -374,6 +374,9 @@ WITNESSES: dict[str, str] = {
     "linear_baseline": "lemmata.nets.witness",
     "better_machine": "lemmata.predict.svm.witness",
     "better_ridge": "lemmata.predict.svm.witness",
+    "better_codes": "lemmata.reduction.sparse_coding.witness",
+    "other_codes": "lemmata.reduction.sparse_coding.witness",
+    "atoms_of_another_start": "lemmata.reduction.sparse_coding.witness",
 }
 
 RENAMED = ("latent",)  # packages that still answer to their old name, and warn

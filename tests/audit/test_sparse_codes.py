@@ -12,7 +12,7 @@ from sklearn.linear_model import OrthogonalMatchingPursuit
 import lemmata
 from lemmata.audit.reduction.coded_rows import dual_values
 from lemmata.audit.reduction.sparse_codes import babel
-from lemmata.reduction.sparse_coding import dct_dictionary, random_dictionary
+from lemmata.reduction.sparse_coding import dct_dictionary, random_dictionary, witness
 
 BASES = np.concatenate([np.eye(32), dct_dictionary(32)])  # μ = √(2/32) = ¼
 
@@ -69,6 +69,34 @@ def test_spikes_that_add_up_to_a_comb_have_two_codes():
         SparseCoder(D / np.linalg.norm(D, axis=1)[:, None], transform_n_nonzero_coefs=2), X
     )
     assert "unique_sparsest" in found.failed
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_searches_are_checked_and_what_they_find_travels(monkeypatch):
+    """Without searches nothing is refuted; a search that lies refutes nothing; an honest one shows its code."""
+    D = random_dictionary(10, 20, random_state=0)
+    X = exact(D, 3)
+    short = SparseCoder(
+        D, transform_algorithm="lasso_cd", transform_alpha=0.01, transform_max_iter=1
+    )
+    four = SparseCoder(D[:9, :4], transform_n_nonzero_coefs=4)
+    found = lemmata.certify(short, X)["near_optimum"].witness
+    code, x = found["code"], X[found["row"]]
+    losses = [
+        0.5 * np.sum((x - z @ D) ** 2) + 0.01 * np.abs(z).sum()
+        for z in (code, short.transform(X)[found["row"]])
+    ]
+    assert losses[0] < losses[1] - 1e-3 * 0.5 * x @ x
+    found = lemmata.certify(four, X[:, :4])["unique_sparsest"].witness
+    assert np.count_nonzero(found["code"]) <= 4
+    np.testing.assert_allclose(found["code"] @ D[:9, :4], X[found["row"], :4], atol=1e-12)
+    with lemmata.config(searches=False):
+        assert "near_optimum" in lemmata.certify(short, X).undecided
+        assert "unique_sparsest" in lemmata.certify(four, X[:, :4]).undecided
+    monkeypatch.setattr(witness, "better_codes", lambda fit, X, D, *_: (X @ D.T * 99, X * np.nan))
+    monkeypatch.setattr(witness, "other_codes", lambda fit, X, D, Z, close: Z + 1)
+    assert "near_optimum" in lemmata.certify(short, X).undecided
+    assert "unique_sparsest" in lemmata.certify(four, X[:, :4]).undecided
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

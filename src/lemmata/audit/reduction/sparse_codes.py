@@ -16,6 +16,7 @@ the span of S with D_S x = sign(D_S⁺d_j) is a witness: |d_jᵀx| ≥ 1 = max_S
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import scipy.fft
@@ -46,7 +47,6 @@ MISSED = 1e-6  # of ‖x‖²: what a fit on the same atoms may gain
 OTHER = 0.01  # of a code: how far another one as short and as close may be
 ALIKE = 0.99  # |cosine| of atoms that say the same
 SEARCHED = 40  # rows in which another code is looked for
-STEPS = 300  # of FISTA, in search of a better code or a better bound
 
 
 def _zero_atoms(fit: Fit) -> Iterator[str]:
@@ -121,15 +121,24 @@ def near_optimum(fit: Fit):
     if len(open_rows) == 0:
         return at_most(most.max(initial=0.0), GAP, advice, "gap / ½‖x‖², at most")
     chosen = open_rows[np.argsort(-most[open_rows], kind="stable")[:SEARCHED]]
+    positive = bool(fit.get("positive_code", False))
     X = _rows_again(fit, chosen) / found.unit
-    better, bound = _search(X, found.raw, found.penalty, bool(fit.get("positive_code", False)))
+    witness = fit.witness("better_codes", X, found.raw, found.penalty, positive)
+    if witness is None:
+        return unknown(f"up to {most.max():.2g} of ½‖x‖²: no better code or bound was searched for")
+    codes, residuals = witness
+    better = _objectives(X, found.raw, found.penalty, positive, codes)
+    bound = _bounds(X, found.raw, found.penalty, positive, residuals)
     here = found.losses[chosen]
     gained = 2 * (here - better) / found.sizes[chosen] ** 2
     if gained.max() > GAP + doubt:
-        return at_most(gained.max(), GAP, advice, "gap / ½‖x‖², at least")
+        i = int(gained.argmax())
+        better_code = {"row": int(chosen[i]), "code": codes[i] * found.unit}
+        return at_most(gained[i], GAP, advice, "gap / ½‖x‖², at least", witness=better_code)
     most[chosen] = np.minimum(most[chosen], 2 * (here - bound) / found.sizes[chosen] ** 2)
     if most.max() <= GAP:
-        return at_most(most.max(), GAP, advice, "gap / ½‖x‖², at most")
+        proof = {"rows": chosen, "residuals": residuals * found.unit}
+        return at_most(most.max(), GAP, advice, "gap / ½‖x‖², at most", witness=proof)
     return unknown(f"between {max(gained.max(), 0):.2g} and {most.max():.2g} of ½‖x‖²")
 
 
@@ -144,27 +153,20 @@ def _rows_again(fit: Fit, chosen: Array) -> Array:
     return X[np.argsort(np.argsort(chosen))]
 
 
-def _search(X: Array, D: Array, alpha: float, positive: bool) -> tuple[Array, Array]:
-    """The lowest objective that FISTA finds for each row, and the highest lower bound."""
+def _objectives(X: Array, D: Array, alpha: float, positive: bool, Z: Array) -> Array:
+    """½‖x − zD‖² + α‖z‖₁ of each row over what is known of it; infinite where z may not be negative and is."""
+    R = np.where(np.isnan(X), 0.0, X - Z @ D)
+    values = 0.5 * np.einsum("ij,ij->i", R, R) + alpha * np.abs(Z).sum(axis=1)
+    return np.where((Z < 0).any(axis=1) & positive, np.inf, values)
+
+
+def _bounds(X: Array, D: Array, alpha: float, positive: bool, U: Array) -> Array:
+    """Below the ℓ1 objective of every code of each row, by any vectors U, scaled into the dual."""
     known = ~np.isnan(X)
-    x = np.where(known, X, 0.0)
-    L = np.linalg.norm(D, 2) ** 2 * (1 + 1e-9) + 1e-300
-    Z = Y = np.zeros((len(X), len(D)))
-    t, low, high = 1.0, np.full(len(X), np.inf), np.full(len(X), -np.inf)
-    for _ in range(STEPS):
-        R = np.where(known, x - Y @ D, 0.0)
-        aim = Y + R @ D.T / L
-        new = np.sign(aim) * np.maximum(np.abs(aim) - alpha / L, 0)
-        new = np.maximum(new, 0) if positive else new
-        R = np.where(known, x - new @ D, 0.0)
-        rr = np.einsum("ij,ij->i", R, R)
-        low = np.minimum(low, 0.5 * rr + alpha * np.abs(new).sum(axis=1))
-        H = R @ D.T
-        tops = (H if positive else np.abs(H)).max(axis=1, initial=0.0)
-        high = np.maximum(high, dual_values(rr, np.einsum("ij,ij->i", x, R), tops, alpha))
-        later = (1 + np.sqrt(1 + 4 * t * t)) / 2
-        Z, Y, t = new, new + (t - 1) / later * (new - Z), later
-    return low, high
+    x, U = np.where(known, X, 0.0), np.where(known, U, 0.0)
+    H = U @ D.T
+    tops = (H if positive else np.abs(H)).max(axis=1, initial=0.0)
+    return dual_values(np.einsum("ij,ij->i", U, U), np.einsum("ij,ij->i", x, U), tops, alpha)
 
 
 @claim(
@@ -237,9 +239,9 @@ def unique_sparsest(fit: Fit):
         return at_most(worst, OTHER, advice, unit, note)
     open_rows = np.flatnonzero((apart > OTHER) & ~found.holes)
     step = max(1, len(open_rows) // SEARCHED)
-    other = _another(fit, found, open_rows[::step][:SEARCHED])
+    other, shown = _another(fit, found, open_rows[::step][:SEARCHED])
     if other > OTHER:
-        return at_most(other, OTHER, advice, "distance / ‖z‖, at least", note)
+        return at_most(other, OTHER, advice, "distance / ‖z‖, at least", note, witness=shown)
     decided = 1 - np.count_nonzero(apart > OTHER) / len(apart)
     return unknown(f"proved for {100 * decided:.3g} % of the rows, no other code found; {note}")
 
@@ -251,20 +253,26 @@ def _most_unique(G: Array) -> int:
     return int(np.count_nonzero(mu[1 : 2 * most : 2] < 1))
 
 
-def _another(fit: Fit, found: Coded, rows: Array) -> float:
-    """How far the furthest code is that was found as short and as close: by OMP with one atom of the support forbidden."""
+def _another(fit: Fit, found: Coded, rows: Array) -> tuple[float, dict[str, Any]]:
+    """How far the furthest code is that was found as short and as close; its row, and itself."""
     if len(rows) == 0:
-        return 0.0
-    X, furthest = _signals(fit, found, rows), 0.0
-    for x, i in zip(X, rows, strict=True):
-        S, z = found.supports[i], np.zeros(len(found.D))
-        z[S] = found.values[i]
-        close = found.errors[i] * (1 + 1e-9) + rounding(float, len(x)) * found.sizes[i]
-        for forbidden in (-1, *S):
-            other = _pursue(x, found.D, len(S), int(forbidden))
-            if np.linalg.norm(x - other @ found.D) <= close:
-                furthest = max(furthest, float(np.linalg.norm(other - z) / found.norms[i]))
-    return furthest
+        return 0.0, {}
+    X, Z = _signals(fit, found, rows), np.zeros((len(rows), len(found.D)))
+    for z, i in zip(Z, rows, strict=True):
+        z[found.supports[i]] = found.values[i]
+    sizes = rounding(float, X.shape[1]) * found.sizes[rows]
+    close = found.errors[rows] * (1 + 1e-9) + sizes
+    others = fit.witness("other_codes", X, found.D, Z, close)
+    if others is None:
+        return 0.0, {}
+    furthest, shown = 0.0, {}
+    for x, z, other, most, i in zip(X, Z, others, close, rows, strict=True):
+        near = np.linalg.norm(x - other @ found.D) <= most
+        apart = float(np.linalg.norm(other - z) / found.norms[i])
+        if near and np.count_nonzero(other) <= found.counts[i] and apart > furthest:
+            code = other * found.unit / np.where(found.alive, found.lengths, 1)
+            furthest, shown = apart, {"row": int(i), "code": code}
+    return furthest, shown
 
 
 def _signals(fit: Fit, found: Coded, rows: Array) -> Array:
@@ -273,22 +281,6 @@ def _signals(fit: Fit, found: Coded, rows: Array) -> Array:
         return _rows_again(fit, rows) / found.unit
     y = np.asarray(fit.y, np.float64).reshape(1, -1)
     return y - y.mean() if fit.get("fit_intercept", True) else y
-
-
-def _pursue(x: Array, D: Array, most: int, forbidden: int) -> Array:
-    """OMP, as it is written in books."""
-    S: list[int] = []
-    z, r = np.zeros(len(D)), x
-    for _ in range(most):
-        h = np.abs(D @ r)
-        h[S] = 0
-        if forbidden >= 0:
-            h[forbidden] = 0
-        S.append(int(h.argmax()))
-        z[:] = 0
-        z[S] = np.linalg.lstsq(D[S].T, x, rcond=None)[0]
-        r = x - z @ D
-    return z
 
 
 def _recovery_work(fit: Fit) -> float:
