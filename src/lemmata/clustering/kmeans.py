@@ -32,16 +32,16 @@ from lemmata.clustering.frames import PASSES, FeatureSpread, Packed, worth_kerne
 from lemmata.clustering.lloyd import SEEDINGS, LloydAlgorithm, Still
 from lemmata.core.blocks import Blocks, is_dask
 from lemmata.core.borrowed import Interval, StrOptions
-from lemmata.core.certificate import Fit, Statement
+from lemmata.core.certificate import Statement
 from lemmata.core.engine import map_reduce, one_blas_thread
 from lemmata.core.estimator import COMMON, Model
 from lemmata.core.loop import MaxSteps, Never, Solution, Stop, Stopped, warn_user
 from lemmata.core.repeat import Restarts, best_run
 from lemmata.core.trace import Trace
+from lemmata.fit_costs import MANY_STARTS, cost_of_kmeans
 
 Array = np.ndarray
 ALGORITHMS = ("auto", "lloyd", "hamerly", "yinyang", "elkan")
-MANY = 10  # restarts of n_init="auto" where the start is not drawn with care
 
 
 class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Model):
@@ -109,7 +109,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
     accepts_sparse = True
     finds_nonfinite = True
     claims: ClassVar[tuple[Statement, ...]] = KMEANS_CLAIMS
-    many_starts: ClassVar[int] = MANY
+    work = staticmethod(cost_of_kmeans)
+    many_starts: ClassVar[int] = MANY_STARTS
     stored: ClassVar[dict[str, str | type]] = {
         "cluster_centers_": "k d",
         "labels_": "n int >=0",
@@ -210,17 +211,6 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
                 "be no more different rows than that. Pass a smaller n_clusters.",
                 ConvergenceWarning,
             )
-
-    @classmethod
-    def work(cls, fit: Fit) -> float:
-        """Sweeps over the rows, seeding, and distances to all centres a step; kernels (and bounds, which rule most distances
-        out) take a tenth of the time that plain code takes for a multiplication."""
-        starts, init = fit.get("n_init", 1), fit.get("init", "k-means++")
-        if isinstance(starts, str):
-            careless = callable(init) or (isinstance(init, str) and init == "random")
-            starts = cls.many_starts if careless else 1
-        steps = float(np.max(fit.get("n_iter_", 1)))
-        return float(fit.data.size) * (40 + starts * len(fit.cluster_centers_) * (2 + steps / 10))
 
     def _warn_unsettled(self, solution: Solution) -> None:
         warn_user(

@@ -34,9 +34,9 @@ from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.estimator import COMMON
 from lemmata.core.loop import Solution, Stop, Stopped
 from lemmata.core.store import storable
+from lemmata.fit_costs import MINI_BATCH_STARTS, cost_of_mini_batch_kmeans
 
 Array = np.ndarray
-SEVERAL = 3  # starts of n_init="auto" where the start is not drawn with care, as in scikit-learn
 WHOLE_BELOW = (
     4  # few rows, at most so many times a batch: all are looked at instead of fetching those drawn
 )
@@ -270,7 +270,8 @@ class MiniBatchKMeans(KMeans):
         **COMMON,
     }
     claims = MINI_BATCH_CLAIMS
-    many_starts = SEVERAL
+    work = staticmethod(cost_of_mini_batch_kmeans)
+    many_starts = MINI_BATCH_STARTS
     stored: ClassVar[dict[str, str | type]] = {
         **{name: spec for name, spec in KMeans.stored.items() if name != "labels_"},
         "labels_?": KMeans.stored["labels_"],

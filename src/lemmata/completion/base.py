@@ -347,12 +347,6 @@ class CompletionModel(Judged, Recommending, OneToOneFeatureMixin, TransformerMix
         return tags
 
 
-def sweeps_work(fit: Fit, sweeps: float) -> float:
-    """Roughly what sweeps of least squares cost: k²/2 per entry and side by SIMD, four at a time; k³/3 per row."""
-    entries, k = fit.data.n_observed, np.shape(fit.U_)[1]
-    return sweeps * (entries * k * (k + 4) / 4 + sum(fit.data.shape) * k**3 / 3)
-
-
 def _holds_entries(X: Any) -> bool:
     """Whether X lists entries (Observed, lemmata.data ratings, a long frame) rather than being the matrix."""
     if isinstance(X, Observed) or hasattr(X, "user_ids"):

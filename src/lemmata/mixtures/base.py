@@ -30,12 +30,13 @@ from sklearn.utils.validation import check_is_fitted
 from lemmata.audit.mixtures.em import MIXTURE_CLAIMS
 from lemmata.core.blocks import Blocks, is_dask
 from lemmata.core.borrowed import Interval, StrOptions
-from lemmata.core.certificate import Certificate, Fit
+from lemmata.core.certificate import Certificate
 from lemmata.core.engine import map_reduce, one_blas_thread
 from lemmata.core.estimator import COMMON, Model
 from lemmata.core.loop import MaxSteps, Never, Solution, Stop, Stopped, run, warn_user
 from lemmata.core.repeat import Restarts, best_run
 from lemmata.core.trace import Trace
+from lemmata.fit_costs import cost_of_mixture
 from lemmata.mixtures.em import EMAlgorithm
 from lemmata.mixtures.expectation import Family, finer, log_of, posterior, weigh
 from lemmata.mixtures.gaussians import Gaussian
@@ -104,6 +105,7 @@ class MixtureModel(DensityMixin, Model):
     """What all mixtures share. A subclass says of which family it is, what else was given, and how it shows itself."""
 
     claims = MIXTURE_CLAIMS
+    work = staticmethod(cost_of_mixture)
     stored: ClassVar[dict[str, str | type]] = {
         "weights_": "k >=0 <=1",
         "family_": Family,
@@ -289,18 +291,6 @@ class MixtureModel(DensityMixin, Model):
         for rows, _ in data:
             self.family_.check(rows)  # the claims do not ask what a fit would have refused
         return self._certificate(data, y, seconds=seconds)
-
-    @classmethod
-    def work(cls, fit: Fit) -> float:
-        """n k (d²/7 + 2d + 10) per step with correlations, n k (1.5 d + 10) without, as measured; a start is five steps."""
-        k, m = len(fit.weights_), float(fit.data.size) / max(fit.data.shape[0], 1)
-        dense = np.ndim(fit.get("covariances_")) == 3 or fit.get("covariance_type") in (
-            "tied",
-            "fixed",
-        )
-        per_row = 0.15 * m**2 + 2 * m + 10 if dense else 1.5 * m + 10
-        steps = float(np.max(fit.get("n_iter_", 1))) + 5
-        return steps * float(fit.get("n_init", 1)) * fit.data.shape[0] * k * per_row
 
     # --- using it ---
 

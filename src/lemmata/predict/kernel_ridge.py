@@ -33,12 +33,12 @@ from sklearn.utils.validation import check_is_fitted
 from lemmata.audit.predict.kernels.kernel_ridge import KERNEL_RIDGE_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
-from lemmata.core.certificate import Fit
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.loop import Never, Solution
 from lemmata.core.malformed import refuse_malformed, refuse_nonfinite
 from lemmata.core.store import storable
 from lemmata.core.supervised import Regressor
+from lemmata.fit_costs import cost_of_kernel_ridge
 from lemmata.predict.kernels import (
     GAMMAS,
     KERNELS,
@@ -193,6 +193,7 @@ class KernelRidge(Regressor):
     }
     multi_output = True
     claims = KERNEL_RIDGE_CLAIMS
+    work = staticmethod(cost_of_kernel_ridge)
     stored: ClassVar[Mapping[str, str | type]] = {
         "dual_coef_": "n | n m",
         "X_fit_": object,  # dense or sparse; `restored` looks at it
@@ -275,11 +276,6 @@ class KernelRidge(Regressor):
             "kernel_": problem.kernel,
             "gamma_": float(getattr(problem.kernel, "gamma", None) or 0.0),
         }
-
-    @classmethod
-    def work(cls, fit: Fit) -> float:
-        n, d = fit.data.shape
-        return float(n) ** 2 * (d + n / 3)
 
     def _title(self, data: Blocks | None) -> str:
         n = len(self.dual_coef_)

@@ -32,12 +32,12 @@ from sklearn.utils.validation import check_is_fitted
 from lemmata.audit.predict.kernels.feature_maps import NYSTROEM_CLAIMS, RANDOM_FEATURE_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
-from lemmata.core.certificate import Fit
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.estimator import COMMON, Model
 from lemmata.core.loop import Never, Solution
 from lemmata.core.malformed import refuse_malformed, refuse_nonfinite
 from lemmata.core.store import storable
+from lemmata.fit_costs import cost_of_nystroem, cost_of_random_features
 from lemmata.predict.kernels import (
     GAMMAS,
     KERNELS,
@@ -195,6 +195,7 @@ class Nystroem(_Features):
         "n_jobs": [Integral, None],
     }
     claims = NYSTROEM_CLAIMS
+    work = staticmethod(cost_of_nystroem)
     stored: ClassVar[Mapping[str, str | type]] = {
         "components_": object,  # dense or sparse; `restored` looks at it
         "component_indices_": "q int >=0",
@@ -246,11 +247,6 @@ class Nystroem(_Features):
             "kernel_": kernel,
             "gamma_": float(getattr(kernel, "gamma", None) or 0.0),
         }
-
-    @classmethod
-    def work(cls, fit: Fit) -> float:
-        q = len(fit.component_indices_)
-        return float(q) ** 2 * (fit.data.shape[1] + 10 * q)
 
     def _title(self, data: Blocks | None) -> str:
         return f"Nystroem  {self.n_features_in_:,} columns → {len(self.component_indices_):,}, {brief(self.kernel_)}"
@@ -351,6 +347,7 @@ class RBFSampler(_Features):
     }
     accepts_sparse = True
     claims = RANDOM_FEATURE_CLAIMS
+    work = staticmethod(cost_of_random_features)
     stored: ClassVar[Mapping[str, str | type]] = {
         "random_weights_": "d k",
         "random_offset_": "k",
@@ -365,10 +362,6 @@ class RBFSampler(_Features):
     def _algorithm(self, data: Blocks) -> RandomFeaturesAlgorithm:
         self.gamma_ = float(_fitted(RBF(self.gamma), data).gamma)  # type: ignore[attr-defined]
         return RandomFeaturesAlgorithm(self.gamma_, int(self.n_components))
-
-    @classmethod
-    def work(cls, fit: Fit) -> float:
-        return float(np.size(fit.random_weights_))
 
     def _title(self, data: Blocks | None) -> str:
         d, D = self.random_weights_.shape

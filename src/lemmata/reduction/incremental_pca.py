@@ -24,7 +24,7 @@ import scipy.sparse as sp
 
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval
-from lemmata.core.certificate import Fit
+from lemmata.fit_costs import cost_of_incremental_pca
 from lemmata.reduction.principal import PrincipalAxes
 
 MOST_FEATURES = 20_000  # S has d² numbers: 3.2 GB at this width
@@ -66,6 +66,7 @@ class IncrementalPCA(PrincipalAxes):
     }
     stored: ClassVar[dict[str, str | type]] = {**PrincipalAxes.stored, "batch_size_?": ""}
     keeps_moments_below = MOST_FEATURES
+    work = staticmethod(cost_of_incremental_pca)
 
     # a direct solver: nothing to draw, to wait for or to resume
     random_state, verbose, checkpoint, time_limit = 0, 0, None, None
@@ -102,11 +103,6 @@ class IncrementalPCA(PrincipalAxes):
     def var_(self) -> np.ndarray:
         moments = self.moments_
         return (np.diagonal(moments.scatter) / moments.n).astype(self.components_.dtype)
-
-    @classmethod
-    def work(cls, fit: Fit) -> float:
-        """The covariance and its eigenvectors."""
-        return float(fit.data.size) * fit.data.shape[1] + 5 * float(fit.data.shape[1]) ** 3
 
 
 def _refuse_width(d: int) -> None:

@@ -33,11 +33,11 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from lemmata.audit.reduction.kernel_pca import KERNEL_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
-from lemmata.core.certificate import Fit
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.estimator import COMMON, Model
 from lemmata.core.loop import MaxSteps, Never, Solution
 from lemmata.core.malformed import refuse_malformed, refuse_nonfinite
+from lemmata.fit_costs import cost_of_kernel_pca
 from lemmata.linalg.lanczos import LanczosAlgorithm
 from lemmata.linalg.randomized import RandomizedAlgorithm
 from lemmata.predict.kernels import GAMMAS, KERNELS, Kernel, Precomputed, kernel_of
@@ -148,6 +148,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
     }
     min_samples = 2
     claims = KERNEL_CLAIMS
+    work = staticmethod(cost_of_kernel_pca)
     stored: ClassVar[Mapping[str, str | type]] = {
         "eigenvalues_": "k",
         "eigenvectors_": "n k",
@@ -271,11 +272,6 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
         else:
             steps = MOST_PRODUCTS if self.max_iter is None else self.max_iter
         return self._limited(MaxSteps(steps))
-
-    @classmethod
-    def work(cls, fit: Fit) -> float:
-        (n, d), k = fit.data.shape, len(fit.eigenvalues_)
-        return float(n) ** 2 * (d + k)  # the kernel matrix, and a few products with it
 
     def _wants_to_settle(self) -> bool:
         return self.solver_ == "lanczos"  # tol = 0 means rounding here

@@ -23,10 +23,17 @@ import numpy as np
 from lemmata.audit.reduction.pca import ITERATIVE_CLAIMS, POWER_CLAIMS, SUBSPACE_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
-from lemmata.core.certificate import Fit
 from lemmata.core.estimator import COMMON
 from lemmata.core.loop import MaxSteps, Never, Settled, warn_user
 from lemmata.core.malformed import NotFinite
+from lemmata.fit_costs import (
+    DIRECT,
+    FORM_BELOW,
+    LANCZOS_BLOCK,
+    OVERSAMPLING,
+    cost_of_pca,
+    forms_covariance,
+)
 from lemmata.reduction.covariance import (
     EighAlgorithm,
     GradientAlgorithm,
@@ -37,14 +44,9 @@ from lemmata.reduction.covariance import (
 from lemmata.reduction.dimension import MLE
 from lemmata.reduction.principal import PrincipalAxes
 
-OVERSAMPLING = 10  # directions beyond k in a random start: what the last of the k would have to wait for otherwise
-LANCZOS_BLOCK = 16  # a cache line of float32, which the sparse kernel takes at once; wider blocks need more columns in all
 SOLVERS = ("auto", "eigh", "svd", "power", "lanczos", "randomized", "gradient")
 # scikit-learn's words for ours
 SAME_SOLVER = {"full": "svd", "covariance_eigh": "eigh", "arpack": "lanczos"}
-DIRECT = ("eigh", "svd")
-FORM_BELOW = 4096  # features up to which the covariance is formed: 128 MB in float64
-FORM_SPARSE_BELOW = 1024  # sparse Gram products fill up quickly, so the operator pays earlier
 STEPS = 16  # products with k + OVERSAMPLING columns that an iterative solver takes, roughly
 QUICK = 7  # products of "randomized" where nothing says when to stop, as in scikit-learn
 AS_BEFORE = "deprecated"  # the default of a parameter that has another name now
@@ -105,6 +107,7 @@ class PCA(PrincipalAxes):
     is the row twice. Signs are such that the largest entry of every component is positive.
     """
 
+    work = staticmethod(cost_of_pca)
     _parameter_constraints: ClassVar[dict[str, list]] = {
         **COMMON,
         "n_components": [
@@ -183,11 +186,7 @@ class PCA(PrincipalAxes):
         if data.in_memory and not data.sparse and n < d and n <= FORM_BELOW:
             return "svd"
         share = not isinstance(self.n_components, int | np.integer)
-        return "eigh" if share or self._forms(data) else "lanczos"
-
-    @staticmethod
-    def _forms(data: Blocks) -> bool:
-        return data.shape[1] <= (FORM_SPARSE_BELOW if data.sparse else FORM_BELOW)
+        return "eigh" if share or forms_covariance(data) else "lanczos"
 
     def _algorithm_for(self, k: int | float | str, data: Blocks) -> Any:
         if self.solver_ == "eigh":
@@ -219,7 +218,7 @@ class PCA(PrincipalAxes):
     def _problem(self, data: Blocks) -> Scatter:
         if self.solver_ == "svd":
             return _centre_only(data)
-        forms = self.solver_ == "eigh" or self._forms(data)
+        forms = self.solver_ == "eigh" or forms_covariance(data)
         if forms:
             return Scatter.formed(data)
         k = int(self._wanted(*data.shape))
@@ -257,20 +256,6 @@ class PCA(PrincipalAxes):
         """
         self._add_batch(X, sample_weight)
         return self
-
-    @classmethod
-    def work(cls, fit: Fit) -> float:
-        """The covariance and its eigenvectors, the SVD of few rows, or products with the data."""
-        (n, d), k, size = fit.data.shape, len(fit.components_), float(fit.data.size)
-        solver = fit.get("solver_", "auto")
-        forms = cls._forms(fit.data)
-        if solver in DIRECT or (solver == "auto" and forms):
-            return size * min(n, d) + 5 * float(min(n, d)) ** 3
-        steps = float(np.max(fit.get("n_iter_", 1))) if solver != "auto" else 7.0
-        if forms:
-            return size * d + steps * k * float(d) ** 2
-        width = {"power": 1, "lanczos": LANCZOS_BLOCK}.get(solver, k + OVERSAMPLING)
-        return steps * 2 * size * width
 
 
 def _centre_only(data: Blocks) -> Scatter:

@@ -21,16 +21,15 @@ import numpy as np
 from lemmata.audit.reduction.pca import SVD_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
-from lemmata.core.certificate import Fit
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.estimator import Model
 from lemmata.core.loop import MaxSteps, Solution
+from lemmata.fit_costs import FORM_BELOW, LANCZOS_BLOCK, cost_of_truncated_svd
 from lemmata.linalg.lanczos import LanczosAlgorithm
 from lemmata.linalg.operators import CentredScatter
 from lemmata.linalg.randomized import RandomizedAlgorithm
 from lemmata.reduction.axes import Axes
 from lemmata.reduction.covariance import EighAlgorithm, Scatter, upright
-from lemmata.reduction.pca import FORM_BELOW, LANCZOS_BLOCK
 
 MOST_STEPS = 1000  # of Lanczos
 
@@ -84,6 +83,7 @@ class TruncatedSVD(Axes, Model):
     accepts_sparse = True
     finds_nonfinite = True
     claims = SVD_CLAIMS
+    work = staticmethod(cost_of_truncated_svd)
     stored: ClassVar[dict[str, str | type]] = {
         "components_": "k d",
         "explained_variance_": "k",
@@ -177,9 +177,3 @@ class TruncatedSVD(Axes, Model):
         return (
             f"{super()._title(data)} → {len(self.components_)}, not centred, solver {self.solver_}"
         )
-
-    @classmethod
-    def work(cls, fit: Fit) -> float:
-        """Products with the rows."""
-        width = len(fit.components_) + int(fit.get("n_oversamples", 10))
-        return float(np.max(fit.get("n_iter_", fit.get("n_iter", 5)))) * 2 * fit.data.size * width

@@ -54,17 +54,17 @@ from lemmata.completion.als.penalty import (
     choose,
 )
 from lemmata.completion.als.saddles import PRODUCTS, products_within, way_down
-from lemmata.completion.base import CompletionModel, Folded, sweeps_work
+from lemmata.completion.base import CompletionModel, Folded
 from lemmata.completion.centring import BIAS_REG, Offsets
 from lemmata.completion.observed import Observed
 from lemmata.completion.rows.solver import power, worth_kernels
 from lemmata.core.borrowed import Interval, StrOptions
-from lemmata.core.certificate import Fit
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.estimator import COMMON
 from lemmata.core.loop import MaxSteps, Settled, Stopped, run, warn_user
 from lemmata.core.progress import Progress
 from lemmata.core.trace import Trace
+from lemmata.fit_costs import cost_of_als
 
 Array = np.ndarray
 
@@ -171,6 +171,7 @@ class ALS(CompletionModel):
     }
 
     claims = EXPLICIT_CLAIMS
+    work = staticmethod(cost_of_als)
     accepts_weights = True
     stored: ClassVar = {
         **CompletionModel.stored,
@@ -376,12 +377,6 @@ class ALS(CompletionModel):
         return pd.DataFrame(self.validation_, columns=COLUMNS).sort_values(
             "rmse", ignore_index=True
         )
-
-    @classmethod
-    def work(cls, fit: Fit) -> float:
-        """Sweeps; cmfrec says how many as niter, implicit as iterations."""
-        sweeps = fit.get("n_iter_") or fit.get("niter") or fit.get("iterations") or 1
-        return sweeps_work(fit, float(np.max(sweeps)))
 
     def _claims(self):
         if self.feedback == "implicit":

@@ -42,7 +42,7 @@ from sklearn.base import clone
 
 from lemmata.audit.completion.global_optimum import SOFT_IMPUTE_CLAIMS
 from lemmata.completion.als.penalty import by_rule
-from lemmata.completion.base import CompletionModel, sweeps_work
+from lemmata.completion.base import CompletionModel
 from lemmata.completion.centring import BIAS_REG, HOW, Offsets, centre
 from lemmata.completion.nuclear._twins import improve_rows
 from lemmata.completion.nuclear.sparse_lowrank import (
@@ -64,6 +64,7 @@ from lemmata.core.estimator import COMMON
 from lemmata.core.loop import MaxSteps, Seconds, Settled, Solution, Stop, Stopped, run, warn_user
 from lemmata.core.repeat import Path
 from lemmata.core.store import storable
+from lemmata.fit_costs import cost_of_sweeps
 from lemmata.linalg.randomized import orthonormalised, signs
 
 Array = np.ndarray
@@ -421,7 +422,7 @@ class SoftImpute(CompletionModel):
     def work(cls, fit: Fit) -> float:
         """A sweep per step, and products with the probes."""
         steps = float(fit.get("n_iter_", 1))
-        return sweeps_work(fit, steps) + super().work(fit)
+        return cost_of_sweeps(fit, steps) + super().work(fit)
 
     def _fold_reg(self, counts: Array) -> Array:
         """λ: with balanced factors a new row solves the same ridge regression as the old ones."""

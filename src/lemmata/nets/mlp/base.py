@@ -13,11 +13,11 @@ from sklearn.utils.metaestimators import available_if
 
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
-from lemmata.core.certificate import Fit
 from lemmata.core.loop import MaxSteps, Never, Solution, Stop, Stopped, run, warn_user
 from lemmata.core.parameters import COMMON
 from lemmata.core.supervised import Supervised
 from lemmata.core.trace import Trace
+from lemmata.fit_costs import cost_of_perceptron
 from lemmata.nets.mlp.network import ACTIVATIONS, LOSSES, MLP
 from lemmata.nets.mlp.steps import NAMED, step_for
 from lemmata.nets.mlp.training import (
@@ -81,6 +81,7 @@ class Perceptron(Supervised):
         "init": [StrOptions({"auto", "he", "xavier"})],
     }
     accepts_sparse = True
+    work = staticmethod(cost_of_perceptron)
     stored: ClassVar[dict[str, str | type]] = {
         "coefs_": list, "intercepts_": list, "loss_": "", "best_loss_": object, "loss_curve_": list,
         "validation_scores_": object, "best_validation_score_": object, "validation_rows_": object,
@@ -244,12 +245,6 @@ class Perceptron(Supervised):
             f"by more than tol={self.tol:.0e}: raise max_iter or learning_rate_init, scale the columns, or read certificate_.",
             ConvergenceWarning,
         )
-
-    @classmethod
-    def work(cls, fit: Fit) -> float:
-        """Three products with every weight, for each row of each epoch."""
-        weights = sum(np.size(part) for part in fit.coefs_)
-        return 3.0 * float(np.max(fit.get("n_iter_", 1))) * fit.data.shape[0] * weights
 
     # --- batches that come one after the other ---
 

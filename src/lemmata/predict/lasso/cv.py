@@ -28,6 +28,7 @@ from lemmata.core.certificate import Statement
 from lemmata.core.engine import run_tasks
 from lemmata.core.loop import Solution, Stop, Stopped
 from lemmata.core.store import storable
+from lemmata.fit_costs import cost_of_lasso_cv
 from lemmata.predict.base import linear_scores
 from lemmata.predict.lasso.algorithm import OPEN, ElasticNetAlgorithm, ElasticNetState, Regression
 from lemmata.predict.lasso.estimator import SHARED_CONSTRAINTS, Penalised
@@ -210,6 +211,7 @@ class PenalisedCV(Penalised):
         "mse_path_": "a f >=0 | l a f >=0",
     }
     claims: ClassVar[tuple[Statement, ...]] = LASSO_CV_CLAIMS
+    work = staticmethod(cost_of_lasso_cv)
     min_samples = 2
     eps: float
     alphas: Any
@@ -269,11 +271,6 @@ class PenalisedCV(Penalised):
 
     def _ratio(self, ratio: float) -> dict[str, Any]:
         return {}
-
-    @classmethod
-    def work(cls, fit: Any) -> float:
-        """The paths of the folds."""
-        return 100.0 * fit.data.size
 
 
 class ElasticNetCV(PenalisedCV):

@@ -28,9 +28,10 @@ from sklearn.utils import check_array
 from lemmata.audit.predict.linear.penalised import LASSO_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
-from lemmata.core.certificate import Fit, Statement
+from lemmata.core.certificate import Statement
 from lemmata.core.estimator import COMMON
 from lemmata.core.loop import Solution, Stop, warn_user
+from lemmata.fit_costs import cost_of_lasso
 from lemmata.predict.base import LinearRegressor
 from lemmata.predict.lasso.algorithm import ElasticNetAlgorithm, Exhausted
 from lemmata.predict.lasso.problem import Prepared, column_matrix, prepare
@@ -54,6 +55,7 @@ class Penalised(LinearRegressor):
 
     finds_nonfinite = True  # Design.of does
     claims: ClassVar[tuple[Statement, ...]] = LASSO_CLAIMS
+    work = staticmethod(cost_of_lasso)
     fit_intercept: bool
     positive: bool
     penalty_factor: Any
@@ -129,11 +131,6 @@ class Penalised(LinearRegressor):
             f"tol={self.tol:.0e} times the mean square of y: raise max_iter, or read certificate_.",
             ConvergenceWarning,
         )
-
-    @classmethod
-    def work(cls, fit: Fit) -> float:
-        """Some passes over the data, and the sweeps."""
-        return 10.0 * fit.data.size
 
     @property
     def sparse_coef_(self) -> Any:

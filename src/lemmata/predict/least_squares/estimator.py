@@ -28,10 +28,10 @@ from sklearn.exceptions import ConvergenceWarning
 from lemmata.audit.predict.linear.least_squares import LEAST_SQUARES_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval
-from lemmata.core.certificate import Fit
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.loop import MaxSteps, Never, Solution, Stopped, run, warn_user
 from lemmata.core.store import storable
+from lemmata.fit_costs import cost_of_least_squares
 from lemmata.predict.base import LinearRegressor
 from lemmata.predict.least_squares.inference import (
     Inference,
@@ -281,6 +281,7 @@ class LinearRegression(LinearRegressor):
         "positive": ["boolean"],
     }
     claims = LEAST_SQUARES_CLAIMS
+    work = staticmethod(cost_of_least_squares)
     multi_output = True
     stored: ClassVar[dict[str, str | type]] = {
         "coef_": "d | m d",
@@ -394,14 +395,6 @@ class LinearRegression(LinearRegressor):
             "sums_": sums,
         }
         self._conclude(None, found, solution.trace, Stopped.BATCHES, solution.step)
-
-    @classmethod
-    def work(cls, fit: Fit) -> float:
-        """The equations and their factors, or products with the data."""
-        n, d = fit.data.shape
-        if fit.get("solver_") == "cg":
-            return 4.0 * float(np.max(fit.get("n_iter_", 1))) * fit.data.size
-        return float(fit.data.size) * min(n, d) + float(min(n, d)) ** 3
 
     # --- what the weights are worth ---
 

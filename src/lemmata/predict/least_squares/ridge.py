@@ -31,9 +31,10 @@ from sklearn.exceptions import ConvergenceWarning
 from lemmata.audit.predict.linear.least_squares import RIDGE_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
-from lemmata.core.certificate import Fit, Statement
+from lemmata.core.certificate import Statement
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.loop import MaxSteps, Solution, warn_user
+from lemmata.fit_costs import cost_of_least_squares
 from lemmata.predict.base import LinearRegressor
 from lemmata.predict.least_squares.conjugate_gradients import (
     CentredProducts,
@@ -65,6 +66,7 @@ class RidgeRegressor(LinearRegressor):
     """What Ridge and RidgeCV share."""
 
     claims: ClassVar[tuple[Statement, ...]] = RIDGE_CLAIMS
+    work = staticmethod(cost_of_least_squares)
     multi_output = True
     random_state, verbose, checkpoint, time_limit = None, 0, None, None
     stored: ClassVar[dict[str, str | type]] = {
@@ -75,14 +77,6 @@ class RidgeRegressor(LinearRegressor):
     def _fit_blocks(self, data: Blocks) -> None:
         with one_blas_thread():  # LAPACK's last bits follow the number of its threads
             super()._fit_blocks(data)
-
-    @classmethod
-    def work(cls, fit: Fit) -> float:
-        """The smaller system and its factor, or products with the data."""
-        small = float(min(fit.data.shape))
-        if fit.get("solver_") == "cg":
-            return 4.0 * float(np.max(fit.get("n_iter_", 1))) * fit.data.size
-        return float(fit.data.size) * small + small**3
 
 
 class Ridge(RidgeRegressor):

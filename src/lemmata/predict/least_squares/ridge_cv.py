@@ -33,11 +33,11 @@ from sklearn.metrics import get_scorer
 from lemmata.audit.predict.linear.least_squares import RIDGE_CV_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
-from lemmata.core.certificate import Fit
 from lemmata.core.config import config
 from lemmata.core.engine import map_reduce
 from lemmata.core.loop import Never, Solution
 from lemmata.core.store import storable
+from lemmata.fit_costs import cost_of_ridge_cv
 from lemmata.predict.least_squares.estimator import LeastSquaresProblem, show_weights, without
 from lemmata.predict.least_squares.normal_equations import packed
 from lemmata.predict.least_squares.ridge import Ridge, RidgeRegressor
@@ -272,6 +272,7 @@ class RidgeCV(RidgeRegressor):
         "alpha_per_target": ["boolean"],
     }
     claims = RIDGE_CV_CLAIMS
+    work = staticmethod(cost_of_ridge_cv)
     min_samples = 2  # one to leave out, one to fit to
     stored: ClassVar[dict[str, str | type]] = {
         **RidgeRegressor.stored,
@@ -379,9 +380,3 @@ class RidgeCV(RidgeRegressor):
                 found["coef_"].dtype
             )
         return found
-
-    @classmethod
-    def work(cls, fit: Fit) -> float:
-        """The smaller system, its eigenvectors, and the rows in their axes."""
-        small = float(min(fit.data.shape))
-        return 2 * float(fit.data.size) * small + 9 * small**3

@@ -25,9 +25,9 @@ from sklearn.exceptions import ConvergenceWarning
 from lemmata.audit.predict.linear.penalised import LINEAR_SVC_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
-from lemmata.core.certificate import Fit
 from lemmata.core.loop import MaxSteps, Settled, Solution, Stop, warn_user
 from lemmata.core.parameters import COMMON
+from lemmata.fit_costs import cost_of_linear_svc
 from lemmata.predict.base import LinearClassifier
 from lemmata.predict.logistic.estimator import WIDE, RowSpaceProblem, penalties
 from lemmata.predict.logistic.l1 import algorithm_for
@@ -105,6 +105,7 @@ class LinearSVC(LinearClassifier):
         "penalise_intercept": ["boolean"],
     }
     claims = LINEAR_SVC_CLAIMS
+    work = staticmethod(cost_of_linear_svc)
     stored: ClassVar[dict[str, str | type]] = {
         "coef_": "k d",
         "intercept_": "k",
@@ -290,9 +291,3 @@ class LinearSVC(LinearClassifier):
             f"tol={self.tol:.0e}: raise max_iter, scale the features, or read certificate_.",
             ConvergenceWarning,
         )
-
-    @classmethod
-    def work(cls, fit: Fit) -> float:
-        """A pass for each step, and a Hessian or two for each problem."""
-        k = len(np.atleast_2d(fit.get("coef_", 1)))
-        return (float(np.max(fit.get("n_iter_", 1))) + k * fit.data.shape[1]) * fit.data.size

@@ -31,9 +31,9 @@ from sklearn.utils.validation import check_is_fitted
 from lemmata.audit.predict.linear.penalised import LOGISTIC_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
-from lemmata.core.certificate import Fit
 from lemmata.core.loop import MaxSteps, Solution, Stop, Stopped, warn_user
 from lemmata.core.parameters import COMMON
+from lemmata.fit_costs import cost_of_logistic_regression
 from lemmata.predict.base import LinearClassifier, linear_scores
 from lemmata.predict.logistic.l1 import algorithm_for
 from lemmata.predict.logistic.lbfgs import LBFGSAlgorithm
@@ -152,6 +152,7 @@ class LogisticRegression(LinearClassifier):
         "n_jobs": [None, Integral],
     }  # fmt: skip
     claims = LOGISTIC_CLAIMS
+    work = staticmethod(cost_of_logistic_regression)
     stored: ClassVar[dict[str, str | type]] = {
         "coef_": "k d",
         "intercept_": "k",
@@ -306,11 +307,6 @@ class LogisticRegression(LinearClassifier):
             "read certificate_.",
             ConvergenceWarning,
         )
-
-    @classmethod
-    def work(cls, fit: Fit) -> float:
-        """A pass for each step, and a Hessian or two."""
-        return (float(np.max(fit.get("n_iter_", 1))) + fit.data.shape[1]) * fit.data.size
 
     # --- output ---
 

@@ -20,15 +20,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
-from lemmata.core.certificate import Fit
 from lemmata.core.estimator import Model
 from lemmata.core.loop import Never
 from lemmata.core.store import storable
+from lemmata.fit_costs import cost_of_neighbours
 from lemmata.predict.neighbours.metrics import ALGORITHMS, METRICS, effective_metric, search_of
 
 Array = np.ndarray
 SPARSE = ("euclidean", "manhattan", "cosine", "minkowski")  # metrics that sparse rows can have
-AS_QUERIES = 1000  # rows that a check may ask about; what a fit costs is next to nothing
 
 NEIGHBOUR_CONSTRAINTS: dict[str, list] = {
     "n_neighbors": [Interval(Integral, 1, None, closed="left")],
@@ -98,6 +97,8 @@ class Neighbours(Model):
     _parameter_constraints: ClassVar[dict[str, list]] = NEIGHBOUR_CONSTRAINTS
     stored: ClassVar[Mapping[str, str | type]] = {"X_fit_": "n d sparse"}
 
+    work = staticmethod(cost_of_neighbours)
+
     # nothing to draw, to wait for or to resume
     random_state, verbose, checkpoint, time_limit = 0, 0, None, None
 
@@ -157,11 +158,6 @@ class Neighbours(Model):
         kept = {name: value for name, value in solution.attributes.items() if value is not None}
         self.__dict__.pop("sample_weight_fit_", None)  # of an earlier fit
         return kept
-
-    @classmethod
-    def work(cls, fit: Fit) -> float:
-        n = fit.data.shape[0]
-        return min(n, AS_QUERIES) * float(fit.data.size)
 
     def _title(self, data: Blocks | None) -> str:
         metric = self.effective_metric_

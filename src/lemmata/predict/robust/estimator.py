@@ -23,10 +23,10 @@ from sklearn.exceptions import ConvergenceWarning
 from lemmata.audit.predict.linear.robust import ROBUST_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
-from lemmata.core.certificate import Fit
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.estimator import COMMON
 from lemmata.core.loop import MaxSteps, Solution, warn_user
+from lemmata.fit_costs import cost_of_robust_regression
 from lemmata.predict.base import LinearRegressor
 from lemmata.predict.robust.bisquare import BisquareAlgorithm, bisquare_weights, median_scale
 from lemmata.predict.robust.huber import HuberAlgorithm, least_scale
@@ -94,6 +94,7 @@ class RobustRegression(LinearRegressor):
         "n_starts": [Interval(Integral, 1, None, closed="left")],
     }
     claims = ROBUST_CLAIMS
+    work = staticmethod(cost_of_robust_regression)
     stored: ClassVar[dict[str, str | type]] = {
         "coef_": "d",
         "intercept_": "",
@@ -201,8 +202,3 @@ class RobustRegression(LinearRegressor):
             "weights_": weights.astype(dtype),
             "outliers_": size > far,
         }
-
-    @classmethod
-    def work(cls, fit: Fit) -> float:
-        """One weighted Gram matrix a step."""
-        return float(np.max(fit.get("n_iter_", 1))) * fit.data.size * (fit.data.shape[1] + 2)

@@ -13,12 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
-from lemmata.core.certificate import Fit
 from lemmata.core.compiler import worth_compiling
 from lemmata.core.estimator import COMMON
 from lemmata.core.loop import Solution, warn_user
 from lemmata.core.malformed import refuse_malformed, refuse_nonfinite
 from lemmata.core.supervised import Supervised
+from lemmata.fit_costs import cost_of_svm
 from lemmata.predict.kernels import (
     GAMMAS,
     Kernel,
@@ -68,6 +68,7 @@ class SupportVectors(Supervised):
         "shape_fit_": tuple,
     }
     random_state = 0
+    work = staticmethod(cost_of_svm)
     C: float
     kernel: Any
     support_: Array
@@ -181,12 +182,6 @@ class SupportVectors(Supervised):
     ) -> tuple[Array, Array, Array]:
         """(support_, n_support_, dual_coef_) from the β of every machine."""
         raise TypeError(f"{type(self).__name__} does not say how its attributes are laid out.")
-
-    @classmethod
-    def work(cls, fit: Fit) -> float:
-        """About the rows of K that a fit looks at: those of the support vectors, and as many again."""
-        n, d = fit.shape_fit_
-        return 2.0 * len(fit.support_) * n * (10 + (d if d != n else 0))
 
     def _title(self, data: Blocks | None) -> str:
         n, d = self.shape_fit_

@@ -26,10 +26,10 @@ from lemmata.audit.reduction.sparse_codes import (
 )
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
-from lemmata.core.certificate import Fit
 from lemmata.core.estimator import COMMON
 from lemmata.core.loop import Never, Solution, Stop
 from lemmata.core.store import storable
+from lemmata.fit_costs import cost_of_codes
 from lemmata.reduction.sparse_coding.base import (
     CODE_CONSTRAINTS,
     PENALISED,
@@ -144,6 +144,7 @@ class SparseCoder(SparseCodes):
         "tol": COMMON["tol"],
     }
     claims = CODER_CLAIMS
+    work = staticmethod(cost_of_codes)
     verbose, checkpoint, time_limit = 0, None, None
 
     def __init__(
@@ -232,11 +233,6 @@ class SparseCoder(SparseCodes):
                 f"components_ has shape {model.components_.shape}, the dictionary {expected}."
             )
         return model
-
-    @classmethod
-    def work(cls, fit: Fit) -> float:
-        k, d = np.shape(fit.components_)
-        return float(fit.data.shape[0]) * k * (d + 10 * max(d // 10, 1))
 
     @property
     def n_components_(self) -> int:

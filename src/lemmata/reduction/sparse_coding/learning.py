@@ -29,11 +29,12 @@ from lemmata.audit.reduction.dictionaries import (
 )
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
-from lemmata.core.certificate import Certificate, Fit
+from lemmata.core.certificate import Certificate
 from lemmata.core.compiler import worth_compiling
 from lemmata.core.estimator import COMMON
 from lemmata.core.loop import Solution, Stop, Stopped
 from lemmata.core.trace import Trace
+from lemmata.fit_costs import cost_of_dictionary
 from lemmata.reduction.sparse_coding.atoms import Rows, starting_atoms
 from lemmata.reduction.sparse_coding.base import (
     CODE_CONSTRAINTS,
@@ -130,6 +131,7 @@ class DictionaryLearning(SparseCodes):
         "transform_algorithm": [StrOptions(set(METHODS)), None],
     }
     claims = PENALISED_CLAIMS
+    work = staticmethod(cost_of_dictionary)
     stored: ClassVar[dict[str, Any]] = {**SparseCodes.stored, "sums_": AtomSums}
 
     sums_: AtomSums
@@ -315,12 +317,6 @@ class DictionaryLearning(SparseCodes):
             return super()._certificate(data, y, seconds=seconds, in_fit=in_fit)
         finally:
             del self._asked
-
-    @classmethod
-    def work(cls, fit: Fit) -> float:
-        k, d = np.shape(fit.components_)
-        steps = float(np.max(fit.get("n_iter_", 1)))
-        return steps * float(fit.data.shape[0]) * k * (d + 10 * max(d // 10, 1))
 
     def _title(self, data: Blocks | None) -> str:
         k, d = self.components_.shape

@@ -27,9 +27,9 @@ from lemmata.audit.topics.nmf.factors import NMF_CLAIMS
 from lemmata.completion.observed import Observed
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
-from lemmata.core.certificate import Fit
 from lemmata.core.estimator import COMMON
 from lemmata.core.loop import warn_user
+from lemmata.fit_costs import cost_of_nmf
 from lemmata.topics.base import TopicModel
 from lemmata.topics.nmf.batches import Batches, BatchSums
 from lemmata.topics.nmf.divergence import Counted, DivergenceAlgorithm
@@ -101,6 +101,7 @@ class NMF(Batches, TopicModel):
 
     accepts_nan = True
     claims = NMF_CLAIMS
+    work = staticmethod(cost_of_nmf)
     stored: ClassVar[dict[str, Any]] = {
         "components_": "k d >=0",
         "doc_topic_?": "n k >=0",
@@ -305,10 +306,6 @@ class NMF(Batches, TopicModel):
             return float(squares.sum() if part.weights is None else squares @ part.weights)
 
         return float(np.sqrt(table.map(work, 0.0)))
-
-    @classmethod
-    def work(cls, fit: Fit) -> float:
-        return super().work(fit) * 2 * len(fit.components_)
 
     # --- using it ---
 
