@@ -12,21 +12,17 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from lemmata.completion.centring import Offsets, row_deviations, row_means
-from lemmata.completion.entries import stored_entries
-from lemmata.completion.frames import columns_of_entries, frame_columns, long_frame, without_na
+from lemmata.completion.frames import long_frame
 from lemmata.completion.judging import Judged, check_unknown
-from lemmata.completion.observed import Entries, Labels, Observed
+from lemmata.completion.known_entries import ModelOfEntries
+from lemmata.completion.observed import Entries, Observed
 from lemmata.completion.recommending.recommend import Recommending
 from lemmata.completion.rows.solver import solve_rows
-from lemmata.core.blocks import is_dask, is_stream, unmasked
 from lemmata.core.certificate import Fit
-from lemmata.core.estimator import Model
-from lemmata.core.malformed import refuse_shrunk_file
 
 Array = np.ndarray
 
@@ -39,7 +35,7 @@ class Folded(NamedTuple):
     scale: Array  # (b,)
 
 
-class CompletionModel(Judged, Recommending, OneToOneFeatureMixin, TransformerMixin, Model):
+class CompletionModel(Judged, Recommending, OneToOneFeatureMixin, TransformerMixin, ModelOfEntries):
     """Base of the completion models: fitted, it has U_, V_, mean_, row_bias_, column_bias_ and observed_."""
 
     stored: ClassVar[Mapping[str, str | type]] = {
@@ -52,7 +48,6 @@ class CompletionModel(Judged, Recommending, OneToOneFeatureMixin, TransformerMix
         "column_scale_": "d",
         "observed_": Observed,
     }
-    accepts_sparse: ClassVar[bool] = True
     accepts_weights: ClassVar[bool] = False  # of entries, in its objective
 
     # --- what a subclass may say ---
@@ -126,16 +121,6 @@ class CompletionModel(Judged, Recommending, OneToOneFeatureMixin, TransformerMix
             )
         return data
 
-    def _entries(self, X: Any, reset: bool) -> Observed:
-        """The known entries of rows; of new ones (reset=False), columns are matched by their labels."""
-        if not _holds_entries(X):
-            return _checked_entries(self, X, reset)
-        data = Observed.of(X)
-        if not reset and hasattr(self, "observed_"):
-            data = data.aligned(self.observed_, rows=False)
-        self._check_width(data, reset)
-        return data
-
     def _same_matrix(self, X: Any, unknown: str = "error") -> Observed:
         """Entries of the training matrix: rows are matched by their labels as well.
 
@@ -145,8 +130,6 @@ class CompletionModel(Judged, Recommending, OneToOneFeatureMixin, TransformerMix
         if unknown == "baseline":
             return Observed.of(X).placed_in(self.observed_)
         data = self._entries(X, reset=False)
-        if not hasattr(self, "observed_"):  # the door of another library's fit
-            return data
         data = data.aligned(self.observed_)
         if data.shape != self.observed_.shape:
             (n, m), (rows, columns) = self.observed_.shape, data.shape
@@ -345,37 +328,3 @@ class CompletionModel(Judged, Recommending, OneToOneFeatureMixin, TransformerMix
         tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _holds_entries(X: Any) -> bool:
-    """Whether X lists entries (Observed, lemmata.data ratings, a long frame) rather than being the matrix."""
-    if isinstance(X, Observed) or hasattr(X, "user_ids"):
-        return True
-    columns = frame_columns(X)
-    return bool(columns) and columns_of_entries(list(columns or ())) is not None
-
-
-def _checked_entries(model: CompletionModel, X: Any, reset: bool) -> Observed:
-    """The known entries of an array, sparse matrix or DataFrame, whose names are kept as labels; checked by scikit-learn."""
-    if is_dask(X) or is_stream(X):
-        raise TypeError(
-            f"a {type(X).__name__} is not a matrix with holes; accepted are arrays with NaN, sparse matrices, DataFrames and "
-            "Observed (Observed.from_file for ratings, completion.Distributed for a cluster)."
-        )
-    X = stored_entries(X) if sp.issparse(X) else without_na(unmasked(X))
-    refuse_shrunk_file(X)
-    checked = validate_data(
-        model,
-        X,
-        reset=reset,
-        dtype=[np.float64, np.float32],
-        accept_sparse=("csr", "csc", "coo"),
-        ensure_all_finite="allow-nan",
-    )
-    data = Observed.of(checked)
-    if hasattr(X, "columns") and hasattr(X, "index"):
-        data.row_labels, data.column_labels = (
-            Labels(np.asarray(X.index)),
-            Labels(np.asarray(X.columns)),
-        )
-    return data

@@ -14,9 +14,10 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import check_array, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from lemmata.core.blocks import Blocks, is_dask
@@ -109,10 +110,12 @@ class Supervised(Model):
 class Regressor(RegressorMixin, Supervised):
     """Predicts numbers. `data.targets` are floats: float32 if y is, else float64."""
 
+    flattens_column: ClassVar[bool] = False  # y of shape (n, 1) is a vector
+
     def _targets(self, y: Any, reset: bool) -> Array:
         if type(y) is np.ndarray and y.ndim == 1 and y.dtype in FLOATS and len(y) and all_finite(y):
             return y  # as it is, after what takes a tenth of the time of scikit-learn's door
-        if not self.multi_output:
+        if not self.multi_output or (self.flattens_column and np.shape(y)[1:] == (1,)):
             y = column_or_1d(y, warn=True)
         return check_array(
             y, dtype=[np.float64, np.float32], ensure_2d=False, input_name="y", estimator=self
@@ -164,6 +167,51 @@ class Classifier(ClassifierMixin, Supervised):
         assert data.targets is not None
         by_row = class_weights(chosen, self.classes_, data.targets, data.weights)[data.targets]
         return data.weighted(by_row if data.weights is None else by_row * data.weights)
+
+
+class SeveralOutputsClassifier(Classifier):
+    """Predicts a label for each column of y; `classes_` is then a list."""
+
+    multi_output = True
+
+    def _targets(self, y: Any, reset: bool) -> Array:
+        y = np.asarray(y)
+        if y.ndim != 2 or y.shape[1] == 1:
+            return super()._targets(y, reset)
+        check_classification_targets(y)
+        if not reset:
+            pairs = zip(y.T, self.classes_, strict=True)
+            return np.stack([encode(column, classes) for column, classes in pairs], axis=1)
+        found = [np.unique(column, return_inverse=True) for column in y.T]
+        self.classes_ = [classes for classes, _ in found]
+        return np.stack([places for _, places in found], axis=1)
+
+
+class MultilabelClassifier(Classifier):
+    """Predicts one label, or any number of them: y is then a matrix of 0 and 1 with a column for each."""
+
+    def _targets(self, y: Any, reset: bool) -> Array:
+        if not is_multilabel(y):
+            return super()._targets(np.asarray(y), reset)
+        y = np.asarray(y.todense() if sp.issparse(y) else y)
+        check_array(y, input_name="y", estimator=self)
+        if reset:
+            if y.shape[1] < 2:
+                raise ValueError(
+                    "an indicator matrix of one column is a vector of labels: pass y[:, 0]."
+                )
+            self.classes_ = np.arange(y.shape[1])
+        elif y.shape[1] != len(self.classes_):
+            raise ValueError(
+                f"y has {y.shape[1]} columns of labels; the model was fitted to {len(self.classes_)}."
+            )
+        return y.astype(np.int64)
+
+
+def is_multilabel(y: Any) -> bool:
+    """Whether y says of every row and label whether they go together."""
+    y = y if sp.issparse(y) else np.asarray(y)
+    return y.ndim > 1 and type_of_target(y, input_name="y").startswith("multilabel")
 
 
 def encode(y: Array, classes: Array) -> Array:

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Integral
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +29,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.text.counting import Counts
-from lemmata.text.reading import Files
+from lemmata.text.documents import are_texts
 from lemmata.text.tokens import Tokenizer
 from lemmata.topics.coherence import coherence, diversity
 from lemmata.topics.colours import ColouredText, coloured
@@ -51,16 +50,6 @@ def rows_to_one(rows: Array) -> Array:
     rows = np.asarray(rows, dtype=np.float64)
     totals = rows.sum(axis=1, keepdims=True)
     return np.where(totals > 0, rows / np.where(totals > 0, totals, 1), 1 / rows.shape[1])
-
-
-def are_texts(documents: Any) -> bool:
-    """Whether documents are texts that have not been counted yet."""
-    if isinstance(documents, (Files, Path)) or getattr(documents, "texts", None) is not None:
-        return True
-    if getattr(documents, "ndim", 1) != 1 or isinstance(documents, (str, bytes, dict)):
-        return False
-    listed = hasattr(documents, "__len__") and hasattr(documents, "__iter__")  # a Series too
-    return listed and isinstance(next(iter(documents), None), str)
 
 
 class Readable:

@@ -20,23 +20,21 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.special import expit, log_expit, log_softmax
 from sklearn.utils import column_or_1d
-from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.nets.mlp import MLP_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import StrOptions
-from lemmata.core.supervised import Classifier, Regressor
+from lemmata.core.supervised import MultilabelClassifier, Regressor, is_multilabel
 from lemmata.nets.mlp.base import Perceptron, stochastic_only
 from lemmata.nets.mlp.network import softmax_into
 
 Array = np.ndarray
 
 
-class MLPClassifier(Perceptron, Classifier):
+class MLPClassifier(Perceptron, MultilabelClassifier):
     """A multi-layer perceptron that predicts probabilities of classes, or of several labels at once.
 
     Minimises the negative log-likelihood of the labels plus a ridge on the weights: softmax for more than two classes, logistic
@@ -165,26 +163,12 @@ class MLPClassifier(Perceptron, Classifier):
     # --- targets ---
 
     def _targets(self, y: Any, reset: bool) -> Array:
-        y = y if sp.issparse(y) else np.asarray(y)
-        if y.ndim < 2 or not type_of_target(y, input_name="y").startswith("multilabel"):
+        if not is_multilabel(y):
             if self.__dict__.get("_first_classes") is not None:
                 reset = False  # partial_fit was told all of them
             if reset and self.warm_start and hasattr(self, "classes_"):
                 self._refuse_other_classes(y)
-            return super()._targets(y, reset)
-        y = np.asarray(y.todense() if sp.issparse(y) else y)
-        check_array(y, input_name="y", estimator=self)
-        if reset:
-            if y.shape[1] < 2:
-                raise ValueError(
-                    "an indicator matrix of one column is a vector of labels: pass y[:, 0]."
-                )
-            self.classes_ = np.arange(y.shape[1])
-        elif y.shape[1] != len(self.classes_):
-            raise ValueError(
-                f"y has {y.shape[1]} columns of labels; the model was fitted to {len(self.classes_)}."
-            )
-        return y.astype(np.int64)
+        return super()._targets(y, reset)
 
     def _refuse_other_classes(self, y: Any) -> None:
         found = np.unique(column_or_1d(y))
@@ -308,7 +292,7 @@ epsilon, n_iter_no_change, max_fun, dropout, init, checkpoint, time_limit
         "loss": [StrOptions({"squared_error", "poisson"})],
     }
     claims = MLP_CLAIMS
-    multi_output = True
+    multi_output = flattens_column = True
 
     def __init__(
         self,
@@ -355,9 +339,6 @@ epsilon, n_iter_no_change, max_fun, dropout, init, checkpoint, time_limit
         return "poisson" if self.loss == "poisson" else "squared"
 
     def _targets(self, y: Any, reset: bool) -> Array:
-        y = np.asarray(y)
-        if y.shape[1:] == (1,):
-            y = column_or_1d(y, warn=True)
         y = super()._targets(y, reset)
         if self.loss == "poisson" and y.min(initial=0) < 0:
             raise ValueError(

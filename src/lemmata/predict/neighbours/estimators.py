@@ -24,7 +24,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.predict.neighbours.knn import (
@@ -33,7 +32,7 @@ from lemmata.audit.predict.neighbours.knn import (
     REGRESSOR_CLAIMS,
 )
 from lemmata.core.borrowed import StrOptions
-from lemmata.core.supervised import Classifier, Regressor, encode
+from lemmata.core.supervised import Regressor, SeveralOutputsClassifier
 from lemmata.predict.neighbours.base import NEIGHBOUR_CONSTRAINTS, Neighbours, _refuse_mode
 
 Array = np.ndarray
@@ -243,7 +242,7 @@ def shares_by(weights: Any, distances: Array) -> Array:
     return found
 
 
-class KNeighborsClassifier(_Voting, Classifier):
+class KNeighborsClassifier(_Voting, SeveralOutputsClassifier):
     """The label most frequent among the k nearest rows.
 
     p̂(y | x) = Σ w_n(x) 1[y_n = y] over the k nearest rows; the largest wins, in a tie the first class. Parameters and
@@ -278,18 +277,6 @@ class KNeighborsClassifier(_Voting, Classifier):
     def outputs_2d_(self) -> bool:
         """Whether y had several columns."""
         return self.y_fit_.ndim == 2
-
-    def _targets(self, y: Any, reset: bool) -> Array:
-        y = np.asarray(y)
-        if y.ndim != 2 or y.shape[1] == 1:
-            return super()._targets(y, reset)
-        check_classification_targets(y)
-        if not reset:
-            pairs = zip(y.T, self.classes_, strict=True)
-            return np.stack([encode(column, classes) for column, classes in pairs], axis=1)
-        found = [np.unique(column, return_inverse=True) for column in y.T]
-        self.classes_ = [classes for classes, _ in found]
-        return np.stack([places for _, places in found], axis=1)
 
     def predict_proba(self, X):
         """The share of each class among the neighbours, (q, c); of several outputs a list of these."""

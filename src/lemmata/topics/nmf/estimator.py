@@ -20,11 +20,10 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.topics.nmf.factors import NMF_CLAIMS
-from lemmata.completion.observed import Observed
+from lemmata.completion.known_parts import ModelOfParts
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.estimator import COMMON
@@ -35,7 +34,6 @@ from lemmata.topics.nmf.batches import Batches, BatchSums
 from lemmata.topics.nmf.divergence import Counted, DivergenceAlgorithm
 from lemmata.topics.nmf.hals import HALS
 from lemmata.topics.nmf.initialisation import INITS, Start
-from lemmata.topics.nmf.masks import KnownBlocks
 from lemmata.topics.nmf.multiplicative import Multiplicative
 from lemmata.topics.nmf.projected_als import ProjectedALS
 from lemmata.topics.nmf.solving import divergence_rows, least_squares_rows
@@ -47,7 +45,7 @@ Array = np.ndarray
 SOLVERS = ("auto", "hals", "cd", "mu", "projected-als")
 
 
-class NMF(Batches, TopicModel):
+class NMF(Batches, TopicModel, ModelOfParts):
     """Non-negative matrix factorisation.
 
     Minimises ½ ‖X − WH‖² (or the Kullback–Leibler divergence) over W (n, k) ≥ 0 and H (k, m) ≥ 0, plus
@@ -99,7 +97,6 @@ class NMF(Batches, TopicModel):
     Weights count rows: weight 2 is the row twice, its penalty too. Rows without any known value get W = 0.
     """
 
-    accepts_nan = True
     claims = NMF_CLAIMS
     work = staticmethod(cost_of_nmf)
     stored: ClassVar[dict[str, Any]] = {
@@ -158,38 +155,6 @@ class NMF(Batches, TopicModel):
     def fit_transform(self, X, y=None, sample_weight=None, *, W=None, H=None):
         """Fit, and return W."""
         return self.fit(X, y, sample_weight, W=W, H=H).doc_topic_
-
-    def _validated(self, X, sample_weight=None, reset: bool = True, min_samples=None) -> Blocks:
-        if isinstance(X, Observed):
-            data: Blocks = KnownBlocks.of_entries(X)
-            self._check_width(data, reset)
-            if sample_weight is not None:
-                data = data.weighted(self._weights(sample_weight, data))
-            least = X.values.min(initial=0.0)
-            if data.shape[0] < 1:
-                raise ValueError("Found 0 sample(s) while a minimum of 1 is required.")
-        else:
-            data, least = super()._validated(X, sample_weight, reset, min_samples), 0.0
-            known = False
-            for rows, _ in data:
-                known = known or sp.issparse(rows) or not bool(np.isnan(rows).all())
-                if sp.issparse(rows) and np.isnan(rows.data).any():
-                    raise ValueError(
-                        "Input X contains NaN, and is sparse: pass lemmata.completion.Observed.of(X) if only stored "
-                        "entries are known, or an array with NaN."
-                    )
-                if not sp.issparse(rows) and np.isnan(rows.min(initial=0.0)):
-                    # min stops at NaN, fmin passes over it
-                    least = min(least, float(np.fmin.reduce(rows, axis=None, initial=0.0)))
-            if not known:
-                raise ValueError(
-                    "Input X contains NaN only; pass at least one value that is known."
-                )
-        if least < 0:
-            raise ValueError(
-                f"Negative values in data passed to NMF: the least is {least:g}; parts only add up, so values are >= 0."
-            )
-        return data
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

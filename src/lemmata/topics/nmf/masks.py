@@ -10,43 +10,15 @@ products of the mask with a matrix that has a row for every column of X: they co
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from lemmata.completion.observed import Observed
-from lemmata.core.blocks import MAX_ROWS, Blocks
+from lemmata.core.blocks import Blocks
 
 Array = np.ndarray
-
-
-class KnownBlocks(Blocks):
-    """The entries of an `Observed` as row blocks in CSR, zeros stored; `source` is the Observed."""
-
-    @classmethod
-    def of_entries(cls, entries: Observed) -> KnownBlocks:
-        whole = entries.csr()
-
-        def cut() -> Iterator[Any]:
-            for start in range(0, whole.shape[0], MAX_ROWS):
-                yield whole[start : start + MAX_ROWS]
-
-        n_blocks = -(-whole.shape[0] // MAX_ROWS)
-        return cls(cut, entries.shape, entries.dtype, source=entries, n_blocks=n_blocks)
-
-    def _with(self, **changed: Any) -> KnownBlocks:
-        copied = KnownBlocks(
-            self._cut, self.shape, self.dtype, self.weights, self.source, self.n_blocks
-        )
-        for name, value in changed.items():
-            setattr(copied, name, value)
-        return copied
-
-    @property
-    def size(self) -> int:
-        return self.source.n_observed
 
 
 def known_part(rows: Any, only_stored: bool) -> tuple[Any, Any]:
