@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from lemmata.audit.completion.held_out.offsets import RISK, beats_offsets, mean_above, offsets_at
+from lemmata.audit.completion.held_out.offsets import RISK, beats_offsets, offsets_at
+from lemmata.audit.kernel.held_out import mean_gain
 from lemmata.completion import ALS, MeanRatings, Observed
 from lemmata.core.certificate import Fit
 from truth.beyond_offsets import World
@@ -19,11 +20,11 @@ def verdict_on(world, predicted):
 
 
 DRAWS = {  # of mean 0, with what was known beforehand of the least and the most
-    "coins": (lambda rng, n: rng.choice([-1.0, 1.0], n), 1.0, 1.0),
-    "rare losses": (lambda rng, n: np.where(rng.random(n) < 0.02, -0.98, 0.02), 0.98, 0.02),
+    "coins": (lambda rng, n: rng.choice([-1.0, 1.0], n), -1.0, 1.0),
+    "rare losses": (lambda rng, n: np.where(rng.random(n) < 0.02, -0.98, 0.02), -0.98, 0.02),
     "rows that are not alike": (
         lambda rng, n: np.where(np.arange(n) < n // 3, 0.2, -0.1) + 0.3 * rng.choice([-1, 1], n),
-        0.4,
+        -0.4,
         0.5,
     ),
 }
@@ -34,16 +35,16 @@ def test_draws_without_a_gain_seldom_show_one(name):
     n = 120
     draw, least, most = DRAWS[name]
     rng = np.random.default_rng(0)
-    found = [draw(rng, n) for _ in range(100)]
-    assert sum(mean_above(x, least, most) > 0 for x in found) <= 100 * RISK
-    assert sum(mean_above(-x, most, least) > 0 for x in found) <= 100 * RISK
+    found = [mean_gain(draw(rng, n), RISK, least, most, alike=False) for _ in range(100)]
+    assert sum(gain.lower > 0 for gain in found) <= 100 * RISK
+    assert sum(gain.upper < 0 for gain in found) <= 100 * RISK
 
 
 def test_the_bounds_enclose_the_truth_and_come_close():
     rng = np.random.default_rng(0)
     for _ in range(20):
         x = 0.1 + 0.2 * rng.uniform(-1, 1, 2000)  # the deviation of a mean is 0.0026
-        lower, upper = mean_above(x, 0.1, 0.3), -mean_above(-x, 0.3, 0.1)
+        lower, upper = mean_gain(x, RISK, -0.1, 0.3, alike=False)
         assert 0.085 < lower < 0.1 < upper < 0.115
 
 

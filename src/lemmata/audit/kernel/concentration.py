@@ -24,7 +24,8 @@ is at most the arithmetic one, so with E the mean of E z_i,
     E Π_i (1 + λ(z_i − g))  =  Π_i (1 + λ(E z_i − g))  ≤  (1 + λ(E − g))ⁿ  ≤  1                            if E ≤ g
 
 and the mean of such products over a few stakes λ = s/(g − least), s < 1, falls as g grows and reaches 1/δ with probability at
-most δ.
+most δ. Of draws of variance v the best stake is √(2 ln(1/δ)/nv), and v ≤ (g − least)(most − g): so with g halfway, none below
+s = √(2 ln(1/δ)/n) is worth its share.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ Array = np.ndarray
 LARGEST_STAKE = 0.95  # of what would lose all at the lowest draw
 FIRST_SPREAD = 0.01  # of the squared range: one more squared deviation, by which the first bets go
 HALVINGS = 40
-STAKES = 0.95 * 0.5 ** np.arange(7)  # s, of draws that are not alike
+MOST_STAKES = 7  # of draws that are not alike, each half of the one before
 
 
 def hoeffding(n: float, delta: float = 0.05, width: float = 1.0) -> float:
@@ -112,12 +113,15 @@ def mean_of_unlike_at_least(z: Array, delta: float, least: float = 0.0, most: fl
     z : independent numbers, not necessarily alike, of which was known beforehand that least ≤ z_i ≤ most
     """
     z, tiny = np.asarray(z, np.float64), np.finfo(float).tiny
+    lowest = math.sqrt(2 * math.log(1 / delta) / max(len(z), 1))
+    halvings = math.ceil(math.log2(max(LARGEST_STAKE / lowest, 1)))
+    s = LARGEST_STAKE * 0.5 ** np.arange(min(halvings + 1, MOST_STAKES))
 
     def reached(g: float) -> bool:
         with np.errstate(over="ignore"):
             shares = (z - g) / max(g - least, tiny)
-            logs = np.log1p(STAKES[:, None] * shares).sum(axis=1)
-        return float(logsumexp(logs)) - math.log(len(STAKES)) >= math.log(1 / delta)
+            logs = np.log1p(s[:, None] * shares).sum(axis=1)
+        return float(logsumexp(logs)) - math.log(len(s)) >= math.log(1 / delta)
 
     return _largest(reached, least, most)
 

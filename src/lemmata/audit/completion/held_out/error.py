@@ -9,15 +9,7 @@ about E e² unless errors are bounded. So losses are capped, at the square of th
 **What is random.** The held-out entries: drawn independently of each other, from the entries to be predicted, and not seen in
 training. (A random split of known entries is such a draw from entries like the known ones.)
 
-**What follows.** Bet on x: put aside 1, and before each entry stake a share λ_t ≥ 0 of what there is, chosen by the entries
-before it. If E x ≤ g, then E[1 + λ_t(x_t − g) | before] ≤ 1, so the wealth
-
-    W_N(g) = Π_t (1 + λ_t (x_t − g))                has  E W_N(g) ≤ 1,   P(W_N(g) ≥ 1/δ) ≤ δ           (Markov)
-
-Thus with confidence 1 − δ, E x exceeds every g whose W_N(g) reached 1/δ, and the largest of them is a lower bound. With
-λ_t = √(2 ln(1/δ) / N v_t), v_t the variance so far, it is almost as tight as knowing the variance would make it, where Maurer
-and Pontil's empirical Bernstein bound needs two to four times the entries (Waudby-Smith & Ramdas 2024, section 3). The same
-bets on −x give the upper bound.
+**What follows.** Bets on x and on −x bound E x from both sides (kernel/concentration.py): with confidence 1 − δ each.
 """
 
 from __future__ import annotations
@@ -28,32 +20,20 @@ from typing import Any
 import numpy as np
 
 from lemmata.audit.completion.factored_objective import products_at
-from lemmata.audit.kernel.claims import (
-    PROVED,
-    STATISTICAL,
-    Evidence,
-    Fit,
-    at_least,
-    at_most,
-    claim,
-    unknown,
-)
+from lemmata.audit.kernel.claims import PROVED, STATISTICAL, Evidence, Fit, at_most, claim, unknown
+from lemmata.audit.kernel.concentration import HALVINGS
+from lemmata.audit.kernel.held_out import beats, mean_gain
 from lemmata.completion.observed import Observed
 
 Array = np.ndarray
 RISK = 0.05
-LARGEST_STAKE = 0.95  # of 1/(1 + g), with which all is lost at x = −1; W still falls as g grows
-FIRST_SPREAD = (
-    0.01  # counted as one more squared deviation: what the first bets go by, hence rather bold
-)
-HALVINGS = 20  # of [0, 1], in search of the bound; the end that is proved is taken
 
 
 def _cost(fit: Fit) -> float:
     if fit.y is None:
         return 0.0
     entries = float(getattr(fit.y, "n_observed", 0) or np.size(fit.y))
-    return fit.data.n_observed + entries * (np.asarray(fit.U_).shape[1] + 10 * HALVINGS)
+    return fit.data.n_observed + entries * (np.shape(fit.U_)[1] + 10 * HALVINGS)
 
 
 @claim(
@@ -94,19 +74,18 @@ def _compare(errors: Array, mean: float, test: Observed, width: float) -> Eviden
     squares, of_mean = errors**2, baseline**2
     x = np.minimum(of_mean, 1) - np.minimum(squares, 1)
     scale = float(np.minimum(of_mean, 1).mean()) or 1.0
-    lower, upper = gain_at_least(x), -gain_at_least(-x)
     rms, plain = (width * math.sqrt(float(part.mean())) for part in (squares, of_mean))
     beyond = int((squares > 1).sum())
     note = f"RMSE {rms:.4g} on {test.n_observed:,} entries, {plain:.4g} of the mean"
     note += f"; {beyond:,} errors beyond the range {width:.4g}" if beyond else ""
-    if upper < 0:
-        advice = "the mean predicts better: raise reg or lower the rank, by the error on other held-out entries"
-        return at_least(upper / scale, 0, advice, unit="gain at most", note=note)
-    if not lower > 0:
-        return unknown(f"{note}: too few to tell{_how_many(x)}")
-    if rms >= plain:
-        return unknown(f"{note}: no bound exists for what is not capped")
-    return at_least(lower / scale, 0, unit="gain at least", note=note)
+    return beats(
+        mean_gain(x, RISK),
+        note,
+        "the mean predicts better: raise reg or lower the rank, by the error on other held-out entries",
+        scale=1 / scale,
+        undecided=f"too few to tell{_how_many(x)}",
+        uncapped=plain - rms,
+    )
 
 
 def _how_many(x: Array) -> str:
@@ -116,31 +95,6 @@ def _how_many(x: Array) -> str:
         return ""
     each = min(mean**2 / (2 * variance) if variance else mean, mean)
     return f"; some {2 * math.log(1 / RISK) / each:,.0f} might do"
-
-
-def gain_at_least(x: Array, risk: float = RISK) -> float:
-    """The largest g found with W_N(g) ≥ 1/δ, in [0, 1): E x > g with confidence 1 − δ. 0 where there is none.
-
-    x : independent draws in [−1, 1]; they come in the order of rows, so they are shuffled first, by a fixed seed
-    """
-    x = np.random.default_rng(0).permutation(x)
-    t = np.arange(len(x), dtype=np.float64)  # entries before each
-    sums, squares = (np.cumsum(part) - part for part in (x, x * x))
-    spread = np.maximum(squares - sums**2 / np.maximum(t, 1), 0)
-    variance = (FIRST_SPREAD + spread) / (t + 1)
-    wanted = np.sqrt(2 * math.log(1 / risk) / (len(x) * variance))
-
-    def reached(g: float) -> bool:
-        stakes = np.minimum(wanted, LARGEST_STAKE / (1 + g))
-        return float(np.log1p(stakes * (x - g)).sum()) >= math.log(1 / risk)
-
-    if not reached(0.0):
-        return 0.0
-    proved, not_proved = 0.0, 1.0
-    for _ in range(HALVINGS):
-        middle = (proved + not_proved) / 2
-        proved, not_proved = (middle, not_proved) if reached(middle) else (proved, middle)
-    return max(proved, np.finfo(float).tiny)  # E x > 0 strictly
 
 
 def no_test(known: Observed, test: Observed) -> Evidence | None:

@@ -15,13 +15,9 @@ counted, each once, however many entries it has; rows need not be alike. The cla
 and places, and says nothing of others. Values count as cut to the range [l, h] of the training entries.
 
 **What follows.** x_ij is linear in a_ij, so the least it can be, at a = l or a = h, is known before the value is: x_i ≥ −L for
-all rows. For a stake λ = s/(L + g) with s < 1 every factor is positive, and as in ranking.py, E the mean of E x_i,
-
-    E Π_i (1 + λ(x_i − g))  ≤  (1 + λ(E − g))ⁿ  ≤  1                                                    if E ≤ g
-
-The mean W(g) of such products over a few s falls as g grows and reaches 1/δ with probability at most δ (Markov), so with
-confidence 1 − δ, E exceeds every g with W(g) ≥ 1/δ. Bets on −x give the upper bound. Where predictions are close to offsets, x
-is small and so is L: stakes need not fear the range of the data, only what the two may differ by.
+all rows, and bets on numbers that are not alike (kernel/concentration.py) bound the mean of E x_i with confidence 1 − δ; those
+on −x give the upper bound. Where predictions are close to offsets, x is small and so is L: stakes need not fear the range of
+the data, only what the two may differ by.
 
 Over entries, rather than rows, the sign may be another; then the claim is left undecided.
 """
@@ -33,18 +29,17 @@ import math
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import lsqr
-from scipy.special import logsumexp
 
 from lemmata.audit.completion.held_out.error import held_out_entries, predicted
-from lemmata.audit.kernel.claims import STATISTICAL, Fit, at_least, claim, unknown
+from lemmata.audit.kernel.claims import STATISTICAL, Fit, claim, unknown
+from lemmata.audit.kernel.concentration import HALVINGS, MOST_STAKES
+from lemmata.audit.kernel.held_out import beats, mean_gain
 from lemmata.completion.observed import Observed
 
 Array = np.ndarray
 RISK = 0.05  # of each bound
 KAPPA = 3.0  # average entries added to every row and column
-STAKES = 0.95 * 0.25 ** np.arange(4)  # s
 ACCURACY, MOST_STEPS = 1e-8, 300  # of the offsets
-HALVINGS = 25  # in search of a bound; the end that is proved is taken
 FARTHEST = 1e70  # predictions beyond it, in units of the range: their squares have to be numbers
 SAME = 1e-9  # of the range: predictions that differ by less are the same
 
@@ -53,7 +48,7 @@ def _cost(fit: Fit) -> float:
     if fit.y is None:
         return 0.0
     held_out = float(getattr(fit.y, "n_observed", 0) or np.size(fit.y))
-    bets = 2.0 * len(STAKES) * HALVINGS * 10 * min(held_out, fit.data.shape[0])
+    bets = 2.0 * MOST_STAKES * HALVINGS * 10 * min(held_out, fit.data.shape[0])
     return 400.0 * fit.data.n_observed + held_out * (np.shape(fit.U_)[1] + 20) + bets
 
 
@@ -91,21 +86,16 @@ def _compare(a: Array, p: Array, q: Array, ends: tuple[float, float], test: Obse
     x = _row_means((p - q) * (2 * inside - p - q), rows)
     at_ends = [(p - q) * (2 * end - p - q) for end in ends]
     least, most = (_row_means(function(*at_ends), rows) for function in (np.minimum, np.maximum))
-    lower = mean_above(x, float(-least.min()), float(most.max()))
-    upper = -mean_above(-x, float(most.max()), float(-least.min()))
+    found = mean_gain(x, RISK, float(least.min()), float(most.max()), alike=False)
     scale = float(_row_means((inside - q) ** 2, rows).mean()) or 1.0
-    shares = f"{lower / scale:+.2g} to {upper / scale:+.2g}"
+    shares = f"{found.lower / scale:+.2g} to {found.upper / scale:+.2g}"
     note += f"; {len(x):,} rows gain {shares} of the squared error"
     beyond = int((inside != a).sum())
     note += f"; {beyond:,} values cut to the range" if beyond else ""
-    if upper < 0 and rms > of_offsets:
-        advice = "offsets predict better: fit MeanRatings(), or ALS(rank='auto', reg='auto')"
-        return at_least(upper / scale, 0, advice, unit="gain at most", note=note)
-    if lower > 0 and rms < of_offsets:
-        return at_least(lower / scale, 0, unit="gain at least", note=note)
-    return unknown(
-        f"{note}: too few to tell" if lower <= 0 <= upper else f"{note}: not over entries"
-    )
+    if (found.upper < 0 and rms <= of_offsets) or (found.lower > 0 and rms >= of_offsets):
+        return unknown(f"{note}: not over entries")
+    advice = "offsets predict better: fit MeanRatings(), or ALS(rank='auto', reg='auto')"
+    return beats(found, note, advice, scale=1 / scale)
 
 
 def offsets_at(known: Observed, centred: Array, test: Observed) -> Array:
@@ -120,27 +110,6 @@ def offsets_at(known: Observed, centred: Array, test: Observed) -> Array:
         design, centred, damp=math.sqrt(KAPPA), atol=ACCURACY, btol=ACCURACY, iter_lim=MOST_STEPS
     )[0]
     return found[test.rows] + found[n + test.columns.astype(np.int64)]
-
-
-def mean_above(x: Array, least: float, most: float, risk: float = RISK) -> float:
-    """The largest g found with W(g) ≥ 1/δ: the mean of E x_i exceeds it with confidence 1 − δ.
-
-    x : independent numbers, not necessarily alike, of which was known beforehand that −least ≤ x_i ≤ most
-    """
-
-    def reached(g: float) -> bool:
-        with np.errstate(over="ignore"):
-            share = (x - g) / max(least + g, np.finfo(float).tiny)
-            logs = np.log1p(STAKES[:, None] * share).sum(axis=1)
-        return float(logsumexp(logs)) - math.log(len(STAKES)) >= math.log(1 / risk)
-
-    least = max(least, np.finfo(float).tiny)
-    above_zero = reached(0.0)
-    proved, not_proved = (0.0, max(most, 0.0)) if above_zero else (-least, 0.0)
-    for _ in range(HALVINGS):
-        middle = (proved + not_proved) / 2
-        proved, not_proved = (middle, not_proved) if reached(middle) else (proved, middle)
-    return max(proved, np.finfo(float).tiny) if above_zero else proved  # strictly above 0
 
 
 def _row_means(x: Array, rows: Array) -> Array:

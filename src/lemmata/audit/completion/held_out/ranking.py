@@ -15,36 +15,21 @@ by popularity.
 **What is random.** The held-out entries, given the training entries: those of one user independently of those of the others.
 Nothing is asked of users to be alike: the claim is about the mean of E x_i over these users.
 
-**What follows.** For a stake λ fixed beforehand, and E the mean of E x_i, the geometric mean is at most the arithmetic one:
-
-    E Π_i (1 + λ(x_i − g))  =  Π_i (1 + λ(E x_i − g))  ≤  (1 + λ(E − g))ⁿ  ≤  1        if E ≤ g
-
-so the mean W(g) of such products over a few stakes reaches 1/δ with probability at most δ (Markov): with confidence 1 − δ, E
-exceeds every g with W(g) ≥ 1/δ. (The bets of heldout.py learn their stakes on the way, for which draws must be alike.)
+**What follows.** Bets on numbers that are independent but not alike bound the mean of E x_i (kernel/concentration.py).
 """
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
-from scipy.special import logsumexp
 
 from lemmata.audit.completion.held_out.error import no_test
-from lemmata.audit.kernel.claims import (
-    STATISTICAL,
-    Fit,
-    at_least,
-    claim,
-    unknown,
-)
+from lemmata.audit.kernel.claims import STATISTICAL, Fit, claim, unknown
+from lemmata.audit.kernel.held_out import beats, mean_gain
 from lemmata.completion.observed import Observed
 
 Array = np.ndarray
 LONG = 10  # items of a list
 RISK = 0.05
-STAKES = 0.475 * 0.5 ** np.arange(7)  # 1 + λ(x − g) > 0 for x ≥ −1 and g < 1
-HALVINGS = 20  # of [0, 1], in search of the bound; the end that is proved is taken
 SCORES_AT_ONCE = 2**21
 
 
@@ -74,37 +59,13 @@ def ranks_above_popularity(fit):
     own, popular = gains_of_lists(fit, known, test)
     x = own - popular
     note = f"NDCG@{LONG} {own.mean():.4g}, of popularity {popular.mean():.4g}, {len(x):,} users"
-    lower, upper = mean_above(x), -mean_above(-x)
-    if upper < 0:
-        advice = (
-            "recommend what is popular, or fit ALS(feedback='implicit'), which learns what people choose; this model may still "
-            "predict ratings well"
-        )
-        return at_least(upper, 0, advice, unit="gain at most", note=note)
-    if not lower > 0:
-        return unknown(
-            f"{note}: {'too few to tell' if x.any() else 'every user gains the same from both'}"
-        )
-    return at_least(lower, 0, unit="gain at least", note=note)
-
-
-def mean_above(x: Array, risk: float = RISK) -> float:
-    """The largest g found with W(g) ≥ 1/δ, in [0, 1): the mean of E x_i exceeds it with confidence 1 − δ. 0 where none is.
-
-    x : independent numbers in [−1, 1], not necessarily alike
-    """
-
-    def reached(g: float) -> bool:
-        logs = [float(np.log1p(stake * (x - g)).sum()) for stake in STAKES]
-        return float(logsumexp(logs)) - math.log(len(STAKES)) >= math.log(1 / risk)
-
-    if not reached(0.0):
-        return 0.0
-    proved, not_proved = 0.0, 1.0
-    for _ in range(HALVINGS):
-        middle = (proved + not_proved) / 2
-        proved, not_proved = (middle, not_proved) if reached(middle) else (proved, middle)
-    return max(proved, np.finfo(float).tiny)  # strictly above 0
+    return beats(
+        mean_gain(x, RISK, alike=False),
+        note,
+        "recommend what is popular, or fit ALS(feedback='implicit'), which learns what people choose; this model may still "
+        "predict ratings well",
+        undecided="too few to tell" if x.any() else "every user gains the same from both",
+    )
 
 
 def gains_of_lists(fit: Fit, known: Observed, test: Observed) -> tuple[Array, Array]:
