@@ -11,6 +11,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import (
     ElasticNet,
+    ElasticNetCV,
     HuberRegressor,
     Lasso,
     LassoCV,
@@ -280,6 +281,16 @@ def test_a_penalty_that_is_not_the_best_of_its_path_is_noticed(diabetes):
     assert "statements_true" in certify(changed(model, alpha_=model.alpha_ * 1.1), X, y).failed
     short = LassoCV(cv=4, alphas=[100.0, 50.0, 20.0]).fit(X, y)
     assert "alpha_inside" in certify(short, X, y).failed
+
+
+@pytest.mark.parametrize("more", [{}, {"l1_ratio": [0.5, 0.9]}])
+def test_a_path_of_one_penalty_states_its_errors_without_an_axis_for_it(diabetes, more):
+    X, y = diabetes
+    for made_by in (ElasticNetCV, lemmata.ElasticNetCV):
+        model = made_by(alphas=[0.1], cv=4, **more).fit(X, y)
+        assert {"alpha_best", "statements_true"} <= set(certify(model, X, y).held)
+        other = changed(model, alpha_=0.2)
+        assert {"alpha_best", "statements_true"} <= set(certify(other, X, y).failed)
 
 
 def test_a_whole_path_is_judged_at_its_worst(diabetes):

@@ -96,11 +96,12 @@ def path_statements(fit: Fit) -> dict[str, float]:
 
 def _means(fit: Fit) -> tuple[Array, Array, Array]:
     """The mean error of every penalty over the folds, its standard error, and the penalties; of the chosen l1_ratio."""
-    path = np.asarray(fit.mse_path_, dtype=np.float64)
     alphas = np.asarray(fit.alphas_, dtype=np.float64)
-    if path.ndim == 3:
-        place = _ratio(fit)
-        path, alphas = path[place], alphas[place] if alphas.ndim == 2 else alphas
+    ratios = np.size(fit.get("l1_ratio", 1.0))
+    # a single l1_ratio, penalty or fold has no axis of its own in what scikit-learn states
+    path = np.asarray(fit.mse_path_, dtype=np.float64).reshape(ratios, alphas.shape[-1], -1)
+    place = _ratio(fit) if ratios > 1 else 0
+    path, alphas = path[place], alphas[place] if alphas.ndim == 2 else alphas
     folds = path.shape[-1]
     spread = path.std(axis=-1, ddof=1) / math.sqrt(folds) if folds > 1 else np.zeros(len(path))
     return path.mean(axis=-1), spread, alphas
@@ -167,8 +168,9 @@ def alpha_best(fit: Fit) -> Evidence:
     if path is None:
         return unknown("the fit states no errors of its folds")
     means, errors, alphas = _means(fit)
-    whole = np.asarray(path, dtype=np.float64).mean(axis=-1)
-    least = float(whole.min())  # over every l1_ratio
+    folds = np.size(path) // (np.size(fit.get("l1_ratio", 1.0)) * len(means))
+    # over every l1_ratio
+    least = float(np.asarray(path, dtype=np.float64).reshape(-1, folds).mean(axis=-1).min())
     at = _place(alphas, float(fit.alpha_))
     advice = "alpha_ is not the one that the stated path chooses: fit it again"
     if at < 0:
