@@ -377,6 +377,11 @@ WITNESSES: dict[str, str] = {
     "better_codes": "lemmata.reduction.sparse_coding.witness",
     "other_codes": "lemmata.reduction.sparse_coding.witness",
     "atoms_of_another_start": "lemmata.reduction.sparse_coding.witness",
+    "better_huber_fit": "lemmata.predict.witness.better_weights",
+    "better_weights": "lemmata.predict.witness.better_weights",
+    "dual_points": "lemmata.predict.witness.dual_points",
+    "feasible_slopes": "lemmata.predict.witness.dual_points",
+    "separating_direction": "lemmata.predict.witness.separation",
 }
 
 RENAMED = ("latent",)  # packages that still answer to their old name, and warn

@@ -62,7 +62,7 @@ def test_solvers_import_from_audit_nothing_but_tuples_of_claims():
         where = str(path.relative_to(SOURCE))
         if where.startswith(("audit/", "atlas/")) or where in MAY_IMPORT_AUDIT:
             continue
-        if path.name == "witness.py":
+        if "witness" in path.with_suffix("").parts:
             continue  # searches for what claims ask for; audit never imports them
         for module, name in imports(path):
             if where.startswith("core/") and module.startswith("lemmata.audit.kernel."):

@@ -22,16 +22,13 @@ from sklearn.svm import LinearSVC
 
 import lemmata
 from lemmata import certify
-from lemmata.audit.kernel.risk_gaps import feasible, gap_at, point, slopes
+from lemmata.audit.kernel.duality_gap import feasible, gap_at, point
 from lemmata.audit.predict.linear.objectives import (
-    described,
     lasso_words,
     logistic_words,
     problem_of,
     ridge_words,
 )
-from lemmata.audit.predict.linear.risk_search import feature_sign
-from lemmata.audit.predict.linear.robust import robust_words
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import Fit
 
@@ -60,7 +57,7 @@ def made(model, X, y, words, w=None):
     """The problem of a fit, as the claims see it."""
     y = np.searchsorted(model.classes_, y) if hasattr(model, "classes_") else y
     data = Blocks.of(X).labelled(y)
-    return problem_of(described(Fit(model, data if w is None else data.weighted(w), y, w), words))
+    return problem_of(words)(Fit(model, data if w is None else data.weighted(w), y, w))
 
 
 # --- the gap ----------------------------------------------------------------------------------------------------------
@@ -70,8 +67,9 @@ def test_the_gap_of_the_lasso_is_the_one_scikit_learn_states(diabetes):
     X, y = diabetes
     for alpha in (1.0, 0.1, 0.01):
         model = Lasso(alpha, max_iter=5).fit(X, y)
-        found = gap_at(*made(model, X, y, lasso_words)).gap[0]
-        assert_allclose(found, model.dual_gap_, rtol=1e-6)
+        risk, at = made(model, X, y, lasso_words)
+        found, _ = gap_at(risk, at, risk.slopes(at.f))
+        assert_allclose(found[0], model.dual_gap_, rtol=1e-6)
 
 
 def test_the_gap_of_ridge_is_the_squared_gradient_over_twice_the_penalty(diabetes):
@@ -82,7 +80,8 @@ def test_the_gap_of_ridge_is_the_squared_gradient_over_twice_the_penalty(diabete
     gradient = -(X - X.mean(axis=0)).T @ (residual - residual.mean()) + 0.5 * model.coef_
     risk, _ = made(model, X, y, ridge_words)
     at = point(risk, model.coef_[:, None], np.array([residual.mean()]))
-    assert_allclose(gap_at(risk, at).gap[0], gradient @ gradient / (2 * 0.5), rtol=1e-9)
+    found, _ = gap_at(risk, at, risk.slopes(at.f))
+    assert_allclose(found[0], gradient @ gradient / (2 * 0.5), rtol=1e-9)
 
 
 @pytest.mark.parametrize("positive", [False, True])
@@ -96,7 +95,8 @@ def test_no_dual_point_is_above_any_primal_value(positive):
         for _ in range(20):
             W = np.abs(rng.standard_normal((6, 1)))
             U, V, missed = feasible(risk, 0.1 * rng.standard_normal((30, 1)), at)
-            D = -(risk.s * risk.loss.conjugate(risk.y, U / risk.s)).sum()
+            a = U / risk.s
+            D = -(risk.s * (0.5 * a**2 + a * risk.y)).sum()  # the conjugate of the squared loss
             t = np.maximum((-V if positive else np.abs(V)) - risk.l1, 0)
             if ratio < 1:
                 D -= (t**2 / (2 * risk.l2)).sum()
@@ -107,42 +107,78 @@ def test_no_dual_point_is_above_any_primal_value(positive):
             assert abs(U.sum()) < 1e-12
 
 
-def test_a_dual_point_that_cannot_be_made_feasible_is_given_up():
-    """Absolute loss without a penalty and no row between the caps: nothing may move, so only u = 0 is left."""
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_dual_point_outside_of_the_domain_is_moved_into_it(classes):
+    """Whatever a search returns, the gap it shows is that of a dual point: never less than the excess of the weights."""
     rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((20, 3)), rng.standard_normal(20)
-    model = lemmata.RobustRegression(loss="absolute", fit_intercept=False).fit(X, y)
-    risk, at = made(model, X, y, robust_words)
-    U, V, _ = feasible(risk, np.sign(rng.standard_normal((20, 1))), at)
+    X = rng.standard_normal((60, 3))
+    y = np.digitize(X[:, 0] + rng.standard_normal(60), [-0.5, 0.5][: classes - 1])
+    best = LogisticRegression(tol=1e-10).fit(X, y)
+    risk, there = made(best, X, y, logistic_words)
+    other = changed(best, coef_=1.3 * best.coef_)
+    _, at = made(other, X, y, logistic_words)
+    excess = (risk.value(at.W, at.f) - risk.value(there.W, there.f))[0]
+    assert excess > 0
+    for U in (np.full_like(at.f, 7.0), -risk.slopes(at.f), rng.standard_normal(at.f.shape)):
+        gap, U = gap_at(risk, at, U)
+        assert gap[0] >= excess
+        assert np.abs(U).max() <= 1
+        assert_allclose(U.sum(axis=0), 0, atol=1e-10)
+        assert_allclose(risk.loss.clip(risk.y, U), U, atol=1e-12)
+
+
+def test_slopes_along_a_column_that_nothing_penalises_prove_nothing(diabetes):
+    X, y = diabetes
+    model = LogisticRegression(C=np.inf, max_iter=3).fit(X, y > 150)
+    risk, at = made(model, X, y > 150, logistic_words)
+    U, V, missed = feasible(risk, risk.slopes(at.f), at)
     assert not U.any()
     assert not V.any()
+    assert missed == 0
 
 
-def test_slopes_of_every_loss_are_balanced_by_the_best_intercept(tumours):
-    X, y = tumours
-    for model in (LogisticRegression().fit(X, y), LogisticRegression(max_iter=2).fit(X, y)):
-        risk, at = made(model, X, y, logistic_words)
-        u = slopes(risk, at.f)
-        assert abs(u.sum()) < 1e-12 * np.abs(u).sum()
+@pytest.mark.parametrize("found", [None, "nonsense"])
+def test_a_search_that_is_off_or_lies_makes_no_verdict_false(diabetes, monkeypatch, found):
+    """Weights worse than the fit's and slopes outside of every domain: a fit that is off can't be shown to be near."""
+    X, y = diabetes
+    c = y > 150
+
+    def lie(name):
+        huge = {
+            "dual_points": lambda fit, risk, at: [1e3 + risk.slopes(at.f)],
+            "feasible_slopes": lambda fit, risk, U: 1e3 + U,
+            "better_weights": lambda fit, risk, at, *more: (9 * at.W, at.b, 1e3 + 0 * at.f),
+            "better_huber_fit": lambda fit, seen, *more: (seen.at.W, 9 + seen.at.b, 1.0, seen.at.f),
+            "separating_direction": lambda fit, A: ([np.ones(A.shape[1])], np.ones(len(A))),
+        }
+        return None if found is None else huge[name]
+
+    monkeypatch.setattr(Fit, "searches", staticmethod(lie))
+    for model, target in (
+        (Lasso(1.0), y), (Ridge(), y), (LogisticRegression(), c), (LogisticRegression(C=np.inf), c),
+        (LinearSVC(loss="hinge"), c), (HuberRegressor(), y), (LogisticRegression(), np.digitize(y, [90, 200])),
+    ):  # fmt: skip
+        model.fit(X, target)
+        for off in (1.0, 0.7):
+            verdicts = certify(changed(model, coef_=off * model.coef_), X, target)
+            assert not verdicts.broken
+            assert verdicts["near_optimum"].verdict in ("holds", "can't tell")
+            if off < 1:
+                assert verdicts["near_optimum"].verdict == "can't tell"
+            if "weights_exist" in verdicts:
+                assert verdicts["weights_exist"].verdict in ("holds", "can't tell")
 
 
-def test_feature_sign_search_solves_small_lassos_exactly():
-    rng = np.random.default_rng(0)
-    for seed in range(20):
-        d = 2 + seed % 7
-        A = rng.standard_normal((d + 3, d))
-        H, q, l1 = A.T @ A, 3 * rng.standard_normal(d), np.abs(rng.standard_normal(d))
-        l1[0] = 0.0
-        bound = np.full(d, seed % 2 == 1)
-        x = feature_sign(H, q, l1, bound, np.maximum(rng.standard_normal(d), 0))
-        slope = H @ x + q
-        if seed % 2:
-            assert x.min() >= 0
-            assert (slope + l1).min() > -1e-9
-            assert_allclose((slope + l1)[x > 0], 0, atol=1e-9)
-        else:
-            assert_allclose((slope + l1 * np.sign(x))[x != 0], 0, atol=1e-9)
-            assert (np.abs(slope) - l1)[x == 0].max(initial=-1) < 1e-9
+def test_what_a_verdict_rests_on_travels_with_it(diabetes):
+    X, y = diabetes
+    model = Lasso(1.0).fit(X, y)
+    shown = certify(model, X, y)["near_optimum"]
+    risk, at = made(model, X, y, lasso_words)
+    gap, _ = gap_at(risk, at, shown.witness["dual_point"])
+    least = (risk.value(at.W, at.f) - gap)[0]
+    assert_allclose(gap[0] / least, shown.measured, rtol=1e-9)
+    shown = certify(changed(model, coef_=0.5 * model.coef_), X, y)["near_optimum"]
+    assert_allclose(shown.witness["weights"][:, 0], model.coef_, rtol=1e-2, atol=1.0)
 
 
 # --- verdicts ---------------------------------------------------------------------------------------------------------

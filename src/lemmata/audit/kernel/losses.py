@@ -1,4 +1,4 @@
-"""Losses of linear predictors as their definitions say: value, slope, conjugate and the Fenchel–Young excess.
+"""Losses of linear predictors as their definitions say: value, slope and the Fenchel–Young excess.
 
     ℓ(f),   ℓ′(f),   ℓ*(a) = sup_f (a f − ℓ(f)),   excess(f, a) = ℓ(f) + ℓ*(a) − a f ≥ 0
 
@@ -35,16 +35,12 @@ class Loss:
     def slope(self, y: Array, f: Array) -> Array:
         raise NotImplementedError
 
-    def curvature(self, y: Array, f: Array) -> Array:
-        """ℓ″ where it exists; what a search for better weights steps by."""
-        raise NotImplementedError
-
-    def conjugate(self, y: Array, a: Array) -> Array:
-        """ℓ*(a); inf outside of its domain."""
-        raise NotImplementedError
-
     def excess(self, y: Array, f: Array, a: Array) -> Array:
         """ℓ(f) + ℓ*(a) − a f for a within the domain, as a sum of terms none of which is negative."""
+        raise NotImplementedError
+
+    def best_constant(self, y: Array, s: Array) -> Array:
+        """The score t with the least Σ sᵢℓᵢ(t), column by column."""
         raise NotImplementedError
 
     def clip(self, y: Array, a: Array) -> Array:
@@ -52,14 +48,6 @@ class Loss:
         if self.margin:
             return -y * np.clip(-y * a, 0.0, self.steepest)
         return np.clip(a, -self.steepest, self.steepest)
-
-    def shrink(self, y: Array, a: Array) -> float:
-        """The largest t ≤ 1 with t·a in the domain of ℓ*; 0 where no such t is positive."""
-        size = -y * a if self.margin else np.abs(a)
-        if self.margin and size.min(initial=0.0) < 0:
-            return 0.0
-        most = float(size.max(initial=0.0))
-        return 1.0 if most <= self.steepest else self.steepest / most
 
 
 # --- losses of residuals r = f − y ------------------------------------------------------------------------------------
@@ -78,79 +66,45 @@ class Squared(Loss):
     def slope(self, y, f):
         return f - y
 
-    def curvature(self, y, f):
-        return np.ones_like(f)
-
-    def conjugate(self, y, a):
-        return 0.5 * np.square(a) + a * y
-
     def excess(self, y, f, a):
         return 0.5 * np.square(f - y - a)
 
-
-@dataclass(frozen=True, kw_only=True)
-class Huber(Loss):
-    """½ r² up to |r| = δ, δ|r| − ½ δ² beyond."""
-
-    delta: float = 1.35
-    name: str = "huber"
-    curved: float = 1.0
-
-    def __post_init__(self):
-        object.__setattr__(self, "steepest", self.delta)
-
-    def value(self, y, f):
-        size = np.abs(f - y)
-        return np.where(size <= self.delta, 0.5 * size**2, self.delta * size - 0.5 * self.delta**2)
-
-    def slope(self, y, f):
-        return np.clip(f - y, -self.delta, self.delta)
-
-    def curvature(self, y, f):
-        return (np.abs(f - y) <= self.delta).astype(np.float64)
-
-    def conjugate(self, y, a):
-        inside = np.abs(a) <= self.delta
-        return np.where(inside, 0.5 * np.square(a) + a * y, np.inf)
-
-    def excess(self, y, f, a):
-        r = f - y
-        short = self.delta - np.sign(r) * a  # of the slope that a large residual asks for
-        beyond = np.maximum(np.abs(r) - self.delta, 0.0) * short + 0.5 * short**2
-        return np.where(np.abs(r) <= self.delta, 0.5 * np.square(r - a), beyond)
+    def best_constant(self, y, s):
+        return (s * y).sum(axis=0) / s.sum(axis=0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Absolute(Loss):
-    """|r|, or max(|r| − ε, 0): the ε-insensitive loss. Its least sum over a constant is at a median."""
+    """|r|. Its least sum over a constant is at a median."""
 
-    epsilon: float = 0.0
     name: str = "absolute"
     steepest: float = 1.0
     smooth: bool = False
 
     def value(self, y, f):
-        return np.maximum(np.abs(f - y) - self.epsilon, 0.0)
+        return np.abs(f - y)
 
     def slope(self, y, f):
-        r = f - y
-        return np.sign(r) * (np.abs(r) > self.epsilon)
-
-    def curvature(self, y, f):
-        return np.zeros_like(f)
-
-    def conjugate(self, y, a):
-        return np.where(np.abs(a) <= 1, a * y + self.epsilon * np.abs(a), np.inf)
+        return np.sign(f - y)
 
     def excess(self, y, f, a):
         r, size = f - y, np.abs(a)
-        over = np.abs(r) - self.epsilon
-        # p = the part of the slope that points with the residual; what points against it costs 2|r| per unit
-        against = np.abs(r) * size - r * a
-        return np.maximum(over, 0.0) * (1.0 - size) + np.maximum(-over, 0.0) * size + against
+        # what points against the residual costs 2|r| per unit
+        return np.abs(r) * (1.0 - size) + (np.abs(r) * size - r * a)
+
+    def best_constant(self, y, s):
+        order = np.argsort(y, axis=0)
+        below = np.cumsum(np.take_along_axis(s, order, axis=0), axis=0)
+        half = np.argmax(below >= below[-1] / 2, axis=0)[None]
+        return np.take_along_axis(y, np.take_along_axis(order, half, axis=0), axis=0)[0]
 
 
 # --- losses of margins m = y f ----------------------------------------------------------------------------------------
+
+
+def _sides(y: Array, s: Array) -> tuple[Array, Array]:
+    """The weight of the rows with y = 1, and of those with y = −1."""
+    return np.where(y > 0, s, 0.0).sum(axis=0), np.where(y < 0, s, 0.0).sum(axis=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,15 +122,6 @@ class Logistic(Loss):
     def slope(self, y, f):
         return -y * expit(-y * f)
 
-    def curvature(self, y, f):
-        return expit(f) * expit(-f)
-
-    def conjugate(self, y, a):
-        p = -y * a
-        inside = (p >= 0) & (p <= 1)
-        p = np.clip(p, 0.0, 1.0)
-        return np.where(inside, xlogy(p, p) + xlogy(1 - p, 1 - p), np.inf)
-
     def excess(self, y, f, a):
         m, p = y * f, -y * a
         log_q, log_rest = -np.logaddexp(0.0, m), -np.logaddexp(0.0, -m)
@@ -184,6 +129,10 @@ class Logistic(Loss):
         wrong = xlogy(p, p) - p * log_q - p + q
         right = xlogy(1 - p, 1 - p) - (1 - p) * log_rest + p - q
         return np.maximum(wrong, 0.0) + np.maximum(right, 0.0)
+
+    def best_constant(self, y, s):
+        up, down = _sides(y, s)
+        return np.log(np.maximum(up, 1e-300)) - np.log(np.maximum(down, 1e-300))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,24 +143,20 @@ class Hinge(Loss):
     steepest: float = 1.0
     smooth: bool = False
     margin: bool = True
-    at: float = 1.0  # the margin that costs nothing; 0: the perceptron's loss
 
     def value(self, y, f):
-        return np.maximum(self.at - y * f, 0.0)
+        return np.maximum(1.0 - y * f, 0.0)
 
     def slope(self, y, f):
-        return np.where(y * f < self.at, -y, 0.0)
-
-    def curvature(self, y, f):
-        return np.zeros_like(f)
-
-    def conjugate(self, y, a):
-        p = -y * a
-        return np.where((p >= 0) & (p <= 1), -self.at * p, np.inf)
+        return np.where(y * f < 1.0, -y, 0.0)
 
     def excess(self, y, f, a):
-        z, p = self.at - y * f, -y * a
+        z, p = 1.0 - y * f, -y * a
         return np.maximum(z, 0.0) * (1.0 - p) + np.maximum(-z, 0.0) * p
+
+    def best_constant(self, y, s):
+        up, down = _sides(y, s)
+        return np.where(up >= down, 1.0, -1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,14 +183,6 @@ class SquaredHinge(Loss):
     def slope(self, y, f):
         return -y * np.clip(2.0 * (1.0 - y * f), 0.0, self.steepest)
 
-    def curvature(self, y, f):
-        m = y * f
-        return 2.0 * ((m < 1.0) & (m >= self.linear_below))
-
-    def conjugate(self, y, a):
-        p = -y * a
-        return np.where((p >= 0) & (p <= self.steepest), 0.25 * p**2 - p, np.inf)
-
     def excess(self, y, f, a):
         z, p = 1.0 - y * f, -y * a
         found = np.where(z >= 0, np.square(z - 0.5 * p), 0.25 * p**2 - p * np.minimum(z, 0.0))
@@ -253,6 +190,10 @@ class SquaredHinge(Loss):
             return found
         short, below = self.steepest - p, np.maximum(self.linear_below - y * f, 0.0)
         return np.where(below > 0, short * below + 0.25 * short**2, found)
+
+    def best_constant(self, y, s):
+        up, down = _sides(y, s)
+        return (up - down) / (up + down)
 
 
 # --- all classes at once ----------------------------------------------------------------------------------------------
@@ -271,7 +212,7 @@ class Softmax:
     """
 
     name = "softmax"
-    smooth, margin, curved = True, False, 0.5
+    steepest, smooth, margin, curved = 1.0, True, False, 0.5
 
     @staticmethod
     def value(y: Array, f: Array) -> Array:
@@ -285,17 +226,19 @@ class Softmax:
         return a
 
     @staticmethod
-    def conjugate(y: Array, a: Array) -> Array:
-        q = _distribution(y, a)
-        inside = (q >= 0).all(axis=1)
-        q = np.maximum(q, 0.0)
-        return np.where(inside, xlogy(q, q).sum(axis=1), np.inf)
-
-    @staticmethod
     def excess(y: Array, f: Array, a: Array) -> Array:
         q, log_p = np.maximum(_distribution(y, a), 0.0), log_softmax(f)
         terms = xlogy(q, q) - q * log_p - q + np.exp(log_p)
         return np.maximum(terms, 0.0).sum(axis=1)
+
+    @staticmethod
+    def clip(y: Array, a: Array) -> Array:
+        """a whose q is a distribution; what is one to rounding stays as it is."""
+        q, own = _distribution(y, a), _distribution(y, np.zeros_like(a))
+        positive = np.maximum(q, 0.0)
+        total = positive.sum(axis=1, keepdims=True)
+        shares = np.where(total > 0, positive / np.where(total > 0, total, 1.0), own)
+        return np.where(np.abs(shares - q) <= 1e-14, a, shares - own)
 
 
 def _distribution(y: Array, a: Array) -> Array:
@@ -304,17 +247,23 @@ def _distribution(y: Array, a: Array) -> Array:
     return q
 
 
+LOSSES: dict[str, Callable[..., Loss]] = {
+    "squared": Squared,
+    "squared_error": Squared,
+    "absolute": Absolute,
+    # its slopes alone: what robust regression minimises has a scale besides
+    "huber": lambda epsilon: Loss(name="huber", steepest=2.0 * epsilon, curved=1.0),
+    "logistic": Logistic,
+    "log_loss": Logistic,
+    "hinge": Hinge,
+    "squared_hinge": SquaredHinge,
+    "modified_huber": lambda: SquaredHinge(name="modified_huber", linear_below=-1.0),
+}
+
+
 def loss_named(name: str, **numbers: float) -> Loss:
     """The loss that scikit-learn and others call so."""
-    makers: dict[str, Callable[..., Loss]] = {
-        "squared": Squared, "squared_error": Squared, "absolute": Absolute, "huber": Huber, "logistic": Logistic,
-        "log_loss": Logistic, "hinge": Hinge, "squared_hinge": SquaredHinge, "epsilon_insensitive": Absolute,
-    }  # fmt: skip
-    if name == "modified_huber":
-        return SquaredHinge(name=name, linear_below=-1.0)
-    if name == "perceptron":
-        return Hinge(name=name, at=0.0)
-    if name not in makers:
-        known = ", ".join(sorted({*makers, "modified_huber", "perceptron"}))
+    if name not in LOSSES:
+        known = ", ".join(sorted(LOSSES))
         raise ValueError(f"loss={name!r} is not known to the claims; they know {known}.")
-    return makers[name](**numbers)
+    return LOSSES[name](**numbers)

@@ -21,8 +21,8 @@ from lemmata.audit.kernel.claims import (
     claim,
     unknown,
 )
-from lemmata.audit.kernel.risk_gaps import Risk
-from lemmata.audit.predict.linear.objectives import problem_of
+from lemmata.audit.kernel.duality_gap import Risk
+from lemmata.audit.predict.linear.objectives import problem_of, ridge_words
 
 Array = np.ndarray
 SAME = 1e-6  # relative: two penalties that are one, in float32 too
@@ -115,8 +115,8 @@ def left_out_statements(fit: Fit) -> dict[str, float]:
     alphas = np.atleast_1d(np.asarray(fit.alpha_, dtype=np.float64))
     grid = np.ravel(np.asarray(fit.alphas, dtype=np.float64))
     found = {"alpha_": 0.0 if all(_place(grid, float(a)) >= 0 for a in alphas) else math.inf}
-    risk, _ = problem_of(fit)
-    scores = left_out_scores(risk, grid) * risk.memory["unit"] ** 2  # (m, K)
+    risk, _ = problem_of(ridge_words)(fit)
+    scores = left_out_scores(risk, grid) * risk.unit**2  # (m, K)
     if not bool(fit.get("alpha_per_target", False)):
         scores = scores.mean(axis=0, keepdims=True)
     slack = 1e-4 * np.abs(scores).max(axis=1)

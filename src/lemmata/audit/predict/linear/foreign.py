@@ -1,6 +1,6 @@
 """Linear predictors of other libraries in our words: what they minimised, and their weights in scikit-learn's shapes.
 
-Each adapter gives the `objective` (linear_objectives.py) and the claims that can be checked on this fit, or refuses a fit whose
+Each adapter gives the `objective` (objectives.py) and the claims that can be checked on this fit, or refuses a fit whose
 objective it does not know. Measured on fits that had converged: the gap of each vanishes for the objective named here.
 
     scikit-learn   Lasso, ElasticNet: Σ sr²/2Σs + …          Ridge: ½ Σ sr² + ½α‖w‖²         LogisticRegression: C Σ sℓ + …

@@ -24,10 +24,13 @@ from lemmata.audit.kernel.claims import (
     Fit,
     at_most,
     claim,
+    fact,
+    free,
+    price_of,
     rounding,
     unknown,
 )
-from lemmata.audit.kernel.risk_gaps import null_value
+from lemmata.audit.kernel.duality_gap import Point, Risk
 from lemmata.audit.predict.linear.chosen_penalty import (
     alpha_inside,
     chosen_problems,
@@ -37,14 +40,15 @@ from lemmata.audit.predict.linear.chosen_penalty import (
 from lemmata.audit.predict.linear.near_optimum import (
     SHAPES,
     SOUND,
+    dtype_of,
     first_order_point,
     near_optimum,
     nothing_stated,
     shape_problems,
 )
 from lemmata.audit.predict.linear.objectives import (
-    described,
     least_squares_words,
+    outputs,
     problem_of,
     ridge_words,
 )
@@ -55,13 +59,13 @@ LARGE_PART = 1e-3  # of the weights: where rounding alone may leave more than th
 EXPLAINED = 1e-3  # of the residuals of a constant prediction: the least that residuals count
 CORRELATION = 1e-4  # a column that correlates so with the residuals explains 1e-8 of them
 WIDEST = 2000  # columns that are decomposed
-IN_MEMORY = (
-    2**22
-)  # numbers: larger tables are decomposed by their Gram matrix, which squares the condition number
+# numbers: larger tables are decomposed by their Gram matrix, which squares the condition number
+IN_MEMORY = 2**22
 CONDITION = 100.0  # Belsley, Kuh & Welsch 1980: 30 to 100 is strong, beyond is severe collinearity
 COOK = 1.0  # Cook 1977: such a row moves the weights to the edge of their 50 % confidence region
 FAR = 4.0  # standard deviations: the residuals that are called outliers
 PART = 0.1  # of an undetermined direction: columns with less are not named
+problem = problem_of(least_squares_words)
 
 
 # --- facts ------------------------------------------------------------------------------------------------------------
@@ -86,14 +90,14 @@ class Columns:
         return full / top if top > 0 else full
 
 
+def _cost_of_columns(fit: Fit) -> float:
+    n, d = fit.data.shape
+    return math.inf if d > WIDEST else 3.0 * n * d * min(n, d) + 9.0 * min(n, d) ** 2 * d
+
+
+@fact(cost=_cost_of_columns, needs=(problem,))
 def columns_of(fit: Fit) -> Columns:
-    if "columns" not in fit.memory:
-        fit.memory["columns"] = _columns(fit)
-    return fit.memory["columns"]
-
-
-def _columns(fit: Fit) -> Columns:
-    risk, _ = problem_of(fit)
+    risk, _ = problem(fit)
     (n, d), s = risk.rows.shape, risk.s[:, 0]
     mean = risk.rows.adjoint(s[:, None])[:, 0] / s.sum() if risk.free else np.zeros(d)
     if n * d <= IN_MEMORY:
@@ -119,24 +123,11 @@ def _lengths(lengths: Array, mean: Array, s: Array) -> Array:
     return np.where(lengths > 64 * np.finfo(float).eps * np.abs(mean) * math.sqrt(s.sum()), lengths, 0.0)  # fmt: skip
 
 
-def _rounded(risk: Any, found: Columns) -> Array:
+def _rounded(risk: Risk, found: Columns) -> Array:
     """Σⱼ|vⱼ| ‖xⱼ‖/‖xⱼ − mⱼ‖ of every singular direction: columns far from 0 keep few digits of their deviations."""
-    whole = np.sqrt(risk.column_squares())
+    whole = np.sqrt(risk.column_squares)
     far = np.divide(whole, found.lengths, out=np.zeros_like(whole), where=found.lengths > 0)
     return np.abs(found.vectors.T) @ far / max(float(found.values.max(initial=0.0)), 1e-300)
-
-
-def _cost_of_columns(fit: Fit) -> float:
-    if "columns" in fit.memory:
-        return 0.0
-    n, d = fit.data.shape
-    return math.inf if d > WIDEST else 3.0 * n * d * min(n, d) + 9.0 * min(n, d) ** 2 * d
-
-
-def _a_pass(fit: Fit) -> float:
-    if "problem" in fit.memory:
-        return 0.0
-    return 4.0 * fit.data.size * len(np.atleast_2d(fit.coef_))
 
 
 def name_of(fit: Fit, j: int) -> str:
@@ -158,7 +149,8 @@ def _named(fit: Fit, some: Any, most: int = 5) -> str:
     "the normal equations hold: no column correlates with the residuals by more than 1e-4 (1e-7 of a constant prediction's)",
     kind=PROVED,
     source="ML Regression",
-    cost=_a_pass,
+    needs=(problem,),
+    cost=lambda fit: float(fit.data.size) * (outputs(fit) + 2),
 )
 def normal_equations(fit: Fit) -> Evidence:
     """cos(xⱼ, r), the residuals and columns centred where there is an intercept, which the sum of the residuals must match too.
@@ -166,13 +158,13 @@ def normal_equations(fit: Fit) -> Evidence:
     With w ≥ 0, a column whose weight is 0 may only correlate negatively. Residuals below a thousandth of those of a constant
     (R² of six nines) count as that thousandth: what is next to nothing correlates with anything.
     """
-    risk, at = problem_of(described(fit, least_squares_words))
+    risk, at = problem(fit)
     s, n = risk.s, len(risk.s)
     R = risk.y - at.f
     total = np.sqrt((s * np.square(R)).sum(axis=0))
-    total = np.maximum(total, EXPLAINED * np.sqrt(2 * null_value(risk)))
-    mean, lengths = risk.centred_columns()
-    sizes, whole = lengths[:, None], np.sqrt(risk.column_squares())[:, None]
+    total = np.maximum(total, EXPLAINED * np.sqrt(2 * risk.null_value()))
+    mean, lengths = risk.centred_columns
+    sizes, whole = lengths[:, None], np.sqrt(risk.column_squares)[:, None]
     sums = (s * R).sum(axis=0)
     lean = risk.rows.adjoint(s * R) - np.outer(mean, sums)
     if risk.positive:
@@ -182,7 +174,7 @@ def normal_equations(fit: Fit) -> Evidence:
     if risk.free:
         one = np.full((1, 1), math.sqrt(float(s.sum())))
         lean, sizes, whole = np.vstack([lean, sums]), np.vstack([sizes, one]), np.vstack([whole, one])  # fmt: skip
-    blur = rounding(np.result_type(np.asarray(fit.coef_).dtype, np.float32), n) * reach
+    blur = rounding(dtype_of(fit), n) * reach
     with np.errstate(divide="ignore", invalid="ignore"):
         found = np.where(sizes * total > 0, np.abs(lean) / (sizes * total), 0.0)
         # relative to the residuals' own rounding where that is larger than 1e-4 of them, and to that of sums far from 0
@@ -202,10 +194,10 @@ def normal_equations(fit: Fit) -> Evidence:
     "the data determines every weight: no column is a combination of others",
     kind=PROVED,
     source="ML Regression",
-    cost=_cost_of_columns,
+    needs=(columns_of,),
 )
 def weights_determined(fit: Fit) -> Evidence:
-    risk, _ = problem_of(described(fit, least_squares_words))
+    risk, _ = problem(fit)
     found = columns_of(fit)
     relative, d = found.relative, len(found.lengths)
     open_ = relative <= found.precise
@@ -233,11 +225,10 @@ def weights_determined(fit: Fit) -> Evidence:
     "columns are not nearly collinear: their condition number is at most 100",
     kind=RULE_OF_THUMB,
     source="Belsley, Kuh & Welsch 1980",
-    cost=_cost_of_columns,
+    needs=(columns_of,),
 )
 def well_conditioned(fit: Fit) -> Evidence:
     """σ_max/σ_min of the columns scaled to length 1, directions that are not determined at all left out."""
-    problem_of(described(fit, least_squares_words))
     found = columns_of(fit)
     kept = found.relative[found.relative > found.precise]
     if kept.size == 0:
@@ -254,11 +245,11 @@ def well_conditioned(fit: Fit) -> Evidence:
     "of all best weights these are the shortest",
     kind=PROVED,
     source="ML Regression",
-    cost=_cost_of_columns,
+    needs=(columns_of,),
 )
 def minimum_norm(fit: Fit) -> Evidence:
     """The part of w along directions that leave every prediction as it is: of the columns as they are, not scaled."""
-    risk, at = problem_of(described(fit, least_squares_words))
+    risk, at = problem(fit)
     if risk.positive:
         return unknown("not promised for weights that are kept nonnegative")
     found = columns_of(fit)
@@ -272,8 +263,7 @@ def minimum_norm(fit: Fit) -> Evidence:
     share = float(np.max(np.divide(part, size, out=np.zeros_like(part), where=size > 0)))
     kept = found.relative[~open_]
     loss = 1.0 / kept.min() if kept.size else 1.0
-    coef = np.asarray(fit.coef_)
-    bound = max(1e-6, 100 * loss * rounding(np.result_type(coef.dtype, np.float32), coef.size))
+    bound = max(1e-6, 100 * loss * rounding(dtype_of(fit), np.size(fit.coef_)))
     if bound > LARGE_PART:
         return unknown(
             "some columns are so nearly combinations of others that rounding hides the shortest weights",
@@ -288,11 +278,12 @@ def minimum_norm(fit: Fit) -> Evidence:
     "no row alone moves the weights far: Cook's distances are at most 1",
     kind=RULE_OF_THUMB,
     source="Cook 1977",
-    cost=lambda fit: _cost_of_columns(fit) + float(fit.data.shape[0]) * fit.data.shape[1] ** 2,
+    needs=(columns_of,),
+    cost=lambda fit: float(fit.data.shape[0]) * fit.data.shape[1] ** 2,
 )
 def no_row_dominates(fit: Fit) -> Evidence:
     """Dᵢ = tᵢ² hᵢ/(p(1 − hᵢ)), t the standardised residual and h the leverage; rows with |t| > 4 are named besides."""
-    risk, at = problem_of(described(fit, least_squares_words))
+    risk, at = problem(fit)
     found, s = columns_of(fit), risk.s[:, 0]
     kept = np.flatnonzero(found.relative > found.precise)
     p, n = len(kept) + int(risk.free), int((s > 0).sum())
@@ -317,7 +308,7 @@ def no_row_dominates(fit: Fit) -> Evidence:
     return at_most(cook[worst[0]], COOK, advice, unit="Cook's distance", note=note)
 
 
-def leverages(risk: Any, found: Columns, kept: Array) -> Array:
+def leverages(risk: Risk, found: Columns, kept: Array) -> Array:
     """hᵢ = sᵢ/Σs + sᵢ|x̃ᵢV/σ|², x̃ the centred row."""
     s = risk.s[:, 0]
     turn = found.vectors[:, kept] / found.values[kept]
@@ -338,17 +329,17 @@ def _rows(some: Array, most: int = 5) -> str:
 
 def _statements(fit: Fit) -> dict[str, float]:
     """rank_ and singular_ are those of √s(X − x̄), unscaled, as scikit-learn has them."""
-    risk, _ = problem_of(described(fit, least_squares_words))
+    risk, at = problem(fit)
     found: dict[str, float] = {}
     singular, rank, squares = fit.get("singular_"), fit.get("rank_"), fit.get("residual_squares_")
     if squares is not None:
-        found["residual_squares_"] = _squares_error(fit, squares)
+        found["residual_squares_"] = _squares_error(fit, risk, at, squares)
     if singular is None and rank is None:
         return found
     columns = columns_of(fit)
     Z = (columns.vectors[:, : len(columns.values)] * columns.values).T * columns.lengths
     true = np.linalg.svd(Z, compute_uv=False) * risk.rows.scale
-    eps = np.finfo(np.result_type(np.asarray(fit.coef_).dtype, np.float32)).eps
+    eps = np.finfo(dtype_of(fit)).eps
     # those of a Gram matrix are right to √eps of the largest
     slack = 1e-4 * true + 8 * math.sqrt(eps) * true.max(initial=0.0)
     if singular is not None:
@@ -367,21 +358,19 @@ def _statements(fit: Fit) -> dict[str, float]:
     return found
 
 
-def _squares_error(fit: Fit, stated: Any) -> float:
+def _squares_error(fit: Fit, risk: Risk, at: Point, stated: Any) -> float:
     """Σ s r² of every output, in the squared unit of y; rounding of y itself is forgiven."""
-    risk, at = problem_of(fit)
     true = (risk.s * np.square(risk.y - at.f)).sum(axis=0)
-    eps = rounding(np.result_type(np.asarray(fit.coef_).dtype, np.float32), len(risk.s))
-    sizes = np.sqrt(risk.column_squares())
+    eps = rounding(dtype_of(fit), len(risk.s))
+    sizes = np.sqrt(risk.column_squares)
     reach = sizes @ np.abs(at.W) + np.sqrt((risk.s * np.square(risk.y)).sum(axis=0))
-    unit = risk.memory["unit"]
-    told = np.ravel(np.asarray(stated, dtype=np.float64)) / unit / unit
+    told = np.ravel(np.asarray(stated, dtype=np.float64)) / risk.unit / risk.unit
     return discrepancy(told, true, 1e-4 * true + np.square(eps * reach) + 1e-300, 1.0)
 
 
 def _cost_of_statements(fit: Fit) -> float:
     stated = fit.get("singular_") is not None or fit.get("rank_") is not None
-    return _cost_of_columns(fit) if stated else 0.0
+    return price_of(fit, free, (columns_of,)) if stated else 0.0
 
 
 LEAST_SQUARES_CLAIMS = (
@@ -403,13 +392,9 @@ def _chosen(fit: Fit) -> Iterator[str]:
     yield from chosen_problems(fit)
 
 
-def _left_out(fit: Fit) -> dict[str, float]:
-    return left_out_statements(described(fit, ridge_words))
-
-
 RIDGE_CV_CLAIMS = (
     attributes_sound(SHAPES, _chosen),
-    statements_true(_left_out, cost=left_out_cost),
+    statements_true(left_out_statements, cost=left_out_cost),
     *RIDGE_CLAIMS[2:],
     alpha_inside,
 )

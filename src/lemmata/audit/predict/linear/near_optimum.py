@@ -1,7 +1,8 @@
 """The main claim about a linear predictor, *near_optimum*: its objective is within 0.1 % of the least possible.
 
-It is decided from two sides: a dual point shows that no weights are better by more (risk_gaps.py), other weights show that some
-are (risk_search.py). Where neither does, the claim can't tell and says what is known.
+It is decided from two sides: a dual point shows that no weights are better by more (kernel/duality_gap.py), other weights show
+that some are. Both are witnesses: searches outside of the trusted base look for them (predict/witness), and here they are
+checked. Where neither decides, the claim can't tell and says what is known.
 
 Where the least objective is below a thousandth of what a constant prediction has, that thousandth is what the 0.1 % are of, as
 the sentence of the claim says: beyond it, the explained share of the loss (R²) is right to six digits.
@@ -11,7 +12,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -19,65 +22,69 @@ from lemmata.audit.kernel.attributes import attributes_sound, statements_true
 from lemmata.audit.kernel.claims import (
     PROVED,
     Evidence,
+    Fact,
     Fit,
     Statement,
     at_most,
     claim,
+    fact,
     free,
     rounding,
     unknown,
 )
-from lemmata.audit.kernel.losses import Absolute, Softmax
-from lemmata.audit.kernel.risk_gaps import Point, Risk, gap_at, null_scores, null_value, one_output
+from lemmata.audit.kernel.duality_gap import Point, Risk, gap_at, point
 from lemmata.audit.predict.linear.objectives import (
-    described,
+    Objective,
+    coefficients,
+    make_problem,
+    objective_of,
+    outputs,
     problem_of,
 )
-from lemmata.audit.predict.linear.risk_search import of_output, search
 
 Array = np.ndarray
+Words = Callable[[Fit], Objective]
 NEAR = 1e-3  # of the least objective
 WITHIN = "the objective is within 0.1 % of the least possible (or 1e-6 of a constant prediction's)"
 LEAST = 1e-3  # of the objective of a constant prediction: what the least objective counts at least
-DIGITS = 1e-3
 SLOPE = 5e-4  # of the scale of a slope: scikit-learn's default tol leaves up to half of it on standardised columns
 LARGEST = 2**26  # numbers of a dense table that a check may make
 SHARE = 0.5  # of the budget that is left: what a search may take
 
 
-def gap_cost(fit: Fit) -> float:
-    """Three passes: scores, Xᵀu and column sizes, for every output; and some thirty operations on every score.
-
-    Columns without a penalty are decomposed once for every output: as much as a least-squares fit, or too much for memory.
-    """
-    if "optimality" in fit.memory:
-        return 0.0
-    (n, d), m = fit.data.shape, len(np.atleast_2d(fit.coef_))
-    passes = slope_cost(fit)
-    words = fit.get("objective")
-    if words is None or words.loss == "huber":
-        return passes
-    bare = float(d * ((np.asarray(words.l1) == 0) & (np.asarray(words.l2) == 0)).mean())
-    if bare * n > LARGEST:
-        return math.inf
-    return passes + 3.0 * n * (bare + 1) * bare * m
+# --- how far from the least -------------------------------------------------------------------------------------------
 
 
 def slope_cost(fit: Fit) -> float:
-    """Three passes, and what is done to every score."""
-    n, m = fit.data.shape[0], len(np.atleast_2d(fit.coef_))
-    return float(fit.data.size) * (2 * m + 2) + 60.0 * n * m
+    """Xᵀu and column sizes, for every output; and some sixty operations on every score."""
+    m = outputs(fit)
+    return float(fit.data.size) * (m + 1) + 60.0 * fit.data.shape[0] * m
+
+
+def gap_cost(fit: Fit, words: Objective) -> float:
+    """Columns without a penalty are decomposed once for every output: as much as least squares, or too much for memory."""
+    n, d = fit.data.shape
+    bare = float(d * ((np.asarray(words.l1) == 0) & (np.asarray(words.l2) == 0)).mean())
+    if bare * n > LARGEST:
+        return math.inf
+    return slope_cost(fit) + 3.0 * n * (bare + 1) * bare * outputs(fit)
 
 
 @dataclass(frozen=True)
 class Optimality:
     """Of every output: how far P is above the least at most and at least, P itself, and what 0.1 % are of."""
 
+    risk: Risk
+    at: Point
     most: Array
     certain: Array
     value: Array
     null: Array  # P of a constant prediction
     resolution: Array  # what rounding the weights to their own dtype costs
+    dual: Array  # the dual point that shows `most`
+    better: dict[int, dict[str, Any]] = field(
+        default_factory=dict
+    )  # by output: what shows `certain`
 
     @property
     def upper(self) -> Array:
@@ -98,135 +105,131 @@ def _left(whole: Array, part: Array) -> Array:
 
 
 def _share(part: Array, whole: Array) -> Array:
+    """part / whole; NaN stays NaN: what is not a number is broken, never 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(
-            part <= 0, 0.0, part / whole
-        )  # NaN stays NaN: what is not a number is broken, never 0
+        return np.where(part <= 0, 0.0, part / whole)
 
 
-def optimality(fit: Fit) -> Optimality:
-    """The gap that the fit's own scores show; where that is not enough, what a search finds within the budget."""
-    if "optimality" not in fit.memory:
-        fit.memory["optimality"] = _optimality(fit)
-    return fit.memory["optimality"]
+@cache
+def optimality_of(words: Words) -> Fact:
+    """The fact: how far the objective in these words is from the least possible."""
+    problem = problem_of(words)
+
+    @fact(cost=lambda fit: gap_cost(fit, objective_of(fit, words)), needs=(problem,))
+    def optimality(fit: Fit) -> Optimality:
+        return find_optimality(fit, *problem(fit))
+
+    return optimality
 
 
-def _optimality(fit: Fit) -> Optimality:
-    risk, at = problem_of(fit)
-    own = own_dual(fit, risk, at)
-    first = gap_at(risk, at)
-    most = first.gap if own is None else np.minimum(first.gap, gap_at(risk, at, own).gap)
-    null = null_value(risk)
-    found = Optimality(most, np.zeros_like(most), first.value, null, resolution(fit, risk, at))
+def find_optimality(fit: Fit, risk: Risk, at: Point) -> Optimality:
+    """The gap that dual points near the fit's own slopes show; where that is not enough, what a search finds."""
+    value, null = risk.value(at.W, at.f), risk.null_value()
+    most, dual = np.full_like(value, np.inf), np.zeros_like(at.f)
+    points = fit.witness("dual_points", risk, at) or [risk.slopes(at.f)]
+    for U in (*points, *_stated_dual(fit, risk)):
+        gap, U = gap_at(risk, at, U)
+        dual, most = np.where(gap < most, U, dual), np.minimum(most, gap)
+    blur = resolution(fit, risk, at)
+    found = Optimality(risk, at, most, np.zeros_like(most), value, null, blur, dual)
     late = np.flatnonzero(~(found.upper <= NEAR))
     work = SHARE * fit.work / max(len(late), 1)
     for k in map(int, late):
-        enough = NEAR * max(float(first.value[k] - most[k]), LEAST * float(null[k]))
-        part = (risk, at) if risk.joint else (one_output(risk, k), of_output(at, k))
-        better = search(*part, float(most[k]), enough, work)
-        most[k], found.certain[k] = better.gap, float(first.value[k]) - better.value
+        enough = NEAR * max(float(value[k] - most[k]), LEAST * float(null[k]))
+        part, start = (risk, at) if risk.joint else (risk.output(k), at.output(k))
+        shown = fit.witness("better_weights", part, start, float(most[k]), enough, work)
+        if shown is not None:
+            W, b, U = shown
+            gain = value[k] - part.value(W, point(part, W, b).f)[0]
+            if gain > 0:
+                found.certain[k], found.better[k] = gain, {"weights": W, "intercept": b}
+            gap, U = gap_at(part, start, U)
+            if gap[0] < most[k]:
+                most[k], dual[:, slice(None) if risk.joint else slice(k, k + 1)] = gap[0], U
     return found
 
 
 def resolution(fit: Fit, risk: Risk, at: Point) -> Array:
     """½ℓ″ Σ s (ε Σⱼ|xⱼwⱼ| + ε|b|)²: what P loses by weights that are rounded, 4 units in the last place of their dtype."""
-    eps = np.finfo(np.result_type(np.asarray(fit.coef_).dtype, np.float32)).eps
-    sizes = np.sqrt(risk.column_squares())[:, None]
+    eps = np.finfo(dtype_of(fit)).eps
+    sizes = np.sqrt(risk.column_squares)[:, None]
     reach = (sizes * np.abs(at.W)).sum(axis=0) + np.sqrt(risk.s.sum(axis=0)) * np.abs(at.b)
     lost = 0.5 * max(risk.loss.curved, 1.0) * np.square(4 * eps * reach)
     return np.atleast_1d(lost.sum()) if risk.joint else lost
 
 
-def own_dual(fit: Fit, risk: Risk, at: Point) -> Array | None:
-    """A dual point that a fit with kinks names besides its scores."""
-    if isinstance(risk.loss, Softmax):
-        return None
-    if isinstance(risk.loss, Absolute) and not (risk.l1.any() or risk.l2.any()):
-        return _vertex_dual(risk, at)
+def dtype_of(fit: Fit) -> Any:
+    """The floats that the weights are stored in."""
+    return np.result_type(coefficients(fit)[0].dtype, np.float32)
+
+
+def _stated_dual(fit: Fit, risk: Risk) -> Iterator[Array]:
+    """u = −yα of a linear SVM that states α."""
     alpha = fit.get("dual_coef_")
     if alpha is None or not risk.loss.margin:
-        return None
-    # a linear SVM: u = −yα, with α within its bounds
+        return
     alpha = np.abs(np.atleast_2d(np.asarray(alpha, dtype=np.float64))).T
-    if alpha.shape != risk.y.shape:
-        return None
-    return -risk.y * np.minimum(alpha, risk.loss.steepest * risk.s)
+    if alpha.shape == risk.y.shape:
+        yield -risk.y * np.minimum(alpha, risk.loss.steepest * risk.s)
 
 
-def _vertex_dual(risk: Risk, at: Point) -> Array:
-    """Least absolute deviations at a vertex fit as many rows as there are weights; their slopes balance those of the others."""
-    r = (at.f - risk.y)[:, 0]
-    s, q = risk.s[:, 0], risk.rows.shape[1] + int(risk.free)
-    u = s * np.sign(r)
-    if q >= len(r):
-        return u[:, None]
-    fitted = np.argpartition(np.where(s > 0, np.abs(r), np.inf), q)[:q]
-    u[fitted] = 0.0
-    missing = risk.rows.adjoint(u[:, None])[:, 0]
-    Z = risk.rows.columns(np.arange(risk.rows.shape[1]), fitted)
-    if risk.free:
-        Z, missing = np.column_stack([Z, np.ones(q)]), np.append(missing, u.sum())
-    u[fitted] = np.clip(np.linalg.lstsq(Z.T, -missing, rcond=None)[0], -s[fitted], s[fitted])
-    return u[:, None]
+# --- claims -----------------------------------------------------------------------------------------------------------
 
 
-def near_optimum(words: Callable[[Fit], object]) -> Statement:
+def near_optimum(words: Words) -> Statement:
     """The claim that the objective is within 0.1 % of the least possible."""
+    optimality = optimality_of(words)
 
-    @claim(
-        WITHIN,
-        kind=PROVED,
-        source="Fenchel duality; ML Lasso",
-        cost=lambda fit: gap_cost(described(fit, words)),
-    )
+    @claim(WITHIN, kind=PROVED, source="Fenchel duality; ML Lasso", needs=(optimality,))
     def near_optimum(fit: Fit) -> Evidence:
-        if math.isinf(described(fit, words).objective.C):
-            return judge_hard_margin(fit)
+        objective = objective_of(fit, words)
+        if math.isinf(objective.C):
+            return judge_hard_margin(fit, objective)
         return judge(fit, optimality(fit))
 
     return near_optimum
 
 
-def first_order_point(words: Callable[[Fit], object]) -> Statement:
+def first_order_point(words: Words) -> Statement:
     """The claim that the optimality conditions hold, column by column: tighter than the objective, which is flat there."""
+    problem = problem_of(words)
 
     @claim(
         "a first-order point: no column's slope is off by more than 0.05 % of its scale",
         kind=PROVED,
         source="Karush, Kuhn & Tucker",
+        needs=(problem,),
         cost=slope_cost,
     )
     def first_order_point(fit: Fit) -> Evidence:
-        if math.isinf(described(fit, words).objective.C):
+        if math.isinf(objective_of(fit, words).C):
             return unknown("a hard margin has no slope: near_optimum decides")
-        return judge_slopes(fit)
+        return judge_slopes(fit, *problem(fit))
 
     return first_order_point
 
 
-def judge_slopes(fit: Fit, bound: float = SLOPE) -> Evidence:
+def judge_slopes(fit: Fit, risk: Risk, at: Point, bound: float = SLOPE) -> Evidence:
     """|∂ⱼP| less what the penalty allows, over ‖xⱼ‖ times the size of the slopes of a constant prediction.
 
     With a free intercept b = b′ − mᵀw the slope is that at a fixed b′, and ‖xⱼ‖ that of the deviations from the mean m: a
     column far from 0 would hide any slope behind its length.
     """
-    risk, at = problem_of(fit)
     if not risk.loss.smooth:
         return unknown("the loss has a kink: near_optimum decides")
-    U = risk.s * risk.loss.slope(risk.y, at.f)
-    mean, lengths = risk.centred_columns()
+    U = risk.slopes(at.f)
+    mean, lengths = risk.centred_columns
     sums = U.sum(axis=0)
     off = breach(risk, at.W, risk.rows.adjoint(U) - np.outer(mean, sums))
-    sizes, whole = lengths[:, None], np.sqrt(risk.column_squares())[:, None]
+    sizes, whole = lengths[:, None], np.sqrt(risk.column_squares)[:, None]
     if risk.free:
         one = np.full((1, 1), math.sqrt(float(risk.s.max(axis=1).sum())))
         off, sizes, whole = np.vstack([off, np.abs(sums)]), np.vstack([sizes, one]), np.vstack([whole, one])  # fmt: skip
-    null = np.sqrt(_square_slopes(risk, null_scores(risk)))
-    dtype = np.result_type(np.asarray(fit.coef_).dtype, np.float32)
+    null = np.sqrt(_square_slopes(risk, risk.null_scores))
     own = np.sqrt(_square_slopes(risk, 0 * at.f))
     reach = (whole[: len(at.W)] * np.abs(at.W)).sum(axis=0) + own
     # below it, slopes are rounding: of the weights in their dtype, and of sums over columns far from 0
-    least = rounding(dtype, len(risk.s)) / bound * sizes * reach
+    least = rounding(dtype_of(fit), len(risk.s)) / bound * sizes * reach
     lost = rounding(np.float64, len(risk.s)) / bound * whole * np.sqrt(_square_slopes(risk, at.f))
     scale = np.maximum(sizes * null, np.maximum(least, lost))
     share = np.divide(off, scale, out=np.where(off > 0, np.inf, 0.0), where=scale > 0)
@@ -249,15 +252,12 @@ def _square_slopes(risk: Risk, f: Array) -> Array:
     return (risk.s * np.square(risk.loss.slope(risk.y, f))).sum(axis=0)
 
 
-def judge_hard_margin(fit: Fit) -> Evidence:
+def judge_hard_margin(fit: Fit, objective: Objective) -> Evidence:
     """C = ∞: ½‖w‖² under margins ≥ 1. Every α ≥ 0 gives (Σα)²/2‖Σ αyx‖² ≤ ½‖w*‖² ≤ ½‖w‖²/(least margin)²."""
     alpha = fit.get("dual_coef_")
-    if alpha is None or fit.objective.intercept == "free" or np.any(fit.objective.l1):
+    if alpha is None or objective.intercept == "free" or np.any(objective.l1):
         return unknown("a hard margin: its gap is read from dual_coef_ of a penalised intercept")
-    soft = replace(fit.objective, C=1.0)
-    risk, at = problem_of(
-        Fit(fit.model, fit.data, fit.y, fit.weights, attributes={"objective": soft})
-    )
+    risk, at = make_problem(fit, replace(objective, C=1.0))
     alpha = np.abs(np.atleast_2d(np.asarray(alpha, dtype=np.float64))).T
     margins = np.where(risk.s > 0, risk.y * at.f, np.inf).min(axis=0)
     if alpha.shape != risk.y.shape or not (margins >= 1 - NEAR).all():
@@ -274,20 +274,21 @@ def judge_hard_margin(fit: Fit) -> Evidence:
 
 
 def judge(fit: Fit, found: Optimality) -> Evidence:
-    risk, at = problem_of(fit)
-    upper, lower = found.upper, found.lower
+    risk, upper, lower = found.risk, found.upper, found.lower
     bad = int(np.argmax(lower))
     if lower[bad] > NEAR and found.certain[bad] > found.resolution[bad]:
         advice = (
             "raise max_iter or lower tol; if that does not help, bring the columns to one scale"
         )
         note = f"better weights were found: relative excess at least {_sure(lower[bad])}, at most {_sure(upper[bad])}"
-        return at_most(lower[bad], NEAR, advice, f"{_of(risk, bad)}excess / least", note)
+        unit, shown = f"{_of(risk, bad)}excess / least", found.better.get(bad)
+        return at_most(lower[bad], NEAR, advice, unit, note, witness=shown)
     worst = int(np.argmax(upper))
     if upper[worst] <= NEAR:
-        return at_most(upper[worst], NEAR, unit=f"{_of(risk, worst)}gap / least", note=_distance(risk, at, found))  # fmt: skip
+        unit, note = f"{_of(risk, worst)}gap / least", _distance(found)
+        return at_most(upper[worst], NEAR, "", unit, note, witness={"dual_point": found.dual})
     if found.most[worst] <= found.resolution[worst]:
-        kind = np.asarray(fit.coef_).dtype
+        kind = coefficients(fit)[0].dtype
         return unknown(f"the gap is within what weights in {kind} resolve", upper[worst])
     return unknown(
         f"{_of(risk, worst)}the gap shows {_sure(upper[worst])} at most, and no better weights were found", upper[worst]
@@ -306,10 +307,10 @@ def _of(risk: Risk, k: int) -> str:
     return f"{risk.names[k] if risk.names else f'output {k}'}: "
 
 
-def _distance(risk: Risk, at: Point, found: Optimality) -> str:
+def _distance(found: Optimality) -> str:
     """‖w − w*‖ ≤ √(2 gap/λ₂): P is λ₂-strongly convex in w, with or without a free intercept."""
-    least = float(risk.l2.min()) if risk.l2.size else 0.0
-    size = float(np.linalg.norm(at.W))
+    least = float(found.risk.l2.min()) if found.risk.l2.size else 0.0
+    size = float(np.linalg.norm(found.at.W))
     if least <= 0 or size == 0:
         return ""
     reach = math.sqrt(2 * float(found.most.sum()) / least) / size

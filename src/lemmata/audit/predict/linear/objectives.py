@@ -1,9 +1,9 @@
 """What a fit of a linear predictor set out to minimise, from its public parameters, and its weights as one `Point`.
 
-    objective_of(fit)  ->  Objective(loss="squared", l1=α, mean="weight")            in scikit-learn's words for each family
-    problem_of(fit)    ->  (Risk, Point): that objective on these rows, and the weights of the fit
+    objective_of(fit, words)  ->  Objective(loss="squared", l1=α, mean="weight")     in scikit-learn's words for each family
+    problem_of(words)(fit)    ->  (Risk, Point): that objective on these rows, and the weights of the fit
 
-An adapter of another library's fit gives its `objective` itself (foreign_linear.py); everything else follows scikit-learn:
+An adapter of another library's fit gives its `objective` itself (foreign.py); everything else follows scikit-learn:
 
     Ridge, LinearRegression      ½ Σ sᵢ rᵢ² + ½ α‖w‖²
     Lasso, ElasticNet            Σ sᵢ rᵢ² / 2Σs + α Σⱼ pⱼ (ρ|wⱼ| + ½(1 − ρ) wⱼ²)
@@ -14,14 +14,16 @@ An adapter of another library's fit gives its `objective` itself (foreign_linear
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from lemmata.audit.kernel.claims import Fit
+from lemmata.audit.kernel.claims import Fact, Fit, fact
+from lemmata.audit.kernel.duality_gap import Point, Risk, Rows, point
 from lemmata.audit.kernel.losses import Softmax, loss_named
-from lemmata.audit.kernel.risk_gaps import Point, Risk, Rows, point
 
 Array = np.ndarray
 PLAIN = 1e60  # beyond it (or below its inverse) numbers are scaled before anything is squared
@@ -36,38 +38,49 @@ class Objective:
     l2: Any = 0.0
     C: float = 1.0  # times the sum of losses
     mean: str = ""  # what that sum is divided by: "" (nothing), "weight" (Σs) or "rows" (n)
-    intercept: str = (
-        "free"  # "free", "none", or "penalised", as one more weight of a column of `constant`
-    )
+    # "free", "none", or "penalised", as one more weight of a column of `constant`
+    intercept: str = "free"
     constant: float = 1.0
     positive: bool = False
     class_weight: Any = None
     balanced_by_weight: bool = True  # whether "balanced" counts rows by their weights
-    rest_weighs_one: bool = (
-        False  # one-vs-rest: whether only the class itself gets its class weight
-    )
-    epsilon: float = math.nan  # of the loss, where it has one
+    # one-vs-rest: whether only the class itself gets its class weight
+    rest_weighs_one: bool = False
+    epsilon: float = math.nan  # of Huber's loss
     outputs: tuple[str, ...] = ()  # the names of several fits of one target: a path
 
 
-def problem_of(fit: Fit) -> tuple[Risk, Point]:
-    """The objective of a fit on its data, and its weights; computed once for all claims."""
-    if "problem" not in fit.memory:
-        fit.memory["problem"] = _problem(fit, fit.objective)
-    return fit.memory["problem"]
+def objective_of(fit: Fit, words: Callable[[Fit], Objective]) -> Objective:
+    """What a fit minimised: an adapter says it, or its parameters in the words of its family."""
+    return fit.objective if fit.has("objective") else words(fit)
 
 
-def described(fit: Fit, describe: Any) -> Fit:
-    """The fit, with its objective: the adapter's, or what `describe` reads from its parameters."""
-    if not fit.has("objective"):
-        fit._attributes = {**fit._attributes, "objective": describe(fit)}
-    return fit
+def coefficients(fit: Fit) -> tuple[Array, Array]:
+    """coef_, with a row per output where there are several, and intercept_; of a path, an output per penalty."""
+    if fit.has("coef_"):
+        return np.asarray(fit.coef_), np.asarray(fit.intercept_)
+    return np.asarray(fit.coefs_).T, np.ravel(fit.intercepts_)
 
 
-def _problem(fit: Fit, words: Objective) -> tuple[Risk, Point]:
-    coef = np.asarray(fit.coef_, dtype=np.float64)
+def outputs(fit: Fit) -> int:
+    return len(np.atleast_2d(coefficients(fit)[0]))
+
+
+@cache
+def problem_of(words: Callable[[Fit], Objective]) -> Fact:
+    """The fact: the objective of a fit on its data as a Risk, and its weights as a Point."""
+
+    @fact(cost=lambda fit: float(fit.data.size) * (outputs(fit) + 1))
+    def problem(fit: Fit) -> tuple[Risk, Point]:
+        return make_problem(fit, objective_of(fit, words))
+
+    return problem
+
+
+def make_problem(fit: Fit, words: Objective) -> tuple[Risk, Point]:
+    coef, intercept = (np.asarray(x, dtype=np.float64) for x in coefficients(fit))
     W = np.atleast_2d(coef).T.copy()
-    b = np.zeros(W.shape[1]) + np.ravel(np.asarray(fit.intercept_, dtype=np.float64))
+    b = np.zeros(W.shape[1]) + np.ravel(intercept)
     constant = words.constant if words.intercept == "penalised" else None
     y, s, loss, names = _targets(fit, words, W.shape[1])
     l1, l2 = (_per_column(x, W.shape) for x in (words.l1, words.l2))
@@ -83,11 +96,8 @@ def _problem(fit: Fit, words: Objective) -> tuple[Risk, Point]:
         W = np.vstack([W, b / constant])
         l1, l2 = (np.vstack(pair) for pair in zip((l1, l2), of_constant, strict=True))
         b = np.zeros_like(b)
-    rows = Rows(fit.data, constant, scale)
-    free = words.intercept == "free"
-    risk = Risk(rows, y, s, loss, l1, l2, free, words.positive, names)
-    risk.memory["classes"] = W.shape[1]
-    risk.memory["unit"] = unit
+    rows, free = Rows(fit.data, constant, scale), words.intercept == "free"
+    risk = Risk(rows, y, s, loss, l1, l2, free, words.positive, names, W.shape[1], unit)
     return risk, point(risk, W, b)
 
 
@@ -124,18 +134,12 @@ def _targets(fit: Fit, words: Objective, outputs: int) -> tuple[Array, Array, An
     y = np.asarray(fit.y)
     if fit.has("classes_"):
         return _classes(fit, words, outputs, y, weights)
-    numbers = {} if math.isnan(words.epsilon) else _numbers(words)
+    numbers = {} if math.isnan(words.epsilon) else {"epsilon": words.epsilon}
     s = _shares(words, weights, weights)[:, None]
     y = y.astype(np.float64).reshape(n, -1)
     if words.outputs:  # one target, and a fit of it for each of several penalties
         y = np.tile(y, (1, len(words.outputs)))
     return y, s, loss_named(words.loss, **numbers), words.outputs
-
-
-def _numbers(words: Objective) -> dict[str, float]:
-    if words.loss == "huber":
-        return {"delta": words.epsilon}
-    return {"epsilon": words.epsilon} if words.loss == "epsilon_insensitive" else {}
 
 
 def _shares(words: Objective, s: Array, weights: Array) -> Array:

@@ -1,6 +1,6 @@
 """The claims of linear predictors with a penalty: Lasso and elastic net, logistic regression, linear SVM, robust regression.
 
-Each has near_optimum (optimality.py) for its own objective (linear_objectives.py). Lasso's stated `dual_gap_` must not be
+Each has near_optimum (near_optimum.py) for its own objective (objectives.py). Lasso's stated `dual_gap_` must not be
 smaller than the excess that better weights prove; of a path, every penalty is looked at.
 """
 
@@ -12,7 +12,6 @@ import numpy as np
 
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
 from lemmata.audit.kernel.claims import PROVED, Evidence, Fit, claim, rounding
-from lemmata.audit.kernel.risk_gaps import null_scores
 from lemmata.audit.predict.linear.chosen_penalty import (
     alpha_best,
     alpha_inside,
@@ -23,17 +22,17 @@ from lemmata.audit.predict.linear.near_optimum import (
     SHAPES,
     SOUND,
     WITHIN,
+    Optimality,
     first_order_point,
-    gap_cost,
     judge,
     judge_slopes,
     near_optimum,
     nothing_stated,
-    optimality,
+    optimality_of,
     shape_problems,
+    slope_cost,
 )
 from lemmata.audit.predict.linear.objectives import (
-    described,
     lasso_words,
     linear_svc_words,
     logistic_words,
@@ -50,27 +49,26 @@ __all__ = [
 ]  # fmt: skip
 Array = np.ndarray
 DIGITS = 1e-3
-PATH_SLOPE = (
-    1e-3  # of the scale of a slope: a path stops by its gap, which forgives more than a last fit
-)
+# of the scale of a slope: a path stops by its gap, which forgives more than a last fit
+PATH_SLOPE = 1e-3
+lasso_optimality, path_optimality = optimality_of(lasso_words), optimality_of(path_words)
+path_problem = problem_of(path_words)
 
 
 def _lasso_statements(fit: Fit) -> dict[str, float]:
     stated = fit.get("dual_gap_")
-    return {} if stated is None else {"dual_gap_": _too_small(described(fit, lasso_words), stated)}
+    return {} if stated is None else {"dual_gap_": _too_small(lasso_optimality(fit), stated)}
 
 
-def _too_small(fit: Fit, stated: object) -> float:
+def _too_small(found: Optimality, stated: object) -> float:
     """A stated gap bounds how far the objective is from the least: false where better weights gain more, or where it is
     negative by more than the rounding of a sum over rows.
     """
-    risk, _ = problem_of(fit)
-    unit = risk.memory["unit"]
+    unit = found.risk.unit
     gaps = np.ravel(np.asarray(stated, dtype=np.float64)) / unit / unit
-    found = optimality(fit)
     if gaps.shape != found.certain.shape:
         return np.inf
-    if (gaps < -rounding(np.float64, terms=len(risk.s)) * found.value).any():
+    if (gaps < -rounding(np.float64, terms=len(found.risk.s)) * found.value).any():
         return np.inf
     slack = DIGITS * found.certain + 1e-9 * found.value
     wrong = np.maximum(found.certain - gaps - slack, 0.0)
@@ -80,52 +78,43 @@ def _too_small(fit: Fit, stated: object) -> float:
 # --- a whole path -----------------------------------------------------------------------------------------------------
 
 
-def _as_outputs(fit: Fit) -> Fit:
-    """A path as one fit of many outputs: coef_ has a row per penalty."""
-    if not fit.has("objective"):
-        rows = {"coef_": np.asarray(fit.coefs_).T, "intercept_": np.ravel(fit.intercepts_)}
-        fit._attributes = {**fit._attributes, **rows, "objective": path_words(fit)}
-    return fit
-
-
-def _path_cost(fit: Fit) -> float:
-    return gap_cost(_as_outputs(fit))
-
-
 @claim(
     f"at every penalty of the path, {WITHIN}",
     kind=PROVED,
     source="Fenchel duality; ML Lasso",
-    cost=_path_cost,
+    needs=(path_optimality,),
 )
 def path_near_optimum(fit: Fit) -> Evidence:
-    return judge(fit, optimality(_as_outputs(fit)))
+    return judge(fit, path_optimality(fit))
 
 
 @claim(
     "at every penalty of the path, no column's slope is off by more than 0.1 % of its scale",
     kind=PROVED,
     source="Karush, Kuhn & Tucker",
-    cost=_path_cost,
+    needs=(path_problem,),
+    cost=slope_cost,
 )
 def path_first_order(fit: Fit) -> Evidence:
-    return judge_slopes(_as_outputs(fit), PATH_SLOPE)
+    risk, at = path_problem(fit)
+    return judge_slopes(fit, risk, at, PATH_SLOPE)
 
 
 def _path_statements(fit: Fit) -> dict[str, float]:
     stated = fit.get("dual_gaps_")
-    found = {} if stated is None else {"dual_gaps_": _too_small(_as_outputs(fit), stated)}
+    found = {} if stated is None else {"dual_gaps_": _too_small(path_optimality(fit), stated)}
     if np.ndim(fit.get("alphas", 100)) == 0:
-        found["alphas_"] = _first_penalty(_as_outputs(fit))
+        found["alphas_"] = _first_penalty(fit)
     return found
 
 
 def _first_penalty(fit: Fit) -> float:
     """A grid that was not given begins where the first weight enters: at the largest |xⱼᵀu|/pⱼ of a constant prediction."""
-    risk, _ = problem_of(fit)
+    risk, _ = path_problem(fit)
     if not (risk.l1[:, :1] > 0).all():
         return 0.0
-    V = risk.rows.adjoint(risk.s * risk.loss.slope(risk.y[:, :1], null_scores(risk)[:, :1]))
+    first = risk.output(0)
+    V = risk.rows.adjoint(first.slopes(first.null_scores))
     size = np.maximum(-V, 0.0) if risk.positive else np.abs(V)
     share = float((size / risk.l1[:, :1]).max())  # what the first penalty has to be multiplied by
     return abs(share - 1) / 1e-3 if share > 1e-6 else 0.0  # a constant target has no first penalty
@@ -138,8 +127,10 @@ PATH = {
     "dual_gaps_?": "k | >= 0",
 }
 
-lasso_stated = statements_true(_lasso_statements, cost=gap_cost)
-LASSO_CLAIMS = (SOUND, lasso_stated, near_optimum(lasso_words), first_order_point(lasso_words))
+LASSO_CLAIMS = (
+    SOUND, statements_true(_lasso_statements, needs=(lasso_optimality,)), near_optimum(lasso_words),
+    first_order_point(lasso_words),
+)  # fmt: skip
 
 
 def _chosen(fit: Fit) -> Iterator[str]:
@@ -149,14 +140,16 @@ def _chosen(fit: Fit) -> Iterator[str]:
 
 LASSO_CV_CLAIMS = (
     attributes_sound(SHAPES, _chosen),
-    statements_true(lambda fit: {**_lasso_statements(fit), **path_statements(fit)}, cost=gap_cost),
+    statements_true(
+        lambda fit: {**_lasso_statements(fit), **path_statements(fit)}, needs=(lasso_optimality,)
+    ),
     *LASSO_CLAIMS[2:],
     alpha_best,
     alpha_inside,
 )
 LASSO_PATH_CLAIMS = (
     attributes_sound(PATH),
-    statements_true(_path_statements, cost=_path_cost),
+    statements_true(_path_statements, needs=(path_optimality,)),
     path_near_optimum,
     path_first_order,
 )

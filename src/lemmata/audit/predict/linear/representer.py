@@ -21,18 +21,18 @@ from lemmata.audit.kernel.claims import (
     rounding,
     unknown,
 )
-from lemmata.audit.kernel.risk_gaps import Rows
-from lemmata.audit.predict.linear.objectives import described
+from lemmata.audit.kernel.duality_gap import Rows
+from lemmata.audit.predict.linear.objectives import Objective, objective_of
 
 LARGEST = 2000  # rows or columns, whichever are fewer: a basis of their span is found by decomposing so many
 SHARE = 1e-6  # of the weights: a solver's own error is smaller
 
 
-def representer(words: Callable[[Fit], object]) -> Statement:
+def representer(words: Callable[[Fit], Objective]) -> Statement:
     """The claim, of fits whose objective (in `words`) has an ℓ2 penalty on every weight and no other."""
 
     def applies(fit: Fit) -> bool:
-        objective = described(fit, words).objective
+        objective = objective_of(fit, words)
         return not np.any(objective.l1) and bool(np.all(np.asarray(objective.l2) > 0))
 
     def cost(fit: Fit) -> float:
@@ -57,7 +57,7 @@ def outside_rows(fit: Fit) -> Evidence:
     """The part of the weights that is orthogonal to every row with a weight."""
     n, d = fit.data.shape
     if min(n, d) > LARGEST:
-        return unknown(f"a basis of the span of {n:,} rows of {d:,} columns is too dear")
+        return unknown(f"a basis of the span of {n:,} rows of {d:,} columns is too expensive")
     X = Rows(fit.data).columns(np.arange(d))
     if fit.weights is not None:
         X = X[np.asarray(fit.weights) > 0]

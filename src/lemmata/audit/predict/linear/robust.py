@@ -27,11 +27,11 @@ from lemmata.audit.kernel.claims import (
     Fit,
     at_most,
     claim,
+    fact,
     rounding,
     unknown,
 )
-from lemmata.audit.kernel.losses import Huber
-from lemmata.audit.kernel.risk_gaps import Point, Risk, balance, project
+from lemmata.audit.kernel.duality_gap import Point, Risk, feasible, point
 from lemmata.audit.predict.linear.least_squares import CORRELATION, name_of
 from lemmata.audit.predict.linear.near_optimum import (
     NEAR,
@@ -39,17 +39,17 @@ from lemmata.audit.predict.linear.near_optimum import (
     SHARE,
     WITHIN,
     Optimality,
+    dtype_of,
+    find_optimality,
     gap_cost,
     judge,
-    optimality,
     resolution,
     shape_problems,
+    slope_cost,
 )
-from lemmata.audit.predict.linear.objectives import Objective, described, problem_of
-from lemmata.audit.predict.linear.risk_search import search
+from lemmata.audit.predict.linear.objectives import Objective, problem_of
 
 Array = np.ndarray
-ROUNDS = 40  # of σ and (w, b) in turn, when better ones are sought
 
 
 def _loss(fit: Fit) -> str:
@@ -57,11 +57,14 @@ def _loss(fit: Fit) -> str:
 
 
 def robust_words(fit: Fit) -> Objective:
-    """What a search over (w, b) at a fixed scale minimises: Huber's loss is kept apart from its scale."""
+    """The objective but for Huber's scale, which is looked after below."""
     intercept = "free" if fit.get("fit_intercept", True) else "none"
     if _loss(fit) == "huber":
         return Objective("huber", l2=float(fit.alpha), intercept=intercept, epsilon=float(fit.epsilon))  # fmt: skip
     return Objective("absolute", intercept=intercept)
+
+
+problem = problem_of(robust_words)
 
 
 # --- Huber's loss with its scale --------------------------------------------------------------------------------------
@@ -73,21 +76,14 @@ def huber_value(risk: Risk, r: Array, W: Array, sigma: float, epsilon: float, al
     return float((risk.s * sigma * (1 + H)).sum() + alpha * np.square(W).sum())
 
 
-def huber_gap(risk: Risk, at: Point, sigma: float, a: Array, epsilon: float, alpha: float) -> float:  # fmt: skip
-    """P(at, σ) − D(a) for slopes a that are made feasible first; inf where that is not possible."""
-    s, r = risk.s, risk.y - at.f
-    U = s * np.clip(a, -2 * epsilon, 2 * epsilon)
-    if alpha == 0:
-        U = project(replace(risk, loss=Huber(delta=2 * epsilon)), U)
-    elif risk.free:
-        U = balance(risk, U)
-    total = float(s.sum())
+def huber_gap(risk: Risk, at: Point, sigma: float, U: Array, epsilon: float, alpha: float) -> tuple[float, Array]:  # fmt: skip
+    """P(at, σ) − D(a) for slopes u = s∘a that are made feasible first, and those."""
+    s, r, total = risk.s, risk.y - at.f, float(risk.s.sum())
+    U, V, missed = feasible(risk, U, at)
     a = np.divide(U, s, out=np.zeros_like(U), where=s > 0)
     length = float((s * a * a).sum())
     shrink = min(1.0, 2 * math.sqrt(total / length) if length > 0 else 1.0)
-    shrink *= min(1.0, 2 * epsilon / max(float(np.abs(a).max(initial=0.0)), 1e-300))
-    U, a = U * shrink, a * shrink
-    V = risk.rows.adjoint(U)
+    U, V, a = U * shrink, V * shrink, a * shrink
     z = np.abs(r) / sigma
     # σH(z) + σ·a²/4 − a r of every row, in the same shape as Huber's excess
     along = np.sign(r) * a
@@ -95,45 +91,38 @@ def huber_gap(risk: Risk, at: Point, sigma: float, a: Array, epsilon: float, alp
     beyond = (z - epsilon) * (2 * epsilon - along) + np.square(epsilon - along / 2)
     rows = float((s * sigma * np.where(z <= epsilon, inside, beyond)).sum())
     spare = sigma * max(total - float((s * a * a).sum()) / 4, 0.0)
-    missed = abs(float(U.sum()) * float(at.b[0])) if risk.free else 0.0
-    if alpha > 0:
-        return rows + spare + missed + float(np.square(2 * alpha * at.W - V).sum()) / (4 * alpha)
-    return rows + spare + missed + float(np.abs(V * at.W).sum())
+    ridge = float(np.square(2 * alpha * at.W - V).sum()) / (4 * alpha) if alpha > 0 else 0.0
+    return rows + spare + missed + ridge, U
 
 
-def _huber_optimality(fit: Fit) -> Optimality:
-    risk, at = problem_of(fit)
+def _huber_optimality(fit: Fit, risk: Risk, at: Point) -> Optimality:
     epsilon, sigma = float(fit.epsilon), float(fit.scale_)
     alpha = float(fit.alpha) / risk.rows.scale / risk.rows.scale  # of the weights of divided rows
     r = risk.y - at.f
     value = huber_value(risk, r, at.W, sigma, epsilon, alpha)
-    gap = huber_gap(risk, at, sigma, 2 * r / sigma, epsilon, alpha)
-    null = _null(risk, epsilon)
-    blur = resolution(fit, risk, at) / sigma
-    found = Optimality(
-        np.array([gap]), np.zeros(1), np.array([value]), np.array([null]), np.atleast_1d(blur)
-    )
-    work = SHARE * fit.work
-    least, now, scale = value, at, sigma
-    rounds = 0
-    while not (found.upper <= NEAR).all() and not (found.lower > NEAR).all() and rounds < ROUNDS and work > 0:  # fmt: skip
-        rounds += 1
-        # the same σ: a penalised Huber risk, 2/σ times Σ s h(r) + (ασ/2)‖w‖² … its own search moves (w, b)
-        fixed = replace(
-            risk, loss=Huber(delta=epsilon * scale), l2=np.full_like(risk.l2, alpha * scale), memory=risk.memory
-        )  # fmt: skip
-        cost = risk.rows.data.size * (20.0 + 3 * risk.rows.shape[1])
-        now = search(fixed, now, math.inf, 0.0, min(work, cost)).at
-        work -= cost
-        scale = _best_scale(risk, risk.y - now.f, scale, epsilon)
-        r = risk.y - now.f
-        least = min(least, huber_value(risk, r, now.W, scale, epsilon, alpha))
-        gap = min(gap, huber_gap(risk, at, sigma, 2 * r / scale, epsilon, alpha))
-        found = replace(found, most=np.array([gap]), certain=np.array([value - least]))
+    own = risk.s * np.clip(2 * r / sigma, -2 * epsilon, 2 * epsilon)
+    near = fit.witness("feasible_slopes", risk, own)
+    gap, U = huber_gap(risk, at, sigma, own if near is None else near, epsilon, alpha)
+    null, blur = _null(risk, epsilon), resolution(fit, risk, at) / sigma
+    most, certain, values, nulls = (np.array([x]) for x in (gap, 0.0, value, null))
+    found = Optimality(risk, at, most, certain, values, nulls, np.atleast_1d(blur), U)
+    if (found.upper <= NEAR).all():
+        return found
+    shown = fit.witness("better_huber_fit", found, sigma, epsilon, alpha, SHARE * fit.work)
+    if shown is not None:
+        W, b, scale, U = shown
+        r = risk.y - point(risk, W, b).f
+        gain = value - huber_value(risk, r, W, scale, epsilon, alpha)
+        if gain > 0 and scale > 0:
+            certain[0] = gain
+            found.better[0] = {"weights": W, "intercept": b, "scale": scale}
+        gap, U = huber_gap(risk, at, sigma, U, epsilon, alpha)
+        if gap < most[0]:
+            found = replace(found, most=np.array([gap]), dual=U)
     return found
 
 
-def _best_scale(risk: Risk, r: Array, sigma: float, epsilon: float, rounds: int = 50) -> float:
+def best_scale(risk: Risk, r: Array, sigma: float, epsilon: float, rounds: int = 50) -> float:
     """Σ s (1 − a²/4) = 0 for a = clip(2r/σ): σ² Σs = Σ s min(r², ε²σ²), by its fixed point."""
     s, total = risk.s, float(risk.s.sum())
     for _ in range(rounds):
@@ -152,23 +141,31 @@ def _null(risk: Risk, epsilon: float) -> float:
     start = float(np.sqrt((risk.s * r * r).sum() / risk.s.sum()))
     if not start > 0:
         return 0.0
-    sigma = _best_scale(risk, r, start, epsilon)
+    sigma = best_scale(risk, r, start, epsilon)
     return huber_value(risk, r, np.zeros((1, 1)), sigma, epsilon, 0.0)
+
+
+def _gap_cost(fit: Fit) -> float:
+    if _loss(fit) == "tukey":
+        return 0.0
+    return slope_cost(fit) if _loss(fit) == "huber" else gap_cost(fit, robust_words(fit))
+
+
+@fact(cost=_gap_cost, needs=(problem,))
+def optimality(fit: Fit) -> Optimality:
+    find = _huber_optimality if _loss(fit) == "huber" else find_optimality
+    return find(fit, *problem(fit))
 
 
 @claim(
     WITHIN,
     kind=PROVED,
     source="Fenchel duality; ML Robust Regression",
-    cost=lambda fit: 0.0 if _loss(fit) == "tukey" else gap_cost(described(fit, robust_words)),
+    needs=(optimality,),
 )
 def near_optimum(fit: Fit) -> Evidence:
-    loss = _loss(fit)
-    if loss == "tukey":
+    if _loss(fit) == "tukey":
         return unknown("Tukey's loss is not convex: no gap is known, see first_order_point")
-    described(fit, robust_words)
-    if loss == "huber" and "optimality" not in fit.memory:
-        fit.memory["optimality"] = _huber_optimality(fit)
     return judge(fit, optimality(fit))
 
 
@@ -176,7 +173,7 @@ def near_optimum(fit: Fit) -> Evidence:
 
 
 def _residuals(fit: Fit) -> tuple[Risk, Point, Array]:
-    risk, at = problem_of(described(fit, robust_words))
+    risk, at = problem(fit)
     return risk, at, (risk.y - at.f)[:, 0]
 
 
@@ -193,7 +190,8 @@ def row_weights(fit: Fit, r: Array) -> Array:
     "a first-order point: no column correlates with the weighted residuals by more than 1e-4",
     kind=PROVED,
     source="ML Robust Regression",
-    cost=gap_cost,
+    needs=(problem,),
+    cost=slope_cost,
 )
 def first_order_point(fit: Fit) -> Evidence:
     """Σ sᵢωᵢrᵢxᵢ = 0, ω recomputed from the residuals; each column, its mean taken off, against its length and that of ωr."""
@@ -202,14 +200,14 @@ def first_order_point(fit: Fit) -> Evidence:
     risk, at, r = _residuals(fit)
     s = risk.s[:, 0]
     pull = row_weights(fit, r) * r
-    mean, sizes = risk.centred_columns()
+    mean, sizes = risk.centred_columns
     lean = risk.rows.adjoint((s * pull)[:, None])[:, 0] - mean * (s @ pull)
     if risk.free:
         lean, sizes = np.append(lean, s @ pull), np.append(sizes, math.sqrt(s.sum()))
     total = math.sqrt(float(s @ pull**2))
-    whole = np.sqrt(risk.column_squares())
+    whole = np.sqrt(risk.column_squares)
     reach = float(whole @ np.abs(at.W[:, 0])) + math.sqrt(float(s @ risk.y[:, 0] ** 2))
-    blur = rounding(np.result_type(np.asarray(fit.coef_).dtype, np.float32), len(s)) * reach
+    blur = rounding(dtype_of(fit), len(s)) * reach
     if total <= 2 * blur:
         return unknown("the residuals are rounding")
     cosine = np.divide(np.abs(lean), sizes * total, out=np.zeros_like(lean), where=sizes > 0)
@@ -229,7 +227,7 @@ def outliers(fit: Fit, r: Array) -> Array:
     "fewer than half of the rows are outliers",
     kind=RULE_OF_THUMB,
     source="ML Robust Regression",
-    cost=gap_cost,
+    needs=(problem,),
 )
 def outliers_are_few(fit: Fit) -> Evidence:
     """The breakdown point: a majority of outliers is another law, and the fit describes whichever it found first."""
@@ -277,7 +275,7 @@ def _statements(fit: Fit) -> dict[str, float]:
 
 ROBUST_CLAIMS = (
     attributes_sound({**SHAPES, "scale_": "| >= 0", "weights_?": "n | >= 0, <= 1"}, _problems),
-    statements_true(_statements, cost=gap_cost),
+    statements_true(_statements, needs=(problem,)),
     near_optimum,
     first_order_point,
     outliers_are_few,

@@ -7,9 +7,10 @@ By Stiemke's theorem exactly one of the two exists: such a w, or u > 0 with Aᵀ
 
 * u: the fit's own slopes, uᵢ = sᵢσ(−yᵢfᵢ), nearly have Aᵀu = 0. u′ = u − UA(AᵀUA)⁻¹Aᵀu has it exactly, and stays positive if no
   |aᵢᵀ(AᵀUA)⁻¹Aᵀu| reaches 1; half of that is left to rounding.
-* w: from a linear programme, its margins Aw compared with the rounding of each, those near 0 counted again in whole fractions.
+* w: from a search (a linear programme), its margins Aw compared with the rounding of each, those near 0 counted again in whole
+  fractions.
 
-A programme that finds nothing proves nothing: within rounding, the claim can't tell.
+A search that finds nothing proves nothing: within rounding, the claim can't tell.
 """
 
 from __future__ import annotations
@@ -22,16 +23,21 @@ from scipy.linalg import qr, solve_triangular
 from scipy.special import expit
 
 from lemmata.audit.kernel.claims import PROVED, Evidence, Fit, at_most, claim, unknown
+from lemmata.audit.kernel.duality_gap import Point, Risk
 from lemmata.audit.kernel.losses import log_softmax
-from lemmata.audit.kernel.risk_gaps import Point, Risk
-from lemmata.audit.predict.linear.objectives import described, logistic_words, problem_of
+from lemmata.audit.predict.linear.objectives import (
+    logistic_words,
+    objective_of,
+    outputs,
+    problem_of,
+)
 
 Array = np.ndarray
 EPS = float(np.finfo(np.float64).eps)
 HALF = 0.5  # of what would turn a multiplier negative; the rest is for rounding
 DROP = 64.0  # units of rounding: a column that the others leave no more of is a combination of them
 EXACT = 200_000  # products in whole fractions, about a second of them
-SMALL = 1e-9  # of the largest weight: what a programme leaves where 0 is meant
+problem = problem_of(logistic_words)
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,7 @@ class Separation:
     apart: int = 0
     total: int = 0
     why: str = ""
+    direction: Array | None = None
 
 
 def signed_rows(risk: Risk, at: Point) -> tuple[Array, Array]:
@@ -68,25 +75,29 @@ def signed_rows(risk: Risk, at: Point) -> tuple[Array, Array]:
     return np.vstack(parts), np.concatenate(slopes)
 
 
-def separation(A: Array, u: Array, programme: bool = True) -> Separation:
+def separation(fit: Fit, A: Array, u: Array, search: bool = True) -> Separation:
     """Which of the two witnesses there is."""
     norms = np.abs(A).max(axis=0)
-    A = A[:, norms > 0] / np.exp2(np.round(np.log2(norms[norms > 0])))  # by powers of two: exact
+    powers = np.exp2(np.round(np.log2(norms[norms > 0])))
+    A = A[:, norms > 0] / powers  # exact
     total = len(A)
     if A.shape[1] == 0 or overlap_shown(A, np.maximum(u, 1e-12 * u.max(initial=0.0))):
         return Separation("exist", total=total)
-    if not programme:
+    shown = fit.witness("separating_direction", A) if search else None
+    if shown is None:
         return Separation(
             "",
             why="the multipliers of the fit do not show it; certify(…, seconds=60) looks further",
         )
-    w, multipliers = _programme(A)
+    directions, multipliers = shown
     if multipliers is not None and overlap_shown(A, multipliers):
         return Separation("exist", total=total)
-    for candidate in _tidied(w):
-        apart = rows_apart(A, candidate)
+    for w in directions:
+        apart = rows_apart(A, w)
         if apart:
-            return Separation("separable", apart, total)
+            whole = np.zeros(len(norms))
+            whole[norms > 0] = w / powers
+            return Separation("separable", apart, total, direction=whole)
     return Separation("", why="whether the classes are separable is within rounding")
 
 
@@ -135,34 +146,6 @@ def _exact_combinations(A: Array, keep: Array, others: Array) -> bool:
     return True
 
 
-def _programme(A: Array) -> tuple[Array, Array | None]:
-    """max Σ min(aᵢᵀw, 1) over Aw ≥ 0; its dual are multipliers u ≥ 1 with Aᵀu = 0 where the maximum is 0."""
-    from scipy.optimize import linprog
-
-    n, d = A.shape
-    cost = np.r_[np.zeros(d), -np.ones(n)]
-    limits = np.hstack([-A, np.eye(n)])  # z ≤ Aw
-    bounds = [(-1e6, 1e6)] * d + [(0.0, 1.0)] * n
-    found = linprog(cost, A_ub=limits, b_ub=np.zeros(n), bounds=bounds, method="highs")
-    if found.x is None:
-        return np.zeros(d), None
-    u = -np.asarray(found.ineqlin.marginals)
-    return found.x[:d], u if (u > 0.5).all() else None
-
-
-def _tidied(w: Array):
-    """w as it is, without what is small in it, and in short fractions."""
-    largest = np.abs(w).max(initial=0.0)
-    if largest == 0:
-        return
-    w = w / largest
-    clean = np.where(np.abs(w) > SMALL, w, 0.0)
-    yield w
-    yield clean
-    for most in (1, 12, 1000, 10**6):
-        yield np.array([float(Fraction(x).limit_denominator(most)) for x in clean])
-
-
 def rows_apart(A: Array, w: Array) -> int:
     """How many rows have aᵢᵀw > 0 for certain, if none has aᵢᵀw < 0 for certain or perhaps; else 0."""
     margins = A @ w
@@ -190,8 +173,7 @@ def _exact_sign(a: Array, w: list[Fraction]) -> int:
 
 
 def _size(fit: Fit) -> tuple[float, float]:
-    (n, d), m = fit.data.shape, len(np.atleast_2d(fit.coef_))
-    k = max(m - 1, 1)
+    (n, d), k = fit.data.shape, max(outputs(fit) - 1, 1)
     return float(n) * k, float(d + 1) * k
 
 
@@ -207,30 +189,33 @@ def _penalised(risk: Risk, at: Point, unit: str) -> Evidence:
     return at_most(0, 0, unit=unit, note="the penalty keeps them finite, separable or not")
 
 
+def _is_penalised(fit: Fit) -> bool:
+    objective = objective_of(fit, logistic_words)
+    return bool(np.any(objective.l1) or np.any(objective.l2))
+
+
 def _cost(fit: Fit) -> float:
-    described(fit, logistic_words)
-    if np.any(fit.objective.l1) or np.any(fit.objective.l2):
-        return 2.0 * fit.data.size
     n, d = _size(fit)
-    return 6 * n * d * d
+    return 0.0 if _is_penalised(fit) else 6 * n * d * d
 
 
 @claim(
     "best weights exist: no direction separates the classes, or a penalty keeps the weights finite",
     kind=PROVED,
     source="Albert & Anderson 1984; ML Logistic Regression",
+    needs=(problem,),
     cost=_cost,
 )
 def weights_exist(fit: Fit) -> Evidence:
-    described(fit, logistic_words)
     unit = "rows set apart"
-    risk, at = problem_of(fit)
-    if np.any(fit.objective.l1) or np.any(fit.objective.l2):
+    risk, at = problem(fit)
+    if _is_penalised(fit):
         return _penalised(risk, at, unit)
     n, d = _size(fit)
     if n * d > 2e7:
         return unknown("the rows are too many for this check, which wants all of them in memory")
-    found = separation(*signed_rows(risk, at), programme=fit.work > 2e3 * n * np.sqrt(n) + n * d * d)  # fmt: skip
+    search = fit.work > 2e3 * n * np.sqrt(n) + n * d * d
+    found = separation(fit, *signed_rows(risk, at), search)
     if found.verdict == "exist":
         return at_most(0, 0, unit=unit, note="the classes overlap")
     if not found.verdict:
@@ -244,4 +229,4 @@ def weights_exist(fit: Fit) -> Evidence:
         f"a direction separates the classes ({how}), along which weights grow for ever and standard errors mean nothing: "
         "penalise (C=1), or drop the column that tells the classes apart"
     )  # fmt: skip
-    return at_most(found.apart, 0, advice, unit)
+    return at_most(found.apart, 0, advice, unit, witness={"direction": found.direction})

@@ -8,19 +8,22 @@ bound on the least objective, D at the dual point a lower one, whoever found the
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq
 
+from lemmata.audit.kernel.claims import Fit
+from lemmata.audit.kernel.duality_gap import Point, Risk, gap_at, point
 from lemmata.audit.kernel.losses import Softmax, log_softmax
-from lemmata.audit.kernel.risk_gaps import (
-    Point,
-    Risk,
+from lemmata.audit.predict.linear.near_optimum import NEAR, Optimality
+from lemmata.audit.predict.linear.robust import best_scale, huber_gap, huber_value
+from lemmata.predict.witness.dual_points import (
+    Huber,
     best_shift,
-    excess,
-    feasible,
-    point,
+    curvature,
+    feasible_slopes,
     softmax_hessian,
 )
 
@@ -30,6 +33,7 @@ MOST = 600  # columns (times classes) that a dense Hessian is formed for
 WIDTHS = 12  # how often μ shrinks, to a quarter each time
 LARGEST = 2**25  # numbers of the dense columns of a working set
 KNOWN = 1.1  # times the gain: a gap that says by how much weights are off
+ROUNDS = 40  # of σ and (w, b) in turn, when a better robust regression is sought
 QUIET = 1e-12  # of the objective: a step that gains no more has arrived
 
 
@@ -40,10 +44,19 @@ class Found:
     at: Point
     value: float  # P(at): the least objective is at most this
     gap: float  # P(fit) − D(u): how far the fit can be from the least at most
+    U: Array | None = None  # that u, if one was found
+
+
+def better_weights(
+    fit: Fit, risk: Risk, start: Point, gap: float, enough: float, work: float
+) -> tuple[Array, Array, Array]:
+    """Weights, an intercept and a dual point of one output (or of softmax) that are better than those of the fit, if found."""
+    found = search(risk, start, gap, enough, work)
+    return found.at.W, found.at.b, np.zeros_like(start.f) if found.U is None else found.U
 
 
 def search(risk: Risk, start: Point, gap: float, enough: float, work: float) -> Found:
-    """Better weights and dual points of a problem with one output (or of softmax), until gap or gain decides about `enough`.
+    """Look for better weights and dual points until gap or gain decides about `enough`.
 
     enough : what the excess of the objective is compared with; the search ends when gap ≤ enough or more than it was gained
     work : multiplications that it may take
@@ -57,6 +70,41 @@ def search(risk: Risk, start: Point, gap: float, enough: float, work: float) -> 
         if seen.run(width):
             break
     return found
+
+
+def better_huber_fit(
+    fit: Fit, found: Optimality, sigma: float, epsilon: float, alpha: float, work: float
+) -> tuple[Array, Array, float, Array]:
+    """Weights, intercept and scale of a better robust regression, and slopes with a smaller gap: σ and (w, b) in turn."""
+    risk, start, value = found.risk, found.at, float(found.value[0])
+    now, scale, U = start, sigma, found.dual
+    best, least = (start.W, start.b, sigma), value
+    cost = risk.rows.data.size * (20.0 + 3 * risk.rows.shape[1])
+    for _ in range(ROUNDS):
+        if (found.upper <= NEAR).all() or (found.lower > NEAR).all() or not work > 0:
+            break
+        # the same σ: a penalised Huber risk, 2/σ times Σ s h(r) + (ασ/2)‖w‖² … its own search moves (w, b)
+        fixed = replace(
+            risk, loss=Huber(delta=epsilon * scale), l2=np.full_like(risk.l2, alpha * scale)
+        )
+        now = search(fixed, now, math.inf, 0.0, min(work, cost)).at
+        work -= cost
+        r = risk.y - now.f
+        scale = best_scale(risk, r, scale, epsilon)
+        reached = huber_value(risk, r, now.W, scale, epsilon, alpha)
+        if reached < least:
+            best, least = (now.W, now.b, scale), reached
+        slopes = risk.s * np.clip(2 * r / scale, -2 * epsilon, 2 * epsilon)
+        near = feasible_slopes(fit, risk, slopes)
+        gap, near = huber_gap(risk, start, sigma, near, epsilon, alpha)
+        if gap < found.most[0]:
+            U = near
+        found = replace(
+            found,
+            most=np.minimum(found.most, gap),
+            certain=np.array([value - least]),
+        )
+    return (*best, U)
 
 
 def _widths(risk: Risk, f: Array) -> Array:
@@ -161,22 +209,22 @@ class _Search:
 
     def _note(self, at: Point, smooth: _Rounded) -> None:
         risk, found = self.risk, self.found
-        value = float(risk.value(at.W, at.f)[0])
+        value, f = float(risk.value(at.W, at.f)[0]), at.f
         if risk.free and not risk.loss.smooth:
-            shifted = Point(at.W, at.b, at.f + best_shift(risk, at.f))
-            value = min(value, float(risk.value(shifted.W, shifted.f)[0]))
+            shift = best_shift(risk, at.f)
+            shifted = Point(at.W, at.b + shift, at.f + shift)
+            if float(risk.value(shifted.W, shifted.f)[0]) < value:
+                at, value = shifted, float(risk.value(shifted.W, shifted.f)[0])
         if value < found.value:
             found.at, found.value = at, value
-        f = at.f
         if risk.free and risk.loss.smooth:
             f = f + best_shift(risk, f)
         bare = float(((risk.l1 == 0) & (risk.l2 == 0)).all(axis=1).sum())
-        self.left -= (
-            12.0 * at.f.size * (bare + 1) * bare + self.size
-        )  # a projection decomposes the bare columns
-        U, V, missed = feasible(risk, smooth.slopes(f), self.start)
-        gap = float(excess(risk, self.start, U, V)[0]) + missed
-        found.gap = min(found.gap, gap)
+        # a projection decomposes the bare columns
+        self.left -= 12.0 * at.f.size * (bare + 1) * bare + self.size
+        gap, U = gap_at(risk, self.start, feasible_slopes(None, risk, smooth.slopes(f)))
+        if gap[0] < found.gap:
+            found.gap, found.U = float(gap[0]), U
 
 
 def _solve(H: Array, right: Array) -> Array:
@@ -260,11 +308,10 @@ class _Rounded:
         """How far into its kinks a score is, in units of μ, and the direction: (a between 0 and 1, where a grows)."""
         risk = self.risk
         if risk.loss.margin:
-            z = (risk.loss.at - risk.y * f) / self.width  # type: ignore[union-attr]
+            z = (1.0 - risk.y * f) / self.width
             return np.clip(z, 0.0, 1.0), -risk.y
         r = f - risk.y
-        z = (np.abs(r) - risk.loss.epsilon) / self.width  # type: ignore[union-attr]
-        return np.clip(z, 0.0, 1.0), np.sign(r)
+        return np.clip(np.abs(r) / self.width, 0.0, 1.0), np.sign(r)
 
     def value(self, at: Point) -> float:
         risk = self.risk
@@ -278,7 +325,7 @@ class _Rounded:
     def slopes(self, f: Array) -> Array:
         risk = self.risk
         if self.width == 0:
-            return risk.s * risk.loss.slope(risk.y, f)
+            return risk.slopes(f)
         a, direction = self._arc(f)
         return risk.s * a * direction
 
@@ -289,7 +336,7 @@ class _Rounded:
             P = np.exp(log_softmax(f))
             return softmax_hessian(A, risk.s[:, 0], 0.5 * P + 0.5 / P.shape[1] if safe else P)
         if self.width == 0:
-            h = risk.s * (risk.loss.curved if safe else risk.loss.curvature(risk.y, f))
+            h = risk.s * (risk.loss.curved if safe else curvature(risk.loss, risk.y, f))
         elif not safe:
             a, _ = self._arc(f)
             h = risk.s * ((a > 0) & (a < 1)) / self.width
@@ -298,8 +345,3 @@ class _Rounded:
         else:
             h = risk.s / np.maximum(self.width, np.abs(f - risk.y))
         return A.T @ (A * h)
-
-
-def of_output(at: Point, k: int) -> Point:
-    column = slice(k, k + 1)
-    return replace(at, W=at.W[:, column], b=at.b[column], f=at.f[:, column])
