@@ -216,7 +216,7 @@ def test_with_less_work_a_claim_decides_less_but_never_otherwise():
             for claim in check(KMEANS_CLAIMS, fit, "", work=work):
                 if claim.verdict in ("holds", "fails"):
                     assert seen.setdefault(claim.name, claim.verdict) == claim.verdict
-            assert sum(fit.memory.get("spent", {}).values()) <= 1.2 * work
+            assert sum(partitions.purse(fit).spent.values()) <= 1.2 * work
         assert len(seen) >= 5
 
 

@@ -21,7 +21,7 @@ import scipy.sparse as sp
 
 from lemmata.audit.clustering.nearest_centres import Frame, eps_of, squared_distances
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.claims import PROVED, STATISTICAL, Fit, at_most, claim, rounding
+from lemmata.audit.kernel.claims import PROVED, STATISTICAL, Fit, at_most, claim, fact, rounding
 from lemmata.core.blocks import Blocks
 
 Array = np.ndarray
@@ -80,21 +80,30 @@ class Truth:
         return ROUNDING + 2 * math.sqrt(E) + E
 
 
+def _passes(count: float, centers: int = 1):
+    """Return the cost of so many plain passes with so many centres."""
+
+    def cost(fit: Fit) -> float:
+        n, d = fit.data.shape
+        share = fit.data.size / (n * d) if fit.data.sparse else 1.0
+        return count * n * ((2.0 * centers + 16) * d * share + 30 * centers + 100)
+
+    return cost
+
+
+@fact(cost=_passes(2))
 def truth(fit: Fit) -> Truth:
-    """Two passes; once per certificate."""
-    if "truth" not in fit.memory:
-        frame = Frame.of(fit.data)
-        weight, sums = 0.0, np.zeros(fit.data.shape[1])
-        for X, w in frame.slices(fit.data):
-            weight, sums = weight + float(w.sum()), sums + w @ X
-        mean = sums / weight
-        total = float(_costs(fit.data, [mean[None]], frame)[0])
-        far = frame.origin / frame.scale + mean
-        squares = total + weight * float(far @ far)  # Σ w‖x‖² = φ(μ) + W‖μ‖²
-        types = fit.data.dtype, fit.points_.dtype
-        mixed = eps_of(types[0]) != eps_of(types[1])
-        fit.memory["truth"] = Truth(frame, weight, mean, total, squares, eps_of(*types), mixed)
-    return fit.memory["truth"]
+    frame = Frame.of(fit.data)
+    weight, sums = 0.0, np.zeros(fit.data.shape[1])
+    for X, w in frame.slices(fit.data):
+        weight, sums = weight + float(w.sum()), sums + w @ X
+    mean = sums / weight
+    total = float(_costs(fit.data, [mean[None]], frame)[0])
+    far = frame.origin / frame.scale + mean
+    squares = total + weight * float(far @ far)  # Σ w‖x‖² = φ(μ) + W‖μ‖²
+    types = fit.data.dtype, fit.points_.dtype
+    mixed = eps_of(types[0]) != eps_of(types[1])
+    return Truth(frame, weight, mean, total, squares, eps_of(*types), mixed)
 
 
 def stated(fit: Fit) -> Mapping[str, float]:
@@ -114,22 +123,7 @@ def stated(fit: Fit) -> Mapping[str, float]:
     }  # fmt: skip
 
 
-def _passes(count: float, centers: int = 1):
-    """The cost of so many plain passes with so many centres."""
-
-    def cost(fit: Fit) -> float:
-        n, d = fit.data.shape
-        share = fit.data.size / (n * d) if fit.data.sparse else 1.0
-        return count * n * ((2.0 * centers + 16) * d * share + 30 * centers + 100)
-
-    return cost
-
-
-def _known(fit: Fit) -> float:
-    return 0.0 if "truth" in fit.memory else _passes(2)(fit)
-
-
-TRUE = statements_true(stated, cost=_known)
+TRUE = statements_true(stated, needs=(truth,))
 
 
 # --- the draws --------------------------------------------------------------------------------------------------------
@@ -165,7 +159,7 @@ def total_weight_kept(fit):
 
 
 @claim("the cost of the mean is kept, as near as so many draws come", kind=STATISTICAL, confidence=0.95,
-       source="CIL20 6.2.3", cost=lambda fit: _known(fit) + _passes(1)(fit))  # fmt: skip
+       source="CIL20 6.2.3", needs=(truth,), cost=_passes(1))  # fmt: skip
 def cost_of_mean_kept(fit):
     """A draw's share of φ(μ) has mean 1 and is at most 2 as well; its variance Σ w d⁴/(p φ²) − 1 is that of the data."""
     true = truth(fit)
@@ -217,7 +211,7 @@ def _rows(data: Blocks, frame: Frame, index: Array) -> Array:
 
 
 @claim("costs of rows as centres, drawn without regard to it, are kept within ε/2 (φ(Q) + φ(mean))", kind=PROVED,
-       source="CIL20 6.2.3", cost=lambda fit: _known(fit) + _passes(1, SETS * CENTERS)(fit))  # fmt: skip
+       source="CIL20 6.2.3", needs=(truth,), cost=_passes(1, SETS * CENTERS))  # fmt: skip
 def costs_kept(fit):
     """Measured on all rows, for sets that know nothing of the coreset; ε is what was asked for, or a tenth."""
     true, rng = truth(fit), np.random.default_rng(0)
@@ -241,11 +235,11 @@ def _own_cost(fit: Fit) -> float:
     search = (
         5.0 * fit.points_.shape[0] * fit.points_.shape[1] * k + 1e7
     )  # ten steps of scikit-learn's, and 10 ms to begin
-    return _known(fit) + _passes(1, k)(fit) + search
+    return _passes(1, k)(fit) + search
 
 
 @claim("costs of centres sought on the coreset are kept within ε φ(Q)", kind=PROVED,
-       source="CIL20 (6.4)", cost=_own_cost)  # fmt: skip
+       source="CIL20 (6.4)", needs=(truth,), cost=_own_cost)  # fmt: skip
 def own_costs_kept(fit):
     """What a user of the coreset relies on. Not promised: these centres know the coreset, and (6.4) is stronger than it is."""
     true = truth(fit)

@@ -3,9 +3,9 @@
 Everything is recomputed from the rows and the public attributes (`cluster_centers_` and, where they are there, `labels_`,
 `inertia_`, `sums_`), so the claims certify scikit-learn's KMeans and MiniBatchKMeans as well as ours.
 
-A gap is decided from two sides: a lower bound on the optimum (`partition_bounds.py`) shows that the cost is within some percent
+A gap is decided from two sides: a lower bound on the optimum (`kmeans_bounds.py`) shows that the cost is within some percent
 of it, and better centres, found by a few restarts, show that it is not. Where neither does, the claim can't tell, and says what
-is known. Whether clusters are more than cuts through a cloud is asked of rows that did not take part (`cluster_refits.py`).
+is known. Whether clusters are more than cuts through a cloud is asked of rows that did not take part (`kmeans_refits.py`).
 
 Checks that search take what the budget leaves them, each its share: with less of it they decide less, never otherwise.
 """
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,6 @@ from lemmata.audit.clustering.kmeans_refits import (
 from lemmata.audit.clustering.kmeans_statements import (
     SOUND,
     TRUE,
-    a_pass,
     nearest,
     pass_work,
     sizes,
@@ -50,6 +49,8 @@ from lemmata.audit.kernel.claims import (
     at_least,
     at_most,
     claim,
+    fact,
+    free,
     rounding,
     unknown,
 )
@@ -72,20 +73,27 @@ SHARES = {"steps": 0.25, "refits": 0.25, "restarts": 0.15, "bounds": 0.35}  # of
 # --- what is paid, and from which budget ------------------------------------------------------------------------------
 
 
-def allowance(fit: Fit, what: str) -> float:
-    """What a search may spend: its share of what was left when the first search began; bounds also what others left over."""
-    budget = fit.memory.setdefault("budget", fit.work)
-    if math.isinf(budget):
-        return math.inf
-    spent = fit.memory.setdefault("spent", {})
-    if what == "bounds":
-        shares = {**SHARES, **{name: amount / budget for name, amount in spent.items()}}
-        return max(1 - sum(shares.values()) + shares["bounds"], 0.0) * budget
-    return min(SHARES[what] * budget, fit.work)
+@dataclass
+class Purse:
+    """What searches may spend: their shares of what was left when the first of them asked."""
+
+    budget: float = math.nan
+    spent: dict[str, float] = field(default_factory=dict)
+
+    def allowance(self, what: str, left: float) -> float:
+        """Return what one search may spend; bounds also what others left over."""
+        self.budget = left if math.isnan(self.budget) else self.budget
+        if math.isinf(self.budget):
+            return math.inf
+        if what == "bounds":
+            shares = SHARES | {name: work / self.budget for name, work in self.spent.items()}
+            return max(1 - sum(shares.values()) + shares["bounds"], 0.0) * self.budget
+        return min(SHARES[what] * self.budget, left)
 
 
-def spend(fit: Fit, what: str, work: float) -> None:
-    fit.memory.setdefault("spent", {})[what] = work
+@fact(cost=free)
+def purse(fit: Fit) -> Purse:
+    return Purse()
 
 
 # --- the run, and the centres -----------------------------------------------------------------------------------------
@@ -111,7 +119,7 @@ def never_rose(fit):
     "every centre is the nearest one of some row",
     kind=PROVED,
     source="CIL20 6.2.1",
-    cost=a_pass("nearest"),
+    needs=(nearest,),
 )
 def no_empty_cluster(fit):
     """The notes re-seed an empty cluster at random; a centre without rows is one that the cost could have used."""
@@ -122,7 +130,7 @@ def no_empty_cluster(fit):
 
 @claim(
     "moving every centre to the mean of its rows lowers the cost by at most 0.01 %",
-    kind=PROVED, source="CIL20 6.2.1", cost=a_pass("nearest"),
+    kind=PROVED, source="CIL20 6.2.1", needs=(nearest,),
 )  # fmt: skip
 def fixed_point(fit):
     """One step of Lloyd's: the centre of a cluster of weight W moved by δ to its mean lowers the cost by exactly W‖δ‖².
@@ -152,32 +160,28 @@ def _is_still(found: Partition) -> bool:
     return found.cost <= found.rounding or found.shift <= SETTLED * found.cost
 
 
+def _first_step_work(fit: Fit) -> float:
+    """Return what one step costs, as far as is known: none is made where nothing moves."""
+    return 0.0 if nearest in fit.facts and _is_still(nearest(fit)) else pass_work(fit)
+
+
+@fact(cost=_first_step_work, needs=(nearest,))
 def descent(fit: Fit) -> Descent:
-    if "descent" not in fit.memory:
-        start = nearest(fit)
-        spend(fit, "steps", 0.0)
-        if _is_still(start):
-            fit.memory["descent"] = Descent(start, (0.0,), True)
-            return fit.memory["descent"]
-        most = allowance(fit, "steps") / pass_work(fit)
-        path = [start, *lloyd(fit.data, start, int(max(1, min(most, 300))), SETTLED)]
-        spend(fit, "steps", pass_work(fit) * (len(path) - 1))
-        costs = np.array([one.cost for one in path])
-        gains = -np.diff(costs) / start.cost
-        end = path[int(costs.argmin())]
-        fit.memory["descent"] = Descent(end, tuple(map(float, gains)), _is_still(path[-1]))
-    return fit.memory["descent"]
-
-
-def _descent_cost(fit: Fit) -> float:
-    if "nearest" in fit.memory and _is_still(nearest(fit)):
-        return 0.0
-    return a_pass("descent")(fit)
+    start, spent = nearest(fit), purse(fit).spent
+    spent["steps"] = 0.0
+    if _is_still(start):
+        return Descent(start, (0.0,), True)
+    most = purse(fit).allowance("steps", fit.work) / pass_work(fit)
+    path = [start, *lloyd(fit.data, start, int(max(1, min(most, 300))), SETTLED)]
+    spent["steps"] = pass_work(fit) * (len(path) - 1)
+    costs = np.array([one.cost for one in path])
+    gains = -np.diff(costs) / start.cost
+    return Descent(path[int(costs.argmin())], tuple(map(float, gains)), _is_still(path[-1]))
 
 
 @claim(
     "Lloyd's steps, continued from here, lower the cost by at most 1 % in all",
-    kind=PROVED, source="CIL20 6.2.1", cost=_descent_cost,
+    kind=PROVED, source="CIL20 6.2.1", needs=(descent,),
 )  # fmt: skip
 def no_steps_left(fit):
     """The steps are made, as far as the budget goes. If it ends before they do, a percent gained so far fails all the same."""
@@ -206,22 +210,28 @@ def restart_work(rows: int, d: int, k: int) -> float:
     return RESTARTS * (LONGEST * rows * d * k / 2.0 + 5e6)
 
 
+def _least_restart_work(fit: Fit) -> float:
+    """Return what restarts on the fewest rows cost, and a look at all rows."""
+    n, d, k = sizes(fit)
+    return restart_work(min(n, FEWEST), d, k) + pass_work(fit)
+
+
+@fact(cost=_least_restart_work, needs=(nearest,))
 def better(fit: Fit) -> Partition:
-    """The best partition known: the model's, where Lloyd's steps led, and that of a few fits from other seeds."""
-    if "better" not in fit.memory:
-        known, (_, d, k) = nearest(fit), sizes(fit)
-        rows = _restart_rows(fit, allowance(fit, "restarts"))
-        X, w = sample_rows(fit.data, known.frame, rows)
-        spend(fit, "restarts", restart_work(rows, d, k))
-        best = _restarts(X, w, k)
-        found = [known, descent(fit).end] if "descent" in fit.memory else [known]
-        # looked at on all rows only where it is better on some
-        if best.inertia_ < (1 - NEWS) * float(w @ squared_distances(X, known.centers).min(axis=1)):
-            centers = known.frame.outside(best.cluster_centers_)
-            found.append(Partition.of(fit.data, centers, known.frame))
-            spend(fit, "restarts", restart_work(rows, d, k) + pass_work(fit))
-        fit.memory["better"] = min(found, key=_cost_at_means)
-    return fit.memory["better"]
+    """Return the best partition known: the model's, where Lloyd's steps led, and that of a few fits from other seeds."""
+    known, (_, d, k) = nearest(fit), sizes(fit)
+    rows = _restart_rows(fit, purse(fit).allowance("restarts", fit.work))
+    X, w = sample_rows(fit.data, known.frame, rows)
+    spent = restart_work(rows, d, k)
+    best = _restarts(X, w, k)
+    found = [known, descent(fit).end] if descent in fit.facts else [known]
+    # looked at on all rows only where it is better on some
+    if best.inertia_ < (1 - NEWS) * float(w @ squared_distances(X, known.centers).min(axis=1)):
+        centers = known.frame.outside(best.cluster_centers_)
+        found.append(Partition.of(fit.data, centers, known.frame))
+        spent += pass_work(fit)
+    purse(fit).spent["restarts"] = spent
+    return min(found, key=_cost_at_means)
 
 
 def _restarts(X: Array, w: Array, k: int) -> Any:
@@ -244,25 +254,19 @@ def _cost_at_means(found: Partition) -> float:
 
 
 def gap(fit: Fit) -> Gap:
-    """The gap that can be proved, from bounds built around the best centres known."""
-    if "gap" not in fit.memory:
-        known, around = nearest(fit), better(fit)
-        work = allowance(fit, "bounds")
-        work = work if math.isfinite(work) else WORK
-        rng, k = np.random.default_rng(0), len(known.centers)
-        fit.memory["gap"] = gap_of(fit.data, known, around, k, rng, CONFIDENCE, ENOUGH, work)
-    return fit.memory["gap"]
-
-
-def _gap_cost(fit: Fit) -> float:
-    if "better" in fit.memory:
-        return 0.0
-    n, d, k = sizes(fit)
-    return restart_work(min(n, FEWEST), d, k) + a_pass("nearest")(fit) + pass_work(fit)
+    """Return the gap that can be proved, from bounds built around the best centres known."""
+    known, around = nearest(fit), better(fit)
+    work = purse(fit).allowance("bounds", fit.work)
+    work = work if math.isfinite(work) else WORK
+    rng, k = np.random.default_rng(0), len(known.centers)
+    return gap_of(fit.data, known, around, k, rng, CONFIDENCE, ENOUGH, work)
 
 
 @claim(
-    "the cost is within 5 % of the best possible", kind=PROVED, source="CIL20 6.2.1", cost=_gap_cost
+    "the cost is within 5 % of the best possible",
+    kind=PROVED,
+    source="CIL20 6.2.1",
+    needs=(better,),
 )
 def certified_near_optimum(fit):
     """Fails on better centres, holds on a lower bound; one that is sampled holds with its confidence."""
@@ -304,35 +308,39 @@ def _least_rows(fit: Fit) -> int:
     return min(rows_wanted(n, d, k), 100 * k)
 
 
-def _refit_cost(fit: Fit) -> float:
-    if "refits" in fit.memory:
-        return 0.0
+def _least_refit_work(fit: Fit) -> float:
     _, d, k = sizes(fit)
-    return refit_work(_least_rows(fit), d, k) + a_pass("nearest")(fit)
+    return refit_work(_least_rows(fit), d, k)
 
 
-def refits(fit: Fit, parts: int) -> Refits | None:
-    """Fits to so many parts of the rows; None where there are too few."""
-    if f"{parts} refits" not in fit.memory:
-        if "refits" not in fit.memory:
-            n, d, k = sizes(fit)
-            most, rows = allowance(fit, "refits"), rows_wanted(n, d, k)
-            if math.isfinite(most):
-                per_row = refit_work(1_000_000, d, k) / 1_000_000
-                rows = max(min(rows, int(most / per_row)), _least_rows(fit))
-            spend(fit, "refits", refit_work(rows, d, k))
-            fit.memory["refits"] = sample_rows(fit.data, nearest(fit).frame, rows)
-        X, w = fit.memory["refits"]
-        least = (
-            FOUND_AGAIN if parts == MANY_PARTS else 0.0
-        )  # with many parts, nothing less is of use
-        fit.memory[f"{parts} refits"] = Refits.of(X, w, nearest(fit).centers, parts, least)
-    return fit.memory[f"{parts} refits"]
+@fact(cost=_least_refit_work, needs=(nearest,))
+def some_rows(fit: Fit) -> tuple[Array, Array]:
+    """Return as many rows, and their weights, as there is work to fit parts of them; its price is that of the fits."""
+    n, d, k = sizes(fit)
+    most, rows = purse(fit).allowance("refits", fit.work), rows_wanted(n, d, k)
+    if math.isfinite(most):
+        per_row = refit_work(1_000_000, d, k) / 1_000_000
+        rows = max(min(rows, int(most / per_row)), _least_rows(fit))
+    purse(fit).spent["refits"] = refit_work(rows, d, k)
+    return sample_rows(fit.data, nearest(fit).frame, rows)
+
+
+@fact(cost=free, needs=(some_rows,))
+def many_refits(fit: Fit) -> Refits | None:
+    """Fit twelve parts of the rows; None where there are too few. What is surely not found again ends it: no more is of use."""
+    X, w = some_rows(fit)
+    return Refits.of(X, w, nearest(fit).centers, MANY_PARTS, FOUND_AGAIN)
+
+
+@fact(cost=free, needs=(some_rows,))
+def few_refits(fit: Fit) -> Refits | None:
+    X, w = some_rows(fit)
+    return Refits.of(X, w, nearest(fit).centers, FEW_PARTS)
 
 
 @claim(
     "fits to disjoint parts of the rows share at least 3/4 of every cluster",
-    kind=STATISTICAL, confidence=0.99, source="CIL20 6.2.1", cost=_refit_cost,
+    kind=STATISTICAL, confidence=0.99, source="CIL20 6.2.1", needs=(few_refits, many_refits),
 )  # fmt: skip
 def found_again(fit):
     """Holds if every comparison of twelve fits shows it of every cluster; fails if the mean over three is shown to be below.
@@ -341,11 +349,11 @@ def found_again(fit):
     """
     if len(fit.cluster_centers_) < 2:
         return unknown("one cluster has one labelling")
-    unit, many = "share found again", refits(fit, MANY_PARTS)
+    unit, many = "share found again", many_refits(fit)
     if many is not None and many.surely.min() >= FOUND_AGAIN:
         note = f"{many.rows:,} rows in {MANY_PARTS} parts"
         return at_least(many.surely.min(), FOUND_AGAIN, unit=unit, note=note)
-    few = refits(fit, FEW_PARTS)
+    few = few_refits(fit)
     if few is None:
         return unknown("too few rows for other fits")
     # comparisons of two fits to parts, and of the model with one of them
@@ -361,7 +369,7 @@ def found_again(fit):
 
 @claim(
     "at its borders a cluster is at most 1/3 as dense as at its centre",
-    kind=STATISTICAL, confidence=0.99, source="CIL20 6.2.1", cost=_refit_cost,
+    kind=STATISTICAL, confidence=0.99, source="CIL20 6.2.1", needs=(few_refits, many_refits),
 )  # fmt: skip
 def separated(fit):
     """The density of fresh rows at the border, seen along the line of two centres, over that at the sparser of them.
@@ -371,7 +379,7 @@ def separated(fit):
     """
     if len(fit.cluster_centers_) < 2:
         return unknown("one cluster has no border")
-    unit, few = "density at a border / at a centre", refits(fit, FEW_PARTS)
+    unit, few = "density at a border / at a centre", few_refits(fit)
     if few is None:
         return unknown("too few rows for other fits")
     least = np.nan_to_num(few.valley_least, nan=-1.0)
@@ -379,7 +387,7 @@ def separated(fit):
     if least[a, b] > VALLEY:
         advice = "a border may cut through one cluster: lower n_clusters, or use a mixture"
         return at_most(least[a, b], VALLEY, advice, unit, note=f"clusters {a} and {b}")
-    many = refits(fit, MANY_PARTS)
+    many = many_refits(fit)
     if many is None or many.surely.min() < FOUND_AGAIN:
         return unknown("clusters that are not surely found again have no borders to look at")
     most = float(np.nanmax(many.valley_most))

@@ -6,7 +6,7 @@ Here is also what all claims about k-means share: the one pass that puts every r
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +21,7 @@ from lemmata.audit.clustering.nearest_centres import (
     sum_by,
 )
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.claims import Evidence, Fit, rounding, unknown
+from lemmata.audit.kernel.claims import Evidence, Fit, fact, rounding, unknown
 
 Array = np.ndarray
 LAST_BATCH = "labels_ and inertia_ are those of the last batch, and these are other rows"
@@ -42,15 +42,10 @@ def pass_work(fit: Fit) -> float:
     return n * (2.0 * d * k * sparse + 16 * d * sparse + 30 * k + 200)
 
 
-def a_pass(memory: str) -> Callable[[Fit], float]:
-    return lambda fit: 0.0 if memory in fit.memory else pass_work(fit)
-
-
+@fact(cost=pass_work)
 def nearest(fit: Fit) -> Partition:
-    """Every row at its nearest centre; computed once per certificate."""
-    if "nearest" not in fit.memory:
-        fit.memory["nearest"] = Partition.of(fit.data, fit.cluster_centers_)
-    return fit.memory["nearest"]
+    """Put every row at its nearest centre."""
+    return Partition.of(fit.data, fit.cluster_centers_)
 
 
 # --- the claims that begin every certificate --------------------------------------------------------------------------
@@ -211,7 +206,7 @@ def _sums_error(fit: Fit, found: Partition, known: Labelled, eps: float) -> floa
     return max(error, discrepancy(means, known.means[full], scale, tolerance))
 
 
-_TRUE = statements_true(stated, cost=lambda fit: a_pass("nearest")(fit) + pass_work(fit))
+_TRUE = statements_true(stated, cost=pass_work, needs=(nearest,))
 
 
 def _true_of_these_rows(fit: Fit) -> Evidence:

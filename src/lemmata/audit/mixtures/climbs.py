@@ -19,6 +19,7 @@ from lemmata.audit.kernel.claims import (
     Fit,
     at_most,
     claim,
+    fact,
     rounding,
     unknown,
 )
@@ -28,7 +29,6 @@ from lemmata.audit.mixtures.em_steps import (
     affordable,
     climb,
     facts_of,
-    facts_work,
     leap,
     one_thread,
     pass_work,
@@ -55,16 +55,31 @@ def extrapolated_gain(values: Array, noise: float = 0.0) -> tuple[float, float]:
 
 
 def _climbing_work(fit: Fit) -> float:
-    """As many leaps as there is work for, at least one; a leap is three passes."""
+    """Return the price of as many leaps as there is work for, at least one; a leap is three passes."""
     passes = min(3 * LEAPS, affordable(fit, CLIMBING) / pass_work(fit))
-    return facts_work(fit) + (1 + max(passes, 3)) * pass_work(fit)
+    return (1 + max(passes, 3)) * pass_work(fit)
+
+
+@fact(cost=_climbing_work, needs=(facts_of,))
+def climbed(fit: Fit) -> tuple[float, float, float, float]:
+    """Return the gain found, in all (at the rate measured, and with noise), and what of it may be noise, in nats that count."""
+    facts = facts_of(fit)
+    leaps = int(min(LEAPS, max(affordable(fit, CLIMBING) / pass_work(fit) / 3, 1)))
+    with one_thread():
+        gain, last = leap(facts.parts, facts.rows, leaps)
+    found, last = gain * facts.nats, last * facts.nats
+    # each term errs by some eps of what it is made of, in any direction, and so does the sum
+    noise = 4 * rounding(np.float64, facts.n) * (1 + facts.grain / facts.weight)
+    steps = float(np.abs(np.diff(last)).sum())
+    low, high = (found + total - steps for total in extrapolated_gain(last, noise))
+    return found, low, high, 3 * leaps * noise
 
 
 @claim(
     "climbing on by EM gains at most 0.125 nats, all together",
     kind=RULE_OF_THUMB,
     source="CIL (3.13), (3.14); Aitken 1926",
-    cost=_climbing_work,
+    needs=(climbed,),
 )
 def fixed_point(fit):
     """A step of any size says little: EM crawls where components overlap, and stops at any `tol` long before it arrives.
@@ -75,7 +90,7 @@ def fixed_point(fit):
     lost = facts_of(fit).cannot_climb()
     if lost is not None:
         return lost
-    found, low, high, noise = _climbed(fit)
+    found, low, high, noise = climbed(fit)
     if low - noise <= TO_GO < low:
         return unknown("the gains are rounding", measured=low, unit="nats to go")
     if TO_GO < low <= _grit(fit):
@@ -89,22 +104,6 @@ def fixed_point(fit):
         low, TO_GO, unit="nats to go", advice=advice, note=f"{found:.2g} found by climbing, the rest extrapolated",
         kind=PROVED if found > TO_GO else "",
     )  # fmt: skip
-
-
-def _climbed(fit: Fit) -> tuple[float, float, float, float]:
-    """The gain found, in all (with the rate measured, and with noise), and what of it may be noise, in nats that count."""
-    if "climbed" not in fit.memory:
-        facts = facts_of(fit)
-        leaps = int(min(LEAPS, max(affordable(fit, CLIMBING) / pass_work(fit) / 3, 1)))
-        with one_thread():
-            gain, last = leap(facts.parts, facts.rows, leaps)
-        found, last = gain * facts.nats, last * facts.nats
-        # each term errs by some eps of what it is made of, in any direction, and so does the sum
-        noise = 4 * rounding(np.float64, facts.n) * (1 + facts.grain / facts.weight)
-        steps = float(np.abs(np.diff(last)).sum())
-        low, high = (found + total - steps for total in extrapolated_gain(last, noise))
-        fit.memory["climbed"] = found, low, high, 3 * leaps * noise
-    return fit.memory["climbed"]
 
 
 def _grit(fit: Fit) -> float:
@@ -138,14 +137,14 @@ def _climb_from(start: Any, rows: Any, steps: int) -> list[float]:
 
 
 def _nudging_work(fit: Fit) -> float:
-    search = min(NUDGES * (NUDGE_STEPS + 1) * pass_work(fit), affordable(fit, NUDGING))
-    return facts_work(fit) + search
+    return min(NUDGES * (NUDGE_STEPS + 1) * pass_work(fit), affordable(fit, NUDGING))
 
 
 @claim(
     "no nudge of the components lets EM climb higher",
     kind=RULE_OF_THUMB,
     source="CIL 3.1.3; Dempster, Laird & Rubin 1977",
+    needs=(facts_of,),
     cost=_nudging_work,
 )
 def no_ascent_nearby(fit):
@@ -164,7 +163,7 @@ def no_ascent_nearby(fit):
     steps = int(min(_nudging_work(fit), fit.work) / pass_work(fit) / NUDGES) - 1
     if steps < FEWEST:
         return unknown("too little work allowed: pass seconds=… to certify")
-    anyway = _climbed(fit)[1]
+    anyway = climbed(fit)[1]
     if anyway > TO_GO:
         return unknown("EM still climbs without a nudge")
     best, growing = -np.inf, False

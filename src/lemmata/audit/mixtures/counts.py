@@ -1,4 +1,4 @@
-"""Components that count, in plain NumPy: Bernoulli, Poisson, multinomial, categorical, with the methods of densities.py.
+"""Components that count, in plain NumPy: Bernoulli, Poisson, multinomial, categorical, with the methods of gaussians.py.
 
 >>> class Fitted:
 ...     rates_, weights_, family_ = np.array([[2.0]]), np.ones(1), type("Poisson", (), {"smoothing": 0.0})

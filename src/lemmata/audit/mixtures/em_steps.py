@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from lemmata.audit.clustering.nearest_centres import one_blas_thread
-from lemmata.audit.kernel.claims import LEAST_BUDGET, Evidence, Fit, unknown
+from lemmata.audit.kernel.claims import LEAST_BUDGET, Evidence, Fit, fact, free, unknown
 from lemmata.audit.mixtures.gaussians import components_of
 
 Array = np.ndarray
@@ -143,9 +143,6 @@ def _leaped(parts: Any, one: Any, two: Any) -> Any:
     return None
 
 
-# --- what several claims need -----------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Facts:
     """What one plain pass over the data says about a fit, in float64."""
@@ -172,12 +169,61 @@ class Facts:
         return self.n / self.weight
 
 
+# --- what it costs ----------------------------------------------------------------------------------------------------
+
+
+@fact(cost=free)
+def known_components(fit: Fit) -> Any:
+    """Read the components; their weights are as the model has them."""
+    return components_of(fit)
+
+
+def pass_work(fit: Fit, n: int | None = None) -> float:
+    """Return the multiplications of one E-step with its sums on n rows (all rows of the data), Python included."""
+    n, parts = fit.data.shape[0] if n is None else n, known_components(fit)
+    slices = 1 + n // max(256, NUMBERS // max(fit.data.shape[1] * parts.k, 1))
+    return parts.work(n) + OVERHEAD * slices + hole_work(fit, n)
+
+
+@fact(cost=free)
+def patterns(fit: Fit) -> float:
+    """Count the patterns of missing values, at most; each has factors of its own, for every component."""
+    found = 0.0
+    if np.ndim(getattr(known_components(fit), "covariances", 0)) == 3:
+        for rows, _ in fit.data:
+            gone = np.isnan(rows)
+            some, where = int(gone.any(axis=1).sum()), int(gone.any(axis=0).sum())
+            found += float(min(some, 2.0**where))
+    return found
+
+
+def hole_work(fit: Fit, n: int) -> float:
+    """Return what patterns of missing values cost in a pass over n rows."""
+    share = min(n / max(fit.data.shape[0], 1), 1.0)
+    return 0.5 * OVERHEAD * known_components(fit).k * (patterns(fit) * share)
+
+
+def fit_work(fit: Fit) -> float:
+    """Return roughly what the fit took: its steps and some for k-means before, times its starts."""
+    steps = float(np.max(fit.get("n_iter_", 1))) + START_STEPS
+    starts = float(fit.get("n_init", 1) or 1)
+    return steps * starts * known_components(fit).solver_work(fit.data.shape[0])
+
+
+def affordable(fit: Fit, share: float) -> float:
+    """Return the work that a check may plan with: its share of what certify(X) has, or of what certify(X, seconds=…) left."""
+    left = fit.work if np.isfinite(fit.work) else 0.0
+    return share * max(TIMES_THE_FIT * fit_work(fit), LEAST_BUDGET, left)
+
+
+# --- what several claims need -----------------------------------------------------------------------------------------
+
+
+@fact(cost=lambda fit: 1.5 * pass_work(fit))
 def facts_of(fit: Fit) -> Facts:
-    """The facts about a fit, computed once per certificate."""
-    if "facts" not in fit.memory:
-        with one_thread():
-            fit.memory["facts"] = _facts(fit)
-    return fit.memory["facts"]
+    """Go through the rows once."""
+    with one_thread():
+        return _facts(fit)
 
 
 def _facts(fit: Fit) -> Facts:
@@ -211,54 +257,3 @@ def shown_memberships(fit: Fit, x: Array) -> Array:
         warnings.filterwarnings("ignore", message=".*valid feature names", category=UserWarning)
         x = x.astype(np.asarray(fit.weights_).dtype, copy=False)
         return np.asarray(fit.model.predict_proba(x), dtype=np.float64)
-
-
-# --- what it costs ----------------------------------------------------------------------------------------------------
-
-
-def known_components(fit: Fit) -> Any:
-    """The components, read once; their weights are as the model has them."""
-    if "components" not in fit.memory:
-        fit.memory["components"] = components_of(fit)
-    return fit.memory["components"]
-
-
-def pass_work(fit: Fit, n: int | None = None) -> float:
-    """Multiplications of one E-step with its sums on n rows (all rows of the data), Python included."""
-    n, parts = fit.data.shape[0] if n is None else n, known_components(fit)
-    slices = 1 + n // max(256, NUMBERS // max(fit.data.shape[1] * parts.k, 1))
-    return parts.work(n) + OVERHEAD * slices + hole_work(fit, n)
-
-
-def facts_work(fit: Fit) -> float:
-    """What `facts_of` costs: a pass and a half, once per certificate."""
-    return 0.0 if "facts" in fit.memory else 1.5 * pass_work(fit)
-
-
-def hole_work(fit: Fit, n: int) -> float:
-    """What patterns of missing values cost in a pass over n rows: each has factors of its own, for every component."""
-    if "holes" not in fit.memory:
-        fit.memory["holes"] = 0.0
-        if np.ndim(getattr(known_components(fit), "covariances", 0)) == 3:
-            for rows, _ in fit.data:
-                gone = np.isnan(rows)
-                some, where = int(gone.any(axis=1).sum()), int(gone.any(axis=0).sum())
-                fit.memory["holes"] += float(min(some, 2.0**where))
-    patterns = fit.memory["holes"] * min(n / max(fit.data.shape[0], 1), 1.0)
-    return 0.5 * OVERHEAD * known_components(fit).k * patterns
-
-
-def fit_work(fit: Fit) -> float:
-    """Roughly what the fit took: its steps and some for k-means before, times its starts."""
-    steps = float(np.max(fit.get("n_iter_", 1))) + START_STEPS
-    return (
-        steps
-        * float(fit.get("n_init", 1) or 1)
-        * known_components(fit).solver_work(fit.data.shape[0])
-    )
-
-
-def affordable(fit: Fit, share: float) -> float:
-    """The work that a check may plan with: its share of what certify(X) has, or of what certify(X, seconds=…) left."""
-    left = fit.work if np.isfinite(fit.work) else 0.0
-    return share * max(TIMES_THE_FIT * fit_work(fit), LEAST_BUDGET, left)

@@ -28,6 +28,7 @@ from lemmata.audit.kernel.claims import (
     at_least,
     at_most,
     claim,
+    price_of,
     unknown,
 )
 from lemmata.audit.mixtures.em_steps import (
@@ -39,7 +40,6 @@ from lemmata.audit.mixtures.em_steps import (
     affordable,
     climb,
     facts_of,
-    facts_work,
     hole_work,
     known_components,
     log_likelihood,
@@ -124,7 +124,7 @@ TOO_LITTLE = "too little work allowed for fits to enough rows: pass seconds=… 
 def _third_work(fit: Fit) -> float:
     folds, room = _folds(fit)
     per_pass = known_components(fit).work(room) + OVERHEAD + hole_work(fit, room)
-    return facts_work(fit) + folds * THIRD_PASSES * per_pass
+    return folds * THIRD_PASSES * per_pass
 
 
 @claim(
@@ -132,6 +132,7 @@ def _third_work(fit: Fit) -> float:
     kind=STATISTICAL,
     source="CIL (3.4); Hoeffding 1963",
     confidence=CONFIDENCE,
+    needs=(facts_of,),
     cost=_third_work,
 )
 def memberships_clear(fit):
@@ -211,7 +212,7 @@ def share_bounds(mean: float, n: float, nats: float) -> tuple[float, float]:
 def _half_work(fit: Fit) -> float:
     room = _room(fit, HALF_PASSES, HALVES)
     per_pass = known_components(fit).work(room) + OVERHEAD + hole_work(fit, room)
-    return facts_work(fit) + HALF_PASSES * per_pass
+    return HALF_PASSES * per_pass
 
 
 @claim(
@@ -219,6 +220,7 @@ def _half_work(fit: Fit) -> float:
     kind=STATISTICAL,
     source="CIL20 6.4; Wasserman, Ramdas & Balakrishnan 2020",
     confidence=CONFIDENCE,
+    needs=(facts_of,),
     cost=_half_work,
 )
 def worth_its_components(fit):
@@ -304,7 +306,10 @@ def _fewer(parts: Any, half: list[tuple[Array, Array]]) -> Any:
 
 
 def _fresh_work(fit: Fit) -> float:
-    return 0.0 if fit.y is None else facts_work(fit) + pass_work(fit) + pass_work(fit, len(fit.y))
+    """Return the price of going through both; nothing is read where there are no fresh rows."""
+    if fit.y is None:
+        return 0.0
+    return price_of(fit, lambda fit: pass_work(fit) + pass_work(fit, len(fit.y)), (facts_of,))
 
 
 @claim(

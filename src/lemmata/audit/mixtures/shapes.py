@@ -22,7 +22,6 @@ from lemmata.audit.mixtures.em_steps import (
     affordable,
     expect,
     facts_of,
-    facts_work,
     known_components,
     one_thread,
     pass_work,
@@ -41,7 +40,7 @@ RIDGELESS_STEPS = 30
     "every component lives on at least as many rows as its shape needs",
     kind=PROVED,
     source="ML Gaussian Mixture Models",
-    cost=facts_work,
+    needs=(facts_of,),
 )
 def enough_rows(fit):
     """(Σ w r)²/Σ w² r, against d + 1 for a covariance of d features, two for a variance, one for a mean. Necessary only."""
@@ -69,10 +68,9 @@ def _shape_work(fit: Fit) -> float:
     parts = known_components(fit)
     if not parts.estimated:
         return 0.0
-    if "facts" in fit.memory and _has_no_width(facts_of(fit), _eps(fit)):
+    if facts_of in fit.facts and _has_no_width(facts_of(fit), _eps(fit)):
         return 2 * pass_work(fit)
-    steps = 2 + (_ridgeless_steps(fit) + 2) * _propped(parts)
-    return facts_work(fit) + steps * pass_work(fit)
+    return (2 + (_ridgeless_steps(fit) + 2) * _propped(parts)) * pass_work(fit)
 
 
 def _ridgeless_steps(fit: Fit) -> int:
@@ -93,6 +91,7 @@ def _eps(fit: Fit) -> float:
     "no component has collapsed: none owes its width to one row or to reg_covar",
     kind=RULE_OF_THUMB,
     source="ML Gaussian Mixture Models; Day 1969",
+    needs=(facts_of,),
     cost=_shape_work,
 )
 def no_collapsed_component(fit):
