@@ -10,7 +10,7 @@ from sklearn.cluster import KMeans, MiniBatchKMeans
 import lemmata
 from lemmata.audit.clustering import kmeans as partitions
 from lemmata.audit.clustering.kmeans import KMEANS_CLAIMS, fixed_point, found_again, separated
-from lemmata.audit.clustering.kmeans_refits import Refits, clopper_pearson
+from lemmata.audit.clustering.kmeans_refits import Refits
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import Fit, check
 from lemmata.core.trace import Trace
@@ -185,17 +185,6 @@ def test_clusters_in_many_dimensions_are_still_apart():
         X[::2, 0] += 12
         found = certified(fitted(X, 2), X, claims=(separated, found_again))
         assert {claim.verdict for claim in found} == {verdict}
-
-
-def test_a_bound_of_clopper_and_pearson_fails_as_rarely_as_it_says():
-    """Exact for every probability: the chance that the lower bound exceeds it, summed over the binomial law."""
-    from scipy.stats import binom
-
-    hits = np.arange(31)
-    for p in (0.05, 0.5, 0.75, 0.97):
-        low, high = clopper_pearson(hits, np.full(31, 30), 0.01)
-        assert binom.pmf(hits[low > p], 30, p).sum() <= 0.01
-        assert binom.pmf(hits[high < p], 30, p).sum() <= 0.01
 
 
 def test_what_is_found_again_is_counted_on_rows_that_neither_fit_has_seen():

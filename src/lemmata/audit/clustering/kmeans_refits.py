@@ -27,6 +27,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lemmata.audit.clustering.nearest_centres import Frame, one_blas_thread, squared_distances
+from lemmata.audit.kernel.concentration import clopper_pearson
 from lemmata.core.blocks import Blocks
 
 Array = np.ndarray
@@ -106,7 +107,7 @@ class Refits:
             one, two = names[first], _match(ours[seen], second[seen], w[seen], k)[second]
             for pair in ((one, two), (ours, one)):
                 J, counts = _overlaps(pair[0][new], pair[1][new], w[new], k)
-                bounds.append((J, *clopper_pearson(J * counts, counts, risk)))
+                bounds.append((J, *clopper_pearson(J * counts, counts, 2 * risk)))
             if i % (parts // 3) == 0:
                 ordered = np.empty_like(fit)
                 ordered[names] = fit
@@ -152,17 +153,6 @@ def _overlaps(one: Array, two: Array, w: Array, k: int) -> tuple[Array, Array]:
         return np.where(either > 0, np.minimum(both / either, 1.0), 0.0), counts
 
 
-def clopper_pearson(hits: Array, trials: Array, risk: float) -> tuple[Array, Array]:
-    """A lower and an upper bound on the probability of a hit, each wrong with probability at most `risk`."""
-    from scipy.stats import beta
-
-    hits, trials = np.minimum(hits, trials), np.asarray(trials)
-    with np.errstate(invalid="ignore"):
-        low = np.where(hits > 0, beta.ppf(risk, hits, trials - hits + 1), 0.0)
-        high = np.where(hits < trials, beta.ppf(1 - risk, hits + 1, trials - hits), 1.0)
-    return np.nan_to_num(low, nan=0.0), np.nan_to_num(high, nan=1.0)
-
-
 def _bands(X: Array, w: Array, labels: Array, C: Array) -> tuple[Array, Array, Array]:
     """For every pair of clusters the weight of rows at the border and at the first centre, seen along the line of the centres,
     and the number of rows that count."""
@@ -198,7 +188,7 @@ def _valleys(bands: list[tuple[Array, Array, Array]], k: int) -> tuple[Array, Ar
     for border, center, counts in bands:
         with np.errstate(divide="ignore", invalid="ignore"):
             share = np.where(border + center > 0, border / (border + center), 0.0)
-        low, high = clopper_pearson(share * counts, counts, risk)
+        low, high = clopper_pearson(share * counts, counts, 2 * risk)
         most.append(high)
         least.append(low)
     off = ~np.eye(k, dtype=bool)
