@@ -382,6 +382,11 @@ WITNESSES: dict[str, str] = {
     "dual_points": "lemmata.predict.witness.dual_points",
     "feasible_slopes": "lemmata.predict.witness.dual_points",
     "separating_direction": "lemmata.predict.witness.separation",
+    "better_centers": "lemmata.clustering.witness",
+    "coreset_centers": "lemmata.clustering.witness",
+    "multipliers": "lemmata.clustering.witness",
+    "refit_centers": "lemmata.clustering.witness",
+    "subset_plan": "lemmata.clustering.witness",
 }
 
 RENAMED = ("latent",)  # packages that still answer to their old name, and warn

@@ -10,21 +10,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 
-from lemmata.audit.clustering import kmeans_bounds as gap_module
-from lemmata.audit.clustering.kmeans_bounds import (
+from lemmata.audit.clustering import kmeans_bounds
+from lemmata.audit.clustering.nearest_centres import Frame, Partition
+from lemmata.audit.clustering.semidefinite_bound import WeakDual, weak_dual
+from lemmata.clustering import lower_bounds, witness
+from lemmata.clustering.lower_bounds import (
     certified_gap,
+    dual_bounds,
     monte_carlo_lower_bound,
     separation_lower_bound,
     spectral_lower_bound,
 )
-from lemmata.audit.clustering.nearest_centres import Frame, Partition
-from lemmata.audit.clustering.semidefinite_bound import (
-    closed_form,
-    dual_bound,
-    dual_bounds,
-    weak_dual,
-)
+from lemmata.clustering.witness import closed_form
 from lemmata.core.blocks import Blocks
+
+
+def dual_bound(*arguments, **more):
+    return dual_bounds(*arguments, **more)[-1]
 
 
 def optimum_on_a_line(x, k, w=None):
@@ -193,6 +195,19 @@ def test_the_repaired_dual_bounds_every_feasible_primal_point():
 def test_a_negative_multiplier_is_refused():
     with pytest.raises(ValueError, match="negative"):
         weak_dual(np.ones((2, 1)), np.ones(2), np.array([[0.0, -1.0], [-1.0, 0.0]]), 1)
+    with pytest.raises(ValueError, match="negative"):
+        weak_dual(np.ones((2, 1)), np.ones(2), np.full((2, 2), np.nan), 1)
+
+
+def test_multipliers_that_a_search_makes_up_prove_nothing_untrue():
+    """Whatever is asked for, the best answer stays below the optimum, and shows the multipliers that proved it."""
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(size=(12, 5)), np.arange(12) % 3
+    points = WeakDual(X, np.ones(12), 3)
+    for size in (0.0, 0.1, 1.0, 100.0):
+        points.ask(size * rng.exponential(size=(12, 12)))
+    assert 0 < points.best <= cost_of(X, means_of(X, labels))
+    assert weak_dual(points.A, points.u, points.multipliers, 3)[0] == points.best
 
 
 def test_steps_never_lower_the_dense_bound():
@@ -302,7 +317,7 @@ def test_clusters_of_very_different_sizes_are_proved_as_well():
 
 
 def test_closer_clusters_need_the_monte_carlo_bound_and_its_confidence(monkeypatch):
-    monkeypatch.setattr(gap_module, "WORK", 1.7e9)
+    monkeypatch.setattr(lower_bounds, "WORK", 1.7e9)
     X, _, labels = blobs(20_000, 3, 2, 6, seed=0)
     centers = KMeans(3, init=means_of(X, labels), n_init=1).fit(X).cluster_centers_
     found = certified_gap(X, centers, rng=np.random.default_rng(0))
@@ -311,7 +326,7 @@ def test_closer_clusters_need_the_monte_carlo_bound_and_its_confidence(monkeypat
 
 
 def test_nothing_much_can_be_proved_about_noise(monkeypatch):
-    monkeypatch.setattr(gap_module, "WORK", 3e8)
+    monkeypatch.setattr(lower_bounds, "WORK", 3e8)
     X = np.random.default_rng(0).random((3000, 2))
     centers = KMeans(6, n_init=3, random_state=0).fit(X).cluster_centers_
     assert 0.05 < certified_gap(X, centers).gap < math.inf
@@ -319,7 +334,7 @@ def test_nothing_much_can_be_proved_about_noise(monkeypatch):
 
 def test_a_local_optimum_has_a_large_gap(monkeypatch):
     """Two centres share a cluster and two clusters a centre, as in CIL20 Fig. 6.2: no bound may call that near the best."""
-    monkeypatch.setattr(gap_module, "MOST_CLUSTERS", 0)  # the separation bound tells
+    monkeypatch.setattr(kmeans_bounds, "MOST_CLUSTERS", 0)  # the separation bound tells
     X, planted, _ = blobs(4000, 4, 2, 14, seed=1)
     start = np.vstack(
         [planted[0] - 0.1, planted[0] + 0.1, planted[1], (planted[2] + planted[3]) / 2]
@@ -375,7 +390,7 @@ def test_lists_and_integers_are_data_too():
 @pytest.mark.parametrize("n", [200, 900])
 @pytest.mark.parametrize("unit", [1e-310, 1e-250, 1e250])
 def test_the_unit_of_weights_does_not_matter(n, unit, monkeypatch):
-    monkeypatch.setattr(gap_module, "WORK", 1e8)
+    monkeypatch.setattr(lower_bounds, "WORK", 1e8)
     X, _, labels = blobs(n, 3, 2, 5, seed=1)
     w = np.random.default_rng(1).integers(1, 4, n)
     plain, scaled = (certified_gap(X, means_of(X, labels), weights=w * u) for u in (1.0, unit))
@@ -384,13 +399,13 @@ def test_the_unit_of_weights_does_not_matter(n, unit, monkeypatch):
 
 def test_wide_rows_take_no_more_room_than_others(monkeypatch):
     """Rows too wide for a scatter matrix: as many as there is room for, and at least 20."""
-    monkeypatch.setattr(gap_module, "WORK", 1e9)
-    monkeypatch.setattr(gap_module, "ROOM", 2**22)
+    monkeypatch.setattr(lower_bounds, "WORK", 1e9)
+    monkeypatch.setattr(witness, "ROOM", 2**22)
     drawn = []
     monkeypatch.setattr(
-        gap_module,
+        kmeans_bounds,
         "_draws",
-        lambda *a, plain=gap_module._draws: drawn.append(plain(*a)) or drawn[-1],
+        lambda *a, plain=kmeans_bounds._draws: drawn.append(plain(*a)) or drawn[-1],
     )
     X = sp.random_array((600, 4200), density=0.002, rng=np.random.default_rng(0), format="csr")
     found = certified_gap(X, X[[0, 1]].toarray())

@@ -189,10 +189,59 @@ def test_clusters_in_many_dimensions_are_still_apart():
 
 def test_what_is_found_again_is_counted_on_rows_that_neither_fit_has_seen():
     """Every row alone: fitted rows are always their own cluster again, others never."""
-    X = np.random.default_rng(0).standard_normal((120, 40))
-    found = Refits.of(X, np.ones(120), X[:20], 3)
+    X, search = np.random.default_rng(0).standard_normal((120, 40)), Fit(None).witness
+    found = Refits.of(X, np.ones(120), X[:20], 3, search)
     assert found.surely.max() < 0.75
-    assert Refits.of(X[:30], np.ones(30), X[:20], 3) is None
+    assert Refits.of(X[:30], np.ones(30), X[:20], 3, search) is None
+
+
+def test_without_searches_every_claim_still_ends_in_a_verdict():
+    X = blobs()
+    with lemmata.config(searches=False):
+        found = certified(fitted(X), X)
+        start = np.vstack([GRID[0] + 0.1, GRID[0], GRID[1:4], GRID[4:].mean(axis=0)[None]])
+        stuck = certified(KMeans(6, init=start, n_init=1).fit(X), X)
+    assert found.broken == found.failed == stuck.broken == []
+    assert "certified_near_optimum" in found.held  # by the bound from separated centres
+    assert "certified_near_optimum" in stuck.undecided
+    assert {"found_again", "separated"} <= set(found.undecided)
+
+
+def shows(monkeypatch, name, result):
+    plain = Fit.searches
+    monkeypatch.setattr(
+        Fit, "searches", staticmethod(lambda asked: result if asked == name else plain(asked))
+    )
+
+
+@pytest.mark.parametrize(
+    "centers",
+    [GRID[:5, :1], np.full((6, 2), np.nan), np.vstack([GRID, GRID + 1]), "none", GRID * 100],
+)
+def test_centres_that_are_none_or_worse_prove_nothing(monkeypatch, centers):
+    """A search that errs, or that shows more centres than the model has, does not make a good fit fail."""
+    shows(monkeypatch, "better_centers", lambda fit, *_: centers)
+    X = blobs()
+    assert certified(fitted(X), X)["certified_near_optimum"].verdict == "holds"
+
+
+def test_better_centres_are_shown_with_the_verdict_that_rests_on_them():
+    X = blobs()
+    start = np.vstack([GRID[0] + 0.1, GRID[0], GRID[1:4], GRID[4:].mean(axis=0)[None]])
+    stuck = KMeans(6, init=start, n_init=1).fit(X)
+    found = certified(stuck, X)["certified_near_optimum"]
+    C = found.witness["cluster_centers"]
+    theirs = ((X[:, None] - C) ** 2).sum(axis=2).min(axis=1).sum()
+    assert cost(stuck, X) / theirs - 1 == pytest.approx(found.measured, rel=1e-6)
+
+
+def test_centres_that_were_not_fitted_to_a_part_are_no_fits_to_it(monkeypatch):
+    """The model's own centres always agree with each other; but one step on a part costs it less."""
+    X = np.random.default_rng(0).random((2000, 2))
+    model = fitted(X, 8)
+    shows(monkeypatch, "refit_centers", lambda fit, X, w, centers, number: centers)
+    found = certified(model, X, claims=(found_again, separated))
+    assert {claim.note for claim in found} == {"nobody fitted parts of the rows"}
 
 
 def test_with_less_work_a_claim_decides_less_but_never_otherwise():

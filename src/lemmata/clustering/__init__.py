@@ -15,7 +15,7 @@ __getattr__, __dir__, __all__ = lazily(
         "KMeans": "kmeans",
         "LightweightCoreset": "coreset",
         "MiniBatchKMeans": "minibatch",
-        "certified_gap": "lemmata.audit.clustering.kmeans_bounds",
+        "certified_gap": "lower_bounds",
         "d2_sampling": "seeding",
         "greedy_d2_sampling": "seeding",
         "kmeans_parallel": "seeding",

@@ -13,9 +13,7 @@ Checks that search take what the budget leaves them, each its share: with less o
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -37,14 +35,11 @@ from lemmata.audit.clustering.kmeans_statements import (
     pass_work,
     sizes,
 )
-from lemmata.audit.clustering.nearest_centres import (
-    Partition,
-    lloyd,
-    squared_distances,
-)
+from lemmata.audit.clustering.nearest_centres import Partition, are_centers, lloyd
 from lemmata.audit.kernel.claims import (
     PROVED,
     STATISTICAL,
+    Evidence,
     Fit,
     at_least,
     at_most,
@@ -65,8 +60,7 @@ FOUND_AGAIN = 0.75  # of a cluster, by the Jaccard index
 # of the density at a centre; two equal Gaussians 4 standard deviations apart have 0.34
 VALLEY = 1 / 3
 CONFIDENCE = 0.99
-RESTARTS, LONGEST = 4, 30  # and steps of each
-NEWS = 0.002  # of the cost of some rows: what other centres have to gain there to be tried on all
+RESTARTS, LONGEST = 4, 30  # that a search is paid for, and steps of each
 SAMPLE, FEWEST = 10_000, 1_000  # rows for restarts: at most, and at least if there are so many
 SHARES = {"steps": 0.25, "refits": 0.25, "restarts": 0.15, "bounds": 0.35}  # of the budget
 
@@ -222,34 +216,17 @@ def _least_restart_work(fit: Fit) -> float:
 
 @fact(cost=_least_restart_work, needs=(nearest,))
 def better(fit: Fit) -> Partition:
-    """Return the best partition known: the model's, where Lloyd's steps led, and that of a few fits from other seeds."""
+    """Return the best partition known: the model's, where Lloyd's steps led, and that of centres which a search shows."""
     known, (_, d, k) = nearest(fit), sizes(fit)
     rows = _restart_rows(fit, purse(fit).allowance("restarts", fit.work))
-    X, w = sample_rows(fit.data, known.frame, rows)
     spent = restart_work(rows, d, k)
-    best = _restarts(X, w, k)
     found = [known, descent(fit).end] if descent in fit.facts else [known]
-    # looked at on all rows only where it is better on some
-    if best.inertia_ < (1 - NEWS) * float(w @ squared_distances(X, known.centers).min(axis=1)):
-        centers = known.frame.outside(best.cluster_centers_)
+    centers = fit.witness("better_centers", known, rows)
+    if are_centers(centers, k, d):
         found.append(Partition.of(fit.data, centers, known.frame))
         spent += pass_work(fit)
     purse(fit).spent["restarts"] = spent
     return min(found, key=_cost_at_means)
-
-
-def _restarts(X: Array, w: Array, k: int) -> Any:
-    """The best of a few fits of scikit-learn's from other seeds."""
-    from sklearn.cluster import KMeans
-
-    k = min(k, len(np.unique(X, axis=0)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # runs may be cut short
-        fits = [
-            KMeans(k, n_init=1, max_iter=LONGEST, random_state=seed).fit(X, None, w)
-            for seed in range(RESTARTS)
-        ]
-    return min(fits, key=lambda one: one.inertia_)
 
 
 def _cost_at_means(found: Partition) -> float:
@@ -263,7 +240,7 @@ def gap(fit: Fit) -> Gap:
     work = purse(fit).allowance("bounds", fit.work)
     work = work if math.isfinite(work) else WORK
     rng, k = np.random.default_rng(0), len(known.centers)
-    return gap_of(fit.data, known, around, k, rng, CONFIDENCE, ENOUGH, work)
+    return gap_of(fit.data, known, around, k, rng, CONFIDENCE, ENOUGH, work, fit.witness)
 
 
 @claim(
@@ -289,13 +266,17 @@ def certified_near_optimum(fit):
             advice,
             "cost / cost of better centres − 1",
             note="better centres were found",
+            witness={"cluster_centers": best.frame.outside(best.means)},
         )
     proved, unit = gap(fit), "cost / lower bound − 1"
     if proved.gap <= GAP:
         kind = STATISTICAL if proved.confidence < 1 else PROVED
         note = f"{proved.bound} bound"
+        shown = {"lower_bound": proved.lower_bound, "multipliers": proved.multipliers}
+        shown = {name: value for name, value in shown.items() if value is not None}
+        sure = proved.confidence
         return at_most(
-            proved.gap, GAP, unit=unit, note=note, kind=kind, confidence=proved.confidence
+            proved.gap, GAP, unit=unit, note=note, kind=kind, confidence=sure, witness=shown
         )
     # what is known, in a few words that fit beside the claim
     surely = f"sampled, {proved.confidence:.0%}" if proved.confidence < 1 else proved.bound
@@ -331,15 +312,20 @@ def some_rows(fit: Fit) -> tuple[Array, Array]:
 
 @fact(cost=free, needs=(some_rows,))
 def many_refits(fit: Fit) -> Refits | None:
-    """Fit twelve parts of the rows; None where there are too few. What is surely not found again ends it: no more is of use."""
+    """Compare fits to twelve parts of the rows; None where there are none. Less than a cluster found again is of no use."""
     X, w = some_rows(fit)
-    return Refits.of(X, w, nearest(fit).centers, MANY_PARTS, FOUND_AGAIN)
+    return Refits.of(X, w, nearest(fit).centers, MANY_PARTS, fit.witness, FOUND_AGAIN)
 
 
 @fact(cost=free, needs=(some_rows,))
 def few_refits(fit: Fit) -> Refits | None:
     X, w = some_rows(fit)
-    return Refits.of(X, w, nearest(fit).centers, FEW_PARTS)
+    return Refits.of(X, w, nearest(fit).centers, FEW_PARTS, fit.witness)
+
+
+def _no_refits(fit: Fit) -> Evidence:
+    few = len(some_rows(fit)[0]) < 2 * FEW_PARTS * len(fit.cluster_centers_)
+    return unknown("too few rows for other fits" if few else "nobody fitted parts of the rows")
 
 
 @claim(
@@ -359,7 +345,7 @@ def found_again(fit):
         return at_least(many.surely.min(), FOUND_AGAIN, unit=unit, note=note)
     few = few_refits(fit)
     if few is None:
-        return unknown("too few rows for other fits")
+        return _no_refits(fit)
     # comparisons of two fits to parts, and of the model with one of them
     most = np.minimum(few.at_best[::2].mean(axis=0), few.at_best[1::2].mean(axis=0))
     worst = int(most.argmin())
@@ -385,7 +371,7 @@ def separated(fit):
         return unknown("one cluster has no border")
     unit, few = "density at a border / at a centre", few_refits(fit)
     if few is None:
-        return unknown("too few rows for other fits")
+        return _no_refits(fit)
     least = np.nan_to_num(few.valley_least, nan=-1.0)
     a, b = np.unravel_index(int(least.argmax()), least.shape)
     if least[a, b] > VALLEY:

@@ -9,30 +9,44 @@ Clopper–Pearson's bounds hold whatever the law of the rows:
 * Between two clusters, the density of rows on the line through the centres, at the border against the sparser centre, is at
   least that of an even cloud (1) if one cluster was cut, and small if there is a valley.
 
-A fit to a part is the best of a few from random starts and one from the centres in question, so that clusters are not missed
-for want of luck. Where several clusterings are as good as each other (four corners in two halves), the parts choose among them
-independently: twelve times the same one, if at most half of all samples give it, with probability 2⁻¹¹ or less. So what
-holds is shown on twelve parts; what fails is shown on three, which have more rows to find their clusters with.
+The fits are searched for outside. The bounds hold for whatever centres come back, however well they were fitted: they compare
+two given clusterings on rows that neither was made from. What makes them fits is checked, though: on its part each costs no
+more than the model's centres after one of Lloyd's steps on that part. One thing ties them to the other rows: the search may
+start from the model's centres, which have seen all rows, so that clusters are not missed for want of luck; this can change
+which optimum of its part a fit ends in, nothing else.
+
+Where several clusterings are as good as each other (four corners in two halves), the parts choose among them independently:
+twelve times the same one, if at most half of all samples give it, with probability 2⁻¹¹ or less. So what holds is shown on
+twelve parts; what fails is shown on three, which have more rows to find their clusters with.
 """
 
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from lemmata.audit.clustering.nearest_centres import Frame, one_blas_thread, squared_distances
+from lemmata.audit.clustering.nearest_centres import (
+    Frame,
+    are_centers,
+    members,
+    one_blas_thread,
+    squared_distances,
+    squares_of,
+    sum_by,
+)
+from lemmata.audit.kernel.claims import rounding
 from lemmata.audit.kernel.concentration import clopper_pearson
 from lemmata.core.blocks import Blocks
 
 Array = np.ndarray
 MANY_PARTS, FEW_PARTS = 12, 3
-STARTS, LONGEST = 3, 15  # random starts of a fit, and steps of each
+STARTS, LONGEST = 3, 15  # random starts of a fit that is paid for, and steps of each
 RISK = 0.0025  # of all bounds of one kind together
 LUCK = 2.0 ** (1 - MANY_PARTS)  # all parts choose the same of two clusterings
 BAND = 0.15  # of the distance of two centres: half the width of the bands in which rows are counted
@@ -79,9 +93,16 @@ class Refits:
 
     @classmethod
     def of(
-        cls, X: Array, w: Array, centers: Array, parts: int, least: float = 0.0
+        cls,
+        X: Array,
+        w: Array,
+        centers: Array,
+        parts: int,
+        search: Callable[..., Any],
+        least: float = 0.0,
     ) -> Refits | None:
-        """None where the rows are too few for so many fits. Ends as soon as a cluster is not surely found again to `least`."""
+        """Compare fits; None where rows are too few for so many, or nobody fits them. Ends as soon as a cluster is not surely
+        found again to `least`."""
         k = len(centers)
         if len(X) < 2 * parts * k:
             return None
@@ -93,16 +114,22 @@ class Refits:
         bands: list[tuple[Array, Array, Array]] = []
 
         @cache
-        def fitted(j: int) -> tuple[Array, Array]:
+        def fitted(j: int) -> tuple[Array, Array] | None:
+            X_j, w_j = X[part == j], w[part == j]
             with one_blas_thread():
-                found = _fit(X[part == j], w[part == j], centers, np.random.default_rng(j))
+                found = search("refit_centers", X_j, w_j, centers, j)
+            if not _is_fitted(found, X_j, w_j, centers):
+                return None
             return found, squared_distances(X, found).argmin(axis=1)
 
         for i in range(parts):
             j = (i + 1) % parts
             seen = (part == i) | (part == j)
             new = ~seen
-            (fit, first), (_, second) = fitted(i), fitted(j)
+            here, there = fitted(i), fitted(j)
+            if here is None or there is None:
+                return None
+            (fit, first), (_, second) = here, there
             names = _match(ours[seen], first[seen], w[seen], k)
             one, two = names[first], _match(ours[seen], second[seen], w[seen], k)[second]
             for pair in ((one, two), (ours, one)):
@@ -118,18 +145,19 @@ class Refits:
         return cls(len(X), again, surely, at_best, *_valleys(bands, k))
 
 
-def _fit(X: Array, w: Array, centers: Array, rng: np.random.Generator) -> Array:
-    """Centres of a part of the rows: the best of some random starts and the given one."""
-    from sklearn.cluster import KMeans
-
-    k, seed = len(centers), int(rng.integers(2**31))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # rows may coincide, and runs be cut short
-        starts = [
-            KMeans(k, init=init, n_init=n, max_iter=LONGEST, random_state=seed).fit(X, None, w)
-            for init, n in (("k-means++", STARTS), (centers, 1))
-        ]
-    return min(starts, key=lambda one: one.inertia_).cluster_centers_
+def _is_fitted(found: Any, X: Array, w: Array, centers: Array) -> bool:
+    """Whether centres cost a part of the rows no more than the model's after one of Lloyd's steps on this part."""
+    k, d = centers.shape
+    if not are_centers(found, k, d) or len(found) < k:
+        return False
+    D = squared_distances(X, centers)
+    table = members(D.argmin(axis=1), w, k)
+    weight = table.sum(axis=0)
+    shifts = sum_by(table, X) - weight[:, None] * centers
+    gains = (shifts**2).sum(axis=1)[weight > 0] / weight[weight > 0]
+    cost, size = float(w @ squared_distances(X, found).min(axis=1)), squares_of(X) + D.max()
+    slack = rounding(np.float64, d) * float(w @ size)
+    return cost <= float(w @ D.min(axis=1)) - float(gains.sum()) + slack
 
 
 def _match(ours: Array, theirs: Array, w: Array, k: int) -> Array:

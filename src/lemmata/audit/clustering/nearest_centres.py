@@ -26,9 +26,8 @@ from threadpoolctl import ThreadpoolController
 from lemmata.core.blocks import Blocks
 
 Array = np.ndarray
-NUMBERS_AT_ONCE = (
-    2**15
-)  # of rows, worked on at once: they, and what is made of them, stay in the nearest cache
+# of rows, worked on at once: they, and what is made of them, stay in the nearest cache
+NUMBERS_AT_ONCE = 2**15
 FIRST_NUMBERS = 2**18  # of rows, by which the size of all is judged
 
 
@@ -42,9 +41,8 @@ def one_blas_thread() -> AbstractContextManager:
     """Around many small products: threads would wait for each other longer than they work."""
     pools = _pools()
     if all(one.get_num_threads() == 1 for one in pools.lib_controllers if one.user_api == "blas"):
-        return (
-            nullcontext()
-        )  # as inside of most fits: to set a limit again takes longer than a small check
+        # as inside of most fits: to set a limit again takes longer than a small check
+        return nullcontext()
     return pools.limit(limits=1, user_api="blas")
 
 
@@ -150,6 +148,12 @@ def squared_distances(X: Any, C: Array) -> Array:
     """‖x − c‖² for all pairs, (n, k), of rows dense or sparse."""
     squares = squares_of(X)[:, None] + np.einsum("ij,ij->i", C, C)
     return np.maximum(squares - 2 * np.asarray(X @ C.T), 0.0)
+
+
+def are_centers(found: Any, k: int, d: int) -> bool:
+    """Whether a search showed at most k centres of d features, all finite."""
+    some = found is not None and np.ndim(found) == 2 and np.shape(found)[1] == d
+    return bool(some and 1 <= len(found) <= k and np.isfinite(found).all())
 
 
 def own_squares(X: Any, C: Array, labels: Array, D: Array) -> Array:
