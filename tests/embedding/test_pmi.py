@@ -66,3 +66,15 @@ def test_bad_input_is_named():
         PMI(3, shift=50.0, min_count=1).fit(groups())
     with pytest.raises(ValueError, match="no word"):
         PMI(3).fit([""])
+
+
+def test_few_words_are_decomposed_whatever_n_iter_is():
+    """Equal sentences of six words: no product was made with n_iter=0, so that vectors had no numbers and claims stumbled."""
+    texts = [["a", "b", "c", "d", "e", "f"]] * 10
+    none, some = (
+        PMI(vector_size=3, min_count=1, n_iter=n_iter, random_state=0).fit(texts)
+        for n_iter in (0, 5)
+    )
+    np.testing.assert_array_equal(none.embedding_, some.embedding_)
+    assert none.embedding_.shape == (6, 3)
+    assert not [claim.name for claim in none.certify(texts).claims if claim.verdict == "broken"]

@@ -27,7 +27,7 @@ from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Fit
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.estimator import COMMON
-from lemmata.core.loop import MaxSteps, Solution
+from lemmata.core.loop import MaxSteps, Never, Solution
 from lemmata.embedding.base import EmbeddingModel
 from lemmata.embedding.pmi.matrix import information
 from lemmata.embedding.windows.cooccurrence import WEIGHTINGS, CoOccurrence
@@ -154,20 +154,22 @@ class PMI(EmbeddingModel):
 
     def _algorithm(self, data: Blocks) -> Any:
         k = int(self.vector_size)
-        if self._formed(data):
+        if self._formed(data.shape[1]):
             return EighAlgorithm(k)
         return RandomizedAlgorithm(k, oversampling=OVERSAMPLES)
 
-    def _formed(self, data: Blocks) -> bool:
-        return data.shape[1] <= max(FORM_BELOW, int(self.vector_size) + OVERSAMPLES)
+    def _formed(self, words: int) -> bool:
+        return words <= max(FORM_BELOW, int(self.vector_size) + OVERSAMPLES)
 
     def _problem(self, data: Blocks) -> Scatter:
-        if self._formed(data):
+        if self._formed(data.shape[1]):
             return Scatter.formed(Blocks.of(data.source.toarray()), centred=False)
         columns = (int(self.vector_size) + OVERSAMPLES) * (2 * int(self.n_iter) + 4)
         return Scatter.implicit(data, columns, centred=False)
 
     def _stop(self) -> Any:
+        if self._formed(len(self.counts_)):
+            return Never()  # one decomposition, whatever n_iter is
         return self._limited(MaxSteps(int(self.n_iter)))
 
     def _wants_to_settle(self) -> bool:
