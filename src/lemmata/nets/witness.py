@@ -7,25 +7,19 @@ predictions are computed from its coefficients.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import expit, ndtr
 
 from lemmata.audit.kernel.claims import Fit
 from lemmata.audit.nets import mlp
+from lemmata.nets.mlp.network import MLP
 
 Array = np.ndarray
 
-SLOPES = {  # φ′ as a function of z
-    "identity": np.ones_like,
-    "logistic": lambda z: expit(z) * expit(-z),
-    "tanh": lambda z: 1 - np.tanh(z) ** 2,
-    "relu": lambda z: (z > 0).astype(float),
-    "softplus": expit,
-    "gelu": lambda z: ndtr(z) + z * np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi),
-}
+LOSSES = {"identity": "squared", "exp": "poisson", "logistic": "logistic", "softmax": "softmax"}
 
 
 def better_network_weights(fit: Fit, steps: int, powers: list[Array]) -> list[Array]:
@@ -35,47 +29,37 @@ def better_network_weights(fit: Fit, steps: int, powers: list[Array]) -> list[Ar
         matter.
     """
     theta, L = mlp.parameters_of(fit), len(powers)
+    net = MLP((len(theta[0]), *map(len, theta[L:])), fit.activation, LOSSES[fit.out_activation_])
     scale = [np.sqrt(np.where(power > 0, power, 1.0))[:, None] for power in powers]
-    units = [np.broadcast_to(scale[k] if k < L else 1.0, part.shape) for k, part in enumerate(theta)]  # fmt: skip
-    ends = np.cumsum([part.size for part in theta])[:-1]
-    best, least = theta, np.inf
+    scale += [np.ones(1)] * L
+    units = _joined(np.broadcast_to(u, part.shape) for u, part in zip(scale, theta, strict=True))
+    y, mask = mlp.targets_of(fit), mlp.trained_on(fit)
+    share, ridge = mlp.weights_of(fit) * mask, mlp.ridge_of(fit, mask)
+    best, least = _joined(theta), np.inf
 
     def function(v: Array) -> tuple[float, Array]:
         nonlocal best, least
-        moved = np.split(v, ends)
-        at = [part.reshape(u.shape) / u for part, u in zip(moved, units, strict=True)]
-        value, slopes = _objective(fit, at)
+        at, value, slopes, start = v / units, 0.0, np.zeros_like(v), 0
+        for rows in mlp.pieces(fit.data):
+            s, targets = share[start:][: rows.shape[0]], y[start:][: rows.shape[0]]
+            start += rows.shape[0]
+            part = float(s.sum() / share.sum())  # of the rows, and of the penalty
+            if part > 0:
+                found = net.value_and_gradient(at, rows, targets, s, part * ridge)
+                value, slopes = value + part * found[0], slopes + part * found[1]
         if value < least:
             best, least = at, value
-        return value, np.concatenate([(g / u).ravel() for g, u in zip(slopes, units, strict=True)])
+        return value, slopes / units
 
-    start = np.concatenate([(part * u).ravel() for part, u in zip(theta, units, strict=True)])
     options = {"maxiter": steps, "maxfun": 2 * steps}
     with np.errstate(over="ignore", invalid="ignore"):
-        minimize(function, start, jac=True, method="L-BFGS-B", options=options)
-    return best
+        minimize(function, best * units, jac=True, method="L-BFGS-B", options=options)
+    weights, biases = net.layers(best)
+    return [*weights, *biases]
 
 
-def _objective(fit: Fit, theta: list[Array]) -> tuple[float, list[Array]]:
-    """Return F and its gradient."""
-    y, mask = mlp.targets_of(fit), mlp.trained_on(fit)
-    share, loss, start, L = mlp.weights_of(fit) * mask, 0.0, 0, len(theta) // 2
-    gradient = [np.zeros_like(part) for part in theta]
-    for rows in mlp.pieces(fit.data):
-        here = slice(start, start + rows.shape[0])
-        start = here.stop
-        h, z = mlp.forward(fit, theta, rows)
-        losses, delta = mlp.loss_and_error(fit.out_activation_, z[-1], y[here])
-        loss += float(share[here] @ losses.sum(axis=1))
-        delta = delta * share[here][:, None]
-        for k in reversed(range(L)):
-            gradient[k] += h[k].T @ delta
-            gradient[L + k] += delta.sum(axis=0)
-            if k:
-                delta = (delta @ theta[k].T) * SLOPES[fit.activation](z[k - 1])
-    S, ridge = float(share.sum()), mlp.ridge_of(fit, mask)
-    slopes = [(part + (ridge * theta[k] if k < L else 0.0)) / S for k, part in enumerate(gradient)]
-    return (loss + mlp.penalty_of(theta, ridge)) / S, slopes
+def _joined(parts: Iterable[Array]) -> Array:
+    return np.concatenate([part.ravel() for part in parts])
 
 
 def linear_baseline(
