@@ -11,7 +11,6 @@ from sklearn.kernel_ridge import KernelRidge
 
 import lemmata
 from lemmata.audit.predict.kernels import grams
-from lemmata.audit.predict.kernels import kernel_ridge as kernel_fits
 from lemmata.audit.predict.kernels.foreign import kernel_of
 from lemmata.audit.predict.kernels.grams import kernel_by_rules
 from lemmata.audit.predict.kernels.kernel_ridge import KERNEL_RIDGE_CLAIMS, ridge
@@ -112,7 +111,7 @@ def test_alpha_zero_has_no_gap(diabetes):
 
 
 def test_many_rows_have_bounds_without_eigenvalues(diabetes, monkeypatch):
-    monkeypatch.setattr(kernel_fits, "SOLVE", 50)
+    monkeypatch.setattr(grams, "SOLVE", 50)
     monkeypatch.setattr(grams, "TILE", 1000)
     X, y = diabetes
     found = lemmata.certify(KernelRidge(kernel="rbf", alpha=0.5).fit(X, y), X, y)

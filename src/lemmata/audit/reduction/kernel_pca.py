@@ -30,6 +30,7 @@ from lemmata.audit.kernel.claims import (
     rounding,
     unknown,
 )
+from lemmata.audit.predict.kernels.grams import difference, gamma_of
 from lemmata.audit.predict.kernels.kernel_matrices import (
     DENSE,
     MOST,
@@ -114,7 +115,7 @@ def _statements(fit: Fit) -> Mapping[str, float]:
     X_transformed_fit_, dual_coef_ : the coordinates of the rows, and the ridge regression of the rows on them
     """
     rows = whole(fit.data)
-    found = {} if is_given(fit) else {"X_fit_": _difference(fit.X_fit_, rows)}
+    found = {} if is_given(fit) else {"X_fit_": difference(fit.X_fit_, rows)}
     if fit.get("gamma_") is not None:
         found["gamma_"] = discrepancy(fit.gamma_, _gamma(fit, rows), abs(float(fit.gamma_)), 1e-6)
     try:
@@ -145,33 +146,12 @@ def _statements(fit: Fit) -> Mapping[str, float]:
     return found
 
 
-def _difference(kept: Any, rows: Any) -> float:
-    """max |kept − rows| in units of the rounding that a copy in another float type has."""
-    if kept.shape != rows.shape:
-        return float("inf")
-    if sp.issparse(kept) or sp.issparse(rows):
-        apart = abs(sp.csr_array(kept) - sp.csr_array(rows)).max()
-        largest = abs(sp.csr_array(rows)).max()
-    else:
-        apart = np.abs(np.asarray(kept, np.float64) - np.asarray(rows, np.float64)).max(initial=0)
-        largest = np.abs(rows).max(initial=0)
-    eps = max(np.finfo(kept.dtype).eps, np.finfo(rows.dtype).eps)
-    return discrepancy(apart, 0.0, float(largest), float(eps))
-
-
 def _gamma(fit: Fit, rows: Any) -> float:
-    asked, d = fit.get("gamma"), rows.shape[1]
     named = isinstance(fit.kernel, str)
-    if not named:
-        asked = getattr(fit.get("kernel_"), "gamma", asked)
-    if asked in (None, "auto") or (asked == "scale" and named and fit.kernel == "linear"):
-        return 1 / d
-    if asked != "scale":
-        return float(asked)
-    dense = rows.toarray() if sp.issparse(rows) else np.asarray(rows)
-    unit = float(np.abs(dense).max(initial=0)) or 1.0
-    variance = float(np.var(dense.astype(np.float64) / unit))
-    return 1 / d / variance / unit / unit if variance > 0 else 1.0
+    asked = fit.get("gamma") if named else getattr(fit.get("kernel_"), "gamma", fit.get("gamma"))
+    if named and fit.kernel == "linear" and asked == "scale":
+        asked = "auto"
+    return gamma_of(asked, rows)
 
 
 def _preimages(fit: Fit, known: Facts, rows: Any) -> dict[str, float]:
@@ -239,7 +219,7 @@ def uncorrelated(fit, known):
 def _coordinates(fit: Fit, known: Facts) -> Array:
     """Where `transform` puts the rows: from X_fit_, which is the data unless somebody changed it."""
     rows, basis = whole(fit.data), fit.X_fit_
-    if is_given(fit) or _difference(basis, rows) <= 1:
+    if is_given(fit) or difference(basis, rows) <= 1:
         return known.coordinates
     alpha = np.sqrt(known.weights)[:, None] * known.vectors
     inside = kernel_matrix(fit, basis, basis) / known.unit @ known.p

@@ -28,16 +28,7 @@ from lemmata.audit.kernel.claims import (
     rounding,
     unknown,
 )
-from lemmata.audit.predict.kernels.grams import (
-    diagonal_of,
-    difference,
-    gamma_of,
-    gamma_stated,
-    gram,
-    products,
-    why_no_kernel,
-    with_kernel,
-)
+from lemmata.audit.predict.kernels import grams
 from lemmata.audit.predict.kernels.kernel_matrices import CannotTell, is_given, whole
 from lemmata.audit.predict.kernels.kernel_ridge import mercer
 
@@ -67,7 +58,7 @@ def _features(fit: Fit, rows: Any) -> Array:
     if is_given(fit):
         chosen = np.asarray(fit.component_indices_).astype(int)
         return np.asarray(rows, dtype=np.float64)[:, chosen] @ N.T
-    return products(fit, rows, fit.components_, N.T)
+    return grams.products(fit, rows, fit.components_, N.T)
 
 
 def _cost_of_landmarks(fit: Fit) -> float:
@@ -80,17 +71,17 @@ def _cost_of_landmarks(fit: Fit) -> float:
     kind=PROVED,
     source="ML Nyström",
     cost=_cost_of_landmarks,
-    needs=(why_no_kernel,),
+    needs=(grams.why_no_kernel,),
 )
-@with_kernel
+@grams.with_kernel
 def exact_on_landmarks(fit):
     """NᵀN is the inverse of K_LL where that has one: K_LL Nᵀ N K_LL = K_LL."""
     rows = whole(fit.data)
     chosen = np.asarray(fit.component_indices_).astype(int)
     landmarks = _landmarks(fit, rows)
     Phi = _features(fit, landmarks)
-    K = np.asarray(landmarks)[:, chosen] if is_given(fit) else gram(fit, landmarks, landmarks)
-    if why := why_no_kernel(fit):
+    K = np.asarray(landmarks)[:, chosen] if is_given(fit) else grams.gram(fit, landmarks, landmarks)
+    if why := grams.why_no_kernel(fit):
         return unknown(why)
     coarse = np.asarray(fit.normalization_).dtype
     bound = max(EXACT, math.sqrt(rounding(coarse, len(K))) if coarse == np.float32 else 0.0)
@@ -110,16 +101,16 @@ def _cost_of_trace(fit: Fit) -> float:
     kind=PROVED,
     source="ML Nyström; Drineas & Mahoney 2005",
     cost=_cost_of_trace,
-    needs=(why_no_kernel,),
+    needs=(grams.why_no_kernel,),
 )
-@with_kernel
+@grams.with_kernel
 def little_missed(fit):
     """tr(K − ΦΦᵀ)/tr K; what is left out is positive semidefinite, so the trace bounds its eigenvalues."""
     rows = whole(fit.data)
     _landmarks(fit, rows)
-    if why := why_no_kernel(fit):
+    if why := grams.why_no_kernel(fit):
         return unknown(why)
-    diagonal = diagonal_of(fit, rows)
+    diagonal = grams.diagonal_of(fit, rows)
     missed = diagonal - (_features(fit, rows) ** 2).sum(axis=1)
     trace = float(diagonal.sum())
     if trace <= 0:
@@ -136,9 +127,12 @@ def _stated(fit: Fit) -> Mapping[str, float]:
         return {"component_indices_": math.inf}
     if is_given(fit):
         return {"component_indices_": discrepancy(len(np.unique(chosen)), len(chosen), 1.0, 0.5)}
-    found = {"components_": difference(fit.components_, rows[chosen]), **gamma_stated(fit, rows)}
+    found = {
+        "components_": grams.difference(fit.components_, rows[chosen]),
+        **grams.gamma_stated(fit, rows),
+    }
     try:
-        K = gram(fit, rows[chosen], rows[chosen])
+        K = grams.gram(fit, rows[chosen], rows[chosen])
     except CannotTell:
         return found
     # N K_LL is the root of K_LL, whose trace is not negative; −N would turn every feature around
@@ -220,7 +214,7 @@ def _gamma_alone(fit: Fit) -> Mapping[str, float]:
     """gamma_ : the one asked for, and offsets within a turn."""
     b = np.asarray(fit.random_offset_, dtype=np.float64)
     outside = max(float(-b.min()), float(b.max()) - 2 * math.pi, 0.0)
-    true = gamma_of(fit, whole(fit.data))
+    true = grams.gamma_of(fit.gamma, whole(fit.data))
     return {
         "gamma_": discrepancy(fit.gamma_, true, abs(true) or 1.0, 1e-6),
         "random_offset_": discrepancy(outside, 0.0, 1.0, 1e-6),

@@ -22,6 +22,7 @@ from lemmata.audit.predict.kernels.kernel_matrices import (
     entry_error,
     is_given,
     kernel_matrix,
+    kernel_of,
     whole,
 )
 from lemmata.audit.reduction.spectra import EIGH
@@ -56,9 +57,9 @@ def _is_foreign(kernel: Any) -> bool:
     return not type(kernel).__module__.startswith("lemmata.")
 
 
-def gamma_of(fit: Fit, rows: Any) -> float:
-    """γ as scikit-learn reads it: a number, 1/d ("auto", None), or 1/(d·Var X) ("scale")."""
-    asked, d = fit.get("gamma"), rows.shape[1]
+def gamma_of(asked: Any, rows: Any) -> float:
+    """Return γ as scikit-learn reads it: a number, 1/d ("auto", None), or 1/(d·Var X) ("scale")."""
+    d = rows.shape[1]
     if asked is None or (isinstance(asked, str) and asked == "auto"):
         return 1 / d
     if not isinstance(asked, str):
@@ -104,36 +105,30 @@ def diagonal_of(fit: Fit, rows: Any) -> Array:
 
 
 def kernel_by_rules(fit: Fit) -> bool:
-    """Whether κ is a kernel for all inputs, by what it is made of."""
-    kernel = fit.kernel if isinstance(fit.kernel, str) else fit.get("kernel_", fit.kernel)
-    if not isinstance(kernel, str):
-        return _by_rules(kernel)
-    if kernel in ("poly", "polynomial"):
-        return _polynomial(fit.get("degree"), fit.get("coef0"), fit.get("gamma_", 1.0))
-    if kernel in ("rbf", "laplacian"):
-        return fit.get("gamma_") is None or float(fit.gamma_) >= 0
-    return kernel in ("linear", "cosine")
+    """Say whether κ is a kernel for all inputs, by what it is made of."""
+    kernel = kernel_of(fit)
+    return _by_rules(kernel, fit) if isinstance(kernel, str) else _by_rules(kernel)
 
 
-def _by_rules(kernel: Any) -> bool:
-    name = type(kernel).__name__
-    if _is_foreign(kernel):
+def _by_rules(kernel: Any, fit: Fit | None = None) -> bool:
+    """Say it of a name, whose parameters the fit has, or of an object, which has its own."""
+    if fit is None and _is_foreign(kernel):
         return False
+    name = kernel if isinstance(kernel, str) else type(kernel).__name__
     if name in ("Sum", "Product"):
         return _by_rules(kernel.left) and _by_rules(kernel.right)
-    if name == "Polynomial":
-        return _polynomial(kernel.degree, kernel.coef0, kernel.gamma)
     if name == "Constant":
         return float(kernel.value) >= 0
-    if name in ("RBF", "Laplacian"):
-        return isinstance(kernel.gamma, str | None) or float(kernel.gamma) >= 0
-    return name in ("Linear", "Cosine")
-
-
-def _polynomial(degree: Any, coef0: Any, gamma: Any) -> bool:
-    """(γ xᵀy + c)^p is a sum of products of kernels for whole p and γ, c ≥ 0."""
-    numbers = [value for value in (degree, coef0, gamma) if not isinstance(value, str | None)]
-    return all(float(value) >= 0 for value in numbers) and float(degree) == round(float(degree))
+    gamma = getattr(kernel, "gamma", None) if fit is None else fit.get("gamma_")
+    positive = isinstance(gamma, str | None) or float(gamma) >= 0
+    if name in ("poly", "polynomial", "Polynomial"):
+        # (γ xᵀy + c)^p is a sum of products of kernels for whole p and γ, c ≥ 0
+        degree, coef0 = (getattr(fit or kernel, part) for part in ("degree", "coef0"))
+        whole_power = float(degree) >= 0 and float(degree) == round(float(degree))
+        return positive and whole_power and float(coef0) >= 0
+    if name in ("rbf", "laplacian", "RBF", "Laplacian"):
+        return positive
+    return name in ("linear", "cosine", "Linear", "Cosine")
 
 
 def with_kernel(check: Callable[[Fit], Evidence]) -> Callable[[Fit], Evidence]:
@@ -173,7 +168,11 @@ def gamma_stated(fit: Fit, rows: Any) -> dict[str, float]:
     named = isinstance(fit.kernel, str) and fit.kernel in ("rbf", "poly", "sigmoid")
     if not named or fit.get("gamma_") is None:
         return {}
-    return {"gamma_": discrepancy(fit.gamma_, gamma_of(fit, rows), abs(float(fit.gamma_)), 1e-6)}
+    return {
+        "gamma_": discrepancy(
+            fit.gamma_, gamma_of(fit.get("gamma"), rows), abs(float(fit.gamma_)), 1e-6
+        )
+    }
 
 
 # --- whether it is a kernel --------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ a = D^−½α. K is divided by its largest entry (a power of two near it), so th
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,39 +77,20 @@ def _by_name(fit: Fit, rows: Any, columns: Any) -> Array:
 
 def _by_parts(kernel: Any, rows: Any, columns: Any) -> Array:
     name = type(kernel).__name__
-    if name in ("Sum", "Product"):
-        left, right = (_by_parts(part, rows, columns) for part in (kernel.left, kernel.right))
-        return left + right if name == "Sum" else left * right
-    if name == "Constant":
-        return np.full((rows.shape[0], columns.shape[0]), float(kernel.value))
-    if name == "Linear":
-        return linear_kernel(rows, columns)
-    if name == "Polynomial":
-        return polynomial_kernel(rows, columns, kernel.degree, kernel.gamma, kernel.coef0)
-    if name == "RBF":
-        return _rbf(rows, columns, float(kernel.gamma))
-    if name == "Laplacian":
-        return laplacian_kernel(rows, columns, gamma=kernel.gamma)
-    if name == "MatrixFunction":
-        return np.asarray(kernel.function(rows, columns), dtype=np.float64)
-    if name == "Cosine":
-        return cosine_similarity(rows, columns)
-    if name == "Sigmoid":
-        return sigmoid_kernel(rows, columns, kernel.gamma, kernel.coef0)
-    if name == "Precomputed":
-        return np.asarray(rows)  # the rows are those of K
-    if name == "PairFunction":
-        A, B = (X.toarray() if sp.issparse(X) else X for X in (rows, columns))
-        return pairwise_kernels(A, B, metric=kernel.function, **dict(kernel.parameters))
-    raise CannotTell(f"{name} is its own only definition")
+    if name not in FORMULAS:
+        raise CannotTell(f"{name} is its own only definition")
+    return FORMULAS[name](kernel, rows, columns)
+
+
+def _by_pairs(kernel: Any, rows: Any, columns: Any) -> Array:
+    A, B = (X.toarray() if sp.issparse(X) else X for X in (rows, columns))
+    return pairwise_kernels(A, B, metric=kernel.function, **dict(kernel.parameters))
 
 
 def is_given(fit: Fit) -> bool:
     """Whether the rows are those of K; the model then keeps a centred copy of them."""
-    return (fit.kernel if isinstance(fit.kernel, str) else type(fit.kernel).__name__) in (
-        "precomputed",
-        "Precomputed",
-    )
+    kernel = fit.kernel
+    return (kernel if isinstance(kernel, str) else type(kernel).__name__).lower() == "precomputed"
 
 
 def _rbf(rows: Any, columns: Any, gamma: float) -> Array:
@@ -126,32 +108,51 @@ def _rbf(rows: Any, columns: Any, gamma: float) -> Array:
     return np.exp(distances, out=distances)
 
 
+# objects of ours by the name of their class: κ(A, B) of rows A and B
+FORMULAS: dict[str, Callable[[Any, Any, Any], Array]] = {
+    "Sum": lambda k, A, B: _by_parts(k.left, A, B) + _by_parts(k.right, A, B),
+    "Product": lambda k, A, B: _by_parts(k.left, A, B) * _by_parts(k.right, A, B),
+    "Constant": lambda k, A, B: np.full((A.shape[0], B.shape[0]), float(k.value)),
+    "Linear": lambda k, A, B: linear_kernel(A, B),
+    "Polynomial": lambda k, A, B: polynomial_kernel(A, B, k.degree, k.gamma, k.coef0),
+    "RBF": lambda k, A, B: _rbf(A, B, float(k.gamma)),
+    "Laplacian": lambda k, A, B: laplacian_kernel(A, B, gamma=k.gamma),
+    "Cosine": lambda k, A, B: cosine_similarity(A, B),
+    "Sigmoid": lambda k, A, B: sigmoid_kernel(A, B, k.gamma, k.coef0),
+    "MatrixFunction": lambda k, A, B: np.asarray(k.function(A, B), dtype=np.float64),
+    "PairFunction": _by_pairs,
+    "Precomputed": lambda k, A, B: np.asarray(A),  # the rows are those of K
+}
+
+
 def _float64(X: Any) -> Any:
     return sp.csr_array(X, dtype=np.float64) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
+
+
+def kernel_of(fit: Fit) -> Any:
+    """Return a kernel's name, or the object that says what it is."""
+    return fit.kernel if isinstance(fit.kernel, str) else fit.get("kernel_", fit.kernel)
 
 
 def entry_error(fit: Fit, rows: Any, dtype: Any) -> float:
     """By how many κ(x, x) an entry of K may err: the rounding of a d-term product, times what the kernel makes of it."""
     if is_given(fit):
         return rounding(dtype)
-    kernel = fit.kernel if isinstance(fit.kernel, str) else fit.get("kernel_", fit.kernel)
-    return _entry_error(fit, kernel, rows, dtype)
+    return _entry_error(fit, kernel_of(fit), rows, dtype)
 
 
 def _entry_error(fit: Fit, kernel: Any, rows: Any, dtype: Any) -> float:
     if hasattr(kernel, "left"):
         return sum(_entry_error(fit, part, rows, dtype) for part in (kernel.left, kernel.right))
-    name, own = (
-        kernel if isinstance(kernel, str) else type(kernel).__name__,
-        rounding(dtype, rows.shape[1]),
-    )
-    if name in ("rbf", "RBF"):
+    name = (kernel if isinstance(kernel, str) else type(kernel).__name__).lower()
+    own = rounding(dtype, rows.shape[1])
+    if name == "rbf":
         # −γ‖x − y‖² is a float64 sum of terms of size γ‖x‖², for float32 rows too
         near = _float64(rows)
         near = near if sp.issparse(near) else near - near.mean(axis=0)
         gamma = float(getattr(kernel, "gamma", fit.get("gamma_")))
         return own + 4 * gamma * float(squares(near).max()) * rounding(np.float64, rows.shape[1])
-    if name in ("poly", "polynomial", "Polynomial"):
+    if name in ("poly", "polynomial"):
         return float(getattr(kernel, "degree", fit.get("degree"))) * own
     return own
 

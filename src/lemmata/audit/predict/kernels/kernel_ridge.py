@@ -35,20 +35,7 @@ from lemmata.audit.kernel.claims import (
     rounding,
     unknown,
 )
-from lemmata.audit.predict.kernels.grams import (
-    SOLVE,
-    believable,
-    diagonal_of,
-    difference,
-    gamma_stated,
-    gram,
-    kernel_by_rules,
-    refuse_lost_digits,
-    sampled_kernel,
-    tiles,
-    why_no_kernel,
-    with_kernel,
-)
+from lemmata.audit.predict.kernels import grams
 from lemmata.audit.predict.kernels.kernel_matrices import CannotTell, whole
 from lemmata.audit.reduction.spectra import EIGH
 
@@ -66,16 +53,16 @@ HALF = 0.5  # of the digits may be lost in solving it
     "the kernel matrix of up to 300 of these rows is positive semidefinite",
     kind=PROVED,
     source="ML Mercer",
-    needs=(sampled_kernel,),
+    needs=(grams.sampled_kernel,),
 )
 def mercer(fit):
     """An eigenvector with a negative value proves that κ is no inner product; principal blocks of a psd matrix are psd."""
-    if kernel_by_rules(fit):
+    if grams.kernel_by_rules(fit):
         return at_least(
             0, 0, unit="λ_min", note="by the rules that kernels are made by, for all inputs"
         )
     try:
-        found = sampled_kernel(fit)
+        found = grams.sampled_kernel(fit)
     except CannotTell as why:
         return unknown(str(why))
     n = fit.data.shape[0]
@@ -126,14 +113,14 @@ def _cost_of_ridge(fit: Fit) -> float:
 def ridge(fit: Fit) -> Ridge:
     """Measure P and the gap at the stated c. Raises CannotTell."""
     rows, *problem = _problems(fit)
-    refuse_lost_digits(fit, rows)
+    grams.refuse_lost_digits(fit, rows)
     return _measure(fit, rows, *problem)
 
 
 def _measure(fit: Fit, rows: Any, y: Array, c: Array, s: Array, alpha: Array) -> Ridge:
     counts = s > 0
     f = np.empty(y.shape)
-    for part, K in tiles(fit, rows, rows):
+    for part, K in grams.tiles(fit, rows, rows):
         f[part] = K @ c
     if np.any(c[~counts] != 0):
         raise CannotTell("rows of weight 0 have coefficients: fit again without them")
@@ -146,10 +133,10 @@ def _measure(fit: Fit, rows: Any, y: Array, c: Array, s: Array, alpha: Array) ->
     terms = np.abs(f) + alpha * np.abs(divided) + np.abs(y)
     backward = _largest_share(r, terms)
     if backward > DIGITS:
-        for part, K in tiles(fit, rows, rows):
+        for part, K in grams.tiles(fit, rows, rows):
             terms[part] += np.abs(K) @ np.abs(c) - np.abs(f[part])
         backward = _largest_share(r, terms)
-    diagonal = diagonal_of(fit, rows)
+    diagonal = grams.diagonal_of(fit, rows)
     return Ridge(primal, gap, alpha, backward, math.sqrt(max(float(diagonal.max()), 0.0)))
 
 
@@ -161,13 +148,13 @@ def _largest_share(r: Array, terms: Array) -> float:
     "the objective is within 0.01 % of the least possible",
     kind=PROVED,
     source="ML Kernel regression; duality",
-    needs=(ridge, why_no_kernel),
+    needs=(ridge, grams.why_no_kernel),
 )
-@with_kernel
+@grams.with_kernel
 def near_optimum(fit):
     """½ Σ s r², r the residual of the linear system, bounds what any other function could gain."""
     found = ridge(fit)
-    if why := why_no_kernel(fit):
+    if why := grams.why_no_kernel(fit):
         return unknown(why)
     if np.any(found.alpha <= 0):
         return unknown("alpha = 0 asks for interpolation: there is no gap; see well_conditioned")
@@ -194,7 +181,7 @@ def _look_further(fit: Fit, j: int, share: float) -> Evidence:
     found, better = ridge(fit), _measure(fit, rows, y[:, [j]], c[:, None], s, alpha[[j]])
     primal, value = found.primal[j], better.primal[0]
     lower = value - better.gap[0]
-    if not believable([primal, value], [primal - found.gap[j], lower]):
+    if not grams.believable([primal, value], [primal - found.gap[j], lower]):
         return open_still
     at_best, at_worst = (primal / part - 1 if part > 0 else math.inf for part in (value, lower))
     advice = "the coefficients do not solve (K + alpha I)c = y: pass the training data and weights, or raise alpha"
@@ -211,7 +198,7 @@ def _look_further(fit: Fit, j: int, share: float) -> Evidence:
     source="ML Kernel regression; Oettli & Prager 1964",
     needs=(ridge,),
 )
-@with_kernel
+@grams.with_kernel
 def solves_system(fit):
     """They are the exact solution of a system whose entries differ from this one by at most that share."""
     dtype = np.asarray(fit.dual_coef_).dtype
@@ -223,7 +210,7 @@ def solves_system(fit):
 
 def _cost_of_condition(fit: Fit) -> float:
     n, d = fit.data.shape
-    return EIGH * float(n) ** 3 + float(n) ** 2 * d if n <= SOLVE else float(n) * d
+    return EIGH * float(n) ** 3 + float(n) ** 2 * d if n <= grams.SOLVE else float(n) * d
 
 
 @claim(
@@ -232,7 +219,7 @@ def _cost_of_condition(fit: Fit) -> float:
     source="ML Kernel regression; condition number",
     cost=_cost_of_condition,
 )
-@with_kernel
+@grams.with_kernel
 def well_conditioned(fit):
     """κ(K + αS⁻¹) ≤ 1/√eps: the coefficients are right to as many digits as are left."""
     rows, _, c, s, alpha = _problems(fit)
@@ -242,16 +229,16 @@ def well_conditioned(fit):
     counts = s > 0
     ridges = smallest / s[counts]
     advice = "raise alpha, or lower gamma: small changes of y change the coefficients by as much as their size"
-    if n <= SOLVE:
-        K = gram(fit, rows, rows)[np.ix_(counts, counts)]
+    if n <= grams.SOLVE:
+        K = grams.gram(fit, rows, rows)[np.ix_(counts, counts)]
         values = np.linalg.eigvalsh((K + K.T) / 2 + np.diag(ridges))
         noise = len(values) * float(np.finfo(float).eps) * float(np.abs(values).max())
         least = float(np.abs(values).min())
         condition = float(np.abs(values).max()) / max(least, noise / n, np.finfo(float).tiny)
         return at_most(condition, bound, advice, unit="condition number")
-    if why := why_no_kernel(fit):
+    if why := grams.why_no_kernel(fit):
         return unknown(why)
-    trace = float(diagonal_of(fit, rows).sum())
+    trace = float(grams.diagonal_of(fit, rows).sum())
     # λ_max ≤ tr K, and the least is at least that of the ridge
     above = (trace + float(ridges.max())) / max(float(ridges.min()), np.finfo(float).tiny)
     if above <= bound:
@@ -277,8 +264,10 @@ def _disagreements(fit: Fit) -> Iterator[str]:
 def _statements(fit: Fit) -> Mapping[str, float]:
     """X_fit_: the rows; γ: the one asked for; dual_coef_: one row of coefficients per row."""
     rows = whole(fit.data)
-    found = gamma_stated(fit, rows) if fit.get("gamma") != "scale" or fit.has("gamma_") else {}
-    found["X_fit_"] = difference(fit.X_fit_, rows)
+    found = (
+        grams.gamma_stated(fit, rows) if fit.get("gamma") != "scale" or fit.has("gamma_") else {}
+    )
+    found["X_fit_"] = grams.difference(fit.X_fit_, rows)
     return found
 
 

@@ -25,14 +25,7 @@ from lemmata.audit.kernel.claims import (
     passes,
     unknown,
 )
-from lemmata.audit.predict.kernels.grams import (
-    believable,
-    diagonal_of,
-    difference,
-    gamma_stated,
-    why_no_kernel,
-    with_kernel,
-)
+from lemmata.audit.predict.kernels import grams
 from lemmata.audit.predict.kernels.kernel_matrices import CannotTell, is_given, whole
 from lemmata.audit.predict.kernels.kernel_ridge import mercer
 from lemmata.audit.predict.kernels.svm_problem import (
@@ -62,7 +55,7 @@ FEASIBLE = 1e-6  # of C, by which β may leave its box
     source="ML SVM dual",
     needs=(machines,),
 )
-@with_kernel
+@grams.with_kernel
 def feasible(fit):
     """Each α inside its box, and Σ αy = 0, to six digits."""
     worst = max(machines(fit), key=lambda one: one.infeasibility)
@@ -76,13 +69,13 @@ def feasible(fit):
     "the objective is within 1 % of the least possible",
     kind=PROVED,
     source="ML SVM dual; duality gap",
-    needs=(problems, why_no_kernel),
+    needs=(problems, grams.why_no_kernel),
 )
-@with_kernel
+@grams.with_kernel
 def near_optimum(fit):
     """P at the stated function and intercept against D at the stated α, made feasible."""
     found = problems(fit)
-    if why := why_no_kernel(fit):
+    if why := grams.why_no_kernel(fit):
         return unknown(why)
     worst = max(found, key=lambda one: one.share)
     if worst.share > GAP:
@@ -147,7 +140,7 @@ def _improve(fit: Fit, one: Found) -> tuple[float, Array, Found]:
     beta = fit.witness("better_machine", machine)
     if beta is not None and np.isfinite(beta).all():
         other = solve(fit, whole(fit.data), replace(machine, beta=beta, b=0.0))
-        if believable([one.primal, other.profiled], [one.dual, other.dual]):
+        if grams.believable([one.primal, other.profiled], [one.dual, other.dual]):
             best, better = (other.profiled, beta) if other.profiled < best else (best, better)
             if other.dual > one.dual:  # a feasible β is one, whatever rows it comes from
                 improved = replace(one, dual=other.dual, bound_by=other.bound_by)
@@ -161,7 +154,7 @@ def _improve(fit: Fit, one: Found) -> tuple[float, Array, Found]:
     source="ML SVM KKT",
     needs=(problems,),
 )
-@with_kernel
+@grams.with_kernel
 def slackness(fit):
     """Rows without α are beyond the margin, rows with 0 < α < C on it, rows with α = C within it (the tube, in regression)."""
     found = problems(fit)
@@ -269,9 +262,9 @@ def _statements(fit: Fit) -> Mapping[str, float]:
     n = rows.shape[0]
     if len(support) and support.max() >= n:
         return {"support_": math.inf}
-    found = {} if is_given(fit) else gamma_stated(fit, rows)
+    found = {} if is_given(fit) else grams.gamma_stated(fit, rows)
     if (vectors := _kept_vectors(fit)) is not None:
-        found["support_vectors_"] = difference(vectors, rows[support])
+        found["support_vectors_"] = grams.difference(vectors, rows[support])
     found |= _intercept_stated(fit)
     if is_regression(fit):
         return found | {"n_support_": discrepancy(np.ravel(fit.n_support_)[0], len(support), 1.0, 0.5)}  # fmt: skip
@@ -290,7 +283,11 @@ def _rounding_of_kernel(fit: Fit) -> float:
     if not fit.get("made_by_libsvm", False):
         return 0.0
     rows, support = whole(fit.data), support_rows(fit)
-    given = np.asarray(rows)[support, support] if is_given(fit) else diagonal_of(fit, rows[support])
+    given = (
+        np.asarray(rows)[support, support]
+        if is_given(fit)
+        else grams.diagonal_of(fit, rows[support])
+    )
     return 8 * float(np.finfo(np.float32).eps) * float(np.abs(given).max(initial=0.0))
 
 

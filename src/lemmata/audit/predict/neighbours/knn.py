@@ -27,13 +27,7 @@ from lemmata.audit.kernel.claims import (
     unknown,
 )
 from lemmata.audit.kernel.concentration import clopper_pearson
-from lemmata.audit.predict.neighbours.labels import (
-    classes_can_win,
-    equal_rows_agree,
-    firsts_of,
-    groups_of,
-    no_class_dominates,
-)
+from lemmata.audit.predict.neighbours import labels
 from lemmata.audit.predict.neighbours.nearest_rows import (
     QUERIES,
     Asked,
@@ -264,7 +258,7 @@ def _cost_of_shuffling(fit: Fit) -> float:
     confidence=1 - BEATEN,
     source="ML k-Nearest Neighbors; permutation test",
     cost=_cost_of_shuffling,
-    needs=(ask, groups_of),
+    needs=(ask, labels.groups_of),
 )
 def leave_one_out(fit):
     """If targets had nothing to do with rows, every order of them would be as likely: the rank of the true one is uniform.
@@ -276,7 +270,7 @@ def leave_one_out(fit):
     n, k = fit.data.shape[0], int(fit.n_neighbors)
     if k > n - 1:
         return unknown(f"n_neighbors = {k}, and without the row itself there are {n - 1}")
-    asked, first = ask(fit), firsts_of(fit)
+    asked, first = ask(fit), labels.firsts_of(fit)
     taking_part = first[asked.rows] & (asked.rows != asked.numbers[:, None])
     usable = first[asked.numbers] & (taking_part.sum(axis=1) >= k)
     if np.count_nonzero(usable) < LEAST_ROWS:
@@ -395,5 +389,5 @@ def distances_differ(fit):
 
 
 NEIGHBOUR_CLAIMS = (SOUND, TRUE, neighbours_exact, neighbourhoods_local, distances_differ)
-REGRESSOR_CLAIMS = (*NEIGHBOUR_CLAIMS, leave_one_out, equal_rows_agree)
-CLASSIFIER_CLAIMS = (*REGRESSOR_CLAIMS, classes_can_win, no_class_dominates)
+REGRESSOR_CLAIMS = (*NEIGHBOUR_CLAIMS, leave_one_out, labels.equal_rows_agree)
+CLASSIFIER_CLAIMS = (*REGRESSOR_CLAIMS, labels.classes_can_win, labels.no_class_dominates)
