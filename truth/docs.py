@@ -41,8 +41,8 @@ STORED = ROOT / "truth" / "measured.csv"
 FUNCTIONS = {
     "lemmata.linalg.projections": "certify_projection",
     "lemmata.completion.certifying": "certify_factors",
-    "lemmata.core.certify": "fits of other libraries",
-    "lemmata.audit.foreign": "fits of other libraries",
+    "lemmata.audit.completion.foreign": "fits of other libraries",
+    "lemmata.audit.reduction.foreign": "fits of other libraries",
     "lemmata.audit.predict.linear.foreign": "fits of other libraries",
     "lemmata.embedding.vectors.certifying": "vectors of others",
     "lemmata.audit.topics": "fits of other libraries",

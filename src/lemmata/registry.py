@@ -404,6 +404,20 @@ def model_class(name: str):
     return getattr(importlib.import_module(MODELS[name].module), name)
 
 
+def resolve(name: str):
+    """The value that "module:name" stands for, the module below lemmata; imported now."""
+    import importlib
+
+    module, _, attribute = name.partition(":")
+    return getattr(importlib.import_module(f"lemmata.{module}"), attribute)
+
+
+def is_named(cls: type, name: str) -> bool:
+    """Whether a class is called so: "sklearn.decomposition.PCA", wherever below that package it stands."""
+    package, _, own = name.rpartition(".")
+    return cls.__name__ == own and (cls.__module__ + ".").startswith(package + ".")
+
+
 def markdown() -> str:
     """The table of models, as it stands in README.md."""
     rows = [

@@ -19,7 +19,6 @@ KERNEL = sorted((SOURCE / "audit" / "kernel").rglob("*.py"))
 OUTSIDE = {"numpy", "scipy", "sklearn", "threadpoolctl", "torch", *sys.stdlib_module_names}
 # functions, not solvers, that people call to certify something of their own
 MAY_IMPORT_AUDIT = {
-    "core/certify.py",
     "completion/certifying.py",
     "embedding/vectors/certifying.py",
     "completion/recovery.py",

@@ -177,14 +177,14 @@ def test_seconds_are_shared_by_the_parts():
 
 
 def test_ctrl_c_ends_the_checking_of_all_parts(monkeypatch):
-    from lemmata.core import certify as module
+    from dataclasses import replace
+
+    from lemmata.core import request as module
 
     def interrupted(*arguments, **options):
         found = check(*arguments, **options)
-        claims = tuple(
-            module.replace(item, state=NOT_CHECKED, note="interrupted") for item in found
-        )
-        return module.replace(found, claims=claims)
+        claims = tuple(replace(item, state=NOT_CHECKED, note="interrupted") for item in found)
+        return replace(found, claims=claims)
 
     check = module.check
     monkeypatch.setattr(module, "check", interrupted)

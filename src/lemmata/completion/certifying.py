@@ -7,7 +7,7 @@
     ('holds', [])
 
 `lemmata.certify(model, X)` does the same for fits of cmfrec (CMF, CMF_implicit) and implicit (AlternatingLeastSquares), whose
-attributes audit/foreign.py translates.
+attributes audit/completion/foreign.py translates.
 """
 
 from __future__ import annotations

@@ -8,8 +8,9 @@ What no claim is about (a scaler, a classifier, a step before the last) is skipp
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sklearn.compose import ColumnTransformer
@@ -17,6 +18,9 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.core.borrowed import choose_columns, is_search
+from lemmata.core.certificate import Certificate
+from lemmata.core.provenance import describe_versions
+from lemmata.core.request import Request
 
 COMPOSITES = "scikit-learn's Pipeline, ColumnTransformer, FeatureUnion and searches (GridSearchCV, …) of these"
 
@@ -36,6 +40,58 @@ class Part:
 
 def is_composite(model: Any) -> bool:
     return is_search(model) or isinstance(model, (Pipeline, ColumnTransformer, FeatureUnion))
+
+
+def certify_parts(
+    model: Any,
+    request: Request,
+    known: Callable[[Any], bool],
+    certify_one: Callable[[Any, Request], Certificate],
+    describe_accepted: Callable[[], str],
+) -> Certificate:
+    """Certify every part that there are claims about, each with its share of the time that is left."""
+    found = list(unfold(model, request.X, known))
+    parts, skipped = (
+        [part for part in found if bool(part.skipped) == left] for left in (False, True)
+    )
+    if not parts:
+        raise TypeError(
+            f"lemmata has no claims about what this {type(model).__name__} ends in: {', '.join(map(str, skipped))}. "
+            f"It certifies {describe_accepted()}."
+        )
+    certificates: list[Certificate] = []
+    seconds, began = request.seconds, time.perf_counter()
+    for at, part in enumerate(parts):
+        share = seconds
+        if seconds is not None:
+            left = seconds - (time.perf_counter() - began)
+            share = max(left, 0.0) / (len(parts) - at)
+        certificates.append(certify_one(part.model, replace(request, X=part.X, seconds=share)))
+        if certificates[-1].interrupted:
+            skipped += [replace(rest, skipped="interrupted") for rest in parts[at + 1 :]]
+            break
+    told = ", ".join(map(str, skipped))
+    if not parts[0].name:
+        return replace(certificates[0], skipped=told)
+    return _combine(model, parts, certificates, told)
+
+
+def _combine(
+    model: Any, parts: list[Part], certificates: list[Certificate], skipped: str
+) -> Certificate:
+    """One certificate of several parts; each claim is called part__claim, so that `require` can name it."""
+    pairs = list(zip(parts, certificates, strict=False))
+    claims = tuple(
+        replace(item, name=f"{part.name}__{item.name}") for part, found in pairs for item in found
+    )
+    texts = {
+        field: "; ".join(f"{part.name}: {text}" for part, found in pairs if (text := getattr(found, field)))
+        for field in ("title", "stopped", "data")
+    }  # fmt: skip
+    return Certificate(
+        f"{type(model).__name__}  {texts['title']}", claims, texts["stopped"], texts["data"], describe_versions(), skipped,
+        certificates[0].trace if len(certificates) == 1 else None,
+    )  # fmt: skip
 
 
 def unfold(

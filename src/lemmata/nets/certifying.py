@@ -39,9 +39,8 @@ from lemmata.audit.nets.unseen import (  # fmt: skip
     held_out_accuracy,
     held_out_error,
 )
-from lemmata.core.certificate import Certificate, Fit, budget, check
-from lemmata.core.estimator import warn_interrupted
-from lemmata.core.progress import Checking
+from lemmata.core.certificate import Certificate, Fit
+from lemmata.core.request import Request
 from lemmata.lazy import require
 
 EPOCHS, FEW = (
@@ -97,11 +96,19 @@ def certify_module(
     size = sum(parameter.numel() for parameter in module.parameters())
     shape = " × ".join(f"{side:,}" for side in examples.first.shape)
     title = f"{type(module).__module__.split('.')[0]} {type(module).__name__}  {shape}, {size:,} weights"  # fmt: skip
-    work = budget(_work, fit)
-    with Checking(type(module).__name__, len(claims), show=None if verbose else False) as bar:
-        found = check(claims, fit, title, work=work, seconds=seconds, usual=work, progress=bar)
-    warn_interrupted(found)
-    return found
+    request = Request(seconds=seconds, verbose=verbose)
+    return request.check(type(module).__name__, claims, fit, title, _work)
+
+
+def answer(module: Any, request: Request) -> Certificate:
+    """Certify a module for `lemmata.certify`."""
+    request.need_data(module)
+    more = request.take(module, ("properties", "X_test", "y_test"))
+    if request.sample_weight is not None:
+        raise ValueError("claims about a module take no sample_weight; weigh inside of loss.")
+    return certify_module(
+        module, request.X, request.y, request.loss, **more, seconds=request.seconds, verbose=request.verbose
+    )  # fmt: skip
 
 
 def certify_network(model: Any, data: Any, test: Any = None, *, seconds: float | None = None) -> Certificate:  # fmt: skip
@@ -111,12 +118,8 @@ def certify_network(model: Any, data: Any, test: Any = None, *, seconds: float |
     fit = Fit(model, data, data.targets, data.weights, model.trace_, steps, attributes)
     more = CLASSIFIER_MORE_CLAIMS if hasattr(model, "classes_") else REGRESSOR_MORE_CLAIMS
     claims = (*model.claims, *more, *_occasional(fit))
-    work = budget(model.work, fit)
-    title = model._safe_title(data)
-    with Checking(type(model).__name__, len(claims), show=None if model.verbose else False) as bar:
-        found = check(claims, fit, title, work=work, seconds=seconds, usual=work, progress=bar)
-    warn_interrupted(found)
-    return found
+    request = Request(seconds=seconds, verbose=model.verbose)
+    return request.check(type(model).__name__, claims, fit, model._safe_title(data), model.work)
 
 
 class _Nothing:

@@ -38,6 +38,11 @@ REGRESSION_CLAIMS = (
 )
 
 
+def components_of(model: Any) -> dict[str, Any]:
+    """scikit-learn's TruncatedSVD does not centre: its mean is zero."""
+    return {} if hasattr(model, "mean_") else {"mean_": np.zeros(model.components_.shape[1])}
+
+
 def coder_of(model: Any) -> dict[str, Any]:
     """SparseCoder, or the one code of an OrthogonalMatchingPursuit."""
     if not hasattr(model, "dictionary"):
@@ -76,6 +81,3 @@ def _pursuit(model: Any) -> dict[str, Any]:
             "fit one at a time."
         )
     return {"regression_": True, "claims": REGRESSION_CLAIMS}
-
-
-CODE_ADAPTERS = {"SparseCoder": coder_of, "DictionaryLearning": dictionary_of}

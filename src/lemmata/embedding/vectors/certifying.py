@@ -17,9 +17,8 @@ import numpy as np
 
 from lemmata.audit.embedding.foreign import words_of
 from lemmata.audit.embedding.geometry import ANALOGY_CLAIMS
-from lemmata.core.certificate import Certificate, Fit, budget, check
-from lemmata.core.estimator import warn_interrupted
-from lemmata.core.progress import Checking
+from lemmata.core.certificate import Certificate, Fit
+from lemmata.core.request import Request
 from lemmata.embedding.vectors.judging import questions_over
 from lemmata.text.encoded import EncodedText, encode_over
 from lemmata.text.vocabulary import Vocabulary
@@ -56,13 +55,15 @@ def certify_words(
     name = type(model).__name__ if package in ("gensim", "lemmata") else "vectors"
     title = f"{package} {name}" if package == "gensim" else name
     title += f"  {len(words):,} words, {matrix.shape[1]} numbers each"
-    work = budget(_work, fit)
-    with Checking(name, len(claims), show=None if verbose else False) as bar:
-        certificate = check(
-            claims, fit, title, work=work, seconds=seconds, usual=work, progress=bar
-        )
-    warn_interrupted(certificate)
-    return certificate
+    request = Request(seconds=seconds, verbose=verbose)
+    return request.check(name, claims, fit, title, _work)
+
+
+def answer(model: Any, request: Request) -> Certificate | None:
+    """Certify vectors of words for `lemmata.certify`."""
+    return certify_words(
+        model, request.X, analogies=request.analogies, seconds=request.seconds, verbose=request.verbose
+    )  # fmt: skip
 
 
 def _work(fit: Fit) -> float:

@@ -156,17 +156,3 @@ def _exog(results: Any) -> Found:
     if names is not None and len(names) == len(weights):
         found["names_"] = np.asarray(names, dtype=object)
     return found
-
-
-LINEAR_ADAPTERS = {
-    "LinearRegression": least_squares_of,
-    "Ridge": ridge_of,
-    "RidgeCV": ridge_of,
-    "Lasso": lasso_of,
-    "ElasticNet": lasso_of,
-    "LassoCV": lasso_of,
-    "ElasticNetCV": lasso_of,
-    "LogisticRegression": logistic_of,
-    "LinearSVC": linear_svc_of,
-    "RobustRegression": robust_of,
-}

@@ -1,6 +1,4 @@
-"""Fits of other libraries in our words: the attributes that claims read, where they are called differently or left out.
-
-    adapt("ALS", cmfrec_model)  ->  {"U_": …, "V_": …, "reg_": …, "claims": …}
+"""Factors of other libraries in our words: cmfrec's and implicit's.
 
 What an adapter says is believed by every claim, so it belongs to what one has to trust. It refuses fits whose objective is not
 the one that the claims speak of. The λ of cmfrec and implicit is ours: they minimise twice our objective (measured: their
@@ -10,40 +8,12 @@ cmfrec and lemmata take 1 + αa.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from lemmata.audit.completion.als import factor_claims
-from lemmata.audit.nets.foreign import perceptron_of
-from lemmata.audit.predict.kernels.foreign import cosines_of, kernel_of, machine_of
-from lemmata.audit.predict.linear.foreign import LINEAR_ADAPTERS
-from lemmata.audit.reduction.foreign import CODE_ADAPTERS
-from lemmata.audit.topics.foreign import lda_of
-from lemmata.audit.topics.nmf.foreign import parts_of
-
-
-def adapt(name: str, model: Any, loss: str | None = None) -> dict[str, Any]:
-    """What the claims about our model `name` need besides the public attributes of another library's fit.
-
-    "claims" among the keys: those that can be checked on this fit, where they are not those of our model. "n_features_in_": the
-    number of columns, where the fit does not tell. `loss` is what the user says the fit minimised.
-    """
-    found = ADAPTERS[name](model) if name in ADAPTERS else {}
-    return found if loss is None else {**found, "loss": loss}
-
-
-# --- principal components ---------------------------------------------------------------------------------------------
-
-
-def components_of(model: Any) -> dict[str, Any]:
-    """scikit-learn's TruncatedSVD does not centre: its mean is zero."""
-    return {} if hasattr(model, "mean_") else {"mean_": np.zeros(model.components_.shape[1])}
-
-
-# --- factors ----------------------------------------------------------------------------------------------------------
 
 
 def factors_of(model: Any) -> dict[str, Any]:
@@ -153,20 +123,3 @@ def _refuse_other_objectives(model: Any) -> None:
             f"this {type(model).__name__} was fitted with {', '.join(used)}, which is another objective (or order) than the "
             "claims speak of; pass the factors themselves to lemmata.completion.certify_factors if they are what you want."
         )
-
-
-ADAPTERS: dict[str, Callable[[Any], dict[str, Any]]] = {
-    "ALS": factors_of,
-    "LDA": lda_of,
-    "PCA": components_of,
-    **CODE_ADAPTERS,
-    **LINEAR_ADAPTERS,
-    "SVC": machine_of,
-    "SVR": machine_of,
-    "KernelRidge": kernel_of,
-    "Nystroem": kernel_of,
-    "RBFSampler": cosines_of,
-    "MLPClassifier": perceptron_of,
-    "MLPRegressor": perceptron_of,
-    "NMF": parts_of,
-}
