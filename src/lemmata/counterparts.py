@@ -152,7 +152,10 @@ COUNTERPARTS: dict[str, Counterpart] = {
 # who certifies what is no model: kinds of things, and a function of (thing, Request) that may answer None, "not mine"
 CERTIFIERS: tuple[tuple[tuple[str, ...], str], ...] = (
     (
-        ("gensim.KeyedVectors", "gensim.Word2Vec", "lemmata.WordVectors", "builtins.dict", "builtins.tuple"),
+        (
+            "gensim.KeyedVectors", "gensim.Word2Vec", "gensim.FastText", "lemmata.WordVectors",
+            "builtins.dict", "builtins.tuple",
+        ),
         "embedding.vectors.certifying:answer",
     ),
     (("torch.nn.Module",), "nets.certifying:answer"),
