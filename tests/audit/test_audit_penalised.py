@@ -165,8 +165,20 @@ def test_a_search_that_is_off_or_lies_makes_no_verdict_false(diabetes, monkeypat
             assert verdicts["near_optimum"].verdict in ("holds", "can't tell")
             if off < 1:
                 assert verdicts["near_optimum"].verdict == "can't tell"
-            if "weights_exist" in verdicts:
-                assert verdicts["weights_exist"].verdict in ("holds", "can't tell")
+            assert "weights_exist" not in verdicts.failed
+
+
+def test_a_fit_that_converged_is_its_own_witness(diabetes):
+    """Its slopes are the dual point: no search is asked, so that certifying it loads none."""
+    X, y = diabetes
+    with lemmata.config(searches=False):
+        for model, target in (
+            (Lasso(1.0), y), (Ridge(), y), (LogisticRegression(), y > 150),
+            (HuberRegressor(alpha=1.0, max_iter=10_000, tol=1e-8), y), (LinearSVC(), y > 150), (lemmata.LassoPath(), y),
+        ):  # fmt: skip
+            model.fit(X, target)
+            found = certify(model, X, target)
+            assert {"near_optimum", "path_near_optimum"} & {*found.held}, model
 
 
 def test_what_a_verdict_rests_on_travels_with_it(diabetes):

@@ -232,7 +232,7 @@ def feasible(risk: Risk, U: Array, at: Point) -> tuple[Array, Array, float]:
     A = _per_weight(U, s)
     inside = risk.loss.clip(risk.y, A)
     U = np.where((inside == A) & (s > 0), U, s * inside)
-    if risk.free and _tilted(U).any():
+    if risk.free:
         U = balance(risk, U)
     V = risk.rows.adjoint(U)
     missed = np.zeros(U.shape[1])

@@ -11,7 +11,7 @@ the sentence of the claim says: beyond it, the explained share of the loss (R²)
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -123,15 +123,19 @@ def optimality_of(words: Words) -> Fact:
 
 
 def find_optimality(fit: Fit, risk: Risk, at: Point) -> Optimality:
-    """The gap that dual points near the fit's own slopes show; where that is not enough, what a search finds."""
+    """The gap that the fit's own slopes show; where that is not enough, what searches find."""
     value, null = risk.value(at.W, at.f), risk.null_value()
-    most, dual = np.full_like(value, np.inf), np.zeros_like(at.f)
-    points = fit.witness("dual_points", risk, at) or [risk.slopes(at.f)]
-    for U in (*points, *_stated_dual(fit, risk)):
-        gap, U = gap_at(risk, at, U)
-        dual, most = np.where(gap < most, U, dual), np.minimum(most, gap)
-    blur = resolution(fit, risk, at)
+    most, dual, blur = np.full_like(value, np.inf), np.zeros_like(at.f), resolution(fit, risk, at)
     found = Optimality(risk, at, most, np.zeros_like(most), value, null, blur, dual)
+
+    def compare(points: Iterable[Array]) -> None:
+        for U in points:
+            gap, U = gap_at(risk, at, U)
+            dual[:], most[:] = np.where(gap < most, U, dual), np.minimum(most, gap)
+
+    compare((risk.slopes(at.f), *_stated_dual(fit, risk)))
+    if not (found.upper <= NEAR).all():
+        compare(fit.witness("dual_points", risk, at) or ())
     late = np.flatnonzero(~(found.upper <= NEAR))
     work = SHARE * fit.work / max(len(late), 1)
     for k in map(int, late):

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -101,24 +100,27 @@ def _huber_optimality(fit: Fit, risk: Risk, at: Point) -> Optimality:
     r = risk.y - at.f
     value = huber_value(risk, r, at.W, sigma, epsilon, alpha)
     own = risk.s * np.clip(2 * r / sigma, -2 * epsilon, 2 * epsilon)
-    near = fit.witness("feasible_slopes", risk, own)
-    gap, U = huber_gap(risk, at, sigma, own if near is None else near, epsilon, alpha)
-    null, blur = _null(risk, epsilon), resolution(fit, risk, at) / sigma
-    most, certain, values, nulls = (np.array([x]) for x in (gap, 0.0, value, null))
-    found = Optimality(risk, at, most, certain, values, nulls, np.atleast_1d(blur), U)
-    if (found.upper <= NEAR).all():
+    null, blur = _null(risk, epsilon), np.atleast_1d(resolution(fit, risk, at) / sigma)
+    most, certain, values, nulls = (np.array([x]) for x in (math.inf, 0.0, value, null))
+    found = Optimality(risk, at, most, certain, values, nulls, blur, np.zeros_like(own))
+
+    def compare(U: Array | None) -> bool:
+        """Whether the least gap is small enough, with that of one more dual point."""
+        if U is not None:
+            gap, U = huber_gap(risk, at, sigma, U, epsilon, alpha)
+            found.dual[:], most[:] = U if gap < most[0] else found.dual, np.minimum(most, gap)
+        return bool((found.upper <= NEAR).all())
+
+    if compare(own) or compare(fit.witness("feasible_slopes", risk, own)):
         return found
     shown = fit.witness("better_huber_fit", found, sigma, epsilon, alpha, SHARE * fit.work)
     if shown is not None:
         W, b, scale, U = shown
-        r = risk.y - point(risk, W, b).f
-        gain = value - huber_value(risk, r, W, scale, epsilon, alpha)
+        gain = value - huber_value(risk, risk.y - point(risk, W, b).f, W, scale, epsilon, alpha)
         if gain > 0 and scale > 0:
             certain[0] = gain
             found.better[0] = {"weights": W, "intercept": b, "scale": scale}
-        gap, U = huber_gap(risk, at, sigma, U, epsilon, alpha)
-        if gap < most[0]:
-            found = replace(found, most=np.array([gap]), dual=U)
+        compare(U)
     return found
 
 
