@@ -1,5 +1,7 @@
 """minimize: every method by name, every kind of function, every kind of set, and what a wrong call is told."""
 
+import time
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize as scipy_minimize
@@ -307,18 +309,38 @@ def test_a_function_that_uses_its_arrays_again_or_writes_into_its_argument_does_
         assert found.certificate_.failed == []
 
 
-def test_checking_a_slow_function_waits_for_certify():
-    import time
+@pytest.mark.parametrize("steps", [4, 1500])
+def test_checking_a_slow_function_waits_for_certify(steps):
+    """A function that may be slow is called 512 times more, or as often as in the run if that is more."""
+    calls, f = [], Rosenbrock()
 
-    def slow(w):
-        time.sleep(0.012)
+    def slow(x):
+        calls.append(x)
+        return f(x)
+
+    x0, last = np.full(30, -1.0), []
+    count = [lambda solution: last.append(len(calls))]
+    found = minimize(slow, x0, "gd", step_size=5e-4, max_iter=steps, callbacks=count)
+    in_run = last[-1]
+    assert len(calls) - in_run <= max(512, in_run) + 1  # one for the result
+    waits = found.certificate_.not_checked
+    assert ("step_below_2_over_L" in waits) == (steps == 4)  # it may take 792 calls
+    if waits:
+        assert "certify(" in found.certificate_[waits[0]].note
+        assert "X" not in found.certificate_[waits[0]].note
+    assert found.certify().not_checked == []
+
+
+def test_no_clock_decides_what_is_checked():
+    def pausing(w):
+        time.sleep(0.3 if not w.any() and not paused else 0)
+        paused.append(True)
         return LOGISTIC(w)
 
-    found = minimize(slow, np.zeros(5), max_iter=4)
-    assert "second_order" in found.certificate_.not_checked
-    assert "certify(" in found.certificate_["second_order"].note
-    assert "X" not in found.certificate_["second_order"].note
-    assert found.certify().not_checked == []
+    paused: list[bool] = []
+    slow, quick = (minimize(f, np.zeros(5)).certificate_ for f in (pausing, lambda w: LOGISTIC(w)))
+    assert slow.to_dict()["claims"] == quick.to_dict()["claims"]
+    assert slow.not_checked == []
 
 
 def test_a_run_that_diverges_keeps_its_last_finite_point_and_says_so():

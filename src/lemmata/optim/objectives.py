@@ -81,6 +81,11 @@ class Quadratic:
     def __repr__(self) -> str:
         return f"Quadratic({len(self.H)} numbers)"
 
+    @property
+    def multiplications(self) -> int:
+        """Of a call, for the price of checking."""
+        return self.H.size
+
     def __call__(self, x: Array) -> Evaluated:
         Hx = self.H @ x
         return float(0.5 * (x @ Hx) - self.b @ x + self.c), Hx - self.b
@@ -145,6 +150,12 @@ class _Rows:
     def __repr__(self) -> str:
         n, d = self.X.shape
         return f"{type(self).__name__}({n:,} × {d:,}, reg={self.reg:g})"
+
+    @property
+    def multiplications(self) -> int:
+        """Of a call, for the price of checking."""
+        n, d = self.X.shape
+        return 2 * n * d
 
     def losses(self, scores: Array, y: Array) -> tuple[Array, Array]:
         """The loss of every row and its derivative by the score."""

@@ -25,6 +25,8 @@ from lemmata.audit.kernel.claims import (
     at_least,
     at_most,
     claim,
+    free,
+    price_of,
     rounding,
     unknown,
 )
@@ -103,6 +105,12 @@ def _convex_set(fit: Fit) -> bool:
     return constraint is None or constraint.facts[0] in CONVEX
 
 
+def _cost_of_promise(fit: Fit) -> float:
+    """Steps that were tested one by one say what L is; only a formula is asked for it then, to bound f*."""
+    measured = bool(fit.get("tested_", False)) and not structure_of(fit.objective_)[0]
+    return 0.0 if measured else price_of(fit, free, (curvature_of,))
+
+
 # --- the run ----------------------------------------------------------------------------------------------------------
 
 
@@ -137,7 +145,7 @@ def step_below_2_over_L(fit: Fit) -> Evidence:
     kind=PROVED,
     source="CIL (4.37), (4.38)",
     about="run",
-    needs=(curvature_of,),
+    cost=_cost_of_promise,
 )
 def enough_decrease(fit: Fit) -> Evidence:
     """The largest shortfall behind (4.37) as a share of |f|; with a constraint the residual stands in place of the gradient."""
@@ -233,7 +241,7 @@ def _tail_rate(fit: Fit, eta: float) -> Evidence:
     kind=PROVED,
     source="CIL Thm 4.3.1",
     about="run",
-    needs=(curvature_of,),
+    cost=_cost_of_promise,
 )
 def critical_in_time(fit: Fit) -> Evidence:
     """The first step at which ‖∇f‖ ≤ ε against (f(x₀) − f*)/η(1 − Lη/2)ε²; f* is known between two bounds."""

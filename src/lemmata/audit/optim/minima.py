@@ -44,7 +44,7 @@ from lemmata.audit.optim.smoothness import (
 
 Array = np.ndarray
 CURVED_DOWN = 1e-6  # of the largest curvature: what differences of gradients can tell from zero
-AFFORDABLE = 1e8  # multiplications for a note
+AFFORDABLE = 2**26  # multiplications for a note
 MATCH = 1e-5  # of the gradient: how well it should agree with differences of f
 
 
@@ -154,7 +154,7 @@ def first_order(fit: Fit) -> Evidence:
         rounding(np.float64, terms_of(fit)) * here.gradient_scale if known else 0.0
     )
     note = ""
-    affordable = known and price_of(fit, free, (curvature_of,)) <= min(fit.work, AFFORDABLE)
+    affordable = known and price_of(fit, free, (curvature_of,)) <= AFFORDABLE
     if affordable and structure_of(fit.objective_)[0] in SMOOTH and curvature_of(fit).mu > 0:
         note = f"so f − f* ≤ ‖∇f‖²/2μ = {norm**2 / (2 * curvature_of(fit).mu):.2g}"
     advice = "run longer (max_iter), with method='lbfgs' or 'newton', or ask for less (tol)"

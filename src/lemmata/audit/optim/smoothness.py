@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit
 
-from lemmata.audit.kernel.claims import PER_SECOND, PROVED, RULE_OF_THUMB, Fit, fact
+from lemmata.audit.kernel.claims import PROVED, RULE_OF_THUMB, Fit, fact
 
 Array = np.ndarray
 SMOOTH = ("quadratic", "least_squares", "logistic")
@@ -30,7 +30,6 @@ DENSE_HESSIAN = 200  # columns by differences; beyond, Lanczos on products
 PRODUCTS = 60
 SMALL = 20  # numbers of which whole Hessians are taken along a line
 ON_THE_LINE = 33  # points
-SLOW = 1e-2  # seconds of a call
 
 
 @dataclass(frozen=True)
@@ -145,15 +144,8 @@ def _noise(values: Array) -> float:
 
 
 def evaluation_cost(fit: Fit) -> float:
-    """Multiplications of one gradient, guessed for a function that is only called."""
-    name, facts = structure_of(fit.objective_)
-    if name == "quadratic":
-        return float(np.size(facts["H"]))
-    if name:
-        return 2.0 * float(facts["X"].shape[0]) * facts["X"].shape[1]
-    # a call may cost anything: where it is slow, count what it took
-    seconds = getattr(fit.objective_, "seconds_per_call", 0.0)
-    return max(100.0 * np.size(fit.x), PER_SECOND * seconds if seconds > SLOW else 0.0)
+    """Multiplications of one gradient, as the objective counts them."""
+    return float(getattr(fit.objective_, "multiplications", 100 * np.size(fit.x)))
 
 
 def _cost_of_curvature(fit: Fit) -> float:
@@ -323,13 +315,13 @@ def minimum_between(fit: Fit) -> tuple[float, float]:
     here = evaluate(objective, fit.x)
     above = min(here.value, float(trace.objective.min()) if trace is not None else math.inf)
     name, _ = structure_of(objective)
-    curvature, g = curvature_of(fit), here.gradient
-    if name in ("quadratic", "least_squares") and curvature.mu > 0:
+    g, mu = here.gradient, curvature_of(fit).mu if name in SMOOTH else 0.0
+    if name in ("quadratic", "least_squares") and mu > 0:
         # f(x) − f* = ½ gᵀH⁺g, and both sides are as exact as H
         exact = here.value - 0.5 * float(g @ np.linalg.lstsq(_hessian_of(objective, fit.x), g)[0])
         return exact, min(exact, above)
-    if name == "logistic" and curvature.mu > 0:
-        below = here.value - float(g @ g) / (2 * curvature.mu)  # ½‖∇f‖² ≥ μ(f − f*)
+    if name == "logistic" and mu > 0:
+        below = here.value - float(g @ g) / (2 * mu)  # ½‖∇f‖² ≥ μ(f − f*)
     elif name in ("least_squares", "logistic", "absolute"):
         below = 0.0
     elif name == "quadratic":
