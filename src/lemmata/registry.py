@@ -370,6 +370,9 @@ SUBPACKAGES = (
 
 # searches for what a claim asks for by `fit.witness(name)`: the module that has the function of that name
 WITNESSES: dict[str, str] = {
+    "lowest_on_line": "lemmata.completion.witness",
+    "further_factor": "lemmata.completion.witness",
+    "singular_triplets": "lemmata.completion.witness",
     "better_network_weights": "lemmata.nets.witness",
     "linear_baseline": "lemmata.nets.witness",
     "better_machine": "lemmata.predict.svm.witness",

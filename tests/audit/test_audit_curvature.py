@@ -1,5 +1,7 @@
 """The factored objective, its gradient, Hessian and saddles against formulas, finite differences and dense algebra."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from factored_twins import (
@@ -19,16 +21,15 @@ from numpy.testing import assert_allclose
 from lemmata.audit.completion.curvature import (
     as_direction,
     as_vector,
-    escape,
     gauge_part,
-    line_search,
     smallest_curvature,
     weakest_curvature,
 )
 from lemmata.audit.completion.factored_objective import Factored, Factors, products_at
-from lemmata.audit.completion.global_optimum import add_factor, duality_gap, search
-from lemmata.audit.completion.rows_and_columns import Side, Singular, sweep
+from lemmata.audit.completion.global_optimum import ROUNDS, duality_gap, search
+from lemmata.audit.completion.rows_and_columns import Side, Singular
 from lemmata.completion.observed import Observed
+from lemmata.completion.witness import add_factor, along, escape, further_factor, line_search, sweep
 
 SEEDS = range(3)
 KINDS = {
@@ -80,7 +81,7 @@ def test_the_objective_is_its_formula_and_a_polynomial_of_degree_4_on_every_line
     A, problem = random_point(seed, kind)
     assert_allclose(problem.objective, twin(A, problem, kind, problem.at), rtol=1e-12)
     d = random_direction(problem, seed)
-    coefficients = problem.along(d)
+    coefficients = along(problem, d)
     for t in (-1.5, 0.3, 2.0):
         value = np.polynomial.polynomial.polyval(t, coefficients)
         assert_allclose(value, twin(A, problem, kind, problem.at.moved(t, d)), rtol=1e-11)
@@ -93,7 +94,7 @@ def test_gradient_and_hessian_are_the_derivatives_on_a_line(kind, seed):
     _, problem = random_point(seed, kind)
     for again in range(3):
         d = random_direction(problem, seed + again)
-        c = problem.along(d)
+        c = along(problem, d)
         assert_allclose(problem.gradient.dot(d), c[1], rtol=1e-9, atol=1e-9 * abs(c).max())
         assert_allclose(d.dot(problem.curve(d)), 2 * c[2], rtol=1e-9)
 
@@ -328,7 +329,7 @@ def test_the_line_search_finds_the_least_value_on_the_line(kind, seed):
     d = random_direction(problem, seed)
     step, value = line_search(problem, d)
     assert_allclose(problem.moved(problem.at.moved(step, d)).objective, value, rtol=1e-10)
-    grid = np.polynomial.polynomial.polyval(np.linspace(-5, 5, 2001), problem.along(d))
+    grid = np.polynomial.polynomial.polyval(np.linspace(-5, 5, 2001), along(problem, d))
     assert value <= grid.min() * (1 + 1e-12)
 
 
@@ -396,7 +397,7 @@ def test_no_feasible_dual_point_exceeds_the_convex_optimum_and_no_factors_fall_b
         problem = at(A, point, reg, weighted=weighted, biased=biases, mean=mean)
         gap = duality_gap(problem)
         assert gap.dual <= best * (1 + 1e-9)
-        tight = search(problem, 0.01)
+        tight = search(problem, 0.01, partial(further_factor, None), ROUNDS)
         assert gap.dual <= tight.dual <= best * (1 + 1e-9)
         assert tight.best >= best * (1 - 1e-9)
         assert tight.primal == gap.primal

@@ -13,6 +13,7 @@ from lemmata.completion.als.algorithm import ALSAlgorithm, ALSState
 from lemmata.completion.als.saddles import Hessian
 from lemmata.completion.entries import Entries, WeightedEntries, transposed
 from lemmata.completion.rows.solver import RowSolver
+from lemmata.completion.witness import along
 
 HOW = {
     "cholesky": {"method": "cholesky"},
@@ -174,7 +175,7 @@ def test_slopes_and_curvatures_of_weighted_objectives_are_those_of_differences()
     ahead, back = F(at.moved(h, d)).gradient, F(at.moved(-h, d)).gradient
     curve = (ahead.dot(d) - back.dot(d)) / (2 * h)
     assert F(at).curve(d).dot(d) == pytest.approx(curve, rel=1e-6)
-    assert np.polyval(F(at).along(d)[::-1], 0.7) == pytest.approx(F(at.moved(0.7, d)).objective)
+    assert np.polyval(along(F(at), d)[::-1], 0.7) == pytest.approx(F(at.moved(0.7, d)).objective)
     algorithm = ALSAlgorithm(2, 0.3, weighted=0.5, bias_reg=0.2)
     hessian = Hessian.at(algorithm, A, ALSState(*at, 0.0, np.inf))
     y = rng.standard_normal(len(hessian.scale))

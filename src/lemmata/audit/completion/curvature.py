@@ -1,4 +1,4 @@
-"""Minimum or saddle? The smallest curvature of the factored objective, modulo gauge, and the way down from a saddle.
+"""Minimum or saddle? The smallest curvature of the factored objective, modulo gauge.
 
 At a first-order point of F(U, V, b, c) (factored_objective.py) the Hessian H decides. It is never formed: Lanczos needs
 products H d.
@@ -11,23 +11,17 @@ of a matrix on the shorter side of the data.
 **Gauge.** UVᵀ does not change under U → UM, V → VM⁻ᵀ, nor F under rotations M (CIL Prop. 1.2.3): the directions (UM, VM) with
 a skew M, k(k−1)/2 of them, are flat at every first-order point. With λ = 0 all (UM, −VMᵀ) are. They are projected out.
 
-**The way down.** Along any line F is a polynomial of degree 4. Five numbers describe it, so a direction of negative curvature
-is followed to the very bottom of the line, without a step size.
-
+    >>> from lemmata.completion.observed import Observed
     >>> A = Observed.of(np.diag([3.0, 1.0]))
     >>> saddle = Factored.of(A, np.zeros((2, 1)), np.zeros((2, 1)), reg=0.5)
     >>> round(weakest_curvature(saddle).value, 6), round(smallest_curvature(saddle).value, 6)   # 1 − σ₁(A)/λ and λ − σ₁(A)
     (-5.0, -2.5)
-    >>> better = escape(A, np.zeros((2, 1)), np.zeros((2, 1)), reg=0.5)
-    >>> round(saddle.objective - better.objective, 6)                                           # ½(σ₁ − λ)²
-    3.125
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -42,7 +36,6 @@ from lemmata.audit.completion.rows_and_columns import (
     to_rows,
 )
 from lemmata.audit.kernel.lanczos import Ritz, largest_eigenvalue
-from lemmata.completion.observed import Observed
 
 Array = np.ndarray
 PRODUCTS = 190  # at most: they leave σ₁ within 0.1 % at a size of 10⁴
@@ -243,13 +236,10 @@ def _dependence(problem: Factored) -> tuple[Array, Array]:
     return np.diff(problem.indptr) + problem.row_reg, columns + problem.column_reg
 
 
-# --- the way down -----------------------------------------------------------------------------------------------------
-
-
 def downward(
     problem: Factored, margin: float = 1e-3, most: int = PRODUCTS, rng: int = 0
 ) -> Curvature:
-    """The smallest curvature in units of what a row feels alone or, where that can be zero, of the largest eigenvalue."""
+    """Return the smallest curvature in units of what a row feels alone; where that can be zero, of the largest one."""
     try:
         return weakest_curvature(problem, margin=margin, most=most, rng=rng)
     except Singular:
@@ -257,48 +247,3 @@ def downward(
         if found.scale == 0:  # H = 0: factors and residuals are all zero, and nothing curves
             return found
         return replace(found, value=found.value / found.scale, error=found.error / found.scale)
-
-
-def line_search(problem: Factored, d: Factors) -> tuple[float, float]:
-    """The step t that minimises F(at + t·d) over the whole line, and F there."""
-    coefficients = problem.along(d)
-    slope = coefficients[1:] * np.arange(1, 5)
-    scale = np.abs(slope).max()
-    stationary = (
-        np.polynomial.polynomial.polyroots(np.trim_zeros(slope, "b")) if scale > 0 else np.zeros(0)
-    )
-    # a complex root's real part is a point of the line too: it can only lose
-    candidates = np.r_[0.0, stationary.real]
-    values = np.polynomial.polynomial.polyval(candidates, coefficients)
-    best = int(np.argmin(values))
-    return float(candidates[best]), float(values[best])
-
-
-def escape(
-    observed: Observed,
-    U: Any,
-    V: Any,
-    row_bias: Any = None,
-    column_bias: Any = None,
-    *,
-    mean: float = 0.0,
-    reg: float,
-    weighted: float = False,
-    biased: bool | None = None,
-    rng: int = 0,
-    **more: Any,
-) -> Factored:
-    """From a saddle to a lower point, along the direction of most negative curvature: its `.at` holds U, V, b, c.
-
-    Where no curvature is negative, the point itself comes back. `more` goes to `Factored.of` (scales, feedback, alpha).
-    """
-    if biased is None:
-        biased = row_bias is not None
-    offsets = {"mean": mean, "row_bias": row_bias, "column_bias": column_bias, "biased": biased}
-    problem = Factored.of(observed, U, V, reg=reg, weighted=weighted, **offsets, **more)
-    found = downward(problem, rng=rng)
-    if found.value >= 0:
-        return problem
-    step, after = line_search(problem, found.direction)
-    lower = after < problem.objective
-    return problem.moved(problem.at.moved(step, found.direction)) if lower else problem

@@ -79,7 +79,7 @@ def products_at(indptr: Array, indices: Array, U: Array, V: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Factored:
-    """F at one point: `objective`, `gradient`, `curve(direction)` = H·direction, `along(direction)` = F on a line."""
+    """F at one point: `objective`, `gradient`, `curve(direction)` = H·direction."""
 
     indptr: Array
     indices: Array
@@ -274,7 +274,7 @@ class Factored:
 
     # --- curvature ---
 
-    def _change(self, d: Factors) -> Array:
+    def change(self, d: Factors) -> Array:
         """dx_ij = du_iᵀv_j + u_iᵀdv_j + db_i + dc_j on Ω, in one pass."""
         U, V = self.at.U, self.at.V
         both = products_at(self.indptr, self.indices, np.hstack([d.U, U]), np.hstack([V, d.V]))
@@ -283,7 +283,7 @@ class Factored:
     def curve(self, d: Factors) -> Factors:
         """H d, the Hessian of F times a direction. For k = 1, all entries known and λ = 0 it is CIL (2.18)."""
         U, V = self.at.U, self.at.V
-        change = self._change(d)
+        change = self.change(d)
         T = self.on_entries(change if self.beyond is None else self.beyond * change)
         hU = T @ V - self.S @ d.V + self.row_reg[:, None] * d.U
         hV = T.T @ U - self.S.T @ d.U + self.column_reg[:, None] * d.V
@@ -309,34 +309,6 @@ class Factored:
             total += self.rank * regs[side] + own * self.bias_regs[side]
             out.append(total / max(self.rank + own, 1))
         return out[0], out[1]
-
-    def along(self, d: Factors) -> Array:
-        """The 5 coefficients of t ↦ F(at + t·d), constant first: a polynomial of degree 4 (CIL (2.32))."""
-        e, q = self._change(d), products_at(self.indptr, self.indices, d.U, d.V)
-        r = self.target - self.fitted
-        coefficients = 0.5 * _squared((r, -e, -q), self.weights)
-        if self.implicit:  # entries on Ω have weight 1 twice
-            coefficients -= 0.5 * _squared((self.fitted, e, q), None)
-            (U, V, _, _), (dU, dV, _, _) = self.at, d
-            left = (U.T @ U, U.T @ dU + dU.T @ U, dU.T @ dU)
-            right = (V.T @ V, V.T @ dV + dV.T @ V, dV.T @ dV)
-            for p, G in enumerate(left):
-                for s, K in enumerate(right):
-                    coefficients[p + s] += 0.5 * np.vdot(G, K)
-        regs = (self.row_reg, self.column_reg, *self.bias_regs)
-        for reg, x, y in zip(regs, self.at, d, strict=True):
-            scale = reg[:, None] if x.ndim == 2 else reg
-            coefficients[:3] += 0.5 * np.array(
-                [np.vdot(scale * x, x), 2 * np.vdot(scale * x, y), np.vdot(scale * y, y)]
-            )
-        return coefficients
-
-
-def _squared(parts: tuple[Array, Array, Array], weights: Array | None) -> Array:
-    """The coefficients of Σ w (p₀ + t p₁ + t² p₂)²."""
-    x, y, z = parts
-    wx, wy, wz = parts if weights is None else (weights * part for part in parts)
-    return np.array([wx @ x, 2 * (wx @ y), wy @ y + 2 * (wx @ z), 2 * (wy @ z), wz @ z])
 
 
 def _vector(given: Any, size: int, default: float) -> Array:

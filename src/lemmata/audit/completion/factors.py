@@ -14,10 +14,10 @@ smallest eigenvalue of the Hessian tells (curvature.py). U = V = 0 is a first-or
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
+from lemmata.audit.completion.curvature import PRODUCTS, Curvature, downward
 from lemmata.audit.completion.factored_objective import Factored
 from lemmata.audit.completion.rows_and_columns import blocks_cost
 from lemmata.audit.completion.statements import factored, per_factor, precision
@@ -130,8 +130,6 @@ def _curvature_cost(fit: Fit, products: int = FEW_PRODUCTS) -> float:
 )
 def second_order_minimum(fit):
     """The smallest eigenvalue of the Hessian modulo gauge, in units of the curvature that each row feels alone."""
-    from lemmata.audit.completion.curvature import PRODUCTS, downward
-
     problem = factored(fit)
     if fit.get("nonnegative", False):
         return unknown(
@@ -147,7 +145,7 @@ def second_order_minimum(fit):
     except MemoryError as error:
         return unknown(str(error))
     if found.value < -CURVED:
-        return _saddle(problem, found)
+        return _saddle(fit, problem, found)
     if found.value - found.error < -CURVED:
         return unknown(
             f"Lanczos: {found.value:.1e}, or up to {found.error:.1e} less, after {found.products} products"
@@ -155,16 +153,18 @@ def second_order_minimum(fit):
     return at_least(found.value, -CURVED, unit="curvature", note=f"{found.products} products")
 
 
-def _saddle(problem: Factored, found: Any) -> Evidence:
+def _saddle(fit: Fit, problem: Factored, found: Curvature) -> Evidence:
     """A direction that curves down is its own proof, if following it pays."""
-    from lemmata.audit.completion.curvature import line_search
-
-    _, after = line_search(problem, found.direction)
+    step = fit.witness("lowest_on_line", problem, found.direction)
+    if step is None:
+        return unknown(f"curvature {found.value:.1e}, and nobody looked for what it gains")
+    after = problem.moved(problem.at.moved(step, found.direction)).objective
     gained = 1 - after / problem.objective if problem.objective > 0 else 0.0
     if gained < WORTH:
         return unknown(
             f"curvature {found.value:.1e}, but all it gains is {100 * gained:.1g} %: lower tol to tell"
         )
     note = f"going down there lowers the objective by {100 * gained:.2g} %"
-    advice = "a saddle: ALS.escape() leaves it (audit.curvature.escape for factors from elsewhere), or another random_state"
-    return at_least(found.value, -CURVED, advice, unit="curvature", note=note, kind=PROVED)
+    advice = "a saddle: ALS.escape() leaves it (completion.witness.escape for factors from elsewhere), or another random_state"
+    witness = {**found.direction._asdict(), "step": step}
+    return at_least(found.value, -CURVED, advice, "curvature", note, kind=PROVED, witness=witness)

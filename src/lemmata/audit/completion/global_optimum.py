@@ -13,18 +13,18 @@ rank is better. What σ₁ is, LAPACK says where one side is short; elsewhere La
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 
-from lemmata.audit.completion.curvature import line_search
 from lemmata.audit.completion.factored_objective import Factored, Factors
 from lemmata.audit.completion.factors import NEVER_ROSE, first_order_point
 from lemmata.audit.completion.held_out.error import held_out_error
 from lemmata.audit.completion.identifiability.known_entries import IDENTIFIABLE_CLAIMS
-from lemmata.audit.completion.rows_and_columns import Singular, blocks_cost, fit_in_memory, sweep
+from lemmata.audit.completion.rows_and_columns import blocks_cost
 from lemmata.audit.completion.statements import FACTORS_SOUND, FACTORS_TRUE, factored
 from lemmata.audit.kernel.claims import (
     PROVED,
@@ -44,14 +44,9 @@ GAP = 1.0  # per cent: of factors
 CONVEX_GAP = 0.1  # per cent: of a solver for the convex problem itself
 STANDS_OUT = 0.01  # of λ: less may be what is left of converging
 SHORT = 1000  # rows or columns up to which LAPACK finds σ₁, from the Gram matrix of that side
-ROUNDS, FEW_ROUNDS = (
-    8,
-    2,
-)  # of a search for a better bound or a better matrix: at most, and in the price
+ROUNDS, FEW_ROUNDS = 8, 2  # of a search for a better bound or matrix: at most, and in the price
 SWEEPS = 3  # per round
-HOPE = (
-    2  # a search goes on if rounds like the last one, gaining so many times as much, would decide
-)
+HOPE = 2  # a search goes on if rounds like the last, gaining so many times as much, would decide
 
 
 # --- the largest singular value ---------------------------------------------------------------------------------------
@@ -123,6 +118,10 @@ class DualityGap:
     top: Top  # σ₁(α^-½ Y β^-½), in units of λ: at most 1 at the optimum; its vectors, divided by √α and √β
     best: float  # the lowest F found on the way
     risk: float  # that Lanczos missed a σ₁ that would void the bound; 0: by LAPACK
+    bounded: Factors | None = (
+        None  # a multiple of the residual there is the dual point; None: of that here
+    )
+    better: Factors | None = None  # where F was lowest, if not here
 
     @property
     def gap(self) -> float:
@@ -145,30 +144,38 @@ def duality_gap(problem: Factored, accuracy: float = 1e-3) -> DualityGap:
     return DualityGap(primal, dual, top, primal, top.risk)
 
 
-def search(problem: Factored, goal: float, rounds: int = ROUNDS) -> DualityGap:
-    """The gap at this point with a better lower bound, or a better matrix, until one of them decides.
+def search(
+    problem: Factored, goal: float, propose: Callable[[Factored, Top], Factors | None], rounds: int
+) -> DualityGap:
+    """Return the gap at this point with a better lower bound, or a better matrix, until one of them decides.
 
     Scaling Y down by σ₁ wastes about (σ₁ − 1)λ‖X‖_*, even if all that is missing is one small factor. Any Y will do for a
-    bound: so factors are added, the result is swept, and its residual is tried, until the gap is below `goal` of the objective,
-    or a matrix is found that is better by more, or neither is in reach.
+    bound: so that of the residual at every point that is proposed is tried, until the gap is below `goal` of the objective, or
+    a matrix is found that is better by more, or neither is in reach.
+
+    propose : another point, from one and the σ₁ there; None where there is none
     """
     accuracy = goal / 4
-    gap = duality_gap(problem, accuracy)
-    point, here = problem, gap
+    here = gap = duality_gap(problem, accuracy)
+    point = problem
     for left in range(rounds, 0, -1):
-        found_better = gap.primal - gap.best > goal * gap.primal
-        if gap.share <= goal or found_better or not fit_in_memory(point):
+        if gap.share <= goal or gap.primal - gap.best > goal * gap.primal:
             break
-        try:
-            point = add_factor(point, here.top)
-            for _ in range(SWEEPS):
-                point = sweep(point)
-        except Singular:  # λ is a rounding error beside the data
+        at = propose(point, here.top)
+        if at is None:
             break
+        point = problem.moved(at)
         here = duality_gap(point, accuracy)
         best, dual = min(gap.best, here.primal), max(gap.dual, here.dual)
         rose, fell = dual - gap.dual, gap.best - best
-        gap = replace(gap, dual=dual, best=best, risk=gap.risk + here.risk)
+        gap = replace(
+            gap,
+            dual=dual,
+            best=best,
+            risk=gap.risk + here.risk,
+            bounded=at if rose > 0 else gap.bounded,
+            better=at if fell > 0 else gap.better,
+        )
         to_rise, to_fall = gap.gap - goal * gap.primal, goal * gap.primal - (gap.primal - best)
         if rose * HOPE * left < to_rise and fell * HOPE * left < to_fall:
             break
@@ -203,23 +210,6 @@ def _residual_top(problem: Factored, accuracy: float) -> Top:
     return replace(top, left=r * top.left, right=s * top.right)
 
 
-def add_factor(problem: Factored, top: Top | None = None) -> Factored:
-    """One rank more and a lower objective: the missing factor as the dual certificate names it, at its best length.
-
-    With the pair (p, q) of σ₁ > 1 the new matrix X + t·pqᵀ costs t more and gains tσ₁ − ½t²Σ w(pqᵀ)²: a line in t = length².
-    Where σ₁ ≤ 1 no factor of any direction helps, and the point itself comes back.
-    """
-    top = duality_gap(problem).top if top is None else top
-    if top.sigma <= 1:
-        return problem
-    U, V, b, c = problem.at
-    wider = problem.moved(Factors(np.c_[U, np.zeros(len(U))], np.c_[V, np.zeros(len(V))], b, c))
-    d = Factors(*(np.zeros_like(part) for part in wider.at))
-    d.U[:, -1], d.V[:, -1] = top.left, top.right
-    step, after = line_search(wider, d)
-    return wider.moved(wider.at.moved(step, d)) if after < problem.objective else problem
-
-
 # --- claims about factors ---------------------------------------------------------------------------------------------
 
 
@@ -245,9 +235,10 @@ def _search_cost(fit: Fit) -> float:
     return gap_cost(fit) + FEW_ROUNDS * _round_cost(fit)
 
 
-def _rounds(fit: Fit) -> int:
-    """How many rounds the budget allows."""
-    return int(np.clip((fit.work - gap_cost(fit)) / _round_cost(fit), 0, ROUNDS))
+def _proposals(fit: Fit) -> tuple[Callable[[Factored, Top], Factors | None], int]:
+    """Return who proposes better points, and how many rounds of that the budget allows."""
+    rounds = int(np.clip((fit.work - gap_cost(fit)) / _round_cost(fit), 0, ROUNDS))
+    return lambda point, top: fit.witness("further_factor", point, top), rounds
 
 
 @claim(
@@ -269,7 +260,7 @@ def global_optimum(fit):
         )
     if problem.implicit and _free_rows(problem):
         return unknown("a row without entries is not penalised, but has factors")
-    gap = search(problem, GAP / 100, _rounds(fit))
+    gap = search(problem, GAP / 100, *_proposals(fit))
     if gap.top.sigma <= 1.01:
         advice = "converge further: lower tol and raise max_iter"
     else:
@@ -283,10 +274,14 @@ def _decided(gap: DualityGap, bound: float, advice: str) -> Evidence:
     note = f"σ₁ = {gap.top.sigma:.4g} λ{gap.top.doubt}"
     if percent <= bound:
         kind, confidence = (STATISTICAL, 1 - gap.risk) if gap.risk else (PROVED, math.nan)
-        return at_most(percent, bound, unit="gap %", note=note, kind=kind, confidence=confidence)
+        witness = gap.bounded._asdict() if gap.bounded else {}
+        return at_most(
+            percent, bound, "", "gap %", note, kind=kind, confidence=confidence, witness=witness
+        )
     if better > bound:
         note = f"a matrix with {better:.2g} % less was found; {note}"
-        return at_most(percent, bound, advice, unit="gap %", note=note, kind=PROVED)
+        witness = gap.better._asdict() if gap.better else {}
+        return at_most(percent, bound, advice, "gap %", note, kind=PROVED, witness=witness)
     why = f"the lower bound leaves {percent:.2g} % open, and a matrix was found that is better by {better:.2g} % only"
     return unknown(f"{why}; {note}", measured=percent, unit="gap %")
 
@@ -309,7 +304,7 @@ def least_penalised(fit):
     """The duality gap of ½‖Π_Ω(A − X)‖² + λ‖X‖_* in per cent of its value."""
     if not float(fit.reg_) > 0:
         return unknown("without a penalty (reg_ = 0) there is no gap to measure")
-    gap = search(factored(fit), CONVEX_GAP / 100, _rounds(fit))
+    gap = search(factored(fit), CONVEX_GAP / 100, *_proposals(fit))
     if gap.top.sigma > 1 + CONVEX_GAP / 100:
         advice = "directions are missing: lower tol and raise max_iter, or raise max_rank"
     else:

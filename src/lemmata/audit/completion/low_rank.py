@@ -92,7 +92,7 @@ def _leading_squares(F, Q: Array, k: int) -> tuple[float, float, float]:
 
 
 def _best(fit: Fit, residual: float) -> Evidence:
-    """‖F − X‖² against the tail of the spectrum: from the fit's own columns, then from what ARPACK finds better."""
+    """‖F − X‖² against the tail of the spectrum: from the fit's own columns, then from what a search finds better."""
     problem = factored(fit)
     F, k = problem.on_entries(problem.target), problem.rank
     whole = float(problem.target @ problem.target)
@@ -107,10 +107,10 @@ def _best(fit: Fit, residual: float) -> Evidence:
         return _excess(residual, whole - float(squares.sum()), slack, advice)
     below, above, risk = _leading_squares(F, _singular_vectors(*problem.at[:2])[2], k)
     if residual > (1 + NEAR) * (whole - above) + slack:
-        start = np.random.default_rng(0).standard_normal(min(F.shape))
-        Q = np.linalg.qr(svds(F, k, v0=start)[2].T)[0]
-        found = _leading_squares(F, Q, k)
-        below, above, risk = max(below, found[0]), min(above, found[1]), max(risk, found[2])
+        triplets = fit.witness("singular_triplets", F, k)
+        if triplets is not None:
+            found = _leading_squares(F, np.linalg.qr(triplets[2][:, :k])[0], k)
+            below, above, risk = max(below, found[0]), min(above, found[1]), max(risk, found[2])
     if residual > (1 + NEAR) * (whole - below) + slack:
         return _excess(residual, whole - below, slack, advice)  # a better one was seen
     if residual > (1 + NEAR) * (whole - above) + slack:

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse.linalg as spla
 
 from lemmata.audit.completion.factors import NEVER_ROSE
 from lemmata.audit.completion.global_optimum import SHORT, gap_cost, top_singular_value
@@ -38,6 +37,7 @@ from lemmata.audit.kernel.claims import (
     at_most,
     claim,
     fact,
+    rounding,
     unknown,
 )
 
@@ -96,7 +96,7 @@ def multipliers(fit: Fit) -> Multipliers:
     # X + R is A on Ω and X elsewhere
     square = float(np.vdot(U.T @ U, V.T @ V)) - float(problem.fitted @ problem.fitted)
     square += float(problem.target @ problem.target)
-    leading = _leading(problem.on_entries(Y), U.shape[1] + 3)
+    leading = _leading(fit, problem.on_entries(Y), U.shape[1] + 3)
     inner, tau = float(Y @ problem.target), float(fit.tau_) / problem.unit
     return Multipliers(nuclear, square, inner, tau, *leading)
 
@@ -134,25 +134,36 @@ def least_nuclear_norm(fit):
     return found.against(found.nuclear, dual, NUCLEAR_GAP, "raise tau, or lower tol")
 
 
-def _leading(Y: Any, k: int) -> tuple[Array, float, float]:
-    """The leading singular values of Y, a bound on the others, and its risk: all of them where one side is short.
+def _leading(fit: Fit, Y: Any, k: int) -> tuple[Array, float, float]:
+    """Return leading singular values of Y, a bound on the others, and its risk: all of them where one side is short.
 
-    Elsewhere ARPACK searches for triplets (p, s, q), and Lanczos bounds what is left when they are taken out. Triplets that are
-    right to ε = ‖Yq − sp‖ + ‖Yᵀp − sq‖ shift no singular value by more (Weyl).
+    Elsewhere somebody searches for triplets (p, s, q), and Lanczos bounds what is left when they are taken out. Orthonormal
+    ones that are right to ε = ‖Yq − sp‖ + ‖Yᵀp − sq‖ shift no singular value by more (Weyl).
     """
-    if min(Y.shape) <= SHORT or k >= min(Y.shape):
-        Z = Y if Y.shape[0] >= Y.shape[1] else Y.T
+    (n, m), none = Y.shape, np.zeros(0)
+    if min(n, m) <= SHORT or k >= min(n, m):
+        Z = Y if n >= m else Y.T
         squares = np.linalg.eigvalsh((Z.T @ Z).toarray())[::-1]
         return np.sqrt(np.maximum(squares, 0)), 0.0, 0.0
-    P, s, Qt = spla.svds(Y, k, v0=np.random.default_rng(0).standard_normal(min(Y.shape)))
-    left = top_singular_value(Y.tocsr(), (P * s, Qt.T))
-    off = float(np.linalg.norm(Y @ Qt.T - P * s) + np.linalg.norm(Y.T @ P - Qt.T * s))
+    found = fit.witness("singular_triplets", Y, k)
+    if found is None or not all(_orthonormal(part) for part in (found[0], found[2])):
+        top = top_singular_value(Y.tocsr())
+        return none, top.bound, top.risk
+    P, s, Q = found
+    left = top_singular_value(Y.tocsr(), (P * s, Q))
+    off = float(np.linalg.norm(Y @ Q - P * s) + np.linalg.norm(Y.T @ P - Q * s))
     return np.sort(s)[::-1] + off, left.bound + off, left.risk
+
+
+def _orthonormal(Q: Array) -> bool:
+    return bool(np.abs(Q.T @ Q - np.eye(Q.shape[1])).max() <= rounding(Q.dtype, len(Q)))
 
 
 def multiplier_statements(fit: Fit) -> dict[str, float]:
     """X is shrink_τ(Y): its singular values are those of dual_ above tau_, less tau_, as far as iterations find them."""
     found, shown = multipliers(fit), np.asarray(fit.singular_values_, np.float64)
+    if not len(found.values):  # nobody searched for them
+        return factor_statements(fit)
     above = np.maximum(found.values - found.tau, 0)
     size, unit = max(len(above), len(shown)), factored(fit).unit
     shown, above = (np.pad(part, (0, size - len(part))) for part in (shown / unit, above))

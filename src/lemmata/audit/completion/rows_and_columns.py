@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lemmata.audit.completion.factored_objective import Factored, Factors, products_at
+from lemmata.audit.completion.factored_objective import Factored, products_at
 from lemmata.completion.observed import Observed
 
 Array = np.ndarray
@@ -151,18 +151,6 @@ def gain(problem: Factored, side: int) -> float:
             seen /= np.sqrt(np.where(values > least, values, np.inf))
         total += 0.5 * float(np.sum(seen**2))
     return total
-
-
-def sweep(problem: Factored) -> Factored:
-    """One sweep of alternating least squares: a Newton step on the rows, then on the columns, exact for a quadratic."""
-    for side in (0, 1):
-        block, gradient = Side.of(problem, side), problem.gradient
-        step = block.direction(block.seen(joined(problem, gradient[side], gradient[side + 2])))
-        d, own = split(problem, step)
-        parts = list(problem.at)
-        parts[side], parts[side + 2] = parts[side] - d, parts[side + 2] - own
-        problem = problem.moved(Factors(*parts))
-    return problem
 
 
 # --- how rows and columns pull at each other --------------------------------------------------------------------------
