@@ -110,6 +110,21 @@ def test_other_libraries_fits_are_certified(X):
         lemmata.certify(other, X)
 
 
+@pytest.mark.parametrize("loss", LOSSES)
+def test_coefficients_that_a_search_returns_are_checked(X, loss, monkeypatch):
+    """scikit-learn keeps no W: without one nothing can be said of factors, nor with one that is no such W."""
+    theirs = SklearnNMF(3, beta_loss=loss, solver="mu", max_iter=500).fit(X)
+    with lemmata.config(searches=False):
+        without = lemmata.certify(theirs, X)
+    rest = {"statements_true", "first_order_point", "factors_determined", "near_best_rank_k"}
+    assert rest <= set(without.undecided)
+    for lie in (-np.ones((40, 3)), np.full((40, 3), np.nan), np.ones((39, 3))):
+        monkeypatch.setattr(Fit, "searches", staticmethod(lambda name, W=lie: lambda *asked: W))
+        found = lemmata.certify(theirs, X)
+        assert found.undecided == without.undecided
+        assert found.broken == []
+
+
 def test_another_matrix_is_not_certified(X):
     model = NMF(3, random_state=0).fit(X)
     found = model.certify(X[:20])

@@ -88,6 +88,23 @@ def test_mixtures_off_the_simplex_are_unsound(gibbs, monkeypatch):
         assert gibbs.certify(N).failed == ["attributes_sound"]
 
 
+LIES = (lambda theta: 2 * theta, lambda theta: theta[:5], lambda theta: theta + np.nan)
+
+
+@pytest.mark.parametrize("lie", LIES, ids=["too much", "other documents", "NaN"])
+def test_mixtures_that_a_search_returns_are_checked(gibbs, monkeypatch, lie):
+    """Mixtures of other documents fail by better ones; who finds none, or makes them up, shows nothing."""
+    monkeypatch.setattr(gibbs, "doc_topic_", gibbs.doc_topic_[::-1].copy())
+    found = gibbs.certify(N)
+    assert "documents_fitted" in found.failed
+    assert found["documents_fitted"].witness["mixtures"].shape == (len(N), 3)
+    with lemmata.config(searches=False):
+        assert "documents_fitted" in gibbs.certify(N).undecided
+    searches = staticmethod(lambda name: lambda fit, facts, theta, *rest: lie(theta))
+    monkeypatch.setattr(Fit, "searches", searches)
+    assert "documents_fitted" in gibbs.certify(N).undecided
+
+
 def test_weights_count_documents_twice(batch):
     weights = np.where(np.arange(len(N)) < 40, 2.0, 1.0)
     model = LDA(3, learning_method="batch", max_iter=20, tol=0.0, random_state=0)
@@ -204,6 +221,13 @@ def test_scikit_learns_fit_gets_its_first_honest_perplexity(theirs):
     )  # theirs is a bound
     phi = theirs.components_ / theirs.components_.sum(axis=1, keepdims=True)
     assert perplexity((phi, 0.3), TEST).log_likelihood == honest.log_likelihood
+
+
+def test_without_searches_nothing_is_said_of_mixtures_that_nobody_stated(theirs):
+    with lemmata.config(searches=False):
+        found = lemmata.certify(theirs, N)
+    assert "topics_supported" in found.undecided
+    assert found.broken == []
 
 
 def test_scikit_learns_batches_do_not_add_up_and_say_nothing(theirs):

@@ -38,8 +38,8 @@ NATS = 0.05  # a token that documents may lose: 5 % of its probability
 MOVED = 0.01  # of a topic's probability that may go elsewhere for "determined"
 FEWEST = 5  # documents that a topic should live on
 APART = 0.1  # of their probability by which two topics should differ
-SEARCH = 100  # steps of EM that decide what the tangent leaves open
-FITTING = 20  # steps of EM towards mixtures that a model does not state
+SEARCH = 99  # steps of EM, at most, that decide what the tangent leaves open
+FITTING = 20  # steps of EM that a search for mixtures which a model does not state may take
 
 
 def off_the_simplex(fit: Fit, name: str, what: str) -> Iterator[str]:
@@ -118,12 +118,6 @@ class Facts:
     def value(self) -> float:
         return self.loglik + self.prior
 
-    def better(self, theta: Array) -> Array:
-        """Mixtures that are at least as likely: a step of EM."""
-        counts = self.shares + self.pseudo
-        totals = counts.sum(axis=1, keepdims=True)
-        return np.where(totals > 0, counts / np.where(totals > 0, totals, 1), theta)
-
 
 def _work(fit: Fit) -> float:
     steps = FITTING if fit.get("doc_topic_") is None else 1
@@ -142,13 +136,19 @@ def mixed(fit: Fit) -> Facts | None:
         return Facts(fit, np.asarray(theta, np.float64)) if own else None
     if prior is None:
         return None
-    alpha = np.asarray(prior, np.float64)
-    theta = np.tile(alpha / alpha.sum(), (fit.data.shape[0], 1))
-    for _ in range(FITTING):
-        theta = Facts(fit, theta).better(theta)
-    return Facts(fit, theta)
+    return _at(fit, fit.witness("fitted_mixtures"))
 
 
+def _at(fit: Fit, theta: Array | None) -> Facts | None:
+    """Return the facts at mixtures that were searched for; None where they are no mixtures of these documents."""
+    shape = fit.data.shape[0], len(fit.components_)
+    if theta is None or theta.shape != shape or not (theta >= 0).all():
+        return None
+    off = np.abs(theta.sum(axis=1) - 1).max(initial=0.0)
+    return Facts(fit, theta) if off <= rounding(theta.dtype, shape[1]) else None
+
+
+NO_MIXTURES = "the model states no mixtures, and none were searched for"
 OTHER = "doc_topic_ is not that of these documents: pass those that were fitted to"
 
 
@@ -188,7 +188,10 @@ def documents_fitted(fit: Fit):
 
 
 def judge_mixtures(fit: Fit, nats_a_document: float = 0.0):
-    """The tangent bounds the gain from above, mixtures that were found bound it from below: between the two, EM decides."""
+    """The tangent bounds the gain from above, mixtures that were found bound it from below: between the two, a search decides.
+
+    The tangent at any mixtures bounds what the best are worth, so those that a search returns tighten both ends.
+    """
     found = None if fit.get("doc_topic_") is None else mixed(fit)
     if found is None:
         return unknown(OTHER)
@@ -198,19 +201,29 @@ def judge_mixtures(fit: Fit, nats_a_document: float = 0.0):
         return at_most(
             np.inf, NATS, "a word of the documents has probability 0: fit it again", unit
         )
-    here, theta = found, np.asarray(fit.doc_topic_, np.float64)
+    theta = np.asarray(fit.doc_topic_, np.float64)
     # what a document may gain anyway, counted as tokens
     tokens = max(found.tokens + nats_a_document / NATS * len(theta), 1e-300)
-    affordable = fit.work / max(4.0 * len(fit.components_) * fit.data.size, 1.0)
-    for _ in range(int(min(SEARCH, 1 + max(affordable, 0.0)))):
+
+    def bounds(here: Facts) -> tuple[float, float]:
         gained = (here.value - found.value) / tokens
-        most = gained + here.gain / tokens
-        if most <= NATS:
-            return at_most(most, NATS, advice, f"{unit}, at most")
-        if gained > NATS:
-            return at_most(gained, NATS, advice, f"{unit}, at least")
-        theta = here.better(theta)
-        here = Facts(fit, theta)
+        return gained, gained + here.gain / tokens
+
+    def settled(here: Facts) -> bool:
+        gained, most = bounds(here)
+        return most <= NATS or gained > NATS
+
+    here: Facts | None = found
+    if not settled(found):
+        affordable = fit.work / max(4.0 * len(fit.components_) * fit.data.size, 1.0)
+        steps = int(min(SEARCH, max(affordable, 0.0)))
+        theta = fit.witness("better_mixtures", found, theta, steps, settled)
+        here = _at(fit, theta)
+    gained, most = bounds(here or found)
+    if most <= NATS:
+        return at_most(most, NATS, advice, f"{unit}, at most", witness={"mixtures": theta})
+    if gained > NATS:
+        return at_most(gained, NATS, advice, f"{unit}, at least", witness={"mixtures": theta})
     return unknown(f"between {gained:.2g} and {most:.2g} nats a token")
 
 
@@ -258,7 +271,8 @@ def topics_supported(fit: Fit):
     """(Σ_d n_dz)²/Σ_d n_dz² of the expected tokens n_dz of topic z: as many documents as would share it evenly."""
     found = mixed(fit)
     if found is None:
-        return unknown(OTHER)
+        searched = fit.get("doc_topic_") is None and fit.get("doc_topic_prior_") is not None
+        return unknown(NO_MIXTURES if searched else OTHER)
     n = found.shares
     squares = (n**2).sum(axis=0)
     support = n.sum(axis=0) ** 2 / np.where(squares > 0, squares, np.inf)

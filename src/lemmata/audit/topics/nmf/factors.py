@@ -35,6 +35,7 @@ COST_OF_SIGNS = 0.05  # of the squares, beside the best matrix of rank k
 FORMED = 3000  # the smaller side up to which all singular values are found
 BATCHES = "batches"  # why a fit of batches stops
 OTHER = "doc_topic_ is not that of these rows: pass those that were fitted to"
+NO_W = "the model keeps no W, and none was searched for"
 SOLVED = "W was solved for: the model keeps none"
 
 SOUND = attributes_sound(
@@ -51,7 +52,7 @@ def _statement_errors(fit: Fit) -> dict[str, float]:
         return {}
     found, numbers = facts_of(fit), numbers_of(fit)
     if found is None:
-        return {"doc_topic_": np.inf}
+        return {} if fit.get("doc_topic_") is None else {"doc_topic_": np.inf}
     # scikit-learn's number: ‖X − WH‖, and √(2D)
     stated = float(fit.reconstruction_err_) / math.sqrt(numbers.unit)
     if numbers.divergence:
@@ -114,7 +115,7 @@ def _squares(X) -> Array:
 def first_order_point(fit: Fit):
     found = facts_of(fit)
     if found is None:
-        return unknown(OTHER)
+        return unknown(NO_W if fit.get("doc_topic_") is None else OTHER)
     side = "H" if found.columns >= found.rows else "W"
     note = f"{side} is the farther one" + ("" if numbers_of(fit).given else f"; {SOLVED}")
     advice = "run longer: lower tol, raise max_iter, or pass solver='hals'"
@@ -142,6 +143,8 @@ def factors_determined(fit: Fit):
     if W is None:
         numbers = numbers_of(fit)
         H, W, note = numbers.H, numbers.W, f"; {SOLVED}"
+        if W is None:
+            return unknown(NO_W)
     W = np.asarray(W, np.float64)
     moved, (a, b) = most_moved(W, H)
     advice = "read components as one choice of many: fewer of them, or alpha_W with l1_ratio=1, which prefers zeros"
@@ -184,7 +187,7 @@ def near_best_rank_k(fit: Fit):
         return unknown(f"singular values are found up to {FORMED:,} rows or columns")
     found = facts_of(fit)
     if found is None:
-        return unknown(OTHER)
+        return unknown(NO_W if fit.get("doc_topic_") is None else OTHER)
     values = _squared_singular_values(numbers)
     k, square = len(numbers.H), max(found.square, 1e-300)
     tail = float(values[: max(len(values) - k, 0)].clip(min=0).sum())

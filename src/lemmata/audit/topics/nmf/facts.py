@@ -26,7 +26,6 @@ from lemmata.audit.kernel.claims import Fit, fact, passes
 from lemmata.completion.observed import Observed
 
 Array = np.ndarray
-SWEEPS = 400  # over one W at most, where a model does not keep its own
 
 
 @dataclass
@@ -102,20 +101,16 @@ class Numbers(Rows):
             self.l2_H = n * on_H * (1 - ratio) * d / c / one * d
 
     def _coefficients(self) -> Array | None:
-        """The model's own W, or None where it keeps none of these rows."""
+        """The model's own W, or one that was searched for where it keeps none; None where it keeps that of other rows."""
         W = self.fit.get("doc_topic_")
         self.given = W is not None and len(W) == self.data.shape[0]
         if self.given:
             return np.asarray(W, np.float64) / self.scale * self.sizes
-        return None if W is not None else self._best()
-
-    def _best(self) -> Array:
-        """A W for these components, as good as some hundred sweeps make it."""
-        found = []
-        for _, block in self:
-            solve = _shares if self.divergence else _sweeps
-            found.append(solve(self, block))
-        return np.concatenate(found)
+        if W is not None:
+            return None
+        W = self.fit.witness("coefficients", self)
+        shape = self.data.shape[0], len(self.H)
+        return W if np.shape(W) == shape and np.isfinite(W).all() and (W >= 0).all() else None
 
 
 def _solving(fit: Fit) -> float:
@@ -151,35 +146,6 @@ def _scaled(H: Array) -> tuple[Array, Array]:
 
 
 # --- squares ----------------------------------------------------------------------------------------------------------
-
-
-def _gram_rows(block: Block, H: Array) -> Array:
-    """HHᵀ, (k, k), or over the known columns of every row, (n, k, k)."""
-    if block.mask is None:
-        return H @ H.T
-    k, out = len(H), np.empty((block.X.shape[0], len(H), len(H)))
-    for a in range(k):
-        out[:, a] = block.mask @ (H[a] * H).T
-    return out
-
-
-def _sweeps(numbers: Numbers, block: Block) -> Array:
-    """Co-ordinate descent from 0, until nothing moves."""
-    H, G = numbers.H, _gram_rows(block, numbers.H)
-    P = np.asarray(block.X @ H.T)
-    W = np.zeros_like(P)
-    for _ in range(SWEEPS):
-        moved = 0.0
-        for z in range(len(H)):
-            down = W @ G[:, z] if G.ndim == 2 else np.einsum("ir,ir->i", W, G[:, z])
-            c = (G[z, z] if G.ndim == 2 else G[:, z, z]) + numbers.l2_W[z]
-            slope = P[:, z] - numbers.l1_W[z] - numbers.l2_W[z] * W[:, z] - down
-            new = np.maximum(W[:, z] + np.where(c > 0, slope / np.where(c > 0, c, 1), 0), 0)
-            moved = max(moved, float((np.abs(new - W[:, z]) * np.sqrt(c)).max(initial=0.0)))
-            W[:, z] = new
-        if moved <= 1e-10 * np.abs(P).max(initial=0.0):
-            break
-    return W
 
 
 @dataclass
@@ -293,7 +259,7 @@ class Divergence:
     columns: float
 
 
-def _pulls(block: Block, w: Array, H: Array):
+def pulls_of(block: Block, w: Array, H: Array):
     """Σ_j (x/p) h_zj of every row, a function that gives Σ s w (x/p), and Σ x ln(x/p) − x of every row."""
     X = block.X if sp.issparse(block.X) else sp.csr_array(block.X)
     p = entry_products(X, w, H)
@@ -307,27 +273,12 @@ def _pulls(block: Block, w: Array, H: Array):
     return np.asarray(Q @ H.T), lambda sw: np.asarray(Q.T @ sw).T, logs
 
 
-def _slopes(block: Block, H: Array) -> Array:
+def known_sums(block: Block, H: Array) -> Array:
+    """Σ_j h_zj over the known columns of every row."""
     sums = H.sum(axis=1)
     if block.mask is None:
         return np.broadcast_to(sums, (block.X.shape[0], len(H)))
     return np.asarray(block.mask @ H.T)
-
-
-def _shares(numbers: Numbers, block: Block) -> Array:
-    """The multiplicative rule from a constant W, until nothing moves."""
-    H, slope = numbers.H, _slopes(block, numbers.H) + numbers.l1_W
-    w = np.ones(slope.shape)
-    for _ in range(SWEEPS):
-        up, _, _ = _pulls(block, w, H)
-        counts, l2 = w * up, numbers.l2_W
-        root = slope + np.sqrt(slope**2 + 4 * l2 * counts)
-        new = 2 * counts / np.where(root > 0, root, 1)
-        moved = float(np.abs((new - w) * slope).sum())
-        w = new
-        if moved <= 1e-9 * float((w * slope).sum()):
-            break
-    return w
 
 
 def divergence_of(numbers: Numbers) -> Divergence:
@@ -338,8 +289,8 @@ def divergence_of(numbers: Numbers) -> Divergence:
     pulls, known, totals = np.zeros((k, m)), np.zeros((k, m)), np.zeros(m)
     for place, block in numbers:
         w, s = W[place], block.s
-        up, ends, logs = _pulls(block, w, H)
-        slope = _slopes(block, H)
+        up, ends, logs = pulls_of(block, w, H)
+        slope = known_sums(block, H)
         t = np.asarray(block.X.sum(axis=1)).ravel()
         d = np.where(
             s > 0, logs + (w * slope).sum(axis=1), 0.0
