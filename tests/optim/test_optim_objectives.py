@@ -1,10 +1,13 @@
 """Objectives with known constants: gradients by differences, L and μ by sampling, and what is measured of other functions."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from lemmata.audit.optim import smoothness as audit
+from lemmata.core.certificate import Fit
 from lemmata.optim import (
     LeastAbsolute,
     LeastSquares,
@@ -86,10 +89,21 @@ def test_power_iteration_finds_the_curvature_at_a_point_from_below():
         assert found == pytest.approx(true, rel=1e-3)
         assert smoothness(Rosenbrock(), x, max_iter=3) <= true * (1 + 1e-6)
         # the audit measures by code of its own
-        assert audit.largest_curvature(Rosenbrock(), x) <= true * (1 + 1e-6)
+        assert audit.power_iteration(Rosenbrock(), x, np.ones(4), 60)[0] <= true * (1 + 1e-6)
     assert smoothness(SMOOTH["logistic"]) == SMOOTH["logistic"].L
     with pytest.raises(ValueError, match=r"smoothness\(f, x\)"):
         smoothness(Rosenbrock())
+
+
+def test_the_lowest_curvature_of_many_numbers_is_that_of_the_whole_hessian():
+    """Beyond 200 numbers Lanczos finds it from differences of gradients, also where it is a thousandth of the largest."""
+    values = np.r_[-1e-3, np.geomspace(1e-3, 1, 399)]
+    f = Quadratic(np.diag(values))
+    found = audit.lowest_curvature(Fit(SimpleNamespace(x=np.ones(400), objective_=lambda x: f(x))))
+    # Ritz values err by the square of what the direction does
+    assert found.value == pytest.approx(-1e-3, abs=1e-7)
+    assert found.largest == pytest.approx(1.0, abs=1e-7)
+    assert abs(found.direction[0]) == pytest.approx(1, abs=1e-3)
 
 
 def test_the_pl_constant_bounds_the_ratio_at_every_point_and_is_attained():

@@ -23,11 +23,13 @@ import scipy.sparse as sp
 from scipy.special import expit
 
 from lemmata.audit.kernel.claims import PROVED, RULE_OF_THUMB, Fit, fact
+from lemmata.audit.kernel.lanczos import largest_eigenvalue
 
 Array = np.ndarray
 SMOOTH = ("quadratic", "least_squares", "logistic")
 DENSE_HESSIAN = 200  # columns by differences; beyond, Lanczos on products
-PRODUCTS = 60
+PRODUCTS = 60  # of power iteration
+LANCZOS = 300  # products
 SMALL = 20  # numbers of which whole Hessians are taken along a line
 ON_THE_LINE = 33  # points
 
@@ -212,12 +214,6 @@ def hessian_times(objective: Any, x: Array, v: Array) -> Array:
     return (ahead - behind) / (2 * h)
 
 
-def largest_curvature(objective: Any, x: Array) -> float:
-    """The largest |eigenvalue| of the Hessian at x, from below."""
-    start = np.random.default_rng(0).standard_normal(x.shape)
-    return power_iteration(objective, x, start, PRODUCTS)[0]
-
-
 def power_iteration(objective: Any, x: Array, v: Array, most: int) -> tuple[float, Array]:
     """‖Hv‖ after up to `most` products with the Hessian at x, by differences; and the direction."""
     found = 0.0
@@ -246,7 +242,7 @@ def _cost_of_hessian(fit: Fit) -> float:
     if name in SMOOTH:
         return 10.0 * d**3 + (0 if name == "quadratic" else float(facts["X"].shape[0]) * d**2)
     if d > DENSE_HESSIAN:
-        return 600 * evaluation_cost(fit)  # Lanczos
+        return 2 * LANCZOS * evaluation_cost(fit)
     return 10.0 * d**3 + 2 * d * evaluation_cost(fit)
 
 
@@ -271,16 +267,16 @@ def _lowest_curvature(objective: Any, x: Array) -> Lowest:
 
 
 def _lowest_by_lanczos(objective: Any, x: Array) -> Lowest:
-    from scipy.sparse.linalg import LinearOperator, eigsh
-
-    operator = LinearOperator(
-        (x.size, x.size), dtype=np.float64,
-        matvec=lambda v: hessian_times(objective, x, v.reshape(x.shape)).ravel(),
-    )  # fmt: skip
-    start = np.random.default_rng(0).standard_normal(x.size)
-    values, vectors = eigsh(operator, k=1, which="SA", v0=start, tol=1e-4)
-    largest = max(largest_curvature(objective, x), abs(float(values[0])))
-    return Lowest(float(values[0]), vectors[:, 0].reshape(x.shape), largest, RULE_OF_THUMB)
+    """Lanczos on −H until its residual is far below CURVED_DOWN; products by differences."""
+    found = largest_eigenvalue(
+        lambda v: -hessian_times(objective, x, v.reshape(x.shape)).ravel(),
+        x.size,
+        most=max(min(LANCZOS, 2**26 // x.size), 20),
+        enough=lambda found: found.residual <= 1e-8 * max(abs(found.value), abs(found.lowest)),
+    )
+    assert found.vector is not None
+    largest = max(abs(found.value), abs(found.lowest))
+    return Lowest(-found.value, found.vector.reshape(x.shape), largest, RULE_OF_THUMB)
 
 
 def _hessian_of(objective: Any, x: Any) -> Array:
