@@ -43,19 +43,8 @@ from lemmata.audit.predict.kernels.kernel_matrices import (
     spectrum,
     whole,
 )
-from lemmata.audit.reduction.principal_axes import compare_axes, compare_error, own_angle
-from lemmata.audit.reduction.sampling_error import (
-    ANGLE,
-    GROUPS,
-    LEVEL,
-    Turn,
-    group_numbers,
-    in_groups,
-    judge_no_gap,
-    judge_turn,
-    too_few,
-    turn,
-)
+from lemmata.audit.reduction.principal_axes import compare_axes, compare_error
+from lemmata.audit.reduction.sampling_error import GROUPS, LEVEL, Turn, in_groups, judge_turn, turn
 from lemmata.audit.reduction.spectra import EIGH, Spectrum, squares
 
 Array = np.ndarray
@@ -319,23 +308,18 @@ def _cost_of_turn(fit: Fit) -> float:
 )
 @with_facts
 def subspace_determined(fit, known):
-    """The angle that is expected between this subspace and that of the law the rows came from (see sampling.py)."""
+    """The angle that is expected between this subspace and that of the law the rows came from (see sampling_error.py)."""
     found, k, n = spectrum(fit), len(known.values), len(known.M)
     if len(found.values) <= k or found.values[k] <= n * known.own_noise:
         return unknown("no variance is left outside the subspace: nothing tells how it would turn")
     if known.values[-1] <= CLEAR * known.noise:
         return unknown("the last eigenvalue kept is near rounding")
-    numbers = group_numbers(n, fit.weights)
-    why = too_few(numbers, fit.weights)
-    if why:
-        return unknown(why)
-    if found.values[k - 1] - found.values[k] <= known.own_noise:
-        return judge_no_gap(k)
-    own = own_angle(known.around, found)
-    if own > ANGLE:
-        why = f"the vectors are {own:.0f}° away from the leading ones themselves"
-        return unknown(f"{why}: use eigen_solver='dense'")
-    return judge_turn(_sampling_turn(known, found, k, numbers), own, k, f"{n:,} rows")
+    away = "the vectors are {:.0f}° away from the leading ones themselves: use eigen_solver='dense'"
+
+    def turn_of(numbers: Array) -> Turn:
+        return _sampling_turn(known, found, k, numbers)
+
+    return judge_turn(fit, known.around, found, known.own_noise, turn_of, away)
 
 
 def _sampling_turn(known: Facts, found: Spectrum, k: int, numbers: Array) -> Turn:

@@ -24,18 +24,14 @@ from lemmata.audit.kernel.claims import (
     unknown,
 )
 from lemmata.audit.reduction.power_method import never_fell, power_rate_kept
-from lemmata.audit.reduction.principal_axes import compare_axes, compare_error, own_angle
+from lemmata.audit.reduction.principal_axes import compare_axes, compare_error
 from lemmata.audit.reduction.sampling_error import (
-    ANGLE,
     BATCH,
     GROUPS,
     LEVEL,
     Turn,
-    group_numbers,
     in_groups,
-    judge_no_gap,
     judge_turn,
-    too_few,
     turn,
 )
 from lemmata.audit.reduction.spectra import (
@@ -207,17 +203,12 @@ def subspace_determined(fit):
         return unknown("all directions are kept: there is nothing to determine")
     if len(known.values) <= k or known.values[k] <= (d - k) * facts.noise:
         return unknown("no variance is left outside the subspace: nothing tells how it would turn")
-    numbers = group_numbers(fit.data.shape[0], fit.weights)
-    why = too_few(numbers, fit.weights)
-    if why:
-        return unknown(why)
-    if known.values[k - 1] - known.values[k] <= facts.noise:
-        return judge_no_gap(k)
-    own = own_angle(facts, known)
-    if own > ANGLE:
-        return unknown(f"the components are {own:.0f}° away from the principal subspace themselves")
-    found = sampling_turn(scaled_rows(fit), known, k, facts.noise, numbers)
-    return judge_turn(found, own, k, f"{fit.data.shape[0]:,} rows")
+    away = "the components are {:.0f}° away from the principal subspace themselves"
+
+    def turn_of(numbers: Array) -> Turn:
+        return sampling_turn(scaled_rows(fit), known, k, facts.noise, numbers)
+
+    return judge_turn(fit, facts, known, facts.noise, turn_of, away)
 
 
 def sampling_turn(rows: Rows, known: Spectrum, k: int, noise: float, numbers: Array) -> Turn:

@@ -15,13 +15,15 @@ gap is its length in any basis: (gap/2)²/V is 2 F with 2 and 2(G − 1) degrees
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import fdtri, gammaincinv
 
-from lemmata.audit.kernel.claims import RULE_OF_THUMB, Evidence, at_most, unknown
+from lemmata.audit.kernel.claims import RULE_OF_THUMB, Evidence, Fit, at_most, unknown
+from lemmata.audit.reduction.principal_axes import own_angle
+from lemmata.audit.reduction.spectra import Around, Spectrum
 
 Array = np.ndarray
 
@@ -39,15 +41,6 @@ def group_numbers(n: int, weights: Array | None) -> Array:
         shares = np.asarray(weights, dtype=np.float64) / np.sum(weights, dtype=np.float64)
         middle = np.cumsum(shares) - shares / 2
     return np.minimum((middle * GROUPS).astype(int), GROUPS - 1)
-
-
-def too_few(groups: Array, weights: Array | None) -> str:
-    """Why the rows cannot be cut into groups; empty if they can."""
-    counted = groups if weights is None else groups[np.asarray(weights) > 0]
-    count = int(np.count_nonzero(np.bincount(counted, minlength=GROUPS)))
-    if count == GROUPS:
-        return ""
-    return f"needs {GROUPS} consecutive parts of equal weight, and these rows give {count}"
 
 
 @dataclass(frozen=True)
@@ -171,10 +164,38 @@ def in_groups(numbers: Array) -> Iterator[tuple[int, int]]:
 # --- the verdict ------------------------------------------------------------------------------------------------------
 
 
-def judge_turn(found: Turn, own: float, k: int, rows: str) -> Evidence:
-    """Holds: a gap is shown, and the expected angle is small with confidence. Fails (a rule of thumb): its estimate is not."""
+def judge_turn(
+    fit: Fit,
+    facts: Around,
+    known: Spectrum,
+    noise: float,
+    turn_of: Callable[[Array], Turn],
+    when_away: str,
+) -> Evidence:
+    """Holds: a gap is shown, and the expected angle is small with confidence. Fails (a rule of thumb): its estimate is not.
+
+    noise : what rounding puts into an eigenvalue
+    turn_of : from the group of each row to what sampling does
+    when_away : said where the vectors are not those of the subspace themselves
+    """
+    n, k = fit.data.shape[0], len(facts.C)
+    numbers = group_numbers(n, fit.weights)
+    counted = numbers if fit.weights is None else numbers[np.asarray(fit.weights) > 0]
+    count = int(np.count_nonzero(np.bincount(counted, minlength=GROUPS)))
+    if count < GROUPS:
+        return unknown(
+            f"needs {GROUPS} consecutive parts of equal weight, and these rows give {count}"
+        )
+    if known.values[k - 1] - known.values[k] <= noise:
+        # the rows themselves do not say which directions are the first k
+        advice = f"λ_{k} and λ_{k + 1} are equal: choose another k, or do not read the axes"
+        return at_most(90.0, ANGLE, advice, unit="angle°", kind=RULE_OF_THUMB)
+    own = own_angle(facts, known)
+    if own > ANGLE:
+        return unknown(when_away.format(own))
+    found = turn_of(numbers)
     note = _one_by_one(found)
-    advice = f"λ_{k} and λ_{k + 1} are too close for {rows}: choose k at a larger gap, or do not read the axes"
+    advice = f"λ_{k} and λ_{k + 1} are too close for {n:,} rows: choose k at a larger gap, or do not read the axes"
     if found.shown[k - 1] and found.most + own <= ANGLE:
         return at_most(found.most + own, ANGLE, advice, unit="angle°", note=note)
     if found.least + own > ANGLE:
@@ -182,12 +203,6 @@ def judge_turn(found: Turn, own: float, k: int, rows: str) -> Evidence:
         return at_most(measured, ANGLE, advice, unit="angle°", note=note, kind=RULE_OF_THUMB)
     gap = "" if found.shown[k - 1] else f"the gap between λ_{k} and λ_{k + 1} may be chance; "
     return unknown(f"{gap}between {found.least:.0f}° and {found.most:.0f}°")
-
-
-def judge_no_gap(k: int) -> Evidence:
-    """Where λ_k = λ_{k+1} to rounding, the rows themselves do not say which directions are the first k."""
-    advice = f"λ_{k} and λ_{k + 1} are equal: choose another k, or do not read the axes"
-    return at_most(90.0, ANGLE, advice, unit="angle°", kind=RULE_OF_THUMB)
 
 
 def _one_by_one(found: Turn) -> str:
