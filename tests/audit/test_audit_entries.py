@@ -17,10 +17,10 @@ from lemmata.audit.completion.identifiability.generic_rank import (
 )
 from lemmata.audit.completion.identifiability.known_entries import (
     IDENTIFIABLE_CLAIMS,
-    completable,
     locally_unique,
 )
 from lemmata.completion import Observed
+from lemmata.completion.recovery import completable
 from lemmata.core.certificate import Fit, check
 
 MASKS = arrays(bool, st.tuples(st.integers(2, 9), st.integers(2, 9)))

@@ -305,3 +305,42 @@ def test_float32_factors_are_judged_in_float64():
     single = Factors(*(part.astype(np.float32) for part in factors))
     found = claims.first_order_point(fit_of(A, single, 0.3))
     assert_allclose(found.measured, 0.0, atol=100 * np.finfo(np.float32).eps)
+
+
+# --- searches ---------------------------------------------------------------------------------------------------------
+
+LIARS = {
+    "nobody searches": None,
+    "nothing is found": lambda *given: None,
+    "zeros": lambda fit, problem, what: 0.0 if isinstance(what, Factors) else zeros(problem),
+    "nonsense": lambda fit, problem, what: np.nan if isinstance(what, Factors) else huge(problem),
+}
+
+
+def zeros(problem):
+    return Factors(*(np.zeros_like(part) for part in problem.at))
+
+
+def huge(problem):
+    return Factors(*(np.full_like(part, 1e6) for part in problem.at))
+
+
+@pytest.mark.parametrize("liar", LIARS)
+def test_what_a_search_returns_is_checked_and_never_believed(liar, monkeypatch):
+    A = planted(0)
+    monkeypatch.setattr(Fit, "searches", staticmethod(lambda name: LIARS[liar]))
+    best = fit_of(A, als(A, 11, 0.6, sweeps=2000)[0], 0.6)
+    assert duality.global_optimum(best).verdict == "holds"
+    # far from the optimum, but for zeros, which are better than noise
+    bad = duality.global_optimum(fit_of(A, random_factors(A), 0.6))
+    assert bad.verdict == ("fails" if liar == "zeros" else "can't tell")
+    saddle = fit_of(A, Factors(*(np.zeros_like(part) for part in random_factors(A))), 0.6)
+    assert claims.second_order_minimum(saddle).verdict == "can't tell"
+    monkeypatch.undo()
+    found = claims.second_order_minimum(saddle)
+    assert found.verdict == "fails"
+    moved = claims.factored(saddle).at.moved(
+        found.witness["step"], Factors(*(found.witness[name] for name in "UVbc"))
+    )
+    problem = claims.factored(saddle)
+    assert problem.moved(moved).objective < problem.objective

@@ -11,7 +11,6 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
 
 from lemmata.audit.completion.identifiability.known_entries import (
-    completable,
     components,
     core,
     core_rank,
@@ -22,6 +21,7 @@ from lemmata.completion import recovery
 from lemmata.completion.observed import Observed
 from lemmata.completion.recovery import (
     coherence,
+    completable,
     coupon_collector,
     diagnose,
     recht_bound,

@@ -20,6 +20,7 @@ from lemmata.completion.nuclear.thresholding import (
     automatic_tau,
 )
 from lemmata.completion.observed import Observed
+from lemmata.core.certificate import Fit
 from lemmata.core.checkpoint import Checkpoint
 from lemmata.core.loop import MaxSteps, SmallGradient, run
 
@@ -182,6 +183,16 @@ def test_certificates_of_matrices_too_large_for_lapack_agree_with_those_of_small
         assert large[name].verdict == "holds"
         assert large[name].measured == pytest.approx(small[name].measured, abs=1e-6)
         assert (small[name].kind, large[name].kind) == ("proved", "statistical")
+    # without triplets, and with ones that are no triplets, a bound on σ₁ is all there is
+    for found in (
+        None,
+        lambda fit, Y, k: tuple(np.ones((n, k)) for n in (Y.shape[0], 1, Y.shape[1])),
+    ):
+        monkeypatch.setattr(Fit, "searches", staticmethod(lambda name, found=found: found))
+        blind = model.certify(A)
+        assert blind["least_regularised"].verdict == "can't tell"
+        assert blind["least_nuclear_norm"].verdict == "holds"
+        assert blind["statements_true"].verdict == "holds"
 
 
 @pytest.mark.filterwarnings("ignore")

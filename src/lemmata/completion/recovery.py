@@ -21,20 +21,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lemmata.audit.completion.identifiability.generic_rank import Freedom, freedom
 from lemmata.audit.completion.identifiability.known_entries import (
-    completable,
+    SEARCH,
     components,
     core,
     core_rank,
     degrees_of_freedom,
-    freedom_left,
     largest_rank,
+    pattern,
 )
 from lemmata.completion.observed import Observed
 
 Array = np.ndarray
 BLOCK = 2048  # rows of a projection matrix looked at together: 32 MB
 EXAMPLES = 5
+UNKNOWNS = (
+    2000  # (n + m)k up to which the Jacobian is decomposed to tell which entries are determined
+)
 EULER = 0.5772156649015329
 
 
@@ -154,6 +158,69 @@ def recht_bound(n: int, m: int, k: int, mu: Coherence, beta: float = 2.0) -> tup
         2 - 2 * math.sqrt(beta)
     )
     return entries, max(0.0, 1 - failure)
+
+
+# --- locally unique? --------------------------------------------------------------------------------------------------
+
+
+class Completable(NamedTuple):
+    """What the entries determine of a generic matrix of rank k, up to finitely many choices."""
+
+    dimension: int  # of the matrices of rank k that agree with one on all entries; 0: finitely many
+    determined: float  # the share of the unknown entries that take finitely many values
+
+
+def completable(A: Observed, k: int, rng: int = 0) -> Completable | None:
+    """Return the rank of the Jacobian of (U, V) ↦ Π_Ω(UVᵀ) at random factors; None if (n + m)k is too large to decompose it.
+
+    It is the same at almost all factors, and k(n + m − k) if and only if generic matrices of rank k are determined up to
+    finitely many choices (Király, Theran & Tomioka 2015). An unknown entry is determined if moves that keep the known ones
+    keep it too.
+    """
+    n, m = A.shape
+    if (n + m) * k > UNKNOWNS or k < 1:
+        return None
+    draw = np.random.default_rng(rng)
+    U, V = (
+        np.linalg.qr(draw.standard_normal((n, k)))[0],
+        np.linalg.qr(draw.standard_normal((m, k)))[0],
+    )
+    U, V = U * math.sqrt(n), V * math.sqrt(m)
+    G = np.zeros((n + m, k, n + m, k))  # JᵀJ; the row of (i, j) in J is v_j at i and u_i at j
+    i, j = A.rows, A.columns
+    for row, (start, stop) in enumerate(
+        zip(A.by_row.indptr[:-1], A.by_row.indptr[1:], strict=True)
+    ):
+        W = V[j[start:stop]]
+        G[row, :, row] = W.T @ W
+    for column, (start, stop) in enumerate(
+        zip(A.by_column.indptr[:-1], A.by_column.indptr[1:], strict=True)
+    ):
+        W = U[A.by_column.indices[start:stop]]
+        G[n + column, :, n + column] = W.T @ W
+    G[i, :, n + j] = V[j][:, :, None] * U[i][:, None, :]
+    G[n + j, :, i] = U[i][:, :, None] * V[j][:, None, :]
+    values, vectors = np.linalg.eigh(G.reshape((n + m) * k, -1))
+    # squares of singular values: 3e-6 of the largest
+    null = vectors[:, values <= 1e-11 * max(values[-1], 1.0)]
+    moves = null.shape[1] - k * k  # U → UM, V → VM⁻ᵀ moves nothing
+    return Completable(max(moves, 0), _determined(A, U, V, null) if moves > 0 else 1.0)
+
+
+def _determined(A: Observed, U: Array, V: Array, null: Array) -> float:
+    (n, m), k = A.shape, U.shape[1]
+    moved = np.zeros((n, m))
+    for z in null.T:
+        dU, dV = z[: n * k].reshape(n, k), z[n * k :].reshape(m, k)
+        moved += (dU @ V.T + U @ dV.T) ** 2
+    moved[A.rows, A.columns] = np.nan
+    unknown = ~np.isnan(moved)
+    return float((moved[unknown] <= 1e-8).mean()) if unknown.any() else 1.0
+
+
+def freedom_left(A: Observed, k: int, budget: float = SEARCH) -> Freedom | None:
+    """Return in how many dimensions generic matrices of rank k can move while the entries stay; None: too expensive."""
+    return freedom(pattern(A), k, budget)
 
 
 # --- everything -------------------------------------------------------------------------------------------------------

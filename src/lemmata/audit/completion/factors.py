@@ -160,7 +160,7 @@ def _saddle(fit: Fit, problem: Factored, found: Curvature) -> Evidence:
         return unknown(f"curvature {found.value:.1e}, and nobody looked for what it gains")
     after = problem.moved(problem.at.moved(step, found.direction)).objective
     gained = 1 - after / problem.objective if problem.objective > 0 else 0.0
-    if gained < WORTH:
+    if not gained >= WORTH:  # so for a step that is no number
         return unknown(
             f"curvature {found.value:.1e}, but all it gains is {100 * gained:.1g} %: lower tol to tell"
         )

@@ -3,12 +3,11 @@
 Rows and columns are the nodes, known entries the edges. A block without an edge to the others floats free (`components`); a row
 with fewer than k edges has more unknowns than equations, and so may its neighbours without it (`core`). Counts are necessary
 only: two blocks that share a single entry can have plenty of them. What decides is the Jacobian of (U, V) ↦ Π_Ω(UVᵀ): where its
-rank is k(n + m − k), generic matrices of rank k are determined up to finitely many choices (generic_rank.py; `completable` also
-says which entries are).
+rank is k(n + m − k), generic matrices of rank k are determined up to finitely many choices (generic_rank.py).
 
     >>> ring = Observed.of(np.where(np.eye(3, k=1) + np.eye(3) + np.eye(3, k=-2), 1.0, np.nan))
-    >>> components(ring)[0], core_rank(ring), completable(ring, 1).dimension, completable(ring, 2).determined
-    (1, 1, 0, 0.0)
+    >>> components(ring)[0], core_rank(ring), freedom(pattern(ring), 1).directions
+    (1, 1, 0)
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from lemmata.audit.completion.identifiability.generic_rank import DOUBT, Freedom, freedom
+from lemmata.audit.completion.identifiability.generic_rank import DOUBT, freedom
 from lemmata.audit.kernel.claims import (
     PROVED,
     STATISTICAL,
@@ -34,9 +33,6 @@ from lemmata.audit.kernel.claims import (
 from lemmata.completion.observed import Observed
 
 Array = np.ndarray
-UNKNOWNS = (
-    2000  # (n + m)k up to which the Jacobian is decomposed to tell which entries are determined
-)
 SEARCH = 2e8  # multiplications that deciding uniqueness takes unless there is more to spend
 SURE = 1 - DOUBT  # of freedom that was found by chance
 SPARE = 4e9  # and at most where nobody set a limit: some seconds
@@ -155,69 +151,6 @@ def core_rank(A: Observed) -> int:
 def _at_least_themselves(counts: Array) -> int:
     """The largest k such that k of the counts are at least k: no larger core has rows enough."""
     return int((np.sort(counts)[::-1] >= np.arange(1, len(counts) + 1)).sum())
-
-
-# --- locally unique? --------------------------------------------------------------------------------------------------
-
-
-class Completable(NamedTuple):
-    """What the entries determine of a generic matrix of rank k, up to finitely many choices."""
-
-    dimension: int  # of the matrices of rank k that agree with one on all entries; 0: finitely many
-    determined: float  # the share of the unknown entries that take finitely many values
-
-
-def completable(A: Observed, k: int, rng: int = 0) -> Completable | None:
-    """The rank of the Jacobian of (U, V) ↦ Π_Ω(UVᵀ) at random factors; None if (n + m)k is too large to decompose it.
-
-    It is the same at almost all factors, and k(n + m − k) if and only if generic matrices of rank k are determined up to
-    finitely many choices (Király, Theran & Tomioka 2015). An unknown entry is determined if moves that keep the known ones
-    keep it too.
-    """
-    n, m = A.shape
-    if (n + m) * k > UNKNOWNS or k < 1:
-        return None
-    draw = np.random.default_rng(rng)
-    U, V = (
-        np.linalg.qr(draw.standard_normal((n, k)))[0],
-        np.linalg.qr(draw.standard_normal((m, k)))[0],
-    )
-    U, V = U * math.sqrt(n), V * math.sqrt(m)
-    G = np.zeros((n + m, k, n + m, k))  # JᵀJ; the row of (i, j) in J is v_j at i and u_i at j
-    i, j = A.rows, A.columns
-    for row, (start, stop) in enumerate(
-        zip(A.by_row.indptr[:-1], A.by_row.indptr[1:], strict=True)
-    ):
-        W = V[j[start:stop]]
-        G[row, :, row] = W.T @ W
-    for column, (start, stop) in enumerate(
-        zip(A.by_column.indptr[:-1], A.by_column.indptr[1:], strict=True)
-    ):
-        W = U[A.by_column.indices[start:stop]]
-        G[n + column, :, n + column] = W.T @ W
-    G[i, :, n + j] = V[j][:, :, None] * U[i][:, None, :]
-    G[n + j, :, i] = U[i][:, :, None] * V[j][:, None, :]
-    values, vectors = np.linalg.eigh(G.reshape((n + m) * k, -1))
-    # squares of singular values: 3e-6 of the largest
-    null = vectors[:, values <= 1e-11 * max(values[-1], 1.0)]
-    moves = null.shape[1] - k * k  # U → UM, V → VM⁻ᵀ moves nothing
-    return Completable(max(moves, 0), _determined(A, U, V, null) if moves > 0 else 1.0)
-
-
-def _determined(A: Observed, U: Array, V: Array, null: Array) -> float:
-    (n, m), k = A.shape, U.shape[1]
-    moved = np.zeros((n, m))
-    for z in null.T:
-        dU, dV = z[: n * k].reshape(n, k), z[n * k :].reshape(m, k)
-        moved += (dU @ V.T + U @ dV.T) ** 2
-    moved[A.rows, A.columns] = np.nan
-    unknown = ~np.isnan(moved)
-    return float((moved[unknown] <= 1e-8).mean()) if unknown.any() else 1.0
-
-
-def freedom_left(A: Observed, k: int, budget: float = SEARCH) -> Freedom | None:
-    """In how many dimensions generic matrices of rank k can move while the entries stay; None if that is too dear."""
-    return freedom(pattern(A), k, budget)
 
 
 # --- claims ------------------------------------------------------------------------------------------------
