@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from lemmata.audit.kernel.attributes import attributes_sound, statements_true
+from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
 from lemmata.audit.kernel.claims import (
     PROVED,
     RULE_OF_THUMB,
@@ -49,9 +48,8 @@ def _cost(fit: Fit) -> float:
 
 def _bandwidths(fit: Fit) -> Array:
     """What the bandwidth was chosen from."""
-    return np.ravel(
-        fit.get("bandwidths_") if fit.get("bandwidths_") is not None else fit.bandwidth_
-    )
+    compared = fit.get("bandwidths_")
+    return np.ravel(fit.bandwidth_ if compared is None else compared)
 
 
 @fact(cost=cost_of_asking, needs=(ask,))
@@ -116,7 +114,7 @@ def _statements(fit: Fit) -> Mapping[str, float]:
     if stated.shape != true.shape:
         found["predictions"] = np.inf
     elif clear.any():
-        found["predictions"] = _apart(stated[clear], true[clear], size * digits)
+        found["predictions"] = discrepancy(stated[clear], true[clear], size * digits, 1.0)
     if fit.get("loo_errors_") is not None and fit.get("bandwidths_") is not None:
         found.update(_choice(fit, asked, y, size**2 * digits))
     return found
@@ -136,13 +134,9 @@ def _choice(fit: Fit, asked: Asked, y: Array, unit: float) -> dict[str, float]:
                 continue
             left = (y - _weights(fit, asked, True, h) @ y).reshape(len(y), -1)
             true = np.average((left**2).sum(axis=1), weights=fit.weights)
-            found["loo_errors_"] = max(found.get("loo_errors_", 0.0), _apart(error, true, unit))
+            wrong = discrepancy(error, true, unit, 1.0)
+            found["loo_errors_"] = max(found.get("loo_errors_", 0.0), wrong)
     return found
-
-
-def _apart(stated: Any, true: Any, unit: float) -> float:
-    stated, true = np.asarray(stated), np.asarray(true)
-    return float(np.abs(stated - true).max() / unit) if stated.shape == true.shape else np.inf
 
 
 TRUE = statements_true(
@@ -175,9 +169,7 @@ def leave_one_out(fit):
     if len(y) < 2 or not (np.ptp(y, axis=0) > 0).any():
         return unknown("the targets are all equal")
     y = (y - y.mean(axis=0)) / np.where(np.ptp(y, axis=0) > 0, y.std(axis=0), 1)
-    first = (
-        firsts_of(fit) if fit.weights is None else firsts_of(fit) & (np.asarray(fit.weights) > 0)
-    )
+    first = firsts_of(fit) & (True if fit.weights is None else np.asarray(fit.weights) > 0)
     some, rows = np.flatnonzero(first[asked.numbers]), np.flatnonzero(first)
     if len(some) < LEAST_ROWS:
         return unknown(f"fewer than {LEAST_ROWS} different rows")

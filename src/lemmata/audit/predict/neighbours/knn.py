@@ -9,12 +9,12 @@ True neighbours are found by brute force (nearest_rows.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from lemmata.audit.kernel.attributes import attributes_sound, statements_true
+from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
 from lemmata.audit.kernel.claims import (
     PROVED,
     RULE_OF_THUMB,
@@ -112,11 +112,9 @@ def kept_as_given(fit: Fit) -> dict[str, float]:
         found["X_fit_"] = 2.0 * wrong
     if y is not None and fit.y is not None:
         same = np.shape(y) == np.shape(fit.y)
-        found["y_fit_"] = (
-            2.0 * np.count_nonzero(np.asarray(y) != np.asarray(fit.y)) if same else np.inf
-        )
+        found["y_fit_"] = 2.0 * np.sum(np.asarray(y) != np.asarray(fit.y)) if same else np.inf
     counts = fit.get("sample_weight_fit_")
-    if X is not None and (counts is not None) != (fit.weights is not None):
+    if X is not None and (counts is None) != (fit.weights is None):
         found["sample_weight_fit_"] = np.inf
     elif counts is not None:
         found["sample_weight_fit_"] = 2.0 * np.count_nonzero(counts != fit.weights)
@@ -140,24 +138,18 @@ def _wrong_predictions(fit: Fit) -> float | None:
     if fit.has("classes_"):
         if np.ndim(fit.y) == 2:
             return None
-        true = class_shares(fit.y[near], shares, len(fit.classes_))
-        return float(
-            np.abs(np.asarray(answer(fit.model.predict_proba, queries)) - true).max() / DIGITS
-        )
+        true = class_shares(fit.y[near], shares, range(len(fit.classes_)))
+        return discrepancy(answer(fit.model.predict_proba, queries), true, 1.0, DIGITS)
     y = np.asarray(fit.y, dtype=np.float64)
     true = np.einsum("qk,qk...->q...", shares, y[near])
     size = np.abs(y).max(initial=0.0) or 1.0
-    stated = np.asarray(answer(fit.model.predict, queries), dtype=np.float64)
-    if stated.shape != true.shape:
-        return np.inf
     digits = DIGITS if np.asarray(fit.y).dtype == np.float64 else 1e-4
-    return float(np.abs(stated - true).max() / size / digits)
+    return discrepancy(answer(fit.model.predict, queries), true, size, digits)
 
 
 def _clear_queries(fit: Fit, asked: Asked, k: int) -> Array:
     """Which queries have one answer: no tie at the k-th place, and at most one row at distance 0 if distances are inverted."""
-    tie = asked.blur
-    distances = asked.distances
+    tie, distances = asked.blur, asked.distances
     clear = np.ones(len(distances), bool)
     if distances.shape[1] > k:
         clear &= distances[:, k] ** 2 - distances[:, k - 1] ** 2 > 2 * tie
@@ -187,9 +179,9 @@ def shares_of(fit: Fit, distances: Array) -> Array:
     return found / found.sum(axis=1, keepdims=True)
 
 
-def class_shares(labels: Array, shares: Array, count: int) -> Array:
-    """(q, count): the sum of the shares of each class."""
-    return np.stack([np.where(labels == c, shares, 0).sum(axis=1) for c in range(count)], axis=1)
+def class_shares(said: Array, shares: Array, codes: Iterable[int]) -> Array:
+    """Add the shares of each class, (q, c)."""
+    return np.stack([np.where(said == c, shares, 0).sum(axis=1) for c in codes], axis=1)
 
 
 TRUE = statements_true(_statements, cost=passes(2), needs=(ask,))
@@ -274,9 +266,8 @@ def leave_one_out(fit):
     taking_part = first[asked.rows] & (asked.rows != asked.numbers[:, None])
     usable = first[asked.numbers] & (taking_part.sum(axis=1) >= k)
     if np.count_nonzero(usable) < LEAST_ROWS:
-        return unknown(
-            f"fewer than {LEAST_ROWS} different rows have {k} different neighbours among the nearest"
-        )
+        why = f"fewer than {LEAST_ROWS} different rows have {k} different neighbours"
+        return unknown(f"{why} among the nearest")
     order = np.argsort(~taking_part[usable], axis=1, kind="stable")[:, :k]
     near = np.take_along_axis(asked.rows[usable], order, axis=1)
     distances = np.take_along_axis(asked.distances[usable], order, axis=1)
@@ -312,7 +303,7 @@ def judge_shuffles(own: Array, near: Array, shares: Array, y: Array, classes: bo
     def loss(target: Array) -> float:
         true, said = target[places[:, 0]], target[places[:, 1:]]
         if classes:
-            votes = np.stack([np.where(said == c, shares, 0).sum(axis=1) for c in codes], axis=1)
+            votes = class_shares(said, shares, codes)
             return float(np.count_nonzero(codes[votes.argmax(axis=1)] != true))
         return float(((true - np.einsum("qk,qkm->qm", shares, said)) ** 2).sum())
 

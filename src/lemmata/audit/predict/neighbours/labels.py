@@ -79,18 +79,13 @@ def equal_rows_agree(fit):
     advice = "no model of these features can be right on all rows: add a feature that tells equal rows apart"
     if fit.has("classes_"):
         codes = np.unique(y, axis=0, return_inverse=True)[1].ravel()
-        _, pair, counts = np.unique(
-            np.stack([groups, codes]), axis=1, return_inverse=True, return_counts=True
-        )
+        pairs = groups * (codes.max() + 1) + codes
+        _, pair, counts = np.unique(pairs, return_inverse=True, return_counts=True)
         best = np.zeros(groups.max() + 1)
         np.maximum.at(best, groups, counts[pair.ravel()])
         floor = 1 - best.sum() / len(y)
-        note = (
-            f"no model is right on more than {100 * (1 - floor):.1f} % of these rows"
-            if floor > 0
-            else ""
-        )
-        return at_most(floor, 0, advice, unit="least error", note=note)
+        note = f"no model is right on more than {100 * (1 - floor):.1f} % of these rows"
+        return at_most(floor, 0, advice, unit="least error", note=note if floor > 0 else "")
     y = y.astype(np.float64).reshape(len(y), -1)
     first = np.zeros(groups.max() + 1, np.int64)
     first[groups[::-1]] = np.arange(len(y))[::-1]
@@ -101,9 +96,8 @@ def equal_rows_agree(fit):
     means = np.stack([np.bincount(groups, column) for column in apart.T], axis=1) / counts
     inside, total = ((apart - means[groups]) ** 2).sum(), ((y - y.mean(axis=0)) ** 2).sum()
     note = f"no model leaves less than {100 * inside / total:.1f} % of the variance of these rows"
-    return at_most(
-        max(inside / total, np.finfo(float).tiny), 0, advice, unit="least error", note=note
-    )
+    least = max(inside / total, np.finfo(float).tiny)
+    return at_most(least, 0, advice, unit="least error", note=note)
 
 
 def firsts_of(fit: Fit) -> Array:

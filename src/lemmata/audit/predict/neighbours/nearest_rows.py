@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
 from lemmata.audit.kernel.claims import Fit, fact
@@ -20,13 +21,9 @@ QUERIES = 300  # rows that are asked about
 LEAST = 22  # neighbours that the estimate of a dimension needs, the row itself and a last one among them
 PIECE = 2**22  # numbers of sparse rows made dense at a time
 
-NAMES = {
-    "manhattan": "cityblock",
-    "l1": "cityblock",
-    "l2": "euclidean",
-    "p": "minkowski",
-    "infinity": "chebyshev",
-}
+# scikit-learn's other names of SciPy's metrics
+NAMES = {"manhattan": "cityblock", "l1": "cityblock", "l2": "euclidean"}
+NAMES |= {"p": "minkowski", "infinity": "chebyshev"}
 # metrics that a factor common to all numbers multiplies
 LENGTHS = ("euclidean", "cityblock", "chebyshev", "minkowski")
 KNOWN = (*LENGTHS, "cosine", "correlation", "canberra", "braycurtis", "sqeuclidean", "hamming")
@@ -41,14 +38,10 @@ class Asked:
     distances: Array  # (m, c), in units of `scale`
     rows: Array  # (m, c)
     scale: float  # what the data was divided by
-    sizes: (
-        Array  # (m,) largest ‖q‖² + ‖x‖² in units of scale², which expanded squares lose digits of
-    )
+    sizes: Array  # (m,) largest ‖q‖² + ‖x‖², in units of scale²: expanded squares lose digits of it
     apart: float  # the mean distance of two of the rows asked about
     complete: bool  # whether every row of the data was asked about
-    angles: (
-        bool  # whether distances are those of directions, which err by a multiple of eps themselves
-    )
+    angles: bool  # whether distances are those of directions, which err by eps themselves
 
     @property
     def blur(self) -> Array:
@@ -64,9 +57,8 @@ class Asked:
 def metric_of(fit: Fit) -> tuple[str, dict[str, Any]] | None:
     """SciPy's name of the fit's metric, and its parameters; None where it has none."""
     metric = fit.get("effective_metric_", "euclidean")
-    parameters = {
-        k: v for k, v in dict(fit.get("effective_metric_params_") or {}).items() if v is not None
-    }
+    given = dict(fit.get("effective_metric_params_") or {})
+    parameters = {name: value for name, value in given.items() if value is not None}
     if metric == "precomputed":
         return metric, {}
     if not isinstance(metric, str):
@@ -169,11 +161,7 @@ def _take(fit: Fit, numbers: Array) -> Any:
         start += block.shape[0]
     if len(parts) == 1:
         return parts[0]
-    if hasattr(parts[0], "toarray"):
-        import scipy.sparse as sp
-
-        return sp.vstack(parts, format="csr")
-    return np.concatenate(parts)
+    return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)
 
 
 def _scale(fit: Fit) -> float:
