@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 
 import lemmata
-from lemmata.audit.kernel.claims import PROVED, STATISTICAL, Fit, at_least, at_most, claim, fact
+from lemmata.audit.kernel.claims import (
+    PROVED,
+    STATISTICAL,
+    CannotTell,
+    Fit,
+    at_least,
+    at_most,
+    claim,
+    fact,
+)
 from lemmata.audit.kernel.concentration import mean_of_unlike_at_least
 from lemmata.audit.kernel.held_out import beats, mean_gain
 from lemmata.audit.kernel.runs import never_rose
@@ -64,6 +73,21 @@ def test_why_a_fact_could_not_be_computed_is_remembered():
         found = asks(fit)
         assert (found.verdict, "no such number" in found.note) == ("broken", True)
     assert len(tries) == 1
+
+
+def test_a_fact_that_cannot_be_had_leaves_its_claims_undecided():
+    @fact(cost=lambda fit: 1.0)
+    def missing(fit):
+        raise CannotTell("there are too many rows")
+
+    @claim("s", kind=PROVED, source="s", needs=(missing,))
+    def asks(fit):
+        return at_most(missing(fit), 0)
+
+    fit = Fit(Toy())
+    for _ in range(2):
+        found = asks(fit)
+        assert (found.verdict, found.note) == ("can't tell", "there are too many rows")
 
 
 def test_a_witness_is_asked_of_a_search_that_can_be_switched_off(monkeypatch):

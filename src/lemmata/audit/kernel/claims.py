@@ -38,6 +38,10 @@ class NoData(LookupError):
     """A check asked for the data, and there is none: the claim has to wait for `certify(X)`."""
 
 
+class CannotTell(Exception):
+    """A check, or a fact that it needs, found out why it cannot decide: the claim is undecided, and says so."""
+
+
 # --- evidence ---------------------------------------------------------------------------------------------------------
 
 
@@ -257,6 +261,8 @@ class Statement:
             return self.claim(self.check(fit))
         except NoData as error:
             return self.put_off(str(error))
+        except CannotTell as reason:
+            return self.claim(unknown(str(reason)))
         except Exception as error:  # a check that stumbles must not cost anybody a long fit
             why = f"the check failed with {type(error).__name__}: {error}"
             return self.claim(unknown(why), state=BROKEN)

@@ -10,8 +10,7 @@ z = K̃ α/√λ have mean 0 and scatter diag(λ); what they leave out is the le
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from lemmata.audit.kernel.claims import (
     PROVED,
     RULE_OF_THUMB,
     STATISTICAL,
-    Evidence,
+    CannotTell,
     Fit,
     at_least,
     at_most,
@@ -34,7 +33,6 @@ from lemmata.audit.predict.kernels.grams import difference, gamma_of
 from lemmata.audit.predict.kernels.kernel_matrices import (
     DENSE,
     MOST,
-    CannotTell,
     Facts,
     divide,
     facts,
@@ -54,19 +52,6 @@ FEW = 10  # rows below which no effective rank tells anything
 CLEAR = 100  # an eigenvalue this many times its rounding has coordinates good to a percent
 CORRELATION = 0.01
 DIGITS = 1e-4  # stated numbers are true to four digits
-
-
-def with_facts(check: Callable[[Fit, Facts], Evidence]) -> Callable[[Fit], Evidence]:
-    """A claim that compares facts about the kernel matrix; it can't tell where there are none."""
-
-    @functools.wraps(check)
-    def compare(fit: Fit) -> Evidence:
-        try:
-            return check(fit, facts(fit))
-        except CannotTell as why:
-            return unknown(str(why))
-
-    return compare
 
 
 # --- what the attributes have to be -----------------------------------------------------------------------------------
@@ -177,8 +162,8 @@ TRUE = statements_true(_statements, needs=(facts,))
     source="CIL 1.4.3; Davis & Kahan 1970",
     needs=(spectrum,),
 )
-@with_facts
-def principal_axes(fit, known):
+def principal_axes(fit):
+    known = facts(fit)
     return compare_axes(known.around, spectrum(fit))
 
 
@@ -188,9 +173,9 @@ def principal_axes(fit, known):
     source="CIL 1.4.2",
     needs=(facts,),
 )
-@with_facts
-def uncorrelated(fit, known):
+def uncorrelated(fit):
     """[1/√n, Z/√λ] has orthonormal columns, Z being what the model's own X_fit_ gives for the rows."""
+    known = facts(fit)
     clear = known.values > CLEAR * known.noise
     if not clear.any():
         return unknown("every eigenvalue is near rounding")
@@ -223,9 +208,9 @@ def _coordinates(fit: Fit, known: Facts) -> Array:
     source="CIL Prop. 1.4.1, Thm 1.4.4",
     needs=(spectrum,),
 )
-@with_facts
-def most_variance(fit, known):
+def most_variance(fit):
     """The projection onto span{Φ̃ᵀα} captures tr(G⁻¹ VᵀV), G = aᵀMa and V = Ma: no orthonormality is assumed."""
+    known = facts(fit)
     if known.around.total <= known.own_noise:
         return unknown("the centred kernel matrix is zero to rounding")
     if spectrum(fit).seen < -len(known.M) * known.own_noise:
@@ -242,8 +227,8 @@ def most_variance(fit, known):
     source="CIL Thm 1.4.7",
     needs=(facts,),
 )
-@with_facts
-def above_rounding(fit, known):
+def above_rounding(fit):
+    known = facts(fit)
     values = np.asarray(fit.eigenvalues_, dtype=np.float64) / known.unit / known.heaviest
     good = int(np.sum(values > known.noise))
     advice = f"keep n_components <= {good}; or use float64, centre the columns, or raise a very small gamma"
@@ -258,9 +243,9 @@ def above_rounding(fit, known):
     source="ML Kernels",
     needs=(facts,),
 )
-@with_facts
-def informative(fit, known):
+def informative(fit):
     """The effective rank (Σλ)²/Σλ² of K̃. It is n − 1 where K is the identity; a kernel that generalises stays far below."""
+    known = facts(fit)
     n, total = int(np.sum(known.weights > 0)), known.around.total
     size = float(np.einsum("ij,ij->", known.M, known.M))
     if n < FEW or total <= known.noise or size <= 0:
@@ -306,9 +291,9 @@ def _cost_of_turn(fit: Fit) -> float:
     cost=_cost_of_turn,
     needs=(spectrum,),
 )
-@with_facts
-def subspace_determined(fit, known):
+def subspace_determined(fit):
     """The angle that is expected between this subspace and that of the law the rows came from (see sampling_error.py)."""
+    known = facts(fit)
     found, k, n = spectrum(fit), len(known.values), len(known.M)
     if len(found.values) <= k or found.values[k] <= n * known.own_noise:
         return unknown("no variance is left outside the subspace: nothing tells how it would turn")
@@ -363,9 +348,9 @@ def _sampling_turn(known: Facts, found: Spectrum, k: int, numbers: Array) -> Tur
     cost=lambda fit: EIGH * float(min(fit.data.shape[0], SAMPLE)) ** 3,
     needs=(facts,),
 )
-@with_facts
-def positive_semidefinite(fit, known):
+def positive_semidefinite(fit):
     """No inner product gives a negative eigenvalue, and principal blocks of a psd matrix are psd."""
+    known = facts(fit)
     rows = whole(fit.data)
     n, terms = len(known.M), min(len(known.M), SAMPLE) * rows.shape[1]
     note = f"{SAMPLE:,} of the rows" if n > SAMPLE else ""

@@ -22,6 +22,7 @@ from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, state
 from lemmata.audit.kernel.claims import (
     PROVED,
     STATISTICAL,
+    CannotTell,
     Fit,
     at_most,
     claim,
@@ -29,7 +30,7 @@ from lemmata.audit.kernel.claims import (
     unknown,
 )
 from lemmata.audit.predict.kernels import grams
-from lemmata.audit.predict.kernels.kernel_matrices import CannotTell, is_given, whole
+from lemmata.audit.predict.kernels.kernel_matrices import is_given, whole
 from lemmata.audit.predict.kernels.kernel_ridge import mercer
 
 Array = np.ndarray
@@ -73,7 +74,6 @@ def _cost_of_landmarks(fit: Fit) -> float:
     cost=_cost_of_landmarks,
     needs=(grams.why_no_kernel,),
 )
-@grams.with_kernel
 def exact_on_landmarks(fit):
     """NᵀN is the inverse of K_LL where that has one: K_LL Nᵀ N K_LL = K_LL."""
     rows = whole(fit.data)
@@ -103,7 +103,6 @@ def _cost_of_trace(fit: Fit) -> float:
     cost=_cost_of_trace,
     needs=(grams.why_no_kernel,),
 )
-@grams.with_kernel
 def little_missed(fit):
     """tr(K − ΦΦᵀ)/tr K; what is left out is positive semidefinite, so the trace bounds its eigenvalues."""
     rows = whole(fit.data)

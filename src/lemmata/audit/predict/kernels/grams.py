@@ -7,8 +7,7 @@ with coef0 ≥ 0, RBF, Laplace and cosine kernels are kernels).
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from lemmata.audit.kernel.attributes import discrepancy
-from lemmata.audit.kernel.claims import Evidence, Fit, fact, unknown
+from lemmata.audit.kernel.claims import CannotTell, Fit, fact
 from lemmata.audit.predict.kernels.kernel_matrices import (
-    CannotTell,
     entry_error,
     is_given,
     kernel_matrix,
@@ -129,19 +127,6 @@ def _by_rules(kernel: Any, fit: Fit | None = None) -> bool:
     if name in ("rbf", "laplacian", "RBF", "Laplacian"):
         return positive
     return name in ("linear", "cosine", "Linear", "Cosine")
-
-
-def with_kernel(check: Callable[[Fit], Evidence]) -> Callable[[Fit], Evidence]:
-    """A claim that recomputes a kernel; it can't tell where there is none."""
-
-    @functools.wraps(check)
-    def compare(fit: Fit) -> Evidence:
-        try:
-            return check(fit)
-        except CannotTell as why:
-            return unknown(str(why))
-
-    return compare
 
 
 def believable(primals: list[float], duals: list[float]) -> bool:

@@ -27,7 +27,7 @@ from sklearn.metrics.pairwise import (
     sigmoid_kernel,
 )
 
-from lemmata.audit.kernel.claims import Fit, fact, rounding
+from lemmata.audit.kernel.claims import CannotTell, Fit, fact, rounding
 from lemmata.audit.reduction.spectra import (
     EIGH,
     PRODUCTS,
@@ -43,10 +43,6 @@ Array = np.ndarray
 OURS = "lemmata.predict.kernels"  # where kernels are defined whose parts are known here
 DENSE = 400  # rows up to which LAPACK finds all eigenvalues
 MOST = 12_000  # rows up to which the kernel matrix is formed: 1.2 GB
-
-
-class CannotTell(Exception):
-    """Why a kernel matrix cannot be had."""
 
 
 # --- the definition ---------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ import scipy.sparse as sp
 from lemmata.audit.kernel.attributes import attributes_sound, statements_true
 from lemmata.audit.kernel.claims import (
     PROVED,
+    CannotTell,
     Evidence,
     Fit,
     at_least,
@@ -36,7 +37,7 @@ from lemmata.audit.kernel.claims import (
     unknown,
 )
 from lemmata.audit.predict.kernels import grams
-from lemmata.audit.predict.kernels.kernel_matrices import CannotTell, whole
+from lemmata.audit.predict.kernels.kernel_matrices import whole
 from lemmata.audit.reduction.spectra import EIGH
 
 Array = np.ndarray
@@ -61,10 +62,7 @@ def mercer(fit):
         return at_least(
             0, 0, unit="λ_min", note="by the rules that kernels are made by, for all inputs"
         )
-    try:
-        found = grams.sampled_kernel(fit)
-    except CannotTell as why:
-        return unknown(str(why))
+    found = grams.sampled_kernel(fit)
     n = fit.data.shape[0]
     note = "says nothing of other rows"
     note = f"{found.rows:,} of the rows; {note}" if found.rows < n else note
@@ -150,7 +148,6 @@ def _largest_share(r: Array, terms: Array) -> float:
     source="ML Kernel regression; duality",
     needs=(ridge, grams.why_no_kernel),
 )
-@grams.with_kernel
 def near_optimum(fit):
     """½ Σ s r², r the residual of the linear system, bounds what any other function could gain."""
     found = ridge(fit)
@@ -198,7 +195,6 @@ def _look_further(fit: Fit, j: int, share: float) -> Evidence:
     source="ML Kernel regression; Oettli & Prager 1964",
     needs=(ridge,),
 )
-@grams.with_kernel
 def solves_system(fit):
     """They are the exact solution of a system whose entries differ from this one by at most that share."""
     dtype = np.asarray(fit.dual_coef_).dtype
@@ -219,7 +215,6 @@ def _cost_of_condition(fit: Fit) -> float:
     source="ML Kernel regression; condition number",
     cost=_cost_of_condition,
 )
-@grams.with_kernel
 def well_conditioned(fit):
     """κ(K + αS⁻¹) ≤ 1/√eps: the coefficients are right to as many digits as are left."""
     rows, _, c, s, alpha = _problems(fit)

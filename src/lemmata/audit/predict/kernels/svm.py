@@ -18,6 +18,7 @@ from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, state
 from lemmata.audit.kernel.claims import (
     PROVED,
     RULE_OF_THUMB,
+    CannotTell,
     Evidence,
     Fit,
     at_most,
@@ -26,7 +27,7 @@ from lemmata.audit.kernel.claims import (
     unknown,
 )
 from lemmata.audit.predict.kernels import grams
-from lemmata.audit.predict.kernels.kernel_matrices import CannotTell, is_given, whole
+from lemmata.audit.predict.kernels.kernel_matrices import is_given, whole
 from lemmata.audit.predict.kernels.kernel_ridge import mercer
 from lemmata.audit.predict.kernels.svm_problem import (
     EDGE,
@@ -55,7 +56,6 @@ FEASIBLE = 1e-6  # of C, by which β may leave its box
     source="ML SVM dual",
     needs=(machines,),
 )
-@grams.with_kernel
 def feasible(fit):
     """Each α inside its box, and Σ αy = 0, to six digits."""
     worst = max(machines(fit), key=lambda one: one.infeasibility)
@@ -71,7 +71,6 @@ def feasible(fit):
     source="ML SVM dual; duality gap",
     needs=(problems, grams.why_no_kernel),
 )
-@grams.with_kernel
 def near_optimum(fit):
     """P at the stated function and intercept against D at the stated α, made feasible."""
     found = problems(fit)
@@ -154,7 +153,6 @@ def _improve(fit: Fit, one: Found) -> tuple[float, Array, Found]:
     source="ML SVM KKT",
     needs=(problems,),
 )
-@grams.with_kernel
 def slackness(fit):
     """Rows without α are beyond the margin, rows with 0 < α < C on it, rows with α = C within it (the tube, in regression)."""
     found = problems(fit)

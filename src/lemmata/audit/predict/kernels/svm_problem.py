@@ -28,9 +28,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from lemmata.audit.kernel.claims import Fit, fact
+from lemmata.audit.kernel.claims import CannotTell, Fit, fact
 from lemmata.audit.predict.kernels.grams import CORNER, products, refuse_lost_digits
-from lemmata.audit.predict.kernels.kernel_matrices import CannotTell, is_given, whole
+from lemmata.audit.predict.kernels.kernel_matrices import is_given, whole
 
 Array = np.ndarray
 
