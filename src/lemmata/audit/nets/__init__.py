@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from lemmata.audit.kernel.claims import Fit
 from lemmata.audit.nets.gradients import gradients_true
-from lemmata.audit.nets.modules import module_of
 from lemmata.audit.nets.parameters import MODULE_STATED_CLAIMS
 from lemmata.audit.nets.properties.asked import PROPERTIES, wanted
 from lemmata.audit.nets.properties.causality import causal, padding_ignored
@@ -23,7 +22,7 @@ from lemmata.audit.nets.properties.sharing import (
 )
 from lemmata.audit.nets.properties.symmetries import permutation_equivariant, shift_equivariant
 from lemmata.audit.nets.signal import signal_kept, units_alive
-from lemmata.audit.nets.stated import CLASSIFIER_STATED, REGRESSOR_STATED
+from lemmata.audit.nets.stated import STATED_CLAIMS
 from lemmata.audit.nets.unseen import (
     beats_linear,
     beats_ridge,
@@ -37,26 +36,15 @@ PROPERTY_CLAIMS = (causal, padding_ignored, shift_equivariant, permutation_equiv
 OCCASIONAL_CLAIMS = (scale_invariant, shared_gradients_add, *PROPERTY_CLAIMS)
 
 MODULE_CLAIMS = (*MODULE_STATED_CLAIMS, gradients_true, signal_kept, units_alive)
-CLASSIFIER_CLAIMS = (*CLASSIFIER_STATED, units_alive, held_out_accuracy)
+CLASSIFIER_CLAIMS = (*STATED_CLAIMS, units_alive, held_out_accuracy)
 CLASSIFIER_MORE_CLAIMS = (calibrated, beats_linear, gradients_true, signal_kept)
-REGRESSOR_CLAIMS = (*REGRESSOR_STATED, units_alive, held_out_error)
+REGRESSOR_CLAIMS = (*STATED_CLAIMS, units_alive, held_out_error)
 REGRESSOR_MORE_CLAIMS = (beats_ridge, gradients_true, signal_kept)
-
-__all__ = [
-    "CLASSIFIER_CLAIMS",
-    "CLASSIFIER_MORE_CLAIMS",
-    "MODULE_CLAIMS",
-    "OCCASIONAL_CLAIMS",
-    "PROPERTY_CLAIMS",
-    "REGRESSOR_CLAIMS",
-    "REGRESSOR_MORE_CLAIMS",
-    "occasions",
-]
 
 
 def occasions(fit: Fit) -> set[str]:
     """Which of the occasional claims apply: it has batch norms, it uses a weight twice, it was asked for a property."""
-    found = {scale_invariant.name} if batch_norms(module_of(fit)) else set()
+    found = {scale_invariant.name} if batch_norms(fit.module_) else set()
     found |= {shared_gradients_add.name} if uses_weights_twice(fit) else set()
     asked = wanted(fit)
     pairs = zip(PROPERTIES, PROPERTY_CLAIMS, strict=True)

@@ -17,10 +17,8 @@ BLAS = 0.1  # a multiplication inside of a matrix product, in units of one in a 
 CALL = 2e4  # what calling a layer costs besides its products: some twenty microseconds
 
 
-def watch(
-    own: Copy, examples: Examples, training: bool, look: Callable[[Any, Any, Any], None]
-) -> None:
-    """Run the module, and show every function of tensors that it calls: look(function, arguments, result)."""
+def watch(run: Callable[[], Any], look: Callable[[Any, Any, Any], None]) -> None:
+    """Run something, and show every function of tensors that it calls: look(function, arguments, result)."""
     from torch.overrides import TorchFunctionMode
 
     class Watch(TorchFunctionMode):
@@ -30,7 +28,7 @@ def watch(
             return result
 
     with Watch():
-        own.output(examples, training)
+        run()
 
 
 def _tensors(values: Any) -> list[Any]:
@@ -54,7 +52,7 @@ def narrows(own: Copy, examples: Examples, training: bool) -> bool:
         fewer = [x for x in _tensors(result) if x.is_floating_point() and x.dtype != torch.float64]
         found.append(wide and bool(fewer))
 
-    watch(own, examples, training, look)
+    watch(lambda: own.output(examples, training), look)
     return any(found)
 
 
@@ -81,7 +79,7 @@ def products_of(own: Copy, examples: Examples) -> float:
             maps = [x for x in tensors if isinstance(x, torch.nn.Parameter) and x.dim() >= 2]
             total += sum(size * math.prod(one.shape[1:]) for one in maps[:1])
 
-    watch(own, examples, False, look)
+    watch(lambda: own.output(examples), look)
     for layer in own.module.modules():
         if isinstance(layer, torch.nn.RNNBase):  # one call, and a step for every position
             weights = sum(parameter.numel() for parameter in layer.parameters())

@@ -25,15 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.audit.kernel.claims import (
-    PROVED,
-    STATISTICAL,
-    Evidence,
-    Fit,
-    at_most,
-    claim,
-    unknown,
-)
+from lemmata.audit.kernel.claims import PROVED, STATISTICAL, Evidence, Fit, at_most, claim, unknown
 from lemmata.audit.nets.costs import forwards, narrows
 from lemmata.audit.nets.modules import (
     Copy,
@@ -41,7 +33,6 @@ from lemmata.audit.nets.modules import (
     copy_of,
     examples_of,
     in_double,
-    module_of,
     undecided_where_it_cannot_run,
 )
 from lemmata.audit.nets.objectives import objective_of
@@ -228,7 +219,7 @@ def compare_slopes(function: Function, found: Found, names: list[str]) -> list[s
 
 
 def _calls(fit: Fit) -> float:
-    tensors = 1 + sum(parameter.requires_grad for parameter in module_of(fit).parameters())
+    tensors = 1 + sum(parameter.requires_grad for parameter in fit.module_.parameters())
     return tensors * DIRECTIONS * 9.0
 
 
@@ -283,6 +274,3 @@ def _judge(found: Found) -> Evidence:
         names = ", ".join(found.unchecked[:3]) + (" …" if len(found.unchecked) > 3 else "")
         return unknown(f"no direction is smooth enough in {names}; {note}")
     return at_most(found.worst, AGREE, unit="mismatch", note=note)
-
-
-GRADIENT_CLAIMS = (gradients_true,)

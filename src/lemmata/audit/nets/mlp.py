@@ -28,6 +28,7 @@ from lemmata.audit.kernel.claims import (
     rounding,
     unknown,
 )
+from lemmata.audit.nets.stated import r_squared
 
 Array = np.ndarray
 ROWS = 4096  # looked at together
@@ -291,11 +292,7 @@ def held_out_score(fit: Fit) -> float:
     if fit.out_activation_ == "logistic":
         return float(s @ (np.where(h > 0, 1, -1) == y).all(axis=1) / s.sum())
     h = np.exp(h) if fit.out_activation_ == "exp" else h
-    spread = s @ (y - s @ y / s.sum()) ** 2
-    missed = s @ (y - h) ** 2
-    # scikit-learn's R² of an output that does not vary: 1 if it is met, else 0
-    each = np.where(spread > 0, 1 - missed / np.where(spread > 0, spread, 1), missed == 0)
-    return float(each.mean())
+    return r_squared(y, h, s)[0]
 
 
 @claim(

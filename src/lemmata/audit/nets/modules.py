@@ -284,15 +284,10 @@ def _line(error: Exception) -> str:
     return f"{type(error).__name__}: {text[:160]}"
 
 
-def module_of(fit: Fit) -> Any:
-    """The network: the module that is certified, or the `module_` of an estimator."""
-    return fit.module_
-
-
 @fact(cost=free)
 def shared_copy(fit: Fit) -> Copy:
     """Return the copy that the claims of one certificate share, as the last of them left it."""
-    return Copy(module_of(fit))
+    return Copy(fit.module_)
 
 
 def copy_of(fit: Fit) -> Copy:

@@ -35,7 +35,7 @@ def objective_of(fit: Fit, own: Copy, examples: Examples, training: bool) -> Cal
     """A function of what the module returns: a number whose gradients are looked at."""
     import torch
 
-    loss = fit.get("objective")  # the door of `certify(module, …)` has checked it
+    loss = fit.get("objective")  # validated by `certify(module, …)`
     if loss is not None:
         n = fit.data.shape[0]
         y = torch.as_tensor(np.asarray(fit.y))[spaced(n, examples.shape[0])]

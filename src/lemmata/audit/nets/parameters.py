@@ -1,6 +1,6 @@
 """The two claims that begin the certificate of a module that nobody fitted through us: finite numbers, and no statements.
 
-A module of PyTorch is its tensors: parameters, which are learnt, and buffers, which are kept (running means of batch norms).
+A module of PyTorch is its tensors: parameters, which are learned, and buffers, which are kept (running means of batch norms).
 About data it states nothing: losses are stated by the estimators that train it (stated.py).
 """
 

@@ -23,7 +23,7 @@ from lemmata.audit.kernel.claims import (
     claim,
     unknown,
 )
-from lemmata.audit.nets.costs import all_rows, forwards
+from lemmata.audit.nets.costs import all_rows, forwards, watch
 from lemmata.audit.nets.gradients import Function
 from lemmata.audit.nets.modules import (
     CannotRun,
@@ -145,7 +145,6 @@ def switched_on(own: Copy, examples: Any) -> list[Any]:
     convolutions, and the last axis otherwise."""
     import torch
     import torch.nn.functional as F
-    from torch.overrides import TorchFunctionMode
 
     rectifiers = {torch.relu, torch.relu_, F.relu, F.relu_, torch.Tensor.relu, torch.Tensor.relu_}
     convolutions = {
@@ -155,26 +154,20 @@ def switched_on(own: Copy, examples: Any) -> list[Any]:
         for d in (1, 2, 3)
     }
 
-    class Watch(TorchFunctionMode):
-        def __init__(self) -> None:
-            super().__init__()
-            self.alive: list[Any] = []
-            self.convolved = False
+    alive: list[Any] = []
+    convolved = False
 
-        def __torch_function__(self, function, types, args=(), kwargs=None):
-            result = function(*args, **(kwargs or {}))
-            if function in convolutions or function is F.linear:
-                self.convolved = function in convolutions
-            if function in rectifiers and result.dim() > 1:
-                axis = 1 if self.convolved and result.dim() > 2 else result.dim() - 1
-                units = (result.detach() > 0).movedim(axis, 0).flatten(1).any(dim=1)
-                self.alive.append(units)
-            return result
+    def look(function: Any, given: Any, result: Any) -> None:
+        nonlocal convolved
+        if function in convolutions or function is F.linear:
+            convolved = function in convolutions
+        if function in rectifiers and result.dim() > 1:
+            axis = 1 if convolved and result.dim() > 2 else result.dim() - 1
+            alive.append((result.detach() > 0).movedim(axis, 0).flatten(1).any(dim=1))
 
-    watch = Watch()
-    with torch.enable_grad(), watch:  # the fused kernels of evaluation mode show no activations
-        own.call(examples)
-    return watch.alive
+    with torch.enable_grad():  # the fused kernels of evaluation mode show no activations
+        watch(lambda: own.call(examples), look)
+    return alive
 
 
 @claim(
@@ -206,6 +199,3 @@ def units_alive(fit: Fit) -> Evidence:
     note = f"{count:,} of {units:,} units, {counted(len(alive), 'ReLU')}, {counted(n, 'row')}"
     advice = f"the ReLU number {worst + 1} is dead: lower the learning rate, check the scale of the inputs, or use GELU"
     return at_most(dead[worst], HALF, advice, unit="share dead", note=note)
-
-
-SIGNAL_CLAIMS = (signal_kept, units_alive)

@@ -17,6 +17,7 @@ from scipy.special import logsumexp
 
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
 from lemmata.audit.kernel.claims import PROVED, Evidence, Fit, at_most, claim, fact, rounding
+from lemmata.audit.nets.parameters import unsound_tensors
 
 Array = np.ndarray
 
@@ -135,12 +136,8 @@ def _score(
     s = np.ones(len(y)) if weights is None else weights
     if fit.get("classes_") is None:
         targets = y.reshape(len(y), -1).astype(np.float64)
-        spread = s @ (targets - s @ targets / s.sum()) ** 2
-        missed, size = s @ (targets - found) ** 2, s @ found**2
-        some = np.where(spread > 0, spread, 1.0)
-        # scikit-learn's R² of an output that does not vary: 1 if it is met, else 0
-        each = np.where(spread > 0, 1 - missed / some, missed == 0)
-        return float(each.mean()), precise * float(1 + ((missed + size) / some).mean())
+        score, missed, spread = r_squared(targets, found, s)
+        return score, precise * float(1 + ((missed + s @ found**2) / spread).mean())
     both = np.column_stack([np.zeros(len(y)), found]) if found.shape[1] == 1 else found
     first = np.sort(both, axis=1)[:, -2:]
     border = first[:, 1] - first[:, 0] <= precise * np.abs(both).max(axis=1)
@@ -148,13 +145,19 @@ def _score(
     return float(s @ right / s.sum()), rounding(np.float64, len(y)) + float(s @ border / s.sum())
 
 
+def r_squared(y: Array, found: Array, s: Array) -> tuple[float, Array, Array]:
+    """Return R², the mean over outputs; and of each the squares that were missed, and that there are (1 where there are none).
+
+    scikit-learn's R² of an output that does not vary: 1 if it is met, else 0.
+    """
+    spread, missed = s @ (y - s @ y / s.sum()) ** 2, s @ (y - found) ** 2
+    some = np.where(spread > 0, spread, 1.0)
+    return float(np.where(spread > 0, 1 - missed / some, missed == 0).mean()), missed, some
+
+
 def unsound(fit: Fit) -> Iterator[str]:
     """What is wrong with the network itself."""
-    import torch
-
-    for name, tensor in fit.module_.state_dict().items():
-        if tensor.is_floating_point() and not torch.isfinite(tensor).all():
-            yield f"module_.{name} has {int((~torch.isfinite(tensor)).sum())} numbers that are not finite"
+    yield from (f"module_.{wrong}" for wrong in unsound_tensors(fit))
     if fit.has_data and math.prod(fit.input_shape_) != fit.data.shape[1]:
         yield f"input_shape_ is {fit.input_shape_}, the rows have {fit.data.shape[1]} numbers"
 
@@ -186,5 +189,4 @@ def beats_constant(fit: Fit) -> Evidence:
     return at_most(share, 1.0, advice, unit="loss / constant's")
 
 
-CLASSIFIER_STATED = (SOUND, TRUE, beats_constant)
-REGRESSOR_STATED = (SOUND, TRUE, beats_constant)
+STATED_CLAIMS = (SOUND, TRUE, beats_constant)

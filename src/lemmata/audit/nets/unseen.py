@@ -360,6 +360,3 @@ def beats_ridge(fit: Fit) -> Evidence:
     rms = _rms(found.outputs - y), _rms(theirs - y)
     note = f"RMSE {rms[0]:.4g}, ridge regression {rms[1]:.4g}, on {found.told}"
     return _compared((1 - GAIN) * line - mine, found, note, "beyond that", _simpler("ridge regression"))  # fmt: skip
-
-
-UNSEEN_CLAIMS = (held_out_accuracy, calibrated, beats_linear, held_out_error, beats_ridge)

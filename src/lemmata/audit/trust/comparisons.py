@@ -88,11 +88,7 @@ def compare_losses(L: Array, bounds: tuple[float, float], delta: float, weights:
     return Pairwise(chosen, means, eps, min(regret, 2 * eps), behind)
 
 
-@claim(
-    "no candidate was trained on any of these rows",
-    kind=PROVED,
-    source="ML Generalisation",
-)
+@claim("no candidate was trained on any of these rows", kind=PROVED, source="ML Generalisation")
 def candidates_unseen(fit):
     """The rows are looked for where each model keeps its own, and among the training rows if they were given."""
     if fit.get("train") is not None:

@@ -143,11 +143,7 @@ def interval_of(
     return Interval(mean, *betting(losses, delta, low, high), n, "betting")
 
 
-@claim(
-    "none of these rows was trained on",
-    kind=PROVED,
-    source="ML Generalisation",
-)
+@claim("none of these rows was trained on", kind=PROVED, source="ML Generalisation")
 def rows_unseen(fit):
     """Rows are compared as a whole; where training rows repeat themselves, a repeated test row may be chance."""
     found = memory_of(fit.model, fit.X, fit.get("train"))

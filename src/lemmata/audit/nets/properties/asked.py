@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lemmata.audit.kernel.claims import Fit
-from lemmata.audit.nets.modules import Examples, difference, module_of
+from lemmata.audit.nets.modules import Examples, difference
 
 SAME = 1e-10  # of the largest output: what rounding in float64 may change
 
@@ -61,7 +61,7 @@ def asked_of(properties: Any) -> dict[str, Asked]:
 
 def wanted(fit: Fit) -> dict[str, Asked]:
     """What was asked for, and what the module and the call declare."""
-    found = asked_of(getattr(module_of(fit), "declares", None))
+    found = asked_of(getattr(fit.module_, "declares", None))
     data = fit.data if fit.has_data else None
     if isinstance(data, Examples) and any(
         data.named.get(name) is True for name in ("causal", "is_causal")

@@ -236,6 +236,3 @@ def _rows_with_padding(fit: Fit, asked: Asked) -> Examples | None:
         return None
     mixed = (found[1].any(dim=1) & (~found[1]).any(dim=1)).nonzero().ravel()[:8]
     return fit.data.rows(mixed) if len(mixed) else None
-
-
-CAUSALITY_CLAIMS = (causal, padding_ignored)

@@ -43,42 +43,33 @@ FACTORS = (0.5, 2.0)
 # --- shared weights ---------------------------------------------------------------------------------------------------
 
 
-class _Uses:
-    """Gives every use of a parameter a copy of its own, so that each use has its own gradient."""
-
-    def __init__(self, parameters: dict[str, Any]):
-        import torch
-        from torch.overrides import TorchFunctionMode
-        from torch.utils._pytree import tree_map
-
-        self.copies: dict[str, list[Any]] = {name: [] for name in parameters}
-        names = {id(parameter): name for name, parameter in parameters.items()}
-        uses = self.copies
-
-        class Apart(TorchFunctionMode):
-            def __torch_function__(self, function, types, args=(), kwargs=None):
-                def own(value: Any) -> Any:
-                    name = names.get(id(value)) if isinstance(value, torch.nn.Parameter) else None
-                    if name is None:
-                        return value
-                    uses[name].append(value.detach().clone().requires_grad_())
-                    return uses[name][-1]
-
-                with torch._C.DisableTorchFunctionSubclass():
-                    return function(*tree_map(own, args), **tree_map(own, kwargs or {}))
-
-        self.mode = Apart()
-
-
 def gradients_of_uses(function: Function) -> dict[str, list[Any]]:
-    """∂f/∂(each use) of every parameter; uses without a gradient (a shape that was asked for) are left out."""
-    import torch
+    """Return ∂f/∂(each use) of every parameter; uses without a gradient (a shape that was asked for) are left out.
 
-    parameters = {n: p for n, p in function.tensors.items() if isinstance(p, torch.nn.Parameter)}
-    uses = _Uses(parameters)
-    with torch.enable_grad(), uses.mode:
+    Every use gets a copy of the parameter of its own, and the copy has a gradient of its own.
+    """
+    import torch
+    from torch.overrides import TorchFunctionMode
+    from torch.utils._pytree import tree_map
+
+    names = {id(p): n for n, p in function.tensors.items() if isinstance(p, torch.nn.Parameter)}
+    copies: dict[str, list[Any]] = {name: [] for name in names.values()}
+
+    def own(value: Any) -> Any:
+        name = names.get(id(value)) if isinstance(value, torch.nn.Parameter) else None
+        if name is None:
+            return value
+        copies[name].append(value.detach().clone().requires_grad_())
+        return copies[name][-1]
+
+    class Apart(TorchFunctionMode):
+        def __torch_function__(self, called, types, args=(), kwargs=None):
+            with torch._C.DisableTorchFunctionSubclass():
+                return called(*tree_map(own, args), **tree_map(own, kwargs or {}))
+
+    with torch.enable_grad(), Apart():
         value = function.value()
-    leaves = [(name, leaf) for name, copies in uses.copies.items() for leaf in copies]
+    leaves = [(name, leaf) for name, uses in copies.items() for leaf in uses]
     if not leaves or not value.requires_grad:
         return {}
     found = torch.autograd.grad(value, [leaf for _, leaf in leaves], allow_unused=True)
@@ -220,6 +211,3 @@ def scale_invariant(fit: Fit) -> Evidence:
         "larger weights, or a smaller eps"
     )
     return at_most(worst, SCALE_FREE, advice, unit="change", note=note)
-
-
-SHARING_CLAIMS = (shared_gradients_add, scale_invariant)

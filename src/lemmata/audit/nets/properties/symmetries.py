@@ -162,6 +162,3 @@ def _reach(own: Copy, examples: Examples, key: Any, along: int, base: Any, strid
             far = (places - place / stride - offset).abs().max()
             reach = max(reach, math.ceil(float(far)) + 1)
     return reach
-
-
-SYMMETRY_CLAIMS = (shift_equivariant, permutation_equivariant)
