@@ -114,9 +114,9 @@ def no_better_rotation(fit: Fit):
     W = np.asarray(fit.rotation_, np.float64)
     gap = 1 - float(np.einsum("ij,ij->", W, M)) / float(sigma.sum())
     note = f"over {len(fit.pairs_):,} pairs"
-    return at_most(
-        gap, rounding(kind_of(fit), len(W)), "fit it again on these pairs", unit="gap", note=note
-    )
+    bound = rounding(kind_of(fit), len(W))
+    proof = {"singular_values": sigma}
+    return at_most(gap, bound, "fit it again on these pairs", "gap", note, witness=proof)
 
 
 @claim("the pairs determine the rotation", kind=PROVED, source="Schönemann 1966", needs=(products,))

@@ -1,4 +1,4 @@
-"""Vectors of words from anywhere in our words (see foreign.py): gensim's KeyedVectors and Word2Vec, WordVectors, tuples, dicts.
+"""Vectors of words from anywhere in our words: gensim's KeyedVectors and Word2Vec, WordVectors, tuples, dicts.
 
     words_of(model)  ->  {"feature_names_in_": words, "embedding_": ζ, "counts_": … or None, "claims": …}, or None
 

@@ -1,6 +1,6 @@
 """Claims about vectors of words whose context is a whole sentence, or a document with a vector of its own.
 
-Pairs of these are no pairs in windows: what is claimed of windows (`audit.embeddings`) is not claimed here.
+Pairs of these are no pairs in windows: what is claimed of windows (skipgram.py) is not claimed here.
 """
 
 from __future__ import annotations

@@ -30,12 +30,11 @@ from lemmata.audit.kernel.claims import (
     unknown,
 )
 from lemmata.audit.topics.nmf.facts import entry_products
-from lemmata.audit.topics.nmf.uniqueness import is_separable, most_moved
+from lemmata.audit.topics.nmf.uniqueness import judge_unique
 from lemmata.audit.topics.runs import never_fell
 
 Array = np.ndarray
 NATS = 0.05  # a token that documents may lose: 5 % of its probability
-MOVED = 0.01  # of a topic's probability that may go elsewhere for "determined"
 FEWEST = 5  # documents that a topic should live on
 APART = 0.1  # of their probability by which two topics should differ
 SEARCH = 99  # steps of EM, at most, that decide what the tangent leaves open
@@ -242,22 +241,14 @@ def topics_determined(fit: Fit):
     theta, phi = fit.get("doc_topic_"), np.asarray(fit.components_, np.float64)
     if theta is None:
         return unknown("the mixtures of the documents are not there")
-    theta = np.asarray(theta, np.float64)
-    moved, (a, b) = most_moved(theta, phi)
-    advice = (
-        "read topics as one choice of many: fewer topics, or a prior (LDA) that prefers sparse ones"
-    )
-    if moved > MOVED:
-        note = (
-            f"part of topic {b} can be taken out of topic {a}: every probability stays what it is"
-        )
-        return at_most(moved, MOVED, advice, "probability moved", note)
-    if is_separable(theta, phi):
-        note = "every topic has a document and a word of its own"
-        return at_most(moved, MOVED, advice, "probability moved", note)
-    return unknown(
-        "no pair of topics shows it, and not every topic has a document and a word of its own",
-        moved,
+    return judge_unique(
+        np.asarray(theta, np.float64),
+        phi,
+        unit="probability moved",
+        advice="read topics as one choice of many: fewer topics, or a prior (LDA) that prefers sparse ones",
+        shear="part of topic {b} can be taken out of topic {a}: every probability stays what it is",
+        alone="every topic has a document and a word of its own",
+        between="no pair of topics shows it, and not every topic has a document and a word of its own",
     )
 
 

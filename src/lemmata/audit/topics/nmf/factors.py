@@ -24,13 +24,12 @@ from lemmata.audit.kernel.claims import (
     rounding,
     unknown,
 )
-from lemmata.audit.topics.nmf.facts import Numbers, Rows, divergence, facts_of, numbers_of
-from lemmata.audit.topics.nmf.uniqueness import is_separable, most_moved
+from lemmata.audit.topics.nmf.facts import Numbers, Rows, divergence, error_of, numbers_of
+from lemmata.audit.topics.nmf.uniqueness import judge_unique
 from lemmata.completion.observed import Observed
 
 Array = np.ndarray
 STILL = 0.01  # of the data's own size, by which single entries may still want to move
-MOVED = 0.01  # of a component that may go elsewhere for "determined"
 COST_OF_SIGNS = 0.05  # of the squares, beside the best matrix of rank k
 FORMED = 3000  # the smaller side up to which all singular values are found
 BATCHES = "batches"  # why a fit of batches stops
@@ -50,27 +49,27 @@ SOUND = attributes_sound(
 def _statement_errors(fit: Fit) -> dict[str, float]:
     if fit.get("reconstruction_err_") is None:
         return {}
-    found, numbers = facts_of(fit), numbers_of(fit)
+    found, numbers = error_of(fit), numbers_of(fit)
     if found is None:
         return {} if fit.get("doc_topic_") is None else {"doc_topic_": np.inf}
     # scikit-learn's number: ‖X − WH‖, and √(2D)
     stated = float(fit.reconstruction_err_) / math.sqrt(numbers.unit)
     if numbers.divergence:
-        stated, true, least = (stated / math.sqrt(numbers.scale)) ** 2 / 2, found.error, found.least
-        scale = found.total
+        stated = (stated / math.sqrt(numbers.scale)) ** 2 / 2
     else:
-        stated, true, least = (stated / numbers.scale) ** 2, found.error, found.least
-        scale = found.square
+        stated = (stated / numbers.scale) ** 2
     allowed = rounding(np.asarray(fit.components_).dtype, fit.data.size)
     if numbers.given:
-        return {"reconstruction_err_": discrepancy(stated, true, scale, allowed)}
+        return {"reconstruction_err_": discrepancy(stated, found.error, found.size, allowed)}
     if numbers.penalised:
         return {}
     # W is gone: no W ≥ 0 has less than this
-    return {"reconstruction_err_": discrepancy(min(stated - least, 0.0), 0.0, scale, allowed)}
+    return {
+        "reconstruction_err_": discrepancy(min(stated - found.least, 0.0), 0.0, found.size, allowed)
+    }
 
 
-TRUE = statements_true(_statement_errors, needs=(facts_of,))
+TRUE = statements_true(_statement_errors, needs=(error_of,))
 
 
 @claim("the objective never rose", kind=PROVED, source="CIL 3.2.6; Lee & Seung 2001", about="run",
@@ -110,10 +109,10 @@ def _squares(X) -> Array:
     "no entry of either factor wants to move: min(factor, slope) is below 1 % of the data",
     kind=RULE_OF_THUMB,
     source="KKT conditions of CIL (3.40)",
-    needs=(facts_of,),
+    needs=(error_of,),
 )
 def first_order_point(fit: Fit):
-    found = facts_of(fit)
+    found = error_of(fit)
     if found is None:
         return unknown(NO_W if fit.get("doc_topic_") is None else OTHER)
     side = "H" if found.columns >= found.rows else "W"
@@ -145,20 +144,15 @@ def factors_determined(fit: Fit):
         H, W, note = numbers.H, numbers.W, f"; {SOLVED}"
         if W is None:
             return unknown(NO_W)
-    W = np.asarray(W, np.float64)
-    moved, (a, b) = most_moved(W, H)
-    advice = "read components as one choice of many: fewer of them, or alpha_W with l1_ratio=1, which prefers zeros"
-    unit = "share moved"
-    if moved > MOVED:
-        told = f"part of component {b} can be taken out of component {a} and given to W: WH stays what it is"
-        return at_most(moved, MOVED, advice, unit, told + note)
-    if is_separable(W, H):
-        told = "every component has a row of W and a column of H to itself"
-        return at_most(moved, MOVED, advice, unit, told + note)
-    return unknown(
-        "no shear of two components shows it, and not every one has a row and a column to itself (between is NP-hard)",
-        moved,
-        unit,
+    return judge_unique(
+        np.asarray(W, np.float64),
+        H,
+        unit="share moved",
+        advice="read components as one choice of many: fewer of them, or alpha_W with l1_ratio=1, which prefers zeros",
+        shear="part of component {b} can be taken out of component {a} and given to W: WH stays what it is"
+        + note,
+        alone="every component has a row of W and a column of H to itself" + note,
+        between="no shear of two components shows it, and not every one has a row and a column to itself (between is NP-hard)",
     )
 
 
@@ -174,7 +168,7 @@ def _spectrum_work(fit: Fit) -> float:
     kind=PROVED,
     source="Eckart & Young; CIL Thm 2.3.4",
     cost=_spectrum_work,
-    needs=(facts_of,),
+    needs=(error_of,),
 )
 def near_best_rank_k(fit: Fit):
     """‖X − WH‖² ≥ σ²_{k+1} + σ²_{k+2} + …, whatever W and H: the difference is what signs and the search cost together."""
@@ -185,11 +179,11 @@ def near_best_rank_k(fit: Fit):
         return unknown("values are missing: the best matrix of rank k is not known")
     if min(fit.data.shape) > FORMED:
         return unknown(f"singular values are found up to {FORMED:,} rows or columns")
-    found = facts_of(fit)
+    found = error_of(fit)
     if found is None:
         return unknown(NO_W if fit.get("doc_topic_") is None else OTHER)
     values = _squared_singular_values(numbers)
-    k, square = len(numbers.H), max(found.square, 1e-300)
+    k, square = len(numbers.H), max(found.size, 1e-300)
     tail = float(values[: max(len(values) - k, 0)].clip(min=0).sum())
     lost = max(found.error - tail, 0.0) / square
     advice = "signs are needed (TruncatedSVD), or the search ended in a poor place: try init='random' with other seeds"

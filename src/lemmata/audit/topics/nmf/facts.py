@@ -127,9 +127,21 @@ def numbers_of(fit: Fit) -> Numbers:
     return Numbers(fit)
 
 
+@dataclass(frozen=True)
+class Error:
+    """How far WH is from the data, how large the data is, a lower bound on the error of any W ≥ 0 for this H, and the
+    stillness of both factors."""
+
+    error: float
+    size: float
+    least: float
+    rows: float
+    columns: float
+
+
 @fact(cost=lambda fit: passes(8.0 * len(fit.components_))(fit), needs=(numbers_of,))
-def facts_of(fit: Fit) -> Any:
-    """Return Squares or Divergence; None where W is that of other rows."""
+def error_of(fit: Fit) -> Error | None:
+    """Return the error of the factors; None where W is that of other rows."""
     numbers = numbers_of(fit)
     if numbers.W is None:
         return None
@@ -148,18 +160,8 @@ def _scaled(H: Array) -> tuple[Array, Array]:
 # --- squares ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class Squares:
-    """Σ s r², Σ s x², a lower bound on Σ s r² over all W ≥ 0 for this H, and the stillness of both factors."""
-
-    error: float
-    square: float
-    least: float
-    rows: float
-    columns: float
-
-
-def squares_of(numbers: Numbers) -> Squares:
+def squares_of(numbers: Numbers) -> Error:
+    """Return Σ s r² beside Σ s x²."""
     H, W = numbers.H, numbers.W
     assert W is not None
     k, m = H.shape
@@ -185,7 +187,7 @@ def squares_of(numbers: Numbers) -> Squares:
     step = np.minimum(H, np.where(c > 0, g / np.where(c > 0, c, 1), H))
     columns = float((c * step**2).sum())
     unit = square if square > 0 else 1.0
-    return Squares(error, square, least, math.sqrt(still / unit), math.sqrt(columns / unit))
+    return Error(error, square, least, math.sqrt(still / unit), math.sqrt(columns / unit))
 
 
 def _residuals(block: Block, w: Array, H: Array, sums: Array):
@@ -248,17 +250,6 @@ def entry_products(X: Any, w: Array, H: Array) -> Array:
 # --- divergence -------------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class Divergence:
-    """D, the total Σ s x, a lower bound on D over all W for this H, and the stillness of both factors."""
-
-    error: float
-    total: float
-    least: float
-    rows: float
-    columns: float
-
-
 def pulls_of(block: Block, w: Array, H: Array):
     """Σ_j (x/p) h_zj of every row, a function that gives Σ s w (x/p), and Σ x ln(x/p) − x of every row."""
     X = block.X if sp.issparse(block.X) else sp.csr_array(block.X)
@@ -281,7 +272,8 @@ def known_sums(block: Block, H: Array) -> Array:
     return np.asarray(block.mask @ H.T)
 
 
-def divergence_of(numbers: Numbers) -> Divergence:
+def divergence_of(numbers: Numbers) -> Error:
+    """Return D beside Σ s x."""
     H, W = numbers.H, numbers.W
     assert W is not None
     k, m = H.shape
@@ -314,7 +306,7 @@ def divergence_of(numbers: Numbers) -> Divergence:
     slope = known + numbers.l1_H[:, None] + numbers.l2_H[:, None] * H
     columns = float(_unrest(H.T, pulls.T, slope.T, totals).sum())
     unit = sum_total if sum_total > 0 else 1.0
-    return Divergence(error, sum_total, least, still / unit, columns / unit)
+    return Error(error, sum_total, least, still / unit, columns / unit)
 
 
 def _unrest(w: Array, up: Array, slope: Array, totals: Array) -> Array:

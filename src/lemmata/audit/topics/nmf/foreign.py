@@ -1,4 +1,4 @@
-"""scikit-learn's NMF and MiniBatchNMF in our words (see foreign.py). Neither keeps W: claims solve for the best one."""
+"""scikit-learn's NMF and MiniBatchNMF in our words (see audit/foreign.py). Neither keeps W: claims solve for the best one."""
 
 from __future__ import annotations
 

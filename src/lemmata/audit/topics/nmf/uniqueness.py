@@ -12,7 +12,26 @@ from __future__ import annotations
 
 import numpy as np
 
+from lemmata.audit.kernel.claims import Evidence, at_most, unknown
+
 Array = np.ndarray
+MOVED = 0.01  # of a component that may go elsewhere for "determined"
+
+
+def judge_unique(
+    W: Array, H: Array, *, unit: str, advice: str, shear: str, alone: str, between: str
+) -> Evidence:
+    """Return the verdict on whether W and H are the only factors ≥ 0 of their product.
+
+    shear, alone, between : said where components a and b show another one, where none can be, and where nobody can tell
+    """
+    moved, (a, b) = most_moved(W, H)
+    if moved > MOVED:
+        pair = {"components": np.array([a, b])}
+        return at_most(moved, MOVED, advice, unit, shear.format(a=a, b=b), witness=pair)
+    if is_separable(W, H):
+        return at_most(moved, MOVED, advice, unit, alone)
+    return unknown(between, moved, unit)
 
 
 def most_moved(W: Array, H: Array) -> tuple[float, tuple[int, int]]:
