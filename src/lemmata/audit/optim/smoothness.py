@@ -249,14 +249,14 @@ def _cost_of_hessian(fit: Fit) -> float:
 @fact(cost=_cost_of_hessian)
 def lowest_curvature(fit: Fit) -> Lowest:
     """Find the least curvature at the end of a run: of the formula's own Hessian, or of differences."""
-    return _lowest_curvature(fit.objective_, np.asarray(fit.x))
+    x = np.asarray(fit.x)
+    many = x.size > DENSE_HESSIAN and structure_of(fit.objective_)[0] not in SMOOTH
+    return (_lowest_by_lanczos if many else _lowest_curvature)(fit.objective_, x)
 
 
 def _lowest_curvature(objective: Any, x: Array) -> Lowest:
     H = _formula_hessian(objective, x)
     kind = PROVED if H is not None else RULE_OF_THUMB
-    if H is None and x.size > DENSE_HESSIAN:
-        return _lowest_by_lanczos(objective, x)
     if H is None:
         columns = np.eye(x.size).reshape(x.size, *x.shape)
         H = np.array([hessian_times(objective, x, e).ravel() for e in columns])

@@ -70,11 +70,8 @@ def _factors(fit: Fit) -> tuple[Array, Array]:
 def _loss(W: Array, V: Array, S: Array) -> float:
     """½ tr((I − VW) Σ (I − VW)ᵀ) = ½ tr Σ − tr(WΣV) + ½ ⟨VᵀV, WΣWᵀ⟩"""
     WS = W @ S
-    return (
-        0.5 * float(np.trace(S))
-        - float(np.sum(WS * V.T))
-        + 0.5 * float(np.sum((V.T @ V) * (WS @ W.T)))
-    )
+    along, inside = float(np.sum(WS * V.T)), float(np.sum((V.T @ V) * (WS @ W.T)))
+    return 0.5 * float(np.trace(S)) - along + 0.5 * inside
 
 
 # --- what the attributes have to be -----------------------------------------------------------------------------------
@@ -92,9 +89,8 @@ def _statements(fit: Fit) -> Mapping[str, float]:
         loss = max(_loss(W, V, known.S), 0.0)
         # rounding W and V to their type moves VW by eps(1 + ‖VW‖), and the loss by that times what it is about
         size = 1 + float(np.linalg.norm(V, 2) * np.linalg.norm(W, 2))
-        found["loss_"] = discrepancy(
-            float(fit.loss_) / unit / unit, loss, DIGITS * loss + known.noise * size**2, 1.0
-        )
+        error = DIGITS * loss + known.noise * size**2
+        found["loss_"] = discrepancy(float(fit.loss_) / unit / unit, loss, error, 1.0)
     return found
 
 
@@ -196,16 +192,13 @@ def axes_identified(fit):
     # rounding turns an eigenvector by noise/gap
     if gaps.size and gaps.min() * AXIS_ERROR <= 4 * known.rows.noise:
         k = int(gaps.argmin()) + 1
-        return unknown(
-            f"variances {k} and {k + 1} agree to rounding: the data determine no such axes"
-        )
+        why = f"variances {k} and {k + 1} agree to rounding"
+        return unknown(f"{why}: the data determine no such axes")
     signs = np.where((W.T * U).sum(axis=0) < 0, -1.0, 1.0)
     off = max(float(np.linalg.norm(F * signs - U, axis=0).max()) for F in (W.T, V))
     if fit.model.basis == "pca":
-        advice, free = (
-            "close variances are told apart slowly: lower tol and raise max_iter",
-            "the signs",
-        )
+        advice = "close variances are told apart slowly: lower tol and raise max_iter"
+        free = "the signs"
     else:
         advice = "read the subspace, not its coordinates; or pass basis='pca'"
         group = "O(m), any rotation" if fit.model.tied else "GL(m), any invertible map"

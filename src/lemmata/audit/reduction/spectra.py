@@ -26,12 +26,10 @@ from lemmata.core.blocks import Blocks
 Array = np.ndarray
 
 DENSE = 3000  # features up to which S is formed (72 MB) and LAPACK finds all its eigenvalues
-SMALL = (
-    2**20
-)  # numbers of dense rows that are kept scaled and centred, so that claims share these passes (8 MB each)
-CHEAP = (
-    2**23
-)  # multiplications that form S at once: less than what a handful of passes over so few rows takes
+# numbers of dense rows that are kept scaled and centred, so that claims share these passes (8 MB each)
+SMALL = 2**20
+# multiplications that form S at once: less than what a handful of passes over so few rows takes
+CHEAP = 2**23
 PRODUCTS = 80  # of Lanczos beyond it: with a million features ε is 1.2 %
 EIGH = 1  # d³ of work that a full eigendecomposition takes: 4.5 times as many multiplications, at the speed of BLAS
 
@@ -78,11 +76,9 @@ class Rows:
         Rows that were rounded to another type than they were fitted in moved by eps‖x‖, and with them √λ by as much.
         """
         own = rounding(np.float64, max(self.data.shape))
-        coarse = 2 * self.eps if self.copied else 0.0
         spread = max(self.square - float(self.mean @ self.mean), 0.0)
-        return own * (self.square if self.data.sparse else spread) + coarse * math.sqrt(
-            spread * self.square
-        )
+        coarse = (2 * self.eps if self.copied else 0.0) * math.sqrt(spread * self.square)
+        return own * (self.square if self.data.sparse else spread) + coarse
 
 
 @fact(cost=passes(3))
@@ -106,12 +102,10 @@ def scaled_rows(fit: Fit) -> Rows:
         if data.n_blocks == 1 and data.size <= SMALL and not data.sparse:
             rows -= centre / scale
             centred, shares = rows, p
-    theirs, own = (
-        float(np.finfo(one if one.kind == "f" else np.float64).eps)
-        for one in (data.dtype, np.asarray(fit.components_).dtype)
-    )
-    centre = centre / scale
-    return Rows(data, scale, mean, centre, square, max(theirs, own), theirs > own, centred, shares)
+    kinds = (data.dtype, np.asarray(fit.components_).dtype)
+    theirs, own = (float(np.finfo(one if one.kind == "f" else float).eps) for one in kinds)
+    centre, eps = centre / scale, max(theirs, own)
+    return Rows(data, scale, mean, centre, square, eps, theirs > own, centred, shares)
 
 
 def _shares(data: Blocks) -> Iterator[tuple[Any, Array]]:
@@ -138,14 +132,9 @@ def scatter(rows: Any, p: Array, centre: Array, V: Array | None = None) -> Array
             return centred.T @ centred
         return centred.T @ ((centred @ V) * p[:, None])
     if V is None:
-        sums = p @ rows
+        cross = np.outer(p @ rows, centre)
         gram = (rows.T @ rows.multiply(p[:, None]).tocsr()).toarray()
-        return (
-            gram
-            - np.outer(sums, centre)
-            - np.outer(centre, sums)
-            + p.sum() * np.outer(centre, centre)
-        )
+        return gram - cross - cross.T + p.sum() * np.outer(centre, centre)
     projected = (rows @ V - centre @ V) * p[:, None]
     return rows.T @ projected - np.outer(centre, projected.sum(axis=0))
 
@@ -257,9 +246,8 @@ def spectrum(fit: Fit) -> Spectrum:
 def whole_spectrum(S: Array) -> Spectrum:
     """All eigenvalues of a symmetric matrix."""
     values, vectors = scipy.linalg.eigh(S, driver="evd", check_finite=False)
-    return Spectrum(
-        values[::-1], vectors[:, ::-1], True, math.nan, float(values[0]), float(values[0])
-    )
+    lowest = float(values[0])
+    return Spectrum(values[::-1], vectors[:, ::-1], True, math.nan, lowest, lowest)
 
 
 def leading_spectrum(
