@@ -123,3 +123,18 @@ def test_estimators_carry_five_claims_and_certify_the_rest():
     assert {"held_out_error", "beats_ridge"} <= {one.name for one in numbers.certify(X, X[:, 0])}
     with pytest.raises(ValueError, match="together"):
         model.certify(X, y, X_test=X)
+
+
+def test_a_mask_of_minus_infinity_is_sound_and_a_weight_that_is_not_finite_is_not():
+    net = nn.Linear(2, 2)
+    net.register_buffer("mask", torch.tensor([0.0, -torch.inf]))
+    X, y = corners(60, 6, np.float32)
+    model = NeuralClassifier(net, max_iter=1, random_state=0).fit(X, y)
+    assert model.certificate_["attributes_sound"].verdict == "holds"
+    with torch.no_grad():
+        model.module_.weight[0, 0] = torch.nan
+    wrong = model.certify(X, y)["attributes_sound"]
+    assert (wrong.verdict, wrong.note) == (
+        "fails",
+        "module_.weight has 1 numbers that are not finite",
+    )

@@ -1,4 +1,4 @@
-"""scikit-learn's perceptrons in our words (see foreign.py).
+"""scikit-learn's perceptrons in our words (see counterparts.py).
 
 Their `loss_` is F at `coefs_` with solver="lbfgs" alone: of "sgd" and "adam" it is a mean over the batches of the last epoch,
 each at the weights of its time, and with early_stopping of another epoch than `coefs_`. The squared loss they state is a mean
