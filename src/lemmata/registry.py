@@ -393,6 +393,10 @@ WITNESSES: dict[str, str] = {
     "multipliers": "lemmata.clustering.witness",
     "refit_centers": "lemmata.clustering.witness",
     "subset_plan": "lemmata.clustering.witness",
+    "climb_by_leaps": "lemmata.mixtures.witness",
+    "climb_from_nudges": "lemmata.mixtures.witness",
+    "fewer_components": "lemmata.mixtures.witness",
+    "refit_mixture": "lemmata.mixtures.witness",
 }
 
 RENAMED = ("latent",)  # packages that still answer to their old name, and warn

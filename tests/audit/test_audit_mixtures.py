@@ -12,13 +12,14 @@ from sklearn.mixture import GaussianMixture as Theirs
 import lemmata
 from lemmata.audit.mixtures.climbs import extrapolated_gain
 from lemmata.audit.mixtures.em import MIXTURE_CLAIMS
-from lemmata.audit.mixtures.em_steps import climb, expect, facts_of, posterior
+from lemmata.audit.mixtures.em_steps import expect, facts_of, log_likelihood, posterior
 from lemmata.audit.mixtures.gaussians import components_of, observed_patterns
 from lemmata.audit.mixtures.refits import share_bounds
 from lemmata.audit.mixtures.shapes import width_left
 from lemmata.core import Blocks
 from lemmata.core.certificate import Fit, check
 from lemmata.mixtures.estimators import GaussianMixture
+from lemmata.mixtures.witness import climb
 
 ABOUT_RESULTS = {claim.name for claim in MIXTURE_CLAIMS if claim.about == "result"}
 
@@ -362,7 +363,47 @@ def test_a_saddle_is_found_and_its_witness_is_more_likely():
     found = checked("no_ascent_nearby", stuck, X)
     assert (found.verdict, found.kind) == ("fails", "proved")
     assert found.measured > 1
+    start = facts(stuck, X)
+    shown = start.parts.of_vector(found.witness["parameters"])
+    more = log_likelihood(shown, start.rows) - start.log_likelihood
+    assert more == pytest.approx(
+        found.measured, rel=1e-3
+    )  # EM without a nudge gains hardly anything
     assert checked("no_ascent_nearby", theirs(2).fit(X), X).verdict == "holds"
+
+
+def test_without_searches_every_claim_still_ends_in_a_verdict():
+    X = clusters()
+    with lemmata.config(searches=False):
+        found = certificate(theirs().fit(X), X)
+    assert found.broken == found.failed == []
+    assert "fixed_point" in found.held  # by two plain steps
+    searched = {"no_ascent_nearby", "memberships_clear", "worth_its_components"}
+    assert searched <= set(found.undecided)
+
+
+@pytest.mark.parametrize("lie", [lambda v: v + [9, 9, 9] + [0] * 36, lambda v: v * np.nan])
+def test_parameters_that_are_no_mixture_or_less_likely_prove_nothing(monkeypatch, lie):
+    """Weights are made to sum to 1, so that a mixture that weighs ten is no more likely; NaN is no mixture."""
+    X = clusters(distance=4.0)
+    model = theirs().fit(X)
+    shown = {
+        "climb_by_leaps": lambda fit, parts, *_: lie(parts.vector()),
+        "climb_from_nudges": lambda fit, parts, *_: (lie(parts.vector()), False),
+    }
+    monkeypatch.setattr(Fit, "searches", staticmethod(lambda name: shown.get(name)))
+    for name in ("fixed_point", "no_ascent_nearby"):
+        assert checked(name, model, X).verdict in ("holds", "broken")
+
+
+def test_probabilities_that_do_not_sum_to_one_are_no_mixture():
+    X = np.random.default_rng(0).integers(0, 4, (60, 3)).astype(float)
+    for name in ("multinomial", "categorical"):
+        parts = components_of(Fit(lemmata.Mixture(2, name, random_state=0).fit(X), Blocks.of(X)))
+        v = parts.vector()
+        assert_allclose(parts.of_vector(v).values, parts.values)
+        with pytest.raises(np.linalg.LinAlgError):
+            parts.of_vector(np.concatenate([v[:2], np.minimum(v[2:] + 0.01, 1)]))
 
 
 def test_merging_two_components_keeps_the_moments_of_the_mixture():

@@ -11,10 +11,10 @@ import numpy as np
 from sklearn.datasets import load_sample_image, make_blobs
 
 from lemmata.atlas import entry, show
-from lemmata.clustering.lower_bounds import certified_gap
 from lemmata.clustering.coreset_sampling import Coreset, costs, epsilon_for
 from lemmata.clustering.kmeans import KMeans
 from lemmata.clustering.lloyd import LloydAlgorithm, Points, Still
+from lemmata.clustering.lower_bounds import certified_gap
 from lemmata.clustering.seeding import d2_sampling, greedy_d2_sampling, random_rows
 from lemmata.core.blocks import Blocks
 from lemmata.core.loop import MaxSteps, run

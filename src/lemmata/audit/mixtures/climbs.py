@@ -26,10 +26,10 @@ from lemmata.audit.kernel.claims import (
 from lemmata.audit.mixtures.em_steps import (
     CLIMBING,
     NUDGING,
+    Facts,
     affordable,
-    climb,
+    expect,
     facts_of,
-    leap,
     one_thread,
     pass_work,
 )
@@ -66,13 +66,37 @@ def climbed(fit: Fit) -> tuple[float, float, float, float]:
     facts = facts_of(fit)
     leaps = int(min(LEAPS, max(affordable(fit, CLIMBING) / pass_work(fit) / 3, 1)))
     with one_thread():
-        gain, last = leap(facts.parts, facts.rows, leaps)
-    found, last = gain * facts.nats, last * facts.nats
+        risen, last = _risen(fit, facts, leaps - 1)
+    found, last = (risen + np.abs(np.diff(last)).sum()) * facts.nats, last * facts.nats
     # each term errs by some eps of what it is made of, in any direction, and so does the sum
     noise = 4 * rounding(np.float64, facts.n) * (1 + facts.grain / facts.weight)
     steps = float(np.abs(np.diff(last)).sum())
     low, high = (found + total - steps for total in extrapolated_gain(last, noise))
     return found, low, high, 3 * leaps * noise
+
+
+def _risen(fit: Fit, facts: Facts, leaps: int) -> tuple[float, Array]:
+    """Return how much more likely a mixture is that a search shows, and the objective over two plain steps from there.
+
+    A mixture that is less likely is no way up: the steps are then made from the model, as they are where nobody searches.
+    """
+    start = facts.log_likelihood + facts.parts.log_prior()
+    shown = fit.witness("climb_by_leaps", facts.parts, facts.rows, leaps) if leaps else None
+    if shown is not None:
+        last = _two_steps(facts.parts.of_vector(shown), facts)
+        if last[0] >= start:
+            return float(last[0] - start), last
+    return 0.0, _two_steps(facts.parts, facts)
+
+
+def _two_steps(parts: Any, facts: Facts) -> Array:
+    """Return the objective here and after each of two steps of EM."""
+    values = []
+    for _ in range(2):
+        value, sums = expect(parts, facts.rows)
+        values.append(value)
+        parts = parts.step(sums)
+    return np.array([*values, expect(parts, facts.rows)[0]])
 
 
 @claim(
@@ -117,25 +141,6 @@ def _grit(fit: Fit) -> float:
     return float(10 * 0.5 * facts.n * facts.parts.pi @ (off**2 / variances).sum(axis=1))
 
 
-def _grows(values: list[float]) -> bool:
-    """Whether steps gain more and more, as on the way out of a saddle; on the way back to a top they gain less and less."""
-    gains = np.diff(values)
-    noise = 8 * np.finfo(float).eps * np.abs(values).max()
-    return bool(len(gains) > 4 and gains[-1] > noise and gains[-1] > gains[-4])
-
-
-def _climb_from(start: Any, rows: Any, steps: int) -> list[float]:
-    """The likelihood along EM from a point; four times as many steps where it has only begun to climb."""
-    values, end = climb(start, rows, steps)
-    values = list(values)
-    for _ in range(3):
-        if not _grows(values):
-            break
-        more, end = climb(end, rows, steps)
-        values += list(more)[1:]
-    return values
-
-
 def _nudging_work(fit: Fit) -> float:
     return min(NUDGES * (NUDGE_STEPS + 1) * pass_work(fit), affordable(fit, NUDGING))
 
@@ -166,17 +171,14 @@ def no_ascent_nearby(fit):
     anyway = climbed(fit)[1]
     if anyway > TO_GO:
         return unknown("EM still climbs without a nudge")
-    best, growing = -np.inf, False
+    steps = min(steps, NUDGE_STEPS)
     with one_thread():
-        for seed in range(NUDGES):
-            start = facts.parts.nudged(np.random.default_rng(seed), NUDGE)
-            try:
-                values = _climb_from(start, facts.rows, min(steps, NUDGE_STEPS))
-            except np.linalg.LinAlgError:
-                continue  # a collapse is for another claim
-            reached = max(values[1:]) - facts.log_likelihood - facts.parts.log_prior()
-            best, growing = max(best, reached * facts.nats), growing or _grows(values)
-    gain = best - anyway
+        shown = fit.witness("climb_from_nudges", facts.parts, facts.rows, NUDGES, NUDGE, steps)
+        if shown is None:
+            return unknown("no climb from a nudge came to an end")
+        vector, growing = shown
+        reached = expect(facts.parts.of_vector(vector), facts.rows)[0]
+    gain = (reached - facts.log_likelihood - facts.parts.log_prior()) * facts.nats - anyway
     if gain <= TO_GO and growing:
         return unknown(
             "steps from a nudge still gain more and more: pass seconds=… to certify", gain
@@ -184,5 +186,6 @@ def no_ascent_nearby(fit):
     advice = "a saddle, or a flat top: start from elsewhere (n_init, another random_state), or use fewer components"
     return at_most(
         gain, TO_GO, advice, unit="nats", kind=PROVED if gain > TO_GO else "",
-        note=f"beyond EM without one; {NUDGES} nudges of {NUDGE} standard deviations, {min(steps, NUDGE_STEPS)} steps each",
+        note=f"beyond EM without one; {NUDGES} nudges of {NUDGE} standard deviations, {steps} steps each",
+        witness={"parameters": vector} if gain > TO_GO else None,
     )  # fmt: skip

@@ -18,6 +18,7 @@ from scipy.special import gammaln
 from lemmata.audit.mixtures.gaussians import log_of
 
 Array = np.ndarray
+SUMS = 1e-9
 
 
 class Counts:
@@ -54,11 +55,12 @@ class Counts:
 
     def of_vector(self, v: Array) -> Any:
         pi, values = v[: self.k], v[self.k :].reshape(self.values.shape)
-        if not (pi > 0).all() or not (values >= 0).all() or not (values <= self.most).all():
+        if not ((pi >= 0).all() and pi.any() and self.possible(values)):
             raise np.linalg.LinAlgError("no components")
         return self.moved(pi / pi.sum(), values)
 
-    most = 1.0  # that a value can be
+    def possible(self, values: Array) -> bool:
+        return bool(((values >= 0) & (values <= 1)).all())
 
     def statistic(self, rows: Array) -> Array:
         return rows
@@ -110,11 +112,6 @@ class Counts:
         pi[a] += pi[b]
         return self.moved(pi[keep], values[keep])
 
-    def nudged(self, rng: np.random.Generator, by: float) -> Any:
-        """Every value moved towards that of random weights of the components: inside what is possible, zeros included."""
-        mixed = rng.dirichlet(np.ones(self.k), self.k) @ self.values
-        return self.moved(self.pi, (1 - by) * self.values + by * mixed)
-
 
 def _log(values: Array) -> Array:
     """ln v, and 0 at 0: for sums in which 0·ln 0 = 0."""
@@ -142,7 +139,8 @@ class Bernoullis(Counts):
 
 
 class Poissons(Counts):
-    most = np.inf
+    def possible(self, values):
+        return bool(((values >= 0) & (values < np.inf)).all())
 
     def rest(self, rows):
         return -gammaln(rows + 1).sum(axis=1)
@@ -161,6 +159,12 @@ class Poissons(Counts):
 
 
 class Multinomials(Counts):
+    def possible(self, values):
+        """Whether the probabilities of what excludes each other sum to 1, but for the rounding of a long leap."""
+        firsts = np.cumsum([0, *self.sizes[:-1]])
+        sums = np.add.reduceat(values, firsts, axis=1)
+        return super().possible(values) and bool((np.abs(sums - 1) <= SUMS).all())
+
     def rest(self, rows):
         return gammaln(rows.sum(axis=1) + 1) - gammaln(rows + 1).sum(axis=1)
 

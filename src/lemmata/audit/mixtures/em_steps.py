@@ -1,4 +1,4 @@
-"""Plain EM, for checks only: rows as they are read, the E-step, a few steps from where a fit stands.
+"""Plain EM, for checks only: rows as they are read, the E-step, single steps from where a fit stands.
 
     ℓ(θ) = Σ_i w_i ln Σ_j π_j p(x_i; θ_j),      r_ij ∝ π_j p(x_i; θ_j)  (E),      θ' from Σ_i w_i r_ij t(x_i)  (M)
 
@@ -91,56 +91,11 @@ def _dot(w: Array, each: Array) -> float:
     return float(w @ np.where(w > 0, each, 0.0))
 
 
-def climb(parts: Any, rows: Rows, steps: int) -> tuple[list[float], Any]:
-    """The objective before and after each of some EM steps, and where they lead; LinAlgError where a component collapses."""
-    value, sums = expect(parts, rows)
-    values = [value]
+def make_steps(parts: Any, rows: Rows, steps: int) -> Any:
+    """Return the components after so many EM steps; LinAlgError where one collapses."""
     for _ in range(steps):
-        parts = parts.step(sums)
-        value, sums = expect(parts, rows)
-        values.append(value)
-    return values, parts
-
-
-def leap(parts: Any, rows: Rows, cycles: int) -> tuple[float, Array]:
-    """EM in leaps (SQUAREM, Varadhan & Roland 2008): what it gains from here, and the objective over the last two plain steps.
-
-    Two steps θ₀ → θ₁ → θ₂, with r = θ₁ − θ₀ and v = (θ₂ − θ₁) − r, tell the slow direction; θ₀ − 2αr + α²v with
-    α = −‖r‖/‖v‖ goes along it, and is kept if it is more likely than θ₂ (which is α = −1).
-    """
-    value, sums = expect(parts, rows)
-    gain, last = 0.0, np.array([value, value])
-    for _ in range(cycles):
-        one = parts.step(sums)
-        value_one, sums = expect(one, rows)
-        two = one.step(sums)
-        value_two, sums = expect(two, rows)
-        last = np.array([value, value_one, value_two])
-        gain += float(np.abs(np.diff(last)).sum())
-        far = _leaped(parts, one, two)
-        parts, value = two, value_two
-        if far is not None:
-            value_far, sums_far = expect(far, rows)
-            if value_far > value:
-                gain += value_far - value
-                parts, value, sums = far, value_far, sums_far
-    return gain, last
-
-
-def _leaped(parts: Any, one: Any, two: Any) -> Any:
-    """The components at the end of a leap, of half of it, …, or None where there is nothing beyond the second step."""
-    a, b, c = (at.vector() for at in (parts, one, two))
-    r, v = b - a, c - 2 * b + a
-    bend = float(np.linalg.norm(v))
-    alpha = -min(float(np.linalg.norm(r)) / bend, 1e6) if bend > 0 else -1.0
-    for _ in range(4):
-        if not alpha < -1.01:
-            return None
-        try:
-            return two.of_vector(a - 2 * alpha * r + alpha**2 * v)
-        except np.linalg.LinAlgError:
-            alpha = (alpha - 1) / 2
-    return None
+        parts = parts.step(expect(parts, rows)[1])
+    return parts
 
 
 @dataclass(frozen=True)

@@ -117,7 +117,9 @@ class Gaussians:
                 self.kind, covariances.shape
             )
             covariances = np.broadcast_to(v[k + size :].reshape(own), covariances.shape)
-        if not (pi > 0).all() or not (covariances.ndim == 3 or (covariances > 0).all()):
+        if not ((pi >= 0).all() and pi.any()) or not (
+            covariances.ndim == 3 or (covariances > 0).all()
+        ):
             raise np.linalg.LinAlgError("no components")
         other = self.moved(pi / pi.sum(), means, covariances)
         if covariances.ndim == 3:
@@ -291,11 +293,6 @@ class DenseGaussians(Gaussians):
         pi[a] += pi[b]
         return self.moved(pi[keep], means[keep], covariances[keep])
 
-    def nudged(self, rng: np.random.Generator, by: float) -> DenseGaussians:
-        """The means moved at random, by so many standard deviations in each direction."""
-        steps = [L @ rng.standard_normal(self.d) for L in self.factors]
-        return self.moved(self.pi, self.means + by * np.array(steps) * self.unit, self.covariances)
-
     # --- what single rows do to a shape ---
 
     def own_scatter(self, sums: list[Array]) -> Array:
@@ -433,10 +430,6 @@ class AxisGaussians(Gaussians):
             variances[a] = variances[a].mean()
         pi[a] += pi[b]
         return self.moved(pi[keep], means[keep], variances[keep])
-
-    def nudged(self, rng: np.random.Generator, by: float) -> AxisGaussians:
-        steps = np.sqrt(self.covariances) * rng.standard_normal((self.k, self.d))
-        return self.moved(self.pi, self.means + by * steps * self.unit, self.covariances)
 
     # --- what single rows do to a shape ---
 

@@ -1,7 +1,9 @@
 """What fits to parts of the rows say about a mixture: are labels repeated, is every component needed, are fresh rows as likely?
 
 A model's own memberships and likelihood flatter it: it has seen the rows. So some rows are left out, EM goes on from the
-model on the others, and the rows left out are the judges.
+model on the others, and the rows left out are the judges. EM goes on outside, as a search; its last step is made here, so that
+what is judged is made of the other rows, but for where EM began. Bounds hold for whatever mixture that is, however well it was
+fitted, with one exception, which the claim names: the best k − 1 components in U below.
 
 Every mixture of k components contains those of k − 1, so that its likelihood is higher on the rows it was fitted to. On
 other rows it need not be. Universal inference (Wasserman, Ramdas & Balakrishnan 2020): with θ̂ fitted to one half D₁,
@@ -14,7 +16,6 @@ family. The mean of U over both halves is no larger. Weights of at most 1 keep i
 
 from __future__ import annotations
 
-from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,11 +39,12 @@ from lemmata.audit.mixtures.em_steps import (
     Facts,
     Reading,
     affordable,
-    climb,
+    expect,
     facts_of,
     hole_work,
     known_components,
     log_likelihood,
+    make_steps,
     one_thread,
     pass_work,
     posterior,
@@ -56,7 +58,7 @@ SOFT = 0.05  # of the labels may be others: two equal Gaussians 3.3 standard dev
 SHOWN = float(np.log(1 / (1 - CONFIDENCE)))  # nats
 PER_FEATURE = 0.1  # nats by which fresh rows may be less likely
 REFIT_STEPS = 15  # of EM from the model: enough where parts of the rows agree with all of them
-TRIAL_STEPS, PAIRS = 4, 3  # pairs of components that are tried as one
+TRIAL_STEPS, PAIRS = 4, 3  # pairs of components that a search tries as one
 MOST_ROWS = 20_000
 FOLDS, SMALL = 3, 3000  # rows up to which every row is left out once, not a third of them
 THIRD_PASSES = 2 / 3 * (REFIT_STEPS + 1) + 1
@@ -115,6 +117,19 @@ def _sample(fit: Fit, most: int) -> Sample:
     return Sample(np.concatenate(parts), np.concatenate(weights))
 
 
+def _refitted(fit: Fit, parts: Any, rows: list[tuple[Array, Array]]) -> Any:
+    """Return components fitted to some of the rows: a search leads near, and a plain step makes them of these rows alone."""
+    shown = fit.witness("refit_mixture", parts, rows, REFIT_STEPS - 1)
+    if shown is None:
+        raise NotFitted("nobody fitted parts of the rows")
+    near = parts.of_vector(shown)
+    return near.step(expect(near, rows)[1])
+
+
+class NotFitted(LookupError):
+    """No fit to a part of the rows came back."""
+
+
 TOO_LITTLE = "too little work allowed for fits to enough rows: pass seconds=… to certify"
 
 
@@ -150,7 +165,9 @@ def memberships_clear(fit):
         return unknown(TOO_LITTLE)
     try:
         with one_thread():
-            doubts, weights = _doubts(facts.parts, _sample(fit, room), folds)
+            doubts, weights = _doubts(fit, facts.parts, _sample(fit, room), folds)
+    except NotFitted as why:
+        return unknown(str(why))
     except np.linalg.LinAlgError:
         return unknown("a component collapses where a third of the rows is left out")
     if not len(doubts):
@@ -171,7 +188,7 @@ def memberships_clear(fit):
     )
 
 
-def _doubts(parts: Any, sample: Sample, folds: int) -> tuple[Array, Array]:
+def _doubts(fit: Fit, parts: Any, sample: Sample, folds: int) -> tuple[Array, Array]:
     """1 − r_z(x) of the rows left out, r from a fit to the others, and their weights."""
     fold = np.random.default_rng(1).permutation(len(sample.rows)) % FOLDS
     labels = parts.joint(sample.rows).argmax(axis=1)
@@ -180,7 +197,7 @@ def _doubts(parts: Any, sample: Sample, folds: int) -> tuple[Array, Array]:
         left = fold == out
         if not left.any() or left.all():
             continue
-        again = climb(parts, sample.part(~left), REFIT_STEPS)[1]
+        again = _refitted(fit, parts, sample.part(~left))
         r = posterior(again.joint(sample.rows[left]))[1]
         doubts.append(1 - r[np.arange(left.sum()), labels[left]])
         weights.append(sample.weights[left])
@@ -228,7 +245,8 @@ def worth_its_components(fit):
 
     It fails where the reverse is shown: k − 1 components or one, fitted to the same half, give the other half 100 times the
     likelihood, which has a chance of at most 1 % if the k fitted components were the truth. Between the two the rows do
-    not tell. The best k − 1 is the best that EM finds after merging pairs (for k = 2 it is a formula).
+    not tell. The best k − 1 is the best that EM finds after merging pairs, or one component, which is a formula (so that
+    k = 2 needs no search): one that misses better ones makes U too large. Nothing else rests on how well the search fits.
     """
     facts = facts_of(fit)
     if facts.parts.k == 1:
@@ -238,7 +256,9 @@ def worth_its_components(fit):
         return unknown(TOO_LITTLE)
     try:
         with one_thread():
-            needed, spare = _ratios(facts.parts, _sample(fit, room))
+            needed, spare = _ratios(fit, facts.parts, _sample(fit, room))
+    except NotFitted as why:
+        return unknown(str(why))
     except np.linalg.LinAlgError:
         return unknown("a component collapses where half of the rows is left out")
     advice = "fewer components predict other rows better: lower n_components (see lemmata.mixtures.select)"
@@ -255,19 +275,19 @@ def worth_its_components(fit):
     return unknown("the rows do not tell k from k − 1 components", needed, "ln U")
 
 
-def _ratios(parts: Any, sample: Sample) -> tuple[float, float]:
+def _ratios(fit: Fit, parts: Any, sample: Sample) -> tuple[float, float]:
     """ln U for k components over k − 1, and for k − 1 or one over k, each the mean over both halves."""
     side = np.random.default_rng(2).permutation(len(sample.rows)) % 2
     if len(side) < 2:
         return -np.inf, -np.inf
     halves = [sample.part(side == s) for s in (0, 1)]
-    many = [climb(parts, half, REFIT_STEPS)[1] for half in halves]
-    few = [_fewer(fitted, half) for fitted, half in zip(many, halves, strict=True)]
+    many = [_refitted(fit, parts, half) for half in halves]
+    few = [_fewer(fit, fitted, half) for fitted, half in zip(many, halves, strict=True)]
     one = [_alone(fitted, half) for fitted, half in zip(many, halves, strict=True)]
     needed, spare = [], []
     for s in (0, 1):
         k = log_likelihood(many[1 - s], halves[s])
-        needed.append(_over(k, log_likelihood(few[s], halves[s])))
+        needed.append(_over(k, max(log_likelihood(x, halves[s]) for x in (few[s], one[s]))))
         spare += [_over(log_likelihood(fewer[1 - s], halves[s]), k) for fewer in (few, one)]
     return _log_mean(needed), _log_mean(spare)
 
@@ -286,20 +306,15 @@ def _alone(parts: Any, half: list[tuple[Array, Array]]) -> Any:
     """One component for all rows: a formula, but for missing values."""
     while parts.k > 1:
         parts = parts.merged(0, parts.k - 1)
-    return climb(parts, half, TRIAL_STEPS)[1]
+    return make_steps(parts, half, TRIAL_STEPS)
 
 
-def _fewer(parts: Any, half: list[tuple[Array, Array]]) -> Any:
-    """The best mixture with one component fewer that EM finds from merged pairs: those that share most of their rows."""
-    x, w = half[0]
-    r = posterior(parts.joint(x))[1]
-    shared = (r.T * w) @ r / np.maximum(r.T @ w, np.finfo(float).tiny)[:, None]
-    pairs = sorted(
-        combinations(range(parts.k), 2), key=lambda ab: -max(shared[ab], shared[ab[::-1]])
-    )
-    trials = [climb(parts.merged(a, b), half, TRIAL_STEPS) for a, b in pairs[:PAIRS]]
-    best = max(trials, key=lambda trial: trial[0][-1])[1]
-    return climb(best, half, REFIT_STEPS)[1]
+def _fewer(fit: Fit, parts: Any, half: list[tuple[Array, Array]]) -> Any:
+    """Return the best mixture with one component fewer that a search finds for these rows."""
+    shown = fit.witness("fewer_components", parts, half, PAIRS, TRIAL_STEPS, REFIT_STEPS)
+    if shown is None:
+        raise NotFitted("nobody fitted fewer components")
+    return parts.merged(0, parts.k - 1).of_vector(shown)
 
 
 # --- fresh rows -------------------------------------------------------------------------------------------------------
