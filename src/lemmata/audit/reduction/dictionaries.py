@@ -23,6 +23,7 @@ from lemmata.audit.kernel.claims import (
     rounding,
     unknown,
 )
+from lemmata.audit.kernel.runs import never_rose
 from lemmata.audit.reduction.coded_rows import coded, type_of
 from lemmata.audit.reduction.sparse_codes import (
     SOUND,
@@ -74,18 +75,20 @@ def beats_pca(fit: Fit):
     return at_most(mine / lost if lost > 0 else np.inf, 1.0, advice, f"error / PCA's with {m}")
 
 
-@claim("the objective never rose", kind=PROVED, source="CIL20 10", about="run")
+_never_rose = never_rose(
+    "the objective never rose",
+    "CIL20 10",
+    lambda fit: rounding(type_of(fit), fit.data.size if fit.has_data else 2**20),
+    "rounding spoiled the run: fit float64 rows",
+)
+
+
+@claim(_never_rose.sentence, kind=PROVED, source=_never_rose.source, about="run")
 def objective_never_rose(fit: Fit):
     """K-SVD with codes that are kept where OMP finds no better ones. MOD and mini-batches promise nothing of the kind."""
     if fit.get("method") != "ksvd":
         return unknown("promised of method='ksvd' only")
-    assert fit.trace is not None
-    first = abs(float(fit.trace.objective[0]))
-    terms = fit.data.size if fit.has_data else 2**20
-    advice = "rounding spoiled the run: fit float64 rows"
-    bound = rounding(type_of(fit), terms) * max(first, 1e-300)
-    rises = np.diff(np.asarray(fit.trace.objective, np.float64))
-    return at_most(max(float(rises.max(initial=0.0)), 0.0), bound, advice, "largest rise")
+    return _never_rose.check(fit)
 
 
 def _refit_work(fit: Fit) -> float:
