@@ -230,6 +230,14 @@ def test_without_searches_nothing_is_said_of_mixtures_that_nobody_stated(theirs)
     assert found.broken == []
 
 
+def test_poor_mixtures_do_not_tell_what_topics_live_on(theirs, monkeypatch):
+    """Every document in the same mixture is a mixture, of 160 documents for each topic, and far from the best."""
+    poor = np.full((len(N), 3), 1 / 3)
+    assert "topics_supported" in lemmata.certify(theirs, N).held
+    monkeypatch.setattr(Fit, "searches", staticmethod(lambda name: lambda fit: poor))
+    assert "topics_supported" in lemmata.certify(theirs, N).undecided
+
+
 def test_scikit_learns_batches_do_not_add_up_and_say_nothing(theirs):
     online = LatentDirichletAllocation(3, learning_method="online", random_state=0).fit(N)
     assert "statements_true" in lemmata.certify(online, N).undecided

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from lemmata.audit.kernel.claims import PROVED, Fit, claim
 from lemmata.audit.topics.plsa import (
+    NATS_A_DOCUMENT,
     judge_mixtures,
     mixed,
     topics_distinct,
@@ -20,10 +21,6 @@ from lemmata.audit.topics.plsa import (
 from lemmata.audit.topics.runs import bound_never_fell, chains_agree
 from lemmata.audit.topics.stated import SOUND, TRUE
 from lemmata.audit.topics.unseen import beats_unigram
-
-NATS_A_DOCUMENT = (
-    1.0  # what the mean of a document's θ may lack: a draw of θ lacks (topics it has − 1)/2
-)
 
 
 @claim(

@@ -35,6 +35,8 @@ from lemmata.audit.topics.runs import never_fell
 
 Array = np.ndarray
 NATS = 0.05  # a token that documents may lose: 5 % of its probability
+# what the mean of a document's θ may lack besides: a draw of θ lacks (topics it has − 1)/2
+NATS_A_DOCUMENT = 1.0
 FEWEST = 5  # documents that a topic should live on
 APART = 0.1  # of their probability by which two topics should differ
 SEARCH = 99  # steps of EM, at most, that decide what the tangent leaves open
@@ -125,9 +127,9 @@ def _work(fit: Fit) -> float:
 
 @fact(cost=_work)
 def mixed(fit: Fit) -> Facts | None:
-    """Return the facts at the mixtures of the model, or at fitted ones where it has a prior and states none.
+    """Return the facts at the mixtures of the model, or where it has a prior and states none at mixtures that were found.
 
-    None where the mixtures are not those of these documents.
+    None where the mixtures are not those of these documents, or better ones than those found might be far better.
     """
     theta, prior = fit.get("doc_topic_"), fit.get("doc_topic_prior_")
     if theta is not None:
@@ -135,7 +137,10 @@ def mixed(fit: Fit) -> Facts | None:
         return Facts(fit, np.asarray(theta, np.float64)) if own else None
     if prior is None:
         return None
-    return _at(fit, fit.witness("fitted_mixtures"))
+    found = _at(fit, fit.witness("fitted_mixtures"))
+    if found is None or found.gain > NATS * found.tokens + NATS_A_DOCUMENT * len(found.shares):
+        return None
+    return found
 
 
 def _at(fit: Fit, theta: Array | None) -> Facts | None:
@@ -147,7 +152,7 @@ def _at(fit: Fit, theta: Array | None) -> Facts | None:
     return Facts(fit, theta) if off <= rounding(theta.dtype, shape[1]) else None
 
 
-NO_MIXTURES = "the model states no mixtures, and none were searched for"
+NO_MIXTURES = "the model states no mixtures, and none were found that are near the best"
 OTHER = "doc_topic_ is not that of these documents: pass those that were fitted to"
 
 
