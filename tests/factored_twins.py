@@ -36,9 +36,9 @@ def at(A, factors, reg, **kw):
 
 def dense_hessian(problem):
     """H by products with unit directions."""
-    from lemmata.audit.completion.curvature import as_direction, as_vector
+    from lemmata.audit.completion.curvature import as_direction, as_vector, curve
 
     (n, m), p = problem.shape, problem.rank + problem.biased
     return np.column_stack(
-        [as_vector(problem, problem.curve(as_direction(problem, e))) for e in np.eye((n + m) * p)]
+        [as_vector(problem, curve(problem, as_direction(problem, e))) for e in np.eye((n + m) * p)]
     )

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import lemmata
+from lemmata.audit.completion.curvature import curve
 from lemmata.audit.completion.factored_objective import Factored, Factors
 from lemmata.completion import ALS, Observed, SGDFactorization
 from lemmata.completion.als.algorithm import ALSAlgorithm, ALSState
@@ -173,13 +174,13 @@ def test_slopes_and_curvatures_of_weighted_objectives_are_those_of_differences()
     slope = (F(at.moved(h, d)).objective - F(at.moved(-h, d)).objective) / (2 * h)
     assert F(at).gradient.dot(d) == pytest.approx(slope, rel=1e-7)
     ahead, back = F(at.moved(h, d)).gradient, F(at.moved(-h, d)).gradient
-    curve = (ahead.dot(d) - back.dot(d)) / (2 * h)
-    assert F(at).curve(d).dot(d) == pytest.approx(curve, rel=1e-6)
+    second = (ahead.dot(d) - back.dot(d)) / (2 * h)
+    assert curve(F(at), d).dot(d) == pytest.approx(second, rel=1e-6)
     assert np.polyval(along(F(at), d)[::-1], 0.7) == pytest.approx(F(at.moved(0.7, d)).objective)
     algorithm = ALSAlgorithm(2, 0.3, weighted=0.5, bias_reg=0.2)
     hessian = Hessian.at(algorithm, A, ALSState(*at, 0.0, np.inf))
     y = rng.standard_normal(len(hessian.scale))
-    curved = F(at).curve(Factors(*hessian.direction(y)))
+    curved = curve(F(at), Factors(*hessian.direction(y)))
     wanted = hessian.scale * np.concatenate([part.ravel() for part in curved])
     np.testing.assert_allclose(hessian.times(y[:, None])[:, 0], wanted, rtol=1e-9, atol=1e-9)
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import svds
 
-from lemmata.audit.completion.curvature import downward
+from lemmata.audit.completion.curvature import change_of, downward
 from lemmata.audit.completion.factored_objective import Factored, Factors, products_at
 from lemmata.audit.completion.global_optimum import SWEEPS, Top, duality_gap
 from lemmata.audit.completion.rows_and_columns import Side, Singular, fit_in_memory, joined, split
@@ -60,7 +60,7 @@ def singular_triplets(fit: Fit, M: Any, k: int) -> tuple[Array, Array, Array]:
 
 def along(problem: Factored, d: Factors) -> Array:
     """Return the 5 coefficients of t ↦ F(at + t·d), constant first: a polynomial of degree 4 (CIL (2.32))."""
-    e, q = problem.change(d), products_at(problem.indptr, problem.indices, d.U, d.V)
+    e, q = change_of(problem, d), products_at(problem.indptr, problem.indices, d.U, d.V)
     r = problem.target - problem.fitted
     coefficients = 0.5 * _squared((r, -e, -q), problem.weights)
     if problem.implicit:  # entries on Ω have weight 1 twice

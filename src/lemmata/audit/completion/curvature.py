@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lemmata.audit.completion.factored_objective import Factored, Factors
+from lemmata.audit.completion.factored_objective import Factored, Factors, products_at
 from lemmata.audit.completion.rows_and_columns import (
     Side,
     Singular,
@@ -149,6 +149,29 @@ def _below_one(found: Ritz) -> tuple[float, float]:
 # --- in the units of F ------------------------------------------------------------------------------------------------
 
 
+def change_of(problem: Factored, d: Factors) -> Array:
+    """Return dx_ij = du_iᵀv_j + u_iᵀdv_j + db_i + dc_j on Ω."""
+    U, V = problem.at.U, problem.at.V
+    both = products_at(problem.indptr, problem.indices, np.hstack([d.U, U]), np.hstack([V, d.V]))
+    return both + problem.offsets_at(d.b, d.c)
+
+
+def curve(problem: Factored, d: Factors) -> Factors:
+    """Return H d, the Hessian of F times a direction. For k = 1, all entries known and λ = 0 it is CIL (2.18)."""
+    U, V = problem.at.U, problem.at.V
+    dx = change_of(problem, d)
+    T = problem.on_entries(dx if problem.beyond is None else problem.beyond * dx)
+    hU = T @ V - problem.S @ d.V + problem.row_reg[:, None] * d.U
+    hV = T.T @ U - problem.S.T @ d.U + problem.column_reg[:, None] * d.V
+    if problem.implicit:
+        hU += d.U @ (V.T @ V) + U @ (d.V.T @ V + V.T @ d.V)
+        hV += d.V @ (U.T @ U) + V @ (d.U.T @ U + U.T @ d.U)
+    if not problem.biased:
+        return Factors(hU, hV, np.zeros_like(d.b), np.zeros_like(d.c))
+    alpha, beta = problem.bias_regs
+    return Factors(hU, hV, T.sum(axis=1) + alpha * d.b, T.sum(axis=0) + beta * d.c)
+
+
 def gauge_part(problem: Factored, d: Factors) -> Factors:
     """The gauge direction nearest to d: a k × k Sylvester equation, whatever n and m.
 
@@ -209,7 +232,7 @@ def smallest_curvature(
     def times(y: Array) -> Array:
         """−H y, its gauge part and what is idle replaced by −lift·y."""
         free = y - as_vector(problem, gauge_part(problem, as_direction(problem, y)))
-        curved = problem.curve(as_direction(problem, free))
+        curved = curve(problem, as_direction(problem, free))
         fixed = as_vector(problem, curved) - as_vector(problem, gauge_part(problem, curved))
         return -(fixed + lift * (y - free + dead * free))
 

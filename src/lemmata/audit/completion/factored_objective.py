@@ -1,4 +1,4 @@
-"""The factored objective, its gradient and its curvature in plain NumPy and float64: for verifiers, not for solvers.
+"""The factored objective and its gradient in plain NumPy and float64: for verifiers, not for solvers.
 
     F(U, V, b, c) = ½ Σ_ij w_ij (a_ij − b_i − c_j − u_iᵀv_j)² + ½ Σ_i (α_i ‖u_i‖² + α′_i b_i²) + ½ Σ_j (β_j ‖v_j‖² + β′_j c_j²)
 
@@ -79,7 +79,7 @@ def products_at(indptr: Array, indices: Array, U: Array, V: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Factored:
-    """F at one point: `objective`, `gradient`, `curve(direction)` = H·direction."""
+    """F at one point: `objective` and `gradient`."""
 
     indptr: Array
     indices: Array
@@ -218,14 +218,14 @@ class Factored:
     def rows(self) -> Array:
         return np.repeat(np.arange(self.shape[0]), np.diff(self.indptr))
 
-    def _offsets_at(self, b: Array, c: Array) -> Array | float:
+    def offsets_at(self, b: Array, c: Array) -> Array | float:
         return b[self.rows] + c[self.indices] if self.biased else 0.0
 
     @cached_property
     def fitted(self) -> Array:
         """x_ij on Ω."""
         U, V, b, c = self.at
-        return products_at(self.indptr, self.indices, U, V) + self._offsets_at(b, c)
+        return products_at(self.indptr, self.indices, U, V) + self.offsets_at(b, c)
 
     @cached_property
     def S(self) -> sp.csr_array:
@@ -273,27 +273,6 @@ class Factored:
         return Factors(gU, gV, alpha * b - self.S.sum(axis=1), beta * c - self.S.sum(axis=0))
 
     # --- curvature ---
-
-    def change(self, d: Factors) -> Array:
-        """dx_ij = du_iᵀv_j + u_iᵀdv_j + db_i + dc_j on Ω, in one pass."""
-        U, V = self.at.U, self.at.V
-        both = products_at(self.indptr, self.indices, np.hstack([d.U, U]), np.hstack([V, d.V]))
-        return both + self._offsets_at(d.b, d.c)
-
-    def curve(self, d: Factors) -> Factors:
-        """H d, the Hessian of F times a direction. For k = 1, all entries known and λ = 0 it is CIL (2.18)."""
-        U, V = self.at.U, self.at.V
-        change = self.change(d)
-        T = self.on_entries(change if self.beyond is None else self.beyond * change)
-        hU = T @ V - self.S @ d.V + self.row_reg[:, None] * d.U
-        hV = T.T @ U - self.S.T @ d.U + self.column_reg[:, None] * d.V
-        if self.implicit:
-            hU += d.U @ (V.T @ V) + U @ (d.V.T @ V + V.T @ d.V)
-            hV += d.V @ (U.T @ U) + V @ (d.U.T @ U + U.T @ d.U)
-        if not self.biased:
-            return Factors(hU, hV, np.zeros_like(d.b), np.zeros_like(d.c))
-        alpha, beta = self.bias_regs
-        return Factors(hU, hV, T.sum(axis=1) + alpha * d.b, T.sum(axis=0) + beta * d.c)
 
     def row_curvatures(self) -> tuple[Array, Array]:
         """The mean curvature over the parameters of each row, and of each column: tr(H_ii) / dimension."""

@@ -383,16 +383,7 @@ def _filled_statements(fit: Fit) -> dict[str, float]:
     return found
 
 
-def _step_statements(fit: Fit) -> dict[str, float]:
-    found = factor_statements(fit)
-    if fit.trace is not None and "step_size" in fit.trace:
-        last = float(fit.trace.extras["step_size"][-1])
-        found["step_size_"] = discrepancy(fit.step_size_, last, abs(last), rounding(np.float64))
-    return found
-
-
 _FILLED_TRUE = statements_true(_filled_statements, cost=per_factor(8))
-_STEPS_TRUE = statements_true(_step_statements, cost=per_factor(4))
 _ENTRIES = (*IDENTIFIABLE_CLAIMS, held_out_error)
 _RANK_ONE = (left_the_saddle, first_order_point, second_order_minimum, NEVER_ROSE)
 IMPUTED_SVD_CLAIMS = (
@@ -406,7 +397,7 @@ POWER_STEP_CLAIMS = (FACTORS_SOUND, FACTORS_TRUE, leading_singular_pair, *_RANK_
 FLOW_CLAIMS = (FACTORS_SOUND, FACTORS_TRUE, *_RANK_ONE, balance_conserved, *_ENTRIES)
 PROJECTION_CLAIMS = (
     FACTORS_SOUND,
-    _STEPS_TRUE,
+    FACTORS_TRUE,
     steps_in_range,
     first_order_on_manifold,
     fixed_point,
