@@ -1,4 +1,4 @@
-"""Gaussian components in plain NumPy: densities, M-steps, and what single rows do to a shape.
+"""Gaussian components in plain NumPy: densities and M-steps.
 
 Nothing here is used by a solver, and nothing of a solver is used here. `components_of(fit)` reads the public attributes of a
 fit. Components have `joint` (ln π_j + ln p(x; θ_j)), `add`, which sums what responsibilities r (n × k, weights included) say
@@ -107,11 +107,8 @@ class Gaussians:
     def of_vector(self, v: Array) -> Any:
         """The components with these parameters; LinAlgError where they are none."""
         k, size = self.k, self.means.size
-        pi, means, covariances = (
-            v[:k],
-            v[k : k + size].reshape(self.means.shape) * self.unit,
-            self.covariances,
-        )
+        pi, means = v[:k], v[k : k + size].reshape(self.means.shape) * self.unit
+        covariances = self.covariances
         if self.estimated:
             own = {"tied": (1, self.d, self.d), "spherical": (k, 1)}.get(
                 self.kind, covariances.shape
@@ -267,7 +264,7 @@ class DenseGaussians(Gaussians):
         counts, first, second, hidden = sums
         safe = np.where(counts > 0, counts, 1.0)
         shift = first / safe[:, None]
-        scatter = second + hidden - counts[:, None, None] * _outer(shift)
+        scatter = second + hidden - counts[:, None, None] * outer(shift)
         full = (counts > 0)[:, None, None]
         covariances = self.covariances
         if self.kind == "full":
@@ -292,58 +289,6 @@ class DenseGaussians(Gaussians):
             covariances = covariances + (pi[a] + pi[b]) * between
         pi[a] += pi[b]
         return self.moved(pi[keep], means[keep], covariances[keep])
-
-    # --- what single rows do to a shape ---
-
-    def own_scatter(self, sums: list[Array]) -> Array:
-        """Σ r δδᵀ about the next means, without reg_covar or what is only expected: (k, d, d), or (1, d, d) if tied."""
-        counts, first, second, _ = sums
-        safe = np.where(counts > 0, counts, 1.0)
-        S = second - _outer(first) / safe[:, None, None]
-        return S.sum(axis=0, keepdims=True) if self.kind == "tied" else S
-
-    def widths(self, sums: list[Array]) -> tuple[Array, Array]:
-        """Own variances (k or 1, d), and those of which rounding leaves nothing."""
-        counts = sums[0]
-        N = counts.sum(keepdims=True) if self.kind == "tied" else counts
-        S = np.einsum("jaa->ja", self.own_scatter(sums))
-        return np.maximum(S, 0) / np.where(N > 0, N, 1.0)[:, None], self._places(sums)
-
-    def _places(self, sums: list[Array]) -> Array:
-        """How far from zero the components are, in units; (k or 1, d)."""
-        where = np.abs(self.means) / self.unit + 1e-3
-        return where.max(axis=0, keepdims=True) if self.kind == "tied" else where
-
-    def scatter_factors(self, sums: list[Array], eps: float) -> list[tuple[Array, Array] | None]:
-        """(deviations, Cholesky factor in units of them) of every own scatter; None where it is flat, up to rounding."""
-        variances, places = self.widths(sums)
-        factors: list[tuple[Array, Array] | None] = []
-        for S, v, place in zip(self.own_scatter(sums), variances, places, strict=True):
-            noise = (8 * eps * place) ** 2
-            if not (v > noise).all():
-                factors.append(None)
-                continue
-            scale = np.sqrt(np.diagonal(S))
-            R = S / np.multiply.outer(scale, scale)
-            least = 8 * self.d * EPS + float((noise / v).max())
-            flat = np.linalg.eigvalsh(R)[0] <= least
-            factors.append(None if flat else (scale, cholesky(R, lower=True)))
-        return factors
-
-    def leverages(self, rows: Array, r: Array, sums: list[Array], factors: list) -> Array:
-        """(n, k) r δᵀS⁻¹δ: the share of its component's width, in the worst direction, that each row makes."""
-        shift = sums[1] / np.where(sums[0] > 0, sums[0], 1.0)[:, None]
-        out = np.zeros((len(rows), self.k))
-        for seen, which in observed_patterns(rows):
-            for j in range(self.k):
-                known = factors[0] if self.kind == "tied" else factors[j]
-                if known is None:
-                    continue
-                scale, L = known
-                x = (self.completed(rows[which], seen, j)[0] - shift[j]) / scale
-                y = solve_triangular(L, x.T, lower=True, check_finite=False)
-                out[which, j] = r[which, j] * np.einsum("di,di->i", y, y)
-        return out
 
 
 class AxisGaussians(Gaussians):
@@ -370,13 +315,10 @@ class AxisGaussians(Gaussians):
         squares = ((rows - self.means[:, None]) / self.unit) ** 2  # (k, n, d)
         known = ~np.isnan(rows)
         if known.all():
-            return -0.5 * (np.einsum("jid,jd->ij", squares, 1 / v) + constant.sum(axis=1)) + log_of(
-                self.pi
-            )
-        squares = np.where(known, squares, 0.0)
-        return -0.5 * (np.einsum("jid,jd->ij", squares, 1 / v) + known @ constant.T) + log_of(
-            self.pi
-        )
+            constants = constant.sum(axis=1)
+        else:
+            squares, constants = np.where(known, squares, 0.0), known @ constant.T
+        return -0.5 * (np.einsum("jid,jd->ij", squares, 1 / v) + constants) + log_of(self.pi)
 
     def grain(self, rows: Array, r: Array) -> Array:
         out = np.zeros(len(rows))
@@ -431,38 +373,6 @@ class AxisGaussians(Gaussians):
         pi[a] += pi[b]
         return self.moved(pi[keep], means[keep], variances[keep])
 
-    # --- what single rows do to a shape ---
 
-    def own_scatter(self, sums: list[Array]) -> Array:
-        """Σ r δ² about the next means: (k, d), or (k, 1) where features share their variance."""
-        _, first, second, known = sums
-        S = np.maximum(second - first**2 / np.where(known > 0, known, 1.0), 0.0)
-        return S.sum(axis=1, keepdims=True) if self.kind == "spherical" else S
-
-    def widths(self, sums: list[Array]) -> tuple[Array, Array]:
-        known = sums[3].sum(axis=1, keepdims=True) if self.kind == "spherical" else sums[3]
-        places = np.abs(self.means) / self.unit + 1e-3
-        if self.kind == "spherical":
-            places = places.max(axis=1, keepdims=True)
-        return self.own_scatter(sums) / np.where(known > 0, known, 1.0), places
-
-    def scatter_factors(self, sums: list[Array], eps: float) -> list[Array | None]:
-        """The own scatter of every component; None where there is none, up to rounding."""
-        variances, places = self.widths(sums)
-        S = self.own_scatter(sums)
-        wide = np.all(variances > (8 * eps * places) ** 2, axis=1).tolist()
-        return [S[j] if wide[j] else None for j in range(self.k)]
-
-    def leverages(self, rows: Array, r: Array, sums: list[Array], factors: list) -> Array:
-        shift = sums[1] / np.where(sums[3] > 0, sums[3], 1.0)
-        out = np.zeros((len(rows), self.k))
-        for j, S in enumerate(factors):
-            if S is not None:
-                x = np.nan_to_num((rows - self.means[j]) / self.unit - shift[j])
-                shares = r[:, j, None] * x**2 / S
-                out[:, j] = shares.sum(axis=1) if self.kind == "spherical" else shares.max(axis=1)
-        return out
-
-
-def _outer(v: Array) -> Array:
+def outer(v: Array) -> Array:
     return v[:, :, None] * v[:, None, :]

@@ -32,6 +32,7 @@ from lemmata.audit.kernel.claims import (
     price_of,
     unknown,
 )
+from lemmata.audit.kernel.concentration import effective_size
 from lemmata.audit.mixtures.em_steps import (
     HALVES,
     OVERHEAD,
@@ -172,10 +173,7 @@ def memberships_clear(fit):
         return unknown("a component collapses where a third of the rows is left out")
     if not len(doubts):
         return unknown("no rows could be left out")
-    mean, n = (
-        float(weights @ doubts / weights.sum()),
-        float(weights.sum() ** 2 / (weights @ weights)),
-    )
+    mean, n = float(weights @ doubts / weights.sum()), effective_size(weights)
     low, high = share_bounds(mean, n, SHOWN)
     advice = (
         "the labels are not to be trusted: use predict_proba, or fewer components, or more rows"

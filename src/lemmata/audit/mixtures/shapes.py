@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.linalg import cholesky, solve_triangular
 
 from lemmata.audit.kernel.claims import PROVED, RULE_OF_THUMB, Fit, at_least, claim, unknown
 from lemmata.audit.mixtures.em_steps import (
@@ -27,12 +28,12 @@ from lemmata.audit.mixtures.em_steps import (
     pass_work,
     posterior,
 )
+from lemmata.audit.mixtures.gaussians import EPS, observed_patterns, outer
 
 Array = np.ndarray
 LEFT = 0.01  # of a width, if its weightiest row is taken away
-RIDGE = (
-    0.1  # of the own variance in some direction: above, the ridge may be what keeps a component up
-)
+# of the own variance in some direction: above, the ridge may be what keeps a component up
+RIDGE = 0.1
 RIDGELESS_STEPS = 30
 
 
@@ -79,7 +80,7 @@ def _ridgeless_steps(fit: Fit) -> int:
 
 
 def _has_no_width(facts: Facts, eps: float) -> bool:
-    return any(factor is None for factor in facts.parts.scatter_factors(facts.sums, eps))
+    return any(factor is None for factor in scatter_factors(facts.parts, facts.sums, eps))
 
 
 def _eps(fit: Fit) -> float:
@@ -122,13 +123,13 @@ def no_collapsed_component(fit):
 
 def width_left(parts: Any, sums: list[Array], facts: Facts, eps: float) -> float:
     """min over rows and components of 1 − h/(1 − r/N); 0 where a component has no width at all."""
-    factors = parts.scatter_factors(sums, eps)
+    factors = scatter_factors(parts, sums, eps)
     if any(factor is None for factor in factors):
         return 0.0
     least, N = 1.0, np.maximum(sums[0], np.finfo(float).tiny)
     for x, w in facts.rows:
         r = w[:, None] * posterior(parts.joint(x))[1]
-        h = parts.leverages(x, r, sums, factors)
+        h = leverages(parts, x, r, sums, factors)
         others = np.maximum(1 - r / N, 0.0)
         # a row alone in a component of a tied covariance is at its mean: it makes no width
         share = np.where(h > 0, h / np.maximum(others, np.finfo(float).tiny), 0.0)
@@ -145,7 +146,7 @@ def _ridgeless(facts: Facts, eps: float, steps: int) -> float:
         for _ in range(steps):
             parts = parts.step(sums)
             sums = expect(parts, facts.rows)[1]
-            if any(factor is None for factor in parts.scatter_factors(sums, eps)):
+            if any(factor is None for factor in scatter_factors(parts, sums, eps)):
                 return 0.0
         return width_left(parts, sums, facts, eps)
     except np.linalg.LinAlgError:
@@ -159,6 +160,106 @@ def _flat(facts: Facts, eps: float) -> bool:
         one = one.merged(0, one.k - 1)
     try:
         sums = expect(one, facts.rows)[1]
-        return any(factor is None for factor in one.scatter_factors(sums, eps))
+        return any(factor is None for factor in scatter_factors(one, sums, eps))
     except np.linalg.LinAlgError:
         return True
+
+
+# --- what single rows do to a shape -----------------------------------------------------------------------------------
+
+
+def scatter_factors(parts: Any, sums: list[Array], eps: float) -> list[Any]:
+    """Return what the leverages of rows are computed with, for every own scatter; None where it is flat, up to rounding."""
+    dense = parts.covariances.ndim == 3
+    return (_dense_scatter_factors if dense else _axis_scatter_factors)(parts, sums, eps)
+
+
+def leverages(parts: Any, rows: Array, r: Array, sums: list[Array], factors: list) -> Array:
+    """Return r δᵀS⁻¹δ, (n, k): the share of its component's width, in the worst direction, that each row makes."""
+    dense = parts.covariances.ndim == 3
+    return (_dense_leverages if dense else _axis_leverages)(parts, rows, r, sums, factors)
+
+
+def _dense_own_scatter(parts: Any, sums: list[Array]) -> Array:
+    """Σ r δδᵀ about the next means, without reg_covar or what is only expected: (k, d, d), or (1, d, d) if tied."""
+    counts, first, second, _ = sums
+    safe = np.where(counts > 0, counts, 1.0)
+    S = second - outer(first) / safe[:, None, None]
+    return S.sum(axis=0, keepdims=True) if parts.kind == "tied" else S
+
+
+def _dense_widths(parts: Any, sums: list[Array]) -> tuple[Array, Array]:
+    """Return own variances, and how far from zero the components are, in units; (k or 1, d)."""
+    counts = sums[0]
+    N = counts.sum(keepdims=True) if parts.kind == "tied" else counts
+    S = np.einsum("jaa->ja", _dense_own_scatter(parts, sums))
+    where = np.abs(parts.means) / parts.unit + 1e-3
+    where = where.max(axis=0, keepdims=True) if parts.kind == "tied" else where
+    return np.maximum(S, 0) / np.where(N > 0, N, 1.0)[:, None], where
+
+
+def _dense_scatter_factors(
+    parts: Any, sums: list[Array], eps: float
+) -> list[tuple[Array, Array] | None]:
+    """Deviations of every own scatter, and its Cholesky factor in units of them."""
+    variances, places = _dense_widths(parts, sums)
+    factors: list[tuple[Array, Array] | None] = []
+    for S, v, place in zip(_dense_own_scatter(parts, sums), variances, places, strict=True):
+        noise = (8 * eps * place) ** 2
+        if not (v > noise).all():
+            factors.append(None)
+            continue
+        scale = np.sqrt(np.diagonal(S))
+        R = S / np.multiply.outer(scale, scale)
+        least = 8 * parts.d * EPS + float((noise / v).max())
+        flat = np.linalg.eigvalsh(R)[0] <= least
+        factors.append(None if flat else (scale, cholesky(R, lower=True)))
+    return factors
+
+
+def _dense_leverages(parts: Any, rows: Array, r: Array, sums: list[Array], factors: list) -> Array:
+    shift = sums[1] / np.where(sums[0] > 0, sums[0], 1.0)[:, None]
+    out = np.zeros((len(rows), parts.k))
+    for seen, which in observed_patterns(rows):
+        for j in range(parts.k):
+            known = factors[0] if parts.kind == "tied" else factors[j]
+            if known is None:
+                continue
+            scale, L = known
+            x = (parts.completed(rows[which], seen, j)[0] - shift[j]) / scale
+            y = solve_triangular(L, x.T, lower=True, check_finite=False)
+            out[which, j] = r[which, j] * np.einsum("di,di->i", y, y)
+    return out
+
+
+def _axis_own_scatter(parts: Any, sums: list[Array]) -> Array:
+    """Σ r δ² about the next means: (k, d), or (k, 1) where features share their variance."""
+    _, first, second, known = sums
+    S = np.maximum(second - first**2 / np.where(known > 0, known, 1.0), 0.0)
+    return S.sum(axis=1, keepdims=True) if parts.kind == "spherical" else S
+
+
+def _axis_widths(parts: Any, sums: list[Array]) -> tuple[Array, Array]:
+    known = sums[3].sum(axis=1, keepdims=True) if parts.kind == "spherical" else sums[3]
+    places = np.abs(parts.means) / parts.unit + 1e-3
+    if parts.kind == "spherical":
+        places = places.max(axis=1, keepdims=True)
+    return _axis_own_scatter(parts, sums) / np.where(known > 0, known, 1.0), places
+
+
+def _axis_scatter_factors(parts: Any, sums: list[Array], eps: float) -> list[Array | None]:
+    variances, places = _axis_widths(parts, sums)
+    S = _axis_own_scatter(parts, sums)
+    wide = np.all(variances > (8 * eps * places) ** 2, axis=1).tolist()
+    return [S[j] if wide[j] else None for j in range(parts.k)]
+
+
+def _axis_leverages(parts: Any, rows: Array, r: Array, sums: list[Array], factors: list) -> Array:
+    shift = sums[1] / np.where(sums[3] > 0, sums[3], 1.0)
+    out = np.zeros((len(rows), parts.k))
+    for j, S in enumerate(factors):
+        if S is not None:
+            x = np.nan_to_num((rows - parts.means[j]) / parts.unit - shift[j])
+            shares = r[:, j, None] * x**2 / S
+            out[:, j] = shares.sum(axis=1) if parts.kind == "spherical" else shares.max(axis=1)
+    return out
