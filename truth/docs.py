@@ -41,8 +41,6 @@ STORED = ROOT / "truth" / "measured.csv"
 FUNCTIONS = {
     "lemmata.linalg.projections": "certify_projection",
     "lemmata.completion.certifying": "certify_factors",
-    "lemmata.audit.completion.foreign": "fits of other libraries",
-    "lemmata.audit.reduction.foreign": "fits of other libraries",
     "lemmata.audit.predict.linear.foreign": "fits of other libraries",
     "lemmata.embedding.vectors.certifying": "vectors of others",
     "lemmata.audit.topics": "fits of other libraries",
