@@ -138,3 +138,27 @@ def test_a_mask_of_minus_infinity_is_sound_and_a_weight_that_is_not_finite_is_no
         "fails",
         "module_.weight has 1 numbers that are not finite",
     )
+
+
+@pytest.mark.parametrize("kind", ["logistic", "ridge"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_bad_line_is_not_taken_for_a_regression(kind, classes):
+    """What anything beats is no baseline: a line that did not arrive, or that nobody fitted, is seen."""
+    from lemmata.audit.nets.unseen import LINE, excess_of_line
+    from lemmata.nets.witness import linear_baseline
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    y = np.argmax(X[:, :classes] + 0.5 * rng.normal(size=(300, classes)), axis=1)
+    weights = rng.integers(1, 4, size=300).astype(float)
+    y = (
+        y
+        if kind == "logistic"
+        else X @ rng.normal(size=(4, classes)) + rng.normal(size=(300, classes))
+    )
+    W, b = linear_baseline(None, kind, X, y, weights)
+    assert excess_of_line(kind, X, y, weights, W, b) < 1e-4
+    for other in (0.7 * W, np.zeros_like(W), -W):
+        assert excess_of_line(kind, X, y, weights, other, b) > LINE
+    moved = b + 2 * np.eye(len(b))[0]  # of one class: moving all scores alike changes nothing
+    assert excess_of_line(kind, X, y, weights, W, moved) > LINE

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import logsumexp, softmax
 
 from lemmata.audit.kernel.claims import (
     FAILS,
@@ -56,6 +56,7 @@ RISK = 0.05
 WITHIN = 0.1  # what "calibrated" means
 BINS = 10
 SHARE = 0.05  # of the rows: bins with fewer say nothing
+LINE = 0.01  # how far the line to compare with may be above the best one
 GAIN = 0.01  # what a network has to be better by, to be worth its cost
 BATCH = 256
 MISSING = "no rows were held out: pass X_test= and y_test="
@@ -252,12 +253,47 @@ def _linear_cost(fit: Fit) -> float:
 
 
 def line_of(fit: Fit, found: HeldOut, kind: str) -> Array | None:
-    """Return XW + b of the held-out rows, W and b found from the training rows; None where nobody searches."""
+    """Return XW + b of the held-out rows, W and b found from the training rows; None where nobody searches.
+
+    CannotRun where what was found is not the line of that regression: anything beats a bad line.
+    """
     mean, deviation = found.train.mean(axis=0), found.train.std(axis=0)
     deviation = np.where(deviation > 0, deviation, 1.0)
     train, rows = ((X - mean) / deviation for X in (found.train, found.rows))
     line = fit.witness("linear_baseline", kind, train, found.train_y, found.weights)
-    return None if line is None else rows @ line[0] + line[1]
+    if line is None:
+        return None
+    if not excess_of_line(kind, train, found.train_y, found.weights, *line) <= LINE:
+        raise CannotRun("the line to compare with was not found: its regression did not arrive")
+    return rows @ line[0] + line[1]
+
+
+def excess_of_line(
+    kind: str, X: Array, y: Array, weights: Array | None, W: Array, b: Array
+) -> float:
+    """Return how far a line is at most above the least of its regression, as a share of its objective.
+
+    F = Σ s_i ℓ_i + ½μ‖W‖² curves by μ at least along W, so F − F* ≤ ‖∇_W‖²/2μ + |∇_b||b − b*|, with b* taken to be
+    within 1 + |b| of b.
+    """
+    s = np.ones(len(y)) if weights is None else weights
+    Z = X @ W + b
+    if kind == "ridge":
+        slopes, mu = 2 * (Z - y.reshape(Z.shape)), 2.0
+        losses = np.square(slopes).sum(axis=1) / 4
+    else:
+        if Z.shape[1] == 1:
+            Z = np.column_stack([np.zeros(len(Z)), Z[:, 0]])
+        own = np.unique(y, return_inverse=True)[1].ravel()
+        slopes, mu = softmax(Z, axis=1), 1.0
+        losses = logsumexp(Z, axis=1) - Z[np.arange(len(Z)), own]
+        slopes[np.arange(len(Z)), own] -= 1
+        slopes = slopes[:, -W.shape[1] :]
+    weighted = slopes * s[:, None]
+    along = np.square(X.T @ weighted + mu * W).sum() / (2 * mu)
+    free = np.abs(weighted.sum(axis=0)) @ (1 + np.abs(np.atleast_1d(b)))
+    value = float(s @ losses) + mu / 2 * float(np.square(W).sum())
+    return float(along + free) / value if value > 0 else 0.0
 
 
 def _compared(draws: Array, found: HeldOut, note: str, unit: str, advice: str) -> Evidence:
