@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lemmata
+from lemmata.audit.kernel.claims import fact
 from lemmata.core import (
     PROVED,
     RULE_OF_THUMB,
@@ -395,13 +396,12 @@ def test_attributes_are_looked_at_whatever_the_budget():
     assert told == ["attributes_sound"]
 
 
-def test_what_one_check_remembers_makes_others_free():
-    def remember(fit):
-        fit.memory["sum"] = 1
-        return at_most(0, 1)
-
+def test_a_fact_that_one_check_paid_for_is_free_for_others():
+    two_passes = fact(cost=passes(2))(lambda fit: 1)
     both = [
-        Statement(name, "s", PROVED, "s", remember, cost=passes(2, memory="sum"))
+        Statement(
+            name, "s", PROVED, "s", lambda fit: at_most(two_passes(fit), 1), needs=(two_passes,)
+        )
         for name in ("a", "b")
     ]
     told, found = order_of(*both, work=30)  # 2 × 15 once, not twice
@@ -424,7 +424,7 @@ def test_costs_that_are_no_numbers_do_no_harm():
     told, found = order_of(*statements, work=4)
     assert found.not_checked == ["a"]
     told, found = order_of(made("never", cost=INF), made("a", cost=5), work=10)
-    assert found["never"].note == "too dear on this data"
+    assert found["never"].note == "too expensive on this data"
     told, found = order_of(made("never", cost=INF), made("a", cost=5), made("b", cost=6))
     assert told == ["a", "b", "never"]  # no budget at all
 

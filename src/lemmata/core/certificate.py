@@ -294,9 +294,9 @@ def check(
     known = -1
     try:
         while waiting and not stop:
-            # what one check remembers makes others free, so prices are asked again when it did
-            if len(fit.memory) + len(fit.facts) != known:
-                known = len(fit.memory) + len(fit.facts)
+            # a fact that one check asked for is free for others, so prices are asked again
+            if len(fit.facts) != known:
+                known = len(fit.facts)
                 prices = {one.name: one.price(fit) for one in waiting}
             one = min(waiting, key=lambda one: (one.name != SOUND, prices[one.name]))
             price = prices[one.name]
@@ -326,7 +326,7 @@ def _call_for(work: float, usual: float, seconds: float | None, has_data: bool) 
     if work <= usual or not has_data:
         return "run certify(X) for it"
     if math.isinf(work):
-        return "too dear on this data"
+        return "too expensive on this data"
     more = max(math.ceil(work / PER_SECOND), math.ceil(2 * (seconds or 0)))
     return f"run certify(X, seconds={more}) for it"
 

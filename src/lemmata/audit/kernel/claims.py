@@ -143,7 +143,6 @@ class Fit:
         self.stopped = stopped
         self.work = math.inf
         self._attributes: Mapping[str, Any] = attributes or {}
-        self.memory: dict[str, Any] = {}  # where claims keep what several of them need
         self.facts: dict[Fact, tuple[Any, Exception | None]] = {}  # what was computed, or why not
 
     @property
@@ -229,12 +228,10 @@ def free(fit: Fit) -> float:
     return 0.0
 
 
-def passes(times: float = 1.0, memory: str = "") -> Callable[[Fit], float]:
-    """The cost of a claim that reads the data so many times; nothing once `memory` holds what the passes found."""
+def passes(times: float = 1.0) -> Callable[[Fit], float]:
+    """The cost of a claim or a fact that reads the data so many times."""
 
     def cost(fit: Fit) -> float:
-        if memory and memory in fit.memory:
-            return 0.0
         return times * float(getattr(fit.data, "n_observed", None) or fit.data.size)
 
     return cost
@@ -263,7 +260,7 @@ class Statement:
             return self.put_off(str(error))
         except CannotTell as reason:
             return self.claim(unknown(str(reason)))
-        except Exception as error:  # a check that stumbles must not cost anybody a long fit
+        except Exception as error:  # an exception in a check must not lose the fit
             why = f"the check failed with {type(error).__name__}: {error}"
             return self.claim(unknown(why), state=BROKEN)
 

@@ -311,7 +311,7 @@ class DictionaryLearning(SparseCodes):
     def _certificate(
         self, data: Any, y=None, *, seconds: float | None = None, in_fit: bool = False
     ) -> Certificate:
-        """`certify` also checks what is too dear, or of too little use, for every fit."""
+        """`certify` also checks what is too expensive, or of too little use, for every fit."""
         self._asked = not in_fit
         try:
             return super()._certificate(data, y, seconds=seconds, in_fit=in_fit)

@@ -233,7 +233,7 @@ def locally_unique(fit):
         found = freedom(block, k, budget)
         if found is None:
             return unknown(
-                f"the rank of the Jacobian, {of}, is too dear for certify(X): give it seconds"
+                f"the rank of the Jacobian, {of}, is too expensive for certify(X): give it seconds"
             )
         directions, doubt = directions + found.directions, max(doubt, found.doubt)
     left = [size - int(part.sum()) for size, part in zip(A.shape, inside[:2], strict=True)]
