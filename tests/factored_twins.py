@@ -36,7 +36,7 @@ def at(A, factors, reg, **kw):
 
 def dense_hessian(problem):
     """H by products with unit directions."""
-    from lemmata.audit.completion.curvature import as_direction, as_vector, curve
+    from lemmata.audit.completion.optimality.curvature import as_direction, as_vector, curve
 
     (n, m), p = problem.shape, problem.rank + problem.biased
     return np.column_stack(

@@ -7,15 +7,18 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from lemmata.audit.completion import global_optimum as duality
-from lemmata.audit.completion import nuclear_norm as multipliers
+from lemmata.audit.completion.optimality import global_optimum as duality
+from lemmata.audit.completion.optimality import nuclear_norm as multipliers
 from lemmata.completion import SoftImpute
 from lemmata.completion.observed import Observed
 from truth.factors import KINDS, certify, value
 from truth.harness import Case, problems
 from truth.slow_completion import als, convex_optimum, planted
 
-OPTIMUM, CONVEX = 0.01, 0.001  # shares of the objective, as in audit/completion/global_optimum.py
+OPTIMUM, CONVEX = (
+    0.01,
+    0.001,
+)  # shares of the objective, as in audit/completion/optimality/global_optimum.py
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from lemmata.completion.observed import Observed
 from truth.duality import lanczos_only
 from truth.harness import Case, problems
 
-MET, REGULARISED, NUCLEAR = 1e-4, 1e-3, 0.05  # as in audit/completion/nuclear_norm.py
+MET, REGULARISED, NUCLEAR = 1e-4, 1e-3, 0.05  # as in audit/completion/optimality/nuclear_norm.py
 
 
 def _proved(model, A):

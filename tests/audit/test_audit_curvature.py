@@ -18,7 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from lemmata.audit.completion.curvature import (
+from lemmata.audit.completion.factored_objective import Factored, Factors, products_at
+from lemmata.audit.completion.optimality.curvature import (
     as_direction,
     as_vector,
     curve,
@@ -26,8 +27,7 @@ from lemmata.audit.completion.curvature import (
     smallest_curvature,
     weakest_curvature,
 )
-from lemmata.audit.completion.factored_objective import Factored, Factors, products_at
-from lemmata.audit.completion.global_optimum import ROUNDS, duality_gap, search
+from lemmata.audit.completion.optimality.global_optimum import ROUNDS, duality_gap, search
 from lemmata.audit.completion.rows_and_columns import Side, Singular
 from lemmata.completion.observed import Observed
 from lemmata.completion.witness import add_factor, along, escape, further_factor, line_search, sweep
@@ -426,7 +426,7 @@ def test_lanczos_and_lapack_agree_on_the_gap(monkeypatch):
     A = planted(0, n=40, m=30)
     problem = at(A, als(A, 1, 0.5, sweeps=100)[0], 0.5)
     exact = duality_gap(problem)
-    monkeypatch.setattr("lemmata.audit.completion.global_optimum.SHORT", 0)
+    monkeypatch.setattr("lemmata.audit.completion.optimality.global_optimum.SHORT", 0)
     for turned in (problem, Factored.of(A.T, problem.at.V, problem.at.U, reg=0.5)):
         found = duality_gap(turned)
         assert_allclose(found.top.sigma, exact.top.sigma, rtol=1e-6)

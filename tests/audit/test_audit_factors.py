@@ -9,9 +9,9 @@ from numpy.testing import assert_allclose
 from scipy.optimize import nnls
 
 from lemmata.audit.completion import factors as claims
-from lemmata.audit.completion import global_optimum as duality
-from lemmata.audit.completion.curvature import as_vector, gauge_part, smallest_curvature
 from lemmata.audit.completion.factored_objective import Factors
+from lemmata.audit.completion.optimality import global_optimum as duality
+from lemmata.audit.completion.optimality.curvature import as_vector, gauge_part, smallest_curvature
 from lemmata.audit.completion.statements import FACTORS_SOUND
 from lemmata.completion.observed import Observed
 from lemmata.core.certificate import Fit
@@ -209,7 +209,7 @@ def test_gauge_directions_do_not_make_a_nearly_converged_fit_a_saddle():
     value, vectors = np.linalg.eigh(H)
     if value[0] < 0:
         d = vectors[:, 0]
-        from lemmata.audit.completion.curvature import as_direction
+        from lemmata.audit.completion.optimality.curvature import as_direction
 
         inside = as_vector(problem, gauge_part(problem, as_direction(problem, d)))
         assert np.linalg.norm(inside) > 0.99  # what is negative is gauge

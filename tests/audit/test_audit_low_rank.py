@@ -57,7 +57,7 @@ def test_large_matrices_get_the_verdict_of_small_ones(seed, monkeypatch):
     verdicts = {}
     for short in (1000, 10):
         monkeypatch.setattr(low_rank, "SHORT", short)
-        monkeypatch.setattr("lemmata.audit.completion.global_optimum.SHORT", short)
+        monkeypatch.setattr("lemmata.audit.completion.optimality.global_optimum.SHORT", short)
         for label, factor in (("best", 1.0), ("small", 0.9)):
             best.U_ = factor * best.U_
             verdicts[short, label] = best.certify(A)["best_of_filled"].verdict
@@ -68,7 +68,7 @@ def test_large_matrices_get_the_verdict_of_small_ones(seed, monkeypatch):
 
 def test_the_leading_pair_found_by_lanczos_is_a_statistical_claim(monkeypatch):
     monkeypatch.setattr(low_rank, "SHORT", 10)
-    monkeypatch.setattr("lemmata.audit.completion.global_optimum.SHORT", 10)
+    monkeypatch.setattr("lemmata.audit.completion.optimality.global_optimum.SHORT", 10)
     rng = np.random.default_rng(0)
     A = rng.normal(size=(60, 50)) + 3 * np.outer(rng.normal(size=60), rng.normal(size=50))
     found = RankOne(random_state=0).fit(A).certify(A)

@@ -13,8 +13,8 @@ from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 
 import lemmata
-from lemmata.audit.completion.curvature import as_vector, curve
 from lemmata.audit.completion.factored_objective import Factored, Factors
+from lemmata.audit.completion.optimality.curvature import as_vector, curve
 from lemmata.completion import Observed
 from lemmata.completion.als.algorithm import ALSAlgorithm, ALSState, balance, in_order, rescale
 from lemmata.completion.als.estimator import ALS

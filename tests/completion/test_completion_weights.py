@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 import lemmata
-from lemmata.audit.completion.curvature import curve
 from lemmata.audit.completion.factored_objective import Factored, Factors
+from lemmata.audit.completion.optimality.curvature import curve
 from lemmata.completion import ALS, Observed, SGDFactorization
 from lemmata.completion.als.algorithm import ALSAlgorithm, ALSState
 from lemmata.completion.als.saddles import Hessian

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from lemmata.audit.completion.factors import NEVER_ROSE, first_order_point, second_order_minimum
-from lemmata.audit.completion.global_optimum import global_optimum
 from lemmata.audit.completion.held_out.error import held_out_error
 from lemmata.audit.completion.held_out.offsets import beats_offsets
 from lemmata.audit.completion.identifiability.known_entries import IDENTIFIABLE_CLAIMS
+from lemmata.audit.completion.optimality.global_optimum import global_optimum
 from lemmata.audit.completion.rows_and_columns import gain
 from lemmata.audit.completion.statements import FACTORS_SOUND, FACTORS_TRUE, factored, precision
 from lemmata.audit.kernel.claims import (

@@ -22,9 +22,9 @@ from scipy.sparse.linalg import LinearOperator, svds
 
 from lemmata.audit.completion.factored_objective import products_at
 from lemmata.audit.completion.factors import NEVER_ROSE, first_order_point, second_order_minimum
-from lemmata.audit.completion.global_optimum import SHORT, top_singular_value
 from lemmata.audit.completion.held_out.error import held_out_error
 from lemmata.audit.completion.identifiability.known_entries import IDENTIFIABLE_CLAIMS
+from lemmata.audit.completion.optimality.global_optimum import SHORT, top_singular_value
 from lemmata.audit.completion.statements import (
     FACTORS_SOUND,
     FACTORS_TRUE,

@@ -277,9 +277,20 @@ class Statement:
             what = "what was measured" if math.isnan(found.measured) else "the bound"
             found = replace(found, note=found.note or f"{what} is not a number")
         return Claim(
-            self.name, self.sentence, self.source, kind, confidence, state, found.measured,
-            found.relation, found.bound, found.advice, found.unit, found.note, dict(found.witness),
-        )  # fmt: skip
+            self.name,
+            self.sentence,
+            self.source,
+            kind,
+            confidence,
+            state,
+            found.measured,
+            found.relation,
+            found.bound,
+            found.advice,
+            found.unit,
+            found.note,
+            dict(found.witness),
+        )
 
     def price(self, fit: Fit) -> float:
         """The cost of the check; 0 where it cannot be told, since the check will then stumble at once."""

@@ -40,7 +40,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import clone
 
-from lemmata.audit.completion.global_optimum import SOFT_IMPUTE_CLAIMS
+from lemmata.audit.completion.optimality.global_optimum import SOFT_IMPUTE_CLAIMS
 from lemmata.completion.als.penalty import by_rule
 from lemmata.completion.base import CompletionModel
 from lemmata.completion.centring import BIAS_REG, HOW, Offsets, centre

@@ -42,7 +42,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from lemmata.audit.completion.nuclear_norm import THRESHOLDING_CLAIMS
+from lemmata.audit.completion.optimality.nuclear_norm import THRESHOLDING_CLAIMS
 from lemmata.completion.base import CompletionModel
 from lemmata.completion.centring import HOW, centre
 from lemmata.completion.nuclear.sparse_lowrank import (

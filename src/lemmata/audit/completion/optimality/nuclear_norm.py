@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from lemmata.audit.completion.factors import NEVER_ROSE
-from lemmata.audit.completion.global_optimum import SHORT, gap_cost, top_singular_value
 from lemmata.audit.completion.held_out.error import held_out_error
 from lemmata.audit.completion.identifiability.known_entries import IDENTIFIABLE_CLAIMS
+from lemmata.audit.completion.optimality.global_optimum import SHORT, gap_cost, top_singular_value
 from lemmata.audit.completion.statements import (
     FACTORS_SOUND,
     factor_statements,
