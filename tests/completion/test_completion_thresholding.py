@@ -177,7 +177,7 @@ def test_certificates_of_matrices_too_large_for_lapack_agree_with_those_of_small
     model = SingularValueThresholding(random_state=0).fit(A)
     small = model.certify(A)
     for module in ("global_optimum", "nuclear_norm"):
-        monkeypatch.setattr(f"lemmata.audit.completion.{module}.SHORT", 0)
+        monkeypatch.setattr(f"lemmata.audit.completion.optimality.{module}.SHORT", 0)
     large = model.certify(A)
     for name in ("least_regularised", "least_nuclear_norm"):
         assert large[name].verdict == "holds"

@@ -143,3 +143,9 @@ def test_a_value_is_named_by_itself_if_it_is_short():
         "0.1", "'rbf'", "(8,)", "None", "array of float64, (2, 3)", "plain", "Shift", "Shift",
         "KFold(n_splits=3, random_state=None, shuffle=False)", "str",
     ]  # fmt: skip
+
+
+def test_a_class_of_networks_is_known_by_its_name():
+    nn = pytest.importorskip("torch").nn
+    assert digest(described(nn.Linear)) == digest(described(nn.Linear))
+    assert digest(described(nn.Linear)) != digest(described(nn.Bilinear))

@@ -104,9 +104,8 @@ def _parts(value: Any) -> list[Any]:
     if isinstance(value, FunctionType):
         held = [cell.cell_contents for cell in value.__closure__ or ()]
         return [_code(value.__code__), value.__defaults__, value.__kwdefaults__, held]
-    if hasattr(
-        value, "state_dict"
-    ):  # a network: where its weights begin is in the state of its training
+    # a network: where its weights begin is in the state of its training
+    if hasattr(value, "state_dict") and not isinstance(value, type):
         shapes = [[name, list(one.shape)] for name, one in value.state_dict().items()]
         return [repr(value), shapes, dict(value.named_buffers())]
     if hasattr(value, "__qualname__"):  # a class, or a function that is compiled

@@ -115,7 +115,7 @@ class Regressor(RegressorMixin, Supervised):
     def _targets(self, y: Any, reset: bool) -> Array:
         if type(y) is np.ndarray and y.ndim == 1 and y.dtype in FLOATS and len(y) and all_finite(y):
             return y  # as it is, after what takes a tenth of the time of scikit-learn's door
-        if not self.multi_output or (self.flattens_column and np.shape(y)[1:] == (1,)):
+        if not self.multi_output or (self.flattens_column and np.asarray(y).shape[1:] == (1,)):
             y = column_or_1d(y, warn=True)
         return check_array(
             y, dtype=[np.float64, np.float32], ensure_2d=False, input_name="y", estimator=self
