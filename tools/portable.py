@@ -107,7 +107,7 @@ def test(machine: Machine) -> tuple[str, list[str]]:
     for process in noise if machine.busy else ():
         process.start()
     command = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "worksteal", "--assert=plain"]
-    command += ["-q", "-m", "not slow", "-p", "no:cacheprovider"]
+    command += ["-m", "not slow", "-p", "no:cacheprovider"]
     command += [f"tests/{name}" for name in machine.tests]
     done = subprocess.run(
         command, cwd=ROOT, env=environment(machine), capture_output=True, text=True
