@@ -153,13 +153,20 @@ def test_equal_copies_of_an_item_come_in_order_of_position():
 def test_recommendations_are_the_highest_predictions_among_what_was_not_seen(seed, dtype):
     model = random_model(np.random.default_rng(seed), dtype=dtype)
     predicted = model.complete(keep_known=False)
+    U, V = model.U_ * model.row_scale_[:, None], model.V_ * model.column_scale_[:, None]
+    sizes = (
+        np.abs(U) @ np.abs(V).T + np.abs(model.row_bias_)[:, None] + np.abs(model.column_bias_) + 3
+    )
     seen = np.isfinite(model.observed_.dense())
     for n in (1, 4, 9):
         found = model.recommend(n=n, damping=0)
         assert_array_equal(found.items, sorted_scores(predicted, seen, n))
         kept = found.positions >= 0
         expected = np.take_along_axis(predicted, np.maximum(found.positions, 0), axis=1)
-        assert_allclose(found.scores[kept], expected[kept], rtol=50 * np.finfo(dtype).eps)
+        terms = np.take_along_axis(sizes, np.maximum(found.positions, 0), axis=1)
+        # k products and three offsets, each side rounded for itself: 2(k + 4)·eps of the terms that are summed
+        off = np.abs(found.scores - expected) / (14 * np.finfo(dtype).eps * terms)
+        assert off[kept].max() <= 1
         assert np.isnan(found.scores[~kept]).all()
         assert found.scores.dtype == dtype
     everything = model.recommend(n=9, exclude_seen=False, damping=0)

@@ -653,7 +653,7 @@ def test_bad_rows_get_one_clear_message(X, message):
 
 def test_a_gamma_too_small_for_the_data_is_refused():
     with pytest.raises(ValueError, match="gamma is too small"):
-        KernelPCA(1, kernel="rbf", gamma=1e-18).fit(blobs())
+        KernelPCA(1, kernel="rbf", gamma=1e-24).fit(blobs())  # e^−γd² is 1 to the last bit
 
 
 def test_a_matrix_that_does_not_fit_the_machine_is_refused_before_it_is_made(monkeypatch):

@@ -82,8 +82,9 @@ class _Operator(ABC):
         return (self @ X.T).T
 
     def matrix(self) -> Array:
-        """P itself, (n, n)."""
-        return self @ np.eye(self.shape[0], dtype=self.dtype)
+        """P itself, (n, n), symmetric to the last bit."""
+        P = self @ np.eye(self.shape[0], dtype=self.dtype)
+        return (P + P.T) / 2
 
 
 @dataclass(frozen=True, eq=False)
