@@ -140,7 +140,7 @@ def run(mutant: dict[str, Any]) -> str:
         asked = tests_of(ROOT / path.relative_to(tree))
         command = [
             sys.executable,
-            *"-m pytest -n 2 --dist worksteal -x -q --assert=plain -m".split(),
+            *["-m", "pytest", "-n", "2", "--dist", "worksteal", "-x", "-q", "--assert=plain", "-m"],
             "not slow",
         ]
         options: dict[str, Any] = {
