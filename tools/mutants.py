@@ -114,49 +114,52 @@ def locate(mutant: dict[str, Any], source: Path) -> tuple[Path, ast.Module, ast.
 
 
 def tests_of(path: Path) -> list[str]:
-    """Tests of a file's package, of the claims about it, and the common suite."""
+    """Tests of a file's package, of the claims about it, and the common suite, the nearest first."""
     parts = path.relative_to(SOURCE).parts
     package = parts[1] if parts[0] == "audit" else parts[0]
     own = [f"tests/{package}"] if (ROOT / "tests" / package).is_dir() else []
-    claims = ["tests/audit"] if parts[0] == "audit" else []
-    return [*claims, *own, "tests/conformance", *([] if claims else ["tests/audit"])]
+    claims = ["tests/audit"]
+    nearest = [*claims, *own] if parts[0] == "audit" else [*own, *claims]
+    return [*nearest, "tests/conformance"]
 
 
 def run(mutant: dict[str, Any]) -> str:
     """Put one mutant into a copy of the tree and run its tests there: what happened."""
-    with tempfile.TemporaryDirectory() as folder:
-        tree = Path(folder) / "tree"
-        shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".venv", ".git", "__pycache__", "atlas-out"))  # fmt: skip
-        found = locate(mutant, tree / "src" / "lemmata")
-        if found is None:
-            return "not found: the statement was changed or deleted"
-        path, module, node = found
-        mutate(node, mutant["site"])
-        path.write_text(ast.unparse(module))
-        environment = {
-            **os.environ, "PYTHONPATH": f"{tree / 'src'}:{tree}", "LEMMATA_CACHE": f"{folder}/cache", "CI": "true",
-            "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "2",
-        }  # fmt: skip
-        asked = tests_of(ROOT / path.relative_to(tree))
-        command = [
-            sys.executable,
-            *["-m", "pytest", "-n", "2", "--dist", "worksteal", "-x", "-q", "--assert=plain", "-m"],
-            "not slow",
-        ]
-        options: dict[str, Any] = {
-            "cwd": tree,
-            "env": environment,
-            "capture_output": True,
-            "text": True,
-        }
-        try:
-            done = subprocess.run([*command, *asked], timeout=SECONDS, **options)
-        except subprocess.TimeoutExpired:
-            return "caught: no end"
-        failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-        if done.returncode == 0:
-            return "SURVIVED"
-        return f"caught: {failed[0] if failed else done.stdout[-300:]}"
+    folder = Path(tempfile.gettempdir()) / "lemmata-mutants"
+    tree = folder / "tree"  # the same path each time, so that compiled kernels are found again
+    shutil.rmtree(tree, ignore_errors=True)
+    shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".venv", ".git", "__pycache__"))
+    found = locate(mutant, tree / "src" / "lemmata")
+    if found is None:
+        return "not found: the statement was changed or deleted"
+    path, module, node = found
+    mutate(node, mutant["site"])
+    path.write_text(ast.unparse(module))
+    with (
+        tempfile.TemporaryDirectory() as cold
+    ):  # numba does not see that a kernel of another file changed
+        cache = cold if path.name.startswith("_kernels") else str(folder / "cache")
+        for tests in tests_of(ROOT / path.relative_to(tree)):
+            failed = first_failure(tests, tree, cache)
+            if failed:
+                return f"caught: {failed}"
+    return "SURVIVED"
+
+
+def first_failure(tests: str, tree: Path, cache: str) -> str | None:
+    environment = {
+        **os.environ, "PYTHONPATH": f"{tree / 'src'}:{tree}", "LEMMATA_CACHE": cache, "CI": "true",
+        "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "2",
+    }  # fmt: skip
+    options = ["-n", "2", "--dist", "worksteal", "-x", "-q", "--assert=plain", "-m", "not slow"]
+    command = [sys.executable, "-m", "pytest", *options, tests]
+    given: dict[str, Any] = {"cwd": tree, "env": environment, "capture_output": True, "text": True}
+    try:
+        done = subprocess.run(command, timeout=SECONDS, **given)
+    except subprocess.TimeoutExpired:
+        return f"{tests} did not end"
+    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return (failed[0] if failed else done.stdout[-300:]) if done.returncode else None
 
 
 def main() -> None:
