@@ -67,8 +67,10 @@ def _changed(node: ast.AST) -> bool:
         node.ops[0] = SWAPS[type(node.ops[0])]()
     elif isinstance(node, (ast.BinOp, ast.BoolOp, ast.AugAssign)) and type(node.op) in SWAPS:
         node.op = SWAPS[type(node.op)]()
-    elif isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        node.value = node.value + 1 if isinstance(node.value, int) else node.value * 1.5 + 1e-3
+    elif isinstance(node, ast.Constant) and type(node.value) is int:
+        node.value += 1
+    elif isinstance(node, ast.Constant) and type(node.value) is float:
+        node.value = node.value * 1.5 + 1e-3
     else:
         return False
     return True
