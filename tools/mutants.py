@@ -43,12 +43,10 @@ def candidates(part: str) -> list[Path]:
 
 def statements(tree: ast.Module) -> Iterator[ast.stmt]:
     """The simple statements inside of functions, docstrings left out."""
+    kinds = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.If, ast.While)
     for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef):
-            for node in ast.walk(function):
-                simple = isinstance(node, (ast.Assign, ast.AugAssign, ast.Return, ast.AnnAssign))
-                if simple or (isinstance(node, (ast.If, ast.While)) and node is not function):
-                    yield node
+            yield from (node for node in ast.walk(function) if isinstance(node, kinds))
 
 
 def _head(node: ast.stmt) -> ast.AST:
