@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 
 from lemmata.audit.clustering import kmeans_bounds
+from lemmata.audit.clustering.kmeans_bounds import WeakDual, weak_dual
 from lemmata.audit.clustering.nearest_centres import Frame, Partition
-from lemmata.audit.clustering.semidefinite_bound import WeakDual, weak_dual
 from lemmata.clustering import lower_bounds, witness
 from lemmata.clustering.lower_bounds import (
     certified_gap,

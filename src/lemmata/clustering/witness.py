@@ -26,11 +26,10 @@ from typing import Any
 import numpy as np
 
 from lemmata.audit.clustering.kmeans import LONGEST, RESTARTS
-from lemmata.audit.clustering.kmeans_bounds import SETTLING, STEPS, eigen_work
+from lemmata.audit.clustering.kmeans_bounds import SETTLING, STEPS, WeakDual, eigen_work
 from lemmata.audit.clustering.kmeans_refits import LONGEST as REFIT_STEPS
 from lemmata.audit.clustering.kmeans_refits import STARTS, sample_rows
 from lemmata.audit.clustering.nearest_centres import Partition, squared_distances
-from lemmata.audit.clustering.semidefinite_bound import WeakDual
 
 Array = np.ndarray
 NEWS = 0.002  # of the cost of some rows: what other centres have to gain there to be shown

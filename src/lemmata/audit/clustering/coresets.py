@@ -1,4 +1,4 @@
-"""What is claimed of a coreset: that it is drawn from this data, and keeps weights and costs.
+"""Claims about a coreset: that it is drawn from this data, and keeps weights and costs.
 
     φ_X(Q) = Σ w_i d(x_i, Q)²,      φ_C(Q) = Σ over the coreset, with its weights                        (CIL20 6.2.3)
 
@@ -13,12 +13,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from lemmata.audit.clustering.nearest_centres import Frame, are_centers, eps_of, squared_distances
+from lemmata.audit.clustering.nearest_centres import (
+    TINY,
+    Frame,
+    are_centers,
+    eps_of,
+    squared_distances,
+)
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
 from lemmata.audit.kernel.claims import (
     PROVED,
@@ -81,7 +86,7 @@ class Truth:
 
     @property
     def slack(self) -> float:
-        """Of a cost, relatively: sums round, and rows of another precision have moved by eps‖x‖, the cost by 2√(Eφ) + E."""
+        """The relative rounding of a cost: rows of another precision have moved by eps‖x‖, the cost by 2√(Eφ) + E."""
         if not self.mixed or self.is_zero:
             return ROUNDING
         E = 4 * self.eps**2 * self.squares / self.total
@@ -114,12 +119,12 @@ def truth(fit: Fit) -> Truth:
     return Truth(frame, weight, mean, total, squares, eps_of(*types), mixed)
 
 
-def stated(fit: Fit) -> Mapping[str, float]:
+def _errors(fit: Fit) -> Mapping[str, float]:
     true, spread, n = truth(fit), fit.coreset_.spread, fit.data.shape[0]
     # sums are in float64; only rows of another precision than those of the fit have moved
     dtype = np.float32 if true.mixed else np.float64
     E = 4 * true.eps**2 * true.squares if true.mixed else 0.0
-    allowed = 2 * math.sqrt(E * true.total) + E + np.finfo(float).tiny  # as in `Truth.slack`
+    allowed = 2 * math.sqrt(E * true.total) + E + TINY  # as in `Truth.slack`
     allowed += rounding(np.float64, n * fit.data.shape[1]) * (true.total + true.squares)
     total = true.frame.cost_inside(spread.total)
     scale = float(np.abs(true.frame.origin / true.frame.scale).max() + np.abs(true.mean).max() + 1)
@@ -131,7 +136,7 @@ def stated(fit: Fit) -> Mapping[str, float]:
     }  # fmt: skip
 
 
-TRUE = statements_true(stated, needs=(truth,))
+TRUE = statements_true(_errors, needs=(truth,))
 
 
 # --- the draws --------------------------------------------------------------------------------------------------------
@@ -144,7 +149,7 @@ def bernstein(m: int, log: float, variance: float, largest: float) -> float:
 
 
 def strays(fit: Fit, variance: float = 1.0) -> float:
-    """How far a mean of draws with |Z − 1| ≤ 1 may be from 1, over all drawings in succession, with probability 1 − δ.
+    """The largest error of a mean of draws with |Z − 1| ≤ 1, over all drawings in succession, with probability 1 − δ.
 
     variance : of Z at the only drawing; 1 is the most it can be, and what is taken if there were several
     """
@@ -161,9 +166,8 @@ def total_weight_kept(fit):
     """A draw's share w/(pW) of all weight has mean 1, is at most 2, and so varies by at most 1."""
     weight = fit.data.total_weight if fit.has_data else fit.coreset_.spread.weight
     found = float(np.sum(fit.weights_, dtype=np.float64))
-    return at_most(
-        abs(found / weight - 1), strays(fit) + ROUNDING, NOT_ITS_DATA, "relative error", confidence=1 - fit.delta
-    )  # fmt: skip
+    error, bound = abs(found / weight - 1), strays(fit) + ROUNDING
+    return at_most(error, bound, NOT_ITS_DATA, "relative error", confidence=1 - fit.delta)
 
 
 @claim("the cost of the mean is kept, as near as so many draws come", kind=STATISTICAL, confidence=0.95,
@@ -174,14 +178,14 @@ def cost_of_mean_kept(fit):
     found = float(_costs(_coreset(fit), [true.mean[None]], true.frame)[0])
     unit, sure = "relative error", 1 - fit.delta
     if true.is_zero:
-        error = found / max(true.squares, np.finfo(float).tiny)
+        error = found / max(true.squares, TINY)
         return at_most(error, (8 * true.eps) ** 2, NOT_ITS_DATA, unit, confidence=sure)
     bound = strays(fit, _variance(fit, true)) + true.slack
     return at_most(abs(found / true.total - 1), bound, NOT_ITS_DATA, unit, confidence=sure)
 
 
 def _variance(fit: Fit, true: Truth) -> float:
-    """Of a draw's share w d²/(pφ) of φ(μ): with s = W d²/φ it is the weighted mean of 2s²/(1 + s), less 1."""
+    """The variance of a draw's share w d²/(pφ) of φ(μ): with s = W d²/φ it is the weighted mean of 2s²/(1 + s), less 1."""
     total = 0.0
     for X, w in true.frame.slices(fit.data):
         s = squared_distances(X, true.mean[None]).ravel() * (true.weight / true.total)
@@ -207,17 +211,6 @@ def _costs(data: Blocks, sets: list[Array], frame: Frame) -> Array:
     return total
 
 
-def _rows(data: Blocks, frame: Frame, index: Array) -> Array:
-    """Some rows by their number, in the units of the frame."""
-    found, start = np.empty((len(index), data.shape[1])), 0
-    for rows, _ in data:
-        here = np.flatnonzero((index >= start) & (index < start + rows.shape[0]))
-        part: Any = rows[index[here] - start]
-        found[here] = frame.inside(part.toarray() if sp.issparse(part) else part)
-        start += rows.shape[0]
-    return found
-
-
 @claim("costs of rows as centres, drawn without regard to it, are kept within ε/2 (φ(Q) + φ(mean))", kind=PROVED,
        source="CIL20 6.2.3", needs=(truth,), cost=_passes(1, SETS * CENTERS))  # fmt: skip
 def costs_kept(fit):
@@ -226,30 +219,25 @@ def costs_kept(fit):
     some = np.arange(fit.data.shape[0]) if fit.weights is None else np.flatnonzero(fit.weights)
     k = min(CENTERS, len(some))
     index = np.stack([rng.choice(some, k, replace=False) for _ in range(SETS)])
-    sets = list(_rows(fit.data, true.frame, index.ravel()).reshape(SETS, k, -1))
+    sets = list(true.frame.take(fit.data, index.ravel()).reshape(SETS, k, -1))
     exact, found = _costs(fit.data, sets, true.frame), _costs(_coreset(fit), sets, true.frame)
     allowed = 0.5 * (exact + true.total)
     least = (8 * true.eps) ** 2 * true.squares  # below it a cost is zero
-    error = float(
-        (np.abs(found - exact) / np.maximum(allowed, max(least, np.finfo(float).tiny))).max()
-    )
-    asked = "epsilon" if fit.epsilon else "a tenth"
-    note = f"{SETS} sets of {k} rows; ε is {asked}"
+    error = float((np.abs(found - exact) / np.maximum(allowed, max(least, TINY))).max())
+    note = f"{SETS} sets of {k} rows; ε is {'epsilon' if fit.epsilon else 'a tenth'}"
     return at_most(error, (fit.epsilon or ENOUGH) + true.slack, TOO_SMALL, "error", note)
 
 
 def _own_cost(fit: Fit) -> float:
     k = fit.n_clusters or CENTERS
-    search = (
-        5.0 * fit.points_.shape[0] * fit.points_.shape[1] * k + 1e7
-    )  # ten steps of scikit-learn's, and 10 ms to begin
-    return _passes(1, k)(fit) + search
+    # ten steps of scikit-learn's, and 10 ms to begin
+    return _passes(1, k)(fit) + 5.0 * fit.points_.shape[0] * fit.points_.shape[1] * k + 1e7
 
 
 @claim("costs of centres sought on the coreset are kept within ε φ(Q)", kind=PROVED,
        source="CIL20 (6.4)", needs=(truth,), cost=_own_cost)  # fmt: skip
 def own_costs_kept(fit):
-    """What a user of the coreset relies on, measured for the centres that a search shows, whatever they are.
+    """Measured for the centres that a search shows, whatever they are: what a user of the coreset relies on.
 
     Not promised: these centres know the coreset, and (6.4) is stronger than it is.
     """

@@ -1,4 +1,4 @@
-"""What is claimed of k-means, checked on the data by plain code.
+"""Claims about k-means, checked on the data by plain code.
 
 Everything is recomputed from the rows and the public attributes (`cluster_centers_` and, where they are there, `labels_`,
 `inertia_`, `sums_`), so the claims certify scikit-learn's KMeans and MiniBatchKMeans as well as ours.
@@ -13,29 +13,17 @@ Checks that search take what the budget leaves them, each its share: with less o
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from lemmata.audit.clustering import nearest_centres
 from lemmata.audit.clustering.kmeans_bounds import ENOUGH, WORK, Gap, gap_of
-from lemmata.audit.clustering.kmeans_refits import (
-    FEW_PARTS,
-    LUCK,
-    MANY_PARTS,
-    RISK,
-    Refits,
-    refit_work,
-    rows_wanted,
-    sample_rows,
-)
-from lemmata.audit.clustering.kmeans_statements import (
-    SOUND,
-    TRUE,
-    nearest,
-    pass_work,
-    sizes,
-)
-from lemmata.audit.clustering.nearest_centres import Partition, are_centers, lloyd
+from lemmata.audit.clustering.kmeans_refits import found_again, separated
+from lemmata.audit.clustering.nearest_centres import TINY, Partition, eps_of, nearest, pass_work
+from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
 from lemmata.audit.kernel.claims import (
     PROVED,
     STATISTICAL,
@@ -45,50 +33,194 @@ from lemmata.audit.kernel.claims import (
     at_most,
     claim,
     fact,
-    free,
     rounding,
     unknown,
 )
 from lemmata.audit.kernel.runs import never_rose
 
 Array = np.ndarray
+LAST_BATCH = "labels_ and inertia_ are those of the last batch, and these are other rows"
 ONE_STEP = 1e-4  # of the cost
 ALL_STEPS = 0.01  # of the cost
 SETTLED = 1e-12  # of the cost: a step that gains no more has changed nothing
 GAP = 0.05
-FOUND_AGAIN = 0.75  # of a cluster, by the Jaccard index
-# of the density at a centre; two equal Gaussians 4 standard deviations apart have 0.34
-VALLEY = 1 / 3
+LOCAL = "a local optimum, or none yet: raise n_init, use k-means++ seeding, or raise max_iter"
 CONFIDENCE = 0.99
+SOURCE = "CIL20 6.2.1"
 RESTARTS, LONGEST = 4, 30  # that a search is paid for, and steps of each
 SAMPLE, FEWEST = 10_000, 1_000  # rows for restarts: at most, and at least if there are so many
-SHARES = {"steps": 0.25, "refits": 0.25, "restarts": 0.15, "bounds": 0.35}  # of the budget
 
 
-# --- what is paid, and from which budget ------------------------------------------------------------------------------
+# --- what a fit states -------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class Purse:
-    """What searches may spend: their shares of what was left when the first of them asked."""
-
-    budget: float = math.nan
-    spent: dict[str, float] = field(default_factory=dict)
-
-    def allowance(self, what: str, left: float) -> float:
-        """Return what one search may spend; bounds also what others left over."""
-        self.budget = left if math.isnan(self.budget) else self.budget
-        if math.isinf(self.budget):
-            return math.inf
-        if what == "bounds":
-            shares = SHARES | {name: work / self.budget for name, work in self.spent.items()}
-            return max(1 - sum(shares.values()) + shares["bounds"], 0.0) * self.budget
-        return min(SHARES[what] * self.budget, left)
+def _unsound(fit: Fit) -> Iterator[str]:
+    k = len(fit.cluster_centers_)
+    labels, sums = fit.get("labels_"), fit.get("sums_")
+    if labels is not None and np.max(labels, initial=0) >= k:
+        yield f"labels_ go up to {np.max(labels)}, but there are {k} centres"
+    if sums is not None:
+        counts, total = np.asarray(sums.counts), np.asarray(sums.sums)
+        if counts.shape != (k,) or total.shape != np.shape(fit.cluster_centers_):
+            yield f"sums_ has shapes {counts.shape} and {total.shape}"
+        elif not (np.isfinite(counts).all() and np.isfinite(total).all() and (counts >= 0).all()):
+            yield "sums_ is not finite, or negative"
 
 
-@fact(cost=free)
-def purse(fit: Fit) -> Purse:
-    return Purse()
+SOUND = attributes_sound(
+    {"cluster_centers_": "k d", "labels_?": "m | >= 0, whole", "inertia_?": "| >= 0"}, _unsound
+)
+
+
+@dataclass(frozen=True)
+class LabelledRows:
+    """The clusters of the model's own labels, in the units of the partition's frame."""
+
+    weight: Array  # (k,)
+    means: Array  # (k, d) NaN where a label has no weight
+    cost: float  # Σ w‖x − c_label‖²
+    excess: float  # the largest own distance² − least distance², in units of its rounding
+    squares: float  # Σ w(‖x‖² + ‖c‖²), where the library takes squares
+
+
+def _read_labels(fit: Fit, labels: Array, found: Partition, eps: float, raw: bool) -> LabelledRows:
+    """raw: the library squares numbers as they stand, rather than their differences from a common origin."""
+    C, (k, d), start = found.centers, found.centers.shape, 0
+    far = float(np.linalg.norm(found.frame.origin / found.frame.scale))
+    longest = np.einsum("ij,ij->i", C, C).max()
+    if np.array_equal(labels, found.labels):  # the one pass has found it all
+        W = float(found.weight.sum())
+        squares = found.squares + W * float(longest)
+        means = np.where(found.weight[:, None] > 0, found.means, np.nan)
+        reach = 2 * squares + 2 * W * far**2 if raw else squares
+        return LabelledRows(found.weight, means, found.cost, 0.0, reach)
+    weight, sums = np.zeros(k), np.zeros((k, d))
+    cost = excess = squares = 0.0
+    exact = np.finfo(np.float64).eps
+    mixed = eps_of(fit.data.dtype) != eps_of(np.asarray(fit.cluster_centers_).dtype)
+    for X, w in found.frame.slices(fit.data):
+        here = labels[start : start + len(w)]
+        D = nearest_centres.squared_distances(X, C)
+        own, nearest_one = nearest_centres.own_squares(X, C, here, D), D.argmin(axis=1)
+        best, other = own.copy(), np.flatnonzero(nearest_one != here)
+        if len(other):
+            best[other] = nearest_centres.own_squares(X[other], C, nearest_one[other], D[other])
+        norms = nearest_centres.squares_of(X) + longest
+        reach = 2 * norms + 2 * far**2 if raw else norms
+        # Products of d terms err by rounding(d) of the squares they are made of. Rows of another precision than the fit's
+        # moved by eps‖x‖, which changes a difference of two squared distances by 2 eps‖x‖‖c − c'‖.
+        slack = 8 * math.sqrt(d) * eps * reach + 16 * exact * (norms + far**2 * exact)
+        if mixed:
+            slack = slack + 8 * eps * (np.sqrt(norms) + far) * (np.sqrt(own) + np.sqrt(best))
+        excess = max(excess, float(((own - best) / np.maximum(slack, TINY)).max(initial=0)))
+        weight, cost = weight + np.bincount(here, w, k), cost + float(w @ own)
+        sums += nearest_centres.sum_by(nearest_centres.members(here, w, k), X)
+        squares += float(w @ reach)
+        start += len(w)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return LabelledRows(weight, sums / weight[:, None], cost, excess, squares)
+
+
+def _own_labels(fit: Fit) -> Array | None:
+    labels = fit.get("labels_")
+    return None if labels is None else np.asarray(labels).astype(np.int64)
+
+
+def _after_batches(fit: Fit) -> bool:
+    """Whether labels and cost may be those of a last batch: ours says so, scikit-learn's has made steps without a fit."""
+    if fit.get("stopped_") is not None:
+        return str(fit.stopped_) == "batches"
+    return fit.has("n_steps_") and not fit.has("n_iter_")
+
+
+def _squares_as_they_stand(fit: Fit) -> bool:
+    """Sparse rows are not centred, nor are the batches of scikit-learn's MiniBatchKMeans (ours keeps its sums)."""
+    return fit.data.sparse or (fit.has("n_steps_") and not fit.has("sums_"))
+
+
+def _errors(fit: Fit) -> Mapping[str, float]:
+    """The distances of labels, cost and sums from those of the rows, in units of their rounding."""
+    found, labels = nearest(fit), _own_labels(fit)
+    if labels is not None and labels.shape != (fit.data.shape[0],):
+        return {"labels_": math.inf}
+    eps = eps_of(fit.data.dtype, np.asarray(fit.cluster_centers_).dtype)
+    raw, errors = _squares_as_they_stand(fit), {}
+    cost, squares, known = found.cost, 0.0, None
+    if labels is not None:
+        known = _read_labels(fit, labels, found, eps, raw)
+        errors["labels_"], cost, squares = known.excess, known.cost, known.squares if raw else 0.0
+    if fit.get("inertia_") is not None:
+        errors["inertia_"] = _cost_error(fit, found, cost, eps, squares)
+    of_batches = _after_batches(fit) or fit.has("n_steps_")  # sums are those of all batches, then
+    if known is not None and fit.get("sums_") is not None and not of_batches:
+        errors["sums_"] = _sums_error(fit, found, known, eps)
+    return errors
+
+
+def _cost_error(fit: Fit, found: Partition, cost: float, eps: float, squares: float) -> float:
+    """|inertia_ − cost| in units of its rounding.
+
+    n·d terms of one sign are summed. The centres are known to ‖δ‖ ≤ eps‖c‖, which moves the cost of a cluster by exactly
+    W‖δ‖² − 2δ·Σw(x − c); where precisions differ the rows have moved by eps‖x‖, and the cost by 2√(E·cost) + E at most, E = Σ w
+    eps²‖x‖². Squares that cancel err by their own size.
+    """
+    (n, d), frame = fit.data.shape, found.frame
+    own = eps_of(np.asarray(fit.cluster_centers_).dtype)
+    far = frame.origin / frame.scale
+    reach = np.linalg.norm(found.centers + far, axis=1) * own  # of each centre
+    slopes = np.linalg.norm(found.sums, axis=1)
+    allowed = rounding(np.float32 if eps > 1e-10 else np.float64, n * d) * cost
+    allowed += float(found.weight @ reach**2 + 2 * reach @ slopes)
+    if eps_of(fit.data.dtype) != own:
+        E = 4 * eps**2 * (cost + float(found.weight @ (reach / own) ** 2))
+        allowed += 2 * math.sqrt(E * cost) + E
+    allowed += 8 * math.sqrt(d) * eps * squares
+    with np.errstate(over="ignore", under="ignore"):
+        smallest = frame.cost_inside(TINY)  # where floats end
+    error = abs(frame.cost_inside(float(fit.inertia_)) - cost)
+    return float(error / max(allowed, smallest, TINY))
+
+
+def _sums_error(fit: Fit, found: Partition, known: LabelledRows, eps: float) -> float:
+    """Weights and means of the clusters, as the sums that `partial_fit` continues from give them."""
+    counts, sums, n = np.asarray(fit.sums_.counts), np.asarray(fit.sums_.sums), fit.data.shape[0]
+    weight, full = known.weight * found.frame.heavy, known.weight > 0
+    error = discrepancy(counts, weight, max(weight.max(), TINY), 8e-16 * math.sqrt(n))
+    if not full.any() or not (counts[full] > 0).all():
+        return error
+    means = found.frame.inside(sums[full] / counts[full, None])
+    far = float(np.abs(found.frame.origin / found.frame.scale).max(initial=0.0))
+    scale = far + np.abs(found.centers).max() + 1
+    return max(error, discrepancy(means, known.means[full], scale, 8 * math.sqrt(n) * eps))
+
+
+def _is_too_coarse(fit: Fit) -> bool:
+    """Whether a library that squares numbers as they stand errs by more than a hundredth of the mean squared distance."""
+    if not _squares_as_they_stand(fit):
+        return False
+    found = nearest(fit)
+    far = found.frame.origin / found.frame.scale
+    eps = eps_of(fit.data.dtype, np.asarray(fit.cluster_centers_).dtype)
+    error = 8 * math.sqrt(len(far)) * eps * float(far @ far) * float(found.weight.sum())
+    return error > 0.01 * found.cost > 0
+
+
+_TRUE = statements_true(_errors, cost=pass_work, needs=(nearest,))
+
+
+def _check_these_rows(fit: Fit) -> Evidence:
+    """After `partial_fit`, labels and cost belong to the last batch: other rows cannot contradict them."""
+    labels = _own_labels(fit)
+    other_rows = labels is not None and len(labels) != fit.data.shape[0]
+    if other_rows and (_after_batches(fit) or fit.has("n_steps_")):
+        return unknown(LAST_BATCH)
+    if _is_too_coarse(fit):
+        return unknown("so far from 0, squares of this precision do not tell the rows apart")
+    found = _TRUE.check(fit)
+    return unknown(LAST_BATCH) if found.verdict == "fails" and _after_batches(fit) else found
+
+
+TRUE = replace(_TRUE, check=_check_these_rows)
 
 
 # --- the run, and the centres -----------------------------------------------------------------------------------------
@@ -100,25 +232,16 @@ def _rounding_of_costs(fit: Fit) -> float:
     error, weight = rounding(C.dtype, C.shape[1]), fit.data.total_weight if fit.has_data else 0.0
     largest = float(fit.trace.objective.max())
     with np.errstate(over="ignore", under="ignore"):
-        ratio = (
-            np.abs(C, dtype=np.float64).max() * error / math.sqrt(largest) if largest > 0 else 0.0
-        )
-        least = weight * ratio * ratio * C.shape[1]
-    return error + least
+        reach = np.abs(C, dtype=np.float64).max() * error
+        ratio = reach / math.sqrt(largest) if largest > 0 else 0.0
+        return error + weight * ratio * ratio * C.shape[1]
 
 
 ONE_BATCH = "one number is no course: each batch has a cost of its own"
-NEVER_ROSE = never_rose(
-    "the cost never rose", "CIL20 6.2.1", _rounding_of_costs, needs_steps=ONE_BATCH
-)
+NEVER_ROSE = never_rose("the cost never rose", SOURCE, _rounding_of_costs, needs_steps=ONE_BATCH)
 
 
-@claim(
-    "every centre is the nearest one of some row",
-    kind=PROVED,
-    source="CIL20 6.2.1",
-    needs=(nearest,),
-)
+@claim("every centre is the nearest one of some row", kind=PROVED, source=SOURCE, needs=(nearest,))
 def no_empty_cluster(fit):
     """The notes re-seed an empty cluster at random; a centre without rows is one that the cost could have used."""
     weight = nearest(fit).weight
@@ -128,7 +251,7 @@ def no_empty_cluster(fit):
 
 @claim(
     "moving every centre to the mean of its rows lowers the cost by at most 0.01 %",
-    kind=PROVED, source="CIL20 6.2.1", needs=(nearest,),
+    kind=PROVED, source=SOURCE, needs=(nearest,),
 )  # fmt: skip
 def fixed_point(fit):
     """One step of Lloyd's: the centre of a cluster of weight W moved by δ to its mean lowers the cost by exactly W‖δ‖².
@@ -145,7 +268,7 @@ def fixed_point(fit):
 
 
 @dataclass(frozen=True)
-class Descent:
+class LloydSteps:
     """Lloyd's steps from the model's centres, as far as the budget went."""
 
     end: Partition
@@ -164,22 +287,22 @@ def _first_step_work(fit: Fit) -> float:
 
 
 @fact(cost=_first_step_work, needs=(nearest,))
-def descent(fit: Fit) -> Descent:
-    start, spent = nearest(fit), purse(fit).spent
+def descent(fit: Fit) -> LloydSteps:
+    start, spent = nearest(fit), nearest_centres.purse(fit).spent
     spent["steps"] = 0.0
     if _is_still(start):
-        return Descent(start, (0.0,), True)
-    most = purse(fit).allowance("steps", fit.work) / pass_work(fit)
-    path = [start, *lloyd(fit.data, start, int(max(1, min(most, 300))), SETTLED)]
+        return LloydSteps(start, (0.0,), True)
+    most = nearest_centres.purse(fit).allowance("steps", fit.work) / pass_work(fit)
+    path = [start, *nearest_centres.lloyd(fit.data, start, int(max(1, min(most, 300))), SETTLED)]
     spent["steps"] = pass_work(fit) * (len(path) - 1)
     costs = np.array([one.cost for one in path])
     gains = -np.diff(costs) / start.cost
-    return Descent(path[int(costs.argmin())], tuple(map(float, gains)), _is_still(path[-1]))
+    return LloydSteps(path[int(costs.argmin())], tuple(map(float, gains)), _is_still(path[-1]))
 
 
 @claim(
     "Lloyd's steps, continued from here, lower the cost by at most 1 % in all",
-    kind=PROVED, source="CIL20 6.2.1", needs=(descent,),
+    kind=PROVED, source=SOURCE, needs=(descent,),
 )  # fmt: skip
 def no_steps_left(fit):
     """The steps are made, as far as the budget goes. If it ends before they do, a percent gained so far fails all the same."""
@@ -197,8 +320,8 @@ def no_steps_left(fit):
 
 
 def _restart_rows(fit: Fit, work: float) -> int:
-    """How many rows restarts look at: SAMPLE, or what wide rows and the budget leave room for."""
-    n, d, k = sizes(fit)
+    """Number of rows that restarts look at: SAMPLE, or what wide rows and the budget leave room for."""
+    n, d, k = nearest_centres.sizes(fit)
     paid = work / (RESTARTS * LONGEST * d * k / 2) if math.isfinite(work) else n
     return int(min(n, SAMPLE, max(FEWEST, 2**25 // d), max(FEWEST, paid)))
 
@@ -210,45 +333,40 @@ def restart_work(rows: int, d: int, k: int) -> float:
 
 def _least_restart_work(fit: Fit) -> float:
     """Return what restarts on the fewest rows cost, and a look at all rows."""
-    n, d, k = sizes(fit)
+    n, d, k = nearest_centres.sizes(fit)
     return restart_work(min(n, FEWEST), d, k) + pass_work(fit)
 
 
 @fact(cost=_least_restart_work, needs=(nearest,))
 def better(fit: Fit) -> Partition:
     """Return the best partition known: the model's, where Lloyd's steps led, and that of centres which a search shows."""
-    known, (_, d, k) = nearest(fit), sizes(fit)
-    rows = _restart_rows(fit, purse(fit).allowance("restarts", fit.work))
+    known, (_, d, k) = nearest(fit), nearest_centres.sizes(fit)
+    rows = _restart_rows(fit, nearest_centres.purse(fit).allowance("restarts", fit.work))
     spent = restart_work(rows, d, k)
     found = [known, descent(fit).end] if descent in fit.facts else [known]
     centers = fit.witness("better_centers", known, rows)
-    if are_centers(centers, k, d):
+    if nearest_centres.are_centers(centers, k, d):
         found.append(Partition.of(fit.data, centers, known.frame))
         spent += pass_work(fit)
-    purse(fit).spent["restarts"] = spent
+    nearest_centres.purse(fit).spent["restarts"] = spent
     return min(found, key=_cost_at_means)
 
 
 def _cost_at_means(found: Partition) -> float:
-    """What the means of the clusters cost, or less: with its rows as they are, each gains W‖δ‖²."""
+    """The cost of the means of the clusters, or less: with its rows as they are, each gains W‖δ‖²."""
     return max(found.cost - found.shift, 0.0)
 
 
 def gap(fit: Fit) -> Gap:
     """Return the gap that can be proved, from bounds built around the best centres known."""
     known, around = nearest(fit), better(fit)
-    work = purse(fit).allowance("bounds", fit.work)
+    work = nearest_centres.purse(fit).allowance("bounds", fit.work)
     work = work if math.isfinite(work) else WORK
     rng, k = np.random.default_rng(0), len(known.centers)
     return gap_of(fit.data, known, around, k, rng, CONFIDENCE, ENOUGH, work, fit.witness)
 
 
-@claim(
-    "the cost is within 5 % of the best possible",
-    kind=PROVED,
-    source="CIL20 6.2.1",
-    needs=(better,),
-)
+@claim("the cost is within 5 % of the best possible", kind=PROVED, source=SOURCE, needs=(better,))
 def certified_near_optimum(fit):
     """Fails on better centres, holds on a lower bound; one that is sampled holds with its confidence."""
     known, best = nearest(fit), better(fit)
@@ -257,137 +375,23 @@ def certified_near_optimum(fit):
         least = _cost_at_means(best)
         excess = known.cost / least - 1 if least > best.rounding else math.inf
     if excess > GAP:
-        advice = (
-            "a local optimum, or none yet: raise n_init, use k-means++ seeding, or raise max_iter"
-        )
-        return at_most(
-            excess,
-            GAP,
-            advice,
-            "cost / cost of better centres − 1",
-            note="better centres were found",
-            witness={"cluster_centers": best.frame.outside(best.means)},
-        )
+        unit, note = "cost / cost of better centres − 1", "better centres were found"
+        shown = {"cluster_centers": best.frame.outside(best.means)}
+        return at_most(excess, GAP, LOCAL, unit, note, witness=shown)
     proved, unit = gap(fit), "cost / lower bound − 1"
+    sure = proved.confidence
     if proved.gap <= GAP:
-        kind = STATISTICAL if proved.confidence < 1 else PROVED
-        note = f"{proved.bound} bound"
-        shown = {"lower_bound": proved.lower_bound, "multipliers": proved.multipliers}
-        shown = {name: value for name, value in shown.items() if value is not None}
-        sure = proved.confidence
-        return at_most(
-            proved.gap, GAP, unit=unit, note=note, kind=kind, confidence=sure, witness=shown
-        )
+        kind, note = STATISTICAL if sure < 1 else PROVED, f"{proved.bound} bound"
+        proof: dict[str, Any] = {"lower_bound": proved.lower_bound}
+        if proved.multipliers is not None:
+            proof["multipliers"] = proved.multipliers
+        return at_most(proved.gap, GAP, "", unit, note, kind=kind, confidence=sure, witness=proof)
     # what is known, in a few words that fit beside the claim
-    surely = f"sampled, {proved.confidence:.0%}" if proved.confidence < 1 else proved.bound
+    surely = f"sampled, {sure:.0%}" if sure < 1 else proved.bound
     most = f"within {proved.gap:.0%} ({surely})" if proved.gap < 10 else "no bound says anything"
     found = "no better" if excess < 5e-4 else f"{excess:.1%} better"
     return unknown(f"{most}; restarts {found}", proved.gap, unit)
 
-
-# --- other rows -------------------------------------------------------------------------------------------------------
-
-
-def _least_rows(fit: Fit) -> int:
-    n, d, k = sizes(fit)
-    return min(rows_wanted(n, d, k), 100 * k)
-
-
-def _least_refit_work(fit: Fit) -> float:
-    _, d, k = sizes(fit)
-    return refit_work(_least_rows(fit), d, k)
-
-
-@fact(cost=_least_refit_work, needs=(nearest,))
-def some_rows(fit: Fit) -> tuple[Array, Array]:
-    """Return as many rows, and their weights, as there is work to fit parts of them; its price is that of the fits."""
-    n, d, k = sizes(fit)
-    most, rows = purse(fit).allowance("refits", fit.work), rows_wanted(n, d, k)
-    if math.isfinite(most):
-        per_row = refit_work(1_000_000, d, k) / 1_000_000
-        rows = max(min(rows, int(most / per_row)), _least_rows(fit))
-    purse(fit).spent["refits"] = refit_work(rows, d, k)
-    return sample_rows(fit.data, nearest(fit).frame, rows)
-
-
-@fact(cost=free, needs=(some_rows,))
-def many_refits(fit: Fit) -> Refits | None:
-    """Compare fits to twelve parts of the rows; None where there are none. Less than a cluster found again is of no use."""
-    X, w = some_rows(fit)
-    return Refits.of(X, w, nearest(fit).centers, MANY_PARTS, fit.witness, FOUND_AGAIN)
-
-
-@fact(cost=free, needs=(some_rows,))
-def few_refits(fit: Fit) -> Refits | None:
-    X, w = some_rows(fit)
-    return Refits.of(X, w, nearest(fit).centers, FEW_PARTS, fit.witness)
-
-
-def _no_refits(fit: Fit) -> Evidence:
-    few = len(some_rows(fit)[0]) < 2 * FEW_PARTS * len(fit.cluster_centers_)
-    return unknown("too few rows for other fits" if few else "nobody fitted parts of the rows")
-
-
-@claim(
-    "fits to disjoint parts of the rows share at least 3/4 of every cluster",
-    kind=STATISTICAL, confidence=0.99, source="CIL20 6.2.1", needs=(few_refits, many_refits),
-)  # fmt: skip
-def found_again(fit):
-    """Holds if every comparison of twelve fits shows it of every cluster; fails if the mean over three is shown to be below.
-
-    The risk is that of the bounds, and 2⁻¹¹ for luck: 1 − confidence is more than both.
-    """
-    if len(fit.cluster_centers_) < 2:
-        return unknown("one cluster has one labelling")
-    unit, many = "share found again", many_refits(fit)
-    if many is not None and many.surely.min() >= FOUND_AGAIN:
-        note = f"{many.rows:,} rows in {MANY_PARTS} parts"
-        return at_least(many.surely.min(), FOUND_AGAIN, unit=unit, note=note)
-    few = few_refits(fit)
-    if few is None:
-        return _no_refits(fit)
-    # comparisons of two fits to parts, and of the model with one of them
-    most = np.minimum(few.at_best[::2].mean(axis=0), few.at_best[1::2].mean(axis=0))
-    worst = int(most.argmin())
-    if most[worst] < FOUND_AGAIN:
-        advice = "labels depend on which rows were drawn: lower n_clusters, raise n_init, or take more rows"
-        note = f"cluster {worst}, {few.rows:,} rows in {FEW_PARTS} parts"
-        return at_least(most[worst], FOUND_AGAIN, advice, unit, note)
-    share = float(few.again.mean(axis=0).min())
-    return unknown(f"{share:.0%} of one found again; more rows would tell", share, unit)
-
-
-@claim(
-    "at its borders a cluster is at most 1/3 as dense as at its centre",
-    kind=STATISTICAL, confidence=0.99, source="CIL20 6.2.1", needs=(few_refits, many_refits),
-)  # fmt: skip
-def separated(fit):
-    """The density of fresh rows at the border, seen along the line of two centres, over that at the sparser of them.
-
-    An even cloud cut in two has 1, two equal Gaussians Δ standard deviations apart about 2 exp(−Δ²/8). Cells of a cloud in
-    many dimensions are narrow at their borders whatever the density; but they are not found again.
-    """
-    if len(fit.cluster_centers_) < 2:
-        return unknown("one cluster has no border")
-    unit, few = "density at a border / at a centre", few_refits(fit)
-    if few is None:
-        return _no_refits(fit)
-    least = np.nan_to_num(few.valley_least, nan=-1.0)
-    a, b = np.unravel_index(int(least.argmax()), least.shape)
-    if least[a, b] > VALLEY:
-        advice = "a border may cut through one cluster: lower n_clusters, or use a mixture"
-        return at_most(least[a, b], VALLEY, advice, unit, note=f"clusters {a} and {b}")
-    many = many_refits(fit)
-    if many is None or many.surely.min() < FOUND_AGAIN:
-        return unknown("clusters that are not surely found again have no borders to look at")
-    most = float(np.nanmax(many.valley_most))
-    if most > VALLEY:
-        return unknown(f"at most {most:.2g} as dense; more rows would tell", most, unit)
-    return at_most(most, VALLEY, unit=unit, note=f"{many.rows:,} rows in {MANY_PARTS} parts")
-
-
-# the bounds of either claim, on twelve and on three parts, and luck
-assert 3 * RISK + LUCK <= 1 - CONFIDENCE
 
 KMEANS_CLAIMS = (
     SOUND,
@@ -400,6 +404,5 @@ KMEANS_CLAIMS = (
     found_again,
     separated,
 )
-
 # the costs of batches go up and down
 MINI_BATCH_CLAIMS = tuple(one for one in KMEANS_CLAIMS if one is not NEVER_ROSE)

@@ -1,9 +1,18 @@
-"""How far from the best? Lower bounds on the k-means optimum, so that cost ≤ (1 + g)·optimum can be proved.
+"""Lower bounds on the k-means optimum, so that cost ≤ (1 + g)·optimum can be proved; no solver has to be trusted.
 
     optimum = min over k centres of Σ_i w_i min_c ‖x_i − c‖²
 
-All bounds are the one of `semidefinite_bound.py`: the optimum is at least ‖A‖² − uᵀMu/‖u‖² − Σ_{i<k} λ_i(PMP), M = AAᵀ + N, for
-any N ≥ 0.
+For a partition of weighted points into k clusters let Y = Σ_c u_c u_cᵀ/W_c, with u = √w and u_c its part on cluster c. Then
+
+    cost = ‖A‖² − ⟨AAᵀ, Y⟩,   rows of A: √w_i x_i,       Y ≥ 0,  Yu = u,  tr Y = k,  Y ⪰ 0      (Peng & Wei 2007)
+
+Y ≥ 0 with Yu = u > 0 has spectral radius 1 (Perron), so 0 ⪯ Y ⪯ I with eigenvector u. Hence for *any* matrix N ≥ 0, with
+M = AAᵀ + N and P the projection off u,
+
+    ⟨AAᵀ, Y⟩ ≤ ⟨M, Y⟩ ≤ uᵀMu/‖u‖² + Σ_{i<k} λ_i(PMP)
+
+and ‖A‖² minus the right-hand side bounds the cost of every partition from below, the best one included. All bounds
+are this one:
 
 * spectral, N = 0: tr S − Σ_{i<k} λ_i(S), S the scatter matrix (Zha et al. 2002, Ding & He 2004). One pass; nothing of it is
   left once k > d.
@@ -13,8 +22,14 @@ any N ≥ 0.
 * Monte Carlo: the dense bound on many small random subsets, with a stated confidence; sharp for closer clusters, as long as
   they are few.
 
-Good N, and how many subsets of which size pay, are looked for outside: `search("multipliers", …)`, `search("subset_plan", …)`.
-Whatever is found there, the bounds are true; where nobody searches, fewer of them say anything.
+Good N, and how many subsets of which size pay, are searched for outside (`lemmata/clustering/witness.py`):
+`search("multipliers", …)`, `search("subset_plan", …)`. Whatever is found there, the bounds are true; without a search, fewer of
+them say anything.
+
+    >>> points = WeakDual(np.array([[0.0], [0.1], [5.0], [5.1]]), np.ones(4), k=1)
+    >>> _ = points.ask(np.zeros((4, 4)))
+    >>> round(points.best, 6)                                                    # one cluster costs its scatter
+    25.01
 """
 
 from __future__ import annotations
@@ -25,10 +40,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
+from scipy.linalg import eigh
 
 from lemmata.audit.clustering.nearest_centres import Frame, Partition, one_blas_thread
-from lemmata.audit.clustering.semidefinite_bound import WeakDual
 from lemmata.audit.clustering.separation_bound import separation_bound, separation_work
 from lemmata.core.blocks import Blocks
 from lemmata.core.moments import Moments
@@ -58,7 +72,7 @@ class Gap:
 
 
 def moments_of(data: Blocks, frame: Frame) -> Moments:
-    return sum((Moments.of(X, w) for X, w in frame.rows(data) if w.any()), Moments())
+    return sum((Moments.of(X, w) for X, w in frame.slices(data, dense=True) if w.any()), Moments())
 
 
 def spectral_bound(moments: Moments, k: int) -> float:
@@ -73,6 +87,49 @@ def spectral_bound(moments: Moments, k: int) -> float:
 
 
 # --- dense bounds -----------------------------------------------------------------------------------------------------
+
+
+def weak_dual(A: Array, u: Array, N: Array, k: int) -> tuple[float, Array]:
+    """Return the bound that N ≥ 0 proves, and the Y that attains it (its negative is a supergradient in N)."""
+    n = len(A)
+    if N.shape != (n, n) or not N.min(initial=0.0) >= 0:
+        raise ValueError("N has to be a square matrix without negative entries.")
+    unit = u / np.linalg.norm(u)
+    M = A @ A.T + (N + N.T) / 2
+    Mu = M @ unit
+    along = float(unit @ Mu)
+    M -= np.outer(unit, Mu)
+    M -= np.outer(M @ unit, unit)  # PMP; u itself now has eigenvalue 0
+    M -= np.outer(unit, unit) * (1 + 2 * np.abs(M).sum(axis=0).max())  # and now the smallest of all
+    k, Y, total = min(k, n), np.outer(unit, unit), np.einsum("ij,ij->", A, A)
+    if k > 1:
+        values, V = eigh(M, subset_by_index=(n - k + 1, n - 1), driver="evr", check_finite=False)
+        along, Y = along + float(values.sum()), V @ V.T + Y
+    # less what LAPACK may err: every eigenvalue by a few n·eps·‖M‖
+    norm = float(np.abs(M - np.diag(np.diag(M))).sum(axis=0).max(initial=0.0) + total)
+    return max(float(total - along - 4 * k * np.sqrt(n) * np.finfo(float).eps * norm), 0.0), Y
+
+
+class WeakDual:
+    """The best bound on the cost of k clusters of weighted points that some N proved, of those that a search asked for.
+
+    Nothing else of a search is kept, so that nothing has to be believed: a bad one leaves a loose bound.
+    """
+
+    def __init__(self, X: Array, w: Array, k: int):
+        X = X - np.average(X, axis=0, weights=w)
+        if X.shape[1] > len(X):  # only inner products matter
+            X = np.asarray(np.linalg.qr(X.T, mode="r")).T
+        self.X, self.w, self.k, self.u = X, w, k, np.sqrt(w)
+        self.A = X * self.u[:, None]
+        self.best, self.multipliers = 0.0, np.zeros((len(X), len(X)))
+
+    def ask(self, N: Array) -> tuple[float, Array]:
+        """Return the bound that N ≥ 0 proves, and where to go from there; see `weak_dual`."""
+        found, Y = weak_dual(self.A, self.u, N, self.k)
+        if found > self.best:
+            self.best, self.multipliers = found, N
+        return found, Y
 
 
 def eigen_work(s: int) -> float:
@@ -140,7 +197,7 @@ def monte_carlo_bound(
 
 
 def _draws(data: Blocks, frame: Frame, m: int, s: int, rng: np.random.Generator) -> Array:
-    """m subsets of s rows drawn independently in proportion to their weights, by one pass over the blocks: (m, s, d)."""
+    """Draw m subsets of s rows independently, in proportion to their weights, by one pass over the blocks: (m, s, d)."""
     n = data.shape[0]
     if data.weights is None:
         index = rng.integers(n, size=m * s)
@@ -149,16 +206,7 @@ def _draws(data: Blocks, frame: Frame, m: int, s: int, rng: np.random.Generator)
         index = np.searchsorted(heights, rng.random(m * s) * heights[-1], side="right")
         # random() · total may round up to the total
         index = index.clip(max=np.flatnonzero(data.weights)[-1])
-    order = np.argsort(index, kind="stable")
-    ordered, start = index[order], 0
-    drawn = np.empty((m * s, data.shape[1]))
-    for rows, _ in data:
-        first, last = np.searchsorted(ordered, [start, start + rows.shape[0]])
-        part = rows[ordered[first:last] - start]
-        part = part.toarray() if sp.issparse(part) else part
-        drawn[order[first:last]] = frame.inside(part)
-        start += rows.shape[0]
-    return drawn.reshape(m, s, -1)
+    return frame.take(data, index).reshape(m, s, -1)
 
 
 # --- the best of them -------------------------------------------------------------------------------------------------
@@ -204,14 +252,14 @@ def _bounds(
     work: float,
     search: Search,
 ) -> Iterator[tuple[str, float, Array | None]]:
-    """Lower bounds in the units of the partition's frame, the cheap ones first, as long as there is work left for them."""
+    """Yield lower bounds in the units of the partition's frame, the cheap ones first, as long as there is work for them."""
     frame, (n, d) = around.frame, data.shape
     if n <= DENSE:
         # the closed form takes up to four
         steps = int(min(work / eigen_work(n), 2 * STEPS + 4)) - 4
         if steps >= 0:
-            slices = list(frame.rows(data))
-            X, w = np.concatenate([X for X, _ in slices]), np.concatenate([w for _, w in slices])
+            parts = zip(*frame.slices(data, dense=True), strict=True)
+            X, w = (np.concatenate(part) for part in parts)
             with one_blas_thread():
                 points = dense_bound(X, w, k, around.centers, search, steps)
             if points is not None:

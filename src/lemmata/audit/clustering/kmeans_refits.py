@@ -1,4 +1,4 @@
-"""Would other rows give the same clusters? Fits to disjoint parts of the rows, compared on rows that neither has seen.
+"""Claims that other rows give the same clusters: fits to disjoint parts of the rows, compared on rows that neither has seen.
 
 Centres know the rows they were fitted to: a ring cut in arcs, single rows, or noise in many dimensions look like clusters on
 these rows and on no others. So the rows are cut at random into parts; each is fitted by itself, and one fit is compared with
@@ -23,24 +23,28 @@ twelve parts; what fails is shown on three, which have more rows to find their c
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from itertools import combinations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from lemmata.audit.clustering.nearest_centres import (
-    Frame,
-    are_centers,
-    members,
-    one_blas_thread,
-    squared_distances,
-    squares_of,
-    sum_by,
+from lemmata.audit.clustering import nearest_centres
+from lemmata.audit.clustering.nearest_centres import nearest, purse, sizes, squared_distances
+from lemmata.audit.kernel.claims import (
+    STATISTICAL,
+    CannotTell,
+    Fit,
+    at_least,
+    at_most,
+    claim,
+    fact,
+    free,
+    rounding,
+    unknown,
 )
-from lemmata.audit.kernel.claims import rounding
 from lemmata.audit.kernel.concentration import clopper_pearson
 from lemmata.core.blocks import Blocks
 
@@ -52,6 +56,13 @@ LUCK = 2.0 ** (1 - MANY_PARTS)  # all parts choose the same of two clusterings
 BAND = 0.15  # of the distance of two centres: half the width of the bands in which rows are counted
 PER_CLUSTER, LEAST_ROWS = 400, 5000  # rows that are looked at, if there are so many
 ROOM = 2**25  # numbers of them
+FOUND_AGAIN = 0.75  # of a cluster, by the Jaccard index
+# of the density at a centre; two equal Gaussians 4 standard deviations apart have 0.34
+VALLEY = 1 / 3
+CONFIDENCE = 0.99
+SOURCE = "CIL20 6.2.1"
+# the bounds of either claim, on twelve and on three parts, and luck
+assert 3 * RISK + LUCK <= 1 - CONFIDENCE
 
 
 def rows_wanted(n: int, d: int, k: int) -> int:
@@ -65,24 +76,18 @@ def refit_work(rows: int, d: int, k: int) -> float:
     return rows * d * k * ((STARTS + 1.0) * LONGEST + 2 * parts) + (STARTS + 1) * parts * 2e6
 
 
-def sample_rows(data: Blocks, frame: Frame, most: int) -> tuple[Array, Array]:
+def sample_rows(data: Blocks, frame: nearest_centres.Frame, most: int) -> tuple[Array, Array]:
     """Some rows of positive weight, evenly at random, dense and in the units of the frame; and their weights."""
     weights = frame.weights(data.shape[0], data.weights)
     chosen = np.flatnonzero(weights > 0)
     if len(chosen) > most:
         chosen = np.sort(np.random.default_rng(0).choice(chosen, most, replace=False))
-    parts, start = [], 0
-    for rows, _ in data:
-        first, last = np.searchsorted(chosen, [start, start + rows.shape[0]])
-        part = rows[chosen[first:last] - start]
-        parts.append(frame.inside(part.toarray() if sp.issparse(part) else part))
-        start += rows.shape[0]
-    return np.concatenate(parts), weights[chosen]
+    return frame.take(data, chosen), weights[chosen]
 
 
 @dataclass(frozen=True)
 class Refits:
-    """What fits to parts of the rows say of k clusters: bounds that hold together with probability 1 − RISK per kind."""
+    """Fits to parts of the rows compared, for k clusters: bounds that hold together with probability 1 − RISK per kind."""
 
     rows: int  # of the data that took part
     again: Array  # (comparisons, k) Ĵ, how much of a cluster is found again
@@ -93,16 +98,10 @@ class Refits:
 
     @classmethod
     def of(
-        cls,
-        X: Array,
-        w: Array,
-        centers: Array,
-        parts: int,
-        search: Callable[..., Any],
-        least: float = 0.0,
+        cls, X: Array, w: Array, centers: Array, parts: int, search: Callable, least: float = 0.0
     ) -> Refits | None:
-        """Compare fits; None where rows are too few for so many, or nobody fits them. Ends as soon as a cluster is not surely
-        found again to `least`."""
+        """Compare fits; None where rows are too few for so many, or a search finds none. Ends as soon as a cluster is not
+        surely found again to `least`."""
         k = len(centers)
         if len(X) < 2 * parts * k:
             return None
@@ -114,11 +113,11 @@ class Refits:
         bands: list[tuple[Array, Array, Array]] = []
 
         @cache
-        def fitted(j: int) -> tuple[Array, Array] | None:
+        def refit(j: int) -> tuple[Array, Array] | None:
             X_j, w_j = X[part == j], w[part == j]
-            with one_blas_thread():
+            with nearest_centres.one_blas_thread():
                 found = search("refit_centers", X_j, w_j, centers, j)
-            if not _is_fitted(found, X_j, w_j, centers):
+            if not _is_fit(found, X_j, w_j, centers):
                 return None
             return found, squared_distances(X, found).argmin(axis=1)
 
@@ -126,7 +125,7 @@ class Refits:
             j = (i + 1) % parts
             seen = (part == i) | (part == j)
             new = ~seen
-            here, there = fitted(i), fitted(j)
+            here, there = refit(i), refit(j)
             if here is None or there is None:
                 return None
             (fit, first), (_, second) = here, there
@@ -145,17 +144,20 @@ class Refits:
         return cls(len(X), again, surely, at_best, *_valleys(bands, k))
 
 
-def _is_fitted(found: Any, X: Array, w: Array, centers: Array) -> bool:
+def _is_fit(found: Any, X: Array, w: Array, centers: Array) -> bool:
     """Whether centres cost a part of the rows no more than the model's after one of Lloyd's steps on this part."""
     k, d = centers.shape
-    if not are_centers(found, k, d) or len(found) < k:
+    if not nearest_centres.are_centers(found, k, d) or len(found) < k:
         return False
     D = squared_distances(X, centers)
-    table = members(D.argmin(axis=1), w, k)
+    table = nearest_centres.members(D.argmin(axis=1), w, k)
     weight = table.sum(axis=0)
-    shifts = sum_by(table, X) - weight[:, None] * centers
+    shifts = nearest_centres.sum_by(table, X) - weight[:, None] * centers
     gains = (shifts**2).sum(axis=1)[weight > 0] / weight[weight > 0]
-    cost, size = float(w @ squared_distances(X, found).min(axis=1)), squares_of(X) + D.max()
+    cost, size = (
+        float(w @ squared_distances(X, found).min(axis=1)),
+        nearest_centres.squares_of(X) + D.max(),
+    )
     slack = rounding(np.float64, d) * float(w @ size)
     return cost <= float(w @ D.min(axis=1)) - float(gains.sum()) + slack
 
@@ -172,10 +174,12 @@ def _match(ours: Array, theirs: Array, w: Array, k: int) -> Array:
 def _overlaps(one: Array, two: Array, w: Array, k: int) -> tuple[Array, Array]:
     """Ĵ of every cluster, and how many rows that is a share of: (Σw)²/Σw² of those that either fit gives to it."""
     same = one == two
-    both = np.bincount(one[same], w[same], k)
-    first, second = (np.bincount(labels, w, k) for labels in (one, two))
-    twice = [np.bincount(labels, w**2, k) for labels in (one, two)]
-    either, squares = first + second - both, sum(twice) - np.bincount(one[same], w[same] ** 2, k)
+
+    def sum_of_either(w: Array) -> tuple[Array, Array]:
+        both = np.bincount(one[same], w[same], k)
+        return np.bincount(one, w, k) + np.bincount(two, w, k) - both, both
+
+    (either, both), (squares, _) = sum_of_either(w), sum_of_either(w**2)
     with np.errstate(divide="ignore", invalid="ignore"):
         counts = np.where(squares > 0, either**2 / squares, 0.0)
         return np.where(either > 0, np.minimum(both / either, 1.0), 0.0), counts
@@ -187,7 +191,7 @@ def _bands(X: Array, w: Array, labels: Array, C: Array) -> tuple[Array, Array, A
     k = len(C)
     border, center, counts = (np.zeros((k, k)) for _ in range(3))
     D, between = squared_distances(X, C), squared_distances(C, C)
-    for a, b in _pairs(k):
+    for a, b in combinations(range(k), 2):
         if between[a, b] == 0:
             continue
         some = (labels == a) | (labels == b)
@@ -202,25 +206,116 @@ def _bands(X: Array, w: Array, labels: Array, C: Array) -> tuple[Array, Array, A
     return border, center, counts
 
 
-def _pairs(k: int) -> Iterator[tuple[int, int]]:
-    return ((a, b) for a in range(k) for b in range(a + 1, k))
-
-
 def _valleys(bands: list[tuple[Array, Array, Array]], k: int) -> tuple[Array, Array]:
     """Bounds on the density at the border / the density at the first centre, the mean over the parts.
 
     Of the rows in the two bands, which are equally wide, q = ratio/(1 + ratio) are at the border.
     """
-    risk = RISK / max(3 * k * (k - 1), 1)
-    most, least = [], []
+    risk, off, bounds = RISK / max(3 * k * (k - 1), 1), ~np.eye(k, dtype=bool), []
     for border, center, counts in bands:
         with np.errstate(divide="ignore", invalid="ignore"):
             share = np.where(border + center > 0, border / (border + center), 0.0)
-        low, high = clopper_pearson(share * counts, counts, 2 * risk)
-        most.append(high)
-        least.append(low)
-    off = ~np.eye(k, dtype=bool)
-    mean_most, mean_least = np.mean(most, axis=0), np.mean(least, axis=0)
+        bounds.append(clopper_pearson(share * counts, counts, 2 * risk))
+    least, most = np.mean(bounds, axis=0)
     with np.errstate(divide="ignore"):
-        ratios = [np.where(q < 1, q / (1 - q), math.inf) for q in (mean_most, mean_least)]
+        ratios = [np.where(q < 1, q / (1 - q), math.inf) for q in (most, least)]
     return np.where(off, ratios[0], math.nan), np.where(off, ratios[1], math.nan)
+
+
+# --- the claims -------------------------------------------------------------------------------------------------------
+
+
+def _least_rows(fit: Fit) -> int:
+    n, d, k = sizes(fit)
+    return min(rows_wanted(n, d, k), 100 * k)
+
+
+def _least_refit_work(fit: Fit) -> float:
+    _, d, k = sizes(fit)
+    return refit_work(_least_rows(fit), d, k)
+
+
+@fact(cost=_least_refit_work, needs=(nearest,))
+def some_rows(fit: Fit) -> tuple[Array, Array]:
+    """Return as many rows, and their weights, as there is work to fit parts of them; its price is that of the fits."""
+    n, d, k = sizes(fit)
+    most, rows = purse(fit).allowance("refits", fit.work), rows_wanted(n, d, k)
+    if math.isfinite(most):
+        per_row = refit_work(1_000_000, d, k) / 1_000_000
+        rows = max(min(rows, int(most / per_row)), _least_rows(fit))
+    purse(fit).spent["refits"] = refit_work(rows, d, k)
+    return sample_rows(fit.data, nearest(fit).frame, rows)
+
+
+@fact(cost=free, needs=(some_rows,))
+def many_refits(fit: Fit) -> Refits | None:
+    """Compare fits to twelve parts of the rows; None where there are none. Less than a cluster found again is of no use."""
+    X, w = some_rows(fit)
+    return Refits.of(X, w, nearest(fit).centers, MANY_PARTS, fit.witness, FOUND_AGAIN)
+
+
+@fact(cost=free, needs=(some_rows,))
+def few_refits(fit: Fit) -> Refits:
+    """Compare fits to three parts of the rows."""
+    X, w = some_rows(fit)
+    found = Refits.of(X, w, nearest(fit).centers, FEW_PARTS, fit.witness)
+    if found is None:
+        few = len(X) < 2 * FEW_PARTS * len(fit.cluster_centers_)
+        raise CannotTell(
+            "too few rows for other fits" if few else "nobody fitted parts of the rows"
+        )
+    return found
+
+
+@claim(
+    "fits to disjoint parts of the rows share at least 3/4 of every cluster",
+    kind=STATISTICAL, confidence=0.99, source=SOURCE, needs=(few_refits, many_refits),
+)  # fmt: skip
+def found_again(fit):
+    """Holds if every comparison of twelve fits shows it of every cluster; fails if the mean over three is shown to be below.
+
+    The risk is that of the bounds, and 2⁻¹¹ for luck: 1 − confidence is more than both.
+    """
+    if len(fit.cluster_centers_) < 2:
+        return unknown("one cluster has one labelling")
+    unit, many = "share found again", many_refits(fit)
+    if many is not None and many.surely.min() >= FOUND_AGAIN:
+        note = f"{many.rows:,} rows in {MANY_PARTS} parts"
+        return at_least(many.surely.min(), FOUND_AGAIN, unit=unit, note=note)
+    few = few_refits(fit)
+    # comparisons of two fits to parts, and of the model with one of them
+    most = np.minimum(few.at_best[::2].mean(axis=0), few.at_best[1::2].mean(axis=0))
+    worst = int(most.argmin())
+    if most[worst] < FOUND_AGAIN:
+        advice = "labels depend on which rows were drawn: lower n_clusters, raise n_init, or take more rows"
+        note = f"cluster {worst}, {few.rows:,} rows in {FEW_PARTS} parts"
+        return at_least(most[worst], FOUND_AGAIN, advice, unit, note)
+    share = float(few.again.mean(axis=0).min())
+    return unknown(f"{share:.0%} of one found again; more rows would tell", share, unit)
+
+
+@claim(
+    "at its borders a cluster is at most 1/3 as dense as at its centre",
+    kind=STATISTICAL, confidence=0.99, source=SOURCE, needs=(few_refits, many_refits),
+)  # fmt: skip
+def separated(fit):
+    """The density of fresh rows at the border, seen along the line of two centres, over that at the sparser of them.
+
+    An even cloud cut in two has 1, two equal Gaussians Δ standard deviations apart about 2 exp(−Δ²/8). Cells of a cloud in
+    many dimensions are narrow at their borders whatever the density; but they are not found again.
+    """
+    if len(fit.cluster_centers_) < 2:
+        return unknown("one cluster has no border")
+    unit, few = "density at a border / at a centre", few_refits(fit)
+    least = np.nan_to_num(few.valley_least, nan=-1.0)
+    a, b = np.unravel_index(int(least.argmax()), least.shape)
+    if least[a, b] > VALLEY:
+        advice = "a border may cut through one cluster: lower n_clusters, or use a mixture"
+        return at_most(least[a, b], VALLEY, advice, unit, note=f"clusters {a} and {b}")
+    many = many_refits(fit)
+    if many is None or many.surely.min() < FOUND_AGAIN:
+        return unknown("clusters that are not surely found again have no borders to look at")
+    most = float(np.nanmax(many.valley_most))
+    if most > VALLEY:
+        return unknown(f"at most {most:.2g} as dense; more rows would tell", most, unit)
+    return at_most(most, VALLEY, unit=unit, note=f"{many.rows:,} rows in {MANY_PARTS} parts")

@@ -1,4 +1,4 @@
-"""Rows at their nearest centres, as the verifier reads them: plain passes in float64, whatever type and size the data has.
+"""Rows at their nearest centres, by plain passes in float64, whatever type and size the data has.
 
 Frame        where numbers are small: rows are read as (x − origin)/scale, so that far-off, huge or tiny data loses nothing
 Partition    weight, sum and cost of every cluster, from one pass
@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -23,22 +23,30 @@ import numpy as np
 import scipy.sparse as sp
 from threadpoolctl import ThreadpoolController
 
+from lemmata.audit.kernel.claims import Fit, fact, free
 from lemmata.core.blocks import Blocks
 
 Array = np.ndarray
-# of rows, worked on at once: they, and what is made of them, stay in the nearest cache
+TINY = float(np.finfo(float).tiny)
+# numbers of rows that are worked on at once: they, and what is made of them, stay in the nearest cache
 NUMBERS_AT_ONCE = 2**15
-FIRST_NUMBERS = 2**18  # of rows, by which the size of all is judged
+FIRST_NUMBERS = 2**18  # numbers of the first rows, by which the size of all is judged
+SHARES = {
+    "steps": 0.25,
+    "refits": 0.25,
+    "restarts": 0.15,
+    "bounds": 0.35,
+}  # of the budget of searches
 
 
 @cache
 def _pools() -> ThreadpoolController:
-    """Found once: looking for the libraries takes longer than what is done with them."""
+    """The BLAS libraries, found once: looking for them takes longer than what is done with them."""
     return ThreadpoolController()
 
 
 def one_blas_thread() -> AbstractContextManager:
-    """Around many small products: threads would wait for each other longer than they work."""
+    """Limit BLAS to one thread around many small products: threads would wait for each other longer than they work."""
     pools = _pools()
     if all(one.get_num_threads() == 1 for one in pools.lib_controllers if one.user_api == "blas"):
         # as inside of most fits: to set a limit again takes longer than a small check
@@ -48,10 +56,11 @@ def one_blas_thread() -> AbstractContextManager:
 
 def eps_of(*dtypes: Any) -> float:
     """The coarsest rounding of several float types; other types count as float64."""
-    floats = [
-        np.dtype(one) if np.dtype(one).kind == "f" else np.dtype(np.float64) for one in dtypes
-    ]
-    return max(float(np.finfo(one).eps) for one in floats)
+    kinds = [np.dtype(one) for one in dtypes]
+    return max(float(np.finfo(one if one.kind == "f" else np.float64).eps) for one in kinds)
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -64,7 +73,7 @@ class Frame:
 
     @classmethod
     def of(cls, data: Blocks, centers: Any = None) -> Frame:
-        """Around the centres, or around the first rows, and as large as these are apart."""
+        """Return a frame around the centres, or around the first rows, and as large as these are apart."""
         origin = None if centers is None else _mean(np.asarray(centers))
         heavy = 1.0
         if data.weights is not None:
@@ -74,8 +83,7 @@ class Frame:
             if part.shape[0] == 0:  # a stream may have empty blocks
                 continue
             if sp.issparse(part):
-                origin, part = np.zeros(rows.shape[1]), part.data
-                spread = np.abs(part).max(initial=0.0)
+                origin, spread = np.zeros(rows.shape[1]), np.abs(part.data).max(initial=0.0)
             else:
                 origin = _mean(part) if origin is None else origin
                 up, down = part.max(axis=0) - origin, origin - part.min(axis=0)
@@ -84,29 +92,30 @@ class Frame:
                 return cls(origin, 2.0 ** round(math.log2(spread)), heavy)
         return cls(np.zeros(data.shape[1]) if origin is None else origin, heavy=heavy)
 
-    def slices(self, data: Blocks) -> Iterator[tuple[Any, Array]]:
-        """Some rows at a time with their weights; sparse rows as CSR."""
+    def slices(self, data: Blocks, dense: bool = False) -> Iterator[tuple[Any, Array]]:
+        """Some rows at a time with their weights; sparse rows as CSR, unless they are to be dense."""
         step = max(1, NUMBERS_AT_ONCE // max(data.shape[1], 1))
         for rows, weights in data:
-            wide = max(step, 1024) if sp.issparse(rows) else step
+            # a frame made for other rows may have an origin
+            sparse = sp.issparse(rows) and not dense
+            wide = max(step, 1024) if sparse else step
             for start in range(0, rows.shape[0], wide):
                 part = rows[start : start + wide]
-                inside = self._sparse_inside(part) if sp.issparse(part) else self.inside(part)
+                if sparse and not self.origin.any():
+                    inside: Any = sp.csr_array(part).astype(np.float64) / self.scale
+                else:
+                    inside = self.inside(part)
                 yield inside, self.weights(part.shape[0], weights, start)
 
-    def rows(self, data: Blocks) -> Iterator[tuple[Array, Array]]:
-        """Some rows at a time with their weights, dense."""
-        step = max(1, NUMBERS_AT_ONCE // max(data.shape[1], 1))
-        for rows, weights in data:
-            for start in range(0, rows.shape[0], step):
-                part = rows[start : start + step]
-                part = part.toarray() if sp.issparse(part) else part
-                yield self.inside(part), self.weights(len(part), weights, start)
-
-    def _sparse_inside(self, part: Any) -> Any:
-        if self.origin.any():  # a frame made for other rows
-            return self.inside(part.toarray())
-        return sp.csr_array(part).astype(np.float64) / self.scale
+    def take(self, data: Blocks, numbers: Array) -> Array:
+        """Rows by their numbers, in any order, dense."""
+        order = np.argsort(numbers, kind="stable")
+        ordered, found, start = numbers[order], np.empty((len(order), data.shape[1])), 0
+        for rows, _ in data:
+            first, last = np.searchsorted(ordered, [start, start + rows.shape[0]])
+            found[order[first:last]] = self.inside(rows[ordered[first:last] - start])
+            start += rows.shape[0]
+        return found
 
     def weights(self, n: int, weights: Array | None, start: int = 0) -> Array:
         """n of the weights, from `start` on."""
@@ -115,6 +124,7 @@ class Frame:
         return np.asarray(weights[start : start + n], np.float64) / self.heavy
 
     def inside(self, rows: Any) -> Array:
+        rows = rows.toarray() if sp.issparse(rows) else rows
         return (np.asarray(rows, dtype=np.float64) - self.origin) / self.scale
 
     def outside(self, rows: Array) -> Array:
@@ -178,7 +188,7 @@ def sum_by(table: Array, X: Any) -> Array:
 
 @dataclass(frozen=True)
 class Partition:
-    """What the nearest-centre partition of all rows looks like, in the units of its frame; from one plain pass."""
+    """The partition of all rows by their nearest centres, in the units of its frame; from one plain pass."""
 
     frame: Frame
     centers: Array  # (k, d)
@@ -234,13 +244,13 @@ class Partition:
 
     @property
     def shift(self) -> float:
-        """What moving every centre to the mean of its rows gains: W‖δ‖² each, exactly."""
+        """The gain of moving every centre to the mean of its rows: W‖δ‖² each, exactly."""
         full = self.weight > 0
         return float(((self.sums[full] ** 2).sum(axis=1) / self.weight[full]).sum())
 
 
 def lloyd(data: Blocks, start: Partition, steps: int, settled: float) -> Iterator[Partition]:
-    """Up to so many of Lloyd's steps from a partition; ends when a step gained less than `settled` of the cost."""
+    """Make up to so many of Lloyd's steps from a partition; end when one gained less than `settled` of the cost."""
     found = start
     for _ in range(steps):
         if found.cost <= found.rounding:
@@ -250,3 +260,47 @@ def lloyd(data: Blocks, start: Partition, steps: int, settled: float) -> Iterato
         yield found
         if before - found.cost <= settled * before:
             return
+
+
+# --- one pass over the rows of a fit, and what searches may spend ------------------------------------------------------
+
+
+def sizes(fit: Fit) -> tuple[int, int, int]:
+    (n, d), k = fit.data.shape, len(fit.cluster_centers_)
+    return n, d, k
+
+
+def pass_work(fit: Fit) -> float:
+    """One plain pass: distances by matrix products, and some ten sweeps over the rows and over their distances."""
+    n, d, k = sizes(fit)
+    share = float(fit.data.size) / max(n * d, 1) if fit.data.sparse else 1.0
+    return n * (2.0 * d * k * share + 16 * d * share + 30 * k + 200)
+
+
+@fact(cost=pass_work)
+def nearest(fit: Fit) -> Partition:
+    """Put every row at its nearest centre."""
+    return Partition.of(fit.data, fit.cluster_centers_)
+
+
+@dataclass
+class Purse:
+    """The work that searches may spend: their shares of what was left when the first of them asked."""
+
+    budget: float = math.nan
+    spent: dict[str, float] = field(default_factory=dict)
+
+    def allowance(self, what: str, left: float) -> float:
+        """Return what one search may spend; bounds also what others left over."""
+        self.budget = left if math.isnan(self.budget) else self.budget
+        if math.isinf(self.budget):
+            return math.inf
+        if what == "bounds":
+            shares = SHARES | {name: work / self.budget for name, work in self.spent.items()}
+            return max(1 - sum(shares.values()) + shares["bounds"], 0.0) * self.budget
+        return min(SHARES[what] * self.budget, left)
+
+
+@fact(cost=free)
+def purse(fit: Fit) -> Purse:
+    return Purse()

@@ -1,6 +1,6 @@
 """A lower bound on the k-means optimum from centres that lie far apart: all rows, no chance, two passes.
 
-The bound of `semidefinite_bound.py` (‖A‖² − uᵀMu/‖u‖² − Σ_{i<k} λ_i(PMP) with M = AAᵀ + N, for any N ≥ 0), with an N that is
+The bound of `kmeans_bounds.py` (‖A‖² − uᵀMu/‖u‖² − Σ_{i<k} λ_i(PMP) with M = AAᵀ + N, for any N ≥ 0), with an N that is
 never written down: between clusters a and b it has rank one,
 
     N_ij = √(w_i w_j)·r_ab(x_i) r_ba(x_j)/s_ab,               r_ab(x) = s_ab + (x − μ_a)·(μ_a − μ_b)
@@ -51,7 +51,7 @@ def separation_work(n: int, d: int, k: int) -> tuple[float, float]:
 def separation_bound(
     data: Blocks, found: Partition, total: Moments, k: int | None = None, work: float = math.inf
 ) -> float:
-    """The best bound over a few choices of s_ab, in the units of the partition's frame; 0 if `work` allows none."""
+    """Return the best bound over a few choices of s_ab, in the units of the partition's frame; 0 if `work` allows none."""
     full = found.weight > 0
     means, W, k = found.means[full], found.weight[full], len(found.centers) if k is None else k
     first, each = separation_work(data.shape[0], data.shape[1], len(W))
@@ -65,45 +65,39 @@ def separation_bound(
     spread = np.maximum(spread, spread.T)
     least = between / 100  # s_ab must not vanish
     give = _largest_within(means, W, total) / 2 * (1 / W[:, None] + 1 / W)
-    np.fill_diagonal(between, np.inf)  # nobody reaches too far toward the own centre
-    everything = Kept.none(len(W), axes.shape[1] + 1, rest.shape[1])
-    trials = [
-        (
-            np.maximum.reduce([between / 2 - part * give, t * spread, least]),
-            Kept.none(*everything.sizes),
-        )
-        for part, t in TRIALS[: max(most - 1, 0)]
-    ]
-    farthest, lost = np.zeros_like(between), np.zeros(len(trials))
-    for X, w in found.frame.rows(data):
+    np.fill_diagonal(between, np.inf)  # no row reaches too far toward its own centre
+    everything = FeatureProducts.none(len(W), axes.shape[1] + 1, rest.shape[1])
+    trials = []
+    for part, t in TRIALS[: max(most - 1, 0)]:
+        s = np.maximum.reduce([between / 2 - part * give, t * spread, least])
+        trials.append((s, FeatureProducts.none(*everything.sizes)))
+    farthest, lost, hopeless = np.zeros_like(between), np.zeros(len(trials)), HOPELESS * found.cost
+    for X, w in found.frame.slices(data, dense=True):
         labels = squared_distances(X, means).argmin(axis=1)
         Y = (X - means[labels]) @ axes
         # −(x − μ_a)·(μ_a − μ_b), to be at most s_ab
         reach = Y @ m.T - np.einsum("ij,ij->i", Y, m[labels])[:, None]
-        features, others, squares = (
-            np.column_stack([np.ones(len(X)), Y]),
-            X @ rest,
-            np.einsum("ij,ij->i", X, X),
-        )
+        features, others = np.column_stack([np.ones(len(X)), Y]), X @ rest
+        squares = np.einsum("ij,ij->i", X, X)
         everything.add(labels, w, features, others, squares)
         for a in np.unique(labels):
             farthest[a] = np.maximum(farthest[a], reach[labels == a].max(axis=0))
         own = np.einsum("ij,ij->i", X - means[labels], X - means[labels])
         for number, (s, left_out) in enumerate(trials):
-            if lost[number] > HOPELESS * found.cost:
+            if lost[number] > hopeless:
                 continue
             out = (reach > s[labels]).any(axis=1)
             lost[number] += float(w[out] @ own[out])
             left_out.add(labels[out], w[out], features[out], others[out], squares[out])
-    trials = [
-        one for one, share in zip(trials, lost, strict=True) if share <= HOPELESS * found.cost
-    ]
-    no_less = np.maximum(np.maximum(farthest, farthest.T), least)  # nobody is left out
-    trials.insert(0, (np.maximum(between / 2 - 1.3 * give, no_less), Kept.none(*everything.sizes)))
+    trials = [one for one, share in zip(trials, lost, strict=True) if share <= hopeless]
+    no_less = np.maximum(np.maximum(farthest, farthest.T), least)  # no row is left out
+    trials.insert(
+        0, (np.maximum(between / 2 - 1.3 * give, no_less), FeatureProducts.none(*everything.sizes))
+    )
     best = 0.0
     with one_blas_thread():
         for s, left_out in trials:
-            best = max(best, (everything - left_out).bound(m, s, k))
+            best = max(best, (everything - left_out).lower_bound(m, s, k))
             if best >= (1 - TIGHT) * found.cost:
                 break
     return best
@@ -123,7 +117,7 @@ def _largest_within(means: Array, W: Array, total: Moments) -> float:
 
 
 @dataclass
-class Kept:
+class FeatureProducts:
     """Products of features summed over rows: (1, y) per cluster, y along the axes, and z, the other directions, over all."""
 
     gram: Array  # (k, r, r) Σ w (1, y)(1, y)ᵀ
@@ -132,7 +126,7 @@ class Kept:
     squares: float  # Σ w‖x‖²
 
     @classmethod
-    def none(cls, k: int, r: int, t: int) -> Kept:
+    def none(cls, k: int, r: int, t: int) -> FeatureProducts:
         return cls(np.zeros((k, r, r)), np.zeros((k, r, t)), np.zeros((t, t)), 0.0)
 
     @property
@@ -148,15 +142,15 @@ class Kept:
         self.others += (others.T * w) @ others
         self.squares += float(w @ squares)
 
-    def __sub__(self, less: Kept) -> Kept:
-        return Kept(
+    def __sub__(self, less: FeatureProducts) -> FeatureProducts:
+        gram, cross, others = (
             self.gram - less.gram,
             self.cross - less.cross,
             self.others - less.others,
-            self.squares - less.squares,
         )
+        return FeatureProducts(gram, cross, others, self.squares - less.squares)
 
-    def bound(self, m: Array, s: Array, k: int) -> float:
+    def lower_bound(self, m: Array, s: Array, k: int) -> float:
         """‖A‖² − uᵀMu/‖u‖² − Σ_{i<k} λ_i(PMP)₊; with M = ΦSΦᵀ and ΦᵀΦ = RRᵀ its eigenvalues are those of RᵀSR, and zeros."""
         n, r, t = self.sizes
         products, S = np.zeros((n * r + t, n * r + t)), np.eye(n * r + t)
