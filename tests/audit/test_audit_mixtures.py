@@ -410,7 +410,7 @@ def test_merging_two_components_keeps_the_moments_of_the_mixture():
     X = clusters()
     for kind in ("full", "diag"):
         parts = components_of(Fit(theirs(covariance_type=kind).fit(X), Blocks.of(X)))
-        both = parts.merged(0, 2)
+        both = parts.merge(0, 2)
         for mixture in (parts, both):
             mean = mixture.pi @ mixture.means
             C = raw(mixture)

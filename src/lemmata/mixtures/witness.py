@@ -106,12 +106,12 @@ def nudged(parts: Any, rng: np.random.Generator, by: float) -> Any:
     """Move the means at random, by so many standard deviations in each direction; values that count towards each other."""
     if not hasattr(parts, "means"):
         mixed = rng.dirichlet(np.ones(parts.k), parts.k) @ parts.values  # possible, zeros included
-        return parts.moved(parts.pi, (1 - by) * parts.values + by * mixed)
+        return parts.with_parameters(parts.pi, (1 - by) * parts.values + by * mixed)
     if parts.covariances.ndim == 3:
         steps = np.array([L @ rng.standard_normal(parts.d) for L in parts.factors])
     else:
         steps = np.sqrt(parts.covariances) * rng.standard_normal((parts.k, parts.d))
-    return parts.moved(parts.pi, parts.means + by * steps * parts.unit, parts.covariances)
+    return parts.with_parameters(parts.pi, parts.means + by * steps * parts.unit, parts.covariances)
 
 
 def grows(values: list[float]) -> bool:
@@ -139,6 +139,6 @@ def fewer_components(
     order = sorted(
         combinations(range(parts.k), 2), key=lambda ab: -max(shared[ab], shared[ab[::-1]])
     )
-    trials = [climb(parts.merged(a, b), half, trial) for a, b in order[:pairs]]
+    trials = [climb(parts.merge(a, b), half, trial) for a, b in order[:pairs]]
     best = max(trials, key=lambda one: one[0][-1])[1]
     return climb(best, half, steps)[1].vector()

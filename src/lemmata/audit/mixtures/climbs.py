@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from lemmata.audit.clustering.nearest_centres import one_blas_thread
 from lemmata.audit.kernel.claims import (
     PROVED,
     RULE_OF_THUMB,
@@ -23,16 +24,8 @@ from lemmata.audit.kernel.claims import (
     rounding,
     unknown,
 )
-from lemmata.audit.mixtures.em_steps import (
-    CLIMBING,
-    NUDGING,
-    Facts,
-    affordable,
-    expect,
-    facts_of,
-    one_thread,
-    pass_work,
-)
+from lemmata.audit.mixtures import em_steps
+from lemmata.audit.mixtures.em_steps import FitFacts, affordable, facts_of, pass_work
 
 Array = np.ndarray
 TO_GO = 0.125  # nats: half a standard error in one direction, nothing that a sample of this size could tell
@@ -40,10 +33,11 @@ LEAPS = 10  # of EM in the search for more
 MOST_STEPS = 1e6  # that anybody would make: where gains do not shrink, they are counted so often
 NUDGE = 0.05  # standard deviations of a component
 NUDGES, NUDGE_STEPS, FEWEST = 2, 24, 6
+STILL_GROWING = "steps from a nudge still gain more and more: pass seconds=… to certify"
 
 
 def extrapolated_gain(values: Array, noise: float = 0.0) -> tuple[float, float]:
-    """What EM gains from the first of these values on, in all: with the rate as measured, and the largest that noise allows."""
+    """The total gain of EM from the first of these values on: with the rate as measured, and the largest that noise allows."""
     gains = np.abs(np.diff(values))
     so_far, last, m = float(gains.sum()), float(gains[-1]), len(gains) // 2
     if last <= noise:
@@ -56,17 +50,17 @@ def extrapolated_gain(values: Array, noise: float = 0.0) -> tuple[float, float]:
 
 def _climbing_work(fit: Fit) -> float:
     """Return the price of as many leaps as there is work for, at least one; a leap is three passes."""
-    passes = min(3 * LEAPS, affordable(fit, CLIMBING) / pass_work(fit))
+    passes = min(3 * LEAPS, affordable(fit, em_steps.CLIMBING) / pass_work(fit))
     return (1 + max(passes, 3)) * pass_work(fit)
 
 
 @fact(cost=_climbing_work, needs=(facts_of,))
-def climbed(fit: Fit) -> tuple[float, float, float, float]:
+def climb(fit: Fit) -> tuple[float, float, float, float]:
     """Return the gain found, in all (at the rate measured, and with noise), and what of it may be noise, in nats that count."""
     facts = facts_of(fit)
-    leaps = int(min(LEAPS, max(affordable(fit, CLIMBING) / pass_work(fit) / 3, 1)))
-    with one_thread():
-        risen, last = _risen(fit, facts, leaps - 1)
+    leaps = int(min(LEAPS, max(affordable(fit, em_steps.CLIMBING) / pass_work(fit) / 3, 1)))
+    with one_blas_thread():
+        risen, last = _rise(fit, facts, leaps - 1)
     found, last = (risen + np.abs(np.diff(last)).sum()) * facts.nats, last * facts.nats
     # each term errs by some eps of what it is made of, in any direction, and so does the sum
     noise = 4 * rounding(np.float64, facts.n) * (1 + facts.grain / facts.weight)
@@ -75,7 +69,7 @@ def climbed(fit: Fit) -> tuple[float, float, float, float]:
     return found, low, high, 3 * leaps * noise
 
 
-def _risen(fit: Fit, facts: Facts, leaps: int) -> tuple[float, Array]:
+def _rise(fit: Fit, facts: FitFacts, leaps: int) -> tuple[float, Array]:
     """Return how much more likely a mixture is that a search shows, and the objective over two plain steps from there.
 
     A mixture that is less likely is no way up: the steps are then made from the model, as they are where nobody searches.
@@ -89,21 +83,21 @@ def _risen(fit: Fit, facts: Facts, leaps: int) -> tuple[float, Array]:
     return 0.0, _two_steps(facts.parts, facts)
 
 
-def _two_steps(parts: Any, facts: Facts) -> Array:
+def _two_steps(parts: Any, facts: FitFacts) -> Array:
     """Return the objective here and after each of two steps of EM."""
     values = []
     for _ in range(2):
-        value, sums = expect(parts, facts.rows)
+        value, sums = em_steps.expect(parts, facts.rows)
         values.append(value)
         parts = parts.step(sums)
-    return np.array([*values, expect(parts, facts.rows)[0]])
+    return np.array([*values, em_steps.expect(parts, facts.rows)[0]])
 
 
 @claim(
     "climbing on by EM gains at most 0.125 nats, all together",
     kind=RULE_OF_THUMB,
     source="CIL (3.13), (3.14); Aitken 1926",
-    needs=(climbed,),
+    needs=(climb,),
 )
 def fixed_point(fit):
     """A step of any size says little: EM crawls where components overlap, and stops at any `tol` long before it arrives.
@@ -111,10 +105,8 @@ def fixed_point(fit):
     What is found by climbing is a fact; what the last steps' rate says about the rest is a lower estimate. With reg_covar an
     M-step is not the exact maximum and ℓ may fall a little on the way to the fixed point: what counts is how far it moves.
     """
-    lost = facts_of(fit).cannot_climb()
-    if lost is not None:
-        return lost
-    found, low, high, noise = climbed(fit)
+    facts_of(fit).require_finite()
+    found, low, high, noise = climb(fit)
     if low - noise <= TO_GO < low:
         return unknown("the gains are rounding", measured=low, unit="nats to go")
     if TO_GO < low <= _grit(fit):
@@ -131,7 +123,7 @@ def fixed_point(fit):
 
 
 def _grit(fit: Fit) -> float:
-    """What rounding the means to their type costs, in nats: ½ Σ_j N_j (eps μ_j/σ_j)² of each feature; ten times that."""
+    """The cost of rounding the means to their type, in nats: ½ Σ_j N_j (eps μ_j/σ_j)² of each feature; ten times that."""
     facts, eps = facts_of(fit), float(np.finfo(np.asarray(fit.weights_).dtype).eps)
     if not fit.has("means_"):
         return 0.0
@@ -142,7 +134,8 @@ def _grit(fit: Fit) -> float:
 
 
 def _nudging_work(fit: Fit) -> float:
-    return min(NUDGES * (NUDGE_STEPS + 1) * pass_work(fit), affordable(fit, NUDGING))
+    most = affordable(fit, em_steps.NUDGING)
+    return min(NUDGES * (NUDGE_STEPS + 1) * pass_work(fit), most)
 
 
 @claim(
@@ -160,29 +153,24 @@ def no_ascent_nearby(fit):
     witness: that it is more likely is then a fact, whatever led to it. Finding none is no proof that there is none.
     """
     facts = facts_of(fit)
-    if facts.parts.k == 1:
-        return unknown("there is one component only")
-    lost = facts.cannot_climb()
-    if lost is not None:
-        return lost
+    facts.require_several()
+    facts.require_finite()
     steps = int(min(_nudging_work(fit), fit.work) / pass_work(fit) / NUDGES) - 1
     if steps < FEWEST:
         return unknown("too little work allowed: pass seconds=… to certify")
-    anyway = climbed(fit)[1]
+    anyway = climb(fit)[1]
     if anyway > TO_GO:
         return unknown("EM still climbs without a nudge")
     steps = min(steps, NUDGE_STEPS)
-    with one_thread():
+    with one_blas_thread():
         shown = fit.witness("climb_from_nudges", facts.parts, facts.rows, NUDGES, NUDGE, steps)
         if shown is None:
             return unknown("no climb from a nudge came to an end")
         vector, growing = shown
-        reached = expect(facts.parts.of_vector(vector), facts.rows)[0]
+        reached = em_steps.expect(facts.parts.of_vector(vector), facts.rows)[0]
     gain = (reached - facts.log_likelihood - facts.parts.log_prior()) * facts.nats - anyway
     if gain <= TO_GO and growing:
-        return unknown(
-            "steps from a nudge still gain more and more: pass seconds=… to certify", gain
-        )
+        return unknown(STILL_GROWING, gain)
     advice = "a saddle, or a flat top: start from elsewhere (n_init, another random_state), or use fewer components"
     return at_most(
         gain, TO_GO, advice, unit="nats", kind=PROVED if gain > TO_GO else "",

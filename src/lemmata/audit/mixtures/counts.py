@@ -21,7 +21,7 @@ Array = np.ndarray
 SUMS = 1e-9
 
 
-class Counts:
+class CountComponents:
     """Families whose log-density is linear in t(x): log p(x; v) = L(t(x); v) + h(x), with v the means of t(x).
 
     A row that contradicts a probability of 0 or 1 has ln p = −∞.
@@ -32,9 +32,8 @@ class Counts:
 
     def __init__(self, fit: Any, unit: float = 1.0):
         self.pi = np.asarray(fit.weights_, dtype=np.float64)
-        self.values = np.asarray(
-            fit.rates_ if fit.has("rates_") else fit.probabilities_, dtype=np.float64
-        )
+        values = fit.rates_ if fit.has("rates_") else fit.probabilities_
+        self.values = np.asarray(values, dtype=np.float64)
         self.smoothing = float(fit.family_.smoothing) / unit
         self.sizes = np.asarray(fit.n_categories_ if fit.has("n_categories_") else ())
         self.k, self.m = self.values.shape
@@ -45,7 +44,7 @@ class Counts:
     def solver_work(self, n: int) -> float:
         return n * self.k * (self.m + 20)
 
-    def moved(self, pi: Array, values: Array) -> Any:
+    def with_parameters(self, pi: Array, values: Array) -> Any:
         other = copy.copy(self)
         other.pi, other.values, other.k = pi, values, len(pi)
         return other
@@ -57,7 +56,7 @@ class Counts:
         pi, values = v[: self.k], v[self.k :].reshape(self.values.shape)
         if not ((pi >= 0).all() and pi.any() and self.possible(values)):
             raise np.linalg.LinAlgError("no components")
-        return self.moved(pi / pi.sum(), values)
+        return self.with_parameters(pi / pi.sum(), values)
 
     def possible(self, values: Array) -> bool:
         return bool(((values >= 0) & (values <= 1)).all())
@@ -78,7 +77,11 @@ class Counts:
         raise TypeError(f"{type(self).__name__} defines no best.")
 
     def log_prior(self) -> float:
-        raise TypeError(f"{type(self).__name__} defines no log_prior.")
+        return self.smoothing * float(self.prior_terms().sum()) if self.smoothing else 0.0
+
+    def prior_terms(self) -> Array:
+        """The logarithms that smoothing adds to the likelihood."""
+        return _log(self.values)
 
     def joint(self, rows: Array) -> Array:
         return self.linear(self.statistic(rows)) + self.rest(rows)[:, None] + log_of(self.pi)
@@ -102,15 +105,15 @@ class Counts:
         values = self.best(counts[:, None], first)
         # a component of which the rows say nothing stays as it is
         values = np.where((counts[:, None] > 0) & np.isfinite(values), values, self.values)
-        return self.moved(counts / counts.sum(), values)
+        return self.with_parameters(counts / counts.sum(), values)
 
-    def merged(self, a: int, b: int) -> Any:
+    def merge(self, a: int, b: int) -> Any:
         keep = [j for j in range(self.k) if j != b]
         pi, values = self.pi.copy(), self.values.copy()
         total = max(pi[a] + pi[b], np.finfo(float).tiny)
         values[a] = (pi[a] * values[a] + pi[b] * values[b]) / total
         pi[a] += pi[b]
-        return self.moved(pi[keep], values[keep])
+        return self.with_parameters(pi[keep], values[keep])
 
 
 def _log(values: Array) -> Array:
@@ -124,7 +127,7 @@ def _sums(t: Array, values: Array) -> Array:
     return np.where(contradicted, -np.inf, t @ _log(values).T)
 
 
-class Bernoullis(Counts):
+class Bernoullis(CountComponents):
     def linear(self, t):
         return _sums(t, self.values) + _sums(1 - t, 1 - self.values)
 
@@ -132,13 +135,11 @@ class Bernoullis(Counts):
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.clip((s + self.smoothing) / (N + 2 * self.smoothing), 0, 1)
 
-    def log_prior(self):
-        if not self.smoothing:
-            return 0.0
-        return self.smoothing * float((_log(self.values) + _log(1 - self.values)).sum())
+    def prior_terms(self):
+        return _log(self.values) + _log(1 - self.values)
 
 
-class Poissons(Counts):
+class Poissons(CountComponents):
     def possible(self, values):
         return bool(((values >= 0) & (values < np.inf)).all())
 
@@ -152,13 +153,11 @@ class Poissons(Counts):
         with np.errstate(invalid="ignore", divide="ignore"):
             return (s + self.smoothing) / (N + self.smoothing)
 
-    def log_prior(self):
-        if not self.smoothing:
-            return 0.0
-        return self.smoothing * float((_log(self.values) - self.values).sum())
+    def prior_terms(self):
+        return _log(self.values) - self.values
 
 
-class Multinomials(Counts):
+class Multinomials(CountComponents):
     def possible(self, values):
         """Whether the probabilities of what excludes each other sum to 1, but for the rounding of a long leap."""
         firsts = np.cumsum([0, *self.sizes[:-1]])
@@ -176,9 +175,6 @@ class Multinomials(Counts):
         with np.errstate(invalid="ignore", divide="ignore"):
             return s / s.sum(axis=1, keepdims=True)
 
-    def log_prior(self):
-        return self.smoothing * float(_log(self.values).sum()) if self.smoothing else 0.0
-
 
 class Categoricals(Multinomials):
     def statistic(self, rows):
@@ -186,19 +182,16 @@ class Categoricals(Multinomials):
         return np.concatenate(parts, axis=1) * 1.0
 
     def rest(self, rows):
-        return np.where(
-            (rows >= self.sizes).any(axis=1), -np.inf, 0.0
-        )  # codes never seen in the fit
+        # codes never seen in the fit
+        return np.where((rows >= self.sizes).any(axis=1), -np.inf, 0.0)
 
     def best(self, N, s):
         parts = np.split(s + self.smoothing, np.cumsum(self.sizes)[:-1], axis=1)
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.concatenate(
-                [part / part.sum(axis=1, keepdims=True) for part in parts], axis=1
-            )
+            return np.hstack([part / part.sum(axis=1, keepdims=True) for part in parts])
 
 
-COUNTING: dict[str, type[Counts]] = {
+COUNTING: dict[str, type[CountComponents]] = {
     "Bernoulli": Bernoullis,
     "Poisson": Poissons,
     "multinomial": Multinomials,

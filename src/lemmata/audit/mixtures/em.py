@@ -1,4 +1,4 @@
-"""What theory promises about a mixture fitted by EM, checked on the data by plain code.
+"""Claims about a mixture fitted by EM, checked on the data by plain code.
 
 Everything is recomputed from the rows and public attributes (`weights_`, `means_`, `covariances_`, and the memberships that
 `predict_proba` shows), with the densities of gaussians.py and the plain EM of em_steps.py. So the claims certify
@@ -16,23 +16,18 @@ scikit-learn's GaussianMixture as well as ours. With responsibilities r_ij the b
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from scipy.special import xlogy
 
+from lemmata.audit.clustering.nearest_centres import eps_of, one_blas_thread
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
 from lemmata.audit.kernel.claims import PROVED, Fit, at_most, claim, rounding, unknown
 from lemmata.audit.mixtures.climbs import fixed_point, no_ascent_nearby
-from lemmata.audit.mixtures.em_steps import (
-    Reading,
-    facts_of,
-    one_thread,
-    pass_work,
-    posterior,
-    shown_memberships,
-)
+from lemmata.audit.mixtures.em_steps import Reading, facts_of, pass_work, posterior
 from lemmata.audit.mixtures.gaussians import SHAPES, kind_of
 from lemmata.audit.mixtures.refits import (
     fresh_rows_as_likely,
@@ -43,32 +38,27 @@ from lemmata.audit.mixtures.shapes import enough_rows, no_collapsed_component
 
 Array = np.ndarray
 BATCHES = "batches"  # why stepwise EM stops
+NOT_PROMISED = "stepwise EM promises no such thing: a batch may be less likely than the one before"
 
 
 # --- attributes -------------------------------------------------------------------------------------------------------
 
 
 def _unsound(fit: Fit) -> Iterator[str]:
-    """What is wrong with parameters beyond shapes that letters can say."""
+    """Problems of parameters beyond shapes that letters can describe."""
     k, d = len(fit.weights_), int(fit.get("n_features_in_", 0)) or None
     if fit.has("covariances_"):
         yield from _unsound_gaussians(fit, k, np.shape(fit.means_)[1])
     elif fit.has("probabilities_"):
         p = np.asarray(fit.probabilities_, dtype=np.float64)
-        sizes = _groups(fit, p.shape[1])
-        if sizes.sum() != p.shape[1] or (
-            d is not None and fit.has("n_categories_") and len(sizes) != d
-        ):
+        sizes = np.asarray(fit.n_categories_ if fit.has("n_categories_") else [p.shape[1]])
+        other = d is not None and fit.has("n_categories_") and len(sizes) != d
+        if sizes.sum() != p.shape[1] or other:
             yield f"probabilities_ has {p.shape[1]} columns, not those of n_categories_"
         elif fit.family_.name != "Bernoulli":
             sums = np.add.reduceat(p, np.cumsum(sizes) - sizes, axis=1)
             if np.abs(sums - 1).max() > rounding(fit.probabilities_.dtype, p.shape[1]):
                 yield "probabilities_ do not sum to 1"
-
-
-def _groups(fit: Fit, width: int) -> Array:
-    """How many columns of probabilities_ belong together."""
-    return np.asarray(fit.n_categories_) if fit.has("n_categories_") else np.array([width])
 
 
 def _unsound_gaussians(fit: Fit, k: int, d: int) -> Iterator[str]:
@@ -102,9 +92,8 @@ def _indefinite(A: Array, fit: Fit) -> Iterator[str]:
             continue
         root = np.sqrt(diagonal)
         R = C / root / root[:, None]
-        slack = rounding(np.asarray(fit.covariances_).dtype, len(C)) * (
-            1 + float((far / root).max()) ** 2
-        )
+        shift = 1 + float((far / root).max()) ** 2
+        slack = rounding(np.asarray(fit.covariances_).dtype, len(C)) * shift
         if np.abs(R - R.T).max() > min(slack, 1e-2):
             yield f"covariances_[{j}] is not symmetric"
             continue
@@ -130,7 +119,7 @@ SOUND = attributes_sound(
 # --- what the model states --------------------------------------------------------------------------------------------
 
 
-def _stated(fit: Fit) -> dict[str, float]:
+def _errors(fit: Fit) -> dict[str, float]:
     """Every number that a mixture states, as its library defines it, in units of the rounding it may have.
 
     Ours: `lower_bound_` is the mean log-likelihood of the parameters shown. scikit-learn's: that of the E-step before the last
@@ -141,8 +130,10 @@ def _stated(fit: Fit) -> dict[str, float]:
     if fit.get("stopped_") == BATCHES or not fit.has("lower_bound_"):
         return found  # stepwise EM states the likelihood of a batch that is gone
     facts = facts_of(fit)
+    # rows in float32 are not quite those of a fit in float64
+    eps = eps_of(np.asarray(fit.weights_).dtype, fit.data.dtype)
     stated, true = float(fit.lower_bound_), facts.log_likelihood / facts.weight
-    error = _eps(fit) * np.sqrt(facts.n) * facts.grain / facts.weight
+    error = eps * np.sqrt(facts.n) * facts.grain / facts.weight
     if fit.has("stepwise_"):  # ours
         found["lower_bound_"] = discrepancy(stated, true, error, 8.0)
     else:
@@ -158,12 +149,6 @@ def _stated(fit: Fit) -> dict[str, float]:
     return found
 
 
-def _eps(fit: Fit) -> float:
-    """Of the coarser of the parameters and the rows: rows in float32 are not quite those of a fit in float64."""
-    kinds = [np.asarray(fit.weights_).dtype, np.dtype(fit.data.dtype)]
-    return max(float(np.finfo(kind if kind.kind == "f" else np.float64).eps) for kind in kinds)
-
-
 def _one_step_before(fit: Fit, stated: float, true: float, slack: float) -> float:
     """A likelihood one step before the one shown: at most it, and not much less where steps have become small."""
     if stated > true + slack:
@@ -173,7 +158,7 @@ def _one_step_before(fit: Fit, stated: float, true: float, slack: float) -> floa
 
 
 def _price(fit: Fit, facts: Any) -> float:
-    """What an M-step with reg_covar may give away: ½ Σ π_j Σ_λ [ln(1 + t) − t/(1 + t)], t = ρ/λ (see likelihood_never_fell)."""
+    """The likelihood that reg_covar may cost: ½ Σ π_j Σ_λ [ln(1 + t) − t/(1 + t)], t = ρ/λ; see likelihood_never_fell."""
     parts = facts.parts
     if not getattr(parts, "estimated", False) or not parts.reg.any():
         return 0.0
@@ -187,20 +172,15 @@ def _price(fit: Fit, facts: Any) -> float:
 
 
 def _inverse_errors(fit: Fit) -> dict[str, float]:
-    """How far ΣΛ and PᵀΣP are from the identity; an inverse errs by eps·cond(Σ), in units of the diagonal."""
-    shape, found = SHAPES[kind_of(fit)], {}
-    dtype = np.asarray(fit.covariances_).dtype
-    C, precision, P = (
-        np.asarray(A, np.float64)
-        for A in (fit.covariances_, fit.precisions_, fit.precisions_cholesky_)
-    )
-    if shape[-2:] != "dd":
+    """The distances of ΣΛ and PᵀΣP from the identity; an inverse errs by eps·cond(Σ), in units of the diagonal."""
+    given = fit.covariances_, fit.precisions_, fit.precisions_cholesky_
+    dtype, names = np.asarray(fit.covariances_).dtype, ("precisions_", "precisions_cholesky_")
+    C, precision, P = (np.asarray(A, np.float64) for A in given)
+    if SHAPES[kind_of(fit)][-2:] != "dd":
         with np.errstate(over="ignore", invalid="ignore"):
-            products = {"precisions_": precision * C, "precisions_cholesky_": P * np.sqrt(C)}
-        return {
-            name: discrepancy(x, np.ones_like(x), 1.0, rounding(dtype))
-            for name, x in products.items()
-        }
+            products = precision * C, P * np.sqrt(C)
+        errors = [discrepancy(x, np.ones_like(x), 1.0, rounding(dtype)) for x in products]
+        return dict(zip(names, errors, strict=True))
     d = C.shape[-1]
     root = np.sqrt(np.einsum("...aa->...a", C))
     R = C / root[..., None] / root[..., None, :]
@@ -210,13 +190,11 @@ def _inverse_errors(fit: Fit) -> dict[str, float]:
     crooked = float(np.abs(R - np.swapaxes(R, -1, -2)).max())
     slack = min((rounding(dtype, d) + crooked) * float(condition), 0.1)
     eye = np.broadcast_to(np.eye(d), R.shape)
-    found["precisions_"] = discrepancy(R @ scaled, eye, 1.0, slack)
-    whitened = np.swapaxes(Q, -1, -2) @ R @ Q
-    found["precisions_cholesky_"] = discrepancy(whitened, eye, 1.0, slack)
-    return found
+    products = R @ scaled, np.swapaxes(Q, -1, -2) @ R @ Q
+    return {name: discrepancy(x, eye, 1.0, slack) for name, x in zip(names, products, strict=True)}
 
 
-TRUE = statements_true(_stated, needs=(facts_of,))
+TRUE = statements_true(_errors, needs=(facts_of,))
 
 
 # --- the run ----------------------------------------------------------------------------------------------------------
@@ -232,9 +210,7 @@ def likelihood_never_fell(fit):
     likelihood.
     """
     if fit.get("stopped_") == BATCHES:
-        return unknown(
-            "stepwise EM promises no such thing: a batch may be less likely than the one before"
-        )
+        return unknown(NOT_PROMISED)
     losses, columns = fit.trace.objective, fit.trace.extras
     rises = np.diff(losses)
     if "price" in columns:
@@ -243,12 +219,19 @@ def likelihood_never_fell(fit):
     fall = rises.max(initial=0.0) / scale if scale > 0 else 0.0
     n = fit.data.shape[0] if fit.has_data else 1
     advice = "this is rounding: scale the data, or fit in float64"
-    return at_most(
-        fall, rounding(np.asarray(fit.weights_).dtype, n), unit="largest fall", advice=advice
-    )
+    slack = rounding(np.asarray(fit.weights_).dtype, n)
+    return at_most(fall, slack, advice, unit="largest fall")
 
 
 # --- the E-step -------------------------------------------------------------------------------------------------------
+
+
+def _shown_memberships(fit: Fit, x: Array) -> Array:
+    """The memberships that the model gives itself, of rows in the type that it computes in."""
+    with warnings.catch_warnings():  # slices carry no names of features
+        warnings.filterwarnings("ignore", message=".*valid feature names", category=UserWarning)
+        x = x.astype(np.asarray(fit.weights_).dtype, copy=False)
+        return np.asarray(fit.model.predict_proba(x), dtype=np.float64)
 
 
 @claim(
@@ -262,11 +245,11 @@ def bound_is_tight(fit):
     """ℓ − ELBO at the memberships that predict_proba shows, which is Σ KL(shown ‖ posterior); relative to its rounding."""
     facts = facts_of(fit)
     gap = 0.0
-    with one_thread():
+    with one_blas_thread():
         for x, w in Reading(fit.data, facts.parts.k, np.asarray(fit.weights_).dtype):
             joint = facts.parts.joint(x)
             each, _ = posterior(joint)
-            shown = shown_memberships(fit, x)
+            shown = _shown_memberships(fit, x)
             # ln 0 is met where r = 0 only, unless a membership contradicts the parameters: then the bound is −inf
             with np.errstate(invalid="ignore"):
                 terms = np.where(shown > 0, shown * (joint - each[:, None]), 0.0) - xlogy(
@@ -286,14 +269,9 @@ def bound_is_tight(fit):
 # --- counts and codes ------------------------------------------------------------------------------------------------
 
 
-@claim(
-    "every row has a positive probability",
-    kind=PROVED,
-    source="CIL (3.5)",
-    needs=(facts_of,),
-)
+@claim("every row has a positive probability", kind=PROVED, source="CIL (3.5)", needs=(facts_of,))
 def every_row_possible(fit):
-    """How many rows have ln p(x) = −∞: something in them has probability 0 under every component that has a weight."""
+    """Number of rows with ln p(x) = −∞: something in them has probability 0 under every component that has a weight."""
     advice = "the log-likelihood of these rows is −∞: fit with smoothing > 0, or drop them"
     return at_most(facts_of(fit).impossible, 0, unit="impossible rows", advice=advice)
 

@@ -2,13 +2,12 @@
 
     ℓ(θ) = Σ_i w_i ln Σ_j π_j p(x_i; θ_j),      r_ij ∝ π_j p(x_i; θ_j)  (E),      θ' from Σ_i w_i r_ij t(x_i)  (M)
 
-Weights are divided by the largest, so that their unit does not matter. A sum of log-likelihoods is told in nats of
+Weights are divided by the largest, so that their unit does not matter. Sums of log-likelihoods are given in nats of
 n = (Σw)²/Σw² rows that count.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from lemmata.audit.clustering.nearest_centres import one_blas_thread
-from lemmata.audit.kernel.claims import LEAST_BUDGET, Evidence, Fit, fact, free, unknown
+from lemmata.audit.kernel.claims import LEAST_BUDGET, CannotTell, Fit, fact, free
 from lemmata.audit.mixtures.gaussians import components_of
 
 Array = np.ndarray
@@ -98,9 +97,16 @@ def make_steps(parts: Any, rows: Rows, steps: int) -> Any:
     return parts
 
 
+def merge_all(parts: Any) -> Any:
+    """Return the one component with the mean and covariance of all."""
+    while parts.k > 1:
+        parts = parts.merge(0, parts.k - 1)
+    return parts
+
+
 @dataclass(frozen=True)
-class Facts:
-    """What one plain pass over the data says about a fit, in float64."""
+class FitFacts:
+    """The result of one plain pass over the data of a fit, in float64."""
 
     parts: Any  # the components
     rows: Reading
@@ -112,11 +118,16 @@ class Facts:
     impossible: int  # rows that count and have ln p(x) = −∞
     counts: Array  # (k,) how many rows a component lives on: (Σ w r)² / Σ w² r, which is Σ r without weights
 
-    def cannot_climb(self) -> Evidence | None:
-        """What claims about the height of the likelihood say where it is −∞."""
-        if not self.impossible:
-            return None
-        return unknown(f"{self.impossible:,} rows have probability 0: the log-likelihood is −∞")
+    def require_finite(self) -> None:
+        """Leave claims about the height of the likelihood undecided where it is −∞."""
+        if self.impossible:
+            rows = f"{self.impossible:,} rows have probability 0"
+            raise CannotTell(f"{rows}: the log-likelihood is −∞")
+
+    def require_several(self) -> None:
+        """Leave claims about more than one component undecided where there is one."""
+        if self.parts.k == 1:
+            raise CannotTell("there is one component only")
 
     @property
     def nats(self) -> float:
@@ -175,40 +186,23 @@ def affordable(fit: Fit, share: float) -> float:
 
 
 @fact(cost=lambda fit: 1.5 * pass_work(fit))
-def facts_of(fit: Fit) -> Facts:
-    """Go through the rows once."""
-    with one_thread():
-        return _facts(fit)
-
-
-def _facts(fit: Fit) -> Facts:
+def facts_of(fit: Fit) -> FitFacts:
+    """Read the rows once."""
     rows = Reading(fit.data, len(fit.weights_))
     parts = components_of(fit, rows.unit)
     sums, squares = parts.empty(), np.zeros(parts.k)
     weight = square = value = grain = 0.0
     impossible = 0
-    for x, w in rows:
-        joint = parts.joint(x)
-        each, r = posterior(joint)
-        finite = np.where((r > 0) & np.isfinite(joint), np.abs(joint), 0.0)
-        impossible += int(np.count_nonzero((each == -np.inf) & (w > 0)))
-        weight, square, value = weight + w.sum(), square + w @ w, value + _dot(w, each)
-        grain += w @ ((r * finite).sum(axis=1) + parts.grain(x, r))
-        parts.add(sums, x, w[:, None] * r)
-        squares += w**2 @ r
+    with one_blas_thread():
+        for x, w in rows:
+            joint = parts.joint(x)
+            each, r = posterior(joint)
+            finite = np.where((r > 0) & np.isfinite(joint), np.abs(joint), 0.0)
+            impossible += int(np.count_nonzero((each == -np.inf) & (w > 0)))
+            weight, square, value = weight + w.sum(), square + w @ w, value + _dot(w, each)
+            grain += w @ ((r * finite).sum(axis=1) + parts.grain(x, r))
+            parts.add(sums, x, w[:, None] * r)
+            squares += w**2 @ r
     effective = sums[0] ** 2 / np.maximum(squares, np.finfo(float).tiny)
     n = weight**2 / square if square > 0 else 0.0
-    return Facts(parts, rows, sums, weight, n, value, grain, impossible, effective)
-
-
-def one_thread() -> Any:
-    """Many small matrices: waking BLAS's threads for each costs more than the work."""
-    return one_blas_thread()
-
-
-def shown_memberships(fit: Fit, x: Array) -> Array:
-    """What the model says itself, of rows in the type that it computes in."""
-    with warnings.catch_warnings():  # slices carry no names of features
-        warnings.filterwarnings("ignore", message=".*valid feature names", category=UserWarning)
-        x = x.astype(np.asarray(fit.weights_).dtype, copy=False)
-        return np.asarray(fit.model.predict_proba(x), dtype=np.float64)
+    return FitFacts(parts, rows, sums, weight, n, value, grain, impossible, effective)

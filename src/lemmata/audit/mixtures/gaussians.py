@@ -37,7 +37,7 @@ def components_of(fit: Any, unit: float = 1.0) -> Any:
     """The components of a fit, from its public attributes. unit : the weight of a row that counts as one (for priors)."""
     if fit.has("covariances_"):
         kind = kind_of(fit)
-        return (AxisGaussians if SHAPES[kind][-2:] != "dd" else DenseGaussians)(fit, kind)
+        return (DenseGaussians if SHAPES[kind][-2:] == "dd" else AxisGaussians)(fit, kind)
     from lemmata.audit.mixtures.counts import COUNTING
 
     return COUNTING[fit.family_.name](fit, unit)
@@ -66,7 +66,9 @@ def observed_patterns(rows: Array) -> Iterator[tuple[Array, Array]]:
 
 
 class Gaussians:
-    """What the two kinds of Gaussian share. Sums are taken about the current means: no digits are lost far from zero."""
+    """The base of both kinds of Gaussian. Sums are taken about the current means: no digits are lost far from zero."""
+
+    dense = False  # whether covariances are matrices, (k, d, d), or variances, (k, d)
 
     def __init__(self, fit: Any, kind: str):
         self.kind, self.means = kind, np.asarray(fit.means_, dtype=np.float64)
@@ -75,7 +77,12 @@ class Gaussians:
         given = np.asarray(fit.covariances_, dtype=np.float64)
         self.unit = self._units(given)
         self.log_unit = np.log(self.unit)
-        self.covariances = self._inside(given)
+        if self.dense:
+            inside = given / self.unit / self.unit[:, None]
+        else:
+            inside = (given[:, None] if given.ndim == 1 else given) / self.unit / self.unit
+        shape = (self.k, self.d, self.d) if self.dense else (self.k, self.d)
+        self.covariances = np.broadcast_to(inside, shape).copy()
         owner = fit if fit.has("reg_covar") else fit.family_
         with np.errstate(over="ignore"):
             reg = float(owner.reg_covar) if kind in ESTIMATED else 0.0
@@ -84,12 +91,17 @@ class Gaussians:
 
     def _units(self, given: Array) -> Array:
         """A power of two near the widest component of each feature; one for all where features share their variance."""
-        variances = self._variances(given)
+        if self.kind == "unit":
+            variances = np.ones(self.d)
+        elif self.dense:
+            variances = np.einsum("...aa->...a", given).reshape(-1, self.d).max(axis=0)
+        else:
+            variances = np.full(self.d, given.max()) if given.ndim == 1 else given.max(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             powers = np.round(0.5 * np.log2(variances))
         return np.exp2(np.where(np.isfinite(powers), powers, 0.0))
 
-    def moved(self, pi: Array, means: Array, covariances: Array) -> Any:
+    def with_parameters(self, pi: Array, means: Array, covariances: Array) -> Any:
         """Components of the same kind elsewhere; covariances in units."""
         other = copy.copy(self)
         other.pi, other.means, other.covariances, other._factors = pi, means, covariances, None
@@ -98,11 +110,9 @@ class Gaussians:
 
     def vector(self) -> Array:
         """All parameters in one row, in units."""
-        own = {"tied": self.covariances[:1], "spherical": self.covariances[:, :1]}.get(
-            self.kind, self.covariances
-        )
-        parts = [self.pi, (self.means / self.unit).ravel()]
-        return np.concatenate([*parts, own.ravel()] if self.estimated else parts)
+        shared = {"tied": self.covariances[:1], "spherical": self.covariances[:, :1]}
+        own = shared.get(self.kind, self.covariances).ravel() if self.estimated else ()
+        return np.concatenate([self.pi, (self.means / self.unit).ravel(), own])
 
     def of_vector(self, v: Array) -> Any:
         """The components with these parameters; LinAlgError where they are none."""
@@ -110,16 +120,14 @@ class Gaussians:
         pi, means = v[:k], v[k : k + size].reshape(self.means.shape) * self.unit
         covariances = self.covariances
         if self.estimated:
-            own = {"tied": (1, self.d, self.d), "spherical": (k, 1)}.get(
-                self.kind, covariances.shape
-            )
-            covariances = np.broadcast_to(v[k + size :].reshape(own), covariances.shape)
-        if not ((pi >= 0).all() and pi.any()) or not (
-            covariances.ndim == 3 or (covariances > 0).all()
-        ):
+            shared = {"tied": (1, self.d, self.d), "spherical": (k, 1)}
+            own = v[k + size :].reshape(shared.get(self.kind, covariances.shape))
+            covariances = np.broadcast_to(own, covariances.shape)
+        possible = (pi >= 0).all() and pi.any() and (self.dense or (covariances > 0).all())
+        if not possible:
             raise np.linalg.LinAlgError("no components")
-        other = self.moved(pi / pi.sum(), means, covariances)
-        if covariances.ndim == 3:
+        other = self.with_parameters(pi / pi.sum(), means, covariances)
+        if self.dense:
             other.factors  # noqa: B018  (raises)
         return other
 
@@ -141,23 +149,30 @@ class Gaussians:
         """A covariance of d features has full rank only from d + 1 rows on; a variance from two; a mean needs one."""
         return self.d + 1 if self.kind == "full" else 2 if self.kind in ("diag", "spherical") else 1
 
-    def _variances(self, given: Array) -> Array:
-        raise TypeError(f"{type(self).__name__} defines no _variances.")
-
-    def _inside(self, given: Array) -> Array:
-        raise TypeError(f"{type(self).__name__} defines no _inside.")
+    def merge(self, a: int, b: int) -> Any:
+        """One component fewer: a and b become one with the mean and covariance of both."""
+        keep = [j for j in range(self.k) if j != b]
+        pi, means, covariances = self.pi.copy(), self.means.copy(), np.array(self.covariances)
+        share = pi[[a, b]] / max(pi[a] + pi[b], np.finfo(float).tiny)
+        away = (means[b] - means[a]) / self.unit
+        means[a] += share[1] * away * self.unit
+        between = share[0] * share[1] * (np.multiply.outer(away, away) if self.dense else away**2)
+        if self.kind == "tied":
+            covariances = covariances + (pi[a] + pi[b]) * between
+        elif self.kind == "full":
+            covariances[a] = share[0] * covariances[a] + share[1] * covariances[b] + between
+        elif self.estimated:
+            covariances[a] = share @ covariances[[a, b]] + between
+        if self.kind == "spherical":
+            covariances[a] = covariances[a].mean()
+        pi[a] += pi[b]
+        return self.with_parameters(pi[keep], means[keep], covariances[keep])
 
 
 class DenseGaussians(Gaussians):
     """Covariances with correlations: full, tied, fixed; (k, d, d)."""
 
-    def _variances(self, given):
-        return np.diagonal(given) if given.ndim == 2 else np.einsum("jaa->ja", given).max(axis=0)
-
-    def _inside(self, given):
-        return np.broadcast_to(
-            given / self.unit / self.unit[:, None], (self.k, self.d, self.d)
-        ).copy()
+    dense = True
 
     def work(self, n: int) -> float:
         """Multiplications of an E-step and its sums, here; elementwise ones count more (measured, in nanoseconds)."""
@@ -175,7 +190,7 @@ class DenseGaussians(Gaussians):
             self._factors = np.broadcast_to(own, self.covariances.shape)
         return self._factors
 
-    def whitened(self, rows: Array, seen: Array, j: int) -> tuple[Array, Array]:
+    def whiten(self, rows: Array, seen: Array, j: int) -> tuple[Array, Array]:
         """L⁻¹(x − μ_j) of rows that have these features, (seen, n), and the diagonal of L."""
         x = (rows[:, seen] - self.means[j, seen]) / self.unit[seen]
         L = self.factors[j]
@@ -189,7 +204,7 @@ class DenseGaussians(Gaussians):
         out = np.empty((len(rows), self.k))
         for seen, which in observed_patterns(rows):
             for j in range(self.k):
-                y, diagonal = self.whitened(rows[which], seen, j)
+                y, diagonal = self.whiten(rows[which], seen, j)
                 logs = np.log(diagonal).sum() + self.log_unit[seen].sum()
                 out[which, j] = -0.5 * (seen.sum() * LOG_2PI + np.einsum("di,di->i", y, y)) - logs
         return out + log_of(self.pi)
@@ -215,7 +230,7 @@ class DenseGaussians(Gaussians):
         out = np.zeros(len(rows))
         for seen, which in observed_patterns(rows):
             for j in range(self.k):
-                y, _ = self.whitened(rows[which], seen, j)
+                y, _ = self.whiten(rows[which], seen, j)
                 L = cholesky(self.covariances[j][np.ix_(seen, seen)], lower=True)
                 P = np.abs(solve_triangular(L, np.eye(len(L)), lower=True))
                 size = (2 * np.abs(self.means[j]) / self.unit + 1)[seen]
@@ -226,7 +241,7 @@ class DenseGaussians(Gaussians):
                 )
         return out
 
-    def completed(self, rows: Array, seen: Array, j: int) -> tuple[Array, Array]:
+    def complete(self, rows: Array, seen: Array, j: int) -> tuple[Array, Array]:
         """E[x − μ_j | x_o] of rows that have these features, and the covariance of the others, (d, d), zero elsewhere."""
         x, rest, S = np.zeros((len(rows), self.d)), np.zeros((self.d, self.d)), self.covariances[j]
         x[:, seen] = (rows[:, seen] - self.means[j, seen]) / self.unit[seen]
@@ -254,7 +269,7 @@ class DenseGaussians(Gaussians):
         for seen, which in observed_patterns(rows):
             for j in range(self.k):
                 w = r[which, j]
-                x, rest = self.completed(rows[which], seen, j)
+                x, rest = self.complete(rows[which], seen, j)
                 first[j] += w @ x
                 second[j] += (x.T * w) @ x
                 hidden[j] += w.sum() * rest
@@ -273,35 +288,13 @@ class DenseGaussians(Gaussians):
         elif self.kind == "tied":
             pooled = scatter.sum(axis=0) / counts.sum() + np.diag(self.reg)
             covariances = np.broadcast_to(pooled, scatter.shape)
-        return self.moved(counts / counts.sum(), self.means + shift * self.unit, covariances)
-
-    def merged(self, a: int, b: int) -> DenseGaussians:
-        """One component fewer: a and b become one with the mean and covariance of both."""
-        keep = [j for j in range(self.k) if j != b]
-        pi, means, covariances = self.pi.copy(), self.means.copy(), np.array(self.covariances)
-        share = pi[[a, b]] / max(pi[a] + pi[b], np.finfo(float).tiny)
-        away = (means[b] - means[a]) / self.unit
-        means[a] += share[1] * away * self.unit
-        between = share[0] * share[1] * np.multiply.outer(away, away)
-        if self.kind == "full":
-            covariances[a] = share[0] * covariances[a] + share[1] * covariances[b] + between
-        elif self.kind == "tied":
-            covariances = covariances + (pi[a] + pi[b]) * between
-        pi[a] += pi[b]
-        return self.moved(pi[keep], means[keep], covariances[keep])
+        return self.with_parameters(
+            counts / counts.sum(), self.means + shift * self.unit, covariances
+        )
 
 
 class AxisGaussians(Gaussians):
     """Covariances without correlations: diag, spherical, unit; (k, d). Missing values are independent of the others."""
-
-    def _variances(self, given):
-        if self.kind == "unit":
-            return np.ones(self.d)
-        return np.full(self.d, given.max()) if given.ndim == 1 else given.max(axis=0)
-
-    def _inside(self, given):
-        given = given[:, None] if given.ndim == 1 else given
-        return np.broadcast_to(given / self.unit / self.unit, (self.k, self.d)).copy()
 
     def work(self, n: int) -> float:
         return n * self.k * (12.0 * self.d + 20)
@@ -358,20 +351,9 @@ class AxisGaussians(Gaussians):
         covariances = np.where(rest, variances, self.covariances)
         if not (covariances > 0).all():
             raise np.linalg.LinAlgError("a component has no width left")
-        return self.moved(counts / counts.sum(), self.means + shift * self.unit, covariances)
-
-    def merged(self, a: int, b: int) -> AxisGaussians:
-        keep = [j for j in range(self.k) if j != b]
-        pi, means, variances = self.pi.copy(), self.means.copy(), np.array(self.covariances)
-        share = pi[[a, b]] / max(pi[a] + pi[b], np.finfo(float).tiny)
-        away = (means[b] - means[a]) / self.unit
-        means[a] += share[1] * away * self.unit
-        if self.kind != "unit":
-            variances[a] = share @ variances[[a, b]] + share[0] * share[1] * away**2
-        if self.kind == "spherical":
-            variances[a] = variances[a].mean()
-        pi[a] += pi[b]
-        return self.moved(pi[keep], means[keep], variances[keep])
+        return self.with_parameters(
+            counts / counts.sum(), self.means + shift * self.unit, covariances
+        )
 
 
 def outer(v: Array) -> Array:

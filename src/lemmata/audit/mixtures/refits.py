@@ -1,4 +1,4 @@
-"""What fits to parts of the rows say about a mixture: are labels repeated, is every component needed, are fresh rows as likely?
+"""Claims from fits to parts of the rows: are labels repeated, is every component needed, are fresh rows as likely?
 
 A model's own memberships and likelihood flatter it: it has seen the rows. So some rows are left out, EM goes on from the
 model on the others, and the rows left out are the judges. EM goes on outside, as a search; its last step is made here, so that
@@ -21,10 +21,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import norm
 
+from lemmata.audit.clustering.nearest_centres import Frame, one_blas_thread
 from lemmata.audit.kernel.claims import (
     PROVED,
     STATISTICAL,
-    Evidence,
+    CannotTell,
     Fit,
     at_least,
     at_most,
@@ -33,23 +34,13 @@ from lemmata.audit.kernel.claims import (
     unknown,
 )
 from lemmata.audit.kernel.concentration import effective_size
+from lemmata.audit.mixtures import em_steps
 from lemmata.audit.mixtures.em_steps import (
-    HALVES,
-    OVERHEAD,
-    THIRDS,
-    Facts,
-    Reading,
-    affordable,
-    expect,
+    FitFacts,
     facts_of,
-    hole_work,
     known_components,
-    log_likelihood,
-    make_steps,
-    one_thread,
     pass_work,
     posterior,
-    unit_of,
 )
 from lemmata.core.blocks import Blocks
 
@@ -66,7 +57,7 @@ THIRD_PASSES = 2 / 3 * (REFIT_STEPS + 1) + 1
 HALF_PASSES = 2 * (REFIT_STEPS + 2) + (PAIRS + 1) * (TRIAL_STEPS + 1)
 
 
-class Sample(NamedTuple):
+class SampledRows(NamedTuple):
     """Rows that count, and their weights."""
 
     rows: Array
@@ -77,58 +68,41 @@ class Sample(NamedTuple):
 
 
 def _room(fit: Fit, times: float, share: float) -> int:
-    """How many rows may be gone through so many times; 0 where they are too few for the shapes."""
+    """Number of rows that may be read so many times; 0 where they are too few for the shapes."""
     parts, n = known_components(fit), fit.data.shape[0]
-    work = affordable(fit, share) / times - OVERHEAD
-    room = int(min(n, MOST_ROWS, max(work, 0) / (parts.work(1) + hole_work(fit, n) / n)))
+    work = em_steps.affordable(fit, share) / times - em_steps.OVERHEAD
+    room = int(min(n, MOST_ROWS, max(work, 0) / (parts.work(1) + em_steps.hole_work(fit, n) / n)))
     return 0 if room < min(0.8 * n, 20 * parts.k * parts.rows_needed) else room
 
 
 def _folds(fit: Fit) -> tuple[int, int]:
-    """How many thirds are left out in turn, and of how many rows: all three if they are few, else one."""
+    """Number of thirds that are left out in turn, and of rows: all three if they are few, else one."""
     n = fit.data.shape[0]
-    if n <= SMALL and _room(fit, FOLDS * THIRD_PASSES, THIRDS) == n:
+    if n <= SMALL and _room(fit, FOLDS * THIRD_PASSES, em_steps.THIRDS) == n:
         return FOLDS, n
-    return 1, _room(fit, THIRD_PASSES, THIRDS)
+    return 1, _room(fit, THIRD_PASSES, em_steps.THIRDS)
 
 
-def _on_a_sample(fit: Fit, room: int) -> bool:
-    """Fewer rows speak for fewer components, so that what fails on a sample need not fail on all."""
-    return room < fit.data.shape[0]
-
-
-def _sample(fit: Fit, most: int) -> Sample:
+def _sample(fit: Fit, most: int) -> SampledRows:
     """Some rows of positive weight of which something is known, at random, in float64."""
-    unit, n = unit_of(fit.data), fit.data.shape[0]
+    data, (n, d) = fit.data, fit.data.shape
     chosen = np.arange(n)
     if most < n:
         chosen = np.sort(np.random.default_rng(0).choice(n, most, replace=False))
-    parts, weights, start = [], [], 0
-    for rows, w in fit.data:
-        here = chosen[
-            np.searchsorted(chosen, start) : np.searchsorted(chosen, start + rows.shape[0])
-        ]
-        part = rows[here - start]
-        part = np.asarray(part.toarray() if hasattr(part, "toarray") else part, dtype=np.float64)
-        scaled = np.ones(len(part)) if w is None else np.asarray(w[here - start], float) / unit
-        counts = (scaled > 0) & ~np.isnan(part).all(axis=1)
-        parts.append(part[counts])
-        weights.append(scaled[counts])
-        start += rows.shape[0]
-    return Sample(np.concatenate(parts), np.concatenate(weights))
+    rows, weights = Frame(np.zeros(d)).take(data, chosen), np.ones(len(chosen))
+    if data.weights is not None:
+        weights = np.asarray(data.weights[chosen], float) / em_steps.unit_of(data)
+    counts = (weights > 0) & ~np.isnan(rows).all(axis=1)
+    return SampledRows(rows[counts], weights[counts])
 
 
-def _refitted(fit: Fit, parts: Any, rows: list[tuple[Array, Array]]) -> Any:
+def _refit(fit: Fit, parts: Any, rows: list[tuple[Array, Array]]) -> Any:
     """Return components fitted to some of the rows: a search leads near, and a plain step makes them of these rows alone."""
     shown = fit.witness("refit_mixture", parts, rows, REFIT_STEPS - 1)
     if shown is None:
-        raise NotFitted("nobody fitted parts of the rows")
+        raise CannotTell("nobody fitted parts of the rows")
     near = parts.of_vector(shown)
-    return near.step(expect(near, rows)[1])
-
-
-class NotFitted(LookupError):
-    """No fit to a part of the rows came back."""
+    return near.step(em_steps.expect(near, rows)[1])
 
 
 TOO_LITTLE = "too little work allowed for fits to enough rows: pass seconds=… to certify"
@@ -137,10 +111,14 @@ TOO_LITTLE = "too little work allowed for fits to enough rows: pass seconds=… 
 # --- labels -----------------------------------------------------------------------------------------------------------
 
 
+def _work(fit: Fit, passes: float, room: int) -> float:
+    per_pass = known_components(fit).work(room) + em_steps.OVERHEAD + em_steps.hole_work(fit, room)
+    return passes * per_pass
+
+
 def _third_work(fit: Fit) -> float:
     folds, room = _folds(fit)
-    per_pass = known_components(fit).work(room) + OVERHEAD + hole_work(fit, room)
-    return folds * THIRD_PASSES * per_pass
+    return _work(fit, folds * THIRD_PASSES, room)
 
 
 @claim(
@@ -152,23 +130,20 @@ def _third_work(fit: Fit) -> float:
     cost=_third_work,
 )
 def memberships_clear(fit):
-    """How likely a row's label is another, by the memberships of a fit to two thirds of the rows, this one not among them.
+    """The probability of another label, by the memberships of a fit to two thirds of the rows, this one not among them.
 
     1 − r_z(x) ∈ [0, 1] with z the label that the model gives: near 1 where the two fits disagree, the doubt where they agree.
     Its mean is bounded by n·KL(mean ‖ p) ≤ ln 100 (Hoeffding 1963, Theorem 1), which for zeros and ones is Clopper–Pearson's
     bound but for a little. With few rows every one is left out once, and the folds are counted as if they were independent.
     """
     facts = facts_of(fit)
-    if facts.parts.k == 1:
-        return unknown("there is one component only")
+    facts.require_several()
     folds, room = _folds(fit)
     if not room:
         return unknown(TOO_LITTLE)
     try:
-        with one_thread():
+        with one_blas_thread():
             doubts, weights = _doubts(fit, facts.parts, _sample(fit, room), folds)
-    except NotFitted as why:
-        return unknown(str(why))
     except np.linalg.LinAlgError:
         return unknown("a component collapses where a third of the rows is left out")
     if not len(doubts):
@@ -179,14 +154,14 @@ def memberships_clear(fit):
         "the labels are not to be trusted: use predict_proba, or fewer components, or more rows"
     )
     note = f"{mean:.2%} of {n:,.0f} rows left out"
-    if low <= SOFT < high or (low > SOFT and _on_a_sample(fit, room)):
+    if low <= SOFT < high or (low > SOFT and room < fit.data.shape[0]):
         return unknown(f"between {low:.1%} and {high:.1%} of the labels change", mean)
     return at_most(
         high if high <= SOFT else low, SOFT, advice, unit="labels that change", note=note
     )
 
 
-def _doubts(fit: Fit, parts: Any, sample: Sample, folds: int) -> tuple[Array, Array]:
+def _doubts(fit: Fit, parts: Any, sample: SampledRows, folds: int) -> tuple[Array, Array]:
     """1 − r_z(x) of the rows left out, r from a fit to the others, and their weights."""
     fold = np.random.default_rng(1).permutation(len(sample.rows)) % FOLDS
     labels = parts.joint(sample.rows).argmax(axis=1)
@@ -195,7 +170,7 @@ def _doubts(fit: Fit, parts: Any, sample: Sample, folds: int) -> tuple[Array, Ar
         left = fold == out
         if not left.any() or left.all():
             continue
-        again = _refitted(fit, parts, sample.part(~left))
+        again = _refit(fit, parts, sample.part(~left))
         r = posterior(again.joint(sample.rows[left]))[1]
         doubts.append(1 - r[np.arange(left.sum()), labels[left]])
         weights.append(sample.weights[left])
@@ -225,9 +200,7 @@ def share_bounds(mean: float, n: float, nats: float) -> tuple[float, float]:
 
 
 def _half_work(fit: Fit) -> float:
-    room = _room(fit, HALF_PASSES, HALVES)
-    per_pass = known_components(fit).work(room) + OVERHEAD + hole_work(fit, room)
-    return HALF_PASSES * per_pass
+    return _work(fit, HALF_PASSES, _room(fit, HALF_PASSES, em_steps.HALVES))
 
 
 @claim(
@@ -247,46 +220,42 @@ def worth_its_components(fit):
     k = 2 needs no search): one that misses better ones makes U too large. Nothing else rests on how well the search fits.
     """
     facts = facts_of(fit)
-    if facts.parts.k == 1:
-        return unknown("there is one component only")
-    room = _room(fit, HALF_PASSES, HALVES)
+    facts.require_several()
+    room = _room(fit, HALF_PASSES, em_steps.HALVES)
     if not room:
         return unknown(TOO_LITTLE)
     try:
-        with one_thread():
+        with one_blas_thread():
             needed, spare = _ratios(fit, facts.parts, _sample(fit, room))
-    except NotFitted as why:
-        return unknown(str(why))
     except np.linalg.LinAlgError:
         return unknown("a component collapses where half of the rows is left out")
     advice = "fewer components predict other rows better: lower n_components (see lemmata.mixtures.select)"
     if needed >= SHOWN:
         return at_least(needed, SHOWN, unit="ln U")
-    if spare >= SHOWN and not _on_a_sample(fit, room):
-        return at_least(
-            -spare,
-            SHOWN,
-            advice,
-            unit="ln U",
-            note=f"fewer components are {spare:.3g} nats ahead on other rows",
-        )
+    if spare >= SHOWN and not room < fit.data.shape[0]:
+        note = f"fewer components are {spare:.3g} nats ahead on other rows"
+        return at_least(-spare, SHOWN, advice, "ln U", note)
     return unknown("the rows do not tell k from k − 1 components", needed, "ln U")
 
 
-def _ratios(fit: Fit, parts: Any, sample: Sample) -> tuple[float, float]:
+def _ratios(fit: Fit, parts: Any, sample: SampledRows) -> tuple[float, float]:
     """ln U for k components over k − 1, and for k − 1 or one over k, each the mean over both halves."""
     side = np.random.default_rng(2).permutation(len(sample.rows)) % 2
     if len(side) < 2:
         return -np.inf, -np.inf
     halves = [sample.part(side == s) for s in (0, 1)]
-    many = [_refitted(fit, parts, half) for half in halves]
+    many = [_refit(fit, parts, half) for half in halves]
     few = [_fewer(fit, fitted, half) for fitted, half in zip(many, halves, strict=True)]
     one = [_alone(fitted, half) for fitted, half in zip(many, halves, strict=True)]
     needed, spare = [], []
     for s in (0, 1):
-        k = log_likelihood(many[1 - s], halves[s])
-        needed.append(_over(k, max(log_likelihood(x, halves[s]) for x in (few[s], one[s]))))
-        spare += [_over(log_likelihood(fewer[1 - s], halves[s]), k) for fewer in (few, one)]
+        k = em_steps.log_likelihood(many[1 - s], halves[s])
+        needed.append(
+            _over(k, max(em_steps.log_likelihood(x, halves[s]) for x in (few[s], one[s])))
+        )
+        spare += [
+            _over(em_steps.log_likelihood(fewer[1 - s], halves[s]), k) for fewer in (few, one)
+        ]
     return _log_mean(needed), _log_mean(spare)
 
 
@@ -302,17 +271,15 @@ def _log_mean(logs: list[float]) -> float:
 
 def _alone(parts: Any, half: list[tuple[Array, Array]]) -> Any:
     """One component for all rows: a formula, but for missing values."""
-    while parts.k > 1:
-        parts = parts.merged(0, parts.k - 1)
-    return make_steps(parts, half, TRIAL_STEPS)
+    return em_steps.make_steps(em_steps.merge_all(parts), half, TRIAL_STEPS)
 
 
 def _fewer(fit: Fit, parts: Any, half: list[tuple[Array, Array]]) -> Any:
     """Return the best mixture with one component fewer that a search finds for these rows."""
     shown = fit.witness("fewer_components", parts, half, PAIRS, TRIAL_STEPS, REFIT_STEPS)
     if shown is None:
-        raise NotFitted("nobody fitted fewer components")
-    return parts.merged(0, parts.k - 1).of_vector(shown)
+        raise CannotTell("nobody fitted fewer components")
+    return parts.merge(0, parts.k - 1).of_vector(shown)
 
 
 # --- fresh rows -------------------------------------------------------------------------------------------------------
@@ -336,39 +303,34 @@ def fresh_rows_as_likely(fit):
     """The mean of ln p(x) over the training rows less that over rows given as y, in nats per feature; normal approximation."""
     if fit.y is None or np.ndim(fit.y) != 2 or np.shape(fit.y)[1] != fit.data.shape[1]:
         return unknown("pass rows that were not fitted to: certify(X, fresh_rows)")
-    facts, rows = facts_of(fit), Blocks.of(np.asarray(fit.y))
-    lost = facts.cannot_climb()
-    if lost is not None:
-        return lost
-    with one_thread():
+    facts, rows, unit = facts_of(fit), Blocks.of(np.asarray(fit.y)), "nats per feature"
+    facts.require_finite()
+    with one_blas_thread():
         impossible = sum(
             int((posterior(facts.parts.joint(x))[0] == -np.inf).sum())
-            for x, _ in Reading(rows, facts.parts.k)
+            for x, _ in em_steps.Reading(rows, facts.parts.k)
         )
         if impossible:
             advice = "their log-likelihood is −∞: fit with smoothing > 0"
             note = f"{impossible:,} fresh rows have probability 0"
-            return at_most(
-                np.inf, PER_FEATURE, advice, unit="nats per feature", note=note, kind=PROVED
-            )
+            return at_most(np.inf, PER_FEATURE, advice, unit, note, kind=PROVED)
         seen, fresh = _scores(facts, fit.data), _scores(facts, rows)
-    return _gap(seen, fresh, fit.data.shape[1])
-
-
-def _scores(facts: Facts, data: Any) -> tuple[float, float]:
-    """The mean of ln p(x), and the variance of that mean."""
-    parts = [(posterior(facts.parts.joint(x))[0], w) for x, w in Reading(data, facts.parts.k)]
-    each, w = (np.concatenate(column) for column in zip(*parts, strict=True))
-    w = w / w.sum()
-    mean = float(w @ each)
-    return mean, float(w**2 @ (each - mean) ** 2)
-
-
-def _gap(seen: tuple[float, float], fresh: tuple[float, float], d: int) -> Evidence:
+    d = fit.data.shape[1]
     gap, error = (seen[0] - fresh[0]) / d, float(np.sqrt(seen[1] + fresh[1])) / d
     slack = float(norm.ppf(CONFIDENCE)) * error
     if abs(gap - PER_FEATURE) <= slack:
         return unknown(f"a gap of {gap:.2g} ± {slack:.2g} nats per feature", gap)
     bound = gap + slack if gap + slack <= PER_FEATURE else gap - slack
     advice = "the model has learnt its rows by heart: use fewer components, covariance_type='diag' or 'tied', or more rows"
-    return at_most(bound, PER_FEATURE, advice, unit="nats per feature", note=f"gap {gap:.2g}")
+    return at_most(bound, PER_FEATURE, advice, unit=unit, note=f"gap {gap:.2g}")
+
+
+def _scores(facts: FitFacts, data: Any) -> tuple[float, float]:
+    """The mean of ln p(x), and the variance of that mean."""
+    parts = [
+        (posterior(facts.parts.joint(x))[0], w) for x, w in em_steps.Reading(data, facts.parts.k)
+    ]
+    each, w = (np.concatenate(column) for column in zip(*parts, strict=True))
+    w = w / w.sum()
+    mean = float(w @ each)
+    return mean, float(w**2 @ (each - mean) ** 2)

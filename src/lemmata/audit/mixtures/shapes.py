@@ -16,18 +16,10 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
+from lemmata.audit.clustering.nearest_centres import eps_of, one_blas_thread
 from lemmata.audit.kernel.claims import PROVED, RULE_OF_THUMB, Fit, at_least, claim, unknown
-from lemmata.audit.mixtures.em_steps import (
-    RIDGELESS,
-    Facts,
-    affordable,
-    expect,
-    facts_of,
-    known_components,
-    one_thread,
-    pass_work,
-    posterior,
-)
+from lemmata.audit.mixtures import em_steps
+from lemmata.audit.mixtures.em_steps import FitFacts, facts_of, pass_work
 from lemmata.audit.mixtures.gaussians import EPS, observed_patterns, outer
 
 Array = np.ndarray
@@ -35,6 +27,7 @@ LEFT = 0.01  # of a width, if its weightiest row is taken away
 # of the own variance in some direction: above, the ridge may be what keeps a component up
 RIDGE = 0.1
 RIDGELESS_STEPS = 30
+TOO_LITTLE = "too little work allowed to go on without reg_covar: pass seconds=… to certify"
 
 
 @claim(
@@ -52,7 +45,7 @@ def enough_rows(fit):
     return at_least(fewest, facts.parts.rows_needed, unit="fewest rows", advice=advice)
 
 
-def _propped(parts: Any) -> bool:
+def _leans_on_ridge(parts: Any) -> bool:
     """Whether reg_covar is more than a tenth of what is left without it, in some direction of some component."""
     if not parts.reg.any():
         return False
@@ -65,27 +58,24 @@ def _propped(parts: Any) -> bool:
 
 
 def _shape_work(fit: Fit) -> float:
-    """Two passes; more where EM has to go on without reg_covar."""
-    parts = known_components(fit)
+    """Two passes; more where EM has to continue without reg_covar."""
+    parts = em_steps.known_components(fit)
     if not parts.estimated:
         return 0.0
-    if facts_of in fit.facts and _has_no_width(facts_of(fit), _eps(fit)):
+    if facts_of in fit.facts and _has_no_width(
+        facts_of(fit).parts, facts_of(fit).sums, eps_of(fit.data.dtype)
+    ):
         return 2 * pass_work(fit)
-    return (2 + (_ridgeless_steps(fit) + 2) * _propped(parts)) * pass_work(fit)
+    return (2 + (_ridgeless_steps(fit) + 2) * _leans_on_ridge(parts)) * pass_work(fit)
 
 
 def _ridgeless_steps(fit: Fit) -> int:
     """As many as there is work for."""
-    return int(min(RIDGELESS_STEPS, affordable(fit, RIDGELESS) / pass_work(fit)))
+    return int(min(RIDGELESS_STEPS, em_steps.affordable(fit, em_steps.RIDGELESS) / pass_work(fit)))
 
 
-def _has_no_width(facts: Facts, eps: float) -> bool:
-    return any(factor is None for factor in scatter_factors(facts.parts, facts.sums, eps))
-
-
-def _eps(fit: Fit) -> float:
-    """What the rows are rounded to."""
-    return float(np.finfo(fit.data.dtype if fit.data.dtype.kind == "f" else np.float64).eps)
+def _has_no_width(parts: Any, sums: list[Array], eps: float) -> bool:
+    return any(factor is None for factor in scatter_factors(parts, sums, eps))
 
 
 @claim(
@@ -104,16 +94,14 @@ def no_collapsed_component(fit):
     facts = facts_of(fit)
     if not facts.parts.estimated:
         return unknown("these components have no covariance to estimate")
-    eps = _eps(fit)
-    with one_thread():
+    eps = eps_of(fit.data.dtype)
+    with one_blas_thread():
         left = width_left(facts.parts, facts.sums, facts, eps)
-        if left >= LEFT and _propped(facts.parts):
+        if left >= LEFT and _leans_on_ridge(facts.parts):
             steps = _ridgeless_steps(fit)
             left = min(left, _ridgeless(facts, eps, steps))
             if left >= LEFT and steps < RIDGELESS_STEPS:
-                return unknown(
-                    "too little work allowed to go on without reg_covar: pass seconds=… to certify"
-                )
+                return unknown(TOO_LITTLE)
         flat = _flat(facts, eps)
     advice = "the likelihood is unbounded there: use fewer components or covariance_type='tied', or drop the rows it sits on"
     if flat:
@@ -121,14 +109,14 @@ def no_collapsed_component(fit):
     return at_least(left, LEFT, unit="width left without a row", advice=advice)
 
 
-def width_left(parts: Any, sums: list[Array], facts: Facts, eps: float) -> float:
+def width_left(parts: Any, sums: list[Array], facts: FitFacts, eps: float) -> float:
     """min over rows and components of 1 − h/(1 − r/N); 0 where a component has no width at all."""
     factors = scatter_factors(parts, sums, eps)
     if any(factor is None for factor in factors):
         return 0.0
     least, N = 1.0, np.maximum(sums[0], np.finfo(float).tiny)
     for x, w in facts.rows:
-        r = w[:, None] * posterior(parts.joint(x))[1]
+        r = w[:, None] * em_steps.posterior(parts.joint(x))[1]
         h = leverages(parts, x, r, sums, factors)
         others = np.maximum(1 - r / N, 0.0)
         # a row alone in a component of a tied covariance is at its mean: it makes no width
@@ -139,28 +127,25 @@ def width_left(parts: Any, sums: list[Array], facts: Facts, eps: float) -> float
     return max(least, 0.0)
 
 
-def _ridgeless(facts: Facts, eps: float, steps: int) -> float:
-    """What is left of the widths after some steps of EM without reg_covar."""
+def _ridgeless(facts: FitFacts, eps: float, steps: int) -> float:
+    """The share of the widths that is left after some steps of EM without reg_covar."""
     parts, sums = facts.parts.without_ridge(), facts.sums
     try:
         for _ in range(steps):
             parts = parts.step(sums)
-            sums = expect(parts, facts.rows)[1]
-            if any(factor is None for factor in scatter_factors(parts, sums, eps)):
+            sums = em_steps.expect(parts, facts.rows)[1]
+            if _has_no_width(parts, sums, eps):
                 return 0.0
         return width_left(parts, sums, facts, eps)
     except np.linalg.LinAlgError:
         return 0.0
 
 
-def _flat(facts: Facts, eps: float) -> bool:
+def _flat(facts: FitFacts, eps: float) -> bool:
     """Whether all rows together lie in a plane, or share a value: then no mixture of them could do better."""
-    one = facts.parts
-    while one.k > 1:
-        one = one.merged(0, one.k - 1)
+    one = em_steps.merge_all(facts.parts)
     try:
-        sums = expect(one, facts.rows)[1]
-        return any(factor is None for factor in scatter_factors(one, sums, eps))
+        return _has_no_width(one, em_steps.expect(one, facts.rows)[1], eps)
     except np.linalg.LinAlgError:
         return True
 
@@ -180,31 +165,21 @@ def leverages(parts: Any, rows: Array, r: Array, sums: list[Array], factors: lis
     return (_dense_leverages if dense else _axis_leverages)(parts, rows, r, sums, factors)
 
 
-def _dense_own_scatter(parts: Any, sums: list[Array]) -> Array:
-    """Σ r δδᵀ about the next means, without reg_covar or what is only expected: (k, d, d), or (1, d, d) if tied."""
-    counts, first, second, _ = sums
-    safe = np.where(counts > 0, counts, 1.0)
-    S = second - outer(first) / safe[:, None, None]
-    return S.sum(axis=0, keepdims=True) if parts.kind == "tied" else S
-
-
-def _dense_widths(parts: Any, sums: list[Array]) -> tuple[Array, Array]:
-    """Return own variances, and how far from zero the components are, in units; (k or 1, d)."""
-    counts = sums[0]
-    N = counts.sum(keepdims=True) if parts.kind == "tied" else counts
-    S = np.einsum("jaa->ja", _dense_own_scatter(parts, sums))
-    where = np.abs(parts.means) / parts.unit + 1e-3
-    where = where.max(axis=0, keepdims=True) if parts.kind == "tied" else where
-    return np.maximum(S, 0) / np.where(N > 0, N, 1.0)[:, None], where
-
-
 def _dense_scatter_factors(
     parts: Any, sums: list[Array], eps: float
 ) -> list[tuple[Array, Array] | None]:
     """Deviations of every own scatter, and its Cholesky factor in units of them."""
-    variances, places = _dense_widths(parts, sums)
+    counts, first, second, _ = sums
+    # Σ r δδᵀ about the next means, without reg_covar or what is only expected: (k, d, d), or (1, d, d) if tied
+    scatters = second - outer(first) / np.where(counts > 0, counts, 1.0)[:, None, None]
+    places = np.abs(parts.means) / parts.unit + 1e-3  # distances from zero, in units
+    if parts.kind == "tied":
+        scatters, counts = scatters.sum(axis=0, keepdims=True), counts.sum(keepdims=True)
+        places = places.max(axis=0, keepdims=True)
+    squares = np.maximum(np.einsum("jaa->ja", scatters), 0)
+    variances = squares / np.where(counts > 0, counts, 1.0)[:, None]
     factors: list[tuple[Array, Array] | None] = []
-    for S, v, place in zip(_dense_own_scatter(parts, sums), variances, places, strict=True):
+    for S, v, place in zip(scatters, variances, places, strict=True):
         noise = (8 * eps * place) ** 2
         if not (v > noise).all():
             factors.append(None)
@@ -226,30 +201,21 @@ def _dense_leverages(parts: Any, rows: Array, r: Array, sums: list[Array], facto
             if known is None:
                 continue
             scale, L = known
-            x = (parts.completed(rows[which], seen, j)[0] - shift[j]) / scale
+            x = (parts.complete(rows[which], seen, j)[0] - shift[j]) / scale
             y = solve_triangular(L, x.T, lower=True, check_finite=False)
             out[which, j] = r[which, j] * np.einsum("di,di->i", y, y)
     return out
 
 
-def _axis_own_scatter(parts: Any, sums: list[Array]) -> Array:
-    """Σ r δ² about the next means: (k, d), or (k, 1) where features share their variance."""
+def _axis_scatter_factors(parts: Any, sums: list[Array], eps: float) -> list[Array | None]:
+    """Σ r δ² about the next means: (d,) for each component, or (1,) where features share their variance."""
     _, first, second, known = sums
     S = np.maximum(second - first**2 / np.where(known > 0, known, 1.0), 0.0)
-    return S.sum(axis=1, keepdims=True) if parts.kind == "spherical" else S
-
-
-def _axis_widths(parts: Any, sums: list[Array]) -> tuple[Array, Array]:
-    known = sums[3].sum(axis=1, keepdims=True) if parts.kind == "spherical" else sums[3]
     places = np.abs(parts.means) / parts.unit + 1e-3
     if parts.kind == "spherical":
+        S, known = S.sum(axis=1, keepdims=True), known.sum(axis=1, keepdims=True)
         places = places.max(axis=1, keepdims=True)
-    return _axis_own_scatter(parts, sums) / np.where(known > 0, known, 1.0), places
-
-
-def _axis_scatter_factors(parts: Any, sums: list[Array], eps: float) -> list[Array | None]:
-    variances, places = _axis_widths(parts, sums)
-    S = _axis_own_scatter(parts, sums)
+    variances = S / np.where(known > 0, known, 1.0)
     wide = np.all(variances > (8 * eps * places) ** 2, axis=1).tolist()
     return [S[j] if wide[j] else None for j in range(parts.k)]
 
