@@ -24,10 +24,10 @@ import lemmata
 from lemmata import certify
 from lemmata.audit.kernel.duality_gap import feasible, gap_at, point
 from lemmata.audit.predict.linear.objectives import (
-    lasso_words,
-    logistic_words,
+    lasso_objective,
+    logistic_objective,
     problem_of,
-    ridge_words,
+    ridge_objective,
 )
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import Fit
@@ -53,11 +53,11 @@ def changed(model, **changes):
     return model
 
 
-def made(model, X, y, words, w=None):
+def make_problem(model, X, y, read, w=None):
     """The problem of a fit, as the claims see it."""
     y = np.searchsorted(model.classes_, y) if hasattr(model, "classes_") else y
     data = Blocks.of(X).labelled(y)
-    return problem_of(words)(Fit(model, data if w is None else data.weighted(w), y, w))
+    return problem_of(read)(Fit(model, data if w is None else data.weighted(w), y, w))
 
 
 # --- the gap ----------------------------------------------------------------------------------------------------------
@@ -67,7 +67,7 @@ def test_the_gap_of_the_lasso_is_the_one_scikit_learn_states(diabetes):
     X, y = diabetes
     for alpha in (1.0, 0.1, 0.01):
         model = Lasso(alpha, max_iter=5).fit(X, y)
-        risk, at = made(model, X, y, lasso_words)
+        risk, at = make_problem(model, X, y, lasso_objective)
         found, _ = gap_at(risk, at, risk.slopes(at.f))
         assert_allclose(found[0], model.dual_gap_, rtol=1e-6)
 
@@ -78,7 +78,7 @@ def test_the_gap_of_ridge_is_the_squared_gradient_over_twice_the_penalty(diabete
     model.coef_ = model.coef_ + np.arange(10.0)
     residual = y - X @ model.coef_
     gradient = -(X - X.mean(axis=0)).T @ (residual - residual.mean()) + 0.5 * model.coef_
-    risk, _ = made(model, X, y, ridge_words)
+    risk, _ = make_problem(model, X, y, ridge_objective)
     at = point(risk, model.coef_[:, None], np.array([residual.mean()]))
     found, _ = gap_at(risk, at, risk.slopes(at.f))
     assert_allclose(found[0], gradient @ gradient / (2 * 0.5), rtol=1e-9)
@@ -91,7 +91,7 @@ def test_no_dual_point_is_above_any_primal_value(positive):
     X, y = rng.standard_normal((30, 6)), rng.standard_normal(30)
     for ratio in (1.0, 0.4):
         model = ElasticNet(0.1, l1_ratio=ratio, positive=positive).fit(X, y)
-        risk, at = made(model, X, y, lasso_words)
+        risk, at = make_problem(model, X, y, lasso_objective)
         for _ in range(20):
             W = np.abs(rng.standard_normal((6, 1)))
             U, V, missed = feasible(risk, 0.1 * rng.standard_normal((30, 1)), at)
@@ -114,9 +114,9 @@ def test_a_dual_point_outside_of_the_domain_is_moved_into_it(classes):
     X = rng.standard_normal((60, 3))
     y = np.digitize(X[:, 0] + rng.standard_normal(60), [-0.5, 0.5][: classes - 1])
     best = LogisticRegression(tol=1e-10).fit(X, y)
-    risk, there = made(best, X, y, logistic_words)
+    risk, there = make_problem(best, X, y, logistic_objective)
     other = changed(best, coef_=1.3 * best.coef_)
-    _, at = made(other, X, y, logistic_words)
+    _, at = make_problem(other, X, y, logistic_objective)
     excess = (risk.value(at.W, at.f) - risk.value(there.W, there.f))[0]
     assert excess > 0
     for U in (np.full_like(at.f, 7.0), -risk.slopes(at.f), rng.standard_normal(at.f.shape)):
@@ -130,7 +130,7 @@ def test_a_dual_point_outside_of_the_domain_is_moved_into_it(classes):
 def test_slopes_along_a_column_that_nothing_penalises_prove_nothing(diabetes):
     X, y = diabetes
     model = LogisticRegression(C=np.inf, max_iter=3).fit(X, y > 150)
-    risk, at = made(model, X, y > 150, logistic_words)
+    risk, at = make_problem(model, X, y > 150, logistic_objective)
     U, V, missed = feasible(risk, risk.slopes(at.f), at)
     assert not U.any()
     assert not V.any()
@@ -185,7 +185,7 @@ def test_what_a_verdict_rests_on_travels_with_it(diabetes):
     X, y = diabetes
     model = Lasso(1.0).fit(X, y)
     shown = certify(model, X, y)["near_optimum"]
-    risk, at = made(model, X, y, lasso_words)
+    risk, at = make_problem(model, X, y, lasso_objective)
     gap, _ = gap_at(risk, at, shown.witness["dual_point"])
     least = (risk.value(at.W, at.f) - gap)[0]
     assert_allclose(gap[0] / least, shown.measured, rtol=1e-9)

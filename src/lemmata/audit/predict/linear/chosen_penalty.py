@@ -1,4 +1,4 @@
-"""What is claimed of a penalty that cross-validation chose: it is the best of those tried, with others on both sides.
+"""Claims about a penalty that cross-validation chose: it is the best of those tried, with others on both sides.
 
 Claims read `alpha_` and what the fit states of its path: `alphas_` (or the parameter `alphas`) and `mse_path_` of the folds.
 """
@@ -10,37 +10,27 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from lemmata.audit.kernel.attributes import discrepancy
-from lemmata.audit.kernel.claims import (
-    PROVED,
-    RULE_OF_THUMB,
-    Evidence,
-    Fit,
-    at_least,
-    at_most,
-    claim,
-    unknown,
-)
+from lemmata.audit.kernel import claims as k
+from lemmata.audit.kernel.attributes import attributes_sound, discrepancy
 from lemmata.audit.kernel.duality_gap import Risk
-from lemmata.audit.predict.linear.objectives import problem_of, ridge_words
+from lemmata.audit.predict.linear.near_optimum import shape_problems
+from lemmata.audit.predict.linear.objectives import problem_of, ridge_objective
 
 Array = np.ndarray
 SAME = 1e-6  # relative: two penalties that are one, in float32 too
 LARGEST = 2**23  # numbers of a table that is decomposed
 
 
-def _grid(fit: Fit) -> Array:
+def _grid(fit: k.Fit) -> Array:
     """The penalties tried, falling; of the chosen l1_ratio where there are several."""
-    alphas = fit.get("alphas_")
-    if alphas is None:
-        alphas = fit.get("alphas")
-    alphas = np.asarray(alphas, dtype=np.float64)
+    stated = fit.get("alphas_")
+    alphas = np.asarray(fit.get("alphas") if stated is None else stated, dtype=np.float64)
     if alphas.ndim == 2:
         alphas = alphas[_ratio(fit)]
     return -np.sort(-np.ravel(alphas))
 
 
-def _ratio(fit: Fit) -> int:
+def _ratio(fit: k.Fit) -> int:
     """The place of the chosen l1_ratio."""
     ratios = np.ravel(np.asarray(fit.l1_ratio, dtype=np.float64))
     return int(np.argmin(np.abs(ratios - float(fit.l1_ratio_))))
@@ -54,34 +44,31 @@ def _place(grid: Array, alpha: float) -> int:
 # --- attributes and statements ----------------------------------------------------------------------------------------
 
 
-def chosen_problems(fit: Fit) -> Iterator[str]:
-    """What cannot be so of a chosen penalty and of a path, whatever the data is."""
-    for name in ("alpha_", "alpha_min_", "alpha_1se_", "l1_ratio_", "alphas_", "mse_path_"):
+def _problems(fit: k.Fit) -> Iterator[str]:
+    """A sentence for everything that cannot be so of weights, a chosen penalty and its path, whatever the data is."""
+    yield from shape_problems(fit)
+    positive = "alpha_", "alpha_min_", "alpha_1se_", "l1_ratio_", "alphas_", "mse_path_"
+    for name in (*positive, "best_score_", "scores_"):
         value = fit.get(name)
-        if value is None:
-            continue
-        x = np.asarray(value, dtype=np.float64)
+        x = np.asarray(0.0 if value is None else value, dtype=np.float64)
         if not np.isfinite(x).all():
             yield f"{name} has numbers that are not finite"
-        elif x.size and x.min() < 0:
+        elif name in positive and x.min(initial=0.0) < 0:
             yield f"{name} should be >= 0"
-    for name in ("best_score_", "scores_"):
-        value = fit.get(name)
-        if value is not None and not np.isfinite(np.asarray(value, dtype=np.float64)).all():
-            yield f"{name} has numbers that are not finite"
 
 
-def path_statements(fit: Fit) -> dict[str, float]:
+SOUND = attributes_sound({}, _problems)
+
+
+def path_statements(fit: k.Fit) -> dict[str, float]:
     """alpha_, alpha_min_ and alpha_1se_ as the stated path has them."""
+    if fit.get("mse_path_") is None:
+        return {}
     found: dict[str, float] = {}
-    path = fit.get("mse_path_")
-    if path is None:
-        return found
     means, errors, alphas = _means(fit)
     best = int(np.argmin(means))
-    true = {"alpha_min_": alphas[best]}
-    good = np.flatnonzero(means <= means[best] + errors[best])
-    true["alpha_1se_"] = alphas[good].max()
+    good = means <= means[best] + errors[best]
+    true = {"alpha_min_": alphas[best], "alpha_1se_": alphas[good].max()}
     true["alpha_"] = true["alpha_1se_" if fit.get("rule", "min") == "1se" else "alpha_min_"]
     for name, value in true.items():
         stated = fit.get(name)
@@ -94,7 +81,7 @@ def path_statements(fit: Fit) -> dict[str, float]:
     return found
 
 
-def _means(fit: Fit) -> tuple[Array, Array, Array]:
+def _means(fit: k.Fit) -> tuple[Array, Array, Array]:
     """The mean error of every penalty over the folds, its standard error, and the penalties; of the chosen l1_ratio."""
     alphas = np.asarray(fit.alphas_, dtype=np.float64)
     ratios = np.size(fit.get("l1_ratio", 1.0))
@@ -107,25 +94,29 @@ def _means(fit: Fit) -> tuple[Array, Array, Array]:
     return path.mean(axis=-1), spread, alphas
 
 
-def left_out_statements(fit: Fit) -> dict[str, float]:
+def left_out_statements(fit: k.Fit) -> dict[str, float]:
     """best_score_ and scores_ of a ridge path: minus Σ s e²/n of the leave-one-out errors e = r/(1 − h)."""
-    told = {name: fit.get(name) for name in ("best_score_", "scores_")}
-    if fit.get("scoring") is not None or fit.get("cv") is not None or all(x is None for x in told.values()):  # fmt: skip
+    best, every = fit.get("best_score_"), fit.get("scores_")
+    if _other_folds(fit) or (best is None and every is None):
         return {}
     alphas = np.atleast_1d(np.asarray(fit.alpha_, dtype=np.float64))
     grid = np.ravel(np.asarray(fit.alphas, dtype=np.float64))
     found = {"alpha_": 0.0 if all(_place(grid, float(a)) >= 0 for a in alphas) else math.inf}
-    risk, _ = problem_of(ridge_words)(fit)
+    risk, _ = problem_of(ridge_objective)(fit)
     scores = left_out_scores(risk, grid) * risk.unit**2  # (m, K)
     if not bool(fit.get("alpha_per_target", False)):
         scores = scores.mean(axis=0, keepdims=True)
     slack = 1e-4 * np.abs(scores).max(axis=1)
-    if told["best_score_"] is not None:
-        found["best_score_"] = discrepancy(np.atleast_1d(told["best_score_"]), scores.max(axis=1), slack, 1.0)  # fmt: skip
-    if told["scores_"] is not None:
-        stated = np.atleast_2d(np.asarray(told["scores_"], dtype=np.float64))
-        found["scores_"] = discrepancy(stated, scores, slack[:, None], 1.0)
+    if best is not None:
+        found["best_score_"] = discrepancy(np.atleast_1d(best), scores.max(axis=1), slack, 1.0)
+    if every is not None:
+        found["scores_"] = discrepancy(np.atleast_2d(every), scores, slack[:, None], 1.0)
     return found
+
+
+def _other_folds(fit: k.Fit) -> bool:
+    """Whether the scores are not the squared errors of leaving one row out."""
+    return fit.get("scoring") is not None or fit.get("cv") is not None
 
 
 def left_out_scores(risk: Risk, alphas: Array) -> Array:
@@ -139,34 +130,34 @@ def left_out_scores(risk: Risk, alphas: Array) -> Array:
     T = Y * root
     inside = U.T @ T
     out = np.empty((Y.shape[1], len(alphas)))
-    for k, alpha in enumerate(alphas):
+    for i, alpha in enumerate(alphas):
         keep = values**2 / np.maximum(values**2 + alpha, 1e-300)
         h = np.square(U) @ keep + (s / s.sum() if risk.free else 0.0)
         errors = (T - U @ (keep[:, None] * inside)) / (1 - h)[:, None]
-        out[:, k] = -np.square(errors).sum(axis=0) / n
+        out[:, i] = -np.square(errors).sum(axis=0) / n
     return out
 
 
-def left_out_cost(fit: Fit) -> float:
-    if fit.get("best_score_") is None or fit.get("scoring") is not None or fit.get("cv") is not None:  # fmt: skip
+def left_out_cost(fit: k.Fit) -> float:
+    if fit.get("best_score_") is None or _other_folds(fit):
         return 0.0
-    n, d = fit.data.shape
-    return math.inf if n * d > LARGEST else 4.0 * n * d * min(n, d) + 4.0 * n * min(n, d) * np.size(fit.alphas)  # fmt: skip
+    (n, d), tried = fit.data.shape, np.size(fit.alphas)
+    return math.inf if n * d > LARGEST else 4.0 * n * min(n, d) * (d + tried)
 
 
 # --- claims -----------------------------------------------------------------------------------------------------------
 
 
-@claim(
+@k.claim(
     "the chosen penalty has the least error of the path, by the folds it states",
-    kind=PROVED,
+    kind=k.PROVED,
     source="by definition",
 )
-def alpha_best(fit: Fit) -> Evidence:
+def alpha_best(fit: k.Fit) -> k.Evidence:
     """mse_path_ at alpha_ against its minimum; by the rule of one standard error, against that minimum and one such error."""
     path = fit.get("mse_path_")
     if path is None:
-        return unknown("the fit states no errors of its folds")
+        return k.unknown("the fit states no errors of its folds")
     means, errors, alphas = _means(fit)
     folds = np.size(path) // (np.size(fit.get("l1_ratio", 1.0)) * len(means))
     # over every l1_ratio
@@ -174,33 +165,28 @@ def alpha_best(fit: Fit) -> Evidence:
     at = _place(alphas, float(fit.alpha_))
     advice = "alpha_ is not the one that the stated path chooses: fit it again"
     if at < 0:
-        return at_most(math.inf, 0, advice, unit="alpha_ is not on the path")
+        return k.at_most(math.inf, 0, advice, unit="alpha_ is not on the path")
     allowed = 1e-12 * abs(least)
     if fit.get("rule", "min") == "1se":
         allowed += float(errors[int(np.argmin(means))])
-    return at_most(float(means[at]) - least, allowed, advice, unit="error above the least")
+    return k.at_most(float(means[at]) - least, allowed, advice, unit="error above the least")
 
 
-@claim(
+@k.claim(
     "weaker and stronger penalties than the chosen one were tried",
-    kind=RULE_OF_THUMB,
+    kind=k.RULE_OF_THUMB,
     source="by definition",
 )
-def alpha_inside(fit: Fit) -> Evidence:
-    """How many steps the chosen penalty is from the end of the grid; the nearest end of all outputs."""
+def alpha_inside(fit: k.Fit) -> k.Evidence:
+    """Steps from the chosen penalty to the nearest end of the grid, the fewest over the outputs."""
     grid = _grid(fit)
     if len(grid) < 3:
-        return unknown(f"{len(grid)} penalties were tried: none has one on each side")
-    steps, low = len(grid), False
-    for alpha in np.ravel(np.asarray(fit.alpha_, dtype=np.float64)):
-        at = _place(grid, float(alpha))
-        if at < 0:
-            return unknown("alpha_ is not among the penalties tried")
-        if min(at, len(grid) - 1 - at) < steps:
-            steps, low = min(at, len(grid) - 1 - at), at > len(grid) / 2
-    advice = (
-        "it is the weakest of the grid: try smaller ones (eps, alphas), or none at all"
-        if low
-        else "it is the strongest of the grid: the columns may explain nothing; try larger ones (alphas) to be sure"
-    )
-    return at_least(steps, 1, advice, unit="steps from the end of the grid")
+        return k.unknown(f"{len(grid)} penalties were tried: none has one on each side")
+    places = [_place(grid, float(a)) for a in np.ravel(np.asarray(fit.alpha_, dtype=np.float64))]
+    if min(places) < 0:
+        return k.unknown("alpha_ is not among the penalties tried")
+    at = min(places, key=lambda at: min(at, len(grid) - 1 - at))
+    advice = "it is the strongest of the grid: the columns may explain nothing; try larger ones (alphas) to be sure"
+    if at > len(grid) / 2:
+        advice = "it is the weakest of the grid: try smaller ones (eps, alphas), or none at all"
+    return k.at_least(min(at, len(grid) - 1 - at), 1, advice, unit="steps from the end of the grid")

@@ -1,4 +1,4 @@
-"""Linear predictors of other libraries in our words: what they minimised, and their weights in scikit-learn's shapes.
+"""Adapters of other libraries' linear predictors: what they minimised, and their weights in scikit-learn's shapes.
 
 Each adapter gives the `objective` (objectives.py) and the claims that can be checked on this fit, or refuses a fit whose
 objective it does not know. Measured on fits that had converged: the gap of each vanishes for the objective named here.
@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from lemmata.audit.predict.linear.least_squares import LEAST_SQUARES_CLAIMS
-from lemmata.audit.predict.linear.objectives import Objective
+from lemmata.audit.predict.linear.objectives import LinearObjective
 from lemmata.audit.predict.linear.penalised import LOGISTIC_CLAIMS, RISK_CLAIMS
 
 Found = dict[str, Any]
@@ -26,7 +26,7 @@ Found = dict[str, Any]
 
 def least_squares_of(model: Any) -> Found:
     """LinearRegression of scikit-learn, or the results of statsmodels' OLS."""
-    return _from_ols(model) if _is_statsmodels(model) else {}
+    return _from_ols(model) if _library(model) == "statsmodels" else {}
 
 
 def ridge_of(model: Any) -> Found:
@@ -37,15 +37,13 @@ def ridge_of(model: Any) -> Found:
 
 def lasso_of(model: Any) -> Found:
     """Lasso, ElasticNet and their CV classes of scikit-learn, Lasso and ElasticNet of celer and skglm."""
-    name, library = type(model).__name__, _library(model)
+    name = type(model).__name__
     found: Found = {}
     if name in ("Lasso", "LassoCV"):
         found["l1_ratio"] = 1.0
         if hasattr(model, "l1_ratio_"):
             found["l1_ratio_"] = 1.0
-    if library == "celer" and getattr(model, "weights", None) is not None:
-        found["penalty_factor"] = np.asarray(model.weights, dtype=np.float64)
-    if library == "skglm":
+    if _library(model) in ("celer", "skglm"):
         found["penalty_factor"] = getattr(model, "weights", None)
     if not hasattr(model, "coef_"):
         raise NotFittedError(f"this {name} is not fitted yet; call its fit(X, y) first.")
@@ -57,13 +55,13 @@ def logistic_of(model: Any) -> Found:
     name = type(model).__name__
     if name == "SGDClassifier":
         return _from_sgd(model)
-    if _is_statsmodels(model):
+    if _library(model) == "statsmodels":
         return _from_logit(model)
     if name == "SparseLogisticRegression":
         l1 = float(model.alpha) * float(getattr(model, "l1_ratio", 1.0))
-        words = Objective("logistic", l1=l1, l2=float(model.alpha) - l1, mean="rows", intercept=_intercept(model))  # fmt: skip
-        return {"objective": words}
-    if getattr(model, "multi_class", "auto") in ("ovr",) and len(model.classes_) > 2:
+        l2, intercept = float(model.alpha) - l1, _intercept(model)
+        return {"objective": LinearObjective("logistic", l1, l2, mean="rows", intercept=intercept)}
+    if getattr(model, "multi_class", "auto") == "ovr" and len(model.classes_) > 2:
         raise ValueError(
             "a LogisticRegression with multi_class='ovr' has no single objective; certify the binary fits one by one."
         )
@@ -108,16 +106,13 @@ def _from_sgd(model: Any) -> Found:
         raise ValueError(
             "the perceptron's loss is least at w = 0, which separates nothing: there is no best fit to be near to."
         )
-    words = Objective(
+    objective = LinearObjective(
         model.loss, l1=alpha * ratio, l2=alpha * (1 - ratio), mean="rows", intercept=_intercept(model),
         class_weight=model.class_weight, balanced_by_weight=False, rest_weighs_one=True,
     )  # fmt: skip
     bare = alpha == 0 and model.loss == "log_loss" and len(model.classes_) == 2
-    return {"objective": words, "claims": LOGISTIC_CLAIMS if bare else RISK_CLAIMS, "loss": words.loss}  # fmt: skip
-
-
-def _is_statsmodels(model: Any) -> bool:
-    return _library(model) == "statsmodels"
+    claims = LOGISTIC_CLAIMS if bare else RISK_CLAIMS
+    return {"objective": objective, "claims": claims, "loss": model.loss}
 
 
 def _from_ols(results: Any) -> Found:
@@ -140,11 +135,15 @@ def _from_logit(results: Any) -> Found:
         raise ValueError(
             "Logit.fit_regularized does not state its penalty; refit with LogisticRegression(l1_ratio=1)."
         )
-    words = Objective("logistic", intercept="none")
-    coef = _exog(results)
-    coef["coef_"] = coef["coef_"][None, :]
-    coef["intercept_"] = np.zeros(1)
-    return {**coef, "classes_": np.array([0.0, 1.0]), "objective": words, "claims": LOGISTIC_CLAIMS}
+    found = _exog(results)
+    return {
+        **found,
+        "coef_": found["coef_"][None, :],
+        "intercept_": np.zeros(1),
+        "classes_": np.array([0.0, 1.0]),
+        "objective": LinearObjective("logistic", intercept="none"),
+        "claims": LOGISTIC_CLAIMS,
+    }
 
 
 def _exog(results: Any) -> Found:

@@ -1,4 +1,4 @@
-"""What is claimed of least squares and ridge regression: the normal equations hold, and what they leave open.
+"""Claims about least squares and ridge regression: the normal equations hold, and what they leave open.
 
     minimise  ½ Σ sᵢ (yᵢ − xᵢᵀw − b)²,          Xᵀ S r = 0 at the minimum          (the weighted means are taken off first)
 
@@ -10,49 +10,17 @@ are measured with columns scaled to length 1, since units are arbitrary. Rows th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.claims import (
-    PROVED,
-    RULE_OF_THUMB,
-    Evidence,
-    Fit,
-    at_most,
-    claim,
-    fact,
-    free,
-    price_of,
-    rounding,
-    unknown,
-)
+from lemmata.audit.kernel import claims as k
+from lemmata.audit.kernel.attributes import discrepancy, statements_true
 from lemmata.audit.kernel.duality_gap import Point, Risk
-from lemmata.audit.predict.linear.chosen_penalty import (
-    alpha_inside,
-    chosen_problems,
-    left_out_cost,
-    left_out_statements,
-)
-from lemmata.audit.predict.linear.near_optimum import (
-    SHAPES,
-    SOUND,
-    dtype_of,
-    first_order_point,
-    near_optimum,
-    nothing_stated,
-    shape_problems,
-)
-from lemmata.audit.predict.linear.objectives import (
-    least_squares_words,
-    outputs,
-    problem_of,
-    ridge_words,
-)
-from lemmata.audit.predict.linear.representer import representer
+from lemmata.audit.predict.linear import chosen_penalty as chosen
+from lemmata.audit.predict.linear import near_optimum as near
+from lemmata.audit.predict.linear import objectives
 
 Array = np.ndarray
 LARGE_PART = 1e-3  # of the weights: where rounding alone may leave more than this, nothing is said of the shortest
@@ -65,7 +33,7 @@ CONDITION = 100.0  # Belsley, Kuh & Welsch 1980: 30 to 100 is strong, beyond is 
 COOK = 1.0  # Cook 1977: such a row moves the weights to the edge of their 50 % confidence region
 FAR = 4.0  # standard deviations: the residuals that are called outliers
 PART = 0.1  # of an undetermined direction: columns with less are not named
-problem = problem_of(least_squares_words)
+problem = objectives.problem_of(objectives.least_squares_objective)
 
 
 # --- facts ------------------------------------------------------------------------------------------------------------
@@ -90,69 +58,77 @@ class Columns:
         return full / top if top > 0 else full
 
 
-def _cost_of_columns(fit: Fit) -> float:
+def _cost_of_columns(fit: k.Fit) -> float:
     n, d = fit.data.shape
     return math.inf if d > WIDEST else 3.0 * n * d * min(n, d) + 9.0 * min(n, d) ** 2 * d
 
 
-@fact(cost=_cost_of_columns, needs=(problem,))
-def columns_of(fit: Fit) -> Columns:
+@k.fact(cost=_cost_of_columns, needs=(problem,))
+def columns_of(fit: k.Fit) -> Columns:
     risk, _ = problem(fit)
     (n, d), s = risk.rows.shape, risk.s[:, 0]
     mean = risk.rows.adjoint(s[:, None])[:, 0] / s.sum() if risk.free else np.zeros(d)
     if n * d <= IN_MEMORY:
         Z = (risk.rows.columns(np.arange(d)) - mean) * np.sqrt(s)[:, None]
         lengths = _lengths(np.linalg.norm(Z, axis=0), mean, s)
-        values, vectors = np.linalg.svd(Z / np.where(lengths > 0, lengths, 1.0), full_matrices=n < d)[1:]  # fmt: skip
-        precise = rounding(fit.data.dtype, max(n, d))
-        return Columns(values, vectors.T, lengths, mean, precise)
+        Z /= np.where(lengths > 0, lengths, 1.0)
+        values, vectors = np.linalg.svd(Z, full_matrices=n < d)[1:]
+        return Columns(values, vectors.T, lengths, mean, k.rounding(fit.data.dtype, max(n, d)))
     G = np.zeros((d, d))
     for here, rows in risk.rows.blocks():
-        Z = rows.toarray() if hasattr(rows, "toarray") else rows
-        Z = Z - mean
+        Z = (rows.toarray() if hasattr(rows, "toarray") else rows) - mean
         G += Z.T @ (Z * s[here, None])
     lengths = _lengths(np.sqrt(np.diagonal(G)), mean, s)
     safe = np.where(lengths > 0, lengths, 1.0)
     squares, vectors = np.linalg.eigh(G / np.outer(safe, safe))
     values = np.sqrt(np.maximum(squares[::-1], 0.0))
-    return Columns(values, vectors[:, ::-1], lengths, mean, math.sqrt(rounding(np.float64, n)))
+    return Columns(values, vectors[:, ::-1], lengths, mean, math.sqrt(k.rounding(np.float64, n)))
 
 
 def _lengths(lengths: Array, mean: Array, s: Array) -> Array:
     """0 for a column whose deviations from its mean are rounding."""
-    return np.where(lengths > 64 * np.finfo(float).eps * np.abs(mean) * math.sqrt(s.sum()), lengths, 0.0)  # fmt: skip
+    least = 64 * np.finfo(float).eps * np.abs(mean) * math.sqrt(s.sum())
+    return np.where(lengths > least, lengths, 0.0)
 
 
-def _rounded(risk: Risk, found: Columns) -> Array:
+def _rounding_of_directions(risk: Risk, found: Columns) -> Array:
     """Σⱼ|vⱼ| ‖xⱼ‖/‖xⱼ − mⱼ‖ of every singular direction: columns far from 0 keep few digits of their deviations."""
     whole = np.sqrt(risk.column_squares)
     far = np.divide(whole, found.lengths, out=np.zeros_like(whole), where=found.lengths > 0)
     return np.abs(found.vectors.T) @ far / max(float(found.values.max(initial=0.0)), 1e-300)
 
 
-def name_of(fit: Fit, j: int) -> str:
+def name_of(fit: k.Fit, j: int) -> str:
     """A column by its name, where it has one."""
     names = fit.get("names_", fit.get("feature_names_in_"))
     return f"{names[j]!r}" if names is not None and j < len(names) else f"column {j}"
 
 
-def _named(fit: Fit, some: Any, most: int = 5) -> str:
-    some = [int(j) for j in some]
-    told = ", ".join(name_of(fit, j) for j in some[:most])
-    return told if len(some) <= most else f"{told} and {len(some) - most} more"
+def first_few(names: Any, most: int = 5) -> str:
+    """The first of these names, and how many there are besides."""
+    listed = ", ".join(map(str, names[:most]))
+    return listed if len(names) <= most else f"{listed} and {len(names) - most} more"
+
+
+def _columns(fit: k.Fit, some: Array) -> str:
+    return first_few([name_of(fit, int(j)) for j in some])
+
+
+def _rows(some: Array) -> str:
+    return f"{'row' if len(some) == 1 else 'rows'} {first_few(some)}"
 
 
 # --- claims -----------------------------------------------------------------------------------------------------------
 
 
-@claim(
+@k.claim(
     "the normal equations hold: no column correlates with the residuals by more than 1e-4 (1e-7 of a constant prediction's)",
-    kind=PROVED,
+    kind=k.PROVED,
     source="ML Regression",
     needs=(problem,),
-    cost=lambda fit: float(fit.data.size) * (outputs(fit) + 2),
+    cost=lambda fit: float(fit.data.size) * (objectives.outputs(fit) + 2),
 )
-def normal_equations(fit: Fit) -> Evidence:
+def normal_equations(fit: k.Fit) -> k.Evidence:
     """cos(xⱼ, r), the residuals and columns centred where there is an intercept, which the sum of the residuals must match too.
 
     With w ≥ 0, a column whose weight is 0 may only correlate negatively. Residuals below a thousandth of those of a constant
@@ -160,102 +136,94 @@ def normal_equations(fit: Fit) -> Evidence:
     """
     risk, at = problem(fit)
     s, n = risk.s, len(risk.s)
-    R = risk.y - at.f
-    total = np.sqrt((s * np.square(R)).sum(axis=0))
+    total = np.sqrt((s * np.square(risk.y - at.f)).sum(axis=0))
     total = np.maximum(total, EXPLAINED * np.sqrt(2 * risk.null_value()))
-    mean, lengths = risk.centred_columns
-    sizes, whole = lengths[:, None], np.sqrt(risk.column_squares)[:, None]
-    sums = (s * R).sum(axis=0)
-    lean = risk.rows.adjoint(s * R) - np.outer(mean, sums)
-    if risk.positive:
-        lean = np.where(at.W > 0, lean, np.maximum(lean, 0.0))
+    lean, sizes, whole = near.column_slopes(risk, at)
     # what the residuals are the rounded difference of
-    reach = (whole * np.abs(at.W)).sum(axis=0) + np.sqrt((s * risk.y**2).sum(axis=0))
-    if risk.free:
-        one = np.full((1, 1), math.sqrt(float(s.sum())))
-        lean, sizes, whole = np.vstack([lean, sums]), np.vstack([sizes, one]), np.vstack([whole, one])  # fmt: skip
-    blur = rounding(dtype_of(fit), n) * reach
+    reach = (whole[: len(at.W)] * np.abs(at.W)).sum(axis=0) + np.sqrt((s * risk.y**2).sum(axis=0))
+    blur = k.rounding(near.dtype_of(fit), n) * reach
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = np.where(sizes * total > 0, np.abs(lean) / (sizes * total), 0.0)
+        found = np.where(sizes * total > 0, lean / (sizes * total), 0.0)
         # relative to the residuals' own rounding where that is larger than 1e-4 of them, and to that of sums far from 0
         bound = np.maximum(CORRELATION, np.where(total > 0, blur / total, 0.0))
-        bound = np.maximum(bound, np.where(sizes > 0, rounding(np.float64, n) * whole / sizes, 0.0))
-    j, k = np.unravel_index(int(np.argmax(found / bound)), found.shape)
+        bound = np.maximum(
+            bound, np.where(sizes > 0, k.rounding(np.float64, n) * whole / sizes, 0.0)
+        )
+    worst = j, _ = np.unravel_index(int(np.argmax(found / bound)), found.shape)
     if bound.max() >= 0.5:
-        return unknown("residuals or columns are rounding: the fit is exact to the digits they have", found[j, k])  # fmt: skip
+        why = "residuals or columns are rounding: the fit is exact to the digits they have"
+        return k.unknown(why, found[worst])
     name = "the constant" if j == len(at.W) else name_of(fit, int(j))
     advice = (
         f"{name} correlates most: use an exact solver, or lower tol; or pass the weights of the fit"
     )
-    return at_most(found[j, k], bound[j, k], advice, unit="|cos(column, residuals)|")
+    return k.at_most(found[worst], bound[worst], advice, unit="|cos(column, residuals)|")
 
 
-@claim(
+@k.claim(
     "the data determines every weight: no column is a combination of others",
-    kind=PROVED,
+    kind=k.PROVED,
     source="ML Regression",
     needs=(columns_of,),
 )
-def weights_determined(fit: Fit) -> Evidence:
+def weights_determined(fit: k.Fit) -> k.Evidence:
     risk, _ = problem(fit)
     found = columns_of(fit)
     relative, d = found.relative, len(found.lengths)
     open_ = relative <= found.precise
     missing = int(open_.sum())
     # where σ is small beside what the numbers of its columns were rounded by, they may have been combinations
-    blurred = relative <= 100 * np.maximum(
-        found.precise, rounding(fit.data.dtype) * _rounded(risk, found)
+    blur = np.maximum(
+        found.precise, k.rounding(fit.data.dtype) * _rounding_of_directions(risk, found)
     )
-    between = (relative > found.precise) & blurred
+    between = (relative > found.precise) & (relative <= 100 * blur)
     if between.any() or (missing and found.precise > 1e-10):
         least = f"{relative.min():.1e} of the largest"
-        return unknown(f"some directions are within rounding: smallest singular value {least}")
+        return k.unknown(f"some directions are within rounding: smallest singular value {least}")
     involved = np.abs(found.vectors[:, open_]).max(axis=1, initial=0.0) > PART
     constant = np.flatnonzero((found.lengths == 0) & involved) if risk.free else np.zeros(0, int)
     others = np.setdiff1d(np.flatnonzero(involved), constant)
-    told = [f"{_named(fit, constant)} constant"] if constant.size else []
-    told += [f"{_named(fit, others)} combinations of each other"] if others.size else []
-    advice = f"{'; '.join(told)}: drop one of each, or use Ridge; predictions on such rows are not affected"
+    which = [f"{_columns(fit, constant)} constant"] if constant.size else []
+    which += [f"{_columns(fit, others)} combinations of each other"] if others.size else []
+    advice = f"{'; '.join(which)}: drop one of each, or use Ridge; predictions on such rows are not affected"
     if d > len(risk.s) - risk.free:
         advice = f"{d} columns for {len(risk.s)} rows: use Ridge or Lasso, or fewer columns"
-    return at_most(missing, 0, advice, unit="undetermined directions")
+    return k.at_most(missing, 0, advice, unit="undetermined directions")
 
 
-@claim(
+@k.claim(
     "columns are not nearly collinear: their condition number is at most 100",
-    kind=RULE_OF_THUMB,
+    kind=k.RULE_OF_THUMB,
     source="Belsley, Kuh & Welsch 1980",
     needs=(columns_of,),
 )
-def well_conditioned(fit: Fit) -> Evidence:
+def well_conditioned(fit: k.Fit) -> k.Evidence:
     """σ_max/σ_min of the columns scaled to length 1, directions that are not determined at all left out."""
     found = columns_of(fit)
     kept = found.relative[found.relative > found.precise]
     if kept.size == 0:
-        return unknown("no column varies")
+        return k.unknown("no column varies")
     v = np.abs(found.vectors[:, kept.size - 1])
-    advice = (
-        f"{_named(fit, np.argsort(-v)[: max(2, int((v > 0.3).sum()))])} nearly cancel: their single weights mean little; "
-        "drop one, or use Ridge"
-    )  # fmt: skip
-    return at_most(1 / kept.min(), CONDITION, advice, unit="σ_max/σ_min")
+    names = _columns(fit, np.argsort(-v)[: max(2, int((v > 0.3).sum()))])
+    advice = f"{names} nearly cancel: their single weights mean little; drop one, or use Ridge"
+    return k.at_most(1 / kept.min(), CONDITION, advice, unit="σ_max/σ_min")
 
 
-@claim(
+@k.claim(
     "of all best weights these are the shortest",
-    kind=PROVED,
+    kind=k.PROVED,
     source="ML Regression",
     needs=(columns_of,),
 )
-def minimum_norm(fit: Fit) -> Evidence:
+def minimum_norm(fit: k.Fit) -> k.Evidence:
     """The part of w along directions that leave every prediction as it is: of the columns as they are, not scaled."""
     risk, at = problem(fit)
     if risk.positive:
-        return unknown("not promised for weights that are kept nonnegative")
-    found = columns_of(fit)
+        return k.unknown("not promised for weights that are kept nonnegative")
+    found, unit = columns_of(fit), "part that could go"
     open_ = found.relative <= found.precise
     if not open_.any():
-        return at_most(0, 0, unit="part that could go", note="the best weights are unique")
+        return k.at_most(0, 0, unit=unit, note="the best weights are unique")
     # Z D⁻¹ v = 0 for the scaled columns, so D⁻¹v is a null direction of Z
     safe = np.where(found.lengths > 0, found.lengths, 1.0)
     null = np.linalg.qr(found.vectors[:, open_] / safe[:, None])[0]
@@ -263,36 +231,33 @@ def minimum_norm(fit: Fit) -> Evidence:
     share = float(np.max(np.divide(part, size, out=np.zeros_like(part), where=size > 0)))
     kept = found.relative[~open_]
     loss = 1.0 / kept.min() if kept.size else 1.0
-    bound = max(1e-6, 100 * loss * rounding(dtype_of(fit), np.size(fit.coef_)))
+    bound = max(1e-6, 100 * loss * k.rounding(near.dtype_of(fit), np.size(fit.coef_)))
     if bound > LARGE_PART:
-        return unknown(
-            "some columns are so nearly combinations of others that rounding hides the shortest weights",
-            share,
-            "part that could go",
-        )
+        why = "some columns are so nearly combinations of others that rounding hides the shortest weights"
+        return k.unknown(why, share, unit)
     advice = "use a solver by SVD (numpy.linalg.lstsq), or drop columns: other weights predict these rows as well"
-    return at_most(share, bound, advice, unit="part that could go")
+    return k.at_most(share, bound, advice, unit)
 
 
-@claim(
+@k.claim(
     "no row alone moves the weights far: Cook's distances are at most 1",
-    kind=RULE_OF_THUMB,
+    kind=k.RULE_OF_THUMB,
     source="Cook 1977",
     needs=(columns_of,),
     cost=lambda fit: float(fit.data.shape[0]) * fit.data.shape[1] ** 2,
 )
-def no_row_dominates(fit: Fit) -> Evidence:
+def no_row_dominates(fit: k.Fit) -> k.Evidence:
     """Dᵢ = tᵢ² hᵢ/(p(1 − hᵢ)), t the standardised residual and h the leverage; rows with |t| > 4 are named besides."""
     risk, at = problem(fit)
     found, s = columns_of(fit), risk.s[:, 0]
     kept = np.flatnonzero(found.relative > found.precise)
     p, n = len(kept) + int(risk.free), int((s > 0).sum())
     if n <= p + 1:
-        return unknown(f"{n} rows for {p} weights leave no residuals to judge by")
+        return k.unknown(f"{n} rows for {p} weights leave no residuals to judge by")
     R = risk.y - at.f
     spread = np.sqrt((risk.s * R**2).sum(axis=0) / (n - p))
     if not (spread > 0).all():
-        return unknown("the residuals are 0")
+        return k.unknown("the residuals are 0")
     h = leverages(risk, found, kept)
     with np.errstate(divide="ignore", invalid="ignore"):
         t2 = s[:, None] * np.square(R / spread) / (1 - h)[:, None]
@@ -305,7 +270,7 @@ def no_row_dominates(fit: Fit) -> Evidence:
         note = f"{note}; fitted exactly, whatever their y: {_rows(alone)}".removeprefix("; ")
     worst = np.argsort(-cook)
     advice = f"look at {_rows(worst[cook[worst] > COOK])}; refit without, or use RobustRegression"
-    return at_most(cook[worst[0]], COOK, advice, unit="Cook's distance", note=note)
+    return k.at_most(cook[worst[0]], COOK, advice, unit="Cook's distance", note=note)
 
 
 def leverages(risk: Risk, found: Columns, kept: Array) -> Array:
@@ -318,16 +283,10 @@ def leverages(risk: Risk, found: Columns, kept: Array) -> Array:
     return h + s / s.sum() if risk.free else h
 
 
-def _rows(some: Array, most: int = 5) -> str:
-    told = ", ".join(str(int(i)) for i in some[:most])
-    word = "row" if len(some) == 1 else "rows"
-    return f"{word} {told}" + (f" and {len(some) - most} more" if len(some) > most else "")
-
-
 # --- what is stated ---------------------------------------------------------------------------------------------------
 
 
-def _statements(fit: Fit) -> dict[str, float]:
+def _statements(fit: k.Fit) -> dict[str, float]:
     """rank_ and singular_ are those of √s(X − x̄), unscaled, as scikit-learn has them."""
     risk, at = problem(fit)
     found: dict[str, float] = {}
@@ -339,7 +298,7 @@ def _statements(fit: Fit) -> dict[str, float]:
     columns = columns_of(fit)
     Z = (columns.vectors[:, : len(columns.values)] * columns.values).T * columns.lengths
     true = np.linalg.svd(Z, compute_uv=False) * risk.rows.scale
-    eps = np.finfo(dtype_of(fit)).eps
+    eps = np.finfo(near.dtype_of(fit)).eps
     # those of a Gram matrix are right to √eps of the largest
     slack = 1e-4 * true + 8 * math.sqrt(eps) * true.max(initial=0.0)
     if singular is not None:
@@ -352,29 +311,29 @@ def _statements(fit: Fit) -> dict[str, float]:
             found["singular_"] = math.inf
     if rank is not None:
         top = true.max(initial=0.0)
-        sure = int((true > 10 * math.sqrt(eps) * top).sum()) if top > 0 else 0
-        perhaps = int((true > 0.01 * eps * top).sum()) if top > 0 else 0
+        sure = int((true > 10 * math.sqrt(eps) * top).sum())
+        perhaps = int((true > 0.01 * eps * top).sum())
         found["rank_"] = 0.0 if sure <= int(np.max(rank)) <= perhaps else math.inf
     return found
 
 
-def _squares_error(fit: Fit, risk: Risk, at: Point, stated: Any) -> float:
+def _squares_error(fit: k.Fit, risk: Risk, at: Point, stated: Any) -> float:
     """Σ s r² of every output, in the squared unit of y; rounding of y itself is forgiven."""
     true = (risk.s * np.square(risk.y - at.f)).sum(axis=0)
-    eps = rounding(dtype_of(fit), len(risk.s))
+    eps = k.rounding(near.dtype_of(fit), len(risk.s))
     sizes = np.sqrt(risk.column_squares)
     reach = sizes @ np.abs(at.W) + np.sqrt((risk.s * np.square(risk.y)).sum(axis=0))
-    told = np.ravel(np.asarray(stated, dtype=np.float64)) / risk.unit / risk.unit
-    return discrepancy(told, true, 1e-4 * true + np.square(eps * reach) + 1e-300, 1.0)
+    stated = np.ravel(np.asarray(stated, dtype=np.float64)) / risk.unit / risk.unit
+    return discrepancy(stated, true, 1e-4 * true + np.square(eps * reach) + 1e-300, 1.0)
 
 
-def _cost_of_statements(fit: Fit) -> float:
+def _cost_of_statements(fit: k.Fit) -> float:
     stated = fit.get("singular_") is not None or fit.get("rank_") is not None
-    return price_of(fit, free, (columns_of,)) if stated else 0.0
+    return k.price_of(fit, k.free, (columns_of,)) if stated else 0.0
 
 
 LEAST_SQUARES_CLAIMS = (
-    SOUND,
+    near.SOUND,
     statements_true(_statements, cost=_cost_of_statements),
     normal_equations,
     weights_determined,
@@ -383,18 +342,15 @@ LEAST_SQUARES_CLAIMS = (
     no_row_dominates,
 )
 RIDGE_CLAIMS = (
-    SOUND, nothing_stated, near_optimum(ridge_words), first_order_point(ridge_words), representer(ridge_words),
-)  # fmt: skip
-
-
-def _chosen(fit: Fit) -> Iterator[str]:
-    yield from shape_problems(fit)
-    yield from chosen_problems(fit)
-
-
+    near.SOUND,
+    near.nothing_stated,
+    near.near_optimum(objectives.ridge_objective),
+    near.first_order_point(objectives.ridge_objective),
+    near.representer(objectives.ridge_objective),
+)
 RIDGE_CV_CLAIMS = (
-    attributes_sound(SHAPES, _chosen),
-    statements_true(left_out_statements, cost=left_out_cost),
+    chosen.SOUND,
+    statements_true(chosen.left_out_statements, cost=chosen.left_out_cost),
     *RIDGE_CLAIMS[2:],
-    alpha_inside,
+    chosen.alpha_inside,
 )

@@ -1,7 +1,7 @@
-"""What a fit of a linear predictor set out to minimise, from its public parameters, and its weights as one `Point`.
+"""The objective that a linear predictor was fitted to, from its public parameters, and its weights as one `Point`.
 
-    objective_of(fit, words)  ->  Objective(loss="squared", l1=α, mean="weight")     in scikit-learn's words for each family
-    problem_of(words)(fit)    ->  (Risk, Point): that objective on these rows, and the weights of the fit
+    objective_of(fit, lasso_objective)  ->  LinearObjective(loss="squared", l1=α, mean="weight")
+    problem_of(lasso_objective)(fit)    ->  (Risk, Point): that objective on these rows, and the weights of the fit
 
 An adapter of another library's fit gives its `objective` itself (foreign.py); everything else follows scikit-learn:
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -24,14 +24,15 @@ import numpy as np
 from lemmata.audit.kernel.claims import Fact, Fit, fact
 from lemmata.audit.kernel.duality_gap import Point, Risk, Rows, point
 from lemmata.audit.kernel.losses import Softmax, loss_named
+from lemmata.audit.predict.class_weights import class_factors
 
 Array = np.ndarray
 PLAIN = 1e60  # beyond it (or below its inverse) numbers are scaled before anything is squared
 
 
 @dataclass(frozen=True)
-class Objective:
-    """A penalised risk in words: loss, penalties, what divides the sum, who pays for the intercept."""
+class LinearObjective:
+    """A penalised risk: the loss by its name, penalties, what divides the sum, whether the intercept is penalised."""
 
     loss: str
     l1: Any = 0.0  # a number, or one per column, or (columns, outputs)
@@ -50,9 +51,12 @@ class Objective:
     outputs: tuple[str, ...] = ()  # the names of several fits of one target: a path
 
 
-def objective_of(fit: Fit, words: Callable[[Fit], Objective]) -> Objective:
-    """What a fit minimised: an adapter says it, or its parameters in the words of its family."""
-    return fit.objective if fit.has("objective") else words(fit)
+Reader = Callable[[Fit], LinearObjective]  # reads the parameters of one family of models
+
+
+def objective_of(fit: Fit, read: Reader) -> LinearObjective:
+    """Return what a fit minimised: as an adapter says, or as its parameters read."""
+    return fit.objective if fit.has("objective") else read(fit)
 
 
 def coefficients(fit: Fit) -> tuple[Array, Array]:
@@ -67,23 +71,23 @@ def outputs(fit: Fit) -> int:
 
 
 @cache
-def problem_of(words: Callable[[Fit], Objective]) -> Fact:
+def problem_of(read: Reader) -> Fact:
     """The fact: the objective of a fit on its data as a Risk, and its weights as a Point."""
 
     @fact(cost=lambda fit: float(fit.data.size) * (outputs(fit) + 1))
     def problem(fit: Fit) -> tuple[Risk, Point]:
-        return make_problem(fit, objective_of(fit, words))
+        return make_problem(fit, objective_of(fit, read))
 
     return problem
 
 
-def make_problem(fit: Fit, words: Objective) -> tuple[Risk, Point]:
+def make_problem(fit: Fit, objective: LinearObjective) -> tuple[Risk, Point]:
     coef, intercept = (np.asarray(x, dtype=np.float64) for x in coefficients(fit))
     W = np.atleast_2d(coef).T.copy()
     b = np.zeros(W.shape[1]) + np.ravel(intercept)
-    constant = words.constant if words.intercept == "penalised" else None
-    y, s, loss, names = _targets(fit, words, W.shape[1])
-    l1, l2 = (_per_column(x, W.shape) for x in (words.l1, words.l2))
+    constant = objective.constant if objective.intercept == "penalised" else None
+    y, s, loss, names = _targets(fit, objective, W.shape[1])
+    l1, l2 = (_per_column(x, W.shape) for x in (objective.l1, objective.l2))
     scale, unit = _scale(fit), 1.0
     if loss.name == "squared" and y.dtype.kind == "f":
         unit = _unit(np.abs(y).max(initial=0.0))
@@ -96,8 +100,8 @@ def make_problem(fit: Fit, words: Objective) -> tuple[Risk, Point]:
         W = np.vstack([W, b / constant])
         l1, l2 = (np.vstack(pair) for pair in zip((l1, l2), of_constant, strict=True))
         b = np.zeros_like(b)
-    rows, free = Rows(fit.data, constant, scale), words.intercept == "free"
-    risk = Risk(rows, y, s, loss, l1, l2, free, words.positive, names, W.shape[1], unit)
+    rows, free = Rows(fit.data, constant, scale), objective.intercept == "free"
+    risk = Risk(rows, y, s, loss, l1, l2, free, objective.positive, names, W.shape[1], unit)
     return risk, point(risk, W, b)
 
 
@@ -110,11 +114,8 @@ def _per_column(x: Any, shape: tuple[int, ...]) -> Array:
 
 
 def _scale(fit: Fit) -> float:
-    largest = 0.0
-    for rows, _ in fit.data:
-        values = rows.data if hasattr(rows, "tocsr") else rows
-        largest = max(largest, abs(float(values.max(initial=0.0))), abs(float(values.min(initial=0.0))))  # fmt: skip
-    return _unit(largest)
+    parts = (rows.data if hasattr(rows, "tocsr") else rows for rows, _ in fit.data)
+    return _unit(max((float(np.abs(part).max(initial=0.0)) for part in parts), default=0.0))
 
 
 def _unit(largest: float) -> float:
@@ -124,7 +125,10 @@ def _unit(largest: float) -> float:
     return math.ldexp(1.0, math.frexp(largest)[1])
 
 
-def _targets(fit: Fit, words: Objective, outputs: int) -> tuple[Array, Array, Any, tuple[str, ...]]:
+Targets = tuple[Array, Array, Any, tuple[str, ...]]  # y, s, the loss, the names of the outputs
+
+
+def _targets(fit: Fit, objective: LinearObjective, outputs: int) -> Targets:
     """Targets (n, m), weights (n, m) or (n, 1), the loss, and the names of the outputs."""
     n = fit.data.shape[0]
     own = fit.get("row_weights_") if fit.weights is None else fit.weights  # what an adapter found
@@ -133,111 +137,107 @@ def _targets(fit: Fit, words: Objective, outputs: int) -> tuple[Array, Array, An
         raise ValueError(f"the fit knows {len(weights):,} rows and their weights; these are {n:,}.")
     y = np.asarray(fit.y)
     if fit.has("classes_"):
-        return _classes(fit, words, outputs, y, weights)
-    numbers = {} if math.isnan(words.epsilon) else {"epsilon": words.epsilon}
-    s = _shares(words, weights, weights)[:, None]
+        return _classes(fit, objective, outputs, y, weights)
+    numbers = {} if math.isnan(objective.epsilon) else {"epsilon": objective.epsilon}
+    s = _shares(objective, weights, weights)[:, None]
     y = y.astype(np.float64).reshape(n, -1)
-    if words.outputs:  # one target, and a fit of it for each of several penalties
-        y = np.tile(y, (1, len(words.outputs)))
-    return y, s, loss_named(words.loss, **numbers), words.outputs
+    if objective.outputs:  # one target, and a fit of it for each of several penalties
+        y = np.tile(y, (1, len(objective.outputs)))
+    return y, s, loss_named(objective.loss, **numbers), objective.outputs
 
 
-def _shares(words: Objective, s: Array, weights: Array) -> Array:
-    if words.mean == "weight":
-        return words.C * (s / weights.sum())
-    return words.C * (s / len(s)) if words.mean == "rows" else words.C * s
+def _shares(objective: LinearObjective, s: Array, weights: Array) -> Array:
+    if objective.mean == "weight":
+        return objective.C * (s / weights.sum())
+    return objective.C * (s / len(s)) if objective.mean == "rows" else objective.C * s
 
 
 def _classes(
-    fit: Fit, words: Objective, outputs: int, y: Array, weights: Array
-) -> tuple[Array, Array, Any, tuple[str, ...]]:
-    classes = np.asarray(fit.classes_)
-    k = len(classes)
-    factors = _class_factors(words, classes, y, weights)
-    by_row = factors[y] * weights
+    fit: Fit, objective: LinearObjective, outputs: int, y: Array, weights: Array
+) -> Targets:
+    labels, factors = np.asarray(fit.classes_).tolist(), np.ones(len(fit.classes_))
+    if objective.class_weight is not None:
+        counted = weights if objective.balanced_by_weight else None
+        factors = class_factors(objective.class_weight, labels, y, counted)
+    s = factors[y] * weights
     if outputs == 1:
         signs = np.where(y == 1, 1.0, -1.0)[:, None]
-        return signs, _shares(words, by_row, weights)[:, None], loss_named(words.loss), ()
-    if words.loss == "softmax":
-        return y, _shares(words, by_row, weights)[:, None], Softmax(), ()
-    own = y[:, None] == np.arange(k)
-    s = np.where(own, factors, 1.0) * weights[:, None] if words.rest_weighs_one else by_row[:, None]
-    names = tuple(f"class {label}" for label in classes.tolist())
-    return np.where(own, 1.0, -1.0), _shares(words, s, weights), loss_named(words.loss), names
+        return signs, _shares(objective, s, weights)[:, None], loss_named(objective.loss), ()
+    if objective.loss == "softmax":
+        return y, _shares(objective, s, weights)[:, None], Softmax(), ()
+    own = y[:, None] == np.arange(len(labels))
+    signs, names = np.where(own, 1.0, -1.0), tuple(f"class {label}" for label in labels)
+    s = np.where(own, factors, 1.0) * weights[:, None] if objective.rest_weighs_one else s[:, None]
+    return signs, _shares(objective, s, weights), loss_named(objective.loss), names
 
 
-def _class_factors(words: Objective, classes: Array, y: Array, weights: Array) -> Array:
-    """n/(k·count) for "balanced", what a dict says otherwise, 1 for what it does not name."""
-    chosen = words.class_weight
-    if chosen is None:
-        return np.ones(len(classes))
-    if isinstance(chosen, str):
-        counts = np.bincount(y, weights if words.balanced_by_weight else None, len(classes))
-        return counts.sum() / (len(classes) * np.where(counts > 0, counts, np.inf))
-    return np.array([float(chosen.get(label, 1.0)) for label in classes.tolist()])
-
-
-# --- in the words of each family --------------------------------------------------------------------------------------
+# --- the objective of each family -------------------------------------------------------------------------------------
 
 
 def _intercept(fit: Fit) -> str:
     return "free" if fit.get("fit_intercept", True) else "none"
 
 
-def least_squares_words(fit: Fit) -> Objective:
-    return Objective("squared", intercept=_intercept(fit), positive=bool(fit.get("positive", False)))  # fmt: skip
+def least_squares_objective(fit: Fit, **penalty: Any) -> LinearObjective:
+    positive = bool(fit.get("positive", False))
+    return LinearObjective("squared", intercept=_intercept(fit), positive=positive, **penalty)
 
 
-def ridge_words(fit: Fit) -> Objective:
+def ridge_objective(fit: Fit) -> LinearObjective:
     """α, or one per output: λ₂ of (columns, outputs)."""
     alpha = np.asarray(fit.get("alpha_", fit.get("alpha")), dtype=np.float64)
     l2 = float(alpha) if alpha.size == 1 else np.tile(alpha, (np.shape(fit.coef_)[-1], 1))
-    return Objective("squared", l2=l2, intercept=_intercept(fit), positive=bool(fit.get("positive", False)))  # fmt: skip
+    return least_squares_objective(fit, l2=l2)
 
 
-def lasso_words(fit: Fit) -> Objective:
-    alpha, ratio = fit.get("alpha_", fit.get("alpha")), fit.get("l1_ratio_", fit.get("l1_ratio", 1.0))  # fmt: skip
+def _factors(fit: Fit) -> Any:
+    """p: a factor of the penalty for each column, or 1."""
     factors = fit.get("penalty_factor")
-    p = 1.0 if factors is None else np.asarray(factors, dtype=np.float64)
-    return Objective(
-        "squared", l1=alpha * ratio * p, l2=alpha * (1 - ratio) * p, mean="weight", intercept=_intercept(fit),
-        positive=bool(fit.get("positive", False)),
-    )  # fmt: skip
+    return 1.0 if factors is None else np.asarray(factors, dtype=np.float64)
 
 
-def path_words(fit: Fit) -> Objective:
+def lasso_objective(fit: Fit) -> LinearObjective:
+    alpha = fit.get("alpha_", fit.get("alpha"))
+    ratio, p = fit.get("l1_ratio_", fit.get("l1_ratio", 1.0)), _factors(fit)
+    l1, l2 = alpha * ratio * p, alpha * (1 - ratio) * p
+    return least_squares_objective(fit, l1=l1, l2=l2, mean="weight")
+
+
+def path_objective(fit: Fit) -> LinearObjective:
     """Every penalty of a path as one more output."""
     alphas, ratio = np.ravel(fit.alphas_).astype(np.float64), float(fit.get("l1_ratio", 1.0))
-    factors = fit.get("penalty_factor")
-    p = np.ones(len(fit.coefs_)) if factors is None else np.asarray(factors, dtype=np.float64)
+    p = np.ones(len(fit.coefs_)) * _factors(fit)
     l1, l2 = (np.multiply.outer(p, alphas * share) for share in (ratio, 1 - ratio))
-    return Objective(
-        "squared", l1=l1, l2=l2, mean="weight", intercept=_intercept(fit), positive=bool(fit.get("positive", False)),
-        outputs=tuple(f"alpha={alpha:.3g}" for alpha in alphas),
-    )  # fmt: skip
+    names = tuple(f"alpha={alpha:.3g}" for alpha in alphas)
+    return least_squares_objective(fit, l1=l1, l2=l2, mean="weight", outputs=names)
 
 
-def logistic_words(fit: Fit) -> Objective:
+def logistic_objective(fit: Fit) -> LinearObjective:
     """scikit-learn's `penalty` is going: None means C = ∞, "l1" and "l2" a ratio of 1 and 0."""
     penalty, C, ratio = fit.get("penalty", "deprecated"), float(fit.C), fit.get("l1_ratio") or 0.0
-    ratio = {"l1": 1.0, "l2": 0.0}.get(penalty, ratio) if penalty is not None else 0.0
-    bare = penalty is None or penalty == "none" or math.isinf(C)
-    intercept = _intercept(fit)
-    if intercept == "free" and fit.get("solver") == "liblinear":
-        intercept = "penalised"
-    loss = "logistic" if np.atleast_2d(fit.coef_).shape[0] == 1 else "softmax"
-    return Objective(
-        loss, l1=0.0 if bare else ratio, l2=0.0 if bare else 1.0 - ratio, C=1.0 if bare else C, intercept=intercept,
-        constant=float(fit.get("intercept_scaling", 1.0)), class_weight=fit.get("class_weight"),
-    )  # fmt: skip
+    ratio = {"l1": 1.0, "l2": 0.0}.get(penalty, ratio)
+    if penalty is None or penalty == "none" or math.isinf(C):
+        l1, l2, C = 0.0, 0.0, 1.0
+    else:
+        l1, l2 = ratio, 1.0 - ratio
+    loss = "logistic" if outputs(fit) == 1 else "softmax"
+    return _of_classes(fit, loss, l1, l2, C, fit.get("solver") == "liblinear")
 
 
-def linear_svc_words(fit: Fit) -> Objective:
-    intercept = _intercept(fit)
-    if intercept == "free" and fit.get("penalise_intercept", True):
+def linear_svc_objective(fit: Fit) -> LinearObjective:
+    l1 = float(fit.get("penalty", "l2") == "l1")
+    loss, penalised = fit.get("loss", "squared_hinge"), fit.get("penalise_intercept", True)
+    objective = _of_classes(fit, loss, l1, 1.0 - l1, float(fit.C), penalised)
+    return replace(objective, rest_weighs_one=True)
+
+
+def _of_classes(
+    fit: Fit, loss: str, l1: float, l2: float, C: float, penalised: bool
+) -> LinearObjective:
+    intercept, constant = _intercept(fit), float(fit.get("intercept_scaling", 1.0))
+    if intercept == "free" and penalised:
         intercept = "penalised"
-    lasso = fit.get("penalty", "l2") == "l1"
-    return Objective(
-        fit.get("loss", "squared_hinge"), l1=float(lasso), l2=float(not lasso), C=float(fit.C), intercept=intercept,
-        constant=float(fit.get("intercept_scaling", 1.0)), class_weight=fit.get("class_weight"), rest_weighs_one=True,
-    )  # fmt: skip
+    weights = fit.get("class_weight")
+    return LinearObjective(
+        loss, l1, l2, C, intercept=intercept, constant=constant, class_weight=weights
+    )

@@ -1,4 +1,4 @@
-"""The claims of linear predictors with a penalty: Lasso and elastic net, logistic regression, linear SVM, robust regression.
+"""The claims of linear predictors with a penalty: Lasso and elastic net, logistic regression, linear SVM.
 
 Each has near_optimum (near_optimum.py) for its own objective (objectives.py). Lasso's stated `dual_gap_` must not be
 smaller than the excess that better weights prove; of a path, every penalty is looked at.
@@ -6,69 +6,38 @@ smaller than the excess that better weights prove; of a path, every penalty is l
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
+from lemmata.audit.kernel import claims as k
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.claims import PROVED, Evidence, Fit, claim, rounding
-from lemmata.audit.predict.linear.chosen_penalty import (
-    alpha_best,
-    alpha_inside,
-    chosen_problems,
-    path_statements,
-)
-from lemmata.audit.predict.linear.near_optimum import (
-    SHAPES,
-    SOUND,
-    WITHIN,
-    Optimality,
-    first_order_point,
-    judge,
-    judge_slopes,
-    near_optimum,
-    nothing_stated,
-    optimality_of,
-    shape_problems,
-    slope_cost,
-)
-from lemmata.audit.predict.linear.objectives import (
-    lasso_words,
-    linear_svc_words,
-    logistic_words,
-    path_words,
-    problem_of,
-)
-from lemmata.audit.predict.linear.representer import representer
-from lemmata.audit.predict.linear.robust import ROBUST_CLAIMS
+from lemmata.audit.predict.linear import chosen_penalty as chosen
+from lemmata.audit.predict.linear import near_optimum as near
+from lemmata.audit.predict.linear import objectives
 from lemmata.audit.predict.linear.separability import weights_exist
 
-__all__ = [
-    "LASSO_CLAIMS", "LASSO_CV_CLAIMS", "LASSO_PATH_CLAIMS", "LINEAR_SVC_CLAIMS", "LOGISTIC_CLAIMS", "RISK_CLAIMS",
-    "ROBUST_CLAIMS",
-]  # fmt: skip
-Array = np.ndarray
 DIGITS = 1e-3
 # of the scale of a slope: a path stops by its gap, which forgives more than a last fit
 PATH_SLOPE = 1e-3
-lasso_optimality, path_optimality = optimality_of(lasso_words), optimality_of(path_words)
-path_problem = problem_of(path_words)
+lasso_optimality = near.optimality_of(objectives.lasso_objective)
+path_optimality = near.optimality_of(objectives.path_objective)
+path_problem = objectives.problem_of(objectives.path_objective)
 
 
-def _lasso_statements(fit: Fit) -> dict[str, float]:
+def _lasso_statements(fit: k.Fit) -> dict[str, float]:
     stated = fit.get("dual_gap_")
     return {} if stated is None else {"dual_gap_": _too_small(lasso_optimality(fit), stated)}
 
 
-def _too_small(found: Optimality, stated: object) -> float:
-    """A stated gap bounds how far the objective is from the least: false where better weights gain more, or where it is
-    negative by more than the rounding of a sum over rows.
+def _too_small(found: near.Optimality, stated: object) -> float:
+    """Measure how wrong a stated gap is, which bounds the distance of the objective from the least.
+
+    It is false where better weights gain more, or where it is negative by more than the rounding of a sum over rows.
     """
     unit = found.risk.unit
     gaps = np.ravel(np.asarray(stated, dtype=np.float64)) / unit / unit
     if gaps.shape != found.certain.shape:
         return np.inf
-    if (gaps < -rounding(np.float64, terms=len(found.risk.s)) * found.value).any():
+    if (gaps < -k.rounding(np.float64, terms=len(found.risk.s)) * found.value).any():
         return np.inf
     slack = DIGITS * found.certain + 1e-9 * found.value
     wrong = np.maximum(found.certain - gaps - slack, 0.0)
@@ -78,29 +47,29 @@ def _too_small(found: Optimality, stated: object) -> float:
 # --- a whole path -----------------------------------------------------------------------------------------------------
 
 
-@claim(
-    f"at every penalty of the path, {WITHIN}",
-    kind=PROVED,
+@k.claim(
+    f"at every penalty of the path, {near.WITHIN}",
+    kind=k.PROVED,
     source="Fenchel duality; ML Lasso",
     needs=(path_optimality,),
 )
-def path_near_optimum(fit: Fit) -> Evidence:
-    return judge(fit, path_optimality(fit))
+def path_near_optimum(fit: k.Fit) -> k.Evidence:
+    return near.judge(fit, path_optimality(fit))
 
 
-@claim(
+@k.claim(
     "at every penalty of the path, no column's slope is off by more than 0.1 % of its scale",
-    kind=PROVED,
+    kind=k.PROVED,
     source="Karush, Kuhn & Tucker",
     needs=(path_problem,),
-    cost=slope_cost,
+    cost=near.slope_cost,
 )
-def path_first_order(fit: Fit) -> Evidence:
+def path_first_order(fit: k.Fit) -> k.Evidence:
     risk, at = path_problem(fit)
-    return judge_slopes(fit, risk, at, PATH_SLOPE)
+    return near.judge_slopes(fit, risk, at, PATH_SLOPE)
 
 
-def _path_statements(fit: Fit) -> dict[str, float]:
+def _path_statements(fit: k.Fit) -> dict[str, float]:
     stated = fit.get("dual_gaps_")
     found = {} if stated is None else {"dual_gaps_": _too_small(path_optimality(fit), stated)}
     if np.ndim(fit.get("alphas", 100)) == 0:
@@ -108,7 +77,7 @@ def _path_statements(fit: Fit) -> dict[str, float]:
     return found
 
 
-def _first_penalty(fit: Fit) -> float:
+def _first_penalty(fit: k.Fit) -> float:
     """A grid that was not given begins where the first weight enters: at the largest |xⱼᵀu|/pⱼ of a constant prediction."""
     risk, _ = path_problem(fit)
     if not (risk.l1[:, :1] > 0).all():
@@ -120,33 +89,28 @@ def _first_penalty(fit: Fit) -> float:
     return abs(share - 1) / 1e-3 if share > 1e-6 else 0.0  # a constant target has no first penalty
 
 
+LASSO_CLAIMS = (
+    near.SOUND,
+    statements_true(_lasso_statements, needs=(lasso_optimality,)),
+    near.near_optimum(objectives.lasso_objective),
+    near.first_order_point(objectives.lasso_objective),
+)
+LASSO_CV_CLAIMS = (
+    chosen.SOUND,
+    statements_true(
+        lambda fit: {**_lasso_statements(fit), **chosen.path_statements(fit)},
+        needs=(lasso_optimality,),
+    ),
+    *LASSO_CLAIMS[2:],
+    chosen.alpha_best,
+    chosen.alpha_inside,
+)
 PATH = {
     "alphas_": "k | >= 0, falling",
     "coefs_": "d k",
     "intercepts_": "k",
     "dual_gaps_?": "k | >= 0",
 }
-
-LASSO_CLAIMS = (
-    SOUND, statements_true(_lasso_statements, needs=(lasso_optimality,)), near_optimum(lasso_words),
-    first_order_point(lasso_words),
-)  # fmt: skip
-
-
-def _chosen(fit: Fit) -> Iterator[str]:
-    yield from shape_problems(fit)
-    yield from chosen_problems(fit)
-
-
-LASSO_CV_CLAIMS = (
-    attributes_sound(SHAPES, _chosen),
-    statements_true(
-        lambda fit: {**_lasso_statements(fit), **path_statements(fit)}, needs=(lasso_optimality,)
-    ),
-    *LASSO_CLAIMS[2:],
-    alpha_best,
-    alpha_inside,
-)
 LASSO_PATH_CLAIMS = (
     attributes_sound(PATH),
     statements_true(_path_statements, needs=(path_optimality,)),
@@ -154,15 +118,18 @@ LASSO_PATH_CLAIMS = (
     path_first_order,
 )
 LOGISTIC_CLAIMS = (
-    SOUND, nothing_stated, near_optimum(logistic_words), first_order_point(logistic_words), representer(logistic_words),
+    near.SOUND,
+    near.nothing_stated,
+    near.near_optimum(objectives.logistic_objective),
+    near.first_order_point(objectives.logistic_objective),
+    near.representer(objectives.logistic_objective),
     weights_exist,
-)  # fmt: skip
+)
 LINEAR_SVC_CLAIMS = (
-    SOUND, nothing_stated, near_optimum(linear_svc_words), first_order_point(linear_svc_words),
-    representer(linear_svc_words),
-)  # fmt: skip
-RISK_CLAIMS = (
-    SOUND,
-    nothing_stated,
-    near_optimum(logistic_words),
-)  # of an objective that an adapter names
+    near.SOUND,
+    near.nothing_stated,
+    near.near_optimum(objectives.linear_svc_objective),
+    near.first_order_point(objectives.linear_svc_objective),
+    near.representer(objectives.linear_svc_objective),
+)
+RISK_CLAIMS = LOGISTIC_CLAIMS[:3]  # of an objective that an adapter names

@@ -1,4 +1,4 @@
-"""What is claimed of robust regression: Huber's with its scale, absolute loss, Tukey's biweight.
+"""Claims about robust regression: Huber's with its scale, absolute loss, Tukey's biweight.
 
     huber      P(w, b, σ) = Σ sᵢ (σ + σ H(rᵢ/σ)) + α‖w‖²,      H(z) = z² up to |z| = ε, 2ε|z| − ε² beyond     (r = y − Xw − b)
     absolute   P(w, b)    = Σ sᵢ |rᵢ|
@@ -18,64 +18,46 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from lemmata.audit.kernel.attributes import attributes_sound, statements_true
-from lemmata.audit.kernel.claims import (
-    PROVED,
-    RULE_OF_THUMB,
-    Evidence,
-    Fit,
-    at_most,
-    claim,
-    fact,
-    rounding,
-    unknown,
-)
+from lemmata.audit.kernel import claims as k
+from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
 from lemmata.audit.kernel.duality_gap import Point, Risk, feasible, point
-from lemmata.audit.predict.linear.least_squares import CORRELATION, name_of
-from lemmata.audit.predict.linear.near_optimum import (
-    NEAR,
-    SHAPES,
-    SHARE,
-    WITHIN,
-    Optimality,
-    dtype_of,
-    find_optimality,
-    gap_cost,
-    judge,
-    resolution,
-    shape_problems,
-    slope_cost,
-)
-from lemmata.audit.predict.linear.objectives import Objective, problem_of
+from lemmata.audit.predict.linear import near_optimum as near
+from lemmata.audit.predict.linear.least_squares import CORRELATION, first_few, name_of
+from lemmata.audit.predict.linear.objectives import LinearObjective, problem_of
 
 Array = np.ndarray
 
 
-def _loss(fit: Fit) -> str:
+def _loss(fit: k.Fit) -> str:
     return str(fit.get("loss", "huber"))
 
 
-def robust_words(fit: Fit) -> Objective:
-    """The objective but for Huber's scale, which is looked after below."""
+def robust_objective(fit: k.Fit) -> LinearObjective:
+    """The objective without Huber's scale, which is added below."""
     intercept = "free" if fit.get("fit_intercept", True) else "none"
-    if _loss(fit) == "huber":
-        return Objective("huber", l2=float(fit.alpha), intercept=intercept, epsilon=float(fit.epsilon))  # fmt: skip
-    return Objective("absolute", intercept=intercept)
+    if _loss(fit) != "huber":
+        return LinearObjective("absolute", intercept=intercept)
+    alpha, epsilon = float(fit.alpha), float(fit.epsilon)
+    return LinearObjective("huber", l2=alpha, intercept=intercept, epsilon=epsilon)
 
 
-problem = problem_of(robust_words)
+problem = problem_of(robust_objective)
 
 
 # --- Huber's loss with its scale --------------------------------------------------------------------------------------
 
 
-def huber_value(risk: Risk, r: Array, W: Array, sigma: float, epsilon: float, alpha: float) -> float:  # fmt: skip
+def huber_value(
+    risk: Risk, r: Array, W: Array, sigma: float, epsilon: float, alpha: float
+) -> float:
     z = np.abs(r) / sigma
     H = np.where(z <= epsilon, z * z, 2 * epsilon * z - epsilon**2)
     return float((risk.s * sigma * (1 + H)).sum() + alpha * np.square(W).sum())
 
 
-def huber_gap(risk: Risk, at: Point, sigma: float, U: Array, epsilon: float, alpha: float) -> tuple[float, Array]:  # fmt: skip
+def huber_gap(
+    risk: Risk, at: Point, sigma: float, U: Array, epsilon: float, alpha: float
+) -> tuple[float, Array]:
     """P(at, σ) − D(a) for slopes u = s∘a that are made feasible first, and those."""
     s, r, total = risk.s, risk.y - at.f, float(risk.s.sum())
     U, V, missed = feasible(risk, U, at)
@@ -94,26 +76,26 @@ def huber_gap(risk: Risk, at: Point, sigma: float, U: Array, epsilon: float, alp
     return rows + spare + missed + ridge, U
 
 
-def _huber_optimality(fit: Fit, risk: Risk, at: Point) -> Optimality:
+def _huber_optimality(fit: k.Fit, risk: Risk, at: Point) -> near.Optimality:
     epsilon, sigma = float(fit.epsilon), float(fit.scale_)
     alpha = float(fit.alpha) / risk.rows.scale / risk.rows.scale  # of the weights of divided rows
     r = risk.y - at.f
     value = huber_value(risk, r, at.W, sigma, epsilon, alpha)
     own = risk.s * np.clip(2 * r / sigma, -2 * epsilon, 2 * epsilon)
-    null, blur = _null(risk, epsilon), np.atleast_1d(resolution(fit, risk, at) / sigma)
+    null, blur = _null(risk, epsilon), np.atleast_1d(near.resolution(fit, risk, at) / sigma)
     most, certain, values, nulls = (np.array([x]) for x in (math.inf, 0.0, value, null))
-    found = Optimality(risk, at, most, certain, values, nulls, blur, np.zeros_like(own))
+    found = near.Optimality(risk, at, most, certain, values, nulls, blur, np.zeros_like(own))
 
     def compare(U: Array | None) -> bool:
         """Whether the least gap is small enough, with that of one more dual point."""
         if U is not None:
             gap, U = huber_gap(risk, at, sigma, U, epsilon, alpha)
             found.dual[:], most[:] = U if gap < most[0] else found.dual, np.minimum(most, gap)
-        return bool((found.upper <= NEAR).all())
+        return bool((found.upper <= near.NEAR).all())
 
     if compare(own) or compare(fit.witness("feasible_slopes", risk, own)):
         return found
-    shown = fit.witness("better_huber_fit", found, sigma, epsilon, alpha, SHARE * fit.work)
+    shown = fit.witness("better_huber_fit", found, sigma, epsilon, alpha, near.SHARE * fit.work)
     if shown is not None:
         W, b, scale, U = shown
         gain = value - huber_value(risk, risk.y - point(risk, W, b).f, W, scale, epsilon, alpha)
@@ -147,39 +129,39 @@ def _null(risk: Risk, epsilon: float) -> float:
     return huber_value(risk, r, np.zeros((1, 1)), sigma, epsilon, 0.0)
 
 
-def _gap_cost(fit: Fit) -> float:
-    if _loss(fit) == "tukey":
-        return 0.0
-    return slope_cost(fit) if _loss(fit) == "huber" else gap_cost(fit, robust_words(fit))
+def _gap_cost(fit: k.Fit) -> float:
+    if _loss(fit) == "huber":
+        return near.slope_cost(fit)
+    return 0.0 if _loss(fit) == "tukey" else near.gap_cost(fit, robust_objective(fit))
 
 
-@fact(cost=_gap_cost, needs=(problem,))
-def optimality(fit: Fit) -> Optimality:
-    find = _huber_optimality if _loss(fit) == "huber" else find_optimality
+@k.fact(cost=_gap_cost, needs=(problem,))
+def optimality(fit: k.Fit) -> near.Optimality:
+    find = _huber_optimality if _loss(fit) == "huber" else near.find_optimality
     return find(fit, *problem(fit))
 
 
-@claim(
-    WITHIN,
-    kind=PROVED,
+@k.claim(
+    near.WITHIN,
+    kind=k.PROVED,
     source="Fenchel duality; ML Robust Regression",
     needs=(optimality,),
 )
-def near_optimum(fit: Fit) -> Evidence:
+def near_optimum(fit: k.Fit) -> k.Evidence:
     if _loss(fit) == "tukey":
-        return unknown("Tukey's loss is not convex: no gap is known, see first_order_point")
-    return judge(fit, optimality(fit))
+        return k.unknown("Tukey's loss is not convex: no gap is known, see first_order_point")
+    return near.judge(fit, optimality(fit))
 
 
 # --- weights and first-order points -----------------------------------------------------------------------------------
 
 
-def _residuals(fit: Fit) -> tuple[Risk, Point, Array]:
+def _residuals(fit: k.Fit) -> tuple[Risk, Point, Array]:
     risk, at = problem(fit)
     return risk, at, (risk.y - at.f)[:, 0]
 
 
-def row_weights(fit: Fit, r: Array) -> Array:
+def row_weights(fit: k.Fit, r: Array) -> Array:
     """ψ(r)/r, 1 for small residuals: what each row counts in the normal equations."""
     if _loss(fit) == "tukey":
         width = float(fit.get("tuning", 4.685)) * float(fit.scale_)
@@ -188,17 +170,17 @@ def row_weights(fit: Fit, r: Array) -> Array:
         return np.minimum(1.0, float(fit.epsilon) * float(fit.scale_) / np.abs(r))
 
 
-@claim(
+@k.claim(
     "a first-order point: no column correlates with the weighted residuals by more than 1e-4",
-    kind=PROVED,
+    kind=k.PROVED,
     source="ML Robust Regression",
     needs=(problem,),
-    cost=slope_cost,
+    cost=near.slope_cost,
 )
-def first_order_point(fit: Fit) -> Evidence:
+def first_order_point(fit: k.Fit) -> k.Evidence:
     """Σ sᵢωᵢrᵢxᵢ = 0, ω recomputed from the residuals; each column, its mean taken off, against its length and that of ωr."""
     if _loss(fit) != "tukey":
-        return unknown("the objective is convex: near_optimum decides")
+        return k.unknown("the objective is convex: near_optimum decides")
     risk, at, r = _residuals(fit)
     s = risk.s[:, 0]
     pull = row_weights(fit, r) * r
@@ -209,74 +191,67 @@ def first_order_point(fit: Fit) -> Evidence:
     total = math.sqrt(float(s @ pull**2))
     whole = np.sqrt(risk.column_squares)
     reach = float(whole @ np.abs(at.W[:, 0])) + math.sqrt(float(s @ risk.y[:, 0] ** 2))
-    blur = rounding(dtype_of(fit), len(s)) * reach
+    blur = k.rounding(near.dtype_of(fit), len(s)) * reach
     if total <= 2 * blur:
-        return unknown("the residuals are rounding")
+        return k.unknown("the residuals are rounding")
     cosine = np.divide(np.abs(lean), sizes * total, out=np.zeros_like(lean), where=sizes > 0)
     j = int(np.argmax(cosine))
     name = "the constant" if j == len(at.W) else name_of(fit, j)
     advice = f"{name} correlates most: raise max_iter, lower tol, or bring the columns to one scale"
-    return at_most(cosine[j], max(CORRELATION, blur / total), advice, unit="|cos(column, weighted residuals)|")  # fmt: skip
+    unit, bound = "|cos(column, weighted residuals)|", max(CORRELATION, blur / total)
+    return k.at_most(cosine[j], bound, advice, unit)
 
 
-def outliers(fit: Fit, r: Array) -> Array:
+def outliers(fit: k.Fit, r: Array) -> Array:
     """The rows that the loss holds for outliers."""
     width = {"huber": fit.get("epsilon"), "tukey": fit.get("tuning", 4.685)}.get(_loss(fit), 3.0)
     return np.abs(r) > float(width) * float(fit.scale_)
 
 
-@claim(
+@k.claim(
     "fewer than half of the rows are outliers",
-    kind=RULE_OF_THUMB,
+    kind=k.RULE_OF_THUMB,
     source="ML Robust Regression",
     needs=(problem,),
 )
-def outliers_are_few(fit: Fit) -> Evidence:
+def outliers_are_few(fit: k.Fit) -> k.Evidence:
     """The breakdown point: a majority of outliers is another law, and the fit describes whichever it found first."""
     _, _, r = _residuals(fit)
     if not float(fit.scale_) > 0:
-        return unknown("the scale is 0: most rows are fitted exactly")
+        return k.unknown("the scale is 0: most rows are fitted exactly")
     far = np.flatnonzero(outliers(fit, r))
     order = far[np.argsort(-np.abs(r[far]))]
-    told = ", ".join(map(str, order[:5].tolist())) + (f" and {len(far) - 5} more" if len(far) > 5 else "")  # fmt: skip
-    note = f"rows {told}" if far.size else "none"
+    note = f"rows {first_few(order)}" if far.size else "none"
     advice = "the rows follow more than one law: look at the residuals, or add the column that tells them apart"
-    return at_most(len(far) / len(r), 0.5, advice, unit="share of outliers", note=note)
+    return k.at_most(len(far) / len(r), 0.5, advice, unit="share of outliers", note=note)
 
 
 # --- what is stated ---------------------------------------------------------------------------------------------------
 
 
-def _problems(fit: Fit) -> Iterator[str]:
-    yield from shape_problems(fit)
+def _problems(fit: k.Fit) -> Iterator[str]:
+    yield from near.shape_problems(fit)
     if _loss(fit) == "huber" and not float(fit.get("scale_", 1.0)) > 0:
         yield "scale_ should be > 0"
 
 
-def _statements(fit: Fit) -> dict[str, float]:
-    """outliers_ and weights_ as the residuals say, but for those at the edge."""
+def _statements(fit: k.Fit) -> dict[str, float]:
+    """outliers_ and weights_ as the residuals say; rows at the edge may be either."""
     _, _, r = _residuals(fit)
     found: dict[str, float] = {}
-    scale = float(fit.scale_)
-    stated = fit.get("outliers_")
-    blur = 1e-6 * (scale + float(np.abs(r).max(initial=0.0)))
+    stated, weights = fit.get("outliers_"), fit.get("weights_")
     if stated is not None:
-        stated = np.asarray(stated, dtype=bool)
-        if stated.shape != r.shape:
-            found["outliers_"] = math.inf
-        else:
-            sure = np.abs(outliers(fit, np.abs(r) + blur) * 1.0 - outliers(fit, np.abs(r) - blur)) < 0.5  # fmt: skip
-            found["outliers_"] = math.inf if (stated != outliers(fit, r))[sure].any() else 0.0
-    weights = fit.get("weights_")
+        blur = 1e-6 * (float(fit.scale_) + float(np.abs(r).max(initial=0.0)))
+        sure = outliers(fit, np.abs(r) + blur) == outliers(fit, np.abs(r) - blur)
+        wrong = np.shape(stated) != r.shape or (np.asarray(stated) != outliers(fit, r))[sure].any()
+        found["outliers_"] = math.inf if wrong else 0.0
     if weights is not None and _loss(fit) != "absolute":
-        true = row_weights(fit, r)
-        same = np.shape(weights) == true.shape
-        found["weights_"] = float(np.abs(np.asarray(weights) - true).max() / 1e-3) if same else math.inf  # fmt: skip
+        found["weights_"] = discrepancy(weights, row_weights(fit, r), 1.0, 1e-3)
     return found
 
 
 ROBUST_CLAIMS = (
-    attributes_sound({**SHAPES, "scale_": "| >= 0", "weights_?": "n | >= 0, <= 1"}, _problems),
+    attributes_sound({"scale_": "| >= 0", "weights_?": "n | >= 0, <= 1"}, _problems),
     statements_true(_statements, needs=(problem,)),
     near_optimum,
     first_order_point,

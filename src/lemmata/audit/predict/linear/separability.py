@@ -1,4 +1,4 @@
-"""Whether maximum-likelihood weights exist: logistic regression without a penalty on data that may be separable.
+"""The claim that maximum-likelihood weights exist: logistic regression without a penalty on data that may be separable.
 
     rows aᵢ = yᵢ(xᵢ, 1)         (k classes: (e_y − e_c) ⊗ (xᵢ, 1) for every other class c)
 
@@ -15,40 +15,25 @@ A search that finds nothing proves nothing: within rounding, the claim can't tel
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
 from fractions import Fraction
 
 import numpy as np
 from scipy.linalg import qr, solve_triangular
 from scipy.special import expit
 
-from lemmata.audit.kernel.claims import PROVED, Evidence, Fit, at_most, claim, unknown
+from lemmata.audit.kernel import claims as k
 from lemmata.audit.kernel.duality_gap import Point, Risk
 from lemmata.audit.kernel.losses import log_softmax
-from lemmata.audit.predict.linear.objectives import (
-    logistic_words,
-    objective_of,
-    outputs,
-    problem_of,
-)
+from lemmata.audit.predict.linear import objectives
 
 Array = np.ndarray
 EPS = float(np.finfo(np.float64).eps)
 HALF = 0.5  # of what would turn a multiplier negative; the rest is for rounding
 DROP = 64.0  # units of rounding: a column that the others leave no more of is a combination of them
 EXACT = 200_000  # products in whole fractions, about a second of them
-problem = problem_of(logistic_words)
-
-
-@dataclass(frozen=True)
-class Separation:
-    """What was found: "exist", "separable" or "", with the rows that w sets apart, and whether all of them."""
-
-    verdict: str
-    apart: int = 0
-    total: int = 0
-    why: str = ""
-    direction: Array | None = None
+problem = objectives.problem_of(objectives.logistic_objective)
+UNIT = "rows set apart"
 
 
 def signed_rows(risk: Risk, at: Point) -> tuple[Array, Array]:
@@ -61,13 +46,13 @@ def signed_rows(risk: Risk, at: Point) -> tuple[Array, Array]:
     if not risk.joint:
         y = risk.y[here, 0]
         return X * y[:, None], s * expit(-y * f[:, 0])
-    y, k = risk.y[here], f.shape[1]
+    y, classes = risk.y[here], f.shape[1]
     P = np.exp(log_softmax(f))
     parts, slopes = [], []
-    for c in range(k):
+    for c in range(classes):
         other = np.flatnonzero(y != c)
         # the weights of class 0 are 0: only differences matter
-        A = np.zeros((len(other), k, X.shape[1]))
+        A = np.zeros((len(other), classes, X.shape[1]))
         A[np.arange(len(other)), y[other]] = X[other]
         A[:, c] = -X[other]
         parts.append(A[:, 1:].reshape(len(other), -1))
@@ -75,30 +60,30 @@ def signed_rows(risk: Risk, at: Point) -> tuple[Array, Array]:
     return np.vstack(parts), np.concatenate(slopes)
 
 
-def separation(fit: Fit, A: Array, u: Array, search: bool = True) -> Separation:
-    """Which of the two witnesses there is."""
+def separate(fit: k.Fit, A: Array, u: Array, search: bool = True) -> tuple[int, Array | None]:
+    """Return how many rows a direction sets apart, and the direction; (0, None) if multipliers show that none does.
+
+    Raises CannotTell where neither witness is found.
+    """
     norms = np.abs(A).max(axis=0)
     powers = np.exp2(np.round(np.log2(norms[norms > 0])))
     A = A[:, norms > 0] / powers  # exact
-    total = len(A)
     if A.shape[1] == 0 or overlap_shown(A, np.maximum(u, 1e-12 * u.max(initial=0.0))):
-        return Separation("exist", total=total)
+        return 0, None
     shown = fit.witness("separating_direction", A) if search else None
     if shown is None:
-        return Separation(
-            "",
-            why="the multipliers of the fit do not show it; certify(…, seconds=60) looks further",
+        raise k.CannotTell(
+            "the multipliers of the fit do not show it; certify(…, seconds=60) looks further"
         )
     directions, multipliers = shown
     if multipliers is not None and overlap_shown(A, multipliers):
-        return Separation("exist", total=total)
+        return 0, None
     for w in directions:
-        apart = rows_apart(A, w)
-        if apart:
+        if apart := rows_apart(A, w):
             whole = np.zeros(len(norms))
             whole[norms > 0] = w / powers
-            return Separation("separable", apart, total, direction=whole)
-    return Separation("", why="whether the classes are separable is within rounding")
+            return apart, whole
+    raise k.CannotTell("whether the classes are separable is within rounding")
 
 
 def overlap_shown(A: Array, u: Array) -> bool:
@@ -107,10 +92,8 @@ def overlap_shown(A: Array, u: Array) -> bool:
         return False
     u = u / u.max()
     B = A * np.sqrt(u)[:, None]
-    if len(B) < B.shape[1]:
-        return False
     sizes = np.linalg.norm(B, axis=0)
-    if not (sizes > 0).all():
+    if len(B) < B.shape[1] or not (sizes > 0).all():
         return False
     R, order = qr(B / sizes, mode="r", pivoting=True)
     R = R[: B.shape[1]]
@@ -139,15 +122,13 @@ def _exact_combinations(A: Array, keep: Array, others: Array) -> bool:
     found = np.linalg.lstsq(A[:, keep], A[:, others], rcond=None)[0]
     for j, shares in zip(others, found.T, strict=True):
         short = [Fraction(float(x)).limit_denominator(1000) for x in shares]
-        weights = [(k, x) for k, x in zip(keep, short, strict=True) if x]
-        for row in A:
-            if Fraction(float(row[j])) != sum((x * Fraction(float(row[k])) for k, x in weights), Fraction(0)):  # fmt: skip
-                return False
+        if any(_exact_sign([*row[keep], row[j]], [*short, Fraction(-1)]) for row in A):
+            return False
     return True
 
 
 def rows_apart(A: Array, w: Array) -> int:
-    """How many rows have aᵢᵀw > 0 for certain, if none has aᵢᵀw < 0 for certain or perhaps; else 0."""
+    """Count the rows with aᵢᵀw > 0 for certain, if none has aᵢᵀw < 0 for certain or perhaps; else 0."""
     margins = A @ w
     error = (A.shape[1] + 2) * EPS * (np.abs(A) @ np.abs(w))
     if (margins < -error).any():
@@ -162,71 +143,62 @@ def rows_apart(A: Array, w: Array) -> int:
     return int((margins > error).sum()) + sum(sign > 0 for sign in signs)
 
 
-def _exact_sign(a: Array, w: list[Fraction]) -> int:
-    total = sum(
-        (Fraction(x) * y for x, y in zip(a.tolist(), w, strict=True) if x and y), Fraction(0)
-    )
+def _exact_sign(a: Iterable[float], w: list[Fraction]) -> int:
+    """The sign of aᵀw, without any rounding."""
+    terms = (Fraction(float(x)) * y for x, y in zip(a, w, strict=True) if x and y)
+    total = sum(terms, Fraction(0))
     return (total > 0) - (total < 0)
 
 
 # --- the claim --------------------------------------------------------------------------------------------------------
 
 
-def _size(fit: Fit) -> tuple[float, float]:
-    (n, d), k = fit.data.shape, max(outputs(fit) - 1, 1)
+def _size(fit: k.Fit) -> tuple[float, float]:
+    (n, d), k = fit.data.shape, max(objectives.outputs(fit) - 1, 1)
     return float(n) * k, float(d + 1) * k
 
 
-def _penalised(risk: Risk, at: Point, unit: str) -> Evidence:
+def _judge_penalised(risk: Risk, at: Point) -> k.Evidence:
     """A penalty on w keeps w finite, and two classes keep a free intercept finite: one class alone pushes it for ever."""
     classes = at.f.shape[1] if risk.joint else 2
-    labels = risk.y if risk.joint else (risk.y[:, 0] > 0).astype(int)
     here = risk.s[:, 0] > 0
-    empty = classes - len(np.unique(labels[here]))
-    if risk.free and empty:
+    if risk.free and len(np.unique(risk.y[here])) < classes:
         advice = "a class has no row with weight, so nothing stops the intercept: give it weight, or leave the class out"
-        return at_most(int(here.sum()), 0, advice, unit)
-    return at_most(0, 0, unit=unit, note="the penalty keeps them finite, separable or not")
+        return k.at_most(int(here.sum()), 0, advice, UNIT)
+    return k.at_most(0, 0, unit=UNIT, note="the penalty keeps them finite, separable or not")
 
 
-def _is_penalised(fit: Fit) -> bool:
-    objective = objective_of(fit, logistic_words)
+def _is_penalised(fit: k.Fit) -> bool:
+    objective = objectives.objective_of(fit, objectives.logistic_objective)
     return bool(np.any(objective.l1) or np.any(objective.l2))
 
 
-def _cost(fit: Fit) -> float:
+def _cost(fit: k.Fit) -> float:
     n, d = _size(fit)
     return 0.0 if _is_penalised(fit) else 6 * n * d * d
 
 
-@claim(
+@k.claim(
     "best weights exist: no direction separates the classes, or a penalty keeps the weights finite",
-    kind=PROVED,
+    kind=k.PROVED,
     source="Albert & Anderson 1984; ML Logistic Regression",
     needs=(problem,),
     cost=_cost,
 )
-def weights_exist(fit: Fit) -> Evidence:
-    unit = "rows set apart"
+def weights_exist(fit: k.Fit) -> k.Evidence:
     risk, at = problem(fit)
     if _is_penalised(fit):
-        return _penalised(risk, at, unit)
+        return _judge_penalised(risk, at)
     n, d = _size(fit)
     if n * d > 2e7:
-        return unknown("the rows are too many for this check, which wants all of them in memory")
-    search = fit.work > 2e3 * n * np.sqrt(n) + n * d * d
-    found = separation(fit, *signed_rows(risk, at), search)
-    if found.verdict == "exist":
-        return at_most(0, 0, unit=unit, note="the classes overlap")
-    if not found.verdict:
-        return unknown(found.why)
-    how = (
-        "completely"
-        if found.apart == found.total
-        else f"{found.apart:,} of {found.total:,} margins"
-    )
+        return k.unknown("the rows are too many for this check, which wants all of them in memory")
+    A, u = signed_rows(risk, at)
+    apart, direction = separate(fit, A, u, fit.work > 2e3 * n * np.sqrt(n) + n * d * d)
+    if direction is None:
+        return k.at_most(0, 0, unit=UNIT, note="the classes overlap")
+    how = "completely" if apart == len(A) else f"{apart:,} of {len(A):,} margins"
     advice = (
         f"a direction separates the classes ({how}), along which weights grow for ever and standard errors mean nothing: "
         "penalise (C=1), or drop the column that tells the classes apart"
-    )  # fmt: skip
-    return at_most(found.apart, 0, advice, unit, witness={"direction": found.direction})
+    )
+    return k.at_most(apart, 0, advice, UNIT, witness={"direction": direction})
