@@ -6,8 +6,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from lemmata.audit.nets.properties.causality import causal, padding_ignored
-from lemmata.audit.nets.properties.symmetries import permutation_equivariant, shift_equivariant
+from lemmata.audit.nets.dependence import (
+    causal,
+    padding_ignored,
+    permutation_equivariant,
+    shift_equivariant,
+)
 from truth.harness import Case, problems
 from truth.modules import judged
 

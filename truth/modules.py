@@ -11,16 +11,18 @@ from torch import nn
 
 import lemmata
 from lemmata.audit.nets.modules import Examples
-from lemmata.audit.nets.properties.sharing import scale_invariant
+from lemmata.audit.nets.sharing import scale_invariant
 from lemmata.audit.nets.signal import signal_kept, units_alive
 from lemmata.core.certificate import Certificate, Fit, check
+from lemmata.nets.certifying import requested_properties
 from truth.harness import Case, problems
 
 
 def judged(net, X, claim, properties=None) -> Certificate:
     """One claim of a module, without the others, which cost more than it does."""
     examples = Examples((), X) if isinstance(X, dict) else Examples((X,))
-    attributes = {"module_": net, "properties": properties}
+    requested = requested_properties(net, examples, properties)
+    attributes = {"module_": net, "properties": requested}
     fit = Fit(SimpleNamespace(), examples, attributes=attributes)
     return check((claim,), fit, f"torch {type(net).__name__}")
 

@@ -14,7 +14,7 @@ from torch import nn  # noqa: E402
 import lemmata  # noqa: E402
 from lemmata.audit.nets.gradients import slope_of  # noqa: E402
 from lemmata.audit.nets.modules import Examples, difference  # noqa: E402
-from lemmata.audit.nets.properties.sharing import scale_invariant  # noqa: E402
+from lemmata.audit.nets.sharing import scale_invariant  # noqa: E402
 from lemmata.audit.nets.signal import signal_kept, units_alive  # noqa: E402
 from lemmata.core.certificate import Fit  # noqa: E402
 

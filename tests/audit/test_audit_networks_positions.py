@@ -8,10 +8,11 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import lemmata  # noqa: E402
-from lemmata.audit.nets import PROPERTY_CLAIMS  # noqa: E402
+from lemmata.audit.nets.dependence import PROPERTY_CLAIMS  # noqa: E402
 from lemmata.audit.nets.modules import Examples  # noqa: E402
 from lemmata.core.certificate import Fit  # noqa: E402
 from lemmata.nets import Decoder, EncoderDecoder, MultiHeadAttention  # noqa: E402
+from lemmata.nets.certifying import requested_properties  # noqa: E402
 
 T = 7
 TOKENS = torch.randn(3, T, 8, generator=torch.Generator().manual_seed(0))
@@ -36,14 +37,15 @@ class Masked(nn.Module):
 def judged(net, X, properties, name=None):
     """The claim about one property, without the others."""
     name = name or properties
-    (claim,) = (one for one in PROPERTY_CLAIMS if one.name == name)
+    (claim,) = (one for one in PROPERTY_CLAIMS.values() if one.name == name)
     if not isinstance(X, Examples):
         X = (
             Examples((), X)
             if isinstance(X, dict)
             else Examples(X if isinstance(X, tuple) else (X,))
         )
-    fit = Fit(SimpleNamespace(), X, attributes={"module_": net, "properties": properties})
+    requested = requested_properties(net, X, properties)
+    fit = Fit(SimpleNamespace(), X, attributes={"module_": net, "properties": requested})
     return claim(fit)
 
 

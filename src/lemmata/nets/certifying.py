@@ -21,32 +21,16 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.audit.nets import (
-    CLASSIFIER_MORE_CLAIMS,
-    MODULE_CLAIMS,
-    OCCASIONAL_CLAIMS,
-    REGRESSOR_MORE_CLAIMS,
-    occasions,
-)
-from lemmata.audit.nets.costs import row_cost
-from lemmata.audit.nets.modules import Examples, flat
-from lemmata.audit.nets.objectives import LOSSES, loss_by_name
-from lemmata.audit.nets.properties.asked import asked_of
-from lemmata.audit.nets.unseen import (  # fmt: skip
-    beats_linear,
-    beats_ridge,
-    calibrated,
-    held_out_accuracy,
-    held_out_error,
-)
+from lemmata.audit import nets as claims
+from lemmata.audit.nets import unseen
+from lemmata.audit.nets.dependence import PROPERTY_CLAIMS, PropertyRequest
+from lemmata.audit.nets.gradients import LOSSES, loss_by_name
+from lemmata.audit.nets.modules import Examples, floats_in, row_and_call_cost
 from lemmata.core.certificate import Certificate, Fit
 from lemmata.core.request import Request
 from lemmata.lazy import require
 
-EPOCHS, FEW = (
-    10,
-    1000,
-)  # the training that a module is taken to have had, for the budget of its checks
+EPOCHS, FEW = 10, 1000  # the assumed training of a module, for the budget of its checks
 
 
 def certify_module(
@@ -79,10 +63,10 @@ def certify_module(
     X_test, y_test : rows that the module was not trained on
     """
     examples = _examples(module, X, "X")
-    asked_of(properties)  # refuses what is unknown
+    requested = requested_properties(module, examples, properties)
     targets = None if y is None else _targets(y, examples, "y")
     objective = _objective(loss, targets)
-    attributes: dict[str, Any] = {"module_": module, "objective": objective, "properties": properties}  # fmt: skip
+    attributes = {"module_": module, "objective": objective, "properties": requested}
     _try(module, examples, objective, targets)
     if (X_test is None) != (y_test is None):
         raise ValueError("pass X_test and y_test together.")
@@ -91,13 +75,13 @@ def certify_module(
     if X_test is not None:
         test = _examples(module, X_test, "X_test")
         attributes |= {"X_test": test, "y_test": _targets(y_test, test, "y_test")}
-    fit = Fit(_Nothing(), examples, targets, attributes=attributes)
-    claims = (*MODULE_CLAIMS, *_about_new_rows(fit), *_occasional(fit))
+    fit = Fit(_NoModel(), examples, targets, attributes=attributes)
+    checked = (*claims.MODULE_CLAIMS, *_about_new_rows(fit), *claims.occasional_claims(fit))
     size = sum(parameter.numel() for parameter in module.parameters())
     shape = " × ".join(f"{side:,}" for side in examples.first.shape)
     title = f"{type(module).__module__.split('.')[0]} {type(module).__name__}  {shape}, {size:,} weights"  # fmt: skip
     request = Request(seconds=seconds, verbose=verbose)
-    return request.check(type(module).__name__, claims, fit, title, _work)
+    return request.check(type(module).__name__, checked, fit, title, _work)
 
 
 def answer(module: Any, request: Request) -> Certificate:
@@ -112,28 +96,25 @@ def answer(module: Any, request: Request) -> Certificate:
 
 
 def certify_network(model: Any, data: Any, test: Any = None, *, seconds: float | None = None) -> Certificate:  # fmt: skip
-    """Every claim about the network of a fitted estimator, on its training data and on rows held out (Blocks with targets)."""
+    """Check every claim about the network of an estimator, on its training data and on held-out rows (Blocks with targets)."""
     steps = f"{model.stopped_}, {model.n_iter_} step{'s' if model.n_iter_ != 1 else ''}"
-    attributes = {} if test is None else {"X_test": test, "y_test": test.targets}
+    attributes: dict[str, Any] = {} if test is None else {"X_test": test, "y_test": test.targets}
+    attributes["properties"] = requested_properties(model.module_)
     fit = Fit(model, data, data.targets, data.weights, model.trace_, steps, attributes)
-    more = CLASSIFIER_MORE_CLAIMS if hasattr(model, "classes_") else REGRESSOR_MORE_CLAIMS
-    claims = (*model.claims, *more, *_occasional(fit))
+    classifier = hasattr(model, "classes_")
+    more = claims.CLASSIFIER_MORE_CLAIMS if classifier else claims.REGRESSOR_MORE_CLAIMS
+    checked = (*model.claims, *more, *claims.occasional_claims(fit))
     request = Request(seconds=seconds, verbose=model.verbose)
-    return request.check(type(model).__name__, claims, fit, model._safe_title(data), model.work)
+    return request.check(type(model).__name__, checked, fit, model._safe_title(data), model.work)
 
 
-class _Nothing:
-    """Stands where a fit has its model: all that is known of a module is in the attributes."""
+class _NoModel:
+    """The model of a fit that has none: everything known about a module is in the attributes."""
 
 
 def _work(fit: Fit) -> float:
     """Forward and backward are three passes."""
-    return 3.0 * EPOCHS * max(fit.data.shape[0], FEW) * row_cost(fit)
-
-
-def _occasional(fit: Fit) -> tuple:
-    names = occasions(fit)
-    return tuple(one for one in OCCASIONAL_CLAIMS if one.name in names)
+    return 3.0 * EPOCHS * max(fit.data.shape[0], FEW) * row_and_call_cost(fit)[0]
 
 
 def _about_new_rows(fit: Fit) -> tuple:
@@ -144,11 +125,46 @@ def _about_new_rows(fit: Fit) -> tuple:
         fit.objective is None and np.asarray(fit.y).dtype.kind in "iub"
     )
     if classes:
-        return held_out_accuracy, calibrated, beats_linear
-    return held_out_error, beats_ridge
+        return unseen.held_out_accuracy, unseen.calibrated, unseen.beats_linear
+    return unseen.held_out_error, unseen.beats_ridge
 
 
-# --- the door ---------------------------------------------------------------------------------------------------------
+# --- validation -------------------------------------------------------------------------------------------------------
+
+
+def requested_properties(
+    module: Any, examples: Examples | None = None, properties: Any = None
+) -> dict[str, PropertyRequest]:
+    """The properties that the module declares, the call declares (causal=True), and the user asks for."""
+    found = _parse_properties(getattr(module, "declares", None))
+    named = {} if examples is None else examples.named
+    if any(named.get(name) is True for name in ("causal", "is_causal")):
+        found.setdefault("causal", PropertyRequest())
+    return {**found, **_parse_properties(properties)}
+
+
+def _parse_properties(properties: Any) -> dict[str, PropertyRequest]:
+    """Requests from a name, names, or a mapping of names to where to look; ValueError for unknown ones."""
+    if properties is None:
+        return {}
+    if isinstance(properties, str):
+        properties = (properties,)
+    found = {}
+    for name in properties:
+        if name not in PROPERTY_CLAIMS:
+            raise ValueError(f"properties name {name!r}; there are {', '.join(PROPERTY_CLAIMS)}.")
+        where: Any = properties[name] if hasattr(properties, "keys") else {}
+        if isinstance(where, int) and not isinstance(where, bool):
+            where = {"axis": where}
+        elif isinstance(where, str):
+            where = {"mask" if name == "padding" else "argument": where}
+        strange = set(where or {}) - {"argument", "axis", "mask"}
+        if strange:
+            raise ValueError(
+                f"properties[{name!r}] names {sorted(strange)[0]!r}; pass argument=, axis= or mask=."
+            )
+        found[name] = PropertyRequest(**(where or {}))
+    return found
 
 
 def _tensor(value: Any, name: str) -> Any:
@@ -209,7 +225,7 @@ def _objective(loss: Any, y: Any) -> Any:
 
 
 def _try(module: Any, examples: Examples, objective: Any, y: Any) -> None:
-    """Run two rows through a copy, as the module is, so that what does not fit is said here and in plain words."""
+    """Run two rows through a copy of the module as it is, so that what does not fit is reported here and in plain words."""
     torch = require("torch", "deep", what="certify(module, …)")
     from torch.nn.parameter import is_lazy
 
@@ -220,7 +236,7 @@ def _try(module: Any, examples: Examples, objective: Any, y: Any) -> None:
         own = copy.deepcopy(module).cpu().eval()
     except Exception as error:
         raise ValueError(
-            f"{who} cannot be copied, and claims are checked on a copy ({_told(error)}). "
+            f"{who} cannot be copied, and claims are checked on a copy ({_first_line(error)}). "
             "Does it keep a tensor of an earlier call? Let it keep tensor.detach()."
         ) from error
     few = examples.rows(torch.arange(min(2, examples.shape[0]))).map(lambda x: x.clone())
@@ -231,10 +247,10 @@ def _try(module: Any, examples: Examples, objective: Any, y: Any) -> None:
         tensors = [v for v in (*examples.args, *examples.named.values()) if hasattr(v, "shape")]
         shapes = ", ".join(str(tuple(tensor.shape)) for tensor in tensors)
         raise ValueError(
-            f"{who} does not take this X, of shapes {shapes} ({_told(error)}). "
+            f"{who} does not take this X, of shapes {shapes} ({_first_line(error)}). "
             "Rows come first; a tuple is passed as module(*X), a dict as module(**X)."
         ) from error
-    outputs = flat(found)
+    outputs = floats_in(found)
     if not outputs:
         raise ValueError(f"{who} returns a {type(found).__name__} without a tensor of real numbers.")  # fmt: skip
     if objective is not None:
@@ -256,12 +272,11 @@ def _try_loss(objective: Any, returned: Any, output: Any, few: np.ndarray, y: np
     try:
         value = objective(returned, targets) if own else loss_by_name(objective)(output, targets)
     except Exception as error:
-        raise ValueError(
-            f"the loss does not fit outputs of shape {tuple(output.shape)} and y of shape {tuple(few.shape)} ({_told(error)})."
-        ) from error
+        shapes = f"outputs of shape {tuple(output.shape)} and y of shape {tuple(few.shape)}"
+        raise ValueError(f"the loss does not fit {shapes} ({_first_line(error)}).") from error
     if not isinstance(value, torch.Tensor) or value.numel() != 1:
         raise ValueError("the loss gives no single number; pass a function that returns a mean.")
 
 
-def _told(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0][:200]}"

@@ -33,7 +33,7 @@ def better_network_weights(fit: Fit, steps: int, powers: list[Array]) -> list[Ar
     scale = [np.sqrt(np.where(power > 0, power, 1.0))[:, None] for power in powers]
     scale += [np.ones(1)] * L
     units = _joined(np.broadcast_to(u, part.shape) for u, part in zip(scale, theta, strict=True))
-    y, mask = mlp.targets_of(fit), mlp.trained_on(fit)
+    y, mask = mlp.targets_of(fit), mlp.training_mask(fit)
     share, ridge = mlp.weights_of(fit) * mask, mlp.ridge_of(fit, mask)
     best, least = _joined(theta), np.inf
 

@@ -1,4 +1,4 @@
-"""Whether backpropagation gives derivatives: slopes that autograd computes against differences of what the network computes.
+"""The claim that backpropagation gives derivatives: slopes by autograd against differences of what the network computes.
 
 With f the loss (or a random weighting of all outputs) and v a random direction in one tensor of parameters, the slope
 ⟨∇f, v⟩ should be f′(0) along θ + t·v. Central differences at h, h/4, h/16, … cancel their errors of order h² against
@@ -26,16 +26,8 @@ from typing import Any
 import numpy as np
 
 from lemmata.audit.kernel.claims import PROVED, STATISTICAL, Evidence, Fit, at_most, claim, unknown
-from lemmata.audit.nets.costs import forwards, narrows
-from lemmata.audit.nets.modules import (
-    Copy,
-    Examples,
-    copy_of,
-    examples_of,
-    in_double,
-    undecided_where_it_cannot_run,
-)
-from lemmata.audit.nets.objectives import objective_of
+from lemmata.audit.nets import modules
+from lemmata.audit.nets.modules import Copy, Examples, floats_in, forwards, in_double, tensors_in
 
 AGREE = 1e-6  # of a tensor's gradient
 FLOOR = 1e-4  # of the largest gradient: below it, a tensor is judged by this
@@ -44,6 +36,7 @@ ROWS, DIRECTIONS, LEVELS = 4, 2, 10  # the last step is 2⁻²⁴
 FIRST_STEP = 2.0**-6  # of the size of a parameter
 BESIDE = 1e-2  # of the size of a parameter: how far the second point is
 INPUT = "the input"
+LOSSES = ("cross_entropy", "bce", "mse", "l1", "huber")
 
 
 # --- slopes by differences --------------------------------------------------------------------------------------------
@@ -51,7 +44,7 @@ INPUT = "the input"
 
 @dataclass(frozen=True)
 class Slope:
-    """f′(0) by differences, and how far it may be off. Without a value: there is a kink, or nothing agrees."""
+    """f′(0) by differences, and its error. Without a value: there is a kink, or no two differences agree."""
 
     value: float
     error: float
@@ -87,16 +80,65 @@ def slope_of(f: Callable[[float], float], wanted: float) -> Slope:
 # --- the function and its gradient ------------------------------------------------------------------------------------
 
 
-class Function:
-    """f of one tensor moved along a direction: everything else, noise included, stays as it is."""
+def loss_by_name(name: str) -> Callable[[Any, Any], Any]:
+    """The mean of a loss over rows. Classes stand last: (B, c) and y (B,), or (B, T, c) and y (B, T)."""
+    import torch.nn.functional as F
 
-    def __init__(self, own: Copy, examples: Examples, objective: Callable, training: bool):
-        self.own, self.objective, self.training = own, objective, training
+    def cross_entropy(output: Any, y: Any) -> Any:
+        return F.cross_entropy(output.reshape(-1, output.shape[-1]), y.reshape(-1).long())
+
+    if name == "cross_entropy":
+        return cross_entropy
+    numbers: dict[str, Any] = {"mse": F.mse_loss, "l1": F.l1_loss, "huber": F.huber_loss}
+    compare = numbers.get(name, F.binary_cross_entropy_with_logits)
+    return lambda output, y: compare(output, y.to(output.dtype).reshape(output.shape))
+
+
+def objective_of(fit: Fit, own: Copy, examples: Examples, training: bool) -> Callable[[Any], Any]:
+    """The function of the outputs whose gradients are checked: a loss, or a random weighting of all outputs."""
+    import torch
+
+    loss = fit.get("objective")  # validated by `certify(module, …)`
+    if loss is not None:
+        places = modules.spaced(fit.data.shape[0], examples.shape[0])
+        y = torch.as_tensor(np.asarray(fit.y))[places]
+        y = y.double() if y.is_floating_point() else y
+        if callable(loss):
+            return lambda returned: loss(returned, y)
+        by_name = loss_by_name(loss)
+        return lambda returned: by_name(floats_in(returned)[0], y)
+    with torch.no_grad():
+        shapes = [tensor.shape for tensor in own.outputs(examples, training)]
+    generator = torch.Generator().manual_seed(2)
+    weights = [torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes]
+    count = sum(w.numel() for w in weights)
+
+    def weighted(returned: Any) -> Any:
+        pairs = zip(weights, floats_in(returned), strict=True)
+        return torch.stack([(w * tensor).sum() for w, tensor in pairs]).sum() / count**0.5
+
+    return weighted
+
+
+class Function:
+    """The objective of a module's outputs, as a function of one tensor: everything else, noise included, is fixed."""
+
+    def __init__(self, fit: Fit, own: Copy, examples: Examples, training: bool):
+        self.own, self.training = own, training
+        self.objective = objective_of(fit, own, examples, training)
         self.examples = examples.map(lambda x: x.double() if x.is_floating_point() else x)
         self.tensors = {n: p for n, p in own.parameters.items() if p.requires_grad}
         if self.examples.first.is_floating_point():
             self.tensors[INPUT] = self.examples.first.detach().clone()
         self.size = _typical_size(self.tensors)
+
+    @classmethod
+    def in_training(cls, fit: Fit, rows: int) -> Function:
+        """The function of some rows, in training mode where the module runs in it. CannotTell if it is not repeatable."""
+        own, examples = modules.copy_of(fit), modules.examples_of(fit, rows)
+        training = own.runs_in_training(examples)
+        own.require_repeatable(examples, training)
+        return cls(fit, own, examples, training)
 
     def value(self, moved: Any = None) -> Any:
         examples = self.examples if moved is None else self.examples.swap(self.examples.key, moved)
@@ -114,14 +156,9 @@ class Function:
         with torch.enable_grad():
             value = self.value(moved)
             if not value.requires_grad:
-                found: Any = [None] * len(leaves)
-            else:
-                found = torch.autograd.grad(value, leaves, allow_unused=True)
-        pairs = zip(self.tensors.items(), found, strict=True)
-        return {
-            name: torch.zeros_like(tensor) if g is None else g.detach()
-            for (name, tensor), g in pairs
-        }
+                return {name: torch.zeros_like(tensor) for name, tensor in self.tensors.items()}
+            found = torch.autograd.grad(value, leaves, allow_unused=True, materialize_grads=True)
+        return {name: g.detach() for name, g in zip(self.tensors, found, strict=True)}
 
     def along(self, name: str, v: Any) -> Callable[[float], float]:
         """t ↦ f(θ + t·v), v in one tensor."""
@@ -155,6 +192,20 @@ class Function:
             self.examples = self.examples.swap(self.examples.key, self.tensors[INPUT])
 
 
+def rounds_down(function: Function) -> bool:
+    """Whether numbers of double precision are rounded to fewer digits on the way."""
+    import torch
+
+    found = []
+
+    def look(called: Any, given: Any, result: Any) -> None:
+        wide = any(x.dtype == torch.float64 for x in tensors_in(given))
+        found.append(wide and any(x.dtype != torch.float64 for x in floats_in(result)))
+
+    modules.watch(lambda: function.own.output(function.examples, function.training), look)
+    return any(found)
+
+
 def _typical_size(tensors: dict[str, Any]) -> dict[str, float]:
     """The root mean square of each tensor; of zeros, a hundredth of the others'."""
     rms = {name: float(tensor.detach().square().mean().sqrt()) for name, tensor in tensors.items()}
@@ -166,8 +217,8 @@ def _typical_size(tensors: dict[str, Any]) -> dict[str, float]:
 
 
 @dataclass
-class Found:
-    """What the directions showed."""
+class SlopeChecks:
+    """Results of the directions that were tried."""
 
     tensors: int = 0
     directions: int = 0
@@ -179,8 +230,8 @@ class Found:
     unchecked: list[str] = field(default_factory=list)
 
 
-def compare_slopes(function: Function, found: Found, names: list[str]) -> list[str]:
-    """Compare every named tensor at this point; gives the names of those without a smooth direction."""
+def compare_slopes(function: Function, found: SlopeChecks, names: list[str]) -> list[str]:
+    """Compare every named tensor at this point; return the names of those without a smooth direction."""
     import torch
 
     gradients = function.gradients()
@@ -230,43 +281,38 @@ def _calls(fit: Fit) -> float:
     source="CIL 4.2",
     cost=forwards(_calls, ROWS),
 )
-@undecided_where_it_cannot_run
 def gradients_true(fit: Fit) -> Evidence:
     """In training mode, with one draw of its noise, on up to four rows; of the loss if one was given, else of all outputs."""
     import torch
 
-    own, examples = copy_of(fit), examples_of(fit, ROWS)
-    training = own.runs_in_training(examples)
-    own.require_repeatable(examples, training)
-    if narrows(own, examples, training):
-        return unknown(
+    function = Function.in_training(fit, ROWS)
+    if rounds_down(function):
+        why = (
             "it rounds numbers to fewer digits than float64 on the way: differences show that, too"
         )
-    function = Function(own, examples, objective_of(fit, own, examples, training), training)
+        return unknown(why)
     if not function.tensors:
         return unknown("the module has nothing that a gradient could be taken of")
     with torch.no_grad():
         if not math.isfinite(float(function.value())):
             return unknown("the outputs are not finite on these rows")
-    found = Found()
+    found = SlopeChecks()
     try:
         found.unchecked = compare_slopes(function, found, list(function.tensors))
         if found.unchecked and not found.wrong:
             function.step_beside()
             found.unchecked = compare_slopes(function, found, found.unchecked)
     finally:
-        own.reset()
+        function.own.reset()
     return _judge(found)
 
 
-def _judge(found: Found) -> Evidence:
+def _judge(found: SlopeChecks) -> Evidence:
     note = f"{found.directions} directions in {found.tensors} tensors"
     note += f"; {found.left_out} left out, at kinks or too rough" if found.left_out else ""
     if found.wrong:
-        advice = (
-            f"the gradient of {found.where} is not the derivative: "
-            "correct the backward of what it passes through, or its hooks"
-        )
+        where = f"the gradient of {found.where} is not the derivative"
+        advice = f"{where}: correct the backward of what it passes through, or its hooks"
         return at_most(found.worst, AGREE, advice, unit="mismatch", note=note, kind=PROVED)
     if found.doubtful:
         return unknown(f"{found.doubtful}: the differences are not sharp enough; {note}")

@@ -16,18 +16,9 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, log_softmax, ndtr, xlogy
 
+from lemmata.audit.kernel import claims
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.claims import (
-    PROVED,
-    RULE_OF_THUMB,
-    Evidence,
-    Fit,
-    at_most,
-    claim,
-    fact,
-    rounding,
-    unknown,
-)
+from lemmata.audit.kernel.claims import CannotTell, Evidence, Fit, at_most, claim, fact, rounding
 from lemmata.audit.nets.stated import r_squared
 
 Array = np.ndarray
@@ -91,8 +82,8 @@ def weights_of(fit: Fit) -> Array:
     return weights * factors[y]
 
 
-def trained_on(fit: Fit) -> Array:
-    """Which rows the objective is of: not those that early stopping held out."""
+def training_mask(fit: Fit) -> Array:
+    """True at the rows of the objective: not those that early stopping held out."""
     mask = np.ones(fit.data.shape[0], bool)
     held_out = fit.get("validation_rows_")
     if held_out is not None:
@@ -101,7 +92,7 @@ def trained_on(fit: Fit) -> Array:
 
 
 def ridge_of(fit: Fit, mask: Array) -> float:
-    """Return αB: an epoch of B batches counts the penalty so often."""
+    """Return αB: an epoch of B batches counts the penalty B times."""
     n = int(mask.sum())
     if isinstance(fit.solver, str) and fit.solver in ("lbfgs", "gd"):
         return float(fit.alpha)
@@ -110,12 +101,12 @@ def ridge_of(fit: Fit, mask: Array) -> float:
 
 
 @dataclass(frozen=True)
-class Pass:
-    """What a pass over the rows found."""
+class ForwardPass:
+    """Results of a pass over the rows."""
 
     loss: float  # F
-    noise: float  # how much of it rounding may be
-    constant: float  # what the best constant prediction costs, without the penalty
+    noise: float  # its possible rounding error
+    constant: float  # the loss of the best constant prediction, without the penalty
     powers: list[Array]  # the mean square of every input of every layer
     lows: list[Array]  # of every hidden unit
     highs: list[Array]
@@ -140,7 +131,7 @@ def forward(fit: Fit, theta: list[Array], rows: Any) -> tuple[list[Array], list[
 
 
 def precision_of(fit: Fit) -> Any:
-    """The coarser of the types of the weights and of the rows: what F may have been summed in."""
+    """The coarser of the types of the weights and of the rows, in which F may have been summed."""
     narrow = np.float32 in (np.asarray(fit.coefs_[0]).dtype, fit.data.dtype)
     return np.dtype(np.float32 if narrow else np.float64)
 
@@ -152,10 +143,10 @@ def products(times: float) -> Callable[[Fit], float]:
 
 @fact(cost=products(3))  # forward, and the variance of the rounding
 @np.errstate(over="ignore", invalid="ignore")
-def passed(fit: Fit) -> Pass:
+def forward_pass(fit: Fit) -> ForwardPass:
     theta, dtype = parameters_of(fit), precision_of(fit)
     L = len(theta) // 2
-    y, s, mask = targets_of(fit), weights_of(fit), trained_on(fit)
+    y, s, mask = targets_of(fit), weights_of(fit), training_mask(fit)
     clip = float(fit.get("probabilities_clipped_", 0.0))
     powers = [np.zeros(len(part)) for part in theta[:L]]
     lows = [np.full(len(bias), np.inf) for bias in theta[L:-1]]
@@ -183,7 +174,7 @@ def passed(fit: Fit) -> Pass:
     F = (loss / outputs + penalty_of(theta, ridge_of(fit, mask))) / S
     noise = rounding(dtype, len(s)) * abs(F) + noise / outputs / S
     constant = constant_loss(fit.out_activation_, y, s * mask)
-    return Pass(F, noise, constant, [part / S for part in powers], lows, highs, sizes)
+    return ForwardPass(F, noise, constant, [part / S for part in powers], lows, highs, sizes)
 
 
 def penalty_of(theta: list[Array], ridge: float) -> float:
@@ -192,20 +183,19 @@ def penalty_of(theta: list[Array], ridge: float) -> float:
 
 def objective_at(fit: Fit, theta: list[Array]) -> float:
     """Return F with the loss whose gradient is followed: summed over the outputs, no probability clipped."""
-    y, mask = targets_of(fit), trained_on(fit)
+    y, mask = targets_of(fit), training_mask(fit)
     share, loss, start = weights_of(fit) * mask, 0.0, 0
     for rows in pieces(fit.data):
         here = slice(start, start + rows.shape[0])
         start = here.stop
         scores = forward(fit, theta, rows)[1][-1]
-        loss += float(
-            share[here] @ loss_and_error(fit.out_activation_, scores, y[here])[0].sum(axis=1)
-        )
+        losses, _ = loss_and_error(fit.out_activation_, scores, y[here])
+        loss += float(share[here] @ losses.sum(axis=1))
     return (loss + penalty_of(theta, ridge_of(fit, mask))) / float(share.sum())
 
 
 def constant_loss(output: str, y: Array, s: Array) -> float:
-    """The least that one prediction for all rows costs."""
+    """The smallest loss of one prediction for all rows."""
     p = s / s.sum()
     if output == "softmax":
         shares = np.bincount(y, p)
@@ -230,7 +220,7 @@ def pieces(data: Any) -> Iterator[Any]:
 
 
 def layer_problems(fit: Fit) -> Iterator[str]:
-    """What is wrong with the layers: shapes that do not follow each other, numbers that are not finite."""
+    """Problems of the layers: shapes that do not follow each other, numbers that are not finite."""
     W, b = list(fit.coefs_), list(fit.intercepts_)
     if not W or len(W) != len(b):
         yield f"there are {len(W)} coefs_ and {len(b)} intercepts_"
@@ -263,28 +253,27 @@ def statement_errors(fit: Fit) -> dict[str, float]:
     """loss_ is F at coefs_; best_loss_ the least of loss_curve_; best_validation_score_ that of the rows held out."""
     errors: dict[str, float] = {}
     if fit.get("stopped_") != "batches" and fit.get("loss_is_of_coefs_", True):
-        found = passed(fit)
+        found = forward_pass(fit)
         errors["loss_"] = discrepancy(fit.loss_, found.loss, found.noise, 1.0)
     curve, best = fit.get("loss_curve_"), fit.get("best_loss_")
     if curve and best is not None:
         errors["best_loss_"] = 0.0 if best == min(curve) else np.inf
     if fit.get("validation_rows_") is not None and fit.get("best_validation_score_") is not None:
         true = held_out_score(fit)
-        errors["best_validation_score_"] = discrepancy(
-            fit.best_validation_score_, true, 1.0, held_out_rounding(fit)
-        )
+        stated, precise = fit.best_validation_score_, held_out_rounding(fit)
+        errors["best_validation_score_"] = discrepancy(stated, true, 1.0, precise)
     return errors
 
 
 def held_out_rounding(fit: Fit) -> float:
-    """Scores are means: of right and wrong, where one row on the border may turn, or of squares."""
+    """Rounding of a score, a mean: of hits, where one row on the border may flip, or of squares."""
     dtype, v = precision_of(fit), len(fit.validation_rows_)
     return rounding(dtype, v) + (1.5 / v if dtype == np.float32 and fit.has("classes_") else 0.0)
 
 
 def held_out_score(fit: Fit) -> float:
     """Accuracy, or R², of the rows held out."""
-    held, theta = np.flatnonzero(~trained_on(fit)), parameters_of(fit)
+    held, theta = np.flatnonzero(~training_mask(fit)), parameters_of(fit)
     h = np.concatenate([forward(fit, theta, rows)[1][-1] for rows in pieces(fit.data)])[held]
     y, s = targets_of(fit)[held], weights_of(fit)[held]
     if fit.out_activation_ == "softmax":
@@ -297,50 +286,56 @@ def held_out_score(fit: Fit) -> float:
 
 @claim(
     "thirty further steps of L-BFGS gain at most 5 % of what a constant prediction costs",
-    kind=RULE_OF_THUMB,
+    kind=claims.RULE_OF_THUMB,
     source="CIL 4.3",
-    needs=(passed,),
+    needs=(forward_pass,),
     cost=products(4 * STEPS),  # three for each step, some of them twice
 )
 def little_to_gain(fit: Fit) -> Evidence:
-    """What fails was found, and F recomputed there: better weights for the same objective. What holds says that a search so
-    short found none."""
+    """A failure comes with better weights for the same objective, at which F was recomputed; *holds* says that a search
+    so short found none."""
     if fit.get("dropout", 0.0):
-        return unknown("dropout minimises the mean over networks with units left out, not this objective")  # fmt: skip
+        why = "dropout minimises the mean over networks with units left out, not this objective"
+        raise CannotTell(why)
     if fit.get("stopped_") == "batches":
-        return unknown("each batch had an objective of its own")
+        raise CannotTell("each batch had an objective of its own")
     if not fit.get("loss_is_of_all_rows_", True):
-        return unknown("which rows early stopping held out is not known")
-    found = passed(fit)
+        raise CannotTell("which rows early stopping held out is not known")
+    found = forward_pass(fit)
     if not found.constant > 0:
-        return unknown("y does not vary, so a constant prediction costs nothing")
+        raise CannotTell("y does not vary, so a constant prediction costs nothing")
     theta, better = parameters_of(fit), fit.witness("better_network_weights", STEPS, found.powers)
     if better is None:
-        return unknown("searches are switched off, and nobody looked for better weights")
+        raise CannotTell("searches are switched off, and nobody looked for better weights")
     if [np.shape(part) for part in better] != [part.shape for part in theta]:
-        return unknown("the search found weights of another network")
+        raise CannotTell("the search found weights of another network")
     with np.errstate(over="ignore", invalid="ignore"):
         gain = max(objective_at(fit, theta) - objective_at(fit, better), 0.0)
     gain /= found.constant
     if fit.get("early_stopping", False) and fit.solver != "lbfgs":
         why = "early stopping ended before the objective did, on purpose"
-        return unknown(why, gain, "gain / constant")
+        return claims.unknown(why, gain, "gain / constant")
     if gain <= GAIN and found.loss > (1 - GAIN) * found.constant:
         why = "no better than a constant: a plateau that a short search does not leave, or nothing to learn"
-        return unknown(why, gain, "gain / constant")
+        return claims.unknown(why, gain, "gain / constant")
     advice = "train on: raise max_iter, scale the columns of X, or change learning_rate_init"
     shown = np.concatenate([part.ravel() for part in better])
     return at_most(gain, GAIN, advice, "gain / constant", witness={"weights": shown})
 
 
-@claim("no hidden unit is the same on every row", kind=PROVED, source="CIL (4.24)", needs=(passed,))
+@claim(
+    "no hidden unit is the same on every row",
+    kind=claims.PROVED,
+    source="CIL (4.24)",
+    needs=(forward_pass,),
+)
 def units_alive(fit: Fit) -> Evidence:
     """A ReLU that is 0 on all rows passes nothing on and, its slope being 0, learns nothing any more."""
-    found = passed(fit)
+    found = forward_pass(fit)
     if not found.lows:
-        return unknown("there is no hidden layer")
+        raise CannotTell("there is no hidden layer")
     if fit.data.shape[0] < 2:
-        return unknown("one row has no range")
+        raise CannotTell("one row has no range")
     dtype, dead, units = precision_of(fit), [], 0
     for k, (low, high, size) in enumerate(zip(found.lows, found.highs, found.sizes, strict=True)):
         still = ~(high - low > rounding(dtype, len(fit.coefs_[k])) * size)
@@ -348,15 +343,14 @@ def units_alive(fit: Fit) -> Evidence:
         units += len(low)
     where = ", ".join(f"{n} in layer {k + 1}" for k, n in enumerate(dead) if n)
     note = f"{where}, of {units}" if where else ""
-    advice = (
-        "centre and scale the columns of X, lower learning_rate_init, or take activation='gelu'"
-    )
+    change = "lower learning_rate_init, or take activation='gelu'"
+    advice = f"centre and scale the columns of X, {change}"
     return at_most(sum(dead), 0, advice, "dead units", note)
 
 
 MLP_CLAIMS = (
     attributes_sound({"loss_?": "", "best_loss_?": "", "t_?": " | >= 0, whole"}, layer_problems),
-    statements_true(statement_errors, needs=(passed,)),
+    statements_true(statement_errors, needs=(forward_pass,)),
     little_to_gain,
     units_alive,
 )

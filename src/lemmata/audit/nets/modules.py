@@ -1,9 +1,10 @@
-"""Looking at a network without touching it: its inputs, and a copy in double precision.
+"""A network under examination: its inputs, a copy in double precision, and the cost of running it.
 
-Claims about a `torch.nn.Module` are checked on a copy: on the CPU, in float64, where differences of 1e-10 can be told from
-rounding. Every call starts from the same parameters, the same buffers and the same seed, so that two calls differ by what was
-changed and by nothing else. A module that still gives two answers to one question (it draws from NumPy, it counts its calls)
-cannot be examined, and the claims say so. PyTorch is imported inside of functions: without networks nobody needs it.
+Claims about a `torch.nn.Module` are checked on a copy: on the CPU, in float64, where a difference of 1e-10 is more than
+rounding. Every call starts from the same parameters, the same buffers and the same seed, so that two calls differ only by
+what was changed. A module whose outputs still differ between two calls on the same input (it draws from NumPy, it counts
+its calls) cannot be examined, and the claims are undecided. PyTorch is imported inside functions: the package works
+without it.
 """
 
 from __future__ import annotations
@@ -13,33 +14,18 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import wraps
 from typing import Any
 
 import numpy as np
 
-from lemmata.audit.kernel.claims import Evidence, Fit, fact, free, unknown
+from lemmata.audit.kernel.claims import CannotTell, Fit, fact, free
 
 Array = np.ndarray
 
 REPEATS = 1e-12  # of the largest output: what two calls with one seed may differ by
-
-
-class CannotRun(Exception):
-    """The copy does not run, or not twice alike: the claims about it can't tell. The text says why."""
-
-
-def undecided_where_it_cannot_run(check: Callable[[Fit], Evidence]) -> Callable[[Fit], Evidence]:
-    """A claim about a module that does not run in float64, or not twice alike, is undecided rather than broken."""
-
-    @wraps(check)
-    def guarded(fit: Fit) -> Evidence:
-        try:
-            return check(fit)
-        except CannotRun as why:
-            return unknown(str(why))
-
-    return guarded
+BATCH = 256  # rows in a call
+BLAS = 0.1  # a multiplication inside a matrix product, in units of one in a plain pass
+CALL = 2e4  # the cost of calling a layer besides its products: some twenty microseconds
 
 
 # --- inputs -----------------------------------------------------------------------------------------------------------
@@ -47,7 +33,7 @@ def undecided_where_it_cannot_run(check: Callable[[Fit], Evidence]) -> Callable[
 
 @dataclass(frozen=True)
 class Examples:
-    """What forward is called with: `module(*args, **named)`. Tensors with as many rows as the first one are cut by rows.
+    """The arguments of forward: `module(*args, **named)`. Tensors with as many rows as the first one are cut by rows.
 
     Square masks (T × T, by a name that ends in "mask" and does not speak of padding) belong to all rows, like numbers.
     """
@@ -104,8 +90,15 @@ class Examples:
         named = {name: cut(name, value) for name, value in self.named.items()}
         return Examples(tuple(cut("", value) for value in self.args), named)
 
+    def batches(self) -> Iterator[Examples]:
+        """All rows, BATCH at a time."""
+        import torch
+
+        for places in torch.arange(self.shape[0]).split(BATCH):
+            yield self.rows(places)
+
     def swap(self, key: int | str, tensor: Any) -> Examples:
-        """The same call with other content."""
+        """The same call with another tensor in one place."""
         if isinstance(key, str):
             return Examples(self.args, {**self.named, key: tensor})
         return Examples((*self.args[:key], tensor, *self.args[key + 1 :]), self.named)
@@ -175,19 +168,24 @@ def in_double(seed: int) -> Iterator[None]:
             torch.set_default_dtype(usual)
 
 
-def flat(output: Any) -> list[Any]:
-    """The tensors of numbers in what a module returned: a tensor, or a tuple, list or dict of them."""
-    if _is_tensor(output):
-        return [output] if output.is_floating_point() else []
-    if isinstance(output, Mapping):
-        output = list(output.values())
-    if isinstance(output, list | tuple):
-        return [tensor for part in output for tensor in flat(part)]
+def tensors_in(values: Any) -> list[Any]:
+    """The tensors in a tensor, or in nested tuples, lists and dicts of them."""
+    if _is_tensor(values):
+        return [values]
+    if isinstance(values, Mapping):
+        values = list(values.values())
+    if isinstance(values, list | tuple):
+        return [tensor for part in values for tensor in tensors_in(part)]
     return []
 
 
+def floats_in(values: Any) -> list[Any]:
+    """The tensors of real numbers among them."""
+    return [tensor for tensor in tensors_in(values) if tensor.is_floating_point()]
+
+
 class Copy:
-    """A deep copy of a module in float64 on the CPU, which every call finds as the first one did."""
+    """A deep copy of a module in float64 on the CPU; every call starts from the same state."""
 
     def __init__(self, module: Any):
         import torch
@@ -195,18 +193,16 @@ class Copy:
         try:
             self.module = copy.deepcopy(module).to("cpu").double()
         except Exception as error:
-            raise CannotRun(f"the module cannot be copied: {_line(error)}") from error
+            raise CannotTell(f"the module cannot be copied: {_line(error)}") from error
         for parameter, mine in zip(module.parameters(), self.module.parameters(), strict=True):
             for hook in (parameter._backward_hooks or {}).values():  # a copy leaves them behind
                 mine.register_hook(hook)
         self.parameters = dict(self.module.named_parameters())
         if any(torch.is_complex(parameter) for parameter in self.parameters.values()):
-            raise CannotRun("the module has complex parameters, which are not examined")
+            raise CannotTell("the module has complex parameters, which are not examined")
         self.modes: dict[bool, bool] = {}
-        self._start = [(tensor, tensor.detach().clone()) for tensor in self._tensors()]
-
-    def _tensors(self) -> list[Any]:
-        return [*self.module.parameters(), *self.module.buffers()]
+        tensors = (*self.module.parameters(), *self.module.buffers())
+        self._start = [(tensor, tensor.detach().clone()) for tensor in tensors]
 
     def reset(self, buffers_only: bool = False) -> None:
         """Parameters and buffers as they were."""
@@ -218,7 +214,7 @@ class Copy:
                     tensor.copy_(start)
 
     def call(self, examples: Examples, training: bool = False, seed: int = 0) -> Any:
-        """What the module returns, from its first buffers and this seed; gradients flow if they are on."""
+        """Return the output of the module, from its first buffers and this seed; gradients flow if they are on."""
         self.reset(buffers_only=True)
         self.module.train(training)
         # a copy of the input each time: some modules change it in place
@@ -229,15 +225,14 @@ class Copy:
                 return self.module(*double.args, **double.named)
             except Exception as error:
                 mode = " in training mode" if training else ""
-                raise CannotRun(
-                    f"the module does not run in float64{mode}: {_line(error)}"
-                ) from error
+                why = f"the module does not run in float64{mode}: {_line(error)}"
+                raise CannotTell(why) from error
 
     def outputs(self, examples: Examples, training: bool = False, seed: int = 0) -> list[Any]:
         """Every tensor of numbers that the module returns."""
-        found = flat(self.call(examples, training, seed))
+        found = floats_in(self.call(examples, training, seed))
         if not found:
-            raise CannotRun("the module returns no tensor of real numbers")
+            raise CannotTell("the module returns no tensor of real numbers")
         return found
 
     def output(self, examples: Examples, training: bool = False, seed: int = 0) -> Any:
@@ -248,25 +243,32 @@ class Copy:
             return self.outputs(examples, training, seed)[0].double()
 
     def require_repeatable(self, examples: Examples, training: bool) -> None:
-        """The same question twice has to get the same answer."""
+        """Raise CannotTell where two calls on the same input differ."""
         if training not in self.modes:
             first, second = (self.output(examples, training) for _ in range(2))
             self.modes[training] = difference(first, second) <= REPEATS
         if not self.modes[training]:
             mode = "training" if training else "evaluation"
-            raise CannotRun(f"two calls on the same input differ in {mode} mode, at the same seed")
+            raise CannotTell(f"two calls on the same input differ in {mode} mode, at the same seed")
+
+    def modes_that_run(self, examples: Examples) -> Iterator[bool]:
+        """Evaluation mode (False), and training mode (True) where it runs; both checked to be repeatable."""
+        for training in (False, True):
+            if not training or self.runs_in_training(examples):
+                self.require_repeatable(examples, training)
+                yield training
 
     def runs_in_training(self, examples: Examples) -> bool:
         """Whether it runs in training mode on these rows (batch norm needs two of them)."""
         try:
             self.output(examples, training=True)
-        except CannotRun:
+        except CannotTell:
             return False
         return True
 
 
 def difference(a: Any, b: Any) -> float:
-    """The largest |a − b| over the largest |a|; what became NaN or infinite, or of another shape, is infinitely far."""
+    """The largest |a − b| over the largest |a|; infinite where shapes differ, or numbers became NaN or infinite."""
     if a.shape != b.shape:
         return math.inf
     if a.numel() == 0:
@@ -297,5 +299,80 @@ def copy_of(fit: Fit) -> Copy:
     return found
 
 
-def counted(n: int, what: str) -> str:
+def count_of(n: int, what: str) -> str:
     return f"{n:,} {what}{'s' if n != 1 else ''}"
+
+
+# --- costs ------------------------------------------------------------------------------------------------------------
+
+
+def watch(run: Callable[[], Any], look: Callable[[Any, Any, Any], None]) -> None:
+    """Run something, and show every tensor function that it calls: look(function, arguments, result)."""
+    from torch.overrides import TorchFunctionMode
+
+    class Watch(TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            result = function(*args, **(kwargs or {}))
+            look(function, (*args, *(kwargs or {}).values()), result)
+            return result
+
+    with Watch():
+        run()
+
+
+def products_of(own: Copy, examples: Examples) -> float:
+    """Multiplications in the matrix products and convolutions of a call.
+
+    A linear map of P outputs with n weights each takes P·n, a convolution likewise, a matrix product as many as its
+    result has numbers times the length of the sums.
+    """
+    import torch
+    import torch.nn.functional as F
+
+    matrix = {torch.matmul, torch.mm, torch.bmm, torch.Tensor.matmul, torch.Tensor.__matmul__, torch.Tensor.bmm}  # fmt: skip
+    total = 0.0
+
+    def look(function: Any, given: Any, result: Any) -> None:
+        nonlocal total
+        tensors, size = tensors_in(given), sum(x.numel() for x in tensors_in(result))
+        if function in matrix:
+            total += size * tensors[0].shape[-1]
+        elif function is F.scaled_dot_product_attention:
+            total += 2.0 * tensors[0].numel() * tensors[1].shape[-2]
+        elif function is F.multi_head_attention_forward:
+            weights = sum(x.numel() for x in tensors if isinstance(x, torch.nn.Parameter))
+            query, key = tensors[:2]  # (T, B, d)
+            total += query.numel() / query.shape[-1] * weights + 2.0 * query.numel() * key.shape[0]
+        elif function is not F.embedding:
+            maps = [x for x in tensors if isinstance(x, torch.nn.Parameter) and x.dim() >= 2]
+            total += sum(size * math.prod(one.shape[1:]) for one in maps[:1])
+
+    watch(lambda: own.output(examples), look)
+    for layer in own.module.modules():
+        if isinstance(layer, torch.nn.RNNBase):  # one call, and a step for every position
+            weights = sum(parameter.numel() for parameter in layer.parameters())
+            first = examples.first
+            total += weights * math.prod(first.shape[:2] if first.dim() > 1 else first.shape)
+    return total
+
+
+@fact(cost=free)
+def row_and_call_cost(fit: Fit) -> tuple[float, float]:
+    """Return the cost of a row forward, its products; and that of a call besides, its layers."""
+    rows, own = examples_of(fit, 2), copy_of(fit)
+    products = products_of(own, rows) / rows.shape[0]
+    weights = sum(parameter.numel() for parameter in own.parameters.values())
+    return BLAS * max(products, weights), CALL * sum(1 for _ in own.module.modules())
+
+
+def forwards(
+    calls: Callable[[Fit], float] | float, rows: int | None = None
+) -> Callable[[Fit], float]:
+    """The cost of so many calls of the module on so many rows each; by default on all."""
+
+    def cost(fit: Fit) -> float:
+        times = calls(fit) if callable(calls) else calls
+        row, call = row_and_call_cost(fit)
+        return times * ((fit.data.shape[0] if rows is None else rows) * row + call)
+
+    return cost

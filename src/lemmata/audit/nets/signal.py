@@ -1,6 +1,6 @@
-"""Whether signals pass through a network: sizes of activations and gradients over depth, and units that never switch on.
+"""Claims about signals in a network: sizes of activations and gradients over depth, and units that never switch on.
 
-    vanishing, exploding   the root mean square of what layers give, and of the gradients that reach them, over depth
+    vanishing, exploding   the root mean square of the outputs of layers, and of the gradients that reach them, over depth
     dead                   a ReLU that is 0 on every row has no gradient on any: nothing will switch it on again
 
 With weights of variance 2/fan_in and ReLUs the second moment of activations is the same in every layer (He et al.
@@ -11,52 +11,30 @@ largest and the smallest layer, of activations or of gradients. That a unit is d
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from typing import Any
 
-from lemmata.audit.kernel.claims import (
-    PROVED,
-    RULE_OF_THUMB,
-    Evidence,
-    Fit,
-    at_most,
-    claim,
-    unknown,
-)
-from lemmata.audit.nets.costs import all_rows, forwards, watch
+from lemmata.audit.kernel import claims
+from lemmata.audit.kernel.claims import CannotTell, Evidence, Fit, at_most, claim, unknown
 from lemmata.audit.nets.gradients import Function
-from lemmata.audit.nets.modules import (
-    CannotRun,
-    Copy,
-    copy_of,
-    counted,
-    examples_of,
-    undecided_where_it_cannot_run,
-)
-from lemmata.audit.nets.objectives import objective_of
+from lemmata.audit.nets.modules import Copy, copy_of, count_of, examples_of, forwards, watch
 
 ROWS = 32
 FACTOR = 100.0
 HALF = 0.5
-BATCH = 256
 
 
 # --- over depth -------------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class Layers:
-    """What the layers with matrices gave, in the order in which they were called."""
+def record_outputs(own: Copy) -> tuple[list[tuple[str, Any]], list[Any]]:
+    """Hooks on every layer that has a matrix and no layers inside; embeddings, which read no signal, are left out.
 
-    names: list[str] = field(default_factory=list)
-    outputs: list[Any] = field(default_factory=list)
-
-
-def listen(own: Copy) -> tuple[Layers, list[Any]]:
-    """Hooks on every layer that has a matrix and no layers inside; embeddings, which read no signal, are left out."""
+    Return the list to which calls append (name, output), and the handles of the hooks.
+    """
     import torch
 
-    found, handles = Layers(), []
+    found: list[tuple[str, Any]] = []
+    handles = []
 
     def hook(name: str) -> Any:
         def keep(layer: Any, inputs: Any, output: Any) -> None:
@@ -64,8 +42,7 @@ def listen(own: Copy) -> tuple[Layers, list[Any]]:
             if floating and torch.is_tensor(output) and output.is_floating_point():
                 if output.requires_grad:
                     output.retain_grad()
-                found.names.append(name)
-                found.outputs.append(output)
+                found.append((name, output))
 
         return keep
 
@@ -75,7 +52,7 @@ def listen(own: Copy) -> tuple[Layers, list[Any]]:
             try:
                 handles.append(layer.register_forward_hook(hook(name)))
             except RuntimeError as error:  # a script of TorchScript
-                raise CannotRun("its layers cannot be listened to") from error
+                raise CannotTell("its layers cannot be listened to") from error
     return found, handles
 
 
@@ -83,11 +60,8 @@ def sizes_over_depth(fit: Fit) -> tuple[list[str], list[float], list[float]]:
     """Names of layers, root mean squares of their outputs and of the gradients of the loss with respect to them."""
     import torch
 
-    own, examples = copy_of(fit), examples_of(fit, ROWS)
-    training = own.runs_in_training(examples)
-    own.require_repeatable(examples, training)
-    function = Function(own, examples, objective_of(fit, own, examples, training), training)
-    layers, handles = listen(own)
+    function = Function.in_training(fit, ROWS)
+    layers, handles = record_outputs(function.own)
     try:
         with torch.enable_grad():
             value = function.value()
@@ -96,19 +70,18 @@ def sizes_over_depth(fit: Fit) -> tuple[list[str], list[float], list[float]]:
     finally:
         for handle in handles:
             handle.remove()
-        own.module.zero_grad()
+        function.own.module.zero_grad()
     rms = lambda x: 0.0 if x is None else float(x.detach().double().square().mean().sqrt())  # noqa: E731
-    forward = [rms(output) for output in layers.outputs]
-    return layers.names, forward, [rms(output.grad) for output in layers.outputs]
+    names, outputs = [name for name, _ in layers], [output for _, output in layers]
+    return names, [rms(output) for output in outputs], [rms(output.grad) for output in outputs]
 
 
 @claim(
     "signals keep their size over depth: activations and gradients of layers within a factor of 100",
-    kind=RULE_OF_THUMB,
+    kind=claims.RULE_OF_THUMB,
     source="ML Parameter Initialization; He et al. 2015",
     cost=forwards(4, ROWS),
 )
-@undecided_where_it_cannot_run
 def signal_kept(fit: Fit) -> Evidence:
     """In training mode. The output layer, whose scale is that of the targets, counts for its gradient only."""
     names, forward, backward = sizes_over_depth(fit)
@@ -119,7 +92,7 @@ def signal_kept(fit: Fit) -> Evidence:
         shown = [size for size in sizes if size > 0]
         if not all(math.isfinite(size) for size in sizes):
             advice = f"the {what} are not finite: lower the learning rate, or scale the inputs"
-            return at_most(math.inf, FACTOR, advice, unit="factor", kind=PROVED)
+            return at_most(math.inf, FACTOR, advice, unit="factor", kind=claims.PROVED)
         if len(shown) < len(sizes) and what == "activations":
             name = names[sizes.index(0.0)]
             advice = f"{name!r} gives zeros only: initialise its weights"
@@ -140,9 +113,11 @@ def signal_kept(fit: Fit) -> Evidence:
 # --- dead units -------------------------------------------------------------------------------------------------------
 
 
-def switched_on(own: Copy, examples: Any) -> list[Any]:
-    """For every ReLU in the order of its calls: which of its units are above 0 on some row. Units are channels of
-    convolutions, and the last axis otherwise."""
+def units_above_zero(own: Copy, examples: Any) -> list[Any]:
+    """Return, for every ReLU in the order of calls, which of its units are above 0 on some row.
+
+    Units are channels of convolutions, and the last axis otherwise.
+    """
     import torch
     import torch.nn.functional as F
 
@@ -172,23 +147,19 @@ def switched_on(own: Copy, examples: Any) -> list[Any]:
 
 @claim(
     "in no layer are more than half of the ReLU units zero on all of these rows",
-    kind=PROVED,
+    kind=claims.PROVED,
     source="CIL (4.24)",
-    cost=forwards(1, all_rows),
+    cost=forwards(1),
 )
-@undecided_where_it_cannot_run
 def units_alive(fit: Fit) -> Evidence:
-    """In evaluation mode, in float64, on every row; ends early where every unit has been seen above zero."""
-    import torch
-
+    """In evaluation mode, in float64, on every row; ends early once every unit has been above zero."""
     own, examples = copy_of(fit), examples_of(fit)
-    alive: list[Any] = []
-    n = examples.shape[0]
-    for start in range(0, n, BATCH):
-        found = switched_on(own, examples.rows(torch.arange(start, min(start + BATCH, n))))
-        if start and [len(one) for one in found] != [len(one) for one in alive]:
+    alive: list[Any] | None = None
+    for batch in examples.batches():
+        found = units_above_zero(own, batch)
+        if alive is not None and [len(one) for one in found] != [len(one) for one in alive]:
             return unknown("the units differ from batch to batch")
-        alive = [a | b for a, b in zip(alive, found, strict=True)] if alive else found
+        alive = found if alive is None else [a | b for a, b in zip(alive, found, strict=True)]
         if all(bool(one.all()) for one in alive):
             break
     if not alive:
@@ -196,6 +167,7 @@ def units_alive(fit: Fit) -> Evidence:
     dead = [1 - float(one.double().mean()) for one in alive]
     worst = max(range(len(dead)), key=lambda at: dead[at])
     count, units = sum(int((~one).sum()) for one in alive), sum(len(one) for one in alive)
-    note = f"{count:,} of {units:,} units, {counted(len(alive), 'ReLU')}, {counted(n, 'row')}"
+    rows = count_of(examples.shape[0], "row")
+    note = f"{count:,} of {units:,} units, {count_of(len(alive), 'ReLU')}, {rows}"
     advice = f"the ReLU number {worst + 1} is dead: lower the learning rate, check the scale of the inputs, or use GELU"
     return at_most(dead[worst], HALF, advice, unit="share dead", note=note)

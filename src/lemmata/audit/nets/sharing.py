@@ -1,38 +1,19 @@
-"""What theory says of weights that are used twice, and of weights whose scale does not matter.
+"""Claims about weights that are used twice, and about weights whose scale does not matter.
 
 shared       f(θ, θ) has the gradient ∂₁f + ∂₂f: a weight that is used k times gets the sum of k gradients
 batch norm   (cz − mean(cz))/std(cz) = (z − mean z)/std z: in training mode, scaling the weights before it changes nothing
-             (but for ε, added to the variance so that nobody divides by zero)
+             (except for ε, which is added to the variance against division by zero)
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from lemmata.audit.kernel.claims import (
-    PROVED,
-    RULE_OF_THUMB,
-    Evidence,
-    Fit,
-    at_most,
-    claim,
-    fact,
-    free,
-    unknown,
-)
-from lemmata.audit.nets.costs import forwards
+from lemmata.audit.kernel import claims
+from lemmata.audit.kernel.claims import CannotTell, Evidence, Fit, at_most, claim, unknown
+from lemmata.audit.nets import modules
 from lemmata.audit.nets.gradients import Function
-from lemmata.audit.nets.modules import (
-    CannotRun,
-    Copy,
-    Examples,
-    copy_of,
-    counted,
-    difference,
-    examples_of,
-    undecided_where_it_cannot_run,
-)
-from lemmata.audit.nets.objectives import objective_of
+from lemmata.audit.nets.modules import Copy, Examples, copy_of, count_of, examples_of, forwards
 
 ROWS = 8
 SUMS = 1e-10  # of the gradient: rounding in float64, added in another order
@@ -44,7 +25,7 @@ FACTORS = (0.5, 2.0)
 
 
 def gradients_of_uses(function: Function) -> dict[str, list[Any]]:
-    """Return ∂f/∂(each use) of every parameter; uses without a gradient (a shape that was asked for) are left out.
+    """Return ∂f/∂(each use) of every parameter; uses without a gradient (only a shape was read) are left out.
 
     Every use gets a copy of the parameter of its own, and the copy has a gradient of its own.
     """
@@ -82,24 +63,19 @@ def gradients_of_uses(function: Function) -> dict[str, list[Any]]:
 
 @claim(
     "the gradient of every shared weight is the sum of the gradients of its uses",
-    kind=PROVED,
+    kind=claims.PROVED,
     source="ML Convolutional Networks",
     cost=forwards(6, ROWS),
 )
-@undecided_where_it_cannot_run
 def shared_gradients_add(fit: Fit) -> Evidence:
     """In training mode, with one draw of its noise; each use gets a copy of the weight, and its own gradient."""
-    own, examples = copy_of(fit), examples_of(fit, ROWS)
-    training = own.runs_in_training(examples)
-    own.require_repeatable(examples, training)
-    function = Function(own, examples, objective_of(fit, own, examples, training), training)
+    function = Function.in_training(fit, ROWS)
     whole = function.gradients()
     try:
         parts = gradients_of_uses(function)
-    except CannotRun:
-        return unknown(
-            "the uses of its weights cannot be told apart: it does not run on copies of them"
-        )
+    except CannotTell:
+        why = "the uses of its weights cannot be told apart: it does not run on copies of them"
+        return unknown(why)
     shared = {name: uses for name, uses in parts.items() if len(uses) > 1}
     if not shared:
         return unknown("no weight is used more than once")
@@ -110,19 +86,16 @@ def shared_gradients_add(fit: Fit) -> Evidence:
         if not off <= worst:
             worst, where = off, name
     most = max(len(uses) for uses in shared.values())
-    note = f"{counted(len(shared), 'weight')}, used up to {most} times"
-    advice = (
-        f"the gradient of {where} is not that sum: look for hooks, or a backward that forgets a use"
-    )
+    note = f"{count_of(len(shared), 'weight')}, used up to {most} times"
+    look = "look for hooks, or a backward that forgets a use"
+    advice = f"the gradient of {where} is not that sum: {look}"
     return at_most(worst, SUMS, advice, unit="mismatch", note=note)
 
 
-@fact(cost=free)
 def uses_weights_twice(fit: Fit) -> bool:
-    """Whether some parameter is used more than once in a call; False where that cannot be found out."""
+    """Whether some parameter is used more than once in a call; False where that cannot be determined."""
     try:
-        own, examples = copy_of(fit), examples_of(fit, 2)
-        function = Function(own, examples, objective_of(fit, own, examples, False), False)
+        function = Function(fit, copy_of(fit), examples_of(fit, 2), training=False)
         return any(len(uses) > 1 for uses in gradients_of_uses(function).values())
     except Exception:
         return False
@@ -132,7 +105,7 @@ def uses_weights_twice(fit: Fit) -> bool:
 
 
 def batch_norms(module: Any) -> list[tuple[str, Any]]:
-    """Batch norms of PyTorch, and layers of anybody's that are called so."""
+    """Batch norms of PyTorch, and other layers whose class is called BatchNorm…."""
     from torch.nn.modules.batchnorm import _BatchNorm
 
     return [
@@ -146,19 +119,19 @@ def layers_before(own: Copy, examples: Examples) -> dict[str, Any]:
     """The layer whose output is the input of each batch norm, by the name of the batch norm."""
     import torch
 
-    made, found, handles = {}, {}, []
+    outputs, found, handles = {}, {}, []
 
     def remember(layer: Any) -> Any:
         def hook(_: Any, inputs: Any, output: Any) -> None:
             if torch.is_tensor(output):
-                made[id(output)] = (layer, output)  # kept alive, so that no id is used twice
+                outputs[id(output)] = (layer, output)  # kept alive, so that no id is used twice
 
         return hook
 
     def ask(name: str) -> Any:
         def hook(_: Any, inputs: Any) -> None:
-            if inputs and id(inputs[0]) in made:
-                found[name] = made[id(inputs[0])][0]
+            if inputs and id(inputs[0]) in outputs:
+                found[name] = outputs[id(inputs[0])][0]
 
         return hook
 
@@ -177,11 +150,10 @@ def layers_before(own: Copy, examples: Examples) -> dict[str, Any]:
 
 @claim(
     "weights before a batch norm times ½ or 2 leave the outputs of training mode as they are, to 0.1 %",
-    kind=RULE_OF_THUMB,
+    kind=claims.RULE_OF_THUMB,
     source="ML Batch Normalization",
     cost=forwards(lambda fit: 2.0 * len(batch_norms(fit.module_)) + 2, ROWS),
 )
-@undecided_where_it_cannot_run
 def scale_invariant(fit: Fit) -> Evidence:
     """For every batch norm that follows a layer with weights directly: its weight and bias times ½ and 2."""
     import torch
@@ -197,7 +169,7 @@ def scale_invariant(fit: Fit) -> Evidence:
                 with torch.no_grad():
                     for tensor in layer.parameters(recurse=False):
                         tensor.mul_(factor)
-                moved = difference(base, own.output(examples, training=True))
+                moved = modules.difference(base, own.output(examples, training=True))
                 own.reset()
                 if moved > worst:
                     worst, where = moved, name
@@ -205,9 +177,7 @@ def scale_invariant(fit: Fit) -> Evidence:
         own.reset()
     if not pairs:
         return unknown("no batch norm follows a layer with weights directly")
-    note = counted(len(pairs), "batch norm")
-    advice = (
-        f"before {where!r} the variance is not large against eps, or it does not normalise in training: "
-        "larger weights, or a smaller eps"
-    )
+    note = count_of(len(pairs), "batch norm")
+    small = f"before {where!r} the variance is not large against eps"
+    advice = f"{small}, or it does not normalise in training: larger weights, or a smaller eps"
     return at_most(worst, SCALE_FREE, advice, unit="change", note=note)

@@ -1,1 +1,0 @@
-"""Claims about properties that a network is asked to have."""
