@@ -1,4 +1,4 @@
-"""What theory promises about a fit by alternating least squares, or by steps that aim at the same objective.
+"""Claims about a fit by alternating least squares, or by steps that aim at the same objective.
 
 Each row is a quadratic problem of its own (rows_and_columns.py), so what solving it again would gain is known exactly:
 ½ gᵀD⁻¹g. Summed over all rows, or over all columns, that is the gain of half a sweep, and zero at a fixed point (CIL (2.38)).
@@ -9,41 +9,31 @@ from __future__ import annotations
 import numpy as np
 
 from lemmata.audit.completion.factors import NEVER_ROSE, first_order_point, second_order_minimum
-from lemmata.audit.completion.held_out.error import held_out_error
+from lemmata.audit.completion.held_out.error import ENTRY_CLAIMS
 from lemmata.audit.completion.held_out.offsets import beats_offsets
-from lemmata.audit.completion.identifiability.known_entries import IDENTIFIABLE_CLAIMS
 from lemmata.audit.completion.optimality.global_optimum import global_optimum
 from lemmata.audit.completion.rows_and_columns import gain
-from lemmata.audit.completion.statements import FACTORS_SOUND, FACTORS_TRUE, factored, precision
-from lemmata.audit.kernel.claims import (
-    PROVED,
-    Fit,
-    Statement,
-    at_least,
-    at_most,
-    claim,
-    fact,
-    rounding,
-)
+from lemmata.audit.completion.statements import SOUND, factored, precision
+from lemmata.audit.kernel import claims
 from lemmata.audit.reduction.power_method import steps_shrink
 
 GAIN = 1e-4  # of the objective; the default tol is a tenth of it
 NOISE_LEFT = 0.01  # of the objective: what stochastic steps may leave behind
 
 
-def _sweep_cost(fit: Fit) -> float:
+def _sweep_cost(fit: claims.Fit) -> float:
     p = np.shape(fit.U_)[1] + 1
     return fit.data.n_observed * p * (p + 1) + sum(fit.data.shape) * (1.5 * p**3 + 2500)
 
 
-@fact(cost=_sweep_cost)
-def half_sweep_gain(fit: Fit) -> float:
+@claims.fact(cost=_sweep_cost)
+def half_sweep_gain(fit: claims.Fit) -> float:
     """Return what solving the rows again, or the columns, would gain: a share of the loss and of their own penalty.
 
     Where every entry is met, what is left of the objective is the rounding of the factors, and of no interest.
     """
     problem = factored(fit)
-    noise = rounding(precision(fit), problem.rank + 1)
+    noise = claims.rounding(precision(fit), problem.rank + 1)
     floor = noise**2 * problem.size / GAIN
     shares = []
     for side, reg in enumerate((problem.row_reg, problem.column_reg)):
@@ -54,62 +44,46 @@ def half_sweep_gain(fit: Fit) -> float:
     return max(shares)
 
 
-@claim(
+@claims.claim(
     "a fixed point: solving either side again gains less than 0.01 % of the objective",
-    kind=PROVED,
+    kind=claims.PROVED,
     source="CIL (2.38)",
     needs=(half_sweep_gain,),
 )
 def fixed_point(fit):
     """½ gᵀD⁻¹g, summed over all rows, and over all columns."""
-    return at_most(half_sweep_gain(fit), GAIN, "lower tol, or raise max_iter", unit="gain")
+    return claims.at_most(half_sweep_gain(fit), GAIN, "lower tol, or raise max_iter", unit="gain")
 
 
-@claim(
+@claims.claim(
     "solving either side exactly would gain less than 1 % of the objective",
-    kind=PROVED,
+    kind=claims.PROVED,
     source="CIL (2.38)",
     needs=(half_sweep_gain,),
 )
 def near_fixed_point(fit):
     """The gain of half a sweep of ALS from here: what noise, or too few epochs, left behind. See `fixed_point` of ALS."""
     advice = "raise max_iter and lower tol; with a learning_rate of your own, give it more decay"
-    return at_most(half_sweep_gain(fit), NOISE_LEFT, advice, unit="gain")
+    return claims.at_most(half_sweep_gain(fit), NOISE_LEFT, advice, unit="gain")
 
 
-@claim("the factors are nonnegative", kind=PROVED, source="CIL 2.4")
+@claims.claim("the factors are nonnegative", kind=claims.PROVED, source="CIL 2.4")
 def nonnegative_factors(fit):
     smallest = min(np.min(fit.U_, initial=0.0), np.min(fit.V_, initial=0.0))
-    return at_least(smallest, 0.0, "fit with nonnegative=True", unit="smallest")
+    return claims.at_least(smallest, 0.0, "fit with nonnegative=True", unit="smallest")
 
 
-_SOUND = (FACTORS_SOUND, FACTORS_TRUE)
-_OPTIMAL = (first_order_point, second_order_minimum, global_optimum)
-_ENTRIES = (*IDENTIFIABLE_CLAIMS, held_out_error)
-EXPLICIT_CLAIMS = (*_SOUND, NEVER_ROSE, fixed_point, *_OPTIMAL, *_ENTRIES)
-NONNEGATIVE_CLAIMS = (*_SOUND, NEVER_ROSE, nonnegative_factors, first_order_point, *_ENTRIES)
-IMPLICIT_CLAIMS = (*_SOUND, NEVER_ROSE, fixed_point, *_OPTIMAL)  # every entry is known there
-NONNEGATIVE_IMPLICIT_CLAIMS = NONNEGATIVE_CLAIMS[:5]
-SGD_CLAIMS = (*_SOUND, NEVER_ROSE, near_fixed_point, first_order_point, *_ENTRIES)
-SCHEDULED_SGD_CLAIMS = (*_SOUND, steps_shrink, *SGD_CLAIMS[3:])
-
-# factors from elsewhere: there is no run to look at
+_FREE = (fixed_point, first_order_point, second_order_minimum, global_optimum)
+_NONNEGATIVE = (nonnegative_factors, first_order_point)
+EXPLICIT_CLAIMS = (*SOUND, NEVER_ROSE, *_FREE, *ENTRY_CLAIMS)
+NONNEGATIVE_CLAIMS = (*SOUND, NEVER_ROSE, *_NONNEGATIVE, *ENTRY_CLAIMS)
+IMPLICIT_CLAIMS = (*SOUND, NEVER_ROSE, *_FREE)  # every entry is known there
+NONNEGATIVE_IMPLICIT_CLAIMS = (*SOUND, NEVER_ROSE, *_NONNEGATIVE)
+SGD_CLAIMS = (*SOUND, NEVER_ROSE, near_fixed_point, first_order_point, *ENTRY_CLAIMS)
+SCHEDULED_SGD_CLAIMS = (*SOUND, steps_shrink, *SGD_CLAIMS[3:])
 
 
-def factor_claims(implicit: bool, nonnegative: bool) -> tuple[Statement, ...]:
-    """What can be said of factors that somebody found somehow."""
-    if implicit:
-        return NONNEGATIVE_IMPLICIT_FACTOR_CLAIMS if nonnegative else IMPLICIT_FACTOR_CLAIMS
-    return NONNEGATIVE_FACTOR_CLAIMS if nonnegative else FACTOR_CLAIMS
-
-
-FACTOR_CLAIMS = (*_SOUND, fixed_point, *_OPTIMAL, *_ENTRIES, beats_offsets)
-IMPLICIT_FACTOR_CLAIMS = (*_SOUND, fixed_point, *_OPTIMAL)
-NONNEGATIVE_FACTOR_CLAIMS = (
-    *_SOUND,
-    nonnegative_factors,
-    first_order_point,
-    *_ENTRIES,
-    beats_offsets,
-)
-NONNEGATIVE_IMPLICIT_FACTOR_CLAIMS = NONNEGATIVE_FACTOR_CLAIMS[:4]
+def factor_claims(implicit: bool, nonnegative: bool) -> tuple[claims.Statement, ...]:
+    """Return the claims about factors from elsewhere, whose run is not known."""
+    about = (*SOUND, *(_NONNEGATIVE if nonnegative else _FREE))
+    return about if implicit else (*about, *ENTRY_CLAIMS, beats_offsets)

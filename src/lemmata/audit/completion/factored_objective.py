@@ -71,10 +71,29 @@ def products_at(indptr: Array, indices: Array, U: Array, V: Array) -> Array:
         if dense:
             out[here] = (U[start:stop] @ V.T)[rows - start, indices[here]]
         else:
-            out[here] = np.einsum(
-                "ek,ek->e", np.take(U, rows, axis=0), np.take(V, indices[here], axis=0)
-            )
+            left, right = np.take(U, rows, axis=0), np.take(V, indices[here], axis=0)
+            out[here] = np.einsum("ek,ek->e", left, right)
     return out
+
+
+class Terms(NamedTuple):
+    """What F is made of besides entries and factors. None: the default."""
+
+    reg: float | None = None  # λ; 0
+    weighted: float | None = None  # the power of the number of entries that multiplies λ; 0
+    bias_reg: float | None = None  # κ; without, biases are penalised like factors
+    weighted_bias: float | None = None  # its power; 0
+    mean: float | None = None  # 0
+    row_bias: Any = None  # (n,) 0
+    column_bias: Any = None  # (m,) 0
+    biased: bool = (
+        False  # whether biases are penalised parameters (ALS) or fixed offsets (centring)
+    )
+    row_scale: Any = None  # (n,) 1
+    column_scale: Any = None  # (m,) 1
+    feedback: str = "explicit"
+    alpha: float | None = None  # implicit feedback: w = confidence_offset + alpha·|a|, both 1
+    confidence_offset: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,75 +113,43 @@ class Factored:
     implicit: bool = False  # whether places without an entry count too, d = 1
 
     @classmethod
-    def of(
-        cls,
-        A: Observed,
-        U: Any,
-        V: Any,
-        *,
-        reg: float,
-        weighted: float = False,
-        bias_reg: float | None = None,
-        weighted_bias: float = 0.0,
-        mean: float = 0.0,
-        row_bias: Any = None,
-        column_bias: Any = None,
-        biased: bool = False,
-        row_scale: Any = None,
-        column_scale: Any = None,
-        feedback: str = "explicit",
-        alpha: float = 1.0,
-        confidence_offset: float = 1.0,
-    ) -> Factored:
-        """F of known entries at factors U (n × k), V (m × k).
-
-        weighted : the power of the number of entries that multiplies λ
-        bias_reg, weighted_bias : κ and its power; without, biases are penalised like factors
-        biased : whether the biases are penalised parameters (ALS) or fixed offsets (centring)
-        confidence_offset, alpha : w = confidence_offset + alpha·|a|, for implicit feedback
-        """
-        if feedback not in ("explicit", "implicit"):
-            raise ValueError(
-                f"feedback={feedback!r} is not accepted; pass 'explicit' or 'implicit'."
-            )
+    def of(cls, A: Observed, U: Any, V: Any, **given: Any) -> Factored:
+        """Return F of known entries at factors U (n × k), V (m × k); the rest are `Terms` by name."""
+        F = Terms(**given)
+        if F.feedback not in ("explicit", "implicit"):
+            raise ValueError(f"feedback={F.feedback!r}; pass 'explicit' or 'implicit'.")
         (n, m), (indptr, indices, values) = A.shape, A.by_row
+        implicit, mean = F.feedback == "implicit", _number(F.mean, 0.0)
         if (len(U), len(V)) != (n, m):
-            raise ValueError(
-                f"the factors are those of a {len(U)} × {len(V)} matrix, the entries of a {n} × {m} one."
-            )
-        b, c = (_vector(given, size, 0.0) for given, size in ((row_bias, n), (column_bias, m)))
+            found = f"the factors are those of a {len(U)} × {len(V)} matrix"
+            raise ValueError(f"{found}, the entries of a {n} × {m} one.")
+        b, c = _vector(F.row_bias, n, 0.0), _vector(F.column_bias, m, 0.0)
         values, weights = values.astype(np.float64), A.weights
         if weights is not None:
-            if feedback == "implicit":
+            if implicit:
                 raise ValueError("implicit feedback has weights of its own; pass entries without.")
             weights = weights.astype(np.float64)
-        if feedback == "implicit":
-            if biased or b.any() or c.any() or mean:
-                raise ValueError(
-                    "implicit feedback has no offsets here: it predicts a preference between 0 and 1."
-                )
-            weights, values = (
-                confidence_offset + alpha * np.abs(values),
-                (values > 0).astype(np.float64),
-            )
-        elif biased:
+        if implicit:
+            if F.biased or b.any() or c.any() or mean:
+                raise ValueError("implicit feedback predicts preferences: it has no offsets.")
+            weights = _number(F.confidence_offset, 1.0) + _number(F.alpha, 1.0) * np.abs(values)
+            values = (values > 0).astype(np.float64)
+        elif F.biased:
             values -= mean
         else:
-            s, t = _vector(row_scale, n, 1.0), _vector(column_scale, m, 1.0)
-            rows = A.rows
+            s, t, rows = _vector(F.row_scale, n, 1.0), _vector(F.column_scale, m, 1.0), A.rows
             values -= mean + b[rows] + c[indices]
             values /= s[rows] * t[indices]
             b, c = np.zeros(n), np.zeros(m)
         at = Factors(np.asarray(U, dtype=np.float64), np.asarray(V, dtype=np.float64), b, c)
         counts = [np.asarray(own, np.float64) for own in (A.row_masses, A.column_masses)]
-        rows, columns = (float(reg) * own ** float(weighted) for own in counts)
-        biases = (rows, columns)
-        if bias_reg is not None:
-            biases = tuple(float(bias_reg) * own ** float(weighted_bias) for own in counts)  # type: ignore[assignment]
-        implicit = feedback == "implicit"
-        return cls(
-            indptr, indices, values, weights, at, rows, columns, biases, biased, implicit=implicit
-        )
+        reg, power = _number(F.reg, 0.0), _number(F.weighted, 0.0)
+        regs = biases = [reg * own**power for own in counts]
+        if F.bias_reg is not None:
+            biases = [float(F.bias_reg) * own ** _number(F.weighted_bias, 0.0) for own in counts]
+        penalties = regs[0], regs[1], (biases[0], biases[1])
+        made = cls(indptr, indices, values, weights, at, *penalties, F.biased)
+        return replace(made, implicit=implicit)
 
     def moved(self, at: Factors) -> Factored:
         """F at another point."""
@@ -180,10 +167,8 @@ class Factored:
         s = 4.0 ** round(math.log(largest, 4))
         U, V, b, c = self.at
         at = Factors(U / math.sqrt(s), V / math.sqrt(s), b / s, c / s)
-        rows, columns, unit = self.row_reg / s, self.column_reg / s, s * self.unit
-        return replace(
-            self, target=self.target / s, at=at, row_reg=rows, column_reg=columns, unit=unit
-        )
+        smaller = replace(self, target=self.target / s, at=at, unit=s * self.unit)
+        return replace(smaller, row_reg=self.row_reg / s, column_reg=self.column_reg / s)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -244,11 +229,13 @@ class Factored:
             return 0.5 * float(error @ error)
         if not self.implicit:
             return 0.5 * float(self.weights @ error**2)
-        # Σ_ij x_ij², seen or not
-        everywhere = float(np.vdot(self.at.U.T @ self.at.U, self.at.V.T @ self.at.V))
-        return 0.5 * (
-            float(self.weights @ error**2) - float(self.fitted @ self.fitted) + everywhere
-        )
+        seen = float(self.weights @ error**2) - float(self.fitted @ self.fitted)
+        return 0.5 * (seen + self.energy)
+
+    @property
+    def energy(self) -> float:
+        """‖UVᵀ‖² over all entries, known or not."""
+        return float(np.vdot(self.at.U.T @ self.at.U, self.at.V.T @ self.at.V))
 
     @cached_property
     def penalty(self) -> float:
@@ -276,12 +263,9 @@ class Factored:
 
     def row_curvatures(self) -> tuple[Array, Array]:
         """The mean curvature over the parameters of each row, and of each column: tr(H_ii) / dimension."""
-        (U, V, _, _), pattern = (
-            self.at,
-            self.on_entries(np.ones(len(self.target)) if self.beyond is None else self.beyond),
-        )
+        (U, V, _, _), regs = self.at, (self.row_reg, self.column_reg)
+        pattern = self.on_entries(np.ones(len(self.target)) if self.beyond is None else self.beyond)
         own, out = 1.0 if self.biased else 0.0, []
-        regs = (self.row_reg, self.column_reg)
         for side, (M, X) in enumerate(((pattern, V), (pattern.T, U))):
             squares = np.einsum("jk,jk->j", X, X) + own
             total = M @ squares + (squares.sum() if self.implicit else 0.0)
@@ -290,7 +274,9 @@ class Factored:
         return out[0], out[1]
 
 
+def _number(given: Any, default: float) -> float:
+    return default if given is None else float(given)
+
+
 def _vector(given: Any, size: int, default: float) -> Array:
-    if given is None:
-        return np.full(size, default)
-    return np.asarray(given, dtype=np.float64)
+    return np.full(size, default) if given is None else np.asarray(given, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""What theory promises about a completed matrix, checked on the known entries by plain code.
+"""Claims about a completed matrix, checked on the known entries by plain code.
 
 Everything is recomputed in float64 from the entries (`fit.data`) and public attributes: U_, V_, mean_, row_bias_, column_bias_
 (and scales), reg_ (λ), weighted_reg_, and bias_reg_ (κ), weighted_bias_reg_ where biases have a penalty of their own; `biases`,
@@ -21,19 +21,7 @@ from lemmata.audit.completion.factored_objective import Factored
 from lemmata.audit.completion.optimality.curvature import PRODUCTS, Curvature, downward
 from lemmata.audit.completion.rows_and_columns import blocks_cost
 from lemmata.audit.completion.statements import factored, per_factor, precision
-from lemmata.audit.kernel.claims import (
-    PROVED,
-    RULE_OF_THUMB,
-    STATISTICAL,
-    Evidence,
-    Fit,
-    at_least,
-    at_most,
-    claim,
-    fact,
-    rounding,
-    unknown,
-)
+from lemmata.audit.kernel import claims
 from lemmata.audit.kernel.lanczos import RISK
 from lemmata.audit.kernel.runs import never_rose
 
@@ -51,7 +39,7 @@ FEW_PRODUCTS = 60  # decide most fits
 NEVER_ROSE = never_rose(
     "the objective never rose",
     "CIL 2.4.3",
-    lambda fit: rounding(precision(fit), terms=fit.data.n_observed),
+    lambda fit: claims.rounding(precision(fit), terms=fit.data.n_observed),
     "report this: an exact half-sweep cannot raise it",
 )
 
@@ -59,8 +47,8 @@ NEVER_ROSE = never_rose(
 # --- first and second order -------------------------------------------------------------------------------------------
 
 
-@fact(cost=per_factor(10))
-def slope(fit: Fit) -> float:
+@claims.fact(cost=per_factor(10))
+def slope(fit: claims.Fit) -> float:
     return slope_at(factored(fit), bool(fit.get("nonnegative", False)))
 
 
@@ -74,16 +62,16 @@ def slope_at(problem: Factored, nonnegative: bool = False) -> float:
     return worst
 
 
-@claim(
+@claims.claim(
     "a first-order point: the terms of the gradient cancel but for 0.2 %",
-    kind=RULE_OF_THUMB,
+    kind=claims.RULE_OF_THUMB,
     source="CIL (2.38)",
     needs=(slope,),
 )
 def first_order_point(fit):
     """‖∇_U‖ / (‖Π_Ω(A)V‖ + ‖Π_Ω(UVᵀ)V‖ + ‖λU‖), or the same for V, or those of the biases: the worst of them."""
     advice = "not converged: lower tol and raise max_iter"
-    return at_most(slope(fit), SLOPE, advice, unit="|∇| / its terms")
+    return claims.at_most(slope(fit), SLOPE, advice, unit="|∇| / its terms")
 
 
 def _gradient_terms(problem: Factored) -> Iterator[tuple[Array, Array, Array]]:
@@ -110,19 +98,19 @@ def _kkt(problem: Factored):
     return gradient._replace(U=gU, V=gV)
 
 
-def _product_cost(fit: Fit) -> float:
+def _product_cost(fit: claims.Fit) -> float:
     """Of one product with the Hessian: entries twice from either side, and the blocks of rows and columns."""
     p, (n, m) = np.shape(fit.U_)[1] + 1, fit.data.shape
     return 6 * fit.data.n_observed * (p + 10) + (n + m) * p * p
 
 
-def _curvature_cost(fit: Fit, products: int = FEW_PRODUCTS) -> float:
+def _curvature_cost(fit: claims.Fit, products: int = FEW_PRODUCTS) -> float:
     return blocks_cost(fit.data, np.shape(fit.U_)[1] + 1) + products * _product_cost(fit)
 
 
-@claim(
+@claims.claim(
     "a minimum, not a saddle: no direction curves down by over 1e-3 of what a row feels alone",
-    kind=STATISTICAL,
+    kind=claims.STATISTICAL,
     confidence=1 - 2 * RISK,
     source="CIL 2.4.3, (2.18)",
     cost=_curvature_cost,
@@ -132,39 +120,44 @@ def second_order_minimum(fit):
     """The smallest eigenvalue of the Hessian modulo gauge, in units of the curvature that each row feels alone."""
     problem = factored(fit)
     if fit.get("nonnegative", False):
-        return unknown(
-            "with a bound at 0 this is a question of copositivity, which nobody can answer at this size"
-        )
+        why = "with a bound at 0 this is a question of copositivity, which nobody can answer at this size"
+        return claims.unknown(why)
     if slope(fit) > SLOPE:
-        return unknown("not a first-order point, so neither a minimum nor a saddle; converge first")
+        return claims.unknown(
+            "not a first-order point, so neither a minimum nor a saddle; converge first"
+        )
     if problem.rank == 0:
-        return unknown("there are no factors")
+        return claims.unknown("there are no factors")
     affordable = fit.work >= _curvature_cost(fit, PRODUCTS)
     try:
         found = downward(problem, margin=CURVED, most=PRODUCTS if affordable else FEW_PRODUCTS)
     except MemoryError as error:
-        return unknown(str(error))
+        return claims.unknown(str(error))
     if found.value < -CURVED:
         return _saddle(fit, problem, found)
     if found.value - found.error < -CURVED:
-        return unknown(
+        return claims.unknown(
             f"Lanczos: {found.value:.1e}, or up to {found.error:.1e} less, after {found.products} products"
         )
-    return at_least(found.value, -CURVED, unit="curvature", note=f"{found.products} products")
+    return claims.at_least(
+        found.value, -CURVED, unit="curvature", note=f"{found.products} products"
+    )
 
 
-def _saddle(fit: Fit, problem: Factored, found: Curvature) -> Evidence:
+def _saddle(fit: claims.Fit, problem: Factored, found: Curvature) -> claims.Evidence:
     """A direction that curves down is its own proof, if following it pays."""
     step = fit.witness("lowest_on_line", problem, found.direction)
     if step is None:
-        return unknown(f"curvature {found.value:.1e}, and nobody looked for what it gains")
+        return claims.unknown(f"curvature {found.value:.1e}, and nobody looked for what it gains")
     after = problem.moved(problem.at.moved(step, found.direction)).objective
     gained = 1 - after / problem.objective if problem.objective > 0 else 0.0
     if not gained >= WORTH:  # so for a step that is no number
-        return unknown(
+        return claims.unknown(
             f"curvature {found.value:.1e}, but all it gains is {100 * gained:.1g} %: lower tol to tell"
         )
     note = f"going down there lowers the objective by {100 * gained:.2g} %"
     advice = "a saddle: ALS.escape() leaves it (completion.witness.escape for factors from elsewhere), or another random_state"
     witness = {**found.direction._asdict(), "step": step}
-    return at_least(found.value, -CURVED, advice, "curvature", note, kind=PROVED, witness=witness)
+    return claims.at_least(
+        found.value, -CURVED, advice, "curvature", note, kind=claims.PROVED, witness=witness
+    )

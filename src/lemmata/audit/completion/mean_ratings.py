@@ -1,11 +1,11 @@
-"""What theory promises about offsets of rows and columns (MeanRatings), checked on the known entries by plain code.
+"""Claims about offsets of rows and columns (MeanRatings), checked on the known entries by plain code.
 
     F(b, c) = ½ Σ_Ω (a_ij − μ − b_i − c_j)² + ½ λ (‖b‖² + ‖c‖²)                                             (CIL 2.1.4)
 
 **How much better could they be?** F is a quadratic with Hessian H, so other offsets lower it by ½ gᵀH⁻¹g at most, g the
 gradient. With one side alone H is diagonal; with both and λ > 0, H ≽ λ.
 
-**What would they explain of noise?** If the N values were thrown on the known places at random (noise of any distribution
+**How much noise would they explain?** If the N values were thrown on the known places at random (noise of any distribution
 is), a projection M onto p offsets, beside the mean, would explain a share R² = xᵀMx / xᵀx of the centred values x. Over all
 orders of the values its mean is p/(N − 1), and its variance follows from the moments of the values and D = Σ M_ii² (Pitman
 1938); by Cantelli it exceeds its mean by t standard deviations with probability at most 1/(1 + t²). Shrunken offsets explain
@@ -21,28 +21,10 @@ import numpy as np
 from lemmata.audit.completion.held_out.error import held_out_error
 from lemmata.audit.completion.identifiability.known_entries import connected_observations
 from lemmata.audit.completion.statements import FACTORS, precision
+from lemmata.audit.kernel import claims
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.claims import (
-    PROVED,
-    RULE_OF_THUMB,
-    STATISTICAL,
-    Fit,
-    at_least,
-    at_most,
-    claim,
-    fact,
-    passes,
-    rounding,
-    unknown,
-)
 
 Array = np.ndarray
-SIDES = {
-    "both": (True, True),
-    "rows": (True, False),
-    "columns": (False, True),
-    "global": (False, False),
-}
 GAIN = 1e-6  # of the objective
 RISK = 0.01
 
@@ -50,27 +32,20 @@ RISK = 0.01
 class Offsets:
     """The errors that offsets leave, in units of the largest entry, so that no square of 1e±150 is lost."""
 
-    def __init__(self, fit: Fit):
+    def __init__(self, fit: claims.Fit):
         A = fit.data
         largest = float(np.abs(A.values).max(initial=0.0))
         self.unit = largest if 0 < largest < np.inf else 1.0
         self.values = A.values.astype(np.float64) / self.unit
         self.mean = float(fit.mean_) / self.unit
-        b, c = (
-            np.asarray(part, np.float64) / self.unit for part in (fit.row_bias_, fit.column_bias_)
-        )
+        b, c = (np.asarray(x, np.float64) / self.unit for x in (fit.row_bias_, fit.column_bias_))
         self.fitted = self.mean + b[A.rows] + c[A.columns]
         self.errors = self.values - self.fitted
         self.reg = float(fit.reg_)
-        found = ((A.rows, A.row_counts, b), (A.columns, A.column_counts, c))
-        asked = zip(found, SIDES[fit.by], strict=True)
-        # of rows and columns that have offsets: whose each entry is, how many entries each has, and the offset
-        self.sides = [side for side, wanted in asked if wanted]
-        self.others = [
-            offset
-            for (_, _, offset), wanted in zip(found, SIDES[fit.by], strict=True)
-            if not wanted
-        ]
+        # whose each entry is, how many entries each row or column has, and its offset
+        both = {"rows": (A.rows, A.row_counts, b), "columns": (A.columns, A.column_counts, c)}
+        self.sides = [both[name] for name in both if fit.by in ("both", name)]
+        self.others = [both[name][2] for name in both if fit.by not in ("both", name)]
 
     @property
     def objective(self) -> float:
@@ -89,17 +64,17 @@ class Offsets:
         ]
 
 
-@fact(cost=passes(10))
-def offsets(fit: Fit) -> Offsets:
+@claims.fact(cost=claims.passes(10))
+def offsets(fit: claims.Fit) -> Offsets:
     return Offsets(fit)
 
 
 # --- what is stated ---------------------------------------------------------------------------------------------------
 
 
-def _statements(fit: Fit) -> dict[str, float]:
+def _statements(fit: claims.Fit) -> dict[str, float]:
     """μ is the mean of the entries, and every offset solves its own equation; offsets not asked for are 0."""
-    at, tolerance = offsets(fit), rounding(precision(fit), terms=fit.data.n_observed)
+    at, tolerance = offsets(fit), claims.rounding(precision(fit), terms=fit.data.n_observed)
     size = float(np.abs(at.values).mean()) if len(at.values) else 1.0
     mean = float(at.values.mean()) if len(at.values) else 0.0
     found = {"mean_": discrepancy(at.mean, mean, size, tolerance)}
@@ -112,16 +87,14 @@ def _statements(fit: Fit) -> dict[str, float]:
             for slope, terms in slopes
         )
     for offset in at.others:
-        found["offsets that were not asked for"] = discrepancy(
-            offset, np.zeros(len(offset)), 0.0, 1.0
-        )
+        wrong = discrepancy(offset, np.zeros(len(offset)), 0.0, 1.0)
+        found["offsets that were not asked for"] = wrong
     for name in ("row_scale_", "column_scale_"):  # nothing is scaled
         if fit.has(name):
-            found[name] = discrepancy(
-                getattr(fit, name), np.ones(np.shape(getattr(fit, name))), 0.0, 1.0
-            )
+            scale = getattr(fit, name)
+            found[name] = discrepancy(scale, np.ones(np.shape(scale)), 0.0, 1.0)
     if fit.has("reg"):
-        found["reg_"] = discrepancy(fit.reg_, fit.reg, fit.reg, rounding(np.float64))
+        found["reg_"] = discrepancy(fit.reg_, fit.reg, fit.reg, claims.rounding(np.float64))
     return found
 
 
@@ -132,9 +105,9 @@ OFFSETS_TRUE = statements_true(_statements, needs=(offsets,))
 # --- claims -----------------------------------------------------------------------------------------------------------
 
 
-@claim(
+@claims.claim(
     "no other offsets lower the objective by more than 1e-6 of it",
-    kind=PROVED,
+    kind=claims.PROVED,
     source="CIL 2.1.4, Prop. 2.2.2",
     needs=(offsets,),
 )
@@ -148,9 +121,10 @@ def best_offsets(fit):
     gain = 0.5 * sum(
         float((g**2 / np.where(h > 0, h, 1)).sum()) for g, h in zip(slopes, counts, strict=True)
     )
-    rounded = (rounding(precision(fit), terms=4) ** 2) * float(at.values @ at.values)
+    rounded = (claims.rounding(precision(fit), terms=4) ** 2) * float(at.values @ at.values)
     scale = at.objective + rounded / GAIN  # a gain that rounding the offsets explains is none
-    advice, note, kind = "report this: the equations are linear and have a solution", "", PROVED
+    advice = "report this: the equations are linear and have a solution"
+    note, kind = "", claims.PROVED
     least = most = gain
     if len(slopes) == 2:
         squares = sum(float(g @ g) for g in slopes)
@@ -158,30 +132,30 @@ def best_offsets(fit):
     if least > GAIN * scale or most <= GAIN * scale:
         gain = least if least > GAIN * scale else most
     else:
-        note, kind = (
-            "as if rows and columns did not interact: reg is too small for a bound",
-            RULE_OF_THUMB,
-        )
+        note = "as if rows and columns did not interact: reg is too small for a bound"
+        kind = claims.RULE_OF_THUMB
     share = gain / scale if gain > 0 else 0.0
-    return at_most(share, GAIN, advice, unit="gain", note=note, kind=kind)
+    return claims.at_most(share, GAIN, advice, unit="gain", note=note, kind=kind)
 
 
-@claim(
-    "every row and column that has an offset has an entry", kind=PROVED, source="CIL (2.6), 2.2.1"
+@claims.claim(
+    "every row and column that has an offset has an entry",
+    kind=claims.PROVED,
+    source="CIL (2.6), 2.2.1",
 )
 def an_entry_each(fit):
-    asked = zip((fit.data.row_counts, fit.data.column_counts), SIDES[fit.by], strict=True)
-    counts = [part for part, wanted in asked if wanted]
+    both = {"rows": fit.data.row_counts, "columns": fit.data.column_counts}
+    counts = [both[name] for name in both if fit.by in ("both", name)]
     fewest = min((int(part.min()) for part in counts), default=fit.data.n_observed)
     empty = sum(int((part == 0).sum()) for part in counts)
     note = f"{empty:,} have none; they count as average" if empty else ""
     advice = "nothing is known of them: leave them out, or do not rely on them"
-    return at_least(fewest, 1, advice, "fewest", note)
+    return claims.at_least(fewest, 1, advice, "fewest", note)
 
 
-@claim(
+@claims.claim(
     "the offsets explain more than offsets of pure noise would",
-    kind=STATISTICAL,
+    kind=claims.STATISTICAL,
     source="CIL 2.1.4; Pitman 1938, Cantelli",
     needs=(offsets,),
     confidence=1 - RISK,
@@ -193,23 +167,23 @@ def beyond_noise(fit):
     free = sum(int((counts > 0).sum()) - 1 for _, counts, _ in at.sides)
     x = at.values - at.values.mean()
     total = float(x @ x)
-    if free == 0 or total <= rounding(np.float64, N) ** 2 * float(at.values @ at.values):
-        return unknown(
-            "there are no offsets but the mean" if free == 0 else "there is nothing to explain"
-        )
+    if free == 0 or total <= claims.rounding(np.float64, N) ** 2 * float(at.values @ at.values):
+        why = "there are no offsets but the mean" if free == 0 else "there is nothing to explain"
+        return claims.unknown(why)
     if N - 1 - free <= 0 or N < 4:
-        return unknown(f"{free:,} offsets for {N:,} entries: no entry is left to tell by")
+        return claims.unknown(f"{free:,} offsets for {N:,} entries: no entry is left to tell by")
     share = 1 - float(at.errors @ at.errors) / total
     usual = free / (N - 1)
     spread = math.sqrt(max(_variance(x, free, D) for D in _leverages(at, free)))
     bound = usual + math.sqrt(1 / RISK - 1) * spread
     advice = f"{free:,} offsets for {N:,} entries tell little: try by='columns', 'rows' or 'global', or raise reg"
     if share > bound:
-        return at_least(share, bound, advice, unit="R²")
+        return claims.at_least(share, bound, advice, unit="R²")
     if share <= usual:
-        note = "no more than noise does on average"
-        return at_least(share, usual, advice, unit="R²", note=note, kind=RULE_OF_THUMB)
-    return unknown(f"R² {share:.3g}; noise explains {usual:.3g} on average, and seldom {bound:.3g}")
+        note, kind = "no more than noise does on average", claims.RULE_OF_THUMB
+        return claims.at_least(share, usual, advice, unit="R²", note=note, kind=kind)
+    noise = f"noise explains {usual:.3g} on average, and seldom {bound:.3g}"
+    return claims.unknown(f"R² {share:.3g}; {noise}")
 
 
 def _leverages(at: Offsets, free: int) -> tuple[float, ...]:
@@ -222,7 +196,7 @@ def _leverages(at: Offsets, free: int) -> tuple[float, ...]:
 
 
 def _variance(x: Array, p: int, D: float) -> float:
-    """Of xᵀMx / xᵀx over all orders of N centred numbers x, M a projection of rank p with M1 = 0 and Σ M_ii² = D.
+    """Variance of xᵀMx / xᵀx over all orders of N centred numbers x, M a projection of rank p with M1 = 0 and Σ M_ii² = D.
 
     E (xᵀMx)² = Σ M_ij M_kl E x_i x_j x_k x_l: which indices coincide decides the second factor, and sums of M over each
     pattern follow from M1 = 0 and M² = M. With m₂, m₄ the mean square and fourth power of x:
@@ -246,12 +220,6 @@ def _variance(x: Array, p: int, D: float) -> float:
     return max(square - (p * m2 * N / (N - 1)) ** 2, 0.0) / (N * m2) ** 2
 
 
-ONE_SIDED_CLAIMS = (
-    OFFSETS_SOUND,
-    OFFSETS_TRUE,
-    best_offsets,
-    an_entry_each,
-    beyond_noise,
-    held_out_error,
-)
-MEAN_RATINGS_CLAIMS = (*ONE_SIDED_CLAIMS[:-1], connected_observations, held_out_error)
+_OFFSETS = (OFFSETS_SOUND, OFFSETS_TRUE, best_offsets, an_entry_each, beyond_noise)
+ONE_SIDED_CLAIMS = (*_OFFSETS, held_out_error)
+MEAN_RATINGS_CLAIMS = (*_OFFSETS, connected_observations, held_out_error)

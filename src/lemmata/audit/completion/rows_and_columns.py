@@ -25,7 +25,7 @@ from lemmata.completion.observed import Observed
 
 Array = np.ndarray
 
-ROOM = 2**27  # numbers in all blocks: 1 GB
+MOST_NUMBERS = 2**27  # in all blocks: 1 GB
 NUMBERS_AT_ONCE = 2**21  # in the blocks of some rows: 16 MB
 
 
@@ -37,7 +37,7 @@ class Singular(ValueError):
 
 
 def parameters(problem: Factored) -> int:
-    """How many a row has: its factors and its bias."""
+    """Number of parameters of a row: its factors and its bias."""
     return problem.rank + problem.biased
 
 
@@ -47,7 +47,7 @@ def joined(problem: Factored, X: Array, x: Array) -> Array:
 
 
 def split(problem: Factored, Y: Array) -> tuple[Array, Array]:
-    """The reverse of `joined`."""
+    """Factors and biases apart: the reverse of `joined`."""
     k = problem.rank
     return Y[:, :k], Y[:, k] if problem.biased else np.zeros(len(Y))
 
@@ -91,10 +91,8 @@ class Side:
     @classmethod
     def of(cls, problem: Factored, side: int) -> Side:
         ((_, D),) = own_curvatures(problem, side)
-        counts = (
-            np.diff(problem.indptr) if side == 0 else np.bincount(problem.indices, minlength=len(D))
-        )
-        empty = ~D.any(axis=(1, 2)) & (counts == 0)
+        where = problem.indices if side else problem.rows
+        empty = ~D.any(axis=(1, 2)) & (np.bincount(where, minlength=len(D)) == 0)
         D[empty] = np.eye(parameters(problem))
         lower = _cholesky(D)
         inverse = np.linalg.inv(lower)
@@ -128,7 +126,7 @@ def blocks_cost(A: Observed, p: int) -> float:
 
 
 def fit_in_memory(problem: Factored) -> bool:
-    return max(sum(problem.shape) * parameters(problem) ** 2, problem.rank**4) <= ROOM
+    return max(sum(problem.shape) * parameters(problem) ** 2, problem.rank**4) <= MOST_NUMBERS
 
 
 # --- what solving again would gain ------------------------------------------------------------------------------------
@@ -156,24 +154,14 @@ def gain(problem: Factored, side: int) -> float:
 # --- how rows and columns pull at each other --------------------------------------------------------------------------
 
 
-def to_rows(problem: Factored, Y: Array) -> Array:
-    """The off-diagonal block of H: what a change Y of the columns does to the gradient of the rows."""
-    (U, V, _, _), (dV, dc) = problem.at, split(problem, Y)
-    change = products_at(problem.indptr, problem.indices, U, dV) + dc[problem.indices]
+def pull(problem: Factored, side: int, Y: Array) -> Array:
+    """The off-diagonal block of H: what a change Y of the other side does to the gradient of this one (0: the rows)."""
+    own, other, (d, offsets) = problem.at[side], problem.at[1 - side], split(problem, Y)
+    pair, where = ((d, own), problem.rows) if side else ((own, d), problem.indices)
+    change = products_at(problem.indptr, problem.indices, *pair) + offsets[where]
     T = problem.on_entries(change if problem.beyond is None else problem.beyond * change)
-    out = T @ V - problem.S @ dV
+    sums, T, S = T.sum(axis=1 - side), (T, T.T)[side], (problem.S, problem.S.T)[side]
+    out = T @ other - S @ d
     if problem.implicit:
-        out += U @ (dV.T @ V + V.T @ dV)
-    return joined(problem, out, T.sum(axis=1))
-
-
-def to_columns(problem: Factored, Y: Array) -> Array:
-    """Its transpose."""
-    (U, V, _, _), (dU, db) = problem.at, split(problem, Y)
-    own = np.repeat(db, np.diff(problem.indptr))
-    change = products_at(problem.indptr, problem.indices, dU, V) + own
-    T = problem.on_entries(change if problem.beyond is None else problem.beyond * change)
-    out = T.T @ U - problem.S.T @ dU
-    if problem.implicit:
-        out += V @ (dU.T @ U + U.T @ dU)
-    return joined(problem, out, T.sum(axis=0))
+        out += own @ (d.T @ other + other.T @ d)
+    return joined(problem, out, sums)

@@ -1,4 +1,4 @@
-"""What a completed matrix states of itself: factors of matching shapes, and numbers that are those of the data.
+"""Statements of a completed matrix about itself: factors of matching shapes, and numbers that are those of the data.
 
 `factored(fit)` is the objective at a fit (factored_objective.py), from its public attributes alone.
 """
@@ -15,29 +15,18 @@ from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, state
 from lemmata.audit.kernel.claims import Fit, fact, free, rounding
 
 Array = np.ndarray
+SIDES, OFFSETS = ("row", "column"), ("bias", "scale")
 
 
 @fact(cost=free)  # claims count their own passes over the entries
 def factored(fit: Fit) -> Factored:
     """Return the objective at the fit, in units of the largest entry."""
-    return Factored.of(
-        fit.data,
-        fit.U_,
-        fit.V_,
-        reg=float(fit.get("reg_", 0.0)),
-        weighted=float(fit.get("weighted_reg_", 0.0)),
-        bias_reg=fit.get("bias_reg_"),
-        weighted_bias=float(fit.get("weighted_bias_reg_", 0.0)),
-        mean=float(fit.get("mean_", 0.0)),
-        row_bias=fit.get("row_bias_"),
-        column_bias=fit.get("column_bias_"),
-        biased=bool(fit.get("biases", False)) and not implicit(fit),
-        row_scale=fit.get("row_scale_"),
-        column_scale=fit.get("column_scale_"),
-        feedback=str(fit.get("feedback", "explicit")),
-        alpha=float(fit.get("alpha", 1.0)),
-        confidence_offset=float(fit.get("confidence_offset_", 1.0)),
-    ).normalised()
+    terms = {name: fit.get(f"{name}_") for name in ("reg", "bias_reg", "mean", "confidence_offset")}
+    terms |= {f"{side}_{what}": fit.get(f"{side}_{what}_") for side in SIDES for what in OFFSETS}
+    powers = {"weighted": fit.get("weighted_reg_"), "weighted_bias": fit.get("weighted_bias_reg_")}
+    terms |= {"feedback": str(fit.get("feedback", "explicit")), "alpha": fit.get("alpha"), **powers}
+    terms["biased"] = bool(fit.get("biases", False)) and not implicit(fit)
+    return Factored.of(fit.data, fit.U_, fit.V_, **terms).normalised()
 
 
 def implicit(fit: Fit) -> bool:
@@ -54,10 +43,8 @@ def per_factor(times: float) -> Callable[[Fit], float]:
 
 def precision(fit: Fit) -> Any:
     """The coarser of the float types of the factors and of the entries."""
-    types = [np.asarray(fit.U_).dtype, fit.data.dtype]
-    return max(
-        (t for t in types if t.kind == "f"), key=lambda t: np.finfo(t).eps, default=np.float64
-    )
+    floats = [t for t in (np.asarray(fit.U_).dtype, fit.data.dtype) if t.kind == "f"]
+    return max(floats, key=lambda t: np.finfo(t).eps, default=np.float64)
 
 
 # --- sound and true ---------------------------------------------------------------------------------------------------
@@ -86,7 +73,7 @@ FACTORS = {
 
 
 def _misfits(fit: Fit) -> Iterator[str]:
-    """What shapes alone do not tell."""
+    """Yield what is wrong beyond shapes and ranges."""
     rank, k = fit.get("rank_"), np.shape(fit.U_)[1]
     if rank is not None and rank != k:
         yield f"rank_ is {rank}, but there are {k} factors"
@@ -98,7 +85,7 @@ def _misfits(fit: Fit) -> Iterator[str]:
 
 
 def factor_statements(fit: Fit) -> dict[str, float]:
-    """How far loss_, singular_values_ and the offsets are from those of the data, in units of rounding."""
+    """Return how far loss_, singular_values_ and the offsets are from those of the data, in units of rounding."""
     problem, found = factored(fit), {**dict(offset_statements(fit)), **dict(run_statements(fit))}
     if fit.has("loss_"):
         found["loss_"] = loss_error(problem, float(fit.loss_), precision(fit))
@@ -111,7 +98,7 @@ def factor_statements(fit: Fit) -> dict[str, float]:
 
 
 def loss_error(problem: Factored, stated: float, dtype: Any) -> float:
-    """How far a stated objective is from that of the problem, in units of rounding.
+    """Return how far a stated objective is from that of the problem, in units of rounding.
 
     Residuals err by eps·√k·|a| each, so the sum of their squares by that times ‖r‖, and the rest by its own rounding.
     """
@@ -123,7 +110,7 @@ def loss_error(problem: Factored, stated: float, dtype: Any) -> float:
 
 
 def singular_values(U: Array, V: Array) -> Array:
-    """Of UVᵀ, as many as there are factors: those of the product of the two triangles of QR."""
+    """Singular values of UVᵀ, as many as there are factors: those of the product of the two triangles of QR."""
     if not U.shape[1]:
         return np.zeros(0)
     left, right = (np.asarray(np.linalg.qr(part, mode="r")) for part in (U, V))
@@ -132,7 +119,7 @@ def singular_values(U: Array, V: Array) -> Array:
 
 
 def offset_statements(fit: Fit) -> Iterator[tuple[str, float]]:
-    """What was taken out before the factors were sought, as the parameter `centre` defines it; with `biases`, μ alone."""
+    """Errors of what centring removed, as the parameter `centre` defines it; with `biases`, of μ alone."""
     how, A = fit.get("centre"), fit.data
     values = A.values.astype(np.float64)
     size = float(np.abs(values).max(initial=0.0)) or 1.0
@@ -165,14 +152,13 @@ def _scale_statements(
     fit: Fit, how: str | None, sums: _Sums, size: float, tolerance: float
 ) -> Iterator[tuple[str, float]]:
     """Standard deviations where z-scores were asked for, otherwise ones."""
-    for side in ("row", "column"):
-        # an adapter's ones for another library's fit state nothing, and could not be wrong
+    for side in SIDES:
+        # the ones of an adapter for another library's fit state nothing
         if getattr(fit.model, f"{side}_scale_", None) is None:
             continue
         stated = np.asarray(fit.get(f"{side}_scale_"), np.float64)
-        deviations = np.ones(len(stated))
-        if how == f"zscore {side}s":
-            deviations = sums.deviations(f"{side}s", size)
+        scored = how == f"zscore {side}s"
+        deviations = sums.deviations(f"{side}s", size) if scored else np.ones(len(stated))
         yield f"{side}_scale_", discrepancy(stated, deviations, deviations, tolerance)
 
 
@@ -211,13 +197,9 @@ class _Sums:
         self, mean: float, b: Array, c: Array, tolerance: float, damping: float = 0.0
     ) -> float:
         """The best b and c leave residuals that sum to λb over every row and λc over every column; λ: the damping."""
-        rest = self.values - mean - b[self.at["rows"]] - c[self.at["columns"]]
-        size = (
-            np.abs(self.values)
-            + abs(mean)
-            + np.abs(b)[self.at["rows"]]
-            + np.abs(c)[self.at["columns"]]
-        )
+        i, j = self.at["rows"], self.at["columns"]
+        rest = self.values - mean - b[i] - c[j]
+        size = np.abs(self.values) + abs(mean) + np.abs(b)[i] + np.abs(c)[j]
         worst = []
         for side, own in zip(self.at, (b, c), strict=True):
             terms = self.of(side, size) + damping * np.abs(own)
@@ -229,3 +211,4 @@ class _Sums:
 
 FACTORS_SOUND = attributes_sound(FACTORS, _misfits)
 FACTORS_TRUE = statements_true(factor_statements, cost=per_factor(5))
+SOUND = (FACTORS_SOUND, FACTORS_TRUE)

@@ -1,4 +1,4 @@
-"""What held-out entries say about a completion: whether it predicts entries like them better than the mean does.
+"""Claims about held-out entries: whether a completion predicts entries like them better than the mean does.
 
 **What is compared.** The error e of the model and the error e₀ of the mean μ of the training entries, at each of N held-out
 entries. One entry in a thousand may be wrong by any amount, and no sample of a few hundred would show it: nothing can be said
@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from lemmata.audit.completion.factored_objective import products_at
+from lemmata.audit.completion.identifiability.known_entries import IDENTIFIABLE_CLAIMS
 from lemmata.audit.kernel.claims import PROVED, STATISTICAL, Evidence, Fit, at_most, claim, unknown
 from lemmata.audit.kernel.concentration import HALVINGS
 from lemmata.audit.kernel.held_out import beats, mean_gain
@@ -49,11 +50,15 @@ def held_out_error(fit):
     if not isinstance(given, tuple):
         return given
     test, values, low, high = given
-    return _compare(_errors(fit, test, low, high), values.mean() / (high - low), test, high - low)
+    width = high - low
+    with np.errstate(over="ignore", invalid="ignore"):
+        errors = test.values.astype(np.float64) / width - predicted(fit, test, width)
+    errors = np.nan_to_num(errors, nan=1e150, posinf=1e150, neginf=-1e150)  # as wrong as can be
+    return _compare(errors, values.mean() / width, test, width)
 
 
 def held_out_entries(fit: Fit, otherwise: str) -> Any:
-    """Held-out entries, training values and their range; or why nothing can be told. `otherwise`: what equal values mean."""
+    """Return held-out entries, training values and their range; or why the claim can't tell (`otherwise`: equal values)."""
     if fit.y is None:
         return unknown("pass held-out entries: certify(train, test)")
     if str(fit.get("feedback", "explicit")) == "implicit":
@@ -83,12 +88,12 @@ def _compare(errors: Array, mean: float, test: Observed, width: float) -> Eviden
         note,
         "the mean predicts better: raise reg or lower the rank, by the error on other held-out entries",
         scale=1 / scale,
-        undecided=f"too few to tell{_how_many(x)}",
+        undecided=f"too few to tell{_enough(x)}",
         uncapped=plain - rms,
     )
 
 
-def _how_many(x: Array) -> str:
+def _enough(x: Array) -> str:
     """Entries after which bets on draws like these would reach 1/δ: small stakes gain x̄²/2v each, the largest almost x̄."""
     mean, variance = abs(float(x.mean())), float(x.var())
     if mean == 0:
@@ -98,12 +103,10 @@ def _how_many(x: Array) -> str:
 
 
 def no_test(known: Observed, test: Observed) -> Evidence | None:
-    """Why these entries cannot test a fit to the known ones: of another matrix, or trained on. None if they can."""
+    """Return why these entries cannot test a fit to the known ones: of another matrix, or trained on; None if they can."""
     if test.shape != known.shape or test.n_observed == 0:
-        (n, m), (rows, columns) = known.shape, test.shape
-        return unknown(
-            f"{test.n_observed} entries of a {rows} × {columns} matrix are none of the {n} × {m} one"
-        )
+        (n, m), given = known.shape, f"{test.n_observed} entries of a {test.shape[0]}"
+        return unknown(f"{given} × {test.shape[1]} matrix are none of the {n} × {m} one")
     seen = int(np.isfinite(known.values_at(test.rows, test.columns)).sum())
     if not seen:
         return None
@@ -111,28 +114,27 @@ def no_test(known: Observed, test: Observed) -> Evidence | None:
     return at_most(seen, 0, advice, unit="trained on", kind=PROVED)
 
 
-def _errors(fit: Fit, test: Observed, low: float, high: float) -> Array:
-    """a − x̂ over the range; what overflows is as wrong as can be."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        errors = test.values.astype(np.float64) / (high - low) - predicted(fit, test, high - low)
-    return np.nan_to_num(errors, nan=1e150, posinf=1e150, neginf=-1e150)
-
-
 def predicted(fit: Fit, test: Observed, width: float) -> Array:
     """x̂ at the places of the held-out entries, in units of the range; what overflows is as far off as can be."""
-    (n, m), (indptr, indices, _) = test.shape, test.by_row
-    sizes = (n, m)
-    s, t, b, c = (
-        np.asarray(fit.get(f"{side}_{what}_", np.full(size, default)), np.float64)
-        for what, default in (("scale", 1.0), ("bias", 0.0))
-        for side, size in zip(("row", "column"), sizes, strict=True)
-    )
+    indptr, indices, _ = test.by_row
+    (b, s), (c, t) = offsets_and_scales(fit, test.shape)
     with np.errstate(over="ignore", invalid="ignore"):
-        U, V = (
-            np.asarray(fit.U_, np.float64) * s[:, None],
-            np.asarray(fit.V_, np.float64) * t[:, None],
-        )
+        U, V = (np.asarray(X, np.float64) * x[:, None] for X, x in ((fit.U_, s), (fit.V_, t)))
         products = products_at(indptr, indices, U, V)
         offsets = b[test.rows] + c[indices] + float(fit.get("mean_", 0.0))
         found = (offsets + products) / width
     return np.nan_to_num(found, nan=1e150, posinf=1e150, neginf=-1e150)
+
+
+def offsets_and_scales(fit: Fit, shape: tuple[int, int]) -> list[list[Array]]:
+    """Offset and scale of every row, then of every column."""
+    return [
+        [
+            np.asarray(fit.get(f"{side}_{what}_", np.full(size, default)), np.float64)
+            for what, default in (("bias", 0.0), ("scale", 1.0))
+        ]
+        for side, size in zip(("row", "column"), shape, strict=True)
+    ]
+
+
+ENTRY_CLAIMS = (*IDENTIFIABLE_CLAIMS, held_out_error)

@@ -1,4 +1,4 @@
-"""What held-out entries say about factors: whether they predict better than offsets of rows and columns alone.
+"""Claims about factors on held-out entries: they predict better than offsets of rows and columns alone.
 
 **What is compared.** At each held-out entry a_ij the prediction p of the model with that of plain offsets, fitted here to the
 training entries,
@@ -106,14 +106,13 @@ def offsets_at(known: Observed, centred: Array, test: Observed) -> Array:
     (n, m), N = known.shape, known.n_observed
     places = np.column_stack([known.rows, n + known.columns.astype(np.int64)]).ravel()
     design = sp.csr_array((np.ones(2 * N), places, 2 * np.arange(N + 1)), shape=(N, n + m))
-    found = lsqr(
-        design, centred, damp=math.sqrt(KAPPA), atol=ACCURACY, btol=ACCURACY, iter_lim=MOST_STEPS
-    )[0]
+    accuracy = {"atol": ACCURACY, "btol": ACCURACY, "iter_lim": MOST_STEPS}
+    found = lsqr(design, centred, damp=math.sqrt(KAPPA), **accuracy)[0]
     return found[test.rows] + found[n + test.columns.astype(np.int64)]
 
 
 def _row_means(x: Array, rows: Array) -> Array:
-    """Of the rows that have any."""
+    """Means over the entries of each row that has any."""
     counts = np.bincount(rows)
     return (np.bincount(rows, x)[counts > 0]) / counts[counts > 0]
 

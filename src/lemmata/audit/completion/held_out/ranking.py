@@ -1,4 +1,4 @@
-"""What held-out entries say about a ranking: whether its ten best items are more often what users chose than popular ones.
+"""Claims about a ranking on held-out entries: its ten best items hold more of what users chose than the most popular do.
 
 **What is compared.** For each user with held-out entries, two lists of ten items that the user has not rated in training: those
 that the model puts first, and those with the most training entries. Each has a share of the best possible gain,
@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lemmata.audit.completion.held_out.error import no_test
+from lemmata.audit.completion.held_out.error import no_test, offsets_and_scales
 from lemmata.audit.kernel.claims import STATISTICAL, Fit, claim, unknown
 from lemmata.audit.kernel.held_out import beats, mean_gain
 from lemmata.completion.observed import Observed
@@ -70,15 +70,8 @@ def ranks_above_popularity(fit):
 
 def gains_of_lists(fit: Fit, known: Observed, test: Observed) -> tuple[Array, Array]:
     """NDCG@10 of the model's list and of the popular one, for every user with held-out entries."""
-    n, m = known.shape
-    s, t, c = (
-        np.asarray(fit.get(f"{name}_", np.full(size, default)), np.float64)
-        for name, size, default in (
-            ("row_scale", n, 1.0),
-            ("column_scale", m, 1.0),
-            ("column_bias", m, 0.0),
-        )
-    )
+    m = known.shape[1]
+    (_, s), (c, t) = offsets_and_scales(fit, known.shape)
     counts = known.column_counts.astype(np.float64)
     damping = float(fit.get("damping_", 0.0))
     w = counts / (counts + damping) if damping > 0 else np.ones(m)
@@ -121,9 +114,8 @@ def _places(entries: Observed, users: Array) -> tuple[Array, Array]:
     indptr, indices, _ = entries.by_row
     counts = entries.row_counts[users]
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    return np.repeat(np.arange(len(users)), counts), indices[
-        np.repeat(indptr[users], counts) + within
-    ]
+    at = np.repeat(indptr[users], counts) + within
+    return np.repeat(np.arange(len(users)), counts), indices[at]
 
 
 RANKING_CLAIMS = (ranks_above_popularity,)

@@ -1,4 +1,4 @@
-"""How many ways a matrix of rank k can move while its known entries stay: the rank of a Jacobian, in exact arithmetic.
+"""The freedom of a matrix of rank k whose known entries stay: the rank of a Jacobian, in exact arithmetic.
 
 Matrices X = UVᵀ of rank k that keep the known entries move, to first order, by dX = dU Vᵀ + U dVᵀ with
 
@@ -36,14 +36,10 @@ from scipy.sparse.csgraph import connected_components
 
 Array = np.ndarray
 
-PRIMES = (
-    2**22,
-    2**23,
-)  # between these: 128 products of two remainders are then below 2⁵³, exact in float64
+# between these: 128 products of two remainders are then below 2⁵³, exact in float64
+PRIMES = (2**22, 2**23)
 PANEL = 128
-DOUBT = (
-    1e-4  # that freedom was found where there is none; draws are repeated until it is below this
-)
+DOUBT = 1e-4  # that freedom was found where there is none; draws are repeated until it is below
 SIDE = 12_000  # unknowns left after elimination: a matrix of 1.2 GB
 WIDER = 1.6  # from one block to grow from to the next one tried
 
@@ -89,13 +85,9 @@ def elimination_cost(pattern: sp.csr_array, k: int) -> float:
     """Multiplications: the elimination of the longer side and of the matrix that it leaves; inf beyond SIDE unknowns."""
     by_row = pattern if pattern.shape[0] >= pattern.shape[1] else pattern.T.tocsr()
     side = k * by_row.shape[1]
-    counts = np.diff(by_row.indptr).astype(float)
     # measured: a multiplication by the first formula takes about four times as long as one of a plain product
-    return (
-        math.inf
-        if side > SIDE
-        else 4 * float((counts**2).sum()) * k * (k + 1) + side**3 / 2 + 100 * side**2
-    )
+    first = 4 * float((np.diff(by_row.indptr).astype(float) ** 2).sum()) * k * (k + 1)
+    return math.inf if side > SIDE else first + side**3 / 2 + 100 * side**2
 
 
 # --- peeling and growing ----------------------------------------------------------------------------------------------
@@ -110,9 +102,8 @@ class Peeled(NamedTuple):
 
 def peel(pattern: sp.csr_array, k: int) -> Peeled:
     """Take off rows and columns with k entries or fewer until there are none."""
-    P = sp.csr_array(
-        (np.ones(pattern.nnz, np.int64), pattern.indices, pattern.indptr), pattern.shape
-    )
+    ones = np.ones(pattern.nnz, np.int64)
+    P = sp.csr_array((ones, pattern.indices, pattern.indptr), pattern.shape)
     sides = (P, P.T.tocsr())
     keep = [np.ones(size, bool) for size in P.shape]
     loose, changed = 0, True
@@ -174,9 +165,8 @@ def _without_rows(P: sp.csr_array, U: Array, V: Array, w: Array, p: int) -> Arra
     (n, m), k = P.shape, U.shape[1]
     here = [slice(P.indptr[i], P.indptr[i + 1]) for i in range(n)]
     wV = [w[s, None] * V[P.indices[s]] % p for s in here]
-    inverses = _inverses(
-        np.stack([W.T @ V[P.indices[s]] % p for W, s in zip(wV, here, strict=True)]), p
-    )
+    A = np.stack([W.T @ V[P.indices[s]] % p for W, s in zip(wV, here, strict=True)])
+    inverses = _inverses(A, p)
     if inverses is None:
         return None
     S = np.zeros((m, k, m, k))
@@ -184,9 +174,8 @@ def _without_rows(P: sp.csr_array, U: Array, V: Array, w: Array, p: int) -> Arra
         j = P.indices[s]
         c = np.diag(w[s]) - (W @ inverses[i] % p) @ W.T % p
         uu = U[i][:, None] * U[i] % p
-        S[j[:, None], :, j[None, :], :] += (
-            (c % p)[:, :, None, None] * uu % p
-        )  # fewer than 2³⁰ terms: exact
+        # fewer than 2³⁰ terms: exact
+        S[j[:, None], :, j[None, :], :] += (c % p)[:, :, None, None] * uu % p
     return _remainder(S.reshape(m * k, m * k), p)
 
 
@@ -224,11 +213,8 @@ def rank_modulo(M: Array, p: int) -> int:
                     X[[found, pivot]] = X[[pivot, found]]
             scale = pow(int(panel[found, column]), -1, p)
             L[found + 1 :, found] = _remainder(panel[found + 1 :, column] * scale, p)
-            panel[found + 1 :, column:] = _remainder(
-                panel[found + 1 :, column:]
-                - np.outer(L[found + 1 :, found], panel[found, column:]),
-                p,
-            )
+            rest = panel[found + 1 :, column:]
+            rest[:] = _remainder(rest - np.outer(L[found + 1 :, found], panel[found, column:]), p)
             found += 1
         T = M[rank:, right]
         for t in range(found - 1):

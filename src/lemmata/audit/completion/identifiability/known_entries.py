@@ -1,4 +1,4 @@
-"""Which places are known, and what that alone says about a completion: a question about a graph, not about values.
+"""Claims about the places of the known entries: a question about a graph, not about values.
 
 Rows and columns are the nodes, known entries the edges. A block without an edge to the others floats free (`components`); a row
 with fewer than k edges has more unknowns than equations, and so may its neighbours without it (`core`). Counts are necessary
@@ -21,15 +21,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from lemmata.audit.completion.identifiability.generic_rank import DOUBT, freedom
-from lemmata.audit.kernel.claims import (
-    PROVED,
-    STATISTICAL,
-    Fit,
-    at_least,
-    at_most,
-    claim,
-    unknown,
-)
+from lemmata.audit.kernel import claims
 from lemmata.completion.observed import Observed
 
 Array = np.ndarray
@@ -84,7 +76,7 @@ def components(A: Observed) -> tuple[int, Array]:
 
 
 class Core(NamedTuple):
-    """What is left when rows and columns with fewer than k entries are removed until there are none."""
+    """The rows and columns that are left when those with fewer than k entries are removed until there are none."""
 
     rows: Array  # (n,) bool
     columns: Array  # (m,) bool
@@ -101,23 +93,21 @@ def core(A: Observed, k: int, within: Core | None = None) -> Core:
 
     A row that is removed takes its entries with it, so each entry is looked at once from either side.
     """
-    keep = (
-        [np.ones(size, bool) for size in A.shape]
-        if within is None
-        else [within.rows.copy(), within.columns.copy()]
-    )
-    sides = (A.by_row, A.by_column)
+    keep, sides = [np.ones(size, bool) for size in A.shape], (A.by_row, A.by_column)
     counts = [A.row_counts.copy(), A.column_counts.copy()]
+
+    def remove(side: int, gone: Array) -> None:
+        keep[side][gone] = False
+        seen = _neighbours(sides[side], gone)
+        counts[1 - side] -= np.bincount(seen, minlength=A.shape[1 - side])
+
     if within is not None:
-        for side, other in ((0, 1), (1, 0)):
-            gone = np.flatnonzero(~keep[side])
-            counts[other] -= np.bincount(_neighbours(sides[side], gone), minlength=A.shape[other])
+        remove(0, np.flatnonzero(~within.rows))
+        remove(1, np.flatnonzero(~within.columns))
     while True:
         before = [int(part.sum()) for part in keep]
-        for side, other in ((0, 1), (1, 0)):
-            gone = np.flatnonzero(keep[side] & (counts[side] < k))
-            keep[side][gone] = False
-            counts[other] -= np.bincount(_neighbours(sides[side], gone), minlength=A.shape[other])
+        for side in (0, 1):
+            remove(side, np.flatnonzero(keep[side] & (counts[side] < k)))
         if before == [int(part.sum()) for part in keep]:
             return Core(keep[0], keep[1], int(counts[0][keep[0]].sum()))
 
@@ -156,9 +146,9 @@ def _at_least_themselves(counts: Array) -> int:
 # --- claims ------------------------------------------------------------------------------------------------
 
 
-@claim(
+@claims.claim(
     "as many known entries as a rank-k matrix has degrees of freedom, k(n + m − k)",
-    kind=PROVED,
+    kind=claims.PROVED,
     source="CIL (2.43)",
 )
 def enough_entries(fit):
@@ -166,10 +156,14 @@ def enough_entries(fit):
     most = largest_rank(n, m, fit.data.n_observed)
     note = "necessary, not enough"
     freedoms = degrees_of_freedom(n, m, k)
-    return at_least(fit.data.n_observed, freedoms, _remedy(fit, most), unit="entries", note=note)
+    return claims.at_least(
+        fit.data.n_observed, freedoms, _remedy(fit, most), unit="entries", note=note
+    )
 
 
-@claim("every row and column has at least k entries", kind=PROVED, source="CIL 2.6.1, Ex. 2.6")
+@claims.claim(
+    "every row and column has at least k entries", kind=claims.PROVED, source="CIL 2.6.1, Ex. 2.6"
+)
 def enough_per_row_and_column(fit):
     """k numbers of a row's factors need k equations."""
     k, counts = _rank(fit), (fit.data.row_counts, fit.data.column_counts)
@@ -180,11 +174,15 @@ def enough_per_row_and_column(fit):
         note = f"{few[0]:,} rows and {few[1]:,} columns have fewer, {empty:,} of them none"
     rests = "reg and the offsets" if _reg(fit) > 0 else "the offsets and on where the solver began"
     advice = f"their predictions rest on {rests}: leave them out, or do not rely on them"
-    return at_least(min(int(part.min()) for part in counts), k, advice, unit="fewest", note=note)
+    return claims.at_least(
+        min(int(part.min()) for part in counts), k, advice, unit="fewest", note=note
+    )
 
 
-@claim(
-    "the known entries connect all rows and columns that have any", kind=PROVED, source="CIL 2.6"
+@claims.claim(
+    "the known entries connect all rows and columns that have any",
+    kind=claims.PROVED,
+    source="CIL 2.6",
 )
 def connected_observations(fit):
     """Blocks that share no entry can be scaled against each other at will: U → tU, V → V/t in one of them."""
@@ -195,17 +193,17 @@ def connected_observations(fit):
         largest, all_of_them = int(sizes.max()), int(sizes.sum())
         note = f"the largest holds {largest:,} of {all_of_them:,} rows and columns"
     advice = "predictions across components are not determined: fit each on its own, or do not rely on them"
-    return at_most(pieces, 1, advice, unit="components", note=note)
+    return claims.at_most(pieces, 1, advice, unit="components", note=note)
 
 
-def _search_cost(fit: Fit) -> float:
+def _search_cost(fit: claims.Fit) -> float:
     side = min(fit.data.shape) * (_rank(fit) + 1.0)
     return 30 * fit.data.n_observed + min(side**3 / 2 + 100 * side**2, SEARCH)
 
 
-@claim(
+@claims.claim(
     "finitely many completions of rank k, in each connected block where rows and columns have k entries",
-    kind=PROVED,
+    kind=claims.PROVED,
     source="CIL 2.6; Király, Theran & Tomioka 2015",
     cost=_search_cost,
 )
@@ -217,7 +215,7 @@ def locally_unique(fit):
     """
     A, k = fit.data, _rank(fit)
     if k == 0:
-        return unknown("there are no factors")
+        return claims.unknown("there are no factors")
     biased = bool(fit.get("biases", False))
     k = min(k + biased, *A.shape)
     of = f"generic matrices of rank {k}" + (", one for the biases" if biased else "")
@@ -226,25 +224,24 @@ def locally_unique(fit):
         note = f"{of}; no block has {k} entries in each of its rows and columns"
         least = degrees_of_freedom(A.shape[0], A.shape[1], k) - A.n_observed
         advice = _remedy(fit, core_rank(A) - biased)
-        return at_most(max(least, 1), 0, advice, unit="free directions, at least", note=note)
+        return claims.at_most(max(least, 1), 0, advice, unit="free directions, at least", note=note)
     budget = max(_search_cost(fit), 0.5 * fit.work if math.isfinite(fit.work) else SPARE)
     directions, doubt = 0, 0.0
     for block in _connected_blocks(A, inside):
         found = freedom(block, k, budget)
         if found is None:
-            return unknown(
-                f"the rank of the Jacobian, {of}, is too expensive for certify(X): give it seconds"
-            )
+            what = f"the rank of the Jacobian, {of}, is too expensive"
+            return claims.unknown(f"{what} for certify(X): give it seconds")
         directions, doubt = directions + found.directions, max(doubt, found.doubt)
     left = [size - int(part.sum()) for size, part in zip(A.shape, inside[:2], strict=True)]
     note = f"{of}; without {left[0]:,} rows and {left[1]:,} columns" if any(left) else of
-    kind, advice = STATISTICAL if doubt else PROVED, _remedy(fit, 0)
+    kind, advice = claims.STATISTICAL if doubt else claims.PROVED, _remedy(fit, 0)
     unit = "free directions"
-    return at_most(directions, 0, advice, unit, note, kind=kind, confidence=SURE)
+    return claims.at_most(directions, 0, advice, unit, note, kind=kind, confidence=SURE)
 
 
 def _connected_blocks(A: Observed, inside: Core) -> Iterator[sp.csr_array]:
-    """What a core has of each component of all entries. That components say nothing about each other is another claim."""
+    """Yield what a core has of each component of all entries. How components relate is another claim."""
     label, n = components(A)[1], A.shape[0]
     rows, columns = label[:n][inside.rows], label[n:][inside.columns]
     block = pattern(A)[inside.rows][:, inside.columns]
@@ -252,8 +249,8 @@ def _connected_blocks(A: Observed, inside: Core) -> Iterator[sp.csr_array]:
         yield block[rows == piece][:, columns == piece]
 
 
-def _remedy(fit: Fit, most: int) -> str:
-    """What to do where the entries do not determine the completion: never "raise rank", nor "lower" it where λ decides."""
+def _remedy(fit: claims.Fit, most: int) -> str:
+    """Return advice where the entries do not determine the completion: never "raise rank", nor "lower" it where λ decides."""
     if _reg(fit) > 0:
         return (
             "what the entries leave open, reg decides: choose it by the error on held-out entries"
@@ -262,17 +259,13 @@ def _remedy(fit: Fit, most: int) -> str:
     return f"the completion is not unique: {lower}, or use a model with reg (ALS, SoftImpute)"
 
 
-def _reg(fit: Fit) -> float:
+def _reg(fit: claims.Fit) -> float:
     return float(fit.get("reg_", 0.0))
 
 
-def _rank(fit: Fit) -> int:
+def _rank(fit: claims.Fit) -> int:
     return int(np.asarray(fit.U_).shape[1])
 
 
-IDENTIFIABLE_CLAIMS = (
-    enough_entries,
-    enough_per_row_and_column,
-    connected_observations,
-    locally_unique,
-)
+_COUNTED = (enough_entries, enough_per_row_and_column)
+IDENTIFIABLE_CLAIMS = (*_COUNTED, connected_observations, locally_unique)

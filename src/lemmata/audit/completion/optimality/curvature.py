@@ -26,15 +26,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lemmata.audit.completion.factored_objective import Factored, Factors, products_at
-from lemmata.audit.completion.rows_and_columns import (
-    Side,
-    Singular,
-    fit_in_memory,
-    parameters,
-    split,
-    to_columns,
-    to_rows,
-)
+from lemmata.audit.completion.rows_and_columns import Side, Singular, fit_in_memory, pull, split
 from lemmata.audit.kernel.lanczos import Ritz, largest_eigenvalue
 
 Array = np.ndarray
@@ -104,37 +96,35 @@ def weakest_curvature(
     Singular
         If a row's own curvature is zero somewhere; `smallest_curvature` needs none.
     """
-    (n, m), p = problem.shape, parameters(problem)
+    (n, m), p = problem.shape, problem.rank + problem.biased
     if not fit_in_memory(problem):
         raise MemoryError(f"the blocks of {n:,} × {m:,} at rank {problem.rank} need over 1 GB")
-    rows, columns = Side.of(problem, 0), Side.of(problem, 1)
-    short, long, forth, back = columns, rows, to_rows, to_columns
-    if n < m:
-        short, long, forth, back = rows, columns, to_columns, to_rows
+    sides = Side.of(problem, 0), Side.of(problem, 1)
+    own, other = (0, 1) if n < m else (1, 0)
+    short, long = sides[own], sides[other]
     gauge, size = Gauge.of(short, skew=problem.penalised), min(n, m) * p
 
     def times(y: Array) -> Array:
-        x = forth(problem, short.direction(gauge.remove_from(y.reshape(-1, p))))
-        x = back(problem, long.direction(long.seen(x)))
+        x = pull(problem, other, short.direction(gauge.remove_from(y.reshape(-1, p))))
+        x = pull(problem, own, long.direction(long.seen(x)))
         return gauge.remove_from(short.seen(x)).ravel()
 
     def enough(found: Ritz) -> bool:
         value, error = _below_one(found)
         # a better direction is worth a few products more
-        if value < -margin and found.residual <= 0.02 * found.value:
-            return True
-        return value - error >= -margin
+        down = value < -margin and found.residual <= 0.02 * found.value
+        return down or value - error >= -margin
 
     found = largest_eigenvalue(times, size, most=most, enough=enough, rng=rng)
     assert found.vector is not None
     # the random start had a part there
     y = gauge.remove_from(found.vector.reshape(-1, p))
     y = short.direction(y / max(float(np.linalg.norm(y)), np.finfo(float).tiny))
-    pull = long.seen(forth(problem, y))
-    sigma = float(np.linalg.norm(pull))
-    x = -long.direction(pull) / max(sigma, np.finfo(float).tiny)
+    seen = long.seen(pull(problem, other, y))
+    sigma = float(np.linalg.norm(seen))
+    x = -long.direction(seen) / max(sigma, np.finfo(float).tiny)
     error = _below_one(replace(found, value=sigma**2))[1]
-    U, V = (y, x) if short is rows else (x, y)
+    U, V = (x, y) if own else (y, x)
     (dU, db), (dV, dc) = split(problem, U), split(problem, V)
     return Curvature(1 - sigma, Factors(dU, dV, db, dc), error, found.products, 1 + sigma)
 
@@ -202,9 +192,8 @@ def as_vector(problem: Factored, d: Factors) -> Array:
 
 def as_direction(problem: Factored, y: Array) -> Factors:
     (n, m), k = problem.shape, problem.rank
-    U, V, b, c = np.split(
-        y if problem.biased else np.r_[y, np.zeros(n + m)], np.cumsum([n * k, m * k, n])
-    )
+    y = y if problem.biased else np.r_[y, np.zeros(n + m)]
+    U, V, b, c = np.split(y, np.cumsum([n * k, m * k, n]))
     return Factors(U.reshape(n, k), V.reshape(m, k), b, c)
 
 
@@ -221,13 +210,15 @@ def smallest_curvature(
         Lanczos goes on until an eigenvalue lies within this share of the largest one, and the error is as small, or for `most`
         products with H.
     """
-    rows, columns = problem.row_curvatures()
-    lift = max(float(rows.max(initial=0.0)), float(columns.max(initial=0.0)), _tiny(problem))
+    # where rows feel no curvature, H is as large as the residual
+    lift = max(
+        float(np.linalg.norm(problem.S.data)) or 1.0,
+        *(float(part.max(initial=0.0)) for part in problem.row_curvatures()),
+    )
     # rows that nothing depends on are no more interesting than gauge directions: both are lifted out of the way
-    idle = [part == 0 for part in _dependence(problem)]
-    dead = as_vector(
-        problem, Factors(*(np.tile(part[:, None], problem.rank) for part in idle), *idle)
-    ).astype(float)
+    idle = _idle(problem)
+    wide = (np.tile(part[:, None], problem.rank) for part in idle)
+    dead = as_vector(problem, Factors(*wide, *idle)).astype(float)
 
     def times(y: Array) -> Array:
         """−H y, its gauge part and what is idle replaced by −lift·y."""
@@ -246,17 +237,12 @@ def smallest_curvature(
     return Curvature(-found.value, d, found.missed(), found.products, scale)
 
 
-def _tiny(problem: Factored) -> float:
-    """A curvature to lift by where rows feel none: the size of the residual, which is all that H has then."""
-    return float(np.linalg.norm(problem.S.data)) or 1.0
-
-
-def _dependence(problem: Factored) -> tuple[Array, Array]:
-    """How much F depends on each row and column: 0 where there is neither an entry nor a penalty."""
+def _idle(problem: Factored) -> list[Array]:
+    """The rows and columns that F does not depend on: those with neither an entry nor a penalty."""
     if problem.implicit:
-        return tuple(np.ones(size) for size in problem.shape)  # type: ignore[return-value]
+        return [np.zeros(size, bool) for size in problem.shape]
     columns = np.bincount(problem.indices, minlength=problem.shape[1])
-    return np.diff(problem.indptr) + problem.row_reg, columns + problem.column_reg
+    return [np.diff(problem.indptr) + problem.row_reg == 0, columns + problem.column_reg == 0]
 
 
 def downward(

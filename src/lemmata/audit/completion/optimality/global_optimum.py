@@ -1,4 +1,4 @@
-"""How far from the best matrix of any rank? Lower bounds by duality, for factors and for the nuclear norm.
+"""Claims about the best matrix of any rank: lower bounds by duality, for factors and for the nuclear norm.
 
 **The penalised problem** (factors, SoftImpute). Since min {½‖U‖² + ½‖V‖² : UVᵀ = X} = ‖X‖_*, the factored problem of any rank
 is at least the convex one, P(X) = ½‖Π_Ω(A − X)‖² + λ‖X‖_*, whose dual is
@@ -7,7 +7,7 @@ is at least the convex one, P(X) = ½‖Π_Ω(A − X)‖² + λ‖X‖_*, whose
 
 (the sums only with biases; α = β = λ, or λ times the counts). Every such Y bounds the optimum from below; we take the best
 multiple of the residual, here or a few factors further. At a first-order point with σ₁ ≤ 1 the two meet: no matrix of any
-rank is better. What σ₁ is, LAPACK says where one side is short; elsewhere Lanczos, with a known risk (lanczos.py).
+rank is better. LAPACK finds σ₁ where one side is short; elsewhere Lanczos does, with a known risk (lanczos.py).
 """
 
 from __future__ import annotations
@@ -22,20 +22,10 @@ import scipy.linalg
 
 from lemmata.audit.completion.factored_objective import Factored, Factors
 from lemmata.audit.completion.factors import NEVER_ROSE, first_order_point
-from lemmata.audit.completion.held_out.error import held_out_error
-from lemmata.audit.completion.identifiability.known_entries import IDENTIFIABLE_CLAIMS
+from lemmata.audit.completion.held_out.error import ENTRY_CLAIMS
 from lemmata.audit.completion.rows_and_columns import blocks_cost
-from lemmata.audit.completion.statements import FACTORS_SOUND, FACTORS_TRUE, factored
-from lemmata.audit.kernel.claims import (
-    PROVED,
-    STATISTICAL,
-    Evidence,
-    Fit,
-    at_most,
-    claim,
-    rounding,
-    unknown,
-)
+from lemmata.audit.completion.statements import SOUND, factored
+from lemmata.audit.kernel import claims
 from lemmata.audit.kernel.lanczos import RISK, largest_eigenvalue, products_for
 
 Array = np.ndarray
@@ -62,10 +52,6 @@ class Top:
     right: Array  # (m,)
     risk: float  # 0: by LAPACK
 
-    @property
-    def doubt(self) -> str:
-        return " by Lanczos" if self.risk else ""
-
 
 def top_singular_value(
     S: Any, thin: tuple[Array, Array] | None = None, accuracy: float = 1e-3
@@ -85,12 +71,8 @@ def top_singular_value(
         cross = (S.T @ P) @ Q.T
         G = G - cross - cross.T + Q @ (P.T @ P) @ Q.T
         values, vectors = scipy.linalg.eigh(G, subset_by_index=[m - 1, m - 1])
-        x, square, above, risk = (
-            vectors[:, 0],
-            float(values[0]),
-            rounding(np.float64, m) * np.trace(G),
-            0.0,
-        )
+        x, square, risk = vectors[:, 0], float(values[0]), 0.0
+        above = claims.rounding(np.float64, m) * np.trace(G)
     else:
         found = largest_eigenvalue(
             lambda x: S.T @ (y := S @ x - P @ (Q.T @ x)) - Q @ (P.T @ y),
@@ -118,9 +100,7 @@ class DualityGap:
     top: Top  # σ₁(α^-½ Y β^-½), in units of λ: at most 1 at the optimum; its vectors, divided by √α and √β
     best: float  # the lowest F found on the way
     risk: float  # that Lanczos missed a σ₁ that would void the bound; 0: by LAPACK
-    bounded: Factors | None = (
-        None  # a multiple of the residual there is the dual point; None: of that here
-    )
+    bounded: Factors | None = None  # the dual point is a multiple of the residual there; None: here
     better: Factors | None = None  # where F was lowest, if not here
 
     @property
@@ -168,14 +148,8 @@ def search(
         here = duality_gap(point, accuracy)
         best, dual = min(gap.best, here.primal), max(gap.dual, here.dual)
         rose, fell = dual - gap.dual, gap.best - best
-        gap = replace(
-            gap,
-            dual=dual,
-            best=best,
-            risk=gap.risk + here.risk,
-            bounded=at if rose > 0 else gap.bounded,
-            better=at if fell > 0 else gap.better,
-        )
+        found = at if rose > 0 else gap.bounded, at if fell > 0 else gap.better
+        gap = DualityGap(gap.primal, dual, gap.top, best, gap.risk + here.risk, *found)
         to_rise, to_fall = gap.gap - goal * gap.primal, goal * gap.primal - (gap.primal - best)
         if rose * HOPE * left < to_rise and fell * HOPE * left < to_fall:
             break
@@ -199,11 +173,8 @@ def _dual_terms(problem: Factored) -> tuple[float, float]:
 
 def _residual_top(problem: Factored, accuracy: float) -> Top:
     """σ₁(α^-½ Y β^-½) and its vectors over √α and √β; 0 where a row or column has no penalty, as Y is 0 there."""
-    U, V, _, _ = problem.at
-    r, s = (
-        np.divide(1.0, np.sqrt(reg), out=np.zeros(len(reg)), where=reg > 0)
-        for reg in (problem.row_reg, problem.column_reg)
-    )
+    (U, V, _, _), regs = problem.at, (problem.row_reg, problem.column_reg)
+    r, s = (np.divide(1.0, np.sqrt(x), out=np.zeros(len(x)), where=x > 0) for x in regs)
     scaled = problem.on_entries(problem.S.data * r[problem.rows] * s[problem.indices])
     thin = (r[:, None] * U, s[:, None] * V) if problem.implicit else None
     top = top_singular_value(scaled, thin, accuracy)
@@ -213,37 +184,35 @@ def _residual_top(problem: Factored, accuracy: float) -> Top:
 # --- claims about factors ---------------------------------------------------------------------------------------------
 
 
-def gap_cost(fit: Fit, accuracy: float = GAP / 400) -> float:
+def gap_cost(fit: claims.Fit, accuracy: float = GAP / 400) -> float:
     """One lower bound: the Gram matrix of the shorter side and its largest eigenvalue, or Lanczos."""
     entries, short = fit.data.n_observed, min(fit.data.shape)
     here = 5 * entries * (np.shape(fit.U_)[1] + 1)
     if short <= SHORT:
-        counts = (fit.data.row_counts, fit.data.column_counts)[
-            fit.data.shape[0] < fit.data.shape[1]
-        ]
+        counts = fit.data.column_counts if short < fit.data.shape[1] else fit.data.row_counts
         return here + 2 * float(np.square(counts, dtype=np.float64).sum()) + short**3 / 4
     q = products_for(2 * accuracy, short)
     return here + q * (2 * entries + q * short)
 
 
-def _round_cost(fit: Fit) -> float:
+def _round_cost(fit: claims.Fit) -> float:
     """A round of `search`: a bound, and sweeps."""
     return gap_cost(fit) + SWEEPS * blocks_cost(fit.data, np.shape(fit.U_)[1] + 3)
 
 
-def _search_cost(fit: Fit) -> float:
+def _search_cost(fit: claims.Fit) -> float:
     return gap_cost(fit) + FEW_ROUNDS * _round_cost(fit)
 
 
-def _proposals(fit: Fit) -> tuple[Callable[[Factored, Top], Factors | None], int]:
+def _proposals(fit: claims.Fit) -> tuple[Callable[[Factored, Top], Factors | None], int]:
     """Return who proposes better points, and how many rounds of that the budget allows."""
     rounds = int(np.clip((fit.work - gap_cost(fit)) / _round_cost(fit), 0, ROUNDS))
     return lambda point, top: fit.witness("further_factor", point, top), rounds
 
 
-@claim(
+@claims.claim(
     "within 1 % of the least objective of all matrices, of any rank",
-    kind=PROVED,
+    kind=claims.PROVED,
     source="CIL 2.5.2, 2.4",
     cost=_search_cost,
 )
@@ -251,39 +220,38 @@ def global_optimum(fit):
     """The relative duality gap in per cent; zero at a first-order point where σ₁ of the residual is at most λ."""
     problem = factored(fit)
     if not (problem.row_reg.any() and problem.column_reg.any()):
-        noise = rounding(np.asarray(fit.U_).dtype, problem.rank) ** 2
+        noise = claims.rounding(np.asarray(fit.U_).dtype, problem.rank) ** 2
         if problem.loss <= noise * problem.size:
             note = "every known entry is met, and no loss is below 0"
-            return at_most(0.0, GAP, unit="gap %", note=note)
-        return unknown(
-            "with reg = 0 there is no convex problem to compare with, and the best rank-k fit is NP-hard"
-        )
+            return claims.at_most(0.0, GAP, unit="gap %", note=note)
+        why = "with reg = 0 there is no convex problem to compare with, and the best rank-k fit is NP-hard"
+        return claims.unknown(why)
     if problem.implicit and _free_rows(problem):
-        return unknown("a row without entries is not penalised, but has factors")
+        return claims.unknown("a row without entries is not penalised, but has factors")
     gap = search(problem, GAP / 100, *_proposals(fit))
+    advice = "a further factor would lower the objective; among matrices of this rank the fit may still be the best"
     if gap.top.sigma <= 1.01:
         advice = "converge further: lower tol and raise max_iter"
-    else:
-        advice = "a further factor would lower the objective; among matrices of this rank the fit may still be the best"
-    return _decided(gap, GAP, advice)
+    return _decide(gap, GAP, advice)
 
 
-def _decided(gap: DualityGap, bound: float, advice: str) -> Evidence:
-    """Holds by the lower bound, fails by a better matrix; where there is neither, nobody knows."""
+def _decide(gap: DualityGap, bound: float, advice: str) -> claims.Evidence:
+    """Return the verdict: holds by the lower bound, fails by a better matrix, can't tell without either."""
     percent, better = 100 * gap.share, 100 * (1 - gap.best / gap.primal) if gap.primal > 0 else 0.0
-    note = f"σ₁ = {gap.top.sigma:.4g} λ{gap.top.doubt}"
+    note = f"σ₁ = {gap.top.sigma:.4g} λ{' by Lanczos' if gap.top.risk else ''}"
     if percent <= bound:
-        kind, confidence = (STATISTICAL, 1 - gap.risk) if gap.risk else (PROVED, math.nan)
+        holds = claims.at_most(percent, bound, "", "gap %", note, confidence=1 - gap.risk)
         witness = gap.bounded._asdict() if gap.bounded else {}
-        return at_most(
-            percent, bound, "", "gap %", note, kind=kind, confidence=confidence, witness=witness
-        )
+        kind = claims.STATISTICAL if gap.risk else claims.PROVED
+        return replace(holds, kind=kind, witness=witness)
     if better > bound:
         note = f"a matrix with {better:.2g} % less was found; {note}"
         witness = gap.better._asdict() if gap.better else {}
-        return at_most(percent, bound, advice, "gap %", note, kind=PROVED, witness=witness)
+        return claims.at_most(
+            percent, bound, advice, "gap %", note, kind=claims.PROVED, witness=witness
+        )
     why = f"the lower bound leaves {percent:.2g} % open, and a matrix was found that is better by {better:.2g} % only"
-    return unknown(f"{why}; {note}", measured=percent, unit="gap %")
+    return claims.unknown(f"{why}; {note}", measured=percent, unit="gap %")
 
 
 def _free_rows(problem: Factored) -> bool:
@@ -294,57 +262,47 @@ def _free_rows(problem: Factored) -> bool:
 # --- claims about the penalised convex problem ------------------------------------------------------------------------
 
 
-@claim(
+@claims.claim(
     "within 0.1 % of the least objective of all matrices",
-    kind=PROVED,
+    kind=claims.PROVED,
     source="CIL 2.5.2",
     cost=lambda fit: gap_cost(fit, CONVEX_GAP / 400),
 )
 def least_penalised(fit):
     """The duality gap of ½‖Π_Ω(A − X)‖² + λ‖X‖_* in per cent of its value."""
     if not float(fit.reg_) > 0:
-        return unknown("without a penalty (reg_ = 0) there is no gap to measure")
+        return claims.unknown("without a penalty (reg_ = 0) there is no gap to measure")
     gap = search(factored(fit), CONVEX_GAP / 100, *_proposals(fit))
+    advice = "not converged: lower tol and raise max_iter"
     if gap.top.sigma > 1 + CONVEX_GAP / 100:
         advice = "directions are missing: lower tol and raise max_iter, or raise max_rank"
-    else:
-        advice = "not converged: lower tol and raise max_iter"
-    return _decided(gap, CONVEX_GAP, advice)
+    return _decide(gap, CONVEX_GAP, advice)
 
 
-def _at_limit(fit: Fit) -> bool:
+def _at_limit(fit: claims.Fit) -> bool:
     limit, most = fit.get("max_rank"), min(fit.data.shape)
     return limit is not None and limit < most and np.shape(fit.U_)[1] >= limit
 
 
-@claim(
+@claims.claim(
     "max_rank did not cut the solution: no direction outside of it exceeds λ by over 1 %",
-    kind=PROVED,
+    kind=claims.PROVED,
     source="CIL 2.5.2",
     cost=lambda fit: gap_cost(fit) if _at_limit(fit) else 0.0,
 )
 def rank_not_cut(fit):
     """Where the rank found is below the limit, the limit changed nothing. At the limit σ₁ of the residual tells."""
     if not _at_limit(fit):
-        return at_most(np.shape(fit.U_)[1], min(fit.data.shape), unit="rank")
+        return claims.at_most(np.shape(fit.U_)[1], min(fit.data.shape), unit="rank")
     if not float(fit.reg_) > 0:
-        return unknown("without a penalty (reg_ = 0) every direction would enter")
+        return claims.unknown("without a penalty (reg_ = 0) every direction would enter")
     top = _residual_top(factored(fit), CONVEX_GAP / 100)
     if top.sigma <= 1 + STANDS_OUT:
-        return unknown(
-            "there are as many directions as max_rank allows, and none that is missing stands out"
-        )
+        why = "there are as many directions as max_rank allows, and none that is missing stands out"
+        return claims.unknown(why)
     advice = "raise max_rank, or reg, or pass max_rank=None"
-    return at_most(top.sigma, 1 + STANDS_OUT, advice, unit="σ₁ / λ")
+    return claims.at_most(top.sigma, 1 + STANDS_OUT, advice, unit="σ₁ / λ")
 
 
-SOFT_IMPUTE_CLAIMS = (
-    FACTORS_SOUND,
-    FACTORS_TRUE,
-    NEVER_ROSE,
-    least_penalised,
-    first_order_point,
-    rank_not_cut,
-    *IDENTIFIABLE_CLAIMS,
-    held_out_error,
-)
+_CONVEX = (least_penalised, first_order_point, rank_not_cut)
+SOFT_IMPUTE_CLAIMS = (*SOUND, NEVER_ROSE, *_CONVEX, *ENTRY_CLAIMS)

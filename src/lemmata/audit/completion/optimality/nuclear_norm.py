@@ -1,4 +1,4 @@
-"""How near to the least nuclear norm? What the multipliers of singular value thresholding prove.
+"""Claims about the least nuclear norm: what the multipliers of singular value thresholding prove.
 
 SingularValueThresholding asks for the least ‖B‖_* + ‖B‖²/2τ with Π_Ω(B) = Π_Ω(A). Multipliers Y
 on Ω (the attribute dual_) prove two lower bounds, without anybody having to trust how they were found:
@@ -17,29 +17,13 @@ from typing import Any
 
 import numpy as np
 
+from lemmata.audit.completion import statements
 from lemmata.audit.completion.factors import NEVER_ROSE
-from lemmata.audit.completion.held_out.error import held_out_error
-from lemmata.audit.completion.identifiability.known_entries import IDENTIFIABLE_CLAIMS
+from lemmata.audit.completion.held_out.error import ENTRY_CLAIMS
 from lemmata.audit.completion.optimality.global_optimum import SHORT, gap_cost, top_singular_value
-from lemmata.audit.completion.statements import (
-    FACTORS_SOUND,
-    factor_statements,
-    factored,
-    per_factor,
-    singular_values,
-)
+from lemmata.audit.completion.statements import SOUND, factored, per_factor, singular_values
+from lemmata.audit.kernel import claims
 from lemmata.audit.kernel.attributes import discrepancy, statements_true
-from lemmata.audit.kernel.claims import (
-    PROVED,
-    STATISTICAL,
-    Evidence,
-    Fit,
-    at_most,
-    claim,
-    fact,
-    rounding,
-    unknown,
-)
 
 Array = np.ndarray
 
@@ -49,9 +33,9 @@ MET = 1e-4  # of the known entries
 SHRUNK = 1e-4  # of σ₁(Y): squares of singular values are found to 1e-10, they themselves to 1e-5
 
 
-@claim(
+@claims.claim(
     "the known entries are reproduced to 1e-4 of their size",
-    kind=PROVED,
+    kind=claims.PROVED,
     source="CIL Prop. 2.5.4",
     cost=per_factor(5),
 )
@@ -60,12 +44,12 @@ def entries_met(fit):
     size = float(np.linalg.norm(problem.target))
     measured = math.sqrt(2 * problem.loss) / size if size > 0 else 0.0
     advice = "raise max_iter, or lower tau; entries with noise: SoftImpute"
-    return at_most(measured, MET, advice, unit="|R| / |A|")
+    return claims.at_most(measured, MET, advice, unit="|R| / |A|")
 
 
 @dataclass(frozen=True, eq=False)
 class Multipliers:
-    """What dual_ and X show, in units of the largest entry."""
+    """Numbers of dual_ and X, in units of the largest entry."""
 
     nuclear: float  # a bound on ‖X + R‖_*
     square: float  # ‖X + R‖_F²
@@ -75,35 +59,35 @@ class Multipliers:
     rest: float  # no other exceeds this, but for `risk`
     risk: float
 
-    def against(self, primal: float, dual: float, bound: float, advice: str) -> Evidence:
+    def against(self, primal: float, dual: float, bound: float, advice: str) -> claims.Evidence:
         percent = 100 * max(primal - dual, 0.0) / primal if primal > 0 else 0.0
-        kind, confidence = (STATISTICAL, 1 - self.risk) if self.risk else (PROVED, math.nan)
-        return at_most(percent, bound, advice, unit="gap %", kind=kind, confidence=confidence)
+        kind, sure = claims.STATISTICAL if self.risk else claims.PROVED, 1 - self.risk
+        return claims.at_most(percent, bound, advice, unit="gap %", kind=kind, confidence=sure)
 
 
-def _multiplier_cost(fit: Fit) -> float:
+def _multiplier_cost(fit: claims.Fit) -> float:
     k, (n, m) = np.shape(fit.U_)[1] + 3, fit.data.shape
     thin = 20.0 * k * (fit.data.n_observed + k * (n + m))
     return gap_cost(fit) + (thin if min(n, m) > SHORT else 4.0 * min(n, m) ** 3)
 
 
-@fact(cost=_multiplier_cost)
-def multipliers(fit: Fit) -> Multipliers:
+@claims.fact(cost=_multiplier_cost)
+def multipliers(fit: claims.Fit) -> Multipliers:
     problem = factored(fit)
     Y = np.asarray(fit.dual_, dtype=np.float64) / problem.unit
     (U, V, _, _), (n, m) = problem.at, problem.shape
     nuclear = float(singular_values(U, V).sum()) + math.sqrt(min(n, m) * 2 * problem.loss)
     # X + R is A on Ω and X elsewhere
-    square = float(np.vdot(U.T @ U, V.T @ V)) - float(problem.fitted @ problem.fitted)
+    square = problem.energy - float(problem.fitted @ problem.fitted)
     square += float(problem.target @ problem.target)
     leading = _leading(fit, problem.on_entries(Y), U.shape[1] + 3)
     inner, tau = float(Y @ problem.target), float(fit.tau_) / problem.unit
     return Multipliers(nuclear, square, inner, tau, *leading)
 
 
-@claim(
+@claims.claim(
     "its multipliers prove it within 0.1 % of the least ‖B‖_* + ‖B‖²/2τ",
-    kind=PROVED,
+    kind=claims.PROVED,
     source="CIL Prop. 2.5.4",
     needs=(multipliers,),
 )
@@ -111,18 +95,17 @@ def least_regularised(fit):
     """The objective of X + R against g(Y)/τ."""
     found = multipliers(fit)
     if found.rest > found.tau:
-        return unknown(f"more than {len(found.values)} singular values of dual_ exceed tau")
+        return claims.unknown(f"more than {len(found.values)} singular values of dual_ exceed tau")
     primal = found.nuclear + found.square / (2 * found.tau)
     above = np.maximum(found.values - found.tau, 0)
     dual = (found.inner - 0.5 * float(above @ above)) / found.tau
-    return found.against(
-        primal, dual, REGULARISED_GAP, "not converged: lower tol and raise max_iter"
-    )
+    advice = "not converged: lower tol and raise max_iter"
+    return found.against(primal, dual, REGULARISED_GAP, advice)
 
 
-@claim(
+@claims.claim(
     "its multipliers prove it within 5 % of the least nuclear norm",
-    kind=PROVED,
+    kind=claims.PROVED,
     source="CIL 2.5.2, Thm 2.6.1",
     needs=(multipliers,),
 )
@@ -134,52 +117,43 @@ def least_nuclear_norm(fit):
     return found.against(found.nuclear, dual, NUCLEAR_GAP, "raise tau, or lower tol")
 
 
-def _leading(fit: Fit, Y: Any, k: int) -> tuple[Array, float, float]:
+def _leading(fit: claims.Fit, Y: Any, k: int) -> tuple[Array, float, float]:
     """Return leading singular values of Y, a bound on the others, and its risk: all of them where one side is short.
 
-    Elsewhere somebody searches for triplets (p, s, q), and Lanczos bounds what is left when they are taken out. Orthonormal
+    Elsewhere a search finds triplets (p, s, q), and Lanczos bounds what is left when they are taken out. Orthonormal
     ones that are right to ε = ‖Yq − sp‖ + ‖Yᵀp − sq‖ shift no singular value by more (Weyl).
     """
-    (n, m), none = Y.shape, np.zeros(0)
+    n, m = Y.shape
     if min(n, m) <= SHORT or k >= min(n, m):
         Z = Y if n >= m else Y.T
         squares = np.linalg.eigvalsh((Z.T @ Z).toarray())[::-1]
         return np.sqrt(np.maximum(squares, 0)), 0.0, 0.0
     found = fit.witness("singular_triplets", Y, k)
-    if found is None or not all(_orthonormal(part) for part in (found[0], found[2])):
+    if found is None or not all(orthonormal(part) for part in found[::2]):
         top = top_singular_value(Y.tocsr())
-        return none, top.bound, top.risk
+        return np.zeros(0), top.bound, top.risk
     P, s, Q = found
     left = top_singular_value(Y.tocsr(), (P * s, Q))
     off = float(np.linalg.norm(Y @ Q - P * s) + np.linalg.norm(Y.T @ P - Q * s))
     return np.sort(s)[::-1] + off, left.bound + off, left.risk
 
 
-def _orthonormal(Q: Array) -> bool:
-    return bool(np.abs(Q.T @ Q - np.eye(Q.shape[1])).max() <= rounding(Q.dtype, len(Q)))
+def orthonormal(Q: Array) -> bool:
+    return bool(np.abs(Q.T @ Q - np.eye(Q.shape[1])).max() <= claims.rounding(Q.dtype, len(Q)))
 
 
-def multiplier_statements(fit: Fit) -> dict[str, float]:
+def multiplier_statements(fit: claims.Fit) -> dict[str, float]:
     """X is shrink_τ(Y): its singular values are those of dual_ above tau_, less tau_, as far as iterations find them."""
     found, shown = multipliers(fit), np.asarray(fit.singular_values_, np.float64)
-    if not len(found.values):  # nobody searched for them
-        return factor_statements(fit)
+    if not len(found.values):  # they were not searched for
+        return statements.factor_statements(fit)
     above = np.maximum(found.values - found.tau, 0)
     size, unit = max(len(above), len(shown)), factored(fit).unit
     shown, above = (np.pad(part, (0, size - len(part))) for part in (shown / unit, above))
     wrong = discrepancy(shown, above, found.values.max(initial=0.0), SHRUNK)
-    return {**factor_statements(fit), "dual_, tau_": wrong}
+    return {**statements.factor_statements(fit), "dual_, tau_": wrong}
 
 
 MULTIPLIERS_TRUE = statements_true(multiplier_statements, needs=(multipliers,))
-
-THRESHOLDING_CLAIMS = (
-    FACTORS_SOUND,
-    MULTIPLIERS_TRUE,
-    NEVER_ROSE,
-    entries_met,
-    least_regularised,
-    least_nuclear_norm,
-    *IDENTIFIABLE_CLAIMS,
-    held_out_error,
-)
+_LEAST = (entries_met, least_regularised, least_nuclear_norm)
+THRESHOLDING_CLAIMS = (SOUND[0], MULTIPLIERS_TRUE, NEVER_ROSE, *_LEAST, *ENTRY_CLAIMS)
