@@ -17,8 +17,8 @@ from lemmata.audit.kernel.concentration import (
     samples_needed,
     union_bound,
 )
-from lemmata.audit.trust.comparisons import compare_losses, interval_of_folds
-from lemmata.audit.trust.generalisation import interval_of
+from lemmata.audit.trust.comparisons import compare_losses
+from lemmata.audit.trust.generalisation import interval_of, interval_of_folds
 from lemmata.audit.trust.seen_rows import Memory, copies, judge_seen
 
 # --- bounds -----------------------------------------------------------------------------------------------------------

@@ -17,14 +17,20 @@ from lemmata.audit.kernel.concentration import (
     samples_needed,
     union_bound,
 )
-from lemmata.audit.trust.comparisons import Pairwise, compare_losses, interval_of_folds, take
-from lemmata.audit.trust.generalisation import LOSSES, Interval, Loss, interval
+from lemmata.audit.trust.comparisons import Pairwise, compare_losses, take
+from lemmata.audit.trust.generalisation import (
+    LOSSES,
+    Interval,
+    PredictionLoss,
+    interval,
+    interval_of_folds,
+)
 
 __all__ = [
     "LOSSES",
     "Interval",
-    "Loss",
     "Pairwise",
+    "PredictionLoss",
     "betting",
     "checked_risk",
     "clopper_pearson",

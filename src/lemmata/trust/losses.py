@@ -11,14 +11,14 @@ from sklearn.base import is_classifier
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from lemmata.trust.bounds import LOSSES, Loss
+from lemmata.trust.bounds import LOSSES, PredictionLoss
 
 Array = np.ndarray
 
 
 def loss_of(
     model: Any, loss: str | Callable | None, bounds: tuple[float, float] | None = None
-) -> Loss:
+) -> PredictionLoss:
     """The loss by name or as a function of (y, prediction); 0 or 1 for classifiers and squares for others if not said."""
     if loss is None:
         known = hasattr(model, "__sklearn_tags__")  # anything with `predict` will do
@@ -35,7 +35,7 @@ def loss_of(
         raise TypeError(f"loss={loss!r}: pass a name or a function of (y, prediction).")
     name = getattr(loss, "__name__", "loss")
     limits = None if bounds is None else checked_bounds(bounds)
-    return Loss(name, lambda model, X, y: np.asarray(loss(y, model.predict(X))), limits)
+    return PredictionLoss(name, lambda model, X, y: np.asarray(loss(y, model.predict(X))), limits)
 
 
 def checked_bounds(bounds: tuple[float, float]) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""What rows say about several models: which is best, what cross-validation means, whether bias and variance add up.
+"""Claims about several models: which is best, what cross-validation means, whether bias and variance add up.
 
 **Which of K models.** The one with the least average loss has a risk within 2ε of the least of the K risks, where ε is the
 deviation that none of the K averages exceeds (union bound). Compared row by row, ℓ_other − ℓ_chosen is a draw in [−R, R] that
@@ -20,35 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.audit.kernel.claims import (
-    FAILS,
-    HOLDS,
-    PROVED,
-    RULE_OF_THUMB,
-    STATISTICAL,
-    Evidence,
-    Fit,
-    at_least,
-    at_most,
-    claim,
-    fact,
-    free,
-    unknown,
-)
+from lemmata.audit.kernel import claims
+from lemmata.audit.kernel.claims import Evidence, Fit, at_least, at_most, claim, fact, unknown
 from lemmata.audit.kernel.concentration import (
     effective_size,
     hoeffding,
     samples_needed,
     union_bound,
 )
-from lemmata.audit.trust.generalisation import (
-    RISK,
-    WITHIN,
-    Interval,
-    cannot_tell,
-    gains,
-    interval_of,
-)
+from lemmata.audit.trust.generalisation import RISK, WITHIN, at_asked_confidence, gains
 from lemmata.audit.trust.seen_rows import SEEN, Memory, judge_seen, memory_of, why_copies
 
 Array = np.ndarray
@@ -68,8 +48,13 @@ class Pairwise:
     behind: Array  # (K,) the least by which each is worse than the chosen one, but for δ; −inf for the chosen one
 
 
-def compare_losses(L: Array, bounds: tuple[float, float], delta: float, weights: Array | None = None) -> Pairwise:  # fmt: skip
-    """L : (K, n) losses of K models on the same rows, within bounds."""
+def compare_losses(
+    L: Array, bounds: tuple[float, float], delta: float, weights: Array | None = None
+) -> Pairwise:
+    """Compare the average losses of models on the same rows.
+
+    L : (K, n) losses of K models on n rows, within bounds
+    """
     K, n = L.shape
     width = bounds[1] - bounds[0]
     means = np.average(L, axis=1, weights=weights)
@@ -78,87 +63,78 @@ def compare_losses(L: Array, bounds: tuple[float, float], delta: float, weights:
     # half of δ for the K averages, half for the ordered pairs
     eps = hoeffding(size, union_bound(2 * K, delta), width)
     share = union_bound(max(2 * K * (K - 1), 1), delta)
-    behind, regret = np.full(K, -math.inf), 0.0
-    for other in range(K):
-        if other == chosen:
-            continue
-        lower = gains((L[other] - L[chosen]) / width, share, weights).lower
-        behind[other] = lower * width
-        regret = max(regret, -lower * width)
+    behind = np.full(K, -math.inf)
+    for other in np.delete(np.arange(K), chosen):
+        behind[other] = gains((L[other] - L[chosen]) / width, share, weights).lower * width
+    regret = float(max([0.0, *-np.delete(behind, chosen)]))
     return Pairwise(chosen, means, eps, min(regret, 2 * eps), behind)
 
 
-@claim("no candidate was trained on any of these rows", kind=PROVED, source="ML Generalisation")
+@claim(
+    "no candidate was trained on any of these rows", kind=claims.PROVED, source="ML Generalisation"
+)
 def candidates_unseen(fit):
     """The rows are looked for where each model keeps its own, and among the training rows if they were given."""
     if fit.get("train") is not None:
         return judge_seen(Memory(fit.train, fit.X, "the training rows", True))
-    kept = [(name, memory_of(model, fit.X, None)) for name, model in fit.models.items()]
-    found = [(name, judge_seen(one)) for name, one in kept if one is not None]
-    for _, judged in found:
-        if judged.verdict != HOLDS:
+    kept = [memory_of(model, fit.X, None) for model in fit.models.values()]
+    for one in kept:
+        if one is not None and (judged := judge_seen(one)).verdict != claims.HOLDS:
             return judged
-    if len(found) < len(kept) or not all(one is not None and one.all for _, one in kept):
+    if not all(one is not None and one.all for one in kept):
         return unknown(
             "not every candidate keeps its training rows: pass train=X_train to look there"
         )
     return at_most(0, 0, unit="trained on")
 
 
-@fact(cost=free)
+@fact(cost=claims.free)
 def _pairwise(fit: Fit) -> Pairwise:
+    """Compare the candidates, if these rows can. Raises CannotTell."""
+    seen = candidates_unseen.check(fit).verdict == claims.FAILS
+    if why := SEEN if seen else why_copies(fit.X, fit.losses.shape[1]):
+        raise claims.CannotTell(why)
     return compare_losses(fit.losses, fit.bounds, fit.delta, fit.weights)
 
 
 @claim(
     "no other candidate is better on new rows by more than 0.05 of the range",
-    kind=STATISTICAL,
+    kind=claims.STATISTICAL,
     confidence=1 - RISK,
     source="ML Generalisation; union bound",
 )
+@at_asked_confidence
 def good_choice(fit):
     """The smaller of 2ε and the largest gain that another could have, seen row by row."""
-    if why := _why_nothing(fit):
-        return cannot_tell(fit, why)
     found, width = _pairwise(fit), fit.bounds[1] - fit.bounds[0]
     K, within = len(found.means), float(fit.get("within") or WITHIN) * width
     if K == 1:
-        return cannot_tell(fit, "there is one candidate only")
-    rows = samples_needed(within / 2, fit.delta, K, width)
-    note = f"2ε = {2 * found.eps:.3g} for {K} candidates"
+        return unknown("there is one candidate only")
+    rows = f"{samples_needed(within / 2, fit.delta, K, width):,} rows"
     if found.regret > within:
-        return cannot_tell(
-            fit, f"up to {found.regret:.3g} better: {rows:,} rows would do for any {K} candidates"
-        )
-    return at_most(found.regret, within, unit="regret at most", note=note, confidence=1 - fit.delta)
+        return unknown(f"up to {found.regret:.3g} better: {rows} would do for any {K} candidates")
+    note = f"2ε = {2 * found.eps:.3g} for {K} candidates"
+    return at_most(found.regret, within, unit="regret at most", note=note)
 
 
 @claim(
     "the chosen candidate is better than each of the others on new rows",
-    kind=STATISTICAL,
+    kind=claims.STATISTICAL,
     confidence=1 - RISK,
     source="ML Generalisation; Waudby-Smith & Ramdas 2024",
 )
+@at_asked_confidence
 def best_alone(fit):
     """Row by row, at a share of δ for each ordered pair, since the choice was made on the same rows."""
-    if why := _why_nothing(fit):
-        return cannot_tell(fit, why)
-    found, names = _pairwise(fit), list(fit.models)
+    found, names = _pairwise(fit), list(map(str, fit.models))
     others = np.delete(found.behind, found.chosen)
     if not len(others):
-        return cannot_tell(fit, "there is one candidate only")
+        return unknown("there is one candidate only")
     if others.min() > 0:
-        return at_least(float(others.min()), 0, unit="ahead by at least", confidence=1 - fit.delta)
+        return at_least(float(others.min()), 0, unit="ahead by at least")
     same = [names[i] for i in np.flatnonzero(found.behind <= 0) if i != found.chosen]
-    shown = ", ".join(map(str, same[:4])) + (f" and {len(same) - 4} more" if len(same) > 4 else "")
-    return cannot_tell(fit, f"not told apart from {shown}")
-
-
-@fact(cost=free)
-def _why_nothing(fit: Fit) -> str:
-    """Say why these rows cannot compare the candidates; empty if they can."""
-    seen = candidates_unseen.check(fit).verdict == FAILS
-    return SEEN if seen else why_copies(fit.X, fit.losses.shape[1])
+    more = f" and {len(same) - 4} more" if len(same) > 4 else ""
+    return unknown(f"not told apart from {', '.join(same[:4])}{more}")
 
 
 COMPARISON_CLAIMS = (candidates_unseen, good_choice, best_alone)
@@ -169,7 +145,7 @@ COMPARISON_CLAIMS = (candidates_unseen, good_choice, best_alone)
 
 @claim(
     "no fold is tested on rows that its own model was trained on",
-    kind=PROVED,
+    kind=claims.PROVED,
     source="ML Cross-validation",
 )
 def folds_unseen(fit):
@@ -178,19 +154,14 @@ def folds_unseen(fit):
     for at, (train, test) in enumerate(fit.folds):
         shared = np.intersect1d(train, test).size
         if shared:
-            return at_most(
-                shared,
-                0,
-                f"fold {at} tests rows it was trained on: use another splitter",
-                unit="trained on",
-            )
-        found = judge_seen(
-            Memory(take(fit.X, train), take(fit.X, test), f"those of fold {at}", True)
-        )
-        if worst is None or found.verdict == FAILS or worst.verdict == HOLDS:
+            advice = f"fold {at} tests rows it was trained on: use another splitter"
+            return at_most(shared, 0, advice, unit="trained on")
+        rows = take(fit.X, train), take(fit.X, test)
+        found = judge_seen(Memory(*rows, f"those of fold {at}", True))
+        if found.verdict == claims.FAILS:
+            return found
+        if worst is None or worst.verdict == claims.HOLDS:
             worst = found
-        if found.verdict == FAILS:
-            break
     return worst if worst is not None else unknown("there are no folds")
 
 
@@ -201,19 +172,6 @@ def take(X: Any, rows: Array) -> Any:
     return X[rows] if hasattr(X, "shape") else [X[i] for i in rows]
 
 
-def interval_of_folds(losses: list[Array], bounds: tuple[float, float] | None, delta: float) -> Interval:  # fmt: skip
-    """The average risk of the models of the folds: off by no more than one fold's average may be (convexity, Hoeffding)."""
-    means = np.array([float(np.mean(part)) for part in losses])
-    n = float(min(map(len, losses)))
-    mean = float(means.mean())
-    every = np.concatenate(losses)
-    if bounds is None or ((every < bounds[0]) | (every > bounds[1])).any():
-        why = interval_of(every, bounds, delta).why
-        return Interval(mean, -math.inf, math.inf, n, "none", why)
-    eps = hoeffding(n, delta, bounds[1] - bounds[0])
-    return Interval(mean, max(mean - eps, bounds[0]), min(mean + eps, bounds[1]), n, "Hoeffding, one fold")  # fmt: skip
-
-
 CROSS_VALIDATION_CLAIMS = (folds_unseen,)
 
 
@@ -222,7 +180,7 @@ CROSS_VALIDATION_CLAIMS = (folds_unseen,)
 
 @claim(
     "noise, bias² and variance add up to the risk, to four standard errors",
-    kind=RULE_OF_THUMB,
+    kind=claims.RULE_OF_THUMB,
     source="ML Bias–variance",
 )
 def adds_up(fit):

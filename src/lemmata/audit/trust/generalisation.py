@@ -1,4 +1,4 @@
-"""What rows that a model has not seen say about it: the score on new rows with an interval, and whether these rows can tell.
+"""Claims about a model on rows it was not trained on: the interval of its score on new rows, and whether these rows can tell.
 
 The risk R = E ℓ(y, f(x)) of a fixed f is the mean of a loss over new rows. The average over n rows, drawn independently of each
 other and of f from where new rows come from, is off by no more than concentration.py says, if the range of ℓ was known before.
@@ -11,32 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import wraps
 from typing import Any
 
 import numpy as np
 
-from lemmata.audit.kernel.claims import (
-    FAILS,
-    HOLDS,
-    PROVED,
-    STATISTICAL,
-    Evidence,
-    Fit,
-    at_least,
-    at_most,
-    claim,
-    fact,
-    free,
-    unknown,
-)
-from lemmata.audit.kernel.concentration import (
-    betting,
-    clopper_pearson,
-    effective_size,
-    hoeffding,
-    samples_needed,
-    union_bound,
-)
+from lemmata.audit.kernel import claims, concentration
+from lemmata.audit.kernel.claims import Evidence, Fit, at_least, at_most, claim, fact, unknown
+from lemmata.audit.kernel.concentration import effective_size, hoeffding
 from lemmata.audit.kernel.held_out import MeanGain, beats, mean_gain
 from lemmata.audit.trust.seen_rows import SEEN, judge_seen, memory_of, why_copies
 
@@ -50,8 +32,8 @@ WITHIN = 0.05  # of the range: what "known" means, unless asked otherwise
 
 
 @dataclass(frozen=True)
-class Loss:
-    """What a wrong prediction costs, row by row."""
+class PredictionLoss:
+    """The cost of a wrong prediction, row by row."""
 
     name: str
     of: Callable[[Any, Any, Any], Array]  # (model, X, y) -> (n,) losses
@@ -64,9 +46,9 @@ def _wrong(model: Any, X: Any, y: Any) -> Array:
 
 
 def _probabilities(model: Any, X: Any, y: Any) -> tuple[Array, Array]:
-    P, classes = np.asarray(model.predict_proba(X), np.float64), np.asarray(model.classes_)
-    hits = np.asarray(y)[:, None] == classes
-    return P, hits
+    """Return the predicted probabilities, and which of them belong to the true classes."""
+    hits = np.asarray(y)[:, None] == np.asarray(model.classes_)
+    return np.asarray(model.predict_proba(X), np.float64), hits
 
 
 def _brier(model: Any, X: Any, y: Any) -> Array:
@@ -86,11 +68,11 @@ def _errors(model: Any, X: Any, y: Any) -> Array:
 
 
 LOSSES = {
-    "zero_one": Loss("zero_one", _wrong, (0.0, 1.0), "accuracy"),
-    "brier": Loss("brier", _brier, (0.0, 2.0)),
-    "log": Loss("log", _log, None),
-    "squared": Loss("squared", lambda model, X, y: _errors(model, X, y) ** 2, None),
-    "absolute": Loss("absolute", lambda model, X, y: np.abs(_errors(model, X, y)), None),
+    "zero_one": PredictionLoss("zero_one", _wrong, (0.0, 1.0), "accuracy"),
+    "brier": PredictionLoss("brier", _brier, (0.0, 2.0)),
+    "log": PredictionLoss("log", _log, None),
+    "squared": PredictionLoss("squared", lambda model, X, y: _errors(model, X, y) ** 2, None),
+    "absolute": PredictionLoss("absolute", lambda model, X, y: np.abs(_errors(model, X, y)), None),
 }
 
 
@@ -113,10 +95,28 @@ class Interval:
         return max(self.upper - self.mean, self.mean - self.lower)
 
     def flipped(self) -> Interval:
-        """Of 1 − z."""
-        return Interval(
-            1 - self.mean, 1 - self.upper, 1 - self.lower, self.n, self.method, self.why
-        )
+        """Return the interval of 1 − z."""
+        lower, upper = 1 - self.upper, 1 - self.lower
+        return replace(self, mean=1 - self.mean, lower=lower, upper=upper)
+
+
+def no_interval(mean: float, n: float, why: str) -> Interval:
+    return Interval(mean, -math.inf, math.inf, n, "none", why)
+
+
+def _by_hoeffding(mean: float, n: float, delta: float, bounds: Any, method: str) -> Interval:
+    low, high = bounds
+    eps = hoeffding(n, delta, high - low)
+    return Interval(mean, max(mean - eps, low), min(mean + eps, high), n, method)
+
+
+def _why_unbounded(losses: Array, bounds: tuple[float, float] | None) -> str:
+    """Say why losses have no known range; empty if they have one."""
+    if bounds is None:
+        return "the loss has no range that was given beforehand: pass bounds=(low, high)"
+    low, high = bounds
+    outside = int(((losses < low) | (losses > high)).sum())
+    return f"{outside:,} losses are outside of the range {low:g} to {high:g}" if outside else ""
 
 
 def interval_of(
@@ -126,24 +126,28 @@ def interval_of(
     losses = np.asarray(losses, dtype=np.float64)
     mean = float(np.average(losses, weights=weights)) if np.isfinite(losses).all() else math.inf
     n = float(len(losses)) if weights is None else effective_size(weights)
-    nothing = Interval(mean, -math.inf, math.inf, n, "none")
-    if bounds is None:
-        return replace(nothing, why="the loss has no range that was given beforehand: pass bounds=(low, high)")  # fmt: skip
-    low, high = bounds
-    outside = int(((losses < low) | (losses > high)).sum())
-    if outside:
-        return replace(
-            nothing, why=f"{outside:,} losses are outside of the range {low:g} to {high:g}"
-        )
+    if (why := _why_unbounded(losses, bounds)) or bounds is None:
+        return no_interval(mean, n, why)
     if weights is not None:
-        eps = hoeffding(n, delta, high - low)
-        return Interval(mean, max(mean - eps, low), min(mean + eps, high), n, "Hoeffding, Σw²")
-    if (low, high) == (0.0, 1.0) and np.isin(losses, (0.0, 1.0)).all():
-        return Interval(mean, *clopper_pearson(round(losses.sum()), len(losses), delta), n, "Clopper–Pearson")  # fmt: skip
-    return Interval(mean, *betting(losses, delta, low, high), n, "betting")
+        return _by_hoeffding(mean, n, delta, bounds, "Hoeffding, Σw²")
+    if tuple(bounds) == (0.0, 1.0) and np.isin(losses, (0.0, 1.0)).all():
+        ends = concentration.clopper_pearson(round(losses.sum()), len(losses), delta)
+        return Interval(mean, *ends, n, "Clopper–Pearson")
+    return Interval(mean, *concentration.betting(losses, delta, *bounds), n, "betting")
 
 
-@claim("none of these rows was trained on", kind=PROVED, source="ML Generalisation")
+def interval_of_folds(
+    losses: list[Array], bounds: tuple[float, float] | None, delta: float
+) -> Interval:
+    """The average risk of the models of the folds: off by no more than one fold's average may be (convexity, Hoeffding)."""
+    mean = float(np.mean([float(np.mean(part)) for part in losses]))
+    n = float(min(map(len, losses)))
+    if why := _why_unbounded(np.concatenate(losses), bounds):
+        return no_interval(mean, n, why)
+    return _by_hoeffding(mean, n, delta, bounds, "Hoeffding, one fold")
+
+
+@claim("none of these rows was trained on", kind=claims.PROVED, source="ML Generalisation")
 def rows_unseen(fit):
     """Rows are compared as a whole; where training rows repeat themselves, a repeated test row may be chance."""
     found = memory_of(fit.model, fit.X, fit.get("train"))
@@ -152,7 +156,7 @@ def rows_unseen(fit):
             "the model does not keep its training rows: pass train=X_train to look there"
         )
     judged = judge_seen(found)
-    if judged.verdict == HOLDS and not found.all:
+    if judged.verdict == claims.HOLDS and not found.all:
         return unknown(f"none is among {found.what}, but the other training rows are not known")
     return judged
 
@@ -160,29 +164,41 @@ def rows_unseen(fit):
 # --- one model --------------------------------------------------------------------------------------------------------
 
 
-@fact(cost=free)
+@fact(cost=claims.free)
 def losses_of(fit: Fit) -> Array:
     """Return the loss of every row."""
     return np.asarray(fit.loss.of(fit.model, fit.X, fit.y), dtype=np.float64)
 
 
-@fact(cost=free)
+@fact(cost=claims.free)
 def interval(fit: Fit) -> Interval:
     """Return the interval of the mean loss."""
     found = interval_of(losses_of(fit), fit.loss.bounds, fit.delta, fit.weights)
     why = found.why or why_copies(fit.X, len(losses_of(fit)))
-    return Interval(found.mean, -math.inf, math.inf, found.n, "none", why) if why else found
+    return no_interval(found.mean, found.n, why) if why else found
 
 
-@fact(cost=free)
-def why_nothing(fit: Fit) -> str:
-    """Say why these rows say nothing about new ones; empty if they do."""
-    return SEEN if rows_unseen.check(fit).verdict == FAILS else interval(fit).why
+@fact(cost=claims.free)
+def interval_on_new_rows(fit: Fit) -> Interval:
+    """Return the same interval, if it is one of new rows. Raises CannotTell."""
+    seen = rows_unseen.check(fit).verdict == claims.FAILS
+    if why := SEEN if seen else interval(fit).why:
+        raise claims.CannotTell(why)
+    return interval(fit)
 
 
-def cannot_tell(fit: Fit, why: str) -> Evidence:
-    """Undecided at the confidence that was asked for."""
-    return replace(unknown(why), confidence=1 - fit.delta)
+def at_asked_confidence(check: Callable[[Fit], Evidence]) -> Callable[[Fit], Evidence]:
+    """Give what a check finds, and why it cannot tell, the confidence 1 − δ that the fit asks for."""
+
+    @wraps(check)
+    def checked(fit: Fit) -> Evidence:
+        try:
+            found = check(fit)
+        except claims.CannotTell as reason:
+            found = unknown(str(reason))
+        return replace(found, confidence=1 - fit.delta)
+
+    return checked
 
 
 def _width(fit: Fit) -> float:
@@ -192,80 +208,73 @@ def _width(fit: Fit) -> float:
 
 @claim(
     "there are enough rows to know the score to 0.05 of its range",
-    kind=STATISTICAL,
+    kind=claims.STATISTICAL,
     confidence=1 - RISK,
     source="ML Generalisation; Hoeffding, Clopper–Pearson",
 )
+@at_asked_confidence
 def enough_rows(fit):
     """The half of the interval, against what was asked for."""
-    if why := why_nothing(fit):
-        return cannot_tell(fit, why)
-    found, within = interval(fit), float(fit.get("within") or WITHIN) * _width(fit)
+    found, width = interval_on_new_rows(fit), _width(fit)
+    within = float(fit.get("within") or WITHIN) * width
     rows = math.ceil(found.n * (found.half / within) ** 2)
-    most = samples_needed(within, fit.delta, width=_width(fit))
+    most = concentration.samples_needed(within, fit.delta, width=width)
     advice = f"some {min(rows, most):,} rows would do"
-    return at_most(
-        found.half, within, advice, unit="±", note=found.method, confidence=1 - fit.delta
-    )
+    return at_most(found.half, within, advice, unit="±", note=found.method)
 
 
 @claim(
     "the score on new rows reaches the target",
-    kind=STATISTICAL,
+    kind=claims.STATISTICAL,
     confidence=1 - RISK,
     source="ML Generalisation",
 )
+@at_asked_confidence
 def target_reached(fit):
     """Accuracy at least, or mean loss at most, what was asked for."""
     target = fit.get("target")
     if target is None:
-        return cannot_tell(fit, "no target was given: pass target=")
-    if why := why_nothing(fit):
-        return cannot_tell(fit, why)
-    found, sure = interval(fit), {"confidence": 1 - fit.delta}
+        return unknown("no target was given: pass target=")
+    found = interval_on_new_rows(fit)
     advice = "not a matter of chance: improve the model, or lower the target"
     if fit.loss.score:  # accuracy
         found = found.flipped()
         if found.lower >= target:
-            return at_least(found.lower, target, unit="at least", **sure)
+            return at_least(found.lower, target, unit="at least")
         if found.upper < target:
-            return at_least(found.upper, target, advice, unit="at most", **sure)
+            return at_least(found.upper, target, advice, unit="at most")
     elif found.upper <= target:
-        return at_most(found.upper, target, unit="at most", **sure)
+        return at_most(found.upper, target, unit="at most")
     elif found.lower > target:
-        return at_most(found.lower, target, advice, unit="at least", **sure)
-    return cannot_tell(
-        fit, f"between {found.lower:.4g} and {found.upper:.4g}: {target:g} is inside"
-    )
+        return at_most(found.lower, target, advice, unit="at least")
+    return unknown(f"between {found.lower:.4g} and {found.upper:.4g}: {target:g} is inside")
 
 
 @claim(
     "predicts new rows better than one constant prediction does",
-    kind=STATISTICAL,
+    kind=claims.STATISTICAL,
     confidence=1 - RISK,
     source="ML Generalisation; Waudby-Smith & Ramdas 2024",
 )
+@at_asked_confidence
 def better_than_constant(fit):
     """Row by row: the loss of the constant minus that of the model. The constant is that of the training rows, or any class."""
-    if why := why_nothing(fit):
-        return cannot_tell(fit, why)
+    interval_on_new_rows(fit)
     constants, where = _constants(fit)
     if not len(constants):
-        return cannot_tell(fit, "which constant? pass train_y= (or predict classes)")
-    mine, bounds = losses_of(fit), fit.loss.bounds
-    width, found = _width(fit), []
-    share = union_bound(len(constants), fit.delta) / 2
+        return unknown("which constant? pass train_y= (or predict classes)")
+    mine, bounds, found = losses_of(fit), fit.loss.bounds, []
+    share = concentration.union_bound(len(constants), fit.delta) / 2
     for constant in constants:
         theirs = np.asarray(fit.loss.of(_Constant(constant, fit), fit.X, fit.y), np.float64)
-        if bounds is not None and ((theirs < bounds[0]) | (theirs > bounds[1])).any():
-            return cannot_tell(fit, "the losses of a constant prediction are outside of the range")
-        found.append((gains((theirs - mine) / width, share, fit.weights), constant))
+        if _why_unbounded(theirs, bounds):
+            return unknown("the losses of a constant prediction are outside of the range")
+        found.append((gains((theirs - mine) / _width(fit), share, fit.weights), constant))
     gain, constant = min(found, key=lambda one: one[0].lower)
     constant = constant.item() if hasattr(constant, "item") else constant
     advice = f"a constant prediction, {constant!r}, does better: do not use this model"
     undecided = f"between {gain.lower:.3g} and {gain.upper:.3g}, too few rows to tell"
-    judged = beats(gain, f"against {constant!r}{where}", advice, undecided=undecided)
-    return replace(judged, confidence=1 - fit.delta)
+    return beats(gain, f"against {constant!r}{where}", advice, undecided=undecided)
 
 
 def gains(x: Array, delta: float, weights: Array | None = None) -> MeanGain:

@@ -7,6 +7,8 @@ enough (a rule of thumb: such numbers do not repeat).
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,34 +34,39 @@ def row_keys(*tables: Any) -> list[Array]:
     Numbers are compared in the coarsest float type of any table: a row that went through float32 is the same row.
     """
     tables = tuple(X if sp.issparse(X) or hasattr(X, "dtypes") else np.asarray(X) for X in tables)
-    kinds = {
+    types = [
         np.dtype(one) for X in tables for one in getattr(X, "dtypes", [getattr(X, "dtype", None)])
-    }
-    floats = [one for one in kinds if one.kind == "f"]
+    ]
+    floats = [one for one in types if one.kind == "f"]
     coarse = min(floats, default=np.dtype(np.float64), key=lambda one: one.itemsize)
-    if all(one.kind in "fiub" for one in kinds):
-        if any(sp.issparse(X) for X in tables):
-            return [_sparse_keys(X, coarse) for X in tables]
-        return [_dense_keys(np.asarray(X), coarse) for X in tables]
+    if all(one.kind in "fiub" for one in types):
+        keys = _sparse_keys if any(map(sp.issparse, tables)) else _dense_keys
+        return [keys(X, coarse) for X in tables]
     rows = (X.toarray() if sp.issparse(X) else np.asarray(X, dtype=object) for X in tables)
-    return [np.array([hash(_words(row)) for row in X.tolist()], np.int64) for X in rows]
+    return [_digests(_words(row).encode() for row in X.tolist()) for X in rows]
 
 
-def _dense_keys(rows: Array, dtype: Any) -> Array:
-    rows = rows.reshape(len(rows), -1).astype(dtype)
+def _dense_keys(rows: Any, dtype: Any) -> Array:
+    rows = np.asarray(rows).reshape(len(rows), -1).astype(dtype)
     rows = np.ascontiguousarray(np.where(rows == 0, 0, rows).astype(dtype))  # −0 equals 0
     return rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
 
 
 def _sparse_keys(X: Any, dtype: Any) -> Array:
     # SciPy has no sparse float16: its numbers are rounded to it, and kept as float32
-    X = sp.csr_array(X if sp.issparse(X) else np.asarray(X), dtype=np.promote_types(dtype, np.float32), copy=True)  # fmt: skip
+    kept = np.promote_types(dtype, np.float32)
+    X = sp.csr_array(X if sp.issparse(X) else np.asarray(X), dtype=kept, copy=True)
     X.data = X.data.astype(dtype).astype(X.dtype)
     X.sum_duplicates()
     X.eliminate_zeros()
-    at = X.indices.astype(np.int64)
-    cut = [slice(a, b) for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)]
-    return np.array([hash((at[part].tobytes(), X.data[part].tobytes())) for part in cut], np.int64)
+    at, cuts = X.indices.astype(np.int64), zip(X.indptr[:-1], X.indptr[1:], strict=True)
+    return _digests(at[a:b].tobytes() + X.data[a:b].tobytes() for a, b in cuts)
+
+
+def _digests(texts: Iterable[bytes]) -> Array:
+    """A hash of 128 bits for each text, so that equal ones mean equal texts."""
+    whole = b"".join(hashlib.blake2b(text, digest_size=16).digest() for text in texts)
+    return np.frombuffer(whole, dtype="V16")
 
 
 def _words(row: Any) -> str:
