@@ -15,7 +15,7 @@ from sklearn.svm import SVC, SVR, NuSVC
 import lemmata
 from lemmata.audit.predict.kernels.foreign import machine_of
 from lemmata.audit.predict.kernels.svm import SVC_CLAIMS
-from lemmata.audit.predict.kernels.svm_problem import Machine
+from lemmata.audit.predict.kernels.svm_problem import MachineProblem
 
 NAMES = [statement.name for statement in SVC_CLAIMS]
 
@@ -44,7 +44,9 @@ def machine(seed, eps, regression):
     low = -box if regression else np.where(y > 0, 0.0, -box)
     high = box if regression else np.where(y > 0, box, 0.0)
     beta = rng.standard_normal(n)
-    return Machine("", np.arange(n), y, low, high, eps, beta, float(rng.standard_normal())), rng
+    return MachineProblem(
+        "", np.arange(n), y, low, high, eps, beta, float(rng.standard_normal())
+    ), rng
 
 
 @given(st.integers(0, 10_000), st.floats(0, 1), st.booleans())

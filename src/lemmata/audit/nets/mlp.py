@@ -20,6 +20,7 @@ from lemmata.audit.kernel import claims
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
 from lemmata.audit.kernel.claims import CannotTell, Evidence, Fit, at_most, claim, fact, rounding
 from lemmata.audit.nets.stated import r_squared
+from lemmata.audit.predict.class_weights import class_factors
 
 Array = np.ndarray
 ROWS = 4096  # looked at together
@@ -73,13 +74,7 @@ def weights_of(fit: Fit) -> Array:
     chosen = fit.get("class_weight")
     if chosen is None or y.ndim == 2:
         return weights
-    classes = np.asarray(fit.classes_).tolist()
-    if isinstance(chosen, str):
-        counts = np.bincount(y, weights, len(classes))
-        factors = counts.sum() / (len(classes) * np.where(counts > 0, counts, np.inf))
-    else:
-        factors = np.array([float(chosen.get(label, 1.0)) for label in classes])
-    return weights * factors[y]
+    return weights * class_factors(chosen, fit.classes_, y, weights)[y]
 
 
 def training_mask(fit: Fit) -> Array:

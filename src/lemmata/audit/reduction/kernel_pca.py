@@ -39,8 +39,8 @@ from lemmata.audit.predict.kernels.kernel_matrices import (
     is_given,
     kernel_matrix,
     spectrum,
-    whole,
 )
+from lemmata.audit.predict.rows import whole
 from lemmata.audit.reduction.principal_axes import compare_axes, compare_error
 from lemmata.audit.reduction.sampling_error import GROUPS, LEVEL, Turn, in_groups, judge_turn, turn
 from lemmata.audit.reduction.spectra import EIGH, Spectrum, squares

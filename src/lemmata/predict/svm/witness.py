@@ -12,9 +12,9 @@ import scipy.linalg
 from sklearn.svm import SVC, SVR
 
 from lemmata.audit.kernel.claims import Fit
-from lemmata.audit.predict.kernels.grams import SOLVE, gram
-from lemmata.audit.predict.kernels.kernel_matrices import is_given, whole
-from lemmata.audit.predict.kernels.svm_problem import Machine, dense, is_regression
+from lemmata.audit.predict.kernels.grams import SOLVE, gram, gram_among
+from lemmata.audit.predict.kernels.svm_problem import MachineProblem, is_regression
+from lemmata.audit.predict.rows import dense, evenly_spread, whole
 
 Array = np.ndarray
 
@@ -22,17 +22,17 @@ REFERENCE = 1500  # rows of a search for a better support vector machine, with s
 SEARCH = 60  # multiplications per entry of K that such a search takes, roughly
 
 
-def better_machine(fit: Fit, machine: Machine) -> Array | None:
+def better_machine(fit: Fit, machine: MachineProblem) -> Array | None:
     """Return β of scikit-learn's machine on up to REFERENCE of the rows (weights scaled up), 0 for the others.
 
     None where that is too much work, or the rows are of one class.
     """
     m = len(machine.rows)
-    chosen = np.unique(np.linspace(0, m - 1, min(m, REFERENCE)).astype(int))
+    chosen = evenly_spread(m, REFERENCE)
     if float(len(chosen)) ** 2 * (fit.data.shape[1] + SEARCH) > fit.work:
         return None
     rows, these = whole(fit.data), machine.rows[chosen]
-    K = dense(rows[np.ix_(these, these)]) if is_given(fit) else gram(fit, rows[these], rows[these])
+    K = gram_among(fit, rows, these, these)
     y, box = machine.y[chosen], (machine.high - machine.low)[chosen]
     box = box / (2 if is_regression(fit) else 1) * (m / len(chosen))
     unit = float(box.max())

@@ -1,4 +1,4 @@
-"""What theory promises about explicit features φ(x) with φ(x)ᵀφ(y) ≈ κ(x, y): Nyström and random cosines.
+"""Claims about explicit features φ(x) with φ(x)ᵀφ(y) ≈ κ(x, y): Nyström and random cosines.
 
 **Nyström.** φ(x) = N κ(L, x) with landmarks L and N = K_LL^−½ reproduces κ between landmarks, and K − ΦΦᵀ ⪰ 0 on all rows: the
 Gram matrix of what the features of the landmarks do not span. So its largest eigenvalue is at most its trace,
@@ -18,20 +18,13 @@ from typing import Any
 import numpy as np
 from scipy.special import chdtri
 
+from lemmata.audit.kernel import claims
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.claims import (
-    PROVED,
-    STATISTICAL,
-    CannotTell,
-    Fit,
-    at_most,
-    claim,
-    rounding,
-    unknown,
-)
+from lemmata.audit.kernel.claims import CannotTell, Fit, at_most, claim, rounding, unknown
 from lemmata.audit.predict.kernels import grams
-from lemmata.audit.predict.kernels.kernel_matrices import is_given, whole
+from lemmata.audit.predict.kernels.kernel_matrices import is_given
 from lemmata.audit.predict.kernels.kernel_ridge import mercer
+from lemmata.audit.predict.rows import dense, evenly_spread, whole
 
 Array = np.ndarray
 
@@ -45,20 +38,19 @@ LEVEL = 0.999  # of the test that the frequencies have the right spread
 # --- Nyström ----------------------------------------------------------------------------------------------------------
 
 
-def _landmarks(fit: Fit, rows: Any) -> Any:
-    """The landmarks as κ takes them. Raises CannotTell."""
+def _landmarks(fit: Fit, rows: Any) -> Array:
+    """The numbers of the rows that are landmarks. Raises CannotTell."""
     chosen = np.asarray(fit.component_indices_).astype(int)
     if len(chosen) and not 0 <= chosen.min() <= chosen.max() < rows.shape[0]:
         raise CannotTell(f"a landmark is row {chosen.max():,} and there are {rows.shape[0]:,}")
-    return rows[chosen]
+    return chosen
 
 
 def _features(fit: Fit, rows: Any) -> Array:
     """φ of rows, by definition."""
     N = np.asarray(fit.normalization_, dtype=np.float64)
     if is_given(fit):
-        chosen = np.asarray(fit.component_indices_).astype(int)
-        return np.asarray(rows, dtype=np.float64)[:, chosen] @ N.T
+        return dense(rows)[:, np.asarray(fit.component_indices_).astype(int)] @ N.T
     return grams.products(fit, rows, fit.components_, N.T)
 
 
@@ -69,7 +61,7 @@ def _cost_of_landmarks(fit: Fit) -> float:
 
 @claim(
     "the features give the kernel between landmarks, to six digits",
-    kind=PROVED,
+    kind=claims.PROVED,
     source="ML Nyström",
     cost=_cost_of_landmarks,
     needs=(grams.why_no_kernel,),
@@ -77,10 +69,8 @@ def _cost_of_landmarks(fit: Fit) -> float:
 def exact_on_landmarks(fit):
     """NᵀN is the inverse of K_LL where that has one: K_LL Nᵀ N K_LL = K_LL."""
     rows = whole(fit.data)
-    chosen = np.asarray(fit.component_indices_).astype(int)
-    landmarks = _landmarks(fit, rows)
-    Phi = _features(fit, landmarks)
-    K = np.asarray(landmarks)[:, chosen] if is_given(fit) else grams.gram(fit, landmarks, landmarks)
+    chosen = _landmarks(fit, rows)
+    Phi, K = _features(fit, rows[chosen]), grams.gram_among(fit, rows, chosen, chosen)
     if why := grams.why_no_kernel(fit):
         return unknown(why)
     coarse = np.asarray(fit.normalization_).dtype
@@ -98,7 +88,7 @@ def _cost_of_trace(fit: Fit) -> float:
 
 @claim(
     "the features miss at most 10 % of the kernel's trace on these rows",
-    kind=PROVED,
+    kind=claims.PROVED,
     source="ML Nyström; Drineas & Mahoney 2005",
     cost=_cost_of_trace,
     needs=(grams.why_no_kernel,),
@@ -126,29 +116,21 @@ def _stated(fit: Fit) -> Mapping[str, float]:
         return {"component_indices_": math.inf}
     if is_given(fit):
         return {"component_indices_": discrepancy(len(np.unique(chosen)), len(chosen), 1.0, 0.5)}
-    found = {
-        "components_": grams.difference(fit.components_, rows[chosen]),
-        **grams.gamma_stated(fit, rows),
-    }
+    found = {"components_": grams.difference(fit.components_, rows[chosen])}
+    found |= grams.gamma_stated(fit, rows)
     try:
         K = grams.gram(fit, rows[chosen], rows[chosen])
     except CannotTell:
         return found
     # N K_LL is the root of K_LL, whose trace is not negative; −N would turn every feature around
     turned = float(np.sum(np.asarray(fit.normalization_, dtype=np.float64) * K.T)) < 0
-    return {**found, "normalization_": math.inf if turned else 0.0}
-
-
-def _cost_of_statements(fit: Fit) -> float:
-    return _cost_of_landmarks(fit) + float(fit.data.size)
+    return found | {"normalization_": math.inf if turned else 0.0}
 
 
 def _wrong_landmarks(fit: Fit) -> Iterator[str]:
-    chosen, N = np.asarray(fit.component_indices_), np.asarray(fit.normalization_)
-    if N.shape != (len(chosen), len(chosen)):
-        yield f"normalization_ has shape {N.shape}, not ({len(chosen)}, {len(chosen)})"
-    if not is_given(fit) and fit.components_.shape[0] != len(chosen):
-        yield f"components_ has {fit.components_.shape[0]} rows, not {len(chosen)}"
+    q = len(np.asarray(fit.component_indices_))
+    if not is_given(fit) and fit.components_.shape[0] != q:
+        yield f"components_ has {fit.components_.shape[0]} rows, not {q}"
 
 
 NYSTROEM_CLAIMS = (
@@ -156,7 +138,7 @@ NYSTROEM_CLAIMS = (
         {"component_indices_": "q | >= 0, whole", "normalization_": "q q", "gamma_?": ""},
         _wrong_landmarks,
     ),
-    statements_true(_stated, cost=_cost_of_statements),
+    statements_true(_stated, cost=lambda fit: _cost_of_landmarks(fit) + float(fit.data.size)),
     exact_on_landmarks,
     little_missed,
     mercer,
@@ -168,17 +150,13 @@ NYSTROEM_CLAIMS = (
 
 @claim(
     "the features give the kernel of up to 300 rows to 0.1, in the root mean square over pairs",
-    kind=PROVED,
+    kind=claims.PROVED,
     source="Rahimi & Recht 2007",
     cost=lambda fit: float(SAMPLE) ** 2 * (fit.data.shape[1] + np.shape(fit.random_weights_)[1]),
 )
 def near_kernel(fit):
     """The difference is measured, pair by pair."""
-    rows = whole(fit.data)
-    n = rows.shape[0]
-    chosen = np.unique(np.linspace(0, n - 1, min(n, SAMPLE)).astype(int))
-    X = rows[chosen]
-    X = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
+    X = dense(whole(fit.data)[evenly_spread(fit.data.shape[0], SAMPLE)])
     W, b = (np.asarray(part, np.float64) for part in (fit.random_weights_, fit.random_offset_))
     Phi = math.sqrt(2 / len(b)) * np.cos(X @ W + b)
     square = (X**2).sum(axis=1)
@@ -191,7 +169,7 @@ def near_kernel(fit):
 
 @claim(
     "the frequencies have the spread of the kernel's law, 2γ",
-    kind=STATISTICAL,
+    kind=claims.STATISTICAL,
     source="Rahimi & Recht 2007",
     cost=lambda fit: float(np.size(fit.random_weights_)),
     confidence=LEVEL,

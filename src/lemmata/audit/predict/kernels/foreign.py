@@ -47,5 +47,4 @@ def kernel_of(model: Any) -> dict[str, Any]:
 
 def cosines_of(model: Any) -> dict[str, Any]:
     """RBFSampler."""
-    used = getattr(model, "_gamma", model.gamma)
-    return {"gamma_": float(used)}
+    return {"gamma_": float(getattr(model, "_gamma", model.gamma))}

@@ -16,13 +16,9 @@ import scipy.sparse as sp
 
 from lemmata.audit.kernel.attributes import discrepancy
 from lemmata.audit.kernel.claims import CannotTell, Fit, fact
-from lemmata.audit.predict.kernels.kernel_matrices import (
-    entry_error,
-    is_given,
-    kernel_matrix,
-    kernel_of,
-    whole,
-)
+from lemmata.audit.predict.kernels import kernel_matrices
+from lemmata.audit.predict.kernels.kernel_matrices import entry_error, is_given, name_of
+from lemmata.audit.predict.rows import dense, evenly_spread, whole
 from lemmata.audit.reduction.spectra import EIGH
 
 Array = np.ndarray
@@ -45,10 +41,17 @@ def gram(fit: Fit, rows: Any, columns: Any) -> Array:
             # a support vector machine's function takes two matrices, that of others two rows
             K = np.asarray(fit.kernel(rows, columns), dtype=np.float64)
         else:
-            K = np.asarray(kernel_matrix(fit, rows, columns), dtype=np.float64)
+            K = np.asarray(kernel_matrices.kernel_matrix(fit, rows, columns), dtype=np.float64)
     if not np.isfinite(K).all():
         raise CannotTell("the kernel of these rows overflows: scale the columns")
     return K
+
+
+def gram_among(fit: Fit, rows: Any, these: Array, those: Array) -> Array:
+    """κ(x_i, x_j) for i among these rows and j among those; read off where the rows are those of K."""
+    if is_given(fit):
+        return dense(rows[np.ix_(these, those)])
+    return gram(fit, rows[these], rows[those])
 
 
 def _is_foreign(kernel: Any) -> bool:
@@ -62,9 +65,9 @@ def gamma_of(asked: Any, rows: Any) -> float:
         return 1 / d
     if not isinstance(asked, str):
         return float(asked)
-    dense = rows.toarray() if sp.issparse(rows) else np.asarray(rows)
-    unit = float(np.abs(dense).max(initial=0)) or 1.0
-    variance = float(np.var(dense.astype(np.float64) / unit))
+    X = dense(rows)
+    unit = float(np.abs(X).max(initial=0)) or 1.0
+    variance = float(np.var(X / unit))
     return 1 / d / variance / unit / unit if variance > 0 else 1.0
 
 
@@ -104,29 +107,29 @@ def diagonal_of(fit: Fit, rows: Any) -> Array:
 
 def kernel_by_rules(fit: Fit) -> bool:
     """Say whether κ is a kernel for all inputs, by what it is made of."""
-    kernel = kernel_of(fit)
-    return _by_rules(kernel, fit) if isinstance(kernel, str) else _by_rules(kernel)
+    kernel = kernel_matrices.kernel_of(fit)
+    if isinstance(kernel, str):
+        return _by_rules(kernel, fit, fit.get("gamma_"))
+    return _all_by_rules(kernel)
 
 
-def _by_rules(kernel: Any, fit: Fit | None = None) -> bool:
-    """Say it of a name, whose parameters the fit has, or of an object, which has its own."""
-    if fit is None and _is_foreign(kernel):
+def _all_by_rules(kernel: Any) -> bool:
+    if _is_foreign(kernel):
         return False
-    name = kernel if isinstance(kernel, str) else type(kernel).__name__
-    if name in ("Sum", "Product"):
-        return _by_rules(kernel.left) and _by_rules(kernel.right)
-    if name == "Constant":
-        return float(kernel.value) >= 0
-    gamma = getattr(kernel, "gamma", None) if fit is None else fit.get("gamma_")
+    if hasattr(kernel, "left"):  # a sum or a product
+        return _all_by_rules(kernel.left) and _all_by_rules(kernel.right)
+    return _by_rules(name_of(kernel), kernel, getattr(kernel, "gamma", None))
+
+
+def _by_rules(name: str, parameters: Any, gamma: Any) -> bool:
+    if name == "constant":
+        return float(parameters.value) >= 0
     positive = isinstance(gamma, str | None) or float(gamma) >= 0
-    if name in ("poly", "polynomial", "Polynomial"):
+    if name in ("poly", "polynomial"):
         # (γ xᵀy + c)^p is a sum of products of kernels for whole p and γ, c ≥ 0
-        degree, coef0 = (getattr(fit or kernel, part) for part in ("degree", "coef0"))
-        whole_power = float(degree) >= 0 and float(degree) == round(float(degree))
-        return positive and whole_power and float(coef0) >= 0
-    if name in ("rbf", "laplacian", "RBF", "Laplacian"):
-        return positive
-    return name in ("linear", "cosine", "Linear", "Cosine")
+        degree = float(parameters.degree)
+        return positive and degree >= 0 and degree == round(degree) and float(parameters.coef0) >= 0
+    return positive if name in ("rbf", "laplacian") else name in ("linear", "cosine")
 
 
 def believable(primals: list[float], duals: list[float]) -> bool:
@@ -153,11 +156,8 @@ def gamma_stated(fit: Fit, rows: Any) -> dict[str, float]:
     named = isinstance(fit.kernel, str) and fit.kernel in ("rbf", "poly", "sigmoid")
     if not named or fit.get("gamma_") is None:
         return {}
-    return {
-        "gamma_": discrepancy(
-            fit.gamma_, gamma_of(fit.get("gamma"), rows), abs(float(fit.gamma_)), 1e-6
-        )
-    }
+    true, size = gamma_of(fit.get("gamma"), rows), abs(float(fit.gamma_))
+    return {"gamma_": discrepancy(fit.gamma_, true, size, 1e-6)}
 
 
 # --- whether it is a kernel --------------------------------------------------------------------------------------------
@@ -189,20 +189,16 @@ def sampled_kernel(fit: Fit) -> Sampled:
 
 def _sample(fit: Fit, most: int) -> Sampled:
     rows = whole(fit.data)
-    chosen = np.unique(np.linspace(0, rows.shape[0] - 1, min(rows.shape[0], most)).astype(int))
-    if is_given(fit):
-        K, dtype = rows[np.ix_(chosen, chosen)], rows.dtype
-        K = np.asarray(K, dtype=np.float64)
-    else:
-        K, dtype = gram(fit, rows[chosen], rows[chosen]), np.dtype(np.float64)
+    chosen = evenly_spread(rows.shape[0], most)
+    K, given = gram_among(fit, rows, chosen, chosen), is_given(fit)
     n, largest = len(K), float(np.abs(K).max(initial=0.0))
     if largest > 0:
         K = K / largest
     values = np.linalg.eigvalsh((K + K.T) / 2)
     norm = max(float(np.abs(values).max(initial=0.0)), np.finfo(float).tiny)
     # Weyl: entries that err by e move eigenvalues by at most n·e
-    each = float(np.finfo(dtype).eps)
-    each += 0.0 if is_given(fit) else entry_error(fit, rows[chosen], np.float64)
+    each = float(np.finfo(rows.dtype if given else np.float64).eps)
+    each += 0.0 if given else entry_error(fit, rows[chosen], np.float64)
     noise = n * each * max(1.0, float(np.abs(np.diagonal(K)).max()) / norm)
     skew = float(np.abs(K - K.T).max(initial=0.0))
     return Sampled(n, float(values[0]) / norm, noise, skew)

@@ -1,4 +1,4 @@
-"""Kernel matrices by definition, and what one says about a fitted kernel PCA.
+"""Kernel matrices by definition, and the facts about a fitted kernel PCA.
 
 A kernel is what a model's public parameters say: a name, whose formula is scikit-learn's (`sklearn.metrics.pairwise`); a
 function of two rows; or an object of ours, whose parts are read and written out here once more. A kernel that is none of these
@@ -17,26 +17,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.metrics.pairwise import (
-    cosine_similarity,
-    laplacian_kernel,
-    linear_kernel,
-    pairwise_kernels,
-    polynomial_kernel,
-    rbf_kernel,
-    sigmoid_kernel,
-)
+from sklearn.metrics import pairwise
 
 from lemmata.audit.kernel.claims import CannotTell, Fit, fact, rounding
-from lemmata.audit.reduction.spectra import (
-    EIGH,
-    PRODUCTS,
-    Around,
-    Spectrum,
-    leading_spectrum,
-    squares,
-    whole_spectrum,
-)
+from lemmata.audit.predict.rows import dense, refuse_other_rows, whole
+from lemmata.audit.reduction import spectra
+from lemmata.audit.reduction.spectra import squares
 
 Array = np.ndarray
 
@@ -58,7 +44,9 @@ def kernel_matrix(fit: Fit, rows: Any, columns: Any) -> Array:
         return _by_parts(kernel, rows, columns)
     if fit.has("kernel_") or not callable(fit.kernel):
         raise CannotTell(f"{type(kernel).__name__} is its own only definition")
-    return pairwise_kernels(rows, columns, metric=fit.kernel, **(fit.get("kernel_params") or {}))
+    return pairwise.pairwise_kernels(
+        rows, columns, metric=fit.kernel, **(fit.get("kernel_params") or {})
+    )
 
 
 def _by_name(fit: Fit, rows: Any, columns: Any) -> Array:
@@ -67,8 +55,7 @@ def _by_name(fit: Fit, rows: Any, columns: Any) -> Array:
     if fit.kernel == "rbf":
         return _rbf(rows, columns, float(fit.gamma_))
     given = {"gamma": fit.gamma_, "degree": fit.get("degree"), "coef0": fit.get("coef0")}
-    metric = "poly" if fit.kernel == "polynomial" else fit.kernel
-    return pairwise_kernels(rows, columns, metric=metric, filter_params=True, **given)
+    return pairwise.pairwise_kernels(rows, columns, metric=fit.kernel, filter_params=True, **given)
 
 
 def _by_parts(kernel: Any, rows: Any, columns: Any) -> Array:
@@ -79,20 +66,25 @@ def _by_parts(kernel: Any, rows: Any, columns: Any) -> Array:
 
 
 def _by_pairs(kernel: Any, rows: Any, columns: Any) -> Array:
-    A, B = (X.toarray() if sp.issparse(X) else X for X in (rows, columns))
-    return pairwise_kernels(A, B, metric=kernel.function, **dict(kernel.parameters))
+    return pairwise.pairwise_kernels(
+        dense(rows), dense(columns), metric=kernel.function, **dict(kernel.parameters)
+    )
+
+
+def name_of(kernel: Any) -> str:
+    """Return the name of a kernel, or that of its class, in small letters."""
+    return (kernel if isinstance(kernel, str) else type(kernel).__name__).lower()
 
 
 def is_given(fit: Fit) -> bool:
     """Whether the rows are those of K; the model then keeps a centred copy of them."""
-    kernel = fit.kernel
-    return (kernel if isinstance(kernel, str) else type(kernel).__name__).lower() == "precomputed"
+    return name_of(fit.kernel) == "precomputed"
 
 
 def _rbf(rows: Any, columns: Any, gamma: float) -> Array:
     """exp(−γ‖x − y‖²). Dense rows are moved by the mean of the columns first: far from 0 distances would lose their digits."""
     if sp.issparse(rows) or sp.issparse(columns):
-        return rbf_kernel(rows, columns, gamma=gamma)
+        return pairwise.rbf_kernel(rows, columns, gamma=gamma)
     centre = columns.mean(axis=0)
     A, B = rows - centre, columns - centre
     distances = A @ B.T
@@ -109,12 +101,12 @@ FORMULAS: dict[str, Callable[[Any, Any, Any], Array]] = {
     "Sum": lambda k, A, B: _by_parts(k.left, A, B) + _by_parts(k.right, A, B),
     "Product": lambda k, A, B: _by_parts(k.left, A, B) * _by_parts(k.right, A, B),
     "Constant": lambda k, A, B: np.full((A.shape[0], B.shape[0]), float(k.value)),
-    "Linear": lambda k, A, B: linear_kernel(A, B),
-    "Polynomial": lambda k, A, B: polynomial_kernel(A, B, k.degree, k.gamma, k.coef0),
+    "Linear": lambda k, A, B: pairwise.linear_kernel(A, B),
+    "Polynomial": lambda k, A, B: pairwise.polynomial_kernel(A, B, k.degree, k.gamma, k.coef0),
     "RBF": lambda k, A, B: _rbf(A, B, float(k.gamma)),
-    "Laplacian": lambda k, A, B: laplacian_kernel(A, B, gamma=k.gamma),
-    "Cosine": lambda k, A, B: cosine_similarity(A, B),
-    "Sigmoid": lambda k, A, B: sigmoid_kernel(A, B, k.gamma, k.coef0),
+    "Laplacian": lambda k, A, B: pairwise.laplacian_kernel(A, B, gamma=k.gamma),
+    "Cosine": lambda k, A, B: pairwise.cosine_similarity(A, B),
+    "Sigmoid": lambda k, A, B: pairwise.sigmoid_kernel(A, B, k.gamma, k.coef0),
     "MatrixFunction": lambda k, A, B: np.asarray(k.function(A, B), dtype=np.float64),
     "PairFunction": _by_pairs,
     "Precomputed": lambda k, A, B: np.asarray(A),  # the rows are those of K
@@ -130,18 +122,17 @@ def kernel_of(fit: Fit) -> Any:
     return fit.kernel if isinstance(fit.kernel, str) else fit.get("kernel_", fit.kernel)
 
 
-def entry_error(fit: Fit, rows: Any, dtype: Any) -> float:
-    """By how many κ(x, x) an entry of K may err: the rounding of a d-term product, times what the kernel makes of it."""
+def entry_error(fit: Fit, rows: Any, dtype: Any, kernel: Any = None) -> float:
+    """By how many κ(x, x) an entry of K may err: the rounding of a d-term product, times what the kernel makes of it.
+
+    kernel : a part of that of the fit, if it is not the whole
+    """
+    kernel = kernel_of(fit) if kernel is None else kernel
+    if hasattr(kernel, "left"):
+        return sum(entry_error(fit, rows, dtype, part) for part in (kernel.left, kernel.right))
     if is_given(fit):
         return rounding(dtype)
-    return _entry_error(fit, kernel_of(fit), rows, dtype)
-
-
-def _entry_error(fit: Fit, kernel: Any, rows: Any, dtype: Any) -> float:
-    if hasattr(kernel, "left"):
-        return sum(_entry_error(fit, part, rows, dtype) for part in (kernel.left, kernel.right))
-    name = (kernel if isinstance(kernel, str) else type(kernel).__name__).lower()
-    own = rounding(dtype, rows.shape[1])
+    name, own = name_of(kernel), rounding(dtype, rows.shape[1])
     if name == "rbf":
         # −γ‖x − y‖² is a float64 sum of terms of size γ‖x‖², for float32 rows too
         near = _float64(rows)
@@ -167,7 +158,7 @@ class Facts:
     means: Array  # (n,) Kp, scaled
     values: Array  # (k,) the λ > 0 that the model states, scaled
     vectors: Array  # (n, k) a = D^−½α
-    around: Around  # the same as rows, with M a and the trace
+    around: spectra.Around  # the same as rows, with M a and the trace
     own_noise: float  # what rounding puts into an eigenvalue here, in float64
     noise: float  # and into one of the model, in its float type
     kernel: Array | None  # (n, n) K before it was scaled and centred, up to DENSE rows
@@ -188,14 +179,6 @@ def divide(V: Array, root: Array) -> Array:
     return np.divide(V, root, out=np.zeros_like(V), where=root > 0)
 
 
-def whole(data: Any) -> Any:
-    """All rows in memory."""
-    if data.in_memory:
-        return data.source
-    parts = [rows for rows, _ in data]
-    return sp.vstack(parts).tocsr() if sp.issparse(parts[0]) else np.concatenate(parts)
-
-
 def _cost_of_facts(fit: Fit) -> float:
     (n, d), k = fit.data.shape, len(fit.eigenvalues_)
     return float(n) ** 2 * (d + k + 8) if n <= MOST else 0.0
@@ -206,10 +189,7 @@ def facts(fit: Fit) -> Facts:
     """Measure what the claims about a kernel PCA compare. Raises CannotTell."""
     rows, alpha = whole(fit.data), np.asarray(fit.eigenvectors_, dtype=np.float64)
     n, stated = rows.shape[0], np.asarray(fit.eigenvalues_, dtype=np.float64)
-    if n != len(alpha):
-        raise CannotTell(
-            f"the fit was to {len(alpha):,} rows and these are {n:,}: pass the training data"
-        )
+    refuse_other_rows(len(alpha), n)
     if not np.any(stated > 0):
         raise CannotTell("no eigenvalue is above zero")
     if n > MOST:
@@ -241,7 +221,7 @@ def facts(fit: Fit) -> Facts:
         rounding(dtype, n) * float(values.max()) + n * entry_error(fit, rows, dtype) * diagonal
         for dtype in (coarse, np.dtype(max(types, key=lambda one: np.finfo(one).eps)))
     )
-    about = Around(C, K @ vectors, float(np.trace(K)), own)
+    about = spectra.Around(C, K @ vectors, float(np.trace(K)), own)
     return Facts(K, unit, scale, weights, means, values, vectors, about, own, noise, kernel)
 
 
@@ -249,13 +229,15 @@ def _cost_of_spectrum(fit: Fit) -> float:
     n, k = fit.data.shape[0], len(fit.eigenvalues_)
     if n > MOST:
         return 0.0
-    return EIGH * float(n) ** 3 if n <= DENSE else float(n) ** 2 * (PRODUCTS + 3 * k)
+    return (
+        spectra.EIGH * float(n) ** 3 if n <= DENSE else float(n) ** 2 * (spectra.PRODUCTS + 3 * k)
+    )
 
 
 @fact(cost=_cost_of_spectrum, needs=(facts,))
-def spectrum(fit: Fit) -> Spectrum:
+def spectrum(fit: Fit) -> spectra.Spectrum:
     """Find the eigenvalues of M: all of them up to DENSE rows, else as far as Lanczos tells."""
     found = facts(fit)
     if len(found.M) <= DENSE:
-        return whole_spectrum(found.M)
-    return leading_spectrum(lambda V: found.M @ V, found.around, positive=False)
+        return spectra.whole_spectrum(found.M)
+    return spectra.leading_spectrum(lambda V: found.M @ V, found.around, positive=False)

@@ -1,4 +1,4 @@
-"""What theory promises about fits in the feature space of a kernel: Mercer, kernel ridge regression.
+"""Claims about fits in the feature space of a kernel: Mercer, kernel ridge regression.
 
 **Mercer.** K = (κ(x_i, x_j)) of a kernel has vᵀKv ≥ 0 for every v. One eigenvector with a value below −n·eps·‖K‖ proves that κ
 is no kernel. Rows that show none prove it for themselves only; for all inputs it follows from the rules: linear, polynomial
@@ -23,21 +23,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from lemmata.audit.kernel import claims
 from lemmata.audit.kernel.attributes import attributes_sound, statements_true
-from lemmata.audit.kernel.claims import (
-    PROVED,
-    CannotTell,
-    Evidence,
-    Fit,
-    at_least,
-    at_most,
-    claim,
-    fact,
-    rounding,
-    unknown,
-)
+from lemmata.audit.kernel.claims import CannotTell, Evidence, Fit, at_least, at_most, claim, unknown
 from lemmata.audit.predict.kernels import grams
-from lemmata.audit.predict.kernels.kernel_matrices import whole
+from lemmata.audit.predict.rows import refuse_other_rows, whole
 from lemmata.audit.reduction.spectra import EIGH
 
 Array = np.ndarray
@@ -52,32 +42,35 @@ HALF = 0.5  # of the digits may be lost in solving it
 
 @claim(
     "the kernel matrix of up to 300 of these rows is positive semidefinite",
-    kind=PROVED,
+    kind=claims.PROVED,
     source="ML Mercer",
     needs=(grams.sampled_kernel,),
 )
 def mercer(fit):
     """An eigenvector with a negative value proves that κ is no inner product; principal blocks of a psd matrix are psd."""
     if grams.kernel_by_rules(fit):
-        return at_least(
-            0, 0, unit="λ_min", note="by the rules that kernels are made by, for all inputs"
-        )
+        note = "by the rules that kernels are made by, for all inputs"
+        return at_least(0, 0, unit="λ_min", note=note)
     found = grams.sampled_kernel(fit)
-    n = fit.data.shape[0]
-    note = "says nothing of other rows"
-    note = f"{found.rows:,} of the rows; {note}" if found.rows < n else note
+    some = f"{found.rows:,} of the rows; " if found.rows < fit.data.shape[0] else ""
     advice = "this is no kernel: the objective has no bound and the fit no meaning; use another (poly: coef0 >= 0; not sigmoid)"
     if found.skew > found.noise:
         advice = "a kernel is symmetric: pass (K + K.T) / 2, or the K of the training rows"
         return at_most(found.skew, found.noise, advice, unit="|K − Kᵀ|")
-    return at_least(found.least, -found.noise, advice, unit="λ_min / |λ|_max", note=note)
+    return at_least(
+        found.least,
+        -found.noise,
+        advice,
+        unit="λ_min / |λ|_max",
+        note=f"{some}says nothing of other rows",
+    )
 
 
 # --- kernel ridge regression ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Ridge:
+class RidgeGap:
     """One column of targets after another: P and the gap at the stated c, relative to the best."""
 
     primal: Array  # (m,)
@@ -91,8 +84,7 @@ def _problems(fit: Fit) -> tuple[Any, Array, Array, Array, Array]:
     """(rows, y, c, weights, α), all of matching shapes; rows that do not count are left out. Raises CannotTell."""
     rows, c = whole(fit.data), np.asarray(fit.dual_coef_, dtype=np.float64)
     n = rows.shape[0]
-    if len(c) != n:
-        raise CannotTell(f"the fit was to {len(c):,} rows and these are {n:,}: pass the training data")  # fmt: skip
+    refuse_other_rows(len(c), n)
     y = np.asarray(fit.y, dtype=np.float64).reshape(n, -1)
     c = c.reshape(n, -1)
     if c.shape != y.shape:
@@ -107,19 +99,17 @@ def _cost_of_ridge(fit: Fit) -> float:
     return float(n) ** 2 * (d + 12 + 2 * np.size(fit.dual_coef_) / n)
 
 
-@fact(cost=_cost_of_ridge)
-def ridge(fit: Fit) -> Ridge:
+@claims.fact(cost=_cost_of_ridge)
+def ridge(fit: Fit) -> RidgeGap:
     """Measure P and the gap at the stated c. Raises CannotTell."""
     rows, *problem = _problems(fit)
     grams.refuse_lost_digits(fit, rows)
     return _measure(fit, rows, *problem)
 
 
-def _measure(fit: Fit, rows: Any, y: Array, c: Array, s: Array, alpha: Array) -> Ridge:
+def _measure(fit: Fit, rows: Any, y: Array, c: Array, s: Array, alpha: Array) -> RidgeGap:
     counts = s > 0
-    f = np.empty(y.shape)
-    for part, K in grams.tiles(fit, rows, rows):
-        f[part] = K @ c
+    f = grams.products(fit, rows, rows, c)
     if np.any(c[~counts] != 0):
         raise CannotTell("rows of weight 0 have coefficients: fit again without them")
     divided = np.divide(c, s[:, None], out=np.zeros_like(c), where=counts[:, None])
@@ -135,7 +125,7 @@ def _measure(fit: Fit, rows: Any, y: Array, c: Array, s: Array, alpha: Array) ->
             terms[part] += np.abs(K) @ np.abs(c) - np.abs(f[part])
         backward = _largest_share(r, terms)
     diagonal = grams.diagonal_of(fit, rows)
-    return Ridge(primal, gap, alpha, backward, math.sqrt(max(float(diagonal.max()), 0.0)))
+    return RidgeGap(primal, gap, alpha, backward, math.sqrt(max(float(diagonal.max()), 0.0)))
 
 
 def _largest_share(r: Array, terms: Array) -> float:
@@ -144,7 +134,7 @@ def _largest_share(r: Array, terms: Array) -> float:
 
 @claim(
     "the objective is within 0.01 % of the least possible",
-    kind=PROVED,
+    kind=claims.PROVED,
     source="ML Kernel regression; duality",
     needs=(ridge, grams.why_no_kernel),
 )
@@ -157,7 +147,8 @@ def near_optimum(fit):
         return unknown("alpha = 0 asks for interpolation: there is no gap; see well_conditioned")
     best = found.primal - found.gap
     rounded = found.primal <= np.finfo(float).tiny
-    share = np.where(rounded, 0.0, np.divide(found.gap, best, out=np.full_like(best, np.inf), where=best > 0))  # fmt: skip
+    shares = np.divide(found.gap, best, out=np.full_like(best, np.inf), where=best > 0)
+    share = np.where(rounded, 0.0, shares)
     worst = int(np.argmax(share))
     if share[worst] <= GAP:
         away = float(np.sqrt(2 * found.gap / found.alpha).max()) * found.size
@@ -170,9 +161,8 @@ def _look_further(fit: Fit, j: int, share: float) -> Evidence:
     """Decide where the gap does not: is there something better? A search's coefficients for one target are measured as well."""
     rows, y, _, s, alpha = _problems(fit)
     c = fit.witness("better_ridge", y[:, j], s, float(alpha[j]))
-    open_still = unknown(
-        f"up to {100 * share:.3g} % above the best: the dual coefficients do not tell"
-    )
+    above = f"up to {100 * share:.3g} % above the best"
+    open_still = unknown(f"{above}: the dual coefficients do not tell")
     if c is None or not np.isfinite(c).all():
         return open_still
     found, better = ridge(fit), _measure(fit, rows, y[:, [j]], c[:, None], s, alpha[[j]])
@@ -191,7 +181,7 @@ def _look_further(fit: Fit, j: int, share: float) -> Evidence:
 
 @claim(
     "the coefficients solve (K + αI)c = y, to six digits of its terms",
-    kind=PROVED,
+    kind=claims.PROVED,
     source="ML Kernel regression; Oettli & Prager 1964",
     needs=(ridge,),
 )
@@ -199,7 +189,7 @@ def solves_system(fit):
     """They are the exact solution of a system whose entries differ from this one by at most that share."""
     dtype = np.asarray(fit.dual_coef_).dtype
     coarse = dtype if dtype.kind == "f" else np.dtype(np.float64)
-    bound = max(DIGITS, rounding(coarse, fit.data.shape[0]))
+    bound = max(DIGITS, claims.rounding(coarse, fit.data.shape[0]))
     advice = "pass the training data, its weights and the alpha of the fit, or fit again"
     return at_most(ridge(fit).backward, bound, advice, unit="share of the terms left over")
 
@@ -211,9 +201,10 @@ def _cost_of_condition(fit: Fit) -> float:
 
 @claim(
     "solving (K + αI)c = y loses at most half of the digits",
-    kind=PROVED,
+    kind=claims.PROVED,
     source="ML Kernel regression; condition number",
     cost=_cost_of_condition,
+    needs=(grams.why_no_kernel,),
 )
 def well_conditioned(fit):
     """κ(K + αS⁻¹) ≤ 1/√eps: the coefficients are right to as many digits as are left."""
@@ -259,11 +250,7 @@ def _disagreements(fit: Fit) -> Iterator[str]:
 def _statements(fit: Fit) -> Mapping[str, float]:
     """X_fit_: the rows; γ: the one asked for; dual_coef_: one row of coefficients per row."""
     rows = whole(fit.data)
-    found = (
-        grams.gamma_stated(fit, rows) if fit.get("gamma") != "scale" or fit.has("gamma_") else {}
-    )
-    found["X_fit_"] = grams.difference(fit.X_fit_, rows)
-    return found
+    return {**grams.gamma_stated(fit, rows), "X_fit_": grams.difference(fit.X_fit_, rows)}
 
 
 KERNEL_RIDGE_CLAIMS = (

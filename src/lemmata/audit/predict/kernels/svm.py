@@ -1,4 +1,4 @@
-"""What theory promises about support vector machines, checked on the data by plain code (the problem itself: svm_problem.py).
+"""Claims about support vector machines, checked on the data by plain code (the problem itself: svm_problem.py).
 
 The duality gap bounds how far the objective is from the least possible; where it does not decide, a better machine is looked
 for, and the verdict rests on what is found. Coefficients are feasible and complementary to the margins, the intercept is that
@@ -14,31 +14,15 @@ from typing import Any
 
 import numpy as np
 
+from lemmata.audit.kernel import claims
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.claims import (
-    PROVED,
-    RULE_OF_THUMB,
-    CannotTell,
-    Evidence,
-    Fit,
-    at_most,
-    claim,
-    passes,
-    unknown,
-)
-from lemmata.audit.predict.kernels import grams
-from lemmata.audit.predict.kernels.kernel_matrices import is_given, whole
+from lemmata.audit.kernel.claims import CannotTell, Evidence, Fit, at_most, claim, unknown
+from lemmata.audit.predict.class_weights import class_factors
+from lemmata.audit.predict.kernels import grams, svm_problem
+from lemmata.audit.predict.kernels.kernel_matrices import is_given
 from lemmata.audit.predict.kernels.kernel_ridge import mercer
-from lemmata.audit.predict.kernels.svm_problem import (
-    EDGE,
-    Found,
-    dense,
-    is_regression,
-    machines,
-    problems,
-    solve,
-    support_rows,
-)
+from lemmata.audit.predict.kernels.svm_problem import MachineGap, is_regression, machines, problems
+from lemmata.audit.predict.rows import dense, whole
 
 Array = np.ndarray
 
@@ -52,7 +36,7 @@ FEASIBLE = 1e-6  # of C, by which β may leave its box
 
 @claim(
     "the dual coefficients are feasible: 0 ≤ α ≤ C for every row, and they balance",
-    kind=PROVED,
+    kind=claims.PROVED,
     source="ML SVM dual",
     needs=(machines,),
 )
@@ -60,14 +44,13 @@ def feasible(fit):
     """Each α inside its box, and Σ αy = 0, to six digits."""
     worst = max(machines(fit), key=lambda one: one.infeasibility)
     advice = "they are not those of this C and these weights: pass the training data, its weights and the C of the fit"
-    return at_most(
-        worst.infeasibility, FEASIBLE, advice, unit="share of C outside", note=worst.name
-    )
+    outside = worst.infeasibility
+    return at_most(outside, FEASIBLE, advice, unit="share of C outside", note=worst.name)
 
 
 @claim(
     "the objective is within 1 % of the least possible",
-    kind=PROVED,
+    kind=claims.PROVED,
     source="ML SVM dual; duality gap",
     needs=(problems, grams.why_no_kernel),
 )
@@ -77,17 +60,15 @@ def near_optimum(fit):
     if why := grams.why_no_kernel(fit):
         return unknown(why)
     worst = max(found, key=lambda one: one.share)
-    if worst.share > GAP:
-        return _look_further(fit, found)
-    return _proved(worst)
+    return _look_further(fit, found) if worst.share > GAP else _proved(worst)
 
 
-def _proved(worst: Found) -> Evidence:
+def _proved(worst: MachineGap) -> Evidence:
     witness = {"dual_point": worst.bound_by}
     return at_most(worst.share, GAP, unit="gap / least", note=_in_words(worst), witness=witness)
 
 
-def _in_words(one: Found) -> str:
+def _in_words(one: MachineGap) -> str:
     machine = one.machine
     name = f"{machine.name}: " if machine.name else ""
     # P is strongly convex: ½‖f − f*‖² ≤ P(f) − P(f*)
@@ -96,7 +77,7 @@ def _in_words(one: Found) -> str:
     return f"{name}P = {one.primal:.6g}, D = {one.dual:.6g}{away}"
 
 
-def _look_further(fit: Fit, found: list[Found]) -> Evidence:
+def _look_further(fit: Fit, found: list[MachineGap]) -> Evidence:
     """Decide where the gap does not: is there something better, or a better bound? The verdict rests on what is found."""
     least, decided = 0.0, []
     for one in sorted(found, key=lambda one: -one.share):
@@ -111,20 +92,19 @@ def _look_further(fit: Fit, found: list[Found]) -> Evidence:
     worst = max(decided, key=lambda one: one.share)
     if worst.share <= GAP:
         return _proved(worst)
-    between = f"between {100 * least:.2g} % and {100 * worst.share:.3g} %"
-    return unknown(f"{between} above the best: lower tol, raise max_iter, or certify with more seconds")  # fmt: skip
+    between = f"between {100 * least:.2g} % and {100 * worst.share:.3g} % above the best"
+    return unknown(f"{between}: lower tol, raise max_iter, or certify with more seconds")
 
 
-def _refuted(one: Found, excess: float, better: Array) -> Evidence:
+def _refuted(one: MachineGap, excess: float, better: Array) -> Evidence:
     advice = "not the best: raise max_iter, lower tol, and pass the data, weights and C of the fit"
     if one.primal / max(one.profiled, np.finfo(float).tiny) - 1 >= 0.9 * excess:
         advice = f"the intercept is wrong, {one.machine.b:.4g}: the same weights with {one.machine.best_b(one.f):.4g} do better"
-    return at_most(
-        excess, GAP, advice, "excess / least", _in_words(one), witness={"better_beta": better}
-    )
+    found = {"better_beta": better}
+    return at_most(excess, GAP, advice, "excess / least", _in_words(one), witness=found)
 
 
-def _improve(fit: Fit, one: Found) -> tuple[float, Array, Found]:
+def _improve(fit: Fit, one: MachineGap) -> tuple[float, Array, MachineGap]:
     """(by how much P exceeds something found, its β, the problem with the better bound).
 
     Candidates: the same f with the best b, a multiple of it, and what a search finds, whose β is a bound as well.
@@ -138,7 +118,7 @@ def _improve(fit: Fit, one: Found) -> tuple[float, Array, Found]:
     improved = one
     beta = fit.witness("better_machine", machine)
     if beta is not None and np.isfinite(beta).all():
-        other = solve(fit, whole(fit.data), replace(machine, beta=beta, b=0.0))
+        other = svm_problem.solve(fit, whole(fit.data), replace(machine, beta=beta, b=0.0))
         if grams.believable([one.primal, other.profiled], [one.dual, other.dual]):
             best, better = (other.profiled, beta) if other.profiled < best else (best, better)
             if other.dual > one.dual:  # a feasible β is one, whatever rows it comes from
@@ -149,7 +129,7 @@ def _improve(fit: Fit, one: Found) -> tuple[float, Array, Found]:
 
 @claim(
     "complementary slackness: every row is on its side of the margin, to 1 % of it",
-    kind=PROVED,
+    kind=claims.PROVED,
     source="ML SVM KKT",
     needs=(problems,),
 )
@@ -166,16 +146,17 @@ def slackness(fit):
     return at_most(worst, SLACK, advice, unit="largest violation", note=_count(fit, found))
 
 
-def _spread(fit: Fit) -> float:
-    """The deviation of y, or ε where y is constant."""
-    weights = fit.weights
+def _unit(fit: Fit) -> float:
+    """The margin of classes; for a regression the deviation of y, or ε where y is constant."""
+    if not is_regression(fit):
+        return 1.0
     y = np.asarray(fit.y, dtype=np.float64)
-    mean = np.average(y, weights=weights)
-    spread = math.sqrt(float(np.average((y - mean) ** 2, weights=weights)))
+    mean = np.average(y, weights=fit.weights)
+    spread = math.sqrt(float(np.average((y - mean) ** 2, weights=fit.weights)))
     return max(spread, float(fit.epsilon)) or 1.0
 
 
-def _count(fit: Fit, found: list[Found]) -> str:
+def _count(fit: Fit, found: list[MachineGap]) -> str:
     """How many support vectors there are, how many of them at the bound, and the margin."""
     n, s = fit.data.shape[0], len(np.asarray(fit.support_))
     text = f"{s:,} support vectors of {n:,} rows"
@@ -184,7 +165,7 @@ def _count(fit: Fit, found: list[Found]) -> str:
     one, machine = found[0], found[0].machine
     width = machine.high - machine.low
     size = np.abs(machine.beta) * (2 if is_regression(fit) else 1)
-    text += f", {int((size >= (1 - EDGE) * width).sum()):,} at the bound"
+    text += f", {int((size >= (1 - svm_problem.EDGE) * width).sum()):,} at the bound"
     if one.norm > 0 and not is_regression(fit):
         text += f"; margin {1 / one.norm:.3g}"
     return text
@@ -192,7 +173,7 @@ def _count(fit: Fit, found: list[Found]) -> str:
 
 @claim(
     "at most half of the rows are support vectors",
-    kind=RULE_OF_THUMB,
+    kind=claims.RULE_OF_THUMB,
     source="ML SVM; Vapnik",
 )
 def few_support_vectors(fit):
@@ -208,10 +189,9 @@ def few_support_vectors(fit):
 def _kept_vectors(fit: Fit) -> Any:
     """support_vectors_, or None: where K is given there are none, and scikit-learn keeps none for a function."""
     vectors = fit.get("support_vectors_")
-    nothing = is_given(fit) or (
-        callable(fit.kernel) and vectors is not None and not vectors.shape[0]
-    )
-    return None if nothing else vectors
+    if is_given(fit) or (callable(fit.kernel) and vectors is not None and not vectors.shape[0]):
+        return None
+    return vectors
 
 
 def _disagreements(fit: Fit) -> Iterator[str]:
@@ -265,13 +245,14 @@ def _statements(fit: Fit) -> Mapping[str, float]:
         found["support_vectors_"] = grams.difference(vectors, rows[support])
     found |= _intercept_stated(fit)
     if is_regression(fit):
-        return found | {"n_support_": discrepancy(np.ravel(fit.n_support_)[0], len(support), 1.0, 0.5)}  # fmt: skip
+        wrong = discrepancy(np.ravel(fit.n_support_)[0], len(support), 1.0, 0.5)
+        return found | {"n_support_": wrong}
     k, labels = len(fit.classes_), np.asarray(fit.y).astype(int)[support]
     counts = np.bincount(labels, minlength=k)
     in_order = bool((np.diff(labels) >= 0).all())
     found["n_support_"] = discrepancy(fit.n_support_, counts, 1.0, 0.5) if in_order else math.inf
     if fit.get("class_weight_") is not None:
-        true = _class_weights(fit)
+        true = class_factors(fit.get("class_weight"), fit.classes_, np.asarray(fit.y).astype(int))
         found["class_weight_"] = discrepancy(fit.class_weight_, true, true, 1e-6)
     return found
 
@@ -280,13 +261,9 @@ def _rounding_of_kernel(fit: Fit) -> float:
     """What rounding puts into an entry of K. LIBSVM keeps its kernel in float32: sums of it err by as much."""
     if not fit.get("made_by_libsvm", False):
         return 0.0
-    rows, support = whole(fit.data), support_rows(fit)
-    given = (
-        np.asarray(rows)[support, support]
-        if is_given(fit)
-        else grams.diagonal_of(fit, rows[support])
-    )
-    return 8 * float(np.finfo(np.float32).eps) * float(np.abs(given).max(initial=0.0))
+    rows, support = whole(fit.data), svm_problem.support_rows(fit)
+    diagonal = rows[support, support] if is_given(fit) else grams.diagonal_of(fit, rows[support])
+    return 8 * float(np.finfo(np.float32).eps) * float(np.abs(diagonal).max(initial=0.0))
 
 
 def _intercept_stated(fit: Fit) -> dict[str, float]:
@@ -306,22 +283,7 @@ def _intercept_stated(fit: Fit) -> dict[str, float]:
     return {"intercept_": max(errors)}
 
 
-def _unit(fit: Fit) -> float:
-    return _spread(fit) if is_regression(fit) else 1.0
-
-
-def _class_weights(fit: Fit) -> Array:
-    """One factor per class: those a dict names (1 for others), or n/(k·count) for "balanced"."""
-    asked, k = fit.get("class_weight"), len(fit.classes_)
-    if asked is None:
-        return np.ones(k)
-    if isinstance(asked, str):
-        counts = np.bincount(np.asarray(fit.y).astype(int), minlength=k)
-        return counts.sum() / (k * np.maximum(counts, 1))
-    return np.array([float(asked.get(label, 1.0)) for label in np.asarray(fit.classes_).tolist()])
-
-
-TRUE = statements_true(_statements, cost=passes(2), needs=(problems,))
+TRUE = statements_true(_statements, cost=claims.passes(2), needs=(problems,))
 
 SVC_CLAIMS = (SOUND, TRUE, feasible, near_optimum, slackness, few_support_vectors, mercer)
 SVR_CLAIMS = SVC_CLAIMS

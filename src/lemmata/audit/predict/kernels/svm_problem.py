@@ -26,11 +26,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from lemmata.audit.kernel.claims import CannotTell, Fit, fact
-from lemmata.audit.predict.kernels.grams import CORNER, products, refuse_lost_digits
-from lemmata.audit.predict.kernels.kernel_matrices import is_given, whole
+from lemmata.audit.predict.kernels import grams
+from lemmata.audit.predict.kernels.kernel_matrices import is_given
+from lemmata.audit.predict.rows import dense, whole
 
 Array = np.ndarray
 
@@ -41,7 +41,7 @@ EDGE = 1e-6  # of the box: a β this near to a bound is at it
 
 
 @dataclass(frozen=True)
-class Machine:
+class MachineProblem:
     """One problem in the form above, with the stated β and b."""
 
     name: str  # "" or "class a against b"
@@ -107,8 +107,9 @@ class Machine:
         up, down = self.y - f - self.eps, self.y - f + self.eps
         rises = np.where(self.beta >= 0, up, down)[self.beta < self.high]  # b is at least these
         falls = np.where(self.beta > 0, up, down)[self.beta > self.low]  # and at most these
-        ends = [end for end in (rises.max(initial=-np.inf), falls.min(initial=np.inf)) if np.isfinite(end)]  # fmt: skip
-        return min(ends), float(np.mean(ends)), max(ends)
+        ends = np.array([rises.max(initial=-np.inf), falls.min(initial=np.inf)])
+        ends = ends[np.isfinite(ends)]
+        return float(ends.min()), float(ends.mean()), float(ends.max())
 
     def violations(self, f: Array) -> Array:
         """By how much each row breaks complementary slackness: what a small step of its β would gain per unit."""
@@ -121,10 +122,10 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Found:
+class MachineGap:
     """P, D and the rest of one problem."""
 
-    machine: Machine
+    machine: MachineProblem
     f: Array  # (m,) Σ β κ, without b
     primal: float  # at the stated β and b
     profiled: float  # at the stated β and the best b
@@ -141,10 +142,6 @@ class Found:
 
 
 # --- from public attributes to problems -------------------------------------------------------------------------------
-
-
-def dense(X: Any) -> Array:
-    return np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
 
 
 def support_rows(fit: Fit) -> Array:
@@ -172,7 +169,7 @@ def bounds(fit: Fit) -> Array:
     return float(fit.C) * s
 
 
-def pair_machines(fit: Fit) -> Iterator[Machine]:
+def pair_machines(fit: Fit) -> Iterator[MachineProblem]:
     """One problem per pair of classes i < j. +1 is class i, but of two classes the second (as scikit-learn has it)."""
     classes, y, C = len(fit.classes_), np.asarray(fit.y).astype(int), bounds(fit)
     coef, support, b = dense(fit.dual_coef_), support_rows(fit), np.ravel(fit.intercept_)
@@ -188,20 +185,20 @@ def pair_machines(fit: Fit) -> Iterator[Machine]:
         box = C[counted]
         up = sign[counted] > 0
         name = "" if classes == 2 else f"class {fit.classes_[i]} against {fit.classes_[j]}"
-        yield Machine(
+        yield MachineProblem(
             name, counted, sign[counted], np.where(up, 0.0, -box), np.where(up, box, 0.0), 0.0,
             stated[counted], float(b[at]), float(np.abs(stated[C == 0]).sum()),
         )  # fmt: skip
 
 
-def tube_machines(fit: Fit) -> Iterator[Machine]:
+def tube_machines(fit: Fit) -> Iterator[MachineProblem]:
     """The one problem of a regression."""
     C, y = bounds(fit), np.asarray(fit.y, dtype=np.float64)
     stated = np.zeros(len(y))
     stated[support_rows(fit)] = dense(fit.dual_coef_)[0]
     counted = np.flatnonzero(C > 0)
     box = C[counted]
-    yield Machine(
+    yield MachineProblem(
         "", counted, y[counted], -box, box, float(fit.epsilon), stated[counted],
         float(np.ravel(fit.intercept_)[0]), float(np.abs(stated[C == 0]).sum()),
     )  # fmt: skip
@@ -212,7 +209,7 @@ def is_regression(fit: Fit) -> bool:
 
 
 @fact(cost=lambda fit: 4.0 * fit.data.shape[0] * np.atleast_2d(fit.dual_coef_).shape[0])
-def machines(fit: Fit) -> list[Machine]:
+def machines(fit: Fit) -> list[MachineProblem]:
     """List every problem of a fit."""
     return list((tube_machines if is_regression(fit) else pair_machines)(fit))
 
@@ -221,21 +218,26 @@ def _cost_of_problems(fit: Fit) -> float:
     """One pass over the kernel between the rows and the support vectors of each pair."""
     n, d = fit.data.shape
     classes = 2 if is_regression(fit) else len(fit.classes_)
-    return float(n + CORNER) * len(fit.support_) * (d + 12) * max(1.0, 2 * (classes - 1) / classes)
+    return (
+        float(n + grams.CORNER)
+        * len(fit.support_)
+        * (d + 12)
+        * max(1.0, 2 * (classes - 1) / classes)
+    )
 
 
 @fact(cost=_cost_of_problems, needs=(machines,))
-def problems(fit: Fit) -> list[Found]:
+def problems(fit: Fit) -> list[MachineGap]:
     """Find the numbers of every problem of a fit. Raises CannotTell."""
     rows, support = whole(fit.data), support_rows(fit)
     n = rows.shape[0]
     if len(support) and not 0 <= support.min() <= support.max() < n:
         raise CannotTell(f"support_ names row {support.max():,} and there are {n:,}: pass the training data")  # fmt: skip
-    refuse_lost_digits(fit, rows)
+    grams.refuse_lost_digits(fit, rows)
     return [solve(fit, rows, machine) for machine in machines(fit)]
 
 
-def solve(fit: Fit, rows: Any, machine: Machine) -> Found:
+def solve(fit: Fit, rows: Any, machine: MachineProblem) -> MachineGap:
     if machine.outside:
         raise CannotTell("rows of weight 0 have coefficients: pass the weights of the fit")
     beta, feasible = machine.beta, machine.feasible
@@ -247,11 +249,11 @@ def solve(fit: Fit, rows: Any, machine: Machine) -> Found:
     square = max(float(beta @ f), 0.0)
     primal, profiled = (0.5 * square + machine.loss(f, b) for b in (machine.b, machine.best_b(f)))
     dual = machine.dual(feasible, float(feasible @ within))
-    return Found(machine, f, primal, profiled, dual, feasible, math.sqrt(square))
+    return MachineGap(machine, f, primal, profiled, dual, feasible, math.sqrt(square))
 
 
 def product_of(fit: Fit, rows: Any, these: Array, those: Array, B: Array) -> Array:
     """κ(x_i, x_j) B for i among these and j among those, in tiles."""
     if is_given(fit):
         return dense(rows[np.ix_(these, those)]) @ B
-    return products(fit, rows[these], rows[those], B)
+    return grams.products(fit, rows[these], rows[those], B)

@@ -1,4 +1,4 @@
-"""What can be said of a kernel smoother f(x) = Σ K(‖x − x_n‖/h) y_n / Σ K(‖x − x_n‖/h), checked on the data by plain code."""
+"""Claims about a kernel smoother f(x) = Σ K(‖x − x_n‖/h) y_n / Σ K(‖x − x_n‖/h), checked on the data by plain code."""
 
 from __future__ import annotations
 
@@ -7,38 +7,21 @@ from collections.abc import Mapping
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from lemmata.audit.kernel import claims
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.claims import (
-    PROVED,
-    RULE_OF_THUMB,
-    STATISTICAL,
-    Fit,
-    at_least,
-    at_most,
-    claim,
-    fact,
-    unknown,
-)
-from lemmata.audit.predict.neighbours.knn import disagreements, kept_as_given
+from lemmata.audit.kernel.claims import CannotTell, Fit, at_least, at_most, claim, fact, unknown
+from lemmata.audit.predict.neighbours import knn, nearest_rows
+from lemmata.audit.predict.neighbours.knn import BEATEN, LEAST_ROWS, SHUFFLES
 from lemmata.audit.predict.neighbours.labels import equal_rows_agree, firsts_of, groups_of
-from lemmata.audit.predict.neighbours.nearest_rows import (
-    QUERIES,
-    Asked,
-    answer,
-    ask,
-    cost_of_asking,
-    dense,
-    pieces,
-)
+from lemmata.audit.predict.neighbours.nearest_rows import QUERIES, Neighbourhoods, ask, dense
 
 Array = np.ndarray
-DIGITS = 1e-6
-SHUFFLES, BEATEN, LEAST_ROWS = 199, 0.01, 10
 MOST_ROWS = 0.5  # of the rows, in one prediction
 COMPANY = 2.0  # rows in one prediction
 
 SOUND = attributes_sound(
-    {"bandwidth_": "| > 0", "bandwidths_?": "g | > 0", "loo_errors_?": "g | >= 0"}, disagreements
+    {"bandwidth_": "| > 0", "bandwidths_?": "g | > 0", "loo_errors_?": "g | >= 0"},
+    knn.disagreements,
 )
 
 
@@ -47,21 +30,21 @@ def _cost(fit: Fit) -> float:
 
 
 def _bandwidths(fit: Fit) -> Array:
-    """What the bandwidth was chosen from."""
+    """The bandwidths that were compared, or the one that was given."""
     compared = fit.get("bandwidths_")
     return np.ravel(fit.bandwidth_ if compared is None else compared)
 
 
-@fact(cost=cost_of_asking, needs=(ask,))
+@fact(cost=nearest_rows.cost_of_asking, needs=(ask,))
 def _distances(fit: Fit) -> Array:
     """Measure the distance of each query to every row, (m, n), in units of `scale`."""
     asked = ask(fit)
-    X = np.concatenate(list(pieces(fit))) / asked.scale
+    X = np.concatenate(list(nearest_rows.pieces(fit))) / asked.scale
     return cdist(dense(asked.queries) / asked.scale, X)
 
 
 def _weights(
-    fit: Fit, asked: Asked, alone: bool, h: float | None = None, only: Array | None = None
+    fit: Fit, asked: Neighbourhoods, alone: bool, h: float | None = None, only: Array | None = None
 ) -> Array:
     """The share of each row in the prediction of each query, (m, n); `alone`: without the row and its copies."""
     D = _distances(fit)
@@ -79,8 +62,8 @@ def _weights(
     return W / W.sum(axis=1, keepdims=True)
 
 
-def _on_the_edge(fit: Fit, asked: Asked, h: float) -> Array:
-    """Which queries have a row at the very distance h, where rounding decides what a boxcar lets in."""
+def _on_the_edge(fit: Fit, asked: Neighbourhoods, h: float) -> Array:
+    """Mark the queries with a row at the very distance h, where rounding decides what a boxcar lets in."""
     if fit.kernel != "boxcar":
         return np.zeros(len(asked.numbers), bool)
     apart = np.abs(_distances(fit) * (asked.scale / h) - 1)
@@ -104,11 +87,9 @@ def _statements(fit: Fit) -> Mapping[str, float]:
     found: dict[str, float] = {"rows": 2.0 * abs(fit.X_fit_.shape[0] - fit.data.shape[0])}
     if found["rows"]:
         return found
-    found.update(kept_as_given(fit))
-    asked, y = ask(fit), np.asarray(fit.y, dtype=np.float64)
-    size = np.abs(y).max(initial=0.0) or 1.0
-    digits = DIGITS if np.asarray(fit.y).dtype == np.float64 else 1e-4
-    stated = np.asarray(answer(fit.model.predict, asked.queries), dtype=np.float64)
+    found.update(knn.kept_as_given(fit))
+    asked, (y, size, digits) = ask(fit), knn.targets_of(fit)
+    stated = np.asarray(nearest_rows.answer(fit.model.predict, asked.queries), dtype=np.float64)
     true = _weights(fit, asked, False) @ y
     clear = ~_on_the_edge(fit, asked, float(fit.bandwidth_))
     if stated.shape != true.shape:
@@ -120,7 +101,7 @@ def _statements(fit: Fit) -> Mapping[str, float]:
     return found
 
 
-def _choice(fit: Fit, asked: Asked, y: Array, unit: float) -> dict[str, float]:
+def _choice(fit: Fit, asked: Neighbourhoods, y: Array, unit: float) -> dict[str, float]:
     """The bandwidths compared are evenly spaced in their logarithm, their errors true, and the best of them was taken."""
     errors, compared = np.asarray(fit.loo_errors_, float), np.asarray(fit.bandwidths_, float)
     even = np.geomspace(compared[0], compared[-1], len(compared))
@@ -154,7 +135,7 @@ def _cost_of_shuffling(fit: Fit) -> float:
 
 @claim(
     "leave-one-out predictions are nearer to the targets than to 99 % of shuffled targets",
-    kind=STATISTICAL,
+    kind=claims.STATISTICAL,
     confidence=1 - BEATEN,
     source="ML k-Nearest Neighbors; permutation test",
     cost=_cost_of_shuffling,
@@ -168,7 +149,7 @@ def leave_one_out(fit):
     asked, y = ask(fit), np.asarray(fit.y, dtype=np.float64).reshape(fit.data.shape[0], -1)
     if len(y) < 2 or not (np.ptp(y, axis=0) > 0).any():
         return unknown("the targets are all equal")
-    y = (y - y.mean(axis=0)) / np.where(np.ptp(y, axis=0) > 0, y.std(axis=0), 1)
+    y = knn.standardise(y)
     first = firsts_of(fit) & (True if fit.weights is None else np.asarray(fit.weights) > 0)
     some, rows = np.flatnonzero(first[asked.numbers]), np.flatnonzero(first)
     if len(some) < LEAST_ROWS:
@@ -189,40 +170,42 @@ def leave_one_out(fit):
 
 
 def _effective(fit: Fit) -> float:
-    """The median of 1/Σw² over the rows asked about, the row itself left out: how many rows a prediction averages."""
+    """How many rows a prediction averages: the median of 1/Σw² over the queries, each left out. Raises CannotTell."""
+    if fit.data.shape[0] < 3:
+        raise CannotTell("fewer than three rows")
     W = _weights(fit, ask(fit), True)
     return float(np.median(1 / (W**2).sum(axis=1)))
 
 
 @claim(
     "a prediction averages at most half of the rows (median of 1/Σw²)",
-    kind=RULE_OF_THUMB,
+    kind=claims.RULE_OF_THUMB,
     source="ML Bias-variance tradeoff in k-NN",
     cost=_cost,
     needs=(_distances,),
 )
 def smooths_locally(fit):
-    if fit.data.shape[0] < 3:
-        return unknown("fewer than three rows")
     advice = "the bandwidth is so large that predictions are all about the mean: lower it"
     return at_most(_effective(fit) / (fit.data.shape[0] - 1), MOST_ROWS, advice, unit="share")
 
 
 @claim(
     "a prediction averages at least two rows besides its own (median of 1/Σw²)",
-    kind=RULE_OF_THUMB,
+    kind=claims.RULE_OF_THUMB,
     source="ML Bias-variance tradeoff in k-NN",
     cost=_cost,
     needs=(_distances,),
 )
 def averages_several(fit):
-    if fit.data.shape[0] < 3:
-        return unknown("fewer than three rows")
     advice = "the bandwidth is so small that each row predicts itself alone: raise it"
     return at_least(_effective(fit), COMPANY, advice, unit="rows")
 
 
-@claim("the bandwidth chosen is inside of what was compared", kind=PROVED, source="by definition")
+@claim(
+    "the bandwidth chosen is inside of what was compared",
+    kind=claims.PROVED,
+    source="by definition",
+)
 def bandwidth_inside(fit):
     """At the end of the range another bandwidth may be better."""
     compared = fit.get("bandwidths_")

@@ -1,4 +1,4 @@
-"""What can be said of a prediction by neighbours, checked on the data by plain code.
+"""Claims about predictions by neighbours, checked on the data by plain code.
 
 A model of neighbours learns nothing, so the claims ask whether it found what it should (nearest rows, their votes), and
 whether nearness says anything on this data: against shuffled labels, by the dimension that the rows fill, by the
@@ -14,30 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from lemmata.audit.kernel import claims
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.claims import (
-    PROVED,
-    RULE_OF_THUMB,
-    STATISTICAL,
-    Evidence,
-    Fit,
-    at_most,
-    claim,
-    passes,
-    unknown,
-)
+from lemmata.audit.kernel.claims import CannotTell, Evidence, Fit, at_most, claim, unknown
 from lemmata.audit.kernel.concentration import clopper_pearson
-from lemmata.audit.predict.neighbours import labels
-from lemmata.audit.predict.neighbours.nearest_rows import (
-    QUERIES,
-    Asked,
-    answer,
-    ask,
-    dense,
-    distances_to,
-    metric_of,
-    pieces,
-)
+from lemmata.audit.predict.neighbours import labels, nearest_rows
+from lemmata.audit.predict.neighbours.nearest_rows import Neighbourhoods, answer, ask, dense
 
 Array = np.ndarray
 DIGITS = 1e-6  # predictions are true to six digits: distances that expanded squares blur weigh a little differently
@@ -48,7 +30,6 @@ BEATEN = 0.01  # share of shuffles that may do as well
 LEAST_ROWS = 10
 REACH = 0.6  # of each side of the data that a neighbourhood may take up; the notes' example of a curse has 0.63
 CONTRAST = 0.75  # k-th neighbour against any row
-OTHER_METRIC = "the metric is a function, or has parameters, that these checks do not know"
 
 
 # --- what the attributes have to be -----------------------------------------------------------------------------------
@@ -92,8 +73,7 @@ def _statements(fit: Fit) -> Mapping[str, float]:
     if found["n_samples_fit_"]:
         return found
     found.update(kept_as_given(fit))
-    error = _wrong_predictions(fit)
-    if error is not None:
+    if (error := _wrong_predictions(fit)) is not None:
         found["predictions"] = error
     return found
 
@@ -104,7 +84,7 @@ def kept_as_given(fit: Fit) -> dict[str, float]:
     X, y = fit.get("X_fit_"), fit.get("y_fit_")
     if X is not None:
         wrong, start = 0, 0
-        for block in pieces(fit):
+        for block in nearest_rows.pieces(fit):
             mine = dense(X[start : start + len(block)])
             same = (mine == block) | (np.isnan(mine) & np.isnan(block))
             wrong += int((~same).any(axis=1).sum())
@@ -123,11 +103,10 @@ def kept_as_given(fit: Fit) -> dict[str, float]:
 
 def _wrong_predictions(fit: Fit) -> float | None:
     """The largest error of a prediction, in units of its rounding; None where there is nothing to compare."""
-    predicts = fit.has("predict") and fit.y is not None
-    if not predicts or metric_of(fit) is None or fit.weights is not None:
+    predicts, k = fit.has("predict") and fit.y is not None, int(fit.n_neighbors)
+    if not predicts or fit.weights is not None or k > fit.data.shape[0]:
         return None
-    k, n = int(fit.n_neighbors), fit.data.shape[0]
-    if k > n:
+    if nearest_rows.metric_of(fit) is None:
         return None
     asked = ask(fit)
     clear = _clear_queries(fit, asked, k)
@@ -140,33 +119,33 @@ def _wrong_predictions(fit: Fit) -> float | None:
             return None
         true = class_shares(fit.y[near], shares, range(len(fit.classes_)))
         return discrepancy(answer(fit.model.predict_proba, queries), true, 1.0, DIGITS)
-    y = np.asarray(fit.y, dtype=np.float64)
+    y, size, digits = targets_of(fit)
     true = np.einsum("qk,qk...->q...", shares, y[near])
-    size = np.abs(y).max(initial=0.0) or 1.0
-    digits = DIGITS if np.asarray(fit.y).dtype == np.float64 else 1e-4
     return discrepancy(answer(fit.model.predict, queries), true, size, digits)
 
 
-def _clear_queries(fit: Fit, asked: Asked, k: int) -> Array:
+def targets_of(fit: Fit) -> tuple[Array, float, float]:
+    """(y in float64, its largest size, the share of it to which predictions are true)."""
+    y = np.asarray(fit.y, dtype=np.float64)
+    digits = DIGITS if np.asarray(fit.y).dtype == np.float64 else 1e-4
+    return y, np.abs(y).max(initial=0.0) or 1.0, digits
+
+
+def _clear_queries(fit: Fit, asked: Neighbourhoods, k: int) -> Array:
     """Which queries have one answer: no tie at the k-th place, and at most one row at distance 0 if distances are inverted."""
     tie, distances = asked.blur, asked.distances
     clear = np.ones(len(distances), bool)
     if distances.shape[1] > k:
         clear &= distances[:, k] ** 2 - distances[:, k - 1] ** 2 > 2 * tie
-    weights = weighing(fit)
+    weights = labels.weights_of_votes(fit)
     if weights not in ("uniform", None) and distances.shape[1] > 1:
         clear &= distances[:, 1] ** 2 > 1e6 * tie
     return clear
 
 
-def weighing(fit: Fit) -> Any:
-    """How the model weighs votes; `fit.weights` are those of the rows."""
-    return getattr(fit.model, "weights", "uniform")
-
-
 def shares_of(fit: Fit, distances: Array) -> Array:
     """The share of each neighbour in a prediction, as `weights` says."""
-    weights = weighing(fit)
+    weights = labels.weights_of_votes(fit)
     if weights in ("uniform", None):
         found = np.ones(distances.shape)
     elif isinstance(weights, str):
@@ -184,7 +163,7 @@ def class_shares(said: Array, shares: Array, codes: Iterable[int]) -> Array:
     return np.stack([np.where(said == c, shares, 0).sum(axis=1) for c in codes], axis=1)
 
 
-TRUE = statements_true(_statements, cost=passes(2), needs=(ask,))
+TRUE = statements_true(_statements, cost=claims.passes(2), needs=(ask,))
 
 
 # --- are they the nearest? --------------------------------------------------------------------------------------------
@@ -192,26 +171,23 @@ TRUE = statements_true(_statements, cost=passes(2), needs=(ask,))
 
 @claim(
     "at least 95 % of the rows, as queries, get rows as near as their k nearest, with their distances",
-    kind=STATISTICAL,
+    kind=claims.STATISTICAL,
     confidence=1 - RISK,
     source="ML k-Nearest Neighbors; Clopper & Pearson 1934",
     needs=(ask,),
 )
 def neighbours_exact(fit):
     """Each query sampled is proved right or wrong; the rest follows with the confidence of the sample."""
-    if metric_of(fit) is None:
-        return unknown(OTHER_METRIC)
-    k, n = int(fit.n_neighbors), fit.data.shape[0]
+    asked, k, n = ask(fit), int(fit.n_neighbors), fit.data.shape[0]
     if k > n:
         return unknown(f"n_neighbors = {k} exceeds the {n} rows")
-    asked = ask(fit)
     distances, rows = answer(fit.model.kneighbors, asked.queries, k)
     m = len(asked.numbers)
     wrong = int((~_is_nearest(fit, asked, np.asarray(distances), np.asarray(rows), k)).sum())
     advice = "this search is approximate, or the rows are not those it was fitted to: use algorithm='brute'"
     if asked.complete:
         note = "all rows were asked about"
-        return at_most(wrong / n, WRONG, advice, unit="share wrong", kind=PROVED, note=note)
+        return at_most(wrong / n, WRONG, advice, unit="share wrong", kind=claims.PROVED, note=note)
     low, high = clopper_pearson(wrong, m, 2 * RISK)  # each end at RISK: only one is used
     note = f"{m - wrong} of {m} queries right, proved for each of them"
     if low <= WRONG < high:
@@ -219,7 +195,7 @@ def neighbours_exact(fit):
     return at_most(high if high <= WRONG else low, WRONG, advice, unit="share wrong", note=note)
 
 
-def _is_nearest(fit: Fit, asked: Asked, distances: Array, rows: Array, k: int) -> Array:
+def _is_nearest(fit: Fit, asked: Neighbourhoods, distances: Array, rows: Array, k: int) -> Array:
     """Whether each query's answer is k different rows, none farther than the true k-th, with true distances."""
     m, n = len(asked.numbers), fit.data.shape[0]
     if distances.shape != (m, k) or rows.shape != (m, k) or rows.min() < 0 or rows.max() >= n:
@@ -232,7 +208,7 @@ def _is_nearest(fit: Fit, asked: Asked, distances: Array, rows: Array, k: int) -
     nearer = true**2 < (true[:, -1] ** 2 - tie)[:, None]
     found = (asked.rows[:, :k, None] == rows[:, None, :]).any(axis=2)
     complete = (found | ~nearer).all(axis=1)
-    near = distances_to(fit, asked, rows) ** 2 <= (true[:, -1] ** 2 + tie)[:, None]
+    near = nearest_rows.distances_to(fit, asked, rows) ** 2 <= (true[:, -1] ** 2 + tie)[:, None]
     return right & different & complete & near.all(axis=1)
 
 
@@ -240,13 +216,13 @@ def _is_nearest(fit: Fit, asked: Asked, distances: Array, rows: Array, k: int) -
 
 
 def _cost_of_shuffling(fit: Fit) -> float:
-    m = min(fit.data.shape[0], QUERIES)
+    m = min(fit.data.shape[0], nearest_rows.QUERIES)
     return SHUFFLES * (20.0 * m * int(fit.n_neighbors) + 1e5)
 
 
 @claim(
     "neighbours without the row itself predict its target better than 99 % of shuffled targets let them",
-    kind=STATISTICAL,
+    kind=claims.STATISTICAL,
     confidence=1 - BEATEN,
     source="ML k-Nearest Neighbors; permutation test",
     cost=_cost_of_shuffling,
@@ -257,12 +233,7 @@ def leave_one_out(fit):
 
     Of equal rows only the first takes part: copies of one record would vouch for each other.
     """
-    if metric_of(fit) is None:
-        return unknown(OTHER_METRIC)
-    n, k = fit.data.shape[0], int(fit.n_neighbors)
-    if k > n - 1:
-        return unknown(f"n_neighbors = {k}, and without the row itself there are {n - 1}")
-    asked, first = ask(fit), labels.firsts_of(fit)
+    asked, k, first = ask(fit), _neighbours_besides(fit), labels.firsts_of(fit)
     taking_part = first[asked.rows] & (asked.rows != asked.numbers[:, None])
     usable = first[asked.numbers] & (taking_part.sum(axis=1) >= k)
     if np.count_nonzero(usable) < LEAST_ROWS:
@@ -278,7 +249,15 @@ def leave_one_out(fit):
     return judge_shuffles(asked.numbers[usable], near, shares, y, fit.has("classes_"))
 
 
-def without_itself(asked: Asked, k: int) -> tuple[Array, Array]:
+def _neighbours_besides(fit: Fit) -> int:
+    """Return n_neighbors. Raises CannotTell where there are not so many rows besides a query."""
+    n, k = fit.data.shape[0], int(fit.n_neighbors)
+    if k > n - 1:
+        raise CannotTell(f"n_neighbors = {k}, and without the row itself there are {n - 1}")
+    return k
+
+
+def without_itself(asked: Neighbourhoods, k: int) -> tuple[Array, Array]:
     """The k nearest rows of each query other than itself, and their distances."""
     some = slice(0, k + 1)
     rows, distances = asked.rows[:, some], asked.distances[:, some]
@@ -286,6 +265,11 @@ def without_itself(asked: Asked, k: int) -> tuple[Array, Array]:
     own[~own.any(axis=1), -1] = True
     shape = len(rows), k
     return rows[~own].reshape(shape), distances[~own].reshape(shape)
+
+
+def standardise(y: Array) -> Array:
+    """(n, m) targets with mean 0 and deviation 1, but for constant columns."""
+    return (y - y.mean(axis=0)) / np.where(np.ptp(y, axis=0) > 0, y.std(axis=0), 1)
 
 
 def judge_shuffles(own: Array, near: Array, shares: Array, y: Array, classes: bool) -> Evidence:
@@ -296,8 +280,7 @@ def judge_shuffles(own: Array, near: Array, shares: Array, y: Array, classes: bo
     if len(np.unique(y, axis=0)) < 2:
         return unknown("the targets of the rows asked about are all equal")
     if not classes:
-        y = y.astype(np.float64).reshape(len(y), -1)
-        y = (y - y.mean(axis=0)) / np.where(np.ptp(y, axis=0) > 0, y.std(axis=0), 1)
+        y = standardise(y.astype(np.float64).reshape(len(y), -1))
     codes = np.unique(y) if classes else y
 
     def loss(target: Array) -> float:
@@ -318,7 +301,7 @@ def judge_shuffles(own: Array, near: Array, shares: Array, y: Array, classes: bo
 # --- how local are neighbourhoods? ------------------------------------------------------------------------------------
 
 
-def intrinsic_dimension(asked: Asked) -> float:
+def intrinsic_dimension(asked: Neighbourhoods) -> float:
     """The dimension that distances grow with (Levina & Bickel 2004), inverses averaged over rows (MacKay & Ghahramani 2005).
 
     If rows fill m dimensions evenly, log(T_c/T_j) of the distances to the j-th and c-th neighbour has the mean
@@ -337,19 +320,17 @@ def intrinsic_dimension(asked: Asked) -> float:
 
 @claim(
     "k of the rows fill at most 0.6 of each side of what all of them fill, by the dimension of the data: (k/n)^(1/m)",
-    kind=RULE_OF_THUMB,
+    kind=claims.RULE_OF_THUMB,
     source="ML Curse of dimensionality; Levina & Bickel 2004",
     needs=(ask,),
 )
 def neighbourhoods_local(fit):
-    if metric_of(fit) is None:
-        return unknown(OTHER_METRIC)
-    n, k = fit.data.shape[0], int(fit.n_neighbors)
+    asked, n, k = ask(fit), fit.data.shape[0], int(fit.n_neighbors)
     if k >= n:
         return at_most(1.0, REACH, "lower n_neighbors: all rows are neighbours", unit="side")
     if n < 5:
         return unknown(f"{n} rows do not show the dimension they fill")
-    m = intrinsic_dimension(ask(fit))
+    m = intrinsic_dimension(asked)
     if m == 0:
         return unknown("the rows are all equal")
     note = f"the rows fill about {m:.1f} dimensions (Levina & Bickel)"
@@ -361,17 +342,12 @@ def neighbourhoods_local(fit):
 
 @claim(
     "the k-th neighbour is on average at most 3/4 as far as any row",
-    kind=RULE_OF_THUMB,
+    kind=claims.RULE_OF_THUMB,
     source="ML Curse of dimensionality; Beyer et al. 1999",
     needs=(ask,),
 )
 def distances_differ(fit):
-    if metric_of(fit) is None:
-        return unknown(OTHER_METRIC)
-    n, k = fit.data.shape[0], int(fit.n_neighbors)
-    if k > n - 1:
-        return unknown(f"n_neighbors = {k}, and without the row itself there are {n - 1}")
-    asked = ask(fit)
+    asked, k = ask(fit), _neighbours_besides(fit)
     if not asked.apart > 0:
         return unknown("the rows are all equal")
     near = without_itself(asked, k)[1][:, -1].mean()

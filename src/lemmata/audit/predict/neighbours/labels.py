@@ -1,4 +1,4 @@
-"""What the targets of rows allow: which classes can win a vote, and how right any function of the rows can be."""
+"""Claims about the targets of rows: which classes can win a vote, and how right any function of the rows can be."""
 
 from __future__ import annotations
 
@@ -6,46 +6,44 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.audit.kernel.claims import (
-    PROVED,
-    RULE_OF_THUMB,
-    Fit,
-    at_least,
-    at_most,
-    claim,
-    fact,
-    passes,
-    unknown,
-)
+from lemmata.audit.kernel import claims
+from lemmata.audit.kernel.claims import CannotTell, Fit, at_least, at_most, claim, fact, unknown
+from lemmata.audit.trust.seen_rows import row_keys
 
 Array = np.ndarray
 MOST = 0.9  # share of the most frequent class
 
 
-@fact(cost=passes(10))
+@fact(cost=claims.passes(10))
 def groups_of(fit: Fit) -> Array:
     """Give each row a number, the same for equal rows."""
-    keys = np.concatenate([_keys(block) for block, _ in fit.data])
+    keys = np.concatenate(row_keys(*(block for block, _ in fit.data)))
     return np.unique(keys, return_inverse=True)[1].ravel()
 
 
+def weights_of_votes(fit: Fit) -> Any:
+    """Return how the model weighs votes; `fit.weights` are the weights of the rows."""
+    return getattr(fit.model, "weights", "uniform")
+
+
 def _class_counts(fit: Fit) -> Array:
+    """Count the rows of each class. Raises CannotTell."""
+    if np.ndim(fit.y) == 2:
+        raise CannotTell("several outputs: certify them one by one")
     return np.bincount(fit.y, fit.weights, minlength=len(fit.classes_))
 
 
 @claim(
     "every class has rows enough to win a vote of k: k/c for c classes",
-    kind=PROVED,
+    kind=claims.PROVED,
     source="by counting",
     cost=lambda fit: float(fit.data.shape[0]),
 )
 def classes_can_win(fit):
     """Of k votes the winner has at least k/c, and a class has no more votes than rows."""
-    if np.ndim(fit.y) == 2:
-        return unknown("several outputs: certify them one by one")
-    if getattr(fit.model, "weights", "uniform") not in ("uniform", None):
-        return unknown("votes are weighted by distance: a single near row can win")
     counts = _class_counts(fit)
+    if weights_of_votes(fit) not in ("uniform", None):
+        return unknown("votes are weighted by distance: a single near row can win")
     least = int(np.argmin(counts))
     advice = f"class {fit.classes_[least]!r} can never be predicted: lower n_neighbors, or weigh votes by distance"
     return at_least(counts[least], int(fit.n_neighbors) / len(counts), advice, unit="rows")
@@ -53,13 +51,11 @@ def classes_can_win(fit):
 
 @claim(
     "no class has more than 90 % of the rows",
-    kind=RULE_OF_THUMB,
+    kind=claims.RULE_OF_THUMB,
     source="ML k-Nearest Neighbors",
     cost=lambda fit: float(fit.data.shape[0]),
 )
 def no_class_dominates(fit):
-    if np.ndim(fit.y) == 2:
-        return unknown("several outputs: certify them one by one")
     counts = _class_counts(fit)
     most = int(np.argmax(counts))
     advice = f"most votes go to {fit.classes_[most]!r} by number alone: judge by recall, or balance the classes"
@@ -68,7 +64,7 @@ def no_class_dominates(fit):
 
 @claim(
     "equal rows have equal targets",
-    kind=PROVED,
+    kind=claims.PROVED,
     source="ML Bayes classifier",
     needs=(groups_of,),
 )
@@ -105,19 +101,4 @@ def firsts_of(fit: Fit) -> Array:
     groups = groups_of(fit)
     found = np.zeros(len(groups), bool)
     found[np.unique(groups, return_index=True)[1]] = True
-    return found
-
-
-def _keys(block: Any) -> Array:
-    """The bytes of each row; −0 is 0."""
-    if not hasattr(block, "toarray"):
-        rows = np.ascontiguousarray(np.asarray(block, dtype=np.float64) + 0.0)
-        return rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
-    block = block.copy()
-    block.sum_duplicates()
-    block.eliminate_zeros()
-    cuts = zip(block.indptr[:-1], block.indptr[1:], strict=True)
-    parts = [block.indices[a:b].tobytes() + b"|" + block.data[a:b].tobytes() for a, b in cuts]
-    found = np.empty(len(parts), dtype=object)
-    found[:] = parts
     return found

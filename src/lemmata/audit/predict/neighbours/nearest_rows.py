@@ -1,4 +1,4 @@
-"""The neighbours of some rows, by brute force in float64: what the claims about neighbours compare a model with.
+"""The true neighbours of some rows, by brute force in float64, with which the claims compare those of a model.
 
 Distances come from SciPy's cdist, block by block, differences first, so nothing cancels. m rows of the data are asked about,
 all of them where there are no more; which ones is the same for the same data.
@@ -14,11 +14,14 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
-from lemmata.audit.kernel.claims import Fit, fact
+from lemmata.audit.kernel.claims import CannotTell, Fit, fact
+from lemmata.audit.predict.rows import dense
 
 Array = np.ndarray
 QUERIES = 300  # rows that are asked about
-LEAST = 22  # neighbours that the estimate of a dimension needs, the row itself and a last one among them
+LEAST = (
+    22  # neighbours that the estimate of a dimension needs, the row itself and a last one included
+)
 PIECE = 2**22  # numbers of sparse rows made dense at a time
 
 # scikit-learn's other names of SciPy's metrics
@@ -30,7 +33,7 @@ KNOWN = (*LENGTHS, "cosine", "correlation", "canberra", "braycurtis", "sqeuclide
 
 
 @dataclass(frozen=True)
-class Asked:
+class Neighbourhoods:
     """Rows that are asked about, and their nearest rows, the row itself among them, in the order of (distance, number)."""
 
     numbers: Array  # (m,) which rows
@@ -67,22 +70,19 @@ def metric_of(fit: Fit) -> tuple[str, dict[str, Any]] | None:
     return (name, parameters) if name in KNOWN and set(parameters) <= {"p", "w"} else None
 
 
-def neighbours_wanted(fit: Fit) -> int:
-    """The k of the fit, the row itself and one more, to see ties; or enough for a dimension."""
-    return max(int(fit.get("n_neighbors", 1)) + 2, LEAST)
-
-
 def cost_of_asking(fit: Fit) -> float:
     n = fit.data.shape[0]
     return min(n, QUERIES) * float(n) * (3 * fit.data.shape[1] + 100)  # 100: to order them
 
 
 @fact(cost=cost_of_asking)
-def ask(fit: Fit) -> Asked:
-    """Draw a sample of queries and find their true neighbours."""
+def ask(fit: Fit) -> Neighbourhoods:
+    """Draw a sample of queries and find their true neighbours. Raises CannotTell."""
     found = metric_of(fit)
     if found is None:
-        raise ValueError("the metric is not known here")  # claims ask `metric_of` first
+        raise CannotTell(
+            "the metric is a function, or has parameters, that these checks do not know"
+        )
     metric, parameters = found
     n = fit.data.shape[0]
     m = min(n, QUERIES)
@@ -90,7 +90,8 @@ def ask(fit: Fit) -> Asked:
     queries = _take(fit, numbers)
     scale = _scale(fit) if metric in LENGTHS else 1.0
     near = dense(queries) / scale
-    count = min(neighbours_wanted(fit), n)
+    # the k of the fit, the row itself and one more, to see ties; or enough for a dimension
+    count = min(max(int(fit.get("n_neighbors", 1)) + 2, LEAST), n)
     distances, rows = np.full((m, 0), np.inf), np.zeros((m, 0), np.int64)
     largest, start = 0.0, 0
     for block in pieces(fit):
@@ -109,10 +110,10 @@ def ask(fit: Fit) -> Asked:
     apart = float(pairs[~np.eye(m, dtype=bool)].mean()) if m > 1 else 0.0
     sizes = np.einsum("ij,ij->i", near, near) + largest
     angles = metric in ("cosine", "correlation")
-    return Asked(numbers, queries, distances, rows, scale, sizes, apart, m == n, angles)
+    return Neighbourhoods(numbers, queries, distances, rows, scale, sizes, apart, m == n, angles)
 
 
-def distances_to(fit: Fit, asked: Asked, rows: Array) -> Array:
+def distances_to(fit: Fit, asked: Neighbourhoods, rows: Array) -> Array:
     """The true distance of each query to each of the rows named for it, (m, k), in units of `scale`.
 
     Most are among those that brute force listed; of ties beyond the list the distance is measured.
@@ -132,7 +133,7 @@ def distances_to(fit: Fit, asked: Asked, rows: Array) -> Array:
 
 
 def answer(method: Any, *arguments: Any) -> Any:
-    """What a model answers; rows come without the names of their features here, which scikit-learn would remark on."""
+    """Return what a method of a model answers, without scikit-learn's warning that features have no names here."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
         return method(*arguments)
@@ -144,11 +145,6 @@ def pieces(fit: Fit):
     for block, _ in fit.data:
         for start in range(0, block.shape[0], step):
             yield dense(block[start : start + step])
-
-
-def dense(rows: Any) -> Array:
-    rows = rows.toarray() if hasattr(rows, "toarray") else rows
-    return np.asarray(rows, dtype=np.float64)
 
 
 def _take(fit: Fit, numbers: Array) -> Any:
