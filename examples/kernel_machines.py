@@ -12,10 +12,9 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 
 import lemmata
-from lemmata.predict.feature_maps import feature_map, kernel_error
+from lemmata.predict import mercer
 from lemmata.predict.kernel_ridge import KernelRidge
-from lemmata.predict.kernels import RBF, Linear, Polynomial, Sigmoid
-from lemmata.predict.positivity import mercer
+from lemmata.predict.kernels import RBF, Linear, Polynomial, Sigmoid, feature_map, kernel_error
 from lemmata.predict.sampled_features import Nystroem
 from lemmata.predict.svm.estimators import SVC
 

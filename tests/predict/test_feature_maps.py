@@ -12,7 +12,6 @@ from sklearn.kernel_approximation import Nystroem as TheirNystroem
 
 import lemmata
 from lemmata.core import rounding
-from lemmata.predict.feature_maps import feature_map, kernel_error, n_features
 from lemmata.predict.kernels import (
     RBF,
     Constant,
@@ -21,6 +20,9 @@ from lemmata.predict.kernels import (
     Linear,
     Polynomial,
     Sigmoid,
+    feature_map,
+    kernel_error,
+    n_features,
 )
 from lemmata.predict.sampled_features import Nystroem, RBFSampler
 

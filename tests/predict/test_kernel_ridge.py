@@ -10,9 +10,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.pipeline import make_pipeline
 
 import lemmata
-from lemmata.predict.feature_maps import feature_map
 from lemmata.predict.kernel_ridge import FACTORS, KernelRidge
-from lemmata.predict.kernels import RBF, Linear, Polynomial
+from lemmata.predict.kernels import RBF, Linear, Polynomial, feature_map
 from lemmata.predict.sampled_features import Nystroem
 
 
@@ -144,7 +143,7 @@ def test_float32_stays_float32_and_a_file_brings_it_back(tmp_path):
 
 def test_too_many_rows_are_refused_before_anything_is_computed(monkeypatch):
     X, y = data()
-    monkeypatch.setattr("lemmata.predict.tiles.memory", lambda: 1000.0)
+    monkeypatch.setattr("lemmata.predict.kernels.tiles.memory", lambda: 1000.0)
     with pytest.raises(MemoryError, match=r"Nystroem\(n_components=…\), Ridge\(\)"):
         KernelRidge().fit(X, y)
 

@@ -22,7 +22,7 @@ from sklearn.svm import SVC
 from lemmata.core import rounding
 from lemmata.core.engine import cores
 from lemmata.core.store import decode, encode
-from lemmata.predict import tiles
+from lemmata.predict import mercer
 from lemmata.predict.kernels import (
     RBF,
     Constant,
@@ -35,8 +35,8 @@ from lemmata.predict.kernels import (
     Sigmoid,
     Sum,
     kernel_of,
+    tiles,
 )
-from lemmata.predict.positivity import mercer
 
 KERNELS = [
     Linear(),

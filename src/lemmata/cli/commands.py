@@ -55,13 +55,7 @@ from lemmata.cli.tables import (
     takes_holes,
     without_names,
 )
-from lemmata.cli.words import (
-    Analogies,
-    certified_words,
-    holds_vectors,
-    read_texts,
-    reads_text,
-)
+from lemmata.cli.words import Analogies, certified_words, holds_vectors, read_texts, reads_text
 
 Report = Annotated[
     Path | None,

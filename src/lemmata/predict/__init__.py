@@ -33,10 +33,10 @@ __getattr__, __dir__, __all__ = lazily(
         "SVC": "svm.estimators",
         "SVR": "svm.estimators",
         "enet_path": "lasso.path",
-        "feature_map": "feature_maps",
+        "feature_map": "kernels.feature_maps",
         "kernels": "kernels",
         "lasso_path": "lasso.path",
         "losses": "losses",
-        "mercer": "positivity",
+        "mercer": "kernels.positivity",
     },
 )

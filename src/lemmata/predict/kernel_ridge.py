@@ -39,16 +39,16 @@ from lemmata.core.malformed import refuse_malformed, refuse_nonfinite
 from lemmata.core.store import storable
 from lemmata.core.supervised import Regressor
 from lemmata.fit_costs import cost_of_kernel_ridge
-from lemmata.predict.kernels import (
+from lemmata.predict.kernels.base import Kernel
+from lemmata.predict.kernels.standard import (
     GAMMAS,
     KERNELS,
-    Kernel,
     Precomputed,
     brief,
     named_kernel,
     refuse_overflow,
 )
-from lemmata.predict.tiles import all_rows, refuse_asymmetric, too_large
+from lemmata.predict.kernels.tiles import all_rows, refuse_asymmetric, too_large
 
 Array = np.ndarray
 ROWS = 1024  # of a kernel matrix with new rows at once

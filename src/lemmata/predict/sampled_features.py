@@ -9,7 +9,7 @@ random features      √(2/D) cos(w_jᵀx + b_j), w_j ~ N(0, 2γI), b_j uniform:
 >>> model = make_pipeline(Nystroem(gamma=1.0, n_components=30, random_state=0), Ridge(alpha=1e-3))
 >>> round(model.fit(X, np.sin(2 * X[:, 0])).score(X, np.sin(2 * X[:, 0])), 3)
 1.0
->>> from lemmata.predict.feature_maps import kernel_error
+>>> from lemmata.predict.kernels.feature_maps import kernel_error
 >>> Z = RBFSampler(gamma=1.0, n_components=2000, random_state=0).fit_transform(X[:50])
 >>> kernel_error(RBF(1.0), X[:50], Z).largest < 0.2
 True
@@ -38,16 +38,9 @@ from lemmata.core.loop import Never, Solution
 from lemmata.core.malformed import refuse_malformed, refuse_nonfinite
 from lemmata.core.store import storable
 from lemmata.fit_costs import cost_of_nystroem, cost_of_random_features
-from lemmata.predict.kernels import (
-    GAMMAS,
-    KERNELS,
-    RBF,
-    Kernel,
-    Precomputed,
-    brief,
-    named_kernel,
-)
-from lemmata.predict.tiles import all_rows
+from lemmata.predict.kernels.base import Kernel
+from lemmata.predict.kernels.standard import GAMMAS, KERNELS, RBF, Precomputed, brief, named_kernel
+from lemmata.predict.kernels.tiles import all_rows
 
 Array = np.ndarray
 ROWS = 1024  # of a kernel matrix at once

@@ -10,7 +10,8 @@ import scipy.sparse as sp
 
 from lemmata.core.blocks import Blocks
 from lemmata.core.engine import run_tasks
-from lemmata.predict.kernels import Kernel, Precomputed
+from lemmata.predict.kernels.base import Kernel
+from lemmata.predict.kernels.standard import Precomputed
 
 Array = np.ndarray
 ROWS = 1024  # of a kernel matrix with new rows at once

@@ -40,8 +40,9 @@ from lemmata.core.malformed import refuse_malformed, refuse_nonfinite
 from lemmata.fit_costs import cost_of_kernel_pca
 from lemmata.linalg.lanczos import LanczosAlgorithm
 from lemmata.linalg.randomized import RandomizedAlgorithm
-from lemmata.predict.kernels import GAMMAS, KERNELS, Kernel, Precomputed, kernel_of
-from lemmata.predict.tiles import too_large
+from lemmata.predict.kernels.base import Kernel
+from lemmata.predict.kernels.standard import GAMMAS, KERNELS, Precomputed, kernel_of
+from lemmata.predict.kernels.tiles import too_large
 from lemmata.reduction.centred_gram import ROWS, CentredGram
 from lemmata.reduction.covariance import EighAlgorithm, upright
 

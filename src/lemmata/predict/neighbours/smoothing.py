@@ -30,9 +30,9 @@ from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Fit
 from lemmata.core.loop import Never
 from lemmata.core.supervised import Regressor
+from lemmata.predict.kernels.tiles import squared_distances
 from lemmata.predict.neighbours.base import KeepRows, like, whole
 from lemmata.predict.neighbours.selection import in_blocks
-from lemmata.predict.tiles import squared_distances
 
 Array = np.ndarray
 GRID = 20  # bandwidths that "loo" compares

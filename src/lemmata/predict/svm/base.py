@@ -19,18 +19,18 @@ from lemmata.core.loop import Solution, warn_user
 from lemmata.core.malformed import refuse_malformed, refuse_nonfinite
 from lemmata.core.supervised import Supervised
 from lemmata.fit_costs import cost_of_svm
-from lemmata.predict.kernels import (
+from lemmata.predict.kernels.base import Kernel
+from lemmata.predict.kernels.standard import (
     GAMMAS,
-    Kernel,
     MatrixFunction,
     Precomputed,
     brief,
     kernel_of,
     refuse_overflow,
 )
+from lemmata.predict.kernels.tiles import all_rows, refuse_asymmetric
 from lemmata.predict.svm.problem import Duals, Machine
 from lemmata.predict.svm.smo import OutOfSteps, SMOAlgorithm
-from lemmata.predict.tiles import all_rows, refuse_asymmetric
 
 Array = np.ndarray
 NAMES = {"linear", "poly", "rbf", "sigmoid", "precomputed"}

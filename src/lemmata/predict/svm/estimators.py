@@ -31,13 +31,7 @@ from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.supervised import Classifier, Regressor, class_weights, shown
 from lemmata.predict.svm.base import SupportVectors
-from lemmata.predict.svm.one_vs_one import (
-    arranged,
-    pair_coefficients,
-    pair_machines,
-    scores,
-    votes,
-)
+from lemmata.predict.svm.one_vs_one import arranged, pair_coefficients, pair_machines, scores, votes
 from lemmata.predict.svm.problem import Machine
 
 Array = np.ndarray

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from lemmata.core.blocks import Blocks
-from lemmata.predict.kernels import Kernel
+from lemmata.predict.kernels.base import Kernel
+from lemmata.predict.kernels.tiles import side_by_side
 from lemmata.predict.svm.row_cache import RowCache
-from lemmata.predict.tiles import side_by_side
 
 Array = np.ndarray
 TILE = 256  # rows and columns of a whole kernel matrix that are computed at once

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lemmata.core.engine import run_tasks
-from lemmata.predict.kernels import Kernel
+from lemmata.predict.kernels.base import Kernel
 
 Array = np.ndarray
 COLUMNS = 1024  # of a tile: with 256 rows of it, 1 MB of float32

@@ -23,17 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.predict.kernels import (
-    Constant,
-    Cosine,
-    Kernel,
-    Linear,
-    Polynomial,
-    Product,
-    Sum,
-    unit_rows,
-)
-from lemmata.predict.tiles import dense, float_rows, memory
+from lemmata.predict.kernels.base import Constant, Kernel, Product, Sum
+from lemmata.predict.kernels.standard import Cosine, Linear, Polynomial, unit_rows
+from lemmata.predict.kernels.tiles import dense, float_rows, memory
 
 Array = np.ndarray
 ROWS = 1024  # of a kernel matrix at once

@@ -1,121 +1,28 @@
-"""Kernels: inner products of features that are never computed.
-
-    κ(x, x') = φ(x)ᵀφ(x')
-
-A method that sees its rows through inner products alone works in the feature space of φ at the price of κ (ML Kernel
-trick). Such a κ exists for some φ exactly if every matrix K = (κ(x_i, x_j)) is symmetric and positive semidefinite (ML
-Mercer). Here a kernel is an object: it is called with rows, adds and multiplies with others, and is stored with a model.
-
-    >>> import numpy as np
-    >>> X = np.array([[0.0, 1.0], [2.0, 1.0]])
-    >>> RBF(gamma=0.5)(X).round(3)
-    array([[1.   , 0.135],
-           [0.135, 1.   ]])
-    >>> (2 * Linear() + Polynomial(degree=2, gamma=1.0))(X, X[:1]).ravel()
-    array([6., 6.])
-
-The notes' map of the one-dimensional RBF kernel misses a factor: φ_k(x) = e^{−x²} √(2^k/k!) x^k; and that of a product has
-one entry per *pair* of features, φ(x)_ij = φ₁(x)_i φ₂(x)_j.
-"""
+"""The kernels of the notes and of scikit-learn, by class and by name."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from numbers import Real
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from lemmata.core.store import storable
-from lemmata.predict import tiles
-from lemmata.predict.tiles import (
-    corners,
+from lemmata.predict.kernels.base import Kernel, is_number
+from lemmata.predict.kernels.tiles import (
     dense,
     float_rows,
     products,
-    side_by_side,
     squared_distances,
     squares,
     variance,
 )
 
 Array = np.ndarray
-Tiles = Callable[[Array, int, np.dtype], Array]
 GAMMAS = ("scale", "auto")
-
-
-class Kernel:
-    """Base of all kernels. `kernel(X, Y)` is the matrix of κ(x_i, y_j); Y = X if not given.
-
-    A subclass defines `_tile(A, B, dtype)`, the matrix of two small sets of rows, and `diagonal(X)`; `fitted(X)` where a
-    parameter is to be taken from data. `k1 + k2`, `k1 * k2` and `c * k` with c ≥ 0 are kernels again (ML Building kernels).
-    """
-
-    __array_ufunc__ = None  # np.float64(2) * kernel is for __rmul__ to answer
-
-    def __call__(self, X: Any, Y: Any = None) -> Array:
-        """K of shape (len X, len Y); float32 rows give a float32 K. Nothing larger than K is made on the way."""
-        X = float_rows(X)
-        symmetric = Y is None
-        Y = X if symmetric else float_rows(Y)
-        if X.shape[1] != Y.shape[1]:
-            raise ValueError(
-                f"X has {X.shape[1]} features and Y has {Y.shape[1]}; a kernel compares rows of one width."
-            )
-        kernel = self.fitted(X) if symmetric else self._without_data(X.shape[1])
-        K = np.empty((X.shape[0], Y.shape[0]), dtype=np.result_type(X.dtype, Y.dtype))
-
-        def fill(corner: tuple[int, int]) -> None:
-            i, j = corner
-            here = (slice(i, i + tiles.TILE), slice(j, j + tiles.TILE))
-            A = X[here[0]]
-            K[here] = kernel._tile(A, A if symmetric and i == j else Y[here[1]], K.dtype)
-            if symmetric and i != j:
-                K[here[::-1]] = K[here].T  # half the work, and K is symmetric to the last bit
-
-        side_by_side(fill, [(i, j) for i, j in corners(*K.shape) if not symmetric or j <= i])
-        return K
-
-    def diagonal(self, X: Any) -> Array:
-        """κ(x_i, x_i) for every row."""
-        raise TypeError(f"{type(self).__name__} does not say what κ(x, x) is: define diagonal(X).")
-
-    def fitted(self, X: Any) -> Kernel:
-        """This kernel with every parameter a number; those left open are taken from X."""
-        return self
-
-    def _tile(self, A: Any, B: Any, dtype: np.dtype) -> Array:
-        raise TypeError(
-            f"{type(self).__name__} does not say how to compare rows: define _tile(A, B, dtype)."
-        )
-
-    def _against(self, X: Any, members: Array, cuts: list[slice]) -> Tiles:
-        """The function (rows, c, dtype) → κ between some members of X and those of cut c, for many calls on the same rows."""
-        X = X[members]
-        parts = [X[cut] for cut in cuts]
-        return lambda rows, c, dtype: self._tile(X[rows], parts[c], dtype)
-
-    def _without_data(self, n_features: int) -> Kernel:
-        """This kernel for rows of a width, where nothing has to be measured on data."""
-        return self
-
-    def __add__(self, other: Kernel | float) -> Kernel:
-        return Sum(self, _as_kernel(other))
-
-    def __mul__(self, other: Kernel | float) -> Kernel:
-        return Product(self, _as_kernel(other))
-
-    def __radd__(self, other: float) -> Kernel:
-        return Sum(_as_kernel(other), self)
-
-    def __rmul__(self, other: float) -> Kernel:
-        return Product(_as_kernel(other), self)
-
-
-# --- the kernels of the notes -----------------------------------------------------------------------------------------
 
 
 @storable
@@ -184,11 +91,11 @@ class Polynomial(_WithGamma):
 
     def __post_init__(self):
         _check_gamma(self.gamma)
-        if not (_is_number(self.degree) and self.degree >= 1 and self.degree == int(self.degree)):
+        if not (is_number(self.degree) and self.degree >= 1 and self.degree == int(self.degree)):
             raise ValueError(
                 f"degree={self.degree!r}; a polynomial kernel has a whole degree >= 1."
             )
-        if not _is_number(self.coef0):
+        if not is_number(self.coef0):
             raise ValueError(
                 f"coef0={self.coef0!r}; pass a finite number, >= 0 for a positive semidefinite kernel."
             )
@@ -300,7 +207,7 @@ class Sigmoid(_WithGamma):
 
     def __post_init__(self):
         _check_gamma(self.gamma)
-        if not _is_number(self.coef0):
+        if not is_number(self.coef0):
             raise ValueError(f"coef0={self.coef0!r}; pass a finite number.")
 
     def _tile(self, A, B, dtype):
@@ -374,85 +281,16 @@ def _divide_rows(X: Any, lengths: Array) -> Any:
     return X / lengths[:, None] if not sp.issparse(X) else sp.csr_array(X / lengths[:, None])
 
 
-# --- kernels made of others -------------------------------------------------------------------------------------------
+def _check_gamma(gamma: Any) -> None:
+    if gamma is None or (isinstance(gamma, str) and gamma in GAMMAS):
+        return
+    if not (is_number(gamma) and gamma >= 0):
+        raise ValueError(
+            f"gamma={gamma!r}; pass a finite number >= 0, 'scale', 'auto', or None for 1/n_features."
+        )
 
 
-@storable
-@dataclass(frozen=True)
-class Constant(Kernel):
-    """κ(x, y) = c, with the single feature √c: scales a kernel in a product, adds a bias in a sum."""
-
-    version = 1
-
-    value: float = 1.0
-
-    def __post_init__(self):
-        if not (_is_number(self.value) and self.value >= 0):
-            raise ValueError(
-                f"a kernel can be combined with a number >= 0, not with {self.value!r}: K would not be psd."
-            )
-
-    def _tile(self, A, B, dtype):
-        return np.full((A.shape[0], B.shape[0]), self.value, dtype=dtype)
-
-    def diagonal(self, X):
-        X = float_rows(X)
-        return np.full(X.shape[0], self.value, dtype=X.dtype)
-
-
-class _Pair(Kernel):
-    """Two kernels as one."""
-
-    left: Kernel
-    right: Kernel
-
-    def __post_init__(self):
-        for part in (self.left, self.right):
-            if not isinstance(part, Kernel):
-                raise ValueError(
-                    f"kernels combine with kernels and numbers, not with a {type(part).__name__}."
-                )
-
-    def fitted(self, X):
-        return replace(self, left=self.left.fitted(X), right=self.right.fitted(X))  # type: ignore[type-var]
-
-    def _without_data(self, n_features):
-        left, right = self.left._without_data(n_features), self.right._without_data(n_features)
-        return replace(self, left=left, right=right)  # type: ignore[type-var]
-
-
-@storable
-@dataclass(frozen=True)
-class Sum(_Pair):
-    """κ₁ + κ₂: the features of both, side by side."""
-
-    version = 1
-
-    left: Kernel
-    right: Kernel
-
-    def _tile(self, A, B, dtype):
-        return self.left._tile(A, B, dtype) + self.right._tile(A, B, dtype)
-
-    def diagonal(self, X):
-        return self.left.diagonal(X) + self.right.diagonal(X)
-
-
-@storable
-@dataclass(frozen=True)
-class Product(_Pair):
-    """κ₁ κ₂: one feature for every pair of features."""
-
-    version = 1
-
-    left: Kernel
-    right: Kernel
-
-    def _tile(self, A, B, dtype):
-        return self.left._tile(A, B, dtype) * self.right._tile(A, B, dtype)
-
-    def diagonal(self, X):
-        return self.left.diagonal(X) * self.right.diagonal(X)
+# --- functions of people ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -492,6 +330,9 @@ class MatrixFunction(Kernel):
         X = float_rows(X)
         rows = (X[i : i + 1] for i in range(X.shape[0]))
         return np.array([float(self._tile(x, x, X.dtype)[0, 0]) for x in rows], dtype=X.dtype)
+
+
+# --- by name ----------------------------------------------------------------------------------------------------------
 
 
 KERNELS: dict[str, type[Kernel]] = {
@@ -572,30 +413,4 @@ def refuse_overflow(kernel: Kernel, X: Any) -> None:
     if not finite:
         raise ValueError(
             f"{kernel!r} gives numbers beyond {X.dtype} on this data; scale the columns, or lower degree."
-        )
-
-
-# --- checks ---------------------------------------------------------------------------------------------------------
-
-
-def _as_kernel(value: Any) -> Kernel:
-    return (
-        value
-        if isinstance(value, Kernel) or not isinstance(value, Real)
-        else Constant(float(value))
-    )
-
-
-def _is_number(value: Any) -> bool:
-    return (
-        isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(float(value)))
-    )
-
-
-def _check_gamma(gamma: Any) -> None:
-    if gamma is None or (isinstance(gamma, str) and gamma in GAMMAS):
-        return
-    if not (_is_number(gamma) and gamma >= 0):
-        raise ValueError(
-            f"gamma={gamma!r}; pass a finite number >= 0, 'scale', 'auto', or None for 1/n_features."
         )

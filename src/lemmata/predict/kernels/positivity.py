@@ -27,19 +27,9 @@ import scipy.linalg
 
 from lemmata.core.certificate import Evidence
 from lemmata.core.engine import one_blas_thread
-from lemmata.predict.kernels import (
-    RBF,
-    Constant,
-    Cosine,
-    Kernel,
-    Laplacian,
-    Linear,
-    Polynomial,
-    Product,
-    Sum,
-    kernel_of,
-)
-from lemmata.predict.tiles import float_rows
+from lemmata.predict.kernels.base import Constant, Kernel, Product, Sum
+from lemmata.predict.kernels.standard import RBF, Cosine, Laplacian, Linear, Polynomial, kernel_of
+from lemmata.predict.kernels.tiles import float_rows
 
 Array = np.ndarray
 MOST_ROWS = 2000  # all eigenvalues of so many take about a second
