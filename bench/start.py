@@ -81,7 +81,8 @@ def main(names: list[str] | None = None) -> None:
         print(f"  {name:28}{seconds:7.2f} s{peer:7.2f} s{limit:7.2f} s   {numba}{mark}", flush=True)
     if not names:
         with tempfile.TemporaryDirectory() as folder:
-            demo = f"from lemmata.demo import play; from pathlib import Path; play(Path({folder!r}) / 'demo.png', quiet=True)"
+            play = f"play(Path({folder!r}) / 'demo.png', quiet=True)"
+            demo = f"from lemmata.cli.demo import play; from pathlib import Path; {play}"
             seconds, numba = first_run(demo, folder)
         print(f"  {'demo':28}{seconds:7.2f} s{'':9}{6.0:7.2f} s   {numba}")
     print(flush=True)

@@ -264,7 +264,7 @@ def test_an_unexpected_error_is_one_line_too(monkeypatch):
         raise KeyError("lost")
 
     monkeypatch.setattr(commands, "print_table", slip)
-    assert "a fault of lemmata" in invoke("models", code=1)
+    assert "a bug in lemmata" in invoke("models", code=1)
 
 
 def test_warnings_are_single_lines_on_stderr(work):
@@ -614,7 +614,7 @@ def test_the_demo_draws_a_picture_and_its_measurements_agree_with_the_theory(tmp
 
 
 def test_the_demo_plays_any_list_of_scenes(tmp_path, capsys):
-    from lemmata.demo import play
+    from lemmata.cli.demo import play
 
     class Toy:
         name, title, height = "toy", "A toy", 2.0

@@ -194,7 +194,7 @@ def test_substitutes_stand_in_for_what_scikit_learn_may_move(monkeypatch):
 
 def test_the_demo_needs_no_compiler(tmp_path):
     code = (
-        "import sys; from pathlib import Path; from lemmata.demo import play\n"
+        "import sys; from pathlib import Path; from lemmata.cli.demo import play\n"
         f"play(Path({str(tmp_path / 'demo.png')!r}), quiet=True)\n"
         "print({'numba', 'llvmlite'} & set(sys.modules))"
     )

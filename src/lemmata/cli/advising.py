@@ -1,4 +1,4 @@
-"""Advice as commands: what a certificate recommends, in the words that a shell understands.
+"""Advice as commands: the recommendations of a certificate as command lines.
 
     → Lloyd's iteration was stopped early: raise max_iter, or lower tol
     $ lemmata fit KMeans flowers.csv --set max_iter=3000 --set tol=1e-05
@@ -29,23 +29,25 @@ MOVES = r"\b(raise|lower) (\w+)(?: to ([\d.e+-]*\d))?"
 FIT_ONLY = {"checkpoint", "verbose", "time_limit", "random_state"}
 
 
-def commands_for(
-    certificate: Any, model: Any, words: Sequence[str], saved: str | None
-) -> list[str]:
-    """The commands that the advice of a certificate comes to, for `words`: the command line of the fit, `lemmata` left out."""
+def commands_in(certificate: Any, model: Any, words: Sequence[str], saved: str | None) -> list[str]:
+    """The commands that follow the advice of a certificate.
+
+    words : the command line of the fit, without `lemmata`
+    saved : the file of the model, if it was saved
+    """
     found: dict[str, str] = {}
     for item in certificate:
         if item.verdict == "fails" and item.advice:
             for name, value in changes_in(item.advice, model).items():
                 found.setdefault(name, value)
-    # of a fit that has not arrived, nothing else can be said yet
+    # a fit that has not converged needs more steps before anything else
     found = {name: found[name] for name in found if name in TOGETHER} or found
-    commands = [_again(words, found)] if found else []
-    return commands + _to_check_the_rest(certificate, words, saved)
+    commands = [_refit_command(words, found)] if found else []
+    return commands + _check_command(certificate, words, saved)
 
 
 def without_python(certificate: Any) -> Any:
-    """The certificate with the shell's word for what Python's `certify(X)` does."""
+    """The certificate with `lemmata certify` in place of Python's `certify(X)`."""
     claims = tuple(
         replace(item, note="lemmata certify checks it") if _seconds_in(item) is not None else item
         for item in certificate
@@ -54,7 +56,7 @@ def without_python(certificate: Any) -> Any:
 
 
 def changes_in(advice: str, model: Any) -> dict[str, str]:
-    """The parameters that advice names, with values to try: those of its first proposal."""
+    """The parameters that advice names, with values to try; only its first proposal counts."""
     known = set(model.get_params(deep=False)) - FIT_ONLY
     advice = advice.replace("fewer components", "lower n_components").replace("the rank", "rank")
     found: dict[str, str] = {}
@@ -65,14 +67,14 @@ def changes_in(advice: str, model: Any) -> dict[str, str]:
             if name in known:
                 found[name] = value.strip("'")
         for verb, name, target in re.findall(MOVES, proposal):
-            value = target or _moved(name, verb, model)
+            value = target or _move(name, verb, model)
             if name in known and value:
                 found.setdefault(name, value)
     return found
 
 
-def _moved(name: str, verb: str, model: Any) -> str:
-    """A value of a parameter one step up or down; "" if it is no number."""
+def _move(name: str, verb: str, model: Any) -> str:
+    """The value of a parameter one step up or down; "" if it is no number."""
     candidates = (getattr(model, name, None), getattr(model, f"{name}_", None))
     value = next((v for v in candidates if isinstance(v, Real) and not isinstance(v, bool)), None)
     if value is None:
@@ -84,8 +86,8 @@ def _moved(name: str, verb: str, model: Any) -> str:
     return f"{factor * float(value):.3g}" if value else ""
 
 
-def _again(words: Sequence[str], changes: dict[str, str]) -> str:
-    """The command with other settings."""
+def _refit_command(words: Sequence[str], changes: dict[str, str]) -> str:
+    """The command with changed settings."""
     kept, skip = [], False
     for i, word in enumerate(words):
         if skip:
@@ -101,12 +103,12 @@ def _again(words: Sequence[str], changes: dict[str, str]) -> str:
     return f"lemmata {shlex.join([*kept, *added])}"
 
 
-def _to_check_the_rest(certificate: Any, words: Sequence[str], saved: str | None) -> list[str]:
-    """The command that checks the claims which were put off."""
+def _check_command(certificate: Any, words: Sequence[str], saved: str | None) -> list[str]:
+    """The command that checks the claims that were not checked yet."""
     waiting = [seconds for item in certificate if (seconds := _seconds_in(item)) is not None]
     if not waiting:
         return []
-    reading = _about_the_data(words)
+    reading = _data_options(words)
     most = max(waiting, key=int)
     budget = ["--seconds", most] if most != "0" else []
     check = f"lemmata certify {shlex.join([saved or 'model.lemma', *reading, *budget])}"
@@ -114,8 +116,8 @@ def _to_check_the_rest(certificate: Any, words: Sequence[str], saved: str | None
     return [first + check]
 
 
-def _about_the_data(words: Sequence[str]) -> list[str]:
-    """What a command says of its data and how it is read: `fit MODEL` or `certify FILE`, and other options, are left out."""
+def _data_options(words: Sequence[str]) -> list[str]:
+    """The data and the options for reading it, without `fit MODEL` or `certify FILE` and other options."""
     kept, skip = [], False
     for word in words[2:]:
         if skip:
@@ -127,7 +129,7 @@ def _about_the_data(words: Sequence[str]) -> list[str]:
     return kept
 
 
-def words_of_the_fit(model: Any, words: Sequence[str]) -> list[str]:
+def fit_command(model: Any, words: Sequence[str]) -> list[str]:
     """The command that would fit a model like this one to the data of `words`, a `certify FILE DATA`."""
     usual = type(model)().get_params(deep=False)
     settings = [
@@ -135,7 +137,7 @@ def words_of_the_fit(model: Any, words: Sequence[str]) -> list[str]:
         for name, value in model.get_params(deep=False).items()
         if isinstance(value, (str, int, float)) and value != usual[name]
     ]
-    return ["fit", type(model).__name__, *_about_the_data(words), *settings]
+    return ["fit", type(model).__name__, *_data_options(words), *settings]
 
 
 def _seconds_in(item: Any) -> str | None:

@@ -22,7 +22,7 @@ from lemmata.cli.shell import (
     check_writable,
     print_json,
 )
-from lemmata.cli.tables import Table, column_names, completes, without_names
+from lemmata.cli.tables import TableOptions, column_names, completes, without_names
 from lemmata.core.printable import printable
 
 Out = Annotated[
@@ -48,8 +48,8 @@ def transform(
     Where the model and the table have names, columns are matched by name: their order does not matter, and columns
     that the model does not know are named and not used.
     A completion model fills the empty cells of rows."""
-    model = _loaded(file, data, out, "transform")
-    rows = Table(target, tuple(drop or ()), array, header, decimal).read(data, model)
+    model = _load_model(file, data, out, "transform")
+    rows = TableOptions(target, tuple(drop or ()), array, header, decimal).read(data, model)
     Z = without_names(model.transform, rows.X)
     labels = column_names(model) if completes(type(model)) else None
     names = labels or [str(name) for name in model.get_feature_names_out()]
@@ -72,17 +72,17 @@ def predict(
     safe_csv: SafeCsv = False,
     as_json: AsJson = False,
 ) -> None:
-    """The number, class, cluster or component of each row of a table, by a saved model.
+    """Predict the number, class, cluster or component of each row of a table by a saved model.
 
     Where the model and the table have names, columns are matched by name: their order does not matter, and columns
     that the model does not know are named and not used."""
     method = "predict_proba" if proba else "predict"
-    model = _loaded(file, data, out, method)
+    model = _load_model(file, data, out, method)
     if completes(type(model)):
         raise TypeError(
             f"a {type(model).__name__} fills cells; use `lemmata transform` or `lemmata recommend`."
         )
-    rows = Table(target, tuple(drop or ()), array, header, decimal).read(data, model)
+    rows = TableOptions(target, tuple(drop or ()), array, header, decimal).read(data, model)
     found = without_names(getattr(model, method), rows.X)
     name = type(model).__name__.lower()
     if proba:
@@ -97,8 +97,8 @@ def predict(
         _write(found[:, None], [name], out, as_json, safe_csv)
 
 
-def _loaded(file: Path, data: str, out: Path, method: str) -> Any:
-    """The model in a file, if it has the method and there is a place for the result."""
+def _load_model(file: Path, data: str, out: Path, method: str) -> Any:
+    """Load a model, if it has the method and the result can be written."""
     from lemmata import load
     from lemmata.data.write import check_format
 
@@ -121,6 +121,6 @@ def _write(Z: Any, names: list[str], out: Path, as_json: bool, safe: bool) -> No
     elif as_json:
         print_json({"columns": names, "rows": Z.tolist()})
     else:
-        # a program gets the names as they are, a terminal nothing that could steer it
+        # a program gets the names as they are, a terminal without control characters
         names = [printable(name) for name in names] if sys.stdout.isatty() else names
         write_csv(sys.stdout, Z, names, safe)

@@ -9,18 +9,18 @@ from typing import Annotated, Any
 import typer
 
 from lemmata import registry
-from lemmata.cli.advising import commands_for, without_python, words_of_the_fit
+from lemmata.cli.advising import commands_in, fit_command, without_python
 from lemmata.cli.entries import (
     AsMatrix,
     Duplicates,
+    EntryOptions,
     ItemColumn,
     RatingColumn,
     Seed,
-    Source,
     TestShare,
     UserColumn,
-    certified_on_entries,
-    fitted_to_entries,
+    certify_on_entries,
+    fit_to_entries,
 )
 from lemmata.cli.shell import (
     BAD_USAGE,
@@ -47,7 +47,7 @@ from lemmata.cli.shell import (
     show,
 )
 from lemmata.cli.tables import (
-    Table,
+    TableOptions,
     completes,
     fit_whole,
     needs_target,
@@ -55,7 +55,7 @@ from lemmata.cli.tables import (
     takes_holes,
     without_names,
 )
-from lemmata.cli.words import Analogies, certified_words, holds_vectors, read_texts, reads_text
+from lemmata.cli.words import Analogies, certify_words, holds_vectors, read_texts, reads_text
 
 Report = Annotated[
     Path | None,
@@ -73,7 +73,7 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Compress 1,797 digits, complete them from 40 % of the pixels, cluster them, print the certificates, draw demo.png."""
-    from lemmata.demo import play
+    from lemmata.cli.demo import play
 
     check_writable(out)
     results = play(out, quiet=as_json)
@@ -141,7 +141,7 @@ def fit(
         bool,
         typer.Option(
             "--require",
-            help="Check the dear claims too; save nothing and exit with 3 unless the certificate holds.",
+            help="Also check the expensive claims; save nothing and exit with 3 unless the certificate holds.",
         ),
     ] = False,
     report: Report = None,
@@ -157,49 +157,26 @@ def fit(
     for place in (save, report):
         if place is not None:
             check_writable(place, data)
-    table = Table(target, tuple(drop or ()), array, header, decimal)
-    entries = Source(table, user, item, rating, matrix, duplicates, test, seed)
+    table = TableOptions(target, tuple(drop or ()), array, header, decimal)
+    entries = EntryOptions(table, user, item, rating, matrix, duplicates, test, seed)
     watch = "verbose" not in parameters and sys.stderr.isatty()
-    unfitted, held_out = cls(**parameters), None
-    if reads_text(cls):
-        table.refuse_for(name)
-        entries.refuse_for(name)
-        fitted = unfitted
-        fit_whole(fitted, read_texts(data), None, watch)
-        if require:
-            fitted.certificate_ = fitted.certify(read_texts(data))
-    elif completes(cls):
-        found = entries.read(data)
-        fitted, held_out = fitted_to_entries(unfitted, found, entries, watch)
-        if require and held_out is None:
-            fitted.certificate_ = certified_on_entries(fitted, found, entries)
-    else:
-        entries.refuse_for(name)
-        rows = table.read(data, holes=takes_holes(unfitted))
-        fitted = fitted_to_table(unfitted, rows, watch)
-        if require:
-            fitted.certificate_ = without_names(fitted.certify, rows.X, rows.y)
+    fitted, held_out = _fit_to_file(cls(**parameters), data, entries, watch, check_all=require)
     certificate = fitted.certificate_
     refuse_interrupted(certificate)
-    refused = require and not certificate.holds
     if report is not None:
         certificate.report(report)
-    if save is not None and not refused:
+    refused = require and not certificate.holds
+    saved = None if save is None or refused else str(save)
+    if saved is not None:
         from lemmata import save as save_model
 
-        save_model(fitted, save)
+        save_model(fitted, saved)
     if as_json:
-        saved = None if save is None or refused else str(save)
-        content = {
-            "model": name,
-            "parameters": parameters,
-            "saved": saved,
-            "certificate": certificate.to_dict(),
-        }
+        content = {"model": name, "parameters": parameters, "saved": saved}
+        content["certificate"] = certificate.to_dict()
         print_json(content if held_out is None else {**content, "test": held_out.to_dict()})
     else:
-        saved = None if save is None or refused else str(save)
-        show(without_python(certificate), commands_for(certificate, fitted, Commands.words, saved))
+        show(without_python(certificate), commands_in(certificate, fitted, Commands.words, saved))
         if held_out is not None:
             say(held_out)
     if refused:
@@ -207,14 +184,37 @@ def fit(
         raise refuse(f"not certified: {', '.join(missing)}; nothing was saved.", NOT_CERTIFIED)
 
 
-def fitted_to_table(model: Any, matrix: Any, watch: bool) -> Any:
-    needs_target(model, matrix.y)
-    fit_whole(model, matrix.X, matrix.y, watch)
-    if matrix.names is not None:
+def _fit_to_file(
+    model: Any, data: str, entries: EntryOptions, watch: bool, check_all: bool
+) -> tuple[Any, Any]:
+    """Fit a model to a text, to entries or to a table, as its kind asks; give it and what it does on held-out entries.
+
+    check_all : also check the expensive claims
+    """
+    name, table = type(model).__name__, entries.table
+    if completes(type(model)):
+        observed = entries.read(data)
+        model, held_out = fit_to_entries(model, observed, entries, watch)
+        if check_all and held_out is None:
+            model.certificate_ = certify_on_entries(model, observed, entries)
+        return model, held_out
+    entries.refuse_for(name)
+    if reads_text(type(model)):
+        table.refuse_for(name)
+        fit_whole(model, read_texts(data), None, watch)
+        if check_all:
+            model.certificate_ = model.certify(read_texts(data))
+        return model, None
+    rows = table.read(data, holes=takes_holes(model))
+    needs_target(model, rows.y)
+    fit_whole(model, rows.X, rows.y, watch)
+    if rows.names is not None:
         import numpy as np
 
-        model.feature_names_in_ = np.array(matrix.names, dtype=object)
-    return model
+        model.feature_names_in_ = np.array(rows.names, dtype=object)
+    if check_all:
+        model.certificate_ = without_names(model.certify, rows.X, rows.y)
+    return model, None
 
 
 @app.command()
@@ -260,18 +260,19 @@ def certify(
             "a saved model is certified on its DATA: lemmata certify FILE DATA.", BAD_USAGE
         )
     model: Any = None if holds_vectors(file) else load(file)
-    table = Table(target, tuple(drop or ()), array, header, decimal)
+    table = TableOptions(target, tuple(drop or ()), array, header, decimal)
     if sys.stderr.isatty() and model is not None:
         model.verbose = 1
-    entries = Source(table, user, item, rating, matrix, duplicates, test, seed)
-    if model is None or reads_text(type(model)):
-        table.refuse_for("SkipGram" if model is None else type(model).__name__)
-        entries.refuse_for("SkipGram" if model is None else type(model).__name__)
-        certificate = certified_words(file, model, data, analogies, seconds)
-    elif completes(type(model)):
-        certificate = certified_on_entries(model, entries.read(str(data)), entries, seconds)
+    entries = EntryOptions(table, user, item, rating, matrix, duplicates, test, seed)
+    name = "SkipGram" if model is None else type(model).__name__
+    if model is not None and completes(type(model)):
+        certificate = certify_on_entries(model, entries.read(str(data)), entries, seconds)
+    elif model is None or reads_text(type(model)):
+        table.refuse_for(name)
+        entries.refuse_for(name)
+        certificate = certify_words(file, model, data, analogies, seconds)
     else:
-        entries.refuse_for(type(model).__name__)
+        entries.refuse_for(name)
         rows = table.read(str(data), model)
         needs_target(model, rows.y)
         certificate = without_names(model.certify, rows.X, rows.y, seconds=seconds)
@@ -281,16 +282,18 @@ def certify(
     if as_json:
         print_json(certificate.to_dict())
     else:
-        words = [] if model is None else words_of_the_fit(model, Commands.words)
-        told = [] if model is None else commands_for(certificate, model, words, str(file))
-        show(without_python(certificate), told)
+        advice = []
+        if model is not None:
+            words = fit_command(model, Commands.words)
+            advice = commands_in(certificate, model, words, str(file))
+        show(without_python(certificate), advice)
     if not certificate.holds:
         raise typer.Exit(NOT_CERTIFIED)
 
 
 @app.command()
 def info(file: ModelFile, as_json: AsJson = False) -> None:
-    """Show what a saved model is."""
+    """Describe a saved model."""
     from lemmata import load
 
     model = load(file)

@@ -1,4 +1,4 @@
-"""Ratings for completion models: how the command line says where they are, what is held out, and who is who."""
+"""Ratings for completion models: options that say where they are and what is held out, and labels of users and items."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from lemmata.cli.shell import refuse
-from lemmata.cli.tables import Table, fit_whole
+from lemmata.cli.tables import TableOptions, fit_whole
 
 MATRICES = (".npy", ".npz", ".svm", ".svmlight", ".libsvm")  # can hold nothing else
 
@@ -34,7 +34,7 @@ AsMatrix = Annotated[
 ]
 Duplicates = Annotated[
     str | None,
-    typer.Option(metavar="error|last|mean", help="Of ratings: what to do with one given twice."),
+    typer.Option(metavar="error|last|mean", help="Of ratings: how to treat one given twice."),
 ]
 TestShare = Annotated[
     float | None,
@@ -50,10 +50,10 @@ Seed = Annotated[
 
 
 @dataclass(frozen=True)
-class Source:
-    """How the command line says the entries of a partly known matrix are to be read."""
+class EntryOptions:
+    """Options of the command line that say how the entries of a partly known matrix are read."""
 
-    table: Table
+    table: TableOptions
     user: str | None = None
     item: str | None = None
     rating: str | None = None
@@ -63,7 +63,7 @@ class Source:
     seed: int | None = None
 
     def refuse_for(self, name: str) -> None:
-        """A model that is not one of completion has no use for these options."""
+        """Refuse these options for a model that does not complete matrices."""
         given: dict[str, Any] = {
             "user": self.user,
             "item": self.item,
@@ -78,7 +78,7 @@ class Source:
                 )
 
     def read(self, data: str) -> Any:
-        """The entries in a file."""
+        """Read the entries in a file."""
         from lemmata.completion.observed import Observed
 
         if self.test is not None and not 0 < self.test < 1:
@@ -119,7 +119,7 @@ class Source:
         return Observed(found.by_row, found.by_column, found.shape, rows, columns)
 
     def split(self, observed: Any) -> tuple[Any, Any]:
-        """What to fit to and what was held out (None without --test)."""
+        """Split entries into those to fit to and those held out (None without --test)."""
         return (
             (observed, None)
             if self.test is None
@@ -128,7 +128,7 @@ class Source:
 
 
 def _whole(names: Any) -> Any:
-    """Numbers that are all whole as ints: the readers of tables give floats."""
+    """Return numbers that are all whole as ints: the readers of tables give floats."""
     import numpy as np
 
     if (
@@ -141,8 +141,8 @@ def _whole(names: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class HeldOut:
-    """What was measured on entries that were held out."""
+class HeldOutEntries:
+    """The error on entries that were held out."""
 
     share: float
     seed: int
@@ -157,10 +157,10 @@ class HeldOut:
         return f"\n{self.found}\nheld out: {self.share:.0%} of the entries, seed {self.seed}; predictions are not clipped"
 
 
-def fitted_to_entries(
-    model: Any, observed: Any, source: Source, watch: bool
-) -> tuple[Any, HeldOut | None]:
-    """Fit, and with --test measure the error on what was held out; the certificate then knows it too."""
+def fit_to_entries(
+    model: Any, observed: Any, source: EntryOptions, watch: bool
+) -> tuple[Any, HeldOutEntries | None]:
+    """Fit, and with --test measure the error on held-out entries, in the certificate too."""
     train, test = source.split(observed)
     fit_whole(model, train, None, watch)
     if test is None:
@@ -169,17 +169,17 @@ def fitted_to_entries(
 
     model.certificate_ = model.certify(train, test)
     found = evaluate(model, test, k=10)
-    return model, HeldOut(source.test or 0.0, source.seed or 0, test.n_observed, found)
+    return model, HeldOutEntries(source.test or 0.0, source.seed or 0, test.n_observed, found)
 
 
-def certified_on_entries(
-    model: Any, observed: Any, source: Source, seconds: float | None = None
+def certify_on_entries(
+    model: Any, observed: Any, source: EntryOptions, seconds: float | None = None
 ) -> Any:
     return model.certify(*source.split(observed), seconds=seconds)
 
 
-def typed(text: str, labels: Any, size: int, what: str) -> Any:
-    """The label that somebody typed: names come from a shell as text, whatever they are in the data."""
+def find_label(text: str, labels: Any, size: int, what: str) -> Any:
+    """Find a label from its text: a shell passes text, whatever type labels have in the data."""
     if labels is None:
         try:
             return range(size).index(int(text))

@@ -1,4 +1,4 @@
-"""A saved model on rows that it has not seen: the score, its interval, and what holds of both."""
+"""A saved model on rows it was not trained on: the score, its interval, and claims about both."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lemmata.cli.shell import (
     print_json,
     show,
 )
-from lemmata.cli.tables import Table, needs_target
+from lemmata.cli.tables import TableOptions, needs_target, without_names
 
 
 @app.command()
@@ -49,22 +49,22 @@ def evaluate(
     decimal: Decimal = ".",
     as_json: AsJson = False,
 ) -> None:
-    """The score of a saved model on new rows, with its interval.
+    """Score a saved model on new rows, with an interval.
 
     DATA holds rows that the model has not seen, and the column --target that it predicts. The interval speaks of rows drawn
     like these. Exits with 3 unless the certificate holds."""
     from lemmata import load
     from lemmata.trust import evaluate as evaluate_model
 
-    model, table = load(file), Table(target, tuple(drop or ()), array, header, decimal)
+    model, table = load(file), TableOptions(target, tuple(drop or ()), array, header, decimal)
     if not hasattr(model, "predict"):
         raise TypeError(f"a {type(model).__name__} predicts nothing that could be compared.")
     rows = table.read(data, model)
     needs_target(model, rows.y)
     seen = None if train is None else table.read(train, model)
     known = {} if seen is None else {"train": seen.X, "train_y": seen.y}
-    model.__dict__.pop("feature_names_in_", None)  # columns were matched by name just now
-    found = evaluate_model(model, rows.X, rows.y, delta, bounds=bounds, **known)
+    options = {"bounds": bounds, **known}
+    found = without_names(evaluate_model, model, rows.X, rows.y, delta, **options)
     certificate = found.certificate_
     if as_json:
         numbers = {name: getattr(found, name) for name in ("score", "lower", "upper", "n", "delta")}

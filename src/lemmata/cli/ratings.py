@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,11 +11,11 @@ import typer
 from lemmata.cli.entries import (
     AsMatrix,
     Duplicates,
+    EntryOptions,
     ItemColumn,
     RatingColumn,
-    Source,
     UserColumn,
-    typed,
+    find_label,
 )
 from lemmata.cli.shell import (
     ArrayName,
@@ -27,7 +28,7 @@ from lemmata.cli.shell import (
     print_json,
     say,
 )  # fmt: skip
-from lemmata.cli.tables import Table, completes, fit_whole
+from lemmata.cli.tables import TableOptions, completes, fit_whole
 
 RATINGS = (".csv", ".tsv", ".txt", ".dat", ".parquet", ".csv.gz", ".tsv.gz", ".txt.gz", ".dat.gz")
 
@@ -53,12 +54,12 @@ def diagnose(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say what these ratings can determine of a matrix of some rank, before any fit."""
+    """Tell what these ratings can determine of a matrix of some rank, before any fit."""
     from lemmata.completion.implicit import diagnose_implicit
     from lemmata.completion.recovery import diagnose as diagnose_explicit
 
-    table = Table(target, tuple(drop or ()), array, header)
-    entries = Source(table, user, item, rating, matrix, duplicates).read(data)
+    table = TableOptions(target, tuple(drop or ()), array, header)
+    entries = EntryOptions(table, user, item, rating, matrix, duplicates).read(data)
     found = (diagnose_implicit if implicit else diagnose_explicit)(entries, rank)
     if as_json:
         print_json(found.to_dict())
@@ -121,14 +122,17 @@ def recommend(
         )
     model, beside = _model_and_popularity(file)
     data = model.observed_
-    names = [typed(text, data.row_labels, data.shape[0], "user") for text in users or ()]
-    new = _ratings(model, rated or [])
+
+    def find_item(text: str) -> Any:
+        return find_label(text, data.column_labels, data.shape[1], "item")
+
+    names = [find_label(text, data.row_labels, data.shape[0], "user") for text in users or ()]
+    new = _read_ratings(rated or [], find_item)
     if explain is not None:
-        item = typed(explain, data.column_labels, data.shape[1], "item")
-        return _print_explained(
-            [model.explain(name, item, n, ratings=new) for name in names or [None]], as_json
-        )
-    left_out = [typed(text, data.column_labels, data.shape[1], "item") for text in exclude or ()]
+        item = find_item(explain)
+        reasons = [model.explain(name, item, n, ratings=new) for name in names or [None]]
+        return _print_explanations(reasons, as_json)
+    left_out = [find_item(text) for text in exclude or ()]
     found = model.recommend(
         names or None,
         n,
@@ -145,11 +149,11 @@ def recommend(
 
 
 def _model_and_popularity(file: str) -> tuple[Any, str]:
-    """A model that recommends, and a sentence on how its lists do beside popularity."""
+    """Load or fit a model that recommends; with a sentence that compares its lists with popularity."""
     from lemmata import load
 
     if file == "-" or Path(file).name.lower().endswith(RATINGS):
-        return _fitted_to_choices(file)
+        return _fit_to_choices(file)
     model = load(Path(file))
     if not completes(type(model)):
         raise TypeError(
@@ -167,33 +171,33 @@ def _model_and_popularity(file: str) -> tuple[Any, str]:
     return model, f"beside popularity: not measured; {advice}"
 
 
-def _fitted_to_choices(file: str) -> tuple[Any, str]:
+def _fit_to_choices(file: str) -> tuple[Any, str]:
     from lemmata.completion import ALS
     from lemmata.completion.metrics import evaluate
 
-    entries = Source(Table()).read(file)
+    entries = EntryOptions(TableOptions()).read(file)
     if entries.values.min(initial=0) < 0:
         entries = entries.with_values(entries.values - entries.values.min() + 1)
     rank = min(20, *entries.shape)
 
-    def fitted(data: Any) -> Any:
+    def fit(data: Any) -> Any:
         model = ALS(rank=rank, feedback="implicit", random_state=0)
         fit_whole(model, data, None, False)
         return model
 
     if entries.n_observed < 20:
-        return fitted(entries), "beside popularity: too few ratings to measure it"
+        return fit(entries), "beside popularity: too few ratings to measure it"
     train, test = entries.split(0.1, seed=0)
-    found = evaluate(fitted(train), test, k=10)
+    found = evaluate(fit(train), test, k=10)
     sentence = (
         f"beside popularity: NDCG@10 {found['ndcg']:.3f} against {found.popularity['ndcg']:.3f} on a tenth of the ratings "
         f"(ALS of rank {rank}, implicit feedback)"
     )
-    return fitted(entries), sentence
+    return fit(entries), sentence
 
 
-def _ratings(model: Any, rated: list[str]) -> dict[Any, float] | None:
-    """A new user's ratings in item=value settings."""
+def _read_ratings(rated: list[str], find_item: Callable[[str], Any]) -> dict[Any, float] | None:
+    """Read a new user's ratings from item=value settings."""
     ratings = {}
     for setting in rated:
         name, equals, value = setting.rpartition("=")
@@ -205,13 +209,11 @@ def _ratings(model: Any, rated: list[str]) -> dict[Any, float] | None:
             raise typer.BadParameter(
                 f"{setting!r} is not of the form ITEM=RATING.", param_hint="--rated"
             )
-        ratings[typed(name, model.observed_.column_labels, model.observed_.shape[1], "item")] = (
-            rating
-        )
+        ratings[find_item(name)] = rating
     return ratings or None
 
 
-def _print_explained(explanations: list[Any], as_json: bool) -> None:
+def _print_explanations(explanations: list[Any], as_json: bool) -> None:
     if as_json:
         print_json({"explanations": [why.to_dict() for why in explanations]})
     else:

@@ -1,4 +1,4 @@
-"""What every command shares: exit codes, one answer to all errors, arguments, printing and the names of things.
+"""Shared by all commands: exit codes, one answer to all errors, arguments, printing, and names of models and parameters.
 
 Only typer is imported here: `lemmata --help` has to be quick.
 """
@@ -27,7 +27,7 @@ HELP = """Machine learning that shows its proof: every fit returns a certificate
 
 Exit codes: 0 all went well; 1 the data, a file or a value was refused; 2 the command line was wrong (unknown model,
 parameter or option); 3 the certificate does not hold: a claim fails, is broken or was not checked (certify, and fit --require);
-130 interrupted by Ctrl-C, nothing was saved; 141 the reader of the output went away. LEMMATA_DEBUG=1 shows tracebacks.
+130 interrupted by Ctrl-C, nothing was saved; 141 the output pipe was closed. LEMMATA_DEBUG=1 shows tracebacks.
 """
 
 
@@ -63,7 +63,7 @@ class Commands(TyperGroup):
         except KeyboardInterrupt:
             raise refuse("interrupted; nothing was saved.", INTERRUPTED) from None
         except BrokenPipeError:
-            _let_go_of_stdout()
+            _discard_stdout()
             raise typer.Exit(PIPE_CLOSED) from None
         except Exception as error:
             if not _is_ours(error) or os.environ.get("LEMMATA_DEBUG"):
@@ -72,7 +72,7 @@ class Commands(TyperGroup):
 
 
 def _is_ours(error: Exception) -> bool:
-    """Whether an exception is for us to report; typer reports its own (usage, exit)."""
+    """Whether we report an exception; typer reports its own (usage, exit)."""
     return not isinstance(error, (typer.Exit, typer.Abort, UsageError))
 
 
@@ -83,7 +83,7 @@ def refuse(message: str, code: int = BAD_INPUT) -> typer.Exit:
 
 def _message(error: Exception) -> str:
     if type(error).__name__ == "StepFailed" and error.__cause__ is not None:
-        return f"the fit failed: {error.__cause__}"  # StepFailed itself speaks to programmers
+        return f"the fit failed: {error.__cause__}"  # StepFailed itself addresses programmers
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
     if isinstance(
@@ -92,7 +92,7 @@ def _message(error: Exception) -> str:
         return str(error)
     if isinstance(error, MemoryError):
         return f"not enough memory ({error}); save the data as .npy, which is read piece by piece."
-    return f"{type(error).__name__}: {error} (a fault of lemmata; LEMMATA_DEBUG=1 shows where)"
+    return f"{type(error).__name__}: {error} (a bug in lemmata; LEMMATA_DEBUG=1 shows where)"
 
 
 def _warn(
@@ -106,8 +106,8 @@ def _warn(
     print(f"lemmata: warning: {shorten(one_line(' '.join(str(message).split())))}", file=sys.stderr)
 
 
-def _let_go_of_stdout() -> None:
-    """Point stdout to nowhere, so that Python does not complain again when it closes it."""
+def _discard_stdout() -> None:
+    """Redirect stdout to the null device, so that Python does not fail again when it closes it."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
 
@@ -135,7 +135,7 @@ Target = Annotated[
     str | None,
     typer.Option(
         metavar="COLUMN",
-        help="The column that is no feature but the target: its name, or its position (0 first, -1 last).",
+        help="The target column: its name, or its position (0 first, -1 last).",
     ),
 ]
 Drop = Annotated[
@@ -147,11 +147,11 @@ ArrayName = Annotated[
 Header = Annotated[
     bool | None,
     typer.Option(
-        "--header/--no-header", help="Whether a csv begins with names.  [default: found out]"
+        "--header/--no-header", help="Whether a csv begins with names.  [default: detected]"
     ),
 ]
 Decimal = Annotated[
-    str, typer.Option(metavar=".|,", help="What decimals of a csv are written with: 3.14 or 3,14.")
+    str, typer.Option(metavar=".|,", help="The decimal mark of a csv: 3.14 or 3,14.")
 ]
 SafeCsv = Annotated[
     bool,
@@ -189,18 +189,18 @@ def _options(
 
 
 def say(text: Any) -> None:
-    """Print text that may quote data: what would steer a terminal is written out."""
+    """Print text that may quote data: control characters are escaped."""
     print(printable(str(text)))
 
 
 def print_json(content: Any) -> None:
     text = json.dumps(plain(content), ensure_ascii=False, indent=2, allow_nan=False)
-    # JSON itself escapes only what is below the blank
+    # JSON itself escapes only characters below the blank
     print(UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def plain(value: Any) -> Any:
-    """JSON for what parameters and attributes may hold; of an array, what a reader wants to know."""
+    """Convert parameters and attributes to JSON values; an array becomes its shape and dtype."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -219,7 +219,7 @@ def plain(value: Any) -> Any:
 
 
 def show(certificate: Any, commands: Sequence[str] = ()) -> None:
-    """A certificate in colour on a terminal, plain elsewhere; below it the commands that its advice comes to."""
+    """Print a certificate, in colour on a terminal, and below it the commands that follow its advice."""
     if sys.stdout.isatty():
         from rich.console import Console
 
@@ -243,7 +243,7 @@ def print_table(rows: Sequence[tuple[str, ...]]) -> None:
 
 
 def nearest(word: str, known: Any) -> str:
-    """The end of a message about an unknown word: the known one that is like it, or the list of what there is."""
+    """The end of a message about an unknown word: the most similar known one, or the list of them."""
     lower = {name.lower(): name for name in known}
     near = get_close_matches(word.lower(), lower, n=1)
     return f"; did you mean {lower[near[0]]}?" if near else f"; there are {', '.join(known)}."
@@ -267,7 +267,7 @@ def model_name(word: str) -> str:
 
 
 def parameters_in(cls: Any, settings: list[str]) -> dict[str, Any]:
-    """The parameters in key=value settings: values are Python literals, true, false, or text."""
+    """Read key=value settings: values are Python literals, true, false, or text."""
     import ast
 
     known, found = cls._get_param_names(), {}
@@ -295,7 +295,7 @@ def parameters_in(cls: Any, settings: list[str]) -> dict[str, Any]:
 
 
 def check_writable(path: Path, data: str | None = None) -> None:
-    """Refuse a bad place for the result before the work, not after it."""
+    """Refuse a bad path for the result before the work, not after it."""
     if not path.parent.is_dir():
         raise ValueError(f"cannot write {path}: there is no folder {path.parent}.")
     if path.is_dir():

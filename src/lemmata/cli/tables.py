@@ -10,8 +10,8 @@ from lemmata.cli.shell import INTERRUPTED, refuse
 
 
 @dataclass(frozen=True)
-class Table:
-    """How the command line says a table is to be read."""
+class TableOptions:
+    """Options of the command line that say how a table is read."""
 
     target: str | None = None
     drop: tuple[str, ...] = ()
@@ -20,14 +20,14 @@ class Table:
     decimal: str = "."
 
     def refuse_for(self, name: str) -> None:
-        """Options of tables mean nothing to a model of texts."""
-        if self != Table():
+        """Refuse the options of tables for a model of texts."""
+        if self != TableOptions():
             raise ValueError(
                 f"{name} reads a text, which has no columns; leave out the options of tables."
             )
 
     def read(self, data: str, model: Any = None, *, holes: bool = False) -> Any:
-        """The matrix in a file; for a model its columns, by name where both have names, so that order does not matter."""
+        """Read the matrix in a file; for a model its columns, by name where both have names, so that order does not matter."""
         from lemmata.data import read_matrix
 
         options: dict[str, Any] = {
@@ -53,33 +53,33 @@ class Table:
 
 
 def completes(cls: type) -> bool:
-    """Whether a model is one of completion: its data are entries, and cells may be empty."""
+    """Whether a class completes matrices: its data are entries, and cells may be empty."""
     from lemmata.completion.base import CompletionModel
 
     return issubclass(cls, CompletionModel)
 
 
 def takes_holes(model: Any) -> bool:
-    """Whether empty cells are no mistake to a model."""
+    """Whether a model accepts empty cells."""
     return model.__sklearn_tags__().input_tags.allow_nan
 
 
 def without_names(function: Any, *arguments: Any, **options: Any) -> Any:
-    """Call a method of a model whose columns were already matched by name; scikit-learn would warn that X has none."""
+    """Call a method of a model whose columns were already matched by name, without scikit-learn's warning that X has none."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")
         return function(*arguments, **options)
 
 
 def column_names(model: Any) -> list[str] | None:
-    """What the columns of a model's data were called, None if they had no names."""
+    """The names of the columns of a model's data, None if they had none."""
     labels = model.observed_.column_labels if completes(type(model)) else None
     names = getattr(model, "feature_names_in_", None) if labels is None else labels.names
     return None if names is None else [str(name) for name in names]
 
 
 def needs_target(model: Any, y: Any) -> None:
-    """A model that predicts has to be told what."""
+    """Refuse a missing target where the model predicts one."""
     if y is None and model.__sklearn_tags__().target_tags.required:
         raise refuse(
             f"a {type(model).__name__} predicts a column of the table; --target COLUMN says which (a name, or -1 for the last)."
@@ -87,7 +87,7 @@ def needs_target(model: Any, y: Any) -> None:
 
 
 def fit_whole(model: Any, X: Any, y: Any, watch: bool) -> None:
-    """Fit; an interrupted fit keeps its state for programs, but a shell wants all or nothing."""
+    """Fit, or refuse: an interrupted fit keeps its state for programs, but a shell command does all or nothing."""
     from lemmata.core.loop import Interrupted, Stopped
 
     with warnings.catch_warnings():
@@ -101,12 +101,12 @@ def fit_whole(model: Any, X: Any, y: Any, watch: bool) -> None:
     if model.stopped_ == Stopped.INTERRUPTED:
         raise refuse(
             f"interrupted after {model.n_iter_} steps; nothing was saved. "
-            "--set time_limit=SECONDS ends a fit early and keeps it, --set checkpoint=FILE lets the next one go on.",
+            "--set time_limit=SECONDS ends a fit early and keeps it, --set checkpoint=FILE lets the next one continue.",
             INTERRUPTED,
         )
 
 
 def refuse_interrupted(certificate: Any) -> None:
-    """Ctrl-C while claims are checked: programs get what was checked, but a shell wants all or nothing."""
+    """Refuse a certificate that Ctrl-C cut short: programs get what was checked, a shell command does all or nothing."""
     if certificate.interrupted:
         raise refuse("interrupted while claims were checked; nothing was saved.", INTERRUPTED)

@@ -1,4 +1,4 @@
-"""lemmata warm: compile every kernel ahead, by small fits that use it, so that nobody waits for it later."""
+"""lemmata warm: compile every kernel ahead, by small fits that use it, so that later fits do not wait for it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def warm() -> None:
 
 
 def compile_package(name: str) -> tuple[str, float]:
-    """Do everything of one package that has kernels, on tiny data; returns how long that took."""
+    """Run everything of one package that has kernels on tiny data; return its name and the seconds it took."""
     import lemmata
     from lemmata.core import compiler
 

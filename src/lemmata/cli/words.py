@@ -34,7 +34,7 @@ Among = Annotated[
 
 
 def reads_text(cls: type) -> bool:
-    """Whether a model is one of words that is fitted to texts alone."""
+    """Whether a class learns vectors of words from texts alone."""
     from lemmata.embedding.base import EmbeddingModel
 
     return issubclass(cls, EmbeddingModel)
@@ -56,10 +56,10 @@ def holds_vectors(file: Path) -> bool:
     return (Path(file.stem).suffix if file.suffix == ".gz" else file.suffix) in FORMATS
 
 
-def certified_words(
+def certify_words(
     file: Path, model: Any, data: str | None, analogies: Path | None, seconds: float | None
 ) -> Any:
-    """The certificate of a model of words, or of the vectors in a file, for which `model` is None."""
+    """Certify a model of words, or the vectors in a file where `model` is None."""
     from lemmata import certify
 
     text = None if data is None else read_texts(data)
@@ -68,7 +68,7 @@ def certified_words(
 
 
 def word_vectors(file: Path) -> Any:
-    """The vectors in a file, whoever wrote it."""
+    """The vectors in a file, of any library."""
     if holds_vectors(file):
         from lemmata.embedding import WordVectors
 
@@ -103,12 +103,9 @@ def nearest_words(
     among: Among = None,
     as_json: AsJson = False,
 ) -> None:
-    """The words most alike to a word, with the cosines of their vectors."""
-    vectors = word_vectors(file)
-    _show(
-        _answered(lambda: vectors.nearest(words if len(words) > 1 else words[0], n, among=among)),
-        as_json,
-    )
+    """List the words most similar to a word, with the cosines of their vectors."""
+    vectors, wanted = word_vectors(file), words if len(words) > 1 else words[0]
+    _show(_look_up(lambda: vectors.nearest(wanted, n, among=among)), as_json)
 
 
 @app.command()
@@ -126,11 +123,11 @@ def analogy(
 ) -> None:
     """A is to B as C is to what? `lemmata analogy v.lemma man king woman`"""
     vectors = word_vectors(file)
-    _show(_answered(lambda: vectors.analogy(a, b, c, n, method=method, among=among)), as_json)
+    _show(_look_up(lambda: vectors.analogy(a, b, c, n, method=method, among=among)), as_json)
 
 
-def _answered(ask: Any) -> list[tuple[str, float]]:
-    """An unknown word is bad input, not a slip of ours."""
+def _look_up(ask: Any) -> list[tuple[str, float]]:
+    """Answer a query; an unknown word is bad input, not a bug."""
     try:
         return ask()
     except KeyError as error:

@@ -1,57 +1,26 @@
-"""`lemmata demo`: the main job on data that every installation has, in scenes.
-
-A scene plays (fits something and says what it found), draws its part of the picture, and sums itself up for --json. A new
-chapter adds its scene to SCENES; the picture grows by one strip.
-"""
+"""The scenes of `lemmata demo`: digits compressed, completed from 40 % of their pixels, and clustered without their labels."""
 
 from __future__ import annotations
 
-import io
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
+from lemmata.cli.demo import Say, Scene
 from lemmata.core.certificate import FAILS
-from lemmata.core.store import write_atomically
 from lemmata.pictures import BLUE, GREEN, GREY, ORANGE, RED
 
-WIDTH, DPI = 11.0, 130
 PAD = 3  # pixels between two pictures of a row
-FORMATS = (".png", ".pdf", ".svg")
-
-Say = Callable[[Any], None]
-
-
-class Scene(Protocol):
-    """A part of the demo. `height` is that of its strip of the picture, in inches."""
-
-    name: str
-    title: str
-    height: float
-
-    def play(self, say: Say) -> Any:
-        """Do the work and say what came out; the result goes to the other two."""
-        ...
-
-    def draw(self, figure: Any, played: Any) -> None:
-        """Draw the result on a matplotlib (sub)figure."""
-        ...
-
-    def summary(self, played: Any) -> dict[str, Any]:
-        """The result as plain JSON."""
-        ...
 
 
 # --- chapter 1: compressing the digits --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Compressed:
+class Compression:
     """Digits compressed to several ranks: what was measured, and what the spectrum predicts."""
 
     X: np.ndarray  # (n, 64)
@@ -78,7 +47,7 @@ class Digits:
     shown: ClassVar[tuple[int, ...]] = (32, 16, 8, 4, 2)  # as pictures
     certified = 4  # the rank whose certificate is printed: λ₄ and λ₅ are well apart
 
-    def play(self, say: Say) -> Compressed:
+    def play(self, say: Say) -> Compression:
         from lemmata.data import digits
         from lemmata.reduction.pca import PCA
 
@@ -88,16 +57,16 @@ class Digits:
         assert image is not None
         total = X.var(axis=0).sum()
         models, lost = {}, {}
-        for k in _watched(self.ranks, "compressing the digits"):
+        for k in _with_progress(self.ranks, "compressing the digits"):
             models[k] = PCA(n_components=k).fit(X)
             back = models[k].inverse_transform(models[k].transform(X))
             lost[k] = float(((X - back) ** 2).sum(axis=1).mean() / total)
         spectrum = PCA().fit(X).explained_variance_
-        played = Compressed(X, labels, image, spectrum, models, lost)
+        played = Compression(X, labels, image, spectrum, models, lost)
         self._report(played, say)
         return played
 
-    def _report(self, played: Compressed, say: Say) -> None:
+    def _report(self, played: Compression, say: Say) -> None:
         tail = played.tail
         say(f"{self.title}\n")
         say("  rank   numbers kept   variance lost   tail of the spectrum   claims that fail")
@@ -107,7 +76,7 @@ class Digits:
         say(f"\nThe certificate of rank {self.certified}:\n")
         say(played.models[self.certified].certificate_)
 
-    def summary(self, played: Compressed) -> dict[str, Any]:
+    def summary(self, played: Compression) -> dict[str, Any]:
         tail = played.tail
         errors = [{"rank": k, "lost": played.lost[k], "tail": float(tail[k])} for k in self.ranks]
         return {
@@ -117,7 +86,7 @@ class Digits:
 
     # --- the picture ---
 
-    def draw(self, figure: Any, played: Compressed) -> None:
+    def draw(self, figure: Any, played: Compression) -> None:
         figure.suptitle(self.title, fontsize=15, fontweight="bold")
         top, bottom = figure.subfigures(2, 1, height_ratios=[1.35, 1])
         self._draw_digits(top, played)
@@ -125,7 +94,7 @@ class Digits:
         self._draw_spectrum(left, played)
         self._draw_errors(right, played)
 
-    def _draw_digits(self, figure: Any, played: Compressed) -> None:
+    def _draw_digits(self, figure: Any, played: Compression) -> None:
         """One digit of each class as it is, and below as each rank gives it back."""
         chosen = _one_of_each(played.labels)
         rows = [("original", "64 numbers", "black", played.X[chosen])]
@@ -135,7 +104,7 @@ class Digits:
             rows.append((f"rank {k}", f"{1 - played.lost[k]:.0%} of variance", BLUE, back))
         _draw_rows(figure.subplots(), rows, played.image)
 
-    def _draw_spectrum(self, ax: Any, played: Compressed) -> None:
+    def _draw_spectrum(self, ax: Any, played: Compression) -> None:
         values = played.spectrum
         # three pixels never change: their eigenvalues are rounding errors of zero
         visible = values > values[0] * 1e-7
@@ -164,7 +133,7 @@ class Digits:
         ax.set_title("Spectrum of the covariance")
         _tidy(ax)
 
-    def _draw_errors(self, ax: Any, played: Compressed) -> None:
+    def _draw_errors(self, ax: Any, played: Compression) -> None:
         tail = played.tail
         k = np.arange(len(tail))
         visible = tail > 1e-7
@@ -200,7 +169,7 @@ class Digits:
 
 
 @dataclass(frozen=True)
-class Completed:
+class CompletedDigits:
     """Digits of which most pixels were hidden, and what was put in their place."""
 
     X: np.ndarray  # the truth
@@ -231,7 +200,7 @@ class Holes:
         "random_state": 0,
     }
 
-    def play(self, say: Say) -> Completed:
+    def play(self, say: Say) -> CompletedDigits:
         from lemmata.completion.als.estimator import ALS
         from lemmata.completion.observed import Observed
         from lemmata.data import digits
@@ -251,11 +220,11 @@ class Holes:
         }
         # here the truth is at hand
         certificate = model.certify(known, Observed.of(np.where(gone, X, np.nan)))
-        played = Completed(X, labels, image, known, means, filled, errors, certificate)
+        played = CompletedDigits(X, labels, image, known, means, filled, errors, certificate)
         self._report(played, say)
         return played
 
-    def _report(self, played: Completed, say: Say) -> None:
+    def _report(self, played: CompletedDigits, say: Say) -> None:
         before, after = played.errors.values()
         say(f"\n{self.title}\n")
         say("  pixels put in by   root mean squared error on those that were hidden (0 … 16)")
@@ -266,14 +235,14 @@ class Holes:
         say("\nThe certificate, with the hidden pixels as held-out entries:\n")
         say(played.certificate)
 
-    def summary(self, played: Completed) -> dict[str, Any]:
+    def summary(self, played: CompletedDigits) -> dict[str, Any]:
         return {
             "hidden": self.hidden,
             "errors": played.errors,
             "certificate": played.certificate.to_dict(),
         }
 
-    def draw(self, figure: Any, played: Completed) -> None:
+    def draw(self, figure: Any, played: CompletedDigits) -> None:
         figure.suptitle(self.title, fontsize=15, fontweight="bold")
         chosen = _one_of_each(played.labels)
         before, after = played.errors.values()
@@ -295,7 +264,7 @@ class Holes:
 
 
 @dataclass(frozen=True)
-class Clustered:
+class DigitClusters:
     """Digits in ten clusters, and the digit that most of each cluster are."""
 
     image: tuple[int, int]
@@ -308,13 +277,13 @@ class Clustered:
 
 
 class Clusters:
-    """k-means finds the digits without being told what they are: the ten centres as pictures."""
+    """k-means finds the digits without their labels: the ten centres as pictures."""
 
     name = "clusters"
     title = "The same digits sorted by k-means, which never saw a label: the ten centres"
     height = 1.9
 
-    def play(self, say: Say) -> Clustered:
+    def play(self, say: Say) -> DigitClusters:
         from lemmata.clustering.kmeans import KMeans
         from lemmata.data import digits
 
@@ -329,7 +298,7 @@ class Clusters:
         table, size = table[order], table[order].sum(axis=1)
         found = table.max(axis=1)
         purity = float(found.sum() / size.sum())
-        played = Clustered(
+        played = DigitClusters(
             image,
             model.cluster_centers_[order],
             table.argmax(axis=1),
@@ -345,10 +314,10 @@ class Clusters:
         say(played.certificate)
         return played
 
-    def summary(self, played: Clustered) -> dict[str, Any]:
+    def summary(self, played: DigitClusters) -> dict[str, Any]:
         return {"purity": played.purity, "certificate": played.certificate.to_dict()}
 
-    def draw(self, figure: Any, played: Clustered) -> None:
+    def draw(self, figure: Any, played: DigitClusters) -> None:
         figure.suptitle(self.title, fontsize=15, fontweight="bold")
         ax = figure.subplots()
         _draw_rows(
@@ -414,61 +383,8 @@ def _tidy(ax: Any) -> None:
     ax.title.set(fontsize=12, fontweight="bold")
 
 
-SCENES: tuple[Scene, ...] = (Digits(), Holes(), Clusters())
-
-
-# --- the show ---------------------------------------------------------------------------------------------------------
-
-
-def play(
-    out: Path = Path("demo.png"), quiet: bool = False, scenes: Iterable[Scene] = SCENES
-) -> dict[str, Any]:
-    """Play the scenes, draw the picture, and return the results as plain JSON."""
-    if out.suffix.lower() not in FORMATS:
-        raise ValueError(f"{out}: the picture is drawn as {', '.join(FORMATS)}.")
-    start = time.perf_counter()
-    say = _silence if quiet else _speaker()
-    played = [(scene, scene.play(say)) for scene in scenes]
-    _draw(out, played)
-    seconds = time.perf_counter() - start
-    say(f"\n{out} drawn; {seconds:.1f} s in all.")
-    return {
-        "figure": str(out),
-        "seconds": round(seconds, 2),
-        **{scene.name: scene.summary(result) for scene, result in played},
-    }
-
-
-def _draw(out: Path, played: list[tuple[Scene, Any]]) -> None:
-    from matplotlib.figure import Figure
-
-    heights = [scene.height for scene, _ in played]
-    figure = Figure(figsize=(WIDTH, sum(heights)), dpi=DPI)
-    figure.set_layout_engine("constrained", rect=(0.01, 0.01, 0.98, 0.98))
-    strips = figure.subfigures(len(played), 1, height_ratios=heights, squeeze=False)
-    for (strip,), (scene, result) in zip(strips, played, strict=True):
-        scene.draw(strip, result)
-    content = io.BytesIO()
-    figure.savefig(content, format=out.suffix.lower().lstrip("."))
-    write_atomically(out, content.getvalue())
-
-
-def _silence(_: Any) -> None:
-    pass
-
-
-def _speaker() -> Say:
-    """Print: in colour on a terminal, plain elsewhere."""
-    if not sys.stdout.isatty():
-        return print
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    return lambda what: console.print(what, soft_wrap=True)
-
-
-def _watched(items: tuple[int, ...], title: str) -> Iterator[int]:
-    """The items, under a progress bar on stderr if that is a terminal."""
+def _with_progress(items: tuple[int, ...], title: str) -> Iterator[int]:
+    """Yield the items, under a progress bar on stderr if that is a terminal."""
     if not sys.stderr.isatty():
         yield from items
         return
@@ -476,3 +392,6 @@ def _watched(items: tuple[int, ...], title: str) -> Iterator[int]:
     from rich.progress import track
 
     yield from track(items, description=title, console=Console(stderr=True))
+
+
+SCENES: tuple[Scene, ...] = (Digits(), Holes(), Clusters())
