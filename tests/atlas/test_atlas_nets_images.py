@@ -3,19 +3,20 @@
 import numpy as np
 import pytest
 
-from lemmata.atlas import NotShown, nets_images
+from lemmata.atlas import NotShown
+from lemmata.atlas.nets import images
 
 LONG = (
-    nets_images.learned_filters,
-    nets_images.linear_probes,
-    nets_images.skip_connections,
-    nets_images.batch_norm_rates,
-    nets_images.small_data,
+    images.learned_filters,
+    images.linear_probes,
+    images.skip_connections,
+    images.batch_norm_rates,
+    images.small_data,
 )
 
 
 def test_receptive_fields_of_other_weights_show_the_same():
-    assert nets_images.receptive_fields(seed=1).axes
+    assert images.receptive_fields(seed=1).axes
 
 
 @pytest.mark.slow
@@ -35,21 +36,21 @@ def test_a_field_that_is_one_pixel_off_is_noticed(monkeypatch):
 
     monkeypatch.setattr(receptive_fields, "receptive_field", shifted)
     with pytest.raises(NotShown, match="where the formula says"):
-        nets_images.receptive_fields()
+        images.receptive_fields()
 
 
 def test_smoothness_is_0_for_noise_and_1_for_constants():
-    assert nets_images._smoothness(np.ones((3, 5, 5))) == pytest.approx(1)
+    assert images._smoothness(np.ones((3, 5, 5))) == pytest.approx(1)
     noise = np.random.default_rng(0).standard_normal((2000, 5, 5))
-    assert abs(nets_images._smoothness(noise)) < 4 / np.sqrt(2000 * 40)  # of 40 pairs a filter
+    assert abs(images._smoothness(noise)) < 4 / np.sqrt(2000 * 40)  # of 40 pairs a filter
     board = np.indices((5, 5)).sum(axis=0) % 2 * 2.0 - 1
-    assert nets_images._smoothness(board[None]) == pytest.approx(-1)
+    assert images._smoothness(board[None]) == pytest.approx(-1)
 
 
 def test_half_of_a_heap_in_the_middle_is_found_there():
     heat = np.zeros((9, 9))
     heat[2:7, 2:7] = 1.0
     heat[4, 4] = 30.0  # 30 of 54
-    assert nets_images._half_width(heat, 2, 5) == 1
+    assert images._half_width(heat, 2, 5) == 1
     heat[4, 4] = 1.0  # 9 of 25 in the middle 3 × 3
-    assert nets_images._half_width(heat, 2, 5) == 5
+    assert images._half_width(heat, 2, 5) == 5

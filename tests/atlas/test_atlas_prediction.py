@@ -3,18 +3,19 @@
 import numpy as np
 import pytest
 
-from lemmata.atlas import NotShown, prediction
+from lemmata.atlas import NotShown
+from lemmata.atlas.prediction import generalisation, linear
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize(
     "make",
     [
-        prediction.curse,
-        prediction.robust_losses,
-        prediction.extreme_points,
-        prediction.balls,
-        prediction.support_vectors,
+        generalisation.curse,
+        linear.robust_losses,
+        linear.extreme_points,
+        linear.balls,
+        linear.support_vectors,
     ],
 )
 def test_other_draws_show_the_same(make, seed):
@@ -24,10 +25,10 @@ def test_other_draws_show_the_same(make, seed):
 def test_a_model_without_a_choice_of_k_is_noticed(monkeypatch):
     from lemmata import KNeighborsRegressor
 
-    monkeypatch.setattr(prediction, "KNeighborsRegressor", lambda k: KNeighborsRegressor(5))
-    monkeypatch.setattr(prediction, "bias_variance", few_repeats(prediction.bias_variance))
+    monkeypatch.setattr(generalisation, "KNeighborsRegressor", lambda k: KNeighborsRegressor(5))
+    monkeypatch.setattr(generalisation, "bias_variance", few_repeats(generalisation.bias_variance))
     with pytest.raises(NotShown):
-        prediction.split_error()
+        generalisation.split_error()
 
 
 def few_repeats(split):
@@ -37,17 +38,17 @@ def few_repeats(split):
 def test_a_square_is_not_robust(monkeypatch):
     from lemmata import LinearRegression
 
-    monkeypatch.setattr(prediction, "RobustRegression", lambda **_: LinearRegression())
+    monkeypatch.setattr(linear, "RobustRegression", lambda **_: LinearRegression())
     with pytest.raises(NotShown, match="line of the good points"):
-        prediction.robust_losses()
+        linear.robust_losses()
 
 
 def test_a_ridge_has_no_corners(monkeypatch):
     from lemmata import Ridge
 
-    monkeypatch.setattr(prediction, "Lasso", lambda a, **options: Ridge(400 * a, **options))
+    monkeypatch.setattr(linear, "Lasso", lambda a, **options: Ridge(400 * a, **options))
     with pytest.raises(NotShown):
-        prediction.balls()
+        linear.balls()
 
 
 def test_the_numbers_of_the_notes():

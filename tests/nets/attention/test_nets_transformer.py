@@ -202,7 +202,7 @@ def test_padding_of_the_source_changes_nothing():
 
 
 def test_words_are_learnt_to_be_reversed_and_new_ones_come_out_right():
-    from lemmata.atlas.nets_attention import random_words, reversing_net
+    from lemmata.atlas.nets.attention import random_words, reversing_net
 
     net = reversing_net()
     source, target = random_words(1000, seed=1_000)  # beside those it was trained on

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lemmata.atlas import entry, show
-from lemmata.atlas.nets_attention import one_torch_thread
+from lemmata.atlas.nets.attention import one_torch_thread
 from lemmata.pictures import BLUE, GREEN, GREY, ORANGE, figure
 
 EPOCHS, BATCH, RATE = 16, 16, 0.3
