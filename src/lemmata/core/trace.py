@@ -21,6 +21,19 @@ from lemmata.core.store import storable
 NAN = float("nan")
 
 
+def decay_rate(logs: np.ndarray, least: int = 3) -> float:
+    """The factor per step by which numbers with these logarithms shrink; NaN where fewer than `least` rows show it.
+
+    Fitted to the lower half of their decades: at first every mode takes part (the numbers may even grow), at the end only the
+    slowest one does.
+    """
+    above = np.flatnonzero(logs > (logs.max() + logs[-1]) / 2) if logs.size else ()
+    tail = logs[above[-1] + 1 :] if len(above) else ()
+    if len(tail) < least:
+        return NAN
+    return float(np.exp(np.polyfit(np.arange(len(tail)), tail, 1)[0]))
+
+
 @storable
 class Trace:
     """Objective, seconds and extra measurements of every step, as arrays."""

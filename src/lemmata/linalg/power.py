@@ -26,7 +26,7 @@ import numpy as np
 from lemmata.core.certificate import rounding
 from lemmata.core.loop import MaxSteps, Stopped, run
 from lemmata.core.store import storable
-from lemmata.core.trace import Trace
+from lemmata.core.trace import Trace, decay_rate
 from lemmata.linalg._checks import (
     as_square,
     check_symmetric,
@@ -186,21 +186,12 @@ def predicted_rates(values: Any, next_value: float, dtype: Any = np.float64) -> 
 def measured_rates(trace: Trace) -> Array:
     """The factor by which the residual of each vector shrank per step, in the order in which the vectors were found.
 
-    Fitted to the log residuals in the lower half of their decades: at first all eigenvectors take part in the residual
-    (which may even grow), at the end only the next one does. NaN with fewer than three rows there.
+    At first all eigenvectors take part in a residual, at the end only the next one does. NaN where too few rows show it.
     """
     residual, vector = trace.extras["residual"], trace.extras["vector"]
-    rates = []
-    for j in range(int(vector.max()) + 1):
-        r = residual[vector == j]
-        r = np.log(r[r > 0])
-        below = r <= (r.max() + r[-1]) / 2 if r.size else r
-        # the rows after the last one above the half
-        tail = r[len(r) - np.argmin(below[::-1]) :] if r.size else r
-        rates.append(
-            np.exp(np.polyfit(np.arange(len(tail)), tail, 1)[0]) if len(tail) >= 3 else np.nan
-        )
-    return np.array(rates)
+    count = int(vector.max()) + 1
+    logs = (np.log(residual[(vector == j) & (residual > 0)]) for j in range(count))
+    return np.array([decay_rate(one) for one in logs])
 
 
 def _next_value(A: Any, vectors: Array, steps: int = 20) -> float:

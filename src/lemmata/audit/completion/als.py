@@ -6,6 +6,8 @@ Each row is a quadratic problem of its own (rows_and_columns.py), so what solvin
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from lemmata.audit.completion.factors import NEVER_ROSE, first_order_point, second_order_minimum
@@ -15,7 +17,6 @@ from lemmata.audit.completion.optimality.global_optimum import global_optimum
 from lemmata.audit.completion.rows_and_columns import gain
 from lemmata.audit.completion.statements import SOUND, factored, precision
 from lemmata.audit.kernel import claims
-from lemmata.audit.reduction.power_method import steps_shrink
 
 GAIN = 1e-4  # of the objective; the default tol is a tenth of it
 NOISE_LEFT = 0.01  # of the objective: what stochastic steps may leave behind
@@ -65,6 +66,24 @@ def near_fixed_point(fit):
     """The gain of half a sweep of ALS from here: what noise, or too few epochs, left behind. See `fixed_point` of ALS."""
     advice = "raise max_iter and lower tol; with a learning_rate of your own, give it more decay"
     return claims.at_most(half_sweep_gain(fit), NOISE_LEFT, advice, unit="gain")
+
+
+@claims.claim(
+    "steps that shrink faster than 1/√t: their noise dies out",
+    kind=claims.RULE_OF_THUMB,
+    source="Robbins & Monro 1951",
+    about="run",
+)
+def steps_shrink(fit):
+    """p in γ_t ∝ (1 + t)^−p, from the first and the last epoch. Σγ_t = ∞ and Σγ_t² < ∞ ask for ½ < p ≤ 1."""
+    rates = fit.trace.extras["learning_rate"]
+    if len(rates) < 2:
+        return claims.unknown("one epoch shows no schedule")
+    exponent = math.log(rates[0] / rates[-1]) / math.log(len(rates))
+    advice = (
+        "the factors keep trembling around a minimum: pass decay above 0.5, or learning_rate='auto'"
+    )
+    return claims.at_least(exponent, math.nextafter(0.5, 1), advice, unit="p")
 
 
 @claims.claim("the factors are nonnegative", kind=claims.PROVED, source="CIL 2.4")

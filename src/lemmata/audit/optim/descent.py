@@ -1,4 +1,4 @@
-"""What theory promises about descent: steps that are short enough, decrease, rates, and what is true where a run ended.
+"""Claims about descent: steps that are short enough, decrease, rates, and what is true where a run ended.
 
 With an L-smooth f and a step η < 2/L (CIL 4.3.2; with a projection the same of the residual G in place of ∇f),
 
@@ -30,53 +30,27 @@ from lemmata.audit.kernel.claims import (
     rounding,
     unknown,
 )
+from lemmata.audit.optim import minima, smoothness
 from lemmata.audit.optim.constraints import CONVEX, diameter
-from lemmata.audit.optim.minima import (
-    CURVED_DOWN,
-    SOUND,
-    TRUE,
-    conditions_met,
-    feasible,
-    first_order,
-    gradient_matches,
-    multipliers_balance,
-    projected_gradient_small,
-    saddle_escaped,
-    scale_of,
-    second_order,
-    terms_of,
-)
-from lemmata.audit.optim.smoothness import (
-    curvature_of,
-    eigenvalues,
-    is_convex,
-    lowest_curvature,
-    minimum_between,
-    structure_of,
-)
-from lemmata.core.trace import Trace
+from lemmata.audit.optim.minima import scale_of, terms_of
+from lemmata.audit.optim.smoothness import curvature_of, minimum_between, structure_of
+from lemmata.core.trace import decay_rate
 
 Array = np.ndarray
 RATE_SLACK = 0.05  # of a rate fitted to a tail: traces of faster modes
 WITHIN = 0.01  # of f: what the sub-gradient bound is compared with
 
 
-def trace_of(fit: Fit) -> Trace:
-    """The trace: claims about a run are asked only where there is one."""
-    assert fit.trace is not None
-    return fit.trace
-
-
-class Steps:
+class StepsMade:
     """A run as arrays: f before and after each step, its η, and the residual ‖G‖ that it began with."""
 
     def __init__(self, fit: Fit):
-        trace = trace_of(fit)
-        self.values = trace.objective
-        extras = trace.extras
+        self.values, extras = fit.trace.objective, fit.trace.extras
         self.eta = extras["step_size"][1:] if "step_size" in extras else np.zeros(0)
-        constrained = fit.get("constraint_") is not None
+        constraint = fit.get("constraint_")
+        constrained = constraint is not None
         self.residual = extras["residual"][1:] if constrained else extras["gradient"][:-1]
+        self.convex = not constrained or constraint.facts[0] in CONVEX
         self.tested = bool(fit.get("tested_", False))  # every step was tested against (4.36)
         # a last row without a step: nothing better was found
         made = self.eta > 0
@@ -93,16 +67,16 @@ class Steps:
         needed = 2 * (moved - self.fall)[clear] / (self.eta * moved)[clear]
         return float(needed.max(initial=0.0))
 
-    def promise(self, L: float, convex: bool = True) -> Array:
-        """η(1 − Lη/2), or half of η where each step was tested with an L of 1/η; less where the set is not convex."""
+    def promise(self, fit: Fit) -> tuple[Array, str, str]:
+        """η(1 − Lη/2), or half of η where each step was tested with an L of 1/η; less where the set is not convex.
+
+        With its kind, and a note on L.
+        """
         if self.tested:
-            return self.eta / 2
-        return self.eta * ((1 if convex else 0.5) - L * self.eta / 2)
-
-
-def _convex_set(fit: Fit) -> bool:
-    constraint = fit.get("constraint_")
-    return constraint is None or constraint.facts[0] in CONVEX
+            return self.eta / 2, RULE_OF_THUMB, "L taken as 1/η, which each step was tested with"
+        found = curvature_of(fit)
+        shares = (1 if self.convex else 0.5) - found.L * self.eta / 2
+        return self.eta * shares, found.kind, found.note
 
 
 def _cost_of_promise(fit: Fit) -> float:
@@ -123,7 +97,7 @@ def _cost_of_promise(fit: Fit) -> float:
 )
 def step_below_2_over_L(fit: Fit) -> Evidence:
     """The longest step in units of 1/L; at 2 and beyond, the most curved direction of a quadratic grows."""
-    steps, found = Steps(fit), curvature_of(fit)
+    steps, found = StepsMade(fit), curvature_of(fit)
     if not len(steps):
         return unknown("no step was made")
     limit, L = math.nextafter(2.0, 0.0), found.L
@@ -131,12 +105,7 @@ def step_below_2_over_L(fit: Fit) -> Evidence:
         L = max(L, steps.curvature_seen(scale_of(fit)))
     advice = f"pass step_size below {2 / L:.3g}, or step_size='auto'" if L else ""
     return at_most(
-        float(steps.eta.max()) * L,
-        limit,
-        advice,
-        unit="step·L",
-        note=found.note,
-        kind=found.kind,
+        float(steps.eta.max()) * L, limit, advice, unit="step·L", note=found.note, kind=found.kind
     )
 
 
@@ -149,24 +118,17 @@ def step_below_2_over_L(fit: Fit) -> Evidence:
 )
 def enough_decrease(fit: Fit) -> Evidence:
     """The largest shortfall behind (4.37) as a share of |f|; with a constraint the residual stands in place of the gradient."""
-    steps = Steps(fit)
+    steps = StepsMade(fit)
     if not len(steps):
         return unknown("no step was made")
-    if steps.tested:
-        L, kind, note = 0.0, RULE_OF_THUMB, "L taken as 1/η, which each step was tested with"
-    else:
-        found = curvature_of(fit)
-        L, kind, note = found.L, found.kind, found.note
-    promise = steps.promise(L, _convex_set(fit))
+    promise, kind, note = steps.promise(fit)
     if (promise <= 0).any():
         return unknown("a step this long promises no decrease")
     scale = max(scale_of(fit), 1e-300)
     short = float((promise * steps.residual**2 - steps.fall).max()) / scale
-    dtype = np.asarray(fit.x).dtype
+    error = rounding(np.asarray(fit.x).dtype, terms_of(fit))
     advice = "f is more curved somewhere than L says, or its gradient is wrong: lower step_size, or see gradient_matches"
-    return at_most(
-        max(short, 0.0), rounding(dtype, terms_of(fit)), advice, "shortfall", note, kind=kind
-    )
+    return at_most(max(short, 0.0), error, advice, "shortfall", note, kind=kind)
 
 
 @claim(
@@ -178,7 +140,7 @@ def enough_decrease(fit: Fit) -> Evidence:
 )
 def rate_kept(fit: Fit) -> Evidence:
     """The largest (gapₜ/gap₀)^(1/t) against 1 − μη(2 − Lη), on a quadratic against max (1 − ηλ)² over its eigenvalues."""
-    steps, found = Steps(fit), curvature_of(fit)
+    steps, found = StepsMade(fit), curvature_of(fit)
     if not len(steps):
         return unknown("no step was made")
     if steps.tested or np.ptp(steps.eta) > 1e-9 * steps.eta.max():
@@ -192,7 +154,7 @@ def rate_kept(fit: Fit) -> Evidence:
         return unknown("no μ > 0 is known, so no rate is promised")
     predicted = 1 - found.mu * eta * (2 - found.L * eta)
     if structure_of(fit.objective_)[0] != "logistic":
-        values = eigenvalues(fit.objective_)
+        values = smoothness.eigenvalues(fit.objective_)
         assert values is not None
         positive = values[values >= found.mu]
         predicted = float(((1 - eta * positive) ** 2).max())
@@ -208,32 +170,27 @@ def rate_kept(fit: Fit) -> Evidence:
 
 
 def _worst_rate(values: Array, f_star: float, slack: float) -> float:
-    gaps = np.maximum(values - f_star - slack, 0.0)
     first = values[0] - f_star
     if len(values) < 2 or not first > 0:
         return 0.0
-    ratios = gaps[1:] / first
-    powers = np.arange(1, len(values))
-    return float(np.max(ratios ** (1.0 / powers)))
+    ratios = np.maximum(values - f_star - slack, 0.0)[1:] / first
+    return float(np.max(ratios ** (1.0 / np.arange(1, len(values)))))
 
 
 def _tail_rate(fit: Fit, eta: float) -> Evidence:
     """‖∇f‖² in the lower half of its decades against the Hessian at the end: what a run near a minimum should do."""
-    lowest = lowest_curvature(fit)
-    if lowest.value <= CURVED_DOWN * lowest.largest:
+    lowest = smoothness.lowest_curvature(fit)
+    if lowest.value <= minima.CURVED_DOWN * lowest.largest:
         return unknown("the curvature at the end is not positive in every direction")
-    logs = 2 * np.log(np.maximum(trace_of(fit).extras["gradient"], 1e-300))
-    below = np.flatnonzero(logs > (logs.max() + logs[-1]) / 2)
-    tail = logs[below[-1] + 1 if below.size else 0 :]
-    if len(tail) < 5 or logs.max() - logs[-1] < math.log(100):
+    logs = 2 * np.log(np.maximum(fit.trace.extras["gradient"], 1e-300))
+    measured = decay_rate(logs, least=5)
+    if math.isnan(measured) or logs.max() - logs[-1] < math.log(100):
         return unknown("too few steps near the end to fit a rate to")
-    measured = float(np.exp(np.polyfit(np.arange(len(tail)), tail, 1)[0]))
     predicted = max((1 - eta * lowest.value) ** 2, (1 - eta * lowest.largest) ** 2)
-    return at_most(
-        measured, predicted + RATE_SLACK * (1 - predicted), unit="per step", kind=RULE_OF_THUMB,
-        advice="the run is still far from the minimum, or f is not smooth there: run longer",
-        note="predicted by the curvature at the end",
-    )  # fmt: skip
+    bound = predicted + RATE_SLACK * (1 - predicted)
+    advice = "the run is still far from the minimum, or f is not smooth there: run longer"
+    note = "predicted by the curvature at the end"
+    return at_most(measured, bound, advice, "per step", note, kind=RULE_OF_THUMB)
 
 
 @claim(
@@ -245,32 +202,26 @@ def _tail_rate(fit: Fit, eta: float) -> Evidence:
 )
 def critical_in_time(fit: Fit) -> Evidence:
     """The first step at which ‖∇f‖ ≤ ε against (f(x₀) − f*)/η(1 − Lη/2)ε²; f* is known between two bounds."""
-    steps, tol = Steps(fit), float(fit.tol)
-    trace_residuals = np.r_[steps.residual, _last_residual(fit)]
-    reached = np.flatnonzero(trace_residuals <= tol)
-    if steps.tested:
-        L, kind, note = 0.0, RULE_OF_THUMB, "L taken as 1/η, which each step was tested with"
-    else:
-        found = curvature_of(fit)
-        L, kind, note = found.L, found.kind, found.note
+    steps, tol = StepsMade(fit), float(fit.tol)
+    # a run with a constraint does not measure the residual of its last point
+    last = fit.trace.last("gradient") if fit.get("constraint_") is None else math.inf
+    reached = np.flatnonzero(np.r_[steps.residual, last] <= tol)
+    promises, kind, note = steps.promise(fit)
     if not tol > 0:
         return unknown("tol = 0 is never promised")
+    if not len(steps) and reached.size:
+        return at_most(0.0, 0.0, unit="steps", kind=kind)
     if not len(steps):
-        return (
-            at_most(0.0, 0.0, unit="steps", kind=kind)
-            if reached.size
-            else unknown("no step was made")
-        )
-    promise = float(steps.promise(L, _convex_set(fit)).min())
+        return unknown("no step was made")
+    promise = float(promises.min())
     if promise <= 0:
         return unknown("a step this long promises nothing")
     below, above = minimum_between(fit)
     first = float(steps.values[0])
     # what the trace shows to have been gained, and what can be gained at most
     least, most = ((first - f_star) / (promise * tol**2) for f_star in (above, below))
-    slack = 1 + rounding(np.asarray(fit.x).dtype, terms_of(fit)) * scale_of(fit) / (
-        promise * tol**2
-    )
+    error = rounding(np.asarray(fit.x).dtype, terms_of(fit)) * scale_of(fit)
+    slack = 1 + error / (promise * tol**2)
     taken = float(reached[0]) if reached.size else float(len(steps))
     advice = (
         "f is more curved somewhere than L says, or its gradient is wrong: see gradient_matches"
@@ -280,12 +231,6 @@ def critical_in_time(fit: Fit) -> Evidence:
     if taken > most + slack:
         return at_most(taken, most + slack, advice, "steps", note, kind=kind)
     return unknown(f"stopped after {len(steps):,} steps; up to {most:.3g} may be needed")
-
-
-def _last_residual(fit: Fit) -> float:
-    if fit.get("constraint_") is None:
-        return float(trace_of(fit).last("gradient"))
-    return math.inf  # the residual of the last point was not measured by the run
 
 
 @claim(
@@ -298,9 +243,9 @@ def robbins_monro(fit: Fit) -> Evidence:
     """r from the formula of the schedule, once the trace shows that the run kept to it; else from values far out."""
     schedule = fit.schedule_
     r, kind, note = _exponent(schedule)
-    updates = trace_of(fit).extras.get("updates", trace_of(fit).step)[1:]
+    updates = fit.trace.extras.get("updates", fit.trace.step)[1:]
     said = np.array([_step_at(schedule, int(t) - 1) for t in updates])
-    made = trace_of(fit).extras["step_size"][1:]
+    made = fit.trace.extras["step_size"][1:]
     if len(said) and np.abs(said - made).max() > 1e-6 * np.abs(said).max():
         return unknown("the run did not keep to its schedule")
     if r > 1:
@@ -313,16 +258,11 @@ def robbins_monro(fit: Fit) -> Evidence:
     return at_least(r, least, advice, "r", note, kind=kind)
 
 
-def _facts(schedule: Any) -> tuple[str, dict[str, float]]:
-    """The formula that a schedule names, and its numbers."""
-    return getattr(schedule, "facts", ("", {}))
-
-
 def _step_at(schedule: Any, t: int) -> float:
     """ηₜ, by the formula where one is named."""
     if not callable(schedule):
         return float(schedule)
-    name, numbers = _facts(schedule)
+    name, numbers = getattr(schedule, "facts", ("", {}))
     if name == "power":
         return float(numbers["step_size"] / (1 + t / numbers["delay"]) ** numbers["r"])
     if name == "inverse":
@@ -334,7 +274,7 @@ def _exponent(schedule: Any) -> tuple[float, str, str]:
     """r of a schedule: by the formula of its class, or by its values at t = 10⁶⁰ and 2·10⁶⁰."""
     if not callable(schedule):
         return 0.0, PROVED, "a constant step"
-    name, numbers = _facts(schedule)
+    name, numbers = getattr(schedule, "facts", ("", {}))
     exponents = {
         "constant": lambda: 0.0,
         "power": lambda: float(numbers["r"]),
@@ -358,7 +298,7 @@ def _exponent(schedule: Any) -> tuple[float, str, str]:
 )
 def subgradient_gap(fit: Fit) -> Evidence:
     """(R² + Σηₜ²‖gₜ‖²)/2Σηₜ, R the diameter of the constraint set: at least f(best) − f* of a convex f."""
-    extras = trace_of(fit).extras
+    extras = fit.trace.extras
     eta, norms = extras["step_size"][1:], extras["gradient"][:-1]
     constraint = fit.get("constraint_")
     R = math.inf if constraint is None else diameter(constraint.facts, np.shape(fit.x))
@@ -366,39 +306,35 @@ def subgradient_gap(fit: Fit) -> Evidence:
         return unknown("how far the minimum may be is not known; pass a bounded constraint=")
     if not len(eta):
         return unknown("no step was made")
-    convex = is_convex(fit.objective_)
+    convex = smoothness.is_convex(fit.objective_)
     bound = (R**2 + float((eta**2 * norms**2).sum())) / (2 * float(eta.sum()))
-    below = minimum_between(fit)[0]
-    bound = min(bound, float(fit.value) - below) if convex else bound
-    return at_most(
-        bound, max(float(fit.tol), WITHIN * abs(float(fit.value))), unit="gap",
-        advice="the gap falls like 1/√t: raise max_iter fourfold to halve it, or make the constraint set smaller",
-        kind=PROVED if convex else RULE_OF_THUMB,
-        note="" if convex else "if f is convex, which was not checked",
-    )  # fmt: skip
+    allowed = max(float(fit.tol), WITHIN * abs(float(fit.value)))
+    advice = "the gap falls like 1/√t: raise max_iter fourfold to halve it, or make the constraint set smaller"
+    if convex:
+        bound = min(bound, float(fit.value) - minimum_between(fit)[0])
+        return at_most(bound, allowed, advice, unit="gap", kind=PROVED)
+    note = "if f is convex, which was not checked"
+    return at_most(bound, allowed, advice, "gap", note, kind=RULE_OF_THUMB)
 
 
 # --- tuples -----------------------------------------------------------------------------------------------------------
 
-MINIMISER_CLAIMS = (SOUND, TRUE, gradient_matches, first_order, second_order)
-NOISY_CLAIMS = (*MINIMISER_CLAIMS, saddle_escaped)
+_STATED = (minima.SOUND, minima.TRUE)
+_BEGIN = (*_STATED, minima.gradient_matches)
+_END = (minima.first_order, minima.second_order)
+_SET = (minima.feasible, minima.projected_gradient_small)
+_RUN = (step_below_2_over_L, enough_decrease)
+MINIMISER_CLAIMS = (*_BEGIN, *_END)
+POINT_CLAIMS = NOISY_CLAIMS = (*MINIMISER_CLAIMS, minima.saddle_escaped)
 STOCHASTIC_CLAIMS = (*MINIMISER_CLAIMS, robbins_monro)
-DESCENT_CLAIMS = (
-    *MINIMISER_CLAIMS[:3], step_below_2_over_L, enough_decrease, rate_kept, critical_in_time, *MINIMISER_CLAIMS[3:],
-)  # fmt: skip
-TESTED_CLAIMS = (*MINIMISER_CLAIMS[:3], enough_decrease, critical_in_time, *MINIMISER_CLAIMS[3:])
-KINKED_CLAIMS = (
-    SOUND,
-    TRUE,
-    robbins_monro,
-)  # stochastic sub-gradients: there is no gradient to vanish
-SUBGRADIENT_CLAIMS = (SOUND, TRUE, subgradient_gap)
-_SET = (feasible, projected_gradient_small)
-PROJECTED_CLAIMS = (*DESCENT_CLAIMS[:5], critical_in_time, *_SET)
-PROJECTED_TESTED_CLAIMS = (*MINIMISER_CLAIMS[:3], enough_decrease, critical_in_time, *_SET)
-PROJECTED_STOCHASTIC_CLAIMS = (SOUND, TRUE, gradient_matches, robbins_monro, *_SET)
-POINT_CLAIMS = (*MINIMISER_CLAIMS, saddle_escaped)
-PROJECTED_POINT_CLAIMS = (SOUND, TRUE, gradient_matches, *_SET)
-PROJECTED_KINKED_CLAIMS = (*KINKED_CLAIMS, feasible)
-PROJECTED_SUBGRADIENT_CLAIMS = (*SUBGRADIENT_CLAIMS, feasible)
-MULTIPLIER_CLAIMS = (SOUND, TRUE, gradient_matches, conditions_met, multipliers_balance)
+DESCENT_CLAIMS = (*_BEGIN, *_RUN, rate_kept, critical_in_time, *_END)
+TESTED_CLAIMS = (*_BEGIN, enough_decrease, critical_in_time, *_END)
+KINKED_CLAIMS = (*_STATED, robbins_monro)  # stochastic sub-gradients: no gradient to vanish
+SUBGRADIENT_CLAIMS = (*_STATED, subgradient_gap)
+PROJECTED_CLAIMS = (*_BEGIN, *_RUN, critical_in_time, *_SET)
+PROJECTED_TESTED_CLAIMS = (*_BEGIN, enough_decrease, critical_in_time, *_SET)
+PROJECTED_STOCHASTIC_CLAIMS = (*_BEGIN, robbins_monro, *_SET)
+PROJECTED_POINT_CLAIMS = (*_BEGIN, *_SET)
+PROJECTED_KINKED_CLAIMS = (*KINKED_CLAIMS, minima.feasible)
+PROJECTED_SUBGRADIENT_CLAIMS = (*SUBGRADIENT_CLAIMS, minima.feasible)
+MULTIPLIER_CLAIMS = (*_BEGIN, minima.conditions_met, minima.multipliers_balance)

@@ -1,4 +1,4 @@
-"""What is true of the point that a minimiser ended at: stated values, the gradient, curvature, constraints.
+"""Claims about the point that a minimiser ended at: stated values, the gradient, curvature, constraints.
 
     ‖∇f(x)‖ ≤ tol                          critical (CIL Def. 4.3.2)
     λ_min(∇²f(x)) ≥ 0                       necessary for a minimum, not sufficient (a slip of the ML notes); > 0 is
@@ -31,16 +31,9 @@ from lemmata.audit.kernel.claims import (
     rounding,
     unknown,
 )
+from lemmata.audit.optim import smoothness
 from lemmata.audit.optim.constraints import CONVEX, least_slope, nearest
-from lemmata.audit.optim.smoothness import (
-    SMOOTH,
-    curvature_of,
-    evaluate,
-    evaluation_cost,
-    is_convex,
-    lowest_curvature,
-    structure_of,
-)
+from lemmata.audit.optim.smoothness import curvature_of, evaluate, lowest_curvature, structure_of
 
 Array = np.ndarray
 CURVED_DOWN = 1e-6  # of the largest curvature: what differences of gradients can tell from zero
@@ -53,7 +46,7 @@ MATCH = 1e-5  # of the gradient: how well it should agree with differences of f
 
 def evaluations(times: float):
     """The cost of a claim that calls the objective so many times."""
-    return lambda fit: times * evaluation_cost(fit)
+    return lambda fit: times * smoothness.evaluation_cost(fit)
 
 
 def scale_of(fit: Fit) -> float:
@@ -149,16 +142,15 @@ def _mismatch(objective: Any, x: Array, value: float, g: Array, v: Array) -> flo
 def first_order(fit: Fit) -> Evidence:
     x = np.asarray(fit.x)
     here = evaluate(fit.objective_, x)
-    norm, known = float(np.linalg.norm(here.gradient)), bool(structure_of(fit.objective_)[0])
-    bound = float(fit.tol) + (
-        rounding(np.float64, terms_of(fit)) * here.gradient_scale if known else 0.0
-    )
+    norm, name = float(np.linalg.norm(here.gradient)), structure_of(fit.objective_)[0]
+    error = rounding(np.float64, terms_of(fit)) * here.gradient_scale if name else 0.0
     note = ""
-    affordable = known and price_of(fit, free, (curvature_of,)) <= AFFORDABLE
-    if affordable and structure_of(fit.objective_)[0] in SMOOTH and curvature_of(fit).mu > 0:
+    affordable = bool(name) and price_of(fit, free, (curvature_of,)) <= AFFORDABLE
+    if affordable and name in smoothness.SMOOTH and curvature_of(fit).mu > 0:
         note = f"so f − f* ≤ ‖∇f‖²/2μ = {norm**2 / (2 * curvature_of(fit).mu):.2g}"
     advice = "run longer (max_iter), with method='lbfgs' or 'newton', or ask for less (tol)"
-    return at_most(norm, bound, advice, "‖∇f‖", note, kind=PROVED if known else RULE_OF_THUMB)
+    kind = PROVED if name else RULE_OF_THUMB
+    return at_most(norm, float(fit.tol) + error, advice, "‖∇f‖", note, kind=kind)
 
 
 @claim(
@@ -172,13 +164,16 @@ def second_order(fit: Fit) -> Evidence:
     lowest = lowest_curvature(fit)
     if lowest.largest == 0:
         return unknown("f is flat to second order here")
-    proved = lowest.kind == PROVED
-    slack = rounding(np.float64, np.size(fit.x)) if proved else CURVED_DOWN
+    ratio, flat = lowest.value / lowest.largest, _flat(fit)
     advice = "this is a saddle point: begin elsewhere, or use method='noisy'"
-    return at_least(
-        lowest.value / lowest.largest, -slack, advice, unit="λ_min/|λ|_max", kind=lowest.kind,
-        note="necessary for a minimum, not sufficient",
-    )  # fmt: skip
+    note = "necessary for a minimum, not sufficient"
+    return at_least(ratio, -flat, advice, "λ_min/|λ|_max", note, kind=lowest.kind)
+
+
+def _flat(fit: Fit) -> float:
+    """The share of the largest curvature that is zero to rounding, or to differences."""
+    proved = lowest_curvature(fit).kind == PROVED
+    return rounding(np.float64, np.size(fit.x)) if proved else CURVED_DOWN
 
 
 @claim(
@@ -188,10 +183,9 @@ def second_order(fit: Fit) -> Evidence:
     needs=(lowest_curvature,),
 )
 def saddle_escaped(fit: Fit) -> Evidence:
-    """By how much f falls along that direction, beyond what its slope explains; none where nothing curves down."""
+    """The fall of f along that direction, beyond what its slope explains; none where nothing curves down."""
     lowest, x = lowest_curvature(fit), np.asarray(fit.x)
-    flat = rounding(np.float64, x.size) if lowest.kind == PROVED else CURVED_DOWN
-    if lowest.value >= -flat * lowest.largest:
+    if lowest.value >= -_flat(fit) * lowest.largest:
         return at_most(0.0, 0.0, unit="fall", kind=lowest.kind, note="nothing curves down here")
     here = evaluate(fit.objective_, x)
     v = lowest.direction
@@ -213,13 +207,10 @@ def saddle_escaped(fit: Fit) -> Evidence:
     "the last point lies in the constraint set", kind=PROVED, source="ML Constrained Optimization"
 )
 def feasible(fit: Fit) -> Evidence:
-    x = np.asarray(fit.x, dtype=np.float64)
-    off = float(np.linalg.norm(x - nearest(fit.constraint_.facts, x)))
-    numbers = [
-        np.abs(v[np.isfinite(v)]).max(initial=0.0)
-        for v in map(np.asarray, fit.constraint_.facts[1].values())
-    ]
-    scale = max(float(np.linalg.norm(x)), *numbers, 1e-300) if numbers else float(np.linalg.norm(x))
+    x, facts = np.asarray(fit.x, dtype=np.float64), fit.constraint_.facts
+    off, scale = (float(np.linalg.norm(vector)) for vector in (x - nearest(facts, x), x))
+    for v in map(np.asarray, facts[1].values()):
+        scale = max(scale, float(np.abs(v[np.isfinite(v)]).max(initial=0.0)), 1e-300)
     bound = rounding(np.asarray(fit.x).dtype, x.size) * scale
     return at_most(off, bound, "project the point onto the set", unit="distance")
 
@@ -238,28 +229,23 @@ def projected_gradient_small(fit: Fit) -> Evidence:
         return unknown("f is flat here")
     target = x - here.gradient / found.L
     residual = found.L * float(np.linalg.norm(x - nearest(facts, target)))
-    error = rounding(np.float64, x.size) * (
-        found.L * float(np.linalg.norm(x)) + here.gradient_scale
-    )
+    size = found.L * float(np.linalg.norm(x)) + here.gradient_scale
+    bound = float(fit.tol) * (1 + 1e-6) + rounding(np.float64, x.size) * size
     notes = [found.note] if found.note else []
     least = least_slope(facts, here.gradient)
-    convex = facts[0] in CONVEX and is_convex(fit.objective_)
+    convex = facts[0] in CONVEX and smoothness.is_convex(fit.objective_)
     if convex and math.isfinite(least):
         gap = max(float(np.vdot(here.gradient, np.asarray(x, np.float64))) - least, 0.0)
         notes.append(f"so f − f* ≤ {gap:.2g}")
     advice = "run longer (max_iter), or ask for less (tol)"
-    return at_most(
-        residual, float(fit.tol) * (1 + 1e-6) + error, advice, "residual", "; ".join(notes), kind=found.kind
-    )  # fmt: skip
+    return at_most(residual, bound, advice, "residual", "; ".join(notes), kind=found.kind)
 
 
 def _conditions(fit: Fit) -> tuple[Array, Array, Array, Array]:
-    x = np.asarray(fit.x)
-    parts = []
+    x, parts = np.asarray(fit.x), []
     for condition in (fit.conditions_.equal, fit.conditions_.at_most):
-        values, jacobian = (
-            (np.zeros(0), np.zeros((0, x.size))) if condition is None else condition(x)
-        )
+        none = np.zeros(0), np.zeros((0, x.size))
+        values, jacobian = none if condition is None else condition(x)
         parts += [np.atleast_1d(values), np.atleast_2d(jacobian)]
     return tuple(parts)  # type: ignore[return-value]
 

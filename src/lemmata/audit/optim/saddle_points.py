@@ -1,20 +1,11 @@
-"""What is true of a saddle-point run: stated numbers, whether neither player gains, and whether the players circle."""
+"""Claims about a saddle-point run: stated numbers, whether neither player gains, and whether the players circle."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.claims import (
-    RULE_OF_THUMB,
-    Evidence,
-    Fit,
-    at_most,
-    claim,
-    free,
-    rounding,
-    unknown,
-)
+from lemmata.audit.kernel.claims import RULE_OF_THUMB, Fit, at_most, claim, free, rounding, unknown
 
 
 def _game(fit: Fit) -> tuple[float, float]:
@@ -36,7 +27,7 @@ def _game_errors(fit: Fit) -> dict[str, float]:
 @claim(
     "neither player gains to first order: ‖F‖ ≤ tol", kind=RULE_OF_THUMB, source="CIL (5.39)–(5.40)"
 )
-def saddle_point_reached(fit: Fit) -> Evidence:
+def saddle_point_reached(fit: Fit):
     advice = "the players chase each other: pass method='extragradient', a smaller step_size, or a larger max_iter"
     return at_most(_game(fit)[1], float(fit.tol), advice, unit="‖F‖")
 
@@ -47,7 +38,7 @@ def saddle_point_reached(fit: Fit) -> Evidence:
     source="CIL 5.4.4",
     about="run",
 )
-def approaches(fit: Fit) -> Evidence:
+def approaches(fit: Fit):
     """The largest ‖F‖ of the last third of the run over the largest of the first third."""
     assert fit.trace is not None
     norms = fit.trace.extras["gradient"]

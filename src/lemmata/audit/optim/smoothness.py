@@ -1,4 +1,4 @@
-"""What a formula proves about an objective: its value, gradient, curvature and minimum, computed from its arrays by plain code.
+"""Facts that a formula proves about an objective: value, gradient, curvature and minimum, computed from its arrays.
 
 An objective that names its formula (`structure`: "quadratic", "least_squares", "logistic", "absolute") is evaluated by that
 formula here, not by its own code, and its constants hold everywhere:
@@ -117,7 +117,7 @@ def _mean_over_rows(name: str, facts: dict[str, Any], w: Array) -> Evaluated:
 
 
 def eigenvalues(objective: Any) -> Array | None:
-    """Of the Hessian of a formula (of a bound of it, for logistic), rising; None where there is no formula with one.
+    """Eigenvalues of the Hessian of a formula (of a bound of it, for logistic), rising; None where there is none.
 
     Where d > n the zeros of XᵀX are left out but for one.
     """
@@ -279,12 +279,6 @@ def _lowest_by_lanczos(objective: Any, x: Array) -> Lowest:
     return Lowest(-found.value, found.vector.reshape(x.shape), largest, RULE_OF_THUMB)
 
 
-def _hessian_of(objective: Any, x: Any) -> Array:
-    H = _formula_hessian(objective, np.asarray(x))
-    assert H is not None
-    return H
-
-
 def _formula_hessian(objective: Any, x: Array) -> Array | None:
     name, facts = structure_of(objective)
     if name not in SMOOTH:
@@ -297,9 +291,8 @@ def _formula_hessian(objective: Any, x: Array) -> Array | None:
         p = expit(np.asarray(X @ np.asarray(x, np.float64)))
         weights = p * (1 - p)
     G = X.T @ (sp.diags(weights) @ X if sp.issparse(X) else weights[:, None] * X)
-    return np.asarray(G.toarray() if sp.issparse(G) else G, np.float64) / X.shape[0] + reg * np.eye(
-        X.shape[1]
-    )
+    G = np.asarray(G.toarray() if sp.issparse(G) else G, np.float64)
+    return G / X.shape[0] + reg * np.eye(X.shape[1])
 
 
 # --- the minimum ------------------------------------------------------------------------------------------------------
@@ -314,7 +307,8 @@ def minimum_between(fit: Fit) -> tuple[float, float]:
     g, mu = here.gradient, curvature_of(fit).mu if name in SMOOTH else 0.0
     if name in ("quadratic", "least_squares") and mu > 0:
         # f(x) − f* = ½ gᵀH⁺g, and both sides are as exact as H
-        exact = here.value - 0.5 * float(g @ np.linalg.lstsq(_hessian_of(objective, fit.x), g)[0])
+        H = _formula_hessian(objective, np.asarray(fit.x))
+        exact = here.value - 0.5 * float(g @ np.linalg.lstsq(H, g)[0])  # type: ignore[arg-type]
         return exact, min(exact, above)
     if name == "logistic" and mu > 0:
         below = here.value - float(g @ g) / (2 * mu)  # ½‖∇f‖² ≥ μ(f − f*)

@@ -1,4 +1,4 @@
-"""Rows, their codes and the atoms, as claims about sparse codes read them: what `transform` returns, compared with the data.
+"""Rows, their codes and the atoms, as claims about sparse codes read them: output of `transform`, compared with the data.
 
     r = x − zD    over what is known of x;        s = ‖z‖₀;        S the atoms that z uses
 
@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.audit.kernel.claims import Fit, fact, rounding
+from lemmata.audit.kernel.claims import Fit, fact
 from lemmata.audit.predict.neighbours.nearest_rows import answer
 
 Array = np.ndarray
 CHUNK = 2**22  # numbers at a time
 
 
-class Coded:
-    """What is measured of every row and its code, in one pass. Atoms are of unit length here, and codes of those."""
+class CodedRows:
+    """Measurements of every row and its code, made in one pass. Atoms are of unit length here, and codes of those."""
 
     def __init__(self, D: Array, penalty: float):
         self.lengths = np.linalg.norm(D, axis=1)
@@ -85,7 +85,7 @@ class Coded:
         G = np.where(both, self.G[index[:, :, None], index[:, None, :]], 0.0)
         return G + np.where(there, 0.0, 1.0)[:, :, None] * np.eye(index.shape[1])
 
-    def finish(self) -> Coded:
+    def finish(self) -> CodedRows:
         (
             self.errors, self.sizes, self.counts, self.norms, self.holes, self.weights, self.ones,
             self.tops, self.products, self.gains,
@@ -112,7 +112,7 @@ def dual_values(rr: Array, xr: Array, tops: Array, alpha: float) -> Array:
     return c * xr - 0.5 * c**2 * rr
 
 
-def unit_of(data: Any) -> float:
+def _unit_of(data: Any) -> float:
     """A power of two near the largest number of the rows: claims about shares divide by it, so that squares stay floats."""
     top = 0.0
     for rows, _ in data:
@@ -122,51 +122,51 @@ def unit_of(data: Any) -> float:
     return 2.0 ** np.floor(np.log2(top)) if top > 0 else 1.0
 
 
-def _coded(fit: Fit) -> Coded:
-    D, unit = np.asarray(fit.components_, np.float64), unit_of(fit.data)
-    found = Coded(D, float(fit.get("penalty_", 0.0)) / unit)
+def _coded(fit: Fit) -> CodedRows:
+    D, unit = np.asarray(fit.components_, np.float64), _unit_of(fit.data)
+    found = CodedRows(D, float(fit.get("penalty_", 0.0)) / unit)
     for rows, weights in fit.data:
         Z = np.asarray(answer(fit.model.transform, np.asarray(rows)))
         step = max(1, CHUNK // max(D.shape))
         for start in range(0, len(Z), step):
             part = slice(start, start + step)
-            found.add(
-                np.asarray(rows[part], np.float64) / unit,
-                joined(Z[part], len(D)) / unit,
-                None if weights is None else weights[part],
-            )
+            codes = np.asarray(Z[part], np.float64)
+            if codes.shape[1] != len(D):  # positive and negative parts stand apart
+                codes = codes[:, : len(D)] - codes[:, len(D) :]
+            shares = None if weights is None else weights[part]
+            found.add(np.asarray(rows[part], np.float64) / unit, codes / unit, shares)
     found.unit = unit
     return found.finish()
 
 
-def joined(Z: Array, k: int) -> Array:
-    """Codes of k numbers, also where positive and negative parts stand apart."""
-    Z = np.asarray(Z, np.float64)
-    return Z if Z.shape[1] == k else Z[:, :k] - Z[:, k:]
-
-
-def _regression(fit: Fit) -> Coded:
+def _regression(fit: Fit) -> CodedRows:
     """Targets as signals, centred columns as atoms, coefficients as their code."""
     X = np.concatenate([np.asarray(rows, np.float64) for rows, _ in fit.data])
     Y = np.asarray(fit.y, np.float64).reshape(len(X), -1)
     if fit.get("fit_intercept", True):
         X, Y = X - X.mean(axis=0), Y - Y.mean(axis=0)
-    found = Coded(X.T, 0.0)
+    found = CodedRows(X.T, 0.0)
     found.add(Y.T, np.atleast_2d(np.asarray(fit.coef_, np.float64)), None)
     return found.finish()
 
 
+def sizes_of(fit: Fit) -> tuple[int, int, int, float]:
+    """Signals, numbers of each, atoms, and atoms of a code."""
+    if fit.has("regression_"):
+        d, k = fit.data.shape
+        return 1, d, k, float(np.count_nonzero(fit.coef_))
+    (n, d), k = fit.data.shape, len(fit.components_)
+    return n, d, k, float(fit.get("n_nonzero_") or max(d // 10, 1))
+
+
 def _code_work(fit: Fit) -> float:
     """Count what coding the rows again, and looking at the codes, takes."""
-    if fit.has("regression_"):
-        return 4.0 * fit.data.size
-    (n, d), k = fit.data.shape, len(fit.components_)
-    atoms = float(fit.get("n_nonzero_") or max(d // 10, 1))
-    return float(n) * k * (3.0 * d + 10.0 * atoms)
+    n, d, k, atoms = sizes_of(fit)
+    return 4.0 * n * d * k if fit.has("regression_") else float(n) * k * (3.0 * d + 10.0 * atoms)
 
 
 @fact(cost=_code_work)
-def coded(fit: Fit) -> Coded:
+def coded(fit: Fit) -> CodedRows:
     """Code the rows; rows and codes are divided by a common unit, squares thus by its square."""
     return _regression(fit) if fit.has("regression_") else _coded(fit)
 
@@ -175,10 +175,11 @@ def type_of(fit: Fit) -> Any:
     return np.asarray(fit.coef_ if fit.has("regression_") else fit.components_).dtype
 
 
-def slack(fit: Fit) -> float:
-    """The share of ‖x‖ by which a residual may be rounding."""
-    found = coded(fit)
-    return rounding(type_of(fit), found.D.shape[1])
+def unit_atoms(D: Any) -> Array:
+    """Atoms of unit length, in float64."""
+    D = np.asarray(D, np.float64)
+    D = D / np.maximum(np.abs(D).max(axis=1, keepdims=True), 1e-300)  # no square overflows then
+    return D / np.maximum(np.linalg.norm(D, axis=1, keepdims=True), 1e-300)
 
 
 def padded(supports: list[Array]) -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""What theory promises about learned dictionaries, recomputed from rows, atoms and codes (CIL20 10).
+"""Claims about learned dictionaries, recomputed from rows, atoms and codes (CIL20 10).
 
     minimise  Σ_i w_i (½‖x_i − z_iD‖² + α‖z_i‖₁)   or with ‖z_i‖₀ ≤ s,      over codes z_i and atoms of unit length
 
@@ -24,16 +24,9 @@ from lemmata.audit.kernel.claims import (
     unknown,
 )
 from lemmata.audit.kernel.runs import never_rose
-from lemmata.audit.reduction.coded_rows import coded, type_of
-from lemmata.audit.reduction.sparse_codes import (
-    SOUND,
-    TRUE,
-    atoms_distinct,
-    fitted_on_support,
-    near_optimum,
-)
+from lemmata.audit.reduction import sparse_codes as codes
+from lemmata.audit.reduction.coded_rows import coded, type_of, unit_atoms
 
-Array = np.ndarray
 AGAIN = 0.9  # |cosine| of an atom that was found again
 SHARE = 0.8  # of the atoms that another start should find again
 NEVER_IN_FIT = 2.0**25  # a refit costs more than `fit` may spend on claims, whatever its size
@@ -110,20 +103,20 @@ def atoms_repeatable(fit: Fit):
     again = fit.witness("atoms_of_another_start")
     if again is None:
         return unknown("it takes another fit, and none was made")
-    cosines = np.abs(_unit(fit.components_) @ _unit(again).T)
+    cosines = np.abs(unit_atoms(fit.components_) @ unit_atoms(again).T)
     rows, columns = linear_sum_assignment(-cosines)
     share = float(np.mean(cosines[rows, columns] >= AGAIN))
     advice = "read atoms as one choice of many: fewer of them, more rows, or more passes"
     return at_least(share, SHARE, advice, "share of atoms", witness={"components_": again})
 
 
-def _unit(D: Array) -> Array:
-    D = np.asarray(D, np.float64)
-    return D / np.maximum(np.linalg.norm(D, axis=1, keepdims=True), 1e-300)
-
-
-_ATOMS = (atoms_normalised, atoms_distinct, beats_pca)
-COUNTED_CLAIMS = (SOUND, TRUE, fitted_on_support, *_ATOMS)  # codes of so many atoms
-PENALISED_CLAIMS = (SOUND, TRUE, near_optimum, *_ATOMS)  # ℓ1 codes
-PLAIN_CLAIMS = (SOUND, TRUE, *_ATOMS)
+_ATOMS = (atoms_normalised, codes.atoms_distinct, beats_pca)
+COUNTED_CLAIMS = (
+    codes.SOUND,
+    codes.TRUE,
+    codes.fitted_on_support,
+    *_ATOMS,
+)  # codes of so many atoms
+PENALISED_CLAIMS = (codes.SOUND, codes.TRUE, codes.near_optimum, *_ATOMS)  # ℓ1 codes
+PLAIN_CLAIMS = (codes.SOUND, codes.TRUE, *_ATOMS)
 MORE_CLAIMS = (objective_never_rose, atoms_repeatable)  # in `certify` only

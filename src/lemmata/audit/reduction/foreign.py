@@ -12,30 +12,11 @@ from typing import Any
 import numpy as np
 
 from lemmata.audit.kernel.attributes import attributes_sound
-from lemmata.audit.reduction.dictionaries import (
-    COUNTED_CLAIMS,
-    MORE_CLAIMS,
-    PENALISED_CLAIMS,
-    PLAIN_CLAIMS,
-)
-from lemmata.audit.reduction.sparse_codes import (
-    CODER_CLAIMS,
-    PENALISED_CODER_CLAIMS,
-    PLAIN_CODER_CLAIMS,
-    TRUE,
-    exact_recovery,
-    fitted_on_support,
-    unique_sparsest,
-)
+from lemmata.audit.reduction import dictionaries
+from lemmata.audit.reduction import sparse_codes as codes
 
 PENALISED = ("lasso_lars", "lasso_cd")
-REGRESSION_CLAIMS = (
-    attributes_sound({"coef_": "d", "intercept_?": ""}),
-    TRUE,
-    fitted_on_support,
-    unique_sparsest,
-    exact_recovery,
-)
+REGRESSION_CLAIMS = (attributes_sound({"coef_": "d", "intercept_?": ""}), *codes.CODER_CLAIMS[1:-1])
 
 
 def components_of(model: Any) -> dict[str, Any]:
@@ -48,30 +29,26 @@ def coder_of(model: Any) -> dict[str, Any]:
     if not hasattr(model, "dictionary"):
         return _pursuit(model)
     D = np.asarray(model.dictionary)
-    how = model.transform_algorithm
-    found = {"components_": D, "n_features_in_": D.shape[1], "dictionary": None}
-    return {
-        **found,
-        **_codes(model, how, 1.0),
-        "claims": _chosen(how, CODER_CLAIMS, PENALISED_CODER_CLAIMS, PLAIN_CODER_CLAIMS),
-    }
+    claims = (codes.CODER_CLAIMS, codes.PENALISED_CODER_CLAIMS, codes.PLAIN_CODER_CLAIMS)
+    given = {"components_": D, "n_features_in_": D.shape[1], "dictionary": None}
+    return {**given, **_codes(model, 1.0, *claims)}
 
 
 def dictionary_of(model: Any) -> dict[str, Any]:
     """DictionaryLearning and MiniBatchDictionaryLearning."""
-    how = model.transform_algorithm
-    claims = _chosen(how, COUNTED_CLAIMS, PENALISED_CLAIMS, PLAIN_CLAIMS) + MORE_CLAIMS[1:]
-    return {**_codes(model, how, float(model.alpha)), "claims": claims}
+    claims = (dictionaries.COUNTED_CLAIMS, dictionaries.PENALISED_CLAIMS, dictionaries.PLAIN_CLAIMS)
+    more = dictionaries.MORE_CLAIMS[1:]
+    return _codes(model, float(model.alpha), *(one + more for one in claims))
 
 
-def _codes(model: Any, how: str, usual: float) -> dict[str, Any]:
-    alpha = model.transform_alpha
+def _codes(
+    model: Any, usual: float, counted: tuple, penalised: tuple, plain: tuple
+) -> dict[str, Any]:
+    """The penalty of the codes, and the claims about codes of that kind."""
+    how, alpha = model.transform_algorithm, model.transform_alpha
+    claims = counted if how == "omp" else penalised if how in PENALISED else plain
     penalty = (usual if alpha is None else float(alpha)) if how in PENALISED else 0.0
-    return {"penalty_": penalty, "n_nonzero_": None}
-
-
-def _chosen(how: str, counted: tuple, penalised: tuple, plain: tuple) -> tuple:
-    return counted if how == "omp" else penalised if how in PENALISED else plain
+    return {"penalty_": penalty, "n_nonzero_": None, "claims": claims}
 
 
 def _pursuit(model: Any) -> dict[str, Any]:

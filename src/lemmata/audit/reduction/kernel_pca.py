@@ -1,4 +1,4 @@
-"""What theory promises about kernel PCA, checked on the data by plain code.
+"""Claims about kernel PCA, checked on the data by plain code.
 
 Everything is recomputed in float64 from the rows and the public attributes: `eigenvectors_` α (n × k), `eigenvalues_` λ,
 `X_fit_` and the kernel's parameters; kernel_matrices.py says what a kernel is. So the claims certify scikit-learn's KernelPCA
@@ -11,6 +11,8 @@ z = K̃ α/√λ have mean 0 and scatter diag(λ); what they leave out is the le
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,7 +44,7 @@ from lemmata.audit.predict.kernels.kernel_matrices import (
 )
 from lemmata.audit.predict.rows import whole
 from lemmata.audit.reduction.principal_axes import compare_axes, compare_error
-from lemmata.audit.reduction.sampling_error import GROUPS, LEVEL, Turn, in_groups, judge_turn, turn
+from lemmata.audit.reduction.sampling_error import GROUPS, LEVEL, Turn, judge_turn, stretches, turn
 from lemmata.audit.reduction.spectra import EIGH, Spectrum, squares
 
 Array = np.ndarray
@@ -101,19 +103,16 @@ def _statements(fit: Fit) -> Mapping[str, float]:
     lengths = np.einsum("ij,ij->i", known.around.C, known.around.C)
     found["eigenvectors_"] = discrepancy(np.sqrt(lengths), np.ones(len(lengths)), 1.0, DIGITS)
     true = np.diagonal(known.around.inner) / lengths
-    found["eigenvalues_"] = discrepancy(
-        known.values, true, DIGITS * np.abs(true) + known.noise, 1.0
-    )
+    error = DIGITS * np.abs(true) + known.noise
+    found["eigenvalues_"] = discrepancy(known.values, true, error, 1.0)
     if fit.get("offset_") is not None:
         stated = np.asarray(fit.offset_, dtype=np.float64)[np.asarray(fit.eigenvalues_) > 0]
         alpha = np.sqrt(known.weights)[:, None] * known.vectors
         true = known.means @ alpha / np.sqrt(known.values)
         sizes = np.abs(known.means) @ np.abs(alpha) / np.sqrt(known.values)
         # entries of K err by √d terms each, their means by √n more
-        error = (
-            DIGITS * np.abs(true)
-            + rounding(fit.offset_.dtype, rows.shape[0] * rows.shape[1]) * sizes
-        )
+        own = rounding(fit.offset_.dtype, rows.shape[0] * rows.shape[1])
+        error = DIGITS * np.abs(true) + own * sizes
         found["offset_"] = discrepancy(stated / np.sqrt(known.unit), true, error, 1.0)
     if fit.get("dual_coef_") is not None:
         found |= _preimages(fit, known, rows)
@@ -163,8 +162,7 @@ TRUE = statements_true(_statements, needs=(facts,))
     needs=(spectrum,),
 )
 def principal_axes(fit):
-    known = facts(fit)
-    return compare_axes(known.around, spectrum(fit))
+    return compare_axes(facts(fit).around, spectrum(fit))
 
 
 @claim(
@@ -232,9 +230,8 @@ def above_rounding(fit):
     values = np.asarray(fit.eigenvalues_, dtype=np.float64) / known.unit / known.heaviest
     good = int(np.sum(values > known.noise))
     advice = f"keep n_components <= {good}; or use float64, centre the columns, or raise a very small gamma"
-    return at_least(
-        values.min() / values.max(), known.noise / values.max(), advice, unit="smallest λ / λ₁"
-    )
+    least, bound = values.min() / values.max(), known.noise / values.max()
+    return at_least(least, bound, advice, unit="smallest λ / λ₁")
 
 
 @claim(
@@ -250,30 +247,24 @@ def informative(fit):
     size = float(np.einsum("ij,ij->", known.M, known.M))
     if n < FEW or total <= known.noise or size <= 0:
         return unknown(f"needs {FEW} rows that differ")
-    if total**2 / size <= (n - 1) / 2:
-        return at_most(total**2 / size, (n - 1) / 2, unit="effective rank")
-    hint = _median_gamma(fit)
-    advice = (
-        f"K is close to the identity: lower gamma (one over the median squared distance is {hint:.2g})"
-        if hint is not None
-        else "the rows are nearly orthogonal in feature space: choose another kernel, or scale the columns"
-    )
-    return at_most(total**2 / size, (n - 1) / 2, unit="effective rank", advice=advice)
+    rank, most = total**2 / size, (n - 1) / 2
+    advice = "" if rank <= most else _advise_kernel(fit)
+    return at_most(rank, most, advice, unit="effective rank")
 
 
-def _median_gamma(fit: Fit) -> float | None:
-    """1 / median ‖x − y‖² over a sample of rows, for kernels that have a γ of distances."""
-    if not (
-        fit.kernel == "rbf" if isinstance(fit.kernel, str) else type(fit.kernel).__name__ == "RBF"
-    ):
-        return None
+def _advise_kernel(fit: Fit) -> str:
+    """Suggest γ = 1 / median ‖x − y‖² over a sample of rows, for kernels that have a γ of distances."""
+    other = "the rows are nearly orthogonal in feature space: choose another kernel, or scale the columns"
+    if "rbf" not in (fit.kernel, type(fit.kernel).__name__.lower()):
+        return other
     rows = whole(fit.data)
     rows = rows[_spread(rows.shape[0], HINT)].astype(np.float64)
     rows = rows.toarray() if sp.issparse(rows) else rows - rows.mean(axis=0)
     square = squares(rows)
     distances = (square[:, None] + square - 2 * rows @ rows.T)[np.triu_indices(len(rows), 1)]
     middle = float(np.median(distances))
-    return 1 / middle if middle > 0 else None
+    hint = "lower gamma (one over the median squared distance is {:.2g})"
+    return f"K is close to the identity: {hint.format(1 / middle)}" if middle > 0 else other
 
 
 def _cost_of_turn(fit: Fit) -> float:
@@ -300,10 +291,7 @@ def subspace_determined(fit):
     if known.values[-1] <= CLEAR * known.noise:
         return unknown("the last eigenvalue kept is near rounding")
     away = "the vectors are {:.0f}° away from the leading ones themselves: use eigen_solver='dense'"
-
-    def turn_of(numbers: Array) -> Turn:
-        return _sampling_turn(known, found, k, numbers)
-
+    turn_of = partial(_sampling_turn, known, found, k)
     return judge_turn(fit, known.around, found, known.own_noise, turn_of, away)
 
 
@@ -323,7 +311,7 @@ def _sampling_turn(known: Facts, found: Spectrum, k: int, numbers: Array) -> Tur
     everywhere = Z.T @ weighted
 
     def deviations() -> Iterator[tuple[float, Array, Array]]:
-        for start, stop in in_groups(numbers):
+        for start, stop in stretches(numbers):
             share = float(p[start:stop].sum())
             if share == 0:
                 continue
@@ -350,28 +338,19 @@ def _sampling_turn(known: Facts, found: Spectrum, k: int, numbers: Array) -> Tur
 )
 def positive_semidefinite(fit):
     """No inner product gives a negative eigenvalue, and principal blocks of a psd matrix are psd."""
-    known = facts(fit)
-    rows = whole(fit.data)
-    n, terms = len(known.M), min(len(known.M), SAMPLE) * rows.shape[1]
-    note = f"{SAMPLE:,} of the rows" if n > SAMPLE else ""
-    advice = "distances in feature space can be negative: use another kernel (poly: coef0 >= 0; not sigmoid)"
-    dtype = np.asarray(rows[:0]).dtype if is_given(fit) else np.float64
-    least = -rounding(dtype, terms)
-    K = _sampled_kernel(fit, known, rows) / known.unit
-    return at_least(
-        _least_eigenvalue(K, least), least, unit="λ_min / |λ|_max", advice=advice, note=note
-    )
-
-
-def _sampled_kernel(fit: Fit, known: Facts, rows: Any) -> Array:
-    """The kernel matrix of up to SAMPLE rows."""
-    sample = _spread(rows.shape[0], SAMPLE)
+    known, rows = facts(fit), whole(fit.data)
+    sample, dtype = _spread(rows.shape[0], SAMPLE), np.dtype(np.float64)
     if is_given(fit):
-        return np.asarray(rows[np.ix_(sample, sample)], dtype=np.float64)
-    K = known.kernel
-    if K is None:
-        return np.asarray(kernel_matrix(fit, rows[sample], rows[sample]), dtype=np.float64)
-    return K[np.ix_(sample, sample)] if len(sample) < len(K) else K
+        K, dtype = rows[np.ix_(sample, sample)], np.asarray(rows[:0]).dtype
+    elif known.kernel is None:
+        K = kernel_matrix(fit, rows[sample], rows[sample])
+    else:
+        K = known.kernel[np.ix_(sample, sample)]
+    bound = -rounding(dtype, len(sample) * rows.shape[1])
+    least = _least_eigenvalue(np.asarray(K, dtype=np.float64) / known.unit, bound)
+    note = f"{SAMPLE:,} of the rows" if len(known.M) > SAMPLE else ""
+    advice = "distances in feature space can be negative: use another kernel (poly: coef0 >= 0; not sigmoid)"
+    return at_least(least, bound, advice, unit="λ_min / |λ|_max", note=note)
 
 
 def _least_eigenvalue(K: Array, least: float) -> float:
@@ -382,12 +361,9 @@ def _least_eigenvalue(K: Array, least: float) -> float:
     largest = float(np.abs(np.diagonal(K)).max())
     shifted = K.copy()
     np.fill_diagonal(shifted, np.diagonal(K) - least / 4 * largest)
-    try:
+    with suppress(np.linalg.LinAlgError):
         L = np.linalg.cholesky(shifted)
-    except np.linalg.LinAlgError:
-        L = None
-    if L is not None and largest > 0:
-        bound = least / 4 - float(np.linalg.norm(shifted - L @ L.T)) / largest
+        bound = least / 4 - float(np.linalg.norm(shifted - L @ L.T)) / (largest or np.nan)
         if bound >= least:
             return bound
     values = np.linalg.eigvalsh(K)
@@ -399,14 +375,5 @@ def _spread(n: int, most: int) -> Array:
     return np.unique(np.linspace(0, n - 1, min(n, most)).astype(int))
 
 
-KERNEL_CLAIMS = (
-    SOUND,
-    TRUE,
-    principal_axes,
-    uncorrelated,
-    most_variance,
-    above_rounding,
-    informative,
-    subspace_determined,
-    positive_semidefinite,
-)
+_EIGENVALUES = (above_rounding, informative, subspace_determined, positive_semidefinite)
+KERNEL_CLAIMS = (SOUND, TRUE, principal_axes, uncorrelated, most_variance, *_EIGENVALUES)

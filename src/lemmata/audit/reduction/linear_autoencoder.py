@@ -1,4 +1,4 @@
-"""What theory promises about a linear autoencoder, checked on the data by plain code.
+"""Claims about a linear autoencoder, checked on the data by plain code.
 
 Everything is recomputed from the rows and the public `encoder_` W (m × d), `decoder_` V (d × m) and `mean_`, with the rows
 divided by the largest number among them (spectra.py). None of this code is used in training.
@@ -24,19 +24,19 @@ from lemmata.audit.kernel.claims import (
     unknown,
 )
 from lemmata.audit.kernel.runs import never_rose
+from lemmata.audit.reduction.principal_axes import EXCESS, compare_offset
 from lemmata.audit.reduction.spectra import EIGH, Rows, Spectrum, scaled_rows, whole_spectrum
 
 Array = np.ndarray
 
 IDEMPOTENT = 1e-3
-EXCESS = 0.01  # of the optimum
 SLOPE = 1e-3  # of the scale of the gradient
 AXIS_ERROR = 1e-2  # distance of unit vectors, about half a degree
 DIGITS = 1e-4  # stated numbers are true to four digits
 
 
 @dataclass(frozen=True)
-class Moments:
+class RowMoments:
     """Second moments of the scaled rows."""
 
     rows: Rows
@@ -49,12 +49,12 @@ class Moments:
 
 
 @fact(cost=lambda fit: float(fit.data.size) * fit.data.shape[1], needs=(scaled_rows,))
-def moments(fit: Fit) -> Moments:
+def moments(fit: Fit) -> RowMoments:
     """Form the covariance of the rows."""
     rows = scaled_rows(fit)
     S = rows.product() - np.outer(rows.shift, rows.shift)
     noise = rows.noise + rounding(fit.encoder_.dtype, max(fit.data.shape)) * float(np.trace(S))
-    return Moments(rows, S, noise)
+    return RowMoments(rows, S, noise)
 
 
 @fact(cost=lambda fit: EIGH * float(fit.data.shape[1]) ** 3, needs=(moments,))
@@ -100,16 +100,11 @@ TRUE = statements_true(_statements, needs=(moments,))
 # --- claims -----------------------------------------------------------------------------------------------------------
 
 
-def _cost_of_factors(fit: Fit) -> float:
-    m, d = fit.encoder_.shape
-    return 4.0 * d * m * m
-
-
 @claim(
     "P = VW is a projection (P² = P) of rank ≤ m, to 0.1 %",
     kind=PROVED,
     source="CIL 1.3.5",
-    cost=_cost_of_factors,
+    cost=lambda fit: 4.0 * fit.encoder_.shape[1] * len(fit.encoder_) ** 2,
 )
 def reconstruction_is_projection(fit):
     """Where ∇_V = (VW − I)ΣWᵀ vanishes and the code has variance in every direction, WV = I, so that P² = V(WV)W = P.
@@ -215,12 +210,10 @@ def axes_identified(fit):
 def affine_part_redundant(fit):
     """The best constant is (I − VW)(x̄ − mean_): 0 up to rounding if mean_ is the mean."""
     (W, V), rows = _factors(fit), scaled_rows(fit)
-    shift = rows.shift
-    scale = (1 + float(np.linalg.norm(V, 2) * np.linalg.norm(W, 2))) * math.sqrt(rows.square)
-    offset = float(np.linalg.norm(shift - V @ (W @ shift)))
-    bound = 8 * math.sqrt(fit.data.shape[0]) * rows.eps
+    size = 1 + float(np.linalg.norm(V, 2) * np.linalg.norm(W, 2))
+    offset = float(np.linalg.norm(rows.shift - V @ (W @ rows.shift)))
     advice = "mean_ is not the mean of this data: pass the training data, or fit it again"
-    return at_most(offset / scale if scale > 0 else 0.0, bound, advice, unit="best offset / scale")
+    return compare_offset(rows, offset, size, advice)
 
 
 # up to the rounding of a trace of d × d products

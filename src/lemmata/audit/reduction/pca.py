@@ -1,4 +1,4 @@
-"""What theory promises about a principal subspace, checked on the data by plain code.
+"""Claims about a principal subspace, checked on the data by plain code.
 
 Everything is recomputed from the rows and public attributes: `components_` (k × d), `mean_` and the numbers that a model
 states. So the claims certify scikit-learn's PCA, IncrementalPCA and TruncatedSVD (which centres nothing: its mean is zero) as
@@ -9,40 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from itertools import islice
+from functools import partial
 
 import numpy as np
 
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.claims import (
-    PROVED,
-    STATISTICAL,
-    Fit,
-    at_most,
-    claim,
-    rounding,
-    unknown,
-)
+from lemmata.audit.kernel.claims import PROVED, STATISTICAL, Fit, at_most, claim, rounding, unknown
 from lemmata.audit.reduction.power_method import never_fell, power_rate_kept
-from lemmata.audit.reduction.principal_axes import compare_axes, compare_error
-from lemmata.audit.reduction.sampling_error import (
-    BATCH,
-    GROUPS,
-    LEVEL,
-    Turn,
-    in_groups,
-    judge_turn,
-    turn,
-)
-from lemmata.audit.reduction.spectra import (
-    DENSE,
-    Rows,
-    Spectrum,
-    around,
-    scaled_rows,
-    scatter,
-    spectrum,
-)
+from lemmata.audit.reduction.principal_axes import compare_axes, compare_error, compare_offset
+from lemmata.audit.reduction.sampling_error import GROUPS, LEVEL, judge_turn, turn_of_rows
+from lemmata.audit.reduction.spectra import DENSE, around, scaled_rows, spectrum, variation
 
 Array = np.ndarray
 
@@ -57,9 +33,8 @@ def _disagreements(fit: Fit) -> Iterator[str]:
     if fit.get("n_components_") not in (None, k):
         yield f"n_components_ is {fit.n_components_}, but there are {k} components"
     shares = fit.get("explained_variance_ratio_")
-    if shares is not None and np.sum(shares, dtype=np.float64) > 1 + rounding(
-        np.asarray(shares).dtype, k
-    ):
+    shares = np.zeros(0) if shares is None else np.asarray(shares)
+    if np.sum(shares, dtype=np.float64) > 1 + rounding(shares.dtype, k):
         yield "the explained shares add up to more than 1"
 
 
@@ -126,13 +101,10 @@ def _statements(fit: Fit) -> Mapping[str, float]:
     for name in ("n_samples_", "n_samples_seen_"):
         compare(name, n, 1e-6)  # a count is exact
     if fit.get("var_") is not None:
-        each = sum(p @ np.square(_dense(block) - rows.mean) for block, p in rows)
+        dense = ((B.toarray() if hasattr(B, "toarray") else B, p) for B, p in rows)
+        each = sum(p @ np.square(B - rows.mean) for B, p in dense)
         compare("var_", each, DIGITS * each + noise, (unit, unit))
     return found
-
-
-def _dense(block):
-    return block.toarray() if hasattr(block, "toarray") else block
 
 
 TRUE = statements_true(_statements, needs=(around,))
@@ -157,9 +129,7 @@ def orthonormal_basis(fit):
 )
 def most_variance(fit):
     """The least error is the tail of the spectrum, Σ_{j>k} λ_j (Eckart–Young)."""
-    facts = around(fit)
-    if facts.total <= facts.noise:
-        return unknown("the data does not vary")
+    facts = variation(fit)
     return compare_error(facts.error, facts, spectrum(fit))
 
 
@@ -170,10 +140,7 @@ def most_variance(fit):
     needs=(around, spectrum),
 )
 def principal_axes(fit):
-    facts = around(fit)
-    if facts.total <= facts.noise:
-        return unknown("the data does not vary")
-    return compare_axes(facts, spectrum(fit))
+    return compare_axes(variation(fit), spectrum(fit))
 
 
 # --- what another sample would say ------------------------------------------------------------------------------------
@@ -195,74 +162,15 @@ def _cost_of_turn(fit: Fit) -> float:
 )
 def subspace_determined(fit):
     """The angle that is expected between this subspace and that of the law the rows came from (see sampling_error.py)."""
-    facts, known = around(fit), spectrum(fit)
+    facts, known = variation(fit), spectrum(fit)
     k, d = facts.C.shape
-    if facts.total <= facts.noise:
-        return unknown("the data does not vary")
     if k >= d:
         return unknown("all directions are kept: there is nothing to determine")
     if len(known.values) <= k or known.values[k] <= (d - k) * facts.noise:
         return unknown("no variance is left outside the subspace: nothing tells how it would turn")
     away = "the components are {:.0f}° away from the principal subspace themselves"
-
-    def turn_of(numbers: Array) -> Turn:
-        return sampling_turn(scaled_rows(fit), known, k, facts.noise, numbers)
-
+    turn_of = partial(turn_of_rows, fit, known, k)
     return judge_turn(fit, facts, known, facts.noise, turn_of, away)
-
-
-def sampling_turn(rows: Rows, known: Spectrum, k: int, noise: float, numbers: Array) -> Turn:
-    """`turn` on the rows of a fit, by one pass: mean_g (x − c) zᵀ of every group, seen from the known axes."""
-    q = min(k + 1, known.vectors.shape[1])
-    W = known.vectors[:, :q]
-    U = known.vectors if known.whole else W  # what is not known lies beyond
-    SW = W * known.values[:q] if known.whole else rows.product(W)
-
-    def deviations() -> Iterator[tuple[float, Array, Array]]:
-        groups = _group_products(rows, W, numbers)
-        while some := list(islice(groups, max(1, BATCH // W.size))):
-            shares, D = (np.array(part) for part in zip(*some, strict=True))
-            D = D / shares[:, None, None] - SW
-            inside = U.T @ D
-            beyond = np.zeros((len(D), q))
-            if not known.whole:
-                beyond = np.maximum(np.sum(D**2, axis=1) - np.sum(inside**2, axis=1), 0)
-            yield from zip(shares, inside, beyond, strict=True)
-
-    if known.whole:
-        return turn(deviations(), known.values, k, noise)
-    return turn(deviations(), known.values[:q], k, noise, known.ceiling)
-
-
-def _group_products(rows: Rows, W: Array, numbers: Array) -> Iterator[tuple[float, Array]]:
-    """The weight and Σ p (x − c)(x − c)ᵀW of each group of consecutive rows."""
-    if rows.centred is not None and rows.shares is not None:
-        yield from _products_of_few(rows.centred, rows.shares, W, numbers)
-        return
-    share, M, last, first = 0.0, np.zeros(W.shape), 0, 0
-    for block, p in rows:
-        here = numbers[first : first + len(p)]
-        first += len(p)
-        for start, stop in in_groups(here):
-            if here[start] != last:
-                if share > 0:
-                    yield share, M
-                share, M, last = 0.0, np.zeros(W.shape), here[start]
-            share += float(p[start:stop].sum())
-            M = M + scatter(block[start:stop], p[start:stop], rows.centre, W)
-    if share > 0:
-        yield share, M
-
-
-def _products_of_few(
-    centred: Array, p: Array, W: Array, numbers: Array
-) -> Iterator[tuple[float, Array]]:
-    """The same where all rows are at hand, centred."""
-    weighted = (centred @ W) * p[:, None]
-    for start, stop in in_groups(numbers):
-        share = float(p[start:stop].sum())
-        if share > 0:
-            yield share, centred[start:stop].T @ weighted[start:stop]
 
 
 @claim(
@@ -275,33 +183,14 @@ def affine_part_redundant(fit):
     """The best constant is (I − P)(x̄ − mean_); it vanishes up to rounding if mean_ is the mean of the data."""
     rows = scaled_rows(fit)
     C = np.asarray(fit.components_, dtype=np.float64)
-    offset = np.linalg.norm(rows.shift - C.T @ (C @ rows.shift))
-    scale = math.sqrt(rows.square)
-    bound = 8 * math.sqrt(fit.data.shape[0]) * rows.eps
+    offset = float(np.linalg.norm(rows.shift - C.T @ (C @ rows.shift)))
     advice = "mean_ is not the mean of this data: centre it (PCA instead of a plain SVD), or pass the training data"
-    return at_most(
-        float(offset) / scale if scale > 0 else 0.0, bound, advice, unit="best offset / scale"
-    )
+    return compare_offset(rows, offset, 1.0, advice)
 
 
-SUBSPACE_CLAIMS = (
-    SOUND,
-    TRUE,
-    orthonormal_basis,
-    most_variance,
-    principal_axes,
-    subspace_determined,
-    affine_part_redundant,
-)
-SVD_CLAIMS = (
-    SOUND_UNCENTRED,
-    TRUE,
-    orthonormal_basis,
-    most_variance,
-    principal_axes,
-    subspace_determined,
-)
 # of a matrix whose rows are no sample of anything: nothing to say about other draws
-MATRIX_CLAIMS = SVD_CLAIMS[:-1]
+MATRIX_CLAIMS = (SOUND_UNCENTRED, TRUE, orthonormal_basis, most_variance, principal_axes)
+SVD_CLAIMS = (*MATRIX_CLAIMS, subspace_determined)
+SUBSPACE_CLAIMS = (SOUND, *SVD_CLAIMS[1:], affine_part_redundant)
 ITERATIVE_CLAIMS = (*SUBSPACE_CLAIMS, never_fell)
 POWER_CLAIMS = (*ITERATIVE_CLAIMS, power_rate_kept)

@@ -1,4 +1,4 @@
-"""How far given vectors are from the leading eigenvectors of S, and what they lose against them.
+"""Distance of given vectors from the leading eigenvectors of S, and what they lose against them.
 
 Where the whole spectrum is known, angles and errors are compared as they are. Where it is known in part (spectra.py), both are
 bounded from either side: a verdict is given where the bounds agree.
@@ -13,7 +13,7 @@ import scipy.linalg
 
 from lemmata.audit.kernel.claims import STATISTICAL, Evidence, at_most, unknown
 from lemmata.audit.kernel.lanczos import RISK
-from lemmata.audit.reduction.spectra import Around, Spectrum
+from lemmata.audit.reduction.spectra import Around, Rows, Spectrum
 
 Array = np.ndarray
 
@@ -45,6 +45,13 @@ def compare_error(error: float, facts: Around, known: Spectrum) -> Evidence:
     if upper <= EXCESS:
         return at_most(upper, EXCESS, advice, unit="error / least − 1", **_strength(known))
     return unknown(f"between {max(lower, 0):.2g} and {upper:.2g} above the least error")
+
+
+def compare_offset(rows: Rows, offset: float, size: float, advice: str) -> Evidence:
+    """The best constant to add to a reconstruction, of this length, against what rounding makes of a mean."""
+    scale = size * math.sqrt(rows.square)
+    bound = 8 * math.sqrt(rows.data.shape[0]) * rows.eps
+    return at_most(offset / scale if scale > 0 else 0.0, bound, advice, unit="best offset / scale")
 
 
 def _tail(facts: Around, known: Spectrum) -> tuple[float, float]:
@@ -101,14 +108,10 @@ def _axis_angles(facts: Around, known: Spectrum) -> tuple[Array, Array]:
     cosines = np.abs(np.sum(units * U, axis=1))
     off = units - np.sum(units * U, axis=1, keepdims=True) * U
     angles = np.arctan2(np.linalg.norm(off, axis=1), cosines)
-    errors = np.arcsin(np.minimum(facts.noise / np.maximum(_gaps(known.values)[:k], 1e-300), 1.0))
+    steps = np.concatenate([[np.inf], -np.diff(known.values), [np.inf]])
+    gaps = np.minimum(steps[:-1], steps[1:])[:k]  # from each eigenvalue to the nearest other one
+    errors = np.arcsin(np.minimum(facts.noise / np.maximum(gaps, 1e-300), 1.0))
     return np.degrees(angles - errors), np.degrees(angles + errors)
-
-
-def _gaps(values: Array) -> Array:
-    """The distance of each eigenvalue from the nearest other one."""
-    steps = np.concatenate([[np.inf], -np.diff(values), [np.inf]])
-    return np.minimum(steps[:-1], steps[1:])
 
 
 def _axis_bounds(facts: Around, known: Spectrum) -> tuple[Array, Array]:

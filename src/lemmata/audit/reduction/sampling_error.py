@@ -1,4 +1,4 @@
-"""How far sampling alone turns principal axes: what another sample of the same size would change.
+"""The angle by which sampling alone turns principal axes: what another sample of the same size would change.
 
 To first order axis i leaves its place along axis j by ⟨u_i, (Ŝ − S)u_j⟩/(λ_i − λ_j). How much the means of z_i z_j vary is seen
 on GROUPS consecutive parts of the rows of equal weight, so it needs no normal law, no fourth moments and no independent rows,
@@ -17,13 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice, pairwise
 
 import numpy as np
 from scipy.special import fdtri, gammaincinv
 
 from lemmata.audit.kernel.claims import RULE_OF_THUMB, Evidence, Fit, at_most, unknown
 from lemmata.audit.reduction.principal_axes import own_angle
-from lemmata.audit.reduction.spectra import Around, Spectrum
+from lemmata.audit.reduction.spectra import Around, Rows, Spectrum, around, scaled_rows, scatter
 
 Array = np.ndarray
 
@@ -45,7 +46,7 @@ def group_numbers(n: int, weights: Array | None) -> Array:
 
 @dataclass(frozen=True)
 class Turn:
-    """What sampling does to the axes 1 … k and to their span, in degrees."""
+    """Effect of sampling on the axes 1 … k and on their span, in degrees."""
 
     least: float  # by which the worst single axis is expected to leave the subspace, gaps being what they seem
     most: float  # a bound of the expected angle of the subspace, at LEVEL
@@ -60,7 +61,7 @@ def turn(
     noise: float,
     ceiling: float | None = None,
 ) -> Turn:
-    """How far sampling turns k axes.
+    """Measure how far sampling turns k axes.
 
     groups : for each its share; its deviations mean_g(z_j z_i) − λ_i [i = j] (m × q, q = k + 1 leading axes, or k if there is
         no further one); and (q,) the sum of squares of those along directions beyond the m
@@ -101,10 +102,8 @@ def turn(
     )
 
 
-def _batches(
-    groups: Iterable[tuple[float, Array, Array]],
-) -> Iterator[tuple[Array, Array, Array]]:
-    """What each group adds to the variances of the means, in batches: along known axes, beyond them, and for the test."""
+def _batches(groups: Iterable[tuple[float, Array, Array]]) -> Iterator[tuple[Array, Array, Array]]:
+    """Yield what each group adds to the variances of the means, in batches: along known axes, beyond them, and for the test."""
     waiting: list[tuple[float, Array, Array]] = []
     for number, group in enumerate(groups, start=1):
         waiting.append(group)
@@ -153,12 +152,61 @@ def _degrees(square: Array | float) -> Array:
     return np.where(np.less(square, 0.25), np.degrees(np.arcsin(sine)) / 2, 90.0)
 
 
-def in_groups(numbers: Array) -> Iterator[tuple[int, int]]:
+# --- rows of a fit ----------------------------------------------------------------------------------------------------
+
+
+def turn_of_rows(fit: Fit, known: Spectrum, k: int, numbers: Array) -> Turn:
+    """`turn` on the rows of a fit, by one pass: mean_g (x − c) zᵀ of every group, seen from the known axes."""
+    rows, noise = scaled_rows(fit), around(fit).noise
+    q = min(k + 1, known.vectors.shape[1])
+    W = known.vectors[:, :q]
+    U = known.vectors if known.whole else W  # what is not known lies beyond
+    SW = W * known.values[:q] if known.whole else rows.product(W)
+
+    def deviations() -> Iterator[tuple[float, Array, Array]]:
+        groups = _group_products(rows, W, numbers)
+        while some := list(islice(groups, max(1, BATCH // W.size))):
+            shares, D = (np.array(part) for part in zip(*some, strict=True))
+            D = D / shares[:, None, None] - SW
+            inside = U.T @ D
+            beyond = np.zeros((len(D), q))
+            if not known.whole:
+                beyond = np.maximum(np.sum(D**2, axis=1) - np.sum(inside**2, axis=1), 0)
+            yield from zip(shares, inside, beyond, strict=True)
+
+    if known.whole:
+        return turn(deviations(), known.values, k, noise)
+    return turn(deviations(), known.values[:q], k, noise, known.ceiling)
+
+
+def _group_products(rows: Rows, W: Array, numbers: Array) -> Iterator[tuple[float, Array]]:
+    """The weight and Σ p (x − c)(x − c)ᵀW of each group of consecutive rows, those of equal numbers."""
+    if rows.centred is not None and rows.shares is not None:
+        weighted = (rows.centred @ W) * rows.shares[:, None]
+        for start, stop in stretches(numbers):
+            share = float(rows.shares[start:stop].sum())
+            if share > 0:
+                yield share, rows.centred[start:stop].T @ weighted[start:stop]
+        return
+    share, M, last, first = 0.0, np.zeros(W.shape), 0, 0
+    for block, p in rows:
+        here = numbers[first : first + len(p)]
+        first += len(p)
+        for start, stop in stretches(here):
+            if here[start] != last:
+                if share > 0:
+                    yield share, M
+                share, M, last = 0.0, np.zeros(W.shape), here[start]
+            share += float(p[start:stop].sum())
+            M = M + scatter(block[start:stop], p[start:stop], rows.centre, W)
+    if share > 0:
+        yield share, M
+
+
+def stretches(numbers: Array) -> Iterator[tuple[int, int]]:
     """Start and stop of the stretches of equal numbers."""
-    edges = (np.flatnonzero(np.diff(numbers)) + 1).tolist()
-    return (
-        pair for pair in zip([0, *edges], [*edges, len(numbers)], strict=True) if pair[1] > pair[0]
-    )
+    edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
+    return ((start, stop) for start, stop in pairwise(edges) if stop > start)
 
 
 # --- the verdict ------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What theory promises about sparse codes, recomputed from rows, atoms and the codes themselves (CIL20 9).
+"""Claims about sparse codes, recomputed from rows, atoms and the codes themselves (CIL20 9).
 
 Atoms d_j of unit length, G = DDᵀ, coherence μ = max_{i≠j}|G_ij|, Babel function μ₁(m) = the largest sum of m numbers |G_ij|
 of one row, i ≠ j (so μ₁(m) ≤ mμ). Gershgorin: ‖vD‖² ≥ (1 − μ₁(m − 1))‖v‖² for every v with at most m numbers that are not zero.
@@ -31,15 +31,8 @@ from lemmata.audit.kernel.claims import (
     rounding,
     unknown,
 )
-from lemmata.audit.reduction.coded_rows import (
-    Coded,
-    blocks_of,
-    coded,
-    dual_values,
-    padded,
-    slack,
-    type_of,
-)
+from lemmata.audit.reduction import coded_rows
+from lemmata.audit.reduction.coded_rows import CodedRows, coded, dual_values, type_of
 
 Array = np.ndarray
 GAP = 1e-3  # of ½‖x‖²: what an ℓ1 code may be above the least
@@ -60,43 +53,37 @@ SOUND = attributes_sound(
 )
 
 
-def statement_errors(fit: Fit) -> dict[str, float]:
-    errors: dict[str, float] = {}
-    dtype = type_of(fit)
-    given = fit.get("dictionary")
-    if given is not None and fit.has("loss_"):
-        D = np.asarray(fit.components_, np.float64)
-        if isinstance(given, str) and given == "haar":
-            errors["components_"] = discrepancy(
-                D @ D.T, np.eye(len(D)), 1, rounding(dtype, D.shape[1])
-            )
-        else:
-            named = isinstance(given, str)
-            true = scipy.fft.dct(np.eye(D.shape[1]), norm="ortho", axis=0) if named else given
-            errors["components_"] = discrepancy(D, true, np.abs(D).max(), rounding(dtype))
+def _statement_errors(fit: Fit) -> dict[str, float]:
     if not fit.has("loss_"):
-        return errors
+        return {}
+    errors: dict[str, float] = {}
+    dtype, given = type_of(fit), fit.get("dictionary")
+    D = np.asarray(fit.components_, np.float64)
+    if isinstance(given, str) and given == "haar":
+        own = rounding(dtype, D.shape[1])
+        errors["components_"] = discrepancy(D @ D.T, np.eye(len(D)), 1, own)
+    elif given is not None:
+        named = isinstance(given, str)
+        true = scipy.fft.dct(np.eye(D.shape[1]), norm="ortho", axis=0) if named else given
+        errors["components_"] = discrepancy(D, true, np.abs(D).max(), rounding(dtype))
     found = coded(fit)
     total = found.weights.sum()
     loss = found.weights @ found.losses / total * found.unit**2
     scale = found.weights @ found.sizes**2 / total * found.unit**2 + loss
     errors["loss_"] = discrepancy(fit.loss_, loss, scale, rounding(dtype, found.D.shape[1]))
-    mean = found.weights @ found.counts / total
-    errors["n_nonzero_"] = discrepancy(
-        fit.n_nonzero_, mean, max(mean, 1e-300), rounding(float, len(found.counts))
-    )
+    mean, own = found.weights @ found.counts / total, rounding(float, len(found.counts))
+    errors["n_nonzero_"] = discrepancy(fit.n_nonzero_, mean, max(mean, 1e-300), own)
     return errors
 
 
-TRUE = statements_true(statement_errors, needs=(coded,))
+TRUE = statements_true(_statement_errors, needs=(coded,))
 
 
-def _shares(found: Coded, parts: Array) -> Array:
+def _shares(found: CodedRows, parts: Array) -> Array:
     """Numbers per row as a share of ‖x‖²; 0 where x is 0 and so are they."""
     squares = found.sizes**2
-    return np.where(
-        squares > 0, parts / np.where(squares > 0, squares, 1), np.where(parts > 0, np.inf, 0)
-    )
+    alone = np.where(parts > 0, np.inf, 0)
+    return np.where(squares > 0, parts / np.where(squares > 0, squares, 1), alone)
 
 
 # --- codes that minimise something ------------------------------------------------------------------------------------
@@ -109,9 +96,7 @@ def _shares(found: Coded, parts: Array) -> Array:
     needs=(coded,),
 )
 def near_optimum(fit: Fit):
-    """The gap bounds it from above; where that is not enough, a search finds a better code (fails) or a better bound
-    (holds).
-    """
+    """The gap bounds it from above. Where that is not enough, a search finds a better code (fails) or bound (holds)."""
     found = coded(fit)
     most = 2 * _shares(found, found.gaps)
     # P and D are sums of d products each
@@ -195,17 +180,8 @@ def babel(G: Array, most: int) -> Array:
     return np.concatenate([full, np.full(max(0, most + 1 - len(full)), full[-1])])
 
 
-def _sizes(fit: Fit) -> tuple[int, int, int, float]:
-    """Signals, numbers of each, atoms, and atoms of a code."""
-    if fit.has("regression_"):
-        d, k = fit.data.shape
-        return 1, d, k, float(np.count_nonzero(fit.coef_))
-    (n, d), k = fit.data.shape, len(fit.components_)
-    return n, d, k, float(fit.get("n_nonzero_") or max(d // 10, 1))
-
-
 def _unique_work(fit: Fit) -> float:
-    n, d, k, s = _sizes(fit)
+    n, d, k, s = coded_rows.sizes_of(fit)
     searches = min(SEARCHED, n) * s * s * (k * d + s * s * d)
     return 3.0 * k * k * d + searches
 
@@ -224,11 +200,10 @@ def unique_sparsest(fit: Fit):
     found = coded(fit)
     mu = babel(found.G, 2 * int(found.counts.max(initial=0)))
     room = 1 - mu[np.maximum(2 * found.counts - 1, 0)] - rounding(float, found.D.shape[1])
-    errors = found.errors + slack(fit) * found.sizes
+    errors = found.errors + rounding(type_of(fit), found.D.shape[1]) * found.sizes
     with np.errstate(divide="ignore", invalid="ignore"):
-        apart = np.where(
-            room > 0, 2 * errors / np.sqrt(np.maximum(room, 1e-300)) / found.norms, np.inf
-        )
+        apart = 2 * errors / np.sqrt(np.maximum(room, 1e-300)) / found.norms
+    apart = np.where(room > 0, apart, np.inf)
     apart = np.where(found.counts == 0, 0.0, np.where(found.holes, np.inf, apart))
     worst = float(apart.max(initial=0.0))
     coherence = float(mu[1]) if len(mu) > 1 else 0.0
@@ -248,13 +223,12 @@ def unique_sparsest(fit: Fit):
 
 def _most_unique(G: Array) -> int:
     """The largest s with μ₁(2s − 1) < 1."""
-    most = len(G)
-    mu = babel(G, 2 * most)
-    return int(np.count_nonzero(mu[1 : 2 * most : 2] < 1))
+    mu = babel(G, 2 * len(G))
+    return int(np.count_nonzero(mu[1 : 2 * len(G) : 2] < 1))
 
 
-def _another(fit: Fit, found: Coded, rows: Array) -> tuple[float, dict[str, Any]]:
-    """How far the furthest code is that was found as short and as close; its row, and itself."""
+def _another(fit: Fit, found: CodedRows, rows: Array) -> tuple[float, dict[str, Any]]:
+    """The distance of the furthest code that was found as short and as close; its row, and itself."""
     if len(rows) == 0:
         return 0.0, {}
     X, Z = _signals(fit, found, rows), np.zeros((len(rows), len(found.D)))
@@ -275,7 +249,7 @@ def _another(fit: Fit, found: Coded, rows: Array) -> tuple[float, dict[str, Any]
     return furthest, shown
 
 
-def _signals(fit: Fit, found: Coded, rows: Array) -> Array:
+def _signals(fit: Fit, found: CodedRows, rows: Array) -> Array:
     """Some rows again, or the centred target of a regression."""
     if not fit.has("regression_"):
         return _rows_again(fit, rows) / found.unit
@@ -284,7 +258,7 @@ def _signals(fit: Fit, found: Coded, rows: Array) -> Array:
 
 
 def _recovery_work(fit: Fit) -> float:
-    n, d, k, s = _sizes(fit)
+    n, d, k, s = coded_rows.sizes_of(fit)
     return 1.0 * k * k * d + float(n) * s * s * (k + 10 * s)
 
 
@@ -303,8 +277,8 @@ def exact_recovery(fit: Fit):
     distinct = {tuple(S): i for i, S in enumerate(found.supports) if len(S)}
     rows, worst = np.array(sorted(distinct.values()), dtype=int), 0.0
     width = len(found.D) * float(found.counts.max(initial=1))
-    for part in blocks_of(rows, width):
-        index, there = padded([found.supports[i] for i in part])
+    for part in coded_rows.blocks_of(rows, width):
+        index, there = coded_rows.padded([found.supports[i] for i in part])
         G = found.grams(index, there)
         values, V = np.linalg.eigh(G)
         if values.min() <= rounding(float, len(found.D)) * values.max():
@@ -331,7 +305,7 @@ def exact_recovery(fit: Fit):
     needs=(coded,),
 )
 def atoms_distinct(fit: Fit):
-    """How many atoms are the double of an earlier one, or part of no code of these rows."""
+    """The number of atoms that are the double of an earlier one, or part of no code of these rows."""
     found = coded(fit)
     doubles = np.tril(np.abs(found.G), -1).max(axis=1, initial=0.0) > ALIKE
     dead = found.used <= 0
@@ -348,9 +322,7 @@ def atoms_distinct(fit: Fit):
 )
 def atoms_apart(fit: Fit):
     """The coherence of the dictionary."""
-    D = np.asarray(fit.components_, np.float64)
-    D = D / np.maximum(np.abs(D).max(axis=1, keepdims=True), 1e-300)
-    D = D / np.maximum(np.linalg.norm(D, axis=1, keepdims=True), 1e-300)
+    D = coded_rows.unit_atoms(fit.components_)
     G = np.abs(D @ D.T)
     np.fill_diagonal(G, 0)
     i, j = np.unravel_index(int(G.argmax()), G.shape)

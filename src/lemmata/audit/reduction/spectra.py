@@ -19,7 +19,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from lemmata.audit.kernel.claims import Fit, fact, passes, rounding
+from lemmata.audit.kernel.claims import CannotTell, Fit, fact, passes, rounding
 from lemmata.audit.kernel.lanczos import largest_eigenvalue
 from lemmata.core.blocks import Blocks
 
@@ -71,7 +71,7 @@ class Rows:
 
     @property
     def noise(self) -> float:
-        """What rounding may put into a variance of these rows: of n-term sums of squares, and of the rows themselves.
+        """The error of a variance of these rows by rounding: of n-term sums of squares, and of the rows themselves.
 
         Rows that were rounded to another type than they were fitted in moved by eps‖x‖, and with them √λ by as much.
         """
@@ -144,7 +144,7 @@ def scatter(rows: Any, p: Array, centre: Array, V: Array | None = None) -> Array
 
 @dataclass(frozen=True)
 class Around:
-    """What k components tell: variance along each, what they leave out, and how far from eigenvectors they are."""
+    """S seen from k components: variance along each, what they leave out, and how far from eigenvectors they are."""
 
     C: Array  # (k, d), float64
     SC: Array  # (d, k) S Cᵀ
@@ -173,14 +173,12 @@ def _is_cheap(fit: Fit) -> bool:
     return d <= DENSE and float(fit.data.size) * d <= CHEAP
 
 
-def _cost_of_scatter(fit: Fit) -> float:
-    d = fit.data.shape[1]
-    return float(fit.data.size) * d if d <= DENSE else 0.0  # beyond, it is not formed
-
-
-@fact(cost=_cost_of_scatter, needs=(scaled_rows,))
+@fact(
+    cost=lambda fit: float(fit.data.size) * d if (d := fit.data.shape[1]) <= DENSE else 0.0,
+    needs=(scaled_rows,),
+)
 def whole_scatter(fit: Fit) -> Array:
-    """Form S as a matrix."""
+    """Form S as a matrix, up to DENSE features."""
     return scaled_rows(fit).product()
 
 
@@ -205,6 +203,14 @@ def around(fit: Fit) -> Around:
     else:
         total = float(np.trace(S))
     return Around(C, SC, total, rows.noise)
+
+
+def variation(fit: Fit) -> Around:
+    """The same. Raises CannotTell where the data does not vary."""
+    facts = around(fit)
+    if facts.total <= facts.noise:
+        raise CannotTell("the data does not vary")
+    return facts
 
 
 # --- all directions ---------------------------------------------------------------------------------------------------
