@@ -31,10 +31,10 @@ def problem(request):
 @pytest.mark.parametrize(
     "optimizer",
     [
-        GradientDescent.tuned(30, 1),
-        HeavyBall.tuned(30, 1),
-        Nesterov.tuned(30, 1),
-        Nesterov.tuned(30),
+        GradientDescent.for_curvature(30, 1),
+        HeavyBall.for_curvature(30, 1),
+        Nesterov.for_curvature(30, 1),
+        Nesterov.for_curvature(30),
     ],
     ids=repr,
 )

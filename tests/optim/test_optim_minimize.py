@@ -280,7 +280,7 @@ def test_the_result_reads_well_and_can_be_checked_again():
         (lambda: minimize(SQUARES, np.zeros(5), "adam", line_search="armijo"), ValueError, "method='gd'"),
         (lambda: minimize(SQUARES, np.zeros(5), tol=-1.0), ValueError, "tol"),
         (lambda: minimize(SQUARES, np.zeros(5), "newton", step_size=0.1), ValueError, "its own steps"),
-        (lambda: minimize(SQUARES, np.zeros(5), "noisy", step_size=PowerDecay(0.1)), ValueError, "a schedule goes with"),
+        (lambda: minimize(SQUARES, np.zeros(5), "noisy", step_size=PowerDecay(0.1)), ValueError, "take no schedule"),
     ],
 )  # fmt: skip
 def test_a_wrong_call_is_told_what_is_accepted(call, error, message):

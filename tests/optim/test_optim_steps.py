@@ -69,7 +69,9 @@ def value(H, minimum, x):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_gradient_descent_with_step_1_over_L_contracts_gap_and_distance_by_1_minus_mu_over_L(seed):
     H, minimum, start = quadratic(seed)
-    for t, ((x,), _) in enumerate(iterates(GradientDescent.tuned(100.0), H, minimum, start, 200)):
+    for t, ((x,), _) in enumerate(
+        iterates(GradientDescent.for_curvature(100.0), H, minimum, start, 200)
+    ):
         shrink = (1 - 1 / 100) ** t
         assert value(H, minimum, x) <= shrink * value(H, minimum, start) * (1 + 1e-12)
         assert np.sum((x - minimum) ** 2) <= shrink * np.sum((start - minimum) ** 2) * (1 + 1e-12)
@@ -79,7 +81,7 @@ def test_gradient_descent_with_step_1_over_L_contracts_gap_and_distance_by_1_min
 def test_the_best_constant_step_contracts_the_distance_by_kappa_minus_1_over_kappa_plus_1(seed):
     H, minimum, start = quadratic(seed)
     for t, ((x,), _) in enumerate(
-        iterates(GradientDescent.tuned(100.0, 1.0), H, minimum, start, 200)
+        iterates(GradientDescent.for_curvature(100.0, 1.0), H, minimum, start, 200)
     ):
         assert np.linalg.norm(x - minimum) <= (99 / 101) ** t * np.linalg.norm(start - minimum) * (
             1 + 1e-12
@@ -91,7 +93,9 @@ def test_heavy_ball_reaches_the_accelerated_rate(seed):
     """In an eigendirection e_t = rᵗ(U_t(c) − r U_{t−1}(c)) with r = √β, |c| ≤ 1 and Chebyshev's |U_t| ≤ t + 1."""
     H, minimum, start = quadratic(seed)
     r = (10 - 1) / (10 + 1)
-    for t, ((x,), _) in enumerate(iterates(HeavyBall.tuned(100.0, 1.0), H, minimum, start, 150)):
+    for t, ((x,), _) in enumerate(
+        iterates(HeavyBall.for_curvature(100.0, 1.0), H, minimum, start, 150)
+    ):
         bound = (t + 1 + r * t) * r**t * np.linalg.norm(start - minimum)
         assert np.linalg.norm(x - minimum) <= bound * (1 + 1e-6) + 1e-14
 
@@ -99,10 +103,10 @@ def test_heavy_ball_reaches_the_accelerated_rate(seed):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nesterov_with_tuned_momentum_contracts_the_gap_by_1_minus_1_over_root_kappa(seed):
     H, minimum, start = quadratic(seed)
-    optimizer = Nesterov.tuned(100.0, 1.0)
+    optimizer = Nesterov.for_curvature(100.0, 1.0)
     first = value(H, minimum, start) + 0.5 * np.sum((start - minimum) ** 2)
     for t, (params, state) in enumerate(iterates(optimizer, H, minimum, start, 150)):
-        (x,) = optimizer.descended(state, params)
+        (x,) = optimizer.without_momentum(state, params)
         assert value(H, minimum, x) <= (1 - 1 / 10) ** t * first * (1 + 1e-12) + 1e-28
 
 
@@ -110,9 +114,9 @@ def test_nesterov_with_tuned_momentum_contracts_the_gap_by_1_minus_1_over_root_k
 def test_nesterov_without_mu_keeps_its_quadratic_bound_on_convex_functions(seed):
     # as good as not strongly convex over this many steps
     H, minimum, start = quadratic(seed, kappa=1e6)
-    optimizer = Nesterov.tuned(1e6)
+    optimizer = Nesterov.for_curvature(1e6)
     for t, (params, state) in enumerate(iterates(optimizer, H, minimum, start, 300)):
-        (x,) = optimizer.descended(state, params)
+        (x,) = optimizer.without_momentum(state, params)
         assert value(H, minimum, x) <= 2e6 * np.sum((start - minimum) ** 2) / (t + 1) ** 2
 
 
@@ -124,10 +128,10 @@ def test_acceleration_needs_root_kappa_times_fewer_steps_than_gradient_descent()
         points = (params[0] for params, _ in iterates(optimizer, H, minimum, start, 40_000))
         return next(t for t, x in enumerate(points) if value(H, minimum, x) <= goal)
 
-    plain = steps_to(GradientDescent.tuned(2500.0))
+    plain = steps_to(GradientDescent.for_curvature(2500.0))
     # √κ = 50, less the factor t of a double root
-    assert steps_to(HeavyBall.tuned(2500.0, 1.0)) * 10 < plain
-    assert steps_to(Nesterov.tuned(2500.0, 1.0)) * 10 < plain
+    assert steps_to(HeavyBall.for_curvature(2500.0, 1.0)) * 10 < plain
+    assert steps_to(Nesterov.for_curvature(2500.0, 1.0)) * 10 < plain
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -202,7 +206,7 @@ def test_nesterov_is_the_two_sequence_scheme_of_the_books():
     x_before, x, y = start, start, start
     for params, state in iterates(optimizer, H, minimum, start, 40):
         np.testing.assert_allclose(params[0], y, atol=1e-12)
-        np.testing.assert_allclose(optimizer.descended(state, params)[0], x, atol=1e-12)
+        np.testing.assert_allclose(optimizer.without_momentum(state, params)[0], x, atol=1e-12)
         x_before, x = x, y - 0.005 * H @ (y - minimum)
         y = x + 0.7 * (x - x_before)
 
@@ -360,7 +364,7 @@ def test_a_step_size_that_is_no_number_and_no_schedule_is_refused(step_size):
 
 def test_curvatures_that_contradict_each_other_are_refused():
     with pytest.raises(ValueError, match="pass 0 <= mu <= L"):
-        HeavyBall.tuned(1.0, 2.0)
+        HeavyBall.for_curvature(1.0, 2.0)
 
 
 def test_gradients_of_another_structure_are_refused():

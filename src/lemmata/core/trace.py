@@ -27,8 +27,10 @@ def decay_rate(logs: np.ndarray, least: int = 3) -> float:
     Fitted to the lower half of their decades: at first every mode takes part (the numbers may even grow), at the end only the
     slowest one does.
     """
-    above = np.flatnonzero(logs > (logs.max() + logs[-1]) / 2) if logs.size else ()
-    tail = logs[above[-1] + 1 :] if len(above) else ()
+    if len(logs) < least:
+        return NAN
+    above = np.flatnonzero(logs > (logs.max() + logs[-1]) / 2)
+    tail = logs[above[-1] + 1 :] if above.size else logs[:0]
     if len(tail) < least:
         return NAN
     return float(np.exp(np.polyfit(np.arange(len(tail)), tail, 1)[0]))

@@ -7,7 +7,7 @@
 
 from lemmata.lazy import lazily
 from lemmata.optim.adaptive import AdaGrad, Adam, AdamCIL, RMSprop, SignSGD
-from lemmata.optim.descent import Descent, DescentState
+from lemmata.optim.methods.descent import Descent, DescentState
 from lemmata.optim.schedules import (
     Constant,
     Cosine,
@@ -35,16 +35,16 @@ __getattr__, _, _lazy = lazily(
         **dict.fromkeys(["Affine", "Ball", "Box", "L1Ball", "PSD", "RankK", "Simplex"], "projections"),
         **dict.fromkeys(["LeastAbsolute", "LeastSquares", "Logistic", "Quadratic", "Rosenbrock"], "objectives"),
         **dict.fromkeys(["condition_number", "hessian", "hessian_product", "pl_constant", "smoothness"], "curvature"),
-        **dict.fromkeys(["StochasticDescent", "SumOf"], "stochastic"),
-        **dict.fromkeys(["SubgradientDescent", "gap_bound"], "subgradient"),
-        **dict.fromkeys(["BackoffDescent", "LineSearchDescent", "armijo", "wolfe"], "backtracking"),
-        **dict.fromkeys(["LBFGS", "NewtonDirection", "newton_descent"], "newton"),
-        **dict.fromkeys(["CoordinateDescent"], "coordinate"),
+        **dict.fromkeys(["StochasticDescent", "SumOf"], "methods.stochastic"),
+        **dict.fromkeys(["SubgradientDescent", "gap_bound"], "methods.subgradient"),
+        **dict.fromkeys(["BackoffDescent", "LineSearchDescent", "armijo", "wolfe"], "methods.backtracking"),
+        **dict.fromkeys(["LBFGS", "NewtonDirection", "newton_descent"], "methods.newton"),
+        **dict.fromkeys(["CoordinateDescent"], "methods.coordinate"),
         **dict.fromkeys(["DescentAscent", "Lagrangian", "saddle_point"], "games"),
-        **dict.fromkeys(["NoisyDescent"], "noisy"),
-        **dict.fromkeys(["Conditions", "MultiplierDescent"], "penalties"),
+        **dict.fromkeys(["NoisyDescent"], "methods.noisy"),
+        **dict.fromkeys(["Conditions", "MultiplierDescent"], "methods.penalties"),
         **dict.fromkeys(["METHODS"], "planning"),
-        **dict.fromkeys(["Result"], "result"),
+        **dict.fromkeys(["Result"], "minimizing"),
         **dict.fromkeys(["certify_minimum", "minimize"], "minimizing"),
     },
 )  # fmt: skip

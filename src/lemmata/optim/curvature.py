@@ -1,4 +1,4 @@
-"""How curved a function is: L, μ and κ, which decide how far a step may go and how fast descent can be.
+"""Curvature of a function: L, μ and κ, which decide how far a step may go and how fast descent can be.
 
     smoothness(f, x)        L: ‖∇f(x) − ∇f(y)‖ ≤ L‖x − y‖           CIL Def. 4.3.1;  a step below 2/L descends
     pl_constant(f, …)       μ: ½‖∇f(x)‖² ≥ μ(f(x) − f*)              CIL Def. 4.3.3;  f − f* shrinks by 1 − μ/L a step

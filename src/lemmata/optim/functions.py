@@ -1,4 +1,4 @@
-"""What people have, as one kind of function: a point in, the value and the gradient there out.
+"""Functions of any kind as one kind: a point in, the value and the gradient there out.
 
     as_function(f)              f(x) returns (value, gradient)
     as_function((f, grad))      two functions
@@ -10,7 +10,7 @@
     >>> f(np.array([3.0, 4.0]))
     (25.0, array([6., 8.]))
 
-torch is imported only where a tensor is passed. What does not return what it should is told so at the first call.
+torch is imported only where a tensor is passed. A function that does not return what it should is refused at the first call.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class TorchClosure:
             value = self.closure(point)
             if not is_tensor(value) or value.numel() != 1:
                 raise TypeError(
-                    f"f returned {_described(value)} for a tensor; return a tensor with one number, such as a mean loss."
+                    f"f returned {_describe(value)} for a tensor; return a tensor with one number, such as a mean loss."
                 )
             (gradient,) = torch.autograd.grad(value, point)
         return float(value.detach()), gradient.detach().cpu().numpy()
@@ -81,7 +81,7 @@ class TorchSum:
 
 
 class Called:
-    """Somebody's function: it is given points of its own, and what it returns is copied, since it may use its arrays again.
+    """A user's function: it is given points of its own, and what it returns is copied, since it may use its arrays again.
 
     What else it knows (L, mu, minimum, hessian, n_terms, batch) is passed on.
     """
@@ -97,12 +97,12 @@ class Called:
         found = self.function(x.copy())
         if not (isinstance(found, tuple) and len(found) == 2):
             raise TypeError(
-                f"f returned {_described(found)}; return (value, gradient), pass a pair (f, grad), or pass x0 as a torch "
+                f"f returned {_describe(found)}; return (value, gradient), pass a pair (f, grad), or pass x0 as a torch "
                 "tensor for autograd."
             )
         value, gradient = found
         if np.size(value) != 1:
-            raise ValueError(f"f returned {_described(value)} as its value; it must be one number.")
+            raise ValueError(f"f returned {_describe(value)} as its value; it must be one number.")
         return float(np.asarray(value).item()), np.array(gradient)
 
     def __getattr__(self, name: str) -> Any:
@@ -163,7 +163,7 @@ def first_call(function: Function, x: Array) -> tuple[float, Array]:
     return float(value), gradient
 
 
-def _described(value: Any) -> str:
+def _describe(value: Any) -> str:
     shape = getattr(value, "shape", None)
     return f"a {type(value).__name__}" + (f" of shape {tuple(shape)}" if shape else "")
 

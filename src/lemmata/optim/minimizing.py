@@ -26,32 +26,113 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from lemmata.audit.optim.descent import POINT_CLAIMS, PROJECTED_POINT_CLAIMS
-from lemmata.core.certificate import Certificate
-from lemmata.core.loop import (
-    Diverged,
-    Seconds,
-    Solution,
-    Stopped,
-    run,
-)
+from lemmata.core.certificate import Certificate, Fit, Statement, check
+from lemmata.core.config import checks_in_fit
+from lemmata.core.loop import Diverged, Seconds, Solution, Stopped, run
 from lemmata.core.trace import Trace
-from lemmata.optim.descent import Descent
 from lemmata.optim.functions import as_function, as_point, first_call
-from lemmata.optim.newton import LBFGS
-from lemmata.optim.noisy import NoisyDescent
-from lemmata.optim.planning import Plan, Problem, checked_problem, plan_for
-from lemmata.optim.result import Result
+from lemmata.optim.methods.descent import Descent
+from lemmata.optim.methods.newton import LBFGS
+from lemmata.optim.methods.noisy import NoisyDescent
+from lemmata.optim.methods.stochastic import StochasticDescent
+from lemmata.optim.planning import Plan, Problem, check_problem, plan_for
 from lemmata.optim.schedules import Schedule
-from lemmata.optim.stochastic import StochasticDescent
 
 Array = np.ndarray
 MOST_ATTEMPTS = 30  # of a step size that is halved until the run does not diverge
+# multiplications that checking may take before `minimize` returns, if the run did not take more: 512 calls of a function of
+# unknown cost, enough to measure the curvature of one of seven numbers
+IN_RUN = 2**26
+
+
+@dataclass(eq=False, repr=False)
+class Result:
+    """A minimiser, and what is known of it.
+
+    Attributes
+    ----------
+    x : array
+        The last point (of sub-gradient methods the best one), shaped like x0.
+    value, gradient : float, array
+        f and ∇f at x; with conditions the gradient is still that of f.
+    trace_ : Trace
+        f at every step, with "gradient" (its norm) and "step_size" (that of the step that led there) where a method has them.
+    stopped_ : str
+        Why the run ended; "settled" or "small gradient" are reasons, not claims.
+    n_iter_ : int
+        Steps (epochs of stochastic methods, sweeps of coordinate descent, rounds of multiplier methods).
+    certificate_ : Certificate
+    """
+
+    x: Array
+    value: float
+    gradient: Array
+    method: str
+    tol: float
+    trace_: Trace | None
+    stopped_: str
+    n_iter_: int
+    start_: Array
+    objective_: Any
+    claims: tuple[Statement, ...] = field(repr=False)
+    constraint_: Any = None
+    conditions_: Any = None
+    multipliers_: tuple[Array, Array] | None = None
+    schedule_: Any = None
+    step_size_: float = math.nan
+    tested_: bool = False
+    average_: Array | None = None
+    certificate_: Certificate | None = None
+
+    def certify(self, *, seconds: float | None = None) -> Certificate:
+        """Check every claim again, on values and gradients computed again."""
+        self.certificate_ = self._check_claims(work=math.inf, seconds=seconds)
+        return self.certificate_
+
+    def _check_claims(self, work: float, seconds: float | None = None) -> Certificate:
+        steps = f"{self.stopped_}, {self.n_iter_} step{'s' if self.n_iter_ != 1 else ''}"
+        steps = steps if self.trace_ is not None else ""
+        fit = Fit(self, trace=self.trace_, stopped=steps)
+        found = check(self.claims, fit, self._title, work=work, seconds=seconds)
+        # there is no X to pass
+        notes = (
+            c.note.replace("certify(X, ", "certify(").replace("certify(X)", "certify()")
+            for c in found
+        )
+        claims = tuple(replace(c, note=note) for c, note in zip(found, notes, strict=True))
+        return replace(found, claims=claims)
+
+    def conclude(self) -> Result:
+        """Check what takes no more calls than the run (or is cheap), unless lemmata.config(certificate=False)."""
+        calls = max(getattr(self.objective_, "calls", 0), self.n_iter_)
+        budget = max(IN_RUN, calls * getattr(self.objective_, "multiplications", 0))
+        self.certificate_ = self._check_claims(budget if checks_in_fit() else -1.0)
+        return self
+
+    @property
+    def _title(self) -> str:
+        on = f" on {type(self.constraint_).__name__}" if self.constraint_ is not None else ""
+        function = getattr(self.objective_, "function", self.objective_)
+        name = type(function).__name__
+        what = f"{name}, " if hasattr(function, "structure") or name == "Rosenbrock" else ""
+        return f"minimize {self.method}{on}  {what}{self.x.size:,} number{'s' if self.x.size != 1 else ''}"
+
+    def __repr__(self) -> str:
+        numbers = np.array2string(self.x, precision=6, threshold=8, separator=", ").splitlines()
+        shown = numbers[0] + (" …" if len(numbers) > 1 else "")
+        counts = self.certificate_.counts if self.certificate_ is not None else "not checked"
+        return (
+            f"minimum by {self.method}: {self.n_iter_} step{'s' if self.n_iter_ != 1 else ''}, stopped: {self.stopped_}\n"
+            f"  f(x) = {self.value:.10g}, ‖∇f(x)‖ = {float(np.linalg.norm(self.gradient)):.3g}\n"
+            f"  x = {shown}\n"
+            f"  certificate: {counts}"
+        )
 
 
 def minimize(
@@ -64,7 +145,6 @@ def minimize(
     tol: float = 1e-6,
     max_iter: int | None = None,
     batch_size: int | None = None,
-    average: bool = False,
     line_search: str | None = None,
     random_state: int = 0,
     time_limit: float | None = None,
@@ -93,8 +173,6 @@ def minimize(
         Most steps: 1,000, of first-order methods 10,000, 50 rounds of multiplier methods, 100 epochs of stochastic ones.
     batch_size : int, optional
         Rows per step, for f a finite sum; 32 for sgd.
-    average : bool
-        Whether a stochastic run answers with the mean of its iterates.
     line_search : {"armijo", "wolfe"}, optional
         With gd: search for the length of every step.
     random_state : int
@@ -104,13 +182,15 @@ def minimize(
     callbacks : iterable
         Called with the solution so far after every step (core.loop.run); lbfgs is one step, SciPy's own.
     **options
-        Of the method itself: momentum=, beta1=, alpha=, radius=, wait=, rho=, …
+        Parameters of the method itself: momentum=, beta1=, alpha=, radius=, wait=, rho=, …; average=True lets a stochastic run
+        answer with the mean of its iterates.
 
     Returns
     -------
     Result : x, value, gradient, trace_, stopped_, n_iter_, certificate_
     """
-    problem = checked_problem(
+    average = bool(options.pop("average", False))
+    problem = check_problem(
         f, x0, method, step_size, constraint, tol, max_iter, batch_size, average, line_search, time_limit, options,
     )  # fmt: skip
     plan = plan_for(problem)
@@ -128,7 +208,7 @@ def certify_minimum(f: Any, x: Any, *, constraint: Any = None, tol: float = 1e-6
     f : callable, pair of callables, or objective
         As in `minimize`; with x a torch tensor, a closure.
     x : array, torch tensor, or SciPy's OptimizeResult
-        Of a result, the stated `fun` and `jac` are checked too.
+        The `fun` and `jac` that a result states are checked too.
     constraint : a set of projections.py, optional
     tol : float, default=1e-6
         What the gradient (with a set, the residual of a projected step) is compared with.
@@ -163,8 +243,8 @@ def _run(problem: Problem, plan: Plan, seed: int, callbacks: tuple) -> Solution:
             solution = run(algorithm, None, stop=plan.stop, callbacks=callbacks, rng=seed)
         if solution.stopped != Stopped.DIVERGED and not _rose(algorithm, solution.trace):
             break
-        algorithm = _halved(algorithm)
-    plan.told["schedule_"] = getattr(algorithm, "optimizer", algorithm).step_size
+        algorithm = _halve_step(algorithm)
+    plan.attributes["schedule_"] = getattr(algorithm, "optimizer", algorithm).step_size
     return solution
 
 
@@ -178,7 +258,7 @@ def _rose(algorithm: Any, trace: Trace) -> bool:
     return bool(rises.max(initial=0.0) > 1e-9 * np.abs(values).max())
 
 
-def _halved(algorithm: Any) -> Any:
+def _halve_step(algorithm: Any) -> Any:
     holder = getattr(algorithm, "optimizer", algorithm)
     step = holder.step_size
     half = replace(step, step_size=step.step_size / 2) if callable(step) else step / 2
@@ -212,7 +292,7 @@ def _result(problem: Problem, plan: Plan, solution: Solution) -> Result:
         else None,
         step_size_=float(sizes[-1]),
         average_=solution.attributes.get("average_"),
-        **plan.told,
+        **plan.attributes,
     )
 
 

@@ -45,7 +45,7 @@ def _gram_eigenvalues(X: Any) -> Array:
     return np.maximum(np.linalg.eigvalsh(np.asarray(G, dtype=np.float64)), 0.0) / n
 
 
-def _checked_rows(X: Any, y: Any) -> tuple[Any, Array]:
+def _check_rows(X: Any, y: Any) -> tuple[Any, Array]:
     X = X if sp.issparse(X) else np.asarray(X)
     if not sp.issparse(X) and X.dtype.kind != "f":
         X = X.astype(np.float64)
@@ -83,7 +83,7 @@ class Quadratic:
 
     @property
     def multiplications(self) -> int:
-        """Of a call, for the price of checking."""
+        """Number of them in a call, for the price of checking."""
         return self.H.size
 
     def __call__(self, x: Array) -> Evaluated:
@@ -117,7 +117,7 @@ class Quadratic:
     def structure(self) -> tuple[str, dict[str, Any]]:
         return "quadratic", {"H": self.H, "b": self.b, "c": self.c}
 
-    # --- one coordinate at a time (coordinate.py): the gradient is kept up to date ---
+    # --- one coordinate at a time (methods/coordinate.py): the gradient is kept up to date ---
 
     def coordinate_curvatures(self) -> Array:
         return np.diag(self.H).copy()
@@ -133,7 +133,7 @@ class Quadratic:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Rows:
+class _MeanOverRows:
     """A mean over rows of a loss of xᵢᵀw, and a ridge: what sums over data share."""
 
     X: Any
@@ -141,7 +141,7 @@ class _Rows:
     reg: float = 0.0
 
     def __post_init__(self):
-        X, y = _checked_rows(self.X, self.y)
+        X, y = _check_rows(self.X, self.y)
         if not (self.reg >= 0 and math.isfinite(self.reg)):
             raise ValueError(f"reg={self.reg} is not accepted; pass a number >= 0.")
         object.__setattr__(self, "X", X)
@@ -153,7 +153,7 @@ class _Rows:
 
     @property
     def multiplications(self) -> int:
-        """Of a call, for the price of checking."""
+        """Number of them in a call, for the price of checking."""
         n, d = self.X.shape
         return 2 * n * d
 
@@ -181,6 +181,13 @@ class _Rows:
     def gram_eigenvalues(self) -> Array:
         return _gram_eigenvalues(self.X)
 
+    def _weighted_gram(self, weights: Array) -> Array:
+        """XᵀDX/n + ρI for D = diag(weights)."""
+        X = self.X
+        G = X.T @ (sp.diags(weights) @ X if sp.issparse(X) else weights[:, None] * X)
+        G = G.toarray() if sp.issparse(G) else G
+        return G / self.n_terms + self.reg * np.eye(X.shape[1])
+
     @cached_property
     def _columns(self) -> Any:
         return self.X.tocsc() if sp.issparse(self.X) else np.asfortranarray(self.X)
@@ -193,7 +200,7 @@ class _Rows:
         squares = self.X.multiply(self.X).sum(axis=0) if sp.issparse(self.X) else (self.X**2).sum(0)
         return np.asarray(squares, dtype=np.float64).ravel() / self.n_terms
 
-    # --- one coordinate at a time (coordinate.py): the scores Xw are kept up to date ---
+    # --- one coordinate at a time (methods/coordinate.py): the scores Xw are kept up to date ---
 
     def begin_sweep(self, w: Array) -> Array:
         return np.asarray(self.X @ w)
@@ -207,7 +214,7 @@ class _Rows:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LeastSquares(_Rows):
+class LeastSquares(_MeanOverRows):
     """1/2n ‖Xw − y‖² + ½ρ‖w‖²."""
 
     def losses(self, scores: Array, y: Array) -> tuple[Array, Array]:
@@ -215,8 +222,7 @@ class LeastSquares(_Rows):
         return 0.5 * residual * residual, residual
 
     def hessian(self, w: Array) -> Array:
-        G = self.X.T @ self.X
-        return (G.toarray() if sp.issparse(G) else G) / self.n_terms + self.reg * np.eye(len(w))
+        return self._weighted_gram(np.ones(self.n_terms, self.X.dtype))
 
     @property
     def L(self) -> float:
@@ -230,9 +236,8 @@ class LeastSquares(_Rows):
     @cached_property
     def minimum(self) -> float:
         if self.reg > 0:
-            w = np.linalg.solve(
-                self.hessian(np.zeros(self.X.shape[1])), self.X.T @ self.y / self.n_terms
-            )
+            H = self.hessian(np.zeros(self.X.shape[1]))
+            w = np.linalg.solve(H, self.X.T @ self.y / self.n_terms)
         else:
             X = self.X.toarray() if sp.issparse(self.X) else self.X
             w = np.linalg.lstsq(X, self.y, rcond=None)[0]
@@ -247,7 +252,7 @@ class LeastSquares(_Rows):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Logistic(_Rows):
+class Logistic(_MeanOverRows):
     """1/n Σ log(1 + exp(−yᵢxᵢᵀw)) + ½ρ‖w‖², y of two values: the larger one counts as +1, the other as −1."""
 
     minimum = None  # known by no formula
@@ -268,13 +273,7 @@ class Logistic(_Rows):
 
     def hessian(self, w: Array) -> Array:
         p = expit(self.X @ w)
-        weighted = (
-            sp.diags(p * (1 - p)) @ self.X
-            if sp.issparse(self.X)
-            else (p * (1 - p))[:, None] * self.X
-        )
-        G = self.X.T @ weighted
-        return (G.toarray() if sp.issparse(G) else G) / self.n_terms + self.reg * np.eye(len(w))
+        return self._weighted_gram(p * (1 - p))
 
     @property
     def L(self) -> float:
@@ -293,7 +292,7 @@ class Logistic(_Rows):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LeastAbsolute(_Rows):
+class LeastAbsolute(_MeanOverRows):
     """1/n Σ |yᵢ − xᵢᵀw| + ½ρ‖w‖², with a sub-gradient; its minimum with X = 1 is a median."""
 
     def losses(self, scores: Array, y: Array) -> tuple[Array, Array]:

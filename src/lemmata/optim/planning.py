@@ -1,4 +1,4 @@
-"""From the name of a method to an algorithm: what was asked, checked; how a run begins and ends, and what is claimed of it."""
+"""From the name of a method to an algorithm: checked arguments, how a run begins and ends, and what is claimed of it."""
 
 from __future__ import annotations
 
@@ -24,25 +24,20 @@ from lemmata.audit.optim.descent import (
     SUBGRADIENT_CLAIMS,
     TESTED_CLAIMS,
 )
-from lemmata.core.loop import (
-    MaxSteps,
-    SmallGradient,
-    Stop,
-    Stopped,
-)
+from lemmata.core.loop import MaxSteps, SmallGradient, Stop, Stopped
 from lemmata.optim.adaptive import AdaGrad, Adam, AdamCIL, RMSprop, SignSGD
-from lemmata.optim.backtracking import SEARCHES, BackoffDescent, LineSearchDescent
-from lemmata.optim.coordinate import CoordinateDescent
 from lemmata.optim.curvature import smoothness
-from lemmata.optim.descent import Descent
 from lemmata.optim.functions import Flat, Function, as_function, as_point, first_call
-from lemmata.optim.newton import LBFGS, newton_descent
-from lemmata.optim.noisy import NoisyDescent
-from lemmata.optim.penalties import Conditions, MultiplierDescent
+from lemmata.optim.methods.backtracking import SEARCHES, BackoffDescent, LineSearchDescent
+from lemmata.optim.methods.coordinate import CoordinateDescent
+from lemmata.optim.methods.descent import Descent
+from lemmata.optim.methods.newton import LBFGS, newton_descent
+from lemmata.optim.methods.noisy import NoisyDescent
+from lemmata.optim.methods.penalties import Conditions, MultiplierDescent
+from lemmata.optim.methods.stochastic import StochasticDescent, is_finite_sum
+from lemmata.optim.methods.subgradient import SubgradientDescent
 from lemmata.optim.schedules import PowerDecay, check_step_size
 from lemmata.optim.steps import SGD, AveragedMomentum, GradientDescent, HeavyBall, Nesterov
-from lemmata.optim.stochastic import StochasticDescent, is_finite_sum
-from lemmata.optim.subgradient import SubgradientDescent
 
 Array = np.ndarray
 
@@ -51,21 +46,32 @@ OPTIMIZERS: dict[str, Any] = {
     "adagrad": AdaGrad, "rmsprop": RMSprop, "adam": Adam, "adam_cil": AdamCIL, "sign": SignSGD,
 }  # fmt: skip
 UNSCALED = ("adagrad", "rmsprop", "adam", "adam_cil", "sign")  # their step has the unit of x
-OTHERS = (
+MULTIPLIER_METHODS = ("penalty", "augmented_lagrangian")
+METHODS = (
+    *OPTIMIZERS,
     "subgradient",
     "newton",
     "lbfgs",
     "coordinate",
     "noisy",
-    "penalty",
-    "augmented_lagrangian",
+    *MULTIPLIER_METHODS,
 )
-METHODS = (*OPTIMIZERS, *OTHERS)
-MULTIPLIER_METHODS = ("penalty", "augmented_lagrangian")
 STEPLESS = ("newton", "lbfgs", "coordinate", *MULTIPLIER_METHODS)
 FIRST_ORDER = (*OPTIMIZERS, "noisy", "subgradient")
 PROJECTING = ("gd", "sgd", "subgradient")
 SMOOTH_ENOUGH = 1e-150
+# parameters of algorithms that are no options: `minimize` passes them itself
+GIVEN = (
+    "self",
+    "step_size",
+    "function",
+    "start",
+    "conditions",
+    "multipliers",
+    "tol",
+    "max_iter",
+    "time_limit",
+)
 
 
 # --- when to stop -----------------------------------------------------------------------------------------------------
@@ -98,7 +104,7 @@ class Balanced(Stop):
 
 @dataclass(frozen=True)
 class Problem:
-    """What `minimize` was asked, checked."""
+    """The arguments of `minimize`, checked."""
 
     function: Function
     x0: Array
@@ -135,15 +141,15 @@ class Problem:
 
 @dataclass(frozen=True)
 class Plan:
-    """An algorithm, its claims, its rule to stop, and what the result says of it."""
+    """An algorithm, its claims, its stopping rule, and further attributes of the result."""
 
     algorithm: Any
     claims: tuple
     stop: Stop
-    told: dict[str, Any]
+    attributes: dict[str, Any]
 
 
-def checked_problem(
+def check_problem(
     f, x0, method, step_size, constraint, tol, max_iter, batch_size, average, line_search, time_limit, options
 ) -> Problem:  # fmt: skip
     function, x = as_function(f, like=x0), as_point(x0)
@@ -209,7 +215,7 @@ def _check_step(step_size: Any, method: str, line_search: Any) -> None:
     check_step_size(step_size)
     if callable(step_size) and (method == "noisy" or line_search is not None):
         raise ValueError(
-            "a schedule goes with steps that are not searched for; pass a number here."
+            "method='noisy' and line_search take no schedule; pass a number as step_size."
         )
 
 
@@ -222,7 +228,7 @@ def _check_batches(function: Any, method: str, batch_size: Any) -> None:
         )
     if not is_finite_sum(function):
         raise TypeError(
-            "batches are of a finite sum; pass f=LeastSquares(X, y), Logistic(X, y), or SumOf(n, batch)."
+            "batch_size needs a finite sum; pass f=LeastSquares(X, y), Logistic(X, y), or SumOf(n, batch)."
         )
     if not 1 <= batch_size <= function.n_terms:
         raise ValueError(
@@ -244,32 +250,28 @@ def plan_for(problem: Problem) -> Plan:
     if method in MULTIPLIER_METHODS:
         assert problem.conditions is not None
         descent = MultiplierDescent(
-            function, x0, problem.conditions, method == "augmented_lagrangian", **_accepted(problem, MultiplierDescent)
+            function, x0, problem.conditions, method == "augmented_lagrangian", **_check_options(problem, MultiplierDescent)
         )  # fmt: skip
         return Plan(descent, MULTIPLIER_CLAIMS, Balanced(problem.tol) | end, {})
     if method == "newton":
-        _accepted(problem, None)
+        _check_options(problem, None)
         return Plan(newton_descent(function, x0), MINIMISER_CLAIMS, small, {})
     if method == "lbfgs":
-        options = _accepted(problem, LBFGS)
-        limits: dict[str, Any] = {
-            "tol": problem.tol,
-            "max_iter": problem.max_iter,
-            "time_limit": problem.time_limit,
-        }
-        return Plan(LBFGS(function, x0, **limits, **options), MINIMISER_CLAIMS, MaxSteps(1), {})
+        options = _check_options(problem, LBFGS)
+        lbfgs = LBFGS(function, x0, problem.tol, problem.max_iter, problem.time_limit, **options)
+        return Plan(lbfgs, MINIMISER_CLAIMS, MaxSteps(1), {})
     if method == "coordinate":
         curvature = 1.0 if hasattr(function, "begin_sweep") else problem.smoothness()
-        _accepted(problem, None)
+        _check_options(problem, None)
         return Plan(CoordinateDescent(function, x0, curvature), MINIMISER_CLAIMS, small, {})
     if method == "noisy":
         eta = 1 / problem.smoothness() if problem.automatic else problem.step_size
-        options = {"threshold": max(problem.tol, 1e-12), **_accepted(problem, NoisyDescent)}
+        options = {"threshold": max(problem.tol, 1e-12), **_check_options(problem, NoisyDescent)}
         noisy = NoisyDescent(function, x0, eta, **options)
         return Plan(noisy, NOISY_CLAIMS, end, {"schedule_": eta})
     if problem.line_search is not None:
         first = 1 / problem.smoothness() if problem.automatic else problem.step_size
-        _accepted(problem, None)
+        _check_options(problem, None)
         search = LineSearchDescent(function, x0, problem.line_search, first=first)
         return Plan(search, MINIMISER_CLAIMS, small, {})
     return _gradient_plan(problem, small, end)
@@ -282,7 +284,7 @@ def _gradient_plan(problem: Problem, small: Stop, end: Stop) -> Plan:
         small if on_set is None else (SmallResidual(problem.tol) | end if problem.tol > 0 else end)
     )
     if method == "gd" and problem.automatic and problem.known_smoothness is None:
-        _accepted(problem, None)
+        _check_options(problem, None)
         backoff = BackoffDescent(function, x0, problem.smoothness(), on_set)
         tested = TESTED_CLAIMS if on_set is None else PROJECTED_TESTED_CLAIMS
         return Plan(backoff, tested, stop, {"tested_": True})
@@ -296,22 +298,22 @@ def _gradient_plan(problem: Problem, small: Stop, end: Stop) -> Plan:
 
 def _optimizer(problem: Problem) -> Any:
     kind = OPTIMIZERS[problem.method]
-    options = _accepted(problem, kind)
+    options = _check_options(problem, kind)
     if not problem.automatic:
         return kind(problem.step_size, **options)
     if problem.method in UNSCALED:
         return kind(0.01 * max(1.0, float(np.abs(problem.x0).max())), **options)
     L, mu = problem.smoothness(), _known_mu(problem)
     if problem.method == "gd":
-        quadratic = getattr(problem.function, "structure", ("",))[0] in (
-            "quadratic",
-            "least_squares",
+        name = getattr(problem.function, "structure", ("",))[0]
+        quadratic = name in ("quadratic", "least_squares")
+        return GradientDescent.for_curvature(
+            L, mu if quadratic and problem.constraint is None else 0.0
         )
-        return GradientDescent.tuned(L, mu if quadratic and problem.constraint is None else 0.0)
     if problem.method == "nesterov" and not options:
-        return Nesterov.tuned(L, mu)
+        return Nesterov.for_curvature(L, mu)
     if problem.method == "heavy_ball" and not options and mu > 0:
-        return HeavyBall.tuned(L, mu)
+        return HeavyBall.for_curvature(L, mu)
     return kind(1 / L, **options)
 
 
@@ -331,7 +333,7 @@ def _stochastic_plan(problem: Problem, end: Stop) -> Plan:
         step = PowerDecay(0.5 / problem.smoothness(), r=0.75, delay=epochs)
     else:
         step = problem.step_size
-    optimizer = kind(step, **_accepted(problem, kind))
+    optimizer = kind(step, **_check_options(problem, kind))
     assert problem.batch_size is not None
     descent = StochasticDescent(
         f, optimizer, problem.x0, int(problem.batch_size), problem.average, problem.constraint
@@ -350,16 +352,13 @@ def _stochastic_claims(f: Any, on_set: bool) -> tuple:
 
 
 def _subgradient_plan(problem: Problem, end: Stop) -> Plan:
-    _accepted(problem, None)
+    _check_options(problem, None)
     step: Any = problem.step_size
     if problem.automatic:
         gradient = problem.function(problem.x0)[1]
         norm = float(np.linalg.norm(gradient)) or 1.0
-        reach = (
-            math.inf
-            if problem.constraint is None
-            else problem.constraint.diameter(problem.x0.shape)
-        )
+        on_set = problem.constraint is not None
+        reach = problem.constraint.diameter(problem.x0.shape) if on_set else math.inf
         if not math.isfinite(reach):
             reach = max(1.0, float(np.linalg.norm(problem.x0)))
         step = PowerDecay(reach / norm, r=0.5)
@@ -368,24 +367,10 @@ def _subgradient_plan(problem: Problem, end: Stop) -> Plan:
     return Plan(descent, claims, end, {"schedule_": step})
 
 
-def _accepted(problem: Problem, kind: Any) -> dict[str, Any]:
+def _check_options(problem: Problem, kind: Any) -> dict[str, Any]:
     """The options, if the method has them; an error that names those it has otherwise."""
-    taken = {
-        "self",
-        "step_size",
-        "function",
-        "start",
-        "conditions",
-        "multipliers",
-        "tol",
-        "max_iter",
-        "time_limit",
-    }
-    known = (
-        []
-        if kind is None
-        else [name for name in inspect.signature(kind).parameters if name not in taken]
-    )
+    names = () if kind is None else inspect.signature(kind).parameters
+    known = [name for name in names if name not in GIVEN]
     for name in problem.options:
         if name not in known:
             has = f"it has {', '.join(known)}" if known else "it has no options"

@@ -41,18 +41,17 @@ Params = tuple[Array, ...]
 @storable
 @dataclass(frozen=True)
 class OptState:
-    """What an optimiser remembers between steps: how many it made, and arrays shaped like the parameters."""
+    """Memory of an optimiser between steps: how many it made, and arrays shaped like the parameters."""
 
     version = 1
 
     count: int
-    slots: tuple[
-        Params, ...
-    ] = ()  # heavy ball and Nesterov: (displacement,); Adam: (mean of g, mean of g²)
+    # heavy ball and Nesterov: (displacement,); Adam: (mean of g, mean of g²)
+    slots: tuple[Params, ...] = ()
 
 
 class Optimizer(Protocol):
-    """What every method here offers. `step` takes the gradient at `params` and returns what replaces them."""
+    """Interface of every method here. `step` takes the gradient at `params` and returns what replaces them."""
 
     @property
     def step_size(self) -> float | Schedule: ...
@@ -96,10 +95,12 @@ class GradientDescent:
         check_step_size(self.step_size)
 
     @classmethod
-    def tuned(cls, L: float, mu: float = 0.0) -> GradientDescent:
+    def for_curvature(cls, L: float, mu: float = 0.0) -> GradientDescent:
         """η = 2/(L + μ), the best constant step for curvatures in [μ, L]; 1/L where nothing is known of μ."""
         _check_curvature(L, mu)
         return cls(2 / (L + mu) if mu > 0 else 1 / L)
+
+    tuned = for_curvature  # its former name
 
     def init(self, params: Params) -> OptState:
         return OptState(0)
@@ -147,11 +148,13 @@ class HeavyBall:
         check_range("momentum", self.momentum, 0, 1)
 
     @classmethod
-    def tuned(cls, L: float, mu: float) -> HeavyBall:
+    def for_curvature(cls, L: float, mu: float) -> HeavyBall:
         """η = 4/(√L + √μ)², β = ((√L − √μ)/(√L + √μ))²."""
         _check_curvature(L, mu)
         root = math.sqrt(L) + math.sqrt(mu)
         return cls(4 / root**2, ((math.sqrt(L) - math.sqrt(mu)) / root) ** 2)
+
+    tuned = for_curvature  # its former name
 
     def init(self, params: Params) -> OptState:
         return OptState(0, (zeros_like(params),))
@@ -191,7 +194,7 @@ class Nesterov:
     """x ← y − η∇f(y),  y ← x + β(x − x₋): heavy ball with the gradient taken where momentum is about to lead.
 
     The parameters handed in and out are the look-ahead points y, so the gradient at `params` is the right one and one
-    evaluation a step is enough (PyTorch does the same). `descended` gives the point x behind y; theorems speak of x.
+    evaluation a step is enough (PyTorch does the same). `without_momentum` gives the point x behind y; theorems speak of x.
 
     momentum : float or None
         A constant β, or None for βₜ = (t − 1)/(t + 2), which needs no μ: f(xₜ) − f* ≤ 2‖x₀ − x*‖²/(η(t + 1)²) on convex f with
@@ -207,13 +210,15 @@ class Nesterov:
             check_range("momentum", self.momentum, 0, 1)
 
     @classmethod
-    def tuned(cls, L: float, mu: float = 0.0) -> Nesterov:
+    def for_curvature(cls, L: float, mu: float = 0.0) -> Nesterov:
         """η = 1/L, β = (√κ − 1)/(√κ + 1); the growing βₜ where nothing is known of μ."""
         _check_curvature(L, mu)
         return cls(
             1 / L,
             (math.sqrt(L) - math.sqrt(mu)) / (math.sqrt(L) + math.sqrt(mu)) if mu > 0 else None,
         )
+
+    tuned = for_curvature  # its former name
 
     def _beta(self, count: int) -> float:
         """The momentum that leads from xₜ to yₜ, t = count."""
@@ -229,6 +234,8 @@ class Nesterov:
         x = combine(1.0, params, -eta, gradient)
         return combine(1.0, x, self._beta(count), moved), OptState(count, (moved,))
 
-    def descended(self, state: OptState, params: Params) -> Params:
+    def without_momentum(self, state: OptState, params: Params) -> Params:
         """x, the point from which momentum led to `params`."""
         return combine(1.0, params, -self._beta(state.count), state.slots[0])
+
+    descended = without_momentum  # its former name

@@ -258,11 +258,16 @@ def robbins_monro(fit: Fit) -> Evidence:
     return at_least(r, least, advice, "r", note, kind=kind)
 
 
+def _facts(schedule: Any) -> tuple[str, dict[str, float]]:
+    """The formula that a schedule names, and its numbers."""
+    return getattr(schedule, "facts", ("", {}))
+
+
 def _step_at(schedule: Any, t: int) -> float:
     """ηₜ, by the formula where one is named."""
     if not callable(schedule):
         return float(schedule)
-    name, numbers = getattr(schedule, "facts", ("", {}))
+    name, numbers = _facts(schedule)
     if name == "power":
         return float(numbers["step_size"] / (1 + t / numbers["delay"]) ** numbers["r"])
     if name == "inverse":
@@ -274,7 +279,7 @@ def _exponent(schedule: Any) -> tuple[float, str, str]:
     """r of a schedule: by the formula of its class, or by its values at t = 10⁶⁰ and 2·10⁶⁰."""
     if not callable(schedule):
         return 0.0, PROVED, "a constant step"
-    name, numbers = getattr(schedule, "facts", ("", {}))
+    name, numbers = _facts(schedule)
     exponents = {
         "constant": lambda: 0.0,
         "power": lambda: float(numbers["r"]),

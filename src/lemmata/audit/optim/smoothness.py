@@ -45,7 +45,7 @@ class Evaluated:
 
 
 @dataclass(frozen=True)
-class Curvature:
+class SmoothnessConstants:
     """L and μ of an objective, and what they are worth."""
 
     L: float
@@ -163,21 +163,23 @@ def _cost_of_curvature(fit: Fit) -> float:
 
 
 @fact(cost=_cost_of_curvature)
-def curvature_of(fit: Fit) -> Curvature:
+def curvature_of(fit: Fit) -> SmoothnessConstants:
     """Find L and μ: proved by the formula, as the objective states them, or measured where the run began and ended."""
     objective = fit.objective_
     name, facts = structure_of(objective)
     values = eigenvalues(objective)
     if values is not None:
         mu = float(facts["reg"]) if name == "logistic" else _pl_of(values)
-        return Curvature(float(np.abs(values).max()), mu, PROVED)
+        return SmoothnessConstants(float(np.abs(values).max()), mu, PROVED)
     stated = getattr(objective, "L", None)
     if stated is not None:
         mu = getattr(objective, "mu", None) or 0.0
-        return Curvature(float(stated), max(float(mu), 0.0), RULE_OF_THUMB, "L as f states it")
+        return SmoothnessConstants(
+            float(stated), max(float(mu), 0.0), RULE_OF_THUMB, "L as f states it"
+        )
     found = _curvature_between(objective, np.asarray(fit.get("start_", fit.x)), np.asarray(fit.x))
     note = "L measured on the line from the first to the last point, from below"
-    return Curvature(1.01 * found, 0.0, RULE_OF_THUMB, note)  # differences err a little
+    return SmoothnessConstants(1.01 * found, 0.0, RULE_OF_THUMB, note)  # differences err a little
 
 
 def _curvature_between(objective: Any, start: Array, end: Array) -> float:

@@ -23,8 +23,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lemmata.core.store import storable
-from lemmata.optim.descent import NAN
 from lemmata.optim.functions import Function
+from lemmata.optim.methods.base import NAN, PointMethod
 from lemmata.optim.schedules import check_range
 
 Array = np.ndarray
@@ -50,7 +50,7 @@ class NoisyState:
 
 
 @dataclass(frozen=True)
-class NoisyDescent:
+class NoisyDescent(PointMethod):
     """Perturbed gradient descent.
 
     Parameters
@@ -85,13 +85,9 @@ class NoisyDescent:
 
     def init(self, data: Any, rng: np.random.Generator) -> NoisyState:
         x = self.start
-        value, gradient = self._evaluated(x)
+        value, gradient = self._evaluate(x)
         seed = int(rng.integers(2**63))
         return NoisyState(x, gradient, value, x, gradient, value, 0, -1, seed)
-
-    def _evaluated(self, x: Array) -> tuple[float, Array]:
-        value, gradient = self.function(x)
-        return float(value), np.asarray(gradient, x.dtype)
 
     def step(self, state: NoisyState, data: Any) -> NoisyState:
         x, g, loss, shaken = state.x, state.gradient, state.loss, state.shaken
@@ -104,9 +100,9 @@ class NoisyDescent:
         if float(np.linalg.norm(g)) <= self.threshold and since >= self.wait:
             anchor, shaken = (x, g, loss), state.steps
             x = x + self._noise(state)
-            _, g = self._evaluated(x)
+            _, g = self._evaluate(x)
         x = x - x.dtype.type(self.step_size) * g
-        loss, g = self._evaluated(x)
+        loss, g = self._evaluate(x)
         return NoisyState(x, g, loss, *anchor, state.steps + 1, shaken, state.seed)
 
     def _noise(self, state: NoisyState) -> Array:
@@ -119,15 +115,9 @@ class NoisyDescent:
     def finished(self, state: NoisyState) -> bool:
         return state.done
 
-    def objective(self, state: NoisyState) -> float:
-        return state.loss
-
     def extras(self, state: NoisyState) -> dict[str, float]:
         return {
             "gradient": float(np.linalg.norm(state.gradient)),
             "step_size": self.step_size if state.steps else NAN,
             "noise": float(state.shaken == state.steps - 1 and state.shaken >= 0),
         }
-
-    def attributes(self, state: NoisyState) -> dict[str, Any]:
-        return {"params_": (state.x,), "loss_": state.loss}

@@ -29,7 +29,8 @@ import numpy as np
 
 from lemmata.core.store import storable
 from lemmata.optim.functions import Function
-from lemmata.optim.newton import LBFGS
+from lemmata.optim.methods.base import PointMethod
+from lemmata.optim.methods.newton import LBFGS
 
 Array = np.ndarray
 Valued = Callable[[Array], tuple[Array, Array]]
@@ -50,21 +51,19 @@ class Conditions:
 
     def values(self, x: Array) -> tuple[Array, Array, Array, Array]:
         """h, its Jacobian, g, its Jacobian at x; empty where there is none."""
-        h, J = _evaluated(self.equal, x, "equal")
-        g, K = _evaluated(self.at_most, x, "at_most")
+        h, J = _evaluate_condition(self.equal, x, "equal")
+        g, K = _evaluate_condition(self.at_most, x, "at_most")
         return h, J, g, K
 
 
-def _evaluated(condition: Valued | None, x: Array, name: str) -> tuple[Array, Array]:
+def _evaluate_condition(condition: Valued | None, x: Array, name: str) -> tuple[Array, Array]:
     if condition is None:
         return np.zeros(0), np.zeros((0, x.size))
     found = condition(x)
     if not (isinstance(found, tuple) and len(found) == 2):
         raise TypeError(f"{name}(x) returned a {type(found).__name__}; return (values, jacobian).")
-    values, jacobian = (
-        np.atleast_1d(np.asarray(found[0], float)),
-        np.atleast_2d(np.asarray(found[1], float)),
-    )
+    values, jacobian = (np.asarray(part, float) for part in found)
+    values, jacobian = np.atleast_1d(values), np.atleast_2d(jacobian)
     if jacobian.shape != (len(values), x.size):
         raise ValueError(
             f"{name}(x) returned {len(values)} value(s) and a Jacobian of shape {jacobian.shape}; "
@@ -90,7 +89,7 @@ class MultiplierState:
 
 
 @dataclass(frozen=True)
-class Penalised:
+class AugmentedLagrangian:
     """The augmented Lagrangian as a function of x; with multipliers of zero, the penalty."""
 
     function: Function
@@ -109,7 +108,7 @@ class Penalised:
 
 
 @dataclass(frozen=True)
-class MultiplierDescent:
+class MultiplierDescent(PointMethod):
     """Rounds of minimising over x and updating multipliers or penalties.
 
     Parameters
@@ -143,9 +142,8 @@ class MultiplierDescent:
         lam, nu, rho = state.equal_multipliers, state.at_most_multipliers, state.rho
         if not self.multipliers:
             lam, nu = np.zeros_like(lam), np.zeros_like(nu)
-        inner = LBFGS(
-            Penalised(self.function, self.conditions, lam, nu, rho), state.x, self.inner_tol
-        )
+        penalised = AugmentedLagrangian(self.function, self.conditions, lam, nu, rho)
+        inner = LBFGS(penalised, state.x, self.inner_tol)
         x = inner.step(inner.init(None, None), None).x
         h, _, g, _ = self.conditions.values(x)
         new = self._at(x, lam + rho * h, np.maximum(nu + rho * g, 0), rho)
@@ -161,12 +159,6 @@ class MultiplierDescent:
         off = float(np.linalg.norm(np.concatenate([h, np.minimum(nu, -g)])))
         return MultiplierState(x, gradient, float(value), lam, nu, rho, off)
 
-    def objective(self, state: MultiplierState) -> float:
-        return state.loss
-
     def extras(self, state: MultiplierState) -> dict[str, float]:
         norm = float(np.linalg.norm(state.gradient))
         return {"gradient": norm, "violation": state.violation, "rho": state.rho}
-
-    def attributes(self, state: MultiplierState) -> dict[str, Any]:
-        return {"params_": (state.x,), "loss_": state.loss}

@@ -25,6 +25,7 @@ import numpy as np
 
 from lemmata.core.store import storable
 from lemmata.optim.functions import Function
+from lemmata.optim.methods.base import PointMethod
 
 Array = np.ndarray
 MOST_DOUBLINGS = 100
@@ -37,7 +38,7 @@ class Coordinatewise(Protocol):
     def coordinate_curvatures(self) -> Array: ...
 
     def begin_sweep(self, x: Array) -> Array:
-        """What is kept up to date during a sweep."""
+        """Start a sweep: return the array that `move` keeps up to date."""
         ...
 
     def partial(self, x: Array, kept: Array, j: int) -> float: ...
@@ -61,7 +62,7 @@ class CoordinateState:
 
 
 @dataclass(frozen=True)
-class CoordinateDescent:
+class CoordinateDescent(PointMethod):
     """Sweeps over the coordinates of a function."""
 
     function: Function
@@ -113,16 +114,8 @@ class CoordinateDescent:
         return self._at(x, curvatures)
 
     def _at(self, x: Array, curvatures: Array) -> CoordinateState:
-        value, gradient = self.function(x)
-        if not math.isfinite(value):
-            value = math.inf
-        return CoordinateState(x, np.asarray(gradient, x.dtype), float(value), curvatures)
-
-    def objective(self, state: CoordinateState) -> float:
-        return state.loss
+        value, gradient = self._evaluate(x)
+        return CoordinateState(x, gradient, value if math.isfinite(value) else math.inf, curvatures)
 
     def extras(self, state: CoordinateState) -> dict[str, float]:
         return {"gradient": float(np.linalg.norm(state.gradient))}
-
-    def attributes(self, state: CoordinateState) -> dict[str, Any]:
-        return {"params_": (state.x,), "loss_": state.loss}

@@ -25,8 +25,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from lemmata.core.store import storable
-from lemmata.optim.descent import NAN
 from lemmata.optim.functions import Function
+from lemmata.optim.methods.base import NAN, PointMethod
 
 Array = np.ndarray
 MOST_HALVINGS = 60
@@ -36,8 +36,8 @@ TINY = np.finfo(float).tiny
 # --- along a line -----------------------------------------------------------------------------------------------------
 
 
-class Searched(NamedTuple):
-    """Where a search along a line ended: a step of 0 if no point on it was better."""
+class LinePoint(NamedTuple):
+    """The end of a search along a line: a step of 0 if no point on it was better."""
 
     step: float
     point: Array
@@ -53,7 +53,7 @@ def armijo(
     step: float = 1.0,
     c1: float = 1e-4,
     at: Any = None,
-) -> Searched:
+) -> LinePoint:
     """The first of step, step/2, step/4, … that lowers f by c₁ of what its slope promises. `at`: f(x), if it is known."""
     value, gradient = function(x) if at is None else at
     slope = _slope(gradient, direction)
@@ -61,9 +61,9 @@ def armijo(
         point = x + x.dtype.type(step) * direction
         new, new_gradient = function(point)
         if new <= value + c1 * step * slope and (point != x).any():
-            return Searched(step, point, float(new), np.asarray(new_gradient, x.dtype))
+            return LinePoint(step, point, float(new), np.asarray(new_gradient, x.dtype))
         step /= 2
-    return Searched(0.0, x, float(value), np.asarray(gradient))
+    return LinePoint(0.0, x, float(value), np.asarray(gradient))
 
 
 def wolfe(
@@ -75,13 +75,13 @@ def wolfe(
     c1: float = 1e-4,
     c2: float = 0.9,
     at: Any = None,
-) -> Searched:
+) -> LinePoint:
     """A step that meets both conditions of Wolfe, by doubling and bisection (Lewis & Overton 2013)."""
     if not 0 < c1 < c2 < 1:
         raise ValueError(f"c1={c1}, c2={c2} are not accepted; pass 0 < c1 < c2 < 1.")
     value, gradient = function(x) if at is None else at
     slope, low, high = _slope(gradient, direction), 0.0, math.inf
-    best = Searched(0.0, x, float(value), np.asarray(gradient))
+    best = LinePoint(0.0, x, float(value), np.asarray(gradient))
     if slope == 0:
         return best
     for _ in range(MOST_HALVINGS):
@@ -90,12 +90,12 @@ def wolfe(
         if not new <= value + c1 * step * slope:
             high = step
         else:
-            best = Searched(step, point, float(new), np.asarray(new_gradient, x.dtype))
+            best = LinePoint(step, point, float(new), np.asarray(new_gradient, x.dtype))
             if float(np.vdot(new_gradient, direction)) >= c2 * slope:
                 return best
             low = step
         step = 2 * low if math.isinf(high) else (low + high) / 2
-    return best if (best.point != x).any() else Searched(0.0, x, float(value), best.gradient)
+    return best if (best.point != x).any() else LinePoint(0.0, x, float(value), best.gradient)
 
 
 def _slope(gradient: Any, direction: Array) -> float:
@@ -107,7 +107,7 @@ def _slope(gradient: Any, direction: Array) -> float:
     return slope
 
 
-SEARCHES: dict[str, Callable[..., Searched]] = {"armijo": armijo, "wolfe": wolfe}
+SEARCHES: dict[str, Callable[..., LinePoint]] = {"armijo": armijo, "wolfe": wolfe}
 
 
 @storable
@@ -126,7 +126,7 @@ class SearchState:
 
 
 def measures(state: Any) -> dict[str, float]:
-    """What the trace keeps of a point that a search or a back-off led to."""
+    """Measurements for the trace, of a point that a search or a back-off led to."""
     residual = state.moved / state.step_size if state.step_size else NAN
     return {
         "gradient": float(np.linalg.norm(state.gradient)),
@@ -140,7 +140,7 @@ def steepest(x: Array, gradient: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class LineSearchDescent:
+class LineSearchDescent(PointMethod):
     """x ← x + tp with t from a line search.
 
     Parameters
@@ -165,18 +165,15 @@ class LineSearchDescent:
     hint: ClassVar[str] = "see whether f has a minimum at all, or pass a constraint"
 
     def init(self, data: Any, rng: Any) -> SearchState:
-        value, gradient = self.function(self.start)
-        return SearchState(
-            self.start, np.asarray(gradient, self.start.dtype), float(value), NAN, NAN
-        )
+        value, gradient = self._evaluate(self.start)
+        return SearchState(self.start, gradient, value, NAN, NAN)
 
     def step(self, state: SearchState, data: Any) -> SearchState:
         p = self.direction(state.x, state.gradient)
         again = self.direction is steepest and state.step_size > 0
-        found = SEARCHES[self.search](
-            self.function, state.x, p, step=2 * state.step_size if again else self.first,
-            at=(state.loss, state.gradient),
-        )  # fmt: skip
+        first = 2 * state.step_size if again else self.first
+        at = state.loss, state.gradient
+        found = SEARCHES[self.search](self.function, state.x, p, step=first, at=at)
         if found.step == 0:  # rounding: f cannot be seen to fall any more
             return SearchState(state.x, state.gradient, state.loss, 0.0, 0.0, stuck=True)
         moved = float(np.linalg.norm(found.point - state.x))
@@ -185,14 +182,8 @@ class LineSearchDescent:
     def finished(self, state: SearchState) -> bool:
         return state.stuck
 
-    def objective(self, state: SearchState) -> float:
-        return state.loss
-
     def extras(self, state: SearchState) -> dict[str, float]:
         return measures(state)
-
-    def attributes(self, state: SearchState) -> dict[str, Any]:
-        return {"params_": (state.x,), "loss_": state.loss}
 
 
 # --- by a curvature ---------------------------------------------------------------------------------------------------
@@ -215,7 +206,7 @@ class BackoffState:
 
 
 @dataclass(frozen=True)
-class BackoffDescent:
+class BackoffDescent(PointMethod):
     """x ← P(x − g/ℓ) with ℓ found on the way, for functions whose L is not known.
 
     Where the test of (4.36) fails, ℓ is too small *here* and is doubled; so f never rises, and a step is at least 1/2L
@@ -237,42 +228,30 @@ class BackoffDescent:
 
     draws: ClassVar[bool] = False
 
-    def _nearest(self, x: Array) -> Array:
-        return x if self.constraint is None else self.constraint(x)
-
     def init(self, data: Any, rng: Any) -> BackoffState:
         x = self._nearest(self.start)
-        value, gradient = self.function(x)
-        return BackoffState(
-            x, np.asarray(gradient, x.dtype), float(value), self.curvature, NAN, NAN
-        )
+        value, gradient = self._evaluate(x)
+        return BackoffState(x, gradient, value, self.curvature, NAN, NAN)
 
     def step(self, state: BackoffState, data: Any) -> BackoffState:
         x, g, curvature = state.x, state.gradient, max(self.relax * state.curvature, TINY)
         slack = 4 * np.finfo(x.dtype).eps * abs(state.loss)  # f itself is known no better
         for _ in range(2 * MOST_HALVINGS):
             new = self._nearest(x - x.dtype.type(1 / curvature) * g)
-            value, gradient = self.function(new)
+            value, gradient = self._evaluate(new)
             d = new - x
             size = float(np.vdot(d, d))
             promised = state.loss + float(np.vdot(g, d)) + 0.5 * curvature * size
             if value <= promised + slack and math.isfinite(value):
                 if not size:
                     break
-                return BackoffState(
-                    new, np.asarray(gradient, x.dtype), float(value), curvature, 1 / curvature, math.sqrt(size)
-                )  # fmt: skip
+                length = math.sqrt(size)
+                return BackoffState(new, gradient, value, curvature, 1 / curvature, length)
             curvature *= 2
         return BackoffState(x, g, state.loss, state.curvature, 0.0, 0.0, stuck=True)
 
     def finished(self, state: BackoffState) -> bool:
         return state.stuck
 
-    def objective(self, state: BackoffState) -> float:
-        return state.loss
-
     def extras(self, state: BackoffState) -> dict[str, float]:
         return measures(state)
-
-    def attributes(self, state: BackoffState) -> dict[str, Any]:
-        return {"params_": (state.x,), "loss_": state.loss}

@@ -26,9 +26,10 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from lemmata.core.loop import Stopped
 from lemmata.core.store import storable
-from lemmata.optim.backtracking import LineSearchDescent
 from lemmata.optim.curvature import hessian
 from lemmata.optim.functions import Function
+from lemmata.optim.methods.backtracking import LineSearchDescent
+from lemmata.optim.methods.base import PointMethod
 
 Array = np.ndarray
 
@@ -37,7 +38,7 @@ Array = np.ndarray
 class NewtonDirection:
     """−(H + τI)⁻¹g with the least τ ≥ 0 of 0, δ, 4δ, 16δ, … that makes H + τI positive definite, δ = 10⁻³ of ‖H‖."""
 
-    objective: Any  # with hessian(x), or whatever gradients can be had of
+    objective: Any  # with hessian(x), or with gradients
 
     def __call__(self, x: Array, gradient: Array) -> Array:
         H = np.asarray(hessian(self.objective, x), dtype=np.float64)
@@ -66,7 +67,7 @@ def newton_descent(
 @storable
 @dataclass(frozen=True)
 class LBFGSState:
-    """Where SciPy ended, and the rows of its own run: objective, norm of the gradient, seconds."""
+    """The point where SciPy ended, and the rows of its own run: objective, norm of the gradient, seconds."""
 
     version = 1
 
@@ -78,7 +79,7 @@ class LBFGSState:
 
 
 @dataclass(frozen=True)
-class LBFGS:
+class LBFGS(PointMethod):
     """SciPy's L-BFGS-B as one step: its loop is compiled, and its memory cannot be handed out between two of its steps."""
 
     function: Function
@@ -92,10 +93,9 @@ class LBFGS:
     hint: ClassVar[str] = "see whether f has a minimum at all, or pass a constraint"
 
     def init(self, data: Any, rng: Any) -> LBFGSState:
-        value, gradient = self.function(self.start)
-        gradient = np.asarray(gradient, self.start.dtype)
-        row = [float(value), float(np.linalg.norm(gradient)), 0.0]
-        return LBFGSState(self.start, gradient, float(value), np.array([row]))
+        value, gradient = self._evaluate(self.start)
+        row = [value, float(np.linalg.norm(gradient)), 0.0]
+        return LBFGSState(self.start, gradient, value, np.array([row]))
 
     def step(self, state: LBFGSState, data: Any) -> LBFGSState:
         from scipy.optimize import minimize
@@ -127,16 +127,12 @@ class LBFGS:
                 raise StopIteration
 
         if rows[0][1] > self.tol:
-            options: dict[str, Any] = {
-                "maxcor": self.pairs,
-                "maxiter": self.max_iter,
-                "maxfun": 20 * self.max_iter,
-            }
-            # SciPy's own rules are off: ours are the norm of the gradient and the budgets
-            options |= {"gtol": 0.0, "ftol": 0.0}
+            # SciPy's own rules are off (gtol, ftol): ours are the norm of the gradient and the budgets
+            limits = {"maxiter": self.max_iter, "maxfun": 20 * self.max_iter}
+            options = {"maxcor": self.pairs, **limits, "gtol": 0.0, "ftol": 0.0}
+            start, how = state.x.ravel().astype(np.float64), "L-BFGS-B"
             try:
-                minimize(flat, state.x.ravel().astype(np.float64), jac=True, method="L-BFGS-B",
-                         callback=after, options=options)  # fmt: skip
+                minimize(flat, start, jac=True, method=how, callback=after, options=options)
             except KeyboardInterrupt:
                 word = Stopped.INTERRUPTED
         else:
@@ -151,6 +147,3 @@ class LBFGS:
 
     def objective(self, state: LBFGSState) -> float:
         return state.loss if math.isfinite(state.loss) else math.inf
-
-    def attributes(self, state: LBFGSState) -> dict[str, Any]:
-        return {"params_": (state.x,), "loss_": state.loss}

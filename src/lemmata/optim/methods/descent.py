@@ -24,10 +24,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lemmata.core.store import storable
+from lemmata.optim.methods.base import NAN
 from lemmata.optim.schedules import rate
 from lemmata.optim.steps import Optimizer, OptState, Params, combine, gradient_norm
-
-NAN = float("nan")
 
 
 @storable
@@ -51,7 +50,7 @@ class DescentState:
 
     @property
     def measures(self) -> dict[str, float]:
-        """What the trace keeps of a state: ‖∇f‖, and the step that led to it with the residual that it had."""
+        """Measurements for the trace: ‖∇f‖, and the step that led to this state with the residual that it had."""
         return {
             "gradient": gradient_norm(self.gradient),
             "step_size": self.step_size,
@@ -88,13 +87,12 @@ class Descent:
             )
         start = self._nearest(self.start)
         state = self._at(start, self.optimizer.init(start), data)
-        shapes = (
-            [np.shape(part) for part in state.params],
-            [np.shape(part) for part in state.gradient],
+        shapes, slopes = (
+            [np.shape(one) for one in part] for part in (state.params, state.gradient)
         )
-        if shapes[0] != shapes[1]:
+        if shapes != slopes:
             raise ValueError(
-                f"the gradient has shapes {shapes[1]}, the parameters {shapes[0]}; they must agree."
+                f"the gradient has shapes {slopes}, the parameters {shapes}; they must agree."
             )
         return state
 

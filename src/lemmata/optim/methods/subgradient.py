@@ -30,8 +30,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lemmata.core.store import storable
-from lemmata.optim.descent import NAN
 from lemmata.optim.functions import Function
+from lemmata.optim.methods.base import NAN, PointMethod
 from lemmata.optim.schedules import Schedule, check_step_size, rate
 
 Array = np.ndarray
@@ -57,7 +57,7 @@ class SubgradientState:
 
 
 @dataclass(frozen=True)
-class SubgradientDescent:
+class SubgradientDescent(PointMethod):
     """x ← P(x − ηₜgₜ), keeping the best point.
 
     Parameters
@@ -81,14 +81,10 @@ class SubgradientDescent:
     def __post_init__(self):
         check_step_size(self.step_size)
 
-    def _nearest(self, x: Array) -> Array:
-        return x if self.constraint is None else self.constraint(x)
-
     def init(self, data: Any, rng: Any) -> SubgradientState:
         x = self._nearest(self.start)
-        value, gradient = self.function(x)
-        g = np.asarray(gradient, x.dtype)
-        return SubgradientState(x, g, float(value), x, float(value), x, 0, 0.0, 0.0, NAN)
+        value, g = self._evaluate(x)
+        return SubgradientState(x, g, value, x, value, x, 0, 0.0, 0.0, NAN)
 
     def step(self, state: SubgradientState, data: Any) -> SubgradientState:
         x, g, eta = state.x, state.gradient, rate(self.step_size, state.steps)
@@ -96,13 +92,10 @@ class SubgradientDescent:
         average = state.average + (x - state.average) * x.dtype.type(eta / total)
         squares = state.sum_squares + eta**2 * float(np.vdot(g, g))
         x = self._nearest(x - x.dtype.type(eta) * g)
-        value, gradient = self.function(x)
-        better = value < state.best_loss
-        best, best_loss = (x, float(value)) if better else (state.best, state.best_loss)
-        g = np.asarray(gradient, x.dtype)
-        return SubgradientState(
-            x, g, float(value), best, best_loss, average, state.steps + 1, total, squares, eta
-        )
+        value, g = self._evaluate(x)
+        best, best_loss = (x, value) if value < state.best_loss else (state.best, state.best_loss)
+        steps = state.steps + 1
+        return SubgradientState(x, g, value, best, best_loss, average, steps, total, squares, eta)
 
     def objective(self, state: SubgradientState) -> float:
         return state.best_loss if np.isfinite(state.loss) else state.loss

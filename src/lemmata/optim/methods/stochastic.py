@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from lemmata.core.store import storable
-from lemmata.optim.descent import NAN
+from lemmata.optim.methods.base import NAN, PointMethod
 from lemmata.optim.schedules import rate
 from lemmata.optim.steps import Optimizer, OptState
 
@@ -91,7 +91,7 @@ class StochasticState:
 
 
 @dataclass(frozen=True)
-class StochasticDescent:
+class StochasticDescent(PointMethod):
     """An epoch of mini-batch steps with any optimiser, as one step of the loop.
 
     Parameters
@@ -137,16 +137,9 @@ class StochasticDescent:
         answer = mean if self.average else w
         return self._at(w, answer, memory, state.seed, state.epoch + 1, float(eta))
 
-    def _nearest(self, w: Array) -> Array:
-        return w if self.constraint is None else self.constraint(w)
-
     def _at(self, w: Array, x: Array, memory: OptState, seed: int, epoch: int, eta: float) -> Any:
-        value, gradient = self.function(x)
-        gradient = np.asarray(gradient, x.dtype)
-        return StochasticState(w, x, gradient, float(value), memory, seed, epoch, eta)
-
-    def objective(self, state: StochasticState) -> float:
-        return state.loss
+        value, gradient = self._evaluate(x)
+        return StochasticState(w, x, gradient, value, memory, seed, epoch, eta)
 
     def extras(self, state: StochasticState) -> dict[str, float]:
         return {
@@ -154,6 +147,3 @@ class StochasticDescent:
             "step_size": state.step_size,
             "updates": float(state.memory.count),
         }
-
-    def attributes(self, state: StochasticState) -> dict[str, Any]:
-        return {"params_": (state.x,), "loss_": state.loss}
