@@ -18,7 +18,7 @@ from torch import nn
 from bench.harness import compare
 from lemmata.core import MaxSteps, run
 from lemmata.nets import Rows, Training
-from lemmata.nets.training import machine as machines
+from lemmata.nets.training import trainer as trainers
 
 BATCH = 128
 PLAIN = {"layout": "contiguous", "precision": "float32"}
@@ -72,12 +72,12 @@ def own_share(net: Callable[[], nn.Module], batches: int) -> tuple[float, float]
     data = Rows(*images(batches), scale_bytes=True)
     training = Training(net, "cross_entropy", batch_size=BATCH, **PLAIN)
     state = training.step(training.init(data, np.random.default_rng(0)), data)
-    machine = training._machine[0]
-    machine.objective = clock.around(machine.objective)
-    machine.optimizer.step = clock.around(machine.optimizer.step)
-    machine.optimizer.zero_grad = clock.around(machine.optimizer.zero_grad)
+    trainer = training._last[0]
+    trainer.objective = clock.around(trainer.objective)
+    trainer.optimizer.step = clock.around(trainer.optimizer.step)
+    trainer.optimizer.zero_grad = clock.around(trainer.optimizer.zero_grad)
     backward, torch.Tensor.backward = torch.Tensor.backward, clock.around(torch.Tensor.backward)
-    mean, machines.share_of_mean = machines.share_of_mean, clock.around(machines.share_of_mean)
+    mean, trainers.share_of_mean = trainers.share_of_mean, clock.around(trainers.share_of_mean)
     found = []
     try:
         for _ in range(5):
@@ -86,7 +86,7 @@ def own_share(net: Callable[[], nn.Module], batches: int) -> tuple[float, float]
             whole = time.perf_counter() - begin
             found.append((100 * (1 - clock.spent / whole), 1e6 * (whole - clock.spent) / batches))
     finally:
-        torch.Tensor.backward, machines.share_of_mean = backward, mean
+        torch.Tensor.backward, trainers.share_of_mean = backward, mean
     return sorted(found)[2]
 
 

@@ -9,13 +9,13 @@ from lemmata.nets.training import Training
 
 
 def net():
-    from lemmata.nets.estimators.bottleneck import AutoencoderNet
+    from lemmata.nets.estimators.networks import AutoencoderNet
 
     return AutoencoderNet((6,), 2, layers=(5,), activation="tanh")
 
 
 def training():
-    from lemmata.nets.estimators.bottleneck import Reconstruction
+    from lemmata.nets.estimators.networks import Reconstruction
 
     return Training(net, Reconstruction(), batch_size=16, measure="evaluated")
 

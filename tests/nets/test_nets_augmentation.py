@@ -32,7 +32,7 @@ from lemmata.nets.augmentation import (
     to_grey,
     turn_hue,
 )
-from lemmata.nets.estimators.networks import from_stored, to_stored
+from lemmata.nets.estimators.storage import from_stored, to_stored
 
 ALL = (
     Shift(3),

@@ -67,15 +67,21 @@ class Supervised(Model):
 
     # --- input ---
 
-    def _validated_pair(self, X, y, sample_weight=None, reset: bool = True) -> Blocks:
-        """Rows, weights and targets, checked once. `reset=False`: of a fitted model, whose classes are known."""
+    def _validated_pair(
+        self, X, y, sample_weight=None, reset: bool = True, new_classes: bool = True
+    ) -> Blocks:
+        """Rows, weights and targets, checked once.
+
+        reset : False for a fitted model
+        new_classes : whether, with `reset`, y decides what the classes are; False where they were passed
+        """
         if y is None:
             raise ValueError(
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
             )
         data = self._validated(X, sample_weight, reset=reset)
         y = np.asarray(y) if is_dask(y) else y
-        targets = self._targets(y, reset)
+        targets = self._targets(y, reset and new_classes)
         if len(targets) != data.shape[0]:
             check_consistent_length(np.broadcast_to(0, data.shape[0]), targets)  # says so
         return data.labelled(targets)

@@ -101,9 +101,11 @@ def certify_network(model: Any, data: Any, test: Any = None, *, seconds: float |
     attributes: dict[str, Any] = {} if test is None else {"X_test": test, "y_test": test.targets}
     attributes["properties"] = requested_properties(model.module_)
     fit = Fit(model, data, data.targets, data.weights, model.trace_, steps, attributes)
-    classifier = hasattr(model, "classes_")
-    more = claims.CLASSIFIER_MORE_CLAIMS if classifier else claims.REGRESSOR_MORE_CLAIMS
-    checked = (*model.claims, *more, *claims.occasional_claims(fit))
+    checked = model.claims
+    if data.targets is not None:
+        classifier = hasattr(model, "classes_")
+        more = claims.CLASSIFIER_MORE_CLAIMS if classifier else claims.REGRESSOR_MORE_CLAIMS
+        checked = (*checked, *more, *claims.occasional_claims(fit))
     request = Request(seconds=seconds, verbose=model.verbose)
     return request.check(type(model).__name__, checked, fit, model._safe_title(data), model.work)
 

@@ -349,7 +349,7 @@ def test_an_instance_and_functions_in_files(tmp_path):
 
 
 def test_a_file_cannot_ask_for_a_network_out_of_proportion(tmp_path):
-    from lemmata.nets.estimators.networks import Network
+    from lemmata.nets.estimators.storage import Network
 
     found = Network.of(FeedForward((2,), 2, widths=(3,)))
     huge = Network(found.name, {**found.config, "widths": (10**9,)}, found.tensors)

@@ -13,9 +13,8 @@ from torch import nn
 from lemmata.core import Blocks, Checkpoint, MaxSteps, StepFailed, run
 from lemmata.nets import Rows, Training, objective, train
 from lemmata.nets.data.batches import Share, as_data, seeds
-from lemmata.nets.training.machine import arrays_of
 from lemmata.nets.training.optimisers import OPTIMIZERS
-from lemmata.nets.training.states import shown
+from lemmata.nets.training.trainer import arrays_of, weights_to_use
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(70, 5))
@@ -473,6 +472,6 @@ def test_an_objective_sees_the_network_the_batch_and_a_generator():
 
 def test_states_show_the_running_mean_where_there_is_one():
     end = fitted(Training(noisy, "cross_entropy", ema=0.9, batch_size=16)).state
-    weights = shown(end)
+    weights = weights_to_use(end)
     assert np.array_equal(weights["0.weight"], end.ema["0.weight"])
     assert np.array_equal(weights["1.running_mean"], end.model["1.running_mean"])

@@ -8,8 +8,7 @@ from torch import nn
 from lemmata.core import Checkpoint, MaxSteps, StepFailed, run
 from lemmata.nets import CrossEntropy, Huber, Rows, Training, objective, train
 from lemmata.nets.data.batches import as_data
-from lemmata.nets.training import algorithm
-from lemmata.nets.training import precision as precisions
+from lemmata.nets.training import devices
 from lemmata.nets.training.losses import LOSSES, as_objective
 
 RNG = np.random.default_rng(1)
@@ -207,7 +206,7 @@ def test_the_precision_is_that_of_the_data_and_is_written_down():
 
 
 def test_bfloat16_multiplies_in_it_and_keeps_weights_in_float32(monkeypatch):
-    monkeypatch.setattr(precisions, "has_bfloat16_units", lambda device: True)
+    monkeypatch.setattr(devices, "has_bfloat16_units", lambda device: True)
     seen = []
 
     class Watching(nn.Module):
@@ -235,7 +234,7 @@ def test_bfloat16_units_change_no_bit_of_a_network_that_does_not_ask_for_them(
 ):
     ends = []
     for units in (False, True):
-        monkeypatch.setattr(precisions, "has_bfloat16_units", lambda device, units=units: units)
+        monkeypatch.setattr(devices, "has_bfloat16_units", lambda device, units=units: units)
         ends.append(fitted(Training(make, "cross_entropy", batch_size=8), data).state)
     assert ends[0].precision == ends[1].precision == "float32"
     assert ends[0].memory_format == ends[1].memory_format
@@ -244,9 +243,9 @@ def test_bfloat16_units_change_no_bit_of_a_network_that_does_not_ask_for_them(
 
 def test_bfloat16_that_is_emulated_is_said(monkeypatch):
     rows = torch.from_numpy(X)
-    monkeypatch.setattr(precisions, "has_bfloat16_units", lambda device: False)
+    monkeypatch.setattr(devices, "has_bfloat16_units", lambda device: False)
     with pytest.warns(UserWarning, match="'bfloat16' is emulated here"):
-        place = precisions.choose(net(), rows, device="cpu", precision="bfloat16")
+        place = devices.choose(net(), rows, device="cpu", precision="bfloat16")
     assert place == ("cpu", "bfloat16", "contiguous")
 
 
@@ -256,8 +255,8 @@ def test_the_layout_follows_from_the_layers_and_is_kept_by_a_resumed_run(monkeyp
     assert fitted(Training(convolutions, **options), data).state.memory_format == "channels_last"
     assert fitted(made(net, "cross_entropy"), (X, Y)).state.memory_format == "contiguous"
     # begun in a place that the rule would not choose, as versions did that measured
-    other = precisions.Place("cpu", "float64", "contiguous")
-    monkeypatch.setattr(algorithm, "choose", lambda module, rows, **wanted: other)
+    other = devices.Place("cpu", "float64", "contiguous")
+    monkeypatch.setattr(devices, "choose", lambda module, rows, **wanted: other)
     checkpoint = {"callbacks": [Checkpoint(tmp_path / "a")]}
     fitted(Training(convolutions, **options), data, **checkpoint)
     monkeypatch.undo()

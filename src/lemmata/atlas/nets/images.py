@@ -342,7 +342,7 @@ def small_data(seed: int = 0):
     All three together are too much for 60 epochs.
     """
     from lemmata.nets.augmentation import Compose, Rotate, Shift, Sometimes
-    from lemmata.nets.estimators.feedforward import FeedForward
+    from lemmata.nets.estimators.networks import FeedForward
 
     change = Compose([Sometimes(Shift(1), 0.5), Rotate(10)])
     kinds: dict[str, dict[str, Any]] = {

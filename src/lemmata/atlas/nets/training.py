@@ -34,7 +34,7 @@ def digits() -> tuple[Any, Any]:
 @cache
 def runs(seed: int = 0) -> dict[str, Any]:
     """The same network from the same weights, batches in the same order."""
-    from lemmata.nets.estimators.feedforward import FeedForward
+    from lemmata.nets.estimators.networks import FeedForward
     from lemmata.nets.training import Training, train
 
     learn, look = digits()

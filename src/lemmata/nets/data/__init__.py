@@ -1,8 +1,7 @@
-"""What training reads, in batches: arrays, mapped files, streams of blocks, DataLoaders.
+"""Data of training in batches: arrays, mapped files, streams of blocks, DataLoaders.
 
-batches.py   the order of an epoch follows from its seed; rows in memory and in files
-streams.py   data that comes in an order of its own
-rooms.py     memory for batches, used again
+batches.py   rows in memory and in files, in an order that follows from the seed of an epoch
+streams.py   data that comes in its own order
 """
 
 from lemmata.lazy import lazily

@@ -5,12 +5,14 @@
     >>> [[tuple(part.shape) for part in batch.parts] for batch in data.batches(seed=0, epoch=3, size=2)]
     [[(2, 2), (2,)], [(2, 2), (2,)], [(1, 2), (1,)]]
 
-The batches of an epoch can begin anywhere (`start`), so a run stopped between two batches goes on as if it had not
-been. Of several processes (`share`) each gets its part of every batch.
+The batches of an epoch can begin anywhere (`start`), so a run stopped between two batches resumes as if it had not
+been. With several processes (`share`), each gets its part of every batch.
 """
 
 from __future__ import annotations
 
+import math
+import threading
 import zlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -21,12 +23,12 @@ from torch import Tensor
 
 from lemmata.core.blocks import Blocks, is_dask
 from lemmata.core.malformed import refuse_shrunk_file
-from lemmata.nets.data.rooms import Rooms
 
 Array = np.ndarray
 
-GATHERED = 4 * 2**20  # bytes of rows that are fetched at once: many small batches cost one call
-REUSED = 2**17  # bytes of a fetch from which on its memory is used again
+FETCH = 4 * 2**20  # bytes of rows that are fetched at once: many small batches cost one call
+POOLED = 2**17  # bytes from which on the memory of a fetch comes from the pool
+BUFFERS = 6  # in a pool
 ORDER, BATCH = 0, 1  # streams of random numbers that a seed is split into
 
 
@@ -67,7 +69,7 @@ def seeds(seed: int, epoch: int, start: int = 0) -> Iterator[int]:
 
 
 class Data:
-    """What training reads. `validation`, if any, is data that it only looks at."""
+    """Input of training, in batches. `validation`, if any, is data that is only evaluated."""
 
     n: int | None = None  # rows
     own_batches = False  # whether it is cut into batches already
@@ -79,7 +81,7 @@ class Data:
         return self
 
     def count(self, size: int) -> int | None:
-        """How many batches an epoch has; None if nobody knows."""
+        """Number of batches in an epoch; None if that is unknown."""
         raise TypeError(f"{type(self).__name__} is no data: define count.")
 
     def batches(
@@ -107,6 +109,35 @@ class One(Data):
 
     def in_order(self, size: int) -> Iterator[Batch]:
         yield self.batch
+
+
+class BufferPool:
+    """Tensors to fetch rows into, reused once no other tensor shares their memory: fresh pages cost as much as the copying."""
+
+    def __init__(self) -> None:
+        # each with the references to its memory while it is free
+        self.buffers: list[tuple[Tensor, float]] = []
+        self.lock = threading.Lock()
+
+    def take(self, rows: int, shape: torch.Size, dtype: torch.dtype) -> Tensor:
+        """An uninitialised tensor for so many rows of this shape."""
+        with self.lock:
+            for tensor, free in self.buffers:
+                fits = tensor.dtype == dtype and tensor.shape[1:] == shape
+                if fits and len(tensor) >= rows and _count_references(tensor) == free:
+                    return tensor[:rows]
+            tensor = torch.empty((rows, *shape), dtype=dtype)
+            self.buffers = [*self.buffers[1 - BUFFERS :], (tensor, _count_references(tensor))]
+            return tensor[:rows]
+
+    def __reduce__(self) -> Any:
+        return BufferPool, ()  # a copy begins empty
+
+
+def _count_references(tensor: Tensor) -> float:
+    """Number of tensors that share this one's memory; NaN, which equals nothing, where torch cannot tell."""
+    count = getattr(torch._C, "_storage_Use_Count", None)
+    return math.nan if count is None else count(tensor.untyped_storage()._cdata)
 
 
 class Rows(Data):
@@ -144,8 +175,8 @@ class Rows(Data):
             raise ValueError("Rows of length 0: there is nothing to learn from.")
         self.parts = tuple(_addressable(part) for part in parts)
         self.input_shape, self.scale_bytes = shape, scale_bytes
-        self._rooms = Rooms()
-        self.weights = None if weights is None else _normalised(weights, self.n)
+        self._pool = BufferPool()
+        self.weights = None if weights is None else _normalise(weights, self.n)
         target = self.parts[-1]
         if len(parts) > 1 and isinstance(target, torch.Tensor) and not target.is_floating_point():
             self.labels = int(target.min()), int(target.max())
@@ -163,7 +194,7 @@ class Rows(Data):
     def _walk(self, order: Array, size: int, start: int, share: Share) -> Iterator[Batch]:
         scaled = 4 if self.scale_bytes else 1
         width = sum(_bytes_per_row(part) for part in self.parts) * scaled
-        group = max(1, GATHERED // max(1, width * size))  # batches fetched together
+        group = max(1, FETCH // max(1, width * size))  # batches fetched together
         whole = [order[at : at + size] for at in range(start * size, len(order), size)]
         for first in range(0, len(whole), group):
             some = whole[first : first + group]
@@ -171,7 +202,7 @@ class Rows(Data):
             numbers = np.concatenate(mine)
             index = torch.from_numpy(numbers)
             lengths = [len(rows) for rows in mine]
-            parts = [self._fetched(part, numbers, index) for part in self.parts]
+            parts = [self._fetch(part, numbers, index) for part in self.parts]
             parts[0] = self._inputs(parts[0])
             pieces = zip(*(part.split(lengths) for part in parts), strict=True)
             weights = None if self.weights is None else self.weights[index].split(lengths)
@@ -179,29 +210,29 @@ class Rows(Data):
                 yield Batch(piece, None if weights is None else weights[i], len(some[i]))
 
     def _inputs(self, x: Tensor) -> Tensor:
-        """Inputs as the network gets them."""
+        """Inputs in the type and shape that the network takes."""
         if x.dtype == torch.uint8:
-            x = self._scaled(x) if self.scale_bytes else x.to(torch.int64)
+            x = self._scale(x) if self.scale_bytes else x.to(torch.int64)
         return x if self.input_shape is None else x.reshape(-1, *self.input_shape)
 
-    def _scaled(self, x: Tensor) -> Tensor:
+    def _scale(self, x: Tensor) -> Tensor:
         """Bytes as numbers from 0 to 1: copied, then divided, since torch would copy them for a division, too."""
-        if 4 * x.numel() < REUSED:
+        if 4 * x.numel() < POOLED:
             return x.float().div_(255.0)
-        return self._rooms.room(len(x), x.shape[1:], torch.float32).copy_(x).div_(255.0)
+        return self._pool.take(len(x), x.shape[1:], torch.float32).copy_(x).div_(255.0)
 
-    def _fetched(self, part: Any, rows: Array, index: Tensor) -> Tensor:
-        """Rows of a part; large ones into memory that the batches before have left."""
-        if not isinstance(part, torch.Tensor) or _bytes_per_row(part) * len(rows) < REUSED:
-            return _fetched(part, rows, index)
-        room = self._rooms.room(len(rows), part.shape[1:], part.dtype)
-        return torch.index_select(part, 0, index, out=room)
+    def _fetch(self, part: Any, rows: Array, index: Tensor) -> Tensor:
+        """Rows of a part; large ones into a buffer of the pool."""
+        if not isinstance(part, torch.Tensor) or _bytes_per_row(part) * len(rows) < POOLED:
+            return fetch_rows(part, rows, index)
+        buffer = self._pool.take(len(rows), part.shape[1:], part.dtype)
+        return torch.index_select(part, 0, index, out=buffer)
 
     def subset(self, rows: Array) -> Rows:
         """Some of the rows, copied where they are in memory, by number where they are in a file."""
         index = torch.from_numpy(rows)
         parts = [
-            _fetched(part, rows, index) if isinstance(part, torch.Tensor) else Chosen(part, rows)
+            fetch_rows(part, rows, index) if isinstance(part, torch.Tensor) else Chosen(part, rows)
             for part in self.parts
         ]
         weights = None if self.weights is None else self.weights[index].numpy()
@@ -215,13 +246,13 @@ class Rows(Data):
                 crc = zlib.crc32(f"{tuple(part.shape)} {name}".encode(), crc)
                 for start in range(0, self.n, 2**14):
                     index = np.arange(start, min(start + 2**14, self.n))
-                    rows = _fetched(part, index, torch.from_numpy(index))
+                    rows = fetch_rows(part, index, torch.from_numpy(index))
                     crc = zlib.crc32(np.ascontiguousarray(rows.numpy()).data, crc)
         return self._with_validation(f"{crc:08x}")
 
 
 class Chosen:
-    """Some rows of a mapped file or a sparse matrix, fetched when they are asked for."""
+    """Some rows of a mapped file or a sparse matrix, fetched on demand."""
 
     def __init__(self, part: Any, rows: Array):
         self.part, self.rows = part, rows
@@ -235,7 +266,7 @@ class Chosen:
 
 
 def _addressable(part: Any) -> Any:
-    """A tensor that shares its memory where there is one; a mapped file or a sparse matrix as it is."""
+    """A tensor that shares the memory of an array; a mapped file or a sparse matrix unchanged."""
     if isinstance(part, torch.Tensor):
         found = part.detach().cpu()
     elif isinstance(part, (np.memmap, Chosen)) or hasattr(part, "tocsr"):
@@ -251,7 +282,7 @@ def _addressable(part: Any) -> Any:
     return found if found.is_floating_point() or found.dtype == torch.uint8 else found.long()
 
 
-def _fetched(part: Any, rows: Array, index: Tensor) -> Tensor:
+def fetch_rows(part: Any, rows: Array, index: Tensor) -> Tensor:
     if isinstance(part, torch.Tensor):
         return part.index_select(0, index)
     if hasattr(part, "tocsr"):
@@ -268,7 +299,7 @@ def _bytes_per_row(part: Any) -> int:
     return int(np.prod(sizes, dtype=np.int64)) * int(itemsize)
 
 
-def _normalised(weights: Any, n: int) -> Tensor:
+def _normalise(weights: Any, n: int) -> Tensor:
     weights = np.asarray(weights, dtype=np.float64)
     if weights.shape != (n,):
         raise ValueError(f"weights of shape {weights.shape} for {n} rows; pass one number per row.")
@@ -278,7 +309,7 @@ def _normalised(weights: Any, n: int) -> Tensor:
 
 
 def as_data(data: Any, shape: tuple[int, ...] | None = None) -> Data:
-    """Data of anything training takes: `Data`, Blocks, an array or tensor, a tuple of them, a DataLoader."""
+    """Convert `Data`, Blocks, an array or tensor, a tuple of them, or a DataLoader."""
     from lemmata.nets.data.streams import Loader, Stream
 
     if isinstance(data, Data):

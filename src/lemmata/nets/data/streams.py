@@ -1,4 +1,4 @@
-"""Data that comes in an order of its own: streams of blocks, and torch's DataLoaders."""
+"""Data that comes in its own order: streams of blocks, and torch's DataLoaders."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from lemmata.core.blocks import Blocks
 from lemmata.nets.data.batches import ALONE, ORDER, Batch, Data, Share, seeds
-from lemmata.nets.training.seeding import own_draws
+from lemmata.nets.training.devices import own_draws
 
 Array = np.ndarray
 
@@ -70,7 +70,7 @@ class Stream(Data):
 class Loader(Data):
     """A torch DataLoader: its own batches, in the order that its sampler draws from a seed of (seed, epoch).
 
-    A resumed epoch reads the batches before `start` again, to throw them away. Of several processes each has its own
+    A resumed epoch reads the batches before `start` again, and drops them. Each of several processes has its own
     loader (with a DistributedSampler); all of them give batches of the same length.
     """
 

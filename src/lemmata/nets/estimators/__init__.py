@@ -1,10 +1,11 @@
 """Networks behind scikit-learn's interface.
 
-supervised.py                   NeuralClassifier, NeuralRegressor
-autoencoder.py, bottleneck.py   Autoencoder, and its network
-neural.py                       what they share: parameters, the door for images, training, early stopping, files
-inputs.py, history.py           images as rows; the table of epochs
-feedforward.py, networks.py     the network by default; networks in files
+supervised.py           NeuralClassifier, NeuralRegressor
+autoencoder.py          Autoencoder
+neural.py               their base: parameters, training, early stopping
+networks.py             FeedForward and AutoencoderNet, the networks they build
+inputs.py, history.py   images as rows; the table of epochs
+storage.py              networks in files
 """
 
 from lemmata.lazy import lazily
@@ -15,9 +16,9 @@ __getattr__, __dir__, __all__ = lazily(
         "NeuralClassifier": "supervised",
         "NeuralRegressor": "supervised",
         "Autoencoder": "autoencoder",
-        "AutoencoderNet": "bottleneck",
-        "Reconstruction": "bottleneck",
-        "FeedForward": "feedforward",
+        "AutoencoderNet": "networks",
+        "Reconstruction": "networks",
+        "FeedForward": "networks",
         "History": "history",
     },
     extra=("torch", "deep"),

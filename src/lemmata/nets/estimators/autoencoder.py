@@ -32,8 +32,8 @@ from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Certificate
 from lemmata.core.estimator import Model
 from lemmata.core.trace import Trace
-from lemmata.nets.estimators.neural import Neural
-from lemmata.nets.estimators.parameters import CONSTRAINTS
+from lemmata.lazy import require
+from lemmata.nets.estimators.neural import CONSTRAINTS, Neural
 
 Array = np.ndarray
 
@@ -99,7 +99,7 @@ device, callbacks
     stored: ClassVar[Mapping[str, str | type]] = {**Neural.stored, "n_components_": "int >=1"}
     min_samples = 2
 
-    # what other networks may be told and this one is not
+    # parameters of other networks that this one has not
     net, loss, optimizer_options, warmup, accumulate, warm_start = None, None, None, 0, 1, False
 
     def __init__(
@@ -158,7 +158,7 @@ device, callbacks
         return super().fit(X, y, sample_weight)
 
     def partial_fit(self, X, y=None, sample_weight=None):
-        """One epoch over these rows, from where the last call ended; mean and scale are those of the first."""
+        """Train one epoch on these rows, continuing the last call; mean and scale are those of the first."""
         return super().partial_fit(X, y, sample_weight)
 
     def certify(  # type: ignore[override]
@@ -168,17 +168,14 @@ device, callbacks
 
         X_test : rows drawn like X and independently of it; only with them is `beats_pca_on_new_rows` decided
         seconds : float, optional
-            How long that may take; claims that need more stay *not checked*.
+            Time limit; claims that need more stay *not checked*.
         """
         check_is_fitted(self)
         data = self._validated(X, sample_weight, reset=False)
-        self.X_test = None if X_test is None else self._validated(X_test, reset=False)
-        try:
-            return self._certificate(data, seconds=seconds)
-        finally:
-            del self.X_test
+        test = None if X_test is None else self._validated(X_test, reset=False)
+        return self._certify_with(data, test, seconds)
 
-    def _validated_pair(self, X, y, sample_weight=None, reset: bool = True) -> Blocks:
+    def _validated_pair(self, X, y, sample_weight=None, reset=True, new_classes=True) -> Blocks:
         return self._validated(X, sample_weight, reset=reset)  # there is no y
 
     def __sklearn_tags__(self):
@@ -187,26 +184,20 @@ device, callbacks
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def _algorithm(self, data: Blocks) -> Any:
-        self._standard = _mean_and_scale(data)
-        return super()._algorithm(data)
-
-    def _begun(self, data: Blocks) -> Any:
-        self._standard = _mean_and_scale(data)
-        return super()._begun(data)
-
-    def _net(self, input_shape: tuple[int, ...]) -> Any:
+    def _network(self, data: Blocks | None) -> Any:
+        require("torch", "deep", what=type(self).__name__)
         conv = CHANNELS if self.conv is True else () if self.conv is False else tuple(self.conv)
         sizes = {"layers": tuple(self.layers), "conv": conv, "activation": self.activation}
-        m = int(self.n_components)
-        if m > math.prod(input_shape):
+        m, width = int(self.n_components), math.prod(self.input_shape_)
+        if m > width:
             raise ValueError(
-                f"n_components={m} exceeds n_features={math.prod(input_shape)}; a code has to be narrower."
+                f"n_components={m} exceeds n_features={width}; a code has to be narrower."
             )
-        return partial(_build, input_shape, m, sizes, *self._standard)
+        assert data is not None
+        return partial(_build, self.input_shape_, m, sizes, *_mean_and_scale(data))
 
     def _loss(self) -> Any:
-        from lemmata.nets.estimators.bottleneck import Reconstruction
+        from lemmata.nets.estimators.networks import Reconstruction
 
         return Reconstruction()
 
@@ -218,9 +209,8 @@ device, callbacks
         stopped: str | None,
         steps: int,
     ) -> None:
-        self.__dict__.pop("_standard", None)
-        told = {**attributes, "n_components_": int(self.n_components)}
-        super()._conclude(data, told, trace, stopped, steps)
+        found = {**attributes, "n_components_": int(self.n_components)}
+        super()._conclude(data, found, trace, stopped, steps)
 
     def _stated_loss(self, data: Blocks) -> float:
         return 0.5 * data.shape[1] * self._mean_square(data)
@@ -241,7 +231,7 @@ device, callbacks
 
     def transform(self, X) -> Array:
         """(n, m): the code F(x) of every row."""
-        return self._apply(X, lambda rows: self._through(rows, self.input_shape_, "encode"))
+        return self._apply(X, lambda rows: self._run_network(rows, self.input_shape_, "encode"))
 
     def inverse_transform(self, X) -> Array:
         """(n, d): the reconstruction G(z) of every code z; of images, their numbers row by row."""
@@ -251,7 +241,7 @@ device, callbacks
         if Z.ndim != 2 or Z.shape[1] != m:
             raise ValueError(f"X has shape {Z.shape}; codes have shape (n_samples, {m}).")
         Z = Z if Z.dtype in (np.float32, np.float64) else Z.astype(np.float64)
-        return self._through(Z, (m,), "decode")
+        return self._run_network(Z, (m,), "decode")
 
     def reconstruct(self, X) -> Array:
         """(n, d): G(F(x)) of every row."""
@@ -269,11 +259,9 @@ device, callbacks
         """A model from a file, whose network has to be an autoencoder of the width it states."""
         model: Any = super().restored(parameters, attributes)
         config = getattr(model.module_, "config", {})
-        told = (config.get("n_components"), tuple(config.get("input_shape", ())))
-        if not hasattr(model.module_, "encode") or told != (
-            model.n_components_,
-            tuple(model.input_shape_),
-        ):
+        stated = model.n_components_, tuple(model.input_shape_)
+        found = config.get("n_components"), tuple(config.get("input_shape", ()))
+        if not hasattr(model.module_, "encode") or found != stated:
             raise ValueError(
                 f"its network is no autoencoder of {model.n_components_} components for inputs of {model.input_shape_}."
             )
@@ -283,11 +271,11 @@ device, callbacks
 def _build(shape: tuple[int, ...], m: int, sizes: dict[str, Any], mean: Array, scale: float) -> Any:
     import torch
 
-    from lemmata.nets.estimators.bottleneck import AutoencoderNet
+    from lemmata.nets.estimators.networks import AutoencoderNet
 
     net = AutoencoderNet(shape, m, **sizes)
     if mean.dtype == np.float64:
-        net = net.double()  # before its numbers are set: those of 1e150 are none of float32
+        net = net.double()  # before mean and scale are set: 1e150 is no float32
     net.mean.copy_(torch.from_numpy(mean).reshape(shape))
     net.scale.fill_(scale)
     return net

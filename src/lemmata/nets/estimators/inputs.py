@@ -1,4 +1,4 @@
-"""The door for images and sequences: rows of numbers inside, with the shape of one input beside them.
+"""Images and sequences as rows of numbers, with the shape of one input beside them.
 
     (n, d)           a table                     one input is (d,), or `input_shape` if that is given
     (n, H, W)        grey images                 (1, H, W)
@@ -7,10 +7,10 @@
 
 Images of uint8 stay bytes, a fourth of the memory, and are scaled to [0, 1] as they are read; images of float64 become float32.
 
->>> rows, shape = flattened(np.zeros((5, 28, 28), np.uint8))
+>>> rows, shape = flatten(np.zeros((5, 28, 28), np.uint8))
 >>> rows.shape, str(rows.dtype), shape
 ((5, 784), 'float32', (1, 28, 28))
->>> flattened(np.zeros((5, 28, 28, 3)))
+>>> flatten(np.zeros((5, 28, 28, 3)))
 Traceback (most recent call last):
 ValueError: X has shape (5, 28, 28, 3), which looks like images with their channels last; ...
 """
@@ -26,6 +26,7 @@ import numpy as np
 from lemmata.core.blocks import Blocks, is_stream, rows_per_block
 
 CHANNELS = (1, 3, 4)  # grey, colour, colour with transparency
+AT_ONCE = 1024  # rows that are predicted together
 Shape = tuple[int, ...]
 
 
@@ -37,17 +38,14 @@ class ByteRows:
 
     def __call__(self) -> Iterator[np.ndarray]:
         for start in range(0, len(self.raw), self.step):
-            yield np.asarray(self.raw[start : start + self.step], dtype=np.float32) / np.float32(
-                255
-            )
+            rows = np.asarray(self.raw[start : start + self.step], dtype=np.float32)
+            yield rows / np.float32(255)
 
 
-def flattened(
-    X: Any, wanted: Shape | None = None, fitted: bool = False
-) -> tuple[Any, Shape | None]:
+def flatten(X: Any, wanted: Shape | None = None, fitted: bool = False) -> tuple[Any, Shape | None]:
     """Rows of X and the shape of one input; None for a table.
 
-    wanted : the shape that was asked for, or, if `fitted`, that the model was fitted to
+    wanted : the parameter input_shape, or, if `fitted`, the shape that the model was fitted to
     """
     if hasattr(X, "detach"):  # a tensor
         X = X.detach().cpu().numpy()
@@ -74,7 +72,7 @@ def flattened(
 
 
 def _as_array(X: Any) -> Any:
-    """Nested lists deeper than a table as an array; anything else as it is, for scikit-learn to look at."""
+    """Nested lists deeper than a table as an array; anything else unchanged, for scikit-learn to validate."""
     first = X[0] if len(X) else None
     deep = isinstance(first, (list, tuple)) and len(first) and isinstance(first[0], (list, tuple))
     if deep or getattr(first, "ndim", 0) > 1:
@@ -83,7 +81,7 @@ def _as_array(X: Any) -> Any:
 
 
 def _shape_of(found: Shape, wanted: Shape | None, fitted: bool) -> Shape:
-    """The shape of one input among (n, …), or what is wrong with it."""
+    """The shape of one input among (n, …); ValueError says what is wrong with it."""
     one = found[1:]
     if wanted is not None:
         if one == wanted or (1, *one) == wanted:
@@ -115,3 +113,19 @@ def _shape_of(found: Shape, wanted: Shape | None, fitted: bool) -> Shape:
 
 def _turn(found: Shape) -> str:
     return "X.transpose(0, 3, 1, 2)" if len(found) == 4 else "move the channels before the height"
+
+
+def run_rows(function: Any, rows: np.ndarray, shape: Shape, like: Any) -> np.ndarray:
+    """Outputs of a function of tensors for rows of this shape, flat and in the dtype of the rows.
+
+    like : a tensor of the device and type that the function takes
+    """
+    import torch
+
+    found = []
+    with torch.no_grad():
+        for start in range(0, max(len(rows), 1), AT_ONCE):
+            some = torch.from_numpy(np.ascontiguousarray(rows[start : start + AT_ONCE]))
+            out = function(some.to(like.device, like.dtype).reshape(-1, *shape))
+            found.append(out.cpu().numpy().astype(rows.dtype).reshape(len(some), -1))
+    return np.concatenate(found)

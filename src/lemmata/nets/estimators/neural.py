@@ -1,62 +1,187 @@
-"""What estimators of networks share: the door for images, the training, early stopping, outputs.
+"""Neural: the base of estimators of networks. Parameters, input of images, training, early stopping, files, outputs.
 
 class NeuralClassifier(Neural, Classifier): …        says how many outputs the network has, its loss, and what outputs mean
 """
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from numbers import Integral
-from typing import Any
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.core.blocks import Blocks
+from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Certificate
+from lemmata.core.estimator import Model
 from lemmata.core.loop import MaxSteps, Settled, Solution, Stop, Stopped
+from lemmata.core.parameters import COMMON
+from lemmata.core.supervised import Supervised
 from lemmata.core.trace import Trace
 from lemmata.lazy import require
-from lemmata.nets.estimators.files import NeuralFiles
+from lemmata.nets.estimators import storage
 from lemmata.nets.estimators.history import History
-from lemmata.nets.estimators.inputs import flattened
+from lemmata.nets.estimators.inputs import flatten, run_rows
+from lemmata.nets.estimators.storage import Network
 
 Array = np.ndarray
 
-AT_ONCE = 1024  # rows that are predicted together
+
 BATCH = 128  # batch_size="auto", where there are as many rows
+POSITIVE = Interval(Real, 0, None, closed="neither")
+COUNT = Interval(Integral, 1, None, closed="left")
+CONSTRAINTS: dict[str, list] = {
+    **COMMON,
+    "net": "no_validation",  # type: ignore[dict-item]
+    "loss": [str, callable, None],
+    "optimizer": [str, callable],
+    "learning_rate": [POSITIVE, None],
+    "weight_decay": [Interval(Real, 0, None, closed="left")],
+    "optimizer_options": [dict, None],
+    "schedule": [str, callable],
+    "warmup": [Interval(Real, 0, None, closed="left")],
+    "batch_size": [COUNT, StrOptions({"auto"})],
+    "accumulate": [COUNT],
+    "clip": [POSITIVE, None],
+    "ema": [Interval(Real, 0, 1, closed="neither"), None],
+    "augment": [callable, None],
+    "early_stopping": ["boolean"],
+    "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+    "n_iter_no_change": [COUNT],
+    "input_shape": [tuple, list, None],
+    "precision": [StrOptions({"auto", "float32", "float64", "bfloat16"})],
+    "layout": [StrOptions({"auto", "contiguous", "channels_last"})],
+    "device": [str],
+    "warm_start": ["boolean"],
+    "callbacks": [list, tuple, None],
+}
 
 
-class Neural(NeuralFiles):
-    """What both share: the network, the door for images, the training, the files."""
+class Neural(Supervised):
+    """An estimator that trains a network."""
 
+    _parameter_constraints: ClassVar[dict[str, list]] = CONSTRAINTS
+    parts: ClassVar[tuple[str, ...]] = ("net",)  # parameters that have parameters: net__width
     min_samples = 2
-    _partial: tuple[Any, Any, Trace]  # training, state and trace of the batches so far
+    stored: ClassVar[Mapping[str, str | type]] = {
+        "module_": Network,
+        "input_shape_": tuple,
+        "loss_": ">=0",
+        "validation_rows_?": "v int >=0",
+        "best_validation_score_?": "any",
+        "precision_?": str,
+    }
+    module_: Any
+    input_shape_: tuple[int, ...]
+    _partial: tuple[Any, Any, Trace]  # training, state and trace of the calls of partial_fit
+
+    def __init__(
+        self,
+        net=None,
+        *,
+        loss=None,
+        optimizer="adamw",
+        learning_rate=None,
+        weight_decay=0.0,
+        optimizer_options=None,
+        schedule="constant",
+        warmup=0,
+        batch_size="auto",
+        accumulate=1,
+        clip=None,
+        ema=None,
+        augment=None,
+        early_stopping=False,
+        validation_fraction=0.1,
+        n_iter_no_change=10,
+        input_shape=None,
+        precision="auto",
+        layout="auto",
+        device="auto",
+        warm_start=False,
+        callbacks=None,
+        max_iter=100,
+        tol=0.0,
+        random_state=None,
+        verbose=0,
+        checkpoint=None,
+        time_limit=None,
+        **net_parameters,
+    ):
+        self.net, self.loss = net, loss
+        self.optimizer, self.learning_rate, self.weight_decay = (
+            optimizer,
+            learning_rate,
+            weight_decay,
+        )
+        self.optimizer_options, self.schedule, self.warmup = optimizer_options, schedule, warmup
+        self.batch_size, self.accumulate, self.clip, self.ema = batch_size, accumulate, clip, ema
+        self.augment, self.early_stopping = augment, early_stopping
+        self.validation_fraction, self.n_iter_no_change = validation_fraction, n_iter_no_change
+        self.input_shape, self.precision, self.layout = input_shape, precision, layout
+        self.device, self.warm_start, self.callbacks = device, warm_start, callbacks
+        self.max_iter, self.tol, self.random_state = max_iter, tol, random_state
+        self.verbose, self.checkpoint, self.time_limit = verbose, checkpoint, time_limit
+        for name, value in net_parameters.items():
+            setattr(self, name, value)
+
+    # --- the network, and its parameters: net__width ---
+
+    def get_params(self, deep=True):
+        return {**super().get_params(deep=deep), **self._net_parameters()}
+
+    def set_params(self, **params):
+        for name in [name for name in params if name.startswith("net__")]:
+            setattr(self, name, params.pop(name))
+        super().set_params(**params)
+        return self
+
+    def _net_parameters(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name.startswith("net__")}
+
+    def _network(self, data: Blocks | None) -> Any:
+        """The network to train: a module, or a function that makes one."""
+        torch = require("torch", "deep", what=type(self).__name__)
+        options = {k.removeprefix("net__"): v for k, v in self._net_parameters().items()}
+        if self.warm_start and isinstance(getattr(self, "module_", None), torch.nn.Module):
+            return self.module_
+        if isinstance(self.net, torch.nn.Module):
+            if options:
+                raise ValueError(
+                    f"net__{next(iter(options))} is given, but net is a module that is built "
+                    "already; pass its class."
+                )
+            return self.net
+        cls = storage.network_class(self.net)
+        return partial(storage.build_network, cls, self.input_shape_, self._n_outputs(), options)
 
     # --- fitting ---
 
-    def _training(self, rows: int, epochs: int) -> Any:
-        """The algorithm that the parameters stand for, on so many rows."""
-        require("torch", "deep", what=type(self).__name__)
+    def _training(self, net: Any, rows: int) -> Any:
+        """The algorithm of these parameters for a network and so many rows."""
         from lemmata.nets.training.algorithm import Training
 
         auto = self.batch_size == "auto"
         return Training(
-            self._net(self.input_shape_), self._loss(), optimizer=self.optimizer, learning_rate=self.learning_rate,
+            net, self._loss(), optimizer=self.optimizer, learning_rate=self.learning_rate,
             weight_decay=self.weight_decay, optimizer_options=self.optimizer_options or {}, schedule=self.schedule,
-            warmup=self.warmup, epochs=epochs, batch_size=min(BATCH, rows) if auto else self.batch_size,
+            warmup=self.warmup, epochs=self.max_iter, batch_size=min(BATCH, rows) if auto else self.batch_size,
             accumulate=self.accumulate, clip=self.clip, ema=self.ema, augment=self.augment, score=self._score(),
             precision=self.precision, layout=self.layout, device=self.device,
         )  # fmt: skip
 
     def _algorithm(self, data: Blocks) -> Any:
-        rows = data.shape[0] - self._held_out(data.shape[0])
-        return self._training(rows, self.max_iter)
+        n = data.shape[0]
+        return self._training(self._network(data), n - self._n_held_out(n))
 
-    def _held_out(self, n: int) -> int:
-        """Rows that early stopping looks at and training does not."""
+    def _n_held_out(self, n: int) -> int:
+        """Number of rows for early stopping, which are not trained on."""
         if not self.early_stopping:
             return 0
         held = max(1, round(self.validation_fraction * n))
@@ -70,7 +195,7 @@ class Neural(NeuralFiles):
     def _problem(self, data: Blocks) -> Any:
         from lemmata.nets.data.batches import Rows, as_data
 
-        data = self._weighted(data)
+        data = self._weight_rows(data)
         whole = as_data(data, self.input_shape_)
         if not self.early_stopping:
             return whole
@@ -82,30 +207,30 @@ class Neural(NeuralFiles):
         learn, held = self._split(data)
         return whole.subset(learn).with_validation(whole.subset(held))
 
-    def _weighted(self, data: Blocks) -> Blocks:
+    def _weight_rows(self, data: Blocks) -> Blocks:
         return data
 
     def _split(self, data: Blocks) -> tuple[Array, Array]:
-        """Which rows are learnt from and which are held out: the same for the same seed and number of rows."""
+        """Numbers of the rows to train on and of those held out: the same for the same seed and number of rows."""
         n = data.shape[0]
         seed = int(self.random_state) if isinstance(self.random_state, Integral) else 0
         order = np.random.default_rng((seed, n)).permutation(n)
-        held = self._held_out(n)
+        held = self._n_held_out(n)
         return np.sort(order[held:]), np.sort(order[:held])
 
     def _stop(self) -> Stop:
-        from lemmata.nets.training import distributed
+        from lemmata.nets.training import devices
         from lemmata.nets.training.algorithm import NoImprovement
 
         rule: Stop = Settled(self.tol, self.n_iter_no_change) | MaxSteps(self.max_iter)
         if self.early_stopping:
             rule = NoImprovement(self.n_iter_no_change) | rule
         rule = self._limited(rule)
-        return distributed.Together(rule) if distributed.share().size > 1 else rule
+        return devices.Together(rule) if devices.share().size > 1 else rule
 
     def _callbacks(self) -> list[Any]:
         from lemmata.core.checkpoint import Checkpoint
-        from lemmata.nets.training.distributed import SharedCheckpoint
+        from lemmata.nets.training.devices import SharedCheckpoint
 
         usual = [
             SharedCheckpoint(one.path, model=self) if isinstance(one, Checkpoint) else one
@@ -127,7 +252,8 @@ class Neural(NeuralFiles):
         self.module_ = attributes["module_"]
         rest = {name: value for name, value in attributes.items() if name != "module_"}
         for name in ("validation_rows_", "best_validation_score_", "precision_"):
-            self.__dict__.pop(name, None)
+            if hasattr(self, name):
+                delattr(self, name)
         if data is not None:
             rest["loss_"] = self._stated_loss(data)
             if self.early_stopping:
@@ -147,7 +273,7 @@ class Neural(NeuralFiles):
         return total / weight
 
     def _score_of(self, data: Blocks, held: Array) -> float | None:
-        """What `score` says of the rows held out; None of a single number, which has no R², and without targets."""
+        """Score of the rows held out; None for a single number, which has no R², and without targets."""
         if data.targets is None:
             return None
         first, parts = 0, []
@@ -160,41 +286,34 @@ class Neural(NeuralFiles):
         return self._held_out_score(outputs, y, weights) if weights.any() else None
 
     def partial_fit(self, X, y, sample_weight=None):
-        """One epoch over these rows, from where the last call ended (weights, memory of the optimiser and all)."""
+        """Train one epoch on these rows, continuing the last call (weights and memory of the optimiser)."""
         with self._all_or_nothing():
             self._validate_params()
-            first = not hasattr(self, "_partial")
             data = self._validated_pair(X, y, sample_weight, reset=not hasattr(self, "module_"))
-            training, state, trace = self._begun(data) if first else self._partial
-            problem = self._problem_of_batch(data)
-            state = training.step(state, problem)
-            trace = trace.copy()
-            trace.append(state.loss, trace.elapsed, training.extras(state))
-            self._partial = training, state, trace
-            attributes = {
-                **training.attributes(state),
-                "loss_": self._batch_loss(training, state, data),
-            }
-            self._conclude(None, attributes, trace, Stopped.BATCHES, len(trace) - 1)
+            self._train_one_epoch(data)
         return self
 
-    def _problem_of_batch(self, data: Blocks) -> Any:
+    def _train_one_epoch(self, data: Blocks) -> None:
         from lemmata.nets.data.batches import as_data
 
-        return as_data(self._weighted(data), self.input_shape_)
-
-    def _batch_loss(self, training: Any, state: Any, data: Blocks) -> float:
-        """The loss on the rows of the last call."""
+        problem = as_data(self._weight_rows(data), self.input_shape_)
+        first = not hasattr(self, "_partial")
+        training, state, trace = self._start_training(data, problem) if first else self._partial
+        state = training.step(state, problem)
+        trace = trace.copy()
+        trace.append(state.loss, trace.elapsed, training.extras(state))
+        self._partial = training, state, trace
         self.module_ = training.module(state)
-        return self._stated_loss(data)
+        attributes = {"module_": self.module_, "loss_": self._stated_loss(data)}
+        self._conclude(None, attributes, trace, Stopped.BATCHES, len(trace) - 1)
 
-    def _begun(self, data: Blocks) -> tuple[Any, Any, Trace]:
-        """Training from the weights of a fit, if there was one, or from the first."""
-        training = self._training(data.shape[0], self.max_iter)
-        net = self.module_ if hasattr(self, "module_") else training.net
-        training = replace(training, net=net, batch_size=min(training.batch_size, data.shape[0]))
-        rng = np.random.default_rng(self._rng())
-        state = training.init(self._problem_of_batch(data), rng)
+    def _start_training(self, data: Blocks, problem: Any) -> tuple[Any, Any, Trace]:
+        """Start from the weights of a fit, if there was one, or from new ones."""
+        n = data.shape[0]
+        net = self.module_ if hasattr(self, "module_") else self._network(data)
+        training = self._training(net, n)
+        training = replace(training, batch_size=min(training.batch_size, n))
+        state = training.init(problem, np.random.default_rng(self._rng()))
         trace = Trace()
         trace.append(state.loss, 0.0, training.extras(state))
         return training, state, trace
@@ -206,25 +325,30 @@ class Neural(NeuralFiles):
     ) -> Certificate:
         """Check every claim about this fit on X and y, usually the training data, and on rows that it was not fitted to.
 
-        X_test, y_test : rows drawn like X, independently of it; without them, what is said of new rows rests on those that
+        X_test, y_test : rows drawn like X, independently of it; without them, claims about new rows use those that
             early stopping held out, or can't tell
         seconds : float, optional
-            How long that may take; claims that need more stay *not checked*. By default five times the work of the fit.
+            Time limit; claims that need more stay *not checked*. By default five times the work of the fit.
         """
-        from lemmata.nets.certifying import certify_network
-        from lemmata.nets.training.seeding import own_draws
-
         check_is_fitted(self)
         if (X_test is None) != (y_test is None):
             raise ValueError("pass X_test and y_test together.")
         data = self._validated_pair(X, y, sample_weight, reset=False)
         test = None if X_test is None else self._validated_pair(X_test, y_test, reset=False)
+        return self._certify_with(data, test, seconds)
+
+    def _certify_with(
+        self, data: Blocks, test: Blocks | None, seconds: float | None
+    ) -> Certificate:
+        from lemmata.nets.certifying import certify_network
+        from lemmata.nets.training.devices import own_draws
+
         with own_draws():
             return certify_network(self, data, test, seconds=seconds)
 
     def _certificate(self, data: Any, y=None, **options: Any) -> Certificate:
-        """Claims draw from torch's generator, too: threads take turns."""
-        from lemmata.nets.training.seeding import own_draws
+        """Check the claims; they draw from torch's generator, too, so that threads take turns."""
+        from lemmata.nets.training.devices import own_draws
 
         with own_draws():
             return super()._certificate(data, y, **options)
@@ -234,9 +358,8 @@ class Neural(NeuralFiles):
     def _validated(
         self, X, sample_weight=None, reset: bool = True, min_samples: int | None = None
     ) -> Blocks:
-        asked = None if self.input_shape is None else tuple(int(size) for size in self.input_shape)
-        wanted = asked if reset else self.input_shape_
-        rows, shape = flattened(X, wanted, fitted=not reset)
+        given = None if self.input_shape is None else tuple(int(size) for size in self.input_shape)
+        rows, shape = flatten(X, given if reset else self.input_shape_, fitted=not reset)
         data = super()._validated(rows, sample_weight, reset=reset, min_samples=min_samples)
         if reset:
             self.input_shape_ = (data.shape[1],) if shape is None else shape
@@ -251,24 +374,14 @@ class Neural(NeuralFiles):
 
     def _outputs(self, rows: Array) -> Array:
         """(m, outputs) of the network for flat rows, in their dtype."""
-        return self._through(rows, self.input_shape_)
+        return self._run_network(rows, self.input_shape_)
 
-    def _through(self, rows: Array, shape: tuple[int, ...], half: str = "forward") -> Array:
-        """What the network, or a method of it, makes of rows that have this shape, flat and in their dtype."""
-        import torch
-
-        from lemmata.nets.training.precision import choose_device
+    def _run_network(self, rows: Array, shape: tuple[int, ...], method: str = "__call__") -> Array:
+        """Outputs of a method of the network for rows of this shape, flat and in their dtype."""
+        from lemmata.nets.training.devices import choose_device
 
         module = self.module_.to(choose_device(self.device)).eval()
-        like = next(module.parameters())
-        found = []
-        with torch.no_grad():
-            for start in range(0, max(len(rows), 1), AT_ONCE):
-                some = torch.from_numpy(np.ascontiguousarray(rows[start : start + AT_ONCE]))
-                some = some.to(like.device, like.dtype).reshape(-1, *shape)
-                out = module(some) if half == "forward" else getattr(module, half)(some)
-                found.append(out.cpu().numpy().astype(rows.dtype).reshape(len(some), -1))
-        return np.concatenate(found)
+        return run_rows(getattr(module, method), rows, shape, like=next(module.parameters()))
 
     @property
     def history_(self) -> History:
@@ -286,10 +399,47 @@ class Neural(NeuralFiles):
         size = sum(parameter.numel() for parameter in fit.module_.parameters())
         return 3.0 * fit.get("n_iter_", 1) * fit.data.shape[0] * size
 
+    # --- files ---
+
+    def stored_parameters(self) -> dict[str, Any]:
+        """The parameters as a file can hold them: classes, modules and functions by name."""
+        parameters = self.get_params(deep=False)
+        return {name: storage.to_stored(value) for name, value in parameters.items()}
+
+    def stored_attributes(self) -> dict[str, Any]:
+        return {**super().stored_attributes(), "module_": Network.of(self.module_)}
+
+    @classmethod
+    def restored(cls, parameters: dict[str, Any], attributes: dict[str, Any]) -> Model:
+        """A model from a file. Functions that only training needs are left out; a network of another class has to be passed."""
+        require("torch", "deep", what=cls.__name__)
+        found = storage.restore_parameters(parameters)
+        options = {name: found.pop(name) for name in list(found) if name.startswith("net__")}
+        model: Any = super().restored(found, attributes)
+        model.set_params(**options)
+        shape, width = model.input_shape_, model.n_features_in_
+        if not all(isinstance(n, int) and n > 0 for n in shape) or math.prod(shape) != width:
+            raise ValueError(f"input_shape_ is {shape}, for rows of {width} numbers.")
+        model.module_ = model._rebuild(attributes["module_"])
+        return model
+
+    def _rebuild(self, network: Network) -> Any:
+        """The module of a file: networks of ours know their arguments, others are made as in a fit."""
+        from lemmata.nets.training.devices import own_draws
+
+        if network.config is not None:
+            return network.build()
+        net = self._network(None)
+        with own_draws():
+            return network.build(net() if isinstance(net, partial) else copy.deepcopy(net))
+
     # --- for subclasses ---
 
+    def _n_outputs(self) -> int:
+        raise TypeError(f"{type(self).__name__} does not say how many outputs its network has.")
+
     def _loss(self) -> Any:
-        """What is minimised: a name, a function of outputs and targets, or an objective."""
+        """The loss to minimise: a name, a function of outputs and targets, or an objective."""
         return self.loss
 
     def _score(self) -> Any:

@@ -25,15 +25,13 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import expit, softmax
 from sklearn.metrics import r2_score
-from sklearn.utils import column_or_1d
-from sklearn.utils.multiclass import check_classification_targets, unique_labels
+from sklearn.utils.multiclass import unique_labels
 
 from lemmata.audit.nets import CLASSIFIER_CLAIMS, REGRESSOR_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
-from lemmata.core.supervised import Classifier, Regressor, encode
-from lemmata.nets.estimators.neural import Neural
-from lemmata.nets.estimators.parameters import CONSTRAINTS
+from lemmata.core.supervised import Classifier, Regressor
+from lemmata.nets.estimators.neural import CONSTRAINTS, Neural
 
 Array = np.ndarray
 
@@ -199,7 +197,7 @@ class NeuralClassifier(Neural, Classifier):
     def _score(self) -> Any:
         return _is_right
 
-    def _weighted(self, data: Blocks) -> Blocks:
+    def _weight_rows(self, data: Blocks) -> Blocks:
         return self._weighted_by_class(data)
 
     def _row_losses(self, outputs: Array, y: Array) -> Array:
@@ -225,25 +223,18 @@ class NeuralClassifier(Neural, Classifier):
         return softmax(outputs, axis=1)
 
     def partial_fit(self, X, y, classes=None, sample_weight=None):  # type: ignore[override]
-        """One epoch over these rows, from where the last call ended (weights, memory of the optimiser and all).
+        """Train one epoch on these rows, continuing the last call (weights and memory of the optimiser).
 
         classes : all labels there will ever be, if those of the first call are not all
         """
-        if classes is not None and not hasattr(self, "classes_"):
-            self._coming = unique_labels(classes)
-        try:
-            return super().partial_fit(X, y, sample_weight)
-        finally:
-            self.__dict__.pop("_coming", None)
-
-    def _targets(self, y: Any, reset: bool) -> Array:
-        coming = self.__dict__.get("_coming")
-        if reset and coming is not None:
-            y = column_or_1d(y, warn=True)
-            check_classification_targets(y)
-            self.classes_ = coming
-            return encode(y, coming)
-        return super()._targets(y, reset)
+        with self._all_or_nothing():
+            self._validate_params()
+            reset, known = not hasattr(self, "module_"), hasattr(self, "classes_")
+            if classes is not None and not known:
+                self.classes_, known = unique_labels(classes), True
+            data = self._validated_pair(X, y, sample_weight, reset, new_classes=not known)
+            self._train_one_epoch(data)
+        return self
 
     def predict_proba(self, X):
         """(n, classes): the probability of each class, the softmax of the network's outputs."""
@@ -335,5 +326,5 @@ early_stopping, validation_fraction, n_iter_no_change, input_shape, precision, l
         return outputs if self.n_outputs_ else outputs[:, 0]
 
     def predict(self, X):
-        """(n,) or (n, outputs): what the network gives."""
+        """(n,) or (n, outputs): the outputs of the network."""
         return self._apply(X, self._predictions)

@@ -1,12 +1,10 @@
 """Training: a network, a loss and data become an algorithm of the one loop that runs every fit.
 
-algorithm.py                    Training, and train(): init and step
-states.py                       what a checkpoint holds
-machine.py                      the network at work: one update of its weights
-losses.py                       what is minimised: names, functions, objectives
-optimisers.py, schedules.py     torch's, behind our names; the rate of every update
-precision.py, seeding.py        where and in which numbers; draws that leave torch's generator as it was
-distributed.py, diagnosis.py    several processes; which layer gave the first NaN
+algorithm.py    Training, and train(): init and step
+trainer.py      the network in training: one update of its weights; the state that a checkpoint holds
+losses.py       objectives: names, functions, objectives of a whole network; which layer gave the first NaN
+optimisers.py   torch's, behind our names; the learning rate of every update
+devices.py      device, precision and layout; torch's generator; several processes
 """
 
 from lemmata.lazy import lazily
@@ -17,14 +15,14 @@ __getattr__, __dir__, __all__ = lazily(
         "Training": "algorithm",
         "train": "algorithm",
         "NoImprovement": "algorithm",
-        "TrainingState": "states",
+        "TrainingState": "trainer",
         "Objective": "losses",
         "objective": "losses",
         "CrossEntropy": "losses",
         "Huber": "losses",
-        "WarmUp": "schedules",
-        "OneCycle": "schedules",
-        "processes": "distributed",
+        "WarmUp": "optimisers",
+        "OneCycle": "optimisers",
+        "processes": "devices",
     },
     extra=("torch", "deep"),
 )

@@ -16,11 +16,11 @@
 
 * A **step** of the loop is an epoch, or `batches_per_step` batches. Callbacks, checkpoints and clocks work between steps.
 * **Randomness**: the order of an epoch, and what dropout, augmentation and the objective draw in a batch, follow from
-  (seed, epoch, batch). The seed is in the state, with the position in the data: a run that was killed goes on from its
+  (seed, epoch, batch). The seed is in the state, with the position in the data: a run that was killed resumes from its
   last step and ends in the same bits.
 * **The loss of a state**: `measure="running"` is the mean over the rows of the step that led to it, each batch under
-  the weights that it found (the first state's: of the first batch), so it lags behind; it costs nothing. "evaluated" is
-  that of the state itself over all the data, in evaluation mode: a pass more for each step.
+  the weights before its update (the first state's: of the first batch), so it lags behind; it costs nothing. "evaluated"
+  is that of the state itself over all the data, in evaluation mode: a pass more for each step.
 * **Any model**: `loss` is a name, a function of (outputs, targets), or an objective of (net, batch, rng) (losses.py),
   whose batches are whatever the data holds; classification is the case ``loss(net(x), y)``.
 """
@@ -42,23 +42,26 @@ from lemmata.core.encoding import digest
 from lemmata.core.loop import MaxSteps, Seconds, Solution, Stop, Stopped, run
 from lemmata.core.owner import described
 from lemmata.nets.data.batches import Batch, Data, One, as_data, seeds
-from lemmata.nets.training import distributed
-from lemmata.nets.training.diagnosis import check_outputs
-from lemmata.nets.training.losses import Objective, as_objective
-from lemmata.nets.training.machine import Machine, arrays_of, load_arrays
-from lemmata.nets.training.optimisers import default_rate, make_optimizer
-from lemmata.nets.training.precision import Place, choose
-from lemmata.nets.training.schedules import NEEDS_LENGTH, by_name
-from lemmata.nets.training.seeding import own_draws
-from lemmata.nets.training.states import TrainingState, shown
+from lemmata.nets.training import devices, optimisers
+from lemmata.nets.training.devices import Place, own_draws
+from lemmata.nets.training.losses import Objective, as_objective, check_outputs
+from lemmata.nets.training.trainer import (
+    Trainer,
+    TrainingState,
+    arrays_of,
+    load_arrays,
+    weights_to_use,
+)
 
 MEASURES = ("running", "evaluated")
-MEASURED = 1024  # rows in a batch that is only looked at
+MEASURED = 1024  # rows in a batch that is only evaluated
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Training:
     """A network, a loss and how to train: an `Algorithm` for `lemmata.core.run`.
+
+    It keeps the trainer of its last step, so that the next step need not load the state again; results do not depend on it.
 
     Parameters
     ----------
@@ -105,10 +108,9 @@ class Training:
     layout: str = "auto"
     device: str = "auto"
     measure: str = "running"
-    # the network at work and the state that it is in; what is minimised; the rate of every update
-    _machine: tuple[Machine, TrainingState] | None = field(default=None, init=False, repr=False)
     _objective: Objective = field(init=False, repr=False)
-    _schedule: Any = field(default=None, init=False, repr=False)
+    # the trainer of the last step, and the state that it is in
+    _last: tuple[Trainer, TrainingState] | None = field(default=None, init=False, repr=False)
 
     hint = "lower learning_rate, or pass clip=1.0"
 
@@ -135,7 +137,7 @@ class Training:
             )
         if self.measure not in MEASURES:
             raise ValueError(f"measure={self.measure!r}; pass one of {', '.join(MEASURES)}.")
-        object.__setattr__(self, "_objective", as_objective(self.loss))
+        self._objective = as_objective(self.loss)
 
     # --- the algorithm ---
 
@@ -146,23 +148,23 @@ class Training:
                 f"batch_size={self.batch_size} exceeds the {data.n} rows; pass batch_size <= "
                 f"{data.n}."
             )
-        seed = int(distributed.agreed(int(rng.integers(2**62))))
+        seed = int(devices.broadcast(int(rng.integers(2**62))))
         with own_draws():
             first = next(data.batches(seed, 0, self.batch_size), None)
             if first is None:
                 raise ValueError("the data gives no batch: there is nothing to learn from.")
-            module = self._built(seed)
-            place = Place(*distributed.agreed(tuple(self._place(module, first, data))))
-            machine = self._made(module, place, data)
-            model = distributed.agreed(arrays_of(machine.module))
-            machine.load(model, {}, None, 0)
-            loss = self._first_loss(machine, first, data)
+            module = self._build(seed)
+            place = Place(*devices.broadcast(tuple(self._place(module, first, data))))
+            trainer = self._trainer(module, place, data)
+            model = devices.broadcast(arrays_of(trainer.module))
+            trainer.load(model, {}, None, 0)
+            loss = self._first_loss(trainer, first, data)
         state = TrainingState(
-            model, {}, machine.ema(), None, 0, 0, 0, seed, loss, self.measure, 0.0,
+            model, {}, trainer.ema(), None, 0, 0, 0, seed, loss, self.measure, 0.0,
             math.nan, math.nan, math.inf, 0, *place,
         )  # fmt: skip
         try:
-            return self._validated(state, machine, data)
+            return self._validate(state, trainer, data)
         except (RuntimeError, ValueError) as error:
             raise ValueError(
                 f"the network does not take the validation data, though it takes the other: {error}"
@@ -171,23 +173,19 @@ class Training:
     def step(self, state: TrainingState, data: Any) -> TrainingState:
         data = as_data(data)
         with own_draws():
-            machine = self._at(state, data)
-            machine.module.train()
-            try:
-                epoch, batch, loss, rate = self._batches(machine, state, data)
-            except BaseException:
-                object.__setattr__(self, "_machine", None)  # it is between two states
-                raise
-            self._share_buffers(machine)
+            trainer = self._trainer_at(state, data)
+            trainer.module.train()
+            epoch, batch, loss, rate = self._train_batches(trainer, state, data)
+            self._share_buffers(trainer)
             if self.measure == "evaluated":
-                machine.module.eval()
-                loss, _ = machine.measure(data, MEASURED)
+                trainer.module.eval()
+                loss, _ = trainer.measure(data, MEASURED)
             new = replace(
-                state, model=arrays_of(machine.module), memory=machine.memory(), ema=machine.ema(),
-                epoch=epoch, batch=batch, updates=machine.updates, loss=loss, rate=rate,
+                state, model=arrays_of(trainer.module), memory=trainer.memory(), ema=trainer.ema(),
+                epoch=epoch, batch=batch, updates=trainer.updates, loss=loss, rate=rate,
             )  # fmt: skip
-            new = self._validated(new, machine, data)
-        object.__setattr__(self, "_machine", (machine, new))
+            new = self._validate(new, trainer, data)
+        self._last = trainer, new
         return new
 
     def objective(self, state: TrainingState) -> float:
@@ -208,28 +206,30 @@ class Training:
         """The network of a state in evaluation mode, on the CPU: the best so far by validation, else the running mean
         of its weights, else its weights."""
         with own_draws():
-            module = self._built(state.seed)
+            module = self._build(state.seed)
         dtype = torch.float64 if state.precision == "float64" else torch.float32
         module.to("cpu", dtype)
-        load_arrays(module, state.best if best and state.best is not None else shown(state))
+        load_arrays(
+            module, state.best if best and state.best is not None else weights_to_use(state)
+        )
         return module.eval()
 
     # --- what a checkpoint belongs to ---
 
     def identity(self) -> dict[str, Any]:
-        """Everything but the network that the next batch depends on."""
-        told = {
+        """Everything that the next batch depends on, without the network."""
+        found = {
             name: described(getattr(self, name))
             for name in self.__dataclass_fields__
             if name != "net" and name[0] != "_"
         }
-        if self.schedule not in NEEDS_LENGTH and not 0 < self.warmup < 1:
-            told.pop("epochs")  # a finished run can go on
-        return told
+        if self.schedule not in optimisers.NEEDS_LENGTH and not 0 < self.warmup < 1:
+            found.pop("epochs")  # a finished run can be continued
+        return found
 
     def marks(self) -> dict[str, str]:
         with own_draws():
-            module = self._built(0)
+            module = self._build(0)
         shapes = {name: list(tensor.shape) for name, tensor in module.state_dict().items()}
         return {
             "network": f"{type(module).__name__} {digest([repr(module), getattr(module, 'config', None), shapes])}"
@@ -237,8 +237,8 @@ class Training:
 
     # --- inside ---
 
-    def _built(self, seed: int) -> nn.Module:
-        """The network, made or copied; torch's generator is seeded for it, and whoever calls restores that."""
+    def _build(self, seed: int) -> nn.Module:
+        """Make or copy the network; torch's generator is seeded for it, and the caller restores that."""
         if isinstance(self.net, nn.Module):
             return copy.deepcopy(self.net)
         torch.manual_seed(int(np.random.default_rng((seed, 2)).integers(2**63)))
@@ -250,9 +250,9 @@ class Training:
         return module
 
     def _place(self, module: nn.Module, batch: Batch, data: Data) -> Place:
-        """Where to compute, once it is clear that the network, the data and the loss fit each other."""
+        """Choose where to compute; ValueError unless the network, the data and the loss fit each other."""
         wanted = {"device": self.device, "precision": self.precision, "layout": self.layout}
-        place = choose(module, batch.parts[0], **wanted)
+        place = devices.choose(module, batch.parts[0], **wanted)
         if self.layout == "auto" and place.layout == "channels_last":
             with suppress(ValueError):
                 self._check(module, place, batch, data)
@@ -271,52 +271,58 @@ class Training:
         with here.autocast():
             check_outputs(copied, self._objective, parts, rng, data.labels)
 
-    def _made(self, module: nn.Module, place: Place, data: Data) -> Machine:
-        rate = default_rate(self.optimizer) if self.learning_rate is None else self.learning_rate
+    def _trainer(self, module: nn.Module, place: Place, data: Data) -> Trainer:
+        rate = self.learning_rate
+        if rate is None:
+            rate = optimisers.default_rate(self.optimizer)
         batches = data.count(self.batch_size)
         updates = None if batches is None or self.epochs is None else self.epochs * batches
-        machine = Machine(
-            module, self._objective, place,
-            lambda module: make_optimizer(self.optimizer, module, rate, self.weight_decay, self.optimizer_options),
-            augment=self.augment, accumulate=self.accumulate, clip=self.clip, ema=self.ema, share=distributed.share(),
-        )  # fmt: skip
-        object.__setattr__(self, "_schedule", by_name(self.schedule, rate, updates, self.warmup))
-        return machine
-
-    def _at(self, state: TrainingState, data: Data) -> Machine:
-        """The machine in this state: the one that came to it, or another that is put there."""
-        found = self._machine
-        if found is not None and found[1] is state:
-            return found[0]
-        place = Place(state.device, state.precision, state.memory_format)
-        machine = (
-            found[0]
-            if found is not None and found[0].place == place
-            else self._made(self._built(state.seed), place, data)
+        module = place.put(module)
+        options = self.weight_decay, self.optimizer_options
+        return Trainer(
+            module,
+            self._objective,
+            place,
+            optimisers.make_optimizer(self.optimizer, module, rate, *options),
+            optimisers.schedule_by_name(self.schedule, rate, updates, self.warmup),
+            augment=self.augment,
+            accumulate=self.accumulate,
+            clip=self.clip,
+            ema=self.ema,
+            share=devices.share(),
         )
-        object.__setattr__(self, "_machine", None)
-        machine.load(state.model, state.memory, state.ema, state.updates)
-        return machine
 
-    def _first_loss(self, machine: Machine, first: Batch, data: Data) -> float:
-        loss, _ = machine.measure(data if self.measure == "evaluated" else One(first), MEASURED)
+    def _trainer_at(self, state: TrainingState, data: Data) -> Trainer:
+        """The trainer in this state: the one that came to it, or another into which the state is loaded."""
+        last, self._last = self._last, None  # after an exception it is between two states
+        if last is not None and last[1] is state:
+            return last[0]
+        place = Place(state.device, state.precision, state.memory_format)
+        if last is not None and last[0].place == place:
+            trainer = last[0]
+        else:
+            trainer = self._trainer(self._build(state.seed), place, data)
+        trainer.load(state.model, state.memory, state.ema, state.updates)
+        return trainer
+
+    def _first_loss(self, trainer: Trainer, first: Batch, data: Data) -> float:
+        loss, _ = trainer.measure(data if self.measure == "evaluated" else One(first), MEASURED)
         if not math.isfinite(loss):
-            raise machine.diagnosed(first, 0, loss)
+            raise trainer.diagnose(first, 0, loss)
         return loss
 
-    def _batches(
-        self, machine: Machine, state: TrainingState, data: Data
+    def _train_batches(
+        self, trainer: Trainer, state: TrainingState, data: Data
     ) -> tuple[int, int, float, float]:
-        """The batches of one step; where it ended, its mean loss and its last rate."""
+        """Train the batches of one step; return epoch and batch at its end, its mean loss and its last rate."""
         epoch, batch = state.epoch, state.batch
         left = math.inf if self.batches_per_step is None else self.batches_per_step
-        schedule = self._schedule
         total = rows = rate = 0.0
         while left > 0:
-            walk = data.batches(state.seed, epoch, self.batch_size, batch, machine.share)
+            walk = data.batches(state.seed, epoch, self.batch_size, batch, trainer.share)
             for found, seed in zip(walk, seeds(state.seed, epoch, batch), strict=False):
-                rate = float(schedule(machine.updates))
-                total += machine.update(found, seed, rate) * found.rows
+                rate = float(trainer.schedule(trainer.updates))
+                total += trainer.update(found, seed, rate) * found.rows
                 rows += found.rows
                 batch, left = batch + 1, left - 1
                 if left <= 0:
@@ -329,35 +335,27 @@ class Training:
                 break
         return epoch, batch, total / rows, rate
 
-    def _share_buffers(self, machine: Machine) -> None:
-        """Running means of normalisations are those of the first process."""
-        if machine.share.size > 1:
-            for buffer in machine.module.buffers():
-                buffer.copy_(distributed.agreed(buffer))
+    def _share_buffers(self, trainer: Trainer) -> None:
+        """Set running means of normalisations to those of the first process."""
+        if trainer.share.size > 1:
+            for buffer in trainer.module.buffers():
+                buffer.copy_(devices.broadcast(buffer))
 
-    def _validated(self, state: TrainingState, machine: Machine, data: Data) -> TrainingState:
-        """The state with what its validation data says about it."""
+    def _validate(self, state: TrainingState, trainer: Trainer, data: Data) -> TrainingState:
+        """The state with loss and score of the validation data."""
         if data.validation is None:
             return state
         kept = None
         if state.ema is not None:
-            kept = arrays_of(machine.module)
-            load_arrays(machine.module, shown(state))
-        loss, score = machine.measure(data.validation, MEASURED, self.score)
+            kept = arrays_of(trainer.module)
+            load_arrays(trainer.module, weights_to_use(state))
+        loss, score = trainer.measure(data.validation, MEASURED, self.score)
         if kept is not None:
-            load_arrays(machine.module, kept)
+            load_arrays(trainer.module, kept)
+        new = replace(state, validation_loss=loss, validation_score=score)
         if loss < state.best_loss:
-            return replace(
-                state,
-                validation_loss=loss,
-                validation_score=score,
-                best_loss=loss,
-                since_best=0,
-                best=shown(state),
-            )
-        return replace(
-            state, validation_loss=loss, validation_score=score, since_best=state.since_best + 1
-        )
+            return replace(new, best_loss=loss, since_best=0, best=weights_to_use(state))
+        return replace(new, since_best=state.since_best + 1)
 
 
 # --- running it -------------------------------------------------------------------------------------------------------
@@ -365,7 +363,7 @@ class Training:
 
 @dataclass(frozen=True)
 class NoImprovement(Stop):
-    """The validation loss has not been lower than its least for so many steps."""
+    """The validation loss has not fallen below its minimum for so many steps."""
 
     steps: int
 
@@ -388,10 +386,10 @@ def train(
 ) -> Solution:
     """Run a training on data: an array or tuple of arrays, Blocks, a DataLoader, or `Data`.
 
-    epochs : steps of the loop; by default those that `training` was told
+    epochs : steps of the loop; by default `training.epochs`
     seconds, stop : further rules that end it
-    validation : data whose loss is looked at after every step
-    checkpoint : a path; the run goes on from what is there
+    validation : data whose loss is measured after every step
+    checkpoint : a path; the run resumes from the file if it exists
     """
     data = as_data(data)
     if validation is not None:
@@ -405,6 +403,6 @@ def train(
     rule = rules[0]
     for other in rules[1:]:
         rule = rule | other
-    files = [] if checkpoint is None else [distributed.SharedCheckpoint(checkpoint)]
-    rule = distributed.Together(rule) if distributed.share().size > 1 else rule
+    files = [] if checkpoint is None else [devices.SharedCheckpoint(checkpoint)]
+    rule = devices.Together(rule) if devices.share().size > 1 else rule
     return run(training, data, stop=rule, callbacks=[*callbacks, *files], rng=rng, start=start)

@@ -1,4 +1,4 @@
-"""Optimisers of networks: torch.optim behind the names of `lemmata.optim`, and their memory as arrays.
+"""Optimisers of networks: torch.optim behind the names of `lemmata.optim`, their memory as arrays; learning-rate schedules.
 
     sgd           w ← w − η g
     heavy_ball    v ← β v + g,   w ← w − η v                          β = 0.9          (momentum)
@@ -15,10 +15,20 @@ normalisations: those have one number per unit, and pulling them to 0 only fight
 
 >>> sorted(OPTIMIZERS)[:4]
 ['adagrad', 'adam', 'adamw', 'heavy_ball']
+
+The learning rate of every update follows a schedule of `lemmata.optim`, or one of the two that networks add:
+
+    WarmUp       ηₜ = (t + 1)/(T + 1) · η₀ for t < T, then another schedule begins: statistics of adaptive methods settle first
+    OneCycle     up from η/25 to η for `rise` of the way, along a cosine, then down to η/10⁴ (Smith 2018)
+
+>>> schedule = schedule_by_name("cosine", 0.1, updates=100, warmup=10)
+>>> [round(schedule(t), 3) for t in (0, 4, 10, 55, 100)]
+[0.009, 0.045, 0.1, 0.05, 0.0]
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -27,8 +37,13 @@ import numpy as np
 import torch
 from torch import nn
 
+from lemmata.optim.schedules import Constant, Cosine, Schedule, StepDecay, check_range
 
-class SignSGD(torch.optim.Optimizer):
+SCHEDULES = ("constant", "step", "cosine", "one_cycle")
+NEEDS_LENGTH = ("step", "cosine", "one_cycle")
+
+
+class TorchSignSGD(torch.optim.Optimizer):
     """w ← w − η sign(g): every weight moves by the same amount."""
 
     def __init__(self, params, lr: float = 1e-4, weight_decay: float = 0.0):
@@ -44,7 +59,7 @@ class SignSGD(torch.optim.Optimizer):
 
 
 @dataclass(frozen=True)
-class Named:
+class OptimizerEntry:
     """An optimiser of the table: its class, the rate it begins with, and its options."""
 
     cls: Callable[..., torch.optim.Optimizer]
@@ -53,18 +68,18 @@ class Named:
     fused: bool = False  # has one loop over all weights, in C++
 
 
-OPTIMIZERS: dict[str, Named] = {
-    "sgd": Named(torch.optim.SGD, 0.1, {}, True),
-    "heavy_ball": Named(torch.optim.SGD, 0.02, {"momentum": 0.9}, True),
-    "momentum": Named(torch.optim.SGD, 0.02, {"momentum": 0.9}, True),
-    "nesterov": Named(torch.optim.SGD, 0.02, {"momentum": 0.9, "nesterov": True}, True),
-    "sign": Named(SignSGD, 1e-4, {}),
-    "adagrad": Named(torch.optim.Adagrad, 1e-2, {}, True),
-    "rmsprop": Named(torch.optim.RMSprop, 1e-3, {}),
-    "adam": Named(torch.optim.Adam, 1e-3, {}, True),
-    "adamw": Named(torch.optim.AdamW, 1e-3, {}, True),
-    "nadam": Named(torch.optim.NAdam, 2e-3, {}),
-    "radam": Named(torch.optim.RAdam, 1e-3, {}),
+OPTIMIZERS: dict[str, OptimizerEntry] = {
+    "sgd": OptimizerEntry(torch.optim.SGD, 0.1, {}, True),
+    "heavy_ball": OptimizerEntry(torch.optim.SGD, 0.02, {"momentum": 0.9}, True),
+    "momentum": OptimizerEntry(torch.optim.SGD, 0.02, {"momentum": 0.9}, True),
+    "nesterov": OptimizerEntry(torch.optim.SGD, 0.02, {"momentum": 0.9, "nesterov": True}, True),
+    "sign": OptimizerEntry(TorchSignSGD, 1e-4, {}),
+    "adagrad": OptimizerEntry(torch.optim.Adagrad, 1e-2, {}, True),
+    "rmsprop": OptimizerEntry(torch.optim.RMSprop, 1e-3, {}),
+    "adam": OptimizerEntry(torch.optim.Adam, 1e-3, {}, True),
+    "adamw": OptimizerEntry(torch.optim.AdamW, 1e-3, {}, True),
+    "nadam": OptimizerEntry(torch.optim.NAdam, 2e-3, {}),
+    "radam": OptimizerEntry(torch.optim.RAdam, 1e-3, {}),
 }
 
 
@@ -74,10 +89,10 @@ def default_rate(optimizer: Any) -> float:
         raise ValueError(
             "learning_rate=None needs an optimiser by name; pass a number to your own."
         )
-    return _known(optimizer).rate
+    return _find_optimizer(optimizer).rate
 
 
-def _known(optimizer: Any) -> Named:
+def _find_optimizer(optimizer: Any) -> OptimizerEntry:
     if optimizer not in OPTIMIZERS:
         raise ValueError(
             f"optimizer={optimizer!r} is not known; there are {', '.join(OPTIMIZERS)}, or pass a "
@@ -120,7 +135,7 @@ def make_optimizer(
                 "or a function of (groups, lr)."
             )
         return optimizer(groups, lr=rate, **options)
-    named = _known(optimizer)
+    named = _find_optimizer(optimizer)
     weights = [weight for group in groups for weight in group["params"]]
     fused = named.fused and all(
         w.is_floating_point() and w.device.type in ("cpu", "cuda") for w in weights
@@ -143,28 +158,28 @@ def memory_of(
 ) -> dict[str, dict[str, Any]]:
     """What an optimiser remembers of each weight, by the name of the weight: arrays and numbers."""
     return {
-        names[id(weight)]: {key: _stored(value) for key, value in kept.items()}
+        names[id(weight)]: {key: _to_array(value) for key, value in kept.items()}
         for weight, kept in optimizer.state.items()
     }
 
 
-def recall(
+def load_memory(
     optimizer: torch.optim.Optimizer, weights: Mapping[str, torch.Tensor], memory: Mapping[str, Any]
 ) -> None:
     """Give an optimiser the memory of `memory_of`."""
     optimizer.state.clear()
     for name, kept in memory.items():
         weight = weights[name]
-        optimizer.state[weight] = {key: _recalled(value, weight) for key, value in kept.items()}
+        optimizer.state[weight] = {key: _to_tensor(value, weight) for key, value in kept.items()}
 
 
-def _stored(value: Any) -> Any:
+def _to_array(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return np.array(value.detach().cpu().numpy(), order="C")
     return value
 
 
-def _recalled(value: Any, weight: torch.Tensor) -> Any:
+def _to_tensor(value: Any, weight: torch.Tensor) -> Any:
     if not isinstance(value, np.ndarray):
         return value
     if value.shape == tuple(weight.shape) and value.ndim:
@@ -173,3 +188,120 @@ def _recalled(value: Any, weight: torch.Tensor) -> Any:
             weight, dtype=torch.from_numpy(value[:0]).dtype, requires_grad=False
         ).copy_(torch.from_numpy(value))
     return torch.from_numpy(value.copy())
+
+
+# --- schedules --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class WarmUp:
+    """Rises in a line to the first rate of `then` in `steps` updates, and goes on with it."""
+
+    then: Schedule
+    steps: int
+
+    def __post_init__(self):
+        check_range("steps", self.steps, 1)
+
+    @property
+    def exponent(self) -> float:
+        return self.then.exponent
+
+    def __call__(self, t: int) -> float:
+        if t < self.steps:
+            return self.then(0) * (t + 1) / (self.steps + 1)
+        return self.then(t - self.steps)
+
+
+@dataclass(frozen=True)
+class OneCycle:
+    """Half a wave up to `step_size`, half a wave down to nearly nothing, in `steps` updates."""
+
+    step_size: float
+    steps: int
+    rise: float = 0.3
+    exponent = 0.0  # it ends at 10⁻⁴ of its height and stays there
+
+    def __post_init__(self):
+        check_range("step_size", self.step_size, 0, open_low=True)
+        check_range("steps", self.steps, 1)
+        check_range("rise", self.rise, 0, 1, open_low=True)
+
+    def __call__(self, t: int) -> float:
+        top = self.rise * self.steps
+        if t < top:
+            return _half_wave(self.step_size / 25, self.step_size, t / top)
+        left = (t - top) / (self.steps - top)
+        return _half_wave(self.step_size, self.step_size / 1e4, min(left, 1.0))
+
+
+def _half_wave(begin: float, end: float, share: float) -> float:
+    return end + 0.5 * (begin - end) * (1 + math.cos(math.pi * share))
+
+
+def warmup_updates(warmup: float, updates: int | None) -> int:
+    """A share of the run, below 1, or a number of updates."""
+    if not warmup >= 0 or (warmup >= 1 and warmup != int(warmup)):
+        raise ValueError(
+            f"warmup={warmup}; pass a share of the run in [0, 1), or a whole number of updates."
+        )
+    if warmup >= 1:
+        return int(warmup)
+    if warmup > 0 and updates is None:
+        raise ValueError(
+            f"warmup={warmup} is a share of the run, whose length is not known: pass epochs, or a "
+            "number of updates."
+        )
+    return round(warmup * (updates or 0))
+
+
+def schedule_by_name(
+    schedule: Any, rate: float, updates: int | None, warmup: float = 0
+) -> Schedule:
+    """The schedule of a run of so many updates.
+
+    schedule : "constant", "step" (a tenth after a half and after three quarters), "cosine" (down to 0), "one_cycle", or
+    a function
+        t → ηₜ such as those of `lemmata.optim`, taken as it is
+    """
+    if callable(schedule):
+        made: Any = schedule
+    elif schedule not in SCHEDULES:
+        raise ValueError(
+            f"schedule={schedule!r} is not known; there are {', '.join(SCHEDULES)}, or pass a "
+            "function t → rate."
+        )
+    elif schedule in NEEDS_LENGTH and updates is None:
+        raise ValueError(
+            f"schedule={schedule!r} needs to know the length of the run: pass epochs, and data "
+            "whose batches can be counted."
+        )
+    else:
+        made = None
+    begin = warmup_updates(warmup, updates)
+    if made is None:
+        made = _known_schedule(schedule, rate, max((updates or 0) - begin, 1))
+    return WarmUp(made, begin) if begin else made
+
+
+def _known_schedule(name: str, rate: float, updates: int) -> Schedule:
+    if name == "cosine":
+        return Cosine(rate, updates)
+    if name == "one_cycle":
+        return OneCycle(rate, updates)
+    if name == "step":
+        return TwoDrops(rate, updates)
+    return Constant(rate)
+
+
+@dataclass(frozen=True)
+class TwoDrops:
+    """A tenth of the rate after half of the run, a hundredth after three quarters: `StepDecay` with uneven intervals."""
+
+    step_size: float
+    steps: int
+    exponent = 0.0
+
+    def __call__(self, t: int) -> float:
+        drops = (t >= self.steps / 2) + (t >= 3 * self.steps / 4)
+        return StepDecay(self.step_size, factor=0.1, every=1)(int(drops))

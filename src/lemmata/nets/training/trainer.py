@@ -1,4 +1,4 @@
-"""A network at work: its module, its optimiser and the running mean of its weights on a device; in and out of it go arrays.
+"""A network in training: module, optimiser and running mean of the weights on a device; its state is made of arrays.
 
 An update of a batch of B rows with weights wᵢ (of mean 1 over the data), cut into m parts of which each process has some:
 
@@ -11,26 +11,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from lemmata.core.encoding import storable
 from lemmata.nets.data.batches import Batch, Data, Share
-from lemmata.nets.training.diagnosis import NotFinite, first_nonfinite
-from lemmata.nets.training.distributed import add_up
-from lemmata.nets.training.losses import Objective, Predicting
-from lemmata.nets.training.optimisers import memory_of, recall
-from lemmata.nets.training.precision import Place
+from lemmata.nets.training.devices import Place, add_up
+from lemmata.nets.training.losses import NonFiniteLoss, Objective, Predicting, first_nonfinite
+from lemmata.nets.training.optimisers import load_memory, memory_of
 
 Array = np.ndarray
 Arrays = dict[str, Array]
 
 
 def arrays_of(module: nn.Module) -> Arrays:
-    """A copy of everything that a module holds, by name."""
+    """A copy of the parameters and buffers of a module, by name."""
     found = {}
     for name, tensor in module.state_dict().items():
         if tensor.dtype in (torch.bfloat16, torch.float16) or tensor.is_complex():
@@ -62,7 +62,42 @@ def load_arrays(module: nn.Module, arrays: Mapping[str, Array]) -> None:
             tensor.copy_(torch.from_numpy(np.ascontiguousarray(arrays[name])).view(tensor.shape))
 
 
-class Machine:
+@storable
+@dataclass(frozen=True)
+class TrainingState:
+    """All that the next batch needs."""
+
+    layout: ClassVar[Mapping[str, str]] = {
+        "epoch": "int >=0", "batch": "int >=0", "updates": "int >=0", "seed": "int >=0", "loss": "", "rate": ">=0",
+        "validation_loss": "any", "validation_score": "any", "best_loss": "any", "since_best": "int >=0",
+    }  # fmt: skip
+
+    model: Arrays  # weights and buffers by name
+    memory: dict[str, dict[str, Any]]  # of the optimiser, by weight
+    ema: Arrays | None  # running mean of the weights
+    best: Arrays | None  # what `module` shows of the state with the least validation loss
+    epoch: int
+    batch: int  # batches of this epoch that are done
+    updates: int
+    seed: int
+    loss: float  # see `measured`
+    measured: str  # "running": over the batches that led here; "evaluated": of this state
+    rate: float  # learning rate of the last update
+    validation_loss: float  # of the weights that are shown; NaN without validation data
+    validation_score: float
+    best_loss: float
+    since_best: int  # steps
+    device: str
+    precision: str
+    memory_format: str
+
+
+def weights_to_use(state: TrainingState) -> Arrays:
+    """The weights to use: their running mean where there is one."""
+    return state.model if state.ema is None else {**state.model, **state.ema}
+
+
+class Trainer:
     """Module and optimiser, ready for the next batch."""
 
     def __init__(
@@ -70,7 +105,8 @@ class Machine:
         module: nn.Module,
         objective: Objective,
         place: Place,
-        make: Callable[[nn.Module], torch.optim.Optimizer],
+        optimizer: torch.optim.Optimizer,
+        schedule: Callable[[int], float],
         *,
         augment: Callable[[Tensor, torch.Generator], Tensor] | None = None,
         accumulate: int = 1,
@@ -78,9 +114,8 @@ class Machine:
         ema: float | None = None,
         share: Share = Share(),  # noqa: B008
     ):
-        self.place, self.objective, self.share = place, objective, share
-        self.module = place.put(module)
-        self.optimizer = make(self.module)
+        self.module, self.objective, self.place, self.share = module, objective, place, share
+        self.optimizer, self.schedule = optimizer, schedule
         self.augment, self.accumulate, self.clip, self.decay = augment, accumulate, clip, ema
         self.rng = torch.Generator(place.device)
         # a loss of outputs and targets draws nothing, so that its generator need not be seeded
@@ -90,7 +125,7 @@ class Machine:
         self.trained: list[Tensor] = [
             weight for weight in self.weights.values() if weight.requires_grad
         ]
-        # what it remembers before its first step: with PyTorch before 2.13, Adagrad's sums
+        # memory before the first step: with PyTorch before 2.13, Adagrad's sums
         self.fresh = memory_of(self.optimizer, self.names)
         self.mean: list[Tensor] = []  # e, of the weights that are trained
         self.updates = 0
@@ -101,7 +136,7 @@ class Machine:
         self, model: Arrays, memory: Mapping[str, Any], ema: Arrays | None, updates: int
     ) -> None:
         load_arrays(self.module, model)
-        recall(self.optimizer, self.weights, memory or self.fresh)
+        load_memory(self.optimizer, self.weights, memory or self.fresh)
         self.updates, self.mean = updates, []
         if self.decay is not None:
             self.mean = [weight.detach().clone() for weight in self.trained]
@@ -126,7 +161,7 @@ class Machine:
     # --- learning ---
 
     def seed(self, seed: int) -> None:
-        """Dropout, augmentation and objectives draw from here: each process from a stream of its own."""
+        """Seed dropout, augmentation and objectives: each process has its own stream."""
         seed = (seed + 0x9E3779B97F4A7C15 * self.share.rank) % 2**63
         if self.place.device == "cpu":
             torch.default_generator.manual_seed(seed)
@@ -136,7 +171,7 @@ class Machine:
             self.rng.manual_seed(seed ^ 0x2545F4914F6CDD1D)
 
     def update(self, batch: Batch, seed: int, rate: float) -> float:
-        """One update of the weights; the mean loss of the batch, before it."""
+        """Update the weights once; return the mean loss of the batch before that."""
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.zero_grad(set_to_none=True)
@@ -148,7 +183,7 @@ class Machine:
         if self.share.size > 1:
             loss = self._add_up(loss)
         if not math.isfinite(loss):
-            raise self.diagnosed(batch, seed, loss)
+            raise self.diagnose(batch, seed, loss)
         if self.clip is not None:
             nn.utils.clip_grad_norm_(self.trained, self.clip)
         self.optimizer.step()
@@ -183,7 +218,7 @@ class Machine:
         return loss.item()
 
     def inputs(self, parts: Sequence[Tensor]) -> list[Tensor]:
-        """A batch here, augmented."""
+        """The batch on this device, augmented."""
         found = [self.place.tensor(part) for part in parts]
         if self.augment is not None:
             with torch.no_grad():
@@ -198,7 +233,7 @@ class Machine:
         add_up([total, *(weight.grad for weight in self.trained if weight.grad is not None)])
         return float(total)
 
-    def diagnosed(self, batch: Batch, seed: int, loss: float) -> NotFinite:
+    def diagnose(self, batch: Batch, seed: int, loss: float) -> NonFiniteLoss:
         """The error for a loss that is not finite, which names the layer."""
         self.seed(seed)
         where = "another process found it"
@@ -206,7 +241,7 @@ class Machine:
             where = first_nonfinite(self.module, self.objective, self.inputs(part.parts), self.rng)
             if "itself" not in where:
                 break
-        return NotFinite(
+        return NonFiniteLoss(
             f"the loss of update {self.updates + 1} is {loss}: {where}. To fix it, lower "
             "learning_rate, pass clip=1.0, or look for extreme values in the data"
         )

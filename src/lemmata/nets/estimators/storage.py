@@ -1,0 +1,190 @@
+"""Networks in files: the name of a class, the arguments it was built with, and its weights. Never a pickle, never an import
+by a name in a file.
+
+Classes are looked up among the public names of `lemmata.nets`; a class of your own is passed when the file is read:
+
+    lemmata.load("shirts.lemma", net=MyNet)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, is_dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from lemmata.core.encoding import storable
+from lemmata.lazy import require
+
+# of no use to a fitted model: absent where a file cannot hold them
+ONLY_FOR_TRAINING = ("augment", "callbacks")
+HOMES = (
+    "lemmata.nets",
+    "lemmata.nets.augmentation",
+    "lemmata.nets.training.losses",
+    "lemmata.nets.training.optimisers",
+    "lemmata.optim.schedules",
+)
+
+
+@storable
+@dataclass(frozen=True)
+class Network:
+    """A module as data."""
+
+    name: str  # of its class
+    config: dict[str, Any] | None  # arguments of the class; None where it has no `config`
+    tensors: dict[str, np.ndarray]
+
+    @classmethod
+    def of(cls, module: Any) -> Network:
+        from lemmata.nets.training.trainer import arrays_of
+
+        config = getattr(module, "config", None)
+        plain = isinstance(config, dict) and is_ours(type(module))
+        return cls(type(module).__name__, dict(config) if plain else None, arrays_of(module))  # type: ignore[arg-type]
+
+    def build(self, module: Any = None) -> Any:
+        """A network of ours with these weights; `module` is used instead, where the class is not ours."""
+        from lemmata.nets.training.devices import own_draws
+        from lemmata.nets.training.trainer import load_arrays
+
+        torch = require("torch", "deep", what="this model")
+        if module is None:
+            found = find_class(self.name)
+            if self.config is None or not _is_network(found, torch):
+                raise ValueError(
+                    f"its network is of the class {self.name}, which is not one of lemmata's: "
+                    f"pass it, lemmata.load(path, net={self.name})."
+                )
+            _refuse_huge(self.config, sum(array.size for array in self.tensors.values()))
+            with own_draws():
+                module = found(**self.config)
+        for name, array in self.tensors.items():
+            if array.dtype.kind not in "fiub" or not np.isfinite(array).all():
+                raise ValueError(f"its weights {name!r} are not all finite numbers.")
+        wide = any(array.dtype == np.float64 for array in self.tensors.values())
+        module = module.to(torch.float64 if wide else torch.float32)
+        load_arrays(module, self.tensors)
+        return module.eval()
+
+
+@storable
+@dataclass(frozen=True)
+class Named:
+    """A class, a function or an object of a parameter, by its name; objects of ours with their fields."""
+
+    name: str
+    fields: dict[str, Any] | None = None
+
+
+def _is_network(found: Any, torch: Any) -> bool:
+    return isinstance(found, type) and issubclass(found, torch.nn.Module)
+
+
+def is_ours(cls: Any) -> bool:
+    return isinstance(cls, type) and find_class(cls.__name__) is cls
+
+
+def find_class(name: str) -> Any:
+    """A public class of ours by its name; None if there is none."""
+    for home in HOMES:
+        module = import_module(home)
+        public = getattr(module, "__all__", None) or [
+            key for key, value in vars(module).items() if getattr(value, "__module__", "") == home
+        ]
+        if name in public and isinstance(found := getattr(module, name), type):
+            return found
+    return None
+
+
+def _refuse_huge(config: dict[str, Any], size: int) -> None:
+    """Raise ValueError for a network that is out of proportion to its stored weights."""
+    for value in config.values():
+        for number in value if isinstance(value, (tuple, list)) else (value,):
+            if isinstance(number, int) and number > max(4096, size):
+                raise ValueError(
+                    f"its network is said to have {number:,} of something, and {size:,} weights."
+                )
+
+
+def to_stored(value: Any) -> Any:
+    """Convert a parameter to what a file can hold."""
+    if hasattr(value, "state_dict") and not isinstance(value, type):
+        return Network.of(value)
+    if isinstance(value, type) or (callable(value) and not is_dataclass(value)):
+        return Named(getattr(value, "__name__", type(value).__name__))
+    if is_dataclass(value) and is_ours(type(value)):
+        parts = {field.name: to_stored(getattr(value, field.name)) for field in fields(value)}
+        return Named(type(value).__name__, parts)
+    if isinstance(value, (tuple, list)):
+        return type(value)(to_stored(item) for item in value)
+    return value
+
+
+def from_stored(value: Any, parameter: str) -> Any:
+    """Convert it back; ValueError where it is a class or function that is not ours."""
+    if isinstance(value, Network):
+        return value.build()
+    if isinstance(value, Named):
+        found = find_class(value.name)
+        if found is None:
+            raise ValueError(
+                f"its {parameter} is {value.name}, which is not lemmata's: pass it, "
+                f"lemmata.load(path, {parameter}={value.name})."
+            )
+        if value.fields is None:
+            return found
+        return found(**{name: from_stored(item, parameter) for name, item in value.fields.items()})
+    if isinstance(value, (tuple, list)):
+        return type(value)(from_stored(item, parameter) for item in value)
+    return value
+
+
+def restore_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of a file; those that only training needs are None where they are not ours."""
+    found = {}
+    for name, value in parameters.items():
+        try:
+            found[name] = from_stored(value, name)
+        except ValueError:
+            if name not in ONLY_FOR_TRAINING:
+                raise
+            found[name] = None
+    return found
+
+
+# --- the network of a parameter ---------------------------------------------------------------------------------------
+
+
+def network_class(net: Any) -> Any:
+    """The class, or the function that makes a network, of the parameter `net`: a class, its name, or None."""
+    import torch
+
+    if net is None:
+        from lemmata.nets.estimators.networks import FeedForward
+
+        return FeedForward
+    cls = find_class(net) if isinstance(net, str) else net
+    if isinstance(net, str) and not _is_network(cls, torch):
+        raise ValueError(
+            f"net={net!r} is not the name of a network of lemmata.nets; pass its class."
+        )
+    if not callable(cls):
+        raise TypeError(
+            f"net is a {type(cls).__name__}; pass a torch.nn.Module, a class of them, or None."
+        )
+    return cls
+
+
+def build_network(
+    cls: Any, input_shape: tuple[int, ...], n_outputs: int, options: dict[str, Any]
+) -> Any:
+    try:
+        return cls(input_shape, n_outputs, **options)
+    except (TypeError, IndexError, RuntimeError) as error:
+        raise ValueError(
+            f"net was called as {getattr(cls, '__name__', cls)}({input_shape}, {n_outputs}, "
+            f"{options or ''}…): {error}."
+        ) from error
