@@ -8,19 +8,25 @@ from numpy.testing import assert_allclose
 from scipy.special import xlogy
 
 from lemmata.audit.kernel.losses import (
-    Absolute,
-    Hinge,
-    Logistic,
-    Softmax,
-    Squared,
-    SquaredHinge,
+    AbsoluteLoss,
+    HingeLoss,
+    LogisticLoss,
+    SoftmaxLoss,
+    SquaredHingeLoss,
+    SquaredLoss,
     loss_named,
 )
-from lemmata.predict.witness.dual_points import Huber, curvature
+from lemmata.predict.witness.dual_points import HuberAtScale, curvature
 
 LOSSES = [
-    Squared(), Huber(delta=0.7), Absolute(), Logistic(), Hinge(), SquaredHinge(), loss_named("modified_huber"),
-]  # fmt: skip
+    SquaredLoss(),
+    HuberAtScale(delta=0.7),
+    AbsoluteLoss(),
+    LogisticLoss(),
+    HingeLoss(),
+    SquaredHingeLoss(),
+    loss_named("modified_huber"),
+]
 NAMES = [loss.name for loss in LOSSES]
 
 
@@ -83,7 +89,7 @@ def test_the_excess_is_value_plus_conjugate_minus_product(loss):
 
 @given(st.floats(-800, 800), st.sampled_from([-1.0, 1.0]), st.floats(0, 1))
 def test_the_logistic_excess_is_finite_at_any_score(f, y, p):
-    found = Logistic().excess(np.array([y]), np.array([f]), np.array([-y * p]))
+    found = LogisticLoss().excess(np.array([y]), np.array([f]), np.array([-y * p]))
     assert np.isfinite(found).all()
     assert found.min() >= 0
 
@@ -91,14 +97,14 @@ def test_the_logistic_excess_is_finite_at_any_score(f, y, p):
 def test_the_excess_of_softmax_is_a_divergence():
     rng = np.random.default_rng(3)
     y, f, g = rng.integers(0, 4, 50), rng.standard_normal((50, 4)), rng.standard_normal((50, 4))
-    a = Softmax.slope(y, g)
+    a = SoftmaxLoss.slope(y, g)
     assert_allclose(a.sum(axis=1), 0, atol=1e-15)
     q = a + np.eye(4)[y]
-    direct = Softmax.value(y, f) + xlogy(q, q).sum(axis=1) - (a * f).sum(axis=1)
-    assert_allclose(Softmax.excess(y, f, a), direct, atol=1e-12)
-    assert_allclose(Softmax.excess(y, f, Softmax.slope(y, f)), 0, atol=1e-14)
-    assert_allclose(Softmax.clip(y, a), a, atol=0)
-    moved = Softmax.clip(y, a - 1) + np.eye(4)[y]  # a distribution again
+    direct = SoftmaxLoss.value(y, f) + xlogy(q, q).sum(axis=1) - (a * f).sum(axis=1)
+    assert_allclose(SoftmaxLoss.excess(y, f, a), direct, atol=1e-12)
+    assert_allclose(SoftmaxLoss.excess(y, f, SoftmaxLoss.slope(y, f)), 0, atol=1e-14)
+    assert_allclose(SoftmaxLoss.clip(y, a), a, atol=0)
+    moved = SoftmaxLoss.clip(y, a - 1) + np.eye(4)[y]  # a distribution again
     assert moved.min() >= 0
     assert_allclose(moved.sum(axis=1), 1, rtol=1e-12)
 
@@ -107,7 +113,7 @@ def test_two_classes_of_softmax_are_logistic():
     rng = np.random.default_rng(4)
     f, y = rng.standard_normal(50), rng.integers(0, 2, 50)
     pair = np.column_stack([np.zeros(50), f])
-    assert_allclose(Softmax.value(y, pair), Logistic().value(2.0 * y - 1, f), rtol=1e-12)
+    assert_allclose(SoftmaxLoss.value(y, pair), LogisticLoss().value(2.0 * y - 1, f), rtol=1e-12)
 
 
 @pytest.mark.parametrize("loss", [one for one in LOSSES if one.name != "huber"], ids=str)

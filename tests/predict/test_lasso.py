@@ -100,7 +100,7 @@ def test_screening_never_drops_a_nonzero(shape):
     from lemmata.predict.lasso import _twins
     from lemmata.predict.lasso.algorithm import ElasticNetAlgorithm
     from lemmata.predict.lasso.problem import prepare
-    from lemmata.predict.lasso.subproblem import Enough, Quadratic
+    from lemmata.predict.lasso.subproblem import Enough, GramQuadratic
 
     X, y = regression(*SHAPES[shape], seed=5)
     problem = prepare(X, y, None, fit_intercept=True).problem
@@ -117,7 +117,7 @@ def test_screening_never_drops_a_nonzero(shape):
     for k, alpha in enumerate(alphas):
         l1, l2 = np.full(len(rows), alpha), np.zeros(len(rows))
         yy = float(problem.Y[:, 0] @ problem.Y[:, 0])
-        exact = Quadratic(rows @ rows.T, rows @ problem.Y[:, 0], l1, l2, yy, False, _twins)
+        exact = GramQuadratic(rows @ rows.T, rows @ problem.Y[:, 0], l1, l2, yy, False, _twins)
         exact = exact.minimise(np.zeros(len(rows)), Enough(1e-15 * yy, 1.0, yy), 10**5).w
         for coefs in found.values():
             assert_allclose(coefs[k], exact, atol=1e-6 * max(np.abs(exact).max(), 1e-3))

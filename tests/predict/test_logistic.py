@@ -24,10 +24,10 @@ from lemmata.predict.logistic.lbfgs import LBFGSAlgorithm
 from lemmata.predict.logistic.newton import NewtonAlgorithm
 from lemmata.predict.logistic.problem import (
     LinearProblem,
-    Logistic,
+    LogisticSurrogate,
     NearOptimum,
-    Softmax,
-    SquaredHinge,
+    SoftmaxSurrogate,
+    SquaredHingeSurrogate,
 )
 
 TIGHT = {"tol": 1e-10}
@@ -91,11 +91,11 @@ def test_softmax_of_two_classes_is_the_logistic_loss_with_half_the_weights():
     ridge = np.append(np.ones(6), 0.0)
     data = Blocks.of(X).labelled(y)
     one = run(
-        NewtonAlgorithm(), LinearProblem.of(data, Logistic(), ridge, free, True), stop=NearOptimum(1e-12)
+        NewtonAlgorithm(), LinearProblem.of(data, LogisticSurrogate(), ridge, free, True), stop=NearOptimum(1e-12)
     ).state  # fmt: skip
     two = run(
         NewtonAlgorithm(),
-        LinearProblem.of(data, Softmax(2), 2 * ridge, free, True),
+        LinearProblem.of(data, SoftmaxSurrogate(2), 2 * ridge, free, True),
         stop=NearOptimum(1e-12),
     ).state
     assert_allclose(two.W[1] - two.W[0], one.W[0], atol=1e-6)
@@ -161,7 +161,11 @@ def test_dask_rows_are_the_whole():
     assert_allclose(LogisticRegression(**TIGHT).fit(lazy, y).coef_, whole.coef_, atol=1e-7)
 
 
-@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge(), Softmax(3)], ids=lambda loss: type(loss).__name__)  # fmt: skip
+@pytest.mark.parametrize(
+    "loss",
+    [LogisticSurrogate(), SquaredHingeSurrogate(), SoftmaxSurrogate(3)],
+    ids=lambda loss: type(loss).__name__,
+)
 def test_sums_are_the_derivatives_of_the_loss(loss):
     X, y = drawn(n=40, d=4, k=3 if loss.m > 1 else 2, seed=5)
     s = np.random.default_rng(0).uniform(0.5, 2, len(y))
@@ -193,7 +197,7 @@ def test_sums_are_the_derivatives_of_the_loss(loss):
 def test_damped_steps_never_raise_the_objective(algorithm, scale):
     X, y = drawn(k=3, noise=0.01)
     problem = LinearProblem.of(
-        Blocks.of(scale * X).labelled(y), Softmax(3), np.full(7, 1e-6), np.zeros(7), True
+        Blocks.of(scale * X).labelled(y), SoftmaxSurrogate(3), np.full(7, 1e-6), np.zeros(7), True
     )
     solution = run(algorithm, problem, stop=MaxSteps(30))
     values = np.array([solution.trace.last(back=i) for i in range(len(solution.trace))])[::-1]
@@ -375,7 +379,11 @@ def test_a_checkpoint_resumes_to_the_same_bits(tmp_path):
     assert_array_equal(resumed.coef_, LogisticRegression(random_state=0, **TIGHT).fit(X, y).coef_)
 
 
-@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge(3), Softmax(3)], ids=lambda loss: type(loss).__name__)  # fmt: skip
+@pytest.mark.parametrize(
+    "loss",
+    [LogisticSurrogate(), SquaredHingeSurrogate(3), SoftmaxSurrogate(3)],
+    ids=lambda loss: type(loss).__name__,
+)
 def test_hessians_of_thin_sparse_rows_are_those_of_dense_ones(loss):
     X = sp.random_array((200, 40), density=0.03, rng=np.random.default_rng(0), format="csr")
     y = np.arange(200) % (3 if loss.m > 1 else 2)

@@ -24,10 +24,10 @@ from lemmata.predict.logistic.lbfgs import LBFGSAlgorithm
 from lemmata.predict.logistic.newton import NewtonAlgorithm
 from lemmata.predict.logistic.problem import (
     LinearProblem,
-    Logistic,
+    LogisticSurrogate,
     NearOptimum,
-    Softmax,
-    SquaredHinge,
+    SoftmaxSurrogate,
+    SquaredHingeSurrogate,
 )
 
 # --- steps that are refused -------------------------------------------------------------------------------------------
@@ -72,7 +72,7 @@ def test_newton_halves_a_step_out_of_saturation_and_moves_every_class(first, sma
     monkeypatch.setattr(problem_module, "SMALL", problem_module.SMALL if small else 0)
     start = np.zeros((3, 1))
     start[first] = 10.0 if first < 2 else -10.0
-    found = refused_step(NewtonAlgorithm(start), saturated(Softmax(3), ONES, COUNTS))
+    found = refused_step(NewtonAlgorithm(start), saturated(SoftmaxSurrogate(3), ONES, COUNTS))
     odds = found.state.W[:, 0] - found.state.W[0, 0]
     assert_allclose(odds, np.log([1, 2, 5]), rtol=1e-9, atol=1e-9)
     assert found.stopped == "small gradient"
@@ -80,7 +80,7 @@ def test_newton_halves_a_step_out_of_saturation_and_moves_every_class(first, sma
 
 def test_newton_halves_the_step_of_one_problem_and_not_of_the_other():
     """Two classes against the rest, solved side by side: the second begins at its minimum and stays there."""
-    problem = saturated(Logistic(2), ONES, np.repeat([0, 1], [2, 6]))
+    problem = saturated(LogisticSurrogate(2), ONES, np.repeat([0, 1], [2, 6]))
     start = np.array([[10.0], [np.log(3)]])
     found = refused_step(NewtonAlgorithm(start), problem)
     assert_allclose(found.state.W[:, 0], [-np.log(3), np.log(3)], rtol=1e-9)
@@ -88,7 +88,7 @@ def test_newton_halves_the_step_of_one_problem_and_not_of_the_other():
 
 def test_a_squared_hinge_halves_its_step():
     """At w = 5 one row of 101 has a loss, and the least of that alone, w = −1, is worse for all the others."""
-    problem = saturated(SquaredHinge(), np.ones(101), np.repeat([0, 1], [1, 100]))
+    problem = saturated(SquaredHingeSurrogate(), np.ones(101), np.repeat([0, 1], [1, 100]))
     found = refused_step(NewtonAlgorithm(np.array([[5.0]])), problem)
     assert_allclose(found.state.W, 99 / 101, rtol=1e-9)  # 100(1 − w) = 1 + w
 
@@ -96,16 +96,18 @@ def test_a_squared_hinge_halves_its_step():
 @pytest.mark.parametrize("algorithm", [ProxNewtonAlgorithm, WorkingSetAlgorithm])
 def test_a_lasso_halves_its_step(algorithm):
     """Of 8 rows 6 say yes; the minimum is where 8σ(w) = 6 − lasso."""
-    problem = saturated(Logistic(), ONES, np.repeat([0, 1], [2, 6]), lasso=1.0)
+    problem = saturated(LogisticSurrogate(), ONES, np.repeat([0, 1], [2, 6]), lasso=1.0)
     found = refused_step(algorithm(np.array([[-10.0]])), problem)
     assert_allclose(found.state.W, np.log(5 / 3), rtol=1e-6)
-    problem = saturated(Softmax(3), ONES, COUNTS, lasso=1e-9)
+    problem = saturated(SoftmaxSurrogate(3), ONES, COUNTS, lasso=1e-9)
     found = refused_step(algorithm(np.array([[0.0], [10.0], [0.0]])), problem)
     odds = found.state.W[:, 0] - found.state.W[0, 0]
     assert_allclose(odds, np.log([1, 2, 5]), atol=1e-6)
 
 
-@pytest.mark.parametrize("loss", [Logistic(), Softmax(2)], ids=["logistic", "softmax"])
+@pytest.mark.parametrize(
+    "loss", [LogisticSurrogate(), SoftmaxSurrogate(2)], ids=["logistic", "softmax"]
+)
 def test_lbfgs_halves_its_step(loss):
     """The first curvature is that of the share of a class, 5 in 1000; the rows that have the feature are half of each."""
     x = np.repeat([0.0, 1.0], [990, 10])
@@ -143,7 +145,7 @@ def test_a_fit_that_finds_no_better_weights_says_how_much_is_left(monkeypatch):
     def refuse(data, point, p, decrement, order=1):
         return point, np.zeros(data.m, dtype=bool)
 
-    monkeypatch.setattr(newton, "searched", refuse)
+    monkeypatch.setattr(newton, "search_line", refuse)
     with pytest.warns(ConvergenceWarning, match=r"no better weights .* > tol=1e-04") as caught:
         model = LogisticRegression().fit(X, y)
     left = max(model.trace_.last("gradient"), model.trace_.last("gap"))

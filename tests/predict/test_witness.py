@@ -7,12 +7,12 @@ from numpy.testing import assert_allclose
 import lemmata
 from lemmata.audit.kernel.duality_gap import Risk, Rows, feasible, point
 from lemmata.audit.kernel.losses import (
-    Absolute,
-    Hinge,
-    Logistic,
-    Softmax,
-    Squared,
-    SquaredHinge,
+    AbsoluteLoss,
+    HingeLoss,
+    LogisticLoss,
+    SoftmaxLoss,
+    SquaredHingeLoss,
+    SquaredLoss,
     loss_named,
 )
 from lemmata.core.blocks import Blocks
@@ -20,7 +20,7 @@ from lemmata.core.certificate import rounding
 from lemmata.predict.witness import better_weights, dual_points
 from lemmata.predict.witness.better_weights import KNOWN, feature_sign, search
 from lemmata.predict.witness.dual_points import (
-    Huber,
+    HuberAtScale,
     _shrink,
     best_shift,
     feasible_slopes,
@@ -31,7 +31,7 @@ from lemmata.predict.witness.dual_points import (
 def problem(loss, X, y, l1=0.0, l2=0.0, free=True, at=0.0, positive=False):
     """A risk on rows, and weights that are all `at`."""
     n, d = X.shape
-    joint = isinstance(loss, Softmax)
+    joint = isinstance(loss, SoftmaxLoss)
     m = int(y.max()) + 1 if joint else 1
     penalties = (np.full((d, 1), float(x)) for x in (l1, l2))
     targets = y if joint else y[:, None]
@@ -48,13 +48,20 @@ def rows(seed=0, n=60, d=4):
 
 # --- dual points ------------------------------------------------------------------------------------------------------
 
-LOSSES = [Squared(), Huber(delta=0.7), Logistic(), SquaredHinge(), loss_named("modified_huber"), Softmax()]  # fmt: skip
+LOSSES = [
+    SquaredLoss(),
+    HuberAtScale(delta=0.7),
+    LogisticLoss(),
+    SquaredHingeLoss(),
+    loss_named("modified_huber"),
+    SoftmaxLoss(),
+]
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
 def test_the_best_intercept_balances_the_slopes(loss):
     X, y = rows()
-    y = np.digitize(y, [-0.5, 0.5]) if isinstance(loss, Softmax) else y
+    y = np.digitize(y, [-0.5, 0.5]) if isinstance(loss, SoftmaxLoss) else y
     y = np.sign(y) if loss.margin else y
     risk, at = problem(loss, X, y, at=0.5)
     u = risk.slopes(at.f + best_shift(risk, at.f))
@@ -64,7 +71,7 @@ def test_the_best_intercept_balances_the_slopes(loss):
 def test_a_newton_step_of_the_intercepts_that_raises_the_risk_is_halved():
     """Scores that are far too large for one class: p(1 − p) is next to 0 there, and the whole step goes far beyond."""
     X, y = rows()
-    risk, at = problem(Softmax(), X, np.digitize(y, [-0.5, 0.5]))
+    risk, at = problem(SoftmaxLoss(), X, np.digitize(y, [-0.5, 0.5]))
     f = at.f + np.array([0.0, 6.0, 0.0])
     p = np.exp(f - np.log(np.exp(f).sum(axis=1, keepdims=True)))
     H = np.diag(p.sum(axis=0)) - p.T @ p
@@ -75,10 +82,12 @@ def test_a_newton_step_of_the_intercepts_that_raises_the_risk_is_halved():
     assert np.abs(u.sum(axis=0)).max() < 1e-12 * np.abs(u).sum()
 
 
-@pytest.mark.parametrize("loss", [Squared(), Absolute(), Logistic(), Hinge(), Softmax()])
+@pytest.mark.parametrize(
+    "loss", [SquaredLoss(), AbsoluteLoss(), LogisticLoss(), HingeLoss(), SoftmaxLoss()]
+)
 def test_slopes_are_made_feasible_where_nothing_penalises_a_column(loss):
     X, y = rows()
-    y = np.digitize(y, [-0.5, 0.5]) if isinstance(loss, Softmax) else y
+    y = np.digitize(y, [-0.5, 0.5]) if isinstance(loss, SoftmaxLoss) else y
     y = np.sign(y) if loss.margin else y
     risk, at = problem(loss, X, y, at=0.3)
     for U in dual_points.dual_points(None, risk, at):
@@ -92,14 +101,14 @@ def test_slopes_are_made_feasible_where_nothing_penalises_a_column(loss):
 def test_a_dual_point_that_cannot_be_made_feasible_is_given_up():
     """Absolute loss without a penalty and no row between the caps: nothing may move, so only u = 0 is left."""
     X, y = rows(n=20)
-    risk, _ = problem(Absolute(), X, y, free=False)
+    risk, _ = problem(AbsoluteLoss(), X, y, free=False)
     assert not feasible_slopes(None, risk, np.sign(y)[:, None]).any()
 
 
 def test_a_vertex_of_least_absolute_deviations_names_its_slopes():
     X, y = rows()
     model = lemmata.RobustRegression(loss="absolute").fit(X, y)
-    risk, _ = problem(Absolute(), X, y)
+    risk, _ = problem(AbsoluteLoss(), X, y)
     at = point(risk, model.coef_[:, None], np.atleast_1d(model.intercept_))
     u = vertex_slopes(risk, at)
     assert np.abs(u).max() <= 1
@@ -108,10 +117,10 @@ def test_a_vertex_of_least_absolute_deviations_names_its_slopes():
 
 def test_a_factor_brings_slopes_into_the_domain():
     y = np.array([1.0, -1.0])
-    assert _shrink(Logistic(), y, np.array([-2.0, 0.5])) == 0.5
-    assert _shrink(Logistic(), y, np.array([0.1, 0.5])) == 0.0  # on the wrong side: none helps
-    assert _shrink(Huber(delta=0.5), y, np.array([-2.0, 0.5])) == 0.25
-    assert _shrink(Squared(), y, np.array([9.0, 9.0])) == 1.0
+    assert _shrink(LogisticLoss(), y, np.array([-2.0, 0.5])) == 0.5
+    assert _shrink(LogisticLoss(), y, np.array([0.1, 0.5])) == 0.0  # on the wrong side: none helps
+    assert _shrink(HuberAtScale(delta=0.5), y, np.array([-2.0, 0.5])) == 0.25
+    assert _shrink(SquaredLoss(), y, np.array([9.0, 9.0])) == 1.0
 
 
 # --- better weights ---------------------------------------------------------------------------------------------------
@@ -120,7 +129,7 @@ def test_a_factor_brings_slopes_into_the_domain():
 def test_a_newton_step_that_raises_the_objective_is_halved():
     """Weights so large that the losses are flat: the whole step goes beyond the other side."""
     X, y = rows()
-    risk, at = problem(Logistic(), X, np.sign(y), l2=0.01, free=False, at=4.0)
+    risk, at = problem(LogisticLoss(), X, np.sign(y), l2=0.01, free=False, at=4.0)
     p = 1 / (1 + np.exp(-at.f[:, 0]))
     gradient = X.T @ risk.slopes(at.f)[:, 0] + 0.01 * at.W[:, 0]
     H = (X * (p * (1 - p))[:, None]).T @ X + 0.01 * np.eye(4)
@@ -133,8 +142,8 @@ def test_a_newton_step_that_raises_the_objective_is_halved():
 
 def test_a_direction_along_which_the_objective_only_rises_is_refused():
     X, y = rows()
-    risk, at = problem(Squared(), X, y, l2=1.0, free=False)
-    found = better_weights.Found(at, float(risk.value(at.W, at.f)[0]), np.inf)
+    risk, at = problem(SquaredLoss(), X, y, l2=1.0, free=False)
+    found = better_weights.SearchResult(at, float(risk.value(at.W, at.f)[0]), np.inf)
     one = better_weights._Search(risk, at, found, 0.0, np.inf)
     smooth, all_of_them = better_weights._Rounded(risk, 0.0), np.arange(4)
     uphill = X.T @ risk.slopes(at.f)
@@ -144,7 +153,9 @@ def test_a_direction_along_which_the_objective_only_rises_is_refused():
     assert risk.value(down.W, down.f)[0] < found.value
 
 
-@pytest.mark.parametrize("loss", [Squared(), Absolute(), Logistic(), Hinge(), SquaredHinge()])
+@pytest.mark.parametrize(
+    "loss", [SquaredLoss(), AbsoluteLoss(), LogisticLoss(), HingeLoss(), SquaredHingeLoss()]
+)
 def test_what_is_found_closes_the_gap(loss):
     X, y = rows()
     y = np.sign(y) if loss.margin else y

@@ -110,9 +110,8 @@ def tukey(delta: float = 4.685) -> Loss:
     def prox(v, y, t):
         """The best of the points where e − v + t e(1 − e²/δ²)² = 0, a polynomial of degree five, and of e = v beyond δ."""
         target = np.atleast_1d(np.asarray(v - y, dtype=np.float64) / delta)
-        companion = np.zeros(
-            (*target.shape, 5, 5)
-        )  # of t e⁵ − 2t e³ + (1 + t) e − v, e in units of δ
+        # of t e⁵ − 2t e³ + (1 + t) e − v, e in units of δ
+        companion = np.zeros((*target.shape, 5, 5))
         companion[..., range(1, 5), range(4)] = 1.0
         companion[..., 0, 4] = target / t
         companion[..., 1, 4] = -(1 + t) / t
@@ -302,7 +301,7 @@ def zero_one_risk(scores: Array, y: Array) -> float:
 
 
 def excess_error_bound(loss: Loss, excess: float) -> float:
-    """How far sign(f) can be from the Bayes classifier in error rate, if f is `excess` from the best mean loss.
+    """Bound how far sign(f) is from the Bayes classifier in error rate, if f is `excess` from the best mean loss.
 
     ψ(R − R*) ≤ E φ − E φ* (Bartlett, Jordan, McAuliffe 2006); ψ(θ) = θ for hinge, θ² for squared hinge and quadratic, and
     ½[(1+θ)log(1+θ) + (1−θ)log(1−θ)] ≥ θ²/2 for logistic (not divided by log 2).

@@ -9,7 +9,7 @@ With 1ᵀu = 0 the difference is a sum of Fenchel–Young terms, none of which i
 
 so it is added up and not subtracted. For λ₂ > 0, λ₁ = 0 and u = sℓ′(f) it is ‖∇P‖²/2λ₂. A column with λ₂ = 0 wants |vⱼ| ≤ λ₁ⱼ:
 u is scaled into that; one without any penalty wants vⱼ = 0, and a u that is not so proves nothing. Any u in the domain is a
-proof, whoever found it.
+proof, however it was found.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.audit.kernel.losses import Loss, Softmax, Squared
+from lemmata.audit.kernel.losses import ConvexLoss, SoftmaxLoss, SquaredLoss
 
 Array = np.ndarray
 EPS = float(np.finfo(float).eps)
@@ -113,7 +113,7 @@ class Risk:
     rows: Rows
     y: Array  # (n, m); for softmax (n,): the place of the class
     s: Array  # (n, m), or (n, 1): the same for every output
-    loss: Loss | Softmax
+    loss: ConvexLoss | SoftmaxLoss
     l1: Array  # (d, 1) or (d, m)
     l2: Array
     free: bool = True  # whether there is an intercept that nothing penalises
@@ -124,7 +124,7 @@ class Risk:
 
     @property
     def joint(self) -> bool:
-        return isinstance(self.loss, Softmax)
+        return isinstance(self.loss, SoftmaxLoss)
 
     @cached_property
     def column_squares(self) -> Array:
@@ -152,7 +152,7 @@ class Risk:
         f = np.zeros((self.rows.shape[0], self.classes if self.joint else self.y.shape[1]))
         if not self.free:
             return f
-        if not isinstance(self.loss, Softmax):
+        if not isinstance(self.loss, SoftmaxLoss):
             return f + self.loss.best_constant(self.y, np.broadcast_to(self.s, self.y.shape))
         masses = np.bincount(self.y, self.s[:, 0], minlength=self.classes)
         return f + np.log(np.maximum(masses, 1e-300 * masses.sum()))
@@ -212,7 +212,7 @@ def balance(risk: Risk, U: Array) -> Array:
     """1ᵀu = 0 to rounding: scaling the heavier side towards 0 stays in the domain of every loss."""
     if risk.joint:
         return U
-    if isinstance(risk.loss, Squared):
+    if isinstance(risk.loss, SquaredLoss):
         s = np.broadcast_to(risk.s, U.shape)
         return U - s * (U.sum(axis=0) / s.sum(axis=0))
     up, down = np.maximum(U, 0.0).sum(axis=0), np.maximum(-U, 0.0).sum(axis=0)
@@ -281,7 +281,7 @@ def excess(risk: Risk, at: Point, U: Array, V: Array) -> Array:
     """P(w, b) − D(u) as the sum of Fenchel–Young terms, for a feasible u."""
     s = np.broadcast_to(risk.s, at.f.shape)
     A = _per_weight(U, s)
-    if isinstance(risk.loss, Softmax):
+    if isinstance(risk.loss, SoftmaxLoss):
         data = np.atleast_1d(risk.s[:, 0] @ risk.loss.excess(risk.y, at.f, A))
     else:
         data = (s * risk.loss.excess(risk.y, at.f, risk.loss.clip(risk.y, A))).sum(axis=0)

@@ -20,7 +20,7 @@ Array = np.ndarray
 
 
 @dataclass(frozen=True, kw_only=True)
-class Loss:
+class ConvexLoss:
     """A convex loss of one score f with its target y. `steepest`: the largest |ℓ′|, inf if there is none."""
 
     name: str = ""
@@ -54,7 +54,7 @@ class Loss:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Squared(Loss):
+class SquaredLoss(ConvexLoss):
     """½ r²."""
 
     name: str = "squared"
@@ -74,7 +74,7 @@ class Squared(Loss):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Absolute(Loss):
+class AbsoluteLoss(ConvexLoss):
     """|r|. Its least sum over a constant is at a median."""
 
     name: str = "absolute"
@@ -108,7 +108,7 @@ def _sides(y: Array, s: Array) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Logistic(Loss):
+class LogisticLoss(ConvexLoss):
     """log(1 + e^−m); its conjugate is the negative entropy of p, its excess a Kullback–Leibler divergence."""
 
     name: str = "logistic"
@@ -136,7 +136,7 @@ class Logistic(Loss):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hinge(Loss):
+class HingeLoss(ConvexLoss):
     """max(0, 1 − m)."""
 
     name: str = "hinge"
@@ -160,7 +160,7 @@ class Hinge(Loss):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SquaredHinge(Loss):
+class SquaredHingeLoss(ConvexLoss):
     """max(0, 1 − m)², without a half, as LIBLINEAR has it. `linear_below`: −1 continues it by a line (modified Huber)."""
 
     name: str = "squared_hinge"
@@ -205,7 +205,7 @@ def log_softmax(f: Array) -> Array:
     return f - np.log(np.exp(f).sum(axis=1, keepdims=True))
 
 
-class Softmax:
+class SoftmaxLoss:
     """log Σₖ e^fₖ − f_y of k scores; y is the place of the class. Its slope is π(f) − e_y, its excess KL(q ‖ π(f)).
 
     The domain of the conjugate: q = a + e_y is a distribution, and ℓ*(a) = Σ q log q.
@@ -247,21 +247,21 @@ def _distribution(y: Array, a: Array) -> Array:
     return q
 
 
-LOSSES: dict[str, Callable[..., Loss]] = {
-    "squared": Squared,
-    "squared_error": Squared,
-    "absolute": Absolute,
+LOSSES: dict[str, Callable[..., ConvexLoss]] = {
+    "squared": SquaredLoss,
+    "squared_error": SquaredLoss,
+    "absolute": AbsoluteLoss,
     # its slopes alone: what robust regression minimises has a scale besides
-    "huber": lambda epsilon: Loss(name="huber", steepest=2.0 * epsilon, curved=1.0),
-    "logistic": Logistic,
-    "log_loss": Logistic,
-    "hinge": Hinge,
-    "squared_hinge": SquaredHinge,
-    "modified_huber": lambda: SquaredHinge(name="modified_huber", linear_below=-1.0),
+    "huber": lambda epsilon: ConvexLoss(name="huber", steepest=2.0 * epsilon, curved=1.0),
+    "logistic": LogisticLoss,
+    "log_loss": LogisticLoss,
+    "hinge": HingeLoss,
+    "squared_hinge": SquaredHingeLoss,
+    "modified_huber": lambda: SquaredHingeLoss(name="modified_huber", linear_below=-1.0),
 }
 
 
-def loss_named(name: str, **numbers: float) -> Loss:
+def loss_named(name: str, **numbers: float) -> ConvexLoss:
     """The loss that scikit-learn and others call so."""
     if name not in LOSSES:
         known = ", ".join(sorted(LOSSES))

@@ -12,7 +12,7 @@ FEW, PER_SIGN = 4, 1 / 24
 SOON, FOLLOWS = (
     200,
     False,
-)  # sweeps after which the exact path is followed; whether that is tried first, from w = 0
+)  # sweeps before the exact path is followed; whether it is tried first, from w = 0
 
 
 @kernel

@@ -25,12 +25,11 @@ from lemmata.core.store import storable
 from lemmata.predict.lasso.design import SIDE_BY_SIDE, Design
 from lemmata.predict.lasso.duality import above_rounding, duality, may_be_nonzero
 from lemmata.predict.lasso.gram import Entered
-from lemmata.predict.lasso.subproblem import Enough, Quadratic
+from lemmata.predict.lasso.subproblem import Enough, GramQuadratic
 
 Array = np.ndarray
-KERNELS_ABOVE = (
-    2**21
-)  # n·d + d²·(number of problems): below it NumPy's sweeps end before a compiler would
+# n·d + d²·(number of problems): below it NumPy's sweeps end before a compiler would
+KERNELS_ABOVE = 2**21
 SMALL = 2**24  # multiplications of a Gram matrix of all columns that is formed at once
 BLOCK = 8  # problems of a path that share a pass
 AHEAD = 0.5  # of the strong rule's λ − λ′: how much a correlation is expected to grow from one block to the next
@@ -57,7 +56,7 @@ class Exhausted(Stop):
 
 @dataclass(frozen=True)
 class Regression:
-    """What the algorithm sees: columns, targets, and how strongly each column is penalised."""
+    """The problem in its own units: columns, targets, and how strongly each column is penalised."""
 
     design: Design
     Y: Array  # (n, T) ỹ, without what unpenalised columns explain
@@ -159,7 +158,7 @@ class ElasticNetAlgorithm:
             size = (V if self.positive else np.abs(V)).max(axis=1)
             score = np.where(data.usable, self._score(size, data), -np.inf)
             last = self.alphas[min(self._width(data), len(self.alphas)) - 1] * self.l1_ratio
-            waiting = np.union1d(waiting, best_columns(score, last, self._room(data, 0) // 2))
+            waiting = np.union1d(waiting, best_columns(score, last, self._affordable(data, 0) // 2))
         losses = np.repeat(0.5 * data.yy, len(self.alphas))
         state = ElasticNetState(
             coefs, losses, losses.copy(), np.zeros(P, np.int64), np.zeros(P), none, none, waiting
@@ -199,7 +198,7 @@ class ElasticNetAlgorithm:
         )
         kernels, H = self._kernels(data), []
         for p in block:
-            reached = Quadratic(
+            reached = GramQuadratic(
                 entered.G, np.ascontiguousarray(entered.q[:, self._target_of(p)]),
                 *self._penalties(p, data.factor[entered.order]), self._yy(data, p), self.positive, kernels,
             ).minimise(
@@ -220,7 +219,7 @@ class ElasticNetAlgorithm:
         return new if everything else self._look_at_all(new, data, block, H)
 
     def _look_at_all(self, new: ElasticNetState, data: Regression, block: Array, H: list[Array]):
-        """Steps 2 to 4: correlations of all columns, gaps, and who enters next."""
+        """Steps 2 to 4: correlations of all columns, gaps, and which columns enter next."""
         entered, targets = data.entered, self._target_of(block)
         R = entered.residuals(new.coefs[np.ix_(block, entered.order)], targets)
         V = data.design.correlate(R)  # (d, b)
@@ -242,8 +241,7 @@ class ElasticNetAlgorithm:
             )
             if new.done[p] == OPEN:
                 missing[late] = np.maximum(missing[late], self._score(v, data)[late] - l1[late])
-        room = 2 * self._room(data, len(entered))
-        waiting = best_columns(missing, -np.inf, room)
+        waiting = best_columns(missing, -np.inf, 2 * self._affordable(data, len(entered)))
         if not len(waiting):
             waiting = self._next_columns(new, data, V[:, -1], block[-1], outside)
         return replace(new, waiting=waiting)
@@ -256,7 +254,9 @@ class ElasticNetAlgorithm:
             return np.empty(0, np.int64)
         now, then = (self.alphas[i % len(self.alphas)] * self.l1_ratio for i in (p, rest[-1]))
         score = np.where(outside, self._score(v, data), -np.inf)
-        return best_columns(score, then - AHEAD * (now - then), self._room(data, len(state.order)))
+        return best_columns(
+            score, then - AHEAD * (now - then), self._affordable(data, len(state.order))
+        )
 
     # --- formulas ---
 
@@ -273,7 +273,7 @@ class ElasticNetAlgorithm:
 
     def _verdict(self, data, p, loss: float, gap: float, sweeps: int, complete: bool) -> float:
         """Whether a problem is solved; `complete`: no column is missing, so that what is left is rounding."""
-        if self._enough(data, p).reached(loss, gap):
+        if self._enough(data, p).is_reached(loss, gap):
             return SOLVED
         if sweeps >= self.max_iter:
             return EXHAUSTED
@@ -285,15 +285,15 @@ class ElasticNetAlgorithm:
             return (v if self.positive else np.abs(v)) / data.factor
 
     def _width(self, data: Regression) -> int:
-        """How many problems share a pass; sparse passes are cheap beside the sweeps of λ's that come too early."""
+        """Number of problems that share a pass; sparse passes are cheap beside the sweeps of λ's that come too early."""
         return BLOCK // 2 if data.design.sparse else BLOCK
 
     def _penalties(self, p: int, factor: Array) -> tuple[Array, Array]:
         alpha = self.alphas[p % len(self.alphas)]
         return alpha * self.l1_ratio * factor, alpha * (1 - self.l1_ratio) * factor
 
-    def _room(self, data: Regression, k: int) -> int:
-        """How many columns cost as much to enter as one pass over all."""
+    def _affordable(self, data: Regression, k: int) -> int:
+        """Number of columns that cost as much to enter as one pass over all."""
         return max(32, int(np.sqrt(PASS * data.shape[1] + k * k)) - k)
 
     def _start(self, coefs: Array, p: int) -> Array:

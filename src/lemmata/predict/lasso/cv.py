@@ -121,7 +121,7 @@ class ElasticNetCVAlgorithm:
     def attributes(self, state: CVState) -> dict[str, Any]:
         return {} if state.fit is None else self.refit(state).attributes(state.fit)
 
-    def choice(self, state: CVState) -> Choice:
+    def choice(self, state: CVState) -> ChosenPenalty:
         return choose(state.errors, self.rule)
 
     def refit(self, state: CVState) -> ElasticNetAlgorithm:
@@ -158,7 +158,7 @@ class ElasticNetCVAlgorithm:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenPenalty:
     """Which ρ and α: places in the grid; that of least error, that one standard error up, and the one asked for."""
 
     ratio: int
@@ -167,16 +167,17 @@ class Choice:
     place: int
 
 
-def choose(errors: Array, rule: str) -> Choice:
+def choose(errors: Array, rule: str) -> ChosenPenalty:
     """α_min or α_1se, from errors of shape (l1_ratios, alphas falling, folds)."""
     mean = errors.mean(axis=2)
     ratio, least = np.unravel_index(int(np.argmin(mean)), mean.shape)
     folds = errors.shape[2]
     se = errors[ratio, least].std(ddof=1) / np.sqrt(folds) if folds > 1 else 0.0
-    simplest = int(
-        np.argmax(mean[ratio] <= mean[ratio, least] + se)
-    )  # α falls: the first is largest
-    return Choice(int(ratio), int(least), simplest, simplest if rule == "1se" else int(least))
+    # α falls: the first is largest
+    simplest = int(np.argmax(mean[ratio] <= mean[ratio, least] + se))
+    return ChosenPenalty(
+        int(ratio), int(least), simplest, simplest if rule == "1se" else int(least)
+    )
 
 
 class AllDone(Stop):

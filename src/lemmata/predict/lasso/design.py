@@ -78,11 +78,11 @@ class Design:
         doubtful = np.flatnonzero((spread <= OFF_CENTRE * mean**2) & (mean != 0))
         design = cls(X, scale, mean, np.sqrt(np.maximum(spread, 0)))
         if len(doubtful):
-            design = design._recentred(doubtful)
+            design = design._recentre(doubtful)
             products[doubtful] = design.correlate(Y, doubtful)
         return design, products
 
-    def _recentred(self, doubtful: Array) -> Design:
+    def _recentre(self, doubtful: Array) -> Design:
         """Columns far from zero: constant ones get norm 0, others are centred in a copy, where products keep their digits."""
         mean, norms = self.mean.copy(), self.norms.copy()
         centred = {}

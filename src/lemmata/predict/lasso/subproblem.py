@@ -2,8 +2,8 @@
 
     minimise  f(w) = ½wᵀGw − qᵀw + Σ l1_j|w_j| + ½ Σ l2_j w_j²
 
-Sweeps of coordinate descent find the signs s of the solution and often its value. Where columns are so alike that sweeps go on
-and on, the optimum of the signs found is solved for at once,
+Sweeps of coordinate descent find the signs s of the solution and often its value. Where columns are so alike that sweeps
+do not end, the optimum of the signs found is solved for at once,
 
     (G_SS + diag l2_S) w_S = q_S − l1_S ∘ s_S                    S: the non-zero coordinates,
 
@@ -41,7 +41,7 @@ class Enough(NamedTuple):
     share: float
     least: float
 
-    def reached(self, loss: float, gap: float) -> bool:
+    def is_reached(self, loss: float, gap: float) -> bool:
         return gap <= min(self.gap, self.share * max(loss, self.least))
 
     def times(self, factor: float) -> Enough:
@@ -59,8 +59,8 @@ class Reached(NamedTuple):
     over: bool = True  # small enough, or no coordinate moves any more
 
 
-class Quadratic(NamedTuple):
-    """What is minimised, and with which kernels."""
+class GramQuadratic(NamedTuple):
+    """The quadratic part, the penalties, and the kernels that minimise their sum."""
 
     G: Array
     q: Array
@@ -88,10 +88,10 @@ class Quadratic(NamedTuple):
         reached = self._begin(w, enough, most)
         if not reached.over and reached.sweeps < most:
             reached = self._follow(before, enough, most, reached.sweeps)
-        return self._polished(reached) if reached.over else reached
+        return self._polish(reached) if reached.over else reached
 
     def _begin(self, w: Array, enough: Enough, most: int) -> Reached:
-        """What is tried first: sweeps, from w or through larger λ's; or the exact path."""
+        """Try sweeps first, from w or through larger λ's; or follow the exact path."""
         followed = bool((self.l1 > 0).all())
         soon = min(most, self.kernels.SOON) if followed else most
         if w.any() or len(w) <= DIRECT:
@@ -101,7 +101,7 @@ class Quadratic(NamedTuple):
         start, spent = self._approach(enough, soon)
         return self._descend(start, enough, max(soon, min(spent + 1, most)), spent)
 
-    def _polished(self, reached: Reached) -> Reached:
+    def _polish(self, reached: Reached) -> Reached:
         """The optimum of the signs found instead of a point near it, where that is cheap and keeps the signs."""
         if reached.gap <= EXACT * self.yy or np.count_nonzero(reached.w) > LARGEST:
             return reached

@@ -50,16 +50,15 @@ class CentredProducts:
         self.x_mean = weighted_mean(data) if intercept else np.zeros(d)
         centred = y - self.y_mean
         self.y_squares = (s * centred**2).sum(axis=0)
-        self.rhs = self._transposed(s * centred)
+        self.rhs = self._multiply_transposed(s * centred)
         if not np.isfinite(self.y_squares).all() or not np.isfinite(self.rhs).all():
             raise ValueError(
                 "X or y contains numbers too large to be multiplied; divide them by their largest numbers."
             )
 
         self.rough: Any = self  # whose products the steps are made with
-        self.scale = np.ones_like(
-            self.rhs
-        )  # of the unknowns: with α = 0 the shortest minimiser needs it to be 1
+        # of the unknowns: with α = 0 the shortest minimiser needs it to be 1
+        self.scale = np.ones_like(self.rhs)
         if (alpha > 0).all():
             squares = self.diagonal()
             self.scale = 1 / np.sqrt(squares[:, None] + alpha)
@@ -71,9 +70,9 @@ class CentredProducts:
             ):
                 self.rough = HalvedRows(data, self.x_mean, np.sqrt(squares))
 
-        self.first = _squared(self.scale * self.rhs)  # ‖gradient‖² at w = 0, scaled
+        self.first = _square_lengths(self.scale * self.rhs)  # ‖gradient‖² at w = 0, scaled
 
-    def _transposed(self, T: Array) -> Array:
+    def _multiply_transposed(self, T: Array) -> Array:
         """Σ x̃ tᵀ over the rows t of T."""
         pairs = self.pieces.weighted(T)
         total = map_reduce(
@@ -170,14 +169,14 @@ class HalvedRows:
         run_tasks(multiply, len(self.parts))
         T = sum(found[1:], found[0])
 
-        def transposed(task: int) -> None:
+        def multiply_back(task: int) -> None:
             found[task] = self.C[:, self.parts[task]].T @ T
 
-        run_tasks(transposed, len(self.parts))
+        run_tasks(multiply_back, len(self.parts))
         return np.concatenate(found)
 
 
-def _squared(V: Array) -> Array:
+def _square_lengths(V: Array) -> Array:
     """‖v‖² of every column."""
     return np.einsum("jm,jm->m", V, V)
 
@@ -235,7 +234,7 @@ class ConjugateGradientAlgorithm:
     def step(self, state: ConjugateState, problem: CentredProducts) -> ConjugateState:
         p, scale = state.direction, problem.scale
         product = problem.rough @ p + self.alpha * p
-        size, curvature = _squared(scale * state.left), np.einsum("jm,jm->m", p, product)
+        size, curvature = _square_lengths(scale * state.left), np.einsum("jm,jm->m", p, product)
         # targets that have arrived wait for the others
         moves = (curvature > 0) & (size > self.tol**2 * problem.first)
         length = np.where(moves, size / np.where(moves, curvature, 1.0), 0.0)
@@ -244,22 +243,22 @@ class ConjugateGradientAlgorithm:
         mark = state.mark
         if self._wants_fresh(left, mark, state.steps + 1, problem):
             left = problem.rhs - problem @ coef - self.alpha * coef
-            mark = _squared(scale * left)
-        turn = np.where(moves, _squared(scale * left) / np.where(size > 0, size, 1.0), 0.0)
+            mark = _square_lengths(scale * left)
+        turn = np.where(moves, _square_lengths(scale * left) / np.where(size > 0, size, 1.0), 0.0)
         return self._at(problem, coef, left, scale**2 * left + turn * p, mark, state.steps + 1)
 
     def _wants_fresh(self, left: Array, mark: Array, steps: int, problem: CentredProducts) -> bool:
         """Whether the gradient that was carried on may be far from the true one, or is about to end the run."""
         if problem.rough is problem:
             return steps % FRESH == 0
-        fallen = _squared(problem.scale * left) <= FALLEN**2 * mark
-        return steps % FRESH == 0 or bool(fallen.any() or self._arrived(left, problem).all())
+        fallen = _square_lengths(problem.scale * left) <= FALLEN**2 * mark
+        return steps % FRESH == 0 or bool(fallen.any() or self._has_arrived(left, problem).all())
 
     def _at(self, problem, coef, left, direction, mark, steps) -> ConjugateState:
         """P(w) = ½Σ sỹ² − ½wᵀ(c + left), by Aw + αw = c − left."""
         objectives = 0.5 * (problem.y_squares - np.einsum("jm,jm->m", coef, problem.rhs + left))
         squares = 2 * objectives - self.alpha * np.einsum("jm,jm->m", coef, coef)
-        arrived = bool(self._arrived(left, problem).all())
+        arrived = bool(self._has_arrived(left, problem).all())
         return ConjugateState(
             coef, left, direction, np.maximum(squares, 0.0), objectives, mark, steps, arrived
         )
@@ -267,8 +266,8 @@ class ConjugateGradientAlgorithm:
     def finished(self, state: ConjugateState) -> bool:
         return state.arrived
 
-    def _arrived(self, left: Array, problem: CentredProducts) -> Array:
-        return _squared(problem.scale * left) <= self.tol**2 * problem.first
+    def _has_arrived(self, left: Array, problem: CentredProducts) -> Array:
+        return _square_lengths(problem.scale * left) <= self.tol**2 * problem.first
 
     def objective(self, state: ConjugateState) -> float:
         return float(state.objectives.sum())

@@ -126,7 +126,7 @@ class LeastSquaresAlgorithm:
             return self._nonnegative(A, cross, squares, problem)
         factored = factor(A)
         if factored is None or factored.safe < max(SAFE, 10 * self.tol**2):
-            return self._decomposed(A, cross, squares, problem)
+            return self._decompose(A, cross, squares, problem)
         coef = factored.solve(cross)
         singular = np.sqrt(np.maximum(scipy.linalg.eigvalsh(A, check_finite=False)[::-1], 0.0))
         rough = factored.safe < ROUGH
@@ -135,7 +135,7 @@ class LeastSquaresAlgorithm:
         )
         return refine(solved, factored.solve, A, problem, rough)
 
-    def _decomposed(self, A, cross, squares, problem) -> LinearState:
+    def _decompose(self, A, cross, squares, problem) -> LinearState:
         """The shortest minimiser: of the rows if they are in memory, else of the sums."""
         data = problem.data
         if data is not None and data.in_memory and np.prod(data.shape) <= MOST_ROWS:
@@ -264,7 +264,7 @@ class LinearRegression(LinearRegressor):
     solver_ : {"normal", "svd", "eigh", "nnls", "cg"}
         What was chosen.
     sums_ : NormalEquations
-        The sums of all rows, where d ≤ 1024: standard errors and `partial_fit` go on from them.
+        The sums of all rows, where d ≤ 1024: `partial_fit` and standard errors use them.
     certificate_, trace_, stopped_, n_iter_
 
     Notes
@@ -373,7 +373,7 @@ class LinearRegression(LinearRegressor):
             data = self._validated_pair(X, y, sample_weight, reset=first)
             if not first and not hasattr(self, "sums_"):
                 raise ValueError(
-                    f"this model of {self.n_features_in_} features kept no sums to go on from; begin with partial_fit."
+                    f"this model of {self.n_features_in_} features kept no sums to continue from; begin with partial_fit."
                 )
             sums = LeastSquaresProblem.of(data, self.fit_intercept).sums
             total = sums if first else self.sums_ + sums

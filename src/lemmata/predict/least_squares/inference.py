@@ -1,4 +1,4 @@
-"""What least-squares weights are worth: standard errors, intervals, and the rows that decide them.
+"""Inference about least-squares weights: standard errors, intervals, and the rows that decide them.
 
 With Z = [1, X] of full rank, p columns, H = Z(ZᵀSZ)⁻¹ZᵀS, residuals r and σ̂² = Σ s r²/(n − p):
 
@@ -33,7 +33,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lemmata.core.blocks import Blocks
 from lemmata.core.engine import map_reduce
-from lemmata.predict.least_squares.normal_equations import EPS, NormalEquations, eigen_solve, packed
+from lemmata.predict.least_squares.normal_equations import EPS, NormalEquations, eigen_solve, pack
 
 Array = np.ndarray
 COVARIANCES = ("nonrobust", "HC0", "HC1", "HC2", "HC3")
@@ -66,7 +66,7 @@ class Inference:
 
     @property
     def p_values(self) -> Array:
-        """Of the hypothesis that a weight is 0, two-sided."""
+        """P-values of the hypothesis that a weight is 0, two-sided."""
         return 2 * scipy.stats.t.sf(np.abs(self.t_values), self.dof)
 
     @property
@@ -82,7 +82,7 @@ class Inference:
 
     @property
     def f_p_value(self) -> float:
-        """Of the hypothesis that every weight but the intercept is 0."""
+        """P-value of the hypothesis that every weight but the intercept is 0."""
         return float(scipy.stats.f.sf(self.f_statistic, self._slopes, self.dof))
 
     @property
@@ -115,10 +115,10 @@ class Inference:
             strict=True,
         ):  # fmt: skip
             if np.isfinite(e):
-                told = f"{e:13.6g}{t:10.3f}{p:10.4f}   {low:12.6g} {high:12.6g}"
+                line = f"{e:13.6g}{t:10.3f}{p:10.4f}   {low:12.6g} {high:12.6g}"
             else:
-                told = "   not determined by this data"
-            lines.append(f"{name:{width}}{w:13.6g}{told}")
+                line = "   not determined by this data"
+            lines.append(f"{name:{width}}{w:13.6g}{line}")
         return "\n".join(lines)
 
     __str__ = summary
@@ -126,7 +126,7 @@ class Inference:
 
 @dataclass(frozen=True)
 class Influence:
-    """What every training row does to the fit."""
+    """The effect of every training row on the fit."""
 
     leverage: Array  # (n,)
     residuals: Array  # (n,) y − xᵀw − b
@@ -297,7 +297,7 @@ def _meat(
     """Σ s² ω zzᵀ, a sum over blocks."""
     return map_reduce(
         partial(_meat_of, _weights(model, output), bool(model.fit_intercept), inverse, kind, output, correction),
-        packed(data), 0.0,
+        pack(data), 0.0,
     )  # fmt: skip
 
 

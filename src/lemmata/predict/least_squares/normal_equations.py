@@ -1,4 +1,4 @@
-"""What least squares needs to know of the data, as sums over rows, and how its equations are solved.
+"""The normal equations of least squares as sums over rows, and how they are solved.
 
     minimise ½ Σ s(y − xᵀw − b)²:      (Σ s x̃x̃ᵀ) w = Σ s x̃ỹ,   b = ȳ − x̄ᵀw,      x̃ = x − x̄,  ỹ = y − ȳ     (ML, Least squares)
 
@@ -65,7 +65,7 @@ class NormalEquations:
             y_mean = (s * y).sum(axis=0) / moments.n
             centred = y - y_mean
             weighted = s * centred
-            # x̃ instead of x: Σ s ỹ is zero but for rounding
+            # x̃ instead of x: Σ s ỹ is zero up to rounding
             cross = np.asarray(rows.T @ weighted) - np.multiply.outer(
                 moments.mean, weighted.sum(axis=0)
             )
@@ -78,12 +78,12 @@ class NormalEquations:
 
     @classmethod
     def gather(cls, data: Blocks) -> NormalEquations:
-        """Of all blocks, on threads or a cluster."""
+        """Add up all blocks, on threads or a cluster."""
         assert data.targets is not None
         y = data.targets.reshape(data.shape[0], -1)
         if data.n_blocks == 1:
             return cls.of(next(iter(data))[0], y, data.weights)
-        return map_reduce(_of_packed, packed(data), cls())
+        return map_reduce(_of_packed, pack(data), cls())
 
     def __add__(self, other: NormalEquations) -> NormalEquations:
         if other.count == 0:
@@ -110,7 +110,7 @@ class NormalEquations:
         return moments.about_zero, cross, self.y_scatter + n * self.y_mean**2
 
     def constant_columns(self) -> Array:
-        """Which columns do not vary, but for the rounding of their mean."""
+        """Columns that vary by no more than the rounding of their mean, as a mask."""
         spread = np.diagonal(self.moments.scatter)
         return spread <= self.moments.n * (CONSTANT * self.moments.mean) ** 2
 
@@ -132,7 +132,7 @@ def refuse_vanishing_columns(sums: NormalEquations, data: Blocks) -> None:
             )
 
 
-def packed(data: Blocks) -> Blocks:
+def pack(data: Blocks) -> Blocks:
     """Blocks whose weights are the columns [s, y]: a pass hands every block its part of both, here and on a cluster."""
     assert data.targets is not None
     n = data.shape[0]
@@ -174,14 +174,14 @@ def residuals(data: Blocks, coef: Array, intercept: Array) -> Residuals:
             np.asarray(rows.T @ weighted), weighted.sum(axis=0), (weighted * r).sum(axis=0)
         )
 
-    return map_reduce(of, packed(data), Residuals())
+    return map_reduce(of, pack(data), Residuals())
 
 
 # --- solving ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Factored:
+class CholeskyFactor:
     """A positive definite A + αI as LLᵀ of its columns scaled to unit diagonal; `safe` is 1/κ as LAPACK estimates it."""
 
     scale: Array  # (d,)
@@ -193,7 +193,7 @@ class Factored:
         return self.scale[:, None] * z
 
 
-def factor(A: Array, alpha: float = 0.0) -> Factored | None:
+def factor(A: Array, alpha: float = 0.0) -> CholeskyFactor | None:
     """Cholesky of A + αI, or None where it is not positive definite."""
     diagonal = np.diagonal(A) + alpha
     if not (diagonal > 0).all():
@@ -208,7 +208,7 @@ def factor(A: Array, alpha: float = 0.0) -> Factored | None:
     if failed:
         return None
     safe, _ = dpocon(triangle, norm, uplo="L")
-    return Factored(scale, triangle, float(safe))
+    return CholeskyFactor(scale, triangle, float(safe))
 
 
 def eigen_solve(A: Array, c: Array, tol: float) -> tuple[Array, int]:
@@ -216,9 +216,8 @@ def eigen_solve(A: Array, c: Array, tol: float) -> tuple[Array, int]:
     scale = column_scale(np.sqrt(np.maximum(np.diagonal(A), 0.0)))
     C = A * scale * scale[:, None]
     values, V = scipy.linalg.eigh(C, driver="evd", check_finite=False)
-    least = max(tol**2, 8 * len(C) * EPS) * max(
-        values[-1], 0.0
-    )  # d rounded products in every entry
+    # d rounded products in every entry
+    least = max(tol**2, 8 * len(C) * EPS) * max(values[-1], 0.0)
     kept = values > least
     values, V = values[kept], V[:, kept]
     image = (V.T @ (scale[:, None] * c)) / values[:, None]

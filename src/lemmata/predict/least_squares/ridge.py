@@ -46,9 +46,9 @@ from lemmata.predict.least_squares.estimator import (
     show_weights,
 )
 from lemmata.predict.least_squares.ridge_systems import (
-    DualAlgorithm,
     DualProblem,
-    PrimalAlgorithm,
+    DualSystemAlgorithm,
+    PrimalSystemAlgorithm,
     ShrinkAlgorithm,
 )
 
@@ -196,8 +196,8 @@ class Ridge(RidgeRegressor):
                 alpha, min(self.tol, TIGHT) if self.solver == "auto" else self.tol
             )
         if way == "primal":
-            return PrimalAlgorithm(alpha, self.positive)
-        return DualAlgorithm(alpha) if way == "dual" else ShrinkAlgorithm(alpha)
+            return PrimalSystemAlgorithm(alpha, self.positive)
+        return DualSystemAlgorithm(alpha) if way == "dual" else ShrinkAlgorithm(alpha)
 
     def _problem(self, data: Blocks) -> Any:
         way = self._way(data)

@@ -39,9 +39,13 @@ from lemmata.core.loop import Never, Solution
 from lemmata.core.store import storable
 from lemmata.fit_costs import cost_of_ridge_cv
 from lemmata.predict.least_squares.estimator import LeastSquaresProblem, show_weights, without
-from lemmata.predict.least_squares.normal_equations import packed
+from lemmata.predict.least_squares.normal_equations import pack
 from lemmata.predict.least_squares.ridge import Ridge, RidgeRegressor
-from lemmata.predict.least_squares.ridge_systems import DualAlgorithm, DualProblem, PrimalAlgorithm
+from lemmata.predict.least_squares.ridge_systems import (
+    DualProblem,
+    DualSystemAlgorithm,
+    PrimalSystemAlgorithm,
+)
 
 Array = np.ndarray
 PIECE = 2**21  # numbers of a block of rows times V at once: 16 MB
@@ -72,9 +76,8 @@ class LeaveOneOutAlgorithm:
 
     alphas: Array  # (K,)
     each: bool  # one α per target
-    score: (
-        Callable[[Array, Array, Array | None], float] | None
-    )  # None: minus the mean squared error
+    # None: minus the mean squared error
+    score: Callable[[Array, Array, Array | None], float] | None
     stores: bool
 
     def init(self, problem: LeastSquaresProblem | DualProblem, rng: Any) -> RidgePathState:
@@ -92,15 +95,14 @@ class LeaveOneOutAlgorithm:
         dual = isinstance(problem, DualProblem)
         errors = dual_errors if dual else primal_errors
         whole = self.stores or self.score is not None
-        found = errors(
-            problem, self.alphas, whole
-        )  # (n, m, K) scaled by √s, or sums of their squares (m, K)
+        # (n, m, K) scaled by √s, or sums of their squares (m, K)
+        found = errors(problem, self.alphas, whole)
         scores = self._scores(found, problem.data) if whole else -found / problem.data.shape[0]
         if not self.each:
             scores = scores.mean(axis=0, keepdims=True) if self.score is None else scores
         best = np.argmax(scores, axis=1)
         alpha = np.broadcast_to(self.alphas[best], len(state.alpha)).astype(np.float64)
-        solver = (DualAlgorithm if dual else PrimalAlgorithm)(alpha)
+        solver = (DualSystemAlgorithm if dual else PrimalSystemAlgorithm)(alpha)
         solved = solver.step(solver.init(problem, None), problem)
         shown = None
         if self.stores:
@@ -113,18 +115,23 @@ class LeaveOneOutAlgorithm:
         """(m, K), or (1, K) of a scorer that sees all targets together."""
         if self.score is None:
             return -np.square(errors).mean(axis=0)
-        y, told = data.targets.astype(np.float64), self._predictions(errors, data)  # type: ignore[union-attr]
+        y, predicted = data.targets.astype(np.float64), self._predictions(errors, data)  # type: ignore[union-attr]
         flat = y.ndim == 1
-        k = range(told.shape[2])
+        k = range(predicted.shape[2])
         if self.each and not flat:
             return np.array(
                 [
-                    [self.score(told[:, j, a], y[:, j], data.weights) for a in k]
+                    [self.score(predicted[:, j, a], y[:, j], data.weights) for a in k]
                     for j in range(y.shape[1])
                 ]
             )
         return np.array(
-            [[self.score(told[:, 0, a] if flat else told[:, :, a], y, data.weights) for a in k]]
+            [
+                [
+                    self.score(predicted[:, 0, a] if flat else predicted[:, :, a], y, data.weights)
+                    for a in k
+                ]
+            ]
         )
 
     @staticmethod
@@ -160,13 +167,13 @@ def primal_errors(problem: LeastSquaresProblem, alphas: Array, whole: bool) -> A
     errors = partial(_errors_of, V, problem.x_mean @ V, problem.y_mean, coefs, shrunk, share, whole)
     assert problem.data is not None
     if not whole:
-        return map_reduce(errors, packed(problem.data), 0.0)
-    parts = [errors(rows, columns) for rows, columns in packed(problem.data)]
+        return map_reduce(errors, pack(problem.data), 0.0)
+    parts = [errors(rows, columns) for rows, columns in pack(problem.data)]
     return np.concatenate(parts)
 
 
 def _errors_of(V, z_mean, y_mean, coefs, shrunk, share, whole, rows, columns):
-    """Of one block, a piece at a time: z = Vᵀx̃ of its rows, then two products for all α."""
+    """Compute the errors of one block, a piece at a time: z = Vᵀx̃ of its rows, then two products for all α."""
     d, m, k = coefs.shape
     step = max(PIECE // d, 1)
     parts, total = [], np.zeros((m, k))
@@ -212,7 +219,7 @@ def dual_errors(problem: DualProblem, alphas: Array, whole: bool) -> Array:
 
 
 class _Identity(RegressorMixin, BaseEstimator):
-    """What a scorer is given in place of a model: its predictions are the rows."""
+    """Stands in for a model in a scorer: its predictions are the rows."""
 
     def fit(self, X, y):  # pragma: no cover - scorers never fit
         return self
@@ -224,7 +231,7 @@ class _Identity(RegressorMixin, BaseEstimator):
         return True
 
 
-def _scored(scorer: Any, predictions: Array, y: Array, weights: Array | None) -> float:
+def _score(scorer: Any, predictions: Array, y: Array, weights: Array | None) -> float:
     more = {} if weights is None else {"sample_weight": weights}
     return float(scorer(_Identity(), predictions, y, **more))
 
@@ -310,7 +317,7 @@ class RidgeCV(RidgeRegressor):
         scorer = None
         if self.scoring is not None:
             chosen = get_scorer(self.scoring) if isinstance(self.scoring, str) else self.scoring
-            scorer = partial(_scored, chosen)
+            scorer = partial(_score, chosen)
         each = bool(self.alpha_per_target) and data.targets.ndim > 1  # type: ignore[union-attr]
         return LeaveOneOutAlgorithm(alphas, each, scorer, bool(self.store_cv_results))
 

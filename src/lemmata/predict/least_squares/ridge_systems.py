@@ -49,7 +49,7 @@ class RidgeState:
 
 
 class _Direct:
-    """What the direct solvers share: one step from w = 0."""
+    """Base of the direct solvers: one step from w = 0."""
 
     draws: ClassVar = False
     hint: ClassVar = "divide the columns of X, or y, by their largest numbers"
@@ -65,7 +65,7 @@ class _Direct:
 
 
 @dataclass(frozen=True)
-class PrimalAlgorithm(_Direct):
+class PrimalSystemAlgorithm(_Direct):
     """(A + αI) w = c from the sums, d × d."""
 
     alpha: Array  # (m,)
@@ -95,7 +95,7 @@ class PrimalAlgorithm(_Direct):
         factors = {a: factor(A, a) for a in alphas} if len(alphas) <= 16 else {}
         sound = {a: f for a, f in factors.items() if f is not None and f.safe >= SAFE}
         if len(sound) < len(alphas):
-            return _decomposed(A, c, self.alpha, problem)
+            return _decompose(A, c, self.alpha, problem)
         worst = min(f.safe for f in sound.values())
 
         def solve(c):
@@ -120,7 +120,7 @@ def _gradient(coef: Array, alpha: Array, problem: LeastSquaresProblem) -> Array:
     return left
 
 
-def _decomposed(A: Array, c: Array, alpha: Array, problem: Any) -> tuple[Array, str]:
+def _decompose(A: Array, c: Array, alpha: Array, problem: Any) -> tuple[Array, str]:
     """V diag(σ/(σ² + α)) Uᵀỹ of the rows in memory, else V diag(1/(λ + α)) Vᵀc; directions of rounding size get weight 0."""
     data = problem.data
     if data is not None and data.in_memory and np.prod(data.shape) <= MOST_ROWS:
@@ -202,7 +202,7 @@ class DualProblem:
 
 
 @dataclass(frozen=True)
-class DualAlgorithm(_Direct):
+class DualSystemAlgorithm(_Direct):
     """w = X̃ᵀu with (K + αI)u = ỹ, n × n, K = X̃X̃ᵀ; at the optimum αu are the residuals."""
 
     alpha: Array  # (m,)
@@ -237,7 +237,7 @@ class DualAlgorithm(_Direct):
 
 
 @dataclass(frozen=True)
-class ShrinkAlgorithm(DualAlgorithm):
+class ShrinkAlgorithm(DualSystemAlgorithm):
     """The SVD of the rows, because it was asked for."""
 
     def step(self, state, problem):

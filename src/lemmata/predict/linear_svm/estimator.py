@@ -33,7 +33,7 @@ from lemmata.predict.logistic.estimator import WIDE, RowSpaceProblem, penalties
 from lemmata.predict.logistic.l1 import algorithm_for
 from lemmata.predict.logistic.lbfgs import LBFGSAlgorithm
 from lemmata.predict.logistic.newton import NewtonAlgorithm
-from lemmata.predict.logistic.problem import LinearProblem, NearOptimum, SquaredHinge
+from lemmata.predict.logistic.problem import LinearProblem, NearOptimum, SquaredHingeSurrogate
 
 Array = np.ndarray
 METHODS = {"auto", "newton", "interior", "dual", "subgradient"}
@@ -225,7 +225,7 @@ class LinearSVC(LinearClassifier):
         make = RowSpaceProblem.of_rows if self._in_row_space(data) else LinearProblem.of
         return make(
             self._weighted_by_class(data),
-            SquaredHinge(1 if k == 2 else k),
+            SquaredHingeSurrogate(1 if k == 2 else k),
             penalties(D, ridge, scale**-2 if self.fit_intercept else None),
             penalties(D, lasso, 1 / scale if self.fit_intercept else None),
             self.fit_intercept,
@@ -250,7 +250,7 @@ class LinearSVC(LinearClassifier):
         if chosen == "lbfgs":
             return LBFGSAlgorithm()
         if self.penalty == "l1":
-            return algorithm_for(data, data.shape[1], SquaredHinge(), None)
+            return algorithm_for(data, data.shape[1], SquaredHingeSurrogate(), None)
         return NewtonAlgorithm()
 
     def _stop(self) -> Stop:

@@ -38,7 +38,12 @@ from lemmata.predict.base import LinearClassifier, linear_scores
 from lemmata.predict.logistic.l1 import algorithm_for
 from lemmata.predict.logistic.lbfgs import LBFGSAlgorithm
 from lemmata.predict.logistic.newton import UNSEEN, NewtonAlgorithm
-from lemmata.predict.logistic.problem import LinearProblem, Logistic, NearOptimum, Softmax
+from lemmata.predict.logistic.problem import (
+    LinearProblem,
+    LogisticSurrogate,
+    NearOptimum,
+    SoftmaxSurrogate,
+)
 
 Array = np.ndarray
 SOLVERS = {
@@ -209,13 +214,13 @@ class LogisticRegression(LinearClassifier):
         with np.errstate(over="ignore"):
             return float((1 - ratio) / self.C), float(ratio / self.C)
 
-    def _loss(self) -> Logistic | Softmax:
+    def _loss(self) -> LogisticSurrogate | SoftmaxSurrogate:
         k = len(self.classes_)
         if k > 2 and self.solver == "liblinear":
             raise ValueError(
                 f"solver='liblinear' tells two classes apart and y holds {k}; any other solver takes more."
             )
-        return Logistic() if k == 2 else Softmax(k)
+        return LogisticSurrogate() if k == 2 else SoftmaxSurrogate(k)
 
     def _in_row_space(self, data: Blocks) -> bool:
         """Whether the problem is solved in as many dimensions as there are rows."""

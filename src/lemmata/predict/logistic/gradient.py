@@ -19,7 +19,7 @@ from lemmata.core.engine import map_reduce
 from lemmata.core.store import storable
 from lemmata.optim.steps import SGD, GradientDescent, OptState
 from lemmata.predict.logistic.newton import refuse_overflow
-from lemmata.predict.logistic.problem import LinearProblem, Point, block_sums
+from lemmata.predict.logistic.problem import LinearProblem, LossPoint, block_sums
 
 Array = np.ndarray
 POWER_STEPS = 30
@@ -79,8 +79,8 @@ class GradientState:
     seed: int
 
     @property
-    def point(self) -> Point:
-        return Point(self.W, self.losses, self.gradient)
+    def point(self) -> LossPoint:
+        return LossPoint(self.W, self.losses, self.gradient)
 
 
 @dataclass(frozen=True)
@@ -103,10 +103,10 @@ class GradientAlgorithm:
         method = GradientDescent(1 / state.L)
         (W,), memory = method.step(state.memory, (state.W,), (state.gradient,))
         W = shrink(W, method.step_size * data.lasso)
-        return self._moved(state, data, W, W, memory)
+        return self._move(state, data, W, W, memory)
 
     @staticmethod
-    def _moved(state, data: LinearProblem, W: Array, at: Array, memory: OptState) -> GradientState:
+    def _move(state, data: LinearProblem, W: Array, at: Array, memory: OptState) -> GradientState:
         point = data.at(W)
         first, gap = data.slack(point)
         return replace(
@@ -155,4 +155,4 @@ class StochasticAlgorithm(GradientAlgorithm):
                 (W,), memory = method.step(memory, (W,), (gradient,))
                 W = shrink(W, eta * data.lasso)
                 mean, seen = mean + W, seen + 1
-        return self._moved(state, data, mean / seen, W, memory)
+        return self._move(state, data, mean / seen, W, memory)

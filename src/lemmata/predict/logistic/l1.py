@@ -27,11 +27,11 @@ from lemmata.predict.logistic.newton import (
     NewtonState,
     nothing_left,
     refuse_overflow,
-    searched,
+    search_line,
     share_of,
     solve,
 )
-from lemmata.predict.logistic.problem import LinearProblem, Loss, NearOptimum
+from lemmata.predict.logistic.problem import LinearProblem, NearOptimum, Surrogate
 
 Array = np.ndarray
 COMPILED = 400  # weights from which the sweeps of a model are worth a compiler
@@ -115,11 +115,11 @@ class ProxNewtonAlgorithm(NewtonAlgorithm):
         if H is None:
             H = data.at(point.W, 2, single).hessian
         p, decrement = self._towards(H, state, data, sweep)
-        found, moved = searched(data, point, p, decrement)
+        found, moved = search_line(data, point, p, decrement)
         if not moved.all() and not (fresh and not single):
             H, single, fresh = data.at(point.W, 2).hessian, False, True
             p, decrement = self._towards(H, state, data, sweep)
-            found, moved = searched(data, point, p, decrement)
+            found, moved = search_line(data, point, p, decrement)
         promised = share_of(decrement, found)
         new = NewtonState.of(found, data, hessian=H, single=single, promised=promised)
         _, left = self._towards(H, new, data, sweep)
@@ -177,11 +177,10 @@ class WorkingSetAlgorithm(NewtonAlgorithm):
         strength = np.abs(data.violation(state.point)).max(axis=0)[:d]
         support = np.any(W[:, :d] != 0, axis=0)
         strength[support] = np.inf
-        size = min(
-            max(state.size, 2 * int(support.sum())), d
-        )  # those that are not zero, and as many again
+        # those that are not zero, and as many again
+        size = min(max(state.size, 2 * int(support.sum())), d)
         J = np.sort(np.argpartition(-strength, size - 1)[:size])
-        part, columns = restricted(data, J)
+        part, columns = restrict(data, J)
         goal = max(self.tol * max(state.first, state.gap), self.floor)
         child = ProxNewtonAlgorithm(start=W[:, columns], sampling=False)
         solved = run(child, part, stop=NearOptimum(goal) | MaxSteps(50)).state
@@ -198,7 +197,7 @@ class WorkingSetAlgorithm(NewtonAlgorithm):
         return state.stalled or state.first == 0
 
 
-def restricted(data: LinearProblem, J: Array) -> tuple[LinearProblem, Array]:
+def restrict(data: LinearProblem, J: Array) -> tuple[LinearProblem, Array]:
     """The problem of some features (and the intercept), and the columns of W that are its own."""
     columns = np.append(J, data.D - 1) if data.intercept else J
     X = data.data.source[:, J]
@@ -209,7 +208,7 @@ def restricted(data: LinearProblem, J: Array) -> tuple[LinearProblem, Array]:
     )
 
 
-def algorithm_for(data: Blocks, d: int, loss: Loss, start: Array | None) -> NewtonAlgorithm:
+def algorithm_for(data: Blocks, d: int, loss: Surrogate, start: Array | None) -> NewtonAlgorithm:
     """All weights at once where they are few, else by working sets."""
     many = d * (loss.m if loss.coupled else 1) > WHOLE
     return WorkingSetAlgorithm(start) if many and data.in_memory else ProxNewtonAlgorithm(start)

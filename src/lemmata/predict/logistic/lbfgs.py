@@ -17,8 +17,8 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from lemmata.core.store import storable
-from lemmata.predict.logistic.newton import nothing_left, refuse_overflow, searched, share_of
-from lemmata.predict.logistic.problem import LinearProblem, Point
+from lemmata.predict.logistic.newton import nothing_left, refuse_overflow, search_line, share_of
+from lemmata.predict.logistic.problem import LinearProblem, LossPoint
 
 Array = np.ndarray
 WIDE = 2000  # features above which B₀ is diagonal
@@ -27,13 +27,13 @@ MEMORY = 10
 
 
 @dataclass(frozen=True)
-class Curvature:
+class Preconditioner:
     """B₀ as solves with (αₖ G + ridge), one factor per problem."""
 
     factors: Array  # (m, D, D) lower Cholesky factors, or (m, D) diagonals
 
     @classmethod
-    def of(cls, data: LinearProblem) -> Curvature:
+    def of(cls, data: LinearProblem) -> Preconditioner:
         c, s = data.classes_and_weights
         share = np.array([s[c == k].sum() for k in range(max(data.m, 2))]) / data.total
         alpha = (share * (1 - share))[-data.m :]
@@ -67,7 +67,7 @@ class Curvature:
 
 
 def _little(diagonal: Array) -> Array:
-    """What keeps a Cholesky factor of collinear or empty columns finite, each in its own units."""
+    """The addition that keeps a Cholesky factor of collinear or empty columns finite, each in its own units."""
     return np.where(diagonal > 0, 1e-6 * diagonal, 1.0)
 
 
@@ -91,8 +91,8 @@ class LogisticLBFGSState:
     promised: float = np.inf  # by the last step, relative to the objective
 
     @property
-    def point(self) -> Point:
-        return Point(self.W, self.losses, self.gradient)
+    def point(self) -> LossPoint:
+        return LossPoint(self.W, self.losses, self.gradient)
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class LBFGSAlgorithm:
         point = refuse_overflow(data.at(start))
         none = np.zeros((0, start.size))
         return LogisticLBFGSState(
-            start, point.losses, point.gradient, *data.slack(point), none, none, Curvature.of(data).factors
+            start, point.losses, point.gradient, *data.slack(point), none, none, Preconditioner.of(data).factors
         )  # fmt: skip
 
     def step(self, state: LogisticLBFGSState, data: LinearProblem) -> LogisticLBFGSState:
@@ -118,7 +118,7 @@ class LBFGSAlgorithm:
         for kept in (state, forgetful):
             p = two_loops(kept)
             decrement = np.einsum("kj,kj->k", p, point.gradient)
-            found, moved = searched(data, point, p, decrement)
+            found, moved = search_line(data, point, p, decrement)
             if moved.any() and decrement.sum() > 0:
                 break  # else the pairs lost their meaning to rounding
         s, y = (found.W - point.W).ravel(), (found.gradient - point.gradient).ravel()
@@ -155,7 +155,7 @@ def two_loops(state: LogisticLBFGSState) -> Array:
         a = rho * (s @ q)
         q -= a * y
         used.append((rho, a))
-    B0 = Curvature(state.curvature)
+    B0 = Preconditioner(state.curvature)
     q = B0.solve(q.reshape(state.W.shape)).ravel()
     if len(state.moves):  # the scale of the last move
         s, y = state.moves[-1], state.changes[-1]

@@ -10,7 +10,7 @@ in float32 as long as that works; and large data starts from the minimum on a sa
     >>> from lemmata.core import Blocks, run
     >>> X, y = load_iris(return_X_y=True)
     >>> free, ridge = np.zeros(5), np.array([1.0, 1, 1, 1, 0])
-    >>> problem = LinearProblem.of(Blocks.of(X).labelled(y), Softmax(3), ridge, free, intercept=True)
+    >>> problem = LinearProblem.of(Blocks.of(X).labelled(y), SoftmaxSurrogate(3), ridge, free, intercept=True)
     >>> solution = run(NewtonAlgorithm(), problem, stop=NearOptimum(1e-8))
     >>> solution.stopped, solution.step < 12
     ('small gradient', True)
@@ -31,12 +31,12 @@ from lemmata.core.store import storable
 from lemmata.predict.logistic.problem import (
     SMALLEST,
     LinearProblem,
+    LossPoint,
     NearOptimum,
-    Point,
-    Softmax,
+    SoftmaxSurrogate,
 )
 
-__all__ = ["LinearProblem", "NearOptimum", "NewtonAlgorithm", "NewtonState", "Softmax"]
+__all__ = ["LinearProblem", "NearOptimum", "NewtonAlgorithm", "NewtonState", "SoftmaxSurrogate"]
 
 Array = np.ndarray
 ENOUGH = 1e-4  # of the decrease that the gradient promises (Armijo)
@@ -73,13 +73,13 @@ class NewtonState:
     promised: float = np.inf  # the decrement of the last step, relative to the objective
 
     @classmethod
-    def of(cls, point: Point, problem: LinearProblem, **more: Any) -> NewtonState:
+    def of(cls, point: LossPoint, problem: LinearProblem, **more: Any) -> NewtonState:
         first, gap = problem.slack(point)
         return cls(point.W, point.losses, point.gradient, first, gap, **more)
 
     @cached_property
-    def point(self) -> Point:
-        return Point(self.W, self.losses, self.gradient)
+    def point(self) -> LossPoint:
+        return LossPoint(self.W, self.losses, self.gradient)
 
 
 @dataclass(frozen=True)
@@ -130,14 +130,14 @@ class NewtonAlgorithm:
             H = data.at(point.W, 2, single).hessian
         assert H is not None
         p, decrement = directions(H, point.gradient, data)
-        found, moved = searched(data, point, p, decrement)
+        found, moved = search_line(data, point, p, decrement)
         if not moved.all() and not (fresh and not single):
             # what was saved on the Hessian was too much: again, with all of its digits
             H = data.at(point.W, 2).hessian
             assert H is not None
             single, fresh = False, True
             p, decrement = directions(H, point.gradient, data)
-            found, moved = searched(data, point, p, decrement)
+            found, moved = search_line(data, point, p, decrement)
         _, left = directions(H, found.gradient, data)
         keep = left.sum() <= KEEP * decrement.sum()
         return NewtonState.of(
@@ -151,11 +151,11 @@ class NewtonAlgorithm:
         )
 
     def _small_step(self, state: NewtonState, data: LinearProblem) -> NewtonState:
-        """Where calls cost more than what they compute: the Hessian of every point, in the pass that its loss takes."""
+        """A step of a problem so small that calls cost more than arithmetic: loss and Hessian of every point in one pass."""
         H = state.hessian if state.hessian is not None else data.at(state.W, 2).hessian
         assert H is not None
         p, decrement = directions(H, state.gradient, data)
-        found, moved = searched(data, state.point, p, decrement, order=2)
+        found, moved = search_line(data, state.point, p, decrement, order=2)
         stalled = not moved.any() or nothing_left(
             decrement, found, lambda: directions(H, found.gradient, data)[1]
         )
@@ -177,20 +177,20 @@ class NewtonAlgorithm:
         return state.stalled or not np.any(state.gradient)
 
 
-def share_of(decrement: Array, point: Point) -> float:
-    """What a step promised, relative to the objective."""
+def share_of(decrement: Array, point: LossPoint) -> float:
+    """Return the decrease that a step promised, relative to the objective."""
     return float(np.maximum(decrement, 0.0).sum()) / max(abs(point.loss), SMALLEST)
 
 
-def nothing_left(decrement: Array, point: Point, left: Callable[[], Array]) -> bool:
-    """Whether what a step promised is lost in the rounding of the objective, and what is `left` in that of the gradient.
+def nothing_left(decrement: Array, point: LossPoint, left: Callable[[], Array]) -> bool:
+    """Whether the decrease of a step is lost in the rounding of the objective, and what is `left` in that of the gradient.
 
     The gradient knows of smaller steps than the objective does: until it is rounding as well, they shrink the decrement.
     """
     return share_of(decrement, point) <= 1e-16 and not left().sum() < decrement.sum()
 
 
-def refuse_overflow(point: Point) -> Point:
+def refuse_overflow(point: LossPoint) -> LossPoint:
     """Refuse rows so large that sums over them leave the finite numbers."""
     if not (np.isfinite(point.loss) and np.isfinite(point.gradient).all()):
         raise ValueError(
@@ -257,9 +257,9 @@ def together(data: LinearProblem, each: Array) -> Array:
     return np.full(data.m, each.sum()) if data.loss.coupled else each
 
 
-def searched(
-    data: LinearProblem, point: Point, p: Array, decrement: Array, order: int = 1
-) -> tuple[Point, Array]:
+def search_line(
+    data: LinearProblem, point: LossPoint, p: Array, decrement: Array, order: int = 1
+) -> tuple[LossPoint, Array]:
     """The first of W − p, W − p/2, … that lowers each objective enough, and which problems moved."""
     t, before = np.ones(data.m), together(data, point.losses)
     decrement = np.maximum(together(data, decrement), 0.0)

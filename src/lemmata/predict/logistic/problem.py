@@ -1,12 +1,12 @@
-"""Linear classification as a smooth problem: what a block of rows teaches about the loss, its gradient and its curvature.
+"""Linear classification as a smooth problem: the loss of a block of rows, its gradient and its curvature.
 
     F(W) = Σᵢ sᵢ ℓ(W x̃ᵢ, cᵢ)  +  Σⱼ (½ ridgeⱼ wⱼ² + lassoⱼ |wⱼ|)              x̃ = (x, 1),  c the class of a row,  s its weight
 
 Losses with their derivatives in the score f (ML "Classification": surrogates of the 0–1 loss; y = ±1 is "this class or not"):
 
-    Logistic       ℓ = log(1 + e^(−yf))         ℓ′ = −y σ(−yf)          ℓ″ = σ(f) σ(−f)
-    SquaredHinge   ℓ = (1 − yf)₊²               ℓ′ = −2y (1 − yf)₊      ℓ″ = 2 where yf < 1      (a generalised derivative)
-    Softmax        ℓ = log Σ eᶠᵏ − f_c          ∇ℓ = p − e_c            ∇²ℓ = diag(p) − ppᵀ
+    logistic       ℓ = log(1 + e^(−yf))         ℓ′ = −y σ(−yf)          ℓ″ = σ(f) σ(−f)
+    squared hinge  ℓ = (1 − yf)₊²               ℓ′ = −2y (1 − yf)₊      ℓ″ = 2 where yf < 1      (a generalised derivative)
+    softmax        ℓ = log Σ eᶠᵏ − f_c          ∇ℓ = p − e_c            ∇²ℓ = diag(p) − ppᵀ
 
 All three sums add up over blocks, so rows may be an array, sparse, a file, a stream or on a cluster: `LinearProblem.at(W)`.
 The gradient is summed in float64. The Hessian only steers the steps, so it may be summed in float32 (`single=True`).
@@ -30,14 +30,14 @@ from lemmata.core.loop import Solution, Stop, Stopped
 Array = np.ndarray
 PART_BYTES = (
     2**20
-)  # rows that are worked on at once, so that they are still in the cache when they are needed again
+)  # rows that are worked on at once: they stay in the cache until they are needed again
 SMALL = 2**17  # numbers of all problems up to which calls cost more than what they compute
 THIN = 0.05  # share of entries below which sparse products are faster than dense ones
 SMALLEST = float(np.finfo(float).tiny)
 TINY, LARGE = 1e-12, 1e15  # the squares of numbers beyond leave float32
 
 
-class Loss(Protocol):
+class Surrogate(Protocol):
     """m problems over the same rows; coupled: one loss of all m scores."""
 
     @property
@@ -47,7 +47,7 @@ class Loss(Protocol):
     def coupled(self) -> bool: ...
 
     def rows(self, F: Array, c: Array, s: Array, order: int) -> tuple[Array, Array, Array | None]:
-        """Of scores F (r, m): the weighted losses (m,), s·ℓ′ (r, m) and, at order 2, s·ℓ″ (r, m); softmax: the p (r, m)."""
+        """Return, for scores F (r, m), the weighted losses (m,), s·ℓ′ (r, m) and, at order 2, s·ℓ″ (r, m); softmax: the p."""
         ...
 
 
@@ -59,7 +59,7 @@ def signs(c: Array, m: int) -> Array:
 
 
 @dataclass(frozen=True)
-class Logistic:
+class LogisticSurrogate:
     m: int = 1
     coupled: ClassVar[bool] = False
 
@@ -76,7 +76,7 @@ class Logistic:
 
 
 @dataclass(frozen=True)
-class SquaredHinge:
+class SquaredHingeSurrogate:
     m: int = 1
     coupled: ClassVar[bool] = False
 
@@ -90,7 +90,7 @@ class SquaredHinge:
 
 
 @dataclass(frozen=True)
-class Softmax:
+class SoftmaxSurrogate:
     m: int
     coupled: ClassVar[bool] = True
 
@@ -111,21 +111,21 @@ class Softmax:
 
 
 @dataclass(frozen=True)
-class Sums:
-    """Loss, gradient and Hessian of some rows; Sums() is the empty sum."""
+class LossSums:
+    """Loss, gradient and Hessian of some rows; LossSums() is the empty sum."""
 
     losses: Any = 0.0  # (m,); of a coupled loss all in the first
     gradient: Any = 0.0  # (m, D)
     hessian: Any = None  # (m, D, D), or (mD, mD) of a coupled loss
 
-    def __add__(self, other: Sums) -> Sums:
+    def __add__(self, other: LossSums) -> LossSums:
         H = other.hessian if self.hessian is None else self.hessian + other.hessian
-        return Sums(self.losses + other.losses, self.gradient + other.gradient, H)
+        return LossSums(self.losses + other.losses, self.gradient + other.gradient, H)
 
 
 def block_sums(
-    rows: Any, marks: Array, W: Array, loss: Loss, intercept: bool, order: int, single: bool
-) -> Sums:
+    rows: Any, marks: Array, W: Array, loss: Surrogate, intercept: bool, order: int, single: bool
+) -> LossSums:
     """The sums of a block whose `marks` are the class and the weight of each row."""
     m, D = W.shape
     d = D - intercept
@@ -147,7 +147,7 @@ def block_sums(
                 _add_coupled(H, part, V, s, intercept, dtype)
             else:
                 add_grams(H, part, V, intercept, dtype)
-    return Sums(losses, G, H)
+    return LossSums(losses, G, H)
 
 
 @dataclass(frozen=True)
@@ -164,11 +164,11 @@ class FewRows:
         X = np.hstack([X, np.ones((len(X), 1))]) if intercept else X
         return cls(X, signs(marks[:, 0], m), np.ascontiguousarray(marks[:, 1]))
 
-    def sums(self, W: Array, loss: Any, order: int) -> Sums:
+    def sums(self, W: Array, loss: Any, order: int) -> LossSums:
         """As `block_sums`, of a loss that does not couple its problems."""
         losses, U, V = loss.of_signs(self.X @ W.T, self.y, self.s, order)
         H = None if V is None else np.matmul(self.X.T * V.T[:, None, :], self.X)
-        return Sums(losses, U.T @ self.X, H)
+        return LossSums(losses, U.T @ self.X, H)
 
 
 def parts_of(rows: Any, marks: Array, dense: bool) -> Iterator[tuple[Any, tuple[Array, Array]]]:
@@ -256,7 +256,7 @@ def squared_sizes(rows: Any) -> Array:
 
 
 @dataclass(frozen=True)
-class Point:
+class LossPoint:
     """Weights W with the objective of each problem, the gradient of its smooth part and, if asked for, the Hessian."""
 
     W: Array  # (m, D)
@@ -279,14 +279,14 @@ class LinearProblem:
     """
 
     data: Blocks
-    loss: Loss
+    loss: Surrogate
     ridge: Array
     lasso: Array
     intercept: bool
 
     @classmethod
     def of(
-        cls, data: Blocks, loss: Loss, ridge: Array, lasso: Array, intercept: bool
+        cls, data: Blocks, loss: Surrogate, ridge: Array, lasso: Array, intercept: bool
     ) -> LinearProblem:
         assert data.targets is not None
         s = np.ones(data.shape[0]) if data.weights is None else data.weights
@@ -340,15 +340,15 @@ class LinearProblem:
             return None
         return FewRows.of(*next(self.blocks()), self.m, self.intercept)
 
-    def _sums(self, W: Array, order: int, single: bool) -> Sums:
+    def _sums(self, W: Array, order: int, single: bool) -> LossSums:
         if self.few is not None:
             return self.few.sums(W, self.loss, order)
         work = partial(
             block_sums, W=W, loss=self.loss, intercept=self.intercept, order=order, single=single
         )
-        return work(*next(self.blocks())) if self.small else map_reduce(work, self.data, Sums())
+        return work(*next(self.blocks())) if self.small else map_reduce(work, self.data, LossSums())
 
-    def at(self, W: Array, order: int = 1, single: bool = False) -> Point:
+    def at(self, W: Array, order: int = 1, single: bool = False) -> LossPoint:
         """The objective and its derivatives up to `order` (2: the Hessian too; `single`: that one in float32)."""
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             sums = self._sums(W, order, single)
@@ -363,7 +363,7 @@ class LinearProblem:
         if H is not None:
             diagonal = np.einsum("...ii->...i", H)  # a view
             diagonal += np.tile(self.ridge, self.m) if self.loss.coupled else self.ridge
-        return Point(W, losses, gradient, H)
+        return LossPoint(W, losses, gradient, H)
 
     def sample(self, rows: int) -> LinearProblem | None:
         """The same problem on about so many rows, evenly spaced and each counted more; None if a class is rare."""
@@ -398,7 +398,7 @@ class LinearProblem:
 
     # --- how far from the minimum ---
 
-    def violation(self, point: Point) -> Array:
+    def violation(self, point: LossPoint) -> Array:
         """The smallest subgradient, (m, D): the gradient where nothing is penalised by |w|."""
         g, W = point.gradient, point.W
         if not self.has_lasso:
@@ -406,8 +406,8 @@ class LinearProblem:
         held = np.sign(g) * np.maximum(np.abs(g) - self.lasso, 0)
         return np.where(W == 0, held, g + np.sign(W) * self.lasso)
 
-    def slack(self, point: Point) -> tuple[float, float]:
-        """How much is left to gain, in two ways, each relative.
+    def slack(self, point: LossPoint) -> tuple[float, float]:
+        """Return what is left to gain, in two ways, each relative.
 
         First the largest entry of the subgradient over Σs, as scikit-learn measures it, or over the lasso penalty if that
         is smaller: the dual point has to be shrunk by as much. Then, where there is a ridge, the duality gap ‖∇F‖²/2λ over F,

@@ -23,7 +23,7 @@ import numpy as np
 from lemmata.core.blocks import Blocks
 from lemmata.core.engine import map_reduce
 from lemmata.core.store import storable
-from lemmata.predict.least_squares.normal_equations import NormalEquations, eigen_solve, packed
+from lemmata.predict.least_squares.normal_equations import NormalEquations, eigen_solve, pack
 
 Array = np.ndarray
 SAMPLE = 4000  # rows that the start looks at
@@ -60,7 +60,7 @@ def robust_start(
     data: Blocks, intercept: bool, tuning: float, n_starts: int, rng: np.random.Generator
 ) -> tuple[Array, float]:
     """θ = (w, b) and σ that up to half of the rows cannot spoil."""
-    Z, y, s = _sampled(data, intercept, rng)
+    Z, y, s = _sample(data, intercept, rng)
     n, p = Z.shape
     planes = [_least_squares(Z, y, s)]
     if n > p:  # otherwise a plane passes through all rows, and none is an outlier
@@ -76,7 +76,7 @@ def robust_start(
     return w, sigma
 
 
-def _sampled(data: Blocks, intercept: bool, rng: np.random.Generator):
+def _sample(data: Blocks, intercept: bool, rng: np.random.Generator):
     """Some rows with a weight, dense, with a column of ones; all of them if they are few."""
     n = data.shape[0]
     able = np.arange(n) if data.weights is None else np.flatnonzero(data.weights)
@@ -182,9 +182,8 @@ class BisquareState:
     scale: float
     loss: float
     sums: NormalEquations
-    moved: (
-        float  # of the predictions in the last step, root mean square over σ; infinite at the start
-    )
+    # of the predictions in the last step, root mean square over σ; infinite at the start
+    moved: float
     done: bool = False
 
 
@@ -211,7 +210,7 @@ class BisquareAlgorithm:
 
     def _at(self, data: Blocks, theta: Array, scale: float, moved: float) -> BisquareState:
         found = map_reduce(
-            partial(_reweighted_of, theta, self.tuning * scale), packed(data), Reweighted()
+            partial(_reweighted_of, theta, self.tuning * scale), pack(data), Reweighted()
         )
         done = moved <= self.tol or found.sums.count == 0
         return BisquareState(theta, scale, found.loss, found.sums, moved, done)

@@ -51,7 +51,7 @@ class RobustRegression(LinearRegressor):
     alpha : float, default=0.0001
         Of huber: the price of ‖w‖². absolute and tukey have no penalty.
     warm_start : bool, default=False
-        huber and tukey go on from the fit before.
+        huber and tukey continue from the fit before.
     fit_intercept : bool, default=True
         Whether there is a b.
     tol : float, default=1e-5
@@ -162,7 +162,7 @@ class RobustRegression(LinearRegressor):
         )
 
     def _fit_before(self, data: Blocks) -> tuple[Array, float] | None:
-        """(w, b) and σ to go on from."""
+        """(w, b) and σ to continue from."""
         if not (self.warm_start and hasattr(self, "coef_") and len(self.coef_) == data.shape[1]):
             return None
         theta = np.append(self.coef_, self.intercept_).astype(np.float64)

@@ -62,7 +62,7 @@ def best_scale(r: Array, s: Array, epsilon: float, least: float) -> float:
 
 
 def least_scale(data: Blocks) -> float:
-    """What residuals of rounding size are, in units of y."""
+    """Return the size of residuals that are rounding, in units of y."""
     y = data.targets.astype(np.float64)  # type: ignore[union-attr]
     spread = float(np.abs(y - np.median(y)).max())
     return LEAST_SCALE * (spread or float(np.abs(y).max()) or 1.0)

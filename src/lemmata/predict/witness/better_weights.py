@@ -3,7 +3,7 @@
 Newton's method on the columns that matter (a working set: weights that are not 0, and columns whose slope breaks its bound),
 with the quadratic model of every step minimised exactly: by a linear system, or by feature-sign search under an ℓ1 penalty.
 Kinks of a loss are rounded off by a width μ that shrinks. What is found is a witness and no more: P at the weights is an upper
-bound on the least objective, D at the dual point a lower one, whoever found them.
+bound on the least objective, D at the dual point a lower one, however they were found.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq
 
 from lemmata.audit.kernel.claims import Fit
 from lemmata.audit.kernel.duality_gap import Point, Risk, gap_at, point
-from lemmata.audit.kernel.losses import Softmax, log_softmax
+from lemmata.audit.kernel.losses import SoftmaxLoss, log_softmax
 from lemmata.audit.predict.linear.near_optimum import NEAR, Optimality
 from lemmata.audit.predict.linear.robust import best_scale, huber_gap, huber_value
 from lemmata.predict.witness.dual_points import (
-    Huber,
+    HuberAtScale,
     best_shift,
     curvature,
     feasible_slopes,
@@ -38,7 +38,7 @@ QUIET = 1e-12  # of the objective: a step that gains no more has arrived
 
 
 @dataclass
-class Found:
+class SearchResult:
     """The best of what was seen, of one output: an upper bound on the least objective, and a lower one."""
 
     at: Point
@@ -55,14 +55,14 @@ def better_weights(
     return found.at.W, found.at.b, np.zeros_like(start.f) if found.U is None else found.U
 
 
-def search(risk: Risk, start: Point, gap: float, enough: float, work: float) -> Found:
+def search(risk: Risk, start: Point, gap: float, enough: float, work: float) -> SearchResult:
     """Look for better weights and dual points until gap or gain decides about `enough`.
 
     enough : what the excess of the objective is compared with; the search ends when gap ≤ enough or more than it was gained
     work : multiplications that it may take
     """
     first = float(risk.value(start.W, start.f)[0])
-    found = Found(start, first, gap)
+    found = SearchResult(start, first, gap)
     seen = _Search(risk, start, found, enough, work)
     if not np.isfinite(first):
         return found
@@ -85,7 +85,7 @@ def better_huber_fit(
             break
         # the same σ: a penalised Huber risk, 2/σ times Σ s h(r) + (ασ/2)‖w‖² … its own search moves (w, b)
         fixed = replace(
-            risk, loss=Huber(delta=epsilon * scale), l2=np.full_like(risk.l2, alpha * scale)
+            risk, loss=HuberAtScale(delta=epsilon * scale), l2=np.full_like(risk.l2, alpha * scale)
         )
         now = search(fixed, now, math.inf, 0.0, min(work, cost)).at
         work -= cost
@@ -116,7 +116,7 @@ def _widths(risk: Risk, f: Array) -> Array:
 
 
 class _Search:
-    def __init__(self, risk: Risk, start: Point, found: Found, enough: float, work: float):
+    def __init__(self, risk: Risk, start: Point, found: SearchResult, enough: float, work: float):
         self.risk, self.start, self.found, self.enough, self.left = risk, start, found, enough, work
         self.first = found.value
         self.size = float(risk.rows.data.size) * start.W.shape[1]
@@ -305,7 +305,7 @@ class _Rounded:
     width: float
 
     def _arc(self, f: Array) -> tuple[Array, Array]:
-        """How far into its kinks a score is, in units of μ, and the direction: (a between 0 and 1, where a grows)."""
+        """Measure how far into its kinks a score is, in units of μ, and the direction: (a between 0 and 1, where a grows)."""
         risk = self.risk
         if risk.loss.margin:
             z = (1.0 - risk.y * f) / self.width
@@ -332,7 +332,7 @@ class _Rounded:
     def hessian(self, A: Array, f: Array, safe: bool = False) -> Array:
         """Σ hᵢaᵢaᵢᵀ with h the curvature of the loss; `safe`: or of a parabola above it, for steps that always descend."""
         risk = self.risk
-        if isinstance(risk.loss, Softmax):
+        if isinstance(risk.loss, SoftmaxLoss):
             P = np.exp(log_softmax(f))
             return softmax_hessian(A, risk.s[:, 0], 0.5 * P + 0.5 / P.shape[1] if safe else P)
         if self.width == 0:

@@ -27,10 +27,10 @@ def separating_direction(fit: Fit, A: Array) -> tuple[list[Array], Array | None]
     if found.x is None:
         return [], None
     u = -np.asarray(found.ineqlin.marginals)
-    return list(tidied(found.x[:d])), u if (u > 0.5).all() else None
+    return list(tidy(found.x[:d])), u if (u > 0.5).all() else None
 
 
-def tidied(w: Array) -> Iterator[Array]:
+def tidy(w: Array) -> Iterator[Array]:
     """w as it is, without what is small in it, and in short fractions."""
     largest = np.abs(w).max(initial=0.0)
     if largest == 0:

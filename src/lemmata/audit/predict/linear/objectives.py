@@ -23,7 +23,7 @@ import numpy as np
 
 from lemmata.audit.kernel.claims import Fact, Fit, fact
 from lemmata.audit.kernel.duality_gap import Point, Risk, Rows, point
-from lemmata.audit.kernel.losses import Softmax, loss_named
+from lemmata.audit.kernel.losses import SoftmaxLoss, loss_named
 from lemmata.audit.predict.class_weights import class_factors
 
 Array = np.ndarray
@@ -164,7 +164,7 @@ def _classes(
         signs = np.where(y == 1, 1.0, -1.0)[:, None]
         return signs, _shares(objective, s, weights)[:, None], loss_named(objective.loss), ()
     if objective.loss == "softmax":
-        return y, _shares(objective, s, weights)[:, None], Softmax(), ()
+        return y, _shares(objective, s, weights)[:, None], SoftmaxLoss(), ()
     own = y[:, None] == np.arange(len(labels))
     signs, names = np.where(own, 1.0, -1.0), tuple(f"class {label}" for label in labels)
     s = np.where(own, factors, 1.0) * weights[:, None] if objective.rest_weighs_one else s[:, None]
