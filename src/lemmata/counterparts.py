@@ -17,6 +17,7 @@ class Counterpart(NamedTuple):
     base: str = "core.estimator:Model"  # a base of our model that checks data
     flags: Mapping[str, bool] = {}  # what our model says of the data it takes
     X_test: bool = False  # whether claims can use rows that were not trained on
+    reads: str = ""  # a function (model, X) that opens data in the library's own form
 
 
 SPARSE = {"accepts_sparse": True}
@@ -97,6 +98,7 @@ COUNTERPARTS: dict[str, Counterpart] = {
         base="text.documents:ModelOfCounts",
         flags=SPARSE,
         X_test=True,
+        reads="text.foreign:read_documents",
     ),
     "NMF": Counterpart(
         "audit.topics.nmf.factors:NMF_CLAIMS",

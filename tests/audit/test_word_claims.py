@@ -10,10 +10,11 @@ from numpy.testing import assert_allclose
 
 import lemmata
 from lemmata.audit.embedding.expected_pairs import expected_pairs
-from lemmata.audit.embedding.foreign import words_of
 from lemmata.audit.embedding.skipgram import losses, softplus
 from lemmata.core.certificate import Fit
 from lemmata.embedding import SkipGram, WordVectors, balanced
+from lemmata.embedding.vectors.certifying import attributes_of
+from lemmata.embedding.vectors.foreign import read_vectors
 from lemmata.text.encoded import encode
 
 # --- pairs ------------------------------------------------------------------------------------------------------------
@@ -243,7 +244,7 @@ def test_a_word2vec_of_gensim_is_certified_with_its_text(gensims):
 def test_the_optimum_of_gensim_leaves_out_negatives_that_are_the_word_itself(gensims):
     """Planted: as many numbers as words, scores ln N_wv / r q_v (N_w − N_wv)."""
     texts, trained, _ = gensims
-    read = words_of(trained)
+    read = attributes_of(trained, *read_vectors(trained)[1:])
     text = encode(texts)
     order = text.vocabulary.encode(trained.wv.index_to_key)
     keep = read["keep_"]
@@ -267,7 +268,8 @@ def test_the_optimum_of_gensim_leaves_out_negatives_that_are_the_word_itself(gen
 def _words(model):
     from lemmata.text.vocabulary import Vocabulary
 
-    return Vocabulary(np.array(model.wv.index_to_key, dtype=object), words_of(model)["counts_"])
+    words, _, counts = read_vectors(model)
+    return Vocabulary(words, counts)
 
 
 def test_keyed_vectors_and_matrices_with_words_get_the_same_verdicts(gensims, tmp_path):

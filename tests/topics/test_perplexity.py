@@ -11,11 +11,11 @@ from scipy.special import gammaln
 
 from lemmata import text, topics
 from lemmata.audit.topics.documents import Documents
-from lemmata.audit.topics.enumeration import enumerated
-from lemmata.audit.topics.estimates import HeldOut, averaged
-from lemmata.audit.topics.left_to_right import left_to_right
+from lemmata.audit.topics.left_to_right import average, left_to_right
 from lemmata.mixtures import Mixture
 from lemmata.topics import PLSA, perplexity, unigram
+from lemmata.topics.enumeration import enumerate_topics
+from lemmata.topics.held_out import Perplexity, counts_in, prefix_lengths, prefixes
 
 
 def planted(seed=0, n=5, m=6, k=3, length=7, spread=0.5, alpha=(0.3, 0.5, 1.0)):
@@ -39,7 +39,7 @@ def test_enumeration_is_the_sum_over_all_topics_of_all_words():
     N, phi, alpha = planted()
     documents = Documents.of(N)
     expected = [by_definition(documents[d], phi, alpha) for d in range(len(N))]
-    np.testing.assert_allclose(enumerated(documents, phi, alpha), expected, rtol=1e-12)
+    np.testing.assert_allclose(enumerate_topics(documents, phi, alpha), expected, rtol=1e-12)
 
 
 @settings(max_examples=25)
@@ -69,10 +69,10 @@ def test_the_filter_is_unbiased(guided, moves, particles):
     logs = left_to_right(
         documents, phi, alpha, particles=particles, runs=3000, moves=moves, seed=1, guided=guided
     )
-    ratios = np.exp(logs - enumerated(documents, phi, alpha)[:, None])
+    ratios = np.exp(logs - enumerate_topics(documents, phi, alpha)[:, None])
     error = ratios.std(axis=1) / np.sqrt(ratios.shape[1])
     assert (np.abs(ratios.mean(axis=1) - 1) < 4 * error + 1e-9).all()
-    assert (logs.mean(axis=1) <= enumerated(documents, phi, alpha) + 1e-9).all()  # Jensen
+    assert (logs.mean(axis=1) <= enumerate_topics(documents, phi, alpha) + 1e-9).all()  # Jensen
 
 
 def test_the_variants_without_weights_would_be_biased():
@@ -100,9 +100,11 @@ def test_estimates_equal_enumeration_within_their_standard_errors(method):
     for seed in range(6):
         found = perplexity((phi, alpha), N, method=method, random_state=seed)
         documents = Documents.of(N, seed)
-        exact = enumerated(documents, phi, alpha)
+        exact = enumerate_topics(documents, phi, alpha)
         if method == "completion":
-            exact = exact - enumerated(documents.first(documents.prefix_lengths(0.5)), phi, alpha)
+            exact = exact - enumerate_topics(
+                prefixes(documents, prefix_lengths(documents, 0.5)), phi, alpha
+            )
             assert found.n_tokens == 60 * 7
         nats = found.standard_error / found.perplexity * found.n_tokens
         assert nats < 0.05 * found.n_tokens
@@ -168,8 +170,8 @@ def test_plsa_has_no_probability_of_new_documents_but_completes_them():
     found = perplexity(model, N[60:], method="completion")
     assert 1 < found.perplexity < 8
     documents = Documents.of(N[60:])
-    first = documents.prefix_lengths(0.5)
-    begun = documents.prefixes(first).toarray()
+    first = prefix_lengths(documents, 0.5)
+    begun = counts_in(prefixes(documents, first)).toarray()
     p = model.transform(begun) @ model.topic_word_
     rest = N[60:] - begun
     logs = np.where(rest > 0, rest * np.log(np.where(rest > 0, p, 1)), 0).sum(axis=1)
@@ -258,7 +260,7 @@ def test_models_that_are_none_are_refused():
 
 def test_averages_over_runs_are_of_probabilities():
     logs = np.log(np.array([[0.2, 0.4], [0.5, 0.5]]))
-    mean, variance = averaged(logs)
+    mean, variance = average(logs)
     np.testing.assert_allclose(np.exp(mean), [0.3, 0.5])
     assert variance[0] > variance[1] == 0
 
@@ -266,10 +268,10 @@ def test_averages_over_runs_are_of_probabilities():
 def test_what_is_low_on_average_is_stated_and_cancels_in_a_quotient():
     """Each ln p̂ is low by half its variance: of ln p̂(w) − ln p̂(w¹) by half the difference, and chance adds up."""
     logs, ones, tokens = np.array([-6.0, -4.0]), np.ones(2), np.array([2, 3])
-    whole = HeldOut("p(w)", "", logs, 0.2 * ones, tokens)
+    whole = Perplexity("p(w)", "", logs, 0.2 * ones, tokens)
     assert whole.perplexity == pytest.approx(np.exp(2))
     assert whole.bias == pytest.approx(np.exp(2) * 0.2 / 5)
-    quotient = HeldOut("p(w² | w¹)", "", logs, 0.3 * ones, tokens, 0.1 * ones)
+    quotient = Perplexity("p(w² | w¹)", "", logs, 0.3 * ones, tokens, 0.1 * ones)
     assert quotient.bias == pytest.approx(np.exp(2) * 0.1 / 5)
     assert quotient.standard_error == pytest.approx(np.exp(2) * np.sqrt(0.6) / 5)
 

@@ -33,11 +33,10 @@ def certify_counterpart(model: Any, request: Request) -> Certificate:
     if isinstance(model, BaseEstimator):
         check_is_fitted(model)  # scikit-learn cannot ask others; an adapter does
     attributes = adapt(name, model, request.loss)
-    reads = attributes.pop("reads", lambda X: X)  # data in the library's own form
     if request.X_test is not None:
-        attributes["X_test"] = open_data(name, model, reads(request.X_test), attributes=attributes)
+        attributes["X_test"] = open_data(name, model, request.X_test, attributes=attributes)
     y = request.y
-    data = open_data(name, model, reads(request.X), y, request.sample_weight, attributes)
+    data = open_data(name, model, request.X, y, request.sample_weight, attributes)
     for used in ("n_features_in_", "feature_names_in_"):
         attributes.pop(used, None)
     claims = attributes.pop("claims", None)  # an adapter may narrow them
@@ -55,8 +54,7 @@ def adapt(name: str, model: Any, loss: str | None = None) -> dict[str, Any]:
     """Return what the claims about our model `name` need besides the public attributes of another library's fit.
 
     "claims" among the keys: those that can be checked on this fit, where they are not those of our model. "n_features_in_": the
-    number of columns, where the fit does not say. "reads": a function that opens data in the library's own form. `loss` is what
-    the user says the fit minimised.
+    number of columns, where the fit does not say. `loss` is what the user says the fit minimised.
     """
     adapter = COUNTERPARTS[name].adapter
     found = dict(registry.resolve(adapter)(model)) if adapter else {}
@@ -89,6 +87,8 @@ def open_data(
 ) -> Any:
     """Return the data of another library's fit, checked as our model `name` checks its own."""
     known, opener = attributes or {}, stand_in(name)()
+    if COUNTERPARTS[name].reads:
+        X = registry.resolve(COUNTERPARTS[name].reads)(model, X)
     width = known.get("n_features_in_")
     opener.n_features_in_ = getattr(model, "n_features_in_", None) if width is None else width
     names = known.get("feature_names_in_", getattr(model, "feature_names_in_", None))

@@ -6,11 +6,11 @@ import numpy as np
 
 from lemmata.atlas import entry, show
 from lemmata.audit.topics.documents import Documents
-from lemmata.audit.topics.enumeration import enumerated
 from lemmata.audit.topics.left_to_right import left_to_right
 from lemmata.mixtures.estimators import Mixture
 from lemmata.mixtures.families import Multinomial
 from lemmata.pictures import BLUE, GREEN, GREY, ORANGE, figure
+from lemmata.topics.enumeration import enumerate_topics
 from lemmata.topics.held_out import perplexity, unigram
 from lemmata.topics.lda.estimator import LDA
 from lemmata.topics.plsa.estimator import PLSA
@@ -36,7 +36,7 @@ def filters(seed: int = 0):
     """
     N, phi, alpha = _planted(seed, 20, 30, 3, 24, 0.3)
     documents = Documents.of(N, seed)
-    exact = enumerated(documents, phi, alpha)[:, None]
+    exact = enumerate_topics(documents, phi, alpha)[:, None]
     sizes, styles = (1, 2, 5, 10, 30), ((False, ORANGE, "plain"), (True, BLUE, "with guesses"))
     drawing, (top, below) = figure(2, 1, size=(6.2, 2.5), sharex=True)
     places, low = np.arange(len(sizes)), {}

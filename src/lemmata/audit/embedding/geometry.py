@@ -1,4 +1,4 @@
-"""Claims about vectors of words as they are used, by the angles between them: whoever made them, with or without the text.
+"""Claims about vectors of words as they are used, by the angles between them; no text is needed.
 
 With u_w = z_w/‖z_w‖ the directions of n words (a vector of zeros has none; all of them count as one direction of their own):
 
@@ -22,6 +22,7 @@ import numpy as np
 from lemmata.audit.kernel.claims import (
     RULE_OF_THUMB,
     STATISTICAL,
+    CannotTell,
     Fit,
     at_least,
     at_most,
@@ -67,9 +68,9 @@ def _blocks(fit: Fit):
         yield slice(first, first + ROWS), directions(Z[first : first + ROWS])
 
 
-def _few(fit: Fit) -> str:
-    n = len(fit.embedding_)
-    return f"{n} vectors: too few to speak of" if n < 5 else ""
+def _require_some(fit: Fit) -> None:
+    if len(fit.embedding_) < 5:
+        raise CannotTell(f"{len(fit.embedding_)} vectors: too few to speak of")
 
 
 # --- collapse ---------------------------------------------------------------------------------------------------------
@@ -92,8 +93,7 @@ def _squares(fit: Fit) -> float:
 )
 def directions_spread(fit):
     """The mean cosine of all pairs of different words; vectors of zeros count as alike."""
-    if _few(fit):
-        return unknown(_few(fit))
+    _require_some(fit)
     n, zeros, total = 0, 0, np.zeros(vectors_of(fit).shape[1])
     for _, u in _blocks(fit):
         n, zeros = n + len(u), zeros + int((~u.any(axis=1)).sum())
@@ -126,8 +126,7 @@ def spread(fit: Fit) -> Array:
 )
 def dimensions_used(fit):
     """e^H of the eigenvalues of the covariance, as a share of min(k, n − 1)."""
-    if _few(fit):
-        return unknown(_few(fit))
+    _require_some(fit)
     C, n = spread(fit), len(fit.embedding_)
     values = np.maximum(np.linalg.eigvalsh(C), 0.0)
     used, most = 0.0, min(len(C), n - 1)
@@ -154,8 +153,7 @@ def dimensions_used(fit):
 )
 def frequency_apart(fit):
     """R² of directions on ln count."""
-    if _few(fit):
-        return unknown(_few(fit))
+    _require_some(fit)
     counts = fit.get("counts_")
     if counts is None:
         return unknown(
@@ -209,8 +207,7 @@ def nearest(vectors: Array, asked: Array, n: int) -> Array:
 )
 def nearest_words_determined(fit):
     """Of up to 400 evenly spaced words, the share of the 10 nearest that are also among the 10 nearest once ζ is balanced."""
-    if _few(fit):
-        return unknown(_few(fit))
+    _require_some(fit)
     if fit.get("context_embedding_") is None:
         return unknown("these vectors came without those of contexts: their scores are not known")
     ours = vectors_of(fit)

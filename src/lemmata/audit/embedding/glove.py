@@ -25,15 +25,7 @@ from lemmata.audit.completion.statements import loss_error
 from lemmata.audit.embedding.skipgram import loss_fell
 from lemmata.audit.kernel import runs
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.claims import (
-    RULE_OF_THUMB,
-    Fit,
-    at_most,
-    claim,
-    fact,
-    rounding,
-    unknown,
-)
+from lemmata.audit.kernel.claims import RULE_OF_THUMB, Fit, at_most, claim, fact, rounding, unknown
 
 Array = np.ndarray
 LEFT = 95.0  # per cent of what biases leave, in every band

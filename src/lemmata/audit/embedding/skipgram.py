@@ -55,12 +55,7 @@ def statement_errors(fit):
     return {"counts_": float(np.abs(found - counts).max(initial=0)) * 2}
 
 
-@claim(
-    "the loss fell in every epoch",
-    kind=RULE_OF_THUMB,
-    source="CIL 3.3.2",
-    about="run",
-)
+@claim("the loss fell in every epoch", kind=RULE_OF_THUMB, source="CIL 3.3.2", about="run")
 def loss_fell(fit):
     """The largest rise from one epoch to the next, as a share of the largest loss; steps are noisy, so 1 % is let pass."""
     if len(fit.trace) < 2:
@@ -225,11 +220,7 @@ def beats_frequencies(fit):
     if fit.get("tied", False) and not fit.get("biases", False):
         advice = "⟨z_w, z_w⟩ is never below 0: pass biases=True, or tied=False"
     return at_most(
-        (found.model - least) / gap,
-        1,
-        advice,
-        unit="excess / that of frequencies",
-        note=note,
+        (found.model - least) / gap, 1, advice, unit="excess / that of frequencies", note=note
     )
 
 
@@ -251,22 +242,20 @@ def follows_information(fit):
     )
 
 
-SOUND = attributes_sound(
-    {
+def _stated(contexts: str):
+    """What is stated, where `context_embedding_` has a row for each of these; and the run."""
+    shapes = {
         "embedding_": "d k",
-        "context_embedding_": "d k",
+        "context_embedding_": f"{contexts} k",
         "biases_": "d",
         "counts_": "d | >= 0, falling",
         "loss_": " | >= 0",
     }
-)
-SKIPGRAM_CLAIMS = (
-    SOUND,
-    statements_true(statement_errors, cost=passes(1)),
-    loss_fell,
-    beats_frequencies,
-    directions_spread,
-    dimensions_used,
-)
+    return attributes_sound(shapes), statements_true(statement_errors, cost=passes(1)), loss_fell
+
+
+SKIPGRAM_CLAIMS = (*_stated("d"), beats_frequencies, directions_spread, dimensions_used)
 # what `certify` checks besides
 SKIPGRAM_MORE_CLAIMS = (follows_information, frequency_apart, nearest_words_determined)
+# the context is a whole sentence, or a document with a vector of its own: such pairs are no pairs in windows
+SENTENCE_CONTEXT_CLAIMS, DOCUMENT_CONTEXT_CLAIMS = _stated("d"), _stated("n")

@@ -1,8 +1,8 @@
 """Documents as their words one after the other, in an order that is drawn once and depends on the counts alone.
 
 Words of a document are exchangeable, so any order of them has the same probability. A random one serves two ends: a prefix of
-it is a fair half of the document (completion), and a filter that reads it meets all topics early. The order depends on the
-counts and the seed, never on a model: whoever is compared on the same documents is compared on the same halves.
+it is a fair half of the document (completion), and a filter that reads it sees all topics early. The order depends on the
+counts and the seed, never on a model: models compared on the same documents are compared on the same halves.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Documents:
 
     @classmethod
     def of(cls, counts: Any, seed: int = 0) -> Documents:
-        """Of whole counts >= 0, documents in rows; ValueError for any others."""
+        """Draw the order of the words of whole counts >= 0, documents in rows; ValueError for any others."""
         N = whole_counts(counts)
         words = np.repeat(N.indices, N.data)
         lengths = np.asarray(N.sum(axis=1)).ravel().astype(np.int64)
@@ -54,34 +54,11 @@ class Documents:
         found[inside] = self.words[(self.starts[chosen][:, None] + at)[inside]]
         return found
 
-    def prefix_lengths(self, share: float) -> Array:
-        """How many words come first where a share of each document is read: at least one stays unread."""
-        return np.minimum(np.ceil(share * self.lengths), np.maximum(self.lengths - 1, 0)).astype(
-            np.int64
-        )
-
-    def first(self, lengths: Array) -> Documents:
-        """The first so many words of each document."""
-        place = np.arange(len(self.words)) - np.repeat(self.starts[:-1], self.lengths)
-        kept = place < np.repeat(lengths, self.lengths)
-        starts = np.concatenate([[0], np.cumsum(lengths)])
-        return Documents(self.words[kept], starts, self.n_words)
-
-    def prefixes(self, lengths: Array) -> Any:
-        """Counts of the first so many words of each document, (n, m), CSR."""
-        part = self.first(lengths)
-        owner = np.repeat(np.arange(len(self)), lengths)
-        ones = np.ones(len(part.words))
-        found = sp.coo_array((ones, (owner, part.words)), shape=(len(self), self.n_words))
-        return sp.csr_array(found)
-
 
 def whole_counts(counts: Any) -> Any:
     """CSR of int64 without stored zeros. Half a word has no place in a sequence of words."""
-    if sp.issparse(counts) or isinstance(counts, np.ndarray):
-        N = sp.csr_array(counts)
-    else:
-        N = sp.csr_array(np.asarray(counts, dtype=np.float64))
+    plain = sp.issparse(counts) or isinstance(counts, np.ndarray)
+    N = sp.csr_array(counts if plain else np.asarray(counts, dtype=np.float64))
     if N.ndim != 2:
         raise ValueError(
             f"counts have documents in rows and words in columns, not shape {N.shape}."
@@ -104,8 +81,8 @@ def whole_counts(counts: Any) -> Any:
     return whole
 
 
-def checked_topics(topic_word: Any, alpha: Any) -> tuple[Array, Array]:
-    """φ (k, m) with rows on the simplex and α (k,) above 0, in float64; ValueError says what is wrong."""
+def validate_topics(topic_word: Any, alpha: Any) -> tuple[Array, Array]:
+    """Return φ (k, m) with rows on the simplex and α (k,) above 0, in float64; ValueError says what is wrong."""
     phi, alpha = np.asarray(topic_word, np.float64), np.asarray(alpha, np.float64)
     if phi.ndim != 2 or not phi.size:
         raise ValueError(

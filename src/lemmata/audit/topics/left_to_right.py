@@ -25,12 +25,15 @@ Without guesses, and with all earlier words drawn again before each word, this i
 algorithm 3) but for the choosing: they average p(w_t | …) over particles that are never chosen by weight, which is not
 unbiased. Drawing all words again costs the square of the length; guesses (a twisted filter: Whiteley & Lee 2014) cost nothing.
 On documents of 400 words under 50 topics they bring the deviation of ln p̂ by 20 particles from 11 nats to 1.3.
+
+Several filters per document give p̂_1 … p̂_S; the estimate is ln of their mean, and the variance of ln p̂ among them says how far
+it may be off.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammaln, logsumexp
 
 from lemmata.audit.topics.documents import Documents
 from lemmata.audit.topics.mixtures import best_mixtures
@@ -39,6 +42,27 @@ Array = np.ndarray
 CHUNK = 2**18  # numbers of particles at a time: what fits the caches
 FULL = 0.85  # of the rows that are read together: when fewer go on, the others are left out
 SURE = 0.5  # a topic more probable than all others together is worth a guess
+
+
+def log_probabilities(
+    documents: Documents, phi: Array, alpha: Array, seed: int, **filters: int
+) -> tuple[Array, Array]:
+    """ln p(w) of every document and its variance, by filters; exact where there is one topic."""
+    if len(phi) == 1:
+        owner = np.repeat(np.arange(len(documents)), documents.lengths)
+        with np.errstate(divide="ignore"):
+            logs = np.log(phi[0])[documents.words]
+        return np.bincount(owner, logs, minlength=len(documents)), np.zeros(len(documents))
+    return average(left_to_right(documents, phi, alpha, seed=seed, **filters))
+
+
+def average(logs: Array) -> tuple[Array, Array]:
+    """ln of the mean of p̂ over runs, and the variance of that logarithm, from (n, runs)."""
+    runs = logs.shape[1]
+    possible = np.isfinite(logs).all(axis=1)
+    mean = np.where(possible, logsumexp(np.where(possible[:, None], logs, 0.0), axis=1), -np.inf)
+    spread = np.where(possible[:, None], logs, 0.0).var(axis=1, ddof=1) if runs > 1 else np.nan
+    return mean - np.log(runs), np.broadcast_to(spread / runs, len(logs)).copy()
 
 
 def left_to_right(

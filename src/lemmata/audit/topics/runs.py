@@ -16,14 +16,7 @@ from functools import partial
 
 import numpy as np
 
-from lemmata.audit.kernel.claims import (
-    RULE_OF_THUMB,
-    Fit,
-    at_most,
-    claim,
-    rounding,
-    unknown,
-)
+from lemmata.audit.kernel.claims import RULE_OF_THUMB, Fit, at_most, claim, rounding, unknown
 from lemmata.audit.kernel.runs import never_rose
 
 Array = np.ndarray

@@ -21,17 +21,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from lemmata.audit.kernel.claims import (
-    FAILS,
-    STATISTICAL,
-    Fit,
-    at_least,
-    claim,
-    unknown,
-)
+from lemmata.audit.kernel.claims import FAILS, STATISTICAL, Fit, at_least, claim, unknown
 from lemmata.audit.kernel.held_out import MeanGain, beats, mean_gain
-from lemmata.audit.topics.documents import whole_counts
-from lemmata.audit.topics.estimates import held_out
+from lemmata.audit.topics.documents import Documents, validate_topics, whole_counts
+from lemmata.audit.topics.left_to_right import log_probabilities
 from lemmata.audit.topics.plsa import topic_word
 from lemmata.audit.topics.stated import word_totals
 from lemmata.audit.topics.unigram import smoothed
@@ -97,11 +90,15 @@ def _affordable(fit: Fit, test: Any) -> Any:
 
 def _compare(fit: Fit, train: Any, test: Any):
     u = smoothed(word_totals(fit))
-    found = held_out(topic_word(fit), fit.doc_topic_prior_, test, particles=PARTICLES, runs=RUNS)
-    of_unigram = test @ np.log(u)
-    gains = found.log_likelihoods - of_unigram
-    plain = float(np.exp(-of_unigram.sum() / found.n_tokens))
-    note = f"perplexity {found.perplexity:.4g} ± {found.standard_error:.1g} on {test.shape[0]:,} documents"
+    topics = validate_topics(topic_word(fit), fit.doc_topic_prior_)
+    filters = {"particles": PARTICLES, "runs": RUNS, "moves": 0}
+    logs, variances = log_probabilities(Documents.of(test), *topics, seed=0, **filters)
+    of_unigram, tokens = test @ np.log(u), int(test.sum())
+    gains = logs - of_unigram
+    with np.errstate(over="ignore"):
+        found, plain = (float(np.exp(-each.sum() / tokens)) for each in (logs, of_unigram))
+    error = found * float(np.sqrt(variances.sum())) / tokens
+    note = f"perplexity {found:.4g} ± {error:.1g} on {test.shape[0]:,} documents"
     note += f", {plain:.4g} of the unigram"
     advice = "the unigram does better: fit longer, or ask for fewer topics"
     if not np.isfinite(gains).all():
@@ -111,7 +108,7 @@ def _compare(fit: Fit, train: Any, test: Any):
     length = float(train.sum()) / max(train.shape[0], 1)
     cap = CAP * max(length, 1.0)
     # ln p̂ is low by half its variance: twice that, for what may be wrong with the estimate of it
-    told, most = (np.clip(each / cap, -1, 1) for each in (gains, gains + found.variances))
-    bounds = MeanGain(mean_gain(told, RISK).lower, mean_gain(most, RISK).upper)
+    least, most = (np.clip(each / cap, -1, 1) for each in (gains, gains + variances))
+    bounds = MeanGain(mean_gain(least, RISK).lower, mean_gain(most, RISK).upper)
     mean = float(gains.mean())
     return beats(bounds, note, advice, scale=cap, unit="nats a document,", uncapped=mean)

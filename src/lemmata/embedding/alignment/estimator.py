@@ -36,7 +36,7 @@ from lemmata.embedding.alignment.procrustes import (
 )
 from lemmata.embedding.alignment.retrieval import METHODS, best, crowding
 from lemmata.embedding.alignment.scoring import PrecisionScore, score
-from lemmata.embedding.given import as_word_vectors
+from lemmata.embedding.vectors.foreign import as_word_vectors
 from lemmata.embedding.vectors.search import directions
 from lemmata.embedding.vectors.word_vectors import WordVectors
 

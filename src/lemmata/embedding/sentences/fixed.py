@@ -31,8 +31,8 @@ from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.loop import MaxSteps
 from lemmata.embedding.base import EmbeddingModel
-from lemmata.embedding.given import as_word_vectors
 from lemmata.embedding.sentences.averages import SentenceModel, averages, encode_all
+from lemmata.embedding.vectors.foreign import as_word_vectors
 from lemmata.reduction.covariance import EighAlgorithm, Scatter, upright
 from lemmata.text.encoded import EncodedText, encode_with
 from lemmata.text.tokens import Tokenizer

@@ -23,8 +23,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lemmata.audit.embedding.geometry import GEOMETRY_CLAIMS
-from lemmata.audit.embedding.skipgram import SKIPGRAM_CLAIMS, SKIPGRAM_MORE_CLAIMS
-from lemmata.audit.embedding.word_contexts import DOCUMENT_CLAIMS, SENTENCE_CLAIMS
+from lemmata.audit.embedding.skipgram import (
+    DOCUMENT_CONTEXT_CLAIMS,
+    SENTENCE_CONTEXT_CLAIMS,
+    SKIPGRAM_CLAIMS,
+    SKIPGRAM_MORE_CLAIMS,
+)
 from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Fit
 from lemmata.core.estimator import COMMON
@@ -240,7 +244,8 @@ class SkipGram(EmbeddingModel):
     def _claims(self) -> tuple[Any, ...]:
         if self.context == "window":
             return super()._claims()
-        own = SENTENCE_CLAIMS if self.context == "sentence" else DOCUMENT_CLAIMS
+        sentence = self.context == "sentence"
+        own = SENTENCE_CONTEXT_CLAIMS if sentence else DOCUMENT_CONTEXT_CLAIMS
         return self._and_further(own, GEOMETRY_CLAIMS)
 
     @classmethod

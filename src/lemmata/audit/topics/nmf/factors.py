@@ -38,11 +38,7 @@ NO_W = "the model keeps no W, and none was searched for"
 SOLVED = "W was solved for: the model keeps none"
 
 SOUND = attributes_sound(
-    {
-        "components_": "k d | >= 0",
-        "doc_topic_?": "n k | >= 0",
-        "reconstruction_err_?": "| >= 0",
-    }
+    {"components_": "k d | >= 0", "doc_topic_?": "n k | >= 0", "reconstruction_err_?": "| >= 0"}
 )
 
 
@@ -217,11 +213,4 @@ def _squared_singular_values(numbers: Numbers) -> Array:
     return np.linalg.eigvalsh((gram + gram.T) / 2)
 
 
-NMF_CLAIMS = (
-    SOUND,
-    TRUE,
-    never_rose,
-    first_order_point,
-    factors_determined,
-    near_best_rank_k,
-)
+NMF_CLAIMS = (SOUND, TRUE, never_rose, first_order_point, factors_determined, near_best_rank_k)

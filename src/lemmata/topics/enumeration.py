@@ -16,27 +16,25 @@ independent topics, and stay in range.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
-
-from lemmata.audit.topics.documents import Documents
 
 Array = np.ndarray
 MOST_WORK = 2e9  # multiplications
 MOST_NATS = 650.0  # kᵀ in logarithms: below what a float64 can hold
 
 
-def enumerated(documents: Documents, phi: Array, alpha: Array) -> Array:
-    """ln p(w) of every document, (n,); −inf where a word has no probability in any topic."""
-    k = len(phi)
+def enumerate_topics(documents: Sequence[Array], phi: Array, alpha: Array) -> Array:
+    """ln p(w) of every document, (n,), from its words; −inf where a word has no probability in any topic."""
+    k, lengths = len(phi), [len(documents[d]) for d in range(len(documents))]
     if k == 1:  # nothing is to be summed over
-        owner = np.repeat(np.arange(len(documents)), documents.lengths)
         with np.errstate(divide="ignore"):
-            logs = np.log(phi[0])[documents.words]
-        return np.bincount(owner, logs, minlength=len(documents))
-    work = float(sum(float(T) * k * float(T + 1) ** (k - 1) for T in documents.lengths))
-    longest = int(documents.lengths.max(initial=0))
+            logs = np.log(phi[0])
+        return np.array([logs[documents[d]].sum() for d in range(len(documents))])
+    work = float(sum(float(T) * k * float(T + 1) ** (k - 1) for T in lengths))
+    longest = max(lengths, default=0)
     if work > MOST_WORK or longest * math.log(max(k, 1)) > MOST_NATS:
         raise ValueError(
             f"enumerating the topics of documents of up to {longest:,} words under {k} topics takes {work:.1g} operations; "
