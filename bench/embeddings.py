@@ -33,7 +33,7 @@ from bench.harness import compare, memory, reset_peak, run_quietly
 from lemmata import data, text
 from lemmata.core.engine import cores
 from lemmata.embedding import CoOccurrence, SkipGram, WordVectors
-from lemmata.text.tokens import WORDS, Tokenizer
+from lemmata.text.words import WORDS, Tokenizer
 
 SETTINGS = {"vector_size": 100, "window": 5, "negative": 5, "min_count": 5, "epochs": 5}
 GENSIM = "gensim"

@@ -18,7 +18,7 @@ from lemmata.embedding import PMI, CoOccurrence, GloVe, SkipGram
 from lemmata.embedding.glove.algorithm import GloVeAlgorithm, GloVeData
 from lemmata.embedding.glove.counts import PairCounts
 from lemmata.text.encoded import encode
-from lemmata.text.vocabulary import Vocabulary
+from lemmata.text.words import Vocabulary
 
 TARGET = 20.0  # seconds for an epoch over 50 million pairs, 100 numbers a vector
 

@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 from lemmata import data
 from lemmata.embedding import PMI, SentenceEmbedding, SentenceVectors, SkipGram
-from lemmata.text.tokens import WORDS, Tokenizer
+from lemmata.text.words import WORDS, Tokenizer
 
 SIZE = 100
 SPLIT = Tokenizer(token_pattern=WORDS)

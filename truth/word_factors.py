@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from lemmata.core.trace import Trace
 from lemmata.embedding import CoOccurrence, GloVe
-from lemmata.text.vocabulary import Vocabulary
+from lemmata.text.words import Vocabulary
 from truth.harness import Case, problems
 
 

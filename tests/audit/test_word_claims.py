@@ -9,8 +9,7 @@ from cli_invoke import invoke
 from numpy.testing import assert_allclose
 
 import lemmata
-from lemmata.audit.embedding.expected_pairs import expected_pairs
-from lemmata.audit.embedding.skipgram import losses, softplus
+from lemmata.audit.embedding.skipgram import expected_pairs, losses, softplus
 from lemmata.core.certificate import Fit
 from lemmata.embedding import SkipGram, WordVectors, balanced
 from lemmata.embedding.vectors.certifying import attributes_of
@@ -266,7 +265,7 @@ def test_the_optimum_of_gensim_leaves_out_negatives_that_are_the_word_itself(gen
 
 
 def _words(model):
-    from lemmata.text.vocabulary import Vocabulary
+    from lemmata.text.words import Vocabulary
 
     words, _, counts = read_vectors(model)
     return Vocabulary(words, counts)

@@ -15,7 +15,7 @@ from lemmata import registry, text
 from lemmata.core import STATISTICAL, Certificate, Trace
 from lemmata.core.certificate import KINDS
 from lemmata.core.supervised import Classifier
-from lemmata.text import Tokenizer, blocks, encoded
+from lemmata.text import Tokenizer, encoded
 
 MODELS = sorted(
     name
@@ -90,7 +90,7 @@ def test_lists_texts_files_and_encoded_texts_are_one_corpus(name, tmp_path, monk
     for source in sources:
         model = fit(made(name, tokenizer=SPLIT), source, y)
         assert output(model, lists).tobytes() == wanted.tobytes()
-    monkeypatch.setattr(blocks, "IN_MEMORY", 0)  # everything is in a file
+    monkeypatch.setattr(encoded, "IN_MEMORY", 0)  # everything is in a file
     assert output(fit(made(name), lists, y), lists).tobytes() == wanted.tobytes()
 
 

@@ -17,8 +17,8 @@ from lemmata.embedding.fasttext.descent import FastTextAlgorithm, Texts
 from lemmata.embedding.pmi.matrix import information
 from lemmata.embedding.sentences.training import SentenceAlgorithm, SentenceText
 from lemmata.embedding.skipgram.algorithm import SkipGramAlgorithm
+from lemmata.embedding.skipgram.contexts import WindowedText
 from lemmata.embedding.skipgram.softmax import SoftmaxAlgorithm
-from lemmata.embedding.skipgram.windowed import WindowedText
 from lemmata.embedding.windows.cooccurrence import CoOccurrence
 from lemmata.linalg import RandomizedAlgorithm
 from lemmata.reduction.covariance import Scatter

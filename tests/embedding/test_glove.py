@@ -18,7 +18,7 @@ from lemmata.embedding.glove.algorithm import GloVeAlgorithm, GloVeData, best_bi
 from lemmata.embedding.glove.blocked import BlockedPairs
 from lemmata.embedding.glove.counts import PairCounts, weights_of
 from lemmata.text.encoded import encode
-from lemmata.text.vocabulary import Vocabulary
+from lemmata.text.words import Vocabulary
 
 
 def topical(seed=0, n=300, topics=4, words=8):

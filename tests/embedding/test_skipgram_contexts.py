@@ -8,8 +8,7 @@ from scipy.special import expit
 import lemmata
 from lemmata import text
 from lemmata.embedding import SkipGram
-from lemmata.embedding.skipgram.softmax import pair_counts
-from lemmata.embedding.skipgram.windowed import WindowedText
+from lemmata.embedding.skipgram.contexts import SentenceContext, WindowedText
 
 SMALL = {"vector_size": 8, "min_count": 1, "sample": 0, "alpha": 0.05, "epochs": 10, "random_state": 0}  # fmt: skip
 
@@ -45,14 +44,14 @@ def test_a_sentence_as_context_joins_what_no_window_does():
 def test_pairs_of_whole_sentences_are_counted_as_they_are_drawn():
     sentences = [["a", "b", "a"], ["c"], [], ["a", "b", "c", "d", "e", "f", "a"]]
     encoded = text.encode(sentences)
-    data = WindowedText(encoded, encoded.vocabulary.counts, window=2, context="sentence")
+    data = WindowedText(encoded, encoded.vocabulary.counts, window=2, context=SentenceContext())
     N = np.zeros((6, 6))
     for ids in encoded.sentences():
         weight = min(1, 4 / max(len(ids) - 1, 1))
         for i, w in enumerate(ids):
             for j, v in enumerate(ids):
                 N[w, v] += weight * (i != j)
-    np.testing.assert_allclose(pair_counts(data, True), N)
+    np.testing.assert_allclose(data.pair_counts(True), N)
 
 
 def test_windows_as_wide_as_sentences_are_the_sentence():
@@ -141,7 +140,7 @@ def test_a_clamped_coordinate_is_a_bias(tied, compile):
 def test_clamping_and_biases_have_one_optimum(tied):
     """By descent on the expected loss of negative sampling, written again here: with a mask, and with biases."""
     encoded = text.encode(chain())
-    N = pair_counts(WindowedText(encoded, encoded.vocabulary.counts, window=2), False)
+    N = WindowedText(encoded, encoded.vocabulary.counts, window=2).pair_counts(False)
     v, k = len(N), 2
     q = encoded.vocabulary.counts**0.75 / (encoded.vocabulary.counts**0.75).sum()
     M = 2 * N.sum(axis=1, keepdims=True) * q

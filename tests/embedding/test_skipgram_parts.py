@@ -60,11 +60,11 @@ def test_a_word_consists_of_itself_and_its_parts():
     assert [table.rows_of(w)[0] for w in range(3)] == [0, 1, 2]
     assert len(set(table.rows_of(0)) & set(table.rows_of(1))) == 0
     rows = np.random.default_rng(0).normal(size=(table.n_rows, 4)).astype(np.float32)
-    X = table.composed(rows)
+    X = table.compose(rows)
     for w in range(3):
         mine = rows[table.rows_of(w)]
         np.testing.assert_allclose(X[w], mine.sum(axis=0) / np.sqrt(len(mine)), rtol=1e-5)
-    np.testing.assert_allclose(table.decomposed(X, rows[3:]), rows, atol=1e-5)
+    np.testing.assert_allclose(table.decompose(X, rows[3:]), rows, atol=1e-5)
     short = PartTable.of(["a", "of"], 5, 6, 100)  # no part of so many letters
     assert short.rows.tolist() == [0, 1]
     one = PartTable.of(["garden", "gardens"], 3, 6, 1)  # all parts in one slot

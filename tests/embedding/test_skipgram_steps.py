@@ -8,9 +8,8 @@ import pytest
 from lemmata import text
 from lemmata.embedding.skipgram import _kernels as kernels
 from lemmata.embedding.skipgram import _twins as twins
-from lemmata.embedding.skipgram.algorithm import SkipGramAlgorithm
-from lemmata.embedding.skipgram.trainers import Compiled
-from lemmata.embedding.skipgram.windowed import WindowedText
+from lemmata.embedding.skipgram.algorithm import CompiledTrainer, SkipGramAlgorithm
+from lemmata.embedding.skipgram.contexts import CONTEXTS, WindowedText
 from lemmata.embedding.subwords import PartTable
 from lemmata.embedding.windows.sampling import AliasTable, keep_probabilities, noise
 
@@ -63,7 +62,7 @@ class SlowTwin:
 
     def near(self, kept, t):
         R, others = self.data.window, len(kept) - 1
-        if self.data.context == "window":
+        if self.data.context.name == "window":
             reach = R - (self.bits() >> 32) % R
             return kept[max(0, t - reach) : t] + kept[t + 1 : t + reach + 1]
         rest = kept[:t] + kept[t + 1 :]
@@ -78,7 +77,7 @@ class SlowTwin:
             place += len(ids)
             kept = [w for w in ids if (self.bits() >> 32) < int(self.data.keep_bits[w])]
             for t, w in enumerate(kept):
-                if self.data.context == "document":
+                if self.data.context.name == "document":
                     pairs += 1
                     loss += self.group([unit], [w], self.negatives(), 1, rate)
                     continue
@@ -147,12 +146,12 @@ def test_kernels_make_the_steps_of_the_slow_twin(data, settings):
     """With parts, too, although the kernel puts a word together once for an occurrence and the twin for every pair."""
     settings = dict(settings)
     data = with_parts(data) if settings.pop("parts", False) else data
-    data = replace(data, context=settings.pop("context", "window"))
+    data = replace(data, context=CONTEXTS[settings.pop("context", "window")])
     algorithm = SkipGramAlgorithm(
         5, 3, negative=2, alpha=0.1, min_alpha=0.01, deterministic=True, **settings
     )
     state = started(algorithm, data)
-    fast, slow = Compiled(algorithm, data, state), SlowTwin(algorithm, data, state)
+    fast, slow = CompiledTrainer(algorithm, data, state), SlowTwin(algorithm, data, state)
     n = data.text.n_tokens
     found = fast.epoch()
     expected = slow.train(lambda place: 0.1 - 0.09 * place / (3 * n))

@@ -8,7 +8,7 @@ from scipy.stats import spearmanr
 
 import lemmata
 from lemmata.embedding import WordVectors
-from lemmata.embedding.vectors import search
+from lemmata.embedding.vectors import word_vectors
 
 KeyedVectors = pytest.importorskip("gensim.models").KeyedVectors
 
@@ -37,7 +37,7 @@ def agree(ours, other):
 
 @pytest.mark.parametrize("bytes_at_once", [2**25, 1000])
 def test_searches_agree_with_gensim(vectors, theirs, monkeypatch, bytes_at_once):
-    monkeypatch.setattr(search, "BLOCK_BYTES", bytes_at_once)
+    monkeypatch.setattr(word_vectors, "BLOCK_BYTES", bytes_at_once)
     a, b, c = "wörd3", "wörd10", "wörd200"
     agree(vectors.nearest(a, 12), theirs.most_similar(a, topn=12))
     agree(vectors.nearest([a, b], 5), theirs.most_similar([a, b], topn=5))

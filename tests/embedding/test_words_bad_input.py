@@ -85,7 +85,7 @@ def test_more_numbers_than_words_are_refused_by_a_factorisation():
 
 def test_negative_counts_are_refused():
     with pytest.raises(ValueError, match="the word 'cat' has the count -3"):
-        Vocabulary.counted({"dog": 2, "cat": -3})
+        Vocabulary.from_counts({"dog": 2, "cat": -3})
     words = Vocabulary.of([["a", "b"]])
     counts = sp.csr_array(np.array([[0.0, -1.0], [-1.0, 0.0]]))
     with pytest.raises(ValueError, match=r"negative|>= 0|> 0"):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lemmata import text
-from lemmata.text import blocks, encoded
+from lemmata.text import encoded
 from lemmata.text.encoded import encode_over
 
 SENTENCES = st.lists(st.lists(st.sampled_from(["a", "b", "c", "d", "ff"]), max_size=8), max_size=12)
@@ -39,7 +39,7 @@ def test_blocks_in_memory_and_in_a_file_say_the_same(monkeypatch, in_memory):
     sentences = [list(rng.choice(list("abcdefgh"), rng.integers(0, 30))) for _ in range(50)]
     whole = text.encode(sentences, min_count=2)
     monkeypatch.setattr(encoded, "BLOCK", 37)
-    monkeypatch.setattr(blocks, "IN_MEMORY", in_memory)
+    monkeypatch.setattr(encoded, "IN_MEMORY", in_memory)
     parts = text.encode(sentences, min_count=2)
     assert len(parts.blocks) > 1
     assert (parts.blocks[-1].spill is not None) == (in_memory < 10**6)

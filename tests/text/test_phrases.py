@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lemmata import text
-from lemmata.text import blocks, encoded
+from lemmata.text import encoded
 from lemmata.text.phrases import join_phrases
 
 
@@ -63,7 +63,7 @@ def test_planted_phrases_are_found_in_blocks_and_in_files(monkeypatch):
         sentences.append([*words[:at], "new", "york", *words[at:]])
     whole = join_phrases(text.encode(sentences), threshold=5)
     monkeypatch.setattr(encoded, "BLOCK", 100)
-    monkeypatch.setattr(blocks, "IN_MEMORY", 1000)
+    monkeypatch.setattr(encoded, "IN_MEMORY", 1000)
     parts = join_phrases(text.encode(sentences), threshold=5)
     assert whole.vocabulary == parts.vocabulary
     assert decoded(whole) == decoded(parts)

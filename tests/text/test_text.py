@@ -227,7 +227,7 @@ def test_counts_of_different_tokenizers_are_not_added():
     with pytest.raises(ValueError, match="different tokenizers"):
         Counts.of(["a"], Tokenizer(lowercase=False)) + Counts.of(["b"])
     with pytest.raises(ValueError, match="has the count -1"):
-        Vocabulary.counted({"a": -1})
+        Vocabulary.from_counts({"a": -1})
     with pytest.raises(TypeError, match="is a int"):
         as_documents(5)
 

@@ -9,8 +9,8 @@ import pytest
 CHILD = """
 import sys
 from lemmata import text
-from lemmata.text import blocks
-blocks.IN_MEMORY = 2**20
+from lemmata.text import encoded
+encoded.IN_MEMORY = 2**20
 def peak():  # of this process alone: ru_maxrss begins with that of its parent
     with open("/proc/self/status") as file:
         return next(int(line.split()[1]) / 1024 for line in file if line.startswith("VmHWM"))

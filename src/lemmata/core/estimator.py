@@ -208,7 +208,9 @@ class Model(BaseEstimator):
         return rule | Seconds(max(self.time_limit - spent, 1e-9))
 
     def _fit_blocks(self, data: Blocks) -> None:
-        algorithm = self._algorithm(data)
+        self._fit_by(self._algorithm(data), data)
+
+    def _fit_by(self, algorithm: Any, data: Blocks) -> None:
         problem = self._problem(data)
         rng = self._rng() if getattr(algorithm, "draws", True) else None
         solution = run(algorithm, problem, stop=self._stop(), callbacks=self._callbacks(), rng=rng)
@@ -238,6 +240,11 @@ class Model(BaseEstimator):
             setattr(self, name, value)
         self.trace_, self.stopped_, self.n_iter_ = trace, stopped, max(steps, 1)
         self.certificate_ = self._certificate(data, in_fit=True)
+
+    def _forget(self, *names: str) -> None:
+        """Delete attributes of an earlier fit, where there are any."""
+        for name in names:
+            self.__dict__.pop(name, None)
 
     def _callbacks(self) -> list[Any]:
         callbacks: list[Any] = []
@@ -404,19 +411,29 @@ class Model(BaseEstimator):
         return self._certificate(self._validated(X, sample_weight, reset=False), y, seconds=seconds)
 
     def _certificate(
-        self, data: Any, y=None, *, seconds: float | None = None, in_fit: bool = False
+        self,
+        data: Any,
+        y=None,
+        *,
+        seconds: float | None = None,
+        in_fit: bool = False,
+        claims: tuple[Statement, ...] | None = None,
+        attributes: Mapping[str, Any] | None = None,
     ) -> Certificate:
-        """Check the claims on data, within the budget of `certify`, of `fit`, or so many seconds."""
+        """Check the claims on data, within the budget of `certify`, of `fit`, or so many seconds.
+
+        claims : those to check, if they are not `_claims()`
+        attributes : what claims may look at besides the model's own (rows held out, questions)
+        """
         steps = f"{self.stopped_}, {self.n_iter_} step{'s' if self.n_iter_ != 1 else ''}"
+        claims = self._claims() if claims is None else claims
         if in_fit and not checks_in_fit():
-            return Certificate(
-                self._safe_title(data), _unchecked(self._claims()), steps, trace=self.trace_
-            )
+            return Certificate(self._safe_title(data), _unchecked(claims), steps, trace=self.trace_)
         weights = None if data is None else data.weights
         if y is None and isinstance(data, Blocks):
             y = data.targets
-        fit = Fit(self, data, y, weights, self.trace_, steps)
-        usual, claims = budget(self.work, fit), self._claims()
+        fit = Fit(self, data, y, weights, self.trace_, steps, attributes)
+        usual = budget(self.work, fit)
         work = max(IN_FIT, SHARE_OF_FIT / TIMES_THE_FIT * usual) if in_fit else usual
         with Checking(
             type(self).__name__, len(claims), show=None if self.verbose else False

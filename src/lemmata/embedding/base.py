@@ -1,4 +1,4 @@
-"""What all models of words share: the door for texts, words by number, and the vectors they give.
+"""The base of all models of words: validation of texts, words by number, and their vectors.
 
 A model is fitted to texts: a list or an iterator of them, a Path, `lemmata.text.read(…)`, lists of words, or an `EncodedText`,
 which is what all of these become. `feature_names_in_` holds the words by falling count, `counts_` the counts.
@@ -16,9 +16,8 @@ from lemmata.audit.embedding.geometry import ANALOGY_CLAIMS
 from lemmata.core.certificate import Certificate, Statement
 from lemmata.core.estimator import Model
 from lemmata.embedding.vectors.word_vectors import WordVectors
-from lemmata.text.encoded import EncodedText, encode_over, encode_with
-from lemmata.text.tokens import Tokenizer
-from lemmata.text.vocabulary import Vocabulary
+from lemmata.text.encoded import LONGEST, EncodedText, encode_over, encode_with
+from lemmata.text.words import Tokenizer, Vocabulary
 
 Array = np.ndarray
 
@@ -27,6 +26,9 @@ class EmbeddingModel(Model):
     """A model that gives every word a vector. A subclass fits `embedding_`, row by row the words in `feature_names_in_`."""
 
     further_claims: ClassVar[tuple[Statement, ...]] = ()  # of `certify`, not of `fit`
+    _longest: ClassVar[int | None] = (
+        LONGEST  # words of a sentence; None: a document, which may be one word long
+    )
     stored: ClassVar[dict[str, Any]] = {
         "embedding_": "d k",
         "counts_": "d int >=0",
@@ -61,22 +63,23 @@ class EmbeddingModel(Model):
         if isinstance(X, EncodedText):
             data = X.over(X.vocabulary.pruned(self.min_count, self.max_vocab_size))
         else:
+            tokenizer = self.tokenizer or Tokenizer()
             data = encode_with(
-                X, self.tokenizer or Tokenizer(), self.min_count, self.max_vocab_size
+                X, tokenizer, self.min_count, self.max_vocab_size, longest=self._longest
             )
-        met = data.n_tokens + data.n_dropped
-        if met == 0:
+        found = data.n_tokens + data.n_dropped
+        if found == 0:
             raise ValueError(
                 "the text holds no word: it is empty, or its tokenizer finds nothing in it; pass texts, or lists of words."
             )
         if len(data.vocabulary) < 2:
             left = "only one word" if len(data.vocabulary) else "no word"
             raise ValueError(
-                f"{left} of {met:,} tokens occurs min_count={self.min_count} times; vectors need two words and more: lower "
+                f"{left} of {found:,} tokens occurs min_count={self.min_count} times; vectors need two words and more: lower "
                 "min_count, or pass more text."
             )
         alone = all((np.diff(starts) < 2).all() for _, starts in data)
-        if alone and getattr(self, "context", "window") != "document":
+        if alone and self._longest is not None:
             raise ValueError(
                 "no sentence has two words of the vocabulary, so no word has a neighbour. A text is one sentence: pass longer "
                 "ones, or lemmata.text.read(path, unit='paragraph')."
@@ -85,14 +88,9 @@ class EmbeddingModel(Model):
 
     # --- certificate ---
 
-    def _claims(self) -> tuple[Statement, ...]:
-        return self._and_further(self.claims, self.further_claims)
-
-    def _and_further(self, own: tuple[Statement, ...], further: tuple) -> tuple[Statement, ...]:
-        """What `fit` checks, and what `certify` checks besides."""
-        if not vars(self).get("_asked"):
-            return own
-        return (*own, *further, *(ANALOGY_CLAIMS if "analogies" in vars(self) else ()))
+    def _further_claims(self) -> tuple[Statement, ...]:
+        """The claims that `certify` checks besides those of `fit`."""
+        return self.further_claims
 
     def certify(
         self, X, y=None, sample_weight=None, *, analogies: Any = None, seconds: float | None = None
@@ -102,23 +100,15 @@ class EmbeddingModel(Model):
         analogies : a file of questions, or rows of four words; only with them is `analogies_solved` decided
         seconds : how long that may take, as in every `certify`
         """
-        if analogies is None:
-            return super().certify(X, y, sample_weight, seconds=seconds)
-        from lemmata.embedding.vectors.judging import questions_over
-
         check_is_fitted(self)
-        self.analogies = questions_over(self.vectors_.ids, analogies)
-        try:
-            return super().certify(X, y, sample_weight, seconds=seconds)
-        finally:
-            del self.analogies
+        claims, attributes = (*self._claims(), *self._further_claims()), {}
+        if analogies is not None:
+            from lemmata.embedding.vectors.judging import questions_over
 
-    def _certificate(self, data: Any, y=None, *, in_fit: bool = False, **options: Any) -> Any:
-        self._asked = not in_fit
-        try:
-            return super()._certificate(data, y, in_fit=in_fit, **options)
-        finally:
-            del self._asked
+            attributes["analogies"] = questions_over(self.vectors_.ids, analogies)
+            claims += ANALOGY_CLAIMS
+        data = self._validated(X, sample_weight, reset=False)
+        return self._certificate(data, y, seconds=seconds, claims=claims, attributes=attributes)
 
     def _title(self, data: Any) -> str:
         name = type(self).__name__
@@ -137,7 +127,7 @@ class EmbeddingModel(Model):
         return WordVectors(self.feature_names_in_, self.embedding_, self.counts_)
 
     def _conclude(self, *args: Any, **options: Any) -> None:
-        self.__dict__.pop("_vectors", None)
+        self._forget("_vectors")
         super()._conclude(*args, **options)
 
     def __getstate__(self):

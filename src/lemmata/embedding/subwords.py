@@ -95,6 +95,10 @@ class PartTable:
 
     @classmethod
     def of(cls, words: list[str], min_n: int, max_n: int, bucket: int) -> PartTable:
+        if min_n > max_n:
+            raise ValueError(
+                f"min_n={min_n} exceeds max_n={max_n}; pass min_n <= max_n, or max_n=0 for words without parts."
+            )
         v = len(words)
         owners, filled = distinct_slots(words, min_n, max_n, bucket)
         slots, places = np.unique(filled, return_inverse=True)
@@ -128,15 +132,36 @@ class PartTable:
         shape = (self.n_words, self.n_rows)
         return sp.csr_array((values, self.rows, self.firsts), shape=shape).T.tocsr()
 
-    def composed(self, rows: Array) -> Array:
-        """x (words, k) of all rows (n_rows, k)."""
+    def compose(self, rows: Array) -> Array:
+        """Return x (words, k) of all rows (n_rows, k)."""
         return np.ascontiguousarray(self.shares.T @ rows, dtype=rows.dtype)
 
-    def decomposed(self, vectors: Array, parts: Array) -> Array:
-        """The rows that give these vectors of words with these vectors of parts: ζ_w = √m x_w − Σ a_g."""
+    def decompose(self, vectors: Array, parts: Array) -> Array:
+        """Return the rows that give these vectors of words with these vectors of parts: ζ_w = √m x_w − Σ a_g."""
         of_parts = self.shares[self.n_words :].T @ parts  # Σ a_g / √m
         roots = np.sqrt(np.diff(self.firsts))[:, None]
         own = (roots * (vectors.astype(np.float64) - of_parts)).astype(vectors.dtype)
+        return np.concatenate([own, parts])
+
+    def continue_rows(
+        self, rows: Array, vectors: Array, places: Array, known: PartVectors | None
+    ) -> Array:
+        """Return rows of words and parts in which the words at `places` and known parts keep their vectors.
+
+        A new word begins as its parts say.
+        """
+        own, parts = rows[: self.n_words].copy(), rows[self.n_words :].copy()
+        if known is not None:
+            now = self.min_n, self.max_n, self.bucket
+            if now != (known.min_n, known.max_n, known.bucket):
+                raise ValueError(
+                    f"the fit that is continued has parts of {known.min_n} to {known.max_n} letters in {known.bucket:,} "
+                    f"slots; leave min_n, max_n and bucket as they were, not {now}."
+                )
+            parts[np.searchsorted(self.slots, known.slots)] = known.matrix
+        words = np.zeros((self.n_words, rows.shape[1]), rows.dtype)
+        words[places] = vectors
+        own[places] = self.decompose(words, parts)[places]
         return np.concatenate([own, parts])
 
     def vectors(self, rows: Array) -> PartVectors:

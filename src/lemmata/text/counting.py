@@ -24,7 +24,7 @@ import scipy.sparse as sp
 
 from lemmata.core import storable
 from lemmata.text.reading import as_documents
-from lemmata.text.tokens import WORD, Tokenizer
+from lemmata.text.words import WORD, Tokenizer
 
 Array = np.ndarray
 

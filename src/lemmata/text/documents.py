@@ -50,7 +50,7 @@ class ModelOfCounts(Model):
         else:
             data = super()._validated(X, sample_weight, reset, min_samples)
             if reset:
-                self.__dict__.pop("tokenizer_", None)
+                self._forget("tokenizer_")
         for rows, _ in data:
             least = rows.data.min(initial=0) if sp.issparse(rows) else rows.min(initial=0)
             if least < 0:
@@ -63,8 +63,9 @@ class ModelOfCounts(Model):
         self, X: Any, first: Counts, sample_weight, reset: bool, min_samples
     ) -> Blocks:
         """Counts bring their words along: these are the names of the columns."""
-        known = self.__dict__.pop("feature_names_in_", None)
-        try:  # the matrix has no names, which is no news here
+        known = getattr(self, "feature_names_in_", None)
+        self._forget("feature_names_in_")  # the matrix has no names, and none are asked for
+        try:
             if not reset and known is not None and not np.array_equal(known, first.words):
                 raise ValueError(
                     f"these counts are over other words than the {len(known):,} that the model was fitted to; count "

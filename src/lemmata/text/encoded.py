@@ -2,7 +2,7 @@
 
 One pass gives every word the number of its first appearance; then the counts are known, words get their places in the
 vocabulary (0 the most frequent), and those below `min_count` are dropped as if they had not been written. A token takes four
-bytes; of a long text most blocks lie in a temporary file (blocks.py), so it needs memory for its vocabulary and a block or two.
+bytes; of a long text most blocks lie in a temporary file, so it needs memory for its vocabulary and a block or two.
 
 >>> text = encode(["a rose is a rose", "is it a rose ?"], token_pattern=None, min_count=2)
 >>> text
@@ -16,6 +16,9 @@ EncodedText of 2 sentences, 8 tokens, 3 words
 from __future__ import annotations
 
 import hashlib
+import os
+import tempfile
+import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -25,15 +28,128 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.text.blocks import IdBlock, Shelf, renumbered
 from lemmata.text.reading import as_documents, refuse_tables
-from lemmata.text.tokens import WORD, Tokenizer
-from lemmata.text.vocabulary import Vocabulary, by_count
+from lemmata.text.words import WORD, Tokenizer, Vocabulary, by_count
 
 Array = np.ndarray
 BLOCK = 2**19  # tokens: long enough for Python not to matter
 PIECE = 2**13  # words that get their numbers together, while they are still in the cache
+# tokens: 8 MB; what is beyond goes to a file, whose reading takes 1 % of a pass over it
+IN_MEMORY = 2**21
 LONGEST = 10_000  # words of a sentence, as gensim's; longer ones are cut, so that no line makes a block of its own
+
+
+# --- blocks ---------------------------------------------------------------------------------------------------------------
+
+
+class Spill:
+    """A temporary file of int32 numbers, removed with the last reference to it."""
+
+    def __init__(self) -> None:
+        handle, self.path = tempfile.mkstemp(prefix="lemmata-", suffix=".ids")
+        os.close(handle)
+        self._remove = weakref.finalize(self, _unlink, self.path)
+
+    def append(self, ids: Array) -> int:
+        """Write numbers at the end; return where they begin, in bytes."""
+        with open(self.path, "ab") as file:
+            at = file.tell()
+            ids.tofile(file)
+        return at
+
+    def read(self, at: int, size: int) -> Array:
+        return np.fromfile(self.path, np.int32, size, offset=at)
+
+
+def _unlink(path: str) -> None:
+    if os.path.exists(path):
+        os.unlink(path)
+
+
+@dataclass(frozen=True)
+class IdBlock:
+    """Sentences one after the other: their words' numbers and where each of them begins, in memory or in a file."""
+
+    n_tokens: int
+    n_sentences: int
+    here: tuple[Array, Array] | None = None  # ids and starts
+    spill: Spill | None = None
+    at: int = 0  # where the ids begin in the file, in bytes; the starts follow
+
+    @classmethod
+    def of(cls, ids: Array, starts: Array, spill: Spill | None = None) -> IdBlock:
+        """A block in memory, or at the end of a file."""
+        sizes = len(ids), len(starts) - 1
+        if spill is None:
+            return cls(*sizes, (ids, starts))
+        at = spill.append(ids)
+        spill.append(starts.astype(np.int32))
+        return cls(*sizes, None, spill, at)
+
+    @property
+    def ids(self) -> Array:
+        """(n_tokens,) int32"""
+        if self.here is not None:
+            return self.here[0]
+        assert self.spill is not None
+        return self.spill.read(self.at, self.n_tokens)
+
+    @property
+    def starts(self) -> Array:
+        """(n_sentences + 1,) int64, the first 0, the last the number of tokens."""
+        if self.here is not None:
+            return self.here[1]
+        assert self.spill is not None
+        return self.spill.read(self.at + 4 * self.n_tokens, self.n_sentences + 1).astype(np.int64)
+
+
+class BlockStore:
+    """Blocks in their order: the first IN_MEMORY tokens stay in memory, the rest goes to a file."""
+
+    def __init__(self) -> None:
+        self.blocks: list[IdBlock] = []
+        self.n_tokens = 0
+        self._spill: Spill | None = None
+
+    def add(self, ids: Array, starts: Array) -> None:
+        """Append numbers, without those below 0."""
+        ids, starts = without_gaps(ids, starts)
+        self.n_tokens += len(ids)
+        if self.n_tokens > IN_MEMORY:
+            self._spill = self._spill or Spill()
+        self.blocks.append(IdBlock.of(ids, starts, self._spill))
+
+    def drain(self) -> Iterator[IdBlock]:
+        """Yield the blocks in their order, and keep none of them."""
+        self.blocks.reverse()
+        while self.blocks:
+            yield self.blocks.pop()
+
+
+def without_gaps(ids: Array, starts: Array) -> tuple[Array, Array]:
+    """Return tokens without those below 0; sentences stay, shorter or empty."""
+    gone = np.flatnonzero(ids < 0)
+    if not len(gone):
+        return ids, starts
+    return ids[ids >= 0], starts - np.searchsorted(gone, starts)
+
+
+def renumber(blocks: Iterable[IdBlock], mapping: Array) -> tuple[IdBlock, ...]:
+    """Return blocks with other numbers; tokens that become −1 are taken out, sentences stay.
+
+    >>> store = BlockStore()
+    >>> store.add(np.array([0, 1, -1, 1], np.int32), np.array([0, 3, 4]))
+    >>> (block,) = renumber(store.drain(), np.array([5, 7], np.int32))
+    >>> block.ids.tolist(), block.starts.tolist()
+    ([5, 7, 7], [0, 2, 3])
+    """
+    store = BlockStore()
+    for block in blocks:
+        store.add(mapping[block.ids], block.starts)
+    return tuple(store.blocks)
+
+
+# --- texts ----------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -109,7 +225,7 @@ class EncodedText:
     def over(self, words: Vocabulary) -> EncodedText:
         """The same text over another vocabulary's numbers; words that it does not have are dropped."""
         mapping = words.encode(list(self.vocabulary))
-        blocks = renumbered(self.blocks, mapping)
+        blocks = renumber(self.blocks, mapping)
         lost = self.n_tokens - sum(block.n_tokens for block in blocks)
         counts = np.zeros(len(words), np.int64)
         counts[mapping[mapping >= 0]] = self.vocabulary.counts[mapping >= 0]
@@ -157,9 +273,9 @@ def encode_with(
     """Texts as numbers of words by a tokenizer, which lists of words do not need; longest=None cuts no sentence."""
     if isinstance(min_count, bool) or not isinstance(min_count, Integral) or min_count < 1:
         raise ValueError(f"min_count={min_count!r}: pass an int >= 1.")
-    documents, tokenized = _looked_at(documents)
+    documents, tokenized = _inspect(documents)
     places: Any = defaultdict(count().__next__)
-    raw, counts = Shelf(), np.zeros(0, np.int64)
+    raw, counts = BlockStore(), np.zeros(0, np.int64)
 
     def number(words: Iterable[str], size: int) -> Array:
         return np.fromiter(map(places.__getitem__, words), np.int32, size)
@@ -175,9 +291,9 @@ def encode_with(
     mapping[order] = np.arange(len(order))
     kept = Vocabulary(words[order], counts[order])
     dropped = int(counts.sum()) - kept.n_tokens
-    places.clear()  # a long text has many rare words, and their room is needed now
+    places.clear()  # a long text has many rare words, and their memory is needed now
     del words
-    blocks = renumbered(raw.taken(), mapping)
+    blocks = renumber(raw.drain(), mapping)
     return EncodedText(kept, blocks, None if tokenized else tokenizer, dropped)
 
 
@@ -185,21 +301,21 @@ def encode_over(
     vocabulary: Vocabulary, documents: Any, tokenizer: Tokenizer | None = None
 ) -> EncodedText:
     """A text over the words of a vocabulary. The result's vocabulary states how often each occurs in this text."""
-    documents, tokenized = _looked_at(documents)
+    documents, tokenized = _inspect(documents)
     tokenizer = None if tokenized else tokenizer or Tokenizer()
-    numbers, met = vocabulary.ids.get, 0
-    shelf, counts = Shelf(), np.zeros(len(vocabulary), np.int64)
+    numbers, found = vocabulary.ids.get, 0
+    store, counts = BlockStore(), np.zeros(len(vocabulary), np.int64)
 
     def look_up(words: Iterable[str], size: int) -> Array:
         return np.fromiter(map(numbers, words, repeat(-1)), np.int32, size)
 
     for ids, starts in _batches(documents, tokenizer, look_up):
-        shelf.add(ids, starts)
+        store.add(ids, starts)
         counts += np.bincount(ids[ids >= 0], minlength=len(counts))
-        met += len(ids)
-    dropped = met - int(counts.sum())
+        found += len(ids)
+    dropped = found - int(counts.sum())
     words = Vocabulary(vocabulary.words, counts)
-    return EncodedText(words, tuple(shelf.blocks), tokenizer, dropped)
+    return EncodedText(words, tuple(store.blocks), tokenizer, dropped)
 
 
 def _words_of(places: Any) -> Array:
@@ -214,8 +330,8 @@ def _no_word(wrong: Any) -> TypeError:
     return TypeError(f"a sentence holds {wrong!r}, a {type(wrong).__name__}; words are texts.")
 
 
-def _looked_at(documents: Any) -> tuple[Any, bool]:
-    """The documents, and whether they are lists of words already, which the first one tells."""
+def _inspect(documents: Any) -> tuple[Any, bool]:
+    """Return the documents, and whether they are lists of words already, which the first one shows."""
     refuse_tables(documents)
     if isinstance(documents, (list, tuple)):
         first = next(iter(documents), None)
@@ -265,7 +381,7 @@ def _batches(
     pieces: list[Array] = []
     here = total = 0  # words of the batch, and of the block
 
-    def numbered() -> Array:
+    def number() -> Array:
         try:
             return numbers(chain.from_iterable(batch), here)
         except TypeError:
@@ -276,7 +392,7 @@ def _batches(
 
     def block() -> tuple[Array, Array]:
         starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-        return np.concatenate([*pieces, numbered()]), starts
+        return np.concatenate([*pieces, number()]), starts
 
     for sentence in _sentences(documents, tokenizer):
         batch.append(sentence if stays else tuple(sentence))
@@ -291,7 +407,7 @@ def _batches(
             yield block()
             batch, lengths, pieces, here, total = [], [], [], 0, 0
         elif here >= PIECE:
-            pieces.append(numbered())
+            pieces.append(number())
             batch, here = [], 0
     if lengths:
         yield block()

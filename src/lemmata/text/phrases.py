@@ -17,9 +17,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from lemmata.text.blocks import Shelf, renumbered
-from lemmata.text.encoded import EncodedText
-from lemmata.text.vocabulary import Vocabulary
+from lemmata.text.encoded import BlockStore, EncodedText, renumber
+from lemmata.text.words import Vocabulary
 
 Array = np.ndarray
 
@@ -47,19 +46,19 @@ def join_phrases(
     score = (times - min_count) * (text.n_tokens / (counts[first] * counts[second].astype(float)))
     chosen = pairs[(score > threshold) & (times > min_count)]
     joined = [f"{words[a]}{joiner}{words[b]}" for a, b in zip(chosen // v, chosen % v, strict=True)]
-    shelf = Shelf()
+    store = BlockStore()
     for block in text.blocks:
-        shelf.add(*_join(block.ids, block.starts, chosen, v))
+        store.add(*_join(block.ids, block.starts, chosen, v))
     names = np.concatenate([words, np.array(joined, dtype=object)])
     # two ways to one name ("a_b" may be a word already): its occurrences are one word's
     unique = {name: place for place, name in reversed(list(enumerate(names.tolist())))}
     same = np.array([unique[name] for name in names.tolist()], dtype=np.int32)
     found = np.zeros(len(names), np.int64)
-    for block in shelf.blocks:
+    for block in store.blocks:
         found += np.bincount(same[block.ids], minlength=len(names))
-    kept = Vocabulary.counted({names[i]: int(found[i]) for i in np.flatnonzero(found).tolist()})
+    kept = Vocabulary.from_counts({names[i]: int(found[i]) for i in np.flatnonzero(found).tolist()})
     mapping = kept.encode(names.tolist())
-    return replace(text, vocabulary=kept, blocks=renumbered(shelf.taken(), mapping))
+    return replace(text, vocabulary=kept, blocks=renumber(store.drain(), mapping))
 
 
 def _neighbours(ids: Array, starts: Array, v: int) -> tuple[Array, Array]:

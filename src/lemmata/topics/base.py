@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from lemmata.core.blocks import Blocks
 from lemmata.core.estimator import Model
 from lemmata.text.documents import ModelOfCounts
-from lemmata.text.tokens import Tokenizer
+from lemmata.text.words import Tokenizer
 from lemmata.topics.reading import Readable
 
 Array = np.ndarray

@@ -31,7 +31,7 @@ import scipy.sparse as sp
 
 from lemmata.text.counting import Counts
 from lemmata.text.reading import as_documents
-from lemmata.text.tokens import Tokenizer
+from lemmata.text.words import Tokenizer
 
 Array = np.ndarray
 EPSILON = 1e-12

@@ -158,12 +158,12 @@ def perplexity(
         return Perplexity(WHOLE, "exact", logs, np.zeros(len(logs)), documents.lengths)
     filters = {"particles": int(particles), "runs": int(runs), "moves": int(moves)}
     size = f"{runs} × {particles} particles"
-    logs, variances = log_probabilities(documents, phi, alpha, seed, **filters)
+    logs, variances = log_probabilities(documents, phi, alpha, seed=seed, **filters)
     if method == "left-to-right":
         return Perplexity(WHOLE, f"left-to-right, {size}", logs, variances, documents.lengths)
     first = prefix_lengths(documents, share)
     read = prefixes(documents, first)
-    start, more = log_probabilities(read, phi, alpha, seed + 1, **filters)
+    start, more = log_probabilities(read, phi, alpha, seed=seed + 1, **filters)
     left = documents.lengths - first
     name = f"completion, {size}"
     return Perplexity(COMPLETION, name, _rest(logs, start), variances + more, left, more)

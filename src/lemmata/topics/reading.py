@@ -30,7 +30,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lemmata.text.counting import Counts
 from lemmata.text.documents import are_texts
-from lemmata.text.tokens import Tokenizer
+from lemmata.text.words import Tokenizer
 from lemmata.topics.coherence import coherence, diversity
 from lemmata.topics.colours import ColouredText, coloured
 from lemmata.topics.tables import SharedWords, TopicRow, TopicTable, shared_words

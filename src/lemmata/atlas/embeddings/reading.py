@@ -7,7 +7,7 @@ import numpy as np
 from lemmata.atlas import entry, show
 from lemmata.atlas.embeddings.texts import Corpus, corpus
 from lemmata.embedding import PMI, WordVectors
-from lemmata.embedding.vectors.search import directions
+from lemmata.embedding.vectors.word_vectors import directions
 from lemmata.pictures import BLUE, GREY, ORANGE, RED, figure
 
 Array = np.ndarray

@@ -14,17 +14,15 @@ import numpy as np
 
 from lemmata.audit.embedding import skipgram
 from lemmata.audit.embedding.geometry import GEOMETRY_CLAIMS
-from lemmata.audit.kernel.attributes import attributes_sound, statements_true
-from lemmata.audit.kernel.claims import passes
+from lemmata.audit.kernel.attributes import attributes_sound
 
 SOUND = attributes_sound(
     {"embedding_": "d k", "context_embedding_?": "d k", "biases_?": "d", "counts_?": "d | >= 0"}
 )
-TRUE = statements_true(skipgram.statement_errors, cost=passes(1))
 ABOUT_PAIRS = (skipgram.beats_frequencies, skipgram.follows_information)
 VECTORS_CLAIMS = (SOUND, *GEOMETRY_CLAIMS)
-COUNTED_VECTORS_CLAIMS = (SOUND, TRUE, *GEOMETRY_CLAIMS)
-WORD2VEC_CLAIMS = (SOUND, TRUE, *ABOUT_PAIRS, *GEOMETRY_CLAIMS)
+COUNTED_VECTORS_CLAIMS = (SOUND, skipgram.TRUE, *GEOMETRY_CLAIMS)
+WORD2VEC_CLAIMS = (SOUND, skipgram.TRUE, *ABOUT_PAIRS, *GEOMETRY_CLAIMS)
 
 
 def word2vec_of(model: Any) -> dict[str, Any]:

@@ -9,17 +9,30 @@ r are drawn for each pair, and q ∝ p^α. With scores s_wv = ⟨ζ_w, z_v⟩ + 
 Scores that depend on v alone reach L_v = L(ln Σ_w N_wv / Σ_w M_wv): what word frequencies tell. (CIL (3.54) is s* with one
 negative for each pair; r of them shift it by ln r.) gensim leaves a negative out that is the word itself: there
 M_wv = r q_v (N_w − N_wv). Of the exact softmax (3.46), L* is the conditional entropy of v and L_v the entropy of its
-frequencies. N and T are averages over dropped words and drawn windows (expected_pairs.py): nothing is sampled here.
+frequencies.
+
+**Pairs.** N and T are averages over dropped words and drawn windows, exactly: nothing is sampled here. An occurrence s is kept
+with probability k_s, independently of all others; windows reach over the words that are left. So s sees t if both are kept and
+fewer than the reach of s are kept in between:
+
+    E N_wv = Σ_(s,t) k_s k_t Σ_j P(j kept in between) g(j + 1),        w at s, v at t, in one sentence
+
+g(Δ) = 1, or (R − Δ + 1)/R where reaches are drawn evenly from 1 … R. The number kept in between is a sum of independent 0s and
+1s; one more word, kept with probability k, makes P'(j) = (1 − k)P(j) + k P(j − 1). With all k = 1 it is the distance, and N the
+count in windows. Where fewer than R are kept in between with probability below NEGLIGIBLE, a pair is left out.
+
+    E T_w = Σ_s k_s (1 − Π_(t ≠ s) (1 − k_t))          occurrences of w that are kept and see another word
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.special import logsumexp, xlogy
 
-from lemmata.audit.embedding.expected_pairs import ExpectedPairs, expected_pairs
 from lemmata.audit.embedding.geometry import (
     dimensions_used,
     directions_spread,
@@ -44,6 +57,9 @@ Array = np.ndarray
 CORRELATED = 0.3
 BLOCK = 2**21  # scores at a time
 PER_SCORE = 25  # multiplications that a logarithm and an exponential cost
+NEGLIGIBLE = 1e-12
+AT_ONCE = 2**21  # numbers of P at a time
+DENSE = 2**23  # pairs of words that are cheaper to add up in a table than to sort
 
 
 def statement_errors(fit):
@@ -68,7 +84,93 @@ def loss_fell(fit):
     )
 
 
-# --- pairs, and the losses they have ----------------------------------------------------------------------------------
+# --- pairs in windows -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ExpectedPairs:
+    """N (v, v), symmetric; T (v,)."""
+
+    N: Any
+    T: Array
+
+
+def expected_pairs(text: Any, keep: Array, window: int, shrink: bool) -> ExpectedPairs:
+    """The averages over a text, an iterable of (ids, starts) of sentences."""
+    v = len(keep)
+    g = (window - np.arange(window)) / window if shrink else np.ones(window)
+    sums, T = PairSums(v), np.zeros(v)
+    for ids, starts in text:
+        sentence = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+        ids = np.asarray(ids, np.int64)
+        T += np.bincount(ids, visible(keep[ids], sentence), minlength=v)
+        size = max(1, AT_ONCE // window)
+        for first in range(0, len(ids), size):
+            add_pairs(sums, ids, sentence, keep, g, np.arange(first, min(first + size, len(ids))))
+    found = sums.matrix()
+    return ExpectedPairs(sp.csr_array(found + found.T), T)
+
+
+def add_pairs(sums: PairSums, ids: Array, sentence: Array, keep: Array, g: Array, s: Array) -> None:
+    """The pairs (s, t) with t after s."""
+    P = np.zeros((len(s), len(g)))  # P(j kept in between), j < R
+    P[:, 0] = 1
+    t = s + 1
+    while len(s):
+        inside = t < len(ids)
+        inside[inside] = sentence[t[inside]] == sentence[s[inside]]
+        inside &= P.sum(axis=1) > NEGLIGIBLE
+        s, t, P = s[inside], t[inside], P[inside]
+        k = keep[ids[t]][:, None]
+        sums.add(ids[s], ids[t], keep[ids[s]] * k[:, 0] * (P @ g))
+        P[:, 1:] = (1 - k) * P[:, 1:] + k * P[:, :-1]
+        P[:, :1] *= 1 - k
+        t = t + 1
+
+
+def visible(k: Array, sentence: Array) -> Array:
+    """k_s (1 − Π (1 − k_t)) of every occurrence, the product over the others of its sentence."""
+    if not len(k):
+        return np.zeros(0)
+    sure = k >= 1
+    logs = np.log1p(-np.where(sure, 0.0, k))  # a word that is always kept makes the product 0
+    certain, rest = np.bincount(sentence, sure), np.bincount(sentence, logs)
+    others = np.where(certain[sentence] - sure > 0, 0.0, np.exp(rest[sentence] - logs))
+    return k * (1 - others)
+
+
+class PairSums:
+    """Values added up by pair: in a table where that is small, else sorted from time to time."""
+
+    def __init__(self, v: int):
+        self.v = v
+        self.table = np.zeros(v * v) if v * v <= DENSE else None
+        self.waiting: list[tuple[Array, Array]] = []
+        self.found: Any = sp.csr_array((v, v))
+
+    def add(self, rows: Array, columns: Array, values: Array) -> None:
+        keys = rows * self.v + columns
+        if self.table is not None:
+            self.table += np.bincount(keys, values, minlength=self.v**2)
+            return
+        self.waiting.append((keys, values))
+        if sum(len(keys) for keys, _ in self.waiting) > DENSE:
+            self._sort()
+
+    def _sort(self) -> None:
+        keys, values = map(np.concatenate, zip(*self.waiting, strict=True))
+        more = sp.coo_array((values, np.divmod(keys, self.v)), shape=(self.v, self.v))
+        self.found, self.waiting = self.found + more.tocsr(), []
+
+    def matrix(self) -> Any:
+        if self.table is not None:
+            return sp.csr_array(self.table.reshape(self.v, self.v))
+        if self.waiting:
+            self._sort()
+        return self.found
+
+
+# --- the losses they have ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -242,20 +344,19 @@ def follows_information(fit):
     )
 
 
-def _stated(contexts: str):
-    """What is stated, where `context_embedding_` has a row for each of these; and the run."""
-    shapes = {
-        "embedding_": "d k",
-        "context_embedding_": f"{contexts} k",
-        "biases_": "d",
-        "counts_": "d | >= 0, falling",
-        "loss_": " | >= 0",
-    }
-    return attributes_sound(shapes), statements_true(statement_errors, cost=passes(1)), loss_fell
-
-
-SKIPGRAM_CLAIMS = (*_stated("d"), beats_frequencies, directions_spread, dimensions_used)
+SHAPES = {
+    "embedding_": "d k",
+    "context_embedding_": "d k",
+    "biases_": "d",
+    "counts_": "d | >= 0, falling",
+    "loss_": " | >= 0",
+}
+SOUND = attributes_sound(SHAPES)
+TRUE = statements_true(statement_errors, cost=passes(1))
+SKIPGRAM_CLAIMS = (SOUND, TRUE, loss_fell, beats_frequencies, directions_spread, dimensions_used)
 # what `certify` checks besides
 SKIPGRAM_MORE_CLAIMS = (follows_information, frequency_apart, nearest_words_determined)
 # the context is a whole sentence, or a document with a vector of its own: such pairs are no pairs in windows
-SENTENCE_CONTEXT_CLAIMS, DOCUMENT_CONTEXT_CLAIMS = _stated("d"), _stated("n")
+SENTENCE_CONTEXT_CLAIMS = (SOUND, TRUE, loss_fell)
+SOUND_DOCUMENTS = attributes_sound({**SHAPES, "context_embedding_": "n k"})
+DOCUMENT_CONTEXT_CLAIMS = (SOUND_DOCUMENTS, TRUE, loss_fell)

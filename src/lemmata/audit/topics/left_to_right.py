@@ -45,7 +45,14 @@ SURE = 0.5  # a topic more probable than all others together is worth a guess
 
 
 def log_probabilities(
-    documents: Documents, phi: Array, alpha: Array, seed: int, **filters: int
+    documents: Documents,
+    phi: Array,
+    alpha: Array,
+    *,
+    particles: int,
+    runs: int,
+    moves: int,
+    seed: int,
 ) -> tuple[Array, Array]:
     """ln p(w) of every document and its variance, by filters; exact where there is one topic."""
     if len(phi) == 1:
@@ -53,7 +60,10 @@ def log_probabilities(
         with np.errstate(divide="ignore"):
             logs = np.log(phi[0])[documents.words]
         return np.bincount(owner, logs, minlength=len(documents)), np.zeros(len(documents))
-    return average(left_to_right(documents, phi, alpha, seed=seed, **filters))
+    logs = left_to_right(
+        documents, phi, alpha, particles=particles, runs=runs, moves=moves, seed=seed
+    )
+    return average(logs)
 
 
 def average(logs: Array) -> tuple[Array, Array]:

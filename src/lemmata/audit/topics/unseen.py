@@ -90,9 +90,10 @@ def _affordable(fit: Fit, test: Any) -> Any:
 
 def _compare(fit: Fit, train: Any, test: Any):
     u = smoothed(word_totals(fit))
-    topics = validate_topics(topic_word(fit), fit.doc_topic_prior_)
-    filters = {"particles": PARTICLES, "runs": RUNS, "moves": 0}
-    logs, variances = log_probabilities(Documents.of(test), *topics, seed=0, **filters)
+    phi, alpha = validate_topics(topic_word(fit), fit.doc_topic_prior_)
+    logs, variances = log_probabilities(
+        Documents.of(test), phi, alpha, particles=PARTICLES, runs=RUNS, moves=0, seed=0
+    )
     of_unigram, tokens = test @ np.log(u), int(test.sum())
     gains = logs - of_unigram
     with np.errstate(over="ignore"):

@@ -37,11 +37,10 @@ from lemmata.embedding.alignment.procrustes import (
 from lemmata.embedding.alignment.retrieval import METHODS, best, crowding
 from lemmata.embedding.alignment.scoring import PrecisionScore, score
 from lemmata.embedding.vectors.foreign import as_word_vectors
-from lemmata.embedding.vectors.search import directions
-from lemmata.embedding.vectors.word_vectors import WordVectors
+from lemmata.embedding.vectors.word_vectors import WordVectors, directions
 
 Array = np.ndarray
-CACHED = ("_sides", "_penalty")
+CACHED = ("_source", "_target", "_sides", "_penalty")
 
 
 def align(
@@ -156,7 +155,7 @@ class Alignment(Model):
             self.source_words_, self.source_matrix_ = one.words, one.matrix
             self.target_words_, self.target_matrix_ = other.words, other.matrix
             self.seeds_ = seeds.places
-            self._forget()
+            self._forget(*CACHED)
             self._fit_blocks(TwoSides.of(one.matrix, other.matrix, seeds.places))  # type: ignore[arg-type]
         return self
 
@@ -229,13 +228,8 @@ class Alignment(Model):
         turned, Y = self._sides
         return crowding(Y, turned, int(self.neighbours))
 
-    def _forget(self) -> None:
-        for name in ("_source", "_target", *CACHED):
-            self.__dict__.pop(name, None)
-
     def __getstate__(self):
-        left_out = ("_source", "_target", *CACHED)
-        return {key: value for key, value in super().__getstate__().items() if key not in left_out}
+        return {key: value for key, value in super().__getstate__().items() if key not in CACHED}
 
     # --- using it ---
 

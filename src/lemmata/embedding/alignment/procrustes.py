@@ -25,7 +25,7 @@ import numpy as np
 
 from lemmata.core import storable
 from lemmata.embedding.alignment.retrieval import mutual, translations
-from lemmata.embedding.vectors.search import directions
+from lemmata.embedding.vectors.word_vectors import directions
 
 Array = np.ndarray
 

@@ -30,7 +30,7 @@ from lemmata.core.supervised import Classifier
 from lemmata.embedding.fasttext.descent import FastTextAlgorithm, Texts
 from lemmata.embedding.fasttext.features import FeatureSpace
 from lemmata.text.encoded import EncodedText, encode_with
-from lemmata.text.tokens import WORDS, Tokenizer
+from lemmata.text.words import WORDS, Tokenizer
 
 Array = np.ndarray
 LINE = 16  # numbers of a cache line: a shorter vector is no faster

@@ -27,7 +27,7 @@ import scipy.sparse as sp
 from lemmata.core import storable
 from lemmata.embedding.subwords import MIXER, mixed, parts_of, slot
 from lemmata.text.encoded import EncodedText
-from lemmata.text.vocabulary import Vocabulary
+from lemmata.text.words import Vocabulary
 
 Array = np.ndarray
 

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from lemmata.completion.entries import Entries, transposed
 from lemmata.completion.observed import Observed
 from lemmata.embedding.windows.cooccurrence import CoOccurrence
-from lemmata.text.vocabulary import Vocabulary
+from lemmata.text.words import Vocabulary
 
 Array = np.ndarray
 

@@ -40,8 +40,7 @@ from lemmata.embedding.glove.algorithm import (
 from lemmata.embedding.glove.counts import PairCounts
 from lemmata.embedding.windows.cooccurrence import WEIGHTINGS, CoOccurrence
 from lemmata.text.encoded import EncodedText
-from lemmata.text.tokens import Tokenizer
-from lemmata.text.vocabulary import Vocabulary
+from lemmata.text.words import Tokenizer, Vocabulary
 
 Array = np.ndarray
 # multiplications of all epochs that NumPy does before kernels are compiled; a round costs as much as so many

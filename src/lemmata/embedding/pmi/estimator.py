@@ -34,7 +34,7 @@ from lemmata.embedding.windows.cooccurrence import WEIGHTINGS, CoOccurrence
 from lemmata.linalg.randomized import RandomizedAlgorithm
 from lemmata.reduction.covariance import EighAlgorithm, Scatter, upright
 from lemmata.text.encoded import EncodedText
-from lemmata.text.tokens import Tokenizer
+from lemmata.text.words import Tokenizer
 
 Array = np.ndarray
 FORM_BELOW = 64  # words: so few are decomposed as a whole

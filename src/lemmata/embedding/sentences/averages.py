@@ -16,10 +16,9 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.embedding.base import EmbeddingModel
-from lemmata.embedding.vectors.search import lengths, top
+from lemmata.embedding.vectors.word_vectors import lengths, top
 from lemmata.text.encoded import EncodedText, encode_with
-from lemmata.text.tokens import Tokenizer
-from lemmata.text.vocabulary import Vocabulary
+from lemmata.text.words import Tokenizer, Vocabulary
 
 Array = np.ndarray
 

@@ -35,8 +35,7 @@ from lemmata.embedding.sentences.averages import SentenceModel, averages, encode
 from lemmata.embedding.vectors.foreign import as_word_vectors
 from lemmata.reduction.covariance import EighAlgorithm, Scatter, upright
 from lemmata.text.encoded import EncodedText, encode_with
-from lemmata.text.tokens import Tokenizer
-from lemmata.text.vocabulary import Vocabulary
+from lemmata.text.words import Tokenizer, Vocabulary
 
 Array = np.ndarray
 

@@ -26,7 +26,7 @@ from lemmata.core.loop import MaxSteps, Settled, Stop
 from lemmata.embedding.sentences.averages import SentenceModel
 from lemmata.embedding.sentences.training import TARGETS, SentenceAlgorithm, SentenceText
 from lemmata.text.encoded import EncodedText
-from lemmata.text.tokens import Tokenizer
+from lemmata.text.words import Tokenizer
 
 Array = np.ndarray
 

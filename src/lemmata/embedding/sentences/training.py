@@ -13,7 +13,7 @@ draws that are the same for every epoch: the mean over targets, of a long text o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -21,22 +21,21 @@ import numpy as np
 
 from lemmata.core import storable
 from lemmata.core.compiler import worth_compiling
-from lemmata.embedding.windows.sampling import Drawn
+from lemmata.embedding.sentences._twins import list_targets
+from lemmata.embedding.skipgram import _twins as twins
+from lemmata.embedding.windows.sampling import Chunks, SampledText
 from lemmata.text.encoded import EncodedText
 
 Array = np.ndarray
 TARGETS = ("words", "neighbours")
-CHUNK = 2**13  # tokens worked on at a time
-MEASURED = 2**16  # tokens that tell the loss
-WORTH_COMPILING = (
-    2**27
-)  # multiplications; NumPy needs some 40 ns for one (a mean is made for every target), the compiler 5 s
+# multiplications; NumPy needs some 40 ns for one (a mean is made for every target), the compiler 5 s
+WORTH_COMPILING = 2**27
 TABLE = 1024  # steps of σ and ln(1 + eˢ) over −8 … 8
 MEASURE = 2**63  # the key of the draws that the loss is measured on
 
 
 @dataclass(frozen=True)
-class SentenceText(Drawn):
+class SentenceText(SampledText):
     """Sentences, which of their words are kept, and what negatives are drawn from."""
 
     text: EncodedText
@@ -46,22 +45,6 @@ class SentenceText(Drawn):
 
     def fingerprint(self) -> str:
         return f"{self.text.fingerprint()} {self.sample} {self.ns_exponent}"
-
-    def chunks(self, every: int = 1) -> Iterator[tuple[int, Array, Array, int, int]]:
-        """The place of a block's first token, its ids and starts, and a range of its sentences: each, or every so many."""
-        position = number = 0
-        for ids, starts in self.text:
-            cuts = np.searchsorted(starts, np.arange(0, starts[-1] + CHUNK, CHUNK))
-            cuts = np.unique(np.minimum(cuts, len(starts) - 1))
-            for first, last in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
-                if starts[last] > starts[first]:
-                    if number % every == 0:
-                        yield position, ids, starts, first, last
-                    number += 1
-            position += int(starts[-1])
-
-    def measured(self) -> Iterator[tuple[int, Array, Array, int, int]]:
-        return self.chunks(max(1, self.text.n_tokens // MEASURED))
 
 
 @storable
@@ -129,15 +112,15 @@ class SentenceAlgorithm:
 
     def _trainer(self, data: SentenceText, state: SentenceState) -> Any:
         work = float(data.text.n_tokens) * self.epochs * (2 + self.negative) * self.vector_size
-        kind = Compiled if worth_compiling(work, above=WORTH_COMPILING) else Batched
-        return kind(self, data, state)
+        compiles = worth_compiling(work, above=WORTH_COMPILING)
+        return (CompiledSentences if compiles else BatchedSentences)(self, data, state)
 
     def at(self, state: SentenceState, data: SentenceText) -> SentenceState:
         """The state with its loss."""
         return replace(state, loss=self._trainer(data, state).measure())
 
 
-class Compiled:
+class CompiledSentences:
     """An epoch by kernels, on one thread: the same bits wherever it runs."""
 
     def __init__(self, algorithm: SentenceAlgorithm, data: SentenceText, state: SentenceState):
@@ -162,22 +145,23 @@ class Compiled:
         return self._over(self.data.chunks(), self.state.epoch * n, self.state.seed, rates)
 
     def measure(self) -> float:
-        return self._over(self.data.measured(), 0, self.state.seed + MEASURE, (0.0, 0.0, 0.0))
+        return self._over(self.data.loss_chunks(), 0, self.state.seed + MEASURE, (0.0, 0.0, 0.0))
 
-    def _over(self, chunks: Any, before: int, seed: int, rates: Any) -> float:
+    def _over(self, blocks: Iterable[Chunks], before: int, seed: int, rates: Any) -> float:
         """The mean loss of all targets, each before its step."""
         from lemmata.embedding.sentences import _kernels as kernels
 
         a, data = self.algorithm, self.data
         train = kernels.train_words if a.targets == "words" else kernels.train_neighbours
         total, targets = 0.0, 0
-        for position, ids, starts, first, last in chunks:
-            loss, count = train(
-                ids, starts, first, last, before + position, np.uint64(seed % 2**64), data.keep_bits, data.alias,
-                self.inputs, self.outputs, self.lanes, a.negative, *rates, self.tables, np.empty(0, np.float32),
-                self.middle, self.moved,
-            )  # fmt: skip
-            total, targets = total + loss, targets + count
+        for block in blocks:
+            for first, last in block.ranges:
+                loss, count = train(
+                    block.ids, block.starts, first, last, before + block.position, np.uint64(seed % 2**64), data.keep_bits,
+                    data.alias, self.inputs, self.outputs, self.lanes, a.negative, *rates, self.tables,
+                    np.empty(0, np.float32), self.middle, self.moved,
+                )  # fmt: skip
+                total, targets = total + loss, targets + count
         return total / max(targets, 1)
 
     def result(self) -> tuple[Array, Array]:
@@ -189,7 +173,7 @@ class Compiled:
         return vectors, outputs
 
 
-class Batched:
+class BatchedSentences:
     """An epoch by mini-batches in NumPy, without a compiler. Neighbours are looked for within a chunk of sentences."""
 
     def __init__(self, algorithm: SentenceAlgorithm, data: SentenceText, state: SentenceState):
@@ -201,24 +185,22 @@ class Batched:
         return self._over(self.data.chunks(), done, lambda share: a.rate((done + share) / a.epochs))
 
     def measure(self) -> float:
-        return self._over(self.data.measured(), 2**32, lambda share: 0.0)
+        return self._over(self.data.loss_chunks(), 2**32, lambda share: 0.0)
 
-    def _over(self, chunks: Any, number: int, rates: Any) -> float:
-        from lemmata.embedding.sentences._twins import list_targets
-        from lemmata.embedding.skipgram._twins import Batches
-
+    def _over(self, blocks: Iterable[Chunks], number: int, rates: Any) -> float:
         a, data = self.algorithm, self.data
         rng = np.random.default_rng([self.state.seed, number])
-        batches = Batches(self.inputs, self.outputs, None, data.table, a.negative, rng, a.alpha)
+        batches = twins.Batches(
+            self.inputs, self.outputs, None, data.table, a.negative, rng, a.alpha
+        )
         total, targets, n = 0.0, 0, max(1, data.text.n_tokens)
-        for position, ids, starts, first, last in chunks:
-            here = ids[starts[first] : starts[last]]
-            sentence = np.repeat(np.arange(last - first), np.diff(starts[first : last + 1]))
-            kept = rng.random(len(here)) < data.keep[here]
-            words, sentence = here[kept].astype(np.int64), sentence[kept]
-            rate = rates((position + starts[first]) / n)
+        for block, first, last in ((one, *cut) for one in blocks for cut in one.ranges):
+            begin, end = block.starts[first], block.starts[last]
+            cuts = block.starts[first : last + 1] - begin
+            kept = twins.keep_words(block.ids[begin:end], cuts, data.keep, rng)
+            rate = rates((block.position + begin) / n)
             for shift in (0,) if a.targets == "words" else (-1, 1):
-                found = list_targets(words, sentence, last - first, shift)
+                found = list_targets(kept.words, kept.sentence, last - first, shift)
                 if len(found.owner):
                     loss, count = batches.cbow(found, True, lambda share, rate=rate: rate)
                     total, targets = total + loss, targets + count

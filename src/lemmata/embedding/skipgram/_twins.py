@@ -30,21 +30,23 @@ class Occurrences:
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptWords:
     """The words of some sentences that are kept."""
 
     words: Array  # (n,)
     sentence: Array  # (n,) rising
 
 
-def keep_words(ids: Array, starts: Array, keep: Array, rng: np.random.Generator) -> Kept:
+def keep_words(ids: Array, starts: Array, keep: Array, rng: np.random.Generator) -> KeptWords:
     """Drop frequent words."""
     kept = rng.random(len(ids)) < keep[ids]
     sentence = np.repeat(np.arange(len(starts) - 1), np.diff(starts))[kept]
-    return Kept(ids[kept].astype(np.int64), sentence)
+    return KeptWords(ids[kept].astype(np.int64), sentence)
 
 
-def draw_windows(kept: Kept, window: int, shrink: bool, rng: np.random.Generator) -> Occurrences:
+def draw_windows(
+    kept: KeptWords, window: int, shrink: bool, rng: np.random.Generator
+) -> Occurrences:
     """Draw how far each occurrence looks, and list the pairs."""
     words, sentence, n = kept.words, kept.sentence, len(kept.words)
     reach = rng.integers(1, window + 1, n) if shrink else np.full(n, window)
@@ -61,7 +63,7 @@ def draw_windows(kept: Kept, window: int, shrink: bool, rng: np.random.Generator
     return _listed(words, owner[order], context[order])
 
 
-def draw_sentences(kept: Kept, most: int, rng: np.random.Generator) -> Occurrences:
+def draw_sentences(kept: KeptWords, most: int, rng: np.random.Generator) -> Occurrences:
     """Each occurrence with all other words of its sentence, or `most` draws of them if they are more."""
     words, (_, firsts, sizes) = kept.words, np.unique(kept.sentence, return_index=True, return_counts=True)  # fmt: skip
     first, others = np.repeat(firsts, sizes), np.repeat(sizes - 1, sizes)
@@ -74,7 +76,7 @@ def draw_sentences(kept: Kept, most: int, rng: np.random.Generator) -> Occurrenc
     return _listed(words, owner, words[first[owner] + which])
 
 
-def draw_documents(kept: Kept, unit: int) -> Occurrences:
+def draw_documents(kept: KeptWords, unit: int) -> Occurrences:
     """Each sentence, a document that begins with number `unit`, with each of its words."""
     n = len(kept.words)
     return Occurrences(kept.sentence + unit, np.arange(n), kept.words, np.ones(n, np.int64))

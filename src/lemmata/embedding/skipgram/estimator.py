@@ -16,37 +16,35 @@ negatives each and q what they are drawn from, is ln[N_vw / (r N_w q_v)]: shifte
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 
-from lemmata.audit.embedding.geometry import GEOMETRY_CLAIMS
-from lemmata.audit.embedding.skipgram import (
-    DOCUMENT_CONTEXT_CLAIMS,
-    SENTENCE_CONTEXT_CLAIMS,
-    SKIPGRAM_CLAIMS,
-    SKIPGRAM_MORE_CLAIMS,
-)
+from lemmata.audit.embedding.skipgram import SKIPGRAM_CLAIMS, SKIPGRAM_MORE_CLAIMS
 from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Fit
 from lemmata.core.estimator import COMMON
 from lemmata.core.loop import MaxSteps, Settled, Stop, run
 from lemmata.embedding.base import EmbeddingModel
-from lemmata.embedding.skipgram.algorithm import SkipGramAlgorithm
-from lemmata.embedding.skipgram.contradictions import refuse_together
-from lemmata.embedding.skipgram.shown import attributes_of, state_with
+from lemmata.embedding.skipgram.algorithm import SkipGramAlgorithm, SkipGramState
+from lemmata.embedding.skipgram.contexts import (
+    CONTEXTS,
+    Biases,
+    ClampedBiases,
+    WindowContext,
+    WindowedText,
+)
 from lemmata.embedding.skipgram.softmax import SoftmaxAlgorithm
-from lemmata.embedding.skipgram.windowed import WindowedText
 from lemmata.embedding.subwords import PartTable, PartVectors
 from lemmata.embedding.vectors.word_vectors import WordVectors
-from lemmata.text.encoded import LONGEST, EncodedText, encode_with
-from lemmata.text.tokens import Tokenizer
-from lemmata.text.vocabulary import Vocabulary
+from lemmata.text.encoded import EncodedText, encode_with
+from lemmata.text.words import Tokenizer, Vocabulary
 
 Array = np.ndarray
-RATES = {True: 0.025, False: 0.075}  # of skip-gram; of CBOW, whose gradients are a window's mean
+OBJECTIVES: dict[str, Any] = {"negative": SkipGramAlgorithm, "softmax": SoftmaxAlgorithm}
 
 
 class SkipGram(EmbeddingModel):
@@ -203,30 +201,29 @@ class SkipGram(EmbeddingModel):
         return self._limited(Settled(self.tol, self.patience) | MaxSteps(self.epochs))
 
     def _wants_to_settle(self) -> bool:
-        return (
-            False  # the learning rate ends with the epochs: to make all of them is what was asked
-        )
-
-    def _algorithm(self, data: EncodedText) -> Any:  # type: ignore[override]
-        alpha = RATES[bool(self.sg)] if self.alpha is None else self.alpha
-        refuse_together(self, alpha)
-        biases, k = bool(self.biases), self.vector_size - self._clamped
-        if self.objective == "softmax":
-            return SoftmaxAlgorithm(k, bool(self.shrink_windows), bool(self.tied), biases)
-        return SkipGramAlgorithm(
-            k, self.epochs, bool(self.sg), self.negative, self.negatives_per, bool(self.shrink_windows), bool(self.cbow_mean),
-            bool(self.tied), biases, float(alpha), float(self.min_alpha), bool(self.deterministic),
-        )  # fmt: skip
+        return False  # the learning rate ends with the epochs: all of them are made
 
     @property
-    def _clamped(self) -> bool:
-        return isinstance(self.biases, str)
+    def _context(self) -> WindowContext:
+        return CONTEXTS[self.context]
 
-    def _encoded(self, X: Any) -> EncodedText:
-        """Documents that get vectors are not cut, however long they are."""
-        if self.context == "document" and not isinstance(X, EncodedText):
-            X = encode_with(X, self.tokenizer or Tokenizer(), longest=None)
-        return super()._encoded(X)
+    @property
+    def _biases(self) -> Biases:
+        if isinstance(self.biases, str):
+            return ClampedBiases(True, self.vector_size)
+        return Biases(bool(self.biases))
+
+    def _algorithm(self, data: EncodedText) -> Any:  # type: ignore[override]
+        self._context.refuse_wrong(self)
+        if self.tied and self.max_n > 0:
+            raise ValueError(
+                "tied=True: a word is the same as input and as output, and outputs have no parts; pass max_n=0 or tied=False."
+            )
+        return OBJECTIVES[self.objective].of(self, self._biases)
+
+    @property
+    def _longest(self) -> int | None:  # type: ignore[override]
+        return self._context.longest
 
     def _problem(self, data: EncodedText) -> Any:  # type: ignore[override]
         return self._windowed(data, data.vocabulary.counts)
@@ -235,36 +232,46 @@ class SkipGram(EmbeddingModel):
         words = data.vocabulary.words.tolist()
         parts = PartTable.of(words, self.min_n, self.max_n, self.bucket) if self.max_n else None
         drawn = self.window, float(self.sample), float(self.ns_exponent)
-        return WindowedText(data, counts, *drawn, self.context, parts)
+        return WindowedText(data, counts, *drawn, self._context, parts)
 
     def _attributes(self, solution: Any, problem: WindowedText) -> dict[str, Any]:
-        self.__dict__.pop("parts_", None)  # of an earlier fit
-        return attributes_of(solution.attributes, problem, self._clamped)
+        """Public attributes: vectors of words with those of their parts, and of documents as contexts."""
+        self._forget("parts_")
+        found = dict(solution.attributes)
+        inputs = found["embedding_"]
+        if problem.parts is not None:
+            found["parts_"] = problem.parts.vectors(inputs)
+            inputs = problem.parts.compose(inputs)
+        rows = self._biases.attach(inputs, found["context_embedding_"], found["biases_"])
+        first, second = (1, 0) if problem.context.documents else (0, 1)
+        shown = {"embedding_": rows[first], "context_embedding_": rows[second], "biases_": rows[2]}
+        return {**found, **shown, "counts_": problem.counts}
 
     def _claims(self) -> tuple[Any, ...]:
-        if self.context == "window":
-            return super()._claims()
-        sentence = self.context == "sentence"
-        own = SENTENCE_CONTEXT_CLAIMS if sentence else DOCUMENT_CONTEXT_CLAIMS
-        return self._and_further(own, GEOMETRY_CLAIMS)
+        return self._context.claims
+
+    def _further_claims(self) -> tuple[Any, ...]:
+        return self._context.further_claims
 
     @classmethod
     def restored(cls, parameters: dict[str, Any], attributes: dict[str, Any]) -> SkipGram:
-        """Sizes that depend on parameters are looked at here."""
+        """Rebuild a model from a file, and check the sizes that depend on its parameters."""
         model = super().restored(parameters, attributes)
         (words, k), contexts = model.embedding_.shape, len(model.context_embedding_)
-        if model.context != "document" and contexts != words:
+        if not model._context.documents and contexts != words:
             raise ValueError(f"context_embedding_ has {contexts} rows for {words} words.")
-        parts = vars(model).get("parts_")
-        if parts is not None and parts.matrix.shape[1] != k - model._clamped:
+        parts = getattr(model, "parts_", None)
+        if parts is not None and parts.matrix.shape[1] != k - model._biases.coordinates:
             raise ValueError(f"parts_ have {parts.matrix.shape[1]} numbers, words {k}.")
         return model
 
     @cached_property
     def _vectors(self) -> WordVectors:
-        """Without the clamped coordinate: a one in every vector says nothing about its word."""
-        matrix = self.embedding_[:, self._clamped :]
-        return WordVectors(self.feature_names_in_, matrix, self.counts_, vars(self).get("parts_"))
+        """The vectors without the clamped coordinate: a one in every vector says nothing about its word."""
+        matrix = self.embedding_[:, self._biases.coordinates :]
+        return WordVectors(
+            self.feature_names_in_, matrix, self.counts_, getattr(self, "parts_", None)
+        )
 
     @classmethod
     def work(cls, fit: Fit) -> float:
@@ -273,7 +280,7 @@ class SkipGram(EmbeddingModel):
         return 2.0 * float(np.max(fit.get("n_iter_", 1))) * fit.data.size * each
 
     def partial_fit(self, X, y=None) -> SkipGram:
-        """Go on with more text: its new words get vectors if they now occur min_count times, all others are trained further.
+        """Continue with more text: its new words get vectors if they now occur min_count times, all others are trained further.
 
         A new word that has parts begins with their vectors. New documents are added to those in `context_embedding_`.
         The learning rate starts at alpha again and falls over `epochs` passes over the new text alone.
@@ -284,47 +291,55 @@ class SkipGram(EmbeddingModel):
             self._validate_params()
             if self.embedding_.shape[1] != self.vector_size:
                 raise ValueError(
-                    f"vector_size={self.vector_size}, but the fit that is to go on has vectors of {self.embedding_.shape[1]} "
+                    f"vector_size={self.vector_size}, but the fit that is continued has vectors of {self.embedding_.shape[1]} "
                     "numbers; leave it as it was, or call fit."
                 )
             known = Vocabulary(self.feature_names_in_, self.counts_)
-            new = self._encoded_further(X)
+            new = self._encode_further(X)
             total = known + new.vocabulary
             kept = total.pruned(1, None)
             data = new.over(kept)
             algorithm, problem = self._algorithm(data), self._windowed(data, kept.counts)
             first = algorithm.init(problem, np.random.default_rng(self._rng()))
-            start = state_with(self, first, problem, kept.encode(list(known)), self._clamped)
+            start = self._start_from_fit(first, problem, kept.encode(list(known)))
             start = algorithm.at(start, problem)
             solution = run(
                 algorithm, problem, stop=self._stop(), callbacks=self._callbacks(), start=start
             )
             self.feature_names_in_, self.n_features_in_ = kept.words, len(kept)
             attributes = self._attributes(solution, problem)
-            if self.context == "document":
+            if problem.context.documents:
                 both = self.context_embedding_, attributes["context_embedding_"]
                 attributes["context_embedding_"] = np.concatenate(both)
             self._conclude(None, attributes, solution.trace, solution.stopped, solution.step)
         return self
 
-    def _encoded_further(self, X: Any) -> EncodedText:
+    def _encode_further(self, X: Any) -> EncodedText:
         """The new text over known words and those that occur often enough in it."""
-        longest = None if self.context == "document" else LONGEST
-        raw = (
-            X
-            if isinstance(X, EncodedText)
-            else encode_with(X, self.tokenizer or Tokenizer(), longest=longest)
-        )
-        words, known = raw.vocabulary, Vocabulary(self.feature_names_in_, self.counts_)
-        often = np.array(
-            [
-                count >= self.min_count or word in known
-                for word, count in zip(words, words.counts, strict=True)
-            ],
-            bool,
-        )
+        if not isinstance(X, EncodedText):
+            X = encode_with(X, self.tokenizer or Tokenizer(), longest=self._longest)
+        words, known = X.vocabulary, Vocabulary(self.feature_names_in_, self.counts_)
+        often = (words.counts >= self.min_count) | (known.encode(list(words)) >= 0)
         if not often.any():
             raise ValueError(
                 f"none of the {len(words):,} words of the text is known or occurs min_count={self.min_count} times in it."
             )
-        return raw.over(Vocabulary(words.words[often], words.counts[often]))
+        return X.over(Vocabulary(words.words[often], words.counts[often]))
+
+    def _start_from_fit(
+        self, state: SkipGramState, data: WindowedText, places: Array
+    ) -> SkipGramState:
+        """A first state with the vectors of this fit in it, its words at these places of the vocabulary."""
+        shown = self.embedding_, self.context_embedding_
+        inputs, outputs = shown[::-1] if data.context.documents else shown
+        inputs, outputs, biases = self._biases.detach(inputs, outputs, self.biases_)
+        vectors, all_outputs, b = state.vectors.copy(), state.outputs.copy(), state.biases.copy()
+        b[places] = biases
+        if len(all_outputs):  # not tied
+            all_outputs[places] = outputs
+        if data.parts is not None:
+            known = getattr(self, "parts_", None)
+            vectors = data.parts.continue_rows(vectors, inputs, places, known)
+        elif not data.context.documents:  # those are new
+            vectors[places] = inputs
+        return replace(state, vectors=vectors, outputs=all_outputs, biases=b)

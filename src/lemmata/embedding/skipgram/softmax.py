@@ -2,7 +2,7 @@
 
     maximise  Σ_vw N_vw ( s_wv − ln Σ_u exp s_wu ),      s_wv = ⟨ζ_w, z_v⟩ + b_v                                  (CIL (3.46))
 
-N_vw, how often v stands in a window of w, is all that the text says (3.45), so a step costs words² · k whatever the length of
+N_vw, how often v stands in a window of w, is all that the text tells (3.45), so a step costs words² · k whatever the length of
 the text. With windows that shrink, a pair at distance Δ counts (R − Δ + 1)/R, its share of windows that reach it; with whole
 sentences as context, a pair of a sentence of n words counts min{1, 2R/(n − 1)}, what is drawn of it on average. An epoch is
 TURNS steps of L-BFGS, none of which lowers the likelihood. Vectors with parts, x = Pᵀa, have the gradient P ∂x.
@@ -14,46 +14,13 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 
 from lemmata.embedding.skipgram.algorithm import SkipGramState
-from lemmata.embedding.skipgram.windowed import WindowedText
+from lemmata.embedding.skipgram.contexts import Biases, WindowedText
 
 Array = np.ndarray
 TURNS = 20  # of L-BFGS in one epoch
 MOST_WORDS = 4096  # a matrix of scores of so many words takes 128 MB
-
-
-def pair_counts(data: WindowedText, shrink: bool) -> Array:
-    """N (v, v): row w, column v. Windows look both ways, so it is symmetric."""
-    v = len(data.counts)
-    if data.context == "sentence":
-        return sentence_pair_counts(data)
-    N = np.zeros(v * v)
-    for ids, starts in data.text:
-        sentence = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-        words = ids.astype(np.int64)
-        for distance in range(1, data.window + 1):
-            together = sentence[distance:] == sentence[:-distance]
-            places = words[:-distance][together] * v + words[distance:][together]
-            share = (data.window - distance + 1) / data.window if shrink else 1.0
-            N += share * np.bincount(places, minlength=v * v)
-    square = N.reshape(v, v)
-    return square + square.T
-
-
-def sentence_pair_counts(data: WindowedText) -> Array:
-    """N (v, v) of whole sentences: Σ over them of min{1, 2R/(n − 1)} (c cᵀ − diag c), c the counts of words in one."""
-    v = len(data.counts)
-    N = np.zeros((v, v))
-    for ids, starts in data.text:
-        sizes = np.diff(starts)
-        C = sp.csr_array((np.ones(len(ids)), ids, starts), shape=(len(sizes), v))
-        weight = np.minimum(1.0, 2 * data.window / np.maximum(sizes - 1, 1))
-        weighted = sp.diags_array(weight) @ C
-        N += (C.T @ weighted).toarray()
-        N[np.diag_indices(v)] -= np.asarray(weighted.sum(axis=0)).ravel()
-    return N
 
 
 @dataclass(frozen=True)
@@ -67,6 +34,16 @@ class SoftmaxAlgorithm:
 
     hint: ClassVar[str] = "pass more text, or fewer numbers in a vector"
 
+    @classmethod
+    def of(cls, model: Any, biases: Biases) -> SoftmaxAlgorithm:
+        """The algorithm of a `SkipGram`; ValueError where it is a CBOW."""
+        if not model.sg:
+            raise ValueError(
+                "objective='softmax' only works with skip-gram; pass sg=True, or objective='negative'."
+            )
+        size, shrink = model.vector_size - biases.coordinates, bool(model.shrink_windows)
+        return cls(size, shrink, bool(model.tied), biases.trained)
+
     def init(self, data: WindowedText, rng: np.random.Generator) -> SkipGramState:
         v, k = len(data.counts), self.vector_size
         if v > MOST_WORDS:
@@ -75,9 +52,8 @@ class SoftmaxAlgorithm:
                 f"pass max_vocab_size={MOST_WORDS}, or use objective='negative'."
             )
         vectors = (rng.random((data.n_inputs, k)) - 0.5) / k
-        outputs = (
-            rng.random((0 if self.tied else v, k)) - 0.5
-        ) / k  # from 0 only one side would move
+        # from 0 only one side would move
+        outputs = (rng.random((0 if self.tied else v, k)) - 0.5) / k
         state = SkipGramState(
             vectors.astype(np.float32), outputs.astype(np.float32), np.zeros(v, np.float32), 0,
             int(rng.integers(2**62)), 0.0, np.nan,
@@ -85,7 +61,7 @@ class SoftmaxAlgorithm:
         return self.at(state, data)
 
     def at(self, state: SkipGramState, data: WindowedText) -> SkipGramState:
-        """The state with its loss."""
+        """Return the state with its loss."""
         return replace(state, loss=self._problem(state, data)(self._flat(state))[0])
 
     def step(self, state: SkipGramState, data: WindowedText) -> SkipGramState:
@@ -113,9 +89,9 @@ class SoftmaxAlgorithm:
         return np.concatenate([part.ravel() for part in parts]).astype(np.float64)
 
     def _problem(self, state: SkipGramState, data: WindowedText) -> Likelihood:
-        N = data.remembered("pairs", lambda: pair_counts(data, self.shrink))
         shares = None if data.parts is None else data.parts.shares
         n, k = state.vectors.shape
+        N = data.pair_counts(self.shrink)
         return Likelihood(N, n, k, self.tied, self.biases, shares)
 
 

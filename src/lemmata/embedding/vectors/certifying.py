@@ -22,7 +22,7 @@ from lemmata.core.request import Request
 from lemmata.embedding.vectors.foreign import is_gensims, read_vectors
 from lemmata.embedding.vectors.judging import questions_over
 from lemmata.text.encoded import EncodedText, encode_over
-from lemmata.text.vocabulary import Vocabulary
+from lemmata.text.words import Vocabulary
 
 Array = np.ndarray
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lemmata.embedding.vectors.search import directions, top
+from lemmata.embedding.vectors.word_vectors import directions, multiply_similarities, top
 
 if TYPE_CHECKING:
     from lemmata.embedding.vectors.word_vectors import WordVectors
@@ -178,7 +178,7 @@ def evaluate_analogies(
     if not any(asked.values()):
         raise ValueError(f"no question of {path} has vectors for its four words.")
     matrix, sizes = vectors.matrix[:limit], vectors.lengths[:limit]
-    solve = _added if method == "additive" else _multiplied
+    solve = _solve_by_sums if method == "additive" else _solve_by_products
     right = {name: solve(matrix, sizes, np.array(rows)) for name, rows in asked.items() if rows}
     parts = {name: _score(hits, unknown[name], confidence) for name, hits in right.items()}
     total = _score(np.concatenate(list(right.values())), sum(unknown.values()), confidence)
@@ -238,7 +238,7 @@ def _score(hits: Array, unknown: int, confidence: float) -> AnalogyScore:
     )
 
 
-def _added(matrix: Array, sizes: Array, questions: Array) -> Array:
+def _solve_by_sums(matrix: Array, sizes: Array, questions: Array) -> Array:
     """Which questions (q, 4) are solved by the cosine with b − a + c."""
     hits = []
     for first in range(0, len(questions), QUESTIONS):
@@ -251,11 +251,9 @@ def _added(matrix: Array, sizes: Array, questions: Array) -> Array:
     return np.concatenate(hits)
 
 
-def _multiplied(matrix: Array, sizes: Array, questions: Array) -> Array:
-    from lemmata.embedding.vectors.word_vectors import multiplied
-
+def _solve_by_products(matrix: Array, sizes: Array, questions: Array) -> Array:
     hits = []
     for a, b, c, d in questions.tolist():
-        places, _ = top(matrix, sizes, np.asarray(matrix[[a, b, c]]), 4, multiplied)
+        places, _ = top(matrix, sizes, np.asarray(matrix[[a, b, c]]), 4, multiply_similarities)
         hits.append(next(place for place in places[0].tolist() if place not in (a, b, c)) == d)
     return np.array(hits)

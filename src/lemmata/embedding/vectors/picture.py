@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lemmata.embedding.vectors.search import directions
+from lemmata.embedding.vectors.word_vectors import directions
 
 if TYPE_CHECKING:
     from lemmata.embedding.vectors.word_vectors import WordVectors

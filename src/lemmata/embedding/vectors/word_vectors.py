@@ -17,7 +17,7 @@ The vectors in an analogy are divided by their lengths first, and a, b and c the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
@@ -28,14 +28,75 @@ import numpy as np
 from lemmata.core import storable
 from lemmata.core.malformed import refuse_nonfinite
 from lemmata.embedding.subwords import PartVectors
-from lemmata.embedding.vectors.search import directions, lengths, row_blocks, top
 
 if TYPE_CHECKING:
     from lemmata.embedding.vectors.judging import AnalogyScore, SimilarityScore
 
 Array = np.ndarray
 METHODS = ("additive", "multiplicative")
+BLOCK_BYTES = 2**25  # of vectors at a time: more would leave the cache, fewer would cost calls
 EPSILON = 1e-6  # keeps a quotient finite where a word is opposite to a; as gensim has it
+
+
+# --- search, block by block: one matrix product each, no more in memory; a vector of zeros has similarity 0 ----------------
+
+
+def row_blocks(matrix: Array) -> Iterator[tuple[int, Array]]:
+    """Yield where a block begins, and its rows as an array in memory."""
+    rows = max(1, BLOCK_BYTES // max(1, matrix.shape[1] * matrix.itemsize))
+    for first in range(0, len(matrix), rows):
+        yield first, np.asarray(matrix[first : first + rows])
+
+
+def lengths(matrix: Array) -> Array:
+    """‖v‖ of every row, in the dtype of the matrix."""
+    out = np.empty(len(matrix), matrix.dtype)
+    for first, rows in row_blocks(matrix):
+        squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+        out[first : first + len(rows)] = np.sqrt(squares)
+    return out
+
+
+def directions(rows: Array) -> Array:
+    """Rows of length 1; zeros stay zeros."""
+    sizes = lengths(rows)[:, None]
+    return rows / np.where(sizes > 0, sizes, 1)
+
+
+def top(
+    matrix: Array, sizes: Array, queries: Array, n: int, score: Any = None
+) -> tuple[Array, Array]:
+    """For each query the n best rows and their scores, the best first; of equal ones the first row.
+
+    sizes : ‖v‖ of the rows
+    score : from the cosines (q, rows) of a block to one row of what is to be large; None: the cosines of each query
+    """
+    queries = directions(np.atleast_2d(queries).astype(matrix.dtype, copy=False))
+    n = min(n, len(matrix))
+    count = len(queries) if score is None else 1
+    best = np.zeros((count, 0), matrix.dtype)
+    places = np.zeros((count, 0), np.int64)
+    for first, rows in row_blocks(matrix):
+        part = sizes[first : first + len(rows)]
+        cosines = (queries @ rows.T) / np.where(part > 0, part, 1)
+        scores = cosines if score is None else score(cosines)
+        here = np.broadcast_to(np.arange(first, first + len(rows)), scores.shape)
+        best = np.concatenate([best, scores], axis=1)
+        places = np.concatenate([places, here], axis=1)
+        if best.shape[1] > n:
+            kept = np.sort(np.argpartition(-best, n - 1, axis=1)[:, :n], axis=1)
+            best, places = (np.take_along_axis(x, kept, axis=1) for x in (best, places))
+    order = np.argsort(-best, axis=1, kind="stable")
+    return np.take_along_axis(places, order, axis=1), np.take_along_axis(best, order, axis=1)
+
+
+def multiply_similarities(cosines: Array) -> Array:
+    """Similarities to a, b, c (3, rows) as the score c_b c_c / (c_a + ε) of every row, (1, rows)."""
+    a, b, c = (1 + cosines) / 2
+    return (b * c / (a + a.dtype.type(EPSILON)))[None, :]
+
+
+# --- words ----------------------------------------------------------------------------------------------------------------
 
 
 @storable
@@ -50,7 +111,7 @@ class WordVectors:
     matrix : (n_words, vector_size) array or memory map
         Row i is the vector of words[i]; floats stay what they are, other numbers become float32.
     counts : (n_words,) ints or None
-        How often each word was met in training.
+        How often each word occurred in training.
     parts : PartVectors or None
         What gives words that are not among `words` a vector: its method vector(word) returns one, or None.
 
@@ -146,12 +207,12 @@ class WordVectors:
         made = self.parts.vector(word) if self.parts is not None and unseen else None
         return np.array(self.matrix[self.place(word)]) if made is None else made
 
-    def _known(self, words: Iterable[str]) -> list[int]:
+    def _rows_of(self, words: Iterable[str]) -> list[int]:
         """The rows of words, without those that have none."""
         return [self.ids[word] for word in words if word in self.ids]
 
     def place(self, word: str) -> int:
-        """The row of a word; KeyError, with words that are spelt like it, if there is none."""
+        """The row of a word; KeyError, with words spelled like it, if there is none."""
         try:
             return self.ids[word]
         except KeyError:
@@ -179,12 +240,12 @@ class WordVectors:
         left_out: list[int] = []
         if isinstance(word, str):
             query = self[word]
-            left_out = self._known([word])
+            left_out = self._rows_of([word])
         elif isinstance(word, np.ndarray) and word.dtype.kind in "iuf":
             query = self._as_query(word)
         else:
             query = directions(self[list(word)]).mean(axis=0)
-            left_out = self._known(word)
+            left_out = self._rows_of(word)
         return self._best(query, n, left_out, among)
 
     def _as_query(self, vector: Array) -> Array:
@@ -228,11 +289,11 @@ class WordVectors:
         if method not in METHODS:
             raise ValueError(f"method={method!r}: pass one of {', '.join(map(repr, METHODS))}.")
         za, zb, zc = directions(self[[a, b, c]])
-        given = self._known((a, b, c))
+        given = self._rows_of((a, b, c))
         if method == "additive":
             return self._best(zb - za + zc, n, given, among)
         queries = np.stack([za, zb, zc])
-        return self._best(queries, n, given, among, multiplied)
+        return self._best(queries, n, given, among, multiply_similarities)
 
     # --- judging, files, a picture ---
 
@@ -266,9 +327,3 @@ class WordVectors:
         from lemmata.embedding.vectors.picture import plot
 
         return plot(self, words, **options)
-
-
-def multiplied(cosines: Array) -> Array:
-    """Similarities to a, b, c (3, rows) as the score c_b c_c / (c_a + ε) of every row, (1, rows)."""
-    a, b, c = (1 + cosines) / 2
-    return (b * c / (a + a.dtype.type(EPSILON)))[None, :]

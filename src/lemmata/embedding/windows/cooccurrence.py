@@ -25,7 +25,7 @@ import scipy.sparse as sp
 from lemmata.core import storable
 from lemmata.core.compiler import worth_compiling
 from lemmata.text.encoded import EncodedText
-from lemmata.text.vocabulary import Vocabulary
+from lemmata.text.words import Vocabulary
 
 Array = np.ndarray
 WEIGHTINGS = ("flat", "harmonic", "linear")

@@ -1,4 +1,4 @@
-"""Which words are dropped, and which ones a word is told apart from.
+"""The draws of negative sampling: which words of a text are kept, and the negatives.
 
     keep(w) = min{1, √(t/f_w) + t/f_w}       f_w the relative frequency of w, t = `sample`; as word2vec keeps frequent words
     q(w) ∝ p(w)^α                            negatives, CIL (3.51), α = ¾
@@ -13,6 +13,7 @@ A draw from q takes one random number and two looks into an alias table (Walker 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,11 +21,13 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray
-WHOLE = 2**32  # what a probability of one is, in numbers of 32 bits
+WHOLE = 2**32  # a probability of one, in numbers of 32 bits
+CHUNK = 2**13  # tokens that a thread takes at a time
+MEASURED = 2**16  # tokens whose windows give the loss
 
 
 def keep_probabilities(counts: Array, sample: float) -> Array:
-    """How likely an occurrence of each word is kept; sample = 0 keeps all."""
+    """The probability that an occurrence of each word is kept; sample = 0 keeps all."""
     total = counts.sum()
     if sample <= 0 or total == 0:
         return np.ones(len(counts))
@@ -33,7 +36,7 @@ def keep_probabilities(counts: Array, sample: float) -> Array:
 
 
 def noise(counts: Array, exponent: float) -> Array:
-    """q ∝ counts^exponent; a word that was never met is never drawn."""
+    """q ∝ counts^exponent; a word that does not occur is never drawn."""
     weights = np.where(counts > 0, np.maximum(counts, 1).astype(np.float64) ** exponent, 0.0)
     total = weights.sum()
     return weights / total if total > 0 else np.full(len(counts), 1 / max(len(counts), 1))
@@ -73,7 +76,7 @@ class AliasTable:
 
     @property
     def probabilities(self) -> Array:
-        """What is drawn, exactly: the cuts are rounded to 2⁻³²."""
+        """The distribution of draws, exactly: the cuts are rounded to 2⁻³²."""
         share = self.cut.astype(np.float64) / WHOLE
         n = len(share)
         return (share + np.bincount(self.other, 1 - share, minlength=n)) / n
@@ -84,8 +87,19 @@ class AliasTable:
         return np.where(stays, places, self.other[places])
 
 
-class Drawn:
-    """A text with what is drawn from it: the words that are kept, and negatives. A subclass is a dataclass of these fields."""
+@dataclass(frozen=True)
+class Chunks:
+    """A block of a text, and the ranges of its sentences that are trained one after the other or in parallel."""
+
+    position: int  # of its first token in the text
+    unit: int  # number of its first sentence
+    ids: Array
+    starts: Array
+    ranges: list[tuple[int, int]]
+
+
+class SampledText:
+    """A text with what training draws of it: words that are kept, and negatives. A subclass is a dataclass of these fields."""
 
     text: Any
     counts: Array  # (v,) how often each word occurs
@@ -112,3 +126,21 @@ class Drawn:
     @cached_property
     def alias(self) -> Array:
         return self.table.packed
+
+    def chunks(self, every: int = 1) -> Iterator[Chunks]:
+        """Yield the text in blocks, each cut into ranges of sentences of some CHUNK tokens: all, or one in `every`."""
+        position = unit = number = 0
+        for ids, starts in self.text:
+            cuts = np.searchsorted(starts, np.arange(0, starts[-1] + CHUNK, CHUNK))
+            cuts = np.unique(np.minimum(cuts, len(starts) - 1))
+            ranges = zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)
+            filled = [(first, last) for first, last in ranges if starts[last] > starts[first]]
+            chosen = [one for i, one in enumerate(filled, number) if i % every == 0]
+            if chosen:
+                yield Chunks(position, unit, ids, starts, chosen)
+            position, unit = position + int(starts[-1]), unit + len(starts) - 1
+            number += len(filled)
+
+    def loss_chunks(self) -> Iterator[Chunks]:
+        """Yield the chunks whose loss is measured: all of a short text, evenly spaced ones of a long one."""
+        return self.chunks(max(1, self.text.n_tokens // MEASURED))

@@ -215,7 +215,7 @@ class LDA(TopicModel):
     # --- fitting ---
 
     def fit(self, X, y=None, sample_weight=None):
-        self.__dict__.pop("batches_", None)  # a fit begins again
+        self._forget("batches_")  # a fit begins again
         return super().fit(X, y, sample_weight)
 
     def _attributes(self, solution: Any, problem: Any) -> dict[str, Any]:
@@ -231,8 +231,7 @@ class LDA(TopicModel):
 
     def _shown(self, found: dict[str, Any], dtype: Any, m: int) -> dict[str, Any]:
         """Attributes in the type of the data; those of another method do not outlive a fit."""
-        for name in ("doc_topic_", "lower_bound_", "chain_log_likelihoods_", "batches_"):
-            self.__dict__.pop(name, None)
+        self._forget("doc_topic_", "lower_bound_", "chain_log_likelihoods_", "batches_")
         beta = self._beta(m)
         found["topic_word_prior_"] = (
             np.ascontiguousarray(beta.T) if len(beta) > 1 else float(beta[0, 0])
@@ -277,8 +276,7 @@ class LDA(TopicModel):
 
     def _claims(self):
         methods = {"batch": LDA_BATCH_CLAIMS, "online": LDA_ONLINE_CLAIMS}
-        claims = methods.get(self.learning_method, LDA_CLAIMS)
-        return (*claims, *LDA_MORE_CLAIMS) if hasattr(self, "X_test") else claims
+        return methods.get(self.learning_method, LDA_CLAIMS)
 
     def certify(
         self, X, y=None, sample_weight=None, *, X_test=None, seconds: float | None = None
@@ -290,11 +288,9 @@ class LDA(TopicModel):
         """
         check_is_fitted(self)
         data = self._validated(X, sample_weight, reset=False)
-        self.X_test = None if X_test is None else self._validated(X_test, reset=False)
-        try:
-            return self._certificate(data, seconds=seconds)
-        finally:
-            del self.X_test
+        held_out = None if X_test is None else self._validated(X_test, reset=False)
+        claims, attributes = (*self._claims(), *LDA_MORE_CLAIMS), {"X_test": held_out}
+        return self._certificate(data, seconds=seconds, claims=claims, attributes=attributes)
 
     # --- documents ---
 

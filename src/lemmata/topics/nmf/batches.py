@@ -72,19 +72,18 @@ class Batches:
         """
         with self._all_or_nothing():
             self._validate_params()
-            first = "components_" not in vars(self)
+            first = not hasattr(self, "components_")
             data = self._validated(X, sample_weight, reset=first)
             if not first and self.components_.dtype != data.dtype:
                 data = self._validated(_as_type(X, self.components_.dtype), sample_weight, reset=False)  # fmt: skip
             if first:
-                self._algorithm(data)  # refuses what does not fit
+                self._algorithm(data, (W, H))  # refuses what does not fit
             table = self._problem(data)
             if not first and table.k != len(self.components_):
                 raise ValueError(
                     f"n_components={table.k}, but there are {len(self.components_)} to go on from; set it to that, or fit."
                 )
-            self._given = W, H
-            algorithm = self._made_for(table)
+            algorithm = self._algorithm_for(table, (W, H))
             if first:
                 rng = np.random.default_rng(self._rng())
                 V, before = algorithm.start(table, rng)[1], BatchSums()
@@ -99,8 +98,7 @@ class Batches:
                 "n_components_": table.k,
                 "sums_": sums,
             }
-            self.__dict__.pop("doc_topic_", None)
-            self.__dict__.pop("_given", None)
+            self._forget("doc_topic_")
             batches = self.n_iter_ if not first and self.stopped_ == Stopped.BATCHES else 0
             trace = Trace()
             trace.append(sums.loss(V, penalty), 0.0)

@@ -42,7 +42,27 @@ from lemmata.topics.nmf.table import Part, Table
 from lemmata.topics.reading import rows_to_one
 
 Array = np.ndarray
+Given = tuple[Any, Any]  # W and H, or None
 SOLVERS = ("auto", "hals", "cd", "mu", "projected-als")
+
+
+def _validate_start(table: Table, both: Given) -> tuple[Array, Array]:
+    (n, m), k = table.shape, table.k
+    found = []
+    for name, given, shape in zip("WH", both, ((n, k), (k, m)), strict=True):
+        if given is None:
+            raise ValueError(
+                f"init='custom' starts where you say: pass {name} of shape {shape} to fit, or another init."
+            )
+        array = np.asarray(given)
+        if array.shape != shape or array.dtype.kind not in "biuf":
+            raise ValueError(
+                f"{name} has shape {array.shape} and dtype {array.dtype}; init='custom' needs numbers of shape {shape}."
+            )
+        if not (np.isfinite(array).all() and (array >= 0).all()):
+            raise ValueError(f"{name} has values below 0 or not finite; factors are >= 0.")
+        found.append(array)
+    return found[0], found[1].T
 
 
 class NMF(Batches, TopicModel, ModelOfParts):
@@ -146,11 +166,11 @@ class NMF(Batches, TopicModel, ModelOfParts):
         W, H : arrays of shape (n, k) and (k, m)
             Where to start, with init="custom".
         """
-        self._given = W, H
-        try:
-            return super().fit(X, y, sample_weight)
-        finally:
-            self.__dict__.pop("_given", None)
+        with self._all_or_nothing():
+            self._validate_params()
+            data = self._validated(X, sample_weight)
+            self._fit_by(self._algorithm(data, (W, H)), data)
+        return self
 
     def fit_transform(self, X, y=None, sample_weight=None, *, W=None, H=None):
         """Fit, and return W."""
@@ -179,17 +199,17 @@ class NMF(Batches, TopicModel, ModelOfParts):
         kind = Counted if self._by_divergence else Table
         return kind(data, int(self.n_components), min(self.max_iter, 50))
 
-    def _algorithm(self, data: Blocks) -> Any:
+    def _algorithm(self, data: Blocks, given: Given = (None, None)) -> Any:
         n, m = data.shape
         if self.n_components > min(n, m):
             raise ValueError(
                 f"n_components={self.n_components} exceeds the smaller side of a {n:,} × {m:,} matrix, which has a perfect "
                 f"factorisation of that size; pass n_components <= {min(n, m)}."
             )
-        return self._made_for(self._problem(data))
+        return self._algorithm_for(self._problem(data), given)
 
-    def _made_for(self, table: Table) -> Any:
-        """The algorithm that the parameters stand for on this table."""
+    def _algorithm_for(self, table: Table, given: Given) -> Any:
+        """The algorithm that the parameters stand for on this table; given : W and H to start from, with init="custom"."""
         solver = {"auto": "mu" if self._by_divergence else "hals", "cd": "hals"}.get(
             self.solver, self.solver
         )
@@ -198,7 +218,7 @@ class NMF(Batches, TopicModel, ModelOfParts):
                 f"solver={self.solver!r} minimises squares; for beta_loss='kullback-leibler' pass solver='mu' or 'auto'."
             )
         init = self._init_for(table, solver)
-        start = Start(init, *(self._checked_start(table) if init == "custom" else ()))
+        start = Start(init, *(_validate_start(table, given) if init == "custom" else ()))
         penalty = self._penalty((table.data.total_weight, table.shape[1]))
         if self._by_divergence:
             return DivergenceAlgorithm(start, penalty)
@@ -220,25 +240,6 @@ class NMF(Batches, TopicModel, ModelOfParts):
                 UserWarning,
             )
         return init
-
-    def _checked_start(self, table: Table) -> tuple[Array, Array]:
-        (n, m), k = table.shape, table.k
-        found = []
-        both = self.__dict__.get("_given", (None, None))
-        for name, given, shape in zip("WH", both, ((n, k), (k, m)), strict=True):
-            if given is None:
-                raise ValueError(
-                    f"init='custom' starts where you say: pass {name} of shape {shape} to fit, or another init."
-                )
-            array = np.asarray(given)
-            if array.shape != shape or array.dtype.kind not in "biuf":
-                raise ValueError(
-                    f"{name} has shape {array.shape} and dtype {array.dtype}; init='custom' needs numbers of shape {shape}."
-                )
-            if not (np.isfinite(array).all() and (array >= 0).all()):
-                raise ValueError(f"{name} has values below 0 or not finite; factors are >= 0.")
-            found.append(array)
-        return found[0], found[1].T
 
     def _attributes(self, solution: Any, problem: Table) -> dict[str, Any]:
         state = solution.state
