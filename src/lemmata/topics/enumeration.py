@@ -16,19 +16,20 @@ independent topics, and stay in range.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
+
+from lemmata.audit.topics.documents import Documents
 
 Array = np.ndarray
 MOST_WORK = 2e9  # multiplications
 MOST_NATS = 650.0  # kᵀ in logarithms: below what a float64 can hold
 
 
-def enumerate_topics(documents: Sequence[Array], phi: Array, alpha: Array) -> Array:
+def enumerate_topics(documents: Documents, phi: Array, alpha: Array) -> Array:
     """ln p(w) of every document, (n,), from its words; −inf where a word has no probability in any topic."""
-    k, lengths = len(phi), [len(documents[d]) for d in range(len(documents))]
+    k, lengths = len(phi), documents.lengths.tolist()
     if k == 1:  # nothing is to be summed over
         with np.errstate(divide="ignore"):
             logs = np.log(phi[0])

@@ -29,7 +29,6 @@ from lemmata.audit.reduction.dictionaries import (
 )
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval, StrOptions
-from lemmata.core.certificate import Certificate
 from lemmata.core.compiler import worth_compiling
 from lemmata.core.estimator import COMMON
 from lemmata.core.loop import Solution, Stop, Stopped
@@ -306,17 +305,12 @@ class DictionaryLearning(SparseCodes):
             if how in PENALISED
             else PLAIN_CLAIMS
         )
-        return chosen + MORE_CLAIMS if vars(self).get("_asked") else chosen
+        return chosen
 
-    def _certificate(
-        self, data: Any, y=None, *, seconds: float | None = None, in_fit: bool = False
-    ) -> Certificate:
+    def _certificate(self, data: Any, y=None, *, in_fit: bool = False, **options: Any) -> Any:
         """`certify` also checks what is too expensive, or of too little use, for every fit."""
-        self._asked = not in_fit
-        try:
-            return super()._certificate(data, y, seconds=seconds, in_fit=in_fit)
-        finally:
-            del self._asked
+        claims = self._claims() + (() if in_fit else MORE_CLAIMS)
+        return super()._certificate(data, y, in_fit=in_fit, claims=claims, **options)
 
     def _title(self, data: Blocks | None) -> str:
         k, d = self.components_.shape
