@@ -119,7 +119,7 @@ MODELS: dict[str, Entry] = {
         ("sklearn.cluster.MiniBatchKMeans",),
     ),
     "LightweightCoreset": Entry(
-        "lemmata.clustering.coreset",
+        "lemmata.clustering.coresets.estimator",
         "A small weighted sample on which k-means costs nearly the same",
         "CIL20 6.2.3",
     ),

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from lemmata.clustering.assignment import ClusterSums, Points, labels_of
 from lemmata.clustering.bounds import Bounds, Layout, groups_for
-from lemmata.clustering.frames import FeatureSpread, Packed
+from lemmata.clustering.frames import FeatureSpread, FramedCenters
 from lemmata.core import Blocks, blocks, rounding
 from lemmata.core.engine import map_reduce
 
@@ -159,7 +159,7 @@ def test_ties_of_whole_numbers_are_ties_wherever_their_mean_lies(dtype, n, d, k,
     X, C = X.astype(dtype), C.astype(dtype)
     for compiled in COMPILED:
         assert_array_equal(Points.of(X, compiled=compiled).labels(C), nearest)
-        assert_array_equal(labels_of(X, Packed.around(C, compiled)), nearest)
+        assert_array_equal(labels_of(X, FramedCenters.around(C, compiled)), nearest)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -193,7 +193,7 @@ def test_rows_may_be_read_only_or_in_columns():
 def test_rows_can_be_labelled_without_being_added_up():
     X, C = made(100, 3, 5, np.float32)
     for compiled in COMPILED:
-        found = labels_of(X, Packed.around(C, compiled))
+        found = labels_of(X, FramedCenters.around(C, compiled))
         assert_array_equal(found, squared_distances(X, C).argmin(axis=1))
 
 
@@ -208,7 +208,7 @@ def test_blocks_add_up_to_the_whole(dtype, cuts):
     w = np.random.default_rng(0).random(100)
     C[3] = 50  # nobody is near it, so that the worst served rows are remembered
     for compiled in COMPILED:
-        packed = Packed.around(C, compiled)
+        packed = FramedCenters.around(C, compiled)
         whole, parts = ClusterSums.of(X, w, packed), ClusterSums.none(C)
         for rows, weights in zip(np.split(X, sorted(cuts)), np.split(w, sorted(cuts)), strict=True):
             parts = parts + ClusterSums.of(rows, weights, packed)
@@ -435,7 +435,7 @@ def test_one_pass_is_a_sum_over_blocks(monkeypatch):
     monkeypatch.setattr(blocks, "rows_per_block", lambda n, d, itemsize: 64)
     X, C = made(400, 3, 5, np.float64)
     points = Points.of(X)
-    packed = points.packed(C)
+    packed = points.frame_centers(C)
     total = map_reduce(
         lambda rows, w: ClusterSums.of(rows, w, packed), Blocks.of(X), ClusterSums.none(C)
     )

@@ -13,8 +13,17 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.cluster import KMeans as SklearnKMeans
 
 from lemmata.clustering import _kernels_seeding as kernels
-from lemmata.clustering.coreset import Coreset, LightweightCoreset, Merging, epsilon_for, size_for
-from lemmata.clustering.coreset_sampling import B, CoresetAlgorithm, Spread, costs, epsilon_of
+from lemmata.clustering.coresets.estimator import LightweightCoreset, Merging
+from lemmata.clustering.coresets.sampling import (
+    B,
+    Coreset,
+    CoresetAlgorithm,
+    Spread,
+    costs,
+    epsilon_for,
+    epsilon_of,
+    size_for,
+)
 from lemmata.core import Blocks, Checkpoint, Never, blocks, run, store
 
 SURE = 4.5  # standard errors; beyond them by chance once in 150,000

@@ -15,8 +15,9 @@ from sklearn.cluster import kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 
 from lemmata.clustering import _kernels_seeding as kernels
-from lemmata.clustering import distances
-from lemmata.clustering.distances import Coordinates, serve_rows, take_rows
+from lemmata.clustering import frames
+from lemmata.clustering.assignment import take_rows
+from lemmata.clustering.frames import Coordinates, serve_rows
 from lemmata.clustering.seeding import (
     Gains,
     d2_sampling,
@@ -493,7 +494,7 @@ def test_gains_are_what_lies_below_the_distances_of_now(dtype, seed, pieces, mon
     Y, P = rng.normal(size=(100, 6)).astype(dtype), rng.normal(size=(9, 6)).astype(dtype)
     P[0] = Y[3]
     D = rng.uniform(0, 12, size=100).astype(dtype)
-    monkeypatch.setattr(distances, "PIECE", pieces)
+    monkeypatch.setattr(frames, "PIECE", pieces)
     gains = Gains.of(Y, D, P, Coordinates(None))
     starts, rows, entries = gains.starts, gains.rows, gains.values
     exact = squared(Y, P).T

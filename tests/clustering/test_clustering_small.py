@@ -14,8 +14,8 @@ from threadpoolctl import threadpool_limits
 
 import lemmata
 from lemmata.clustering import d2_sampling, greedy_d2_sampling, kmeans_parallel
-from lemmata.clustering._twins_assign import _first_equal
-from lemmata.clustering.coreset import LightweightCoreset
+from lemmata.clustering._twins import _first_equal
+from lemmata.clustering.coresets.estimator import LightweightCoreset
 from lemmata.clustering.kmeans import KMeans
 from lemmata.clustering.lloyd import KMeansState
 from lemmata.clustering.minibatch import MiniBatchKMeans

@@ -7,8 +7,8 @@ import scipy.sparse as sp
 from scipy.special import logsumexp
 from scipy.stats import bernoulli, multinomial, poisson
 
-from lemmata.clustering.coreset_sampling import CoresetAlgorithm
-from lemmata.clustering.distances import take_rows
+from lemmata.clustering.assignment import take_rows
+from lemmata.clustering.coresets.sampling import CoresetAlgorithm
 from lemmata.clustering.lloyd import LloydAlgorithm, Points
 from lemmata.clustering.minibatch import MiniBatchAlgorithm, _draw
 from lemmata.core import Blocks, Never

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.datasets import load_sample_image, make_blobs
 
 from lemmata.atlas import entry, show
-from lemmata.clustering.coreset_sampling import Coreset, costs, epsilon_for
+from lemmata.clustering.coresets.sampling import Coreset, costs, epsilon_for
 from lemmata.clustering.kmeans import KMeans
 from lemmata.clustering.lloyd import LloydAlgorithm, Points, Still
 from lemmata.clustering.lower_bounds import certified_gap

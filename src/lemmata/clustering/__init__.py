@@ -13,7 +13,7 @@ __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
         "KMeans": "kmeans",
-        "LightweightCoreset": "coreset",
+        "LightweightCoreset": "coresets.estimator",
         "MiniBatchKMeans": "minibatch",
         "certified_gap": "lower_bounds",
         "d2_sampling": "seeding",

@@ -1,7 +1,7 @@
-"""Rows as k-means sees them: where they lie, and what a set of centres makes of them.
+"""The nearest centre of every row, and what k-means adds up of it.
 
     ClusterSums    of each cluster its weight Σw, its sum Σw x, and its worst served row; over all the cost Σw‖x − c‖²
-    Points         the data, with a frame x̂ = (x − origin)·scale in which squares neither cancel nor overflow
+    Points         the data of a run, with the frame of frames.py in which squares neither cancel nor overflow
 
 Both add up over blocks, so k-means in memory, on a mapped file, a stream, threads or a cluster is the same sum.
 
@@ -15,28 +15,14 @@ Both add up over blocks, so k-means in memory, on a mapped file, a stream, threa
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
-from lemmata.clustering import _twins_assign as twins
-from lemmata.clustering._twins_assign import Framed
-from lemmata.clustering.distances import Columns, Coordinates, Placed, power
-from lemmata.clustering.frames import (
-    PASSES,
-    FeatureSpread,
-    Packed,
-    chunk_of,
-    floats,
-    is_little,
-    kernels,
-    round_origin,
-    weights_or_none,
-    worth_kernels,
-)
-from lemmata.clustering.seeding import Prepared
+from lemmata.clustering import _twins, frames
+from lemmata.clustering.frames import FeatureSpread, FramedCenters, FramedRows, floats, is_little
 from lemmata.core.blocks import Blocks, is_dask
 from lemmata.core.engine import map_reduce
 from lemmata.core.store import storable
@@ -44,7 +30,7 @@ from lemmata.core.store import storable
 Array = np.ndarray
 WORTH_MOVING = 2**16  # n·d·k below which adding up is as quick as moving the rows that change
 MANY_CHANGES = 0.25  # share of rows that change their label above which sums are added up again
-FEW_CENTRES = 8  # what data is taken to be clustered into, if nobody says
+FEW_CENTRES = 8  # default number of clusters for deciding whether to compile
 
 
 # --- what a block adds ------------------------------------------------------------------------------------------------
@@ -53,7 +39,7 @@ FEW_CENTRES = 8  # what data is taken to be clustered into, if nobody says
 @storable
 @dataclass(frozen=True)
 class ClusterSums:
-    """What a set of centres makes of rows: weights, sums and worst served rows of the clusters, and the cost."""
+    """The clusters that a set of centres makes of rows: weights, sums and worst served rows of the clusters, and the cost."""
 
     version = 1
     layout: ClassVar[dict[str, str]] = {
@@ -82,61 +68,48 @@ class ClusterSums:
 
     @classmethod
     def of(
-        cls, rows: Any, weights: Array | None, centers: Array | Packed, labels: Array | None = None
+        cls,
+        rows: Any,
+        weights: Array | None,
+        centers: Array | FramedCenters,
+        labels: Array | None = None,
     ) -> ClusterSums:
         """Assign rows to their nearest centres and add up; writes the labels into `labels`, if given."""
-        if not isinstance(centers, Packed):
-            centers = Packed.around(np.asarray(centers, rows.dtype))
+        if not isinstance(centers, FramedCenters):
+            centers = FramedCenters.around(np.asarray(centers, rows.dtype))
         labels = np.full(rows.shape[0], -1, np.int32) if labels is None else labels
         if not centers.compiled:
-            framed = Framed.of(rows, centers.origin, centers.scale)
+            framed = FramedRows.of(rows, centers.origin, centers.scale)
             return cls.of_framed(framed, weights, centers, labels)
         k, d = centers.hats.shape
-        counts, sums, far, farthest = (
-            np.zeros(k),
-            np.zeros((k, d)),
-            np.full(k, -1.0),
-            np.zeros(k, np.int64),
-        )
-        out = (labels, counts, sums, far, farthest)
+        found = np.zeros(k), np.zeros((k, d)), np.full(k, -1.0), np.zeros(k, np.int64)
+        kernels, w, C = frames.kernels(), frames.weights_or_none(weights), centers
         if sp.issparse(rows):
-            parts = (
-                floats(rows.indptr),
-                floats(rows.indices),
-                floats(rows.data),
-                weights_or_none(weights),
-                centers.centers,
-            )
-            cost, moved = kernels().assign_sparse_rows_into(
-                *out, *parts, *centers.columns, centers.scale
+            parts = floats(rows.indptr), floats(rows.indices), floats(rows.data)
+            cost, moved = kernels.assign_sparse_rows_into(
+                labels, *found, *parts, w, C.centers, *C.columns, C.scale
             )
         else:
             rows = floats(rows)
-            cost, moved = kernels().assign_rows_into(
-                *out,
-                rows,
-                weights_or_none(weights),
-                centers.centers,
-                *centers.sixes,
-                centers.origin,
-                centers.scale,
-                chunk_of(rows),
+            frame = C.origin, C.scale, frames.chunk_of(rows)
+            cost, moved = kernels.assign_rows_into(
+                labels, *found, rows, w, C.centers, *C.sixes, *frame
             )
-        return cls.in_frame(rows, *out[1:], cost, moved, centers)
+        return cls.in_frame(rows, *found, cost, moved, centers)
 
     @classmethod
     def of_framed(
         cls,
-        rows: Framed,
+        rows: FramedRows,
         weights: Array | None,
-        packed: Packed,
+        packed: FramedCenters,
         labels: Array,
         before: Array | None = None,
     ) -> ClusterSums:
-        """The same by the NumPy twins. `before`: the sums that belong to the labels as they were."""
+        """The same by the NumPy _twins. `before`: the sums that belong to the labels as they were."""
         k = len(packed.centers)
         hats, starts = packed.scoring(sparse=not isinstance(rows.rows, np.ndarray))
-        found, squares = twins.nearest_centers(
+        found, squares = _twins.nearest_centers(
             rows, packed.centers, hats, starts, float(packed.scale)
         )
         counts = np.bincount(found, weights, k).astype(np.float64, copy=False)
@@ -144,15 +117,15 @@ class ClusterSums:
         if before is not None and k * rows.hats.size > WORTH_MOVING:
             changed = (labels != found).nonzero()[0]
             if len(changed) <= MANY_CHANGES * len(labels):
-                sums = twins.move_rows(before, rows.rows, weights, labels, found, changed)
+                sums = _twins.move_rows(before, rows.rows, weights, labels, found, changed)
         if sums is None:
-            sums = twins.add_up(rows.rows, weights, found, k)
+            sums = _twins.add_up(rows.rows, weights, found, k)
         labels[:] = found
         cost = float(squares.sum() if weights is None else weights @ squares)
         far = farthest = np.zeros(0)
         if not counts.all():
             sums[counts == 0] = 0.0  # no rounding is left of rows that have gone
-            far, farthest = twins.worst_rows(squares, weights, found, k)
+            far, farthest = _twins.worst_rows(squares, weights, found, k)
         return cls.in_frame(rows.rows, counts, sums, far, farthest, cost, 0, packed)
 
     @classmethod
@@ -182,8 +155,8 @@ class ClusterSums:
             self.moved + other.moved,
         )
 
-    def checked(self) -> ClusterSums:
-        """These sums, unless their cost has left the floats."""
+    def check_finite(self) -> ClusterSums:
+        """Return these sums, unless their cost has left the floats."""
         if not np.isfinite(self.cost):
             raise ValueError(
                 "Input contains numbers too large for their squares to be added up; scale it down."
@@ -213,9 +186,56 @@ class ClusterSums:
 # --- the data ---------------------------------------------------------------------------------------------------------
 
 
-def spread_of(data: Blocks, compiled: bool) -> FeatureSpread:
-    """One pass: where the rows lie. Refuses what is not finite."""
-    return map_reduce(partial(FeatureSpread.of, compiled=compiled), data, FeatureSpread())
+def locate(masses: Array, positions: Array) -> Array:
+    """Where positions in [0, Σ masses] fall in the row of masses; never at a mass of zero."""
+    heights = masses.cumsum()
+    found = heights.searchsorted(positions, side="right")
+    if len(found) and heights[-1] <= positions.max():  # a position was rounded up to the end
+        last = len(masses) - 1 - int(np.argmax(masses[::-1] > 0))
+        return np.minimum(found, last)
+    return found
+
+
+def take_rows(data: Blocks, rows: Any, dense: bool = True) -> Any:
+    """Some rows of the data in the given order: an array, or CSR where the data is sparse and `dense` is false."""
+    rows = np.asarray(rows, dtype=np.int64)
+    if is_dask(data.source):
+        found: Any = np.asarray(data.source[rows].compute())
+    elif data.source is not None:
+        found = data.source[rows]
+    else:
+        found = _take_from_stream(data, rows)
+    if sp.issparse(found):
+        found = sp.csr_array(found).astype(data.dtype)
+        return found.toarray() if dense else found
+    return np.asarray(found, dtype=data.dtype, order="C")
+
+
+def _take_from_stream(data: Blocks, rows: Array) -> Any:
+    order, parts, start = np.argsort(rows, kind="stable"), [], 0
+    ascending = rows[order]
+    for block, _ in data:
+        here = ascending[
+            np.searchsorted(ascending, start) : np.searchsorted(ascending, start + block.shape[0])
+        ]
+        if len(here):
+            parts.append(block[here - start])
+        start += block.shape[0]
+    if any(map(sp.issparse, parts)):
+        found: Any = sp.vstack([sp.csr_array(part) for part in parts], format="csr")
+    else:
+        found = np.concatenate(parts)
+    return found[np.argsort(order)]
+
+
+class ParallelColumns:
+    """Columns that go through the blocks side by side, in the place of weights: arrays with one number per row, or None."""
+
+    def __init__(self, *arrays: Any):
+        self.arrays = arrays
+
+    def __getitem__(self, rows: slice) -> tuple:
+        return tuple(None if array is None else array[rows] for array in self.arrays)
 
 
 class Points:
@@ -224,15 +244,12 @@ class Points:
     What it remembers makes the next assignment faster and never changes its result, so it is not part of a run's state.
     """
 
-    def __init__(self, data: Blocks, spread: FeatureSpread, compiled: bool = False):
-        self.data, self.spread = (
-            data if is_little(data) else data.recut(-(-data.shape[0] // 4)),
-            spread,
-        )
-        self.shape, self.dtype, self.sparse = data.shape, data.dtype, spread.sparse
-        self.origin = round_origin(spread.mean, spread.exponent, data.dtype)
-        self.scale = power(-spread.exponent, data.dtype)
+    def __init__(self, data: Blocks, compiled: bool = False, spread: FeatureSpread | None = None):
+        self.data = data if is_little(data) else data.recut(-(-data.shape[0] // 4))
+        self.shape, self.dtype = data.shape, data.dtype
         self.compiled = compiled  # whether kernels do the work, or their twins
+        if spread is not None:
+            self.spread = spread
         self.bounds: Any = None
         self.moved = data.shape[0]  # rows whose label the last assignment changed
         self._labels: Array | None = None
@@ -243,8 +260,25 @@ class Points:
         """compiled : whether kernels do the work; None: if the data is large enough for a few centres."""
         data = Blocks.of(X) if weights is None else Blocks.of(X).weighted(weights)
         if compiled is None:
-            compiled = worth_kernels(data, FEW_CENTRES, PASSES)
-        return cls(data, spread_of(data, compiled), compiled)
+            compiled = frames.worth_kernels(data, FEW_CENTRES, frames.PASSES)
+        return cls(data, compiled, frames.spread_of(data, compiled))
+
+    @cached_property
+    def spread(self) -> FeatureSpread:
+        """Where the rows lie: one pass, unless it was given."""
+        return frames.spread_of(self.data, self.compiled)
+
+    @property
+    def sparse(self) -> bool:
+        return self.spread.sparse
+
+    @cached_property
+    def origin(self) -> Array:
+        return frames.round_origin(self.spread.mean, self.spread.exponent, self.dtype)
+
+    @cached_property
+    def scale(self) -> float:
+        return frames.power(-self.spread.exponent, self.dtype)
 
     @property
     def few(self) -> bool:
@@ -252,20 +286,11 @@ class Points:
         return not self.compiled and is_little(self.data)
 
     @cached_property
-    def framed(self) -> Framed:
+    def framed(self) -> FramedRows:
         """Few rows in their frame."""
         ((rows, _),) = self.data
         dtype = self.dtype
-        return Framed.of(rows, self.origin.astype(dtype), dtype.type(self.scale))
-
-    @property
-    def prepared(self) -> Prepared:
-        """The rows for a seeding; few dense ones with their coordinates."""
-        if not self.few or self.sparse:
-            return Prepared(self.data, self.compiled)
-        frame = Coordinates(self.origin.astype(self.dtype), self.scale)
-        squares = self.framed.squares.astype(self.dtype, copy=False)
-        return Prepared(self.data, self.compiled, (frame, Placed(self.framed.hats, squares)))
+        return FramedRows.of(rows, self.origin.astype(dtype), dtype.type(self.scale))
 
     def fingerprint(self) -> str:
         return self.data.fingerprint()
@@ -274,8 +299,13 @@ class Points:
     def weights(self) -> Array | None:
         return self.data.weights
 
-    def packed(self, centers: Array, order: Array | None = None) -> Packed:
-        return Packed.of(
+    @property
+    def relative_weights(self) -> Array | None:
+        """Weights between 0 and 1, for draws: only their ratios matter, and sums of them cannot overflow."""
+        return None if self.weights is None else self.weights / self.weights.max()
+
+    def frame_centers(self, centers: Array, order: Array | None = None) -> FramedCenters:
+        return FramedCenters.of(
             np.asarray(centers, self.dtype), self.origin, self.scale, self.compiled, order
         )
 
@@ -286,7 +316,7 @@ class Points:
 
         before : centres and what they made of the data; where rows are few, only those that change their label move on.
         """
-        packed = self.packed(centers)
+        packed = self.frame_centers(centers)
         if self.few:
             return self._assign_few(centers, packed, before)
         empty = ClusterSums.none(packed.centers)
@@ -301,7 +331,7 @@ class Points:
         return replace(total, moved=0)
 
     def _assign_few(
-        self, centers: Array, packed: Packed, before: tuple[Array, ClusterSums] | None
+        self, centers: Array, packed: FramedCenters, before: tuple[Array, ClusterSums] | None
     ) -> ClusterSums:
         """The pass over a single block of few rows, which are put into their frame once.
 
@@ -316,7 +346,7 @@ class Points:
             sums = before[1].sums
             if not self.labelled_by(before[0]):
                 self._labelled = None
-                old = self.packed(before[0])
+                old = self.frame_centers(before[0])
                 ClusterSums.of_framed(framed, self.weights, old, labels)
         self._labelled = None  # until the pass is done
         total = ClusterSums.of_framed(framed, self.weights, packed, labels, sums)
@@ -328,14 +358,14 @@ class Points:
         to look at every row takes less time than to fetch some."""
         times = np.bincount(drawn, minlength=self.shape[0]).astype(np.float64)
         labels = np.full(self.shape[0], -1, np.int32)
-        return ClusterSums.of_framed(self.framed, times, self.packed(centers), labels)
+        return ClusterSums.of_framed(self.framed, times, self.frame_centers(centers), labels)
 
     def columns(self, *more: Any) -> Blocks:
         """The blocks with their weights, their places for labels, and more columns."""
         if self._labels is None:
             self._labels = np.full(self.shape[0], -1, np.int32)
         self._labelled = None  # until the pass is done
-        columns: Any = Columns(self.data.weights, self._labels, *more)
+        columns: Any = ParallelColumns(self.data.weights, self._labels, *more)
         return self.data.weighted(columns)
 
     def belong_to(self, centers: Array, moved: int) -> None:
@@ -352,11 +382,11 @@ class Points:
         """The nearest centre of every row, (n,) int32."""
         if self._labels is not None and self.labelled_by(centers):
             return self._labels
-        packed = self.packed(centers)
+        packed = self.frame_centers(centers)
         return np.concatenate(map_reduce(lambda rows, _: [labels_of(rows, packed)], self.data, []))
 
 
-def labels_of(rows: Any, packed: Packed) -> Array:
+def labels_of(rows: Any, packed: FramedCenters) -> Array:
     """The nearest centre of each row of a block."""
     labels = np.full(rows.shape[0], -1, np.int32)
     ClusterSums.of(rows, None, packed, labels)

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from lemmata.clustering.assignment import ClusterSums, Points
-from lemmata.clustering.frames import Packed, chunk_of, floats, weights_or_none
+from lemmata.clustering.frames import FramedCenters, chunk_of, floats, weights_or_none
 from lemmata.core.blocks import is_dask
 from lemmata.core.engine import map_reduce
 
@@ -101,7 +101,7 @@ class Bounds:
         self.looked = (
             1.0  # share of all pairs of a row and a group that the last assignment looked at
         )
-        self._last: Packed | None = (
+        self._last: FramedCenters | None = (
             None  # the centres that bounds and labels belong to; None: there are none
         )
         self._layout: Layout | None = None
@@ -114,7 +114,7 @@ class Bounds:
         """What `Points.assign` gives, to the bit."""
         points = self.points
         layout, fresh = self._prepare(centers)
-        packed = points.packed(centers, layout.order)
+        packed = points.frame_centers(centers, layout.order)
         work = self._work(packed, layout, fresh)
         self._last, looked = None, []  # a pass that is interrupted leaves nothing to rely on
 
@@ -136,7 +136,7 @@ class Bounds:
     def _prepare(self, centers: Array) -> tuple[Layout, bool]:
         """Groups and moves for new centres, and whether bounds start from nothing."""
         last, layout = self._last, self._layout
-        packed = self.points.packed(centers)
+        packed = self.points.frame_centers(centers)
         same = (
             last is not None
             and last.hats.shape == packed.hats.shape
@@ -164,7 +164,7 @@ class Bounds:
         spread, scale = self.points.spread, self.points.scale * 2.0**self.points.spread.exponent
         return RANGE * (spread.variance * self.points.shape[1]) ** 0.5 * scale or 1.0
 
-    def _work(self, packed: Packed, layout: Layout, fresh: bool) -> tuple:
+    def _work(self, packed: FramedCenters, layout: Layout, fresh: bool) -> tuple:
         """What the kernel needs besides rows and centres."""
         dtype, (k, d) = packed.hats.dtype, packed.hats.shape
         up = np.nextafter(self._drifts.astype(dtype), dtype.type(np.inf))
@@ -190,7 +190,7 @@ def _nearest_others(hats: Array) -> Array:
 
 
 def _assign_bounded(
-    rows, weights, packed: Packed, labels, shorts, *work
+    rows, weights, packed: FramedCenters, labels, shorts, *work
 ) -> tuple[ClusterSums, int]:
     from lemmata.clustering._kernels_bounds import assign_bounded_into
 

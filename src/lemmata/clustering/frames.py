@@ -1,11 +1,12 @@
-"""Where rows lie, and centres laid out for them: the frame x̂ = (x − origin)·scale of a k-means run.
+"""Where rows lie: frames x̂ = (x − origin)·scale in which squares neither cancel nor overflow, and what is put into them.
 
-    FeatureSpread    weight, mean and squares per feature, which add up over blocks; the frame is made of them
-    Packed           centres in a frame, as the kernels (or their NumPy twins) want them
+    FeatureSpread    weight, mean and squares per feature, which add up over blocks; a frame is made of them
+    FramedRows       rows in a frame, with their squares
+    FramedCenters    centres in a frame, as the kernels (or their NumPy twins) want them
+    Coordinates      the frame of a seeding, and squared distances of rows to proposed centres in it
 
-Here is also the choice between the two: `worth_kernels`, asked once per fit or prediction.
+Here is also the choice between kernels and twins: `worth_kernels`, asked once per fit or prediction.
 
-    >>> import numpy as np
     >>> X = np.array([[0.0], [1.0], [9.0], [11.0]])
     >>> spread = FeatureSpread.of(X)
     >>> spread.mean, spread.squares * 4.0**spread.exponent
@@ -15,17 +16,17 @@ Here is also the choice between the two: `worth_kernels`, asked once per fit or 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from lemmata.clustering import _twins_assign as twins
-from lemmata.clustering.distances import exponent_of, power
 from lemmata.core.blocks import Blocks
 from lemmata.core.compiler import worth_compiling
+from lemmata.core.engine import map_reduce
 from lemmata.core.malformed import NotFinite
 
 Array = np.ndarray
@@ -37,6 +38,19 @@ COMPILE_ABOVE = 2.0**30
 PASSES = 32  # that a fit is taken to need, seeding included
 # bytes of the rows whose spread is measured at once: they are read twice and stay in the cache
 SLICE = 2**18
+# numbers of rows, or of products, worked on at once: they stay in the cache until they are compared
+PIECE = 2**18
+
+
+def exponent_of(reach: float) -> int:
+    """The power of two above a size; 0 for no size at all. Kept where 2^±exponent is a float with room to spare."""
+    return min(max(math.frexp(reach)[1], -1000), 1000) if reach > 0 else 0
+
+
+def power(exponent: int, dtype: Any) -> float:
+    """2^exponent, or the nearest to it that a float type holds with room to spare."""
+    limit = 120 if np.dtype(dtype) == np.float32 else 1000
+    return 2.0 ** min(max(exponent, -limit), limit)
 
 
 def is_little(data: Blocks) -> bool:
@@ -109,7 +123,7 @@ class FeatureSpread:
     def _of_slice(cls, rows: Array, weights: Array | None, compiled: bool) -> FeatureSpread:
         rows, w, d = floats(rows), weights_or_none(weights), rows.shape[1]
         if not compiled:
-            total, mean, squares, exponent = twins.column_spread(rows, w)
+            total, mean, squares, exponent = _column_spread(rows, w)
             if not (np.isfinite(mean).all() and np.isfinite(total)):
                 raise NotFinite(NOT_FINITE)
             return cls(total, mean, squares, exponent)
@@ -164,6 +178,30 @@ class FeatureSpread:
         return float(np.mean(self.squares)) / max(self.weight, np.finfo(float).tiny)
 
 
+def _column_spread(X: Array, weights: Array) -> tuple[float, Array, Array, int]:
+    """Σ w, the means, Σ w (x − mean)² in units of 4^exponent, and the exponent: 2^exponent exceeds every |x − mean|.
+
+    An empty vector of weights stands for ones. Rows that are not finite have a mean, or a total, that is not.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = float(weights.sum()) if len(weights) else float(len(X))
+        mean = weights @ X if len(weights) else X.sum(axis=0, dtype=np.float64)
+        mean = mean / total if total > 0 else X[0].astype(np.float64)
+    if not np.isfinite(mean).all():
+        return total, mean, mean, 0
+    differences = X - mean
+    exponent = exponent_of(float(max(differences.max(), -differences.min())))
+    differences *= 2.0**-exponent
+    differences *= differences
+    squares = weights @ differences if len(weights) else differences.sum(axis=0)
+    return total, mean, squares, exponent
+
+
+def spread_of(data: Blocks, compiled: bool) -> FeatureSpread:
+    """One pass: where the rows lie. Refuses what is not finite."""
+    return map_reduce(partial(FeatureSpread.of, compiled=compiled), data, FeatureSpread())
+
+
 def round_origin(mean: Any, exponent: int, dtype: Any) -> Array:
     """A number with few digits close to the mean, so that whole numbers stay whole in the frame and their ties stay ties."""
     quantum = 2.0 ** (exponent - 6)
@@ -174,11 +212,35 @@ def round_origin(mean: Any, exponent: int, dtype: Any) -> Array:
     return origin.astype(dtype).astype(np.float64)
 
 
-# --- centres, laid out for the kernels --------------------------------------------------------------------------------
+# --- rows and centres in a frame --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Packed:
+class FramedRows:
+    """Rows in float64, the same as x̂ = (x − origin)·scale in the dtype of the data, and ‖x̂‖². Sparse rows are not shifted."""
+
+    rows: Any  # (n, d) dense or CSR
+    hats: Any
+    squares: Array  # (n,) float64
+
+    @classmethod
+    def of(cls, rows: Any, origin: Array, scale: Any) -> FramedRows:
+        if sp.issparse(rows):
+            wide = sp.csr_array(rows).astype(np.float64)
+            hats = wide * float(scale)
+            return cls(wide, hats, np.asarray(hats.multiply(hats).sum(axis=1)).ravel())
+        with np.errstate(over="ignore"):  # a row that far away costs more than any float
+            hats = rows - origin
+            hats *= scale
+            squares = np.einsum("ij,ij->i", hats, hats, dtype=np.float64)
+        return cls(np.asarray(rows, np.float64), hats, squares)
+
+    def __getitem__(self, some: slice) -> FramedRows:
+        return FramedRows(self.rows[some], self.hats[some], self.squares[some])
+
+
+@dataclass(frozen=True)
+class FramedCenters:
     """Centres in a frame: ĉ = (c − origin)·scale in sixes for dense rows, as columns for sparse ones."""
 
     centers: Array  # (k, d) as they are
@@ -196,7 +258,7 @@ class Packed:
         scale: float,
         compiled: bool = False,
         order: Array | None = None,
-    ) -> Packed:
+    ) -> FramedCenters:
         dtype = centers.dtype
         with np.errstate(over="ignore"):  # a centre that far away is nobody's nearest
             hats = ((centers.astype(np.float64, copy=False) - origin) * scale).astype(
@@ -208,7 +270,7 @@ class Packed:
         return cls(centers, hats, origin, dtype.type(scale), compiled, order)
 
     @classmethod
-    def around(cls, centers: Array, compiled: bool = False) -> Packed:
+    def around(cls, centers: Array, compiled: bool = False) -> FramedCenters:
         """In a frame of their own, in which no number of a centre exceeds 1."""
         mean = np.mean(centers, axis=0, dtype=np.float64)
         exponent = exponent_of(float(np.abs(centers - mean).max()))
@@ -274,3 +336,103 @@ class Packed:
     def squares(self) -> Array:
         """‖ĉ‖² in float64."""
         return np.einsum("ij,ij->i", self.hats, self.hats, dtype=np.float64)
+
+
+# --- distances to proposed centres ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """y = (x − origin)·scale: coordinates in which squares neither cancel nor overflow. Sparse rows are not shifted."""
+
+    origin: Array | None  # (d,); None: the rows lie around zero already
+    scale: float = 1.0
+
+    @classmethod
+    def around(cls, spread: FeatureSpread, dtype: Any) -> Coordinates:
+        """Around the mean, unless zero is nearly as good; scaled by a power of two where squares leave the dtype."""
+        limits, mean, exponent = np.finfo(dtype), spread.mean, spread.exponent
+        ordinary = limits.tiny**0.4 < 2.0**exponent < limits.max**0.4
+        scale = 1.0 if ordinary else power(-exponent, dtype)
+        if spread.sparse:
+            return cls(None, scale)
+        near_zero = ordinary and mean @ mean <= spread.variance * len(mean) * 4.0**exponent
+        return cls(None if near_zero else mean.astype(dtype), scale)
+
+    def of(self, rows: Any) -> Any:
+        if sp.issparse(rows):
+            return rows.astype(np.float64) * self.scale
+        if self.origin is not None:
+            rows = rows - self.origin
+        return np.ascontiguousarray(rows if self.scale == 1 else rows * rows.dtype.type(self.scale))
+
+    def pieces(self, rows: Any, centers: Array) -> Iterator[tuple[slice, tuple]]:
+        """Pieces of some rows, each with what the kernels make distances to centres of: G, ‖y‖², ‖p‖², Y, P, cancelled.
+
+        A product errs by a few eps·(‖y‖² + ‖p‖²). What has cancelled to less than eps^¼ of that is summed again, so that
+        three quarters of the digits are left of every distance, and a row has distance 0 to itself.
+        """
+        P = self.of(sp.csr_array(centers)).toarray() if sp.issparse(rows) else self.of(centers)
+        lengths = np.einsum("ij,ij->i", P, P)
+        # both Y and the product
+        step = max(64, PIECE // max(0 if sp.issparse(rows) else rows.shape[1], len(P)))
+        for start in range(0, rows.shape[0], step):
+            here = slice(start, min(start + step, rows.shape[0]))
+            Y = self.of(rows[here])
+            if sp.issparse(Y):
+                yield here, _sparse_products(Y, P, lengths)
+            else:
+                yield here, products(Y, np.einsum("ij,ij->i", Y, Y), P, lengths)
+
+
+def products(Y: Array, squares: Array, P: Array, lengths: Array) -> tuple:
+    """Return what the distances of rows Y to centres P are made of."""
+    return P @ Y.T, squares, lengths, Y, P, Y.dtype.type(np.finfo(Y.dtype).eps ** 0.25)
+
+
+def _sparse_products(Y, P, lengths) -> tuple:
+    """The same for sparse rows. What cancelled is summed again here, since the kernels do not know sparse rows."""
+    squares = np.asarray(Y.multiply(Y).sum(axis=1)).ravel()
+    G = np.ascontiguousarray(np.asarray(Y @ P.T).T)
+    size = squares + lengths[:, None]
+    p, i = np.nonzero(size - 2 * G < np.finfo(np.float64).eps ** 0.25 * size)
+    for some in np.array_split(np.arange(len(p)), -(-len(p) // 1024) or 1):
+        difference = Y[i[some]] - sp.csr_array(P[p[some]])
+        G[p[some], i[some]] = -0.5 * np.asarray(difference.multiply(difference).sum(axis=1)).ravel()
+        size[p[some], i[some]] = 0
+    # −½ of the squared distances: to the kernels, rows and centres at zero that never cancel
+    G -= size / 2
+    nothing = np.empty((0, 1))
+    return G, np.zeros(len(squares)), np.zeros(len(P)), nothing, nothing, -1.0
+
+
+def seeding_loops(compiled: bool) -> Any:
+    """The loops of seeding: kernels, or their NumPy twins, for which numba is not even imported."""
+    if compiled:
+        from lemmata.clustering import _kernels_seeding as loops
+    else:
+        from lemmata.clustering import _twins as loops  # type: ignore[no-redef]
+    return loops
+
+
+def serve_rows(
+    rows: Any,
+    centers: Array,
+    frame: Coordinates,
+    before: tuple[Array, Array] | None = None,
+    first: int = 0,
+    compiled: bool = False,
+) -> tuple[Array, Array]:
+    """D², in the units of the frame, and the nearest centre of each row once more centres are there, numbered from `first`.
+
+    `before` is the same pair as it was without them.
+    """
+    loops = seeding_loops(compiled)
+    n = rows.shape[0]
+    if before is None:
+        D, nearest = np.full(n, np.inf, rows.dtype), np.zeros(n, np.int32)
+    else:
+        D, nearest = before[0].copy(), before[1].copy()
+    for here, distances in frame.pieces(rows, centers):
+        loops.serve_into(D[here], nearest[here], first, distances)
+    return D, nearest

@@ -26,9 +26,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.clustering.kmeans import KMEANS_CLAIMS
-from lemmata.clustering.assignment import ClusterSums, Points, labels_of, spread_of
-from lemmata.clustering.distances import exponent_of, power
-from lemmata.clustering.frames import PASSES, FeatureSpread, Packed, worth_kernels
+from lemmata.clustering.assignment import ClusterSums, Points, labels_of
+from lemmata.clustering.frames import (
+    PASSES,
+    FeatureSpread,
+    FramedCenters,
+    exponent_of,
+    power,
+    spread_of,
+    worth_kernels,
+)
 from lemmata.clustering.lloyd import SEEDINGS, LloydAlgorithm, Still
 from lemmata.core.blocks import Blocks, is_dask
 from lemmata.core.borrowed import Interval, StrOptions
@@ -184,7 +191,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
 
     def _problem(self, data: Blocks) -> Points:
         compiled = worth_kernels(data, self.n_clusters, PASSES * self._starts())
-        return Points(data, spread_of(data, compiled), compiled)
+        return Points(data, compiled, spread_of(data, compiled))
 
     def _stop_of_one(self) -> Stop:
         return Still(self.tol) | MaxSteps(self.max_iter)
@@ -250,9 +257,9 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
                 self.sums_ = ClusterSums.none(self.cluster_centers_)
             else:
                 points = self._beside_centers(_as(data, self.cluster_centers_.dtype))
-            self.sums_ = self.sums_ + points.assign(self.cluster_centers_).checked()
+            self.sums_ = self.sums_ + points.assign(self.cluster_centers_).check_finite()
             self.cluster_centers_ = self.sums_.centers_after(self.cluster_centers_)
-            inertia = points.assign(self.cluster_centers_).checked().cost
+            inertia = points.assign(self.cluster_centers_).check_finite().cost
             attributes = {
                 "inertia_": inertia,
                 "labels_": points.labels(self.cluster_centers_),
@@ -279,7 +286,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
         """The number of the nearest centre of each row, int32; of a dask array, a dask array."""
         check_is_fitted(self)
         data = self._validated(X, reset=False)
-        packed = self._packed(data)
+        packed = self._frame_centers(data)
         if is_dask(data.source):
             return data.source.map_blocks(labels_of, packed, drop_axis=1, dtype=np.int32)
         with one_blas_thread():
@@ -289,7 +296,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
         """The distance of each row to each centre, (n, k); of a dask array, a dask array."""
         check_is_fitted(self)
         data = self._validated(X, reset=False)
-        packed, k = self._packed(data), len(self.cluster_centers_)
+        packed, k = self._frame_centers(data), len(self.cluster_centers_)
         if is_dask(data.source):
             return data.source.map_blocks(
                 _distances, packed, chunks=(data.source.chunks[0], (k,)), dtype=data.dtype
@@ -302,12 +309,12 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
         check_is_fitted(self)
         data = self._validated(X, sample_weight, reset=False)
         with one_blas_thread():
-            return -self._beside_centers(data).assign(self.cluster_centers_).checked().cost
+            return -self._beside_centers(data).assign(self.cluster_centers_).check_finite().cost
 
-    def _packed(self, data: Blocks) -> Packed:
+    def _frame_centers(self, data: Blocks) -> FramedCenters:
         """The centres in a frame around them, for a pass over some rows."""
         compiled = worth_kernels(data, len(self.cluster_centers_), 1)
-        return Packed.around(self._centers_as(data.dtype), compiled)
+        return FramedCenters.around(self._centers_as(data.dtype), compiled)
 
     def _centers_as(self, dtype: Any) -> Array:
         with np.errstate(over="ignore"):
@@ -324,7 +331,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
         centers = self._centers_as(data.dtype)
         compiled = worth_kernels(data, len(centers), 1)
         own = FeatureSpread.of(centers, np.zeros(len(centers)))
-        return Points(data, spread_of(data, compiled) + own, compiled)
+        return Points(data, compiled, spread_of(data, compiled) + own)
 
     @property
     def _n_features_out(self) -> int:
@@ -349,7 +356,7 @@ def _as(data: Blocks, dtype: Any) -> Blocks:
     return Blocks.of(rows, data.weights)
 
 
-def _distances(rows: Any, packed: Packed) -> Array:
+def _distances(rows: Any, packed: FramedCenters) -> Array:
     """‖x − c‖ for every row and centre, from products in the frame of the centres."""
     shifted = packed.centers if sp.issparse(rows) else packed.centers - packed.origin
     moved = rows if sp.issparse(rows) else rows - packed.origin

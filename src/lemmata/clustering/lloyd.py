@@ -101,7 +101,7 @@ class LloydAlgorithm:
         k, d = self.n_clusters, data.shape[1]
         if isinstance(self.seeding, str):
             draw = SEEDINGS[self.seeding]
-            return np.asarray(draw(data.prepared, k, rng), data.dtype)
+            return np.asarray(draw(data, k, rng), data.dtype)
         centers = self.seeding
         if callable(centers):
             X = data.data if data.data.source is None else data.data.source
@@ -115,7 +115,7 @@ class LloydAlgorithm:
 
     def init(self, data: Points, rng: np.random.Generator) -> KMeansState:
         centers = self.start(data, rng)
-        return KMeansState(centers, self._assign(data, centers).checked(), math.inf)
+        return KMeansState(centers, self._assign(data, centers).check_finite(), math.inf)
 
     def step(self, state: KMeansState, data: Points) -> KMeansState:
         centers = state.sums.centers_after(state.centers)
@@ -126,7 +126,7 @@ class LloydAlgorithm:
         variance = data.spread.variance
         shift = shift / variance if variance > 0 else math.inf
         sums = self._assign(data, centers, (state.centers, state.sums))
-        return KMeansState(centers, sums.checked(), shift)
+        return KMeansState(centers, sums.check_finite(), shift)
 
     def _assign(
         self, data: Points, centers: Array, before: tuple[Array, ClusterSums] | None = None

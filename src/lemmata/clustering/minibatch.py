@@ -24,9 +24,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lemmata.audit.clustering.kmeans import MINI_BATCH_CLAIMS
-from lemmata.clustering.assignment import ClusterSums, Points, spread_of
-from lemmata.clustering.distances import locate, take_rows
-from lemmata.clustering.frames import PASSES, worth_kernels
+from lemmata.clustering.assignment import ClusterSums, Points, locate, take_rows
+from lemmata.clustering.frames import PASSES, spread_of, worth_kernels
 from lemmata.clustering.kmeans import KMeans
 from lemmata.clustering.lloyd import SEEDINGS, LloydAlgorithm, Still
 from lemmata.core.blocks import Blocks
@@ -139,8 +138,8 @@ class MiniBatchAlgorithm:
     def _assign(self, data: Points, centers: Array, seed: int, number: int) -> ClusterSums:
         rows = _draw(data, self.batch_size, np.random.default_rng([seed, number]))
         if data.few and data.shape[0] <= WHOLE_BELOW * self.batch_size:
-            return data.assign_drawn(centers, rows).checked()
-        return _some(data, rows).assign(centers).checked()
+            return data.assign_drawn(centers, rows).check_finite()
+        return _some(data, rows).assign(centers).check_finite()
 
     def step(self, state: MiniBatchState, data: Points) -> MiniBatchState:
         given, unmoved = state.given + state.batch, state.unmoved + self.batch_size
@@ -196,9 +195,9 @@ def _per_row(sums: ClusterSums) -> float:
 
 def _draw(data: Points, size: int, rng: np.random.Generator) -> Array:
     """Numbers of rows, with replacement and with probability ∝ their weights: a row of weight 2 is that row twice."""
-    if data.weights is None:
+    weights = data.relative_weights
+    if weights is None:
         return rng.integers(data.shape[0], size=size)
-    weights = data.weights / data.weights.max()
     return locate(weights, rng.random(size) * weights.sum())
 
 
@@ -207,7 +206,7 @@ def _some(data: Points, rows: Array, weighted: bool = False) -> Points:
     blocks = Blocks.of(take_rows(data.data, rows, dense=False))
     if weighted and data.weights is not None:
         blocks = blocks.weighted(data.weights[rows])
-    return Points(blocks, data.spread, data.compiled)
+    return Points(blocks, data.compiled, data.spread)
 
 
 class MiniBatchKMeans(KMeans):
@@ -325,7 +324,7 @@ class MiniBatchKMeans(KMeans):
 
     def _problem(self, data: Blocks) -> Points:
         compiled = worth_kernels(data, self.n_clusters, PASSES / 4)
-        return Points(data, spread_of(data, compiled), compiled)
+        return Points(data, compiled, spread_of(data, compiled))
 
     def _stop(self) -> Stop:
         rule: Stop = MaxEpochs(self.max_iter)
@@ -342,7 +341,7 @@ class MiniBatchKMeans(KMeans):
         if not self.compute_labels:
             total = problem.data.total_weight
             return {**found, "inertia_": state.average * total}
-        sums = problem.assign(state.centers).checked()
+        sums = problem.assign(state.centers).check_finite()
         self._warn_of_empty(sums)
         return {**found, "inertia_": sums.cost, "labels_": problem.labels(state.centers)}
 

@@ -14,49 +14,42 @@ once in a few passes (Bahmani et al. 2012) and then seeds among them.
     >>> sorted(map(tuple, centers.tolist()))
     [(0.0, 0.0), (0.0, 9.0), (9.0, 0.0)]
 
-How it is fast and still exact. Taken literally, every centre costs a pass over the data. But distances only shrink: a row
-drawn with the distances of some centres ago and then kept with probability D_now²/D_then² has exactly today's distribution
-(rejection sampling). So one pass, one matrix product, serves a whole pool of proposals; pools grow with the number of
-centres, and k centres take O(log k) passes rather than k, in memory or out of core. What a pass keeps of each proposal are
-the rows it would serve better than they are served now: all that choosing among candidates needs.
+Taken literally, every centre costs a pass over the data. But distances only shrink: a row drawn with the distances of some
+centres ago and then kept with probability D_now²/D_then² has exactly today's distribution (rejection sampling). So one pass,
+one matrix product, serves a whole pool of proposals; pools grow with the number of centres, and k centres take O(log k) passes
+rather than k. What a pass keeps of each proposal are the rows it would serve better than they are served now.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from lemmata.clustering import _twins_seeding as twins
-from lemmata.clustering.distances import (
-    PIECE,
-    Columns,
+from lemmata.clustering import _twins
+from lemmata.clustering.assignment import ParallelColumns, Points, locate, take_rows
+from lemmata.clustering.frames import (
+    LITTLE,
+    PASSES,
     Coordinates,
-    Placed,
-    exponent_of,
-    locate,
-    power,
+    products,
+    seeding_loops,
     serve_rows,
-    take_rows,
+    worth_kernels,
 )
-from lemmata.clustering.frames import LITTLE, PASSES, is_little, worth_kernels
-from lemmata.clustering.proposals import AllDistances, Gains, potential_removed
 from lemmata.core.blocks import Blocks, open_rows
 from lemmata.core.engine import map_reduce
 from lemmata.core.loop import warn_user
 from lemmata.core.malformed import NotFinite
 
 Array = np.ndarray
-LARGEST_POOL = (
-    128  # proposals of one pass: enough for matrix products at full speed, few enough for the cache
-)
+# proposals of one pass: enough for matrix products at full speed, few enough for the cache
+LARGEST_POOL = 128
 SMALLEST_POOL = 8  # fewer would not make a pass cheaper, since it has to read the data anyway
 KEPT = 1.5  # numbers per row that a pool may keep: with h centres a proposal serves about 1/(h + 1) of the rows better
 POOL_OF_FEW = 3  # centres that a pool is meant for where the rows are few
@@ -70,67 +63,88 @@ def seeding_factor(k: int) -> float:
     return 8 * (math.log(k) + 2)
 
 
-# --- what goes in and out ---------------------------------------------------------------------------------------------
+# --- proposed centres -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """Rows that somebody has looked at already: what a seeding takes in the place of data."""
+class Gains:
+    """The rows of one block that each proposal would serve better than they are served, and their new D², by kernels."""
 
-    data: Blocks
-    compiled: bool  # whether kernels do the work rather than NumPy
-    placed: tuple[Coordinates, Placed] | None = None  # all rows in coordinates, where they are few
+    starts: Array  # (m + 1,) where the entries of each proposal begin
+    rows: Array
+    values: Array
 
     @classmethod
-    def of(cls, data: Any, k: int, weights: Any) -> Prepared:
-        """The data as blocks; the size of it and k say who does the work."""
-        found = data
-        if not isinstance(data, Prepared):
-            blocks = open_rows(data, weights)
-            found = cls(
-                blocks, worth_kernels(blocks, k, PASSES) if isinstance(k, Integral) else False
-            )
-        n = found.data.shape[0]
-        if not isinstance(k, Integral) or not 1 <= k <= n:
-            raise ValueError(f"k={k} centres of {n} rows; pass an int with 1 <= k <= {n}.")
-        return found
+    def pieces(cls, rows: Any, D: Array, centers: Array, frame: Coordinates) -> Iterator[Gains]:
+        """Yield the gains of one piece of the rows after the other, in buffers that the next piece overwrites."""
+        m, kind, buffers = len(centers), _numbers_of(rows), None
+        for here, distances in frame.pieces(rows, centers):
+            if buffers is None:  # the first piece is the largest
+                most = m * (here.stop - here.start)
+                buffers = np.empty(most, kind), np.empty(most, D.dtype)
+            starts = np.empty(m + 1, np.int64)
+            seeding_loops(True).keep_gains_into(starts, *buffers, D[here], here.start, distances)
+            yield cls(starts, *buffers)
 
-    @property
-    def weights(self) -> Array | None:
-        """Between 0 and 1: only their ratios matter, and sums of them cannot overflow."""
-        own = self.data.weights
-        return None if own is None else own / own.max()
+    @classmethod
+    def of(cls, rows: Any, D: Array, centers: Array, frame: Coordinates) -> Gains:
+        parts, append_into = [], seeding_loops(True).append_into
+        for piece in cls.pieces(rows, D, centers, frame):
+            count = piece.starts[-1]
+            parts.append(cls(piece.starts, piece.rows[:count].copy(), piece.values[:count].copy()))
+        starts = sum((part.starts for part in parts), np.zeros(len(centers) + 1, np.int64))
+        ends, size = starts[:-1].copy(), starts[-1]
+        together = cls(starts, np.empty(size, _numbers_of(rows)), np.empty(size, D.dtype))
+        for part in parts:
+            append_into(together.rows, together.values, ends, part.starts, part.rows, part.values)
+        return together
 
+    def total(self, D: Array, weights: Array | None, lines: Array) -> Array:
+        """Σ w (D² − g)₊: the part of the potential of the block that each of some proposals would remove."""
+        out, w = np.zeros(len(lines)), np.empty(0) if weights is None else weights
+        seeding_loops(True).gains_of(out, self.starts, self.rows, self.values, D, w, lines)
+        return out
 
-def _answer(data: Blocks, chosen: Any, return_indices: bool) -> Any:
-    chosen = np.asarray(chosen, dtype=np.int64)
-    centers = take_rows(data, chosen)
-    if not np.isfinite(
-        centers
-    ).all():  # of a mapped file, rows drawn evenly are the only ones that were looked at
-        raise NotFinite(NOT_FINITE)
-    return (centers, chosen) if return_indices else centers
-
-
-def _around(rows: Any, center: Array, compiled: bool) -> tuple[Array, Any, float]:
-    """Squared distances to one centre, the sum of the differences (dense rows), and the largest number among them."""
-    if sp.issparse(rows):
-        largest = max(np.abs(rows.data).max(initial=0), np.abs(center).max())
-        with np.errstate(over="ignore", invalid="ignore"):
-            D = serve_rows(rows, center[None], Coordinates(None), compiled=compiled)[0]
-        return D, 0.0, float(largest)
-    D = np.empty(rows.shape[0], rows.dtype)
-    total, largest, step = np.zeros(len(center)), 0.0, max(64, PIECE // len(center))
-    for start in range(0, rows.shape[0], step):
-        Y = rows[start : start + step] - center
-        with np.errstate(over="ignore", invalid="ignore"):
-            D[start : start + step] = np.einsum("ij,ij->i", Y, Y)
-            total += Y.sum(axis=0, dtype=np.float64)
-        largest = np.maximum(largest, max(Y.max(), -Y.min()))  # keeps NaN, which max may lose
-    return D, total, float(largest)
+    def lower_into(self, D: Array, line: int) -> None:
+        """D² = min(D², g) for one proposal."""
+        entries = slice(self.starts[line], self.starts[line + 1])
+        seeding_loops(True).lower_into(D, self.rows[entries], self.values[entries])
 
 
-# --- the potential and its proposals ----------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class AllDistances:
+    """All squared distances of the proposals, by NumPy: the same where rows are few."""
+
+    values: Array  # (m, n)
+
+    @classmethod
+    def of(cls, rows: Any, centers: Array, frame: Coordinates) -> AllDistances:
+        parts = [_twins.squared_distances(piece) for _, piece in frame.pieces(rows, centers)]
+        return cls(
+            parts[0] if len(parts) == 1 else np.hstack([np.empty((len(centers), 0)), *parts])
+        )
+
+    def total(self, D: Array, weights: Array | None, lines: Array) -> Array:
+        gains = np.maximum(np.subtract(D, self.values[lines], dtype=np.float64), 0.0)
+        return gains.sum(axis=1) if weights is None else gains @ weights
+
+    def lower_into(self, D: Array, line: int) -> None:
+        np.minimum(D, self.values[line], out=D)
+
+
+def _numbers_of(rows: Any) -> type:
+    """The smallest kind of numbers that can count the rows of a block."""
+    return np.uint16 if rows.shape[0] <= 2**16 else np.uint32
+
+
+def total_gains(
+    rows: Any, D: Array, weights: Array | None, centers: Array, frame: Coordinates
+) -> Array:
+    """The part of the potential of a block that each of some proposals would remove, (m,), with nothing kept."""
+    lines, total = np.arange(len(centers)), np.zeros(len(centers))
+    for piece in Gains.pieces(rows, D, centers, frame):
+        total += piece.total(D, weights, lines)
+    return total
 
 
 @dataclass(frozen=True)
@@ -142,65 +156,40 @@ class Pool:
     gains: Sequence[Gains | AllDistances]  # one per block
 
 
+# --- the potential ----------------------------------------------------------------------------------------------------
+
+
 class Potential:
     """Σ w_i D_i² and its parts, as centres are added. Rows of any kind of data; one number per row is in memory."""
 
-    def __init__(self, rows: Prepared, rng: np.random.Generator):
-        data, weights, compiled, placed = rows.data, rows.weights, rows.compiled, rows.placed
-        self.data, self.weights, n = data, weights, data.shape[0]
-        self.compiled = compiled  # whether kernels do the work, or their twins
-        self.placed: Placed | None = None  # all rows in their coordinates, where they are few
-        first = (
-            rng.integers(n)
-            if weights is None
-            else locate(weights, rng.random(1) * weights.sum())[0]
-        )
+    def __init__(self, points: Points, rng: np.random.Generator):
+        self.data, self.weights, n = points.data, points.relative_weights, points.shape[0]
+        self.compiled = points.compiled  # whether kernels do the work, or their twins
+        w = self.weights
+        first = rng.integers(n) if w is None else locate(w, rng.random(1) * w.sum())[0]
         self.chosen: list[int] = [int(first)]
-        if placed is not None:
-            self.frame, self.placed = placed
-            distances = self.placed.among(np.array(self.chosen))
-            self.D, self.cuts = twins.squared_distances(distances)[0], np.array([0, n])
+        self.frame = Coordinates.around(points.spread, points.dtype)
+        # few dense rows stay in their frame, with their squares
+        self.few: tuple[Array, Array] | None = None
+        if points.few and not points.sparse:
+            hats = points.framed.hats
+            self.few = hats, points.framed.squares.astype(hats.dtype, copy=False)
+            parts = [_twins.squared_distances(self._products(np.array(self.chosen)))[0]]
         else:
-            self._find_coordinates(take_rows(data, self.chosen))
+            center, frame = take_rows(self.data, self.chosen), self.frame
+            parts = self._map(lambda rows, _: AllDistances.of(rows, center, frame).values[0])
+        self.D = np.concatenate(parts).astype(points.dtype, copy=False)
+        self.cuts = np.cumsum([0, *map(len, parts)])
         if not np.isfinite(self.total):
             raise NotFinite(NOT_FINITE)
-        whole = isinstance(data.source, np.ndarray) and is_little(data)
-        if not compiled and placed is None and whole:
-            self.placed = self.frame.place(data.source)
 
-    def _find_coordinates(self, center: Array) -> None:
-        """One pass, two where the scale is extreme: D² to the first centre, and coordinates made of what was seen."""
-        data, compiled = self.data, self.compiled
-        parts = map_reduce(lambda rows, _: [_around(rows, center[0], compiled)], data, [])
-        self.D = np.concatenate([D for D, _, _ in parts])
-        self.cuts = np.cumsum([0, *(len(D) for D, _, _ in parts)])
-        mean = sum(total for _, total, _ in parts) / data.shape[0]
-        self.frame = frame = self._frame(mean, center[0], max(size for _, _, size in parts))
-        if frame.scale != 1:
-            self.D = np.concatenate(
-                self._map(lambda rows, _: serve_rows(rows, center, frame, compiled=compiled)[0])
-            )
-
-    def _frame(self, shift: Any, center: Array, largest: float) -> Coordinates:
-        """Around the mean, unless zero is nearly as good; scaled by a power of two where squares leave the dtype."""
-        limits = np.finfo(self.data.dtype)
-        ordinary = (
-            largest == 0 or limits.tiny**0.4 < largest < limits.max**0.4 or not np.isfinite(largest)
-        )
-        scale = 1.0 if ordinary else power(-exponent_of(largest), self.data.dtype)
-        if np.ndim(shift) == 0:  # sparse
-            return Coordinates(None, scale)
-        with np.errstate(over="ignore", invalid="ignore"):
-            mean, spread = center + shift, np.mean(self.D, dtype=np.float64) - shift @ shift
-            return Coordinates(
-                None if mean @ mean <= spread and ordinary else mean.astype(self.data.dtype), scale
-            )
+    def _products(self, rows: Array) -> tuple:
+        """Return what the distances of few rows to some of them are made of."""
+        hats, squares = self.few or (np.empty(0), np.empty(0))
+        return products(hats, squares, hats[rows], squares[rows])
 
     def _map(self, function: Any, columns: Any = None) -> list:
-        """What a function makes of every block and the columns beside it; of few rows, in their coordinates already."""
-        if self.placed is not None:
-            rows = slice(0, self.data.shape[0])
-            return [function(self.placed, None if columns is None else columns[rows])]
+        """Return the results of a function of every block and the columns beside it."""
         data = self.data if columns is None else self.data.weighted(columns)
         return map_reduce(lambda rows, own: [function(rows, own)], data, [])
 
@@ -254,12 +243,14 @@ class Potential:
         )
 
     def _pool_of(self, rows: Array) -> Pool:
-        if self.placed is not None:
-            gains = [AllDistances(twins.squared_distances(self.placed.among(rows)))]
+        if self.few is not None:
+            gains: list = [AllDistances(_twins.squared_distances(self._products(rows)))]
             return Pool(rows, self.D[rows], gains)
         centers, frame = take_rows(self.data, rows), self.frame
-        kept = Gains if self.compiled else AllDistances
-        gains = self._map(lambda block, D: kept.of(block, D, centers, frame), self.D)
+        if self.compiled:
+            gains = self._map(lambda block, D: Gains.of(block, D, centers, frame), self.D)
+        else:
+            gains = self._map(lambda block, _: AllDistances.of(block, centers, frame))
         return Pool(rows, self.D[rows], gains)
 
     def choose_early(self, trials: int, rng: np.random.Generator) -> None:
@@ -267,24 +258,22 @@ class Potential:
         rows, frame = self.draw(trials, rng), self.frame
         if not self.compiled:
             return self.choose(self._pool_of(rows), list(range(trials)))
-        centers, columns = take_rows(self.data, rows), Columns(self.D, self.weights)
+        centers, columns = take_rows(self.data, rows), ParallelColumns(self.D, self.weights)
         parts = self._map(
-            lambda block, own: potential_removed(block, own[0], own[1], centers, frame), columns
+            lambda block, own: total_gains(block, own[0], own[1], centers, frame), columns
         )
         self.choose(self._pool_of(rows[[np.argmax(sum(parts))]]), [0])
 
     def choose(self, pool: Pool, lines: list[int]) -> None:
         """Make the best of some proposals a centre."""
         candidates, best = np.array(lines), lines[0]
-        blocks = [
-            (gains, slice(*cut)) for gains, cut in zip(pool.gains, pairwise(self.cuts), strict=True)
-        ]
+        blocks = list(zip(pool.gains, map(slice, self.cuts, self.cuts[1:]), strict=True))
         if len(lines) > 1:
-            removed = np.zeros(len(lines))
+            total = np.zeros(len(lines))
             for gains, rows in blocks:
                 weights = None if self.weights is None else self.weights[rows]
-                removed += gains.removed(self.D[rows], weights, candidates)
-            best = lines[int(np.argmax(removed))]
+                total += gains.total(self.D[rows], weights, candidates)
+            best = lines[int(np.argmax(total))]
         for gains, rows in blocks:
             gains.lower_into(self.D[rows], best)
         self.chosen.append(int(pool.rows[best]))
@@ -305,17 +294,7 @@ class Potential:
                 if len(self.chosen) == k:
                     break
             candidates = [int(pool.rows[line]) for line in lines]
-        return self._fill_up(np.array(self.chosen), k, rng)
-
-    @staticmethod
-    def _fill_up(rows: Array, k: int, rng: np.random.Generator) -> Array:
-        if len(rows) == k:
-            return rows
-        warn_user(
-            f"only {len(rows)} different rows can be chosen; {k - len(rows)} of k={k} centres repeat one of them.",
-            ConvergenceWarning,
-        )
-        return np.concatenate([rows, rows[rng.integers(len(rows), size=k - len(rows))]])
+        return _fill_up(np.array(self.chosen), k, rng)
 
     def serve(self, rows: Array, nearest: Array) -> None:
         """Add many centres at once; `nearest` is kept up to date."""
@@ -323,46 +302,68 @@ class Potential:
             self._serve_some(rows[start : start + LARGEST_POOL], nearest)
 
     def _serve_some(self, rows: Array, nearest: Array) -> None:
-        centers, frame, first = take_rows(self.data, rows), self.frame, len(self.chosen)
-        compiled, columns = self.compiled, Columns(self.D, nearest)
+        first = len(self.chosen)
+        self.chosen.extend(int(row) for row in rows)
+        if self.few is not None:
+            _twins.serve_into(self.D, nearest, first, self._products(rows))
+            return
+        centers, frame, compiled = take_rows(self.data, rows), self.frame, self.compiled
         parts = self._map(
             lambda block, before: serve_rows(block, centers, frame, before, first, compiled),
-            columns,
+            ParallelColumns(self.D, nearest),
         )
-        self.D, nearest[:] = (
-            np.concatenate([D for D, _ in parts]),
-            np.concatenate([which for _, which in parts]),
-        )
-        self.chosen.extend(int(row) for row in rows)
+        self.D, nearest[:] = (np.concatenate(column) for column in zip(*parts, strict=True))
 
 
 # --- seeding ----------------------------------------------------------------------------------------------------------
 
 
+def _points(data: Any, k: int, weights: Any) -> Points:
+    """The data of a seeding; its size and k decide whether kernels do the work."""
+    points = data
+    if not isinstance(data, Points):
+        blocks = open_rows(data, weights)
+        points = Points(blocks, isinstance(k, Integral) and worth_kernels(blocks, k, PASSES))
+    n = points.shape[0]
+    if not isinstance(k, Integral) or not 1 <= k <= n:
+        raise ValueError(f"k={k} centres of {n} rows; pass an int with 1 <= k <= {n}.")
+    return points
+
+
+def _answer(data: Blocks, chosen: Any, return_indices: bool) -> Any:
+    chosen = np.asarray(chosen, dtype=np.int64)
+    centers = take_rows(data, chosen)
+    # of a mapped file, rows drawn evenly are the only ones that were looked at
+    if not np.isfinite(centers).all():
+        raise NotFinite(NOT_FINITE)
+    return (centers, chosen) if return_indices else centers
+
+
+def _fill_up(rows: Array, k: int, rng: np.random.Generator) -> Array:
+    """Repeat rows where there are fewer than k."""
+    if len(rows) == k:
+        return rows
+    warn_user(
+        f"only {len(rows)} different rows can be chosen; {k - len(rows)} of k={k} centres repeat one of them.",
+        ConvergenceWarning,
+    )
+    return np.concatenate([rows, rows[rng.integers(len(rows), size=k - len(rows))]])
+
+
 def random_rows(
-    data: Any,
-    k: int,
-    rng: Any,
-    weights: Any = None,
-    *,
-    return_indices: bool = False,
+    data: Any, k: int, rng: Any, weights: Any = None, *, return_indices: bool = False
 ) -> Any:
     """k different rows, drawn with probability ∝ their weights. Parameters as in `d2_sampling`."""
-    rows = Prepared.of(data, k, weights)
-    data, weights, rng = rows.data, rows.weights, np.random.default_rng(rng)
+    points = _points(data, k, weights)
+    data, weights, rng = points.data, points.relative_weights, np.random.default_rng(rng)
     possible = np.arange(data.shape[0]) if weights is None else np.flatnonzero(weights)
     p = None if weights is None else weights[possible] / weights[possible].sum()
     chosen = possible[rng.choice(len(possible), size=min(k, len(possible)), replace=False, p=p)]
-    return _answer(data, Potential._fill_up(chosen, k, rng), return_indices)
+    return _answer(data, _fill_up(chosen, k, rng), return_indices)
 
 
 def d2_sampling(
-    data: Any,
-    k: int,
-    rng: Any,
-    weights: Any = None,
-    *,
-    return_indices: bool = False,
+    data: Any, k: int, rng: Any, weights: Any = None, *, return_indices: bool = False
 ) -> Any:
     """k rows by D² sampling, the seeding of k-means++.
 
@@ -397,12 +398,12 @@ def greedy_d2_sampling(
 
     The default is scikit-learn's, 2 + ⌊ln k⌋. Other parameters as in `d2_sampling`.
     """
-    rows = Prepared.of(data, k, weights)
+    points = _points(data, k, weights)
     trials = 2 + int(math.log(k)) if n_local_trials is None else n_local_trials
     if not isinstance(trials, Integral) or trials < 1:
         raise ValueError(f"n_local_trials={trials}; pass an int >= 1, or None for 2 + ln k.")
     rng = np.random.default_rng(rng)
-    return _answer(rows.data, Potential(rows, rng).fill(k, int(trials), rng), return_indices)
+    return _answer(points.data, Potential(points, rng).fill(k, int(trials), rng), return_indices)
 
 
 def kmeans_parallel(
@@ -427,22 +428,22 @@ def kmeans_parallel(
     rounds : int, default=5
         Other parameters as in `d2_sampling`.
     """
-    prepared = Prepared.of(data, k, weights)
-    data = prepared.data
+    points = _points(data, k, weights)
+    data = points.data
     wanted = 2.0 * k if oversampling is None else float(oversampling)
     if not 0 < wanted < math.inf or not isinstance(rounds, Integral) or rounds < 1:
         raise ValueError(
             f"oversampling={oversampling}, rounds={rounds}; pass a number > 0 and an int >= 1."
         )
     rng = np.random.default_rng(rng)
-    potential = Potential(prepared, rng)
+    potential = Potential(points, rng)
     nearest = np.zeros(data.shape[0], np.int32)
     for _ in range(rounds):
         potential.serve(potential.draw_many(wanted, rng), nearest)
     drawn = np.array(potential.chosen)
     if len(drawn) <= k:
         return _answer(data, potential.fill(k, 1, rng), return_indices)
-    counts = np.bincount(nearest, prepared.weights, minlength=len(drawn))
-    among = Prepared(Blocks.of(take_rows(data, drawn, dense=False), counts), prepared.compiled)
+    counts = np.bincount(nearest, points.relative_weights, minlength=len(drawn))
+    among = Points(Blocks.of(take_rows(data, drawn, dense=False), counts), points.compiled)
     own = greedy_d2_sampling(among, k, rng, return_indices=True)[1]
     return _answer(data, drawn[own], return_indices)

@@ -7,7 +7,7 @@ fit, by the total size of the work and by nothing else, so that neither blocks n
     if worth_compiling(n * d * k, above=2**26):
         from lemmata.clustering import _kernels_assign as kernels
     else:
-        from lemmata.clustering import _twins_assign as kernels
+        from lemmata.clustering import _twins as kernels
 """
 
 from __future__ import annotations

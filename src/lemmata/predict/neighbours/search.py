@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from lemmata.clustering.distances import exponent_of
+from lemmata.clustering.frames import exponent_of
 from lemmata.core.compiler import worth_compiling
 from lemmata.core.engine import cores, run_tasks
 from lemmata.predict.neighbours import _twins as twins

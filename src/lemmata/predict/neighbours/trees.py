@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
-from lemmata.clustering.distances import exponent_of
+from lemmata.clustering.frames import exponent_of
 from lemmata.core.engine import cores
 from lemmata.predict.neighbours.search import ExactSearch
 from lemmata.predict.neighbours.selection import first_k

@@ -1,21 +1,22 @@
-"""NumPy twins of the kernels of assignment, for rows so few that nobody should wait for a compiler.
+"""NumPy twins of the kernels, for rows so few that a compiler would take longer than the work.
 
     scores    S = ĈX̂ᵀ − ½‖ĉ‖²               label_i = argmax_j S_ji, the lowest number where several are the best
     squares   ‖x̂ − ĉ‖² = ‖x̂‖² − 2 max_j S_ji   summed from differences where this has lost digits
     sums      Σ w x = OᵀX                     O (n × k): in the row of x its weight, in the column of its label
 
-Two matrix products and a few sweeps over n × k numbers. What no centre can change, x̂ and ‖x̂‖², is made once (`Framed`).
+Two matrix products and a few sweeps over n × k numbers. What no centre can change, x̂ and ‖x̂‖², is made once (`FramedRows`).
+Where the kernels of seeding keep of every squared distance only what is below D², the twins keep them all: (m, n) numbers.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from lemmata.clustering.distances import exponent_of
+if TYPE_CHECKING:
+    from lemmata.clustering.frames import FramedRows
 
 Array = np.ndarray
 CANCELLED = 0.125  # of ‖x̂‖²: a smaller square is summed from differences, so that products cost three bits at most
@@ -24,32 +25,11 @@ SMALL_INTEGERS = 127  # the largest int8
 SHORT = 2**12  # numbers below which one call takes less time than several quick ones
 
 
-@dataclass(frozen=True)
-class Framed:
-    """Rows in float64, the same as x̂ = (x − origin)·scale in the dtype of the data, and ‖x̂‖². Sparse rows are not shifted."""
-
-    rows: Any  # (n, d) dense or CSR
-    hats: Any
-    squares: Array  # (n,) float64
-
-    @classmethod
-    def of(cls, rows: Any, origin: Array, scale: Any) -> Framed:
-        if sp.issparse(rows):
-            wide = sp.csr_array(rows).astype(np.float64)
-            hats = wide * float(scale)
-            return cls(wide, hats, np.asarray(hats.multiply(hats).sum(axis=1)).ravel())
-        with np.errstate(over="ignore"):  # a row that far away costs more than any float
-            hats = rows - origin
-            hats *= scale
-            squares = np.einsum("ij,ij->i", hats, hats, dtype=np.float64)
-        return cls(np.asarray(rows, np.float64), hats, squares)
-
-    def __getitem__(self, some: slice) -> Framed:
-        return Framed(self.rows[some], self.hats[some], self.squares[some])
+# --- assignment -------------------------------------------------------------------------------------------------------
 
 
 def nearest_centers(
-    framed: Framed, centers: Array, hats: Array, starts: Array, scale: float
+    framed: FramedRows, centers: Array, hats: Array, starts: Array, scale: float
 ) -> tuple[Array, Array]:
     """The label of every row and ‖x̂ − ĉ‖² to that centre.
 
@@ -129,23 +109,59 @@ def worst_rows(squares: Array, weights: Array | None, labels: Array, k: int) -> 
     return far, farthest
 
 
-# --- how far rows spread ----------------------------------------------------------------------------------------------
+# --- seeding ----------------------------------------------------------------------------------------------------------
 
 
-def column_spread(X: Array, weights: Array) -> tuple[float, Array, Array, int]:
-    """Σ w, the means, Σ w (x − mean)² in units of 4^exponent, and the exponent: 2^exponent exceeds every |x − mean|.
+def squared_distances(distances: tuple) -> Array:
+    """‖y_i − p‖² of m proposals and n rows, (m, n), from their products; summed directly where these have lost digits."""
+    G, squares, lengths, Y, P, cancelled = distances
+    g = squares - 2 * G
+    g += lengths[:, None]
+    p, i = np.nonzero(g < cancelled * squares + cancelled * lengths[:, None])
+    step = max(64, PIECE // Y.shape[1])
+    for some in (slice(start, start + step) for start in range(0, len(p), step)):
+        differences = Y[i[some]] - P[p[some]]
+        g[p[some], i[some]] = np.einsum("ij,ij->i", differences, differences)
+    return g
 
-    An empty vector of weights stands for ones. Rows that are not finite have a mean, or a total, that is not.
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = float(weights.sum()) if len(weights) else float(len(X))
-        mean = weights @ X if len(weights) else X.sum(axis=0, dtype=np.float64)
-        mean = mean / total if total > 0 else X[0].astype(np.float64)
-    if not np.isfinite(mean).all():
-        return total, mean, mean, 0
-    differences = X - mean
-    exponent = exponent_of(float(max(differences.max(), -differences.min())))
-    differences *= 2.0**-exponent
-    differences *= differences
-    squares = weights @ differences if len(weights) else differences.sum(axis=0)
-    return total, mean, squares, exponent
+
+def serve_into(D: Array, nearest: Array, first: int, distances: tuple) -> None:
+    """D = min(D, ‖y − p‖²) over all p, and in `nearest` the number first + p of the centre it belongs to."""
+    g = squared_distances(distances)
+    best = g.argmin(axis=0)
+    least = g[best, np.arange(len(D))]
+    better = least < D
+    D[better] = least[better]
+    nearest[better] = first + best[better]
+
+
+# --- coresets ---------------------------------------------------------------------------------------------------------
+
+
+def spread_into(mean: Array, X: Array, weights: Array, piece: int) -> tuple[float, float]:
+    """The total weight and Σ w ‖x − mean‖² of rows, their mean into `mean`; an empty vector of weights stands for ones."""
+    weight, total = 0.0, 0.0
+    mean[:] = 0.0
+    for start in range(0, X.shape[0], piece):
+        rows = X[start : start + piece].astype(np.float64, copy=False)
+        w = weights[start : start + piece] if len(weights) else np.ones(len(rows))
+        here = float(w.sum())
+        if here == 0:
+            continue
+        with np.errstate(over="ignore", invalid="ignore"):  # whoever adds up looks at the sum
+            own = w @ rows / here
+            differences = rows - own
+            inside = float(w @ np.einsum("ij,ij->i", differences, differences))
+            share, step = here / (weight + here), own - mean
+            mean += step * share
+            total += inside + float(step @ step) * (weight * share)
+        weight += here
+    return weight, total
+
+
+def squared_distances_into(out: Array, X: Array, center: Array) -> None:
+    """‖x_i − center‖² in float64."""
+    step = max(64, PIECE // X.shape[1])
+    for start in range(0, X.shape[0], step):
+        differences = X[start : start + step] - center
+        out[start : start + step] = np.einsum("ij,ij->i", differences, differences)

@@ -1,4 +1,4 @@
-"""How a coreset is drawn: what two passes need to know of the rows, the draws, and what so many draws promise.
+"""Drawing a coreset: what two passes need to know of the rows, the draws, and what so many draws promise.
 
     >>> import numpy as np
     >>> X = np.random.default_rng(0).normal(size=(1_000, 2))
@@ -7,7 +7,7 @@
     >>> few.rows, few.draws, bool(len(few) <= 100)
     (1000, (100,), True)
 
-The sampling and its promise are those of `lemmata.clustering.coreset`, whose first lines derive the constant B.
+The sampling and its promise are those of `lemmata.clustering.coresets.estimator`, whose first lines derive the constant B.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from lemmata.clustering.distances import locate, seeding_loops
-from lemmata.clustering.frames import worth_kernels
+from lemmata.clustering.assignment import locate
+from lemmata.clustering.frames import seeding_loops, worth_kernels
 from lemmata.core.blocks import Blocks
 from lemmata.core.engine import map_reduce
 from lemmata.core.loop import Never, run

@@ -42,10 +42,9 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.clustering.coresets import CORESET_CLAIMS
-from lemmata.clustering.coreset_sampling import (
+from lemmata.clustering.coresets.sampling import (
     Coreset,
     CoresetAlgorithm,
-    epsilon_for,
     epsilon_of,
     size_for,
 )
@@ -56,8 +55,6 @@ from lemmata.core.estimator import COMMON, Model
 from lemmata.core.loop import Never, Stopped
 from lemmata.core.store import storable
 from lemmata.core.trace import Trace
-
-__all__ = ["Coreset", "LightweightCoreset", "Merging", "epsilon_for", "size_for"]
 
 Array = np.ndarray
 DEFAULT_SIZE = 10_000

@@ -1,0 +1,1 @@
+"""Coresets: a few weighted rows that stand for all, drawn in two passes, and the estimator around them."""
