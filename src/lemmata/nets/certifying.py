@@ -1,4 +1,4 @@
-"""Certify networks: any torch.nn.Module, trained by anybody or not at all, and the networks of estimators.
+"""Certify networks: any torch.nn.Module, trained or not, and the networks of estimators.
 
     >>> import torch, lemmata
     >>> layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
@@ -56,7 +56,7 @@ def certify_module(
     loss : {"cross_entropy", "bce", "mse", "l1", "huber"} or a function of (what the module returns, y) that gives a number
         Without one, gradients are those of a random weighting of all outputs.
     properties : names out of "causal", "padding", "shift_equivariant", "permutation_equivariant", or a mapping
-        What to check besides; what the module itself declares (`declares = ("causal",)`) is checked anyway. A mapping says
+        Properties to check besides those that the module itself declares (`declares = ("causal",)`). A mapping says
         where: ``{"causal": {"argument": "written", "axis": 1}}``, ``{"padding": "mask"}``. By default positions are axis 1 of
         the first tensor, shifts go along the axes after the channels, and the mask is called padding or attention_mask (True
         at real tokens) or key_padding_mask (True at padding, as PyTorch has it).
@@ -180,7 +180,7 @@ def _tensor(value: Any, name: str) -> Any:
 
 
 def _examples(module: Any, X: Any, name: str) -> Examples:
-    """What forward is called with."""
+    """The arguments of forward."""
     if isinstance(X, Examples):
         return X
     if isinstance(X, Mapping):

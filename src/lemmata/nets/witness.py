@@ -1,6 +1,6 @@
-"""Searches for what claims about networks ask for: better weights, and a line to be compared with.
+"""Searches for witnesses of claims about networks: better weights, and a linear model to compare with.
 
-What is found here is checked in audit/nets and never believed: an objective is recomputed at the weights, a line's
+The results are checked in audit/nets and never believed: an objective is recomputed at the weights, a line's
 predictions are computed from its coefficients.
 """
 
@@ -32,10 +32,10 @@ def better_network_weights(fit: Fit, steps: int, powers: list[Array]) -> list[Ar
     net = MLP((len(theta[0]), *map(len, theta[L:])), fit.activation, LOSSES[fit.out_activation_])
     scale = [np.sqrt(np.where(power > 0, power, 1.0))[:, None] for power in powers]
     scale += [np.ones(1)] * L
-    units = _joined(np.broadcast_to(u, part.shape) for u, part in zip(scale, theta, strict=True))
+    units = _join(np.broadcast_to(u, part.shape) for u, part in zip(scale, theta, strict=True))
     y, mask = mlp.targets_of(fit), mlp.training_mask(fit)
     share, ridge = mlp.weights_of(fit) * mask, mlp.ridge_of(fit, mask)
-    best, least = _joined(theta), np.inf
+    best, least = _join(theta), np.inf
 
     def function(v: Array) -> tuple[float, Array]:
         nonlocal best, least
@@ -58,7 +58,7 @@ def better_network_weights(fit: Fit, steps: int, powers: list[Array]) -> list[Ar
     return [*weights, *biases]
 
 
-def _joined(parts: Iterable[Array]) -> Array:
+def _join(parts: Iterable[Array]) -> Array:
     return np.concatenate([part.ravel() for part in parts])
 
 

@@ -22,7 +22,7 @@ from lemmata.nets import (
     sinusoidal,
 )
 from lemmata.nets.attention.as_convolution import stray_weight
-from lemmata.nets.attention.heads import allowed
+from lemmata.nets.attention.heads import combine_masks
 
 EXACT = {"rtol": 1e-11, "atol": 1e-12}  # float64: sums of a few dozen products
 
@@ -151,7 +151,7 @@ def test_no_output_depends_on_padding():
 
 
 def test_queries_that_are_the_last_places_see_all_earlier_keys():
-    joint = allowed(2, 5, causal=True)
+    joint = combine_masks(2, 5, causal=True)
     assert joint.tolist() == [[True] * 4 + [False], [True] * 5]
 
 

@@ -353,7 +353,7 @@ def test_a_file_cannot_ask_for_a_network_out_of_proportion(tmp_path):
 
     found = Network.of(FeedForward((2,), 2, widths=(3,)))
     huge = Network(found.name, {**found.config, "widths": (10**9,)}, found.tensors)
-    with pytest.raises(ValueError, match="1,000,000,000 of something"):
+    with pytest.raises(ValueError, match="a size of 1,000,000,000"):
         huge.build()
     stranger = Network("Popen", {"args": "ls"}, found.tensors)
     with pytest.raises(ValueError, match="not one of lemmata's"):

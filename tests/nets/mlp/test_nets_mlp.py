@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from scipy.special import expit
 
 from lemmata.nets.mlp import network as mlp
-from lemmata.nets.mlp.network import ACTIVATIONS, LOSSES, MLP, Kept
+from lemmata.nets.mlp.network import ACTIVATIONS, LOSSES, MLP, Workspace
 from lemmata.nets.mlp.steps import NAMED, InPlaceAdam, Momentum, Pure
 from lemmata.optim import Adam, HeavyBall, Nesterov
 
@@ -56,7 +56,7 @@ def test_the_gradient_is_that_of_central_differences(activation, loss, depth):
 
 
 def _pre_activations(net, theta, X):
-    kept = Kept(MLP(net.sizes, "identity", "squared"), len(X), float)
+    kept = Workspace(MLP(net.sizes, "identity", "squared"), len(X), float)
     weights, biases = net.layers(theta)
     h, found = X, []
     for W, b in zip(weights[:-1], biases[:-1], strict=True):
@@ -194,7 +194,7 @@ def test_backward_multiplies_at_most_twice_as_often_as_forward(sizes, n):
         real(A, B, out)
 
     theta = np.zeros(net.n_parameters)
-    layers, kept = net.layers(theta), Kept(net, n, float)
+    layers, kept = net.layers(theta), Workspace(net, n, float)
     mlp.product = counting
     try:
         now = "forward"
@@ -242,7 +242,7 @@ def test_units_drop_out_with_their_probability_and_their_mean_stays():
     rng = np.random.default_rng(0)
     theta, X = net.start(rng), np.array([[1.0, -2.0]])
     layers, p, times = net.layers(theta), 0.3, 400
-    kept = Kept(net, 1, float, dropout=p)
+    kept = Workspace(net, 1, float, dropout=p)
     whole = net.scores(layers, X)[0, 0]
     seen = [net.forward(layers, X, kept, np.random.default_rng([1, t]))[0, 0] for t in range(times)]
     h = np.tanh(X @ layers[0][0])[0] * layers[0][1][:, 0]
@@ -258,7 +258,7 @@ def test_the_gradient_of_a_thinned_network_is_that_of_its_own_loss():
     net, theta, X, y, _ = drawn("logistic", "squared", depth=3)
 
     def at(point):
-        kept = Kept(net, len(X), float, dropout=0.4)
+        kept = Workspace(net, len(X), float, dropout=0.4)
         layers = net.layers(point)
         out = net.forward(layers, X, kept, np.random.default_rng(5))
         value = LOSSES["squared"].of_rows(out, y).sum()

@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 
 from lemmata.atlas import entry, show
 from lemmata.nets.mlp.estimators import MLPClassifier
-from lemmata.nets.mlp.network import MLP, Kept
+from lemmata.nets.mlp.network import MLP, Workspace
 from lemmata.pictures import BLUE, GREY, ORANGE, figure, image_grid
 
 Array = np.ndarray
@@ -83,7 +83,7 @@ def dropout_variance(seed: int = 0):
     whole, rates = float(terms.sum()), np.array([0.1, 0.2, 0.3, 0.5, 0.7, 0.8])
     seen = []
     for p in rates:
-        kept = Kept(net, draws, float, dropout=float(p))
+        kept = Workspace(net, draws, float, dropout=float(p))
         rows = np.repeat(x, draws, axis=0)
         seen.append(net.forward(layers, rows, kept, np.random.default_rng([seed, int(100 * p)])).ravel().copy())  # fmt: skip
     means, deviations = np.mean(seen, axis=1), np.std(seen, axis=1)

@@ -1,4 +1,4 @@
-"""What networks can represent: constructions with their error, in NumPy (CIL 4.1.2, 4.2.4; ML "Deep Learning").
+"""Approximation by networks: constructions with their error, in NumPy (CIL 4.1.2, 4.2.4; ML "Deep Learning").
 
 layers      a net as a list of matrices; linear nets collapse to one; a ReLU net at a point is its pruned linear net
 piecewise   every continuous piecewise-linear function of one number is a ReLU net with one hidden layer, exactly

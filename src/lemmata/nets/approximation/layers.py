@@ -1,9 +1,9 @@
-"""A network as a list of matrices, and what becomes of it where it is linear (CIL 4.1.2, 4.2.4).
+"""A network as a list of matrices, and its linear regions (CIL 4.1.2, 4.2.4).
 
     z_l = W_l x_{l−1} + b_l,    x_l = φ(z_l),    the last layer without φ
 
 φ = identity: the net is x ↦ W_L ⋯ W_1 x + c, one matrix whatever the depth (`collapse`). φ = ReLU: at a point, the units
-with z ≤ 0 give 0 and can be cut away, and what is left is a linear net (`pruned`, CIL (4.24)):
+with z ≤ 0 give 0 and can be cut away, which leaves a linear net (`pruned`, CIL (4.24)):
 
     A = W_L diag(χ_{L−1}) W_{L−1} ⋯ diag(χ_1) W_1,        χ_l = 1[z_l > 0]
 
@@ -152,7 +152,7 @@ def collapse(net: Layers) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class LinearRegion:
-    """What a ReLU net is around a point: x' ↦ matrix x' + offset while ‖x' − x‖ < radius."""
+    """The linear map that a ReLU net is around a point: x' ↦ matrix x' + offset while ‖x' − x‖ < radius."""
 
     matrix: Array  # (outputs, inputs)
     offset: Array  # (outputs,)
@@ -202,7 +202,7 @@ def _check_relu(net: Layers) -> None:
 
 
 def most_regions(width: int, n_inputs: int) -> int:
-    """Into how many pieces m hyperplanes can cut ℝᵈ: Σ_{k ≤ d} C(m, k), reached in general position (Zaslavsky 1975).
+    """Number of pieces into which m hyperplanes can cut ℝᵈ: Σ_{k ≤ d} C(m, k), reached in general position (Zaslavsky 1975).
 
     The linear regions of a ReLU net with one hidden layer of m units.
     """

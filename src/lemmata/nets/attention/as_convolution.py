@@ -54,7 +54,7 @@ class AttentionConvolution(nn.Module):
 
     def __init__(self, conv: nn.Conv2d, sharpness: float = 40.0) -> None:
         super().__init__()
-        k = _checked(conv)
+        k = _check_convolution(conv)
         self.ring, self.sharpness = k // 2, sharpness
         self.n_in, self.n_out = conv.in_channels, conv.out_channels
         width, head = max(self.n_in + PLACE, self.n_out), max(self.n_in, 3)
@@ -109,7 +109,7 @@ class AttentionConvolution(nn.Module):
         return 2 * stray_weight(self.sharpness) * float(x.abs().max() * W.abs().sum(dim=1).max())
 
 
-def _checked(conv: nn.Conv2d) -> int:
+def _check_convolution(conv: nn.Conv2d) -> int:
     k = conv.kernel_size[0]
     square = conv.kernel_size == (k, k) and k % 2 == 1
     plain = conv.stride == (1, 1) and conv.dilation == (1, 1) and conv.groups == 1

@@ -1,4 +1,4 @@
-"""Attention (ML "Attention" to "Multi-Head Self-Attention"): each token asks, and gets an average of what the others hold.
+"""Attention (ML "Attention" to "Multi-Head Self-Attention"): each token gets a weighted average of the others.
 
     Attention(Q, K, V) = P V,     P = softmax(Q Kᵀ / √d_k + M)          rows of P are weights: ≥ 0, of sum 1
 
@@ -30,7 +30,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 
-def allowed(
+def combine_masks(
     T: int,
     S: int,
     *,
@@ -64,7 +64,7 @@ def allowed(
 def attention_by_definition(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """P V and P as the formula says: the slow, obvious twin of `F.scaled_dot_product_attention`, and what pictures show."""
+    """P V and P by the formula: the slow, obvious twin of `F.scaled_dot_product_attention`, used for pictures."""
     scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])  # (…, T, S)
     if mask is not None:
         scores = scores.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else scores + mask
@@ -75,13 +75,14 @@ def attention_by_definition(
 
 
 class KeyValues:
-    """What a layer remembers of the tokens it has seen, so that the next one costs one row and not all: keys and values
-    (B, heads, T, d) in buffers that double when they are full. For decoding; no gradient flows through it.
+    """Cache of keys and values (B, heads, T, d) of earlier tokens, so that the next one costs one row and not all.
+
+    Its buffers double when they are full. For decoding; no gradient flows through it.
     """
 
     def __init__(self) -> None:
         self.length = 0
-        self._buffer: Tensor | None = None  # (2, B, heads, room, d)
+        self._buffer: Tensor | None = None  # (2, B, heads, capacity, d)
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Remember more tokens; returns the keys and the values of all so far."""
@@ -160,15 +161,15 @@ class MultiHeadAttention(nn.Module):
         causal: bool = False,
         cache: KeyValues | None = None,
     ) -> Tensor:
-        """Z (B, T, d). Masks as in `allowed`; a cache remembers keys and values between calls."""
+        """Z (B, T, d). Masks as in `combine_masks`; a cache remembers keys and values between calls."""
         q, k, v = self._queries_keys_values(x, context, cache)
         self._check_masks(q, k, mask, padding)
         T, S = q.shape[2], k.shape[2]
         plain = causal and mask is None and padding is None and T == S  # the kernel knows this mask
-        last = causal and T == 1  # the last token may look at all of them
+        last = causal and T == 1  # the last token sees all of them
         joint = None
         if not plain:
-            joint = allowed(
+            joint = combine_masks(
                 T, S, mask=mask, padding=padding, causal=causal and not last, device=x.device
             )
             if joint is not None and joint.dtype != torch.bool:
@@ -191,12 +192,12 @@ class MultiHeadAttention(nn.Module):
         q, k, v = self._queries_keys_values(x, context, None)
         self._check_masks(q, k, mask, padding)
         T, S = q.shape[2], k.shape[2]
-        joint = allowed(T, S, mask=mask, padding=padding, causal=causal, device=x.device)
+        joint = combine_masks(T, S, mask=mask, padding=padding, causal=causal, device=x.device)
         z, P = attention_by_definition(q, k, v, joint)
         return self.project_out(z.transpose(1, 2).flatten(2)), P
 
     def weights(self, x: Tensor, context: Tensor | None = None, **masks: Any) -> Tensor:
-        """P (B, heads, T, S): how much query i takes from key j."""
+        """P (B, heads, T, S): the weight of key j for query i."""
         return self.by_definition(x, context, **masks)[1]
 
     def _queries_keys_values(

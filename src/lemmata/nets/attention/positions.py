@@ -1,11 +1,11 @@
-"""Positions (ML "Positional Information"): attention does not see order, so each token is told its place.
+"""Positions (ML "Positional Information"): attention does not see order, so the place of each token is added to it.
 
     learned      x_t + w_t,           w: T × d learned with the rest; knows no place beyond T
     sinusoidal   x_t + p(t),          p(t) = (sin ω₁t … sin ω_{d/2}t, cos ω₁t … cos ω_{d/2}t),   ω_i = L^(−(i−1)/(d/2))
 
 p turns with t: p(t + s) = R(s) p(t) with a rotation R(s) that does not depend on t, so a linear map of queries can ask for
 "s places earlier", wherever it stands; and p(t)ᵀp(t + s) = Σ cos ω_i s depends on the distance alone. The same
-numbers tell a U-Net how far diffusion has come (`lemmata.nets.images.unet`).
+numbers encode the time of diffusion in a U-Net (`lemmata.nets.images.unet`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Transformers (ML "Transformers" to "Encoders & Decoders"): attention mixes tokens, an MLP works on each, skips carry both.
 
     x ← x + Attention(LN(x))                     among the tokens
-    x ← x + Attention(LN(x), memory)             only where a decoder reads what an encoder wrote
+    x ← x + Attention(LN(x), memory)             only where a decoder reads the output of an encoder
     x ← x + W₂ φ(W₁ LN(x))                       each token by itself, φ = GELU, W₁: d → 4d, W₂: 4d → d
 
 LN stands at the start of each branch (pre-norm), so the sum of all branches reaches the end unchanged and gradients do the
@@ -48,7 +48,7 @@ class TransformerBlock(nn.Module):
     hidden : int, default=4 × width
         Units in the hidden layer of the MLP.
     dropout : float, default=0.0
-        Dropped share of attention weights and of what each branch adds, in training.
+        Dropped share of attention weights and of the output of each branch, in training.
     cross : bool, default=False
         Whether the block also reads a memory.
     """
@@ -128,7 +128,7 @@ class Encoder(nn.Module):
     def forward(
         self, x: Tensor, *, mask: Tensor | None = None, padding: Tensor | None = None
     ) -> Tensor:
-        """What each token has become after seeing the others. Tokens that are padding are not looked at."""
+        """Transform the tokens, each of which sees all others; padding is ignored."""
         for block in self.blocks:
             x = block(x, mask=mask, padding=padding)
         return self.norm(x)
@@ -150,7 +150,7 @@ class Decoder(nn.Module):
         As in `TransformerBlock`.
     """
 
-    declares = ("causal",)  # what `lemmata.certify` checks without being asked
+    declares = ("causal",)  # `lemmata.certify` always checks it
 
     def __init__(
         self,
@@ -184,7 +184,7 @@ class Decoder(nn.Module):
         memory_padding: Tensor | None = None,
         cache: list[BlockCache] | None = None,
     ) -> Tensor:
-        """What each token has become after seeing earlier ones. `padding` covers all tokens, those in the cache too."""
+        """Transform the tokens, each of which sees itself and earlier ones. `padding` covers those in the cache, too."""
         for i, block in enumerate(self.blocks):
             x = block(
                 x,
@@ -219,7 +219,7 @@ class TokenEmbedding(nn.Module):
 
 
 class ClassTokenHead(nn.Module):
-    """A learned token goes in front of the others, and what it has become decides: W z₀ + b."""
+    """A learned token in front of the others is read at the end: W z₀ + b."""
 
     def __init__(self, width: int, n_outputs: int) -> None:
         super().__init__()
@@ -232,12 +232,12 @@ class ClassTokenHead(nn.Module):
         return x, padding if padding is None else F.pad(padding, (1, 0), value=True)
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        """(B, n_outputs) from what the encoder made of them, (B, 1 + T, d)."""
+        """(B, n_outputs) from the outputs of the encoder, (B, 1 + T, d)."""
         return self.linear(x[:, 0])
 
 
 class MeanHead(nn.Module):
-    """The mean of what the real tokens have become decides: W z̄ + b."""
+    """The mean of the real tokens is read at the end: W z̄ + b."""
 
     def __init__(self, width: int, n_outputs: int) -> None:
         super().__init__()
@@ -248,7 +248,7 @@ class MeanHead(nn.Module):
         return x, padding
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        """(B, n_outputs) from what the encoder made of them, (B, T, d)."""
+        """(B, n_outputs) from the outputs of the encoder, (B, T, d)."""
         if padding is None:
             return self.linear(x.mean(dim=1))
         real = padding[:, :, None].to(x.dtype)
@@ -276,7 +276,7 @@ class EncoderDecoder(nn.Module):
     max_length : int, default=64
         The longest sequence, END included.
     positions : {"learned", "sinusoidal"}, default="learned"
-        How tokens are told their place; source and target have their own if learned.
+        Encoding of positions; source and target have their own if learned.
     encoder_depth : int, default=depth
         Blocks of the encoder, if it has another number of them; with 0 the decoder reads the tokens themselves.
     """
@@ -311,14 +311,14 @@ class EncoderDecoder(nn.Module):
         self.decoder = Decoder(width, depth, heads, hidden, dropout, cross=True)
 
     def encode(self, source: Tensor) -> tuple[Tensor, Tensor]:
-        """What the encoder wrote (B, S, d), and where there are tokens (B, S)."""
-        real = self._checked("source", source) != PAD
+        """Output of the encoder (B, S, d), and where there are tokens (B, S)."""
+        real = self._check_tokens("source", source) != PAD
         return self.encoder(self.source_positions(self.embedding(source)), padding=real), real
 
     def forward(self, source: Tensor, written: Tensor) -> Tensor:
         """Scores (B, T, n_tokens) of the token that follows each of those written so far (B, T), START first."""
         memory, real = self.encode(source)
-        x = self.target_positions(self.embedding(self._checked("target", written)))
+        x = self.target_positions(self.embedding(self._check_tokens("target", written)))
         return self.embedding.scores(self.decoder(x, memory, memory_padding=real))
 
     def loss(self, source: Tensor, target: Tensor) -> Tensor:
@@ -352,7 +352,7 @@ class EncoderDecoder(nn.Module):
                 break
         return written[:, 1:]
 
-    def _checked(self, name: str, tokens: Tensor) -> Tensor:
+    def _check_tokens(self, name: str, tokens: Tensor) -> Tensor:
         n = self.config["n_tokens"]
         if tokens.dim() != 2:
             raise ValueError(

@@ -2,7 +2,7 @@
 
     tokens = W · patch + b + position,   one per P × P patch;      Encoder;      a head reads the class token, or the mean
 
-Nothing but the positions says that two patches are neighbours, so locality has to be learned: with few images a convolutional
+Only the positions show that two patches are neighbours, so locality has to be learned: with few images a convolutional
 net, which has it built in, is better (`lemmata atlas vit-convnet`).
 
     >>> import torch
@@ -39,7 +39,7 @@ class ViT(nn.Module):
     dropout : float, default=0.0
         As in `TransformerBlock`.
     head : {"mean", "class"}, default="mean"
-        What decides: the mean of the patches, or a class token.
+        Input of the last linear map: the mean of the patches, or a class token.
     """
 
     def __init__(

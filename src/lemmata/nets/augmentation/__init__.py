@@ -6,8 +6,8 @@ What preserves a label depends on the data: a shirt seen in a mirror is a shirt,
 says what is allowed for each data set of ours, and why (recipes.py).
 
 An augmentation is a frozen set of parameters, called as `augmentation(batch, generator)` on float tensors (B, C, H, W), or
-(B, C, L) where that makes sense for a sequence. Each image gets its own draw, from the given generator and from nowhere
-else, so the same generator gives the same batch. Beside each class stands the plain function that takes the drawn numbers
+(B, C, L) where that makes sense for a sequence. Each image gets its own draw, from the given generator
+alone, so the same generator gives the same batch. Beside each class stands the plain function that takes the drawn numbers
 (`shift_by`, `rotate_by`, …), whose exactness the tests examine. Nothing is written in place, gradients flow, float32 and
 float64 stay what they are, and parameters of strength 0 return the batch itself.
 

@@ -1,4 +1,4 @@
-"""What every augmentation is made of: a checked batch, one draw per image, and ways to combine them."""
+"""Parts of every augmentation: a checked batch, one draw per image, and ways to combine them."""
 
 from __future__ import annotations
 

@@ -167,6 +167,6 @@ class CropResize:
             stretch = uniform(batch, generator, *map(math.log, self.ratio)).exp()
             # a window wider than the image is cut to it: its area is then less than drawn
             sides = torch.stack([area * stretch, area / stretch], dim=1).sqrt().clamp(max=1)
-        room = (1 - sides) / 2
-        centres = torch.stack([uniform(batch, generator, -1, 1) for _ in range(2)], dim=1) * room
+        margin = (1 - sides) / 2
+        centres = torch.stack([uniform(batch, generator, -1, 1) for _ in range(2)], dim=1) * margin
         return crop_to(batch, centres, sides)

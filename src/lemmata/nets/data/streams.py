@@ -83,7 +83,7 @@ class Loader(Data):
     def count(self, size: int) -> int | None:
         try:
             return len(self.loader)
-        except TypeError:  # an IterableDataset that does not say how long it is
+        except TypeError:  # an IterableDataset of unknown length
             return None
 
     def batches(self, seed, epoch, size, start=0, share=ALONE):

@@ -1,14 +1,14 @@
-"""The non-linear autoencoder: PCA with a bend (CIL24 1.5; CIL 1.1).
+"""The non-linear autoencoder (CIL24 1.5; CIL 1.1).
 
     minimise  ½ E‖x − G(F(x))‖²        over networks F: ℝᵈ → ℝᵐ and G: ℝᵐ → ℝᵈ
 
-With linear F and G the best that can be done is PCA (CIL Thm 1.4.4), so PCA's error at the same m is the number to beat, and
-the certificate holds the two against each other: on the training rows exactly, on new rows (`certify(X, X_test=…)`) with a
+With linear F and G the optimum is PCA (CIL Thm 1.4.4), so PCA's error at the same m is the number to beat, and
+the certificate compares the two: on the training rows exactly, on new rows (`certify(X, X_test=…)`) with a
 confidence. Data on a curved surface of dimension m is where the network wins; where the surface is flat it cannot.
 
     >>> import numpy as np
     >>> t = np.linspace(0, 4, 300)[:, None]
-    >>> X = np.hstack([np.cos(t), np.sin(t)])                               # an arc: one number tells where
+    >>> X = np.hstack([np.cos(t), np.sin(t)])                               # an arc: one number says where
     >>> model = Autoencoder(1, layers=(32,), max_iter=60, learning_rate=0.01, random_state=0).fit(X)
     >>> model.transform(X).shape, "beats_pca" in model.certificate_.held
     ((300, 1), True)

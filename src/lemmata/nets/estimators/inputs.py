@@ -3,7 +3,7 @@
     (n, d)           a table                     one input is (d,), or `input_shape` if that is given
     (n, H, W)        grey images                 (1, H, W)
     (n, C, H, W)     images of C channels        (C, H, W)
-    (n, 1, L)        sequences                   (1, L); of several channels, say so: input_shape=(C, L)
+    (n, 1, L)        sequences                   (1, L); of several channels: pass input_shape=(C, L)
 
 Images of uint8 stay bytes, a fourth of the memory, and are scaled to [0, 1] as they are read; images of float64 become float32.
 
@@ -107,7 +107,7 @@ def _shape_of(found: Shape, wanted: Shape | None, fitted: bool) -> Shape:
         return one
     raise ValueError(
         f"X has shape {found}; pass rows (n, d), images (n, H, W) or (n, C, H, W), sequences (n, "
-        "1, L), or say input_shape."
+        "1, L), or pass input_shape."
     )
 
 

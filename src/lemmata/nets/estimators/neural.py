@@ -436,7 +436,7 @@ class Neural(Supervised):
     # --- for subclasses ---
 
     def _n_outputs(self) -> int:
-        raise TypeError(f"{type(self).__name__} does not say how many outputs its network has.")
+        raise TypeError(f"{type(self).__name__} does not define the outputs of its network.")
 
     def _loss(self) -> Any:
         """The loss to minimise: a name, a function of outputs and targets, or an objective."""
@@ -446,7 +446,7 @@ class Neural(Supervised):
         return None
 
     def _row_losses(self, outputs: Array, y: Array) -> Array:
-        raise TypeError(f"{type(self).__name__} does not say what its loss is.")
+        raise TypeError(f"{type(self).__name__} defines no loss.")
 
     def _held_out_score(self, outputs: Array, y: Array, weights: Array) -> float | None:
         return None

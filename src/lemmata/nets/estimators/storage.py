@@ -104,9 +104,7 @@ def _refuse_huge(config: dict[str, Any], size: int) -> None:
     for value in config.values():
         for number in value if isinstance(value, (tuple, list)) else (value,):
             if isinstance(number, int) and number > max(4096, size):
-                raise ValueError(
-                    f"its network is said to have {number:,} of something, and {size:,} weights."
-                )
+                raise ValueError(f"its network has a size of {number:,} and only {size:,} weights.")
 
 
 def to_stored(value: Any) -> Any:

@@ -37,7 +37,7 @@ Array = np.ndarray
 
 
 class NeuralClassifier(Neural, Classifier):
-    """A network that tells classes apart.
+    """A network that predicts classes.
 
     Minimises the mean cross-entropy of the network's outputs over its weights, by updates on batches of rows.
 
@@ -189,8 +189,7 @@ class NeuralClassifier(Neural, Classifier):
             )
         if self.loss == "bce" and len(self.classes_) != 2:
             raise ValueError(
-                f"loss='bce' tells two classes apart, y holds {len(self.classes_)}; use "
-                "'cross_entropy'."
+                f"loss='bce' is for two classes, y holds {len(self.classes_)}; use 'cross_entropy'."
             )
         return self.loss
 

@@ -1,9 +1,9 @@
-"""Networks for images and sounds, and what they are made of (CIL 4.4; ML "Convolutional Networks").
+"""Networks for images and sounds, and their parts (CIL 4.4; ML "Convolutional Networks").
 
 convolution.py, normalisation.py            as defined, and equal to torch's
 convnets.py, resnet.py, soundnet.py         ConvNet, AlexNet, VGG; ResNet; SoundNet
 unet.py                                     UNet, an image to an image
-receptive_fields.py, parts.py               what an output sees; blocks that several nets share
+receptive_fields.py, parts.py               the inputs an output depends on; blocks that several nets share
 """
 
 from lemmata.lazy import lazily

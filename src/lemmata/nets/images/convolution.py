@@ -6,7 +6,7 @@
 
 Arrays begin at index 0 and are zero outside. A layer sums cross-correlations over its input channels (4.49); its transpose is
 the adjoint, ⟨Kx, y⟩ = ⟨x, Kᵀy⟩. Convolutions are linear and commute with shifts, and whatever is linear and commutes with
-shifts is a convolution: `recover_kernel` finds the kernel of a module by asking for its answer to an impulse.
+shifts is a convolution: `recover_kernel` finds the kernel of a module from its answer to an impulse.
 
     >>> convolve([1.0, 2.0, 3.0], [1.0, 1.0])
     array([1., 3., 5., 3.])
@@ -67,7 +67,7 @@ def layer(x: Any, theta: Any, bias: Any = None, padding: Sizes = 0, stride: Size
 def transposed_layer(
     y: Any, theta: Any, shape: Sequence[int], padding: Sizes = 0, stride: Sizes = 1
 ) -> Array:
-    """Kᵀy, where Kx = layer(x, theta) for x of this shape: what each output says goes back to where it was read.
+    """Kᵀy, where Kx = layer(x, theta) for x of this shape: each output is sent back to where it was read.
 
     The backward pass of a convolution, and the "transposed convolution" that decoders and generators use.
     """
@@ -128,7 +128,7 @@ class RecoveredKernel:
 
     weight : (k, n, …window), in the order of torch's layers: taps of a cross-correlation
     first : the offset u + t − u of the first tap along each axis; −1 for a window of 3 with padding 1
-    bias : (k, …grid′), what the module makes of zeros
+    bias : (k, …grid′), the answer of the module to zeros
     residual : relative error of the convolution on inputs whose answer stays inside the grid: 0 up to rounding if the module
         is linear and shift-equivariant
     border : the same on inputs that reach the edge of the grid; larger than `residual` where padding is no zeros around x
@@ -185,9 +185,9 @@ def recover_kernel(module: Any, shape: Sequence[int], seed: int = 0) -> Recovere
             )
         block[...] = rng.standard_normal(block.shape)
         found = answer(torch.from_numpy(f)) - bias
-        said = np.stack([_answers(one, weight, first, h.shape[2:]) for one in f])
+        expected = np.stack([_answers(one, weight, first, h.shape[2:]) for one in f])
         size = float(np.linalg.norm(found))
-        errors.append(float(np.linalg.norm(found - said)) / max(size, 1e-300))
+        errors.append(float(np.linalg.norm(found - expected)) / max(size, 1e-300))
     return RecoveredKernel(weight, first, bias, *errors)
 
 

@@ -1,4 +1,4 @@
-"""What convolutional networks are made of, and the checks at their door."""
+"""Parts of convolutional networks, and checks of their arguments."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ def _answer_shape(module: nn.Module, shape: tuple[int, ...]) -> tuple[int, ...]:
         )
 
 
-# --- at the door ------------------------------------------------------------------------------------------------------
+# --- checks -----------------------------------------------------------------------------------------------------------
 
 
 def check_image_shape(input_shape: Sequence[int], net: str, least: int = 1) -> tuple[int, int, int]:
-    """(channels, height, width), or an error that says what is wrong with it."""
+    """(channels, height, width), or a ValueError that says what is wrong with it."""
     shape = tuple(int(size) for size in input_shape)
     if len(shape) != 3 or min(shape) < 1:
         advice = f" For grey images pass (1, {shape[0]}, {shape[1]})." if len(shape) == 2 else ""
@@ -101,7 +101,7 @@ def check_image_shape(input_shape: Sequence[int], net: str, least: int = 1) -> t
 
 
 def check_batch(x: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """A batch of inputs of this shape, or an error that says which axis is which."""
+    """A batch of inputs of this shape, or a ValueError that says which axis is which."""
     if tuple(x.shape[1:]) == shape:
         return x
     found = tuple(x.shape)

@@ -1,9 +1,9 @@
-"""Receptive fields: what one output of a stack of convolutions and poolings can see of its input (ML "Convolutional Networks").
+"""Receptive fields: the inputs that one output of a stack of convolutions and poolings sees (ML "Convolutional Networks").
 
     r = 1 + Σ_l (k_l − 1) d_l Π_{i<l} s_i         kernels k, strides s, dilations d
 
 A layer adds (k − 1)·d of its own steps, and one of its steps is the product of the strides before it. The formula says what an
-output may see; gradients say what it does see.
+output may depend on; gradients show what it does depend on.
 
     >>> receptive_field([(3, 1), (3, 1), (2, 2), (3, 1)])
     (ReceptiveField(size=10, stride=2, first=0),)
@@ -22,7 +22,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class ReceptiveField:
-    """What one output of a stack can see of an axis: output u sees the inputs from u·stride + first, `size` of them."""
+    """The receptive field along an axis: output u sees the inputs from u·stride + first, `size` of them."""
 
     size: int = 1
     stride: int = 1
@@ -61,7 +61,7 @@ def receptive_field(stack: Any) -> tuple[ReceptiveField, ...]:
 
 
 def _window_layers(module: Any) -> Iterator[dict[str, tuple[int, ...]]]:
-    """Kernel, stride, padding and dilation of the layers of a stack that look at more than one place, in order."""
+    """Kernel, stride, padding and dilation of the layers of a stack with windows, in order."""
     kind = type(module).__name__
     if kind == "Sequential":
         for part in module:
@@ -102,7 +102,7 @@ def measure_receptive_field(
 
     at : u, a place of the output's grid; its middle, if not given
 
-    Maxima and ReLUs hide inputs from single gradients, so several random inputs are asked; what none of them shows is not in
+    Maxima and ReLUs hide inputs from single gradients, so several random inputs are tried; what none of them shows is not in
     the mask.
     """
     import copy

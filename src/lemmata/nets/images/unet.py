@@ -4,8 +4,8 @@
     H/2 × W/2    2c            ↓ ─ block ──────────────── [skip] ──────────────── block ─ ↑
     H/4 × W/4    4c                      ↓ ─ block ─ attention ─ block ─ ↑
 
-What is halved on the way down sees far, what is kept by the skips sees sharply; on the way up the two are concatenated. A
-block is residual and is told the time t of a diffusion (and a class) in between:
+Halved on the way down, the image is seen from afar; the skips keep it sharp; on the way up the two are concatenated. A
+block is residual and takes the time t of a diffusion (and a class) in between:
 
     h = conv(silu(GN(x))) + W e,      block(x) = x + conv(silu(GN(h))),      e = MLP(sinusoidal(t)) (+ class)
 
@@ -35,7 +35,7 @@ def _groups(channels: int) -> int:
 
 
 class TimedBlock(nn.Module):
-    """A residual block of two 3 × 3 convolutions that is told e; a 1 × 1 convolution on the skip where channels differ."""
+    """A residual block of two 3 × 3 convolutions that takes e; a 1 × 1 convolution on the skip where channels differ."""
 
     def __init__(self, channels: int, out: int, embedding: int, dropout: float = 0.0) -> None:
         super().__init__()
@@ -149,7 +149,7 @@ class UNet(nn.Module):
         return self.last(F.silu(self.norm(h)))
 
     def _embedding(self, x: Tensor, t: Tensor | float, labels: Tensor | None) -> Tensor:
-        """e (B, 4c): what the blocks are told."""
+        """e (B, 4c), the embedding of time and class."""
         precise = torch.promote_types(x.dtype, torch.float32)
         times = torch.as_tensor(t, device=x.device).to(precise) * self.time_scale
         if times.dim() == 0:

@@ -3,7 +3,7 @@
 network.py      forward, backward and the losses: the lesson
 steps.py        optimisers that work in place
 training.py     epochs of mini-batches, or L-BFGS, as an algorithm
-base.py         what both estimators share: parameters, input, early stopping
+base.py         their base: parameters, network and algorithm, attributes
 estimators.py   MLPClassifier, MLPRegressor
 """
 
@@ -13,7 +13,7 @@ __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
         "MLP": "network",
-        "Kept": "network",
+        "Workspace": "network",
         "ACTIVATIONS": "network",
         "LOSSES": "network",
         "MLPAlgorithm": "training",

@@ -1,4 +1,4 @@
-"""What MLPClassifier and MLPRegressor share: which network and which algorithm their parameters stand for, and the way back."""
+"""Perceptron: the base of MLPClassifier and MLPRegressor. Network and algorithm of the parameters, attributes of the result."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from lemmata.nets.mlp.training import (
     MLPQuasiNewton,
     MLPQuasiNewtonState,
     MLPState,
-    NoImprovement,
+    NoProgress,
     Sample,
 )
 
@@ -35,8 +35,8 @@ AUTO_BATCH = 200  # scikit-learn's
 
 
 @dataclass(frozen=True)
-class Memory:
-    """What `partial_fit` goes on from besides the weights: the optimiser's memory and rate, the place in the seed's order."""
+class OptimizerMemory:
+    """State of `partial_fit` besides the weights: memory and rate of the optimiser, and the place in the order of the seed."""
 
     slots: tuple[Array, ...]
     updates: int
@@ -54,7 +54,7 @@ def _is_stochastic(model: Any) -> bool:
 
 
 class Perceptron(Supervised):
-    """A multi-layer perceptron; a subclass says what its targets are and which loss they ask for."""
+    """A multi-layer perceptron; a subclass defines its targets and their loss."""
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
         **COMMON,
@@ -91,21 +91,22 @@ class Perceptron(Supervised):
     coefs_: list[Array]
     intercepts_: list[Array]
     classifies: ClassVar[bool] = False
+    _memory: OptimizerMemory | None = None
 
     def _keep(self, **parameters: Any) -> None:
         """Subclasses name their parameters, as scikit-learn wants it; here they are set."""
         for name, value in parameters.items():
             setattr(self, name, value)
 
-    # --- what a subclass says ---
+    # --- for subclasses ---
 
     def _loss_name(self, targets: Array) -> str:
-        raise TypeError(f"{type(self).__name__} names no loss.")
+        raise TypeError(f"{type(self).__name__} defines no loss.")
 
     def _n_outputs(self, targets: Array) -> int:
         return 1 if targets.ndim == 1 else targets.shape[1]
 
-    def _as_the_loss_wants(self, targets: Array, dtype: Any) -> Array:
+    def _loss_targets(self, targets: Array, dtype: Any) -> Array:
         return targets.astype(dtype).reshape(len(targets), -1)
 
     # --- the problem ---
@@ -121,15 +122,15 @@ class Perceptron(Supervised):
         return MLP(sizes, self.activation, self._loss_name(data.targets))
 
     def _problem(self, data: Blocks) -> Sample:
-        data = self._counted(data)
+        data = self._weight_rows(data)
         assert data.targets is not None
         whole = data.source if isinstance(data.source, np.ndarray) or data.sparse else None
         if whole is None:  # a stream or a dask array: batches are drawn from all rows
             whole = np.concatenate([rows for rows, _ in data])
-        return Sample(data, whole, self._as_the_loss_wants(data.targets, data.dtype), data.weights)
+        return Sample(data, whole, self._loss_targets(data.targets, data.dtype), data.weights)
 
-    def _counted(self, data: Blocks) -> Blocks:
-        """The rows with the weights that count."""
+    def _weight_rows(self, data: Blocks) -> Blocks:
+        """The rows with the weights of the loss."""
         return data
 
     def _batch_size(self, n: int) -> int:
@@ -179,7 +180,7 @@ class Perceptron(Supervised):
         wanted, found = self._net(data).shapes, [part.shape for part in self.coefs_]
         if wanted != found:
             raise ValueError(
-                f"warm_start=True goes on from weights of shapes {found}, and these parameters and data ask for {wanted}; "
+                f"warm_start=True starts from weights of shapes {found}, and these parameters and data need {wanted}; "
                 "fit with warm_start=False once."
             )
         return np.concatenate([part.ravel() for part in (*self.coefs_, *self.intercepts_)])
@@ -187,7 +188,7 @@ class Perceptron(Supervised):
     def _stop(self) -> Stop:
         if self.solver == "lbfgs":
             return Never()
-        return self._limited(NoImprovement(float(self.n_iter_no_change)) | MaxSteps(self.max_iter))
+        return self._limited(NoProgress(float(self.n_iter_no_change)) | MaxSteps(self.max_iter))
 
     # --- the result ---
 
@@ -199,12 +200,14 @@ class Perceptron(Supervised):
         }  # fmt: skip
         if isinstance(state, MLPQuasiNewtonState):
             curve, scores = state.curve[1:].tolist(), None
-            self.__dict__.pop("_memory", None)
+            self._memory = None
             shown |= {"t_": len(curve) * problem.shape[0], "validation_rows_": None}
         else:
             curve = solution.trace.objective[1:].tolist()
             scores = solution.trace.extras["score"][1:].tolist() if self.early_stopping else None
-            self._memory = Memory(state.slots, state.updates, state.rate, state.seed, state.epoch)
+            self._memory = OptimizerMemory(
+                state.slots, state.updates, state.rate, state.seed, state.epoch
+            )
             n = problem.shape[0] - len(state.held_out)
             shown |= {
                 "t_": state.epoch * n,
@@ -249,10 +252,10 @@ class Perceptron(Supervised):
     # --- batches that come one after the other ---
 
     def _one_epoch(self, data: Blocks) -> None:
-        """Go on with one epoch over these rows."""
+        """Train one epoch on these rows."""
         if self.early_stopping:
             raise ValueError("partial_fit does not support early_stopping=True")
-        first = "coefs_" not in vars(self)
+        first = not hasattr(self, "coefs_")
         algorithm = self._algorithm(data)
         assert isinstance(algorithm, MLPAlgorithm)
         if not first:
@@ -260,7 +263,7 @@ class Perceptron(Supervised):
             algorithm = replace(algorithm, start=theta)
         problem = self._problem(data)
         state = algorithm.init(problem, np.random.default_rng(self._rng()))
-        kept = None if first else self.__dict__.get("_memory")
+        kept = None if first else self._memory
         if kept is not None and len(kept.slots) == len(state.slots):
             state = replace(
                 state, slots=tuple(slot.astype(state.theta.dtype) for slot in kept.slots), updates=kept.updates,

@@ -163,11 +163,9 @@ class MLPClassifier(Perceptron, MultilabelClassifier):
     # --- targets ---
 
     def _targets(self, y: Any, reset: bool) -> Array:
-        if not is_multilabel(y):
-            if self.__dict__.get("_first_classes") is not None:
-                reset = False  # partial_fit was told all of them
-            if reset and self.warm_start and hasattr(self, "classes_"):
-                self._refuse_other_classes(y)
+        known = reset and self.warm_start and hasattr(self, "classes_")
+        if known and not is_multilabel(y):
+            self._refuse_other_classes(y)
         return super()._targets(y, reset)
 
     def _refuse_other_classes(self, y: Any) -> None:
@@ -184,13 +182,13 @@ class MLPClassifier(Perceptron, MultilabelClassifier):
     def _n_outputs(self, targets: Array) -> int:
         return targets.shape[1] if targets.ndim == 2 else 1 if len(self.classes_) == 2 else len(self.classes_)  # fmt: skip
 
-    def _as_the_loss_wants(self, targets: Array, dtype: Any) -> Array:
+    def _loss_targets(self, targets: Array, dtype: Any) -> Array:
         """Places for softmax, ±1 for the logistic loss (4.22)."""
         if self._loss_name(targets) == "softmax":
             return targets
         return (2 * targets - 1).astype(dtype).reshape(len(targets), -1)
 
-    def _counted(self, data: Blocks) -> Blocks:
+    def _weight_rows(self, data: Blocks) -> Blocks:
         if self.class_weight is not None and data.targets is not None and data.targets.ndim == 2:
             raise ValueError("class_weight speaks of one label a row; pass sample_weight for an indicator matrix.")  # fmt: skip
         return self._weighted_by_class(data)
@@ -199,24 +197,21 @@ class MLPClassifier(Perceptron, MultilabelClassifier):
 
     @stochastic_only
     def partial_fit(self, X, y, sample_weight=None, classes=None):
-        """One epoch over these rows, from the weights and the optimiser's memory of the calls before.
+        """Train one epoch on these rows, from the weights and the memory of the optimiser of the last call.
 
         The first call has to name all `classes`, where these rows do not show them.
         """
         with self._all_or_nothing():
             self._validate_params()
-            first = "coefs_" not in vars(self)
+            first = not hasattr(self, "coefs_")
+            new_classes = classes is None or is_multilabel(y)
             if first and classes is not None:
                 self.classes_ = np.unique(column_or_1d(np.asarray(classes)))
-                self._first_classes = True
             elif classes is not None and set(np.unique(classes)) != set(self.classes_):
                 raise ValueError(
                     f"`classes={classes}` is not the same as on last call to partial_fit, was: {self.classes_}"
                 )
-            try:
-                data = self._validated_pair(X, y, sample_weight, reset=first)
-            finally:
-                self.__dict__.pop("_first_classes", None)
+            data = self._validated_pair(X, y, sample_weight, first, new_classes)
             self._one_epoch(data)
         return self
 
@@ -248,7 +243,7 @@ class MLPClassifier(Perceptron, MultilabelClassifier):
         return self._apply(X, probabilities)
 
     def predict_log_proba(self, X):
-        """Its logarithm, without the detour that would make −∞ of a small one."""
+        """The logarithm of the probabilities, computed without underflow."""
         check_is_fitted(self)
 
         def logarithms(rows: Any) -> Array:
@@ -348,10 +343,10 @@ epsilon, n_iter_no_change, max_fun, dropout, init, checkpoint, time_limit
 
     @stochastic_only
     def partial_fit(self, X, y, sample_weight=None):
-        """One epoch over these rows, from the weights and the optimiser's memory of the calls before."""
+        """Train one epoch on these rows, from the weights and the memory of the optimiser of the last call."""
         with self._all_or_nothing():
             self._validate_params()
-            first = "coefs_" not in vars(self)
+            first = not hasattr(self, "coefs_")
             self._one_epoch(self._validated_pair(X, y, sample_weight, reset=first))
         return self
 

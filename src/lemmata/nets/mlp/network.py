@@ -1,4 +1,4 @@
-"""The multi-layer perceptron by hand (CIL 4.1, 4.2): forward keeps what backward needs, backward is a recurrence.
+"""The multi-layer perceptron by hand (CIL 4.1, 4.2): forward keeps the values that backward, a recurrence, needs.
 
     h₀ = x,   zₖ = hₖ₋₁Θₖ + bₖ,   hₖ = φ(zₖ) for k < L,   ψ(x) = z_L                      rows are samples: Θₖ is nₖ₋₁ × nₖ
 
@@ -14,7 +14,7 @@ Forward multiplies n·Σ nₖ₋₁nₖ times in its matrix products and backwar
     >>> theta = net.start(np.random.default_rng(0))
     >>> X, y = np.array([[1.0, 2.0], [0.0, -1.0]]), np.array([[1.0], [0.0]])
     >>> value, gradient = net.value_and_gradient(theta, X, y)
-    >>> step = 1e-6 * gradient                                         # a small step downhill gains what the gradient says
+    >>> step = 1e-6 * gradient                                         # a small step downhill gains what the gradient predicts
     >>> bool(np.isclose(value - net.value(theta - step, X, y), step @ gradient, rtol=1e-4))
     True
 
@@ -36,9 +36,7 @@ from scipy.special import expit, ndtr, xlogy
 Array = np.ndarray
 Layers = tuple[list[Array], list[Array]]  # (Θ₁ … Θ_L), (b₁ … b_L)
 DEEP = 5  # hidden layers after which Xavier's variance has made signals 2⁵ times as small
-AT_ONCE = (
-    2**18
-)  # numbers in the widest layer of rows that are worked on together, where there is a choice
+AT_ONCE = 2**18  # numbers in the widest layer of a block of rows
 
 
 # --- activations ------------------------------------------------------------------------------------------------------
@@ -47,14 +45,11 @@ AT_ONCE = (
 class Activation(NamedTuple):
     """φ and its slope. Both work in place, so that an epoch allocates nothing."""
 
-    into: Callable[
-        [Array, Array | None], Any
-    ]  # (z, slope): z becomes φ(z), slope φ′(z) if h does not tell
+    # (z, slope): z becomes φ(z); slope becomes φ′(z) where h = φ(z) does not determine it
+    into: Callable[[Array, Array | None], Any]
     times_slope: Callable[[Array, Array, Array | None], Any]  # (δ, h, slope): δ ← δ ⊙ φ′
     init: str  # whose variance keeps signals alive: "he" where half of the units are off, else "xavier"
-    keeps_slope: bool = (
-        False  # whether φ′ is worked out on the way forward, because h = φ(z) does not tell it
-    )
+    keeps_slope: bool = False  # whether φ′ is computed on the way forward
 
 
 def _softplus(z: Array, slope: Array | None) -> None:
@@ -100,15 +95,15 @@ ACTIVATIONS = {
 # --- losses -----------------------------------------------------------------------------------------------------------
 
 
-class Loss(NamedTuple):
+class OutputLoss(NamedTuple):
     """ℓ(ψ, y) of each row, and δ_L = ∂ℓ/∂ψ. Neither loses digits where a row is fitted well."""
 
     of_rows: Callable[[Array, Array], Array]  # (ψ, y) -> (n,); ψ stays as it is
     error_into: Callable[[Array, Array], Any]  # ψ becomes δ_L
-    output: str  # what makes a prediction of ψ, as scikit-learn calls it
+    output: str  # the function from ψ to a prediction, as scikit-learn calls it
 
 
-def _squared(scores: Array, y: Array) -> Array:
+def _squared_error(scores: Array, y: Array) -> Array:
     residual = scores - y
     return 0.5 * np.einsum("ij,ij->i", residual, residual)
 
@@ -164,18 +159,20 @@ def _poisson_error_into(scores: Array, y: Array) -> None:
 
 
 LOSSES = {
-    "squared": Loss(_squared, lambda scores, y: np.subtract(scores, y, out=scores), "identity"),
-    "logistic": Loss(_logistic, _logistic_error_into, "logistic"),
-    "softmax": Loss(_softmax, _softmax_error_into, "softmax"),
-    "poisson": Loss(_poisson, _poisson_error_into, "exp"),
+    "squared": OutputLoss(
+        _squared_error, lambda scores, y: np.subtract(scores, y, out=scores), "identity"
+    ),
+    "logistic": OutputLoss(_logistic, _logistic_error_into, "logistic"),
+    "softmax": OutputLoss(_softmax, _softmax_error_into, "softmax"),
+    "poisson": OutputLoss(_poisson, _poisson_error_into, "exp"),
 }
 
 
 # --- the network ------------------------------------------------------------------------------------------------------
 
 
-class Kept:
-    """What forward keeps for backward: the input and the output of every layer. Its arrays are used again and again."""
+class Workspace:
+    """Inputs and outputs of every layer, which backward needs; the arrays are reused for every batch."""
 
     def __init__(self, net: MLP, rows: int, dtype: Any, dropout: float = 0.0):
         self.dropout = dropout
@@ -231,12 +228,12 @@ class MLP:
 
     @property
     def shapes(self) -> list[tuple[int, int]]:
-        """Of Θ₁ … Θ_L."""
+        """The shapes of Θ₁ … Θ_L."""
         return list(pairwise(self.sizes))
 
     @property
     def n_weights(self) -> int:
-        """How many of the parameters are weights: the first ones. The rest are biases."""
+        """Number of weights, which come first among the parameters; the rest are biases."""
         return sum(n * m for n, m in self.shapes)
 
     @property
@@ -275,14 +272,14 @@ class MLP:
     def multiplications(self, n: int) -> tuple[int, int]:
         """Those of the matrix products of forward and of backward, for n rows: a constant apart, whatever the depth."""
         each = [n * a * b for a, b in self.shapes]
-        return sum(each), sum(each) + sum(each[1:])  # the slope by x is nobody's business
+        return sum(each), sum(each) + sum(each[1:])  # the gradient with respect to x is not needed
 
     # --- forward and backward ---
 
     def forward(
-        self, layers: Layers, x: Any, kept: Kept, rng: np.random.Generator | None = None
+        self, layers: Layers, x: Any, kept: Workspace, rng: np.random.Generator | None = None
     ) -> Array:
-        """ψ(x), (n, n_L), a view of what is kept. With `rng`, hidden units drop out: h ← h·mask/(1 − p), so that E h stays."""
+        """ψ(x), (n, n_L), a view of the workspace. With `rng`, hidden units drop out: h ← h·mask/(1 − p), so that E h stays."""
         h, n = x, x.shape[0]
         kept.inputs, kept.masked = [x], rng is not None
         for k, (weights, bias) in enumerate(zip(*layers, strict=True)):
@@ -296,7 +293,7 @@ class MLP:
                 kept.inputs.append(h)
         return z
 
-    def backward(self, layers: Layers, kept: Kept, delta: Array, gradient: Layers) -> None:
+    def backward(self, layers: Layers, kept: Workspace, delta: Array, gradient: Layers) -> None:
         """∂/∂Θₖ and ∂/∂bₖ into `gradient`, from δ_L back to δ₁ (4.19)."""
         weights, n = layers[0], len(delta)
         for k in reversed(range(len(weights))):
@@ -317,7 +314,7 @@ class MLP:
 
     def scores(self, layers: Layers, X: Any) -> Array:
         """ψ of every row."""
-        kept = Kept(self, X.shape[0], layers[0][0].dtype)
+        kept = Workspace(self, X.shape[0], layers[0][0].dtype)
         return self.forward(layers, X, kept)
 
     def sum_of_losses(
@@ -331,7 +328,7 @@ class MLP:
         """Σ sᵢℓᵢ of all rows, or of those `among` them, some at a time, added up in double precision."""
         n, total = X.shape[0] if among is None else len(among), 0.0
         step = max(1, AT_ONCE // max(self.sizes[1:]))
-        kept = Kept(self, min(step, n), layers[0][0].dtype)
+        kept = Workspace(self, min(step, n), layers[0][0].dtype)
         for first in range(0, n, step):
             some = slice(first, first + step)
             rows = some if among is None else among[some]
@@ -356,7 +353,7 @@ class MLP:
         """`value` and its gradient, all rows at once."""
         total = X.shape[0] if weights is None else float(np.sum(weights))
         layers, gradient = self.layers(theta), np.empty_like(theta)
-        kept, loss = Kept(self, X.shape[0], theta.dtype), LOSSES[self.loss]
+        kept, loss = Workspace(self, X.shape[0], theta.dtype), LOSSES[self.loss]
         scores = self.forward(layers, X, kept)
         losses = loss.of_rows(scores, y)
         value = float(losses.sum(dtype=np.float64) if weights is None else weights @ losses)
@@ -368,7 +365,7 @@ class MLP:
         return (value + 0.5 * alpha * float(np.vdot(W, W))) / total, gradient
 
 
-def _drop(h: Array, kept: Kept, k: int, rng: np.random.Generator) -> Array:
+def _drop(h: Array, kept: Workspace, k: int, rng: np.random.Generator) -> Array:
     """h·mask/(1 − p) into another array: the slope of φ is that of h itself."""
     mask, dropped = kept.mask[k][: len(h)], kept.dropped[k][: len(h)]
     rng.random(dtype=mask.dtype, out=mask)

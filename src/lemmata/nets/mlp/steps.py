@@ -2,7 +2,7 @@
 
     Momentum     v ← βv − ηg,  θ ← θ + v                            HeavyBall;  Nesterov's:  θ ← θ + βv − ηg
     InPlaceAdam  m ← β₁m + (1 − β₁)g,  v ← β₂v + (1 − β₂)g²,  θ ← θ − η m̂/(√v̂ + ε)                                  Adam
-    Pure         whatever an optimiser of `lemmata.optim` says, copied into θ
+    Pure         the step of any optimiser of `lemmata.optim`, copied into θ
 
 A pure step of Adam reads and writes every parameter some ten times; in pieces that stay in the cache it does so once (measured:
 235,000 parameters in float32, 0.4 ms against 5.2). The ridge is added here for the same reason: to the first, the weights.
@@ -35,7 +35,7 @@ PIECE = 32_768  # parameters: a few arrays of them fit into the second-level cac
 
 
 class InPlaceStep(Protocol):
-    """What the training loop needs of an optimiser. `count` steps were made before; the gradient may be spoilt."""
+    """An optimiser for the training loop. `count` steps were made before; the gradient may be overwritten."""
 
     def slots(self, theta: Array) -> Slots: ...
 
@@ -160,7 +160,7 @@ NAMED: dict[str, Any] = {
 
 
 def step_for(parameters: Any) -> InPlaceStep:
-    """The step that `solver`, `momentum`, `beta_1`, … of a perceptron stand for."""
+    """The step of the parameters `solver`, `momentum`, `beta_1`, … of a perceptron."""
     solver = parameters.solver
     if solver == "sgd":
         return Momentum(parameters.momentum, parameters.nesterovs_momentum)

@@ -25,7 +25,7 @@ from sklearn.model_selection import train_test_split
 from lemmata.core.blocks import Blocks
 from lemmata.core.loop import Solution, Stop, Stopped
 from lemmata.core.store import storable
-from lemmata.nets.mlp.network import LOSSES, MLP, Kept, Layers
+from lemmata.nets.mlp.network import LOSSES, MLP, Layers, Workspace
 from lemmata.nets.mlp.steps import InPlaceStep
 
 Array = np.ndarray
@@ -80,13 +80,13 @@ class MLPState:
     score: float  # of the rows held out; NaN without early stopping
     best: float  # the lowest loss, or the highest score, of the epochs so far
     waited: int  # epochs since it was last bettered by tol
-    held_out: Array  # (v,) rows that early stopping looks at
+    held_out: Array  # (v,) rows held out for early stopping
     best_theta: Array  # (P,) where the score was highest; (0,) without early stopping
     best_loss: float  # F there
 
 
 @dataclass(frozen=True)
-class NoImprovement(Stop):
+class NoProgress(Stop):
     """Neither loss nor score has become better by tol for more than so many epochs."""
 
     epochs: float
@@ -166,11 +166,11 @@ class MLPAlgorithm:
         return np.sort(held)
 
     def step(self, state: MLPState, data: Sample) -> MLPState:
-        rows = _trained_on(data.shape[0], state.held_out)
+        rows = _training_rows(data.shape[0], state.held_out)
         if self.shuffle:
             rows = rows[np.random.default_rng([state.seed, state.epoch]).permutation(len(rows))]
         theta, slots = state.theta.copy(), tuple(slot.copy() for slot in state.slots)
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # the loop will say so
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # the loop reports it
             slots, updates = self._epoch(theta, slots, state, data, rows)
             loss = self._loss(theta, data, state.held_out)
             score = self._score(theta, data, state.held_out) if self.validation else math.nan
@@ -181,7 +181,7 @@ class MLPAlgorithm:
         net, size, count = self.net, self.batch_size, state.updates
         gradient = np.empty_like(theta)
         layers, slopes = net.layers(theta), net.layers(gradient)
-        kept = Kept(net, min(size, len(rows)), theta.dtype, self.dropout)
+        kept = Workspace(net, min(size, len(rows)), theta.dtype, self.dropout)
         x = (
             None
             if data.blocks.sparse
@@ -231,7 +231,7 @@ class MLPAlgorithm:
     # --- the objective ---
 
     def _loss(self, theta: Array, data: Sample, held_out: Array) -> float:
-        rows = _trained_on(data.shape[0], held_out) if len(held_out) else None
+        rows = _training_rows(data.shape[0], held_out) if len(held_out) else None
         n = data.shape[0] - len(held_out)
         weights = data.weights
         total = n if weights is None else float((weights if rows is None else weights[rows]).sum())
@@ -276,7 +276,7 @@ class MLPAlgorithm:
         }
 
 
-def _trained_on(n: int, held_out: Array) -> Array:
+def _training_rows(n: int, held_out: Array) -> Array:
     return np.delete(np.arange(n), held_out) if len(held_out) else np.arange(n)
 
 
@@ -298,7 +298,7 @@ class MLPQuasiNewtonState:
     theta: Array
     loss: float
     curve: Array  # (steps + 1,)
-    word: str = ""  # why it ended; "" before it began
+    word: str = ""  # why it ended; "" before its start
 
 
 @dataclass(frozen=True)
@@ -317,7 +317,7 @@ class MLPQuasiNewton:
     hint: ClassVar[str] = "scale the columns of X to a common size"
 
     def identity(self) -> Any:
-        """What a checkpoint belongs to: a longer time limit may go on from it."""
+        """Itself without the time limit: a run with a longer one may resume its checkpoint."""
         return replace(self, time_limit=None)
 
     def init(self, data: Sample, rng: np.random.Generator) -> MLPQuasiNewtonState:

@@ -79,7 +79,7 @@ class Training:
     clip : float, optional
         The longest gradient (2-norm of all weights together).
     ema : float, optional
-        β of the running mean of the weights, which is then what `module` shows and validation looks at.
+        β of the running mean of the weights, which `module` and validation then use.
     augment : callable of (batch, generator), optional
         Changes the inputs of a training batch, a tensor (B, …).
     score : callable of (outputs, targets), optional
@@ -399,7 +399,7 @@ def train(
     rules += [Seconds(seconds)] if seconds else []
     rules += [stop] if stop is not None else []
     if not rules:
-        raise ValueError("nothing says when to stop: pass epochs, seconds or stop.")
+        raise ValueError("there is no rule for stopping: pass epochs, seconds or stop.")
     rule = rules[0]
     for other in rules[1:]:
         rule = rule | other

@@ -45,7 +45,7 @@ class Objective:
     """
 
     def __call__(self, net: nn.Module, batch: Sequence[Tensor], rng: torch.Generator) -> Tensor:
-        raise TypeError(f"{type(self).__name__} does not say what it is: define __call__.")
+        raise TypeError(f"{type(self).__name__} has no formula: define __call__.")
 
 
 class Written(Objective):
@@ -149,7 +149,7 @@ class CrossEntropy:
 
 @dataclass(frozen=True)
 class CrossEntropyOf(CrossEntropy):
-    """Cross-entropy of a known number of classes: a network with more outputs would be trained, and could not be asked."""
+    """Cross-entropy of a known number of classes: a network with more outputs could be trained, but not predict."""
 
     classes: int = 2
 
@@ -175,7 +175,7 @@ class _Elementwise:
         )
 
     def each(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        raise TypeError(f"{type(self).__name__} does not say what it is: define each.")
+        raise TypeError(f"{type(self).__name__} has no formula: define each.")
 
     def check(self, outputs: Tensor, targets: Tensor) -> None:
         # the same numbers, one row each: broadcasting (B, 1) against (B,) would compare every row with every other
@@ -317,7 +317,7 @@ def check_outputs(
     rng: torch.Generator,
     labels: tuple[int, int] | None,
 ) -> None:
-    """Run a batch once, before anything is trained, and say what does not fit: shapes of inputs, outputs, labels, the loss."""
+    """Run a batch once before training; ValueError says what does not fit: shapes of inputs, outputs, labels, the loss."""
     try:
         with torch.no_grad():
             if isinstance(objective, Predicting):

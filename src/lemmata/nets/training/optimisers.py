@@ -84,7 +84,7 @@ OPTIMIZERS: dict[str, OptimizerEntry] = {
 
 
 def default_rate(optimizer: Any) -> float:
-    """The learning rate of an optimiser that was given none."""
+    """The learning rate of an optimiser by default."""
     if callable(optimizer):
         raise ValueError(
             "learning_rate=None needs an optimiser by name; pass a number to your own."
@@ -156,7 +156,7 @@ def make_optimizer(
 def memory_of(
     optimizer: torch.optim.Optimizer, names: Mapping[int, str]
 ) -> dict[str, dict[str, Any]]:
-    """What an optimiser remembers of each weight, by the name of the weight: arrays and numbers."""
+    """The memory of an optimiser for each weight, by the name of the weight: arrays and numbers."""
     return {
         names[id(weight)]: {key: _to_array(value) for key, value in kept.items()}
         for weight, kept in optimizer.state.items()
@@ -195,7 +195,7 @@ def _to_tensor(value: Any, weight: torch.Tensor) -> Any:
 
 @dataclass(frozen=True)
 class WarmUp:
-    """Rises in a line to the first rate of `then` in `steps` updates, and goes on with it."""
+    """Rises linearly to the first rate of `then` in `steps` updates, then follows it."""
 
     then: Schedule
     steps: int
