@@ -83,11 +83,11 @@ def test_intervals_cover_as_often_as_they_say():
     X = rng.normal(size=(15, 2))
     covered = 0
     with lemmata.config(certificate=False):
-        for _ in range(400):
+        for _ in range(200):
             model = LinearRegression().fit(X, X @ [1.0, 2.0] + rng.normal(size=15))
             low, high = model.inference(level=0.8).intervals[1]
             covered += low <= 1 <= high
-    assert abs(covered - 320) < 4 * np.sqrt(400 * 0.8 * 0.2)  # four deviations of a binomial count
+    assert abs(covered - 160) < 4 * np.sqrt(200 * 0.8 * 0.2)  # four deviations of a binomial count
 
 
 def test_errors_come_from_batches_sparse_rows_and_blocks_too():

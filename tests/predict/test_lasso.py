@@ -237,16 +237,16 @@ def test_duplicated_collinear_constant_and_offset_columns():
 
 def test_outputs_are_independent_problems():
     X, _ = regression(40, 700)
-    Y = np.stack([regression(40, 700, seed=s)[1] for s in range(5)], axis=1)
+    Y = np.stack([regression(40, 700, seed=s)[1] for s in range(3)], axis=1)
     together = Lasso(0.3, **TIGHT).fit(X, Y)
-    assert together.coef_.shape == (5, 700)
-    assert together.intercept_.shape == (5,)
-    assert together.dual_gap_.shape == (5,)
-    assert together.predict(X).shape == (40, 5)
-    for k in range(5):
+    assert together.coef_.shape == (3, 700)
+    assert together.intercept_.shape == (3,)
+    assert together.dual_gap_.shape == (3,)
+    assert together.predict(X).shape == (40, 3)
+    for k in range(3):
         alone = Lasso(0.3, **TIGHT).fit(X, Y[:, k])
         assert_allclose(together.coef_[k], alone.coef_, atol=1e-8)
-    assert together.sparse_coef_.shape == (5, 700)
+    assert together.sparse_coef_.shape == (3, 700)
 
 
 def test_kernels_do_what_their_twins_do():
@@ -312,16 +312,8 @@ def test_warm_start_begins_where_the_last_fit_ended():
         model.fit(X[:, :5], y)
 
 
-def test_float32_stays_float32():
-    X, y = regression(50, 20)
-    model = Lasso(0.1, tol=1e-10).fit(X.astype(np.float32), y.astype(np.float32))
-    assert model.coef_.dtype == np.float32
-    assert_allclose(model.coef_, Lasso(0.1, tol=1e-10).fit(X, y).coef_, atol=1e-4)
-    assert model.certificate_.failed == []
-
-
 def test_one_sweep_is_not_enough_and_is_told():
-    X, y = regression(60, 900)
+    X, y = regression(40, 200)
     with pytest.warns(ConvergenceWarning, match="max_iter=1"):
         model = Lasso(1e-3, max_iter=1).fit(X, y)
     assert model.stopped_ == "max steps"

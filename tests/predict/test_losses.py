@@ -51,7 +51,7 @@ def test_no_point_beats_the_prox(name, v, y, t):
     loss = LOSSES[name]
     y = target(loss, np.array([y]))
     f = loss.prox(np.array([v]), y, t)
-    tried = np.concatenate([np.linspace(min(v, y[0]) - 1, max(v, y[0]) + 25, 4001), [v, y[0]]])
+    tried = np.concatenate([np.linspace(min(v, y[0]) - 1, max(v, y[0]) + 25, 2001), [v, y[0]]])
     at = loss.value(f, y) + (f - v) ** 2 / (2 * t)
     best = (loss.value(tried, y) + (tried - v) ** 2 / (2 * t)).min()
     assert at[0] <= best * (1 + 1e-9) + 1e-9
@@ -68,7 +68,7 @@ def test_the_prox_of_softmax_is_stationary(v, y, t):
 @pytest.mark.parametrize("name", SCALAR)
 def test_conjugates_are_suprema(name):
     loss = LOSSES[name]
-    f = np.linspace(-60, 60, 240_001)
+    f = np.linspace(-25, 25, 50_001)
     for y in (-1.0, 1.0):
         for u in (-0.9, -0.5, -0.1, 0.0, 0.1, 0.5, 0.9):
             stated = float(loss.conjugate(np.array([u]), np.array([y]))[0])
@@ -127,7 +127,7 @@ def test_a_loss_of_regression_bounds_no_share_of_errors():
 def test_excess_of_a_surrogate_bounds_the_excess_of_errors(eta, f):
     """Four points of equal weight with P(y = 1) = η: all risks are sums."""
     eta, f = np.array(eta), np.array(f)
-    grid = np.linspace(-12, 12, 4801)[:, None]
+    grid = np.linspace(-12, 12, 2401)[:, None]
     errors = np.where(f > 0, 1 - eta, np.where(f < 0, eta, np.maximum(eta, 1 - eta)))
     excess_errors = (errors - np.minimum(eta, 1 - eta)).mean()
     for name in ("logistic", "hinge", "squared_hinge", "quadratic"):
@@ -135,7 +135,7 @@ def test_excess_of_a_surrogate_bounds_the_excess_of_errors(eta, f):
         risk = eta * loss.value(f, 1.0) + (1 - eta) * loss.value(f, -1.0)
         least = (eta * loss.value(grid, 1.0) + (1 - eta) * loss.value(grid, -1.0)).min(axis=0)
         # the grid's least is above the true one by its step squared at most
-        assert excess_errors <= excess_error_bound(loss, max((risk - least).mean(), 0) + 1e-5)
+        assert excess_errors <= excess_error_bound(loss, max((risk - least).mean(), 0) + 4e-5)
 
 
 @given(

@@ -166,7 +166,7 @@ def test_penalties_and_solvers_that_make_no_sense(options, message):
 ALPHAS = np.geomspace(1e-3, 1e3, 7)
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(st.integers(0, 10_000))
 def test_leave_one_out_errors_are_those_of_leaving_one_out(seed):
     rng = np.random.default_rng(seed)
@@ -204,8 +204,9 @@ def test_leave_one_out_errors_are_those_of_leaving_one_out(seed):
 )
 def test_choices_are_those_of_scikit_learn(shape, options):
     X, Y, s = problem(*shape)
-    # scikit-learn 1.9 stumbles over one target with a scorer per target
-    for y in (Y,) if len(options) == 2 and "alpha_per_target" in options else (Y, Y[:, 0]):
+    # scikit-learn 1.9 raises for one target with a scorer per target
+    targets = (Y,) if len(options) == 2 and "alpha_per_target" in options else (Y, Y[:, 0])
+    for y in targets[:1] if "cv" in options else targets:
         for weights in (None, s):
             ours, theirs = (
                 M(ALPHAS, **options).fit(X, y, weights) for M in (RidgeCV, linear_model.RidgeCV)

@@ -236,7 +236,7 @@ def feasible(risk: Risk, U: Array, at: Point) -> tuple[Array, Array, float]:
         U = balance(risk, U)
     V = risk.rows.adjoint(U)
     missed = np.zeros(U.shape[1])
-    off = _tilted(U) if risk.free else np.zeros(U.shape[1], dtype=bool)
+    off = _is_tilted(U) if risk.free else np.zeros(U.shape[1], dtype=bool)
     if risk.free:
         missed += np.abs(U.sum(axis=0) * at.b)
     bare = ((risk.l1 == 0) & (risk.l2 == 0)).all(axis=1)
@@ -263,7 +263,7 @@ def _per_weight(U: Array, s: Array) -> Array:
     return np.divide(U, s, out=np.zeros_like(U), where=s > 0)
 
 
-def _tilted(U: Array) -> Array:
+def _is_tilted(U: Array) -> Array:
     """Whether 1ᵀu is more than the rounding of its sum, output by output."""
     return np.abs(U.sum(axis=0)) > TURNED * np.abs(U).sum(axis=0)
 
