@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lemmata.core import MaxSteps
-from lemmata.reduction.sparse_coding.atoms import Rows
-from lemmata.reduction.sparse_coding.coding import Coder
+from lemmata.reduction.sparse_coding.coding import Coder, TrainingRows
 from lemmata.reduction.sparse_coding.ksvd import KSVDAlgorithm
 from lemmata.reduction.sparse_coding.mod import MODAlgorithm
 from lemmata.reduction.sparse_coding.online import OnlineAtomsAlgorithm
@@ -17,12 +16,12 @@ ALPHA = 0.5
 def rows(dtype=np.float64):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 6)) * (rng.random((60, 6)) < 0.5) @ rng.normal(size=(6, 6))
-    return Rows(X.astype(dtype), None, compiled=False)
+    return TrainingRows(X.astype(dtype), None, compiled=False)
 
 
 def endless():
     """Numbers that are not finite."""
-    return Rows(np.full((60, 6), np.inf), None, compiled=False)
+    return TrainingRows(np.full((60, 6), np.inf), None, compiled=False)
 
 
 def ksvd_loss(state, data):

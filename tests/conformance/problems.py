@@ -30,8 +30,8 @@ from lemmata.reduction.covariance import EighAlgorithm, GradientAlgorithm, Scatt
 from lemmata.reduction.reconstruction import (
     ClosedLinearAutoencoderAlgorithm,
     LinearAutoencoderAlgorithm,
-    Sample,
     StochasticLinearAutoencoderAlgorithm,
+    TrainingSample,
     largest_eigenvalue,
 )
 
@@ -87,7 +87,7 @@ def sample(dtype, with_rows=False, scale=1.0):
     centred = X.astype(float) - X.mean(axis=0)
     S = centred.T @ centred / N
     longest = float((centred**2).sum(axis=1).max())
-    return Sample(
+    return TrainingSample(
         X.mean(axis=0),
         S,
         largest_eigenvalue(S),
@@ -101,7 +101,9 @@ def broken_sample(with_rows=False):
     """Numbers whose squares are infinite, and so is Σ."""
     part = sample(np.float64, with_rows)
     far = None if part.rows is None else part.rows * 1e170
-    return Sample(part.mean, part.covariance * np.inf, np.inf, part.dtype, far, longest=np.inf)
+    return TrainingSample(
+        part.mean, part.covariance * np.inf, np.inf, part.dtype, far, longest=np.inf
+    )
 
 
 # --- losses, by plain NumPy -------------------------------------------------------------------------------------------
@@ -183,7 +185,7 @@ def vector(dtype):
 
 
 def formed(dtype):
-    return Scatter.formed(Blocks.of(rows(dtype)))
+    return Scatter.form(Blocks.of(rows(dtype)))
 
 
 def implicit(dtype):
@@ -194,7 +196,7 @@ def implicit(dtype):
 def infinite_scatter():
     X = rows() * 1e170  # its squares are not numbers any more
     with np.errstate(over="ignore", invalid="ignore"):
-        return Scatter.formed(Blocks.of(X))
+        return Scatter.form(Blocks.of(X))
 
 
 def never_settles(solution):

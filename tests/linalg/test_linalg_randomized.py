@@ -13,10 +13,10 @@ from lemmata.core.loop import MaxSteps, Settled, run
 from lemmata.linalg.operators import CentredRows, CentredScatter
 from lemmata.linalg.randomized import (
     RandomizedAlgorithm,
-    missed,
-    orthonormalised,
+    orthonormalise,
     randomized_svd,
     signs,
+    unseen_norm,
 )
 
 SPECTRA = {
@@ -58,7 +58,7 @@ def test_a_basis_is_orthonormal_and_spans_its_columns_however_ill_conditioned(dt
             rng.standard_normal((200, 12))
             @ (np.logspace(0, -decades, 12)[:, None] * rng.standard_normal((12, 12)))
         ).astype(dtype)
-        Q = orthonormalised(Y)
+        Q = orthonormalise(Y)
         assert Q.dtype == dtype
         assert_orthonormal(Q)
         outside = Y - Q @ (Q.T @ Y)
@@ -69,7 +69,7 @@ def test_a_basis_is_orthonormal_and_spans_its_columns_however_ill_conditioned(dt
     "Y", [np.zeros((9, 3)), np.ones((9, 3)), np.eye(5), np.outer(np.arange(7.0), [1, 0, 2])]
 )
 def test_a_basis_of_dependent_or_zero_columns_is_orthonormal_too(Y):
-    Q = orthonormalised(Y)
+    Q = orthonormalise(Y)
     assert Q.shape == Y.shape
     assert_orthonormal(Q)
     assert np.allclose(Q @ (Q.T @ Y), Y)
@@ -135,16 +135,18 @@ def test_the_error_bound_fails_no_more_often_than_it_says():
     A = with_spectrum(SPECTRA["power law"], 0)
     for seed in range(trials):
         rng = np.random.default_rng(seed)
-        Q = orthonormalised(A @ rng.standard_normal((40, 10)))
+        Q = orthonormalise(A @ rng.standard_normal((40, 10)))
         truth = np.linalg.norm(A - Q @ (Q.T @ A), 2)
-        exceeded += missed(A, Q, 1, rng) < truth
-        assert missed(A, Q, 10, rng) >= truth
+        exceeded += unseen_norm(A, Q, 1, rng) < truth
+        assert unseen_norm(A, Q, 10, rng) >= truth
     # five standard deviations of the worst case
     assert exceeded <= 0.1 * trials + 5 * np.sqrt(0.1 * 0.9 * trials)
     lone = np.zeros((40, 40))
     lone[0, 0] = 1.0  # rank one is the worst case: |g|·7.98 < 1 happens with probability 0.0997
     nothing = np.zeros((40, 1))
-    count = sum(missed(lone, nothing, 1, np.random.default_rng(seed)) < 1 for seed in range(2000))
+    count = sum(
+        unseen_norm(lone, nothing, 1, np.random.default_rng(seed)) < 1 for seed in range(2000)
+    )
     assert abs(count - 2000 * 0.0997) <= 5 * np.sqrt(2000 * 0.0997 * 0.9003)
 
 

@@ -21,8 +21,8 @@ from lemmata.optim import Adam, GradientDescent, HeavyBall, Nesterov
 from lemmata.reduction import reconstruction
 from lemmata.reduction.reconstruction import (
     LinearAutoencoderAlgorithm,
-    Sample,
     StochasticLinearAutoencoderAlgorithm,
+    TrainingSample,
     largest_eigenvalue,
     smoothness,
     unit_weights,
@@ -66,7 +66,7 @@ def loss_of(X, model, weights=None):
 def sample_of(X, rows=False):
     S = np.cov(X.T, bias=True)
     longest = ((X - X.mean(axis=0)) ** 2).sum(axis=1).max()
-    return Sample(
+    return TrainingSample(
         X.mean(axis=0),
         S,
         np.linalg.eigvalsh(S)[-1],
@@ -269,7 +269,7 @@ def test_a_batch_gradient_is_unbiased(seed):
     X, weights = planted(seed, n=60), rng.uniform(0, 2, 60)
     weights /= weights.mean()
     S = np.cov(X.T, bias=True, aweights=weights)
-    sample = Sample(np.average(X, axis=0, weights=weights), S, 1.0, "float64", X, weights)
+    sample = TrainingSample(np.average(X, axis=0, weights=weights), S, 1.0, "float64", X, weights)
     algorithm = StochasticLinearAutoencoderAlgorithm(
         3, False, "pca", GradientDescent(1.0), batch_size=20
     )
@@ -300,7 +300,7 @@ def test_a_measured_step_never_raises_the_loss_however_badly_the_columns_are_sca
     X = rng.standard_cauchy((20, 6)) * 10.0 ** rng.uniform(-6, 6, 6)
     optimizer = [GradientDescent(1.0), HeavyBall(1.0), Nesterov(1.0), Adam()][which]
     algorithm = LinearAutoencoderAlgorithm(2, tied, basis, optimizer)
-    sample = Sample(
+    sample = TrainingSample(
         X.mean(axis=0),
         np.cov(X.T, bias=True),
         largest_eigenvalue(np.cov(X.T, bias=True)),
@@ -692,7 +692,7 @@ def test_a_step_that_would_raise_the_loss_is_halved(tied, monkeypatch):
 
     algorithm = Watched(4, tied, "any", GradientDescent(1.0))
     S = np.cov(X.T, bias=True)
-    sample = Sample(X.mean(axis=0), S, largest_eigenvalue(S), "float64")
+    sample = TrainingSample(X.mean(axis=0), S, largest_eigenvalue(S), "float64")
     measured = reconstruction.smoothness
     monkeypatch.setattr(reconstruction, "smoothness", lambda *at: measured(*at) / 100)
     first = run(algorithm, sample, stop=MaxSteps(1), rng=0)

@@ -20,8 +20,7 @@ import lemmata
 from lemmata import PCA, KernelPCA
 from lemmata.core import rounding
 from lemmata.core.store import StoreError
-from lemmata.predict import tiles
-from lemmata.predict.kernels import RBF, Linear, Polynomial
+from lemmata.predict.kernels import RBF, Linear, Polynomial, tiles
 
 BOTH = pytest.mark.parametrize("cls", [KernelPCA, SklearnKernelPCA], ids=["ours", "scikit-learn's"])
 EXACT = {"principal_axes", "uncorrelated", "most_variance", "positive_semidefinite"}

@@ -128,7 +128,7 @@ def test_the_power_method_keeps_its_predicted_rate_and_a_stalled_trace_does_not(
 
 
 def test_the_gradient_is_the_tangent_part_of_SU(digits):
-    S = Scatter.formed(Blocks.of(digits))
+    S = Scatter.form(Blocks.of(digits))
     state = GradientAlgorithm(3).init(S, np.random.default_rng(0))
     tangent = S @ state.vectors - state.vectors @ (state.vectors.T @ (S @ state.vectors))
     assert GradientAlgorithm(3).extras(state)["gradient"] == pytest.approx(

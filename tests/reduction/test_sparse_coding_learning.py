@@ -7,8 +7,7 @@ from numpy.testing import assert_allclose
 import lemmata
 from lemmata.core.compiler import COMPILE
 from lemmata.reduction.sparse_coding import _twins, random_dictionary
-from lemmata.reduction.sparse_coding.atoms import Rows
-from lemmata.reduction.sparse_coding.coding import AtomSums, Coder
+from lemmata.reduction.sparse_coding.coding import AtomSums, Coder, TrainingRows
 from lemmata.reduction.sparse_coding.ksvd import KSVDAlgorithm
 from lemmata.reduction.sparse_coding.learning import DictionaryLearning
 from lemmata.reduction.sparse_coding.mod import best_atoms
@@ -68,7 +67,7 @@ def test_a_step_of_ksvd_never_raises_the_error(holes, weighted):
     X = X + 0.3 * rng.normal(size=X.shape)
     if holes:
         X[rng.random(X.shape) < 0.2] = np.nan
-    data = Rows(X, rng.uniform(0, 3, 150) if weighted else None, compiled=False)
+    data = TrainingRows(X, rng.uniform(0, 3, 150) if weighted else None, compiled=False)
     algorithm = KSVDAlgorithm(20, Coder("omp", 3))
     state = algorithm.init(data, rng)
     for _ in range(12):

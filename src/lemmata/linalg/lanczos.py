@@ -199,7 +199,7 @@ class LanczosAlgorithm:
             (), np.zeros((0, 0)), Q, np.zeros((b, 0)), nothing, nothing, 0.0, 0, seed
         )
         while state.dim < self.k:
-            state = self._grown(state, A)
+            state = self._grow(state, A)
         return state
 
     def _check(self, n: int) -> None:
@@ -223,14 +223,14 @@ class LanczosAlgorithm:
         if state.next.shape[1] == 0:
             return state
         if state.dim + state.next.shape[1] > self._limit:
-            state = self._condensed(state)
-        return self._grown(state, A)
+            state = self._condense(state)
+        return self._grow(state, A)
 
     @property
     def _limit(self) -> int:
         return self.max_dim or max(200, 2 * self.k + 12 * self.block)
 
-    def _grown(self, state: LanczosState, A: Any) -> LanczosState:
+    def _grow(self, state: LanczosState, A: Any) -> LanczosState:
         Q, C = state.next, state.coupling
         W = product(A, Q)
         H = (Q.T @ W).astype(np.float64)
@@ -241,7 +241,7 @@ class LanczosAlgorithm:
         coupling = np.hstack([np.zeros((len(B), state.dim)), B])
         k = min(self.k, len(T))
         return LanczosState(
-            basis=_appended(state.basis, Q),
+            basis=_append_block(state.basis, Q),
             T=T,
             next=Y,
             coupling=coupling,
@@ -292,13 +292,13 @@ class LanczosAlgorithm:
             start += Q.shape[1]
         return W
 
-    def _condensed(self, state: LanczosState) -> LanczosState:
+    def _condense(self, state: LanczosState) -> LanczosState:
         """The same recurrence on the best Ritz vectors alone: k and half of what max_dim leaves free."""
         theta, S = self._ritz(state.T)
         p = self.k + max(0, self._limit - self.k - self.block) // 2
         return replace(
             state,
-            basis=(_combined(state.basis, S[:, :p]),),
+            basis=(_multiply_basis(state.basis, S[:, :p]),),
             T=np.diag(theta[:p]),
             coupling=state.coupling @ S[:, :p],
         )
@@ -315,20 +315,20 @@ class LanczosAlgorithm:
 
     def attributes(self, state: LanczosState) -> dict[str, Array]:
         S = self._ritz(state.T)[1][:, : self.k]
-        vectors = _combined(state.basis, S)
+        vectors = _multiply_basis(state.basis, S)
         # "selective" left overlaps of up to eps^¾
         vectors = _qr(vectors, 0.0, len(vectors), (0,))[0]
         return {"values": state.values, "vectors": vectors}
 
 
-def _appended(basis: tuple[Array, ...], Q: Array) -> tuple[Array, ...]:
+def _append_block(basis: tuple[Array, ...], Q: Array) -> tuple[Array, ...]:
     """The basis with a block more; earlier pieces are shared, only a last, narrow one is copied."""
     if basis and basis[-1].shape[1] + Q.shape[1] <= COLUMNS_TOGETHER:
         return (*basis[:-1], np.ascontiguousarray(np.hstack([basis[-1], Q])))
     return (*basis, Q)
 
 
-def _combined(basis: tuple[Array, ...], S: Array) -> Array:
+def _multiply_basis(basis: tuple[Array, ...], S: Array) -> Array:
     """QS."""
     edges = np.cumsum([0, *(Q.shape[1] for Q in basis)])
     S = S.astype(basis[0].dtype)

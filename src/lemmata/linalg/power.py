@@ -111,7 +111,7 @@ class PowerAlgorithm:
         return self._begin(A, nothing, np.zeros(0), int(rng.integers(2**62)))
 
     def step(self, state: PowerState, A: Any) -> PowerState:
-        if self._found(state):
+        if self._is_found(state):
             if len(state.values) + 1 == self.k:
                 return state
             locked = np.column_stack([state.locked, state.v])
@@ -130,12 +130,12 @@ class PowerAlgorithm:
         residual = float(norm(Av - v.dtype.type(rayleigh) * v))
         return PowerState(locked, values, v, Av, rayleigh, residual, seed)
 
-    def _found(self, state: PowerState) -> bool:
+    def _is_found(self, state: PowerState) -> bool:
         tol = max(self.tol, rounding(state.v.dtype, terms=len(state.v)))
         return state.residual <= tol * max(state.scale, abs(state.rayleigh))
 
     def finished(self, state: PowerState) -> bool:
-        return len(state.values) + 1 == self.k and self._found(state)
+        return len(state.values) + 1 == self.k and self._is_found(state)
 
     def objective(self, state: PowerState) -> float:
         """−Σ of the Rayleigh quotients so far; a vector not begun counts 0, so that it falls when one begins (A ⪰ 0)."""

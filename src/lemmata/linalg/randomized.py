@@ -34,7 +34,7 @@ ALPHA = (
 )
 
 
-def orthonormalised(Y: Array) -> Array:
+def orthonormalise(Y: Array) -> Array:
     """An orthonormal basis (d, l) whose span contains that of Y.
 
     Cholesky QR, twice, at the speed of matrix products: Y has few, long columns, on which Householder's method, which is
@@ -126,7 +126,7 @@ class RandomizedAlgorithm:
         return self._ritz(as_operator(data), state.SQ)
 
     def _ritz(self, S: Any, Y: Array) -> RandomizedState:
-        Q = orthonormalised(Y)
+        Q = orthonormalise(Y)
         SQ = product(S, Q)
         H = (Q.T @ SQ).astype(np.float64)
         values, rotation = scipy.linalg.eigh((H + H.T) / 2)
@@ -156,7 +156,7 @@ class RandomizedAlgorithm:
 class SVDResult:
     """A ≈ U diag(s) Vt of rank k.
 
-    error bounds ‖A − QQᵀA‖₂, what the subspace Q of k + p dimensions missed, except with probability 10^−probes. For the
+    error bounds ‖A − QQᵀA‖₂, what the subspace Q of k + p dimensions misses, except with probability 10^−probes. For the
     rank-k result itself ‖A − U diag(s) Vt‖₂ ≤ error + tail, where tail is the first singular value left out (HMT 9.4).
     """
 
@@ -198,19 +198,19 @@ def randomized_svd(
         raise ValueError(f"passes={passes!r} is not accepted; pass an int >= 0, usually 2.")
     count(probes, max(n, m, 100), "probes")
     rng, dtype = np.random.default_rng(rng), float_type(A).type
-    Q = orthonormalised(
+    Q = orthonormalise(
         product(A, rng.standard_normal((m, min(k + oversampling, n, m)), dtype=dtype))
     )
     for _ in range(passes):
-        Z = orthonormalised(product(A.T, Q))
-        Q = orthonormalised(product(A, Z))
+        Z = orthonormalise(product(A.T, Q))
+        Q = orthonormalise(product(A, Z))
     U, s, Vt = scipy.linalg.svd(product(A.T, Q).T, full_matrices=False, check_finite=False)
     U, Vt, tail = Q @ U[:, :k], Vt[:k], float(s[k]) if len(s) > k else 0.0
     flip = signs(Vt.T)
-    return SVDResult(U * flip, s[:k], Vt * flip[:, None], missed(A, Q, probes, rng), tail)
+    return SVDResult(U * flip, s[:k], Vt * flip[:, None], unseen_norm(A, Q, probes, rng), tail)
 
 
-def missed(A: Any, Q: Array, probes: int, rng: np.random.Generator) -> float:
+def unseen_norm(A: Any, Q: Array, probes: int, rng: np.random.Generator) -> float:
     """A bound on ‖A − QQᵀA‖₂ that fails with probability at most 10^−probes (HMT (4.3)), from `probes` products."""
     Y = product(A, rng.standard_normal((A.shape[1], probes), dtype=Q.dtype.type))
     Y -= Q @ (Q.T @ Y)

@@ -270,14 +270,17 @@ def to_lines(V: Array) -> Array:
     lines = empty_lines(m, nb, V.dtype).reshape(m, nb * lanes)
     lines[:, :k] = V
     lines[:, k:] = 0
-    return frozen(lines.reshape(-1, lanes))
+    return freeze(lines.reshape(-1, lanes))
 
 
-def frozen(array: Array) -> Array:
+def freeze(array: Array) -> Array:
     """A read-only view. All inputs of kernels are read-only, so that a mapped file needs no compilation of its own."""
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view
+
+
+frozen = freeze
 
 
 @kernel(forceinline=True)

@@ -1,4 +1,4 @@
-"""The linear autoencoder: PCA learnt as a network with two layers and a bottleneck.
+"""The linear autoencoder: PCA learned as a network with two layers and a bottleneck.
 
     minimise  R(W, V) = ½ E‖x − VWx‖²        over the encoder W: m × d and the decoder V: d × m, x centred      CIL (1.2)
 
@@ -43,11 +43,11 @@ from lemmata.optim import Adam, GradientDescent, HeavyBall, Nesterov
 from lemmata.reduction.axes import row_by_row
 from lemmata.reduction.covariance import refuse_vanishing
 from lemmata.reduction.reconstruction import (
+    AutoencoderTraining,
     ClosedLinearAutoencoderAlgorithm,
     LinearAutoencoderAlgorithm,
-    Sample,
     StochasticLinearAutoencoderAlgorithm,
-    Training,
+    TrainingSample,
     largest_eigenvalue,
     value_and_gradient,
 )
@@ -63,10 +63,7 @@ FULL_BATCH = {
     "adam": Adam(),
 }
 # β → 1 would add up the noise of all batches
-MINI_BATCH = {
-    **FULL_BATCH,
-    "nesterov": Nesterov(1.0, momentum=0.9),
-}
+MINI_BATCH = {**FULL_BATCH, "nesterov": Nesterov(1.0, momentum=0.9)}
 
 
 class LinearAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
@@ -179,7 +176,7 @@ class LinearAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model
         with one_blas_thread():  # the last bits of products follow the number of its threads
             super()._fit_blocks(data)
 
-    def _algorithm(self, data: Blocks) -> Training:
+    def _algorithm(self, data: Blocks) -> AutoencoderTraining:
         m, d = self.n_components, data.shape[1]
         if m > d:
             raise ValueError(f"n_components={m} exceeds n_features={d}; pass n_components <= {d}.")
@@ -188,47 +185,36 @@ class LinearAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model
                 f"the {d:,} × {d:,} covariance of this data does not fit; LinearAutoencoder takes up to "
                 f"{MAX_FEATURES:,} features, PCA(svd_solver='randomized') any number."
             )
-        parts: dict[str, Any] = {
-            "n_components": int(m),
-            "tied": bool(self.tied),
-            "basis": self.basis,
-        }
+        parts = int(m), bool(self.tied), self.basis
         if self.method == "closed":
-            return ClosedLinearAutoencoderAlgorithm(**parts)
+            return ClosedLinearAutoencoderAlgorithm(*parts)
         step_size = None if self.step_size is None else float(self.step_size)
         if self.method == "gd":
-            return LinearAutoencoderAlgorithm(
-                **parts, optimizer=FULL_BATCH[self.optimizer], step_size=step_size
-            )
+            return LinearAutoencoderAlgorithm(*parts, FULL_BATCH[self.optimizer], step_size)
         if not isinstance(data.source, np.ndarray):
             raise ValueError(
                 "method='sgd' draws rows in random order, and this data comes in blocks; pass an array or a memmap, or "
                 "method='gd' or 'closed', which read the blocks once."
             )
-        return StochasticLinearAutoencoderAlgorithm(
-            **parts,
-            optimizer=MINI_BATCH[self.optimizer],
-            step_size=step_size,
-            batch_size=int(self.batch_size),
-        )
+        optimizer, batch = MINI_BATCH[self.optimizer], int(self.batch_size)
+        return StochasticLinearAutoencoderAlgorithm(*parts, optimizer, step_size, batch)
 
-    def _problem(self, data: Blocks) -> Sample:
+    def _problem(self, data: Blocks) -> TrainingSample:
         moments = map_reduce(Moments.of, data, Moments())
         refuse_vanishing(float(np.trace(moments.scatter)), data)
         S = moments.scatter / moments.n
-        sample = Sample(moments.mean, S, largest_eigenvalue(S), data.dtype.name)
+        sample = TrainingSample(moments.mean, S, largest_eigenvalue(S), data.dtype.name)
         if self.method != "sgd":
             return sample
-        weights = (
-            None if data.weights is None else data.weights * (data.shape[0] / data.total_weight)
-        )
+        n, total = data.shape[0], data.total_weight
+        weights = None if data.weights is None else data.weights * (n / total)
         lengths = (
             ((rows - moments.mean) ** 2).sum(axis=1) * (1 if w is None else w) for rows, w in data
         )
-        longest = max(float(part.max()) for part in lengths) * data.shape[0] / data.total_weight
+        longest = max(float(part.max()) for part in lengths) * n / total
         return replace(sample, rows=np.asarray(data.source), weights=weights, longest=longest)
 
-    def _attributes(self, solution, problem: Sample) -> dict[str, Any]:
+    def _attributes(self, solution, problem: TrainingSample) -> dict[str, Any]:
         W, V = solution.attributes["encoder_"], solution.attributes["decoder_"]
         S = problem.covariance
         loss, _, _ = value_and_gradient(W, V, W @ S, V.T @ S, float(np.trace(S)), np.ones(len(W)))

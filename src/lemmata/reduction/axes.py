@@ -1,4 +1,4 @@
-"""What a model with orthonormal axes can do: coordinates of rows, rows of coordinates, and the density it stands for.
+"""Methods of models with orthonormal axes: coordinates of rows, rows of coordinates, and the density it stands for.
 
     z = C(x − μ),      x ≈ μ + Cᵀz,      x ~ N(μ, Cᵀ diag(λ − σ²) C + σ²I)            (rows of C: the axes, λ: variances)
 
@@ -9,6 +9,7 @@ what was left out (probabilistic PCA; Tipping & Bishop 1999).
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ class Axes(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     whiten: bool = False
 
     def _centre(self) -> Array | None:
-        """What is subtracted from rows; None where nothing is."""
+        """The point that is subtracted from rows; None where nothing is."""
         return None
 
     def _open(self, X: Any) -> Any:
@@ -147,10 +148,17 @@ class GaussianAxes(Axes):
 
 
 def row_by_row(function: Callable[[Any], Array], data: Blocks) -> Array:
-    """What a function makes of each row, blocks side by side: the same bits for any number of threads, ours or BLAS's."""
+    """Apply a function to blocks side by side, for each row: the same bits for any number of threads, ours or BLAS's."""
     with one_blas_thread():
         parts = map_reduce(lambda rows, weights: [function(rows)], data, [])
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def delete_attributes(model: Any, *names: str) -> None:
+    """Delete those that are there: results of an earlier fit."""
+    for name in names:
+        with suppress(AttributeError):
+            delattr(model, name)
 
 
 def _squared_distances(rows: Any, mean: Array) -> Array:

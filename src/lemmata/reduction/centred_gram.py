@@ -33,7 +33,7 @@ class CentredGram:
 
     @classmethod
     def of(cls, kernel: Kernel, data: Blocks, copy: bool = True) -> CentredGram:
-        X = data.source if data.in_memory else _gathered(data)
+        X = data.source if data.in_memory else _gather(data)
         given = isinstance(kernel, Precomputed)
         if copy and data.in_memory and not given:
             X = X.copy()  # kept, whatever becomes of the user's
@@ -72,12 +72,9 @@ class CentredGram:
 
     @property
     def rounding(self) -> float:
-        """What rounding puts into an eigenvalue: entries of K err by √d·eps·κ(x, x), a matrix of such errors has norm √n."""
-        return (
-            float(np.finfo(self.dtype).eps)
-            * np.sqrt(len(self.matrix) * self.rows.shape[1])
-            * self.scale
-        )
+        """Error of an eigenvalue by rounding: entries of K err by √d·eps·κ(x, x), a matrix of such errors has norm √n."""
+        size = np.sqrt(len(self.matrix) * self.rows.shape[1])
+        return float(np.finfo(self.dtype).eps) * size * self.scale
 
     def __matmul__(self, V: Array) -> Array:
         """Some rows at a time on our own threads: the same bits for any number of them."""
@@ -117,6 +114,6 @@ def _refuse_asymmetric(K: Array) -> None:
         )
 
 
-def _gathered(data: Blocks) -> Any:
+def _gather(data: Blocks) -> Any:
     parts = [rows for rows, _ in data]
     return sp.vstack(parts).tocsr() if sp.issparse(parts[0]) else np.concatenate(parts)

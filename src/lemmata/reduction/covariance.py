@@ -21,7 +21,7 @@ from lemmata.core.engine import map_reduce
 from lemmata.core.moments import Moments
 from lemmata.core.store import storable
 from lemmata.linalg.randomized import signs
-from lemmata.reduction.dimension import kept
+from lemmata.reduction.dimension import count_kept
 
 Array = np.ndarray
 # above this share of all eigenpairs LAPACK's full solver is faster than its partial one
@@ -30,7 +30,7 @@ PART_OF_SPECTRUM = 1 / 3
 
 @dataclass(frozen=True)
 class Scatter:
-    """S with what else the data says: total weight n, mean μ, trace. Works as an operator, `S @ V`.
+    """S with the total weight n, the mean μ and its trace. Works as an operator, `S @ V`.
 
     Not centred, S is Σ wxxᵀ, whose eigenvectors are the right singular vectors of the rows.
     """
@@ -56,7 +56,7 @@ class Scatter:
         )
 
     @classmethod
-    def formed(cls, data: Blocks, centred: bool = True) -> Scatter:
+    def form(cls, data: Blocks, centred: bool = True) -> Scatter:
         """S as a matrix, from one pass of Moments."""
         return cls.of_moments(map_reduce(Moments.of, data, Moments()), data.dtype, data, centred)
 
@@ -79,7 +79,7 @@ class Scatter:
         """S as a matrix; formed now if it was not."""
         if isinstance(self.operator, np.ndarray):
             return self.operator
-        return Scatter.formed(self.data).operator  # type: ignore[arg-type]
+        return Scatter.form(self.data).operator  # type: ignore[arg-type]
 
     def __matmul__(self, V: Array) -> Array:
         return self.operator @ V
@@ -120,7 +120,7 @@ class AxesState:
 
 
 class AxesAlgorithm:
-    """What the solvers here share: a state is a basis, and its objective minus the scatter that the basis captures."""
+    """Base of the solvers here: a state is a basis, and its objective minus the scatter that the basis captures."""
 
     def init(self, data: Scatter, rng: np.random.Generator) -> AxesState:
         return AxesState(np.zeros(0), np.zeros((len(data.mean), 0), data.dtype), None)
@@ -151,7 +151,7 @@ class EighAlgorithm(AxesAlgorithm):
         if few and len(values) <= few[1] - few[0]:
             values, vectors = scipy.linalg.eigh(S, driver="evd", check_finite=False)
         values, vectors = np.maximum(values[::-1], 0), vectors[:, ::-1]
-        k = k if isinstance(k, int) else kept(values, k, data.total, data.n)
+        k = k if isinstance(k, int) else count_kept(values, k, data.total, data.n)
         return AxesState(values[:k], np.ascontiguousarray(vectors[:, :k]), None)
 
 
@@ -170,7 +170,7 @@ class SVDAlgorithm(AxesAlgorithm):
         _, singular, Vt = scipy.linalg.svd(
             rows, full_matrices=False, check_finite=False, overwrite_a=True
         )
-        k = kept(singular.astype(np.float64) ** 2, self.n_components, data.total, data.n)
+        k = count_kept(singular.astype(np.float64) ** 2, self.n_components, data.total, data.n)
         return AxesState(singular[:k] ** 2, np.ascontiguousarray(Vt[:k].T), None)
 
 

@@ -1,4 +1,4 @@
-"""How many components to keep: so many, enough for a share of the variance, or as many as the evidence says.
+"""The number of components to keep: a given one, enough for a share of the variance, or the one of largest evidence.
 
     log p(X | k) ≈ log p(U) − n/2 Σ_{j≤k} log λ_j − n(d−k)/2 log v + (m+k)/2 log 2π − ½ log|A| − k/2 log n
 
@@ -22,8 +22,8 @@ Array = np.ndarray
 MLE = "mle"
 
 
-def kept(values: Array, wanted: int | float | str, total: float, n: float = 0.0) -> int:
-    """How many of the eigenvalues (descending) of a scatter of n rows to keep; `total` is their sum, in exact arithmetic."""
+def count_kept(values: Array, wanted: int | float | str, total: float, n: float = 0.0) -> int:
+    """Count the eigenvalues (descending) of a scatter of n rows to keep; `total` is their sum, in exact arithmetic."""
     if wanted == MLE:
         return most_likely_dimension(values / (n - 1), n)
     if isinstance(wanted, float):

@@ -43,6 +43,7 @@ from lemmata.linalg.randomized import RandomizedAlgorithm
 from lemmata.predict.kernels.base import Kernel
 from lemmata.predict.kernels.standard import GAMMAS, KERNELS, Precomputed, kernel_of
 from lemmata.predict.kernels.tiles import too_large
+from lemmata.reduction.axes import delete_attributes
 from lemmata.reduction.centred_gram import ROWS, CentredGram
 from lemmata.reduction.covariance import EighAlgorithm, upright
 
@@ -50,14 +51,10 @@ Array = np.ndarray
 MOST_PRODUCTS = 1000  # of lanczos
 QUICK = 7  # products of randomized, as in scikit-learn
 LANCZOS_ABOVE = 800  # rows; below it LAPACK needs less than 0.1 s
-BLOCK = (
-    8  # columns multiplied at once: as fast as one, and finds eigenvalues that repeat up to 8 times
-)
+# columns multiplied at once: as fast as one, and finds eigenvalues that repeat up to 8 times
+BLOCK = 8
 # λ/λ₁ that counts as 0, as in scikit-learn
-ZERO = {
-    np.dtype(np.float64): 1e-12,
-    np.dtype(np.float32): 2e-7,
-}
+ZERO = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 2e-7}
 
 
 class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
@@ -241,8 +238,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
                 f"{why}; fit a sample of the rows (transform takes the others), pass float32, or use "
                 "eigen_solver='lanczos', which needs no second copy."
             )
-        for name in ("X_transformed_fit_", "dual_coef_"):  # of an earlier fit with other parameters
-            self.__dict__.pop(name, None)
+        delete_attributes(self, "X_transformed_fit_", "dual_coef_")
         if self.solver_ == "dense":
             return EighAlgorithm(k)
         if self.solver_ == "randomized":
@@ -279,10 +275,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
 
     def _attributes(self, solution: Solution, problem: CentredGram) -> dict[str, Any]:
         found, dtype, root = solution.attributes, problem.dtype, problem.root
-        values, vectors = (
-            np.array(found["values"], dtype=np.float64),
-            np.asarray(found["vectors"], dtype=dtype),
-        )
+        values = np.array(found["values"], dtype=np.float64)
+        vectors = np.asarray(found["vectors"], dtype=dtype)
         if values[0] <= problem.rounding:
             raise ValueError(
                 f"{problem.kernel!r} sees no difference between the rows (largest eigenvalue {values[0]:.2g}, "
@@ -293,21 +287,22 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
             vectors, values = vectors[:, values > 0], values[values > 0]
         alpha = _duals(vectors, root).astype(dtype)
         asked = self.gamma if isinstance(self.gamma, Real) else 1 / problem.rows.shape[1]
+        offset, values = (problem.mean @ _scale(alpha, values)).astype(dtype), values.astype(dtype)
         attributes = {
-            "eigenvalues_": values.astype(dtype),
+            "eigenvalues_": values,
             "eigenvectors_": alpha,
-            "offset_": (problem.mean @ _scaled(alpha, values)).astype(dtype),
+            "offset_": offset,
             "X_fit_": problem.rows,
             "kernel_": problem.kernel,
             "gamma_": float(getattr(problem.kernel, "gamma", asked)),
         }
-        return attributes | (
-            self._preimages(attributes, problem) if self.fit_inverse_transform else {}
-        )
+        if self.fit_inverse_transform:
+            Z = _coordinates(problem.rows, problem.kernel, problem.rows, alpha, values, offset)
+            attributes |= self._preimages(Z, problem)
+        return attributes
 
-    def _preimages(self, found: dict[str, Any], problem: CentredGram) -> dict[str, Array]:
+    def _preimages(self, Z: Array, problem: CentredGram) -> dict[str, Array]:
         """The ridge regression min Σ w‖x − k(z)ᵀC‖² + α tr(CᵀKC) of the rows on their coordinates z."""
-        Z = _coordinates(found["kernel_"], problem.rows, found)
         K, X = problem.kernel(Z), problem.rows
         if problem.root is not None:
             K *= np.multiply.outer(problem.root, problem.root)
@@ -327,7 +322,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
         check_is_fitted(self)
         data = self._validated(X, reset=False)
         with one_blas_thread():
-            parts = [_coordinates(self.kernel_, rows, vars(self)) for rows, _ in data]
+            model = self.kernel_, self.X_fit_, self.eigenvectors_, self.eigenvalues_, self.offset_
+            parts = [_coordinates(rows, *model) for rows, _ in data]
         return np.concatenate(parts)
 
     def fit_transform(self, X, y=None, sample_weight=None):
@@ -342,7 +338,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
         check_is_fitted(self)
         if not hasattr(self, "dual_coef_"):
             raise NotFittedError(
-                "no pre-images were learnt; fit with fit_inverse_transform=True for inverse_transform."
+                "no pre-images were learned; fit with fit_inverse_transform=True for inverse_transform."
             )
         X = check_array(X, dtype=[np.float64, np.float32])
         if X.shape[1] != self._n_features_out:
@@ -364,11 +360,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
     def restored(cls, parameters: dict[str, Any], attributes: dict[str, Any]) -> KernelPCA:
         model = super().restored(parameters, attributes)
         X, expected = model.X_fit_, (len(model.eigenvectors_), model.n_features_in_)
-        if (
-            not (sp.issparse(X) or isinstance(X, np.ndarray))
-            or X.shape != expected
-            or X.dtype not in ZERO
-        ):
+        matrix = sp.issparse(X) or isinstance(X, np.ndarray)
+        if not matrix or X.shape != expected or X.dtype not in ZERO:
             raise ValueError(f"X_fit_ is not a float matrix of shape {expected}.")
         refuse_malformed(X, "X_fit_")
         refuse_nonfinite(X, what="X_fit_")
@@ -407,16 +400,15 @@ def _ridge(K: Array, X: Array, alpha: float) -> Array:
         return V @ ((V.T @ X) / (values[clear] + alpha)[:, None])
 
 
-def _scaled(alpha: Array, values: Array) -> Array:
+def _scale(alpha: Array, values: Array) -> Array:
     """α/√λ, and 0 for a direction without variance."""
     with np.errstate(divide="ignore"):
         return alpha * np.where(values > 0, 1 / np.sqrt(values), 0).astype(alpha.dtype)
 
 
-def _coordinates(kernel: Kernel, rows: Any, found: Mapping[str, Any]) -> Array:
-    """z(x) of every row, some rows at a time."""
-    scaled = _scaled(found["eigenvectors_"], found["eigenvalues_"])
-    starts = range(0, rows.shape[0], ROWS)
-    return np.concatenate(
-        [kernel(rows[i : i + ROWS], found["X_fit_"]) @ scaled - found["offset_"] for i in starts]
-    )
+def _coordinates(
+    rows: Any, kernel: Kernel, basis: Any, alpha: Array, values: Array, offset: Array
+) -> Array:
+    """z(x) of every row, some rows at a time, by the kernel with the rows of the fit."""
+    scaled, starts = _scale(alpha, values), range(0, rows.shape[0], ROWS)
+    return np.concatenate([kernel(rows[i : i + ROWS], basis) @ scaled - offset for i in starts])

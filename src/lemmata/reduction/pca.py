@@ -163,7 +163,7 @@ class PCA(PrincipalAxes):
     def _algorithm(self, data: Blocks) -> Any:
         super()._algorithm(data)
         self.solver_ = self._chosen_solver(data)
-        return self._algorithm_for(self._wanted(*data.shape), data)
+        return self._algorithm_for(self._resolve_components(*data.shape), data)
 
     def _asked_solver(self) -> str:
         """svd_solver in our words, or `solver`, its former name."""
@@ -220,8 +220,8 @@ class PCA(PrincipalAxes):
             return _centre_only(data)
         forms = self.solver_ == "eigh" or forms_covariance(data)
         if forms:
-            return Scatter.formed(data)
-        k = int(self._wanted(*data.shape))
+            return Scatter.form(data)
+        k = int(self._resolve_components(*data.shape))
         return Scatter.implicit(data, columns=STEPS * (k + OVERSAMPLING))
 
     def _stop(self):

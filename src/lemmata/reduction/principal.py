@@ -1,4 +1,4 @@
-"""Principal axes through the mean: what PCA and IncrementalPCA show of them, and how batches of rows add up.
+"""Principal axes through the mean: the attributes of PCA and IncrementalPCA, and batches of rows that add up.
 
 Batches leave their moments behind and nothing else (core/moments.py): n, μ and S of all rows so far are those of one pass over
 them, in any order. The eigenvectors of S are found when an attribute is first asked for, so a batch costs its moments alone.
@@ -18,7 +18,7 @@ from lemmata.core.engine import one_blas_thread
 from lemmata.core.estimator import Model
 from lemmata.core.loop import Never, Solution, run
 from lemmata.core.moments import Gathering, Moments
-from lemmata.reduction.axes import GaussianAxes
+from lemmata.reduction.axes import GaussianAxes, delete_attributes
 from lemmata.reduction.covariance import EighAlgorithm, Scatter, upright
 from lemmata.reduction.dimension import MLE
 
@@ -44,30 +44,31 @@ class PrincipalAxes(GaussianAxes, Model):
         "solver_": str,
         "moments_?": Moments,
     }
-    # features up to which a fit keeps its moments, so that partial_fit can go on from it
+    # features up to which a fit keeps its moments, so that partial_fit can continue from it
     keeps_moments_below: ClassVar[int] = 1024
 
     n_components: Any
     n_samples_: int
     solver_: str
+    _gathering: Gathering | None = None  # the batches of partial_fit
 
     def _fit_blocks(self, data: Blocks) -> None:
         with one_blas_thread():  # LAPACK's last bits follow the number of its threads
             super()._fit_blocks(data)
 
     def _algorithm(self, data: Blocks) -> Any:
-        self.__dict__.pop("_gathering", None)  # a fit forgets the batches before it
-        self.__dict__.pop("moments_", None)
+        self._gathering = None  # a fit forgets the batches before it
+        delete_attributes(self, "moments_")
         self.solver_ = "eigh"
-        return EighAlgorithm(self._wanted(*data.shape))
+        return EighAlgorithm(self._resolve_components(*data.shape))
 
     def _problem(self, data: Blocks) -> Scatter:
-        return Scatter.formed(data)
+        return Scatter.form(data)
 
     def _stop(self):
         return Never()
 
-    def _wanted(self, n: int, d: int) -> int | float | str:
+    def _resolve_components(self, n: int, d: int) -> int | float | str:
         """n_components as a number (or "mle"), checked against the data."""
         wanted, most = self.n_components, min(n, d)
         if wanted is None:
@@ -89,9 +90,8 @@ class PrincipalAxes(GaussianAxes, Model):
     def _attributes(self, solution: Solution, problem: Scatter) -> dict[str, Any]:
         found, n = solution.attributes, problem.n
         rows = problem.data.shape[0] if problem.data is not None else n
-        if not n - 1 > rounding(
-            np.float64, rows
-        ):  # 300 weights of 1/300 may add up to a little more than 1
+        # 300 weights of 1/300 may add up to a little more than 1
+        if not n - 1 > rounding(np.float64, rows):
             raise ValueError(
                 f"the weights add up to {n:g}: they count rows, and a variance needs more than one; multiply them, for "
                 "instance by n / their sum."
@@ -132,8 +132,8 @@ class PrincipalAxes(GaussianAxes, Model):
     def _add_batch(self, X, sample_weight) -> None:
         """Add the moments of a batch to those before it."""
         self._validate_params()
-        gathering = self.__dict__.get("_gathering") or self._gathering_of_fit()
-        first, seen = gathering is None, vars(self).get("n_samples_", 0)
+        gathering = self._gathering or self._gathering_of_fit()
+        first, seen = gathering is None, getattr(self, "n_samples_", 0)
         with self._all_or_nothing():
             plain = not first and sample_weight is None and self._is_plain(X, reset=False)
             if plain and X.shape[1] == self.n_features_in_:  # `Gathering` looks for NaN in it
@@ -147,16 +147,15 @@ class PrincipalAxes(GaussianAxes, Model):
                 )
             gathering = Gathering() if gathering is None else gathering
             gathering.add(data)
-            for name in self.LAZY:
-                self.__dict__.pop(name, None)
+            delete_attributes(self, *self.LAZY)
             self._gathering, self._batch_dtype = gathering, data.dtype
             self.n_samples_ = data.shape[0] + (0 if first else seen)
 
     def _gathering_of_fit(self) -> Gathering | None:
-        """Where batches after a `fit` go on from: its moments, if it kept them. None for a model not fitted."""
-        if "moments_" in vars(self):
+        """The moments of a `fit`, if it kept them, from which batches continue. None for a model not fitted."""
+        if hasattr(self, "moments_"):
             return Gathering(self.moments_)
-        if "components_" in vars(self):
+        if hasattr(self, "components_"):
             raise ValueError(
                 f"this {type(self).__name__} was fitted by fit, which keeps no moments beyond {self.keeps_moments_below} "
                 "features or without forming the covariance; use partial_fit from the first batch."
@@ -165,13 +164,13 @@ class PrincipalAxes(GaussianAxes, Model):
 
     def __getattr__(self, name: str):
         """Solve for the axes of the moments gathered by partial_fit, when they are first asked for."""
-        if name in type(self).LAZY and "_gathering" in self.__dict__:
-            self._solve_gathered()
-            return self.__dict__[name]
+        if name in type(self).LAZY and self._gathering is not None:
+            self._solve_gathered(self._gathering)
+            return object.__getattribute__(self, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    def _solve_gathered(self) -> None:
-        moments, n = self._gathering.total(), self.n_samples_
+    def _solve_gathered(self, gathering: Gathering) -> None:
+        moments, n = gathering.total(), self.n_samples_
         if n < 2 or (isinstance(self.n_components, int | np.integer) and self.n_components > n):
             raise NotFittedError(
                 f"{type(self).__name__} has seen {n} row(s); n_components={self.n_components} needs more batches."
@@ -179,7 +178,9 @@ class PrincipalAxes(GaussianAxes, Model):
         with self._all_or_nothing(), one_blas_thread():
             self.solver_ = "eigh"
             problem = Scatter.of_moments(moments, self._batch_dtype)
-            solution = run(EighAlgorithm(self._wanted(n, len(moments.mean))), problem, stop=Never())
+            solution = run(
+                EighAlgorithm(self._resolve_components(n, len(moments.mean))), problem, stop=Never()
+            )
             attributes = self._attributes(solution, problem)
             attributes |= {"n_samples_": n, "moments_": moments}
             self._conclude(None, attributes, solution.trace, solution.stopped, 1)

@@ -1,4 +1,4 @@
-"""How a linear autoencoder learns: the risk, its gradient and curvature, and three ways down.
+"""Training of a linear autoencoder: the risk, its gradient and curvature, and three ways down.
 
     R(W, V) = ½ E‖x − VWx‖²,  or its mean over all prefixes of the code if the basis of PCA is wanted:
 
@@ -28,8 +28,8 @@ Array = np.ndarray
 
 
 @dataclass(frozen=True)
-class Sample:
-    """What training sees of the data: its mean, Σ, the curvature it brings, and for mini-batches the rows."""
+class TrainingSample:
+    """The data as training sees it: its mean, Σ, the curvature it brings, and for mini-batches the rows."""
 
     mean: Array  # (d,)
     covariance: Array  # (d, d), scatter over total weight
@@ -114,8 +114,8 @@ class LinearAutoencoderState:
     done: bool = False  # no step along the gradient lowers the loss any more
 
 
-class Training:
-    """What the algorithms share: the parameters and the objective at them."""
+class AutoencoderTraining:
+    """Base of the algorithms: the parameters and the objective at them."""
 
     n_components: int
     tied: bool
@@ -127,30 +127,30 @@ class Training:
         """W and V."""
         return (params[0].T, params[0]) if self.tied else params  # type: ignore[return-value]
 
-    def joined(self, W: Array, V: Array) -> Params:
+    def join(self, W: Array, V: Array) -> Params:
         return (V,) if self.tied else (W, V)
 
     def at(
-        self, params: Params, sample: Sample, memory: OptState, seed: int, epoch: int
+        self, params: Params, sample: TrainingSample, memory: OptState, seed: int, epoch: int
     ) -> LinearAutoencoderState:
         """The state at these parameters: loss and gradient on the whole data."""
         W, V = self.split(params)
         S, a = sample.covariance, unit_weights(self.n_components, self.basis)
-        loss, gradient = self._collected(W, V, W @ S, V.T @ S, float(np.trace(S)), a)
+        loss, gradient = self._loss_and_gradient(W, V, W @ S, V.T @ S, float(np.trace(S)), a)
         return LinearAutoencoderState(params, gradient, loss, memory, seed, epoch)
 
-    def _collected(self, W, V, WS, VS, total, a) -> tuple[float, Params]:
+    def _loss_and_gradient(self, W, V, WS, VS, total, a) -> tuple[float, Params]:
         loss, to_W, to_V = value_and_gradient(W, V, WS, VS, total, a)
         return loss, (to_V + to_W.T,) if self.tied else (to_W, to_V)
 
-    def start(self, sample: Sample, rng: np.random.Generator) -> Params:
+    def start(self, sample: TrainingSample, rng: np.random.Generator) -> Params:
         """V: an orthonormal basis of random combinations of Σ's columns (CIL Ex. 1.2: better than random numbers). W = V⁺.
 
         It lies in the range of Σ, so on the null space, which no gradient ever sees, W and V are 0 and stay 0.
         """
         S = sample.covariance
         V, _ = np.linalg.qr(S @ rng.standard_normal((len(S), self.n_components)))
-        return self.joined(V.T.copy(), V)
+        return self.join(V.T.copy(), V)
 
     def objective(self, state):
         return state.loss
@@ -172,7 +172,7 @@ class Training:
 
 
 @dataclass(frozen=True)
-class LinearAutoencoderAlgorithm(Training):
+class LinearAutoencoderAlgorithm(AutoencoderTraining):
     """Gradient steps on Σ. With a measured step (step_size=None) the loss cannot rise.
 
     A step that would raise it is replaced by a gradient step without momentum, halved until the loss falls: for Nesterov
@@ -190,16 +190,20 @@ class LinearAutoencoderAlgorithm(Training):
         return self.at(params, sample, self.optimizer.init(params), seed=0, epoch=0)
 
     def step(self, state, sample):
-        eta = self.step_size or self._measured(state.params, sample)
+        eta = self.step_size or self._measure_step(state.params, sample)
         if not 0 < eta < math.inf:  # Σ = 0
             return replace(state, done=True)
         params, memory = replace(self.optimizer, step_size=eta).step(
             state.memory, state.params, state.gradient
         )
         new = self.at(params, sample, memory, state.seed, state.epoch + 1)
-        return new if new.loss < state.loss or self.step_size else self._guarded(state, sample, eta)
+        return (
+            new
+            if new.loss < state.loss or self.step_size
+            else self._shorten_step(state, sample, eta)
+        )
 
-    def _measured(self, params, sample):
+    def _measure_step(self, params, sample):
         if isinstance(self.optimizer, Adam):
             return adam_step(len(sample.mean))
         return self._inverse_smoothness(params, sample)
@@ -208,7 +212,7 @@ class LinearAutoencoderAlgorithm(Training):
         L = smoothness(*self.split(params), sample.top, self.tied)
         return 1 / L if L > 0 else 0.0
 
-    def _guarded(self, state, sample, eta):
+    def _shorten_step(self, state, sample, eta):
         """The gradient step, halved until it descends; the state is done where rounding hides any descent."""
         slope = gradient_norm(state.gradient) ** 2
         eta = min(eta, self._inverse_smoothness(state.params, sample))
@@ -223,7 +227,7 @@ class LinearAutoencoderAlgorithm(Training):
 
 
 @dataclass(frozen=True)
-class StochasticLinearAutoencoderAlgorithm(Training):
+class StochasticLinearAutoencoderAlgorithm(AutoencoderTraining):
     """Mini-batches of rows; a step is an epoch, in an order drawn from (seed, epoch).
 
     The step size falls like (1 + epoch/10)^−¾: its sum diverges, so no start is too far, that of its squares converges, so the
@@ -245,9 +249,8 @@ class StochasticLinearAutoencoderAlgorithm(Training):
 
     def step(self, state, sample):
         n = len(sample.rows)
-        eta = (self.step_size or self._measured(state.params, sample)) / (
-            1 + 0.1 * state.epoch
-        ) ** 0.75
+        eta = self.step_size or self._measure_step(state.params, sample)
+        eta = eta / (1 + 0.1 * state.epoch) ** 0.75
         if not 0 < eta < math.inf:
             return replace(state, done=True)
         optimizer = replace(self.optimizer, step_size=eta)
@@ -262,13 +265,14 @@ class StochasticLinearAutoencoderAlgorithm(Training):
         """The gradient with the batch's own Σ, which is never formed: WΣ = (XWᵀ)ᵀX/b."""
         W, V = self.split(params)
         X = sample.rows[batch] - sample.mean.astype(sample.rows.dtype)
-        weighted = (
-            X if sample.weights is None else X * sample.weights[batch, None].astype(X.dtype)
-        ) / len(batch)
+        w = 1 if sample.weights is None else sample.weights[batch, None].astype(X.dtype)
+        weighted = X * w / len(batch)
         a = unit_weights(self.n_components, self.basis).astype(X.dtype)
-        return self._collected(W, V, (X @ W.T).T @ weighted, (X @ V).T @ weighted, 0.0, a)[1]
+        return self._loss_and_gradient(W, V, (X @ W.T).T @ weighted, (X @ V).T @ weighted, 0.0, a)[
+            1
+        ]
 
-    def _measured(self, params, sample):
+    def _measure_step(self, params, sample):
         """1/L with λ₁ of Σ replaced by that of a batch in expectation (Gower et al. 2019), which one long row can dominate."""
         if isinstance(self.optimizer, Adam):
             return adam_step(len(sample.mean))
@@ -282,7 +286,7 @@ class StochasticLinearAutoencoderAlgorithm(Training):
 
 
 @dataclass(frozen=True)
-class ClosedLinearAutoencoderAlgorithm(Training):
+class ClosedLinearAutoencoderAlgorithm(AutoencoderTraining):
     """V = the m leading eigenvectors of Σ, W = Vᵀ (CIL Thm 1.4.4): a minimum of every objective here, tied or not."""
 
     n_components: int
@@ -291,9 +295,9 @@ class ClosedLinearAutoencoderAlgorithm(Training):
 
     def init(self, sample, rng):
         V = np.zeros((len(sample.mean), self.n_components))
-        return self.at(self.joined(V.T, V), sample, OptState(0), seed=0, epoch=0)
+        return self.at(self.join(V.T, V), sample, OptState(0), seed=0, epoch=0)
 
     def step(self, state, sample):
         V = np.linalg.eigh(sample.covariance)[1][:, : -self.n_components - 1 : -1]
         V = upright(V)
-        return replace(self.at(self.joined(V.T, V), sample, state.memory, 0, 1), done=True)
+        return replace(self.at(self.join(V.T, V), sample, state.memory, 0, 1), done=True)

@@ -123,14 +123,11 @@ class TruncatedSVD(Axes, Model):
         d, k = data.shape[1], int(self.n_components)
         if k > d:
             raise ValueError(f"n_components={k} exceeds n_features={d}; pass n_components <= {d}.")
-        if (
-            self.algorithm == "randomized"
-            and self._forms(data)
-            and k + int(self.n_oversamples) >= d
-        ):
+        randomized, columns = self.algorithm == "randomized", k + int(self.n_oversamples)
+        if randomized and self._forms(data) and columns >= d:
             self.solver_ = "eigh"  # as many random columns would span everything
             return EighAlgorithm(k)
-        if self.algorithm == "randomized":
+        if randomized:
             self.solver_ = "randomized"
             return RandomizedAlgorithm(k, oversampling=int(self.n_oversamples))
         self.solver_ = "lanczos"
@@ -139,11 +136,11 @@ class TruncatedSVD(Axes, Model):
 
     def _problem(self, data: Blocks) -> Scatter:
         if self._forms(data):
-            return Scatter.formed(data, centred=False)
+            return Scatter.form(data, centred=False)
         return Scatter.implicit(data, self._columns(), centred=False)
 
     def _columns(self) -> int:
-        """How many columns are multiplied with the data in all, roughly."""
+        """Number of columns that are multiplied with the data in all, roughly."""
         return (int(self.n_components) + int(self.n_oversamples)) * (2 * int(self.n_iter) + 4)
 
     def _forms(self, data: Blocks) -> bool:

@@ -65,7 +65,7 @@ from lemmata.core.loop import MaxSteps, Seconds, Settled, Solution, Stop, Stoppe
 from lemmata.core.repeat import Path
 from lemmata.core.store import storable
 from lemmata.fit_costs import cost_of_sweeps
-from lemmata.linalg.randomized import orthonormalised, signs
+from lemmata.linalg.randomized import orthonormalise, signs
 
 Array = np.ndarray
 
@@ -106,7 +106,7 @@ class SoftImputeState:
 
 def balanced(U: Array, V: Array) -> tuple[Array, Array, Array]:
     """P, s, Q with UVᵀ = P diag(s) Qᵀ."""
-    left, right = orthonormalised(U), orthonormalised(V)
+    left, right = orthonormalise(U), orthonormalise(V)
     P, s, Qt = np.linalg.svd((left.T @ U) @ (right.T @ V).T)
     return left @ P, s, right @ Qt.T
 
@@ -162,7 +162,7 @@ class SoftImputeAlgorithm:
         P, s, Q = state.P, state.s, state.Q
         R = residual(A, *state.factors)
         outside, found = probe(R, P, Q, state.probes, rounds=ROUNDS if level == self.reg else 1)
-        basis = orthonormalised(np.hstack([Q, outside]))
+        basis = orthonormalise(np.hstack([Q, outside]))
         C, values, Wt = thin_svd(R @ basis + P @ (s[:, None] * (Q.T @ basis)))
         rank = int(np.count_nonzero(values > level))
         crowded = int(len(found) > 0 and found[-1] > level)
@@ -235,7 +235,7 @@ def probe(R: Any, P: Array, Q: Array, vectors: Array, rounds: int) -> tuple[Arra
     if vectors.shape[1]:
         for _ in range(rounds):
             Y = R @ vectors
-            T = R.T @ orthonormalised(Y - P @ (P.T @ Y))
+            T = R.T @ orthonormalise(Y - P @ (P.T @ Y))
             vectors, values, _ = thin_svd(T - Q @ (Q.T @ T))
     return vectors, values
 

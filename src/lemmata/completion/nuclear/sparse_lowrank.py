@@ -38,7 +38,7 @@ from lemmata.completion.rows.solver import over_ranges, plain, predictions
 from lemmata.core.compiler import worth_compiling
 from lemmata.linalg.lowrank import LowRank
 from lemmata.linalg.operators import Operator
-from lemmata.linalg.randomized import orthonormalised, signs
+from lemmata.linalg.randomized import orthonormalise, signs
 
 Array = np.ndarray
 
@@ -244,7 +244,7 @@ def gradient_step(A: Observed, U: Array, V: Array, step: float = 1.0) -> SparseP
 
 def thin_svd(C: Array) -> tuple[Array, Array, Array]:
     """The SVD of a tall C (n, b): LAPACK sees only what C is in an orthonormal basis of its columns, b × b numbers."""
-    basis = orthonormalised(C)
+    basis = orthonormalise(C)
     core = basis.T @ C
     if not np.isfinite(core).all():
         raise ValueError(
@@ -282,9 +282,9 @@ def leading_svd(
     n, m = Z.shape
     b = min(k + extra, n, m)
     Q = np.empty((m, 0), Z.dtype) if start is None else np.asarray(start, dtype=Z.dtype)[:, :b]
-    Q = orthonormalised(_widened(Q, b, Z.shape, np.random.default_rng(rng)))
+    Q = orthonormalise(_widened(Q, b, Z.shape, np.random.default_rng(rng)))
     for _ in range(passes):
-        Q = orthonormalised(Z.T @ orthonormalised(Z @ Q))
+        Q = orthonormalise(Z.T @ orthonormalise(Z @ Q))
     P, s, Wt = thin_svd(Z @ Q)
     Q, k = Q @ Wt.T, min(k, b)
     flip = signs(Q[:, :k])
@@ -312,16 +312,16 @@ def shrink_operator(
         rank = int(np.count_nonzero(kept))
         found = LowRank(P[:, :rank], kept[:rank], np.ascontiguousarray(right[:, :rank].T))
         return found, np.ascontiguousarray(right[:, : rank + EXTRA])
-    Q = orthonormalised(
+    Q = orthonormalise(
         _widened(np.asarray(start, dtype=Z.dtype), max(start.shape[1], 1), Z.shape, rng)
     )
     for _ in range(most):
-        P = orthonormalised(Z @ Q)
+        P = orthonormalise(Z @ Q)
         right, s, Wt = thin_svd(Z.T @ P)
         kept = np.maximum(s - s.dtype.type(tau), 0)
         rank, before, Q = int(np.count_nonzero(kept)), Q, right
         if rank == len(s) < min(Z.shape):
-            Q = orthonormalised(_widened(right, 2 * len(s), Z.shape, rng))
+            Q = orthonormalise(_widened(right, 2 * len(s), Z.shape, rng))
         elif _missed(before, right, s, kept, tau) <= accuracy * (kept @ kept + accuracy * tau**2):
             break
     found = LowRank((P @ Wt.T)[:, :rank], kept[:rank], np.ascontiguousarray(right[:, :rank].T))

@@ -163,7 +163,7 @@ class PMI(EmbeddingModel):
 
     def _problem(self, data: Blocks) -> Scatter:
         if self._formed(data.shape[1]):
-            return Scatter.formed(Blocks.of(data.source.toarray()), centred=False)
+            return Scatter.form(Blocks.of(data.source.toarray()), centred=False)
         columns = (int(self.vector_size) + OVERSAMPLES) * (2 * int(self.n_iter) + 4)
         return Scatter.implicit(data, columns, centred=False)
 

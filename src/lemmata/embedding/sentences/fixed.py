@@ -160,7 +160,7 @@ class SentenceVectors(SentenceModel):
     def _problem(self, data: EncodedText) -> Scatter:  # type: ignore[override]
         """Σ s sᵀ over sentences: its eigenvectors are their right singular vectors."""
         rows = self._stacked(list(averages(data, self.embedding_, self.weights_)))
-        return Scatter.formed(Blocks.of(rows), centred=False)
+        return Scatter.form(Blocks.of(rows), centred=False)
 
     def _stop(self) -> Any:
         return MaxSteps(1)

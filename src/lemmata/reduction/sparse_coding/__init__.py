@@ -1,4 +1,4 @@
-"""Sparse codes and learnt dictionaries (CIL20 9, 10): rows as sums of a few atoms out of many.
+"""Sparse codes and learned dictionaries (CIL20 9, 10): rows as sums of a few atoms out of many.
 
 >>> import numpy as np
 >>> from lemmata.reduction import sparse_coding

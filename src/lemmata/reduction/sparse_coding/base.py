@@ -1,4 +1,4 @@
-"""What models that code rows by atoms share: which coder their parameters stand for, `transform` and back.
+"""Base of models that code rows by atoms: the coder that their parameters stand for, `transform` and back.
 
 `transform` needs nothing but `components_`; NaN in a row is what is not known of it, and `inverse_transform` fills it in.
 """
@@ -103,7 +103,7 @@ class SparseCodes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
         return data
 
     def _coder(self, k: int, d: int) -> Coder:
-        """How `transform` codes."""
+        """The coder of `transform`."""
         raise TypeError(f"{type(self).__name__} does not say how it codes.")
 
     @property

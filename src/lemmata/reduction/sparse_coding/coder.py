@@ -46,7 +46,7 @@ Array = np.ndarray
 @storable
 @dataclass(frozen=True)
 class SparseCodingState:
-    """What the codes of all rows cost, once they are known."""
+    """Costs of the codes of all rows, once they are known."""
 
     layout: ClassVar[dict[str, Any]] = {"costs": CodeCosts}
 
@@ -56,7 +56,7 @@ class SparseCodingState:
 
 @dataclass(frozen=True)
 class SparseCodingAlgorithm:
-    """Code every row once; nothing is learnt from it."""
+    """Code every row once; nothing is learned."""
 
     atoms: Array  # (k, d)
     coder: Coder
@@ -131,7 +131,7 @@ class SparseCoder(SparseCodes):
 
     Notes
     -----
-    Nothing is learnt in `fit` but the certificate of these rows' codes; `transform` needs no `fit` if the dictionary is an
+    Nothing is learned in `fit` but the certificate of these rows' codes; `transform` needs no `fit` if the dictionary is an
     array. NaN is what is not known of a row.
     """
 
@@ -197,7 +197,7 @@ class SparseCoder(SparseCodes):
         return solution.attributes
 
     def _claims(self):
-        if "components_" not in vars(self):
+        if not hasattr(self, "components_"):
             return self.claims
         how = self._coder(*self.components_.shape).method
         if how in PENALISED:
@@ -209,9 +209,9 @@ class SparseCoder(SparseCodes):
         if not hasattr(self, "components_") and not isinstance(self.dictionary, str):
             self._validate_params()
             D = checked_atoms(self.dictionary)
-            door = type(self)(self.dictionary)
-            door.n_features_in_ = D.shape[1]
-            data = door._validated(X, reset=False)
+            validator = type(self)(self.dictionary)
+            validator.n_features_in_ = D.shape[1]
+            data = validator._validated(X, reset=False)
             return self._codes_of(data, D, self._coder(*D.shape))
         return super().transform(X)
 

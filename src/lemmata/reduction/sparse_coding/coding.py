@@ -1,8 +1,10 @@
-"""A way of coding: OMP with so many atoms, or an ℓ1 penalty, or a threshold; and what codes say about rows, added up.
+"""A way of coding: OMP with so many atoms, or an ℓ1 penalty, or a threshold; statistics of codes, which add up.
 
     Coder("omp", n_nonzero=5).codes(X, D)          Z, (n, k), in the type of X
 
-What a block of rows teaches a dictionary is Σ w zzᵀ and Σ w zᵀx (`AtomSums`): they add up over blocks and batches.
+The statistics that a dictionary is learned from are Σ w zzᵀ and Σ w zᵀx (`AtomSums`): they add up over blocks and batches. Rows
+that a method reads again and again are held as one array (`TrainingRows`); NaN is not known. Dictionaries start at rows of the
+data, made unit, and atoms that no code uses go to such rows.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ CHUNK = 4096  # rows coded at a time
 
 @dataclass(frozen=True)
 class Coder:
-    """Which code a row gets. `alpha` is the penalty, the threshold, or (omp) the squared error that is good enough."""
+    """The code that a row gets. `alpha` is the penalty, the threshold, or (omp) the squared error that is good enough."""
 
     method: str = "omp"
     n_nonzero: int = 1
@@ -117,7 +119,7 @@ def chunks(data: Blocks, size: int = CHUNK) -> Iterator[tuple[Array, Array | Non
             yield dense(rows[part]), None if weights is None else weights[part]
 
 
-def filled(X: Array, rebuilt: Array) -> Array:
+def fill_missing(X: Array, rebuilt: Array) -> Array:
     """Rows with what the codes make of them in place of what is not known."""
     holes = np.isnan(X)
     return np.where(holes, rebuilt, X) if holes.any() else X
@@ -126,7 +128,7 @@ def filled(X: Array, rebuilt: Array) -> Array:
 @storable
 @dataclass(frozen=True)
 class CodeCosts:
-    """What codes of rows cost: weight, Σ w(½‖x − zD‖² + α‖z‖₁), Σ w‖x‖², Σ w‖z‖₀. CodeCosts() is the empty sum."""
+    """Costs of codes of rows: weight, Σ w(½‖x − zD‖² + α‖z‖₁), Σ w‖x‖², Σ w‖z‖₀. CodeCosts() is the empty sum."""
 
     layout: ClassVar[dict[str, str]] = dict.fromkeys(
         ("weight", "loss", "squares", "nonzeros"), ">=0"
@@ -168,9 +170,9 @@ class CodeCosts:
 @storable
 @dataclass(frozen=True)
 class AtomSums:
-    """What rows teach a dictionary: A = Σ w zzᵀ, B = Σ w zᵀx (x filled in where it is not known), and what the codes cost.
+    """Statistics of coded rows: A = Σ w zzᵀ, B = Σ w zᵀx (x filled in where it is not known), and the costs of the codes.
 
-    AtomSums.none(D) is the empty sum; `worst` is the row that is coded worst, where an atom that nobody uses may go.
+    AtomSums.none(D) is the empty sum; `worst` is the row that is coded worst, where an unused atom may go.
     """
 
     layout: ClassVar[dict[str, str | type]] = {
@@ -196,7 +198,7 @@ class AtomSums:
     ) -> AtomSums:
         Z = coder.codes(X, D, compiled)
         again = Z @ D
-        X_full = filled(X, again)
+        X_full = fill_missing(X, again)
         R = X_full - again
         w = None if weights is None else weights.astype(X.dtype)[:, None]
         weighted = Z if w is None else w * Z
@@ -213,7 +215,82 @@ class AtomSums:
             self.A + other.A, self.B + other.B, self.costs + other.costs, worse.worst, worse.misfit
         )
 
-    def faded(self, share: float) -> AtomSums:
+    def fade(self, share: float) -> AtomSums:
         """The same statistics with this share of their weight; what they cost and the worst row stay."""
         share = self.A.dtype.type(share)
         return AtomSums(share * self.A, share * self.B, self.costs, self.worst, self.misfit)
+
+
+# --- rows that a dictionary is learned from -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingRows:
+    """Rows in memory (or mapped from a file), their weights, and whether kernels do the work."""
+
+    X: Array  # (n, d)
+    weights: Array | None
+    compiled: bool
+
+    @classmethod
+    def of(cls, data: Blocks, compiled: bool) -> TrainingRows:
+        in_place = isinstance(data.source, np.ndarray)
+        X = data.source if in_place else np.concatenate([rows for rows, _ in chunks(data)])
+        return cls(X, data.weights, compiled)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.X.shape
+
+    def part(self, rows: Any) -> tuple[Array, Array | None]:
+        X = np.asarray(self.X[rows])
+        return X, None if self.weights is None else self.weights[rows]
+
+    def sums(self, D: Array, coder: Coder) -> AtomSums:
+        """Statistics of all rows about the atoms D, added chunk by chunk in their order."""
+        total = AtomSums.none(D)
+        for start in range(0, len(self.X), CHUNK):
+            X, weights = self.part(slice(start, start + CHUNK))
+            total = total + AtomSums.of(X, weights, D, coder, self.compiled)
+        return total
+
+    def fingerprint(self) -> str:
+        return Blocks.of(np.asarray(self.X), self.weights).fingerprint()
+
+
+def starting_atoms(
+    data: TrainingRows, k: int, given: Array | None, rng: np.random.Generator
+) -> Array:
+    """k rows that differ, made unit, drawn with probability ∝ weight; random directions where there are too few."""
+    (n, d), dtype = data.shape, data.X.dtype
+    if given is not None:
+        return unit(given.astype(dtype), rng)
+    weights = np.ones(n) if data.weights is None else data.weights / data.weights.max()
+    order = np.argsort(
+        -np.log(np.maximum(rng.random(n), 1e-300)) / np.where(weights > 0, weights, 1e-300)
+    )
+    D = unit(np.nan_to_num(data.X[order[: min(n, 4 * k)]]), rng)
+    kept: list[int] = []
+    for i in range(len(D)):  # no atom twice
+        if not kept or np.abs(D[kept] @ D[i]).max() < 0.99:
+            kept.append(i)
+        if len(kept) == k:
+            break
+    missing = k - len(kept)
+    return np.concatenate([D[kept], unit(np.zeros((missing, d), dtype), rng)])
+
+
+def unit(D: Array, rng: np.random.Generator) -> Array:
+    """Rows of unit length; those that are zero become random directions."""
+    D = np.array(D)
+    scale = np.abs(D).max(axis=1, keepdims=True, initial=0)
+    empty = scale[:, 0] == 0
+    D = D / np.where(scale > 0, scale, 1)
+    D[empty] = rng.normal(size=(int(empty.sum()), D.shape[1]))
+    return (D / np.linalg.norm(D, axis=1, keepdims=True)).astype(D.dtype)
+
+
+def find_unused(A: Array) -> Array:
+    """Indices of the atoms that no code uses, by Σ w zzᵀ."""
+    diagonal = np.diag(A)
+    return np.flatnonzero(diagonal <= 1e-10 * diagonal.max(initial=0))

@@ -1,4 +1,4 @@
-"""Dictionaries that are not learnt: cosines, Haar's wavelets, random directions; and how alike atoms are.
+"""Dictionaries that are not learned: cosines, Haar's wavelets, random directions; and how alike atoms are.
 
     μ(D) = max_{i≠j} |d_iᵀd_j| / ‖d_i‖‖d_j‖            mutual coherence: 0 for a basis, at least √((k−d)/(d(k−1))) for k > d
     atoms

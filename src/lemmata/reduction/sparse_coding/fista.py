@@ -35,7 +35,7 @@ COMPILE_ABOVE = 2**22  # signals × atoms²: some 0.1 s of NumPy
 
 @dataclass(frozen=True)
 class L1:
-    """How ℓ1 codes are found. `max_iter` counts steps, sweeps, or pieces of a path."""
+    """Settings of the search for ℓ1 codes. `max_iter` counts steps, sweeps, or pieces of a path."""
 
     solver: str  # "ista", "fista", "lasso_cd", "lasso_lars"
     alpha: float

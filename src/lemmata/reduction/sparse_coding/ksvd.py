@@ -17,8 +17,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lemmata.core.store import storable
-from lemmata.reduction.sparse_coding.atoms import Rows, starting_atoms
-from lemmata.reduction.sparse_coding.coding import CHUNK, Coder, filled
+from lemmata.reduction.sparse_coding.coding import (
+    CHUNK,
+    Coder,
+    TrainingRows,
+    fill_missing,
+    starting_atoms,
+)
 from lemmata.reduction.sparse_coding.omp import Codes, pursue
 
 Array = np.ndarray
@@ -52,18 +57,18 @@ class KSVDAlgorithm:
 
     hint = "scale the data, or look for extreme values in it"
 
-    def init(self, data: Rows, rng: np.random.Generator) -> KSVDState:
+    def init(self, data: TrainingRows, rng: np.random.Generator) -> KSVDState:
         D = starting_atoms(data, self.n_components, self.start, rng)
         codes = self._codes(data, D)
         return self._at(D, codes, _errors(data, codes, D), data)
 
-    def step(self, state: KSVDState, data: Rows) -> KSVDState:
+    def step(self, state: KSVDState, data: TrainingRows) -> KSVDState:
         D, old = improve_atoms_and_codes(data, state.D, Codes(state.index, state.value))
-        codes, errors = self._coded(data, D, old)
+        codes, errors = self._recode(data, D, old)
         best = self._at(D, codes, errors, data)
         return self._without_doubles(best, errors, data)
 
-    def _coded(self, data: Rows, D: Array, old: Codes) -> tuple[Codes, Array]:
+    def _recode(self, data: TrainingRows, D: Array, old: Codes) -> tuple[Codes, Array]:
         """OMP's codes, or the old ones of rows that they serve better; and the squared errors."""
         new = self._codes(data, D)
         was, now = _errors(data, old, D), _errors(data, new, D)
@@ -72,7 +77,7 @@ class KSVDAlgorithm:
         value = np.where(keep, old.value, new.value)
         return Codes(index, value), np.minimum(was, now)
 
-    def _without_doubles(self, best: KSVDState, errors: Array, data: Rows) -> KSVDState:
+    def _without_doubles(self, best: KSVDState, errors: Array, data: TrainingRows) -> KSVDState:
         """Atoms that double others move to rows that are coded worst, if that does not cost more than it gains."""
         doubles = np.flatnonzero(np.tril(np.abs(best.D @ best.D.T), -1).max(axis=1) > ALIKE)
         if len(doubles) == 0:
@@ -83,7 +88,7 @@ class KSVDAlgorithm:
         other = self._at(D, codes, _errors(data, codes, D), data)
         return other if other.loss < best.loss else best
 
-    def _codes(self, data: Rows, D: Array) -> Codes:
+    def _codes(self, data: TrainingRows, D: Array) -> Codes:
         most = self.coder.n_nonzero
         parts = [
             pursue(np.asarray(data.X[i : i + CHUNK]), D, most, self.coder.alpha, data.compiled)
@@ -94,7 +99,7 @@ class KSVDAlgorithm:
         )
         return Codes(index, value)
 
-    def _at(self, D: Array, codes: Codes, errors: Array, data: Rows) -> KSVDState:
+    def _at(self, D: Array, codes: Codes, errors: Array, data: TrainingRows) -> KSVDState:
         w = data.weights
         loss = 0.5 * float(np.average(errors, weights=w))
         return KSVDState(D, codes.index, codes.value, loss)
@@ -106,7 +111,7 @@ class KSVDAlgorithm:
         return {"components_": state.D}
 
 
-def _errors(data: Rows, codes: Codes, D: Array) -> Array:
+def _errors(data: TrainingRows, codes: Codes, D: Array) -> Array:
     """‖x − zD‖² of every row, over what is known of it."""
     found = np.empty(len(data.X))
     for start in range(0, len(found), CHUNK):
@@ -117,10 +122,10 @@ def _errors(data: Rows, codes: Codes, D: Array) -> Array:
     return found
 
 
-def improve_atoms_and_codes(data: Rows, D: Array, codes: Codes) -> tuple[Array, Codes]:
-    """One sweep over the atoms; those that nobody uses move to the rows that are coded worst."""
+def improve_atoms_and_codes(data: TrainingRows, D: Array, codes: Codes) -> tuple[Array, Codes]:
+    """One sweep over the atoms; unused ones move to the rows that are coded worst."""
     X, rebuilt = np.asarray(data.X), codes.rebuilt(D)
-    R = filled(X, rebuilt) - rebuilt
+    R = fill_missing(X, rebuilt) - rebuilt
     D, value, s = D.copy(), codes.value.copy(), codes.index.shape[1]
     weights = None if data.weights is None else data.weights.astype(X.dtype)
     flat = codes.index.ravel()

@@ -34,7 +34,6 @@ from lemmata.core.estimator import COMMON
 from lemmata.core.loop import Solution, Stop, Stopped
 from lemmata.core.trace import Trace
 from lemmata.fit_costs import cost_of_dictionary
-from lemmata.reduction.sparse_coding.atoms import Rows, starting_atoms
 from lemmata.reduction.sparse_coding.base import (
     CODE_CONSTRAINTS,
     PENALISED,
@@ -42,7 +41,15 @@ from lemmata.reduction.sparse_coding.base import (
     asked_coder,
     checked_atoms,
 )
-from lemmata.reduction.sparse_coding.coding import METHODS, AtomSums, CodeCosts, Coder, chunks
+from lemmata.reduction.sparse_coding.coding import (
+    METHODS,
+    AtomSums,
+    CodeCosts,
+    Coder,
+    TrainingRows,
+    chunks,
+    starting_atoms,
+)
 from lemmata.reduction.sparse_coding.ksvd import KSVDAlgorithm
 from lemmata.reduction.sparse_coding.mod import MODAlgorithm
 from lemmata.reduction.sparse_coding.online import OnlineAtomsAlgorithm, Passes, improve
@@ -107,12 +114,12 @@ class DictionaryLearning(SparseCodes):
     n_nonzero_ : float
         Mean number of atoms of those codes.
     sums_ : AtomSums
-        A = Σ w zzᵀ and B = Σ w zᵀx of what was seen: what `partial_fit` goes on from, and what adds up.
+        A = Σ w zzᵀ and B = Σ w zᵀx of all rows seen; `partial_fit` continues from them, and they add up.
     certificate_, trace_, stopped_, n_iter_
 
     Notes
     -----
-    NaN is what is not known of a row: it is filled in by the code at hand when atoms are learnt, and left out of all errors.
+    NaN is what is not known of a row: it is filled in by the code at hand when atoms are learned, and left out of all errors.
     Rows are not centred. Rows are held in memory (files are mapped); data that comes in parts goes to `partial_fit`.
     """
 
@@ -161,7 +168,7 @@ class DictionaryLearning(SparseCodes):
     # --- codes ---
 
     def _fit_coder(self, k: int, d: int) -> Coder:
-        """How the fit codes."""
+        """The coder of the fit."""
         online = self.method == "online"
         return asked_coder(
             FIT_CODERS[self.fit_algorithm] if online else "omp",
@@ -186,7 +193,7 @@ class DictionaryLearning(SparseCodes):
 
     # --- fitting ---
 
-    def _wanted(self, n: int, d: int) -> int:
+    def _resolve_components(self, n: int, d: int) -> int:
         k = d if self.n_components is None else int(self.n_components)
         if k > n:
             raise ValueError(
@@ -204,9 +211,9 @@ class DictionaryLearning(SparseCodes):
 
     def _algorithm(self, data: Blocks) -> Any:
         (n, d) = data.shape
-        k = self._wanted(n, d)
+        k = self._resolve_components(n, d)
         coder, start = self._fit_coder(k, d), self._start(k, d)
-        self._coder(k, d)  # what does not fit together is said before the work
+        self._coder(k, d)  # refuse parameters that do not fit together before the work
         if self.method == "ksvd":
             return KSVDAlgorithm(k, coder, start)
         if self.method == "mod":
@@ -215,20 +222,18 @@ class DictionaryLearning(SparseCodes):
             k, coder, min(int(self.batch_size), n), bool(self.shuffle), start
         )
 
-    def _problem(self, data: Blocks) -> Rows:
+    def _problem(self, data: Blocks) -> TrainingRows:
         (n, d) = data.shape
-        k = self._wanted(n, d)
+        k = self._resolve_components(n, d)
         work = self._fit_coder(k, d).work(n, d, k) * min(self.max_iter, 20)
-        self._per_pass = -(-n // min(int(self.batch_size), n))
-        return Rows.of(data, worth_compiling(work, above=COMPILE_ABOVE))
+        return TrainingRows.of(data, worth_compiling(work, above=COMPILE_ABOVE))
 
     def _stop(self) -> Stop:
         if self.method != "online":
             return super()._stop()
-        return self._limited(Passes(int(self.max_iter), float(self.tol), self._per_pass))
+        return self._limited(Passes(int(self.max_iter), float(self.tol)))
 
-    def _attributes(self, solution: Solution, problem: Rows) -> dict[str, Any]:
-        self.__dict__.pop("_per_pass", None)
+    def _attributes(self, solution: Solution, problem: TrainingRows) -> dict[str, Any]:
         D = solution.state.D
         own, shown = self._fit_coder(*D.shape), self._coder(*D.shape)
         sums = solution.attributes.get("sums_")
@@ -236,9 +241,9 @@ class DictionaryLearning(SparseCodes):
             sums = problem.sums(D, own)
         same = own.method == shown.method == "omp" and own == shown
         costs = sums.costs if same else self._costs(problem, D, shown)
-        return self._shown(D, sums, costs)
+        return self._attributes_of(D, sums, costs)
 
-    def _costs(self, data: Rows, D: Array, coder: Coder) -> CodeCosts:
+    def _costs(self, data: TrainingRows, D: Array, coder: Coder) -> CodeCosts:
         total = CodeCosts()
         for X, weights in chunks(Blocks.of(np.asarray(data.X), data.weights)):
             Z = coder.codes(X, D)
@@ -247,7 +252,7 @@ class DictionaryLearning(SparseCodes):
         return total
 
     @staticmethod
-    def _shown(D: Array, sums: AtomSums, costs: CodeCosts) -> dict[str, Any]:
+    def _attributes_of(D: Array, sums: AtomSums, costs: CodeCosts) -> dict[str, Any]:
         return {
             "components_": D, "sums_": sums, "loss_": costs.mean_loss, "n_nonzero_": costs.mean_nonzeros,
         }  # fmt: skip
@@ -260,52 +265,49 @@ class DictionaryLearning(SparseCodes):
         super()._conclude(data, attributes, trace, stopped, passes)
 
     def partial_fit(self, X, y=None, sample_weight=None):
-        """Code a batch with the atoms at hand, add what it teaches to `sums_`, and improve the atoms by a few sweeps.
+        """Code a batch with the current atoms, add its statistics to `sums_`, and improve the atoms by a few sweeps.
 
         Nothing fades: A and B are sums over all rows ever seen, each coded at its time. The first batch also says where the
         atoms start, so it needs n_components rows at least. `loss_` and `n_nonzero_` are those of the last batch.
         """
         self._validate_params()
-        first = "components_" not in vars(self)
+        first = not hasattr(self, "components_")
         with self._all_or_nothing():
             data = self._validated(X, sample_weight, reset=first)
             if first:
-                k = self._wanted(*data.shape)
-                rows = Rows.of(data, False)
+                k = self._resolve_components(*data.shape)
+                rows = TrainingRows.of(data, False)
                 rng = np.random.default_rng(self._rng())
                 D = starting_atoms(rows, k, self._start(k, data.shape[1]), rng)
                 past = AtomSums.none(D)
             else:
                 D, past = self.components_, self.sums_
-                rows = Rows.of(data, False)
-                rows = Rows(rows.X.astype(D.dtype, copy=False), rows.weights, False)
+                rows = TrainingRows.of(data, False)
+                rows = TrainingRows(rows.X.astype(D.dtype, copy=False), rows.weights, False)
             coder = self._fit_coder(*D.shape)
             work = coder.work(len(rows.X), rows.shape[1], len(D))
-            rows = Rows(rows.X, rows.weights, worth_compiling(work, above=COMPILE_ABOVE / 8))
+            rows = TrainingRows(
+                rows.X, rows.weights, worth_compiling(work, above=COMPILE_ABOVE / 8)
+            )
             batch = rows.sums(D, coder)
             D, past = improve(D, past + batch, batch, rows.compiled, SWEEPS)
             costs = self._costs(rows, D, self._coder(*D.shape))
             batches = self.n_iter_ if not first and self.stopped_ == Stopped.BATCHES else 0
             trace = Trace()
             trace.append(costs.mean_loss, 0.0)
-            shown = self._shown(D, past, costs)
+            shown = self._attributes_of(D, past, costs)
             self._conclude(None, shown, trace, Stopped.BATCHES, batches + 1)
         return self
 
     # --- certificate ---
 
     def _claims(self):
-        if "components_" not in vars(self):
+        if not hasattr(self, "components_"):
             return self.claims
         how = self._coder(*self.components_.shape).method
-        chosen = (
-            COUNTED_CLAIMS
-            if how == "omp"
-            else PENALISED_CLAIMS
-            if how in PENALISED
-            else PLAIN_CLAIMS
-        )
-        return chosen
+        if how == "omp":
+            return COUNTED_CLAIMS
+        return PENALISED_CLAIMS if how in PENALISED else PLAIN_CLAIMS
 
     def _certificate(self, data: Any, y=None, *, in_fit: bool = False, **options: Any) -> Any:
         """`certify` also checks what is too expensive, or of too little use, for every fit."""

@@ -3,7 +3,7 @@
     Z by OMP,      D = argmin Σ_i w_i ‖x_i − z_iD‖² = A⁻¹B,      A = Σ w zzᵀ,  B = Σ w zᵀx;      atoms made unit, codes
     scaled back
 
-What rows teach adds up, so a pass over blocks is enough. Coding again is greedy: unlike K-SVD, the objective may rise.
+The statistics add up, so a pass over blocks is enough. Coding again is greedy: unlike K-SVD, the objective may rise.
 """
 
 from __future__ import annotations
@@ -15,8 +15,13 @@ import numpy as np
 import scipy.linalg
 
 from lemmata.core.store import storable
-from lemmata.reduction.sparse_coding.atoms import Rows, starting_atoms, unused
-from lemmata.reduction.sparse_coding.coding import AtomSums, Coder
+from lemmata.reduction.sparse_coding.coding import (
+    AtomSums,
+    Coder,
+    TrainingRows,
+    find_unused,
+    starting_atoms,
+)
 
 Array = np.ndarray
 
@@ -39,11 +44,11 @@ class MODAlgorithm:
 
     hint = "scale the data, or look for extreme values in it"
 
-    def init(self, data: Rows, rng: np.random.Generator) -> MODState:
+    def init(self, data: TrainingRows, rng: np.random.Generator) -> MODState:
         D = starting_atoms(data, self.n_components, self.start, rng)
         return MODState(D, data.sums(D, self.coder))
 
-    def step(self, state: MODState, data: Rows) -> MODState:
+    def step(self, state: MODState, data: TrainingRows) -> MODState:
         D = best_atoms(state.sums, state.D)
         return MODState(D, data.sums(D, self.coder))
 
@@ -56,7 +61,7 @@ class MODAlgorithm:
 
 def best_atoms(sums: AtomSums, D: Array) -> Array:
     """A⁻¹B, made unit. Atoms that no code uses, or that come out as zero, stay; one of them moves to the row coded worst."""
-    idle, k = unused(sums.A), len(D)
+    idle, k = find_unused(sums.A), len(D)
     A, B = sums.A.astype(np.float64), sums.B.astype(np.float64)
     A[idle, idle] = A[idle, idle] + 1.0
     ridge = 1e-10 * np.trace(A) / k  # codes that always come together leave their sum alone

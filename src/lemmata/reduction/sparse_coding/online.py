@@ -18,8 +18,13 @@ import numpy as np
 
 from lemmata.core.loop import Solution, Stop, Stopped
 from lemmata.core.store import storable
-from lemmata.reduction.sparse_coding.atoms import Rows, starting_atoms, unused
-from lemmata.reduction.sparse_coding.coding import AtomSums, Coder
+from lemmata.reduction.sparse_coding.coding import (
+    AtomSums,
+    Coder,
+    TrainingRows,
+    find_unused,
+    starting_atoms,
+)
 
 Array = np.ndarray
 
@@ -27,12 +32,12 @@ Array = np.ndarray
 @storable
 @dataclass(frozen=True)
 class OnlineAtomsState:
-    """Atoms, all that they were made of, and what they make of the next batch."""
+    """Atoms, the statistics that they were made of, and those of the next batch."""
 
-    version = 1
+    version = 2
     layout: ClassVar[dict[str, Any]] = {
         "D": "k d", "past": AtomSums, "batch": AtomSums, "number": "int >=0", "seed": "int >=0",
-        "running": ">=0", "counted": ">=0", "last": "any", "before": "any",
+        "running": ">=0", "counted": ">=0", "last": "any", "before": "any", "per_pass": "int >=0",
     }  # fmt: skip
 
     D: Array
@@ -44,23 +49,28 @@ class OnlineAtomsState:
     counted: float
     last: float  # mean objective of the last whole pass, of the one before
     before: float
+    per_pass: int = 0  # batches of a pass; 0: not known before the next step
+
+    @classmethod
+    def upgrade(cls, fields: dict[str, Any], version: int) -> dict[str, Any]:
+        """Version 1 did not say how many batches a pass has."""
+        return {**fields, "per_pass": 0}
 
 
 @dataclass(frozen=True)
 class Passes(Stop):
-    """So many passes, or fewer if the mean objective of two in a row differs by at most tol of it."""
+    """Stop after so many passes, or before if the mean objective of two in a row differs by at most tol of it."""
 
     most: int
     tol: float
-    per_pass: int
 
     def reason(self, solution: Solution) -> str | None:
         state = solution.state
-        if state.number and state.number % self.per_pass == 0:
+        if state.number and state.per_pass and state.number % state.per_pass == 0:
             gained = state.before - state.last
             if np.isfinite(state.before) and self.tol > 0 and gained <= self.tol * state.last:
                 return Stopped.SETTLED
-            if state.number >= self.most * self.per_pass:
+            if state.number >= self.most * state.per_pass:
                 return Stopped.MAX_STEPS
         return None
 
@@ -75,17 +85,17 @@ class OnlineAtomsAlgorithm:
 
     hint = "scale the data, or look for extreme values in it"
 
-    def init(self, data: Rows, rng: np.random.Generator) -> OnlineAtomsState:
+    def init(self, data: TrainingRows, rng: np.random.Generator) -> OnlineAtomsState:
         D = starting_atoms(data, self.n_components, self.start, rng)
         seed = int(rng.integers(2**62))
-        batch = self._codes(data, D, seed, 0)
-        return OnlineAtomsState(D, AtomSums.none(D), batch, 0, seed, 0.0, 0.0, np.inf, np.inf)
+        batch, past, per_pass = self._codes(data, D, seed, 0), AtomSums.none(D), self.per_pass(data)
+        return OnlineAtomsState(D, past, batch, 0, seed, 0.0, 0.0, np.inf, np.inf, per_pass)
 
-    def per_pass(self, data: Rows) -> int:
+    def per_pass(self, data: TrainingRows) -> int:
         return -(-data.shape[0] // self.batch_size)
 
-    def _codes(self, data: Rows, D: Array, seed: int, number: int) -> AtomSums:
-        """Of batch `number`; every pass has an order of its own."""
+    def _codes(self, data: TrainingRows, D: Array, seed: int, number: int) -> AtomSums:
+        """Code batch `number`; every pass has an order of its own."""
         n, per_pass = data.shape[0], self.per_pass(data)
         at = number % per_pass * self.batch_size
         chosen: Any = slice(at, at + self.batch_size)
@@ -96,10 +106,10 @@ class OnlineAtomsAlgorithm:
         X, weights = data.part(chosen)
         return AtomSums.of(X, weights, D, self.coder, data.compiled)
 
-    def step(self, state: OnlineAtomsState, data: Rows) -> OnlineAtomsState:
+    def step(self, state: OnlineAtomsState, data: TrainingRows) -> OnlineAtomsState:
         t, per_pass = state.number, self.per_pass(data)
         share = min(t / (t + 2), 1 - 1 / (per_pass + 1))
-        past = state.past.faded(share) + state.batch
+        past = state.past.fade(share) + state.batch
         past = replace(past, costs=state.batch.costs)
         D, past = improve(state.D, past, state.batch, data.compiled)
         batch = self._codes(data, D, state.seed, t + 1)
@@ -109,7 +119,8 @@ class OnlineAtomsAlgorithm:
         if (t + 1) % per_pass == 0:
             last, before = running / counted if counted > 0 else 0.0, last
             running = counted = 0.0
-        return OnlineAtomsState(D, past, batch, t + 1, state.seed, running, counted, last, before)
+        sums = running, counted, last, before
+        return OnlineAtomsState(D, past, batch, t + 1, state.seed, *sums, per_pass)
 
     def objective(self, state: OnlineAtomsState) -> float:
         """Mean objective of this batch at these atoms."""
@@ -122,7 +133,7 @@ class OnlineAtomsAlgorithm:
 def improve(
     D: Array, past: AtomSums, batch: AtomSums, compiled: bool, sweeps: int = 1
 ) -> tuple[Array, AtomSums]:
-    """Sweeps over the atoms; one that nobody uses starts again at the row of the batch that is coded worst."""
+    """Sweep over the atoms; an unused one starts again at the row of the batch that is coded worst."""
     D = D.copy()
     least = D.dtype.type(1e-10 * np.diag(past.A).max(initial=0))
     if compiled:
@@ -131,7 +142,7 @@ def improve(
         from lemmata.reduction.sparse_coding._twins import improve_atoms as sweep
     for _ in range(sweeps):
         sweep(D, past.A, past.B, least)
-    idle, length = unused(past.A), np.linalg.norm(batch.worst)
+    idle, length = find_unused(past.A), np.linalg.norm(batch.worst)
     if len(idle) and batch.misfit > 0 and length > 0:
         j = idle[0]
         D[j] = batch.worst / length
