@@ -2,7 +2,7 @@
 
 Centres are in groups. For every row and group g a lower bound is kept on the distance to the nearest centre of the group
 (other than the row's own). When centres move, a bound falls by the largest move in its group; while it stays above the exact
-distance to the row's own centre, nobody in the group can be nearer, and the group is not looked at (Yinyang; with one group:
+distance to the row's own centre, no centre of the group can be nearer, and the group is not looked at (Yinyang; with one group:
 Hamerly). Half the distance from the own centre to the nearest other one is a bound as well, for all groups at once.
 
 * A bound is stored as (bound + all moves of the group so far), so that it is written only when it is measured, in 16 bits:

@@ -42,7 +42,7 @@ def _threshold(square, D, cancelled):
 
 @kernel
 def _above(products, thresholds, level):
-    """How many products matter. A count, because LLVM vectorises it and does not vectorise a search."""
+    """Number of products that matter. A count, because LLVM vectorises it and does not vectorise a search."""
     count = np.int32(0)
     for i in range(products.shape[0]):
         count += np.int32(products[i] - thresholds[i] > level)

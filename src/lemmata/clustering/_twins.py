@@ -31,9 +31,9 @@ SHORT = 2**12  # numbers below which one call takes less time than several quick
 def nearest_centers(
     framed: FramedRows, centers: Array, hats: Array, starts: Array, scale: float
 ) -> tuple[Array, Array]:
-    """The label of every row and ‖x̂ − ĉ‖² to that centre.
+    """Return the label of every row and ‖x̂ − ĉ‖² to that centre.
 
-    hats, starts: ĉ and −½‖ĉ‖² (−∞, with ĉ = 0, for a centre that is nobody's nearest).
+    hats, starts: ĉ and −½‖ĉ‖² (−∞, with ĉ = 0, for a centre that is nearest to no row).
     """
     n, step = len(framed.squares), max(64, PIECE // max(centers.shape))
     if n > step:
@@ -148,7 +148,7 @@ def spread_into(mean: Array, X: Array, weights: Array, piece: int) -> tuple[floa
         here = float(w.sum())
         if here == 0:
             continue
-        with np.errstate(over="ignore", invalid="ignore"):  # whoever adds up looks at the sum
+        with np.errstate(over="ignore", invalid="ignore"):  # the sum is checked where it is used
             own = w @ rows / here
             differences = rows - own
             inside = float(w @ np.einsum("ij,ij->i", differences, differences))

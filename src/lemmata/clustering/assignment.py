@@ -133,7 +133,7 @@ class ClusterSums:
         """From what a pass found, in the units of the frame."""
         dtype, scale = packed.hats.dtype, float(packed.scale)
         cost = float(cost) / scale / scale
-        # Worst served rows are for empty clusters. What is empty in a sum is empty in every part of it, so no part
+        # Worst served rows are only needed for empty clusters. What is empty in a sum is empty in every part of it, so no part
         # without an empty cluster has to remember them.
         if counts.all() or not rows.shape[0]:
             worst = np.zeros(sums.shape, dtype)
@@ -335,7 +335,7 @@ class Points:
     ) -> ClusterSums:
         """The pass over a single block of few rows, which are put into their frame once.
 
-        Sums go on from those before, and these belong to labels. Labels that are not there (a run that was resumed, another
+        Sums continue from those before, and these belong to labels. Labels that are not there (a run that was resumed, another
         start meanwhile) are found again, so that what a step gives depends on its state alone.
         """
         framed, sums = self.framed, None
@@ -361,7 +361,7 @@ class Points:
         return ClusterSums.of_framed(self.framed, times, self.frame_centers(centers), labels)
 
     def columns(self, *more: Any) -> Blocks:
-        """The blocks with their weights, their places for labels, and more columns."""
+        """Return the blocks with their weights, their places for labels, and more columns."""
         if self._labels is None:
             self._labels = np.full(self.shape[0], -1, np.int32)
         self._labelled = None  # until the pass is done
@@ -369,7 +369,7 @@ class Points:
         return self.data.weighted(columns)
 
     def belong_to(self, centers: Array, moved: int) -> None:
-        """The labels are those of these centres now."""
+        """Note that the labels are those of these centres now."""
         self._labelled, self.moved = centers, moved
 
     def labelled_by(self, centers: Array) -> bool:

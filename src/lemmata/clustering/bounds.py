@@ -33,7 +33,7 @@ SMALL_STEPS = 8  # k² distances between centres may cost at most an eighth of k
 
 
 def groups_for(k: int, d: int, itemsize: int) -> int:
-    """How many groups: of at least sixteen centres, and with their bounds in SHARE of the memory of the data."""
+    """Number of groups: of at least sixteen centres, and with their bounds in SHARE of the memory of the data."""
     affordable = int((SHARE * d * itemsize - 4) // 2)
     return max(1, min(-(-k // 16), affordable))
 
@@ -41,7 +41,7 @@ def groups_for(k: int, d: int, itemsize: int) -> int:
 def group_centers(centers: Array, groups: int) -> tuple[Array, Array]:
     """Centres in groups of neighbours, by halving between two that are far apart: their order, and the cuts between groups.
 
-    A group fills up to whole sixes with places for nobody (−1); cuts are counted in sixes.
+    A group fills up to whole sixes with empty places (−1); cuts are counted in sixes.
     """
     from lemmata.clustering._kernels_assign import SIX
 
@@ -111,7 +111,7 @@ class Bounds:
         ] = {}  # of each block by its first row and the one after its last
 
     def assign(self, centers: Array) -> ClusterSums:
-        """What `Points.assign` gives, to the bit."""
+        """Return what `Points.assign` gives, to the bit."""
         points = self.points
         layout, fresh = self._prepare(centers)
         packed = points.frame_centers(centers, layout.order)
@@ -165,7 +165,7 @@ class Bounds:
         return RANGE * (spread.variance * self.points.shape[1]) ** 0.5 * scale or 1.0
 
     def _work(self, packed: FramedCenters, layout: Layout, fresh: bool) -> tuple:
-        """What the kernel needs besides rows and centres."""
+        """Return what the kernel needs besides rows and centres."""
         dtype, (k, d) = packed.hats.dtype, packed.hats.shape
         up = np.nextafter(self._drifts.astype(dtype), dtype.type(np.inf))
         halves = np.zeros(k)

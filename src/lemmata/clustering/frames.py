@@ -77,16 +77,16 @@ def weights_or_none(weights: Array | None) -> Array:
 
 
 def kernels() -> Any:
-    """The compiled loops, imported where they are used: numba is not for those who do not need it."""
+    """The compiled loops, imported where they are used, so that small data does not import numba."""
     from lemmata.clustering import _kernels_assign
 
     return _kernels_assign
 
 
 def chunk_of(rows: Array) -> int:
-    """How many dense rows a kernel works on at once: some that stay in the cache, and whole lines of them.
+    """Number of dense rows that a kernel works on at once: some that stay in the cache, and whole lines of them.
 
-    The cost is added up chunk by chunk, so every kernel that shall give the same bits has the same chunks.
+    The cost is added up chunk by chunk, so kernels that must agree to the bit have the same chunks.
     """
     from lemmata.linalg.simd import LINE
 
@@ -260,7 +260,7 @@ class FramedCenters:
         order: Array | None = None,
     ) -> FramedCenters:
         dtype = centers.dtype
-        with np.errstate(over="ignore"):  # a centre that far away is nobody's nearest
+        with np.errstate(over="ignore"):  # a centre that far away is nearest to no row
             hats = ((centers.astype(np.float64, copy=False) - origin) * scale).astype(
                 dtype, copy=False
             )
@@ -280,7 +280,7 @@ class FramedCenters:
     def scoring(self, sparse: bool) -> tuple[Array, Array]:
         """For the twins: ĉ (of sparse rows, which are not shifted, c·scale in float64) and −½‖ĉ‖².
 
-        A centre whose square is no float any more is nobody's nearest: its score is −∞, whatever the row.
+        A centre whose square is no float any more is nearest to no row: its score is −∞, whatever the row.
         """
         hats = self.centers * np.float64(self.scale) if sparse else self.hats
         with np.errstate(over="ignore", invalid="ignore"):
@@ -407,7 +407,7 @@ def _sparse_products(Y, P, lengths) -> tuple:
 
 
 def seeding_loops(compiled: bool) -> Any:
-    """The loops of seeding: kernels, or their NumPy twins, for which numba is not even imported."""
+    """The loops of seeding: kernels, or their NumPy twins, for which numba is not imported."""
     if compiled:
         from lemmata.clustering import _kernels_seeding as loops
     else:

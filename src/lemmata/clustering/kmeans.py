@@ -65,12 +65,12 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
         in a few passes for data that is not in memory, rows drawn evenly, given centres, or what
         ``init(X, n_clusters, random_state)`` returns.
     n_init : int or "auto", default="auto"
-        How many starts; the result of lowest cost is kept. "auto": 10 for "random" and callables, else 1.
+        Number of starts; the result of lowest cost is kept. "auto": 10 for "random" and callables, else 1.
     algorithm : "auto" (default), "lloyd", "hamerly", "yinyang" or "elkan"
         How the nearest centres are found. The result is the same to the bit; only the time differs. "lloyd" measures every
         distance, "hamerly" keeps one bound per row that rules out most of them, "yinyang" one per row and group of centres
         (all three in at most about a seventh of the memory of the data, where it has 32 features or more). "auto" begins with
-        "lloyd" and goes over to "yinyang" when the labels calm down. "elkan" is taken for compatibility and means "yinyang".
+        "lloyd" and switches to "yinyang" once few labels change. "elkan" is accepted for compatibility and means "yinyang".
         Sparse and Dask data: "lloyd".
     max_iter : int, default=300
         Lloyd steps per start.
@@ -78,7 +78,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
         A run has settled when Σ_j ‖c_j − c_j before‖² ≤ tol · (mean variance of a feature); at 0, when nothing moves.
     random_state : int, RandomState or None
     copy_x : bool, default=True
-        Taken for compatibility: X is never changed.
+        Accepted for compatibility: X is never changed.
     verbose, checkpoint, time_limit
         Progress on the terminal; a file to resume from; seconds for all starts together.
 
@@ -91,7 +91,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
     inertia_ : float
         The cost, Σ w‖x − c‖² at these centres and labels, summed from differences. After `partial_fit`, of the last batch.
     sums_ : ClusterSums
-        Weight and sum of each cluster, and its worst served row: what `partial_fit` goes on from.
+        Weight and sum of each cluster, and its worst served row: what `partial_fit` continues from.
     n_iter_ : int
         Steps of the start that was kept.
     certificate_, trace_, stopped_
@@ -155,7 +155,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
     # --- fitting ---
 
     def _fit_blocks(self, data: Blocks) -> None:
-        # the passes of a run are parallel themselves, and bits shall not depend on how many threads a product has
+        # the passes of a run are parallel themselves, and the result must not depend on the number of BLAS threads
         with one_blas_thread():
             super()._fit_blocks(data)
 
@@ -243,7 +243,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
         if not first and len(self.cluster_centers_) != self.n_clusters:
             k = len(self.cluster_centers_)
             raise ValueError(
-                f"n_clusters={self.n_clusters}, but there are {k} centres to go on from; set it to {k}, or fit."
+                f"n_clusters={self.n_clusters}, but there are {k} centres to continue from; set it to {k}, or fit."
             )
         with self._all_or_nothing():
             data = self._validated(

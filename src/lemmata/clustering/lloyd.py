@@ -140,7 +140,7 @@ class LloydAlgorithm:
         return data.bounds.assign(centers)
 
     def _method(self, data: Points) -> str:
-        # nobody keeps bounds for these
+        # bounds are not kept for these
         if data.sparse or is_dask(data.data.source) or not data.compiled:
             return "lloyd"
         if self.method != "auto":

@@ -1,4 +1,4 @@
-"""How far from the best are these centres? Lower bounds on the k-means optimum, for people who ask without a model.
+"""Lower bounds on the k-means optimum as functions of data and centres: how far from the best are these?
 
 The bounds are those of the trusted base (`audit/clustering/kmeans_bounds.py`), the searches those of `witness.py`.
 
@@ -41,7 +41,7 @@ def _search(name: str, *arguments: Any) -> Any:
     return getattr(witness, name)(None, *arguments)
 
 
-def _opened(data: Any, centers: Any, weights: Any) -> tuple[Blocks, Array]:
+def _open(data: Any, centers: Any, weights: Any) -> tuple[Blocks, Array]:
     """Rows and centres that belong together, checked."""
     data = open_rows(data, weights)
     centers = check_array(centers, dtype=[np.float64, np.float32], input_name="centers")
@@ -72,7 +72,7 @@ def certified_gap(
     enough : a gap at which to stop looking
     work : multiplications, about 1e9 a second; by default 8e9. What costs more is left out: the gap is then larger.
     """
-    data, centers = _opened(data, centers, weights)
+    data, centers = _open(data, centers, weights)
     rng = np.random.default_rng(0) if rng is None else rng
     k = len(centers) if k is None else k
     found = Partition.of(data, centers)
@@ -95,7 +95,7 @@ def separation_lower_bound(data: Any, centers: Any, weights: Array | None = None
 
     0 beyond 4096 features, where the scatter matrix would not be formed.
     """
-    data, centers = _opened(data, centers, weights)
+    data, centers = _open(data, centers, weights)
     if data.shape[1] > FORMED:
         return 0.0
     found = Partition.of(data, centers)
@@ -120,7 +120,7 @@ def monte_carlo_lower_bound(
     work : multiplications that all subsets together may take, about 1e9 a second
     """
     data, centers = (
-        (open_rows(data, weights), None) if centers is None else _opened(data, centers, weights)
+        (open_rows(data, weights), None) if centers is None else _open(data, centers, weights)
     )
     if not 0 < confidence < 1:
         raise ValueError(f"confidence={confidence} is not between 0 and 1.")

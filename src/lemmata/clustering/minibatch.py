@@ -247,7 +247,7 @@ class MiniBatchKMeans(KMeans):
     labels_, inertia_
         Of all rows, at these centres (compute_labels=False: no labels, and the smoothed cost of batches times the weight).
     sums_ : ClusterSums
-        Weight and sum of all rows that each centre was given: what `partial_fit` goes on from.
+        Weight and sum of all rows that each centre was given: what `partial_fit` continues from.
     n_steps_, n_iter_ : int
         Batches, and passes over as many rows as the data has.
     certificate_, trace_, stopped_

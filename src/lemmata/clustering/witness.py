@@ -1,6 +1,6 @@
 """Searches for what claims about k-means ask for: better centres, fits to parts of rows, multipliers of a lower bound.
 
-Nobody believes what is found here: costs are recomputed, and any multipliers N ≥ 0 prove their bound (see
+Nothing that is found here is trusted: costs are recomputed, and any multipliers N ≥ 0 prove their bound (see
 `audit/clustering/`). Searching badly makes claims undecided, not wrong.
 
 **Multipliers.** A good N comes in closed form from a clustering: with q_i = ½‖x_i − μ_a‖² for i in cluster a,
@@ -32,7 +32,7 @@ from lemmata.audit.clustering.kmeans_refits import STARTS, sample_rows
 from lemmata.audit.clustering.nearest_centres import Partition, squared_distances
 
 Array = np.ndarray
-NEWS = 0.002  # of the cost of some rows: what other centres have to gain there to be shown
+WORTH_SHOWING = 0.002  # of the cost of some rows: what other centres have to gain there
 # of the λ at which the closed form would be tight: less of it, less is cut off
 SHARES = (1.0, 0.6, 0.3)
 TIGHT = 2e-3  # of the cost: a gap not worth another step
@@ -53,7 +53,9 @@ def better_centers(fit: Any, known: Partition, rows: int) -> Array | None:
     k = min(len(known.centers), len(np.unique(X, axis=0)))
     fits = [_fit(X, w, k, "k-means++", LONGEST, seed) for seed in range(RESTARTS)]
     best = min(fits, key=lambda one: one.inertia_)
-    if best.inertia_ < (1 - NEWS) * float(w @ squared_distances(X, known.centers).min(axis=1)):
+    if best.inertia_ < (1 - WORTH_SHOWING) * float(
+        w @ squared_distances(X, known.centers).min(axis=1)
+    ):
         return known.frame.outside(best.cluster_centers_)
     return None
 
@@ -217,7 +219,7 @@ def _sizes(k: int, alpha: float, work: float) -> set[int]:
 
 @dataclass(frozen=True)
 class _Pilots:
-    """What a few subsets of one size teach about others: bounds step by step, and the costs they are bounds of."""
+    """A few subsets of one size, tried to plan the others: bounds step by step, and the costs they are bounds of."""
 
     shape: tuple[int, int, int]  # k, s, d
     paths: list[list[float]]

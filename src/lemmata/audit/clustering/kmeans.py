@@ -256,7 +256,7 @@ def no_empty_cluster(fit):
 def fixed_point(fit):
     """One step of Lloyd's: the centre of a cluster of weight W moved by δ to its mean lowers the cost by exactly W‖δ‖².
 
-    What further steps gain is not said here: see `no_steps_left`.
+    For what further steps gain see `no_steps_left`.
     """
     found = nearest(fit)
     unit = "gain of one step / cost"

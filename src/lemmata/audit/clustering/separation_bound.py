@@ -103,10 +103,10 @@ def separation_bound(
     return best
 
 
-def _axes(means: Array, room: int) -> tuple[Array, Array]:
-    """Orthonormal directions in which the means differ, the main ones first and at most `room`; and all others."""
+def _axes(means: Array, most: int) -> tuple[Array, Array]:
+    """Orthonormal directions in which the means differ, the main ones first and at most `most`; and all others."""
     _, size, V = np.linalg.svd(means, full_matrices=True)
-    r = max(1, min(int((size > size[0] * 1e-12).sum()), room))
+    r = max(1, min(int((size > size[0] * 1e-12).sum()), most))
     return V[:r].T, V[r:].T
 
 

@@ -1,4 +1,4 @@
-"""Where EM would go on from a mixture: what further steps gain, and whether a nudge leads uphill.
+"""Claims about further steps of EM from a mixture: what they gain, and whether a nudge leads uphill.
 
 Near a maximum the gains of EM's steps are g_t = Σ_m a_m c_m^t with a_m ≥ 0 and rates 0 ≤ c_m < 1, so that g_{t+1}/g_t rises
 towards the slowest rate. What all further steps gain is then (Aitken) g/(1 − c), estimated from the last ones.
@@ -30,7 +30,7 @@ from lemmata.audit.mixtures.em_steps import FitFacts, affordable, facts_of, pass
 Array = np.ndarray
 TO_GO = 0.125  # nats: half a standard error in one direction, nothing that a sample of this size could tell
 LEAPS = 10  # of EM in the search for more
-MOST_STEPS = 1e6  # that anybody would make: where gains do not shrink, they are counted so often
+MOST_STEPS = 1e6  # at most: where gains do not shrink, they are counted so often
 NUDGE = 0.05  # standard deviations of a component
 NUDGES, NUDGE_STEPS, FEWEST = 2, 24, 6
 STILL_GROWING = "steps from a nudge still gain more and more: pass seconds=… to certify"
@@ -72,7 +72,7 @@ def climb(fit: Fit) -> tuple[float, float, float, float]:
 def _rise(fit: Fit, facts: FitFacts, leaps: int) -> tuple[float, Array]:
     """Return how much more likely a mixture is that a search shows, and the objective over two plain steps from there.
 
-    A mixture that is less likely is no way up: the steps are then made from the model, as they are where nobody searches.
+    A mixture that is less likely is no way up: the steps are then made from the model, as they are where there is no search.
     """
     start = facts.log_likelihood + facts.parts.log_prior()
     shown = fit.witness("climb_by_leaps", facts.parts, facts.rows, leaps) if leaps else None

@@ -159,7 +159,7 @@ class Poissons(CountComponents):
 
 class Multinomials(CountComponents):
     def possible(self, values):
-        """Whether the probabilities of what excludes each other sum to 1, but for the rounding of a long leap."""
+        """Whether the probabilities of what excludes each other sum to 1, up to the rounding of a long leap."""
         firsts = np.cumsum([0, *self.sizes[:-1]])
         sums = np.add.reduceat(values, firsts, axis=1)
         return super().possible(values) and bool((np.abs(sums - 1) <= SUMS).all())

@@ -250,7 +250,7 @@ def bound_is_tight(fit):
             joint = facts.parts.joint(x)
             each, _ = posterior(joint)
             shown = _shown_memberships(fit, x)
-            # ln 0 is met where r = 0 only, unless a membership contradicts the parameters: then the bound is −inf
+            # ln 0 occurs where r = 0 only, unless a membership contradicts the parameters: then the bound is −inf
             with np.errstate(invalid="ignore"):
                 terms = np.where(shown > 0, shown * (joint - each[:, None]), 0.0) - xlogy(
                     shown, shown

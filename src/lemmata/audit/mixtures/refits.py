@@ -1,8 +1,8 @@
 """Claims from fits to parts of the rows: are labels repeated, is every component needed, are fresh rows as likely?
 
-A model's own memberships and likelihood flatter it: it has seen the rows. So some rows are left out, EM goes on from the
-model on the others, and the rows left out are the judges. EM goes on outside, as a search; its last step is made here, so that
-what is judged is made of the other rows, but for where EM began. Bounds hold for whatever mixture that is, however well it was
+A model's own memberships and likelihood flatter it: it has seen the rows. So some rows are left out, EM continues from
+the model on the others, and the rows left out are the judges. EM runs outside, as a search; its last step is made here, so
+that what is judged is made of the other rows, except for where EM began. Bounds hold for whatever mixture that is, however well it was
 fitted, with one exception, which the claim names: the best k − 1 components in U below.
 
 Every mixture of k components contains those of k − 1, so that its likelihood is higher on the rows it was fitted to. On
@@ -134,7 +134,7 @@ def memberships_clear(fit):
 
     1 − r_z(x) ∈ [0, 1] with z the label that the model gives: near 1 where the two fits disagree, the doubt where they agree.
     Its mean is bounded by n·KL(mean ‖ p) ≤ ln 100 (Hoeffding 1963, Theorem 1), which for zeros and ones is Clopper–Pearson's
-    bound but for a little. With few rows every one is left out once, and the folds are counted as if they were independent.
+    bound up to a little. With few rows every one is left out once, and the folds are counted as if they were independent.
     """
     facts = facts_of(fit)
     facts.require_several()
@@ -270,7 +270,7 @@ def _log_mean(logs: list[float]) -> float:
 
 
 def _alone(parts: Any, half: list[tuple[Array, Array]]) -> Any:
-    """One component for all rows: a formula, but for missing values."""
+    """One component for all rows: a formula, except for missing values."""
     return em_steps.make_steps(em_steps.merge_all(parts), half, TRIAL_STEPS)
 
 

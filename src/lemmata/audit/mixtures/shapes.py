@@ -88,7 +88,7 @@ def _has_no_width(parts: Any, sums: list[Array], eps: float) -> bool:
 def no_collapsed_component(fit):
     """The least share of a width, over components and directions, that is left without the row that makes most of it.
 
-    Where reg_covar is more than a tenth of a component's own variance, EM first goes on without it: what collapses then was
+    Where reg_covar is more than a tenth of a component's own variance, EM first continues without it: what collapses then was
     held up by reg_covar alone.
     """
     facts = facts_of(fit)

@@ -33,7 +33,7 @@ PIECE = 2**15  # numbers of the rows that are read twice in a row: they stay in 
 
 
 def size_for(epsilon: float, delta: float, k: int = 1, d: int = 1) -> int:
-    """How many draws keep the cost of k^(dk) sets of centres, fixed beforehand, within ε/2 (φ_X(Q) + φ_X(μ)); k = 1: of one.
+    """Number of draws that keep the cost of k^(dk) sets of centres, fixed beforehand, within ε/2 (φ_X(Q) + φ_X(μ)).
 
     >>> size_for(0.1, 0.05), size_for(0.1, 0.05, k=10, d=2)
     (7984, 107651)
@@ -186,7 +186,7 @@ class Coreset:
     def error(
         self, delta: float, log_sets: float, variance: float, largest: float, growth: float = 1.0
     ) -> float:
-        """What Bernstein leaves a mean of draws with this variance, over all drawings in succession."""
+        """Bernstein's bound on a mean of draws with this variance, over all drawings in succession."""
         error = 0.0
         for m in self.draws:
             here = _bernstein(
@@ -266,7 +266,7 @@ class CoresetState:
     drawn: bool
 
 
-class Draws:
+class BlockDraws:
     """For each block its weights and where draws fall in it, handed to the block in the place of weights."""
 
     def __init__(self, state: CoresetState, weights: Array | None):
@@ -293,7 +293,7 @@ class CoresetAlgorithm:
     size: int
 
     def init(self, data: Blocks, rng: np.random.Generator) -> CoresetState:
-        compiled = self._compiled(data)
+        compiled = self._worth_kernels(data)
         parts = map_reduce(
             lambda rows, weights: [(rows.shape[0], Spread.of(rows, weights, compiled))], data, []
         )
@@ -332,10 +332,10 @@ class CoresetAlgorithm:
                 map_reduce(lambda rows, weights: [Coreset.of(rows, weights)], data, []), Coreset()
             )
             return replace(state, coreset=replace(whole, spread=spread), loss=0.0, drawn=True)
-        draws: Any = Draws(state, data.weights)
-        compiled = self._compiled(data)
+        draws: Any = BlockDraws(state, data.weights)
+        compiled = self._worth_kernels(data)
         parts = map_reduce(
-            lambda rows, own: [_drawn(rows, own[0], own[1], spread, m, compiled)],
+            lambda rows, own: [_draw_from(rows, own[0], own[1], spread, m, compiled)],
             data.weighted(draws),
             [],
         )
@@ -349,7 +349,7 @@ class CoresetAlgorithm:
         return replace(state, coreset=coreset, loss=loss, drawn=True)
 
     @staticmethod
-    def _compiled(data: Blocks) -> bool:
+    def _worth_kernels(data: Blocks) -> bool:
         """Whether kernels do the work: two passes, each of which takes some eight times what a product takes."""
         return worth_kernels(data, 1, 16)
 
@@ -363,7 +363,7 @@ class CoresetAlgorithm:
         return {"coreset_": state.coreset}
 
 
-def _drawn(
+def _draw_from(
     rows: Any, weights: Array | None, positions: Array, spread: Spread, m: int, compiled: bool
 ) -> tuple[Any, Array, float]:
     """The rows of a block on which draws fall, their weights w/(m p) times how often, and what they cost at the mean."""
