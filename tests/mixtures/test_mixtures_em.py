@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 from sklearn.mixture import GaussianMixture
 
 from lemmata.core import Blocks, Checkpoint, MaxSteps, Restarts, Settled, rounding, run, store
-from lemmata.mixtures.em import EMAlgorithm
+from lemmata.mixtures.em import EMAlgorithm, StepwiseEM
 from lemmata.mixtures.expectation import elbo, expectation, finer, log_of, posterior
 from lemmata.mixtures.families import Bernoulli, family_of
 from lemmata.mixtures.gaussians import FixedGaussian, FullGaussian
@@ -24,9 +24,8 @@ from lemmata.mixtures.starting import (
     Memberships,
     RandomMemberships,
     Seeds,
-    filled,
+    fill_missing,
 )
-from lemmata.mixtures.stepwise import StepwiseEM
 
 ESTIMATED = ("full", "tied", "diag", "spherical")
 GAUSSIAN = (*ESTIMATED, "unit", "fixed")
@@ -147,7 +146,7 @@ def test_with_little_variance_the_memberships_are_those_of_k_means():
     nearest = ((X[:, None] - centres) ** 2).sum(axis=2).argmin(axis=1)
     for variance in (1e-4, 1e-8):
         fam = FixedGaussian(variance)
-        params = fam.replaced(fam.survey(Blocks.of(X)), 3, means=centres)
+        params = fam.with_given(fam.survey(Blocks.of(X)), 3, means=centres)
         _, R = posterior(fam.log_density(X, params))
         assert (R.argmax(axis=1) == nearest).all()
     assert R.max(axis=1).min() > 1 - 1e-9
@@ -418,9 +417,9 @@ def test_filled_rows_have_no_holes_and_whole_data_is_left_alone():
     X = data_for("full")
     rough = family("full").survey(Blocks.of(X))
     data = Blocks.of(X)
-    assert filled(data, rough) is data
+    assert fill_missing(data, rough) is data
     X[3, 1] = np.nan
-    (rows, _), *_ = filled(Blocks.of(X), rough)
+    (rows, _), *_ = fill_missing(Blocks.of(X), rough)
     assert rows[3, 1] == rough.means[0, 1]
 
 

@@ -275,6 +275,6 @@ def test_bad_options_are_refused():
     with pytest.raises(ValueError, match="'gamma' is not known"):
         family_of("gamma")
     with pytest.raises(ValueError, match="shape"):
-        Poisson().replaced(mixture_of(Poisson)[3], 2, values=np.ones((3, 5)))
+        Poisson().with_given(mixture_of(Poisson)[3], 2, values=np.ones((3, 5)))
     assert isinstance(family_of("poisson", smoothing=1.0), Poisson)
     assert family_of("diag", reg_covar=0.1).reg_covar == 0.1

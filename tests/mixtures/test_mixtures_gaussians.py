@@ -14,8 +14,8 @@ from lemmata.core import Blocks, MaxSteps, StepFailed, rounding, run, store
 from lemmata.mixtures.em import EMAlgorithm
 from lemmata.mixtures.expectation import expectation, log_of, posterior
 from lemmata.mixtures.families import family_of
-from lemmata.mixtures.gaussian_blocks import GaussianSums
 from lemmata.mixtures.gaussians import GAUSSIANS, FixedGaussian, FullGaussian
+from lemmata.mixtures.gaussians.components import GaussianSums
 from lemmata.mixtures.starting import Given, GivenLabels, RandomMemberships
 
 KINDS = tuple(GAUSSIANS)
@@ -109,7 +109,7 @@ def test_log_densities_are_those_of_scipy(kind, d):
 
 def test_the_exponential_of_a_line_is_that_of_numpy():
     from lemmata.linalg.simd import empty_lines, load, store
-    from lemmata.mixtures._kernels_em import exponential
+    from lemmata.mixtures.gaussians._kernels import exponential
 
     @njit
     def exponentials(out, lines, count):
@@ -149,7 +149,7 @@ def test_the_e_step_kernel_agrees_with_its_slow_twin(kind, n, d, k, dtype):
     size = np.abs(X - params.means.mean(axis=0)).max() + 1
     assert found.log_likelihood == pytest.approx(w @ each, rel=eps, abs=eps)
     assert found.weight == pytest.approx(w.sum())
-    moved = found.stats.moved(twin.origin)
+    moved = found.stats.move_to(twin.origin)
     assert_allclose(moved.counts, twin.counts, atol=eps * w.sum())
     assert_allclose(moved.sums, twin.sums, atol=eps * size * w.sum())
     assert_allclose(moved.squares, twin.squares, atol=eps * size**2 * w.sum())
@@ -197,12 +197,12 @@ def test_blocks_add_up_to_the_whole(kind, cut, seed, holes):
 def test_sums_about_another_origin_give_the_same_parameters(kind, step, seed):
     fam, X, weights, params = problem(kind, seed=seed)
     stats = fam.expecting(params, log_of(weights), X.dtype)(with_holes(X, 0.2), None).stats
-    other = stats.moved(stats.origin + step * np.arange(1, 4))
+    other = stats.move_to(stats.origin + step * np.arange(1, 4))
     assert_allclose(fam.parameters(other).means, fam.parameters(stats).means, atol=1e-10)
     assert_allclose(fam.parameters(other).covariances, fam.parameters(stats).covariances, atol=1e-9)
     both = other + stats
     assert_allclose(fam.parameters(both).covariances, fam.parameters(stats).covariances, atol=1e-9)
-    assert_allclose(stats.scaled(3.0).counts, 3 * stats.counts)
+    assert_allclose(stats.scale(3.0).counts, 3 * stats.counts)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -344,7 +344,7 @@ def test_sums_of_rows_with_holes_are_the_conditional_ones(kind):
     if fam.estimated:
         assert_allclose(found.stats.squares, second, rtol=1e-9, atol=1e-9)
     twin = fam.statistics(X, w, R, params)
-    assert_allclose(twin.moved(found.stats.origin).sums, first, rtol=1e-9, atol=1e-9)
+    assert_allclose(twin.move_to(found.stats.origin).sums, first, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["diag", "spherical", "unit"])
@@ -540,15 +540,15 @@ def test_numbers_that_cannot_be_squared_are_refused():
 def test_what_a_user_gives_is_checked():
     fam, X, _, params = problem("full")
     with pytest.raises(ValueError, match=r"shape \(4, 3\)"):
-        fam.replaced(params, 4, means=np.ones((4, 2)))
+        fam.with_given(params, 4, means=np.ones((4, 2)))
     with pytest.raises(ValueError, match=r"shape \(4, 3, 3\)"):
-        fam.replaced(params, 4, precisions=np.ones((4, 3)))
+        fam.with_given(params, 4, precisions=np.ones((4, 3)))
     with pytest.raises(ValueError, match="positive definite"):
-        fam.replaced(params, 4, precisions=-np.tile(np.eye(3), (4, 1, 1)))
+        fam.with_given(params, 4, precisions=-np.tile(np.eye(3), (4, 1, 1)))
     with pytest.raises(ValueError, match="numbers > 0"):
-        family("diag").replaced(problem("diag")[3], 4, precisions=np.zeros((4, 3)))
+        family("diag").with_given(problem("diag")[3], 4, precisions=np.zeros((4, 3)))
     with pytest.raises(ValueError, match="no initial precisions"):
-        family("unit").replaced(problem("unit")[3], 4, precisions=np.ones(4))
+        family("unit").with_given(problem("unit")[3], 4, precisions=np.ones(4))
     with pytest.raises(ValueError, match="reg_covar=-1"):
         FullGaussian(-1.0)
     with pytest.raises(ValueError, match="the given covariance has shape"):

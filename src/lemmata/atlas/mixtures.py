@@ -24,7 +24,7 @@ from lemmata.mixtures.choice import Selection, select
 from lemmata.mixtures.em import EMAlgorithm
 from lemmata.mixtures.estimators import GaussianMixture
 from lemmata.mixtures.expectation import elbo, log_of, posterior
-from lemmata.mixtures.gaussians import FullGaussian
+from lemmata.mixtures.gaussians.shapes import FullGaussian
 from lemmata.mixtures.starting import Given
 from lemmata.pictures import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, figure
 

@@ -239,7 +239,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
         those of the last batch. After a `fit`, its clusters count as given.
         """
         self._validate_params()
-        first = "cluster_centers_" not in vars(self)
+        first = not hasattr(self, "cluster_centers_")
         if not first and len(self.cluster_centers_) != self.n_clusters:
             k = len(self.cluster_centers_)
             raise ValueError(

@@ -337,7 +337,7 @@ class MiniBatchKMeans(KMeans):
     def _attributes(self, solution: Solution, problem: Points) -> dict[str, Any]:
         state = solution.state
         found: dict[str, Any] = {"cluster_centers_": state.centers, "sums_": state.given}
-        self.__dict__.pop("labels_", None)
+        self._forget("labels_")
         if not self.compute_labels:
             total = problem.data.total_weight
             return {**found, "inertia_": state.average * total}

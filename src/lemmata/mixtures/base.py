@@ -1,4 +1,4 @@
-"""What all mixtures share: fitting by EM from one or several starts, learning from batches, scoring rows, criteria, sampling.
+"""The base of all mixtures: fitting by EM from one or several starts, learning from batches, scoring rows, criteria, sampling.
 
 A subclass says of which family its components are and which public attributes they are. Everything that is asked of a fitted
 mixture is computed from these attributes, by way of l_ij = ln π_j + ln p(x_i; θ_j):
@@ -37,11 +37,10 @@ from lemmata.core.loop import MaxSteps, Never, Solution, Stop, Stopped, run, war
 from lemmata.core.repeat import Restarts, best_run
 from lemmata.core.trace import Trace
 from lemmata.fit_costs import cost_of_mixture
-from lemmata.mixtures.em import EMAlgorithm
+from lemmata.mixtures.em import EMAlgorithm, StepwiseEM, StepwiseState
 from lemmata.mixtures.expectation import Family, finer, log_of, posterior, weigh
-from lemmata.mixtures.gaussians import Gaussian
-from lemmata.mixtures.starting import Centres, Given, Known, RandomMemberships, Seeds, filled
-from lemmata.mixtures.stepwise import StepwiseEM, StepwiseState
+from lemmata.mixtures.gaussians.family import Gaussian
+from lemmata.mixtures.starting import Centres, Given, Known, RandomMemberships, Seeds, fill_missing
 
 Array = np.ndarray
 STARTS = ("kmeans", "k-means++", "random", "random_from_data")
@@ -85,7 +84,7 @@ class KMeansStart:
 
         solution = run(
             LloydAlgorithm(k),
-            Points.of(filled(data, rough)),
+            Points.of(fill_missing(data, rough)),
             stop=Still(SETTLED) | MaxSteps(LLOYD_STEPS),
             rng=rng,
         )
@@ -102,7 +101,7 @@ MIXTURE_PARAMETERS: dict[str, list] = {
 
 
 class MixtureModel(DensityMixin, Model):
-    """What all mixtures share. A subclass says of which family it is, what else was given, and how it shows itself."""
+    """The base of all mixtures. A subclass says of which family it is, what else was given, and how it shows itself."""
 
     claims = MIXTURE_CLAIMS
     work = staticmethod(cost_of_mixture)
@@ -139,12 +138,12 @@ class MixtureModel(DensityMixin, Model):
         """The family that the parameters name."""
         raise TypeError(f"{type(self).__name__} defines no _family.")
 
-    def _given(self) -> dict[str, Any]:
+    def _initial_parameters(self) -> dict[str, Any]:
         """Initial parameters of the components that the user gave."""
         return {}
 
     def _params(self) -> Any:
-        """The parameters of the components, in float64, from the public attributes: who changes those changes the model."""
+        """The parameters of the components, in float64, from the public attributes: changing those changes the model."""
         raise TypeError(f"{type(self).__name__} defines no _params.")
 
     # --- fitting ---
@@ -153,7 +152,7 @@ class MixtureModel(DensityMixin, Model):
         n, k = data.shape[0], self.n_components
         if n < k:
             raise ValueError(
-                f"Expected n_samples >= n_components but got n_components = {k}, n_samples = {n}."
+                f"EStepSums n_samples >= n_components but got n_components = {k}, n_samples = {n}."
             )
         self.family_ = self._family()
         compiled = self.family_.compiles(data, k)
@@ -161,7 +160,7 @@ class MixtureModel(DensityMixin, Model):
         return algorithm if self._runs == 1 else Restarts(algorithm, self._runs, self._rule())
 
     @property
-    def _goes_on(self) -> bool:
+    def _continues(self) -> bool:
         """Whether a fit begins where the last one ended (warm_start)."""
         if not getattr(self, "warm_start", False) or not hasattr(self, "means_"):
             return False
@@ -169,25 +168,22 @@ class MixtureModel(DensityMixin, Model):
 
     @property
     def _runs(self) -> int:
-        return 1 if self._goes_on else self.n_init
+        return 1 if self._continues else self.n_init
 
     def _start(self) -> Any:
-        if self._goes_on:
+        if self._continues:
             return Known(self.weights_.astype(np.float64), self._params())
-        start = {"kmeans": KMeansStart(), "random": RandomMemberships()}.get(
-            self.init_params
-        ) or Seeds(self.init_params)
+        named: dict[str, Any] = {"kmeans": KMeansStart(), "random": RandomMemberships()}
+        start = named.get(self.init_params) or Seeds(self.init_params)
         given = {
             name: np.asarray(value, dtype=np.float64)
-            for name, value in self._given().items()
+            for name, value in self._initial_parameters().items()
             if value is not None
         }
-        if self.weights_init is None and not given:
+        weights = self.weights_init
+        if weights is None and not given:
             return start
-        weights = (
-            None if self.weights_init is None else np.asarray(self.weights_init, dtype=np.float64)
-        )
-        return Given(weights, given, start)
+        return Given(None if weights is None else np.asarray(weights, np.float64), given, start)
 
     def _rule(self) -> Stop:
         """When one run ends."""
@@ -214,14 +210,14 @@ class MixtureModel(DensityMixin, Model):
         best = best_run(solution)
         likelihoods = best.trace.extras["log_likelihood"].tolist()
         return {
-            **self._shown(best.state.weights, best.state.params, problem.dtype),
+            **self._public_attributes(best.state.weights, best.state.params, problem.dtype),
             "stepwise_": StepwiseEM(self.family_).begin(best.state),
             "converged_": best.stopped == Stopped.SETTLED,
             "lower_bound_": likelihoods[-1],
             "lower_bounds_": likelihoods[1:],
         }
 
-    def _shown(self, weights: Array, params: Any, dtype: Any) -> dict[str, Array]:
+    def _public_attributes(self, weights: Array, params: Any, dtype: Any) -> dict[str, Array]:
         """The public attributes of a mixture, in the type of the data."""
         attributes = {"weights_": weights, **self.family_.attributes(params)}
         with np.errstate(over="ignore"):
@@ -234,14 +230,11 @@ class MixtureModel(DensityMixin, Model):
         return shown
 
     def _title(self, data: Blocks | None) -> str:
-        size = (
-            f"{data.shape[0]:,} × {data.shape[1]:,}"
-            if data is not None
-            else f"{self.n_features_in_:,} features"
-        )
-        return (
-            f"{type(self).__name__}  {size}, {len(self.weights_)} components ({self.family_.name})"
-        )
+        size = f"{self.n_features_in_:,} features"
+        if data is not None:
+            size = f"{data.shape[0]:,} × {data.shape[1]:,}"
+        name, kind = type(self).__name__, self.family_.name
+        return f"{name}  {size}, {len(self.weights_)} components ({kind})"
 
     def fit_predict(self, X, y=None, sample_weight=None) -> Array:
         """Fit, and the most probable component of each row."""
@@ -252,7 +245,7 @@ class MixtureModel(DensityMixin, Model):
     def partial_fit(self, X, y=None, sample_weight=None):
         """Learn from a batch by stepwise EM (Cappé & Moulines 2009): an approximation, not the fit to all rows together.
 
-        The first batch is fitted like `fit` does (a model that is fitted goes on from there); then the expected statistics of
+        The first batch is fitted like `fit` does (a fitted model continues from there); then the expected statistics of
         each batch are averaged into those so far with weight (t + 2)^−0.6, and an M-step follows. Batches should be alike:
         shuffle the rows. `lower_bounds_` has the mean log-likelihood of each batch before it was learned from.
         """
@@ -277,7 +270,7 @@ class MixtureModel(DensityMixin, Model):
         trace = self.trace_.copy() if self.stopped_ == Stopped.BATCHES else Trace()
         trace.append(-state.log_likelihood, trace.elapsed, {"log_likelihood": state.log_likelihood})
         attributes = {
-            **self._shown(state.weights, state.params, self.weights_.dtype),
+            **self._public_attributes(state.weights, state.params, self.weights_.dtype),
             "stepwise_": state,
             "converged_": False,
             "lower_bound_": state.log_likelihood,
@@ -330,7 +323,7 @@ class MixtureModel(DensityMixin, Model):
         return self._rowwise(X, _labels, dtype=np.int64)
 
     def score(self, X, y=None, sample_weight=None) -> float:
-        """The mean log-likelihood of the rows, but for those of which nothing is known."""
+        """The mean log-likelihood of the rows, without those of which nothing is known."""
         total, weight = self._log_likelihood(X, sample_weight)
         if not weight > 0:
             raise ValueError("no row has both a weight and a value; there is nothing to score.")

@@ -1,4 +1,4 @@
-"""How many components? Fit a mixture for each number of them and compare information criteria.
+"""The number of components: fit a mixture for each and compare information criteria.
 
     AIC = −2 ℓ + 2 κ        BIC = −2 ℓ + κ ln n        ℓ the log-likelihood of all rows, κ the number of free parameters
 
@@ -86,15 +86,8 @@ class Selection:
             low = int(np.argmin(values))
             label = f"{name.upper()}, least at k = {self.k[low]}"
             ax.plot(self.k, values, color=colour, marker=marker, markersize=4, label=label)
-            ax.plot(
-                self.k[low],
-                values[low],
-                marker="o",
-                markersize=11,
-                color=colour,
-                fillstyle="none",
-                linestyle="none",
-            )
+            ring = {"marker": "o", "markersize": 11, "fillstyle": "none", "linestyle": "none"}
+            ax.plot(self.k[low], values[low], color=colour, **ring)
         ax.axvline(self.best_k, color=GREY, linewidth=0.8, linestyle=":")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         ax.set(xlabel="number of components k", ylabel="criterion (smaller is better)")
@@ -164,7 +157,7 @@ def _whole(k: Any) -> int:
 
 
 def _log_likelihood(fitted: Any, X: Any, weighted: dict[str, Any]) -> tuple[float, float]:
-    """Of all rows, and how many they are; rows of which nothing is known are none."""
+    """The log-likelihood of all rows, and their number; rows of which nothing is known are none."""
     if hasattr(fitted, "_log_likelihood"):
         return fitted._log_likelihood(X, **weighted)
     return len(X) * fitted.score(X), len(X)

@@ -1,4 +1,4 @@
-"""Expectation maximisation, once for every mixture.
+"""Expectation maximisation, once for every mixture; and online EM, which learns from batches of rows and keeps none of them.
 
     maximise  ℓ(θ) = Σ_i w_i log Σ_j π_j p(x_i; θ_j)      over π on the simplex and θ_1 … θ_k                 (CIL (3.5), (3.6))
 
@@ -53,7 +53,7 @@ NOISE = 8 * float(np.finfo(float).eps)  # of a mean log-likelihood: gains below 
 @storable
 @dataclass(frozen=True)
 class Past:
-    """What a leap needs of a state before this one."""
+    """The part of an earlier state that a leap needs."""
 
     version = 1
 
@@ -141,9 +141,7 @@ class EMAlgorithm:
         (a, b), c = state.past, state
         while alpha < SHORTEST:
             shares = (1 + alpha) ** 2, -2 * alpha * (1 + alpha), alpha**2
-            stats = (
-                a.stats.scaled(shares[0]) + b.stats.scaled(shares[1]) + c.stats.scaled(shares[2])
-            )
+            stats = a.stats.scale(shares[0]) + b.stats.scale(shares[1]) + c.stats.scale(shares[2])
             if self.family.sound(stats, c.stats):
                 weights, params = maximisation(self.family, stats)
                 return self.at(data, weights, params, state.rows)
@@ -181,7 +179,7 @@ class EMAlgorithm:
 
 
 def effective_rows(data: Blocks) -> float:
-    """How many rows count as much as these with their weights: (Σw)²/Σw²."""
+    """Number of rows that count as much as these with their weights: (Σw)²/Σw²."""
     if data.weights is None:
         return float(data.shape[0])
     w = np.asarray(data.weights, dtype=np.float64) / np.max(data.weights)
@@ -189,7 +187,7 @@ def effective_rows(data: Blocks) -> float:
 
 
 def stretch(before: float, then: float, now: float) -> float:
-    """How far to leap, in steps: −1/(1 − c), where gains shrink by c² from one step to the next; −1 where they do not."""
+    """The length of a leap, in steps: −1/(1 − c), where gains shrink by c² from one step to the next; −1 where they do not."""
     last, earlier = then - now, before - then
     if not (earlier > 0 and last > 0 and earlier != last):
         return -1.0
@@ -211,3 +209,70 @@ def still_to_gain(losses: list[float], rows: float) -> float:
     noise = NOISE * rows * max(map(abs, losses))
     steps = max(min(PATIENCE, ROWS / rows), HASTE) if changes.max() <= 0 else HASTE
     return float(max(steps * gains[1], extrapolated if gains[1] > noise else 0.0))
+
+
+# --- batches ----------------------------------------------------------------------------------------------------------
+
+
+@storable
+@dataclass(frozen=True)
+class StepwiseState:
+    """A mixture that learns from batches."""
+
+    version = 1
+    layout: ClassVar[dict[str, str]] = {"weights": "k >=0 <=1"}
+
+    weights: Array
+    params: Any
+    stats: Any  # per unit of weight: an average over the batches that forgets old ones slowly
+    batches: int  # t
+    weight: float  # of all rows so far
+    log_likelihood: float  # mean, of the newest batch under the parameters before it was learned from: a fair forecast
+
+
+@dataclass(frozen=True)
+class StepwiseEM:
+    """Online EM (Cappé & Moulines 2009): s ← (1 − γ_t) s + γ_t ŝ with the batch's statistics ŝ, γ_t = (t + 2)^−κ, then M.
+
+    Σ γ_t = ∞ and Σ γ_t² < ∞ need ½ < κ ≤ 1. Smaller κ forgets the start sooner, larger κ averages more.
+    """
+
+    family: Family
+    kappa: float = 0.6
+
+    def __post_init__(self):
+        if not 0.5 < self.kappa <= 1:
+            raise ValueError(
+                f"kappa={self.kappa}: the steps (t + 2)^-kappa converge for 0.5 < kappa <= 1."
+            )
+
+    def begin(self, state: EMState) -> StepwiseState:
+        """Continue from a fit, or from its first state on the first batch; the fit counts as one batch."""
+        total = float(state.stats.counts.sum())
+        return StepwiseState(
+            state.weights, state.params, state.stats.scale(1 / total), 0, total, state.log_likelihood
+        )  # fmt: skip
+
+    def update(self, state: StepwiseState, data: Blocks) -> StepwiseState:
+        """Learn from a batch. One whose rows all weigh nothing, or are all unknown, changes nothing."""
+        for rows, _ in data:
+            self.family.check(rows)  # as the survey did before a fit
+        found = expectation(self.family, state.params, state.weights, data)
+        total = float(found.stats.counts.sum()) if found.weight > 0 else 0.0
+        if total == 0:
+            return state
+        gamma = (state.batches + 2) ** -self.kappa
+        stats = state.stats.scale(1 - gamma) + found.stats.scale(gamma / total)
+        weight = state.weight + found.weight
+        # a prior counts against all rows seen
+        weights, params = maximisation(self.family, stats.scale(weight))
+        mean = found.log_likelihood / found.weight
+        return replace(
+            state,
+            weights=weights,
+            params=params,
+            stats=stats,
+            batches=state.batches + 1,
+            weight=weight,
+            log_likelihood=mean,
+        )

@@ -37,8 +37,9 @@ from lemmata.mixtures.base import MIXTURE_PARAMETERS, MixtureModel
 from lemmata.mixtures.em import EMAlgorithm
 from lemmata.mixtures.expectation import Family, finer, log_of
 from lemmata.mixtures.families import FAMILIES, Categorical, Table, family_of
-from lemmata.mixtures.gaussians import GAUSSIANS, FixedGaussian, Gaussian, GaussianParameters
-from lemmata.mixtures.imputing import Draws, drawn_rows, expected_rows
+from lemmata.mixtures.gaussians.family import Gaussian, GaussianParameters
+from lemmata.mixtures.gaussians.imputing import RandomStream, draw_rows, expected_rows
+from lemmata.mixtures.gaussians.shapes import GAUSSIANS, FixedGaussian
 
 NAMES = (*(f"gaussian-{kind}" for kind in GAUSSIANS), *FAMILIES)
 GAUSSIAN_ATTRIBUTES = ("means_", "covariances_", "precisions_", "precisions_cholesky_")
@@ -78,7 +79,7 @@ class Mixture(MixtureModel):
     family_ : Family
     converged_, lower_bound_, lower_bounds_
         Whether the best run settled; its mean log-likelihood at the end, and after every step.
-    stepwise_ : what `partial_fit` goes on from
+    stepwise_ : what `partial_fit` continues from
     certificate_, trace_, stopped_, n_iter_
 
     Notes
@@ -140,30 +141,19 @@ class Mixture(MixtureModel):
         super()._validate_params()
 
     def _family(self) -> Family:
-        return (
-            family_of(self.family.removeprefix("gaussian-"))
-            if isinstance(self.family, str)
-            else self.family
-        )
+        if isinstance(self.family, str):
+            return family_of(self.family.removeprefix("gaussian-"))
+        return self.family
 
-    def _given(self) -> dict[str, Any]:
+    def _initial_parameters(self) -> dict[str, Any]:
         return self.parameters_init or {}
 
-    def _shown(self, weights, params, dtype):
-        shown = super()._shown(weights, params, dtype)
+    def _public_attributes(self, weights, params, dtype):
+        shown = super()._public_attributes(weights, params, dtype)
         # of a fit to another family
-        for name in (
-            "probabilities_",
-            "rates_",
-            "n_categories_",
-            *GAUSSIAN_ATTRIBUTES,
-        ):
-            self.__dict__.pop(name, None)
-        return (
-            shown
-            if getattr(params, "sizes", None) is None
-            else {**shown, "n_categories_": params.sizes}
-        )
+        self._forget("probabilities_", "rates_", "n_categories_", *GAUSSIAN_ATTRIBUTES)
+        sizes = getattr(params, "sizes", None)
+        return shown if sizes is None else {**shown, "n_categories_": sizes}
 
     def _claims(self):
         return MIXTURE_CLAIMS if hasattr(self, "means_") else COUNT_MIXTURE_CLAIMS
@@ -229,7 +219,7 @@ class GaussianMixture(MixtureModel):
         Whether the best run settled; its mean log-likelihood at the end, and after every step. It belongs to the parameters
         shown, not to those one step before as in scikit-learn.
     family_, stepwise_
-        The family of the components; what `partial_fit` goes on from.
+        The family of the components; what `partial_fit` continues from.
     certificate_, trace_, stopped_, n_iter_
 
     Notes
@@ -305,7 +295,7 @@ class GaussianMixture(MixtureModel):
         )
         return FixedGaussian.of_precision(precision)
 
-    def _given(self) -> dict[str, Any]:
+    def _initial_parameters(self) -> dict[str, Any]:
         fitted = self.covariance_type not in ("unit", "fixed")
         return {"means": self.means_init, "precisions": self.precisions_init if fitted else None}
 
@@ -359,6 +349,6 @@ class GaussianMixture(MixtureModel):
                 return np.concatenate([expected_rows(mixture, rows) for rows, _ in blocks])
             chosen = self.random_state if random_state is None else random_state
             seed = check_random_state(chosen).randint(2**31, size=4)
-            streams = [Draws([*seed, draw]) for draw in range(draws)]
-            parts = [drawn_rows(mixture, rows, streams) for rows, _ in blocks]
+            streams = [RandomStream([*seed, draw]) for draw in range(draws)]
+            parts = [draw_rows(mixture, rows, streams) for rows, _ in blocks]
         return np.concatenate(parts, axis=1)

@@ -1,10 +1,10 @@
-"""What EM asks of a family of components, and the E-step over blocks of rows.
+"""Families of components, as EM needs them, and the E-step over blocks of rows.
 
     q_ij ∝ π_j p(x_i; θ_j),   Σ_j q_ij = 1                responsibilities, the E-step               (CIL (3.12))
     π_j ∝ Σ_i w_i q_ij,   θ_j from Σ_i w_i q_ij t(x_i)    the M-step, from statistics that add up    (CIL (3.13), (3.14))
 
 A `Family` says three things: the log-densities of rows, the expected statistics of a block, and the parameters that belong to
-statistics. How steps follow each other is for em.py, and for stepwise.py where rows come in batches.
+statistics. How steps follow each other is for em.py.
 
     >>> posterior(log_of(np.array([[0.2, 0.6], [0.0, 0.5]])))[1]
     array([[0.25, 0.75],
@@ -35,13 +35,12 @@ BLOCK_NUMBERS = 2**18
 class Family(ABC):
     """The components of a mixture. Parameters and statistics are frozen storable dataclasses of float64 arrays.
 
-    Statistics are expected ones: each row counts w·r for component j. They have `+`, `scaled(c)` and `counts` (k,) = Σ w r.
+    Statistics are expected ones: each row counts w·r for component j. They have `+`, `scale(c)` and `counts` (k,) = Σ w r.
     """
 
     name: ClassVar[str] = ""
-    givable: ClassVar[
-        tuple[str, ...]
-    ] = ()  # the parameters that a user may give; all of them together say everything
+    # the parameters that a user may give; all of them together say everything
+    givable: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def survey(self, data: Blocks) -> Any:
@@ -80,9 +79,9 @@ class Family(ABC):
 
     def expecting(
         self, params: Any, log_weights: Array, dtype: Any, compiled: bool = False
-    ) -> Callable[[Any, Array | None], Expected]:
+    ) -> Callable[[Any, Array | None], EStepSums]:
         """The E-step as a function of a block. What all blocks need is prepared here, once."""
-        return partial(_expected, self, params, log_weights)
+        return partial(_expect_block, self, params, log_weights)
 
     def scoring(
         self, params: Any, log_weights: Array, dtype: Any, compiled: bool = False
@@ -90,7 +89,7 @@ class Family(ABC):
         """log π_j + log p(x_i; θ_j) (n, k) as a function of a block."""
         return partial(_joint, self, params, log_weights)
 
-    def replaced(self, params: Any, k: int, **given: Any) -> Any:
+    def with_given(self, params: Any, k: int, **given: Any) -> Any:
         """Parameters of k components with some of them, or all, replaced by what a user gave."""
         raise ValueError(
             f"a mixture of {self.name} components takes no initial {', '.join(given)}."
@@ -101,7 +100,7 @@ class Family(ABC):
         return None
 
     def log_prior(self, params: Any) -> float:
-        """What is maximised besides the likelihood."""
+        """The logarithm of a prior, maximised besides the likelihood."""
         return 0.0
 
     def price(self, stats: Any, params: Any) -> float:
@@ -122,31 +121,26 @@ class Family(ABC):
 
     @abstractmethod
     def attributes(self, params: Any) -> dict[str, Any]:
-        """What an estimator shows of the parameters."""
+        """The parameters as an estimator shows them."""
 
 
 # --- the E-step -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Expected:
-    """What an E-step learns from a block: statistics, Σ w log p(x), Σ w. Expected() is the empty sum."""
+class EStepSums:
+    """The result of an E-step on a block: statistics, Σ w log p(x), Σ w. EStepSums() is the empty sum."""
 
     stats: Any = None
     log_likelihood: float = 0.0
     weight: float = 0.0
 
-    def __add__(self, other: Expected) -> Expected:
-        stats = (
-            other.stats
-            if self.stats is None
-            else self.stats
-            if other.stats is None
-            else self.stats + other.stats
-        )
-        return Expected(
-            stats, self.log_likelihood + other.log_likelihood, self.weight + other.weight
-        )
+    def __add__(self, other: EStepSums) -> EStepSums:
+        stats = self.stats if other.stats is None else other.stats
+        if self.stats is not None and other.stats is not None:
+            stats = self.stats + other.stats
+        likelihood = self.log_likelihood + other.log_likelihood
+        return EStepSums(stats, likelihood, self.weight + other.weight)
 
 
 def log_of(weights: Array) -> Array:
@@ -177,13 +171,13 @@ def _joint(family: Family, params: Any, log_weights: Array, rows: Any) -> Array:
     return family.log_density(rows, params) + log_weights
 
 
-def _expected(
+def _expect_block(
     family: Family, params: Any, log_weights: Array, rows: Any, weights: Array | None
-) -> Expected:
+) -> EStepSums:
     each, R = posterior(_joint(family, params, log_weights, rows))
     likelihood = float(each.sum(dtype=np.float64) if weights is None else weigh(weights, each))
     weight = float(len(each) if weights is None else weights.sum())
-    return Expected(family.statistics(rows, weights, R, params), likelihood, weight)
+    return EStepSums(family.statistics(rows, weights, R, params), likelihood, weight)
 
 
 def finer(data: Blocks, width: int) -> Blocks:
@@ -201,7 +195,7 @@ def finer(data: Blocks, width: int) -> Blocks:
 
 def expectation(
     family: Family, params: Any, weights: Array, data: Blocks, compiled: bool | None = None
-) -> Expected:
+) -> EStepSums:
     """One pass: the expected statistics of all rows and their log-likelihood.
 
     compiled : whether kernels do the work; None: as the size of the data says
@@ -209,7 +203,7 @@ def expectation(
     if compiled is None:
         compiled = family.compiles(data, len(weights))
     work = family.expecting(params, log_of(weights), data.dtype, compiled)
-    return map_reduce(work, finer(data, len(weights)), Expected())
+    return map_reduce(work, finer(data, len(weights)), EStepSums())
 
 
 def maximisation(family: Family, stats: Any) -> tuple[Array, Any]:
@@ -229,16 +223,15 @@ def elbo(
     """
     log_weights = log_of(weights)
 
-    def bound(rows, w):
+    def bound_terms(rows, w):
         joint = family.log_density(rows, params).astype(np.float64) + log_weights
-        other = (
-            joint if q is None else family.log_density(rows, q[0]).astype(np.float64) + log_of(q[1])
-        )
+        other = joint
+        if q is not None:
+            other = family.log_density(rows, q[0]).astype(np.float64) + log_of(q[1])
         R = posterior(other)[1]
-        terms = np.where(
-            R > 0, R * (np.where(R > 0, joint, 0) - np.log(np.where(R > 0, R, 1))), 0
-        ).sum(axis=1)
+        logs = np.where(R > 0, joint, 0) - np.log(np.where(R > 0, R, 1))
+        terms = np.where(R > 0, R * logs, 0).sum(axis=1)
         return np.array([terms.sum(), len(terms)] if w is None else [w @ terms, w.sum()])
 
-    total, weight = map_reduce(bound, finer(data, len(weights)), np.zeros(2))
+    total, weight = map_reduce(bound_terms, finer(data, len(weights)), np.zeros(2))
     return float(total / weight)

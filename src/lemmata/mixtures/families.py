@@ -31,7 +31,7 @@ from scipy.special import gammaln
 from lemmata.core.blocks import Blocks
 from lemmata.core.engine import map_reduce
 from lemmata.core.store import storable
-from lemmata.mixtures.expectation import Expected, Family
+from lemmata.mixtures.expectation import EStepSums, Family
 
 Array = np.ndarray
 MOST_CODES = 2**24  # of all features together: beyond, the numbers are no codes
@@ -52,7 +52,7 @@ class TableSums:
     def __add__(self, other: TableSums) -> TableSums:
         return TableSums(self.counts + other.counts, self.sums + other.sums)
 
-    def scaled(self, c: float) -> TableSums:
+    def scale(self, c: float) -> TableSums:
         return TableSums(c * self.counts, c * self.sums)
 
 
@@ -88,7 +88,7 @@ def _numbers(rows: Any) -> Array:
 
 @dataclass(frozen=True)
 class TableFamily(Family):
-    """What the four share: statistics are sums of t(x)."""
+    """The base of the four: statistics are sums of t(x)."""
 
     smoothing: float = 0.2
 
@@ -100,12 +100,12 @@ class TableFamily(Family):
             raise ValueError(f"smoothing={self.smoothing}: pseudo-counts are a number >= 0.")
 
     def survey(self, data: Blocks) -> Table:
-        total = map_reduce(self._checked_sums, data, Expected())
+        total = map_reduce(self._checked_sums, data, EStepSums())
         return self.parameters(total.stats)
 
-    def _checked_sums(self, rows: Any, weights: Array | None) -> Expected:
+    def _checked_sums(self, rows: Any, weights: Array | None) -> EStepSums:
         self.check(rows)
-        return Expected(self.statistics(rows, weights, np.ones((rows.shape[0], 1)), None))
+        return EStepSums(self.statistics(rows, weights, np.ones((rows.shape[0], 1)), None))
 
     def check(self, rows: Any) -> None:
         x = _numbers(rows)
@@ -130,16 +130,13 @@ class TableFamily(Family):
 
     def statistics(self, rows, weights, responsibilities, params=None, compiled=False) -> TableSums:
         R = responsibilities if weights is None else responsibilities * weights[:, None]
-        return TableSums(
-            R.sum(axis=0, dtype=np.float64),
-            np.asarray((self.statistic(rows, params).T @ R).T, dtype=np.float64),
-        )
+        sums = np.asarray((self.statistic(rows, params).T @ R).T, dtype=np.float64)
+        return TableSums(R.sum(axis=0, dtype=np.float64), sums)
 
     def check_parameters(self, params, k, d):
         width = d if params.sizes is None else int(params.sizes.sum())
-        if params.values.shape != (k, width) or (params.sizes is None) != (
-            self.name != "categorical"
-        ):
+        coded = self.name == "categorical"
+        if params.values.shape != (k, width) or (params.sizes is not None) != coded:
             raise ValueError(
                 f"the numbers of {self.name} components have shape {params.values.shape}, not ({k}, {width})."
             )
@@ -150,11 +147,22 @@ class TableFamily(Family):
     def sound(self, stats, before):
         return super().sound(stats, before) and bool((stats.sums >= 0).all())
 
+    def log_prior(self, params):
+        return (
+            self.smoothing * float(self._prior_terms(params.values).sum())
+            if self.smoothing
+            else 0.0
+        )
+
+    def _prior_terms(self, values: Array) -> Array:
+        """The logarithms that smoothing adds to the likelihood."""
+        return log_or_zero(values)
+
     def statistic(self, rows: Any, params: Table | None) -> Any:
         """t(x): what of the rows the sums are made of."""
         return rows
 
-    def replaced(self, params: Table, k: int, **given: Any) -> Table:
+    def with_given(self, params: Table, k: int, **given: Any) -> Table:
         if set(given) != {"values"}:
             raise ValueError(
                 f'{self.name} components start from {{"values": …}}; got {", ".join(map(repr, given))}.'
@@ -174,6 +182,9 @@ class TableFamily(Family):
     def _possible(self, table: Table) -> Table:
         """Parameters that a user gave, or ValueError where they are none of this family."""
         return table
+
+    def n_parameters(self, params):
+        return params.values.size
 
     def attributes(self, params: Table) -> dict[str, Any]:
         return {self.shown: params.values}
@@ -213,21 +224,12 @@ class Bernoulli(TableFamily):
             never = never + always.sum(axis=1) - rows @ always.T.astype(np.float64)
         return np.where(np.asarray(never) > 0, -np.inf, out)
 
-    def log_prior(self, params):
-        p = params.values
-        return (
-            self.smoothing * float((log_or_zero(p) + log_or_zero(1 - p)).sum())
-            if self.smoothing
-            else 0.0
-        )
-
-    def n_parameters(self, params):
-        return params.values.size
+    def _prior_terms(self, values):
+        return log_or_zero(values) + log_or_zero(1 - values)
 
     def sample(self, params, components, rng):
-        return (
-            rng.random((len(components), params.values.shape[1])) < params.values[components]
-        ).astype(np.float64)
+        p = params.values[components]
+        return (rng.random(p.shape) < p).astype(np.float64)
 
 
 def _ratio(above: Array, below: Array, otherwise: Any) -> Array:
@@ -246,26 +248,15 @@ class Poisson(TableFamily):
 
     def parameters(self, stats):
         overall = stats.sums.sum(axis=0) / max(stats.counts.sum(), np.finfo(float).tiny)
-        return Table(
-            _ratio(stats.sums + self.smoothing, stats.counts[:, None] + self.smoothing, overall)
-        )
+        weights = stats.counts[:, None] + self.smoothing
+        return Table(_ratio(stats.sums + self.smoothing, weights, overall))
 
     def log_density(self, rows, params):
-        return (
-            sums_of_logs(rows, params.values)
-            - params.values.sum(axis=1)
-            - _log_factorials(rows)[:, None]
-        )
+        rates = params.values
+        return sums_of_logs(rows, rates) - rates.sum(axis=1) - _log_factorials(rows)[:, None]
 
-    def log_prior(self, params):
-        return (
-            self.smoothing * float((log_or_zero(params.values) - params.values).sum())
-            if self.smoothing
-            else 0.0
-        )
-
-    def n_parameters(self, params):
-        return params.values.size
+    def _prior_terms(self, values):
+        return log_or_zero(values) - values
 
     def sample(self, params, components, rng):
         return rng.poisson(params.values[components]).astype(np.float64)
@@ -274,10 +265,8 @@ class Poisson(TableFamily):
 def _log_factorials(rows: Any) -> Array:
     """Σ_a log x_a! of every row."""
     if sp.issparse(rows):
-        logs = sp.csr_array(
-            (gammaln(rows.data.astype(np.float64) + 1), rows.indices, rows.indptr), shape=rows.shape
-        )
-        return np.asarray(logs.sum(axis=1)).ravel()
+        entries = gammaln(rows.data.astype(np.float64) + 1), rows.indices, rows.indptr
+        return np.asarray(sp.csr_array(entries, shape=rows.shape).sum(axis=1)).ravel()
     return gammaln(rows.astype(np.float64) + 1).sum(axis=1)
 
 
@@ -311,13 +300,8 @@ class Multinomial(TableFamily):
 
     def log_density(self, rows, params):
         totals = np.asarray(rows.sum(axis=1, dtype=np.float64)).ravel()
-        return (
-            sums_of_logs(rows, params.values)
-            + (gammaln(totals + 1) - _log_factorials(rows))[:, None]
-        )
-
-    def log_prior(self, params):
-        return self.smoothing * float(log_or_zero(params.values).sum()) if self.smoothing else 0.0
+        rest = gammaln(totals + 1) - _log_factorials(rows)
+        return sums_of_logs(rows, params.values) + rest[:, None]
 
     def n_parameters(self, params):
         k, d = params.values.shape
@@ -354,19 +338,19 @@ class Categorical(TableFamily):
         return _summing_to_one(table, table.sizes, self.name)
 
     def survey(self, data):
-        largest = map_reduce(self._largest, data, _Largest()).codes
-        sizes = self._agreed(largest.astype(np.int64) + 1, data.shape[1])
-        total = map_reduce(partial(self._sums, Table(np.zeros((1, 0)), sizes)), data, Expected())
+        largest = np.max(map_reduce(self._largest, data, []), axis=0)
+        sizes = self._check_sizes(largest.astype(np.int64) + 1, data.shape[1])
+        total = map_reduce(partial(self._sums, Table(np.zeros((1, 0)), sizes)), data, EStepSums())
         return self._table(total.stats, sizes)
 
     def _largest(self, rows, weights):
         self.check(rows)
-        return _Largest(rows.max(axis=0, initial=0))
+        return [rows.max(axis=0, initial=0)]
 
     def _sums(self, table, rows, weights):
-        return Expected(self.statistics(rows, weights, np.ones((len(rows), 1)), table))
+        return EStepSums(self.statistics(rows, weights, np.ones((len(rows), 1)), table))
 
-    def _agreed(self, found: Array, d: int) -> Array:
+    def _check_sizes(self, found: Array, d: int) -> Array:
         """The sizes a user asked for, if they hold the codes found."""
         if found.sum() > MOST_CODES:
             raise ValueError(
@@ -393,10 +377,8 @@ class Categorical(TableFamily):
         codes, starts = rows.astype(np.int64), np.cumsum(sizes) - sizes
         known = (codes >= 0) & (codes < sizes)
         indptr = np.r_[0, np.cumsum(known.sum(axis=1))]
-        return sp.csr_array(
-            (np.ones(indptr[-1]), (codes + starts)[known], indptr),
-            shape=(len(rows), int(sizes.sum())),
-        )
+        entries = np.ones(indptr[-1]), (codes + starts)[known], indptr
+        return sp.csr_array(entries, shape=(len(rows), int(sizes.sum())))
 
     def statistics(self, rows, weights, responsibilities, params=None, compiled=False):
         sums = super().statistics(rows, weights, responsibilities, params)
@@ -415,9 +397,6 @@ class Categorical(TableFamily):
         onehot, d = self.statistic(rows, params), len(params.sizes)
         unknown = np.diff(onehot.indptr) < d
         return np.where(unknown[:, None], -np.inf, sums_of_logs(onehot, params.values))
-
-    def log_prior(self, params):
-        return self.smoothing * float(log_or_zero(params.values).sum()) if self.smoothing else 0.0
 
     def n_parameters(self, params):
         return len(params.values) * int((params.sizes - 1).sum())
@@ -440,22 +419,11 @@ class CodeSums(TableSums):
     sizes: Any = 0
 
     def __add__(self, other):
-        return CodeSums(
-            self.counts + other.counts, self.sums + other.sums, np.maximum(self.sizes, other.sizes)
-        )
+        sizes = np.maximum(self.sizes, other.sizes)
+        return CodeSums(self.counts + other.counts, self.sums + other.sums, sizes)
 
-    def scaled(self, c):
+    def scale(self, c):
         return CodeSums(c * self.counts, c * self.sums, self.sizes)
-
-
-@dataclass(frozen=True)
-class _Largest:
-    """The largest code of every feature, over blocks."""
-
-    codes: Any = 0.0
-
-    def __add__(self, other):
-        return _Largest(np.maximum(self.codes, other.codes))
 
 
 FAMILIES: dict[str, type[TableFamily]] = {
@@ -468,7 +436,7 @@ FAMILIES: dict[str, type[TableFamily]] = {
 
 def family_of(name: str, **options: Any) -> Family:
     """A family by its name: one of FAMILIES, or "full", "tied", "diag", "spherical", "unit", "fixed" for Gaussians."""
-    from lemmata.mixtures.gaussians import GAUSSIANS
+    from lemmata.mixtures.gaussians.shapes import GAUSSIANS
 
     known: dict[str, Any] = {**FAMILIES, **GAUSSIANS}
     if name not in known:

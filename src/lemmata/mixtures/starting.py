@@ -23,14 +23,14 @@ import numpy as np
 
 from lemmata.core.blocks import Blocks
 from lemmata.core.engine import map_reduce
-from lemmata.mixtures.expectation import Expected, Family, finer, maximisation
+from lemmata.mixtures.expectation import EStepSums, Family, finer, maximisation
 
 Array = np.ndarray
 SEEDINGS = ("k-means++", "random_from_data")
 
 
 class Beside(NamedTuple):
-    """What belongs to the rows of a block."""
+    """The weights and other numbers beside the rows of a block."""
 
     weights: Array | None
     numbers: Array | None  # (rows, …)
@@ -66,7 +66,7 @@ def from_memberships(
     compiled = family.compiles(data, k)
     data = finer(data.weighted(cast(Any, _Sliced(data.weights, numbers))), k)
     while True:
-        found = map_reduce(partial(_block, family, rough, respond, compiled), data, Expected())
+        found = map_reduce(partial(_block, family, rough, respond, compiled), data, EStepSums())
         closer = family.closer(found.stats, rough)
         if closer is None:
             return maximisation(family, found.stats)
@@ -75,9 +75,9 @@ def from_memberships(
 
 def _block(
     family: Family, rough: Any, respond: Callable, compiled: bool, rows: Any, beside: Beside
-) -> Expected:
+) -> EStepSums:
     R = respond(rows, beside)
-    return Expected(family.statistics(rows, beside.weights, R, rough, compiled))
+    return EStepSums(family.statistics(rows, beside.weights, R, rough, compiled))
 
 
 @dataclass(frozen=True)
@@ -192,10 +192,10 @@ class Seeds:
         from lemmata.clustering.seeding import d2_sampling, random_rows
 
         draw = d2_sampling if self.method == "k-means++" else random_rows
-        return Centres(draw(filled(data, rough), k, rng)).begin(family, k, data, rough, rng)
+        return Centres(draw(fill_missing(data, rough), k, rng)).begin(family, k, data, rough, rng)
 
 
-def filled(data: Blocks, rough: Any) -> Blocks:
+def fill_missing(data: Blocks, rough: Any) -> Blocks:
     """The data with NaN replaced by the mean of its feature, block by block; the data itself where there are none.
 
     Rows of which nothing is known weigh nothing: they would all lie on the mean and ask for a centre there.
@@ -239,7 +239,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Given:
-    """What a user gives: π and some or all parameters by name; the others come from another start."""
+    """A user's start: π and some or all parameters by name; the others come from another start."""
 
     weights: Array | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -248,14 +248,16 @@ class Given:
     def begin(
         self, family: Family, k: int, data: Blocks, rough: Any, rng: Any
     ) -> tuple[Array, Any]:
-        weights, params = None if self.weights is None else self._checked(k), rough
+        weights, params = None if self.weights is None else self._check_weights(k), rough
         # something is left to find
         if weights is None or set(self.parameters) != set(family.givable):
             found, params = self.otherwise.begin(family, k, data, rough, rng)
             weights = found if weights is None else weights
-        return weights, family.replaced(params, k, **self.parameters) if self.parameters else params
+        return weights, family.with_given(
+            params, k, **self.parameters
+        ) if self.parameters else params
 
-    def _checked(self, k: int) -> Array:
+    def _check_weights(self, k: int) -> Array:
         weights = np.asarray(self.weights, dtype=np.float64)
         if weights.shape != (k,) or not (weights >= 0).all() or not np.isclose(weights.sum(), 1):
             raise ValueError(f"initial weights are {k} numbers >= 0 that sum to 1; got {weights}.")

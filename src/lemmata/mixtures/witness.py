@@ -1,7 +1,7 @@
 """Searches for what claims about mixtures ask for: more likely components, fits to parts of the rows, fewer components.
 
-Nobody believes what is found here: it is shown as one row of parameters (`vector`), from which the audit makes components that
-are a mixture, and computes likelihoods by its own plain densities. Searching badly makes claims undecided, or finds less.
+Nothing that is found here is trusted: it is shown as one row of parameters (`vector`), from which the audit makes components
+that are a mixture, and computes likelihoods by its own plain densities. Searching badly makes claims undecided, or finds less.
 
 Functions take components of `audit/mixtures/` and rows as slices with their weights.
 """
@@ -43,7 +43,7 @@ def climb_by_leaps(fit: Any, parts: Any, rows: Rows, cycles: int) -> Array:
         one = parts.step(sums)
         two = one.step(expect(one, rows)[1])
         value, sums = expect(two, rows)
-        far = _leaped(parts, one, two)
+        far = _leap(parts, one, two)
         parts = two
         if far is not None:
             value_far, sums_far = expect(far, rows)
@@ -52,7 +52,7 @@ def climb_by_leaps(fit: Any, parts: Any, rows: Rows, cycles: int) -> Array:
     return parts.vector()
 
 
-def _leaped(parts: Any, one: Any, two: Any) -> Any:
+def _leap(parts: Any, one: Any, two: Any) -> Any:
     """The components at the end of a leap, of half of it, …, or None where there is nothing beyond the second step."""
     a, b, c = (at.vector() for at in (parts, one, two))
     r, v = b - a, c - 2 * b + a
@@ -77,9 +77,9 @@ def climb_from_nudges(
     """
     best, vector, growing = -np.inf, None, False
     for seed in range(nudges):
-        at = nudged(parts, np.random.default_rng(seed), by)
+        at = nudge(parts, np.random.default_rng(seed), by)
         try:
-            values, reached = _watched(at, rows, steps)
+            values, reached = _climb_and_record(at, rows, steps)
         except np.linalg.LinAlgError:
             continue  # a collapse is for another claim
         growing = growing or grows(values)
@@ -88,7 +88,7 @@ def climb_from_nudges(
     return None if vector is None else (vector, growing)
 
 
-def _watched(parts: Any, rows: Rows, steps: int) -> tuple[list[float], Array]:
+def _climb_and_record(parts: Any, rows: Rows, steps: int) -> tuple[list[float], Array]:
     """Return the objective along EM, four times as many steps where it has only begun to climb, and its best components."""
     value, sums = expect(parts, rows)
     values, best, vector = [value], -np.inf, parts.vector()
@@ -102,7 +102,7 @@ def _watched(parts: Any, rows: Rows, steps: int) -> tuple[list[float], Array]:
     return values, vector
 
 
-def nudged(parts: Any, rng: np.random.Generator, by: float) -> Any:
+def nudge(parts: Any, rng: np.random.Generator, by: float) -> Any:
     """Move the means at random, by so many standard deviations in each direction; values that count towards each other."""
     if not hasattr(parts, "means"):
         mixed = rng.dirichlet(np.ones(parts.k), parts.k) @ parts.values  # possible, zeros included

@@ -2,8 +2,8 @@
 
 A model's own memberships and likelihood flatter it: it has seen the rows. So some rows are left out, EM continues from
 the model on the others, and the rows left out are the judges. EM runs outside, as a search; its last step is made here, so
-that what is judged is made of the other rows, except for where EM began. Bounds hold for whatever mixture that is, however well it was
-fitted, with one exception, which the claim names: the best k − 1 components in U below.
+that what is judged is made of the other rows, except for where EM began. Bounds hold for whatever mixture that is, however
+well it was fitted, with one exception, which the claim names: the best k − 1 components in U below.
 
 Every mixture of k components contains those of k − 1, so that its likelihood is higher on the rows it was fitted to. On
 other rows it need not be. Universal inference (Wasserman, Ramdas & Balakrishnan 2020): with θ̂ fitted to one half D₁,

@@ -181,7 +181,7 @@ class LightweightCoreset(Model):
         return self.size or DEFAULT_SIZE
 
     def _algorithm(self, data: Blocks) -> CoresetAlgorithm:
-        self.__dict__.pop("merging_", None)  # a fit forgets the batches before it
+        self._forget("merging_")  # a fit forgets the batches before it
         return CoresetAlgorithm(min(self._size(data.shape[1]), data.shape[0]))
 
     def _stop(self):

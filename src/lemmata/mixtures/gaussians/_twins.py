@@ -1,4 +1,4 @@
-"""The E-step of a Gaussian mixture in NumPy, for data on which nobody should wait for a compiler: the twin of _kernels_em.py.
+"""The E-step of a Gaussian mixture in NumPy, where a compiler would take longer than the work: the twin of _kernels.py.
 
     l_j = log π_j + log p(x | j),   r_j = w e^{l_j} / Σ_i e^{l_i},   N_j = Σ r_j,  s_j = Σ r_j δ,  S_j = Σ r_j δδᵀ,  δ = x − μ_j
 
@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lemmata.mixtures.standard_units import LOWEST, Standardised
+from lemmata.mixtures.gaussians.components import LOWEST, Standardised
 
 Array = np.ndarray
 NUMBERS = 2**19  # in δ at a time: 4 MB
 # (μ/σ)² up to which squares are expanded: (x − μ)²/σ² = (x² − 2xμ + μ²)/σ² errs by eps·(μ/σ)², 2e-10 at most
 NEAR = 2.0**20
-quiet = np.errstate(over="ignore", invalid="ignore")  # rows beyond all densities, and NaN, are met
+quiet = np.errstate(over="ignore", invalid="ignore")  # rows beyond all densities, and NaN, occur
 
 
 @quiet

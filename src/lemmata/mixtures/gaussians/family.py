@@ -1,4 +1,4 @@
-"""What all Gaussian components share, whatever the shape of their covariances (gaussians.py has the shapes).
+"""The base of all Gaussian components, whatever the shape of their covariances (shapes.py).
 
 A family of Gaussians says how Σ follows from the sums of an M-step (`covariances`), how it is factored (`of`) and how its
 components read blocks of rows (`components`); what rows are surveyed by, replaced starts, attributes and counts of parameters
@@ -17,8 +17,8 @@ from lemmata.core.blocks import Blocks
 from lemmata.core.compiler import worth_compiling
 from lemmata.core.engine import map_reduce
 from lemmata.core.store import storable
-from lemmata.mixtures.expectation import Expected, Family, finer
-from lemmata.mixtures.gaussian_blocks import AxisComponents, Components, GaussianSums
+from lemmata.mixtures.expectation import EStepSums, Family, finer
+from lemmata.mixtures.gaussians.components import AxisComponents, Components, GaussianSums
 
 Array = np.ndarray
 # multiplications of a pass over all rows, above which kernels do it: in NumPy, a fit of 30 passes takes half a second there
@@ -57,7 +57,7 @@ def positive(matrices: Array, what: str) -> Array:
 
 
 class Gaussian(Family):
-    """Abstract: what all share."""
+    """Abstract: the base of all shapes."""
 
     axes: ClassVar[str]  # of the covariances: k components, d features
     givable: ClassVar[tuple[str, ...]] = ("means", "precisions")
@@ -73,7 +73,7 @@ class Gaussian(Family):
         start = np.where(known, first, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
         finite(start)
         rough = AxisComponents.of(start[None], np.ones((1, len(start))), np.zeros(1), np.float64)
-        stats = map_reduce(_Whole(rough), data, Expected()).stats
+        stats = map_reduce(_Whole(rough), data, EStepSums()).stats
         if not (stats.seen > 0).all():
             raise ValueError(
                 f"feature {int(stats.seen[0].argmin())} has no value in any row that counts; drop it."
@@ -154,7 +154,7 @@ class Gaussian(Family):
     def parameters(self, stats):
         return self.of(stats.origin + stats.shift, self.covariances(stats))
 
-    def replaced(self, params, k, **given):
+    def with_given(self, params, k, **given):
         stray = sorted(set(given) - set(self.givable))
         if stray:
             raise ValueError(f"{self.name} Gaussians take no initial {stray[0]}.")
@@ -172,7 +172,7 @@ class Gaussian(Family):
             raise ValueError(
                 f"initial precisions of {self.name} Gaussians have shape {shape}; got {precisions.shape}."
             )
-        return self.of(means, self._inverted(precisions))
+        return self.of(means, self._invert(precisions))
 
     def attributes(self, params):
         P = params.precisions_cholesky
@@ -190,13 +190,9 @@ class Gaussian(Family):
 
     def _like(self, variances: Array) -> Array:
         """The covariances of a single component with these variances (d,)."""
-        C = (
-            np.diag(variances)
-            if "dd" in self.axes
-            else variances
-            if "d" in self.axes
-            else variances.mean()
-        )
+        C: Any = variances if "d" in self.axes else variances.mean()
+        if "dd" in self.axes:
+            C = np.diag(variances)
         return np.asarray([C] if self.axes[0] == "k" else C)
 
     @abstractmethod
@@ -214,7 +210,7 @@ class Gaussian(Family):
         """Σ of the M-step."""
 
     @abstractmethod
-    def _inverted(self, precisions: Array) -> Array:
+    def _invert(self, precisions: Array) -> Array:
         """Σ from a user's Σ⁻¹."""
 
 
@@ -224,6 +220,6 @@ class _Whole:
 
     rough: AxisComponents
 
-    def __call__(self, rows: Array, weights: Array | None) -> Expected:
+    def __call__(self, rows: Array, weights: Array | None) -> EStepSums:
         with np.errstate(over="ignore", invalid="ignore"):
-            return Expected(self.rough.statistics(rows, weights, np.ones((len(rows), 1))))
+            return EStepSums(self.rough.statistics(rows, weights, np.ones((len(rows), 1))))

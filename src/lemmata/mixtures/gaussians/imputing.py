@@ -1,4 +1,4 @@
-"""What a Gaussian mixture expects of values that are not known, and draws of them.
+"""Unknown values of rows: their conditional means under a Gaussian mixture, and draws of them.
 
     E[x_m | x_o] = Σ_j r_j(x_o) (μ_jm + Σ_jmo Σ_joo⁻¹ (x_o − μ_jo)),           r_j(x_o) ∝ π_j N(x_o; μ_jo, Σ_joo)
 
@@ -20,7 +20,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from lemmata.mixtures.expectation import posterior
-from lemmata.mixtures.gaussian_blocks import Components
+from lemmata.mixtures.gaussians.components import Components
 
 Array = np.ndarray
 
@@ -38,7 +38,7 @@ def expected_rows(mixture: Components, rows: Array) -> Array:
     return _with(rows, some, gone, mixture.centre + mixture.scale * guess)
 
 
-def drawn_rows(mixture: Components, rows: Array, streams: Sequence[Draws]) -> Array:
+def draw_rows(mixture: Components, rows: Array, streams: Sequence[RandomStream]) -> Array:
     """So many copies of the rows, every NaN replaced by a value drawn given what is known of its row: (draws, n, d)."""
     gone = np.isnan(rows)
     some = gone.any(axis=1)
@@ -57,7 +57,7 @@ def drawn_rows(mixture: Components, rows: Array, streams: Sequence[Draws]) -> Ar
     return out
 
 
-class Draws:
+class RandomStream:
     """The random numbers of one draw, row after row: they do not depend on how rows are cut into blocks."""
 
     def __init__(self, seed: Sequence[int]):

@@ -38,7 +38,7 @@ from lemmata.linalg.simd import (
     total,
     zero,
 )
-from lemmata.mixtures.standard_units import LOWEST, LOWEST_SINGLE, WIDE, Standardised
+from lemmata.mixtures.gaussians.components import LOWEST, LOWEST_SINGLE, WIDE, Standardised
 
 Array = np.ndarray
 TILE = 32  # lines of rows in a tile: 256 of float64. Adding up the lanes of a sum costs a twentieth of its products then

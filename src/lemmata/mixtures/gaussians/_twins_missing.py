@@ -28,7 +28,7 @@ class Stack(NamedTuple):
     W: Array  # (patterns, d, d)
     cov: Array  # (d, d)
 
-    def whitened(self, delta: Array) -> Array:
+    def whiten(self, delta: Array) -> Array:
         """W(x − μ) of the rows; 0 for what is unknown."""
         return np.matmul(self.W[self.which], delta[:, :, None])[:, :, 0]
 
@@ -74,7 +74,7 @@ def marginal_logs(X: Array, starts: Array, means: Array, covs: Array) -> Array:
         known = stack.seen.sum(axis=1)
         constant = np.log(np.einsum("paa->pa", stack.W)).sum(axis=1) - 0.5 * known * LOG_2PI
         for j in range(len(means)) if shared < 0 else (shared,):
-            y = stack.whitened(np.where(lost, 0.0, x - means[j]))
+            y = stack.whiten(np.where(lost, 0.0, x - means[j]))
             out[stack.rows, j] = constant[stack.which] - 0.5 * np.einsum("ia,ia->i", y, y)
     return out
 
@@ -87,7 +87,7 @@ def conditional_means(
     for shared, stack in _stacks(gone, starts, covs):
         x, lost, T = X[stack.rows], gone[stack.rows], stack.T
         for j in range(len(means)) if shared < 0 else (shared,):
-            y = stack.whitened(np.where(lost, 0.0, x - means[j]))
+            y = stack.whiten(np.where(lost, 0.0, x - means[j]))
             guess = means[j] + np.matmul(T[stack.which], y[:, :, None])[:, :, 0]
             yield j, stack, np.where(lost, guess, x)
 

@@ -18,7 +18,7 @@ means, and in S_j the conditional covariance too (full, tied, fixed). With indep
 μ and σ² of a feature are those of the rows that have it. A row that is all NaN is no row.
 
     >>> family = FullGaussian()
-    >>> params = family.replaced(None, 1, means=[[0.0, 1.0]], precisions=[np.eye(2)])
+    >>> params = family.with_given(None, 1, means=[[0.0, 1.0]], precisions=[np.eye(2)])
     >>> family.log_density(np.array([[0.0, 1.0], [np.nan, 1.0]]), params).ravel() / np.log(2 * np.pi)
     array([-1. , -0.5])
 """
@@ -32,8 +32,8 @@ import numpy as np
 from scipy.linalg import cholesky, lapack
 
 from lemmata.core.store import storable
-from lemmata.mixtures.gaussian_blocks import AxisComponents, DenseComponents
-from lemmata.mixtures.gaussian_family import Gaussian, GaussianParameters, finite, positive
+from lemmata.mixtures.gaussians.components import AxisComponents, DenseComponents
+from lemmata.mixtures.gaussians.family import Gaussian, GaussianParameters, finite, positive
 
 Array = np.ndarray
 HINT = "Raise reg_covar, use fewer components, drop constant features, or scale the data."
@@ -52,7 +52,7 @@ class _Regularised:
             )
 
 
-def _divided(squares: Array, weights: Array) -> Array:
+def _divide(squares: Array, weights: Array) -> Array:
     """Squares (k, …) by their weights. A component without any has what all of them together have."""
     pooled = squares.sum(axis=0) / np.maximum(weights.sum(axis=0), np.finfo(float).tiny)
     return np.where(weights > 0, squares / np.where(weights > 0, weights, 1), pooled)
@@ -99,7 +99,7 @@ class _Dense(Gaussian):
         factors = [_factor(C, f"component {j}") for j, C in enumerate(covariances)]
         return GaussianParameters(means, covariances, np.array(factors))
 
-    def _inverted(self, precisions):
+    def _invert(self, precisions):
         return np.linalg.inv(positive(precisions, "initial precisions"))
 
     def sample(self, params, components, rng):
@@ -123,16 +123,14 @@ class FullGaussian(_Regularised, _Dense):
     name, axes = "full", "kdd"
 
     def covariances(self, stats):
-        own = _divided(stats.scatter, stats.counts[:, None, None])
+        own = _divide(stats.scatter, stats.counts[:, None, None])
         return own + self.reg_covar * np.eye(own.shape[-1])
 
     def price(self, stats, params):
         share = stats.counts / stats.counts.sum()
-        return (
-            _price(share[:, None], np.linalg.eigvalsh(params.covariances), self.reg_covar)
-            if self.reg_covar
-            else 0.0
-        )
+        if not self.reg_covar:
+            return 0.0
+        return _price(share[:, None], np.linalg.eigvalsh(params.covariances), self.reg_covar)
 
 
 @storable
@@ -148,11 +146,9 @@ class TiedGaussian(_Regularised, _Dense):
         return C + self.reg_covar * np.eye(len(C))
 
     def price(self, stats, params):
-        return (
-            _price(1.0, np.linalg.eigvalsh(params.covariances), self.reg_covar)
-            if self.reg_covar
-            else 0.0
-        )
+        if not self.reg_covar:
+            return 0.0
+        return _price(1.0, np.linalg.eigvalsh(params.covariances), self.reg_covar)
 
 
 @storable
@@ -213,7 +209,7 @@ class _Axis(Gaussian):
             )
         return GaussianParameters(means, covariances, 1 / np.sqrt(covariances))
 
-    def _inverted(self, precisions):
+    def _invert(self, precisions):
         if not (precisions > 0).all() or not np.isfinite(precisions).all():
             raise ValueError("initial precisions are numbers > 0; these are not.")
         return 1 / precisions
@@ -233,7 +229,7 @@ class DiagonalGaussian(_Regularised, _Axis):
     name, axes = "diag", "kd"
 
     def covariances(self, stats):
-        return _divided(stats.scatter, stats.seen) + self.reg_covar
+        return _divide(stats.scatter, stats.seen) + self.reg_covar
 
     def price(self, stats, params):
         return _price(stats.seen / stats.counts.sum(), params.covariances, self.reg_covar)
@@ -248,7 +244,7 @@ class SphericalGaussian(_Regularised, _Axis):
     name, axes = "spherical", "k"
 
     def covariances(self, stats):
-        return _divided(stats.scatter.sum(axis=1), stats.seen.sum(axis=1)) + self.reg_covar
+        return _divide(stats.scatter.sum(axis=1), stats.seen.sum(axis=1)) + self.reg_covar
 
     def price(self, stats, params):
         return _price(
@@ -259,7 +255,7 @@ class SphericalGaussian(_Regularised, _Axis):
 @storable
 @dataclass(frozen=True)
 class UnitGaussian(_Axis):
-    """Σ = I: only the means are learnt."""
+    """Σ = I: only the means are learned."""
 
     version = 1
     name, axes = "unit", "k"

@@ -1,14 +1,14 @@
-"""What a block of rows says about Gaussian components: log-densities, responsibilities, and sums about the current means.
+"""Gaussian components and blocks of rows: log-densities, responsibilities, and sums about the current means.
 
     N_j = Σ_i w_i r_ij,     s_j = Σ_i w_i r_ij δ_ij,     S_j = Σ_i w_i r_ij δ_ij δ_ijᵀ,       δ_ij = x_i − μ_j
 
 Sums are taken about the means that the responsibilities come from, not about zero: what the M-step subtracts is then the little
 that a mean has moved, and no digits are lost on data far from zero or on clusters far apart. Rows without NaN go to a sweep
 in units in which the data has about mean 0 and deviation 1; the others are marginalised in float64. Either is compiled
-(_kernels_em.py, _kernels_missing.py) or NumPy (_twins_…), as was decided for the whole of the data.
+(_kernels.py, _kernels_missing.py) or NumPy (_twins_…), as was decided for the whole of the data.
 
     >>> sums = GaussianSums(np.array([2.0]), np.array([[4.0]]), np.array([[10.0]]), np.array([[1.0]]))  # rows 2 and 4, about 1
-    >>> sums.moved(np.array([[0.0]])).squares, sums.origin + sums.shift, sums.scatter
+    >>> sums.move_to(np.array([[0.0]])).squares, sums.origin + sums.shift, sums.scatter
     (array([[20.]]), array([[3.]]), array([[2.]]))
 """
 
@@ -18,17 +18,49 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from lemmata.core.store import storable
-from lemmata.mixtures.expectation import Expected, posterior
-from lemmata.mixtures.standard_units import WIDE, Standardised, patterns
+from lemmata.mixtures.expectation import EStepSums, posterior
 
 Array = np.ndarray
 Colour = Callable[[Array, Array], Array]  # (which of some rows, standard normal numbers) -> noise
 LOG_2PI = float(np.log(2 * np.pi))
+WIDE = 4  # features that the kernel works on at a time: P has a multiple of it as columns
+# log-density of a row beyond all densities; what can be squared is above
+LOWEST, LOWEST_SINGLE = -8e307, -2e38
+
+
+class Standardised(NamedTuple):
+    """A mixture in units in which the data has about mean 0 and deviation 1: what the sweeps (_kernels.py, _twins.py) read.
+
+    Read-only arrays of one dtype, as the kernels are compiled for.
+    """
+
+    centre: Array  # (d,)
+    inverse: Array  # (d,) of the deviations
+    P: Array  # (k, d, d padded to fours) upper triangular, PPᵀ the precision; or (k, d)
+    shift: Array  # Pᵀμ, padded alike
+    means: Array  # (k, d)
+    logs: Array  # (k,) log π_j and all that does not depend on x
+
+    @classmethod
+    def of(cls, dtype: Any, *arrays: Array) -> Standardised:
+        fixed = [np.ascontiguousarray(array, dtype=dtype).view() for array in arrays]
+        for array in fixed:
+            array.flags.writeable = False
+        return cls(*fixed)
+
+
+def patterns(gone: Array) -> tuple[Array, Array]:
+    """An order in which equal rows of `gone` (n, d) are neighbours, and where each group of them starts (and the last ends)."""
+    packed = np.packbits(gone, axis=1)
+    order = np.lexsort(packed.T)
+    packed = packed[order]
+    starts = np.flatnonzero(np.r_[True, (packed[1:] != packed[:-1]).any(axis=1)])
+    return order, np.r_[starts, len(order)]
 
 
 def outer(v: Array) -> Array:
@@ -51,45 +83,32 @@ class GaussianSums:
 
     counts: Any = 0.0  # (k,)
     sums: Any = 0.0  # (k, d)
-    squares: Any = 0.0  # (k, d, d), or (k, d), or a number where nobody asks for them
+    squares: Any = 0.0  # (k, d, d), or (k, d), or a number where they are not needed
     origin: Any = None  # (k, d)
     seen: Any = None  # (k, d) the weight of rows that have the feature; None: all, since expectations fill the holes
 
     def __add__(self, other: GaussianSums) -> GaussianSums:
         if other.origin is None or self.origin is None:
             return self if other.origin is None else other
-        other = other.moved(self.origin)
-        counts, sums, squares = (
-            self.counts + other.counts,
-            self.sums + other.sums,
-            self.squares + other.squares,
-        )
-        return GaussianSums(
-            counts,
-            sums,
-            squares,
-            self.origin,
-            None if self.seen is None else self.seen + other.seen,
-        )
+        other = other.move_to(self.origin)
+        counts, sums = self.counts + other.counts, self.sums + other.sums
+        seen = None if self.seen is None else self.seen + other.seen
+        return GaussianSums(counts, sums, self.squares + other.squares, self.origin, seen)
 
-    def scaled(self, c: float) -> GaussianSums:
+    def scale(self, c: float) -> GaussianSums:
         """Every row c times."""
         seen = None if self.seen is None else c * self.seen
         return GaussianSums(c * self.counts, c * self.sums, c * self.squares, self.origin, seen)
 
-    def moved(self, origin: Array) -> GaussianSums:
+    def move_to(self, origin: Array) -> GaussianSums:
         """The same rows about another origin."""
         if origin is self.origin or np.array_equal(origin, self.origin):
             return self
         step, squares = self.origin - origin, self.squares
         if np.ndim(squares) == 3:
             cross = self.sums[:, :, None] * step[:, None, :]
-            squares = (
-                squares
-                + cross
-                + cross.transpose(0, 2, 1)
-                + self.counts[:, None, None] * outer(step)
-            )
+            squares = squares + cross + cross.transpose(0, 2, 1)
+            squares = squares + self.counts[:, None, None] * outer(step)
         elif np.ndim(squares) == 2:
             squares = squares + 2 * self.sums * step + self.known * step**2
         return GaussianSums(self.counts, self.sums + self.known * step, squares, origin, self.seen)
@@ -122,8 +141,8 @@ class Components(ABC):
     means: Array  # (k, d)
     spread: Array  # (k or 1, d, d) covariances, or (k, d) inverse deviations
     log_weights: Array  # (k,)
-    squares: bool  # whether anybody needs them
-    compiled: bool  # who does the work
+    squares: bool  # whether they are needed
+    compiled: bool  # whether kernels do the work
 
     @staticmethod
     def units(means: Array, variances: Array, dtype: Any) -> tuple[Array, Array, Array, Array]:
@@ -145,7 +164,7 @@ class Components(ABC):
         """(d,): what a density in standard units is larger by, feature by feature."""
         return np.log(self.scale)
 
-    def __call__(self, rows: Array, weights: Array | None) -> Expected:
+    def __call__(self, rows: Array, weights: Array | None) -> EStepSums:
         """The E-step of a block."""
         likelihood, counts, sums, squares = self._sweep(rows, weights)
         if np.isnan(likelihood):
@@ -154,24 +173,21 @@ class Components(ABC):
                 return self._partly_known(rows, weights, gone)
         weight = float(len(rows) if weights is None else weights.sum())
         likelihood -= weight * float(self.log_volume.sum())
-        return Expected(self._in_units(counts, sums, squares, None), likelihood, weight)
+        return EStepSums(self._in_units(counts, sums, squares, None), likelihood, weight)
 
-    def _partly_known(self, rows: Array, weights: Array | None, gone: Array) -> Expected:
+    def _partly_known(self, rows: Array, weights: Array | None, gone: Array) -> EStepSums:
         """Rows without NaN as always, the others one by one; rows of which nothing is known do not count."""
         whole, some = ~gone.any(axis=1), gone.any(axis=1) & ~gone.all(axis=1)
-        found = Expected(self._in_units(*self._nothing(), None))
+        found = EStepSums(self._in_units(*self._nothing(), None))
         if whole.any():
             found = self(rows[whole], None if weights is None else weights[whole])
         if some.any():
-            Z, w = (
-                self.standard(rows[some]),
-                np.ones(some.sum()) if weights is None else weights[some],
-            )
+            Z = self.standard(rows[some])
+            w = np.ones(some.sum()) if weights is None else weights[some]
             each, R = posterior(self.marginal(Z) + self.log_weights)
             each = each - ~np.isnan(Z) @ self.log_volume
-            found = found + Expected(
-                self._expected_sums(Z, R * w[:, None]), float(w @ each), float(w.sum())
-            )
+            sums = self._expected_sums(Z, R * w[:, None])
+            found = found + EStepSums(sums, float(w @ each), float(w.sum()))
         return found
 
     def log_density(self, rows: Array) -> Array:
@@ -221,14 +237,14 @@ class Components(ABC):
 
     @property
     def _loops(self) -> Any:
-        """Who sweeps over rows."""
+        """The sweeps over rows: kernels, or their twins."""
         if self.compiled:
-            from lemmata.mixtures import _kernels_em
+            from lemmata.mixtures.gaussians import _kernels
 
-            return _kernels_em
-        from lemmata.mixtures import _twins_em
+            return _kernels
+        from lemmata.mixtures.gaussians import _twins
 
-        return _twins_em
+        return _twins
 
     # --- what the two kinds differ in ---
 
@@ -269,25 +285,17 @@ class DenseComponents(Components):
         )
         shift = np.einsum("jac,ja->jc", P, M)
         kernel = Standardised.of(dtype, centre, inverse, P, shift, M, logs)
-        return cls(
-            kernel,
-            exact,
-            scale,
-            M,
-            covariances / np.multiply.outer(scale, scale),
-            log_weights,
-            squares,
-            compiled,
-        )
+        spread = covariances / np.multiply.outer(scale, scale)
+        return cls(kernel, exact, scale, M, spread, log_weights, squares, compiled)
 
     @property
     def _marginalising(self) -> Any:
-        """Who integrates over what is unknown."""
+        """The loops that integrate over what is unknown: kernels, or their twins."""
         if self.compiled:
-            from lemmata.mixtures import _kernels_missing
+            from lemmata.mixtures.gaussians import _kernels_missing
 
             return _kernels_missing
-        from lemmata.mixtures import _twins_missing
+        from lemmata.mixtures.gaussians import _twins_missing
 
         return _twins_missing
 
@@ -301,7 +309,7 @@ class DenseComponents(Components):
         return out
 
     def conditionals(self, Z):
-        from lemmata.mixtures import _twins_missing as twins
+        from lemmata.mixtures.gaussians import _twins_missing as twins
 
         order, starts = patterns(np.isnan(Z))
         for j, stack, mean in twins.conditional_means(Z[order], starts, self.means, self.spread):
@@ -361,7 +369,7 @@ class AxisComponents(Components):
     def conditionals(self, Z):
         lost, everything = np.isnan(Z), np.arange(len(Z))
         for j, (mean, p) in enumerate(zip(self.means, self.spread, strict=True)):
-            yield j, everything, np.where(lost, mean, Z), partial(_divided_by, p)
+            yield j, everything, np.where(lost, mean, Z), partial(_divide_by, p)
 
     def _expected_sums(self, Z, R):
         _, sums, squares = self._nothing()
@@ -373,6 +381,6 @@ class AxisComponents(Components):
         return self._in_units(R.sum(axis=0), sums, squares, R.T @ known)
 
 
-def _divided_by(p: Array, which: Array, noise: Array) -> Array:
+def _divide_by(p: Array, which: Array, noise: Array) -> Array:
     """Noise of independent features with deviations 1/p."""
     return noise / p

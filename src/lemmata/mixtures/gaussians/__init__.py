@@ -1,0 +1,23 @@
+"""Gaussian components of mixtures: six shapes of covariances, unknown entries (NaN) marginalised exactly.
+
+>>> from lemmata.mixtures.gaussians import FullGaussian
+>>> FullGaussian(reg_covar=0.1).name
+'full'
+"""
+
+from lemmata.lazy import lazily
+
+__getattr__, __dir__, __all__ = lazily(
+    __name__,
+    {
+        "GAUSSIANS": "shapes",
+        "DiagonalGaussian": "shapes",
+        "FixedGaussian": "shapes",
+        "FullGaussian": "shapes",
+        "Gaussian": "family",
+        "GaussianParameters": "family",
+        "SphericalGaussian": "shapes",
+        "TiedGaussian": "shapes",
+        "UnitGaussian": "shapes",
+    },
+)
