@@ -26,7 +26,12 @@ from lemmata.core import Blocks, MaxSteps, Never, Restarts, Solution, Stop
 from lemmata.core import Path as ParameterPath
 from lemmata.linalg import LanczosAlgorithm, PowerAlgorithm, RandomizedAlgorithm
 from lemmata.optim import SGD, Adam, Descent, GradientDescent, HeavyBall, Nesterov
-from lemmata.reduction.covariance import EighAlgorithm, GradientAlgorithm, Scatter, SVDAlgorithm
+from lemmata.reduction.covariance import (
+    EighAlgorithm,
+    Scatter,
+    SVDAlgorithm,
+    VarianceAscentAlgorithm,
+)
 from lemmata.reduction.reconstruction import (
     ClosedLinearAutoencoderAlgorithm,
     LinearAutoencoderAlgorithm,
@@ -246,8 +251,10 @@ PROBLEMS = [
     ),
     Problem("eigh", lambda: EighAlgorithm(K), formed, infinite_scatter, axes_loss, Never(), wide=("values",), threaded=True),
     Problem("svd", lambda: SVDAlgorithm(K), formed, infinite_scatter, axes_loss, Never(), wide=("values",), threaded=True),
-    Problem("gradient PCA", lambda: GradientAlgorithm(K), formed, infinite_scatter, axes_loss, threaded=True),
-    Problem("gradient PCA on sparse rows", lambda: GradientAlgorithm(K), implicit, infinite_scatter, axes_loss, threaded=True),
+    Problem("gradient PCA", lambda: VarianceAscentAlgorithm(K), formed, infinite_scatter, axes_loss, threaded=True),
+    Problem(
+        "gradient PCA on sparse rows", lambda: VarianceAscentAlgorithm(K), implicit, infinite_scatter, axes_loss, threaded=True,
+    ),
     Problem(
         "autoencoder, descent on Σ", lambda: LinearAutoencoderAlgorithm(K, False, "any", Nesterov(1.0)),
         sample, broken_sample, autoencoder_loss, wide=("params", "gradient", "memory"),

@@ -12,7 +12,7 @@ import resource
 import stat
 import struct
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 
 import hypothesis.extra.numpy as hnp
 import numpy as np
@@ -24,7 +24,17 @@ from hypothesis import strategies as st
 from safetensors.numpy import save as safetensors_bytes
 
 import lemmata
-from lemmata.core import Checkpoint, MaxSteps, Restarts, StoreError, Trace, run, storable, store
+from lemmata.core import (
+    Checkpoint,
+    MaxSteps,
+    Restarts,
+    StoreError,
+    Trace,
+    encoding,
+    run,
+    storable,
+    store,
+)
 
 
 def through_a_file(value):
@@ -232,6 +242,17 @@ def test_an_old_version_without_an_upgrade_is_refused(monkeypatch):
         StoreError, match="Trace has version 1, this lemmata reads 2; fit the model again"
     ):
         store.decode({"$": "object", "class": "Trace", "version": 1, "fields": {}}, {})
+
+
+def test_a_renamed_class_keeps_its_name_in_files_and_checkpoints(monkeypatch):
+    before = storable(make_dataclass("StoredBefore", [("x", int)], frozen=True))
+    written, mark = store.encode(before(3), {}), store.digest(before(3))
+    monkeypatch.delitem(encoding._STORABLE, "StoredBefore")
+    names = {"stored_name": "StoredBefore"}
+    since = make_dataclass("RenamedSince", [("x", int)], frozen=True, namespace=names)
+    monkeypatch.setitem(encoding._STORABLE, "StoredBefore", storable(since))
+    assert (store.encode(since(3), {}), store.digest(since(3))) == (written, mark)
+    assert store.decode(written, {}) == since(3)
 
 
 def test_two_storable_classes_of_one_name_are_our_own_slip():

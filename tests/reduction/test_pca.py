@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 import lemmata
 from lemmata import PCA
 from lemmata.core import Blocks, rounding
-from lemmata.reduction.covariance import GradientAlgorithm, Scatter
+from lemmata.reduction.covariance import Scatter, VarianceAscentAlgorithm
 
 ITERATIVE = ("power", "lanczos", "randomized", "gradient")
 SOLVERS = ("eigh", "svd", *ITERATIVE)
@@ -129,9 +129,9 @@ def test_the_power_method_keeps_its_predicted_rate_and_a_stalled_trace_does_not(
 
 def test_the_gradient_is_the_tangent_part_of_SU(digits):
     S = Scatter.form(Blocks.of(digits))
-    state = GradientAlgorithm(3).init(S, np.random.default_rng(0))
+    state = VarianceAscentAlgorithm(3).init(S, np.random.default_rng(0))
     tangent = S @ state.vectors - state.vectors @ (state.vectors.T @ (S @ state.vectors))
-    assert GradientAlgorithm(3).extras(state)["gradient"] == pytest.approx(
+    assert VarianceAscentAlgorithm(3).extras(state)["gradient"] == pytest.approx(
         np.linalg.norm(tangent), rel=1e-9
     )
 

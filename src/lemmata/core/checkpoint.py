@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lemmata.core import store
+from lemmata.core.encoding import stored_name
 from lemmata.core.layout import check_layout
 from lemmata.core.loop import Solution
 from lemmata.core.owner import STOPPING, differences, owner_of
@@ -57,7 +58,7 @@ class Checkpoint:
     def resume(self, algorithm: Any, data: Any, rng: Any):
         """The state and trace in the file, or None if there is no file yet."""
         self._owner = {
-            "algorithm": f"{type(algorithm).__name__} {store.digest(_identity(algorithm))}",
+            "algorithm": f"{stored_name(type(algorithm))} {store.digest(_identity(algorithm))}",
             "data": data.fingerprint() if hasattr(data, "fingerprint") else store.digest(data),
             "seed": str(int(rng)) if isinstance(rng, Integral) else "",
             **getattr(

@@ -42,22 +42,25 @@ class StoreError(ValueError):
     """A file cannot be read as what it should be, or a value cannot be written."""
 
 
+def stored_name(cls: type) -> str:
+    """The name of a class in files and checkpoints: its own, or `stored_name` where it was renamed."""
+    return vars(cls).get("stored_name", cls.__name__)
+
+
 def storable(cls: Cls) -> Cls:
     """Let files hold instances of a class: a dataclass, or one with `to_fields()` and `from_fields(dict)`.
 
     `cls.version` (1 if absent) is the version of its field names: rename one, raise it. A class that can still read old
     fields has `upgrade(fields, version) -> fields`. `cls.layout` says what its arrays look like (core/layout.py).
     """
-    known = _STORABLE.get(cls.__name__, cls)
+    name = stored_name(cls)
+    known = _STORABLE.get(name, cls)
     # the same twice: a module reloaded
-    if (known.__module__, known.__qualname__) != (
-        cls.__module__,
-        cls.__qualname__,
-    ):
+    if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
         raise TypeError(
-            f"two storable classes are called {cls.__name__}: in {known.__module__} and {cls.__module__}."
+            f"two storable classes are called {name}: in {known.__module__} and {cls.__module__}."
         )
-    _STORABLE[cls.__name__] = cls
+    _STORABLE[name] = cls
     return cls
 
 
@@ -89,7 +92,7 @@ def encode(value: Any, arrays: dict[str, np.ndarray], where: str = "value") -> A
         return _encode_sparse(value, arrays, where)
     if isinstance(value, (np.random.RandomState, np.random.Generator, np.random.SeedSequence)):
         return _encode_random(value, arrays, where)
-    if type(value).__name__ in _STORABLE and type(value) is _STORABLE[type(value).__name__]:
+    if type(value) is _STORABLE.get(stored_name(type(value))):
         return _encode_object(value, arrays, where)
     raise StoreError(
         f"{where} is a {type(value).__name__}, which a lemmata file cannot hold; "
@@ -169,7 +172,7 @@ def _encode_object(value, arrays, where):
     )
     return {
         "$": "object",
-        "class": type(value).__name__,
+        "class": stored_name(type(value)),
         "version": getattr(value, "version", 1),
         "fields": {name: encode(item, arrays, f"{where}.{name}") for name, item in content.items()},
     }
@@ -371,11 +374,11 @@ def digest(value: Any, where: str = "value") -> str:
     """A short hash of a value's content; of a dataclass, its fields, marked storable or not."""
     arrays: dict[str, np.ndarray] = {}
     if is_dataclass(value) and not isinstance(value, type):
-        parts = {f.name: getattr(value, f.name) for f in fields(value)}
-        content: Any = [
-            type(value).__name__,
-            [[k, digest(v, f"{type(value).__name__}.{k}")] for k, v in parts.items()],
+        name = type(value).__name__
+        parts = [
+            [f.name, digest(getattr(value, f.name), f"{name}.{f.name}")] for f in fields(value)
         ]
+        content: Any = [stored_name(type(value)), parts]
     elif isinstance(value, (list, tuple)):
         content = [type(value).__name__, [digest(item, where) for item in value]]
     elif isinstance(value, Mapping):

@@ -175,12 +175,14 @@ class SVDAlgorithm(AxesAlgorithm):
 
 
 @dataclass(frozen=True)
-class GradientAlgorithm(AxesAlgorithm):
+class VarianceAscentAlgorithm(AxesAlgorithm):
     """Projected gradient ascent: U ← orth(U + η S U), the gradient of ½ tr(UᵀSU) being S U.
 
     For a positive semidefinite S the captured scatter cannot fall, whatever η. η = 1/θ₁, the inverse of the smoothness
     measured so far, makes the step about as long as the basis itself.
     """
+
+    stored_name: ClassVar = "GradientAlgorithm"
 
     k: int
 

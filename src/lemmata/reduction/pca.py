@@ -36,9 +36,9 @@ from lemmata.fit_costs import (
 )
 from lemmata.reduction.covariance import (
     EighAlgorithm,
-    GradientAlgorithm,
     Scatter,
     SVDAlgorithm,
+    VarianceAscentAlgorithm,
     refuse_vanishing,
 )
 from lemmata.reduction.dimension import MLE
@@ -199,7 +199,7 @@ class PCA(PrincipalAxes):
                 "Use 'covariance_eigh'."
             )
         if self.solver_ == "gradient":
-            return GradientAlgorithm(k)
+            return VarianceAscentAlgorithm(k)
         if self.solver_ == "power":
             from lemmata.linalg.power import PowerAlgorithm
 

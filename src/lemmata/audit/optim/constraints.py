@@ -29,10 +29,10 @@ def nearest(facts: Facts, z: Array) -> Array:
             1.0, numbers["radius"] / max(np.linalg.norm(away), 1e-300)
         )
     if name == "simplex":
-        return _shifted(z, numbers["total"])
+        return _shift_to_sum(z, numbers["total"])
     if name == "l1_ball":
         inside = np.abs(z).sum() <= numbers["radius"]
-        return z if inside else np.sign(z) * _shifted(np.abs(z), numbers["radius"])
+        return z if inside else np.sign(z) * _shift_to_sum(np.abs(z), numbers["radius"])
     if name == "affine":
         A, b = np.asarray(numbers["A"], np.float64), np.asarray(numbers["b"], np.float64)
         off = np.linalg.lstsq(A, A @ z.ravel() - b, rcond=None)[0]
@@ -47,7 +47,7 @@ def nearest(facts: Facts, z: Array) -> Array:
     raise ValueError(f"a set called {name!r} is not known to the audit.")
 
 
-def _shifted(z: Array, total: float) -> Array:
+def _shift_to_sum(z: Array, total: float) -> Array:
     """(z − τ)₊ with a sum of `total`; the sum falls as τ rises, so bisection finds it."""
     low, high = float(z.max()) - total, float(z.max())
     for _ in range(200):

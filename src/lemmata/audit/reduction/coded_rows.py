@@ -69,7 +69,7 @@ class CodedRows:
         counts = np.array([len(S) for S in supports])
         whole = known.all()
         for rows in blocks_of(np.flatnonzero(counts), float(counts.max(initial=1)) * R.shape[1]):
-            index, there = padded([supports[i] for i in rows])
+            index, there = pad_supports([supports[i] for i in rows])
             atoms = np.where(there[:, :, None], self.D[index], 0.0)
             if not whole:
                 atoms = atoms * known[rows][:, None, :]
@@ -122,7 +122,7 @@ def _unit_of(data: Any) -> float:
     return 2.0 ** np.floor(np.log2(top)) if top > 0 else 1.0
 
 
-def _coded(fit: Fit) -> CodedRows:
+def _code_rows(fit: Fit) -> CodedRows:
     D, unit = np.asarray(fit.components_, np.float64), _unit_of(fit.data)
     found = CodedRows(D, float(fit.get("penalty_", 0.0)) / unit)
     for rows, weights in fit.data:
@@ -166,9 +166,9 @@ def _code_work(fit: Fit) -> float:
 
 
 @fact(cost=_code_work)
-def coded(fit: Fit) -> CodedRows:
+def row_codes(fit: Fit) -> CodedRows:
     """Code the rows; rows and codes are divided by a common unit, squares thus by its square."""
-    return _regression(fit) if fit.has("regression_") else _coded(fit)
+    return _regression(fit) if fit.has("regression_") else _code_rows(fit)
 
 
 def type_of(fit: Fit) -> Any:
@@ -182,7 +182,7 @@ def unit_atoms(D: Any) -> Array:
     return D / np.maximum(np.linalg.norm(D, axis=1, keepdims=True), 1e-300)
 
 
-def padded(supports: list[Array]) -> tuple[Array, Array]:
+def pad_supports(supports: list[Array]) -> tuple[Array, Array]:
     """Supports as one array (m, s), −1 where a code has fewer atoms; and which places count."""
     most = max(map(len, supports), default=0)
     index = np.full((len(supports), most), -1)

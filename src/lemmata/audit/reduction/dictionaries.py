@@ -25,7 +25,7 @@ from lemmata.audit.kernel.claims import (
 )
 from lemmata.audit.kernel.runs import never_rose
 from lemmata.audit.reduction import sparse_codes as codes
-from lemmata.audit.reduction.coded_rows import coded, type_of, unit_atoms
+from lemmata.audit.reduction.coded_rows import row_codes, type_of, unit_atoms
 
 AGAIN = 0.9  # |cosine| of an atom that was found again
 SHARE = 0.8  # of the atoms that another start should find again
@@ -45,11 +45,11 @@ def atoms_normalised(fit: Fit):
     kind=PROVED,
     source="CIL20 10; CIL Thm 1.4.4",
     cost=lambda fit: float(fit.data.size) * fit.data.shape[1] + 10.0 * fit.data.shape[1] ** 3,
-    needs=(coded,),
+    needs=(row_codes,),
 )
 def beats_pca(fit: Fit):
     """Σ w‖x − zD‖² over Σ_{j>m} σ_j², m the mean number of atoms of a code, rounded up. No row is centred for either."""
-    found = coded(fit)
+    found = row_codes(fit)
     if found.holes.any():
         return unknown("no subspace is the best of rows with holes in closed form")
     m = int(np.ceil(found.weights @ found.counts / found.weights.sum() - 1e-9))

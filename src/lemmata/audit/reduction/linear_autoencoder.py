@@ -25,7 +25,7 @@ from lemmata.audit.kernel.claims import (
 )
 from lemmata.audit.kernel.runs import never_rose
 from lemmata.audit.reduction.principal_axes import EXCESS, compare_offset
-from lemmata.audit.reduction.spectra import EIGH, Rows, Spectrum, scaled_rows, whole_spectrum
+from lemmata.audit.reduction.spectra import EIGH, ScaledRows, Spectrum, scaled_rows, whole_spectrum
 
 Array = np.ndarray
 
@@ -39,7 +39,7 @@ DIGITS = 1e-4  # stated numbers are true to four digits
 class RowMoments:
     """Second moments of the scaled rows."""
 
-    rows: Rows
+    rows: ScaledRows
     S: Array  # (d, d) the covariance Σ, over the total weight
     noise: float  # what rounding puts into a variance, here and in the float type of the model
 

@@ -13,7 +13,7 @@ import scipy.linalg
 
 from lemmata.audit.kernel.claims import STATISTICAL, Evidence, at_most, unknown
 from lemmata.audit.kernel.lanczos import RISK
-from lemmata.audit.reduction.spectra import Around, Rows, Spectrum
+from lemmata.audit.reduction.spectra import Around, ScaledRows, Spectrum
 
 Array = np.ndarray
 
@@ -47,7 +47,7 @@ def compare_error(error: float, facts: Around, known: Spectrum) -> Evidence:
     return unknown(f"between {max(lower, 0):.2g} and {upper:.2g} above the least error")
 
 
-def compare_offset(rows: Rows, offset: float, size: float, advice: str) -> Evidence:
+def compare_offset(rows: ScaledRows, offset: float, size: float, advice: str) -> Evidence:
     """The best constant to add to a reconstruction, of this length, against what rounding makes of a mean."""
     scale = size * math.sqrt(rows.square)
     bound = 8 * math.sqrt(rows.data.shape[0]) * rows.eps

@@ -11,7 +11,7 @@ from lemmata.audit.kernel.claims import PROVED, Fit, at_most, claim, rounding
 Array = np.ndarray
 
 
-def _scaled(P: Array) -> tuple[Array, float]:
+def _scale_down(P: Array) -> tuple[Array, float]:
     """Q = P/s with entries of at most 1, so that no product overflows; s is a power of two, or 1 for small P."""
     largest = float(np.abs(P).max())
     s = math.ldexp(1.0, min(math.frexp(largest)[1], 1023)) if largest > 1 else 1.0
@@ -28,7 +28,7 @@ def idempotent(fit):
 
     With P = sQ: ‖Q² − Q/s‖ against rounding·max(1/s², ‖Q‖²).
     """
-    Q, s = _scaled(fit.P)
+    Q, s = _scale_down(fit.P)
     gap = float(np.linalg.norm(Q @ Q - Q / Q.dtype.type(s)))
     size = max(1 / s**2 if s < 1e150 else 0.0, float(np.linalg.norm(Q)) ** 2)
     bound = rounding(Q.dtype, terms=len(Q)) * size
@@ -38,7 +38,7 @@ def idempotent(fit):
 
 @claim("P = Pᵀ: the projection is orthogonal", kind=PROVED, source="CIL 1.3.4")
 def self_adjoint(fit):
-    Q, s = _scaled(fit.P)
+    Q, s = _scale_down(fit.P)
     gap, size = float(np.linalg.norm(Q - Q.T)), float(np.linalg.norm(Q))
     bound = rounding(Q.dtype, terms=len(Q)) * size
     advice = "in P = VW take W = V⁺ (pseudo_inverse), or tie the weights"

@@ -24,7 +24,14 @@ from scipy.special import fdtri, gammaincinv
 
 from lemmata.audit.kernel.claims import RULE_OF_THUMB, Evidence, Fit, at_most, unknown
 from lemmata.audit.reduction.principal_axes import own_angle
-from lemmata.audit.reduction.spectra import Around, Rows, Spectrum, around, scaled_rows, scatter
+from lemmata.audit.reduction.spectra import (
+    Around,
+    ScaledRows,
+    Spectrum,
+    around,
+    scaled_rows,
+    scatter,
+)
 
 Array = np.ndarray
 
@@ -179,7 +186,7 @@ def turn_of_rows(fit: Fit, known: Spectrum, k: int, numbers: Array) -> Turn:
     return turn(deviations(), known.values[:q], k, noise, known.ceiling)
 
 
-def _group_products(rows: Rows, W: Array, numbers: Array) -> Iterator[tuple[float, Array]]:
+def _group_products(rows: ScaledRows, W: Array, numbers: Array) -> Iterator[tuple[float, Array]]:
     """The weight and Σ p (x − c)(x − c)ᵀW of each group of consecutive rows, those of equal numbers."""
     if rows.centred is not None and rows.shares is not None:
         weighted = (rows.centred @ W) * rows.shares[:, None]

@@ -32,7 +32,7 @@ from lemmata.audit.kernel.claims import (
     unknown,
 )
 from lemmata.audit.reduction import coded_rows
-from lemmata.audit.reduction.coded_rows import CodedRows, coded, dual_values, type_of
+from lemmata.audit.reduction.coded_rows import CodedRows, dual_values, row_codes, type_of
 
 Array = np.ndarray
 GAP = 1e-3  # of ½‖x‖²: what an ℓ1 code may be above the least
@@ -66,7 +66,7 @@ def _statement_errors(fit: Fit) -> dict[str, float]:
         named = isinstance(given, str)
         true = scipy.fft.dct(np.eye(D.shape[1]), norm="ortho", axis=0) if named else given
         errors["components_"] = discrepancy(D, true, np.abs(D).max(), rounding(dtype))
-    found = coded(fit)
+    found = row_codes(fit)
     total = found.weights.sum()
     loss = found.weights @ found.losses / total * found.unit**2
     scale = found.weights @ found.sizes**2 / total * found.unit**2 + loss
@@ -76,7 +76,7 @@ def _statement_errors(fit: Fit) -> dict[str, float]:
     return errors
 
 
-TRUE = statements_true(_statement_errors, needs=(coded,))
+TRUE = statements_true(_statement_errors, needs=(row_codes,))
 
 
 def _shares(found: CodedRows, parts: Array) -> Array:
@@ -93,11 +93,11 @@ def _shares(found: CodedRows, parts: Array) -> Array:
     "no other code of a row has an ℓ1 objective lower by more than 0.1 % of ½‖x‖²",
     kind=PROVED,
     source="ML Lasso; weak duality",
-    needs=(coded,),
+    needs=(row_codes,),
 )
 def near_optimum(fit: Fit):
     """The gap bounds it from above. Where that is not enough, a search finds a better code (fails) or bound (holds)."""
-    found = coded(fit)
+    found = row_codes(fit)
     most = 2 * _shares(found, found.gaps)
     # P and D are sums of d products each
     doubt = 4 * rounding(type_of(fit), found.D.shape[1])
@@ -158,11 +158,11 @@ def _bounds(X: Array, D: Array, alpha: float, positive: bool, U: Array) -> Array
     "with the atoms that it uses, no code of a row is closer by more than 1e-6 of ‖x‖²",
     kind=PROVED,
     source="CIL20 9; normal equations",
-    needs=(coded,),
+    needs=(row_codes,),
 )
 def fitted_on_support(fit: Fit):
     """‖P_S r‖² = (D_S r)ᵀ G_SS⁺ (D_S r): what least squares on the same atoms would take from the squared error."""
-    found = coded(fit)
+    found = row_codes(fit)
     advice = "code the rows again: these numbers are no least-squares fit on their atoms"
     return at_most(_shares(found, found.gains).max(initial=0.0), MISSED, advice, "share of ‖x‖²")
 
@@ -191,13 +191,13 @@ def _unique_work(fit: Fit) -> float:
     kind=PROVED,
     source="CIL20 9; Donoho & Elad 2003; Donoho, Elad & Temlyakov 2006",
     cost=_unique_work,
-    needs=(coded,),
+    needs=(row_codes,),
 )
 def unique_sparsest(fit: Fit):
     """2ε/√(1 − μ₁(2s − 1)) over ‖z‖, the largest over the rows; ‖z‖ counts numbers of unit atoms. *Fails* shows another
     code.
     """
-    found = coded(fit)
+    found = row_codes(fit)
     mu = babel(found.G, 2 * int(found.counts.max(initial=0)))
     room = 1 - mu[np.maximum(2 * found.counts - 1, 0)] - rounding(float, found.D.shape[1])
     errors = found.errors + rounding(type_of(fit), found.D.shape[1]) * found.sizes
@@ -267,18 +267,18 @@ def _recovery_work(fit: Fit) -> float:
     kind=PROVED,
     source="CIL20 9; Tropp 2004",
     cost=_recovery_work,
-    needs=(coded,),
+    needs=(row_codes,),
 )
 def exact_recovery(fit: Fit):
     """The largest ‖D_S⁺d_j‖₁ over the supports of all rows. Above 1, some exact row on S misleads OMP at its first atom."""
-    found = coded(fit)
+    found = row_codes(fit)
     if found.holes.any():
         return unknown("rows with holes have atoms of their own; pass rows without")
     distinct = {tuple(S): i for i, S in enumerate(found.supports) if len(S)}
     rows, worst = np.array(sorted(distinct.values()), dtype=int), 0.0
     width = len(found.D) * float(found.counts.max(initial=1))
     for part in coded_rows.blocks_of(rows, width):
-        index, there = coded_rows.padded([found.supports[i] for i in part])
+        index, there = coded_rows.pad_supports([found.supports[i] for i in part])
         G = found.grams(index, there)
         values, V = np.linalg.eigh(G)
         if values.min() <= rounding(float, len(found.D)) * values.max():
@@ -302,11 +302,11 @@ def exact_recovery(fit: Fit):
     kind=RULE_OF_THUMB,
     source="CIL20 10; Aharon, Elad & Bruckstein 2006",
     cost=lambda fit: float(len(fit.components_)) ** 2 * np.shape(fit.components_)[1],
-    needs=(coded,),
+    needs=(row_codes,),
 )
 def atoms_distinct(fit: Fit):
     """The number of atoms that are the double of an earlier one, or part of no code of these rows."""
-    found = coded(fit)
+    found = row_codes(fit)
     doubles = np.tril(np.abs(found.G), -1).max(axis=1, initial=0.0) > ALIKE
     dead = found.used <= 0
     note = f"{int(dead.sum())} unused, {int(doubles.sum())} doubles"

@@ -35,7 +35,7 @@ EIGH = 1  # d³ of work that a full eigendecomposition takes: 4.5 times as many 
 
 
 @dataclass(frozen=True)
-class Rows:
+class ScaledRows:
     """The rows of a fit, scaled, with their weights as shares; iterating gives the blocks."""
 
     data: Blocks
@@ -82,7 +82,7 @@ class Rows:
 
 
 @fact(cost=passes(3))
-def scaled_rows(fit: Fit) -> Rows:
+def scaled_rows(fit: Fit) -> ScaledRows:
     """Scale the rows and measure them about the model's mean: the first pass over the data."""
     data, d = fit.data, fit.data.shape[1]
     largest, mean, square = 0.0, np.zeros(d), 0.0
@@ -105,7 +105,7 @@ def scaled_rows(fit: Fit) -> Rows:
     kinds = (data.dtype, np.asarray(fit.components_).dtype)
     theirs, own = (float(np.finfo(one if one.kind == "f" else float).eps) for one in kinds)
     centre, eps = centre / scale, max(theirs, own)
-    return Rows(data, scale, mean, centre, square, eps, theirs > own, centred, shares)
+    return ScaledRows(data, scale, mean, centre, square, eps, theirs > own, centred, shares)
 
 
 def _shares(data: Blocks) -> Iterator[tuple[Any, Array]]:
