@@ -1,13 +1,11 @@
-"""Numba, where it pays: `kernel` marks what is compiled, `worth_compiling` says when.
+"""Numba, where it pays: `kernel` marks what is compiled, `worth_compiling` says when, `pick` takes the kernels or their twins.
 
 To compile the kernels of a model takes some ten seconds, once per machine. Small data does not wait for that: below a size
 found by measurement the NumPy twin of a kernel does the work, and numba is not even imported. The choice is made once per
 fit, by the total size of the work and by nothing else, so that neither blocks nor what ran before can change a result.
 
-    if worth_compiling(n * d * k, above=2**26):
-        from lemmata.clustering import _kernels_assign as kernels
-    else:
-        from lemmata.clustering import _twins as kernels
+    loops = pick(worth_compiling(work, above=2**26), "lemmata.topics.nmf")
+    loops.sweep_into(W, P, G)        # of _kernels.py, or of _twins.py
 """
 
 from __future__ import annotations
@@ -15,6 +13,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 COMPILE = "LEMMATA_COMPILE"
@@ -27,6 +26,11 @@ def worth_compiling(work: float, *, above: float) -> bool:
     if mode not in MODES:
         raise ValueError(f"{COMPILE}={mode!r} is not accepted; set auto, always or never.")
     return mode == "always" or (mode == "auto" and work > above)
+
+
+def pick(compiled: bool, package: str, subject: str = "") -> Any:
+    """The module of a package that does the work: `_kernels<subject>`, or `_twins<subject>` with the same functions in NumPy"""
+    return import_module(f"{package}._{'kernels' if compiled else 'twins'}{subject}")
 
 
 def kernel(function: Callable | None = None, **options: Any) -> Any:

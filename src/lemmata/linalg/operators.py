@@ -29,7 +29,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lemmata.core.blocks import Blocks
-from lemmata.core.compiler import worth_compiling
+from lemmata.core.compiler import pick, worth_compiling
 from lemmata.core.engine import map_reduce
 from lemmata.core.malformed import NotFinite, refuse_malformed
 from lemmata.linalg._checks import float_type
@@ -148,13 +148,7 @@ class SparseRows(Operator):
 
 def _kernels_for(work: float) -> ModuleType:
     """Who multiplies: SciPy where all products together take it less than about half a second, else compiled kernels."""
-    if worth_compiling(work, above=COMPILE_ABOVE):
-        from lemmata.linalg import _kernels
-
-        return _kernels
-    from lemmata.linalg import _twins
-
-    return _twins
+    return pick(worth_compiling(work, above=COMPILE_ABOVE), "lemmata.linalg")
 
 
 # --- sums over the data -----------------------------------------------------------------------------------------------

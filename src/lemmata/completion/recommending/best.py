@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lemmata.completion.observed import Entries
-from lemmata.core.compiler import worth_compiling
+from lemmata.core.compiler import pick, worth_compiling
 
 Array = np.ndarray
 
@@ -28,10 +28,7 @@ def best(
     """
     (b, k), m = P.shape, len(Q)
     compiled = worth_compiling(b * m, above=WORTH_COMPILING)
-    if compiled:
-        from lemmata.completion.recommending._kernels import best_into
-    else:
-        from lemmata.completion.recommending._twins import best_into
+    best_into = pick(compiled, "lemmata.completion.recommending").best_into
     n = min(n, m)
     places, scores = np.empty((b, n), np.int64), np.empty((b, n))
     if not b or not n:

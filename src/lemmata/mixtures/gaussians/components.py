@@ -22,6 +22,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from lemmata.core.compiler import pick
 from lemmata.core.store import storable
 from lemmata.mixtures.expectation import EStepSums, posterior
 
@@ -238,13 +239,7 @@ class Components(ABC):
     @property
     def _loops(self) -> Any:
         """The sweeps over rows: kernels, or their twins."""
-        if self.compiled:
-            from lemmata.mixtures.gaussians import _kernels
-
-            return _kernels
-        from lemmata.mixtures.gaussians import _twins
-
-        return _twins
+        return pick(self.compiled, "lemmata.mixtures.gaussians")
 
     # --- what the two kinds differ in ---
 
@@ -291,13 +286,7 @@ class DenseComponents(Components):
     @property
     def _marginalising(self) -> Any:
         """The loops that integrate over what is unknown: kernels, or their twins."""
-        if self.compiled:
-            from lemmata.mixtures.gaussians import _kernels_missing
-
-            return _kernels_missing
-        from lemmata.mixtures.gaussians import _twins_missing
-
-        return _twins_missing
+        return pick(self.compiled, "lemmata.mixtures.gaussians", "_missing")
 
     def _sweep(self, rows, weights):
         return self._loops.sweep(rows, weights, self.kernel, self.squares)

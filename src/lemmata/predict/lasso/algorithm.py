@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lemmata.core.blocks import Blocks
-from lemmata.core.compiler import worth_compiling
+from lemmata.core.compiler import pick, worth_compiling
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.loop import Stop, Stopped
 from lemmata.core.store import storable
@@ -319,13 +319,8 @@ class ElasticNetAlgorithm:
 
     def _kernels(self, data: Regression) -> Any:
         n, d = data.shape
-        if worth_compiling(
-            data.design.size + float(min(n, d)) ** 2 * len(self.alphas), above=KERNELS_ABOVE
-        ):
-            from lemmata.predict.lasso import _kernels as kernels
-        else:
-            from lemmata.predict.lasso import _twins as kernels  # type: ignore[no-redef]
-        return kernels
+        work = data.design.size + float(min(n, d)) ** 2 * len(self.alphas)
+        return pick(worth_compiling(work, above=KERNELS_ABOVE), "lemmata.predict.lasso")
 
     def _with_losses(self, state: ElasticNetState, data: Regression) -> ElasticNetState:
         """The losses of a warm start."""

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from lemmata.core.compiler import worth_compiling
+from lemmata.core.compiler import pick, worth_compiling
 from lemmata.core.engine import run_tasks
 from lemmata.core.store import storable
 from lemmata.predict.linear_svm.interior import margins_of
@@ -85,10 +85,8 @@ class DualAlgorithm:
             extra = np.where(s > 0, 0.5 / (self.C * s), 0.0) if self.squared else np.zeros(len(s))
         upper = np.where(s > 0, upper, 0.0)
         norms = squared_sizes(X) + self.intercept_scaling**2 + extra
-        if worth_compiling(X.shape[0] * data.m, above=COMPILED):
-            from lemmata.predict.linear_svm import _kernels as loops
-        else:
-            from lemmata.predict.linear_svm import _twins as loops  # type: ignore[no-redef]
+        compiled = worth_compiling(X.shape[0] * data.m, above=COMPILED)
+        loops = pick(compiled, "lemmata.predict.linear_svm")
         alpha, w, kept = state.alpha.copy(), state.w.copy(), state.kept.copy()
         bounds = state.bounds.copy()
         scale = float(self.intercept_scaling)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from lemmata.core.blocks import Blocks
-from lemmata.core.compiler import worth_compiling
+from lemmata.core.compiler import pick, worth_compiling
 from lemmata.core.loop import MaxSteps, run
 from lemmata.core.store import storable
 from lemmata.predict.logistic.newton import (
@@ -45,11 +45,7 @@ WHOLE = 512  # features up to which all of them are the working set
 
 def sweeps_for(size: int) -> Callable:
     """Coordinate descent for models of so many weights."""
-    if worth_compiling(size, above=COMPILED):
-        from lemmata.predict.logistic import _kernels as loops
-    else:
-        from lemmata.predict.logistic import _twins as loops  # type: ignore[no-redef]
-    return loops.sweep_into
+    return pick(worth_compiling(size, above=COMPILED), "lemmata.predict.logistic").sweep_into
 
 
 def lasso_of(

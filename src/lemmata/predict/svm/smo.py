@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from lemmata.core.compiler import pick
 from lemmata.core.engine import one_blas_thread, run_tasks
 from lemmata.core.loop import Solution, Stop, Stopped
 from lemmata.core.store import storable
@@ -120,13 +121,7 @@ class SMOAlgorithm:
 
     @property
     def _loops(self) -> Any:
-        if self.compiled:
-            from lemmata.predict.svm import _kernels
-
-            return _kernels
-        from lemmata.predict.svm import _twins
-
-        return _twins
+        return pick(self.compiled, "lemmata.predict.svm")
 
     # --- one working set of one machine ---
 

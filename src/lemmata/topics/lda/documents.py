@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import import_module
 from itertools import pairwise
 from types import ModuleType
 from typing import Any
@@ -18,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lemmata.core.blocks import Blocks
-from lemmata.core.compiler import worth_compiling
+from lemmata.core.compiler import pick, worth_compiling
 from lemmata.core.engine import one_blas_thread, run_tasks
 
 Array = np.ndarray
@@ -65,8 +64,7 @@ class Documents:
 
     @property
     def kernels(self) -> ModuleType:
-        name = "_kernels_variational" if self.compiled else "_twins_variational"
-        return import_module(f"lemmata.topics.lda.{name}")
+        return pick(self.compiled, "lemmata.topics.lda", "_variational")
 
     def blocks(self) -> Iterator[tuple[sp.csr_array, Array | None]]:
         for rows, weights in self.data:

@@ -19,13 +19,13 @@ first half one in five hundred. So there is no burn-in to choose, and a run may 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
 from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import gammaln
 
+from lemmata.core.compiler import pick
 from lemmata.core.store import storable
 from lemmata.topics.lda.priors import learn_doc_topic_prior
 from lemmata.topics.lda.starting import first_topics
@@ -70,8 +70,7 @@ class GibbsAlgorithm:
     hint = "look for extreme counts"
 
     def _kernels(self, tokens: Tokens) -> ModuleType:
-        name = "_kernels_gibbs" if tokens.compiled else "_twins_gibbs"
-        return import_module(f"lemmata.topics.lda.{name}")
+        return pick(tokens.compiled, "lemmata.topics.lda", "_gibbs")
 
     def init(self, tokens: Tokens, rng: np.random.Generator) -> GibbsState:
         k, alpha = len(self.alpha), np.asarray(self.alpha)

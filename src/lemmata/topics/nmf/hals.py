@@ -17,6 +17,8 @@ from types import ModuleType
 
 import numpy as np
 
+from lemmata.core.compiler import pick
+
 Array = np.ndarray
 SWEEPS = 8  # for every pass over the data; later ones move little (measured: bench/nmf.py)
 
@@ -30,9 +32,7 @@ class HALS:
 
     @property
     def kernels(self) -> ModuleType:
-        from importlib import import_module
-
-        return import_module(f"lemmata.topics.nmf.{'_kernels' if self.compiled else '_twins'}")
+        return pick(self.compiled, "lemmata.topics.nmf")
 
     def __call__(self, W: Array, P: Array, G: Array, l1: float, l2: float, sweeps: int) -> Array:
         """W (n, k), better for P (n, k) and G, (k, k) or one for every row."""

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lemmata.core.blocks import Blocks
-from lemmata.core.compiler import worth_compiling
+from lemmata.core.compiler import pick, worth_compiling
 from lemmata.core.engine import one_blas_thread, run_tasks
 
 Array = np.ndarray
@@ -47,9 +47,7 @@ class Corpus:
 
     @property
     def kernels(self) -> ModuleType:
-        from importlib import import_module
-
-        return import_module(f"lemmata.topics.plsa.{'_kernels' if self.compiled else '_twins'}")
+        return pick(self.compiled, "lemmata.topics.plsa")
 
     @cached_property
     def parts(self) -> list[tuple[int, Any]]:
