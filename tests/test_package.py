@@ -40,37 +40,11 @@ def test_the_public_surface_is_what_the_registry_lists():
         _ = lemmata.PCS
 
 
-OLD_NAMES = (
-    "Bernoulli Categorical EMAlgorithm Family GaussianMixture KMeans LightweightCoreset Mixture Multinomial Poisson "
-    "certified_gap d2_sampling elbo greedy_d2_sampling kmeans_parallel random_rows seeding_factor select"
-)
-
-
 def test_all_modules_can_be_imported_together():
     """Classes that files may name have to be told apart, wherever they are defined."""
     program = "import importlib, pkgutil, lemmata\n"
     program += "for m in pkgutil.walk_packages(lemmata.__path__, 'lemmata.'): importlib.import_module(m.name)"
     subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True)
-
-
-def test_the_old_name_of_two_packages_works_and_warns():
-    sys.modules.pop("lemmata.latent", None)
-    vars(lemmata).pop("latent", None)
-    with pytest.warns(FutureWarning, match="lemmata.latent is now lemmata.clustering"):
-        latent = lemmata.latent
-    assert set(OLD_NAMES.split()) <= set(latent.__all__) == set(dir(latent))
-    for name in OLD_NAMES.split():
-        new = next(new for new in (lemmata.clustering, lemmata.mixtures) if name in new.__all__)
-        assert getattr(latent, name) is getattr(new, name)
-    assert latent.KMeans is lemmata.KMeans
-    assert latent.GaussianMixture is lemmata.GaussianMixture
-    with pytest.raises(AttributeError, match=r"see lemmata.clustering and lemmata.mixtures"):
-        _ = latent.KMean
-    assert "latent" not in lemmata.__all__
-    sys.modules.pop("lemmata.latent")
-    with pytest.warns(FutureWarning) as seen:  # at the line that imports it
-        exec(compile("import lemmata.latent", __file__, "exec"), {})
-    assert seen[0].filename == __file__
 
 
 def test_a_package_that_is_imported_lazily_lists_its_names_and_knows_no_others():

@@ -15,7 +15,7 @@ __all__ = sorted([*registry.MODELS, *registry.FUNCTIONS, *registry.SUBPACKAGES])
 
 def __getattr__(name: str):
     """Import public names on first use (PEP 562), so that `import lemmata` costs almost nothing."""
-    if name in registry.SUBPACKAGES or name in registry.RENAMED:
+    if name in registry.SUBPACKAGES:
         return import_module(f"lemmata.{name}")
     module = registry.module_of(name)
     if module is None:

@@ -399,8 +399,6 @@ WITNESSES: dict[str, str] = {
     "refit_mixture": "lemmata.mixtures.witness",
 }
 
-RENAMED = ("latent",)  # packages that still answer to their old name, and warn
-
 
 def module_of(name: str) -> str | None:
     """The module that defines the public name, or None if there is no such name."""
