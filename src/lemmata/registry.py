@@ -438,13 +438,9 @@ def markdown() -> str:
 
 
 def parameter(name: str, word: str) -> str:
-    """What the docstring of a model says about one of its parameters, on one line; "" if it says nothing."""
-    import re
-    from inspect import getdoc
-
-    text = (getdoc(model_class(name)) or "") + "\n"
-    found = re.search(rf"^(?:\w+, )*{word}\b[^\n]*\n((?:[ ]{{4}}[^\n]*\n|\n)+)", text, re.M)
-    return " ".join(found[1].split()) if found else ""
+    """The meaning of a model's parameter, on one line; "" if it has no such parameter."""
+    declared = model_class(name).declared_parameters.get(word)
+    return " ".join(declared.meaning.split()) if declared else ""
 
 
 def tolerances() -> str:

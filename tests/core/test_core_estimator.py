@@ -31,13 +31,15 @@ from lemmata.core import (
     at_most,
     certificate,
     claim,
+    common,
     estimator,
     map_reduce,
     passes,
     rounding,
     storable,
 )
-from lemmata.core.estimator import COMMON, Model
+from lemmata.core.estimator import Model
+from lemmata.core.parameters import KW_ONLY, parameter
 
 
 @storable
@@ -107,27 +109,20 @@ def dear(fit):
 class MeanModel(Model):
     """The toy."""
 
-    _parameter_constraints = {**COMMON, "rate": [float], "breaks_at": [int]}  # noqa: RUF012
+    rate: float = parameter(0.5, float).doc("How far a step goes.")
+    _: KW_ONLY
+    breaks_at: int = parameter(0, int)
+    max_iter: int = common.max_iter()
+    tol: float = common.tol(1e-9)
+    random_state: object = common.random_state()
+    verbose: int = common.verbose()
+    checkpoint: object = common.checkpoint()
+    time_limit: object = common.time_limit()
+
     interrupts = False  # whether Ctrl-C is pressed while the dear claim is checked
     claims = (is_mean, never_rose, dear)
     stored = {"center_": "d"}  # noqa: RUF012
     accepts_sparse = True
-
-    def __init__(
-        self,
-        rate=0.5,
-        *,
-        breaks_at=0,
-        max_iter=100,
-        tol=1e-9,
-        random_state=None,
-        verbose=0,
-        checkpoint=None,
-        time_limit=None,
-    ):
-        self.rate, self.breaks_at = rate, breaks_at
-        self.max_iter, self.tol, self.random_state = max_iter, tol, random_state
-        self.verbose, self.checkpoint, self.time_limit = verbose, checkpoint, time_limit
 
     def _algorithm(self, data):
         if data.shape[1] > 100:

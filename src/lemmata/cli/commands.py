@@ -107,9 +107,7 @@ def _describe(name: str, as_json: bool) -> None:
         return print_json(
             {"name": name, **registry.MODELS[name]._asdict(), "parameters": parameters}
         )
-    print(
-        f"{getdoc(cls)}\n\nDefaults: {', '.join(f'{key}={value!r}' for key, value in parameters.items())}"
-    )
+    print(getdoc(cls))
 
 
 @app.command()

@@ -16,7 +16,6 @@ good the one found is compared with the best possible is for the certificate.
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -37,12 +36,13 @@ from lemmata.clustering.frames import (
     worth_kernels,
 )
 from lemmata.clustering.lloyd import SEEDINGS, LloydAlgorithm, Still
+from lemmata.core import common
 from lemmata.core.blocks import Blocks, is_dask
-from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Statement
 from lemmata.core.engine import map_reduce, one_blas_thread
-from lemmata.core.estimator import COMMON, Model
+from lemmata.core.estimator import Model
 from lemmata.core.loop import MaxSteps, Never, Solution, Stop, Stopped, warn_user
+from lemmata.core.parameters import COUNT, KW_ONLY, choice, fitted, parameter
 from lemmata.core.repeat import Restarts, best_run
 from lemmata.core.trace import Trace
 from lemmata.fit_costs import MANY_STARTS, cost_of_kmeans
@@ -55,32 +55,6 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
     """k-means clustering.
 
     Minimises Σ_i w_i min_j ‖x_i − c_j‖² over k centres c_j by Lloyd's algorithm.
-
-    Parameters
-    ----------
-    n_clusters : int, default=8
-        k.
-    init : "k-means++" (default), "k-means||", "random", array of shape (k, d), or callable
-        Where the centres start: rows drawn by greedy D² sampling (expected cost within 8(ln k + 2) of the best), the same
-        in a few passes for data that is not in memory, rows drawn evenly, given centres, or what
-        ``init(X, n_clusters, random_state)`` returns.
-    n_init : int or "auto", default="auto"
-        Number of starts; the result of lowest cost is kept. "auto": 10 for "random" and callables, else 1.
-    algorithm : "auto" (default), "lloyd", "hamerly", "yinyang" or "elkan"
-        How the nearest centres are found. The result is the same to the bit; only the time differs. "lloyd" measures every
-        distance, "hamerly" keeps one bound per row that rules out most of them, "yinyang" one per row and group of centres
-        (all three in at most about a seventh of the memory of the data, where it has 32 features or more). "auto" begins with
-        "lloyd" and switches to "yinyang" once few labels change. "elkan" is accepted for compatibility and means "yinyang".
-        Sparse and Dask data: "lloyd".
-    max_iter : int, default=300
-        Lloyd steps per start.
-    tol : float, default=1e-4
-        A run has settled when Σ_j ‖c_j − c_j before‖² ≤ tol · (mean variance of a feature); at 0, when nothing moves.
-    random_state : int, RandomState or None
-    copy_x : bool, default=True
-        Accepted for compatibility: X is never changed.
-    verbose, checkpoint, time_limit
-        Progress on the terminal; a file to resume from; seconds for all starts together.
 
     Attributes
     ----------
@@ -104,15 +78,33 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
     the result depends on the order of the batches.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        "n_clusters": [Interval(Integral, 1, None, closed="left")],
-        "init": [StrOptions(set(SEEDINGS)), callable, "array-like"],
-        "n_init": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
-        "algorithm": [StrOptions(set(ALGORITHMS))],
-        "copy_x": ["boolean"],
-        **COMMON,
-    }
-    cluster_centers_: Array
+    n_clusters: int = parameter(8, COUNT).doc("k.")
+    _: KW_ONLY
+    init: Any = parameter("k-means++", choice(*SEEDINGS), callable, "array-like").doc("""
+        Where the centres start: rows drawn by greedy D² sampling (expected cost within 8(ln k + 2)
+        of the best), the same in a few passes for data that is not in memory, rows drawn evenly,
+        given centres (k, d), or what ``init(X, n_clusters, random_state)`` returns.""")
+    n_init: Any = parameter("auto", choice("auto"), COUNT).doc("""
+        Number of starts; the result of lowest cost is kept. "auto": 10 for "random" and callables,
+        else 1.""")
+    algorithm: str = parameter("auto", choice(*ALGORITHMS)).doc("""
+        How the nearest centres are found. The result is the same to the bit; only the time differs.
+        "lloyd" measures every distance, "hamerly" keeps one bound per row that rules out most of
+        them, "yinyang" one per row and group of centres (all three in at most about a seventh of
+        the memory of the data, where it has 32 features or more). "auto" begins with "lloyd"
+        and switches to "yinyang" once few labels change. "elkan" is accepted for compatibility and
+        means "yinyang". Sparse and Dask data: "lloyd".""")
+    max_iter: int = common.max_iter(300).doc("Lloyd steps per start.")
+    tol: float = common.tol(1e-4).doc("""
+        A run has settled when Σ_j ‖c_j − c_j before‖² ≤ tol · (mean variance of a feature); at 0,
+        when nothing moves.""")
+    random_state: Any = common.random_state()
+    copy_x: bool = parameter(True, "boolean").doc("Accepted for compatibility: X is never changed.")
+    verbose: int = common.verbose()
+    checkpoint: Any = common.checkpoint()
+    time_limit: Any = common.time_limit()
+
+    cluster_centers_: Array = fitted()
     accepts_sparse = True
     finds_nonfinite = True
     claims: ClassVar[tuple[Statement, ...]] = KMEANS_CLAIMS
@@ -124,33 +116,6 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
         "inertia_": ">=0",
         "sums_": ClusterSums,
     }
-
-    def __init__(
-        self,
-        n_clusters=8,
-        *,
-        init="k-means++",
-        n_init="auto",
-        algorithm="auto",
-        max_iter=300,
-        tol=1e-4,
-        random_state=None,
-        copy_x=True,
-        verbose=0,
-        checkpoint=None,
-        time_limit=None,
-    ):
-        self.n_clusters = n_clusters
-        self.init = init
-        self.n_init = n_init
-        self.algorithm = algorithm
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.copy_x = copy_x
-        self.verbose = verbose
-        self.checkpoint = checkpoint
-        self.time_limit = time_limit
 
     # --- fitting ---
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,10 +27,10 @@ from lemmata.clustering.assignment import ClusterSums, Points, locate, take_rows
 from lemmata.clustering.frames import PASSES, spread_of, worth_kernels
 from lemmata.clustering.kmeans import KMeans
 from lemmata.clustering.lloyd import SEEDINGS, LloydAlgorithm, Still
+from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval, StrOptions
-from lemmata.core.estimator import COMMON
 from lemmata.core.loop import Solution, Stop, Stopped
+from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, WHOLE, choice, parameter
 from lemmata.core.store import storable
 from lemmata.fit_costs import MINI_BATCH_STARTS, cost_of_mini_batch_kmeans
 
@@ -209,37 +208,10 @@ def _some(data: Points, rows: Array, weighted: bool = False) -> Points:
     return Points(blocks, data.compiled, data.spread)
 
 
-class MiniBatchKMeans(KMeans):
+class MiniBatchKMeans(KMeans, inherit_parameters=False):
     """k-means by small batches of rows: nearly the cost of `KMeans`, on large data in a fraction of the time.
 
     Minimises Σ_i w_i min_j ‖x_i − c_j‖² over k centres c_j, a few random rows at a time.
-
-    Parameters
-    ----------
-    n_clusters : int, default=8
-        k.
-    init : "k-means++" (default), "k-means||", "random", array of shape (k, d), or callable
-        Where the centres start, as in `KMeans`, among `init_size` rows.
-    max_iter : int, default=100
-        Passes over the data: at most max_iter · n / batch_size batches are drawn.
-    batch_size : int, default=1024
-        Rows of a batch, drawn with replacement and with probability ∝ their weights.
-    verbose : int or bool, default=0
-    compute_labels : bool, default=True
-        Whether `fit` ends with a pass over all rows, for `labels_` and `inertia_`.
-    random_state : int, RandomState or None
-    tol : float, default=0.0
-        Settled when Σ_j ‖c_j − c_j before‖² ≤ tol · (mean variance of a feature); at 0 this rule is off.
-    max_no_improvement : int or None, default=10
-        Settled when the smoothed cost of so many batches in a row has not fallen.
-    init_size : int or None, default=None
-        Rows that starts are drawn from; None: 3 · batch_size, or 3 · n_clusters if that is less than n_clusters.
-    n_init : int or "auto", default="auto"
-        How many starts are compared. "auto": 3 for "random" and callables, else 1.
-    reassignment_ratio : float, default=0.01
-        A cluster given less than this share of the rows of the largest one moves to a random row now and then.
-    checkpoint, time_limit
-        A file to resume from; seconds for the fit.
 
     Attributes
     ----------
@@ -257,17 +229,34 @@ class MiniBatchKMeans(KMeans):
     `trace_.objective` is the cost per row of each batch at the centres before it moves them: it goes up and down.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        "n_clusters": [Interval(Integral, 1, None, closed="left")],
-        "init": [StrOptions(set(SEEDINGS)), callable, "array-like"],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "compute_labels": ["boolean"],
-        "max_no_improvement": [Interval(Integral, 0, None, closed="left"), None],
-        "init_size": [Interval(Integral, 1, None, closed="left"), None],
-        "n_init": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
-        "reassignment_ratio": [Interval(Real, 0, None, closed="left")],
-        **COMMON,
-    }
+    n_clusters: int = parameter(8, COUNT).doc("k.")
+    _: KW_ONLY
+    init: Any = parameter("k-means++", choice(*SEEDINGS), callable, "array-like").doc("""
+        Where the centres start, as in `KMeans`, among `init_size` rows.""")
+    max_iter: int = common.max_iter(100).doc("""
+        Passes over the data: at most max_iter · n / batch_size batches are drawn.""")
+    batch_size: int = parameter(1024, COUNT).doc("""
+        Rows of a batch, drawn with replacement and with probability ∝ their weights.""")
+    verbose: int = common.verbose()
+    compute_labels: bool = parameter(True, "boolean").doc("""
+        Whether `fit` ends with a pass over all rows, for `labels_` and `inertia_`.""")
+    random_state: Any = common.random_state()
+    tol: float = common.tol(0.0).doc("""
+        Settled when Σ_j ‖c_j − c_j before‖² ≤ tol · (mean variance of a feature); at 0 this rule is
+        off.""")
+    max_no_improvement: Any = parameter(10, WHOLE, None).doc("""
+        Settled when the smoothed cost of so many batches in a row has not fallen.""")
+    init_size: Any = parameter(None, COUNT, None).doc("""
+        Rows that starts are drawn from; None: 3 · batch_size, or 3 · n_clusters if that is less
+        than n_clusters.""")
+    n_init: Any = parameter("auto", choice("auto"), COUNT).doc("""
+        How many starts are compared. "auto": 3 for "random" and callables, else 1.""")
+    reassignment_ratio: float = parameter(0.01, NONNEGATIVE).doc("""
+        A cluster given less than this share of the rows of the largest one moves to a random row
+        now and then.""")
+    checkpoint: Any = common.checkpoint()
+    time_limit: Any = common.time_limit()
+
     claims = MINI_BATCH_CLAIMS
     work = staticmethod(cost_of_mini_batch_kmeans)
     many_starts = MINI_BATCH_STARTS
@@ -276,39 +265,6 @@ class MiniBatchKMeans(KMeans):
         "labels_?": KMeans.stored["labels_"],
         "n_steps_": "int >=0",
     }
-
-    def __init__(
-        self,
-        n_clusters=8,
-        *,
-        init="k-means++",
-        max_iter=100,
-        batch_size=1024,
-        verbose=0,
-        compute_labels=True,
-        random_state=None,
-        tol=0.0,
-        max_no_improvement=10,
-        init_size=None,
-        n_init="auto",
-        reassignment_ratio=0.01,
-        checkpoint=None,
-        time_limit=None,
-    ):
-        self.n_clusters = n_clusters
-        self.init = init
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.verbose = verbose
-        self.compute_labels = compute_labels
-        self.random_state = random_state
-        self.tol = tol
-        self.max_no_improvement = max_no_improvement
-        self.init_size = init_size
-        self.n_init = n_init
-        self.reassignment_ratio = reassignment_ratio
-        self.checkpoint = checkpoint
-        self.time_limit = time_limit
 
     @property
     def _method(self) -> str:

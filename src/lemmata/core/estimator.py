@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, dataclass_transform
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -33,6 +33,7 @@ from lemmata.core.certificate import (
     check,
 )
 from lemmata.core.checkpoint import Checkpoint
+from lemmata.core.common import CONSTRAINTS
 from lemmata.core.config import as_sent, checks_in_fit, sent_along
 from lemmata.core.layout import check_stored
 from lemmata.core.loop import (
@@ -48,9 +49,10 @@ from lemmata.core.loop import (
 )  # fmt: skip
 from lemmata.core.malformed import NotFinite, all_finite, refuse_malformed, refuse_nonfinite
 from lemmata.core.parameters import (
-    COMMON,
+    Parameter,
     are_accepted,
-    name_unknown_parameters,
+    declare,
+    fitted,
     refuse_truth_values,
 )
 from lemmata.core.printable import shorten
@@ -69,10 +71,13 @@ FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 DOCS = "https://github.com/lemmata/lemmata/blob/main/docs"
 
 
+@dataclass_transform(eq_default=False, field_specifiers=(fitted,))
 class Model(BaseEstimator):
     """Base of all estimators. A subclass defines `_algorithm`, `claims`, `stored` and, for people, `_title`."""
 
-    _parameter_constraints: ClassVar[dict[str, list]] = COMMON
+    _parameter_constraints: ClassVar[dict[str, Any]] = CONSTRAINTS
+    declared_parameters: ClassVar[Mapping[str, Parameter]] = {}
+    parts: ClassVar[tuple[str, ...]] = ()  # parameters that have parameters: net__width
 
     claims: ClassVar[tuple[Statement, ...]] = ()
 
@@ -99,10 +104,9 @@ class Model(BaseEstimator):
         1  # small changes in a row that count as settled; more where momentum makes pauses
     )
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, inherit_parameters: bool = True, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if "__init__" in vars(cls):
-            cls.__init__ = name_unknown_parameters(cls.__init__)  # type: ignore[method-assign]
+        declare(cls, inherit_parameters)
 
     # --- what a model says of itself ---
 

@@ -24,6 +24,7 @@ from lemmata.core.blocks import Blocks, is_dask
 from lemmata.core.certificate import Certificate
 from lemmata.core.estimator import FLOATS, Model
 from lemmata.core.malformed import all_finite
+from lemmata.core.parameters import fitted
 
 Array = np.ndarray
 
@@ -135,7 +136,7 @@ class Classifier(ClassifierMixin, Supervised):
         **Model.COMMON_STORED,
         "classes_": "c labels",
     }
-    classes_: Any  # an array; a list of arrays where several things are predicted
+    classes_: Any = fitted()  # an array; a list of arrays where several things are predicted
 
     @classmethod
     def restored(cls, parameters: dict[str, Any], attributes: dict[str, Any]) -> Model:

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from lemmata.audit.embedding.geometry import ANALOGY_CLAIMS
 from lemmata.core.certificate import Certificate, Statement
 from lemmata.core.estimator import Model
+from lemmata.core.parameters import fitted
 from lemmata.embedding.vectors.word_vectors import WordVectors
 from lemmata.text.encoded import LONGEST, EncodedText, encode_over, encode_with
 from lemmata.text.words import Tokenizer, Vocabulary
@@ -34,12 +35,9 @@ class EmbeddingModel(Model):
         "counts_": "d int >=0",
     }
 
-    embedding_: Array
-    counts_: Array
-    feature_names_in_: Array
-    min_count: int
-    max_vocab_size: int | None
-    tokenizer: Tokenizer | None
+    embedding_: Array = fitted()
+    counts_: Array = fitted()
+    feature_names_in_: Array = fitted()
 
     def _validated(  # type: ignore[override]
         self, X, sample_weight=None, reset: bool = True, min_samples=None

@@ -29,10 +29,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.mixtures.em import MIXTURE_CLAIMS
 from lemmata.core.blocks import Blocks, is_dask
-from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Certificate
 from lemmata.core.engine import map_reduce, one_blas_thread
-from lemmata.core.estimator import COMMON, Model
+from lemmata.core.estimator import Model
 from lemmata.core.loop import MaxSteps, Never, Solution, Stop, Stopped, run, warn_user
 from lemmata.core.repeat import Restarts, best_run
 from lemmata.core.trace import Trace
@@ -89,15 +88,6 @@ class KMeansStart:
             rng=rng,
         )
         return Centres(solution.state.centers).begin(family, k, data, rough, rng)
-
-
-MIXTURE_PARAMETERS: dict[str, list] = {
-    "n_components": [Interval(Integral, 1, None, closed="left")],
-    "n_init": [Interval(Integral, 1, None, closed="left")],
-    "init_params": [StrOptions(set(STARTS))],
-    "weights_init": ["array-like", None],
-    **COMMON,
-}
 
 
 class MixtureModel(DensityMixin, Model):

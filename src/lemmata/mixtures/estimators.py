@@ -21,7 +21,7 @@ CIL20 6.4, so with the same minimum.
 from __future__ import annotations
 
 from functools import partial
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -29,11 +29,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.mixtures.em import COUNT_MIXTURE_CLAIMS, MIXTURE_CLAIMS
+from lemmata.core import common
 from lemmata.core.blocks import Blocks, is_dask
-from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.engine import one_blas_thread
+from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, choice, parameter
 from lemmata.core.repeat import Restarts
-from lemmata.mixtures.base import MIXTURE_PARAMETERS, MixtureModel
+from lemmata.mixtures.base import STARTS, MixtureModel
 from lemmata.mixtures.em import EMAlgorithm
 from lemmata.mixtures.expectation import Family, finer, log_of
 from lemmata.mixtures.families import FAMILIES, Categorical, Table, family_of
@@ -49,27 +50,6 @@ class Mixture(MixtureModel):
     """A mixture of components of any family, fitted by EM.
 
     Maximises Σ_i w_i ln Σ_j π_j p(x_i; θ_j) over π and θ.
-
-    Parameters
-    ----------
-    n_components : int, default=1
-        k.
-    family : str or Family, default="gaussian-full"
-        "gaussian-full", "-tied", "-diag", "-spherical", "-unit", "-fixed", "bernoulli", "categorical", "multinomial" or
-        "poisson"; or an object of lemmata.mixtures.families or gaussians, which can have options: Bernoulli(smoothing=1.0).
-    tol, max_iter : float, default=1e-3; int, default=100
-        A run ends when a step changes the log-likelihood per row by less than tol nats and further ones gain at most 62.5·tol
-        nats for all rows together, or after max_iter steps.
-    n_init : int, default=1
-        Runs from different starts; the one with the highest likelihood is kept.
-    init_params : {"kmeans", "k-means++", "random", "random_from_data"}, default="kmeans"
-        Rows belong at first to their cluster of k-means; to the nearest of k seeds; to all components, at random; to the
-        nearest of k random rows.
-    weights_init, parameters_init : array (k,); dict of arrays; optional
-        π and θ to start from, as the family names them: {"values": p} (Bernoulli), {"means": …, "precisions": …} (Gaussians).
-    random_state : int, RandomState or None
-    verbose, checkpoint, time_limit
-        Progress on the terminal; a file to resume from; seconds.
 
     Attributes
     ----------
@@ -87,11 +67,30 @@ class Mixture(MixtureModel):
     Gaussian families take NaN for what is not known, the others sparse matrices (not categorical).
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        "family": [StrOptions(set(NAMES)), Family],
-        "parameters_init": [dict, None],
-        **MIXTURE_PARAMETERS,
-    }
+    n_components: int = parameter(1, COUNT).doc("k.")
+    family: Any = parameter("gaussian-full", choice(*NAMES), Family).doc("""
+        "gaussian-full", "-tied", "-diag", "-spherical", "-unit", "-fixed", "bernoulli",
+        "categorical", "multinomial" or "poisson"; or an object of lemmata.mixtures.families or
+        gaussians, which can have options: Bernoulli(smoothing=1.0).""")
+    _: KW_ONLY
+    tol: float = common.tol(1e-3).doc("""
+        A run ends when a step changes the log-likelihood per row by less than tol nats and further
+        ones gain at most 62.5·tol nats for all rows together.""")
+    max_iter: int = common.max_iter(100).doc("The most steps of a run.")
+    n_init: int = parameter(1, COUNT).doc("""
+        Runs from different starts; the one with the highest likelihood is kept.""")
+    init_params: str = parameter("kmeans", choice(*STARTS)).doc("""
+        Rows belong at first to their cluster of k-means; to the nearest of k seeds; to all
+        components, at random; to the nearest of k random rows.""")
+    weights_init: Any = parameter(None, "array-like", None).doc("π (k,) to start from.")
+    parameters_init: Any = parameter(None, dict, None).doc("""
+        θ to start from, as the family names it: {"values": p} (Bernoulli), {"means": …,
+        "precisions": …} (Gaussians).""")
+    random_state: Any = common.random_state()
+    verbose: int = common.verbose()
+    checkpoint: Any = common.checkpoint()
+    time_limit: Any = common.time_limit()
+
     stored: ClassVar[dict[str, str | type]] = {
         **MixtureModel.stored,
         "probabilities_?": "k m >=0 <=1",
@@ -102,35 +101,6 @@ class Mixture(MixtureModel):
         "precisions_?": np.ndarray,
         "precisions_cholesky_?": np.ndarray,
     }
-
-    def __init__(
-        self,
-        n_components=1,
-        family="gaussian-full",
-        *,
-        tol=1e-3,
-        max_iter=100,
-        n_init=1,
-        init_params="kmeans",
-        weights_init=None,
-        parameters_init=None,
-        random_state=None,
-        verbose=0,
-        checkpoint=None,
-        time_limit=None,
-    ):
-        self.n_components = n_components
-        self.family = family
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_init = n_init
-        self.init_params = init_params
-        self.weights_init = weights_init
-        self.parameters_init = parameters_init
-        self.random_state = random_state
-        self.verbose = verbose
-        self.checkpoint = checkpoint
-        self.time_limit = time_limit
 
     def _validate_params(self):
         k, family = self.n_components, self.family
@@ -184,31 +154,6 @@ class GaussianMixture(MixtureModel):
 
     Maximises Σ_i w_i ln Σ_j π_j N(x_i; μ_j, Σ_j) over π, μ and Σ.
 
-    Parameters
-    ----------
-    n_components : int, default=1
-        k.
-    covariance_type : {"full", "tied", "diag", "spherical", "unit", "fixed"}, default="full"
-        Each component has its own Σ_j; all share one; diagonal; σ_j² I; Σ = I (CIL 3.1.5); Σ = precisions_init⁻¹, not fitted.
-    tol, max_iter : float, default=1e-3; int, default=100
-        Steps that change the log-likelihood per row by less than tol nats are small, as in scikit-learn. From there on EM
-        leaps, and ends when further steps gain at most 62.5·tol nats for all rows together; or after max_iter steps. tol=0:
-        plain EM.
-    reg_covar : float, default=1e-6
-        ρ, added to the variances: without it a component can shrink onto a point, where the likelihood has no bound.
-    n_init : int, default=1
-        Runs from different starts; the one with the highest likelihood is kept.
-    init_params : {"kmeans", "k-means++", "random", "random_from_data"}, default="kmeans"
-        Rows belong at first to their cluster of k-means; to the nearest of k seeds; to all components, at random; to the
-        nearest of k random rows.
-    weights_init, means_init, precisions_init : arrays, optional
-        π (k,), μ (k, d) and Σ⁻¹ (the shape of covariances_) to start from.
-    random_state : int, RandomState or None
-    warm_start : bool, default=False
-        A second fit begins where the first ended, with n_init = 1; of other components or features, from the start.
-    verbose, verbose_interval, checkpoint, time_limit
-        Progress on the terminal, as a bar, so that its interval means nothing; a file to resume from; seconds.
-
     Attributes
     ----------
     weights_ : (k,)
@@ -228,15 +173,37 @@ class GaussianMixture(MixtureModel):
     are scored. A row of which nothing is known does not count. Weights count rows: weight 2 is the row twice.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        "covariance_type": [StrOptions(set(GAUSSIANS))],
-        "reg_covar": [Interval(Real, 0, None, closed="left")],
-        "means_init": ["array-like", None],
-        "precisions_init": ["array-like", None],
-        "warm_start": ["boolean"],
-        "verbose_interval": [Interval(Integral, 1, None, closed="left")],
-        **MIXTURE_PARAMETERS,
-    }
+    n_components: int = parameter(1, COUNT).doc("k.")
+    _: KW_ONLY
+    covariance_type: str = parameter("full", choice(*GAUSSIANS)).doc("""
+        Each component has its own Σ_j; all share one; diagonal; σ_j² I; Σ = I (CIL 3.1.5); Σ =
+        precisions_init⁻¹, not fitted.""")
+    tol: float = common.tol(1e-3).doc("""
+        Steps that change the log-likelihood per row by less than tol nats are small, as in
+        scikit-learn. From there on EM leaps, and ends when further steps gain at most 62.5·tol nats
+        for all rows together. 0: plain EM.""")
+    reg_covar: float = parameter(1e-6, NONNEGATIVE).doc("""
+        ρ, added to the variances: without it a component can shrink onto a point, where the
+        likelihood has no bound.""")
+    max_iter: int = common.max_iter(100).doc("The most steps of a run.")
+    n_init: int = parameter(1, COUNT).doc("""
+        Runs from different starts; the one with the highest likelihood is kept.""")
+    init_params: str = parameter("kmeans", choice(*STARTS)).doc("""
+        Rows belong at first to their cluster of k-means; to the nearest of k seeds; to all
+        components, at random; to the nearest of k random rows.""")
+    weights_init: Any = parameter(None, "array-like", None).doc("π (k,) to start from.")
+    means_init: Any = parameter(None, "array-like", None).doc("μ (k, d) to start from.")
+    precisions_init: Any = parameter(None, "array-like", None).doc("""
+        Σ⁻¹ to start from, in the shape of covariances_.""")
+    random_state: Any = common.random_state()
+    warm_start: bool = common.warm_start().doc("""
+        A second fit begins where the first ended, with n_init = 1; of other components or features,
+        from the start.""")
+    verbose: int = common.verbose()
+    verbose_interval: int = parameter(10, COUNT).doc("Has no effect: progress is shown as a bar.")
+    checkpoint: Any = common.checkpoint()
+    time_limit: Any = common.time_limit()
+
     min_samples = 2
     accepts_nan = True
     stored: ClassVar[dict[str, str | type]] = {
@@ -246,43 +213,6 @@ class GaussianMixture(MixtureModel):
         "precisions_": np.ndarray,
         "precisions_cholesky_": np.ndarray,
     }
-
-    def __init__(
-        self,
-        n_components=1,
-        *,
-        covariance_type="full",
-        tol=1e-3,
-        reg_covar=1e-6,
-        max_iter=100,
-        n_init=1,
-        init_params="kmeans",
-        weights_init=None,
-        means_init=None,
-        precisions_init=None,
-        random_state=None,
-        warm_start=False,
-        verbose=0,
-        verbose_interval=10,
-        checkpoint=None,
-        time_limit=None,
-    ):
-        self.n_components = n_components
-        self.covariance_type = covariance_type
-        self.tol = tol
-        self.reg_covar = reg_covar
-        self.max_iter = max_iter
-        self.n_init = n_init
-        self.init_params = init_params
-        self.weights_init = weights_init
-        self.means_init = means_init
-        self.precisions_init = precisions_init
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.verbose_interval = verbose_interval
-        self.checkpoint = checkpoint
-        self.time_limit = time_limit
 
     def _family(self) -> Family:
         kind = self.covariance_type

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from lemmata.core.parameters import fitted
 from lemmata.core.supervised import Classifier, Regressor
 
 Array = np.ndarray
@@ -27,8 +28,8 @@ class LinearRegressor(Regressor):
     """A regressor with `coef_` and `intercept_`."""
 
     accepts_sparse = True
-    coef_: Array
-    intercept_: Any
+    coef_: Array = fitted()
+    intercept_: Any = fitted()
 
     def predict(self, X):
         """Xw + b."""
@@ -40,8 +41,8 @@ class LinearClassifier(Classifier):
     """A classifier with `coef_` (1 or k rows) and `intercept_`."""
 
     accepts_sparse = True
-    coef_: Array
-    intercept_: Any
+    coef_: Array = fitted()
+    intercept_: Any = fitted()
 
     @classmethod
     def restored(cls, parameters, attributes):

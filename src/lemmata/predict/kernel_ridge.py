@@ -32,10 +32,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.predict.kernels.kernel_ridge import KERNEL_RIDGE_CLAIMS
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core.borrowed import Interval
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.loop import Never, Solution
 from lemmata.core.malformed import refuse_malformed, refuse_nonfinite
+from lemmata.core.parameters import KW_ONLY, NONNEGATIVE, choice, parameter
 from lemmata.core.store import storable
 from lemmata.core.supervised import Regressor
 from lemmata.fit_costs import cost_of_kernel_ridge
@@ -158,20 +159,6 @@ class KernelRidge(Regressor):
 
     Minimises Σ w_i (y_i − f(x_i))² + α‖f‖² over f(x) = Σ c_i κ(x_i, x).
 
-    Parameters
-    ----------
-    alpha : float or array of shape (n_outputs,), default=1
-        α, for all outputs or for each. At 0 the training rows are interpolated, as far as K can.
-    kernel : str, Kernel or callable, default="linear"
-        κ: "linear", "poly", "rbf", "laplacian", "sigmoid", "cosine", "precomputed" (X is K), an object such as
-        ``RBF(0.1) + Linear()``, or a function of two rows.
-    gamma : float, "scale", "auto" or None, default=None
-        γ of poly, rbf, laplacian and sigmoid; None and "auto" are 1/n_features, "scale" is 1/(n_features · Var X).
-    degree, coef0 : float, default=3; float, default=1
-        p and c of poly, (γxᵀy + c)^p, and of sigmoid, tanh(γxᵀy + c).
-    kernel_params : dict, optional
-        Further arguments of a callable kernel.
-
     Attributes
     ----------
     dual_coef_ : (n,) or (n, n_outputs)
@@ -183,14 +170,21 @@ class KernelRidge(Regressor):
     certificate_, trace_, stopped_, n_iter_
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        "alpha": [Interval(Real, 0, None, closed="left"), "array-like"],
-        "kernel": [StrOptions(set(KERNELS)), callable],
-        "gamma": [Interval(Real, 0, None, closed="left"), StrOptions(set(GAMMAS)), None],
-        "degree": [Interval(Real, 0, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
-        "kernel_params": [dict, None],
-    }
+    alpha: Any = parameter(1, NONNEGATIVE, "array-like").doc("""
+        α, for all outputs or for each (n_outputs,). At 0 the training rows are interpolated, as far
+        as K can.""")
+    _: KW_ONLY
+    kernel: Any = parameter("linear", choice(*KERNELS), callable).doc("""
+        κ: "linear", "poly", "rbf", "laplacian", "sigmoid", "cosine", "precomputed" (X is K), an
+        object such as ``RBF(0.1) + Linear()``, or a function of two rows.""")
+    gamma: Any = parameter(None, NONNEGATIVE, choice(*GAMMAS), None).doc("""
+        γ of poly, rbf, laplacian and sigmoid; None and "auto" are 1/n_features, "scale" is
+        1/(n_features · Var X).""")
+    degree: float = parameter(3, NONNEGATIVE).doc("p of poly, (γxᵀy + c)^p.")
+    coef0: float = parameter(1, Interval(Real, None, None, closed="neither")).doc("""
+        c of poly and of sigmoid, tanh(γxᵀy + c).""")
+    kernel_params: Any = parameter(None, dict, None).doc("Further arguments of a callable kernel.")
+
     multi_output = True
     claims = KERNEL_RIDGE_CLAIMS
     work = staticmethod(cost_of_kernel_ridge)
@@ -202,16 +196,6 @@ class KernelRidge(Regressor):
     }
     # a direct solver: nothing to draw, to wait for or to resume
     random_state, verbose, checkpoint, time_limit = 0, 0, None, None
-
-    def __init__(
-        self, alpha=1, *, kernel="linear", gamma=None, degree=3, coef0=1, kernel_params=None
-    ):
-        self.alpha = alpha
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
 
     @property
     def accepts_sparse(self) -> bool:  # type: ignore[override]

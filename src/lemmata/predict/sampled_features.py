@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,12 +30,14 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.predict.kernels.feature_maps import NYSTROEM_CLAIMS, RANDOM_FEATURE_CLAIMS
+from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core.borrowed import Interval
 from lemmata.core.engine import one_blas_thread
-from lemmata.core.estimator import COMMON, Model
+from lemmata.core.estimator import Model
 from lemmata.core.loop import Never, Solution
 from lemmata.core.malformed import refuse_malformed, refuse_nonfinite
+from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, choice, parameter
 from lemmata.core.store import storable
 from lemmata.fit_costs import cost_of_nystroem, cost_of_random_features
 from lemmata.predict.kernels.base import Kernel
@@ -149,21 +151,6 @@ class Nystroem(_Features):
 
     φ(x)ᵀφ(y) is the inner product of the projections of the true features onto the span of the landmarks' (Nyström).
 
-    Parameters
-    ----------
-    kernel : str, Kernel or callable, default="rbf"
-        κ, as in KernelRidge: a name, an object, or a function of two rows.
-    gamma, coef0, degree : float or None
-        Of the kernel; None is its own default, γ = 1/n_features.
-    kernel_params : dict, optional
-        Further arguments of a callable kernel.
-    n_components : int, default=100
-        q, the number of landmarks; with fewer rows than that, all of them.
-    random_state : int, RandomState or None
-        Which rows are drawn.
-    n_jobs : int or None
-        Has no effect: LEMMATA_THREADS says how many threads work.
-
     Attributes
     ----------
     components_ : (q, d)
@@ -177,16 +164,21 @@ class Nystroem(_Features):
     certificate_, trace_, stopped_, n_iter_
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        "kernel": [StrOptions(set(KERNELS)), callable],
-        "gamma": [Interval(Real, 0, None, closed="left"), StrOptions(set(GAMMAS)), None],
-        "coef0": [Interval(Real, None, None, closed="neither"), None],
-        "degree": [Interval(Real, 1, None, closed="left"), None],
-        "kernel_params": [dict, None],
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "random_state": COMMON["random_state"],
-        "n_jobs": [Integral, None],
-    }
+    kernel: Any = parameter("rbf", choice(*KERNELS), callable).doc("""
+        κ, as in KernelRidge: a name, an object, or a function of two rows.""")
+    _: KW_ONLY
+    gamma: Any = parameter(None, NONNEGATIVE, choice(*GAMMAS), None).doc("""
+        γ of the kernel; None is 1/n_features.""")
+    coef0: Any = parameter(None, Interval(Real, None, None, closed="neither"), None).doc("""
+        c of the kernel; None is its own default.""")
+    degree: Any = parameter(None, Interval(Real, 1, None, closed="left"), None).doc("""
+        p of the kernel; None is its own default.""")
+    kernel_params: Any = parameter(None, dict, None).doc("Further arguments of a callable kernel.")
+    n_components: int = parameter(100, COUNT).doc("""
+        q, the number of landmarks; with fewer rows than that, all of them.""")
+    random_state: Any = common.random_state().doc("Which rows are drawn.")
+    n_jobs: Any = common.n_jobs()
+
     claims = NYSTROEM_CLAIMS
     work = staticmethod(cost_of_nystroem)
     stored: ClassVar[Mapping[str, str | type]] = {
@@ -196,27 +188,6 @@ class Nystroem(_Features):
         "kernel_": Kernel,
         "gamma_": "",
     }
-
-    def __init__(
-        self,
-        kernel="rbf",
-        *,
-        gamma=None,
-        coef0=None,
-        degree=None,
-        kernel_params=None,
-        n_components=100,
-        random_state=None,
-        n_jobs=None,
-    ):
-        self.kernel = kernel
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.degree = degree
-        self.kernel_params = kernel_params
-        self.n_components = n_components
-        self.random_state = random_state
-        self.n_jobs = n_jobs
 
     @property
     def accepts_sparse(self) -> bool:  # type: ignore[override]
@@ -313,15 +284,6 @@ class RBFSampler(_Features):
     φ(x)ᵀφ(y) is an average of D independent numbers in [−2, 2] with mean exp(−γ‖x − y‖²): by Hoeffding it is off by more
     than ε with probability at most 2 exp(−Dε²/8).
 
-    Parameters
-    ----------
-    gamma : float or "scale", default=1.0
-        γ; "scale" is 1/(n_features · Var X).
-    n_components : int, default=100
-        D, the number of features.
-    random_state : int, RandomState or None
-        Which frequencies are drawn.
-
     Attributes
     ----------
     random_weights_ : (d, D)
@@ -333,11 +295,12 @@ class RBFSampler(_Features):
     certificate_, trace_, stopped_, n_iter_
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        "gamma": [StrOptions({"scale"}), Interval(Real, 0.0, None, closed="left")],
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "random_state": COMMON["random_state"],
-    }
+    _: KW_ONLY
+    gamma: Any = parameter(1.0, choice("scale"), NONNEGATIVE).doc("""
+        γ; "scale" is 1/(n_features · Var X).""")
+    n_components: int = parameter(100, COUNT).doc("D, the number of features.")
+    random_state: Any = common.random_state().doc("Which frequencies are drawn.")
+
     accepts_sparse = True
     claims = RANDOM_FEATURE_CLAIMS
     work = staticmethod(cost_of_random_features)
@@ -346,11 +309,6 @@ class RBFSampler(_Features):
         "random_offset_": "k",
         "gamma_": "",
     }
-
-    def __init__(self, *, gamma=1.0, n_components=100, random_state=None):
-        self.gamma = gamma
-        self.n_components = n_components
-        self.random_state = random_state
 
     def _algorithm(self, data: Blocks) -> RandomFeaturesAlgorithm:
         self.gamma_ = float(_fitted(RBF(self.gamma), data).gamma)  # type: ignore[attr-defined]

@@ -25,7 +25,6 @@ tied weights are orthonormal at the minimum (Ex. 1.2) only if Σ has rank ≥ m:
 from __future__ import annotations
 
 from dataclasses import replace
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,11 +33,12 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.reduction.linear_autoencoder import AUTOENCODER_CLAIMS, DESCENT_CLAIMS
+from lemmata.core import common
 from lemmata.core.blocks import Blocks, is_dask
-from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.engine import map_reduce, one_blas_thread
-from lemmata.core.estimator import COMMON, Model
+from lemmata.core.estimator import Model
 from lemmata.core.moments import Moments
+from lemmata.core.parameters import COUNT, KW_ONLY, POSITIVE, choice, parameter
 from lemmata.optim import Adam, GradientDescent, HeavyBall, Nesterov
 from lemmata.reduction.axes import row_by_row
 from lemmata.reduction.covariance import refuse_vanishing
@@ -71,35 +71,6 @@ class LinearAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model
 
     Minimises ½ E‖x − VWx‖² over W (m × d) and V (d × m) on centred data.
 
-    Parameters
-    ----------
-    n_components : int, default=2
-        m, the width of the bottleneck; at most the number of features.
-    tied : bool, default=False
-        Share the weights, V = Wᵀ: half the parameters, and orthonormal ones at the minimum (where Σ has rank ≥ m).
-    basis : {"any", "pca"}, default="any"
-        "any" minimises the loss above, which leaves the basis of the code free. "pca" minimises its mean over all prefixes
-        of the code, whose minimum is the principal axes in order of variance.
-    method : {"gd", "sgd", "closed"}, default="gd"
-        Gradient steps on the covariance, epochs of mini-batches of rows (of an array or a memmap, not of a stream), or
-        eigenvectors.
-    optimizer : {"nesterov", "gd", "heavy_ball", "adam"}, default="nesterov"
-        How a gradient becomes a step.
-    step_size : float or None, default=None
-        None: η = 1/L with L = λ₁(Σ)(‖V‖² + ‖W‖² + max(1, ‖V‖‖W‖)), twice that if tied, measured again at each step, and
-        (gd) a step that would raise the loss is replaced by a shorter one without momentum. Adam: 0.05/√d. A number is
-        taken as it is: too large a one diverges.
-    batch_size : int, default=256
-        Rows in a mini-batch; only for sgd.
-    max_iter : int, default=1000
-        The most gradient steps, or epochs. SGD nears the minimum like 1/epoch, so it seldom settles: give it as many as you
-        can wait for.
-    tol : float, default=1e-9
-        Settled when the loss changes by less than this share of it in five steps in a row (closed: not used). It bounds no
-        distance from the minimum; `near_pca_optimum` measures that.
-    random_state, verbose, checkpoint, time_limit
-        As everywhere: the seed of start and batches, a progress bar, a file to resume from, seconds.
-
     Attributes
     ----------
     encoder_ : array (m, d)
@@ -114,52 +85,41 @@ class LinearAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model
     n_features_in_, n_iter_, trace_, stopped_, certificate_
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        **COMMON,
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "tied": ["boolean"],
-        "basis": [StrOptions({"any", "pca"})],
-        "method": [StrOptions({"gd", "sgd", "closed"})],
-        "optimizer": [StrOptions(set(FULL_BATCH))],
-        "step_size": [Interval(Real, 0, None, closed="neither"), None],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-    }
+    n_components: int = parameter(2, COUNT).doc("""
+        m, the width of the bottleneck; at most the number of features.""")
+    _: KW_ONLY
+    tied: bool = parameter(False, "boolean").doc("""
+        Share the weights, V = Wᵀ: half the parameters, and orthonormal ones at the minimum (where Σ
+        has rank ≥ m).""")
+    basis: str = parameter("any", choice("any", "pca")).doc("""
+        "any" minimises the loss above, which leaves the basis of the code free. "pca" minimises its
+        mean over all prefixes of the code, whose minimum is the principal axes in order of
+        variance.""")
+    method: str = parameter("gd", choice("gd", "sgd", "closed")).doc("""
+        Gradient steps on the covariance, epochs of mini-batches of rows (of an array or a memmap,
+        not of a stream), or eigenvectors.""")
+    optimizer: str = parameter("nesterov", choice(*FULL_BATCH)).doc("""
+        How a gradient becomes a step.""")
+    step_size: Any = parameter(None, POSITIVE, None).doc("""
+        None: η = 1/L with L = λ₁(Σ)(‖V‖² + ‖W‖² + max(1, ‖V‖‖W‖)), twice that if tied, measured
+        again at each step, and (gd) a step that would raise the loss is replaced by a shorter one
+        without momentum. Adam: 0.05/√d. A number is taken as it is: too large a one diverges.""")
+    batch_size: int = parameter(256, COUNT).doc("Rows in a mini-batch; only for sgd.")
+    max_iter: int = common.max_iter(1000).doc("""
+        The most gradient steps, or epochs. SGD nears the minimum like 1/epoch, so it seldom
+        settles: give it as many as you can wait for.""")
+    tol: float = common.tol(1e-9).doc("""
+        Settled when the loss changes by less than this share of it in five steps in a row (closed:
+        not used). It bounds no distance from the minimum; `near_pca_optimum` measures that.""")
+    random_state: Any = common.random_state()
+    verbose: int = common.verbose()
+    checkpoint: Any = common.checkpoint()
+    time_limit: Any = common.time_limit()
 
     claims = AUTOENCODER_CLAIMS
     stored: ClassVar = {"encoder_": "m d", "decoder_": "d m", "mean_": "d", "loss_": ""}
     min_samples = 2
     patience = 5  # momentum makes the loss pause for a step or two; five small changes in a row are no pause
-
-    def __init__(
-        self,
-        n_components=2,
-        *,
-        tied=False,
-        basis="any",
-        method="gd",
-        optimizer="nesterov",
-        step_size=None,
-        batch_size=256,
-        max_iter=1000,
-        tol=1e-9,
-        random_state=None,
-        verbose=0,
-        checkpoint=None,
-        time_limit=None,
-    ):
-        self.n_components = n_components
-        self.tied = tied
-        self.basis = basis
-        self.method = method
-        self.optimizer = optimizer
-        self.step_size = step_size
-        self.batch_size = batch_size
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.verbose = verbose
-        self.checkpoint = checkpoint
-        self.time_limit = time_limit
 
     @staticmethod
     def optimal_encoder(decoder: Array) -> Array:

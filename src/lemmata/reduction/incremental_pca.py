@@ -16,14 +16,13 @@ result depends on the batches; here `batch_size` decides only how many rows are 
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval
+from lemmata.core.parameters import COUNT, KW_ONLY, parameter
 from lemmata.fit_costs import cost_of_incremental_pca
 from lemmata.reduction.principal import PrincipalAxes
 
@@ -34,17 +33,6 @@ class IncrementalPCA(PrincipalAxes):
     """Principal component analysis, one batch of rows after the other.
 
     Finds the projection of rank k that minimises E‖x − μ − P(x − μ)‖² over all rows seen so far.
-
-    Parameters
-    ----------
-    n_components : int or None, default=None
-        k. None keeps all that the rows seen so far can have: the smaller of their number and the number of features.
-    whiten : bool, default=False
-        Divide the scores by their standard deviations.
-    copy : bool, default=True
-        Has no effect: X is never written to.
-    batch_size : int or None, default=None
-        Rows that `fit` works on at once; None is 5 · n_features. The result does not depend on it.
 
     Attributes
     ----------
@@ -58,24 +46,23 @@ class IncrementalPCA(PrincipalAxes):
     certificate_, trace_, stopped_, n_iter_
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "whiten": ["boolean"],
-        "copy": ["boolean"],
-        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
-    }
+    n_components: Any = parameter(None, COUNT, None).doc("""
+        k. None keeps all that the rows seen so far can have: the smaller of their number and the
+        number of features.""")
+    _: KW_ONLY
+    whiten: bool = parameter(False, "boolean").doc("""
+        Divide the scores by their standard deviations.""")
+    copy: bool = parameter(True, "boolean").doc("Has no effect: X is never written to.")
+    batch_size: Any = parameter(None, COUNT, None).doc("""
+        Rows that `fit` works on at once; None is 5 · n_features. The result does not depend on it.
+        """)
+
     stored: ClassVar[dict[str, str | type]] = {**PrincipalAxes.stored, "batch_size_?": ""}
     keeps_moments_below = MOST_FEATURES
     work = staticmethod(cost_of_incremental_pca)
 
     # a direct solver: nothing to draw, to wait for or to resume
     random_state, verbose, checkpoint, time_limit = 0, 0, None, None
-
-    def __init__(self, n_components=None, *, whiten=False, copy=True, batch_size=None):
-        self.n_components = n_components
-        self.whiten = whiten
-        self.copy = copy
-        self.batch_size = batch_size
 
     def _algorithm(self, data: Blocks) -> Any:
         _refuse_width(data.shape[1])

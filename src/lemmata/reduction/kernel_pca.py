@@ -20,7 +20,7 @@ constant: z(x) = (k(x) − Kp)ᵀα/√λ. Without weights D = I and p = 1/n.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,12 +31,14 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from lemmata.audit.reduction.kernel_pca import KERNEL_CLAIMS
+from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core.borrowed import Interval
 from lemmata.core.engine import one_blas_thread
-from lemmata.core.estimator import COMMON, Model
+from lemmata.core.estimator import Model
 from lemmata.core.loop import MaxSteps, Never, Solution
 from lemmata.core.malformed import refuse_malformed, refuse_nonfinite
+from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, WHOLE, choice, parameter
 from lemmata.fit_costs import cost_of_kernel_pca
 from lemmata.linalg.lanczos import LanczosAlgorithm
 from lemmata.linalg.randomized import RandomizedAlgorithm
@@ -62,44 +64,6 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
 
     Finds the k directions that keep most of Σ w‖φ(x) − φ̄‖², φ the feature map of the kernel, from the n × n kernel matrix.
     Parameters and attributes are those of scikit-learn's KernelPCA.
-
-    Parameters
-    ----------
-    n_components : int or None, default=None
-        k. None keeps every direction with an eigenvalue above zero.
-    kernel : {"linear", "poly", "rbf", "sigmoid", "cosine", "precomputed"}, Kernel or callable, default="linear"
-        κ; an object such as ``0.5 * RBF(0.1) + Linear()`` (lemmata.predict.kernels), or a function of two rows. "precomputed":
-        X is the kernel matrix of the rows, and `transform` takes the kernel between new rows and those.
-    gamma : float, "scale", "auto" or None, default=None
-        γ of poly, rbf and sigmoid; None and "auto" are 1/n_features, "scale" is 1/(n_features · Var X).
-    degree, coef0 : int, default=3; float, default=1
-        p and c of poly, (γxᵀy + c)^p, and of sigmoid, tanh(γxᵀy + c).
-    kernel_params : dict, optional
-        Further arguments of a callable kernel.
-    alpha : float, default=1.0
-        The ridge of the pre-images.
-    fit_inverse_transform : bool, default=False
-        Also learn pre-images for `inverse_transform`, by kernel ridge regression from the coordinates to the rows.
-    eigen_solver : {"auto", "dense", "lanczos", "arpack", "randomized"}, default="auto"
-        dense: LAPACK. lanczos: block Krylov on products with the matrix; "arpack" is another word for it. randomized: subspace
-        iteration. "auto" takes lanczos for more than 800 rows and at most a twentieth of that many components.
-    tol : float, default=0
-        lanczos stops when every residual |K̃a − λa| is at most tol · λ₁ (others: not used); 0 means rounding. It bounds no
-        angle: `principal_axes` measures those.
-    max_iter : int or None, default=None
-        The most products of lanczos; None is 1000.
-    iterated_power : int or "auto", default="auto"
-        randomized: this many products after the first; "auto" is 7.
-    remove_zero_eig : bool, default=False
-        Drop directions with eigenvalue zero; else their coordinate is 0. n_components=None always drops them.
-    random_state : int, RandomState or None
-        Where lanczos and randomized start.
-    copy_X : bool, default=True
-        False keeps X itself as X_fit_ instead of a copy of it; then do not change it.
-    n_jobs : int or None
-        Has no effect: LEMMATA_THREADS says how many threads work.
-    verbose, checkpoint, time_limit
-        Progress on the terminal; a file to resume from; seconds.
 
     Attributes
     ----------
@@ -127,23 +91,48 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
     of the pre-images has no intercept, so a linear kernel gives back centred rows; use PCA there.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "kernel": [StrOptions(set(KERNELS)), callable],
-        "gamma": [Interval(Real, 0, None, closed="left"), StrOptions(set(GAMMAS)), None],
-        "degree": [Interval(Real, 1, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
-        "kernel_params": [dict, None],
-        "alpha": [Interval(Real, 0, None, closed="left")],
-        "fit_inverse_transform": ["boolean"],
-        "eigen_solver": [StrOptions({"auto", "dense", "lanczos", "arpack", "randomized"})],
-        "iterated_power": [StrOptions({"auto"}), Interval(Integral, 0, None, closed="left")],
-        "remove_zero_eig": ["boolean"],
-        "copy_X": ["boolean"],
-        "n_jobs": [Integral, None],
-        **COMMON,
-        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
-    }
+    n_components: Any = parameter(None, COUNT, None).doc("""
+        k. None keeps every direction with an eigenvalue above zero.""")
+    _: KW_ONLY
+    kernel: Any = parameter("linear", choice(*KERNELS), callable).doc("""
+        κ; an object such as ``0.5 * RBF(0.1) + Linear()`` (lemmata.predict.kernels), or a function
+        of two rows. "precomputed": X is the kernel matrix of the rows, and `transform` takes the
+        kernel between new rows and those.""")
+    gamma: Any = parameter(None, NONNEGATIVE, choice(*GAMMAS), None).doc("""
+        γ of poly, rbf and sigmoid; None and "auto" are 1/n_features, "scale" is 1/(n_features · Var
+        X).""")
+    degree: float = parameter(3, Interval(Real, 1, None, closed="left")).doc("""
+        p of poly, (γxᵀy + c)^p.""")
+    coef0: float = parameter(1, Interval(Real, None, None, closed="neither")).doc("""
+        c of poly and of sigmoid, tanh(γxᵀy + c).""")
+    kernel_params: Any = parameter(None, dict, None).doc("Further arguments of a callable kernel.")
+    alpha: float = parameter(1.0, NONNEGATIVE).doc("The ridge of the pre-images.")
+    fit_inverse_transform: bool = parameter(False, "boolean").doc("""
+        Also learn pre-images for `inverse_transform`, by kernel ridge regression from the
+        coordinates to the rows.""")
+    eigen_solver: str = parameter(
+        "auto", choice("auto", "dense", "lanczos", "arpack", "randomized")
+    ).doc("""
+        dense: LAPACK. lanczos: block Krylov on products with the matrix; "arpack" is another word
+        for it. randomized: subspace iteration. "auto" takes lanczos for more than 800 rows and at
+        most a twentieth of that many components.""")
+    tol: float = common.tol(0).doc("""
+        lanczos stops when every residual |K̃a − λa| is at most tol · λ₁ (others: not used); 0 means
+        rounding. It bounds no angle: `principal_axes` measures those.""")
+    max_iter: Any = parameter(None, COUNT, None).doc("The most products of lanczos; None is 1000.")
+    iterated_power: Any = parameter("auto", choice("auto"), WHOLE).doc("""
+        randomized: this many products after the first; "auto" is 7.""")
+    remove_zero_eig: bool = parameter(False, "boolean").doc("""
+        Drop directions with eigenvalue zero; else their coordinate is 0. n_components=None always
+        drops them.""")
+    random_state: Any = common.random_state().doc("Where lanczos and randomized start.")
+    copy_X: bool = common.copy_X().doc("""
+        False keeps X itself as X_fit_ instead of a copy of it; then do not change it.""")
+    n_jobs: Any = common.n_jobs()
+    verbose: int = common.verbose()
+    checkpoint: Any = common.checkpoint()
+    time_limit: Any = common.time_limit()
+
     min_samples = 2
     claims = KERNEL_CLAIMS
     work = staticmethod(cost_of_kernel_pca)
@@ -158,49 +147,6 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
         "X_transformed_fit_?": "n k",
         "dual_coef_?": "n d",
     }
-
-    def __init__(
-        self,
-        n_components=None,
-        *,
-        kernel="linear",
-        gamma=None,
-        degree=3,
-        coef0=1,
-        kernel_params=None,
-        alpha=1.0,
-        fit_inverse_transform=False,
-        eigen_solver="auto",
-        tol=0,
-        max_iter=None,
-        iterated_power="auto",
-        remove_zero_eig=False,
-        random_state=None,
-        copy_X=True,
-        n_jobs=None,
-        verbose=0,
-        checkpoint=None,
-        time_limit=None,
-    ):
-        self.n_components = n_components
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.alpha = alpha
-        self.fit_inverse_transform = fit_inverse_transform
-        self.eigen_solver = eigen_solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.iterated_power = iterated_power
-        self.remove_zero_eig = remove_zero_eig
-        self.random_state = random_state
-        self.copy_X = copy_X
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.checkpoint = checkpoint
-        self.time_limit = time_limit
 
     @property
     def accepts_sparse(self) -> bool:  # type: ignore[override]

@@ -15,17 +15,16 @@ covariance fits: `lanczos` on products with the data, which is never centred or 
 
 from __future__ import annotations
 
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from lemmata.audit.reduction.pca import ITERATIVE_CLAIMS, POWER_CLAIMS, SUBSPACE_CLAIMS
+from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval, StrOptions
-from lemmata.core.estimator import COMMON
 from lemmata.core.loop import MaxSteps, Never, Settled, warn_user
 from lemmata.core.malformed import NotFinite
+from lemmata.core.parameters import COUNT, FRACTION, KW_ONLY, WHOLE, choice, parameter
 from lemmata.fit_costs import (
     DIRECT,
     FORM_BELOW,
@@ -57,38 +56,6 @@ class PCA(PrincipalAxes):
 
     Finds the projection of rank k that minimises E‖x − μ − P(x − μ)‖².
 
-    Parameters
-    ----------
-    n_components : int, float in (0, 1), "mle" or None, default=None
-        k. A float keeps as many components as explain more than that share of the variance; "mle" as many as Minka's evidence
-        of probabilistic PCA is largest for; None keeps all.
-    copy : bool, default=True
-        Has no effect: X is never written to.
-    whiten : bool, default=False
-        Divide the scores by their standard deviations.
-    svd_solver : str, default="auto"
-        "eigh" ("covariance_eigh"), "svd" ("full"): LAPACK on the covariance or on the rows. "power": one axis after the other
-        (CIL 1.5.2). "lanczos" ("arpack"): block Krylov. "randomized": subspace iteration from a random start. "gradient":
-        ascent on the captured variance. In brackets: scikit-learn's words for the same.
-    tol : float, default=1e-6
-        The iterative solvers stop when a step changes the captured variance by at most this share of it; "power": when the
-        square of an axis's residual relative to λ₁ is below it; "eigh" and "svd" do not use it. 0 means rounding. It bounds no
-        angle: `principal_axes` measures those.
-    iterated_power : int or "auto", default="auto"
-        "randomized": this many products with the covariance after the first. "auto": until `tol` is met; 7 if that is 0.
-    n_oversamples : int, default=10
-        "randomized": directions beyond k that are iterated with.
-    power_iteration_normalizer : {"auto", "QR", "LU", "none"}, default="auto"
-        Has no effect: every product is orthonormalised, as "QR" does.
-    random_state : int, RandomState or None
-        Where the iterative solvers start.
-    solver : str
-        The name of svd_solver in earlier releases.
-    max_iter : int, default=1000
-        The iterative solvers stop after this many steps.
-    verbose, checkpoint, time_limit
-        Progress on the terminal; a file to resume from; seconds.
-
     Attributes
     ----------
     components_ : (k, d)
@@ -107,56 +74,39 @@ class PCA(PrincipalAxes):
     is the row twice. Signs are such that the largest entry of every component is positive.
     """
 
-    work = staticmethod(cost_of_pca)
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        **COMMON,
-        "n_components": [
-            Interval(Integral, 1, None, closed="left"),
-            Interval(Real, 0, 1, closed="neither"),
-            StrOptions({MLE}),
-            None,
-        ],
-        "copy": ["boolean"],
-        "whiten": ["boolean"],
-        "svd_solver": [StrOptions({*SOLVERS, *SAME_SOLVER})],
-        "iterated_power": [StrOptions({"auto"}), Interval(Integral, 0, None, closed="left")],
-        "n_oversamples": [Interval(Integral, 1, None, closed="left")],
-        "power_iteration_normalizer": [StrOptions({"auto", "QR", "LU", "none"})],
-        "solver": [StrOptions({*SOLVERS, AS_BEFORE})],
-    }
+    n_components: Any = parameter(None, COUNT, FRACTION, choice(MLE), None).doc("""
+        k. A float keeps as many components as explain more than that share of the variance; "mle"
+        as many as Minka's evidence of probabilistic PCA is largest for; None keeps all.""")
+    _: KW_ONLY
+    copy: bool = parameter(True, "boolean").doc("Has no effect: X is never written to.")
+    whiten: bool = parameter(False, "boolean").doc("""
+        Divide the scores by their standard deviations.""")
+    svd_solver: str = parameter("auto", choice(*SOLVERS, *SAME_SOLVER)).doc("""
+        "eigh" ("covariance_eigh"), "svd" ("full"): LAPACK on the covariance or on the rows.
+        "power": one axis after the other (CIL 1.5.2). "lanczos" ("arpack"): block Krylov.
+        "randomized": subspace iteration from a random start. "gradient": ascent on the captured
+        variance. In brackets: scikit-learn's words for the same.""")
+    tol: float = common.tol(1e-6).doc("""
+        The iterative solvers stop when a step changes the captured variance by at most this share
+        of it; "power": when the square of an axis's residual relative to λ₁ is below it; "eigh" and
+        "svd" do not use it. 0 means rounding. It bounds no angle: `principal_axes` measures those.
+        """)
+    iterated_power: Any = parameter("auto", choice("auto"), WHOLE).doc("""
+        "randomized": this many products with the covariance after the first. "auto": until `tol` is
+        met; 7 if that is 0.""")
+    n_oversamples: int = parameter(OVERSAMPLING, COUNT).doc("""
+        "randomized": directions beyond k that are iterated with.""")
+    power_iteration_normalizer: str = parameter("auto", choice("auto", "QR", "LU", "none")).doc("""
+        Has no effect: every product is orthonormalised, as "QR" does.""")
+    random_state: Any = common.random_state().doc("Where the iterative solvers start.")
+    solver: str = parameter(AS_BEFORE, choice(*SOLVERS, AS_BEFORE)).doc("""
+        The name of svd_solver in earlier releases.""")
+    max_iter: int = common.max_iter(1000).doc("The iterative solvers stop after this many steps.")
+    verbose: int = common.verbose()
+    checkpoint: Any = common.checkpoint()
+    time_limit: Any = common.time_limit()
 
-    def __init__(
-        self,
-        n_components=None,
-        *,
-        copy=True,
-        whiten=False,
-        svd_solver="auto",
-        tol=1e-6,
-        iterated_power="auto",
-        n_oversamples=OVERSAMPLING,
-        power_iteration_normalizer="auto",
-        random_state=None,
-        solver=AS_BEFORE,
-        max_iter=1000,
-        verbose=0,
-        checkpoint=None,
-        time_limit=None,
-    ):
-        self.n_components = n_components
-        self.copy = copy
-        self.whiten = whiten
-        self.svd_solver = svd_solver
-        self.tol = tol
-        self.iterated_power = iterated_power
-        self.n_oversamples = n_oversamples
-        self.power_iteration_normalizer = power_iteration_normalizer
-        self.random_state = random_state
-        self.solver = solver
-        self.max_iter = max_iter
-        self.verbose = verbose
-        self.checkpoint = checkpoint
-        self.time_limit = time_limit
+    work = staticmethod(cost_of_pca)
 
     # --- fitting ---
 

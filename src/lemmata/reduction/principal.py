@@ -18,6 +18,7 @@ from lemmata.core.engine import one_blas_thread
 from lemmata.core.estimator import Model
 from lemmata.core.loop import Never, Solution, run
 from lemmata.core.moments import Gathering, Moments
+from lemmata.core.parameters import fitted
 from lemmata.reduction.axes import GaussianAxes, delete_attributes
 from lemmata.reduction.covariance import EighAlgorithm, Scatter, upright
 from lemmata.reduction.dimension import MLE
@@ -47,9 +48,8 @@ class PrincipalAxes(GaussianAxes, Model):
     # features up to which a fit keeps its moments, so that partial_fit can continue from it
     keeps_moments_below: ClassVar[int] = 1024
 
-    n_components: Any
-    n_samples_: int
-    solver_: str
+    n_samples_: int = fitted()
+    solver_: str = fitted()
     _gathering: Gathering | None = None  # the batches of partial_fit
 
     def _fit_blocks(self, data: Blocks) -> None:

@@ -13,17 +13,17 @@ product with it is one pass over them. Unlike PCA nothing is subtracted, so the 
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 
 from lemmata.audit.reduction.pca import SVD_CLAIMS
+from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.estimator import Model
 from lemmata.core.loop import MaxSteps, Solution
+from lemmata.core.parameters import COUNT, KW_ONLY, WHOLE, choice, parameter
 from lemmata.fit_costs import FORM_BELOW, LANCZOS_BLOCK, cost_of_truncated_svd
 from lemmata.linalg.lanczos import LanczosAlgorithm
 from lemmata.linalg.operators import CentredScatter
@@ -38,23 +38,6 @@ class TruncatedSVD(Axes, Model):
     """The k leading right singular vectors of the rows, dense or sparse (also called latent semantic analysis).
 
     Finds the projection CᵀC of rank k that minimises ‖X − XCᵀC‖².
-
-    Parameters
-    ----------
-    n_components : int, default=2
-        k, at most the number of features.
-    algorithm : {"randomized", "arpack"}, default="randomized"
-        Subspace iteration from a random start; or block Lanczos, to rounding.
-    n_iter : int, default=5
-        "randomized": this many products with XᵀX after the first.
-    n_oversamples : int, default=10
-        "randomized": directions beyond k that are iterated with.
-    power_iteration_normalizer : {"auto", "QR", "LU", "none"}, default="auto"
-        Has no effect: every product is orthonormalised, as "QR" does.
-    random_state : int, RandomState or None
-        Where both start.
-    tol : float, default=0.0
-        "arpack": the residual ‖XᵀXv − σ²v‖ over σ₁² at which a vector counts as found; 0 means rounding.
 
     Attributes
     ----------
@@ -71,15 +54,21 @@ class TruncatedSVD(Axes, Model):
     Weights count rows: weight 2 is the row twice. Signs are such that the largest entry of every component is positive.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "algorithm": [StrOptions({"arpack", "randomized"})],
-        "n_iter": [Interval(Integral, 0, None, closed="left")],
-        "n_oversamples": [Interval(Integral, 1, None, closed="left")],
-        "power_iteration_normalizer": [StrOptions({"auto", "QR", "LU", "none"})],
-        "random_state": ["random_state"],
-        "tol": [Interval(Real, 0, None, closed="left")],
-    }
+    n_components: int = parameter(2, COUNT).doc("k, at most the number of features.")
+    _: KW_ONLY
+    algorithm: str = parameter("randomized", choice("arpack", "randomized")).doc("""
+        Subspace iteration from a random start; or block Lanczos, to rounding.""")
+    n_iter: int = parameter(5, WHOLE).doc("""
+        "randomized": this many products with XᵀX after the first.""")
+    n_oversamples: int = parameter(10, COUNT).doc("""
+        "randomized": directions beyond k that are iterated with.""")
+    power_iteration_normalizer: str = parameter("auto", choice("auto", "QR", "LU", "none")).doc("""
+        Has no effect: every product is orthonormalised, as "QR" does.""")
+    random_state: Any = common.random_state().doc("Where both start.")
+    tol: float = common.tol(0.0).doc("""
+        "arpack": the residual ‖XᵀXv − σ²v‖ over σ₁² at which a vector counts as found; 0 means
+        rounding.""")
+
     accepts_sparse = True
     finds_nonfinite = True
     claims = SVD_CLAIMS
@@ -93,25 +82,6 @@ class TruncatedSVD(Axes, Model):
     }
 
     verbose, checkpoint, time_limit, max_iter = 0, None, None, MOST_STEPS
-
-    def __init__(
-        self,
-        n_components=2,
-        *,
-        algorithm="randomized",
-        n_iter=5,
-        n_oversamples=10,
-        power_iteration_normalizer="auto",
-        random_state=None,
-        tol=0.0,
-    ):
-        self.n_components = n_components
-        self.algorithm = algorithm
-        self.n_iter = n_iter
-        self.n_oversamples = n_oversamples
-        self.power_iteration_normalizer = power_iteration_normalizer
-        self.random_state = random_state
-        self.tol = tol
 
     # --- fitting ---
 

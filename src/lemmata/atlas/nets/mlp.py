@@ -111,7 +111,7 @@ def dropout_variance(seed: int = 0):
 
 # --- what keeps a net from learning by heart (CIL 4.3; ML "Regularization") --------------------------------------------
 
-WAYS: dict[str, dict[str, float]] = {
+WAYS: dict[str, dict[str, Any]] = {
     "nothing": {"alpha": 0.0},
     "weight decay": {"alpha": 4.0},
     "dropout": {"alpha": 0.0, "dropout": 0.6},
@@ -119,7 +119,7 @@ WAYS: dict[str, dict[str, float]] = {
 }
 
 
-def _test_scores(way: dict[str, float], wrong: float, seed: int, repeats: int = 3) -> list[float]:
+def _test_scores(way: dict[str, Any], wrong: float, seed: int, repeats: int = 3) -> list[float]:
     """Accuracy on unseen digits of nets trained on 200, a share of whose labels is wrong."""
     X, y = _digits()
     scores = []

@@ -34,8 +34,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import ClassVar
+from numbers import Integral
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
@@ -48,11 +48,12 @@ from lemmata.clustering.coresets.sampling import (
     epsilon_of,
     size_for,
 )
+from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval
 from lemmata.core.certificate import Fit
-from lemmata.core.estimator import COMMON, Model
+from lemmata.core.estimator import Model
 from lemmata.core.loop import Never, Stopped
+from lemmata.core.parameters import COUNT, FRACTION, KW_ONLY, POSITIVE, fitted, parameter
 from lemmata.core.store import storable
 from lemmata.core.trace import Trace
 
@@ -96,24 +97,6 @@ class LightweightCoreset(Model):
 
     Draws rows with probability ½ w_i/W + ½ w_i d(x_i, μ)²/φ(μ), weighted so that every cost is right on average.
 
-    Parameters
-    ----------
-    size : int or None, default=None
-        m, how many rows are drawn; a row drawn twice stands once, with twice the weight. As many as the data has rows, or
-        more: the data itself. None: by epsilon, or 10,000.
-    epsilon : float or None, default=None
-        ε of the promise (see the module): sets the size by `size_for`.
-    delta : float, default=0.05
-        δ, how likely the promise may fail.
-    n_clusters : int or None, default=None
-        k, for epsilon: the promise is for k^(dk) sets of centres; None: for one. Also what `certify` tries.
-    random_state : int, RandomState or None
-        Of the draws.
-    max_iter, tol, time_limit
-        Not used: the data are read twice, whatever they say. Every model has them.
-    verbose, checkpoint
-        Progress on the terminal; a file to resume from.
-
     Attributes
     ----------
     points_ : (m, d), array or CSR
@@ -132,42 +115,27 @@ class LightweightCoreset(Model):
     doubling of the data adding one drawing to the error, which `coreset_.epsilon()` states.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        "size": [Interval(Integral, 1, None, closed="left"), None],
-        "epsilon": [Interval(Real, 0, None, closed="neither"), None],
-        "delta": [Interval(Real, 0, 1, closed="neither")],
-        "n_clusters": [Interval(Integral, 1, None, closed="left"), None],
-        **COMMON,
-    }
-    coreset_: Coreset
+    size: Any = parameter(None, COUNT, None).doc("""
+        m, how many rows are drawn; a row drawn twice stands once, with twice the weight. As many as
+        the data has rows, or more: the data itself. None: by epsilon, or 10,000.""")
+    _: KW_ONLY
+    epsilon: Any = parameter(None, POSITIVE, None).doc("""
+        ε of the promise (see the module): sets the size by `size_for`.""")
+    delta: float = parameter(0.05, FRACTION).doc("δ, how likely the promise may fail.")
+    n_clusters: Any = parameter(None, COUNT, None).doc("""
+        k, for epsilon: the promise is for k^(dk) sets of centres; None: for one. Also what
+        `certify` tries.""")
+    max_iter: int = common.max_iter(1).doc("Has no effect: the data is read twice.")
+    tol: float = common.tol(0.0).doc("Has no effect: the data is read twice.")
+    random_state: Any = common.random_state().doc("Of the draws.")
+    verbose: int = common.verbose()
+    checkpoint: Any = common.checkpoint()
+    time_limit: Any = common.time_limit().doc("Has no effect: the data is read twice.")
+
+    coreset_: Coreset = fitted()
     accepts_sparse = True
     claims = CORESET_CLAIMS
     stored: ClassVar[Mapping[str, str | type]] = {"coreset_": Coreset, "merging_?": Merging}
-
-    def __init__(
-        self,
-        size=None,
-        *,
-        epsilon=None,
-        delta=0.05,
-        n_clusters=None,
-        max_iter=1,
-        tol=0.0,
-        random_state=None,
-        verbose=0,
-        checkpoint=None,
-        time_limit=None,
-    ):
-        self.size = size
-        self.epsilon = epsilon
-        self.delta = delta
-        self.n_clusters = n_clusters
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.verbose = verbose
-        self.checkpoint = checkpoint
-        self.time_limit = time_limit
 
     # --- fitting ---
 

@@ -31,7 +31,7 @@ curvature as long as a tenth of its sweeps took, and goes on from there (saddles
 from __future__ import annotations
 
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -58,10 +58,10 @@ from lemmata.completion.base import CompletionModel, Folded
 from lemmata.completion.centring import BIAS_REG, Offsets
 from lemmata.completion.observed import Observed
 from lemmata.completion.rows.solver import power, worth_kernels
-from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core import common
 from lemmata.core.engine import one_blas_thread
-from lemmata.core.estimator import COMMON
 from lemmata.core.loop import MaxSteps, Settled, Stopped, run, warn_user
+from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, POSITIVE, choice, parameter
 from lemmata.core.progress import Progress
 from lemmata.core.trace import Trace
 from lemmata.fit_costs import cost_of_als
@@ -96,43 +96,6 @@ class ALS(CompletionModel):
     Minimises ½ Σ_Ω w_ij (a_ij − μ − b_i − c_j − u_iᵀv_j)² + ½ Σ_i (λ_i‖u_i‖² + κ_i b_i²) + ½ Σ_j (λ_j‖v_j‖² + κ_j c_j²) over
     U (n × k), V (m × k) and the biases b and c. The weights w are 1, or what ``fit(X, weights=…)`` is given.
 
-    Parameters
-    ----------
-    rank : int or "auto", default=20
-        k, the number of factors. A rank-k matrix has k(n + m − k) degrees of freedom; with fewer entries only `reg` keeps the
-        answer unique.
-    reg : float, "auto" or None, default=None
-        λ, the ridge on the factors. None: 1.6 times the deviation of the entries from offsets of rows and columns, times the
-        root of the entries of each row or column, and κ = 3 on the biases: ten times the data gives ten times the predictions.
-        A number is λ in the units of the data, on factors and biases alike. At 0, every row and column needs at least k
-        entries (k + 1 with biases). Implicit feedback has no unit: None is 0.075 there.
-        "auto", for rank or reg or both: a tenth of the entries is held out, a few sweeps are run for each of several
-        weightings, λ, κ and ranks, and the best of them is fitted to all entries; see `validation_`. That takes as long as
-        some hundred sweeps, or half of `time_limit`.
-    biases : bool, default=True
-        Whether μ, b_i and c_j are part of the model. Without them nothing is removed from the data.
-    reg_weighting : {"counts", "root", "plain"} or None, default=None
-        Whether λ_i is λ times the number of entries of row i, times its root, or λ itself, and λ_j likewise. "plain" is the
-        nuclear norm of the notes (2.5.2) once the rank is high enough; with "counts" one row counts as much as any other;
-        with "root" one λ suits data of all sizes. None: "root" with reg=None, all three are tried with reg="auto", and "counts"
-        with a number.
-    nonnegative : bool, default=False
-        Keep U and V (not the biases) nonnegative: parts that only add up.
-    method : {"auto", "cholesky", "cg"}, default="auto"
-        How a row is solved: exactly, or by three steps of conjugate gradients from where it was, which is faster at high rank
-        and takes more sweeps. "auto" is exact up to rank 100.
-    feedback : {"explicit", "implicit"}, default="explicit"
-        Whether the values are ratings, or counts of clicks and plays: then all places count, the missing ones as weak zeros,
-        and predictions are preferences around 0 to 1. Implicit feedback has no biases; `biases` is ignored.
-    alpha : float, default=1.0
-        α of implicit feedback: a count a weighs 1 + αa times a missing entry.
-    max_iter : int, default=100
-        The most sweeps over rows and columns.
-    tol : float, default=1e-5
-        Settled when a sweep over rows and columns lowers the objective by at most this share of it; 0 switches that off.
-    random_state, verbose, checkpoint, time_limit
-        As everywhere: the seed of the first V, a progress bar, a file to resume from, seconds.
-
     Attributes
     ----------
     U_, V_ : arrays (n, k), (m, k)
@@ -158,17 +121,47 @@ class ALS(CompletionModel):
     array([1., 1.])
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        **COMMON,
-        "rank": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "reg": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"}), None],
-        "biases": ["boolean"],
-        "reg_weighting": [StrOptions(set(WEIGHTINGS)), None],
-        "nonnegative": ["boolean"],
-        "method": [StrOptions({"auto", "cholesky", "cg"})],
-        "feedback": [StrOptions({"explicit", "implicit"})],
-        "alpha": [Interval(Real, 0, None, closed="neither")],
-    }
+    rank: Any = parameter(20, COUNT, choice("auto")).doc("""
+        k, the number of factors. A rank-k matrix has k(n + m − k) degrees of freedom; with fewer
+        entries only `reg` keeps the answer unique.""")
+    reg: Any = parameter(None, NONNEGATIVE, choice("auto"), None).doc("""
+        λ, the ridge on the factors. None: 1.6 times the deviation of the entries from offsets of
+        rows and columns, times the root of the entries of each row or column, and κ = 3 on the
+        biases: ten times the data gives ten times the predictions. A number is λ in the units of
+        the data, on factors and biases alike. At 0, every row and column needs at least k entries
+        (k + 1 with biases). Implicit feedback has no unit: None is 0.075 there. "auto", for rank or
+        reg or both: a tenth of the entries is held out, a few sweeps are run for each of several
+        weightings, λ, κ and ranks, and the best of them is fitted to all entries; see
+        `validation_`. That takes as long as some hundred sweeps, or half of `time_limit`.""")
+    _: KW_ONLY
+    biases: bool = parameter(True, "boolean").doc("""
+        Whether μ, b_i and c_j are part of the model. Without them nothing is removed from the data.
+        """)
+    reg_weighting: Any = parameter(None, choice(*WEIGHTINGS), None).doc("""
+        Whether λ_i is λ times the number of entries of row i, times its root, or λ itself, and λ_j
+        likewise. "plain" is the nuclear norm of the notes (2.5.2) once the rank is high enough;
+        with "counts" one row counts as much as any other; with "root" one λ suits data of all
+        sizes. None: "root" with reg=None, all three are tried with reg="auto", and "counts" with a
+        number.""")
+    nonnegative: bool = parameter(False, "boolean").doc("""
+        Keep U and V (not the biases) nonnegative: parts that only add up.""")
+    method: str = parameter("auto", choice("auto", "cholesky", "cg")).doc("""
+        How a row is solved: exactly, or by three steps of conjugate gradients from where it was,
+        which is faster at high rank and takes more sweeps. "auto" is exact up to rank 100.""")
+    feedback: str = parameter("explicit", choice("explicit", "implicit")).doc("""
+        Whether the values are ratings, or counts of clicks and plays: then all places count, the
+        missing ones as weak zeros, and predictions are preferences around 0 to 1. Implicit feedback
+        has no biases; `biases` is ignored.""")
+    alpha: float = parameter(1.0, POSITIVE).doc("""
+        α of implicit feedback: a count a weighs 1 + αa times a missing entry.""")
+    max_iter: int = common.max_iter(100).doc("The most sweeps over rows and columns.")
+    tol: float = common.tol(1e-5).doc("""
+        Settled when a sweep over rows and columns lowers the objective by at most this share of it;
+        0 switches that off.""")
+    random_state: Any = common.random_state()
+    verbose: int = common.verbose()
+    checkpoint: Any = common.checkpoint()
+    time_limit: Any = common.time_limit()
 
     claims = EXPLICIT_CLAIMS
     work = staticmethod(cost_of_als)
@@ -183,39 +176,6 @@ class ALS(CompletionModel):
         "loss_": "",
         "validation_?": "trials columns nan",
     }
-
-    def __init__(
-        self,
-        rank=20,
-        reg=None,
-        *,
-        biases=True,
-        reg_weighting=None,
-        nonnegative=False,
-        method="auto",
-        feedback="explicit",
-        alpha=1.0,
-        max_iter=100,
-        tol=1e-5,
-        random_state=None,
-        verbose=0,
-        checkpoint=None,
-        time_limit=None,
-    ):
-        self.rank = rank
-        self.reg = reg
-        self.biases = biases
-        self.reg_weighting = reg_weighting
-        self.nonnegative = nonnegative
-        self.method = method
-        self.feedback = feedback
-        self.alpha = alpha
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.verbose = verbose
-        self.checkpoint = checkpoint
-        self.time_limit = time_limit
 
     # --- fitting ---
 

@@ -22,7 +22,6 @@ claim `not_pulled_to_the_fill` measures it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,11 +31,11 @@ from lemmata.audit.completion.low_rank import IMPUTED_SVD_CLAIMS
 from lemmata.completion.base import CompletionModel
 from lemmata.completion.centring import centre
 from lemmata.completion.observed import Observed
-from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core import common
 from lemmata.core.compiler import worth_compiling
 from lemmata.core.engine import one_blas_thread
-from lemmata.core.estimator import COMMON
 from lemmata.core.loop import MaxSteps, Stop
+from lemmata.core.parameters import COUNT, KW_ONLY, choice, parameter
 from lemmata.core.store import digest
 from lemmata.linalg.lanczos import LanczosAlgorithm
 from lemmata.linalg.operators import SparseRows
@@ -102,23 +101,6 @@ class ImputedSVD(CompletionModel):
 
     Minimises ‖F − X‖ over X = fill + UVᵀ of rank k, F the filled matrix with the fill taken off. Never forms F.
 
-    Parameters
-    ----------
-    rank : int, default=10
-        k, the number of singular values kept; at most the smaller side of the matrix.
-    fill : {"both", "rows", "columns", "global", "zero"}, default="both"
-        What stands where nothing is known: the best sum of a row and a column offset, the row or column mean, that of all known
-        entries, or zero, which means something only if the data is centred.
-    max_iter : int, default=1000
-        The most products of Lanczos with a block of vectors.
-    tol : float, default=1e-8
-        Done when Lanczos's error bounds say that every σ_i² is right to this share of σ₁² (float32: 1e-6 at best). Not a change
-        of the objective: a sum of eigenvalues that pauses says little.
-    random_state : int, RandomState or None, default=None
-        Of Lanczos's first block; the result depends on it only by rounding, unless singular values coincide.
-    verbose, checkpoint, time_limit
-        As everywhere: a progress bar, a file to resume from, seconds.
-
     Attributes
     ----------
     U_, V_ : arrays (n, k) and (m, k)
@@ -133,11 +115,25 @@ class ImputedSVD(CompletionModel):
         The trace shows −Σσ_i², which Lanczos lowers.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        **COMMON,
-        "rank": [Interval(Integral, 1, None, closed="left")],
-        "fill": [StrOptions(set(FILLS))],
-    }
+    rank: int = parameter(10, COUNT).doc("""
+        k, the number of singular values kept; at most the smaller side of the matrix.""")
+    _: KW_ONLY
+    fill: str = parameter("both", choice(*FILLS)).doc("""
+        What stands where nothing is known: the best sum of a row and a column offset, the row or
+        column mean, that of all known entries, or zero, which means something only if the data is
+        centred.""")
+    max_iter: int = common.max_iter(1000).doc("""
+        The most products of Lanczos with a block of vectors.""")
+    tol: float = common.tol(1e-8).doc("""
+        Done when Lanczos's error bounds say that every σ_i² is right to this share of σ₁² (float32:
+        1e-6 at best). Not a change of the objective: a sum of eigenvalues that pauses says little.
+        """)
+    random_state: Any = common.random_state().doc("""
+        Of Lanczos's first block; the result depends on it only by rounding, unless singular values
+        coincide.""")
+    verbose: int = common.verbose()
+    checkpoint: Any = common.checkpoint()
+    time_limit: Any = common.time_limit()
 
     claims = IMPUTED_SVD_CLAIMS
     stored: ClassVar = {
@@ -146,27 +142,6 @@ class ImputedSVD(CompletionModel):
         "reg_": "",
         "weighted_reg_": "",
     }
-
-    def __init__(
-        self,
-        rank=10,
-        *,
-        fill="both",
-        max_iter=1000,
-        tol=1e-8,
-        random_state=None,
-        verbose=0,
-        checkpoint=None,
-        time_limit=None,
-    ):
-        self.rank = rank
-        self.fill = fill
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.verbose = verbose
-        self.checkpoint = checkpoint
-        self.time_limit = time_limit
 
     def _fit_blocks(self, data: Any) -> None:
         with one_blas_thread():  # the bits of a product follow the number of threads

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,9 +34,9 @@ from lemmata.completion.centring import (
     sum_values,
 )
 from lemmata.completion.observed import Observed
-from lemmata.core.borrowed import Interval, StrOptions
-from lemmata.core.estimator import COMMON
+from lemmata.core import common
 from lemmata.core.loop import Never, Solution, Stop
+from lemmata.core.parameters import KW_ONLY, NONNEGATIVE, choice, parameter
 from lemmata.core.store import storable
 
 Array = np.ndarray
@@ -103,18 +102,6 @@ class MeanRatings(CompletionModel):
     Minimises ½ Σ_Ω (a_ij − μ − b_i − c_j)² + ½ λ(‖b‖² + ‖c‖²) over the offsets asked for. A row or column without entries
     counts as average. There are no factors: U_ and V_ have no columns.
 
-    Parameters
-    ----------
-    by : {"both", "rows", "columns", "global"}, default="both"
-        Which offsets there are: b and c, b alone (a row's mean), c alone (a column's mean), or none.
-    reg : float, default=3.0
-        λ: so many average entries are added to every row and column. 0 gives plain means.
-    max_iter, tol, random_state, time_limit
-        Of no use to a model solved in one step; every model has them, so that models can be exchanged. (`tol` is not the
-        accuracy of the offsets, which is 1e-12 of their equations.)
-    verbose, checkpoint
-        Progress on the terminal; a file to resume from.
-
     Attributes
     ----------
     mean_ : float
@@ -136,38 +123,27 @@ class MeanRatings(CompletionModel):
     array([5.])
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        "by": [StrOptions(set(SIDES))],
-        "reg": [Interval(Real, 0, None, closed="left")],
-        **COMMON,
-    }
+    by: str = parameter("both", choice(*SIDES)).doc("""
+        Which offsets there are: b and c, b alone (a row's mean), c alone (a column's mean), or
+        none.""")
+    _: KW_ONLY
+    reg: float = parameter(BIAS_REG, NONNEGATIVE).doc("""
+        λ: so many average entries are added to every row and column. 0 gives plain means.""")
+    max_iter: int = common.max_iter(1).doc("Has no effect: the model is solved in one step.")
+    tol: float = common.tol(0.0).doc("""
+        Has no effect: the model is solved in one step. (It is not the accuracy of the offsets,
+        which is 1e-12 of their equations.)""")
+    random_state: Any = common.random_state().doc("Has no effect: the model is solved in one step.")
+    verbose: int = common.verbose()
+    checkpoint: Any = common.checkpoint()
+    time_limit: Any = common.time_limit().doc("Has no effect: the model is solved in one step.")
+
     claims = MEAN_RATINGS_CLAIMS
     stored: ClassVar[Mapping[str, str | type]] = {
         **CompletionModel.stored,
         "reg_": "",
         "weighted_reg_": "",
     }
-
-    def __init__(
-        self,
-        by="both",
-        *,
-        reg=BIAS_REG,
-        max_iter=1,
-        tol=0.0,
-        random_state=None,
-        verbose=0,
-        checkpoint=None,
-        time_limit=None,
-    ):
-        self.by = by
-        self.reg = reg
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.verbose = verbose
-        self.checkpoint = checkpoint
-        self.time_limit = time_limit
 
     def _algorithm(self, data: Observed) -> MeanRatingsAlgorithm:  # type: ignore[override]
         return MeanRatingsAlgorithm(self.by, float(self.reg))

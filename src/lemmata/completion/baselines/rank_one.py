@@ -41,10 +41,10 @@ from lemmata.audit.completion.low_rank import FLOW_CLAIMS, POWER_STEP_CLAIMS
 from lemmata.completion.base import CompletionModel
 from lemmata.completion.centring import HOW, centre
 from lemmata.completion.observed import Observed
-from lemmata.core.borrowed import StrOptions
+from lemmata.core import common
 from lemmata.core.certificate import rounding
 from lemmata.core.engine import one_blas_thread
-from lemmata.core.estimator import COMMON
+from lemmata.core.parameters import KW_ONLY, choice, parameter
 from lemmata.core.store import storable
 from lemmata.linalg.randomized import signs
 
@@ -251,19 +251,6 @@ class RankOne(CompletionModel):
 
     Minimises ½ Σ_Ω (a_ij − u_i v_j)²: by power steps if every entry is known, along the gradient flow otherwise.
 
-    Parameters
-    ----------
-    centre : {"none", "global", "rows", "columns", "both", "zscore rows", "zscore columns"}, default="none"
-        What is taken out before, and put back at prediction (CIL 2.1.4).
-    max_iter : int, default=2000
-        The most steps.
-    tol : float, default=1e-8
-        Settled when the loss ½ Σ_Ω (x_ij − u_i v_j)² changes by less than this share of it in each of five steps in a row.
-    random_state : int, RandomState or None, default=None
-        Of the vector that the power steps begin with; the result depends on it only by rounding, if they converge.
-    verbose, checkpoint, time_limit
-        As everywhere: a progress bar, a file to resume from, seconds.
-
     Attributes
     ----------
     U_, V_ : arrays (n, 1) and (m, 1)
@@ -277,30 +264,23 @@ class RankOne(CompletionModel):
     observed_, n_features_in_, n_iter_, trace_, stopped_, certificate_
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {**COMMON, "centre": [StrOptions(set(HOW))]}
+    centre: str = parameter("none", choice(*HOW)).doc("""
+        What is taken out before, and put back at prediction (CIL 2.1.4).""")
+    _: KW_ONLY
+    max_iter: int = common.max_iter(2000).doc("The most steps.")
+    tol: float = common.tol(1e-8).doc("""
+        Settled when the loss ½ Σ_Ω (x_ij − u_i v_j)² changes by less than this share of it in each
+        of five steps in a row.""")
+    random_state: Any = common.random_state().doc("""
+        Of the vector that the power steps begin with; the result depends on it only by rounding, if
+        they converge.""")
+    verbose: int = common.verbose()
+    checkpoint: Any = common.checkpoint()
+    time_limit: Any = common.time_limit()
 
     claims = FLOW_CLAIMS
     stored: ClassVar = {**CompletionModel.stored, "loss_": "", "reg_": "", "weighted_reg_": ""}
     patience = 5  # the way out of the saddle begins slowly, and Barzilai–Borwein steps are of uneven length
-
-    def __init__(
-        self,
-        centre="none",
-        *,
-        max_iter=2000,
-        tol=1e-8,
-        random_state=None,
-        verbose=0,
-        checkpoint=None,
-        time_limit=None,
-    ):
-        self.centre = centre
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.verbose = verbose
-        self.checkpoint = checkpoint
-        self.time_limit = time_limit
 
     def _fit_blocks(self, data: Any) -> None:
         with one_blas_thread():  # the bits of a product follow the number of threads

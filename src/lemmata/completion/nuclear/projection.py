@@ -28,7 +28,6 @@ Nothing dense: X is kept as its SVD, X + ηG as an operator, and each SVD begins
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -44,10 +43,10 @@ from lemmata.completion.nuclear.sparse_lowrank import (
     residual_squares,
 )
 from lemmata.completion.observed import Observed
-from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core import common
 from lemmata.core.certificate import rounding
 from lemmata.core.engine import one_blas_thread
-from lemmata.core.estimator import COMMON
+from lemmata.core.parameters import COUNT, KW_ONLY, POSITIVE, choice, parameter
 from lemmata.core.store import storable
 
 Array = np.ndarray
@@ -198,24 +197,6 @@ class SingularValueProjection(CompletionModel):
 
     Minimises ½‖Π_Ω(A − X)‖² over X of rank ≤ k by X ← [X + ηΠ_Ω(A − X)]_k, without ever forming X.
 
-    Parameters
-    ----------
-    rank : int, default=10
-        k, at most the smaller side of the matrix. Needs at least k(n + m − k) known entries.
-    step_size : "auto" or float, default="auto"
-        η. "auto" measures the best length in every step and shortens it until the loss is certain to fall. A number is taken
-        as it is: up to 1 the loss cannot rise, beyond about 1/p (p: the share of known entries) it diverges.
-    centre : {"none", "global", "rows", "columns", "both", "zscore rows", "zscore columns"}, default="none"
-        What is taken out before, and put back at prediction (CIL 2.1.4).
-    max_iter : int, default=500
-        The most steps.
-    tol : float, default=1e-6
-        Settled when the loss ½‖Π_Ω(A − X)‖² changes by less than this share of it in each of two steps in a row.
-    random_state : int, RandomState or None, default=None
-        Of the columns that the first SVD starts from; the result depends on it only by rounding.
-    verbose, checkpoint, time_limit
-        As everywhere: a progress bar, a file to resume from, seconds.
-
     Attributes
     ----------
     U_, V_ : arrays (n, k) and (m, k)
@@ -233,12 +214,25 @@ class SingularValueProjection(CompletionModel):
     observed_, n_features_in_, n_iter_, trace_, stopped_, certificate_
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        **COMMON,
-        "rank": [Interval(Integral, 1, None, closed="left")],
-        "step_size": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-        "centre": [StrOptions(set(HOW))],
-    }
+    rank: int = parameter(10, COUNT).doc("""
+        k, at most the smaller side of the matrix. Needs at least k(n + m − k) known entries.""")
+    _: KW_ONLY
+    step_size: Any = parameter("auto", choice("auto"), POSITIVE).doc("""
+        η. "auto" measures the best length in every step and shortens it until the loss is certain
+        to fall. A number is taken as it is: up to 1 the loss cannot rise, beyond about 1/p (p: the
+        share of known entries) it diverges.""")
+    centre: str = parameter("none", choice(*HOW)).doc("""
+        What is taken out before, and put back at prediction (CIL 2.1.4).""")
+    max_iter: int = common.max_iter(500).doc("The most steps.")
+    tol: float = common.tol(1e-6).doc("""
+        Settled when the loss ½‖Π_Ω(A − X)‖² changes by less than this share of it in each of two
+        steps in a row.""")
+    random_state: Any = common.random_state().doc("""
+        Of the columns that the first SVD starts from; the result depends on it only by rounding.
+        """)
+    verbose: int = common.verbose()
+    checkpoint: Any = common.checkpoint()
+    time_limit: Any = common.time_limit()
 
     claims = PROJECTION_CLAIMS
     stored: ClassVar = {
@@ -250,29 +244,6 @@ class SingularValueProjection(CompletionModel):
         "weighted_reg_": "",
     }
     patience = 2  # a shortened step gains little, and the next one may gain much
-
-    def __init__(
-        self,
-        rank=10,
-        *,
-        step_size="auto",
-        centre="none",
-        max_iter=500,
-        tol=1e-6,
-        random_state=None,
-        verbose=0,
-        checkpoint=None,
-        time_limit=None,
-    ):
-        self.rank = rank
-        self.step_size = step_size
-        self.centre = centre
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.verbose = verbose
-        self.checkpoint = checkpoint
-        self.time_limit = time_limit
 
     def _fit_blocks(self, data: Any) -> None:
         with one_blas_thread():  # the bits of a product follow the number of threads

@@ -34,7 +34,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -57,11 +56,11 @@ from lemmata.completion.nuclear.sparse_lowrank import (
 )
 from lemmata.completion.observed import Observed
 from lemmata.completion.rows.solver import RowSolver
-from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core import common
 from lemmata.core.certificate import Fit
 from lemmata.core.engine import one_blas_thread
-from lemmata.core.estimator import COMMON
 from lemmata.core.loop import MaxSteps, Seconds, Settled, Solution, Stop, Stopped, run, warn_user
+from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, POSITIVE, choice, parameter
 from lemmata.core.repeat import Path
 from lemmata.core.store import storable
 from lemmata.fit_costs import cost_of_sweeps
@@ -301,29 +300,6 @@ class SoftImpute(CompletionModel):
 
     Minimises ½‖Π_Ω(A − X)‖² + λ‖X‖_* over all matrices X, which are kept as UVᵀ and never formed.
 
-    Parameters
-    ----------
-    reg : float, "auto" or None, default="auto"
-        λ > 0. X = 0 from σ₁(Π_Ω A) on; without noise the error is proportional to λ. "auto" holds a tenth of the entries out
-        and takes the λ with the least error there, for a fraction of the price of the fit; None: the rule of
-        ``ALS(reg=None, reg_weighting="plain")``, without trials. Both follow the unit of the data: 10·X has 10 times the λ.
-    max_rank : int or None, default=None
-        At most so many singular values. None leaves the rank to λ, and only then the problem is convex.
-    centre : {"both", "rows", "columns", "global", "none", "zscore rows", "zscore columns"}, default="both"
-        What is taken out before, and put back at prediction (CIL 2.1.4). The penalty draws X to 0, which is no rating: "none"
-        is for data that is about 0, or of low rank without offsets.
-    centre_reg : float, default=3.0
-        So many average entries are added to every row and column before its offset is taken, as in `MeanRatings`; 0: plain
-        means, with which rows of one or two entries are offset by their noise.
-    max_iter : int, default=300
-        The most steps, those included in which λ comes down from σ₁.
-    tol : float, default=1e-7
-        Settled when the objective changes by at most this share of it in two steps in a row, both at the last λ; 0: never.
-    random_state : int, RandomState or None, default=None
-        Of the probes that look for further directions; the result depends on it only within `tol`.
-    verbose, checkpoint, time_limit
-        As everywhere: a progress bar, a file to resume from, seconds.
-
     Attributes
     ----------
     U_, V_ : arrays (n, r) and (m, r)
@@ -345,42 +321,37 @@ class SoftImpute(CompletionModel):
     array([-1.])
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        **COMMON,
-        "reg": [StrOptions({"auto"}), None, Interval(Real, 0, None, closed="neither")],
-        "max_rank": [Interval(Integral, 1, None, closed="left"), None],
-        "centre": [StrOptions(set(HOW))],
-        "centre_reg": [Interval(Real, 0, None, closed="left")],
-    }
+    reg: Any = parameter("auto", choice("auto"), None, POSITIVE).doc("""
+        λ > 0. X = 0 from σ₁(Π_Ω A) on; without noise the error is proportional to λ. "auto" holds a
+        tenth of the entries out and takes the λ with the least error there, for a fraction of the
+        price of the fit; None: the rule of ``ALS(reg=None, reg_weighting="plain")``, without
+        trials. Both follow the unit of the data: 10·X has 10 times the λ.""")
+    _: KW_ONLY
+    max_rank: Any = parameter(None, COUNT, None).doc("""
+        At most so many singular values. None leaves the rank to λ, and only then the problem is
+        convex.""")
+    centre: str = parameter("both", choice(*HOW)).doc("""
+        What is taken out before, and put back at prediction (CIL 2.1.4). The penalty draws X to 0,
+        which is no rating: "none" is for data that is about 0, or of low rank without offsets.""")
+    centre_reg: float = parameter(BIAS_REG, NONNEGATIVE).doc("""
+        So many average entries are added to every row and column before its offset is taken, as in
+        `MeanRatings`; 0: plain means, with which rows of one or two entries are offset by their
+        noise.""")
+    max_iter: int = common.max_iter(300).doc("""
+        The most steps, those included in which λ comes down from σ₁.""")
+    tol: float = common.tol(1e-7).doc("""
+        Settled when the objective changes by at most this share of it in two steps in a row, both
+        at the last λ; 0: never.""")
+    random_state: Any = common.random_state().doc("""
+        Of the probes that look for further directions; the result depends on it only within `tol`.
+        """)
+    verbose: int = common.verbose()
+    checkpoint: Any = common.checkpoint()
+    time_limit: Any = common.time_limit()
 
     claims = SOFT_IMPUTE_CLAIMS
     stored: ClassVar = {**CompletionModel.stored, "singular_values_": "k", "reg_": ""}
     patience = 2  # a direction that has just entered gains little in its first step
-
-    def __init__(
-        self,
-        reg="auto",
-        *,
-        max_rank=None,
-        centre="both",
-        centre_reg=BIAS_REG,
-        max_iter=300,
-        tol=1e-7,
-        random_state=None,
-        verbose=0,
-        checkpoint=None,
-        time_limit=None,
-    ):
-        self.reg = reg
-        self.max_rank = max_rank
-        self.centre = centre
-        self.centre_reg = centre_reg
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.verbose = verbose
-        self.checkpoint = checkpoint
-        self.time_limit = time_limit
 
     def _fit_blocks(self, data: Any) -> None:
         # blocks are thin, and the passes over entries have threads of their own

@@ -36,7 +36,6 @@ Where A can be recovered by the nuclear norm at all, a finite τ of a few ‖A�
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -52,10 +51,10 @@ from lemmata.completion.nuclear.sparse_lowrank import (
     shrink_operator,
 )
 from lemmata.completion.observed import Observed
-from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core import common
 from lemmata.core.engine import one_blas_thread
-from lemmata.core.estimator import COMMON
 from lemmata.core.loop import MaxSteps, SmallGradient, Solution, Stop, warn_user
+from lemmata.core.parameters import KW_ONLY, POSITIVE, choice, parameter
 from lemmata.core.store import storable
 from lemmata.linalg.randomized import signs
 
@@ -239,25 +238,6 @@ class SingularValueThresholding(CompletionModel):
 
     Minimises ‖B‖_* + ‖B‖_F²/2τ over the matrices that agree with A on Ω, for entries without noise. (With noise, SoftImpute.)
 
-    Parameters
-    ----------
-    tau : float or "auto", default="auto"
-        τ: the larger, the nearer to the least nuclear norm, and the slower. "auto" is 5√(nm) times the root mean square of the
-        known entries, about 5‖A‖_F.
-    step_size : float or "auto", default="auto"
-        η. "auto" takes quasi-Newton steps, by the curvature that the last ones met. A number is taken as it is, along the
-        gradient: below 2 it is sure to converge.
-    centre : {"none", "global", "rows", "columns", "both", "zscore rows", "zscore columns"}, default="none"
-        What is taken out before, and put back at prediction (CIL 2.1.4).
-    max_iter : int, default=1000
-        The most steps.
-    tol : float, default=1e-6
-        Ends when ‖Π_Ω(A − B)‖ ≤ tol ‖Π_Ω A‖ ("small gradient").
-    random_state : int, RandomState or None, default=None
-        Of the columns the first SVD starts from; the result depends on it only within `tol`.
-    verbose, checkpoint, time_limit
-        As everywhere: a progress bar, a file to resume from, seconds.
-
     Attributes
     ----------
     U_, V_ : arrays (n, r) and (m, r)
@@ -281,12 +261,22 @@ class SingularValueThresholding(CompletionModel):
     array([-1.])
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        **COMMON,
-        "tau": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-        "step_size": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-        "centre": [StrOptions(set(HOW))],
-    }
+    tau: Any = parameter("auto", choice("auto"), POSITIVE).doc("""
+        τ: the larger, the nearer to the least nuclear norm, and the slower. "auto" is 5√(nm) times
+        the root mean square of the known entries, about 5‖A‖_F.""")
+    _: KW_ONLY
+    step_size: Any = parameter("auto", choice("auto"), POSITIVE).doc("""
+        η. "auto" takes quasi-Newton steps, by the curvature that the last ones met. A number is
+        taken as it is, along the gradient: below 2 it is sure to converge.""")
+    centre: str = parameter("none", choice(*HOW)).doc("""
+        What is taken out before, and put back at prediction (CIL 2.1.4).""")
+    max_iter: int = common.max_iter(1000).doc("The most steps.")
+    tol: float = common.tol(1e-6).doc('Ends when ‖Π_Ω(A − B)‖ ≤ tol ‖Π_Ω A‖ ("small gradient").')
+    random_state: Any = common.random_state().doc("""
+        Of the columns the first SVD starts from; the result depends on it only within `tol`.""")
+    verbose: int = common.verbose()
+    checkpoint: Any = common.checkpoint()
+    time_limit: Any = common.time_limit()
 
     claims = THRESHOLDING_CLAIMS
     stored: ClassVar = {
@@ -296,29 +286,6 @@ class SingularValueThresholding(CompletionModel):
         "tau_": "",
         "step_size_": "",
     }
-
-    def __init__(
-        self,
-        tau="auto",
-        *,
-        step_size="auto",
-        centre="none",
-        max_iter=1000,
-        tol=1e-6,
-        random_state=None,
-        verbose=0,
-        checkpoint=None,
-        time_limit=None,
-    ):
-        self.tau = tau
-        self.step_size = step_size
-        self.centre = centre
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.verbose = verbose
-        self.checkpoint = checkpoint
-        self.time_limit = time_limit
 
     def _fit_blocks(self, data: Any) -> None:
         # blocks are thin, and the passes over entries have threads of their own

@@ -34,7 +34,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import partial
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -47,8 +46,8 @@ from lemmata.completion.centring import Offsets
 from lemmata.completion.observed import Entries, Observed
 from lemmata.completion.rows.solver import RowSolver
 from lemmata.completion.sgd.blocked_entries import BlockedEntries, in_rounds
-from lemmata.core.borrowed import Interval, StrOptions
-from lemmata.core.estimator import COMMON
+from lemmata.core import common
+from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, POSITIVE, SHARE, choice, parameter
 from lemmata.core.store import storable
 
 Array = np.ndarray
@@ -225,32 +224,6 @@ class SGDFactorization(CompletionModel):
     objective of ALS, over U (n × k), V (m × k) and the biases b and c. An epoch costs about 8k flops per entry, where a sweep
     of ALS costs 2k².
 
-    Parameters
-    ----------
-    rank : int, default=20
-        k, the number of factors; at most the smaller side of the matrix.
-    reg : float or None, default=None
-        None: the rule of ``ALS(reg=None)``, λ_i = λ√n_i with λ in units of the deviation of the data, κ_i = 3; ten times the
-        data have ten times the predictions. A number is the penalty of every entry on its factors and biases,
-        λ_i = κ_i = λn_i, in the units of the data. At 0 nothing but the small start keeps rows with fewer than k entries from
-        fitting noise.
-    biases : bool, default=True
-        Whether μ, b_i and c_j are part of the model. Without them nothing is removed from the data.
-    optimizer : {"sgd", "adam"}, default="sgd"
-        "sgd": plain steps, without momentum. "adam": steps along a running mean of a row's gradients, divided by their running
-        size: about half the epochs, each of which takes four times as long. Both minimise the same objective.
-    learning_rate : "auto" or float, default="auto"
-        γ, for values divided by their standard deviation. "auto": the bold driver; an epoch that would raise the objective is
-        undone and γ halved, after any other γ grows by 5 %. A number is taken as it is: too large a one diverges.
-    decay : float in [0, 1], default=0.75
-        With a number γ, the steps of epoch t = 0, 1, … are γ / (1 + t)^decay. Above ½ their noise dies out, 0 keeps γ.
-    max_iter : int, default=50
-        The most epochs (those undone are not counted).
-    tol : float, default=1e-4
-        Settled when an epoch changes the objective, penalties included, by less than this share of it, twice in a row.
-    random_state, verbose, checkpoint, time_limit
-        As everywhere: the seed of the start and of the orders, a progress bar, a file to resume from, seconds.
-
     Attributes
     ----------
     U_, V_ : arrays (n, k), (m, k)
@@ -274,15 +247,36 @@ class SGDFactorization(CompletionModel):
     array([1., 1.])
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        **COMMON,
-        "rank": [Interval(Integral, 1, None, closed="left")],
-        "reg": [Interval(Real, 0, None, closed="left"), None],
-        "biases": ["boolean"],
-        "optimizer": [StrOptions(set(FIRST_RATE))],
-        "learning_rate": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-        "decay": [Interval(Real, 0, 1, closed="both")],
-    }
+    rank: int = parameter(20, COUNT).doc("""
+        k, the number of factors; at most the smaller side of the matrix.""")
+    reg: Any = parameter(None, NONNEGATIVE, None).doc("""
+        None: the rule of ``ALS(reg=None)``, λ_i = λ√n_i with λ in units of the deviation of the
+        data, κ_i = 3; ten times the data have ten times the predictions. A number is the penalty of
+        every entry on its factors and biases, λ_i = κ_i = λn_i, in the units of the data. At 0
+        nothing but the small start keeps rows with fewer than k entries from fitting noise.""")
+    _: KW_ONLY
+    biases: bool = parameter(True, "boolean").doc("""
+        Whether μ, b_i and c_j are part of the model. Without them nothing is removed from the data.
+        """)
+    optimizer: str = parameter("sgd", choice(*FIRST_RATE)).doc("""
+        "sgd": plain steps, without momentum. "adam": steps along a running mean of a row's
+        gradients, divided by their running size: about half the epochs, each of which takes four
+        times as long. Both minimise the same objective.""")
+    learning_rate: Any = parameter("auto", choice("auto"), POSITIVE).doc("""
+        γ, for values divided by their standard deviation. "auto": the bold driver; an epoch that
+        would raise the objective is undone and γ halved, after any other γ grows by 5 %. A number
+        is taken as it is: too large a one diverges.""")
+    decay: float = parameter(0.75, SHARE).doc("""
+        With a number γ, the steps of epoch t = 0, 1, … are γ / (1 + t)^decay. Above ½ their noise
+        dies out, 0 keeps γ.""")
+    max_iter: int = common.max_iter(50).doc("The most epochs (those undone are not counted).")
+    tol: float = common.tol(1e-4).doc("""
+        Settled when an epoch changes the objective, penalties included, by less than this share of
+        it, twice in a row.""")
+    random_state: Any = common.random_state()
+    verbose: int = common.verbose()
+    checkpoint: Any = common.checkpoint()
+    time_limit: Any = common.time_limit()
 
     claims = SGD_CLAIMS
     stored: ClassVar = {
@@ -294,35 +288,6 @@ class SGDFactorization(CompletionModel):
         "loss_": ">=0",
     }
     patience = 2  # one epoch may stand still because the bold driver undid it TRIES times over
-
-    def __init__(
-        self,
-        rank=20,
-        reg=None,
-        *,
-        biases=True,
-        optimizer="sgd",
-        learning_rate="auto",
-        decay=0.75,
-        max_iter=50,
-        tol=1e-4,
-        random_state=None,
-        verbose=0,
-        checkpoint=None,
-        time_limit=None,
-    ):
-        self.rank = rank
-        self.reg = reg
-        self.biases = biases
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.decay = decay
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.verbose = verbose
-        self.checkpoint = checkpoint
-        self.time_limit = time_limit
 
     def _algorithm(self, data: Any) -> SGDFactorizationAlgorithm:
         n, m = data.shape

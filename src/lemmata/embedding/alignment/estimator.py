@@ -17,16 +17,16 @@ True
 from __future__ import annotations
 
 from functools import cached_property
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from lemmata.audit.embedding.alignment import ALIGNMENT_CLAIMS
-from lemmata.core.borrowed import Interval
+from lemmata.core import common
 from lemmata.core.certificate import Certificate, Fit
-from lemmata.core.estimator import COMMON, Model
+from lemmata.core.estimator import Model
+from lemmata.core.parameters import COUNT, KW_ONLY, WHOLE, fitted, parameter
 from lemmata.embedding.alignment.pairs import find_pairs
 from lemmata.embedding.alignment.procrustes import (
     ProcrustesAlgorithm,
@@ -61,19 +61,6 @@ class Alignment(Model):
     Minimises Σ ‖x_i W − y_j‖² over orthogonal W, vectors divided by their lengths; then, round by round, over the pairs of
     words that are each other's nearest by CSLS under the last W (self-learning).
 
-    Parameters
-    ----------
-    neighbours : int, default=10
-        n in CSLS: nearest words whose mean cosine tells how crowded a place is.
-    among : int, default=10_000
-        Self-learning and crowding look at so many of the first (most frequent) words of both sides.
-    max_iter : int, default=20
-        The most rounds of self-learning, which ends by itself as a rule; 0: the given pairs decide alone.
-    tol : float, default=0.0
-        Stop when a round changes the objective by at most this share of it; 0: stop when one does not lower it.
-    verbose, checkpoint, time_limit
-        Progress on the terminal; a file to resume from; seconds.
-
     Attributes
     ----------
     rotation_ : (k, k)
@@ -90,6 +77,22 @@ class Alignment(Model):
         `trace_.objective` is 1 − the mean cosine of source words and their translations (max_iter=0: `loss_`).
     """
 
+    _: KW_ONLY
+    neighbours: int = parameter(10, COUNT).doc("""
+        n in CSLS: nearest words whose mean cosine tells how crowded a place is.""")
+    among: int = parameter(10_000, COUNT).doc("""
+        Self-learning and crowding look at so many of the first (most frequent) words of both sides.
+        """)
+    max_iter: int = parameter(20, WHOLE).doc("""
+        The most rounds of self-learning, which ends by itself as a rule; 0: the given pairs decide
+        alone.""")
+    tol: float = common.tol(0.0).doc("""
+        Stop when a round changes the objective by at most this share of it; 0: stop when one does
+        not lower it.""")
+    verbose: int = common.verbose()
+    checkpoint: Any = common.checkpoint()
+    time_limit: Any = common.time_limit()
+
     claims = ALIGNMENT_CLAIMS
     stored: ClassVar[dict[str, Any]] = {
         "rotation_": "d d",
@@ -102,29 +105,16 @@ class Alignment(Model):
         "target_words_": "t text",
         "target_matrix_": "t d",
     }
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        **{name: rule for name, rule in COMMON.items() if name != "random_state"},
-        "max_iter": [Interval(Integral, 0, None, closed="left")],
-        "neighbours": [Interval(Integral, 1, None, closed="left")],
-        "among": [Interval(Integral, 1, None, closed="left")],
-    }
 
-    rotation_: Array
-    pairs_: Array
-    seeds_: Array
-    loss_: float
-    n_unknown_: int
-    source_words_: Array
-    source_matrix_: Array
-    target_words_: Array
-    target_matrix_: Array
-
-    def __init__(
-        self, *, neighbours=10, among=10_000, max_iter=20, tol=0.0, verbose=0, checkpoint=None, time_limit=None,
-    ):  # fmt: skip
-        self.neighbours, self.among = neighbours, among
-        self.max_iter, self.tol, self.verbose = max_iter, tol, verbose
-        self.checkpoint, self.time_limit = checkpoint, time_limit
+    rotation_: Array = fitted()
+    pairs_: Array = fitted()
+    seeds_: Array = fitted()
+    loss_: float = fitted()
+    n_unknown_: int = fitted()
+    source_words_: Array = fitted()
+    source_matrix_: Array = fitted()
+    target_words_: Array = fitted()
+    target_matrix_: Array = fitted()
 
     # --- fitting ---
 

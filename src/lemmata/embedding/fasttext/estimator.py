@@ -12,7 +12,7 @@ z = Bᵀ(Σ_f x_f a_f) + c                     x_f = 1/√m for the m distinct w
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,11 +21,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.embedding.fasttext import FASTTEXT_CLAIMS
+from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core.borrowed import Interval
 from lemmata.core.certificate import Fit
-from lemmata.core.estimator import COMMON
 from lemmata.core.loop import MaxSteps, Settled, Stop
+from lemmata.core.parameters import COUNT, KW_ONLY, POSITIVE, choice, fitted, parameter
 from lemmata.core.supervised import Classifier
 from lemmata.embedding.fasttext.descent import FastTextAlgorithm, Texts
 from lemmata.embedding.fasttext.features import FeatureSpace
@@ -49,34 +50,6 @@ class FastTextClassifier(Classifier):
 
     Minimises the mean softmax or hinge loss of z = Bᵀ(Σ x_f a_f) + c over vectors a_f, weights B and biases c.
 
-    Parameters
-    ----------
-    vector_size : int, optional
-        k; None: 16, or the number of classes rounded up to a multiple of 16 where there are more.
-    word_ngrams : int, default=2
-        The longest run of words that is a feature; 1: words alone.
-    min_n, max_n : int, default=0, 0
-        Parts of words of so many letters are features, too; max_n = 0: none. They help with new words and many forms.
-    bucket : int, default=2**21
-        Slots that runs are hashed into, and as many for parts of words; those that nothing falls into take no memory later.
-    min_count : int, default=1
-        Words and slots that occur less often have no vector.
-    loss : {"softmax", "hinge"}, default="softmax"
-    learning_rate : float, default=0.2
-        η at the start, of Adagrad's steps; it falls to 0 over the epochs.
-    epochs : int, default=5
-    batch_size : int, default=128
-        Texts between two steps.
-    class_weight : dict, "balanced" or None, default=None
-    tol : float, default=0
-        Stop early when an epoch changes the loss by at most this share of it; 0: make all epochs.
-    tokenizer : Tokenizer, optional
-        What makes words of texts; by default lower case and runs of letters and digits. Lists of words need none.
-    random_state : int, RandomState or None
-        First vectors, and the order of texts.
-    verbose, checkpoint, time_limit
-        Progress on the terminal; a file to resume from; seconds.
-
     Attributes
     ----------
     classes_ : (n_classes,)
@@ -89,6 +62,39 @@ class FastTextClassifier(Classifier):
     certificate_, trace_, stopped_, n_iter_, n_features_in_
     """
 
+    vector_size: Any = parameter(None, Interval(Integral, 1, 2**16, closed="both"), None).doc("""
+        k; None: 16, or the number of classes rounded up to a multiple of 16 where there are more.
+        """)
+    word_ngrams: int = parameter(2, Interval(Integral, 1, 100, closed="both")).doc("""
+        The longest run of words that is a feature; 1: words alone.""")
+    _: KW_ONLY
+    min_n: int = parameter(0, Interval(Integral, 0, 100, closed="both")).doc("""
+        Parts of words of min_n to max_n letters are features, too. They help with new words and
+        many forms.""")
+    max_n: int = parameter(0, Interval(Integral, 0, 100, closed="both")).doc("""
+        The longest parts of words; 0: none.""")
+    bucket: int = parameter(2**21, Interval(Integral, 1, 2**28, closed="both")).doc("""
+        Slots that runs are hashed into, and as many for parts of words; those that nothing falls
+        into take no memory later.""")
+    min_count: int = parameter(1, COUNT).doc("""
+        Words and slots that occur less often have no vector.""")
+    loss: str = parameter("softmax", choice("softmax", "hinge"))
+    learning_rate: float = parameter(0.2, POSITIVE).doc("""
+        η at the start, of Adagrad's steps; it falls to 0 over the epochs.""")
+    epochs: int = parameter(5, COUNT)
+    batch_size: int = parameter(128, COUNT).doc("Texts between two steps.")
+    class_weight: Any = common.class_weight()
+    tol: float = common.tol(0.0).doc("""
+        Stop early when an epoch changes the loss by at most this share of it; 0: make all epochs.
+        """)
+    tokenizer: Any = parameter(None, Tokenizer, None).doc("""
+        What makes words of texts; by default lower case and runs of letters and digits. Lists of
+        words need none.""")
+    random_state: Any = common.random_state().doc("First vectors, and the order of texts.")
+    verbose: int = common.verbose()
+    checkpoint: Any = common.checkpoint()
+    time_limit: Any = common.time_limit()
+
     claims = FASTTEXT_CLAIMS
     stored: ClassVar[dict[str, Any]] = {
         "features_": FeatureSpace,
@@ -97,41 +103,12 @@ class FastTextClassifier(Classifier):
         "intercept_": "c",
         "loss_": "",
     }
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        **{name: rule for name, rule in COMMON.items() if name != "max_iter"},
-        "vector_size": [Interval(Integral, 1, 2**16, closed="both"), None],
-        "word_ngrams": [Interval(Integral, 1, 100, closed="both")],
-        "min_n": [Interval(Integral, 0, 100, closed="both")],
-        "max_n": [Interval(Integral, 0, 100, closed="both")],
-        "bucket": [Interval(Integral, 1, 2**28, closed="both")],
-        "min_count": [Interval(Integral, 1, None, closed="left")],
-        "loss": [StrOptions({"softmax", "hinge"})],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "epochs": [Interval(Integral, 1, None, closed="left")],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "class_weight": [dict, StrOptions({"balanced"}), None],
-        "tokenizer": [Tokenizer, None],
-    }
 
-    features_: FeatureSpace
-    vectors_: Array
-    coef_: Array
-    intercept_: Array
-    loss_: float
-
-    def __init__(
-        self, vector_size=None, word_ngrams=2, *, min_n=0, max_n=0, bucket=2**21, min_count=1, loss="softmax",
-        learning_rate=0.2, epochs=5, batch_size=128, class_weight=None, tol=0.0, tokenizer=None, random_state=None, verbose=0,
-        checkpoint=None, time_limit=None,
-    ):  # fmt: skip
-        self.vector_size, self.word_ngrams, self.min_n, self.max_n = (
-            vector_size, word_ngrams, min_n, max_n
-        )  # fmt: skip
-        self.bucket, self.min_count, self.loss = bucket, min_count, loss
-        self.learning_rate, self.epochs, self.batch_size = learning_rate, epochs, batch_size
-        self.class_weight, self.tol, self.tokenizer = class_weight, tol, tokenizer
-        self.random_state, self.verbose = random_state, verbose
-        self.checkpoint, self.time_limit = checkpoint, time_limit
+    features_: FeatureSpace = fitted()
+    vectors_: Array = fitted()
+    coef_: Array = fitted()
+    intercept_: Array = fitted()
+    loss_: float = fitted()
 
     @property
     def max_iter(self) -> int:

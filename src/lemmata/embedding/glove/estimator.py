@@ -24,12 +24,13 @@ import numpy as np
 from lemmata.audit.embedding.glove import GLOVE_ALS_CLAIMS, GLOVE_CLAIMS
 from lemmata.completion.als.algorithm import ALSAlgorithm
 from lemmata.completion.rows.solver import worth_kernels
-from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core import common
+from lemmata.core.borrowed import Interval
 from lemmata.core.certificate import Fit
 from lemmata.core.compiler import worth_compiling
 from lemmata.core.engine import one_blas_thread
-from lemmata.core.estimator import COMMON
 from lemmata.core.loop import MaxSteps, Settled, Stop
+from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, POSITIVE, choice, fitted, parameter
 from lemmata.embedding.base import EmbeddingModel
 from lemmata.embedding.glove.algorithm import (
     RATES,
@@ -54,40 +55,6 @@ class GloVe(EmbeddingModel):
 
     Minimises Σ f(N_wv)(ln N_wv − ⟨ζ_w, z_v⟩ − b_w − c_v − μ)² over the pairs that occur, f(n) = min{1, (n/x_max)^α}.
 
-    Parameters
-    ----------
-    vector_size : int, default=100
-        k, how many numbers a vector has; with solver="als" at most as many as there are words.
-    window : int, default=10
-        R: pairs are at most so far apart.
-    x_max : float, default=10.0
-        Pairs that occur this often, and more often, count fully. 100 is the published choice for billions of words.
-    alpha : float, default=0.75
-        How fast the weight of rarer pairs falls. x_max=1, alpha=1 is f = min{1, n}.
-    solver : {"adagrad", "sgd", "als"}, default="adagrad"
-        "adagrad": steps pair by pair, each number with a length of its own; "sgd": steps of equal length, as CIL (3.62);
-        "als": sweeps of `completion.ALS` with f as weights and a ridge `reg`. An epoch of ALS costs some k/4 times as much.
-    weighting : {"harmonic", "flat", "linear"}, default="harmonic"
-        What a pair at distance Δ counts: 1/Δ, 1 or (R − Δ + 1)/R.
-    learning_rate : float, optional
-        γ of steps; None: 0.1 for "adagrad", 0.05 for "sgd".
-    reg : float, optional
-        λ of "als", on vectors and biases; None: 0.3. Steps have none.
-    epochs : int, default=25
-        Passes over the pairs, or sweeps.
-    tol : float, default=0
-        Stop early when an epoch changes the objective by at most this share of it; 0: make all epochs.
-    min_count : int, default=5
-        Words that occur less often are dropped.
-    max_vocab_size : int, optional
-        Keep only so many of the most frequent words.
-    tokenizer : Tokenizer, optional
-        What makes words of texts. Lists of words need none.
-    random_state : int, RandomState or None
-        First vectors, and the order of pairs.
-    verbose, checkpoint, time_limit
-        Progress on the terminal; a file to resume from; seconds.
-
     Attributes
     ----------
     vectors_ : WordVectors
@@ -103,6 +70,40 @@ class GloVe(EmbeddingModel):
     Two runs of one seed have the same bits on any number of threads: they never share a word (glove/blocked.py).
     """
 
+    vector_size: int = parameter(100, Interval(Integral, 1, 2**16, closed="both")).doc("""
+        k, how many numbers a vector has; with solver="als" at most as many as there are words.""")
+    window: int = parameter(10, Interval(Integral, 1, 1000, closed="both")).doc("""
+        R: pairs are at most so far apart.""")
+    _: KW_ONLY
+    x_max: float = parameter(10.0, POSITIVE).doc("""
+        Pairs that occur this often, and more often, count fully. 100 is the published choice for
+        billions of words.""")
+    alpha: float = parameter(0.75, Interval(Real, 0, 10, closed="both")).doc("""
+        How fast the weight of rarer pairs falls. x_max=1, alpha=1 is f = min{1, n}.""")
+    solver: str = parameter("adagrad", choice("adagrad", "sgd", "als")).doc("""
+        "adagrad": steps pair by pair, each number with a length of its own; "sgd": steps of equal
+        length, as CIL (3.62); "als": sweeps of `completion.ALS` with f as weights and a ridge
+        `reg`. An epoch of ALS costs some k/4 times as much.""")
+    weighting: str = parameter("harmonic", choice(*WEIGHTINGS)).doc("""
+        What a pair at distance Δ counts: 1/Δ, 1 or (R − Δ + 1)/R.""")
+    learning_rate: Any = parameter(None, POSITIVE, None).doc("""
+        γ of steps; None: 0.1 for "adagrad", 0.05 for "sgd".""")
+    reg: Any = parameter(None, NONNEGATIVE, None).doc("""
+        λ of "als", on vectors and biases; None: 0.3. Steps have none.""")
+    epochs: int = parameter(25, COUNT).doc("Passes over the pairs, or sweeps.")
+    tol: float = common.tol(0.0).doc("""
+        Stop early when an epoch changes the objective by at most this share of it; 0: make all
+        epochs.""")
+    min_count: int = parameter(5, COUNT).doc("Words that occur less often are dropped.")
+    max_vocab_size: Any = parameter(None, Interval(Integral, 2, None, closed="left"), None).doc("""
+        Keep only so many of the most frequent words.""")
+    tokenizer: Any = parameter(None, Tokenizer, None).doc("""
+        What makes words of texts. Lists of words need none.""")
+    random_state: Any = common.random_state().doc("First vectors, and the order of pairs.")
+    verbose: int = common.verbose()
+    checkpoint: Any = common.checkpoint()
+    time_limit: Any = common.time_limit()
+
     claims = GLOVE_CLAIMS
     stored: ClassVar[dict[str, Any]] = {
         **EmbeddingModel.stored,
@@ -114,41 +115,11 @@ class GloVe(EmbeddingModel):
         "loss_": "",
         "reg_": ">=0",
     }
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        **{name: rule for name, rule in COMMON.items() if name != "max_iter"},
-        "vector_size": [Interval(Integral, 1, 2**16, closed="both")],
-        "window": [Interval(Integral, 1, 1000, closed="both")],
-        "x_max": [Interval(Real, 0, None, closed="neither")],
-        "alpha": [Interval(Real, 0, 10, closed="both")],
-        "solver": [StrOptions({"adagrad", "sgd", "als"})],
-        "weighting": [StrOptions(set(WEIGHTINGS))],
-        "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
-        "reg": [Interval(Real, 0, None, closed="left"), None],
-        "epochs": [Interval(Integral, 1, None, closed="left")],
-        "min_count": [Interval(Integral, 1, None, closed="left")],
-        "max_vocab_size": [Interval(Integral, 2, None, closed="left"), None],
-        "tokenizer": [Tokenizer, None],
-    }
 
-    word_embedding_: Array
-    context_embedding_: Array
-    biases_: Array
-    context_biases_: Array
-
-    def __init__(
-        self, vector_size=100, window=10, *, x_max=10.0, alpha=0.75, solver="adagrad", weighting="harmonic",
-        learning_rate=None, reg=None, epochs=25, tol=0.0, min_count=5, max_vocab_size=None, tokenizer=None,
-        random_state=None, verbose=0, checkpoint=None, time_limit=None,
-    ):  # fmt: skip
-        self.vector_size, self.window, self.x_max, self.alpha = vector_size, window, x_max, alpha
-        self.solver, self.weighting, self.learning_rate = solver, weighting, learning_rate
-        self.reg, self.epochs, self.tol, self.min_count = reg, epochs, tol, min_count
-        self.max_vocab_size, self.tokenizer, self.random_state = (
-            max_vocab_size,
-            tokenizer,
-            random_state,
-        )
-        self.verbose, self.checkpoint, self.time_limit = verbose, checkpoint, time_limit
+    word_embedding_: Array = fitted()
+    context_embedding_: Array = fitted()
+    biases_: Array = fitted()
+    context_biases_: Array = fitted()
 
     @property
     def max_iter(self) -> int:

@@ -22,12 +22,13 @@ import numpy as np
 
 from lemmata.audit.embedding.geometry import GEOMETRY_CLAIMS
 from lemmata.audit.reduction.pca import MATRIX_CLAIMS
+from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core.borrowed import Interval
 from lemmata.core.certificate import Fit
 from lemmata.core.engine import one_blas_thread
-from lemmata.core.estimator import COMMON
 from lemmata.core.loop import MaxSteps, Never, Solution
+from lemmata.core.parameters import COUNT, KW_ONLY, SHARE, WHOLE, choice, fitted, parameter
 from lemmata.embedding.base import EmbeddingModel
 from lemmata.embedding.pmi.matrix import information
 from lemmata.embedding.windows.cooccurrence import WEIGHTINGS, CoOccurrence
@@ -44,35 +45,6 @@ OVERSAMPLES = 20
 class PMI(EmbeddingModel):
     """Vectors of words from a factorisation of (shifted, positive) pointwise mutual information.
 
-    Parameters
-    ----------
-    vector_size : int, default=100
-        k, how many numbers a vector has; fewer than there are words.
-    window : int, default=5
-        R: pairs are at most so far apart.
-    weighting : {"linear", "harmonic", "flat"}, default="linear"
-        What a pair at distance Δ counts: (R − Δ + 1)/R, 1/Δ or 1.
-    shift : float, default=0.0
-        Taken off the information: ln r for the optimum of skip-gram with r negatives.
-    positive : bool, default=True
-        Cut at 0. Otherwise pairs that never occur, of which the information is −∞, count as 0 among negative ones.
-    ns_exponent : float, default=0.75
-        α in q ∝ p^α, the frequencies of contexts; 1: plain mutual information.
-    power : float, default=0.5
-        p in ζ = UΣ^p.
-    min_count : int, default=5
-        Words that occur less often are dropped.
-    max_vocab_size : int, optional
-        Keep only so many of the most frequent words.
-    n_iter : int, default=5
-        Products with MᵀM of the randomized decomposition.
-    tokenizer : Tokenizer, optional
-        What makes words of texts. Lists of words need none.
-    random_state : int, RandomState or None
-        Where the decomposition starts.
-    verbose
-        Progress on the terminal.
-
     Attributes
     ----------
     vectors_ : WordVectors
@@ -82,6 +54,30 @@ class PMI(EmbeddingModel):
     certificate_, trace_, stopped_, n_iter_
     """
 
+    vector_size: int = parameter(100, Interval(Integral, 1, 2**16, closed="both")).doc("""
+        k, how many numbers a vector has; fewer than there are words.""")
+    window: int = parameter(5, Interval(Integral, 1, 1000, closed="both")).doc("""
+        R: pairs are at most so far apart.""")
+    _: KW_ONLY
+    weighting: str = parameter("linear", choice(*WEIGHTINGS)).doc("""
+        What a pair at distance Δ counts: (R − Δ + 1)/R, 1/Δ or 1.""")
+    shift: float = parameter(0.0, Interval(Real, None, None, closed="neither")).doc("""
+        Taken off the information: ln r for the optimum of skip-gram with r negatives.""")
+    positive: bool = parameter(True, "boolean").doc("""
+        Cut at 0. Otherwise pairs that never occur, of which the information is −∞, count as 0 among
+        negative ones.""")
+    ns_exponent: float = parameter(0.75, Interval(Real, -10, 10, closed="both")).doc("""
+        α in q ∝ p^α, the frequencies of contexts; 1: plain mutual information.""")
+    power: float = parameter(0.5, SHARE).doc("p in ζ = UΣ^p.")
+    min_count: int = parameter(5, COUNT).doc("Words that occur less often are dropped.")
+    max_vocab_size: Any = parameter(None, Interval(Integral, 2, None, closed="left"), None).doc("""
+        Keep only so many of the most frequent words.""")
+    n_iter: int = parameter(5, WHOLE).doc("Products with MᵀM of the randomized decomposition.")
+    tokenizer: Any = parameter(None, Tokenizer, None).doc("""
+        What makes words of texts. Lists of words need none.""")
+    random_state: Any = common.random_state().doc("Where the decomposition starts.")
+    verbose: int = common.verbose()
+
     claims = MATRIX_CLAIMS
     further_claims = GEOMETRY_CLAIMS
     stored: ClassVar[dict[str, Any]] = {
@@ -90,35 +86,10 @@ class PMI(EmbeddingModel):
         "components_": "k d",
         "singular_values_": "k >=0",
     }
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        "random_state": COMMON["random_state"],
-        "verbose": COMMON["verbose"],
-        "vector_size": [Interval(Integral, 1, 2**16, closed="both")],
-        "window": [Interval(Integral, 1, 1000, closed="both")],
-        "weighting": [StrOptions(set(WEIGHTINGS))],
-        "shift": [Interval(Real, None, None, closed="neither")],
-        "positive": ["boolean"],
-        "ns_exponent": [Interval(Real, -10, 10, closed="both")],
-        "power": [Interval(Real, 0, 1, closed="both")],
-        "min_count": [Interval(Integral, 1, None, closed="left")],
-        "max_vocab_size": [Interval(Integral, 2, None, closed="left"), None],
-        "n_iter": [Interval(Integral, 0, None, closed="left")],
-        "tokenizer": [Tokenizer, None],
-    }
 
     checkpoint, time_limit, tol = None, None, 0.0
-    components_: Array
-    singular_values_: Array
-
-    def __init__(
-        self, vector_size=100, window=5, *, weighting="linear", shift=0.0, positive=True, ns_exponent=0.75, power=0.5,
-        min_count=5, max_vocab_size=None, n_iter=5, tokenizer=None, random_state=None, verbose=0,
-    ):  # fmt: skip
-        self.vector_size, self.window, self.weighting = vector_size, window, weighting
-        self.shift, self.positive, self.ns_exponent = shift, positive, ns_exponent
-        self.power, self.min_count, self.max_vocab_size = power, min_count, max_vocab_size
-        self.n_iter, self.tokenizer = n_iter, tokenizer
-        self.random_state, self.verbose = random_state, verbose
+    components_: Array = fitted()
+    singular_values_: Array = fitted()
 
     @property
     def max_iter(self) -> int:

@@ -19,17 +19,17 @@ drawn near a sentence's direction or, with probability α p_w, for no reason, th
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
 
 from lemmata.audit.embedding.sentence_vectors import SENTENCE_CLAIMS
+from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.loop import MaxSteps
+from lemmata.core.parameters import ANYTHING, KW_ONLY, POSITIVE, WHOLE, choice, fitted, parameter
 from lemmata.embedding.base import EmbeddingModel
 from lemmata.embedding.sentences.averages import SentenceModel, averages, encode_all
 from lemmata.embedding.vectors.foreign import as_word_vectors
@@ -42,23 +42,6 @@ Array = np.ndarray
 
 class SentenceVectors(SentenceModel):
     """Vectors of sentences from vectors of words: their mean, or a weighted mean with the common directions removed.
-
-    Parameters
-    ----------
-    words : WordVectors, gensim's KeyedVectors, (words, matrix), an embedding model, or None
-        The vectors. A model (`PMI(50)`) is fitted to the texts that are passed to fit, whether it was before or not, as
-        scikit-learn has it; to take its vectors as they are, pass `model.vectors_`. None: SentenceEmbedding(), with tokenizer
-        and random_state.
-    method : {"sif", "mean"}, default="sif"
-        Weights a/(a + p_w) and removed directions, or the plain mean.
-    a : float, default=1e-3
-        The frequency at which a word counts half; the smaller, the less frequent words count.
-    n_removed : int, default=1
-        How many directions that sentences have in common are removed.
-    tokenizer : Tokenizer, optional
-        What makes words of texts; the one that the vectors were trained with. Lists of words need none.
-    random_state : int, RandomState or None
-        For words=None.
 
     Attributes
     ----------
@@ -73,6 +56,22 @@ class SentenceVectors(SentenceModel):
     certificate_, trace_, stopped_, n_iter_, feature_names_in_ (the words)
     """
 
+    words: Any = parameter(None, ANYTHING).doc("""
+        The vectors. A model (`PMI(50)`) is fitted to the texts that are passed to fit, whether it
+        was before or not, as scikit-learn has it; to take its vectors as they are, pass
+        `model.vectors_`. None: SentenceEmbedding(), with tokenizer and random_state.""")
+    method: str = parameter("sif", choice("mean", "sif")).doc("""
+        Weights a/(a + p_w) and removed directions, or the plain mean.""")
+    _: KW_ONLY
+    a: float = parameter(1e-3, POSITIVE).doc("""
+        The frequency at which a word counts half; the smaller, the less frequent words count.""")
+    n_removed: int = parameter(1, WHOLE).doc("""
+        How many directions that sentences have in common are removed.""")
+    tokenizer: Any = parameter(None, Tokenizer, None).doc("""
+        What makes words of texts; the one that the vectors were trained with. Lists of words need
+        none.""")
+    random_state: Any = common.random_state().doc("For words=None.")
+
     claims = SENTENCE_CLAIMS
     stored: ClassVar[dict[str, Any]] = {
         **SentenceModel.stored,
@@ -81,27 +80,13 @@ class SentenceVectors(SentenceModel):
         "singular_values_": "r >=0",
         "n_empty_": "int >=0",
     }
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        "words": "no_validation",  # type: ignore[dict-item]  # fit says what is accepted
-        "method": [StrOptions({"mean", "sif"})],
-        "a": [Interval(Real, 0, None, closed="neither")],
-        "n_removed": [Interval(Integral, 0, None, closed="left")],
-        "tokenizer": [Tokenizer, None],
-        "random_state": ["random_state"],
-    }
 
     checkpoint, time_limit, verbose, tol, max_iter = None, None, 0, 0.0, 1
-    counts_: Array
-    weights_: Array
-    components_: Array
-    singular_values_: Array
-    n_empty_: int
-
-    def __init__(
-        self, words=None, method="sif", *, a=1e-3, n_removed=1, tokenizer=None, random_state=None
-    ):
-        self.words, self.method, self.a, self.n_removed = words, method, a, n_removed
-        self.tokenizer, self.random_state = tokenizer, random_state
+    counts_: Array = fitted()
+    weights_: Array = fitted()
+    components_: Array = fitted()
+    singular_values_: Array = fitted()
+    n_empty_: int = fitted()
 
     # --- fitting ---
 

@@ -19,10 +19,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lemmata.audit.embedding.sentence_vectors import AVERAGED_CLAIMS
-from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core import common
+from lemmata.core.borrowed import Interval
 from lemmata.core.certificate import Fit
-from lemmata.core.estimator import COMMON
 from lemmata.core.loop import MaxSteps, Settled, Stop
+from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, POSITIVE, choice, fitted, parameter
 from lemmata.embedding.sentences.averages import SentenceModel
 from lemmata.embedding.sentences.training import TARGETS, SentenceAlgorithm, SentenceText
 from lemmata.text.encoded import EncodedText
@@ -37,38 +38,6 @@ class SentenceEmbedding(SentenceModel):
     Maximises Σ ln σ(⟨h, z_v⟩) over words v that the mean h of a sentence should predict, plus Σ ln σ(−⟨h, z_u⟩) over words
     drawn at random.
 
-    Parameters
-    ----------
-    vector_size : int, default=100
-        k, how many numbers a vector has.
-    targets : {"words", "neighbours"}, default="words"
-        Each word of the sentence from the mean of the others, or the words of the sentences before and after it. For
-        "neighbours" texts come in their order; an empty one parts two documents.
-    negative : int, default=5
-        Words drawn for each target.
-    ns_exponent : float, default=0.75
-        α in q ∝ p^α, what negatives are drawn from.
-    min_count : int, default=5
-        Words that occur less often are dropped.
-    max_vocab_size : int, optional
-        Keep only so many of the most frequent words.
-    sample : float, default=1e-3
-        t: of a word with frequency f a share of √(t/f) + t/f occurrences is kept in training; 0 keeps all.
-    alpha : float, default=0.2
-        γ, the first learning rate; a word's share of a mean is small, and so is its gradient.
-    min_alpha : float, default=1e-4
-        The last one; γ falls linearly in between.
-    epochs : int, default=10
-        Passes over the text.
-    tol : float, default=0
-        Stop early when an epoch changes the loss by at most this share of it; 0: make all epochs.
-    tokenizer : Tokenizer, optional
-        What makes words of texts. Lists of words need none.
-    random_state : int, RandomState or None
-        First vectors, and what is drawn. One thread trains: the same bits on any number of cores.
-    verbose, checkpoint, time_limit
-        Progress on the terminal; a file to resume from; seconds.
-
     Attributes
     ----------
     embedding_ : (n_words, k) float32; vectors_ : WordVectors
@@ -81,44 +50,49 @@ class SentenceEmbedding(SentenceModel):
     certificate_, trace_, stopped_, n_iter_, feature_names_in_ (the words)
     """
 
+    vector_size: int = parameter(100, Interval(Integral, 1, 2**16, closed="both")).doc("""
+        k, how many numbers a vector has.""")
+    targets: str = parameter("words", choice(*TARGETS)).doc("""
+        Each word of the sentence from the mean of the others, or the words of the sentences before
+        and after it. For "neighbours" texts come in their order; an empty one parts two documents.
+        """)
+    _: KW_ONLY
+    negative: int = parameter(5, Interval(Integral, 1, 10000, closed="both")).doc("""
+        Words drawn for each target.""")
+    ns_exponent: float = parameter(0.75, Interval(Real, -10, 10, closed="both")).doc("""
+        α in q ∝ p^α, what negatives are drawn from.""")
+    min_count: int = parameter(5, COUNT).doc("Words that occur less often are dropped.")
+    max_vocab_size: Any = parameter(None, Interval(Integral, 2, None, closed="left"), None).doc("""
+        Keep only so many of the most frequent words.""")
+    sample: float = parameter(1e-3, NONNEGATIVE).doc("""
+        t: of a word with frequency f a share of √(t/f) + t/f occurrences is kept in training; 0
+        keeps all.""")
+    alpha: float = parameter(0.2, POSITIVE).doc("""
+        γ, the first learning rate; a word's share of a mean is small, and so is its gradient.""")
+    min_alpha: float = parameter(1e-4, NONNEGATIVE).doc("""
+        The last one; γ falls linearly in between.""")
+    epochs: int = parameter(10, COUNT).doc("Passes over the text.")
+    tol: float = common.tol(0.0).doc("""
+        Stop early when an epoch changes the loss by at most this share of it; 0: make all epochs.
+        """)
+    tokenizer: Any = parameter(None, Tokenizer, None).doc("""
+        What makes words of texts. Lists of words need none.""")
+    random_state: Any = common.random_state().doc("""
+        First vectors, and what is drawn. One thread trains: the same bits on any number of cores.
+        """)
+    verbose: int = common.verbose()
+    checkpoint: Any = common.checkpoint()
+    time_limit: Any = common.time_limit()
+
     claims = AVERAGED_CLAIMS
     stored: ClassVar[dict[str, Any]] = {
         **SentenceModel.stored,
         "context_embedding_": "d k",
         "loss_": " >=0",
     }
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        **{name: rule for name, rule in COMMON.items() if name != "max_iter"},
-        "vector_size": [Interval(Integral, 1, 2**16, closed="both")],
-        "targets": [StrOptions(set(TARGETS))],
-        "negative": [Interval(Integral, 1, 10_000, closed="both")],
-        "ns_exponent": [Interval(Real, -10, 10, closed="both")],
-        "min_count": [Interval(Integral, 1, None, closed="left")],
-        "max_vocab_size": [Interval(Integral, 2, None, closed="left"), None],
-        "sample": [Interval(Real, 0, None, closed="left")],
-        "alpha": [Interval(Real, 0, None, closed="neither")],
-        "min_alpha": [Interval(Real, 0, None, closed="left")],
-        "epochs": [Interval(Integral, 1, None, closed="left")],
-        "tokenizer": [Tokenizer, None],
-    }
 
-    context_embedding_: Array
-    loss_: float
-
-    def __init__(
-        self, vector_size=100, targets="words", *, negative=5, ns_exponent=0.75, min_count=5, max_vocab_size=None,
-        sample=1e-3, alpha=0.2, min_alpha=1e-4, epochs=10, tol=0.0, tokenizer=None, random_state=None, verbose=0,
-        checkpoint=None, time_limit=None,
-    ):  # fmt: skip
-        self.vector_size, self.targets, self.negative = vector_size, targets, negative
-        self.ns_exponent, self.min_count, self.max_vocab_size = (
-            ns_exponent,
-            min_count,
-            max_vocab_size,
-        )
-        self.sample, self.alpha, self.min_alpha, self.epochs = sample, alpha, min_alpha, epochs
-        self.tol, self.tokenizer, self.random_state = tol, tokenizer, random_state
-        self.verbose, self.checkpoint, self.time_limit = verbose, checkpoint, time_limit
+    context_embedding_: Array = fitted()
+    loss_: float = fitted()
 
     @property
     def max_iter(self) -> int:

@@ -24,10 +24,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lemmata.audit.embedding.skipgram import SKIPGRAM_CLAIMS, SKIPGRAM_MORE_CLAIMS
-from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core import common
+from lemmata.core.borrowed import Interval
 from lemmata.core.certificate import Fit
-from lemmata.core.estimator import COMMON
 from lemmata.core.loop import MaxSteps, Settled, Stop, run
+from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, POSITIVE, choice, fitted, parameter
 from lemmata.embedding.base import EmbeddingModel
 from lemmata.embedding.skipgram.algorithm import SkipGramAlgorithm, SkipGramState
 from lemmata.embedding.skipgram.contexts import (
@@ -53,67 +54,6 @@ class SkipGram(EmbeddingModel):
     Maximises Σ ln σ(⟨ζ_w, z_v⟩ + b_v) over pairs in windows plus Σ ln σ(−⟨ζ_w, z_u⟩ − b_u) over words u drawn at random.
     Names of parameters are gensim's, where it has them.
 
-    Parameters
-    ----------
-    vector_size : int, default=100
-        k, how many numbers a vector has.
-    window : int, default=5
-        R: pairs are at most so far apart.
-    sg : bool, default=True
-        Words predict their neighbours (skip-gram); False: the mean of a window predicts its word (CBOW).
-    context : {"window", "sentence", "document"}, default="window"
-        What a word meets. "window": words at most R away. "sentence": all words of its sentence, near or far; where these are
-        more than 2R, each occurrence meets 2R draws of them, so that time stays linear. "document": the sentence itself, which
-        gets a vector that predicts its words (a distributed bag of words). A sentence is what is read as one text: a line, a
-        paragraph or a file, by the `unit` of `lemmata.text.read`.
-    objective : {"negative", "softmax"}, default="negative"
-        "softmax": the exact likelihood (3.46) of the counts of all pairs, for 4,096 words at most; an epoch is 20 steps of
-        L-BFGS, and negative, sample and alpha are not used.
-    negative : int, default=5
-        r, words drawn for each pair.
-    negatives_per : {"pair", "window", "occurrence"}, default="pair"
-        r for each pair, as word2vec; "window": r for each occurrence, shared by its pairs with the weight of all of them, which
-        has the same expectation; "occurrence": r for each occurrence, counted once, as CIL (3.49) is written.
-    ns_exponent : float, default=0.75
-        α in q ∝ p^α, what negatives are drawn from.
-    min_count : int, default=5
-        Words that occur less often are dropped.
-    max_vocab_size : int, optional
-        Keep only so many of the most frequent words.
-    sample : float, default=1e-3
-        t: of a word with frequency f a share of √(t/f) + t/f occurrences is kept; 0 keeps all.
-    shrink_windows : bool, default=True
-        Every occurrence looks 1 to R words far, drawn evenly: nearer words count more. False: always R.
-    cbow_mean : bool, default=True
-        CBOW averages the vectors of a window; False: adds them up.
-    tied : bool, default=False
-        One embedding, ζ = z, as in CIL (3.44).
-    biases : bool or "clamped", default=False
-        Whether b_v is part of the model; word2vec has none. "clamped": as a coordinate of z_v whose counterpart in every ζ is
-        1, the first of `embedding_` and `context_embedding_` (CIL 3.3.4); it is one of the k, and no part of `vectors_`.
-    min_n, max_n : int, default=3 and 0
-        Words also consist of their parts, the runs of min_n to max_n characters of "<word>" (fastText: 3 to 6), and a word
-        never seen has the vectors of its parts: `vectors_["unheard"]`. max_n=0: whole words only.
-    bucket : int, default=2_000_000
-        How many slots parts are hashed into; only those that occur take memory.
-    alpha : float, optional
-        γ, the first learning rate; None: 0.025, and 0.075 for CBOW.
-    min_alpha : float, default=1e-4
-        The last one; γ falls linearly in between.
-    epochs : int, default=5
-        Passes over the text.
-    tol : float, default=0
-        Stop early when an epoch changes the loss by at most this share of it; 0: make all epochs.
-    deterministic : bool, default=False
-        The same vectors for any number of threads, by using one. False: threads write the same vectors without locks, so that
-        two runs of one seed differ a little. (With LEMMATA_THREADS=1, and for texts small enough for NumPy, they never do.)
-    tokenizer : Tokenizer, optional
-        What makes words of texts; by default lower case, and words of two letters and more. Lists of words need none.
-    random_state : int, RandomState or None
-        First vectors, windows, and what is drawn.
-    verbose, checkpoint, time_limit
-        Progress on the terminal; a file to resume from; seconds.
-
     Attributes
     ----------
     vectors_ : WordVectors
@@ -134,6 +74,74 @@ class SkipGram(EmbeddingModel):
     certificate_, trace_, stopped_, n_iter_
     """
 
+    vector_size: int = parameter(100, Interval(Integral, 1, 2**16, closed="both")).doc("""
+        k, how many numbers a vector has.""")
+    window: int = parameter(5, Interval(Integral, 1, 1000, closed="both")).doc("""
+        R: pairs are at most so far apart.""")
+    _: KW_ONLY
+    sg: bool = parameter(True, "boolean").doc("""
+        Words predict their neighbours (skip-gram); False: the mean of a window predicts its word
+        (CBOW).""")
+    context: str = parameter("window", choice("window", "sentence", "document")).doc("""
+        What a word meets. "window": words at most R away. "sentence": all words of its sentence,
+        near or far; where these are more than 2R, each occurrence meets 2R draws of them, so that
+        time stays linear. "document": the sentence itself, which gets a vector that predicts its
+        words (a distributed bag of words). A sentence is what is read as one text: a line, a
+        paragraph or a file, by the `unit` of `lemmata.text.read`.""")
+    objective: str = parameter("negative", choice("negative", "softmax")).doc("""
+        "softmax": the exact likelihood (3.46) of the counts of all pairs, for 4,096 words at most;
+        an epoch is 20 steps of L-BFGS, and negative, sample and alpha are not used.""")
+    negative: int = parameter(5, Interval(Integral, 1, 10000, closed="both")).doc("""
+        r, words drawn for each pair.""")
+    negatives_per: str = parameter("pair", choice("pair", "window", "occurrence")).doc("""
+        r for each pair, as word2vec; "window": r for each occurrence, shared by its pairs with the
+        weight of all of them, which has the same expectation; "occurrence": r for each occurrence,
+        counted once, as CIL (3.49) is written.""")
+    ns_exponent: float = parameter(0.75, Interval(Real, -10, 10, closed="both")).doc("""
+        α in q ∝ p^α, what negatives are drawn from.""")
+    min_count: int = parameter(5, COUNT).doc("Words that occur less often are dropped.")
+    max_vocab_size: Any = parameter(None, Interval(Integral, 2, None, closed="left"), None).doc("""
+        Keep only so many of the most frequent words.""")
+    sample: float = parameter(1e-3, NONNEGATIVE).doc("""
+        t: of a word with frequency f a share of √(t/f) + t/f occurrences is kept; 0 keeps all.""")
+    shrink_windows: bool = parameter(True, "boolean").doc("""
+        Every occurrence looks 1 to R words far, drawn evenly: nearer words count more. False:
+        always R.""")
+    cbow_mean: bool = parameter(True, "boolean").doc("""
+        CBOW averages the vectors of a window; False: adds them up.""")
+    tied: bool = parameter(False, "boolean").doc("One embedding, ζ = z, as in CIL (3.44).")
+    biases: Any = parameter(False, "boolean", choice("clamped")).doc("""
+        Whether b_v is part of the model; word2vec has none. "clamped": as a coordinate of z_v whose
+        counterpart in every ζ is 1, the first of `embedding_` and `context_embedding_` (CIL 3.3.4);
+        it is one of the k, and no part of `vectors_`.""")
+    min_n: int = parameter(3, Interval(Integral, 1, 1000, closed="both")).doc("""
+        Words also consist of their parts, the runs of min_n to max_n characters of "<word>"
+        (fastText: 3 to 6), and a word never seen has the vectors of its parts:
+        `vectors_["unheard"]`.""")
+    max_n: int = parameter(0, Interval(Integral, 0, 1000, closed="both")).doc("""
+        The longest parts of words; 0: whole words only.""")
+    bucket: int = parameter(2_000_000, Interval(Integral, 1, 2**31, closed="both")).doc("""
+        How many slots parts are hashed into; only those that occur take memory.""")
+    alpha: Any = parameter(None, POSITIVE, None).doc("""
+        γ, the first learning rate; None: 0.025, and 0.075 for CBOW.""")
+    min_alpha: float = parameter(1e-4, NONNEGATIVE).doc("""
+        The last one; γ falls linearly in between.""")
+    epochs: int = parameter(5, COUNT).doc("Passes over the text.")
+    tol: float = common.tol(0.0).doc("""
+        Stop early when an epoch changes the loss by at most this share of it; 0: make all epochs.
+        """)
+    deterministic: bool = parameter(False, "boolean").doc("""
+        The same vectors for any number of threads, by using one. False: threads write the same
+        vectors without locks, so that two runs of one seed differ a little. (With
+        LEMMATA_THREADS=1, and for texts small enough for NumPy, they never do.)""")
+    tokenizer: Any = parameter(None, Tokenizer, None).doc("""
+        What makes words of texts; by default lower case, and words of two letters and more. Lists
+        of words need none.""")
+    random_state: Any = common.random_state().doc("First vectors, windows, and what is drawn.")
+    verbose: int = common.verbose()
+    checkpoint: Any = common.checkpoint()
+    time_limit: Any = common.time_limit()
+
     claims = SKIPGRAM_CLAIMS
     further_claims = SKIPGRAM_MORE_CLAIMS
     stored: ClassVar[dict[str, Any]] = {
@@ -143,54 +151,11 @@ class SkipGram(EmbeddingModel):
         "loss_": "",
         "parts_?": PartVectors,
     }
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        **{name: rule for name, rule in COMMON.items() if name != "max_iter"},
-        "vector_size": [Interval(Integral, 1, 2**16, closed="both")],
-        "window": [Interval(Integral, 1, 1000, closed="both")],
-        "sg": ["boolean"],
-        "context": [StrOptions({"window", "sentence", "document"})],
-        "objective": [StrOptions({"negative", "softmax"})],
-        "negative": [Interval(Integral, 1, 10_000, closed="both")],
-        "negatives_per": [StrOptions({"pair", "window", "occurrence"})],
-        "ns_exponent": [Interval(Real, -10, 10, closed="both")],
-        "min_count": [Interval(Integral, 1, None, closed="left")],
-        "max_vocab_size": [Interval(Integral, 2, None, closed="left"), None],
-        "sample": [Interval(Real, 0, None, closed="left")],
-        "shrink_windows": ["boolean"],
-        "cbow_mean": ["boolean"],
-        "tied": ["boolean"],
-        "biases": ["boolean", StrOptions({"clamped"})],
-        "min_n": [Interval(Integral, 1, 1000, closed="both")],
-        "max_n": [Interval(Integral, 0, 1000, closed="both")],
-        "bucket": [Interval(Integral, 1, 2**31, closed="both")],
-        "alpha": [Interval(Real, 0, None, closed="neither"), None],
-        "min_alpha": [Interval(Real, 0, None, closed="left")],
-        "epochs": [Interval(Integral, 1, None, closed="left")],
-        "deterministic": ["boolean"],
-        "tokenizer": [Tokenizer, None],
-    }
 
-    context_embedding_: Array
-    biases_: Array
-    loss_: float
-    parts_: PartVectors
-
-    def __init__(
-        self, vector_size=100, window=5, *, sg=True, context="window", objective="negative", negative=5, negatives_per="pair",
-        ns_exponent=0.75, min_count=5, max_vocab_size=None, sample=1e-3, shrink_windows=True, cbow_mean=True, tied=False,
-        biases=False, min_n=3, max_n=0, bucket=2_000_000, alpha=None, min_alpha=1e-4, epochs=5, tol=0.0, deterministic=False,
-        tokenizer=None, random_state=None, verbose=0, checkpoint=None, time_limit=None,
-    ):  # fmt: skip
-        self.vector_size, self.window, self.sg = vector_size, window, sg
-        self.context, self.objective = context, objective
-        self.negative, self.negatives_per, self.ns_exponent = negative, negatives_per, ns_exponent
-        self.min_count, self.max_vocab_size, self.sample = min_count, max_vocab_size, sample
-        self.shrink_windows, self.cbow_mean, self.tied = shrink_windows, cbow_mean, tied
-        self.biases, self.min_n, self.max_n, self.bucket = biases, min_n, max_n, bucket
-        self.alpha, self.min_alpha, self.epochs = alpha, min_alpha, epochs
-        self.tol, self.deterministic, self.tokenizer = tol, deterministic, tokenizer
-        self.random_state, self.verbose = random_state, verbose
-        self.checkpoint, self.time_limit = checkpoint, time_limit
+    context_embedding_: Array = fitted()
+    biases_: Array = fitted()
+    loss_: float = fitted()
+    parts_: PartVectors = fitted()
 
     @property
     def max_iter(self) -> int:

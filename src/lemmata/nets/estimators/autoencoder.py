@@ -19,7 +19,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import partial
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,53 +26,30 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.nets.autoencoders import AUTOENCODER_CLAIMS
+from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Certificate
 from lemmata.core.estimator import Model
+from lemmata.core.parameters import (
+    COUNT,
+    KW_ONLY,
+    POSITIVE,
+    choice,
+    parameter,
+)
 from lemmata.core.trace import Trace
 from lemmata.lazy import require
-from lemmata.nets.estimators.neural import CONSTRAINTS, Neural
+from lemmata.nets.estimators.neural import Neural
 
 Array = np.ndarray
 
 CHANNELS = (16, 32)  # conv=True
-OWN = (
-    "optimizer", "learning_rate", "weight_decay", "schedule", "batch_size", "clip", "ema", "augment", "early_stopping",
-    "validation_fraction", "n_iter_no_change", "input_shape", "precision", "layout", "device", "callbacks",
-    "max_iter", "tol", "random_state", "verbose", "checkpoint", "time_limit",
-)  # fmt: skip
 
 
 class Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Neural):
     """Encoder and decoder networks around a code of m numbers, with the interface of PCA.
 
     Minimises ½ E‖x − G(F(x))‖² over the weights of F and G, by updates on batches of rows.
-
-    Parameters
-    ----------
-    n_components : int, default=2
-        m, the width of the code.
-    layers : tuple of int, default=(128, 64)
-        Units of the encoder's dense layers; the decoder has them in reverse. () is a linear map.
-    conv : bool or tuple of int, default=False
-        Channels of convolutions before the dense layers, each halving the image; True is (16, 32). Needs images.
-    activation : {"gelu", "relu", "tanh", "sigmoid", "softplus", "identity"}, default="gelu"
-        "identity" is the linear autoencoder, whose least error is PCA's.
-    optimizer : str or callable, default="adamw"
-    learning_rate : float, default=2e-3
-    weight_decay : float, default=0.0
-    schedule : str or callable, default="cosine"
-        The rate falls to 0 over `max_iter` epochs; see `NeuralClassifier` for others, and for the parameters below.
-    batch_size, clip, ema, augment, early_stopping, validation_fraction, n_iter_no_change, input_shape, precision, layout, \
-device, callbacks
-        As in `NeuralClassifier`.
-    max_iter : int, default=200
-        Epochs.
-    tol : float, default=0.0
-        Settled when the loss changes by less than this share of it in `n_iter_no_change` epochs in a row; 0: never.
-    random_state, verbose, checkpoint, time_limit
-        As everywhere: the seed of weights and batches, a progress bar, a file to resume from, seconds.
 
     Attributes
     ----------
@@ -88,60 +64,31 @@ device, callbacks
     n_features_in_, n_iter_, trace_, stopped_, certificate_
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        **{name: CONSTRAINTS[name] for name in OWN},
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "layers": [tuple, list],
-        "conv": ["boolean", tuple, list],
-        "activation": [StrOptions({"gelu", "relu", "tanh", "sigmoid", "softplus", "identity"})],
-    }
+    n_components: int = parameter(2, COUNT, before="optimizer").doc("m, the width of the code.")
+    _: KW_ONLY
+    layers: Any = parameter((128, 64), tuple, list, before="optimizer").doc("""
+        Units of the encoder's dense layers; the decoder has them in reverse. () is a linear map.
+        """)
+    conv: Any = parameter(False, "boolean", tuple, list, before="optimizer").doc("""
+        Channels of convolutions before the dense layers, each halving the image; True is (16, 32).
+        Needs images.""")
+    activation: str = parameter(
+        "gelu",
+        choice("gelu", "relu", "tanh", "sigmoid", "softplus", "identity"),
+        before="optimizer",
+    ).doc("""
+        "identity" is the linear autoencoder, whose least error is PCA's.""")
+    learning_rate: Any = parameter(2e-3, POSITIVE, None)
+    schedule: Any = parameter("cosine", str, callable).doc("""
+        The rate falls to 0 over `max_iter` epochs; see `NeuralClassifier` for others.""")
+    max_iter: int = common.max_iter(200).doc("Epochs.")
+
     claims = AUTOENCODER_CLAIMS
     stored: ClassVar[Mapping[str, str | type]] = {**Neural.stored, "n_components_": "int >=1"}
     min_samples = 2
 
     # parameters of other networks that this one has not
     net, loss, optimizer_options, warmup, accumulate, warm_start = None, None, None, 0, 1, False
-
-    def __init__(
-        self,
-        n_components=2,
-        *,
-        layers=(128, 64),
-        conv=False,
-        activation="gelu",
-        optimizer="adamw",
-        learning_rate=2e-3,
-        weight_decay=0.0,
-        schedule="cosine",
-        batch_size="auto",
-        clip=None,
-        ema=None,
-        augment=None,
-        early_stopping=False,
-        validation_fraction=0.1,
-        n_iter_no_change=10,
-        input_shape=None,
-        precision="auto",
-        layout="auto",
-        device="auto",
-        callbacks=None,
-        max_iter=200,
-        tol=0.0,
-        random_state=None,
-        verbose=0,
-        checkpoint=None,
-        time_limit=None,
-    ):
-        self.n_components, self.layers, self.conv = n_components, layers, conv
-        self.activation, self.optimizer, self.learning_rate = activation, optimizer, learning_rate
-        self.weight_decay, self.schedule, self.batch_size = weight_decay, schedule, batch_size
-        self.clip, self.ema, self.augment = clip, ema, augment
-        self.early_stopping, self.validation_fraction = early_stopping, validation_fraction
-        self.n_iter_no_change, self.input_shape = n_iter_no_change, input_shape
-        self.precision, self.layout, self.device = precision, layout, device
-        self.callbacks, self.max_iter, self.tol = callbacks, max_iter, tol
-        self.random_state, self.verbose = random_state, verbose
-        self.checkpoint, self.time_limit = checkpoint, time_limit
 
     # --- fitting ---
 

@@ -10,18 +10,28 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Certificate
 from lemmata.core.estimator import Model
 from lemmata.core.loop import MaxSteps, Settled, Solution, Stop, Stopped
-from lemmata.core.parameters import COMMON
+from lemmata.core.parameters import (
+    ANYTHING,
+    COUNT,
+    FRACTION,
+    KW_ONLY,
+    NONNEGATIVE,
+    POSITIVE,
+    choice,
+    fitted,
+    parameter,
+)
 from lemmata.core.supervised import Supervised
 from lemmata.core.trace import Trace
 from lemmata.lazy import require
@@ -34,40 +44,73 @@ Array = np.ndarray
 
 
 BATCH = 128  # batch_size="auto", where there are as many rows
-POSITIVE = Interval(Real, 0, None, closed="neither")
-COUNT = Interval(Integral, 1, None, closed="left")
-CONSTRAINTS: dict[str, list] = {
-    **COMMON,
-    "net": "no_validation",  # type: ignore[dict-item]
-    "loss": [str, callable, None],
-    "optimizer": [str, callable],
-    "learning_rate": [POSITIVE, None],
-    "weight_decay": [Interval(Real, 0, None, closed="left")],
-    "optimizer_options": [dict, None],
-    "schedule": [str, callable],
-    "warmup": [Interval(Real, 0, None, closed="left")],
-    "batch_size": [COUNT, StrOptions({"auto"})],
-    "accumulate": [COUNT],
-    "clip": [POSITIVE, None],
-    "ema": [Interval(Real, 0, 1, closed="neither"), None],
-    "augment": [callable, None],
-    "early_stopping": ["boolean"],
-    "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-    "n_iter_no_change": [COUNT],
-    "input_shape": [tuple, list, None],
-    "precision": [StrOptions({"auto", "float32", "float64", "bfloat16"})],
-    "layout": [StrOptions({"auto", "contiguous", "channels_last"})],
-    "device": [str],
-    "warm_start": ["boolean"],
-    "callbacks": [list, tuple, None],
-}
 
 
 class Neural(Supervised):
     """An estimator that trains a network."""
 
-    _parameter_constraints: ClassVar[dict[str, list]] = CONSTRAINTS
-    parts: ClassVar[tuple[str, ...]] = ("net",)  # parameters that have parameters: net__width
+    net: Any = parameter(None, ANYTHING).doc("""
+        Called as ``net(input_shape, n_outputs, **net__…)``; a module is copied and training begins
+        at its weights; None is `FeedForward`. ``net__width=32`` passes `width` on, and can be
+        searched over.""")
+    _: KW_ONLY
+    loss: Any = parameter(None, str, callable, None)
+    optimizer: Any = parameter("adamw", str, callable).doc("""
+        "sgd", "heavy_ball", "nesterov", "sign", "adagrad", "rmsprop", "adam", "adamw", "nadam",
+        "radam", or a function of (groups, lr).""")
+    learning_rate: Any = parameter(None, POSITIVE, None).doc("""
+        η; None is the usual one of the optimiser (1e-3 for Adam's family).""")
+    weight_decay: float = parameter(0.0, NONNEGATIVE).doc("""
+        λ, on matrices and filters; never on biases and normalisations.""")
+    optimizer_options: Any = parameter(None, dict, None).doc("""
+        Further arguments of the optimiser: {"momentum": 0.95}.""")
+    schedule: Any = parameter("constant", str, callable).doc("""
+        "constant", "step", "cosine", "one_cycle", or a function of the number of the update that
+        gives η.""")
+    warmup: float = parameter(0, NONNEGATIVE).doc("""
+        Updates in which the rate rises from 0, or, below 1, the share of the run.""")
+    batch_size: Any = parameter("auto", COUNT, choice("auto")).doc("""
+        Rows in an update; "auto" is 128, or all rows where there are fewer.""")
+    accumulate: int = parameter(1, COUNT).doc("""
+        Parts in which a batch is worked on, one after the other, to save memory.""")
+    clip: Any = parameter(None, POSITIVE, None).doc("The longest gradient that is not shortened.")
+    ema: Any = parameter(None, FRACTION, None).doc("""
+        Keep a running mean of the weights, e ← β e + (1 − β) w, and use that.""")
+    augment: Any = parameter(None, callable, None).doc("""
+        Changes a training batch: ``augment(batch, generator)``, see `lemmata.nets.augmentation`.
+        """)
+    early_stopping: bool = parameter(False, "boolean").doc("""
+        Hold rows out, stop when their loss has not fallen for `n_iter_no_change` epochs, and show
+        the epoch where it was least.""")
+    validation_fraction: float = parameter(0.1, FRACTION).doc("""
+        The share of rows held out, if `early_stopping`.""")
+    n_iter_no_change: int = parameter(10, COUNT).doc("""
+        Epochs without improvement, or with a change below `tol`, that end the fit.""")
+    input_shape: Any = parameter(None, tuple, list, None).doc("""
+        Of one input, where rows are flat: (1, 28, 28). Arrays of images say it themselves.""")
+    precision: str = parameter("auto", choice("auto", "float32", "float64", "bfloat16")).doc("""
+        "auto" is that of the rows: float64, else float32 (images, too). "bfloat16" keeps weights in
+        float32 and multiplies in eight bits: up to twice as fast where the processor has units for
+        it, many times slower where it has not.""")
+    layout: str = parameter("auto", choice("auto", "contiguous", "channels_last")).doc("""
+        The order of an image's numbers in memory; "auto" is channels last for networks with 2-d
+        convolutions.""")
+    device: Any = parameter("auto", str).doc("""
+        The device of torch, such as "cpu" or "cuda"; "auto" chooses one.""")
+    warm_start: bool = common.warm_start().doc("Begin at the weights of the last fit.")
+    callbacks: Any = parameter(None, list, tuple, None).doc("""
+        Each is called with the `Solution` so far after every epoch.""")
+    max_iter: int = common.max_iter(100).doc("Epochs.")
+    tol: float = common.tol(0.0).doc("""
+        Settled when the training loss changes by less than this share of it in `n_iter_no_change`
+        epochs in a row; 0: never, all epochs are made.""")
+    random_state: Any = common.random_state()
+    verbose: int = common.verbose()
+    checkpoint: Any = common.checkpoint()
+    time_limit: Any = common.time_limit()
+
+    parts = ("net",)  # net__width
+
     min_samples = 2
     stored: ClassVar[Mapping[str, str | type]] = {
         "module_": Network,
@@ -77,59 +120,11 @@ class Neural(Supervised):
         "best_validation_score_?": "any",
         "precision_?": str,
     }
-    module_: Any
-    input_shape_: tuple[int, ...]
-    _partial: tuple[Any, Any, Trace]  # training, state and trace of the calls of partial_fit
-
-    def __init__(
-        self,
-        net=None,
-        *,
-        loss=None,
-        optimizer="adamw",
-        learning_rate=None,
-        weight_decay=0.0,
-        optimizer_options=None,
-        schedule="constant",
-        warmup=0,
-        batch_size="auto",
-        accumulate=1,
-        clip=None,
-        ema=None,
-        augment=None,
-        early_stopping=False,
-        validation_fraction=0.1,
-        n_iter_no_change=10,
-        input_shape=None,
-        precision="auto",
-        layout="auto",
-        device="auto",
-        warm_start=False,
-        callbacks=None,
-        max_iter=100,
-        tol=0.0,
-        random_state=None,
-        verbose=0,
-        checkpoint=None,
-        time_limit=None,
-        **net_parameters,
-    ):
-        self.net, self.loss = net, loss
-        self.optimizer, self.learning_rate, self.weight_decay = (
-            optimizer,
-            learning_rate,
-            weight_decay,
-        )
-        self.optimizer_options, self.schedule, self.warmup = optimizer_options, schedule, warmup
-        self.batch_size, self.accumulate, self.clip, self.ema = batch_size, accumulate, clip, ema
-        self.augment, self.early_stopping = augment, early_stopping
-        self.validation_fraction, self.n_iter_no_change = validation_fraction, n_iter_no_change
-        self.input_shape, self.precision, self.layout = input_shape, precision, layout
-        self.device, self.warm_start, self.callbacks = device, warm_start, callbacks
-        self.max_iter, self.tol, self.random_state = max_iter, tol, random_state
-        self.verbose, self.checkpoint, self.time_limit = verbose, checkpoint, time_limit
-        for name, value in net_parameters.items():
-            setattr(self, name, value)
+    module_: Any = fitted()
+    input_shape_: tuple[int, ...] = fitted()
+    _partial: tuple[Any, Any, Trace] = (
+        fitted()
+    )  # training, state and trace of the calls of partial_fit
 
     # --- the network, and its parameters: net__width ---
 

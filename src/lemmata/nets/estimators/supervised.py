@@ -28,10 +28,15 @@ from sklearn.metrics import r2_score
 from sklearn.utils.multiclass import unique_labels
 
 from lemmata.audit.nets import CLASSIFIER_CLAIMS, REGRESSOR_CLAIMS
+from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core.borrowed import Interval
+from lemmata.core.parameters import (
+    KW_ONLY,
+    parameter,
+)
 from lemmata.core.supervised import Classifier, Regressor
-from lemmata.nets.estimators.neural import CONSTRAINTS, Neural
+from lemmata.nets.estimators.neural import Neural
 
 Array = np.ndarray
 
@@ -40,67 +45,6 @@ class NeuralClassifier(Neural, Classifier):
     """A network that predicts classes.
 
     Minimises the mean cross-entropy of the network's outputs over its weights, by updates on batches of rows.
-
-    Parameters
-    ----------
-    net : class, its name, torch.nn.Module or None, default=None
-        Called as ``net(input_shape, n_outputs, **net__…)``; a module is copied and training begins at its weights; None
-        is `FeedForward`. ``net__width=32`` passes `width` on, and can be searched over.
-    loss : str or callable, default=None
-        None is "cross_entropy"; "bce" with two classes (one output); a function of (outputs, labels) that gives one
-        number per row.
-    optimizer : str or callable, default="adamw"
-        "sgd", "heavy_ball", "nesterov", "sign", "adagrad", "rmsprop", "adam", "adamw", "nadam", "radam", or a function
-        of (groups, lr).
-    learning_rate : float, optional
-        η; None is the usual one of the optimiser (1e-3 for Adam's family).
-    weight_decay : float, default=0.0
-        λ, on matrices and filters; never on biases and normalisations.
-    optimizer_options : dict, optional
-        Further arguments of the optimiser: {"momentum": 0.95}.
-    schedule : str or callable, default="constant"
-        "constant", "step", "cosine", "one_cycle", or a function of the number of the update that gives η.
-    warmup : float, default=0
-        Updates in which the rate rises from 0, or, below 1, the share of the run.
-    batch_size : int or "auto", default="auto"
-        Rows in an update; "auto" is 128, or all rows where there are fewer.
-    accumulate : int, default=1
-        Parts in which a batch is worked on, one after the other, to save memory.
-    clip : float, optional
-        The longest gradient that is not shortened.
-    ema : float, optional
-        Keep a running mean of the weights, e ← β e + (1 − β) w, and use that.
-    augment : callable, optional
-        Changes a training batch: ``augment(batch, generator)``, see `lemmata.nets.augmentation`.
-    label_smoothing : float, default=0.0
-        ε of the cross-entropy: every class gets ε/K of the probability.
-    class_weight : dict, "balanced" or None
-        How much rows of a class count.
-    early_stopping : bool, default=False
-        Hold rows out, stop when their loss has not fallen for `n_iter_no_change` epochs, and show the epoch where it was least.
-    validation_fraction : float, default=0.1
-        The share of rows held out, if `early_stopping`.
-    n_iter_no_change : int, default=10
-        Epochs without improvement, or with a change below `tol`, that end the fit.
-    input_shape : tuple, optional
-        Of one input, where rows are flat: (1, 28, 28). Arrays of images say it themselves.
-    precision : {"auto", "float32", "float64", "bfloat16"}, default="auto"
-        "auto" is that of the rows: float64, else float32 (images, too). "bfloat16" keeps weights in float32 and multiplies
-        in eight bits: up to twice as fast where the processor has units for it, many times slower where it has not.
-    layout : {"auto", "contiguous", "channels_last"}, default="auto"
-        The order of an image's numbers in memory; "auto" is channels last for networks with 2-d convolutions.
-    device : str, default="auto"
-    warm_start : bool, default=False
-        Begin at the weights of the last fit.
-    callbacks : list of callables, optional
-        Each is called with the `Solution` so far after every epoch.
-    max_iter : int, default=100
-        Epochs.
-    tol : float, default=0.0
-        Settled when the training loss changes by less than this share of it in `n_iter_no_change` epochs in a row; 0:
-        never, all epochs are made.
-    random_state, verbose, checkpoint, time_limit
-        As everywhere: the seed of weights and batches, a progress bar, a file to resume from, seconds.
 
     Attributes
     ----------
@@ -121,58 +65,19 @@ class NeuralClassifier(Neural, Classifier):
     n_features_in_, n_iter_, trace_, stopped_, certificate_
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        **CONSTRAINTS,
-        "label_smoothing": [Interval(Real, 0, 1, closed="left")],
-        "class_weight": [dict, StrOptions({"balanced"}), None],
-    }
-    claims = CLASSIFIER_CLAIMS
+    _: KW_ONLY
+    loss: Any = parameter(None, str, callable, None).doc("""
+        None is "cross_entropy"; "bce" with two classes (one output); a function of (outputs,
+        labels) that gives one number per row.""")
+    label_smoothing: float = parameter(
+        0.0, Interval(Real, 0, 1, closed="left"), before="early_stopping"
+    ).doc("""
+        ε of the cross-entropy: every class gets ε/K of the probability.""")
+    class_weight: Any = common.class_weight(before="early_stopping").doc(
+        "How much rows of a class count."
+    )
 
-    def __init__(
-        self,
-        net=None,
-        *,
-        loss=None,
-        optimizer="adamw",
-        learning_rate=None,
-        weight_decay=0.0,
-        optimizer_options=None,
-        schedule="constant",
-        warmup=0,
-        batch_size="auto",
-        accumulate=1,
-        clip=None,
-        ema=None,
-        augment=None,
-        label_smoothing=0.0,
-        class_weight=None,
-        early_stopping=False,
-        validation_fraction=0.1,
-        n_iter_no_change=10,
-        input_shape=None,
-        precision="auto",
-        layout="auto",
-        device="auto",
-        warm_start=False,
-        callbacks=None,
-        max_iter=100,
-        tol=0.0,
-        random_state=None,
-        verbose=0,
-        checkpoint=None,
-        time_limit=None,
-        **net_parameters,
-    ):
-        self.label_smoothing, self.class_weight = label_smoothing, class_weight
-        super().__init__(
-            net, loss=loss, optimizer=optimizer, learning_rate=learning_rate, weight_decay=weight_decay,
-            optimizer_options=optimizer_options, schedule=schedule, warmup=warmup, batch_size=batch_size,
-            accumulate=accumulate, clip=clip, ema=ema, augment=augment, early_stopping=early_stopping,
-            validation_fraction=validation_fraction, n_iter_no_change=n_iter_no_change, input_shape=input_shape,
-            precision=precision, layout=layout, device=device, warm_start=warm_start, callbacks=callbacks,
-            max_iter=max_iter, tol=tol, random_state=random_state, verbose=verbose, checkpoint=checkpoint,
-            time_limit=time_limit, **net_parameters,
-        )  # fmt: skip
+    claims = CLASSIFIER_CLAIMS
 
     def _n_outputs(self) -> int:
         return 1 if self.loss == "bce" else len(self.classes_)
@@ -260,22 +165,6 @@ class NeuralRegressor(Neural, Regressor):
     what is to be predicted to about 1 (`sklearn.compose.TransformedTargetRegressor` does): steps of the usual size do
     not get far from 0.
 
-    Parameters
-    ----------
-    net : class, its name, torch.nn.Module or None, default=None
-        Called as ``net(input_shape, n_outputs, **net__…)``; a module is copied and training begins at its weights; None
-        is `FeedForward`.
-    loss : str or callable, default=None
-        None is "mse"; "l1", "huber", or a function of (outputs, targets) that gives one number per row.
-    optimizer, learning_rate, weight_decay, optimizer_options, schedule, warmup, batch_size, accumulate, clip, ema, augment, \
-early_stopping, validation_fraction, n_iter_no_change, input_shape, precision, layout, device, warm_start, callbacks, max_iter
-        As in `NeuralClassifier`.
-    tol : float, default=0.0
-        Settled when the training loss changes by less than this share of it in `n_iter_no_change` epochs in a row; 0:
-        never, all epochs are made.
-    random_state, verbose, checkpoint, time_limit
-        As everywhere: the seed of weights and batches, a progress bar, a file to resume from, seconds.
-
     Attributes
     ----------
     module_ : torch.nn.Module
@@ -295,6 +184,11 @@ early_stopping, validation_fraction, n_iter_no_change, input_shape, precision, l
         A table of epochs: loss, validation loss, learning rate, seconds.
     n_features_in_, n_iter_, trace_, stopped_, certificate_
     """
+
+    _: KW_ONLY
+    loss: Any = parameter(None, str, callable, None).doc("""
+        None is "mse"; "l1", "huber", or a function of (outputs, targets) that gives one number per
+        row.""")
 
     multi_output = True
     claims = REGRESSOR_CLAIMS

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 
+from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core.borrowed import Interval
 from lemmata.core.loop import MaxSteps, Never, Solution, Stop, Stopped, run, warn_user
-from lemmata.core.parameters import COMMON
+from lemmata.core.parameters import (
+    COUNT,
+    FRACTION,
+    KW_ONLY,
+    NONNEGATIVE,
+    POSITIVE,
+    SHARE,
+    choice,
+    fitted,
+    parameter,
+)
 from lemmata.core.supervised import Supervised
 from lemmata.core.trace import Trace
 from lemmata.fit_costs import cost_of_perceptron
@@ -56,30 +67,60 @@ def _is_stochastic(model: Any) -> bool:
 class Perceptron(Supervised):
     """A multi-layer perceptron; a subclass defines its targets and their loss."""
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        **COMMON,
-        "hidden_layer_sizes": ["array-like", Interval(Integral, 1, None, closed="left")],
-        "activation": [StrOptions(set(ACTIVATIONS))],
-        "solver": [StrOptions(SOLVERS), object],  # an optimiser is looked at in _algorithm
-        "alpha": [Interval(Real, 0, None, closed="left")],
-        "batch_size": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
-        "learning_rate": [StrOptions({"constant", "invscaling", "adaptive"})],
-        "learning_rate_init": [Interval(Real, 0, None, closed="neither")],
-        "power_t": [Interval(Real, 0, None, closed="left")],
-        "shuffle": ["boolean"],
-        "warm_start": ["boolean"],
-        "momentum": [Interval(Real, 0, 1, closed="both")],
-        "nesterovs_momentum": ["boolean"],
-        "early_stopping": ["boolean"],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-        "beta_1": [Interval(Real, 0, 1, closed="left")],
-        "beta_2": [Interval(Real, 0, 1, closed="left")],
-        "epsilon": [Interval(Real, 0, None, closed="neither")],
-        "n_iter_no_change": [Interval(Real, 1, None, closed="both")],
-        "max_fun": [Interval(Integral, 1, None, closed="left")],
-        "dropout": [Interval(Real, 0, 1, closed="left")],
-        "init": [StrOptions({"auto", "he", "xavier"})],
-    }
+    hidden_layer_sizes: Any = parameter((100,), "array-like", COUNT).doc("""
+        The units of each hidden layer; () is a linear model.""")
+    activation: str = parameter("relu", choice(*ACTIVATIONS)).doc("""
+        φ, of the hidden layers. "logistic" is the notes' sigmoid.""")
+    _: KW_ONLY
+    solver: Any = parameter("adam", choice(*SOLVERS), object).doc("""
+        "adam", "sgd" (with `momentum`), "lbfgs" (all rows at once, SciPy's), or another by name:
+        "gd" (all rows are the batch), "heavy-ball", "averaged-momentum", "nesterov", "adagrad",
+        "rmsprop", "adam-cil", "signsgd"; or an object with its own rates: ``Adam(Cosine(1e-2,
+        steps=1000))``.""")
+    alpha: float = parameter(0.0001, NONNEGATIVE).doc("""
+        α, the ridge on weights; biases bear none. It is divided by the rows of a batch, as in
+        scikit-learn.""")
+    batch_size: Any = parameter("auto", choice("auto"), COUNT).doc("""
+        Rows of a step; "auto": 200, or all if there are fewer.""")
+    learning_rate: str = parameter("constant", choice("constant", "invscaling", "adaptive")).doc("""
+        How the rate of solver="sgd" changes: not, as 1/(rows seen)^power_t, or to a fifth where
+        progress ends.""")
+    learning_rate_init: float = parameter(0.001, POSITIVE).doc("""
+        The rate η of all solvers but "lbfgs".""")
+    power_t: float = parameter(0.5, NONNEGATIVE).doc('The exponent of learning_rate="invscaling".')
+    max_iter: int = common.max_iter(200).doc('Epochs; steps of "lbfgs".')
+    shuffle: bool = parameter(True, "boolean").doc("Whether every epoch has an order of its own.")
+    random_state: Any = common.random_state().doc("""
+        Draws the weights at the start, the orders, the rows held out and the units dropped.""")
+    tol: float = common.tol(1e-4).doc("""
+        Settled when the loss (early_stopping: the score of rows held out) was not bettered by tol
+        for more than `n_iter_no_change` epochs; "lbfgs": no entry of the gradient exceeds it.""")
+    verbose: int = common.verbose(False)
+    warm_start: bool = common.warm_start().doc("Start from the weights of the fit before.")
+    momentum: float = parameter(0.9, SHARE).doc('The momentum of solver="sgd".')
+    nesterovs_momentum: bool = parameter(True, "boolean").doc("""
+        For solver="sgd": where the gradient of a step with momentum is taken.""")
+    early_stopping: bool = parameter(False, "boolean").doc("""
+        Hold rows out, stop when their score stays, and keep the weights of the best epoch.""")
+    validation_fraction: float = parameter(0.1, FRACTION).doc("The share of rows held out.")
+    beta_1: float = parameter(0.9, Interval(Real, 0, 1, closed="left")).doc("""
+        "adam": how long gradients are remembered.""")
+    beta_2: float = parameter(0.999, Interval(Real, 0, 1, closed="left")).doc("""
+        "adam": how long their squares are remembered.""")
+    epsilon: float = parameter(1e-8, POSITIVE).doc('"adam": added to the root of the squares.')
+    n_iter_no_change: float = parameter(10, Interval(Real, 1, None, closed="both")).doc("""
+        Epochs without improvement by `tol` that end the fit.""")
+    max_fun: int = parameter(15000, COUNT).doc('Calls of the function by "lbfgs".')
+    dropout: float = parameter(0.0, Interval(Real, 0, 1, closed="left")).doc("""
+        The probability p with which each hidden unit is left out of a step; what stays is divided
+        by 1 − p.""")
+    init: str = parameter("auto", choice("auto", "he", "xavier")).doc("""
+        The variance of the first weights: Xavier's 2/(n_in + n_out) or He's 2/n_in. "auto": He's in
+        networks of more than five hidden layers of relu, softplus or gelu, which would halve the
+        signal at every layer; else Xavier's.""")
+    checkpoint: Any = common.checkpoint()
+    time_limit: Any = common.time_limit()
+
     accepts_sparse = True
     work = staticmethod(cost_of_perceptron)
     stored: ClassVar[dict[str, str | type]] = {
@@ -88,15 +129,10 @@ class Perceptron(Supervised):
         "n_layers_": "int >=2", "n_outputs_": "int >=1", "t_": "int >=0", "out_activation_": str,
     }  # fmt: skip
 
-    coefs_: list[Array]
-    intercepts_: list[Array]
+    coefs_: list[Array] = fitted()
+    intercepts_: list[Array] = fitted()
     classifies: ClassVar[bool] = False
     _memory: OptimizerMemory | None = None
-
-    def _keep(self, **parameters: Any) -> None:
-        """Subclasses name their parameters, as scikit-learn wants it; here they are set."""
-        for name, value in parameters.items():
-            setattr(self, name, value)
 
     # --- for subclasses ---
 

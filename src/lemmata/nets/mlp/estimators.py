@@ -17,7 +17,7 @@ solver here as they do there. Put a StandardScaler before it.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.special import expit, log_expit, log_softmax
@@ -25,8 +25,13 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.nets.mlp import MLP_CLAIMS
+from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import StrOptions
+from lemmata.core.parameters import (
+    KW_ONLY,
+    choice,
+    parameter,
+)
 from lemmata.core.supervised import MultilabelClassifier, Regressor, is_multilabel
 from lemmata.nets.mlp.base import Perceptron, stochastic_only
 from lemmata.nets.mlp.network import softmax_into
@@ -39,61 +44,6 @@ class MLPClassifier(Perceptron, MultilabelClassifier):
 
     Minimises the negative log-likelihood of the labels plus a ridge on the weights: softmax for more than two classes, logistic
     for two, and logistic for every label of an indicator matrix.
-
-    Parameters
-    ----------
-    hidden_layer_sizes : int or sequence of ints, default=(100,)
-        The units of each hidden layer; () is a linear model.
-    activation : {"relu", "identity", "logistic", "tanh", "softplus", "gelu"}, default="relu"
-        φ, of the hidden layers. "logistic" is the notes' sigmoid.
-    solver : str or an optimiser of `lemmata.optim`, default="adam"
-        "adam", "sgd" (with `momentum`), "lbfgs" (all rows at once, SciPy's), or another by name: "gd" (all rows are the batch),
-        "heavy-ball", "averaged-momentum", "nesterov", "adagrad", "rmsprop", "adam-cil", "signsgd"; or an object with its own
-        rates: ``Adam(Cosine(1e-2, steps=1000))``.
-    alpha : float, default=1e-4
-        α, the ridge on weights; biases bear none. It is divided by the rows of a batch, as in scikit-learn.
-    batch_size : int or "auto", default="auto"
-        Rows of a step; "auto": 200, or all if there are fewer.
-    learning_rate : {"constant", "invscaling", "adaptive"}, default="constant"
-        How the rate of solver="sgd" changes: not, as 1/(rows seen)^power_t, or to a fifth where progress ends.
-    learning_rate_init : float, default=0.001
-        The rate η of all solvers but "lbfgs".
-    power_t : float, default=0.5
-    max_iter : int, default=200
-        Epochs; steps of "lbfgs".
-    shuffle : bool, default=True
-        Whether every epoch has an order of its own.
-    random_state : int, RandomState or None
-        Draws the weights at the start, the orders, the rows held out and the units dropped.
-    tol : float, default=1e-4
-        Settled when the loss (early_stopping: the score of rows held out) was not bettered by tol for more than
-        `n_iter_no_change` epochs; "lbfgs": no entry of the gradient exceeds it.
-    verbose : int or bool, default=False
-    warm_start : bool, default=False
-        Start from the weights of the fit before.
-    momentum : float, default=0.9
-    nesterovs_momentum : bool, default=True
-        For solver="sgd": where the gradient of a step with momentum is taken.
-    early_stopping : bool, default=False
-        Hold rows out, stop when their score stays, and keep the weights of the best epoch.
-    validation_fraction : float, default=0.1
-        The share of rows held out.
-    beta_1, beta_2, epsilon : float, default=0.9, 0.999, 1e-8
-        Of "adam": how long gradients and their squares are remembered, and what is added to the root.
-    n_iter_no_change : int, default=10
-    max_fun : int, default=15000
-        Calls of the function by "lbfgs".
-    dropout : float, default=0.0
-        The probability p with which each hidden unit is left out of a step; what stays is divided by 1 − p.
-    init : {"auto", "he", "xavier"}, default="auto"
-        The variance of the first weights: Xavier's 2/(n_in + n_out) or He's 2/n_in. "auto": He's in networks of more than five
-        hidden layers of relu, softplus or gelu, which would halve the signal at every layer; else Xavier's.
-    class_weight : dict, "balanced" or None, default=None
-        A factor for the rows of each class, in the loss and in the score of early_stopping.
-    checkpoint : path, optional
-        File to resume from, bit for bit, and to write to while fitting.
-    time_limit : float, optional
-        Seconds after which the fit ends with what it has.
 
     Attributes
     ----------
@@ -112,53 +62,12 @@ class MLPClassifier(Perceptron, MultilabelClassifier):
     n_layers_, n_outputs_, out_activation_, n_iter_, certificate_, trace_, stopped_, n_features_in_, feature_names_in_
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        **Perceptron._parameter_constraints,
-        "class_weight": [dict, StrOptions({"balanced"}), None],
-    }
+    _: KW_ONLY
+    class_weight: Any = common.class_weight(before="checkpoint").doc("""
+        A factor for the rows of each class, in the loss and in the score of early_stopping.""")
+
     claims = MLP_CLAIMS
     classifies = True
-
-    def __init__(
-        self,
-        hidden_layer_sizes=(100,),
-        activation="relu",
-        *,
-        solver="adam",
-        alpha=0.0001,
-        batch_size="auto",
-        learning_rate="constant",
-        learning_rate_init=0.001,
-        power_t=0.5,
-        max_iter=200,
-        shuffle=True,
-        random_state=None,
-        tol=1e-4,
-        verbose=False,
-        warm_start=False,
-        momentum=0.9,
-        nesterovs_momentum=True,
-        early_stopping=False,
-        validation_fraction=0.1,
-        beta_1=0.9,
-        beta_2=0.999,
-        epsilon=1e-8,
-        n_iter_no_change=10,
-        max_fun=15000,
-        dropout=0.0,
-        init="auto",
-        class_weight=None,
-        checkpoint=None,
-        time_limit=None,
-    ):
-        self._keep(
-            hidden_layer_sizes=hidden_layer_sizes, activation=activation, solver=solver, alpha=alpha, batch_size=batch_size,
-            learning_rate=learning_rate, learning_rate_init=learning_rate_init, power_t=power_t, max_iter=max_iter,
-            shuffle=shuffle, random_state=random_state, tol=tol, verbose=verbose, warm_start=warm_start, momentum=momentum,
-            nesterovs_momentum=nesterovs_momentum, early_stopping=early_stopping, validation_fraction=validation_fraction,
-            beta_1=beta_1, beta_2=beta_2, epsilon=epsilon, n_iter_no_change=n_iter_no_change, max_fun=max_fun,
-            dropout=dropout, init=init, checkpoint=checkpoint, time_limit=time_limit, class_weight=class_weight,
-        )  # fmt: skip
 
     # --- targets ---
 
@@ -266,15 +175,6 @@ class MLPRegressor(Perceptron, Regressor):
     Minimises half of the squared error, summed over the outputs, or half of the Poisson deviance, plus a ridge on the weights.
     (Of several outputs scikit-learn's `loss_` is the mean, while the gradient that it follows is that of the sum.)
 
-    Parameters
-    ----------
-    loss : {"squared_error", "poisson"}, default="squared_error"
-        "poisson": counts y ≥ 0, whose rate is e^ψ.
-    hidden_layer_sizes, activation, solver, alpha, batch_size, learning_rate, learning_rate_init, power_t, max_iter, shuffle, \
-random_state, tol, verbose, warm_start, momentum, nesterovs_momentum, early_stopping, validation_fraction, beta_1, beta_2, \
-epsilon, n_iter_no_change, max_fun, dropout, init, checkpoint, time_limit
-        As in `MLPClassifier`.
-
     Attributes
     ----------
     coefs_, intercepts_, loss_, loss_curve_, best_loss_, best_validation_score_, validation_scores_, validation_rows_, t_
@@ -282,53 +182,13 @@ epsilon, n_iter_no_change, max_fun, dropout, init, checkpoint, time_limit
     n_layers_, n_outputs_, out_activation_, n_iter_, certificate_, trace_, stopped_, n_features_in_, feature_names_in_
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        **Perceptron._parameter_constraints,
-        "loss": [StrOptions({"squared_error", "poisson"})],
-    }
+    loss: str = parameter(
+        "squared_error", choice("squared_error", "poisson"), before="hidden_layer_sizes"
+    ).doc("""
+        "poisson": counts y ≥ 0, whose rate is e^ψ.""")
+
     claims = MLP_CLAIMS
     multi_output = flattens_column = True
-
-    def __init__(
-        self,
-        loss="squared_error",
-        hidden_layer_sizes=(100,),
-        activation="relu",
-        *,
-        solver="adam",
-        alpha=0.0001,
-        batch_size="auto",
-        learning_rate="constant",
-        learning_rate_init=0.001,
-        power_t=0.5,
-        max_iter=200,
-        shuffle=True,
-        random_state=None,
-        tol=1e-4,
-        verbose=False,
-        warm_start=False,
-        momentum=0.9,
-        nesterovs_momentum=True,
-        early_stopping=False,
-        validation_fraction=0.1,
-        beta_1=0.9,
-        beta_2=0.999,
-        epsilon=1e-8,
-        n_iter_no_change=10,
-        max_fun=15000,
-        dropout=0.0,
-        init="auto",
-        checkpoint=None,
-        time_limit=None,
-    ):
-        self._keep(
-            hidden_layer_sizes=hidden_layer_sizes, activation=activation, solver=solver, alpha=alpha, batch_size=batch_size,
-            learning_rate=learning_rate, learning_rate_init=learning_rate_init, power_t=power_t, max_iter=max_iter,
-            shuffle=shuffle, random_state=random_state, tol=tol, verbose=verbose, warm_start=warm_start, momentum=momentum,
-            nesterovs_momentum=nesterovs_momentum, early_stopping=early_stopping, validation_fraction=validation_fraction,
-            beta_1=beta_1, beta_2=beta_2, epsilon=epsilon, n_iter_no_change=n_iter_no_change, max_fun=max_fun,
-            dropout=dropout, init=init, checkpoint=checkpoint, time_limit=time_limit, loss=loss,
-        )  # fmt: skip
 
     def _loss_name(self, targets: Array) -> str:
         return "poisson" if self.loss == "poisson" else "squared"

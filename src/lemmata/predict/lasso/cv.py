@@ -15,23 +15,24 @@ mse(α) = mean over folds of the mean squared error on the rows left out        
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.model_selection import check_cv
 
 from lemmata.audit.predict.linear.penalised import LASSO_CV_CLAIMS
+from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Statement
 from lemmata.core.engine import run_tasks
 from lemmata.core.loop import Solution, Stop, Stopped
+from lemmata.core.parameters import COUNT, FRACTION, KW_ONLY, SHARE, choice, parameter
 from lemmata.core.store import storable
 from lemmata.fit_costs import cost_of_lasso_cv
 from lemmata.predict.base import linear_scores
 from lemmata.predict.lasso.algorithm import OPEN, ElasticNetAlgorithm, ElasticNetState, Regression
-from lemmata.predict.lasso.estimator import SHARED_CONSTRAINTS, Penalised
+from lemmata.predict.lasso.estimator import Penalised
 from lemmata.predict.lasso.path import falling_alphas
 from lemmata.predict.lasso.problem import column_matrix, prepare
 
@@ -191,16 +192,32 @@ class AllDone(Stop):
 class PenalisedCV(Penalised):
     """What LassoCV and ElasticNetCV share."""
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        **SHARED_CONSTRAINTS,
-        "eps": [Interval(Real, 0, 1, closed="neither")],
-        "alphas": [Interval(Integral, 1, None, closed="left"), "array-like"],
-        "precompute": [StrOptions({"auto"}), "array-like", "boolean"],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "cv": ["cv_object"],
-        "n_jobs": [Integral, None],
-        "rule": [StrOptions({"min", "1se"})],
-    }
+    _: KW_ONLY
+    eps: float = parameter(1e-3, FRACTION).doc("The last α of a grid over its first.")
+    alphas: Any = parameter(100, COUNT, "array-like").doc("How many α's, or which.")
+    fit_intercept: bool = common.fit_intercept()
+    precompute: Any = parameter("auto", choice("auto"), "array-like", "boolean").doc("""
+        Has no effect: Gram matrices of entered columns are always formed.""")
+    max_iter: int = common.max_iter(1000).doc("Sweeps for each α.")
+    tol: float = common.tol(1e-4).doc("""
+        The duality gap asked for at each α, relative to the mean square of the centred y; and at
+        most 2.5e-7 of the objective (1e-5 in the folds).""")
+    copy_X: bool = common.copy_X()
+    cv: Any = parameter(None, "cv_object").doc("""
+        The folds, as scikit-learn's check_cv reads them; None: five.""")
+    verbose: int = common.verbose()
+    n_jobs: Any = common.n_jobs()
+    positive: bool = parameter(False, "boolean").doc("Allow only w ≥ 0.")
+    random_state: Any = common.random_state().doc("Has no effect: nothing is drawn.")
+    selection: str = parameter("cyclic", choice("cyclic", "random")).doc("""
+        Has no effect: sweeps are cyclic.""")
+    penalty_factor: Any = parameter(None, "array-like", None).doc("""
+        p (n_features,), a factor of both penalties for each feature; 0: this feature bears none.
+        """)
+    rule: str = parameter("min", choice("min", "1se")).doc("Which α the model is fitted with.")
+    checkpoint: Any = common.checkpoint()
+    time_limit: Any = common.time_limit()
+
     stored: ClassVar[dict[str, str | type]] = {
         "coef_": "d",
         "intercept_": "",
@@ -214,11 +231,6 @@ class PenalisedCV(Penalised):
     claims: ClassVar[tuple[Statement, ...]] = LASSO_CV_CLAIMS
     work = staticmethod(cost_of_lasso_cv)
     min_samples = 2
-    eps: float
-    alphas: Any
-    cv: Any
-    rule: str
-    l1_ratio: Any
 
     def _stop(self) -> Stop:
         return self._limited(AllDone())
@@ -280,33 +292,6 @@ class ElasticNetCV(PenalisedCV):
     Minimises 1/2W Σ s_i (y_i − x_iᵀw − b)² + α Σ p_j (ρ|w_j| + (1−ρ)/2 w_j²) over w and b, at the α of the least error on rows
     left out, or one standard error above it.
 
-    Parameters
-    ----------
-    l1_ratio : float or list, default=0.5
-        ρ; of several the best is chosen.
-    eps : float, default=1e-3
-        The last α of a grid over its first.
-    alphas : int or array, default=100
-        How many α's, or which.
-    fit_intercept : bool, default=True
-    precompute, copy_X, n_jobs, random_state, selection :
-        Have no effect: Gram matrices of entered columns are always formed, X is never written to, folds run on all cores.
-    max_iter : int, default=1000
-        Sweeps for each α.
-    tol : float, default=1e-4
-        The duality gap asked for at each α, relative to the mean square of the centred y; and at most 2.5e-7 of the
-        objective (1e-5 in the folds).
-    cv : int, splitter or iterable, default=None
-        The folds, as scikit-learn's check_cv reads them; None: five.
-    verbose : int, default=0
-    positive : bool, default=False
-        Allow only w ≥ 0.
-    penalty_factor : array of shape (n_features,), optional
-        p, as of ElasticNet.
-    rule : {"min", "1se"}, default="min"
-        Which α the model is fitted with.
-    checkpoint, time_limit : as of ElasticNet
-
     Attributes
     ----------
     alpha_ : float
@@ -318,52 +303,13 @@ class ElasticNetCV(PenalisedCV):
     certificate_, trace_, stopped_
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        **PenalisedCV._parameter_constraints,
-        "l1_ratio": [Interval(Real, 0, 1, closed="both"), "array-like"],
-    }
-    stored: ClassVar[dict[str, str | type]] = {**PenalisedCV.stored, "l1_ratio_": ">=0 <=1"}
+    _: KW_ONLY
+    l1_ratio: Any = parameter(0.5, SHARE, "array-like", before="eps").doc(
+        "ρ; of several the best is chosen."
+    )
+    copy_X: bool = common.copy_X(before="verbose")
 
-    def __init__(
-        self,
-        *,
-        l1_ratio=0.5,
-        eps=1e-3,
-        alphas=100,
-        fit_intercept=True,
-        precompute="auto",
-        max_iter=1000,
-        tol=1e-4,
-        cv=None,
-        copy_X=True,
-        verbose=0,
-        n_jobs=None,
-        positive=False,
-        random_state=None,
-        selection="cyclic",
-        penalty_factor=None,
-        rule="min",
-        checkpoint=None,
-        time_limit=None,
-    ):
-        self.l1_ratio = l1_ratio
-        self.eps = eps
-        self.alphas = alphas
-        self.fit_intercept = fit_intercept
-        self.precompute = precompute
-        self.max_iter = max_iter
-        self.tol = tol
-        self.cv = cv
-        self.copy_X = copy_X
-        self.verbose = verbose
-        self.n_jobs = n_jobs
-        self.positive = positive
-        self.random_state = random_state
-        self.selection = selection
-        self.penalty_factor = penalty_factor
-        self.rule = rule
-        self.checkpoint = checkpoint
-        self.time_limit = time_limit
+    stored: ClassVar[dict[str, str | type]] = {**PenalisedCV.stored, "l1_ratio_": ">=0 <=1"}
 
     def _ratio(self, ratio: float) -> dict[str, Any]:
         return {"l1_ratio_": ratio}
@@ -375,57 +321,12 @@ class LassoCV(PenalisedCV):
     Minimises 1/2W Σ s_i (y_i − x_iᵀw − b)² + α Σ p_j |w_j| over w and b, at the α of the least error on rows left out, or one
     standard error above it.
 
-    Parameters
-    ----------
-    tol : float, default=1e-4
-        The duality gap asked for at each α, relative to the mean square of the centred y; and at most 2.5e-7 of the
-        objective (1e-5 in the folds).
-    eps, alphas, fit_intercept, precompute, max_iter, copy_X, cv, verbose, n_jobs, positive :
-    random_state, selection, penalty_factor, rule, checkpoint, time_limit :
-        As of ElasticNetCV.
-
     Attributes
     ----------
     alpha_, alpha_min_, alpha_1se_, coef_, intercept_, dual_gap_, n_iter_, alphas_, mse_path_, certificate_ : as of ElasticNetCV
     """
 
-    l1_ratio = 1.0
+    _: KW_ONLY
+    verbose: int = common.verbose(False)
 
-    def __init__(
-        self,
-        *,
-        eps=1e-3,
-        alphas=100,
-        fit_intercept=True,
-        precompute="auto",
-        max_iter=1000,
-        tol=1e-4,
-        copy_X=True,
-        cv=None,
-        verbose=False,
-        n_jobs=None,
-        positive=False,
-        random_state=None,
-        selection="cyclic",
-        penalty_factor=None,
-        rule="min",
-        checkpoint=None,
-        time_limit=None,
-    ):
-        self.eps = eps
-        self.alphas = alphas
-        self.fit_intercept = fit_intercept
-        self.precompute = precompute
-        self.max_iter = max_iter
-        self.tol = tol
-        self.copy_X = copy_X
-        self.cv = cv
-        self.verbose = verbose
-        self.n_jobs = n_jobs
-        self.positive = positive
-        self.random_state = random_state
-        self.selection = selection
-        self.penalty_factor = penalty_factor
-        self.rule = rule
-        self.checkpoint = checkpoint
-        self.time_limit = time_limit
+    l1_ratio = 1.0

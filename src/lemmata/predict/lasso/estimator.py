@@ -17,7 +17,6 @@ s: sample weights and W their sum, ρ: l1_ratio (1 for the Lasso), p: penalty fa
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,11 +25,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 
 from lemmata.audit.predict.linear.penalised import LASSO_CLAIMS
+from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Statement
-from lemmata.core.estimator import COMMON
 from lemmata.core.loop import Solution, Stop, warn_user
+from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, SHARE, choice, parameter
 from lemmata.fit_costs import cost_of_lasso
 from lemmata.predict.base import LinearRegressor
 from lemmata.predict.lasso.algorithm import ElasticNetAlgorithm, Exhausted
@@ -38,15 +37,6 @@ from lemmata.predict.lasso.problem import Prepared, column_matrix, prepare
 
 Array = np.ndarray
 
-SHARED_CONSTRAINTS: dict[str, list] = {
-    **COMMON,
-    "fit_intercept": ["boolean"],
-    "max_iter": [Interval(Integral, 1, None, closed="left"), None],
-    "copy_X": ["boolean"],
-    "positive": ["boolean"],
-    "selection": [StrOptions({"cyclic", "random"})],
-    "penalty_factor": ["array-like", None],
-}
 MANY = 2**31  # sweeps where max_iter is None
 
 
@@ -56,11 +46,6 @@ class Penalised(LinearRegressor):
     finds_nonfinite = True  # Design.of does
     claims: ClassVar[tuple[Statement, ...]] = LASSO_CLAIMS
     work = staticmethod(cost_of_lasso)
-    fit_intercept: bool
-    positive: bool
-    penalty_factor: Any
-    max_iter: int | None
-    tol: float
 
     def _stop(self) -> Stop:
         return self._limited(Exhausted())
@@ -144,40 +129,6 @@ class ElasticNet(Penalised):
     Minimises 1/2W Σ s_i (y_i − x_iᵀw − b)² + α Σ p_j (ρ|w_j| + (1−ρ)/2 w_j²) over w and b; several outputs are independent
     problems, solved side by side.
 
-    Parameters
-    ----------
-    alpha : float, default=1.0
-        α, the strength of the penalty. At 0 there is no dual point to certify the fit with: use LinearRegression.
-    l1_ratio : float, default=0.5
-        ρ: 1 is the Lasso, 0 a ridge regression.
-    fit_intercept : bool, default=True
-        Whether there is an intercept b, which bears no penalty.
-    precompute : bool or array of shape (n_features, n_features), default=False
-        Has no effect: the Gram matrix of the columns that enter is always formed, and never that of all of them.
-    max_iter : int or None, default=1000
-        How many sweeps of coordinate descent each output may take.
-    copy_X : bool, default=True
-        Has no effect: X is never written to.
-    tol : float, default=1e-4
-        The fit ends when the duality gap is at most tol times the mean square of the centred y (scikit-learn's rule), and at
-        most 2.5e-7 of the objective.
-    warm_start : bool, default=False
-        Begin at the coefficients of the last fit.
-    positive : bool, default=False
-        Allow only w ≥ 0.
-    random_state : int, RandomState instance or None, default=None
-        Has no effect: nothing is drawn.
-    selection : {"cyclic", "random"}, default="cyclic"
-        Has no effect: sweeps are cyclic, and the duality gap says where they end.
-    penalty_factor : array of shape (n_features,), optional
-        p, a factor of both penalties for each feature; 0: this feature bears none.
-    verbose : int, default=0
-        Show progress.
-    checkpoint : str or path, optional
-        Where to write the state of a long fit, and to resume it from.
-    time_limit : float, optional
-        Seconds after which the fit ends with what it has reached.
-
     Attributes
     ----------
     coef_ : (d,) or (n_outputs, d)
@@ -190,54 +141,40 @@ class ElasticNet(Penalised):
     certificate_, trace_, stopped_
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        **SHARED_CONSTRAINTS,
-        "alpha": [Interval(Real, 0, None, closed="left")],
-        "l1_ratio": [Interval(Real, 0, 1, closed="both")],
-        "precompute": ["boolean", "array-like"],
-        "warm_start": ["boolean"],
-    }
+    alpha: float = parameter(1.0, NONNEGATIVE).doc("""
+        α, the strength of the penalty. At 0 there is no dual point to certify the fit with: use
+        LinearRegression.""")
+    _: KW_ONLY
+    l1_ratio: float = parameter(0.5, SHARE).doc("ρ: 1 is the Lasso, 0 a ridge regression.")
+    fit_intercept: bool = common.fit_intercept().doc("""
+        Whether there is an intercept b, which bears no penalty.""")
+    precompute: Any = parameter(False, "boolean", "array-like").doc("""
+        Has no effect: the Gram matrix of the columns that enter is always formed, and never that of
+        all of them.""")
+    max_iter: Any = parameter(1000, COUNT, None).doc("""
+        How many sweeps of coordinate descent each output may take.""")
+    copy_X: bool = common.copy_X()
+    tol: float = common.tol(1e-4).doc("""
+        The fit ends when the duality gap is at most tol times the mean square of the centred y
+        (scikit-learn's rule), and at most 2.5e-7 of the objective.""")
+    warm_start: bool = common.warm_start().doc("Begin at the coefficients of the last fit.")
+    positive: bool = parameter(False, "boolean").doc("Allow only w ≥ 0.")
+    random_state: Any = common.random_state().doc("Has no effect: nothing is drawn.")
+    selection: str = parameter("cyclic", choice("cyclic", "random")).doc("""
+        Has no effect: sweeps are cyclic, and the duality gap says where they end.""")
+    penalty_factor: Any = parameter(None, "array-like", None).doc("""
+        p (n_features,), a factor of both penalties for each feature; 0: this feature bears none.
+        """)
+    verbose: int = common.verbose()
+    checkpoint: Any = common.checkpoint()
+    time_limit: Any = common.time_limit()
+
     stored: ClassVar[dict[str, str | type]] = {
         "coef_": "d | m d",
         "intercept_": " | m",
         "dual_gap_": " | m",
     }
     multi_output = True
-
-    def __init__(
-        self,
-        alpha=1.0,
-        *,
-        l1_ratio=0.5,
-        fit_intercept=True,
-        precompute=False,
-        max_iter=1000,
-        copy_X=True,
-        tol=1e-4,
-        warm_start=False,
-        positive=False,
-        random_state=None,
-        selection="cyclic",
-        penalty_factor=None,
-        verbose=0,
-        checkpoint=None,
-        time_limit=None,
-    ):
-        self.alpha = alpha
-        self.l1_ratio = l1_ratio
-        self.fit_intercept = fit_intercept
-        self.precompute = precompute
-        self.max_iter = max_iter
-        self.copy_X = copy_X
-        self.tol = tol
-        self.warm_start = warm_start
-        self.positive = positive
-        self.random_state = random_state
-        self.selection = selection
-        self.penalty_factor = penalty_factor
-        self.verbose = verbose
-        self.checkpoint = checkpoint
-        self.time_limit = time_limit
 
     def _algorithm(self, data: Blocks) -> ElasticNetAlgorithm:
         if self.alpha == 0:
@@ -284,48 +221,14 @@ class Lasso(ElasticNet):
 
     Minimises 1/2W Σ s_i (y_i − x_iᵀw − b)² + α Σ p_j |w_j| over w and b; several outputs are independent problems.
 
-    Parameters
-    ----------
-    alpha : float, default=1.0
-        α, the strength of the penalty (λ). From max_j |x̃_jᵀỹ| on, all coefficients are 0.
-    tol : float, default=1e-4
-        The fit ends when the duality gap is at most tol times the mean square of the centred y (scikit-learn's rule), and at
-        most 2.5e-7 of the objective.
-    fit_intercept, precompute, copy_X, max_iter, warm_start, positive, random_state :
-    selection, penalty_factor, verbose, checkpoint, time_limit :
-        As of ElasticNet.
-
     Attributes
     ----------
     coef_, intercept_, dual_gap_, sparse_coef_, n_iter_, certificate_, trace_, stopped_ : as of ElasticNet
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        name: rule for name, rule in ElasticNet._parameter_constraints.items() if name != "l1_ratio"
-    }
-    l1_ratio = 1.0
+    alpha: float = parameter(1.0, NONNEGATIVE).doc("""
+        α, the strength of the penalty (λ). From max_j |x̃_jᵀỹ| on, all coefficients are 0.""")
+    _: KW_ONLY
+    copy_X: bool = common.copy_X(before="max_iter")
 
-    def __init__(
-        self,
-        alpha=1.0,
-        *,
-        fit_intercept=True,
-        precompute=False,
-        copy_X=True,
-        max_iter=1000,
-        tol=1e-4,
-        warm_start=False,
-        positive=False,
-        random_state=None,
-        selection="cyclic",
-        penalty_factor=None,
-        verbose=0,
-        checkpoint=None,
-        time_limit=None,
-    ):
-        super().__init__(
-            alpha, fit_intercept=fit_intercept, precompute=precompute, max_iter=max_iter, copy_X=copy_X, tol=tol,
-            warm_start=warm_start, positive=positive, random_state=random_state, selection=selection,
-            penalty_factor=penalty_factor, verbose=verbose, checkpoint=checkpoint, time_limit=time_limit,
-        )  # fmt: skip
-        self.l1_ratio = 1.0
+    l1_ratio = 1.0

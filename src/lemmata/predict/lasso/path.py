@@ -17,20 +17,21 @@ w is continuous in λ and (for ρ = 1) linear between the λ's at which the supp
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.predict.linear.penalised import LASSO_PATH_CLAIMS
+from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval
 from lemmata.core.certificate import Statement
 from lemmata.core.loop import Solution
+from lemmata.core.parameters import COUNT, FRACTION, KW_ONLY, SHARE, parameter
 from lemmata.predict.base import linear_scores
 from lemmata.predict.lasso.algorithm import ElasticNetAlgorithm, Regression
-from lemmata.predict.lasso.estimator import SHARED_CONSTRAINTS, ElasticNet, Lasso, Penalised
+from lemmata.predict.lasso.estimator import ElasticNet, Lasso, Penalised
 
 Array = np.ndarray
 LEAST = 1e-15  # λ's of a constant target, where λ_max = 0; scikit-learn's choice
@@ -62,21 +63,6 @@ class LassoPath(Penalised):
 
     Minimises 1/2W Σ s_i (y_i − x_iᵀw − b)² + α Σ p_j (ρ|w_j| + (1−ρ)/2 w_j²) over w and b, for every α of the path.
 
-    Parameters
-    ----------
-    l1_ratio : float, default=1.0
-        ρ: 1 is the Lasso.
-    eps : float, default=1e-3
-        The last α over the first.
-    alphas : int or array, default=100
-        How many α's, evenly spaced in log α from the least one at which all coefficients are 0; or the α's themselves.
-    tol : float, default=1e-4
-        The duality gap asked for at each α, relative to the mean square of the centred y; and at most 2.5e-7 of the objective.
-    max_iter : int or None, default=1000
-        How many sweeps of coordinate descent each α may take.
-    fit_intercept, positive, penalty_factor, verbose, checkpoint, time_limit :
-        As of ElasticNet.
-
     Attributes
     ----------
     alphas_ : (k,) falling
@@ -89,12 +75,25 @@ class LassoPath(Penalised):
     certificate_, trace_, stopped_, n_iter_
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        **SHARED_CONSTRAINTS,
-        "l1_ratio": [Interval(Real, 0, 1, closed="both")],
-        "eps": [Interval(Real, 0, 1, closed="neither")],
-        "alphas": [Interval(Integral, 1, None, closed="left"), "array-like"],
-    }
+    _: KW_ONLY
+    l1_ratio: float = parameter(1.0, SHARE).doc("ρ: 1 is the Lasso.")
+    eps: float = parameter(1e-3, FRACTION).doc("The last α over the first.")
+    alphas: Any = parameter(100, COUNT, "array-like").doc("""
+        How many α's, evenly spaced in log α from the least one at which all coefficients are 0; or
+        the α's themselves.""")
+    fit_intercept: bool = common.fit_intercept()
+    max_iter: Any = parameter(1000, COUNT, None).doc("""
+        How many sweeps of coordinate descent each α may take.""")
+    tol: float = common.tol(1e-4).doc("""
+        The duality gap asked for at each α, relative to the mean square of the centred y; and at
+        most 2.5e-7 of the objective.""")
+    positive: bool = parameter(False, "boolean").doc("Allow only w ≥ 0.")
+    penalty_factor: Any = parameter(None, "array-like", None).doc("""
+        p (n_features,), a factor of both penalties for each feature.""")
+    verbose: int = common.verbose()
+    checkpoint: Any = common.checkpoint()
+    time_limit: Any = common.time_limit()
+
     stored: ClassVar[dict[str, str | type]] = {
         "alphas_": "k >=0",
         "coefs_": "d k",
@@ -104,33 +103,6 @@ class LassoPath(Penalised):
     }
     claims: ClassVar[tuple[Statement, ...]] = LASSO_PATH_CLAIMS
     random_state = None
-
-    def __init__(
-        self,
-        *,
-        l1_ratio=1.0,
-        eps=1e-3,
-        alphas=100,
-        fit_intercept=True,
-        max_iter=1000,
-        tol=1e-4,
-        positive=False,
-        penalty_factor=None,
-        verbose=0,
-        checkpoint=None,
-        time_limit=None,
-    ):
-        self.l1_ratio = l1_ratio
-        self.eps = eps
-        self.alphas = alphas
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.positive = positive
-        self.penalty_factor = penalty_factor
-        self.verbose = verbose
-        self.checkpoint = checkpoint
-        self.time_limit = time_limit
 
     def _algorithm(self, data: Blocks) -> ElasticNetAlgorithm:
         problem = Penalised._problem(self, data)

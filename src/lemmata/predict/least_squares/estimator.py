@@ -17,7 +17,7 @@ squares on the triangle of the equations.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,10 +26,11 @@ import scipy.optimize
 from sklearn.exceptions import ConvergenceWarning
 
 from lemmata.audit.predict.linear.least_squares import LEAST_SQUARES_CLAIMS
+from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.loop import MaxSteps, Never, Solution, Stopped, run, warn_user
+from lemmata.core.parameters import KW_ONLY, fitted, parameter
 from lemmata.core.store import storable
 from lemmata.fit_costs import cost_of_least_squares
 from lemmata.predict.base import LinearRegressor
@@ -233,21 +234,6 @@ class LinearRegression(LinearRegressor):
 
     Minimises ½ Σ s(y − xᵀw − b)² over w and b; where several w do, the shortest.
 
-    Parameters
-    ----------
-    fit_intercept : bool, default=True
-        Whether there is a b; without it the rows are not centred.
-    copy_X : bool, default=True
-        Has no effect: X is never written to.
-    tol : float, default=1e-6
-        Directions of X whose singular value is below `tol` times the largest count as undetermined and get weight 0; columns
-        whose lengths differ by a factor of more than 1000 are first brought to length 1, so that units do not decide it. Of
-        wide sparse data: conjugate gradients end when the gradient is below tol/10 times that at 0.
-    n_jobs : int or None
-        Has no effect: blocks are worked on by all cores.
-    positive : bool, default=False
-        Only w ≥ 0 (non-negative least squares).
-
     Attributes
     ----------
     coef_ : (d,) or (m, d)
@@ -273,13 +259,19 @@ class LinearRegression(LinearRegressor):
     exact in any order of the batches.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        "fit_intercept": ["boolean"],
-        "copy_X": ["boolean"],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "n_jobs": [None, Integral],
-        "positive": ["boolean"],
-    }
+    _: KW_ONLY
+    fit_intercept: bool = common.fit_intercept().doc("""
+        Whether there is a b; without it the rows are not centred.""")
+    copy_X: bool = common.copy_X()
+    tol: float = common.tol(1e-6).doc("""
+        Directions of X whose singular value is below `tol` times the largest count as undetermined
+        and get weight 0; columns whose lengths differ by a factor of more than 1000 are first
+        brought to length 1, so that units do not decide it. Of wide sparse data: conjugate
+        gradients end when the gradient is below tol/10 times that at 0.""")
+    n_jobs: Any = parameter(None, None, Integral).doc("""
+        Has no effect: blocks are worked on by all cores.""")
+    positive: bool = parameter(False, "boolean").doc("Only w ≥ 0 (non-negative least squares).")
+
     claims = LEAST_SQUARES_CLAIMS
     work = staticmethod(cost_of_least_squares)
     multi_output = True
@@ -293,20 +285,13 @@ class LinearRegression(LinearRegressor):
         "solver_": str,
         "sums_?": NormalEquations,
     }
-    sums_: NormalEquations
-    residual_squares_: Array
-    rank_: int
-    n_samples_: int
+    sums_: NormalEquations = fitted()
+    residual_squares_: Array = fitted()
+    rank_: int = fitted()
+    n_samples_: int = fitted()
 
     # solved at once: nothing to draw, to wait for or to resume
     random_state, verbose, checkpoint, time_limit = 0, 0, None, None
-
-    def __init__(self, *, fit_intercept=True, copy_X=True, tol=1e-6, n_jobs=None, positive=False):
-        self.fit_intercept = fit_intercept
-        self.copy_X = copy_X
-        self.tol = tol
-        self.n_jobs = n_jobs
-        self.positive = positive
 
     # --- fitting ---
 

@@ -22,18 +22,18 @@ answer: an SVD of the rows, or eigenvectors out of core. Both sides above 2048 (
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from lemmata.audit.predict.linear.least_squares import RIDGE_CLAIMS
+from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Statement
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.loop import MaxSteps, Solution, warn_user
+from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, choice, fitted, parameter
 from lemmata.fit_costs import cost_of_least_squares
 from lemmata.predict.base import LinearRegressor
 from lemmata.predict.least_squares.conjugate_gradients import (
@@ -72,7 +72,7 @@ class RidgeRegressor(LinearRegressor):
     stored: ClassVar[dict[str, str | type]] = {
         "coef_": "d | m d", "intercept_": " | m", "solver_": str,
     }  # fmt: skip
-    solver_: str
+    solver_: str = fitted()
 
     def _fit_blocks(self, data: Blocks) -> None:
         with one_blas_thread():  # LAPACK's last bits follow the number of its threads
@@ -84,27 +84,6 @@ class Ridge(RidgeRegressor):
 
     Minimises ½ Σ s(y − xᵀw − b)² + ½ α‖w‖² over w and b.
 
-    Parameters
-    ----------
-    alpha : float or array of shape (m,), default=1.0
-        α ≥ 0, the price of ‖w‖²; an array has one for every output. 0 is least squares, of minimum norm.
-    fit_intercept : bool, default=True
-        Whether there is a b, which is not penalised.
-    copy_X : bool, default=True
-        Has no effect: X is never written to.
-    max_iter : int or None, default=None
-        Conjugate gradients stop after this many steps; None is 10 times the smaller side, at least 1000.
-    tol : float, default=1e-4
-        Conjugate gradients stop when the gradient of every output is below `tol` times that at w = 0; where "auto" chose them,
-        at 1e-8 if `tol` is larger. Direct solvers do not use it.
-    solver : str, default="auto"
-        "cholesky": direct, primal or dual by shape. "svd": of the rows, in memory. "lsqr", "sparse_cg", "sag", "saga":
-        conjugate gradients. "lbfgs": only with positive=True, and there the active-set method that positive=True always uses.
-    positive : bool, default=False
-        Only w ≥ 0.
-    random_state
-        Has no effect: nothing is drawn.
-
     Attributes
     ----------
     coef_ : (d,) or (m, d)
@@ -115,37 +94,25 @@ class Ridge(RidgeRegressor):
     certificate_, trace_, stopped_
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        "alpha": [Interval(Real, 0, None, closed="left"), np.ndarray],
-        "fit_intercept": ["boolean"],
-        "copy_X": ["boolean"],
-        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "solver": [StrOptions(set(SAME_SOLVER))],
-        "positive": ["boolean"],
-        "random_state": ["random_state"],
-    }
-
-    def __init__(
-        self,
-        alpha=1.0,
-        *,
-        fit_intercept=True,
-        copy_X=True,
-        max_iter=None,
-        tol=1e-4,
-        solver="auto",
-        positive=False,
-        random_state=None,
-    ):
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.copy_X = copy_X
-        self.max_iter = max_iter
-        self.tol = tol
-        self.solver = solver
-        self.positive = positive
-        self.random_state = random_state
+    alpha: Any = parameter(1.0, NONNEGATIVE, np.ndarray).doc("""
+        α ≥ 0, the price of ‖w‖²; an array has one for every output. 0 is least squares, of minimum
+        norm.""")
+    _: KW_ONLY
+    fit_intercept: bool = common.fit_intercept().doc("""
+        Whether there is a b, which is not penalised.""")
+    copy_X: bool = common.copy_X()
+    max_iter: Any = parameter(None, COUNT, None).doc("""
+        Conjugate gradients stop after this many steps; None is 10 times the smaller side, at least
+        1000.""")
+    tol: float = common.tol(1e-4).doc("""
+        Conjugate gradients stop when the gradient of every output is below `tol` times that at w =
+        0; where "auto" chose them, at 1e-8 if `tol` is larger. Direct solvers do not use it.""")
+    solver: str = parameter("auto", choice(*SAME_SOLVER)).doc("""
+        "cholesky": direct, primal or dual by shape. "svd": of the rows, in memory. "lsqr",
+        "sparse_cg", "sag", "saga": conjugate gradients. "lbfgs": only with positive=True, and there
+        the active-set method that positive=True always uses.""")
+    positive: bool = parameter(False, "boolean").doc("Only w ≥ 0.")
+    random_state: Any = common.random_state().doc("Has no effect: nothing is drawn.")
 
     def _penalties(self, data: Blocks) -> Array:
         """α of every output."""

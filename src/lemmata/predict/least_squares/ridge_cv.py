@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,11 +30,12 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import get_scorer
 
 from lemmata.audit.predict.linear.least_squares import RIDGE_CV_CLAIMS
+from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.config import config
 from lemmata.core.engine import map_reduce
 from lemmata.core.loop import Never, Solution
+from lemmata.core.parameters import KW_ONLY, POSITIVE, choice, parameter
 from lemmata.core.store import storable
 from lemmata.fit_costs import cost_of_ridge_cv
 from lemmata.predict.least_squares.estimator import LeastSquaresProblem, show_weights, without
@@ -241,23 +241,6 @@ class RidgeCV(RidgeRegressor):
 
     Minimises ½ Σ s(y − xᵀw − b)² + ½ α‖w‖² over w and b, at the α with the best score.
 
-    Parameters
-    ----------
-    alphas : array of shape (K,), default=(0.1, 1.0, 10.0)
-        The α > 0 to choose from (≥ 0 with `cv`); all of them cost little more than one.
-    fit_intercept : bool, default=True
-        Whether there is a b, which is not penalised.
-    scoring : str, callable or None, default=None
-        A scorer of scikit-learn; larger is better. None is minus the mean squared error (with `cv`: R²).
-    cv : int, splitter, iterable or None, default=None
-        None leaves one row out at a time, exactly and without fitting again. Otherwise scikit-learn's folds, rows in memory.
-    gcv_mode : {None, "auto", "svd", "eigen"}, default=None
-        Has no effect: the smaller of XᵀX and XXᵀ is decomposed.
-    store_cv_results : bool, default=False
-        Keep the squared errors of every row (with `scoring`: the predictions) at every α as `cv_results_`.
-    alpha_per_target : bool, default=False
-        One α for every output.
-
     Attributes
     ----------
     alpha_ : float or (m,)
@@ -269,15 +252,24 @@ class RidgeCV(RidgeRegressor):
     coef_, intercept_, solver_, certificate_, trace_, stopped_, n_iter_ : as of Ridge
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        "alphas": ["array-like", Interval(Real, 0, None, closed="neither")],
-        "fit_intercept": ["boolean"],
-        "scoring": [str, callable, None],
-        "cv": ["cv_object"],
-        "gcv_mode": [StrOptions({"auto", "svd", "eigen", "gram", "cov"}), None],
-        "store_cv_results": ["boolean"],
-        "alpha_per_target": ["boolean"],
-    }
+    alphas: Any = parameter((0.1, 1.0, 10.0), "array-like", POSITIVE).doc("""
+        The α > 0 to choose from (≥ 0 with `cv`); all of them cost little more than one.""")
+    _: KW_ONLY
+    fit_intercept: bool = common.fit_intercept().doc("""
+        Whether there is a b, which is not penalised.""")
+    scoring: Any = parameter(None, str, callable, None).doc("""
+        A scorer of scikit-learn; larger is better. None is minus the mean squared error (with `cv`:
+        R²).""")
+    cv: Any = parameter(None, "cv_object").doc("""
+        None leaves one row out at a time, exactly and without fitting again. Otherwise
+        scikit-learn's folds, rows in memory.""")
+    gcv_mode: Any = parameter(None, choice("auto", "svd", "eigen", "gram", "cov"), None).doc("""
+        Has no effect: the smaller of XᵀX and XXᵀ is decomposed.""")
+    store_cv_results: bool = parameter(False, "boolean").doc("""
+        Keep the squared errors of every row (with `scoring`: the predictions) at every α as
+        `cv_results_`.""")
+    alpha_per_target: bool = parameter(False, "boolean").doc("One α for every output.")
+
     claims = RIDGE_CV_CLAIMS
     work = staticmethod(cost_of_ridge_cv)
     min_samples = 2  # one to leave out, one to fit to
@@ -288,25 +280,6 @@ class RidgeCV(RidgeRegressor):
         "scores_?": "a | m a",
         "cv_results_?": np.ndarray,
     }
-
-    def __init__(
-        self,
-        alphas=(0.1, 1.0, 10.0),
-        *,
-        fit_intercept=True,
-        scoring=None,
-        cv=None,
-        gcv_mode=None,
-        store_cv_results=False,
-        alpha_per_target=False,
-    ):
-        self.alphas = alphas
-        self.fit_intercept = fit_intercept
-        self.scoring = scoring
-        self.cv = cv
-        self.gcv_mode = gcv_mode
-        self.store_cv_results = store_cv_results
-        self.alpha_per_target = alpha_per_target
 
     def _algorithm(self, data: Blocks) -> Any:
         for name in ("scores_", "cv_results_"):

@@ -23,10 +23,11 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from lemmata.audit.predict.linear.penalised import LINEAR_SVC_CLAIMS
+from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core.borrowed import Interval
 from lemmata.core.loop import MaxSteps, Settled, Solution, Stop, warn_user
-from lemmata.core.parameters import COMMON
+from lemmata.core.parameters import KW_ONLY, POSITIVE, choice, parameter
 from lemmata.fit_costs import cost_of_linear_svc
 from lemmata.predict.base import LinearClassifier
 from lemmata.predict.logistic.estimator import WIDE, RowSpaceProblem, penalties
@@ -45,42 +46,6 @@ class LinearSVC(LinearClassifier):
     Minimises ½‖w‖² + ½(b/a)² + C Σ sᵢ ℓ(yᵢ(xᵢᵀw + b)) over w and b, ℓ the hinge or its square, a the intercept_scaling;
     one such problem per class against the rest where there are more than two.
 
-    Parameters
-    ----------
-    penalty : {"l2", "l1"}, default="l2"
-        "l1" puts ‖w‖₁ + |b/a| in the place of the squares; with the squared hinge only.
-    loss : {"squared_hinge", "hinge"}, default="squared_hinge"
-        ℓ(m) = (1 − m)₊² or (1 − m)₊.
-    dual : "auto" or bool, default="auto"
-        Has no effect: the minimum is the same, and `method` says how to find it.
-    tol : float, default=1e-4
-        When to stop: the duality gap is at most tol times the objective (method="subgradient": the objective changes by less).
-    C : float, default=1.0
-        How much the losses count; np.inf for the hard margin, which data that cannot be separated do not have.
-    multi_class : "ovr", default="ovr"
-        One class against the rest.
-    fit_intercept : bool, default=True
-        Whether there is a b.
-    intercept_scaling : float, default=1
-        a: the larger, the less the intercept is penalised.
-    class_weight : dict, "balanced" or None, default=None
-        A factor for the rows of each class; "balanced" gives every class the same total weight.
-    verbose : int, default=0
-        Show a progress bar.
-    random_state : int, RandomState instance or None, default=None
-        The order of rows for "dual" and "subgradient".
-    max_iter : int, default=1000
-        Steps: of Newton or the interior-point method, five passes of "dual", epochs of "subgradient".
-    method : str, default="auto"
-        "newton" (squared hinge), "interior" (hinge), "dual" (coordinate ascent with shrinking), "subgradient" (Pegasos);
-        "auto": the first two, and "dual" where features are too many for a Hessian.
-    penalise_intercept : bool, default=True
-        False leaves b free, as the notes do (a = ∞).
-    checkpoint : path, optional
-        File to resume from, and to write to while fitting.
-    time_limit : float, optional
-        Seconds after which the fit ends with what it has.
-
     Attributes
     ----------
     classes_ : (k,)
@@ -91,19 +56,40 @@ class LinearSVC(LinearClassifier):
     n_iter_, certificate_, trace_, stopped_, n_features_in_, feature_names_in_
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        **COMMON,
-        "penalty": [StrOptions({"l1", "l2"})],
-        "loss": [StrOptions({"hinge", "squared_hinge"})],
-        "dual": ["boolean", StrOptions({"auto"})],
-        "C": [Interval(Real, 0, None, closed="right")],
-        "multi_class": [StrOptions({"ovr", "crammer_singer"})],
-        "fit_intercept": ["boolean"],
-        "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
-        "class_weight": [dict, StrOptions({"balanced"}), None],
-        "method": [StrOptions(METHODS)],
-        "penalise_intercept": ["boolean"],
-    }
+    penalty: str = parameter("l2", choice("l1", "l2")).doc("""
+        "l1" puts ‖w‖₁ + |b/a| in the place of the squares; with the squared hinge only.""")
+    loss: str = parameter("squared_hinge", choice("hinge", "squared_hinge")).doc("""
+        ℓ(m) = (1 − m)₊² or (1 − m)₊.""")
+    _: KW_ONLY
+    dual: Any = parameter("auto", "boolean", choice("auto")).doc("""
+        Has no effect: the minimum is the same, and `method` says how to find it.""")
+    tol: float = common.tol(1e-4).doc("""
+        When to stop: the duality gap is at most tol times the objective (method="subgradient": the
+        objective changes by less).""")
+    C: float = parameter(1.0, Interval(Real, 0, None, closed="right")).doc("""
+        How much the losses count; np.inf for the hard margin, which data that cannot be separated
+        do not have.""")
+    multi_class: str = parameter("ovr", choice("ovr", "crammer_singer")).doc("""
+        One class against the rest.""")
+    fit_intercept: bool = common.fit_intercept().doc("Whether there is a b.")
+    intercept_scaling: float = parameter(1, POSITIVE).doc("""
+        a: the larger, the less the intercept is penalised.""")
+    class_weight: Any = common.class_weight().doc("""
+        A factor for the rows of each class; "balanced" gives every class the same total weight.""")
+    verbose: int = common.verbose()
+    random_state: Any = common.random_state().doc('The order of rows for "dual" and "subgradient".')
+    max_iter: int = common.max_iter(1000).doc("""
+        Steps: of Newton or the interior-point method, five passes of "dual", epochs of
+        "subgradient".""")
+    method: str = parameter("auto", choice(*METHODS)).doc("""
+        "newton" (squared hinge), "interior" (hinge), "dual" (coordinate ascent with shrinking),
+        "subgradient" (Pegasos); "auto": the first two, and "dual" where features are too many for a
+        Hessian.""")
+    penalise_intercept: bool = parameter(True, "boolean").doc("""
+        False leaves b free, as the notes do (a = ∞).""")
+    checkpoint: Any = common.checkpoint()
+    time_limit: Any = common.time_limit()
+
     claims = LINEAR_SVC_CLAIMS
     work = staticmethod(cost_of_linear_svc)
     stored: ClassVar[dict[str, str | type]] = {
@@ -111,43 +97,6 @@ class LinearSVC(LinearClassifier):
         "intercept_": "k",
         "dual_coef_?": "k n >=0",
     }
-
-    def __init__(
-        self,
-        penalty="l2",
-        loss="squared_hinge",
-        *,
-        dual="auto",
-        tol=1e-4,
-        C=1.0,
-        multi_class="ovr",
-        fit_intercept=True,
-        intercept_scaling=1,
-        class_weight=None,
-        verbose=0,
-        random_state=None,
-        max_iter=1000,
-        method="auto",
-        penalise_intercept=True,
-        checkpoint=None,
-        time_limit=None,
-    ):
-        self.penalty = penalty
-        self.loss = loss
-        self.dual = dual
-        self.tol = tol
-        self.C = C
-        self.multi_class = multi_class
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.class_weight = class_weight
-        self.verbose = verbose
-        self.random_state = random_state
-        self.max_iter = max_iter
-        self.method = method
-        self.penalise_intercept = penalise_intercept
-        self.checkpoint = checkpoint
-        self.time_limit = time_limit
 
     # --- the problem ---
 

@@ -29,10 +29,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.predict.linear.penalised import LOGISTIC_CLAIMS
+from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core.borrowed import Interval
 from lemmata.core.loop import MaxSteps, Solution, Stop, Stopped, warn_user
-from lemmata.core.parameters import COMMON
+from lemmata.core.parameters import KW_ONLY, POSITIVE, SHARE, choice, parameter
 from lemmata.fit_costs import cost_of_logistic_regression
 from lemmata.predict.base import LinearClassifier, linear_scores
 from lemmata.predict.logistic.l1 import algorithm_for
@@ -96,45 +97,6 @@ class LogisticRegression(LinearClassifier):
     Minimises C Σ sᵢ ℓᵢ + (1 − ρ)/2 ‖w‖² + ρ ‖w‖₁ over w and b, ℓ the negative log-likelihood of a label (softmax for more than
     two classes) and sᵢ the weight of a row times that of its class.
 
-    Parameters
-    ----------
-    penalty : {"l2", "l1", "elasticnet", None}, default="deprecated"
-        The older way to say ρ = 0, ρ = 1, ρ = l1_ratio and C = ∞; by default `C` and `l1_ratio` speak for themselves.
-    C : float, default=1.0
-        How much the loss counts against the penalty; np.inf for maximum likelihood.
-    l1_ratio : float, default=0.0
-        ρ: 0 is a ridge, 1 a lasso, between them the elastic net.
-    dual : bool, default=False
-        Has no effect: the minimum is the same.
-    tol : float, default=1e-4
-        When to stop: no entry of the gradient exceeds tol·Σs (with a lasso, tol of its own strength), and with a ridge the
-        duality gap ‖∇‖²/2λ is at most tol times the objective.
-    fit_intercept : bool, default=True
-        Whether there is a b. It is not penalised, except by solver="liblinear".
-    intercept_scaling : float, default=1
-        With solver="liblinear" alone: b/intercept_scaling is penalised like a weight.
-    class_weight : dict, "balanced" or None, default=None
-        A factor for the rows of each class; "balanced" gives every class the same total weight.
-    random_state : int, RandomState instance or None, default=None
-        Shuffles the rows of solver="sgd".
-    solver : str, default="auto"
-        "newton" (also "newton-cholesky", "newton-cg"): damped Newton, few passes over the rows; "lbfgs": no Hessian, for many
-        features or classes; "gd": gradient descent with step 1/L; "sgd": mini-batches; "auto", "sag" and "saga": Newton where
-        a Hessian is affordable, else L-BFGS. With a lasso all but gd and sgd mean Newton with working sets. "liblinear": as
-        "auto" for two classes, but with its penalised intercept.
-    max_iter : int, default=100
-        Steps: of Newton or L-BFGS, passes over the rows of gd and sgd, working sets where there are any.
-    verbose : int, default=0
-        Show a progress bar.
-    warm_start : bool, default=False
-        Start from the weights of the fit before.
-    n_jobs : None
-        Has no effect: threads share the blocks of rows.
-    checkpoint : path, optional
-        File to resume from, and to write to while fitting.
-    time_limit : float, optional
-        Seconds after which the fit ends with what it has.
-
     Attributes
     ----------
     classes_ : (k,)
@@ -143,62 +105,49 @@ class LogisticRegression(LinearClassifier):
     n_iter_, certificate_, trace_, stopped_, n_features_in_, feature_names_in_
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        **COMMON,
-        "penalty": [StrOptions({"l1", "l2", "elasticnet", "deprecated"}), None],
-        "C": [Interval(Real, 0, None, closed="right")],
-        "l1_ratio": [Interval(Real, 0, 1, closed="both"), None],
-        "dual": ["boolean"],
-        "fit_intercept": ["boolean"],
-        "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
-        "class_weight": [dict, StrOptions({"balanced"}), None],
-        "solver": [StrOptions(SOLVERS)],
-        "warm_start": ["boolean"],
-        "n_jobs": [None, Integral],
-    }  # fmt: skip
+    penalty: Any = parameter(
+        "deprecated", choice("l1", "l2", "elasticnet", "deprecated"), None
+    ).doc("""
+        The older way to say ρ = 0, ρ = 1, ρ = l1_ratio and C = ∞; by default `C` and `l1_ratio`
+        speak for themselves.""")
+    _: KW_ONLY
+    C: float = parameter(1.0, Interval(Real, 0, None, closed="right")).doc("""
+        How much the loss counts against the penalty; np.inf for maximum likelihood.""")
+    l1_ratio: Any = parameter(0.0, SHARE, None).doc("""
+        ρ: 0 is a ridge, 1 a lasso, between them the elastic net.""")
+    dual: bool = parameter(False, "boolean").doc("Has no effect: the minimum is the same.")
+    tol: float = common.tol(1e-4).doc("""
+        When to stop: no entry of the gradient exceeds tol·Σs (with a lasso, tol of its own
+        strength), and with a ridge the duality gap ‖∇‖²/2λ is at most tol times the objective.""")
+    fit_intercept: bool = common.fit_intercept().doc("""
+        Whether there is a b. It is not penalised, except by solver="liblinear".""")
+    intercept_scaling: float = parameter(1, POSITIVE).doc("""
+        With solver="liblinear" alone: b/intercept_scaling is penalised like a weight.""")
+    class_weight: Any = common.class_weight().doc("""
+        A factor for the rows of each class; "balanced" gives every class the same total weight.""")
+    random_state: Any = common.random_state().doc('Shuffles the rows of solver="sgd".')
+    solver: str = parameter("auto", choice(*SOLVERS)).doc("""
+        "newton" (also "newton-cholesky", "newton-cg"): damped Newton, few passes over the rows;
+        "lbfgs": no Hessian, for many features or classes; "gd": gradient descent with step 1/L;
+        "sgd": mini-batches; "auto", "sag" and "saga": Newton where a Hessian is affordable, else
+        L-BFGS. With a lasso all but gd and sgd mean Newton with working sets. "liblinear": as
+        "auto" for two classes, but with its penalised intercept.""")
+    max_iter: int = common.max_iter(100).doc("""
+        Steps: of Newton or L-BFGS, passes over the rows of gd and sgd, working sets where there are
+        any.""")
+    verbose: int = common.verbose()
+    warm_start: bool = common.warm_start().doc("Start from the weights of the fit before.")
+    n_jobs: Any = parameter(None, None, Integral).doc("""
+        Has no effect: threads share the blocks of rows.""")
+    checkpoint: Any = common.checkpoint()
+    time_limit: Any = common.time_limit()
+
     claims = LOGISTIC_CLAIMS
     work = staticmethod(cost_of_logistic_regression)
     stored: ClassVar[dict[str, str | type]] = {
         "coef_": "k d",
         "intercept_": "k",
     }
-
-    def __init__(
-        self,
-        penalty="deprecated",
-        *,
-        C=1.0,
-        l1_ratio=0.0,
-        dual=False,
-        tol=1e-4,
-        fit_intercept=True,
-        intercept_scaling=1,
-        class_weight=None,
-        random_state=None,
-        solver="auto",
-        max_iter=100,
-        verbose=0,
-        warm_start=False,
-        n_jobs=None,
-        checkpoint=None,
-        time_limit=None,
-    ):
-        self.penalty = penalty
-        self.C = C
-        self.l1_ratio = l1_ratio
-        self.dual = dual
-        self.tol = tol
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.solver = solver
-        self.max_iter = max_iter
-        self.verbose = verbose
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.checkpoint = checkpoint
-        self.time_limit = time_limit
 
     # --- the problem ---
 

@@ -18,27 +18,18 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
+from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core.borrowed import Interval
 from lemmata.core.estimator import Model
 from lemmata.core.loop import Never
+from lemmata.core.parameters import COUNT, KW_ONLY, choice, fitted, parameter
 from lemmata.core.store import storable
 from lemmata.fit_costs import cost_of_neighbours
 from lemmata.predict.neighbours.metrics import ALGORITHMS, METRICS, effective_metric, search_of
 
 Array = np.ndarray
 SPARSE = ("euclidean", "manhattan", "cosine", "minkowski")  # metrics that sparse rows can have
-
-NEIGHBOUR_CONSTRAINTS: dict[str, list] = {
-    "n_neighbors": [Interval(Integral, 1, None, closed="left")],
-    "radius": [Interval(Real, 0, None, closed="left")],
-    "algorithm": [StrOptions(set(ALGORITHMS))],
-    "leaf_size": [Interval(Integral, 1, None, closed="left")],
-    "p": [Interval(Real, 0, None, closed="right")],
-    "metric": [StrOptions(set(METRICS)), callable],
-    "metric_params": [dict, None],
-    "n_jobs": [Integral, None],
-}
 
 
 @storable
@@ -94,7 +85,21 @@ def like(rows: Any, others: Any) -> Any:
 class Neighbours(Model):
     """Rows that are kept, and the search among them."""
 
-    _parameter_constraints: ClassVar[dict[str, list]] = NEIGHBOUR_CONSTRAINTS
+    _: KW_ONLY
+    n_neighbors: int = parameter(5, COUNT).doc("k.")
+    algorithm: str = parameter("auto", choice(*ALGORITHMS)).doc("""
+        brute: matrix products in float32 with a bound on their error, what may be near measured in
+        float64. kd_tree, ball_tree: SciPy's k-d tree. "auto" takes the tree up to five features.
+        All of them give the same rows.""")
+    leaf_size: int = parameter(30, COUNT).doc("Rows in a leaf of the tree.")
+    metric: Any = parameter("minkowski", choice(*METRICS), callable).doc("""
+        A name that SciPy's cdist or scikit-learn knows, "precomputed" (X holds distances), or a
+        function of two rows.""")
+    p: float = parameter(2, Interval(Real, 0, None, closed="right")).doc("""
+        p of minkowski, (Σ|q − x|^p)^(1/p): 1 is manhattan, 2 euclidean.""")
+    metric_params: Any = parameter(None, dict, None).doc("Further arguments of the metric.")
+    n_jobs: Any = common.n_jobs()
+
     stored: ClassVar[Mapping[str, str | type]] = {"X_fit_": "n d sparse"}
 
     work = staticmethod(cost_of_neighbours)
@@ -102,8 +107,7 @@ class Neighbours(Model):
     # nothing to draw, to wait for or to resume
     random_state, verbose, checkpoint, time_limit = 0, 0, None, None
 
-    n_neighbors: int
-    X_fit_: Any
+    X_fit_: Any = fitted()
 
     # --- what the metric takes ---
 

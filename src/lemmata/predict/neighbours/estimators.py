@@ -20,6 +20,7 @@ or w_n proportional to 1/distance, or to any function of the distances.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,42 +32,18 @@ from lemmata.audit.predict.neighbours.knn import (
     NEIGHBOUR_CLAIMS,
     REGRESSOR_CLAIMS,
 )
-from lemmata.core.borrowed import StrOptions
+from lemmata.core.borrowed import Interval
+from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, choice, fitted, parameter
 from lemmata.core.supervised import Regressor, SeveralOutputsClassifier
-from lemmata.predict.neighbours.base import NEIGHBOUR_CONSTRAINTS, Neighbours, _refuse_mode
+from lemmata.predict.neighbours.base import Neighbours, _refuse_mode
 
 Array = np.ndarray
-
-PREDICTING = {
-    **{name: rule for name, rule in NEIGHBOUR_CONSTRAINTS.items() if name != "radius"},
-    "weights": [StrOptions({"uniform", "distance"}), callable, None],
-}
 
 
 class NearestNeighbors(Neighbours):
     """Exact nearest rows, and all rows within a radius.
 
     Of rows at the same distance the one with the lower number comes first. Parameters and attributes are scikit-learn's.
-
-    Parameters
-    ----------
-    n_neighbors : int, default=5
-        k.
-    radius : float, default=1.0
-        r of `radius_neighbors`; a row at this very distance belongs to it.
-    algorithm : {"auto", "ball_tree", "kd_tree", "brute"}, default="auto"
-        brute: matrix products in float32 with a bound on their error, what may be near measured in float64. kd_tree, ball_tree:
-        SciPy's k-d tree. "auto" takes the tree up to five features. All of them give the same rows.
-    leaf_size : int, default=30
-        Rows in a leaf of the tree.
-    metric : str or callable, default="minkowski"
-        A name that SciPy's cdist or scikit-learn knows, "precomputed" (X holds distances), or a function of two rows.
-    p : float, default=2
-        p of minkowski, (Σ|q − x|^p)^(1/p): 1 is manhattan, 2 euclidean.
-    metric_params : dict, optional
-        Further arguments of the metric.
-    n_jobs : int or None
-        Has no effect: LEMMATA_THREADS says how many threads work.
 
     Attributes
     ----------
@@ -76,28 +53,11 @@ class NearestNeighbors(Neighbours):
     certificate_, trace_, stopped_, n_iter_
     """
 
-    claims = NEIGHBOUR_CLAIMS
+    _: KW_ONLY
+    radius: float = parameter(1.0, NONNEGATIVE, before="algorithm").doc("""
+        r of `radius_neighbors`; a row at this very distance belongs to it.""")
 
-    def __init__(
-        self,
-        *,
-        n_neighbors=5,
-        radius=1.0,
-        algorithm="auto",
-        leaf_size=30,
-        metric="minkowski",
-        p=2,
-        metric_params=None,
-        n_jobs=None,
-    ):
-        self.n_neighbors = n_neighbors
-        self.radius = radius
-        self.algorithm = algorithm
-        self.leaf_size = leaf_size
-        self.metric = metric
-        self.p = p
-        self.metric_params = metric_params
-        self.n_jobs = n_jobs
+    claims = NEIGHBOUR_CLAIMS
 
     def fit(self, X, y=None):  # type: ignore[override]
         """Keep the rows X; y is ignored."""
@@ -156,7 +116,16 @@ def _ragged(parts: list[Array]) -> Array:
 class _Voting(Neighbours):
     """Neighbours with a say of their own: what share each of them has in a prediction."""
 
-    _parameter_constraints: ClassVar[dict[str, list]] = PREDICTING
+    n_neighbors: int = parameter(5, COUNT)
+    _: KW_ONLY
+    weights: Any = parameter(
+        "uniform", choice("uniform", "distance"), callable, None, before="algorithm"
+    ).doc("""
+        w: the same for all k rows, 1/distance, or a function that turns distances (q, k) into numbers
+        >= 0.""")
+    p: float = parameter(2, Interval(Real, 0, None, closed="right"), before="metric").doc("""
+        p of minkowski, (Σ|q − x|^p)^(1/p): 1 is manhattan, 2 euclidean.""")
+
     multi_output = True
     stored: ClassVar[Mapping[str, str | type]] = {
         **Neighbours.stored,
@@ -164,28 +133,7 @@ class _Voting(Neighbours):
         "sample_weight_fit_?": "n >=0",
     }
 
-    y_fit_: Array
-
-    def __init__(
-        self,
-        n_neighbors=5,
-        *,
-        weights="uniform",
-        algorithm="auto",
-        leaf_size=30,
-        p=2,
-        metric="minkowski",
-        metric_params=None,
-        n_jobs=None,
-    ):
-        self.n_neighbors = n_neighbors
-        self.weights = weights
-        self.algorithm = algorithm
-        self.leaf_size = leaf_size
-        self.p = p
-        self.metric = metric
-        self.metric_params = metric_params
-        self.n_jobs = n_jobs
+    y_fit_: Array = fitted()
 
     def _voters(self, X: Any) -> tuple[Array, Array]:
         """The rows that have a say in each prediction and their shares, (q, m) each; shares add up to 1."""
@@ -248,15 +196,6 @@ class KNeighborsClassifier(_Voting, SeveralOutputsClassifier):
     p̂(y | x) = Σ w_n(x) 1[y_n = y] over the k nearest rows; the largest wins, in a tie the first class. Parameters and
     attributes are scikit-learn's.
 
-    Parameters
-    ----------
-    n_neighbors : int, default=5
-        k. Small: little bias, much variance; k = n: always the most frequent class.
-    weights : {"uniform", "distance"} or callable, default="uniform"
-        w: the same for all k rows, 1/distance, or a function that turns distances (q, k) into numbers >= 0.
-    algorithm, leaf_size, p, metric, metric_params, n_jobs
-        As in `NearestNeighbors`.
-
     Attributes
     ----------
     classes_ : (c,), or a list of such for several outputs
@@ -270,6 +209,9 @@ class KNeighborsClassifier(_Voting, SeveralOutputsClassifier):
     -----
     Weights count rows: weight 2 is the row twice, so the nearest rows vote until their weights add up to k.
     """
+
+    n_neighbors: int = parameter(5, COUNT).doc("""
+        k. Small: little bias, much variance; k = n: always the most frequent class.""")
 
     claims = CLASSIFIER_CLAIMS
 
@@ -309,15 +251,6 @@ class KNeighborsRegressor(_Voting, Regressor):
 
     f(x) = Σ w_n(x) y_n over the k nearest rows. Parameters and attributes are scikit-learn's.
 
-    Parameters
-    ----------
-    n_neighbors : int, default=5
-        k. Small: little bias, much variance; k = n: the mean of all.
-    weights : {"uniform", "distance"} or callable, default="uniform"
-        w: the same for all k rows, 1/distance, or a function that turns distances (q, k) into numbers >= 0.
-    algorithm, leaf_size, p, metric, metric_params, n_jobs
-        As in `NearestNeighbors`.
-
     Attributes
     ----------
     X_fit_, y_fit_ : (n, d), (n,) or (n, outputs)
@@ -329,6 +262,9 @@ class KNeighborsRegressor(_Voting, Regressor):
     -----
     Weights count rows: weight 2 is the row twice, so the mean is that of the nearest rows whose weights add up to k.
     """
+
+    n_neighbors: int = parameter(5, COUNT).doc("""
+        k. Small: little bias, much variance; k = n: the mean of all.""")
 
     claims = REGRESSOR_CLAIMS
 

@@ -16,7 +16,6 @@ h small: little bias, much variance; h → ∞: the mean of all. bandwidth="loo"
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,9 +25,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.predict.neighbours.kernel_smoother import SMOOTHER_CLAIMS
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.certificate import Fit
 from lemmata.core.loop import Never
+from lemmata.core.parameters import KW_ONLY, POSITIVE, choice, fitted, parameter
 from lemmata.core.supervised import Regressor
 from lemmata.predict.kernels.tiles import squared_distances
 from lemmata.predict.neighbours.base import KeepRows, like, whole
@@ -53,13 +52,6 @@ class KernelSmoother(Regressor):
 
     f(x) = Σ K(‖x − x_n‖/h) y_n / Σ K(‖x − x_n‖/h).
 
-    Parameters
-    ----------
-    kernel : {"gaussian", "epanechnikov", "biweight", "tricube", "boxcar"}, default="gaussian"
-        K(t): exp(−t²/2), or with support |t| <= 1: 1 − t², (1 − t²)², (1 − |t|³)³, 1.
-    bandwidth : float or "loo", default="loo"
-        h, in units of X: standardise features of different units. "loo": the best of twenty by leave-one-out.
-
     Attributes
     ----------
     bandwidth_ : float
@@ -76,10 +68,13 @@ class KernelSmoother(Regressor):
     row is left out with all its copies, equal in X and y, which would tell its target.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        "kernel": [StrOptions(set(SHAPES))],
-        "bandwidth": [Interval(Real, 0, None, closed="neither"), StrOptions({"loo"})],
-    }
+    kernel: str = parameter("gaussian", choice(*SHAPES)).doc("""
+        K(t): exp(−t²/2), or with support |t| <= 1: 1 − t², (1 − t²)², (1 − |t|³)³, 1.""")
+    _: KW_ONLY
+    bandwidth: Any = parameter("loo", POSITIVE, choice("loo")).doc("""
+        h, in units of X: standardise features of different units. "loo": the best of twenty by
+        leave-one-out.""")
+
     claims = SMOOTHER_CLAIMS
     multi_output = True
     accepts_sparse = True
@@ -95,13 +90,9 @@ class KernelSmoother(Regressor):
     # nothing to draw, to wait for or to resume
     random_state, verbose, checkpoint, time_limit = 0, 0, None, None
 
-    X_fit_: Any
-    y_fit_: Array
-    bandwidth_: float
-
-    def __init__(self, kernel="gaussian", *, bandwidth="loo"):
-        self.kernel = kernel
-        self.bandwidth = bandwidth
+    X_fit_: Any = fitted()
+    y_fit_: Array = fitted()
+    bandwidth_: float = fitted()
 
     # --- fitting ---
 

@@ -14,18 +14,19 @@ minimise  Σ s ℓ(y − xᵀw − b)        absolute  |r|            an LP; wil
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from lemmata.audit.predict.linear.robust import ROBUST_CLAIMS
+from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core.borrowed import Interval
 from lemmata.core.engine import one_blas_thread
-from lemmata.core.estimator import COMMON
 from lemmata.core.loop import MaxSteps, Solution, warn_user
+from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, POSITIVE, choice, fitted, parameter
 from lemmata.fit_costs import cost_of_robust_regression
 from lemmata.predict.base import LinearRegressor
 from lemmata.predict.robust.bisquare import BisquareAlgorithm, bisquare_weights, median_scale
@@ -42,32 +43,6 @@ class RobustRegression(LinearRegressor):
     Minimises Σ s ℓ(y − xᵀw − b): ℓ of Huber with its scale as scikit-learn's HuberRegressor does, the absolute value, or
     Tukey's bisquare.
 
-    Parameters
-    ----------
-    epsilon : float > 1, default=1.35
-        Of huber: residuals beyond ε·σ count linearly. 1.35 keeps 95 % efficiency under Gaussian noise.
-    max_iter : int, default=100
-        huber and tukey stop after this many steps.
-    alpha : float, default=0.0001
-        Of huber: the price of ‖w‖². absolute and tukey have no penalty.
-    warm_start : bool, default=False
-        huber and tukey continue from the fit before.
-    fit_intercept : bool, default=True
-        Whether there is a b.
-    tol : float, default=1e-5
-        huber stops when a Newton step promised less than tol² of the objective; tukey when the predictions move by less than
-        tol·σ; absolute is exact.
-    loss : {"huber", "absolute", "tukey"}, default="huber"
-        ℓ.
-    tuning : float, default=4.685
-        Of tukey: rows beyond tuning·σ have weight 0. 4.685 keeps 95 % efficiency under Gaussian noise.
-    n_starts : int, default=200
-        Of tukey: planes that are tried for the start.
-    random_state : int, RandomState or None
-        Which planes are drawn.
-    verbose, checkpoint, time_limit
-        Progress on the terminal; a file to resume from; seconds.
-
     Attributes
     ----------
     coef_ : (d,)
@@ -83,16 +58,28 @@ class RobustRegression(LinearRegressor):
     n_iter_, certificate_, trace_, stopped_
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        **COMMON,
-        "epsilon": [Interval(Real, 1.0, None, closed="neither")],
-        "alpha": [Interval(Real, 0, None, closed="left")],
-        "warm_start": ["boolean"],
-        "fit_intercept": ["boolean"],
-        "loss": [StrOptions({"huber", "absolute", "tukey"})],
-        "tuning": [Interval(Real, 0, None, closed="neither")],
-        "n_starts": [Interval(Integral, 1, None, closed="left")],
-    }
+    _: KW_ONLY
+    epsilon: float = parameter(1.35, Interval(Real, 1.0, None, closed="neither")).doc("""
+        Of huber: residuals beyond ε·σ count linearly. 1.35 keeps 95 % efficiency under Gaussian
+        noise.""")
+    max_iter: int = common.max_iter(100).doc("huber and tukey stop after this many steps.")
+    alpha: float = parameter(0.0001, NONNEGATIVE).doc("""
+        Of huber: the price of ‖w‖². absolute and tukey have no penalty.""")
+    warm_start: bool = common.warm_start().doc("huber and tukey continue from the fit before.")
+    fit_intercept: bool = common.fit_intercept().doc("Whether there is a b.")
+    tol: float = common.tol(1e-5).doc("""
+        huber stops when a Newton step promised less than tol² of the objective; tukey when the
+        predictions move by less than tol·σ; absolute is exact.""")
+    loss: str = parameter("huber", choice("huber", "absolute", "tukey")).doc("ℓ.")
+    tuning: float = parameter(4.685, POSITIVE).doc("""
+        Of tukey: rows beyond tuning·σ have weight 0. 4.685 keeps 95 % efficiency under Gaussian
+        noise.""")
+    n_starts: int = parameter(200, COUNT).doc("Of tukey: planes that are tried for the start.")
+    random_state: Any = common.random_state().doc("Which planes are drawn.")
+    verbose: int = common.verbose()
+    checkpoint: Any = common.checkpoint()
+    time_limit: Any = common.time_limit()
+
     claims = ROBUST_CLAIMS
     work = staticmethod(cost_of_robust_regression)
     stored: ClassVar[dict[str, str | type]] = {
@@ -102,38 +89,7 @@ class RobustRegression(LinearRegressor):
         "weights_": "n >=0 <=1",
         "outliers_": "n bool",
     }
-    scale_: float
-
-    def __init__(
-        self,
-        *,
-        epsilon=1.35,
-        max_iter=100,
-        alpha=0.0001,
-        warm_start=False,
-        fit_intercept=True,
-        tol=1e-5,
-        loss="huber",
-        tuning=4.685,
-        n_starts=200,
-        random_state=None,
-        verbose=0,
-        checkpoint=None,
-        time_limit=None,
-    ):
-        self.epsilon = epsilon
-        self.max_iter = max_iter
-        self.alpha = alpha
-        self.warm_start = warm_start
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.loss = loss
-        self.tuning = tuning
-        self.n_starts = n_starts
-        self.random_state = random_state
-        self.verbose = verbose
-        self.checkpoint = checkpoint
-        self.time_limit = time_limit
+    scale_: float = fitted()
 
     def _fit_blocks(self, data: Blocks) -> None:
         with one_blas_thread():

@@ -11,12 +11,13 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core.borrowed import Interval
 from lemmata.core.compiler import worth_compiling
-from lemmata.core.estimator import COMMON
 from lemmata.core.loop import Solution, warn_user
 from lemmata.core.malformed import refuse_malformed, refuse_nonfinite
+from lemmata.core.parameters import KW_ONLY, NONNEGATIVE, POSITIVE, choice, fitted, parameter
 from lemmata.core.supervised import Supervised
 from lemmata.fit_costs import cost_of_svm
 from lemmata.predict.kernels.base import Kernel
@@ -42,20 +43,27 @@ ROWS = 1024  # of a kernel matrix with new rows at once
 class SupportVectors(Supervised):
     """A function Σ β_i κ(x_i, x) + b of some training rows x_i, found by SMO on the dual."""
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        "kernel": [StrOptions(NAMES), callable],
-        "degree": [Interval(Real, 0, None, closed="left")],
-        "gamma": [StrOptions(set(GAMMAS)), Interval(Real, 0.0, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-        "shrinking": ["boolean"],
-        "cache_size": [Interval(Real, 0, None, closed="neither")],
-        "verbose": ["verbose"],
-        "max_iter": [Interval(Integral, -1, None, closed="left")],
-        "checkpoint": COMMON["checkpoint"],
-        "time_limit": COMMON["time_limit"],
-    }
+    _: KW_ONLY
+    kernel: Any = parameter("rbf", choice(*NAMES), callable).doc("""
+        κ. An object such as ``RBF(0.1) + Linear()`` (lemmata.predict.kernels) keeps its own
+        parameters; a function takes two matrices of rows and returns K; "precomputed": X is K.""")
+    degree: float = parameter(3, NONNEGATIVE).doc("p of poly, (γxᵀy + c)^p.")
+    gamma: Any = parameter("scale", choice(*GAMMAS), NONNEGATIVE).doc("""
+        γ of rbf, poly and sigmoid; "scale" is 1/(n_features · Var X), "auto" 1/n_features.""")
+    coef0: float = parameter(0.0, Interval(Real, None, None, closed="neither")).doc("""
+        c of poly and sigmoid.""")
+    tol: float = parameter(1e-3, POSITIVE)
+    C: float = parameter(1.0, POSITIVE)
+    shrinking: bool = parameter(True, "boolean").doc("""
+        Has no effect: working sets leave out what shrinking would.""")
+    cache_size: float = parameter(200, POSITIVE).doc("""
+        Megabytes of rows of K that are kept; the fit needs no n × n matrix.""")
+    verbose: int = common.verbose(False)
+    max_iter: int = parameter(-1, Interval(Integral, -1, None, closed="left")).doc("""
+        The most steps of SMO (changes of a pair of multipliers) of a machine; -1 for no limit.""")
+    checkpoint: Any = common.checkpoint()
+    time_limit: Any = common.time_limit()
+
     stored: ClassVar[Mapping[str, str | type]] = {
         "support_": "s int >=0",
         "support_vectors_": object,  # dense or sparse; `restored` looks at it
@@ -69,15 +77,13 @@ class SupportVectors(Supervised):
     }
     random_state = 0
     work = staticmethod(cost_of_svm)
-    C: float
-    kernel: Any
-    support_: Array
-    support_vectors_: Any
-    n_support_: Array
-    dual_coef_: Array
-    intercept_: Array
-    kernel_: Kernel
-    shape_fit_: tuple[int, int]
+    support_: Array = fitted()
+    support_vectors_: Any = fitted()
+    n_support_: Array = fitted()
+    dual_coef_: Array = fitted()
+    intercept_: Array = fitted()
+    kernel_: Kernel = fitted()
+    shape_fit_: tuple[int, int] = fitted()
 
     @property
     def accepts_sparse(self) -> bool:  # type: ignore[override]

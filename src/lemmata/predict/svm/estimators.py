@@ -20,15 +20,15 @@ the data. Results come with the duality gap, an upper bound on how far the objec
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.predict.kernels.svm import SVC_CLAIMS, SVR_CLAIMS
+from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core.parameters import KW_ONLY, NONNEGATIVE, POSITIVE, choice, parameter
 from lemmata.core.supervised import Classifier, Regressor, class_weights, shown
 from lemmata.predict.svm.base import SupportVectors
 from lemmata.predict.svm.one_vs_one import arranged, pair_coefficients, pair_machines, scores, votes
@@ -41,43 +41,6 @@ class SVC(Classifier, SupportVectors):
     """Support vector classification, one machine for every pair of classes.
 
     Minimises ½‖w‖² + Σ C_i max(0, 1 − y_i f(x_i)) over f(x) = wᵀφ(x) + b, by SMO on working sets of the dual.
-
-    Parameters
-    ----------
-    C : float, default=1.0
-        What a unit of margin lost costs; C_i = C · class weight · sample weight. Large: few errors on the training rows.
-    kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"}, Kernel or callable, default="rbf"
-        κ. An object such as ``RBF(0.1) + Linear()`` (lemmata.predict.kernels) keeps its own parameters; a function takes two
-        matrices of rows and returns K; "precomputed": X is K.
-    degree : int, default=3
-        p of poly, (γxᵀy + c)^p.
-    gamma : {"scale", "auto"} or float, default="scale"
-        γ of rbf, poly and sigmoid; "scale" is 1/(n_features · Var X), "auto" 1/n_features.
-    coef0 : float, default=0.0
-        c of poly and sigmoid.
-    shrinking : bool, default=True
-        Has no effect: working sets leave out what shrinking would.
-    probability : bool, default=False
-        True is refused: scikit-learn gives it up in 1.11. `CalibratedClassifierCV(SVC(), ensemble=False)` has probabilities.
-    tol : float, default=1e-3
-        Stop where no gradient of the dual that can fall exceeds one that can rise by more (LIBSVM's rule): f(x) of free support
-        vectors is then within tol of the margin.
-    cache_size : float, default=200
-        Megabytes of rows of K that are kept; the fit needs no n × n matrix.
-    class_weight : dict, "balanced" or None
-        Factors of C by class; "balanced" is n/(k · rows of the class).
-    verbose : int, default=False
-        Progress on the terminal.
-    max_iter : int, default=-1
-        The most steps of SMO (changes of a pair of multipliers) of a machine; -1 for no limit.
-    decision_function_shape : {"ovr", "ovo"}, default="ovr"
-        What `decision_function` returns for more than two classes: votes by class, ordered by confidence, or every machine.
-    break_ties : bool, default=False
-        Let confidence decide between classes with as many votes; otherwise the first of them wins.
-    random_state : any
-        Has no effect: nothing is drawn.
-    checkpoint, time_limit
-        A file to resume from; seconds.
 
     Attributes
     ----------
@@ -104,59 +67,34 @@ class SVC(Classifier, SupportVectors):
         n_iter_ counts working sets, not steps.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        **SupportVectors._parameter_constraints,
-        "probability": ["boolean", StrOptions({"deprecated"})],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "decision_function_shape": [StrOptions({"ovr", "ovo"})],
-        "break_ties": ["boolean"],
-        "random_state": ["random_state"],
-    }
+    _: KW_ONLY
+    C: float = parameter(1.0, POSITIVE, before="kernel").doc("""
+        What a unit of margin lost costs; C_i = C · class weight · sample weight. Large: few errors
+        on the training rows.""")
+    probability: Any = parameter(False, "boolean", choice("deprecated"), before="cache_size").doc("""
+        True is refused: scikit-learn gives it up in 1.11. `CalibratedClassifierCV(SVC(),
+        ensemble=False)` has probabilities.""")
+    tol: float = parameter(1e-3, POSITIVE, before="cache_size").doc("""
+        Stop where no gradient of the dual that can fall exceeds one that can rise by more (LIBSVM's
+        rule): f(x) of free support vectors is then within tol of the margin.""")
+    class_weight: Any = common.class_weight(before="verbose").doc("""
+        Factors of C by class; "balanced" is n/(k · rows of the class).""")
+    decision_function_shape: str = parameter("ovr", choice("ovr", "ovo"), before="checkpoint").doc("""
+        What `decision_function` returns for more than two classes: votes by class, ordered by
+        confidence, or every machine.""")
+    break_ties: bool = parameter(False, "boolean", before="checkpoint").doc("""
+        Let confidence decide between classes with as many votes; otherwise the first of them wins.
+        """)
+    random_state: Any = common.random_state(before="checkpoint").doc(
+        "Has no effect: nothing is drawn."
+    )
+
     claims = SVC_CLAIMS
     stored: ClassVar[Mapping[str, str | type]] = {
         **SupportVectors.stored,
         "class_weight_": "c >=0",
         "steps_": "p int >=0",
     }
-
-    def __init__(
-        self,
-        *,
-        C=1.0,
-        kernel="rbf",
-        degree=3,
-        gamma="scale",
-        coef0=0.0,
-        shrinking=True,
-        probability=False,
-        tol=1e-3,
-        cache_size=200,
-        class_weight=None,
-        verbose=False,
-        max_iter=-1,
-        decision_function_shape="ovr",
-        break_ties=False,
-        random_state=None,
-        checkpoint=None,
-        time_limit=None,
-    ):
-        self.C = C
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.shrinking = shrinking
-        self.probability = probability
-        self.tol = tol
-        self.cache_size = cache_size
-        self.class_weight = class_weight
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.decision_function_shape = decision_function_shape
-        self.break_ties = break_ties
-        self.random_state = random_state
-        self.checkpoint = checkpoint
-        self.time_limit = time_limit
 
     def _validate_params(self) -> None:
         super()._validate_params()
@@ -219,19 +157,6 @@ class SVR(Regressor, SupportVectors):
 
     Minimises ½‖w‖² + Σ C_i max(0, |y_i − f(x_i)| − ε) over f(x) = wᵀφ(x) + b.
 
-    Parameters
-    ----------
-    kernel, degree, gamma, coef0
-        κ and its parameters, as in SVC.
-    tol : float, default=1e-3
-        Stop where no gradient of the dual that can fall exceeds one that can rise by more: in the units of y.
-    C : float, default=1.0
-        What a unit of error beyond ε costs; C_i = C · sample weight.
-    epsilon : float, default=0.1
-        ε, half the width of the tube, in the units of y.
-    shrinking, cache_size, verbose, max_iter, checkpoint, time_limit
-        As in SVC.
-
     Attributes
     ----------
     support_, support_vectors_, n_support_
@@ -245,43 +170,17 @@ class SVR(Regressor, SupportVectors):
         As in SVC.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        **SupportVectors._parameter_constraints,
-        "epsilon": [Interval(Real, 0.0, None, closed="left")],
-    }
+    _: KW_ONLY
+    tol: float = parameter(1e-3, POSITIVE).doc("""
+        Stop where no gradient of the dual that can fall exceeds one that can rise by more: in the
+        units of y.""")
+    C: float = parameter(1.0, POSITIVE).doc("""
+        What a unit of error beyond ε costs; C_i = C · sample weight.""")
+    epsilon: float = parameter(0.1, NONNEGATIVE, before="shrinking").doc("""
+        ε, half the width of the tube, in the units of y.""")
+
     claims = SVR_CLAIMS
     stored: ClassVar[Mapping[str, str | type]] = {**SupportVectors.stored, "steps_": "p int >=0"}
-
-    def __init__(
-        self,
-        *,
-        kernel="rbf",
-        degree=3,
-        gamma="scale",
-        coef0=0.0,
-        tol=1e-3,
-        C=1.0,
-        epsilon=0.1,
-        shrinking=True,
-        cache_size=200,
-        verbose=False,
-        max_iter=-1,
-        checkpoint=None,
-        time_limit=None,
-    ):
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.tol = tol
-        self.C = C
-        self.epsilon = epsilon
-        self.shrinking = shrinking
-        self.cache_size = cache_size
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.checkpoint = checkpoint
-        self.time_limit = time_limit
 
     def _machines(self, data: Blocks) -> tuple[Machine, ...]:
         assert data.targets is not None

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,23 +12,13 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.estimator import Model
-from lemmata.reduction.sparse_coding.coding import METHODS, PENALISED, Coder, chunks
+from lemmata.core.parameters import fitted
+from lemmata.reduction.sparse_coding.coding import PENALISED, Coder, chunks
 
 Array = np.ndarray
 COUNTING = ("omp", "lars")  # methods that take a number of atoms
 ALIKE = 1e-12  # 1 − |cosine| of atoms that are the same
-
-CODE_CONSTRAINTS: dict[str, list] = {
-    "transform_algorithm": [StrOptions(set(METHODS))],
-    "transform_n_nonzero_coefs": [Interval(Integral, 1, None, closed="left"), None],
-    "transform_alpha": [Interval(Real, 0, None, closed="neither"), None],
-    "transform_max_iter": [Interval(Integral, 1, None, closed="left")],
-    "split_sign": ["boolean"],
-    "positive_code": ["boolean"],
-    "n_jobs": [Integral, None],
-}
 
 
 def asked_coder(
@@ -91,10 +80,9 @@ class SparseCodes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
         "n_nonzero_": ">=0",
     }
 
-    components_: Array
-    loss_: float
-    n_nonzero_: float
-    split_sign: bool
+    components_: Array = fitted()
+    loss_: float = fitted()
+    n_nonzero_: float = fitted()
 
     def _validated(self, X, sample_weight=None, reset: bool = True, min_samples=None) -> Blocks:
         data = super()._validated(X, sample_weight, reset, min_samples)
@@ -149,4 +137,4 @@ class SparseCodes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
         return tags
 
 
-__all__ = ["CODE_CONSTRAINTS", "PENALISED", "SparseCodes", "asked_coder", "checked_atoms"]
+__all__ = ["PENALISED", "SparseCodes", "asked_coder", "checked_atoms"]

@@ -14,7 +14,6 @@ array([3])
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,14 +23,13 @@ from lemmata.audit.reduction.sparse_codes import (
     PENALISED_CODER_CLAIMS,
     PLAIN_CODER_CLAIMS,
 )
+from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval, StrOptions
-from lemmata.core.estimator import COMMON
 from lemmata.core.loop import Never, Solution, Stop
+from lemmata.core.parameters import COUNT, KW_ONLY, POSITIVE, choice, parameter
 from lemmata.core.store import storable
 from lemmata.fit_costs import cost_of_codes
 from lemmata.reduction.sparse_coding.base import (
-    CODE_CONSTRAINTS,
     PENALISED,
     SparseCodes,
     asked_coder,
@@ -94,31 +92,6 @@ class SparseCoder(SparseCodes):
 
     Finds z with x ≈ zD for every row: with at most s atoms (OMP), or least ½‖x − zD‖² + α‖z‖₁.
 
-    Parameters
-    ----------
-    dictionary : array of shape (k, d), "dct" or "haar", default="dct"
-        D: atoms as rows, of any lengths. A name is the orthonormal basis of cosines or of Haar's wavelets for as many
-        features as there are. Zero and repeated atoms are refused.
-    transform_algorithm : str, default="omp"
-        "omp": orthogonal matching pursuit. "ista", "fista", "lasso_cd", "lasso_lars": the ℓ1 code. "lars": least angle
-        regression up to so many atoms, the ℓ1 code if alpha is given. "threshold": xDᵀ, shrunk by alpha.
-    transform_n_nonzero_coefs : int or None
-        s, for "omp" and "lars". None: a tenth of the features.
-    transform_alpha : float or None
-        α; 1 if None. For "omp" the squared error at which a code is good enough.
-    split_sign : bool, default=False
-        Give the positive and the negative part of codes in columns of their own.
-    n_jobs : int or None
-        Has no effect: LEMMATA_THREADS says how many threads work.
-    positive_code : bool, default=False
-        Only codes z ≥ 0; not with "omp" and "lars".
-    transform_max_iter : int, default=1000
-        Steps or sweeps at most of an ℓ1 solver.
-    method, n_nonzero, alpha
-        Short for transform_algorithm, transform_n_nonzero_coefs and transform_alpha.
-    tol : float, default=1e-6
-        An ℓ1 code is done when its duality gap is at most this share of ½‖x‖²: no code is better by more.
-
     Attributes
     ----------
     components_ : (k, d)
@@ -135,35 +108,34 @@ class SparseCoder(SparseCodes):
     array. NaN is what is not known of a row.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        "dictionary": ["array-like", StrOptions(set(NAMED))],
-        **CODE_CONSTRAINTS,
-        "method": [StrOptions(set(METHODS)), None],
-        "n_nonzero": [Interval(Integral, 1, None, closed="left"), None],
-        "alpha": [Interval(Real, 0, None, closed="neither"), None],
-        "tol": COMMON["tol"],
-    }
+    dictionary: Any = parameter("dct", "array-like", choice(*NAMED)).doc("""
+        D: atoms as rows, of any lengths. A name is the orthonormal basis of cosines or of Haar's
+        wavelets for as many features as there are. Zero and repeated atoms are refused.""")
+    _: KW_ONLY
+    transform_algorithm: str = parameter("omp", choice(*METHODS)).doc("""
+        "omp": orthogonal matching pursuit. "ista", "fista", "lasso_cd", "lasso_lars": the ℓ1 code.
+        "lars": least angle regression up to so many atoms, the ℓ1 code if alpha is given.
+        "threshold": xDᵀ, shrunk by alpha.""")
+    transform_n_nonzero_coefs: Any = parameter(None, COUNT, None).doc("""
+        s, for "omp" and "lars". None: a tenth of the features.""")
+    transform_alpha: Any = parameter(None, POSITIVE, None).doc("""
+        α; 1 if None. For "omp" the squared error at which a code is good enough.""")
+    split_sign: bool = parameter(False, "boolean").doc("""
+        Give the positive and the negative part of codes in columns of their own.""")
+    n_jobs: Any = common.n_jobs()
+    positive_code: bool = parameter(False, "boolean").doc("""
+        Only codes z ≥ 0; not with "omp" and "lars".""")
+    transform_max_iter: int = parameter(1000, COUNT).doc("Steps or sweeps at most of an ℓ1 solver.")
+    method: Any = parameter(None, choice(*METHODS), None).doc("Short for transform_algorithm.")
+    n_nonzero: Any = parameter(None, COUNT, None).doc("Short for transform_n_nonzero_coefs.")
+    alpha: Any = parameter(None, POSITIVE, None).doc("Short for transform_alpha.")
+    tol: float = common.tol(1e-6).doc("""
+        An ℓ1 code is done when its duality gap is at most this share of ½‖x‖²: no code is better by
+        more.""")
+
     claims = CODER_CLAIMS
     work = staticmethod(cost_of_codes)
     verbose, checkpoint, time_limit = 0, None, None
-
-    def __init__(
-        self, dictionary="dct", *, transform_algorithm="omp", transform_n_nonzero_coefs=None,
-        transform_alpha=None, split_sign=False, n_jobs=None, positive_code=False,
-        transform_max_iter=1000, method=None, n_nonzero=None, alpha=None, tol=1e-6,
-    ):  # fmt: skip
-        self.dictionary = dictionary
-        self.transform_algorithm = transform_algorithm
-        self.transform_n_nonzero_coefs = transform_n_nonzero_coefs
-        self.transform_alpha = transform_alpha
-        self.split_sign = split_sign
-        self.n_jobs = n_jobs
-        self.positive_code = positive_code
-        self.transform_max_iter = transform_max_iter
-        self.method = method
-        self.n_nonzero = n_nonzero
-        self.alpha = alpha
-        self.tol = tol
 
     def _coder(self, k: int, d: int) -> Coder:
         return asked_coder(

@@ -16,7 +16,6 @@ K-SVD and MOD count atoms and code by OMP (ksvd.py, mod.py); online learning has
 from __future__ import annotations
 
 import math
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,15 +26,14 @@ from lemmata.audit.reduction.dictionaries import (
     PENALISED_CLAIMS,
     PLAIN_CLAIMS,
 )
+from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval, StrOptions
 from lemmata.core.compiler import worth_compiling
-from lemmata.core.estimator import COMMON
 from lemmata.core.loop import Solution, Stop, Stopped
+from lemmata.core.parameters import COUNT, KW_ONLY, POSITIVE, choice, fitted, parameter
 from lemmata.core.trace import Trace
 from lemmata.fit_costs import cost_of_dictionary
 from lemmata.reduction.sparse_coding.base import (
-    CODE_CONSTRAINTS,
     PENALISED,
     SparseCodes,
     asked_coder,
@@ -65,46 +63,6 @@ class DictionaryLearning(SparseCodes):
 
     Minimises Σ_i w_i (½‖x_i − z_iD‖² + α‖z_i‖₁), or ½ Σ_i w_i ‖x_i − z_iD‖² with ‖z_i‖₀ ≤ s, over codes z_i and unit atoms D.
 
-    Parameters
-    ----------
-    n_components : int or None, default=None
-        k, the number of atoms; None: as many as features.
-    method : {"online", "ksvd", "mod"}, default="online"
-        "online": batches of rows, ℓ1 codes, one sweep over the atoms a batch. "ksvd": OMP codes, atoms one by one with their
-        numbers; the objective never rises. "mod": OMP codes, all atoms by least squares.
-    alpha : float, default=1.0
-        α, the penalty of "online".
-    n_nonzero : int or None, default=None
-        s, the atoms of a code in "ksvd" and "mod"; None: a tenth of the features.
-    max_iter : int, default=100
-        Passes over the rows.
-    tol : float, default=1e-4
-        Stop when a pass changes the mean objective by at most this share of it.
-    fit_algorithm : {"cd", "lars"}, default="cd"
-        How "online" finds its ℓ1 codes: coordinate descent, or scikit-learn's LARS.
-    batch_size : int, default=256
-        Rows of a batch of "online".
-    shuffle : bool, default=True
-        Whether every pass of "online" has an order of its own.
-    dict_init : array of shape (k, d), optional
-        Where the atoms start; by default at rows, drawn at random.
-    transform_algorithm : str or None, default=None
-        How `transform` codes, as in `SparseCoder`. None: as the fit does.
-    transform_n_nonzero_coefs, transform_alpha : optional
-        Of that code; None: those of the fit.
-    transform_max_iter : int, default=1000
-        Steps or sweeps of an ℓ1 code at most.
-    n_jobs : int or None
-        Has no effect: LEMMATA_THREADS says how many threads work.
-    split_sign : bool, default=False
-        `transform` gives positive and negative parts of codes in columns of their own.
-    positive_code : bool, default=False
-        Only codes z ≥ 0; with "online".
-    random_state : int, RandomState or None
-        Which rows the atoms start at, and the order of batches.
-    verbose, checkpoint, time_limit
-        Progress on the terminal; a file to resume from; seconds.
-
     Attributes
     ----------
     components_ : (k, d)
@@ -123,47 +81,48 @@ class DictionaryLearning(SparseCodes):
     Rows are not centred. Rows are held in memory (files are mapped); data that comes in parts goes to `partial_fit`.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        **COMMON,
-        **CODE_CONSTRAINTS,
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "method": [StrOptions({"online", "ksvd", "mod"})],
-        "alpha": [Interval(Real, 0, None, closed="neither")],
-        "n_nonzero": [Interval(Integral, 1, None, closed="left"), None],
-        "fit_algorithm": [StrOptions(set(FIT_CODERS))],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "shuffle": ["boolean"],
-        "dict_init": ["array-like", None],
-        "transform_algorithm": [StrOptions(set(METHODS)), None],
-    }
+    n_components: Any = parameter(None, COUNT, None).doc("""
+        k, the number of atoms; None: as many as features.""")
+    _: KW_ONLY
+    method: str = parameter("online", choice("online", "ksvd", "mod")).doc("""
+        "online": batches of rows, ℓ1 codes, one sweep over the atoms a batch. "ksvd": OMP codes,
+        atoms one by one with their numbers; the objective never rises. "mod": OMP codes, all atoms
+        by least squares.""")
+    alpha: float = parameter(1.0, POSITIVE).doc('α, the penalty of "online".')
+    n_nonzero: Any = parameter(None, COUNT, None).doc("""
+        s, the atoms of a code in "ksvd" and "mod"; None: a tenth of the features.""")
+    max_iter: int = common.max_iter(100).doc("Passes over the rows.")
+    tol: float = common.tol(1e-4).doc("""
+        Stop when a pass changes the mean objective by at most this share of it.""")
+    fit_algorithm: str = parameter("cd", choice(*FIT_CODERS)).doc("""
+        How "online" finds its ℓ1 codes: coordinate descent, or scikit-learn's LARS.""")
+    batch_size: int = parameter(256, COUNT).doc('Rows of a batch of "online".')
+    shuffle: bool = parameter(True, "boolean").doc("""
+        Whether every pass of "online" has an order of its own.""")
+    dict_init: Any = parameter(None, "array-like", None).doc("""
+        Where the atoms (k, d) start; by default at rows, drawn at random.""")
+    transform_algorithm: Any = parameter(None, choice(*METHODS), None).doc("""
+        How `transform` codes, as in `SparseCoder`. None: as the fit does.""")
+    transform_n_nonzero_coefs: Any = parameter(None, COUNT, None).doc("""
+        The most atoms of that code; None: as in the fit.""")
+    transform_alpha: Any = parameter(None, POSITIVE, None).doc("""
+        The ℓ1 penalty of that code; None: as in the fit.""")
+    transform_max_iter: int = parameter(1000, COUNT).doc("Steps or sweeps of an ℓ1 code at most.")
+    n_jobs: Any = common.n_jobs()
+    split_sign: bool = parameter(False, "boolean").doc("""
+        `transform` gives positive and negative parts of codes in columns of their own.""")
+    positive_code: bool = parameter(False, "boolean").doc('Only codes z ≥ 0; with "online".')
+    random_state: Any = common.random_state().doc("""
+        Which rows the atoms start at, and the order of batches.""")
+    verbose: int = common.verbose()
+    checkpoint: Any = common.checkpoint()
+    time_limit: Any = common.time_limit()
+
     claims = PENALISED_CLAIMS
     work = staticmethod(cost_of_dictionary)
     stored: ClassVar[dict[str, Any]] = {**SparseCodes.stored, "sums_": AtomSums}
 
-    sums_: AtomSums
-
-    def __init__(
-        self, n_components=None, *, method="online", alpha=1.0, n_nonzero=None, max_iter=100, tol=1e-4,
-        fit_algorithm="cd", batch_size=256, shuffle=True, dict_init=None, transform_algorithm=None,
-        transform_n_nonzero_coefs=None, transform_alpha=None, transform_max_iter=1000, n_jobs=None,
-        split_sign=False, positive_code=False, random_state=None, verbose=0, checkpoint=None,
-        time_limit=None,
-    ):  # fmt: skip
-        self.n_components, self.method, self.alpha, self.n_nonzero = (
-            n_components,
-            method,
-            alpha,
-            n_nonzero,
-        )
-        self.max_iter, self.tol, self.fit_algorithm = max_iter, tol, fit_algorithm
-        self.batch_size, self.shuffle, self.dict_init = batch_size, shuffle, dict_init
-        self.transform_algorithm = transform_algorithm
-        self.transform_n_nonzero_coefs = transform_n_nonzero_coefs
-        self.transform_alpha = transform_alpha
-        self.transform_max_iter = transform_max_iter
-        self.n_jobs, self.split_sign, self.positive_code = n_jobs, split_sign, positive_code
-        self.random_state, self.verbose = random_state, verbose
-        self.checkpoint, self.time_limit = checkpoint, time_limit
+    sums_: AtomSums = fitted()
 
     # --- codes ---
 

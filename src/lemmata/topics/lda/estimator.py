@@ -13,7 +13,7 @@ documents have a probability, ∫ Π_t (Σ_j θ_j φ_jw_t) p(θ | α) dθ, and c
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,11 +28,12 @@ from lemmata.audit.topics import (
     LDA_MORE_CLAIMS,
     LDA_ONLINE_CLAIMS,
 )
+from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval, StrOptions
+from lemmata.core.borrowed import Interval
 from lemmata.core.certificate import Certificate
-from lemmata.core.estimator import COMMON
 from lemmata.core.loop import MaxSteps, Never, Settled, Stop, Stopped
+from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, POSITIVE, choice, fitted, parameter
 from lemmata.core.progress import Progress
 from lemmata.core.repeat import Restarts
 from lemmata.core.trace import Trace
@@ -62,38 +63,6 @@ def _goes_on(model: LDA) -> bool:
 class LDA(TopicModel):
     """Latent Dirichlet allocation by Gibbs sampling or variational inference.
 
-    Parameters
-    ----------
-    n_components : int, default=10
-        k, the number of topics.
-    learning_method : "gibbs" (default), "batch" or "online"
-        Collapsed Gibbs sampling, which needs whole counts and finds the best topics; variational EM; the same by batches of
-        documents, which sees each a few times only and can go on (`partial_fit`).
-    doc_topic_prior : float, array of shape (k,), "auto" or None
-        α. "auto" learns it, one number per topic, by Minka's fixed point. None: 0.1.
-    topic_word_prior : float, array of shape (m,) or (k, m), or None
-        β. None: 0.05.
-    seed_words : dict {topic: [words]}, optional
-        Words that a topic should have: `seed_weight` is added to their β. Without words (bare numbers), columns.
-    seed_weight : float, default=10.0
-        How many tokens a seed word is worth before any document is read.
-    max_iter : int or None
-        Passes over the documents. None: 200 for "gibbs", at most 100 for "batch", 10 for "online".
-    tol : float, default=1e-6
-        "batch" stops when a step changes the bound by at most this share of it; the others do not stop by themselves.
-    n_chains : int, default=1
-        "gibbs": chains from different starts, one after the other; that of the highest ln p(w, z) is shown.
-    batch_size : int, default=1024
-        "online": documents of a batch.
-    learning_decay, learning_offset : float, default=0.6, 1.0
-        "online": κ and τ₀ of the rate (τ₀ + t)^(−κ) of batch t.
-    total_samples : float, default=1e6
-        How many documents there are in all, for `partial_fit`; `fit` counts them.
-    random_state : int, RandomState or None
-        Where the topics start, and all draws.
-    verbose, checkpoint, time_limit
-        Progress on the terminal; a file to resume from; seconds.
-
     Attributes
     ----------
     components_ : (k, m)
@@ -111,6 +80,42 @@ class LDA(TopicModel):
     certificate_, trace_, stopped_, n_iter_
     """
 
+    n_components: int = parameter(10, COUNT).doc("k, the number of topics.")
+    _: KW_ONLY
+    learning_method: str = parameter("gibbs", choice("gibbs", "batch", "online")).doc("""
+        Collapsed Gibbs sampling, which needs whole counts and finds the best topics; variational
+        EM; the same by batches of documents, which sees each a few times only and can go on
+        (`partial_fit`).""")
+    doc_topic_prior: Any = parameter(None, POSITIVE, "array-like", choice("auto"), None).doc("""
+        α, a number or one per topic. "auto" learns it, one number per topic, by Minka's fixed
+        point. None: 0.1.""")
+    topic_word_prior: Any = parameter(None, POSITIVE, "array-like", None).doc("""
+        β, a number, (m,) or (k, m). None: 0.05.""")
+    seed_words: Any = parameter(None, dict, None).doc("""
+        Words that a topic should have: `seed_weight` is added to their β. Without words (bare
+        numbers), columns.""")
+    seed_weight: float = parameter(10.0, POSITIVE).doc("""
+        How many tokens a seed word is worth before any document is read.""")
+    max_iter: Any = parameter(None, COUNT, None).doc("""
+        Passes over the documents. None: 200 for "gibbs", at most 100 for "batch", 10 for "online".
+        """)
+    tol: float = common.tol(1e-6).doc("""
+        "batch" stops when a step changes the bound by at most this share of it; the others do not
+        stop by themselves.""")
+    n_chains: int = parameter(1, COUNT).doc("""
+        "gibbs": chains from different starts, one after the other; that of the highest ln p(w, z)
+        is shown.""")
+    batch_size: int = parameter(1024, COUNT).doc('"online": documents of a batch.')
+    learning_decay: float = parameter(0.6, Interval(Real, 0, 1, closed="right")).doc("""
+        "online": κ of the rate (τ₀ + t)^(−κ) of batch t.""")
+    learning_offset: float = parameter(1.0, NONNEGATIVE).doc('"online": τ₀ of that rate.')
+    total_samples: float = parameter(1e6, POSITIVE).doc("""
+        How many documents there are in all, for `partial_fit`; `fit` counts them.""")
+    random_state: Any = common.random_state().doc("Where the topics start, and all draws.")
+    verbose: int = common.verbose()
+    checkpoint: Any = common.checkpoint()
+    time_limit: Any = common.time_limit()
+
     claims = LDA_CLAIMS
     stored: ClassVar[dict[str, Any]] = {
         "components_": "k d >0",
@@ -121,39 +126,9 @@ class LDA(TopicModel):
         "chain_log_likelihoods_?": "c p",
         "batches_?": OnlineState,
     }
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        **COMMON,
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "learning_method": [StrOptions({"gibbs", "batch", "online"})],
-        "doc_topic_prior": [Interval(Real, 0, None, closed="neither"), "array-like", StrOptions({"auto"}), None],
-        "topic_word_prior": [Interval(Real, 0, None, closed="neither"), "array-like", None],
-        "seed_words": [dict, None],
-        "seed_weight": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
-        "n_chains": [Interval(Integral, 1, None, closed="left")],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "learning_decay": [Interval(Real, 0, 1, closed="right")],
-        "learning_offset": [Interval(Real, 0, None, closed="left")],
-        "total_samples": [Interval(Real, 0, None, closed="neither")],
-    }  # fmt: skip
 
-    doc_topic_prior_: Array
-    batches_: OnlineState
-
-    def __init__(
-        self, n_components=10, *, learning_method="gibbs", doc_topic_prior=None, topic_word_prior=None,
-        seed_words=None, seed_weight=10.0, max_iter=None, tol=1e-6, n_chains=1, batch_size=1024,
-        learning_decay=0.6, learning_offset=1.0, total_samples=1e6, random_state=None,
-        verbose=0, checkpoint=None, time_limit=None,
-    ):  # fmt: skip
-        self.n_components, self.learning_method = n_components, learning_method
-        self.doc_topic_prior, self.topic_word_prior = doc_topic_prior, topic_word_prior
-        self.seed_words, self.seed_weight = seed_words, seed_weight
-        self.max_iter, self.tol, self.n_chains = max_iter, tol, n_chains
-        self.batch_size, self.total_samples = batch_size, total_samples
-        self.learning_decay, self.learning_offset = learning_decay, learning_offset
-        self.random_state, self.verbose = random_state, verbose
-        self.checkpoint, self.time_limit = checkpoint, time_limit
+    doc_topic_prior_: Array = fitted()
+    batches_: OnlineState = fitted()
 
     # --- what the parameters stand for ---
 

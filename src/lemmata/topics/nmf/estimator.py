@@ -16,7 +16,6 @@ Values may be missing: NaN in an array, or everything but the entries of a `lemm
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,10 +23,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.topics.nmf.factors import NMF_CLAIMS
 from lemmata.completion.known_parts import ModelOfParts
+from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval, StrOptions
-from lemmata.core.estimator import COMMON
 from lemmata.core.loop import warn_user
+from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, SHARE, choice, fitted, parameter
 from lemmata.fit_costs import cost_of_nmf
 from lemmata.topics.base import TopicModel
 from lemmata.topics.nmf.batches import Batches, BatchSums
@@ -72,33 +71,6 @@ class NMF(Batches, TopicModel, ModelOfParts):
 
         m α_W (l Σ W + ½ (1 − l) ‖W‖²) + n α_H (l Σ H + ½ (1 − l) ‖H‖²).
 
-    Parameters
-    ----------
-    n_components : int, default=10
-        k, at most the smaller side of X.
-    init : {"nndsvda", "nndsvd", "nndsvdar", "random", "custom"} or None, default=None
-        Where W and H start: parts of singular vectors, with zeros as they are, filled with means, or with small random numbers;
-        or a random H; or `fit(X, W=…, H=…)`. None: "nndsvda", or "random" where values are missing.
-    solver : {"auto", "hals", "mu", "projected-als"}, default="auto"
-        "hals" (also called "cd"): the best value of one co-ordinate after the other. "mu": multiplicative updates, the only
-        one for the divergence. "projected-als": least squares, clipped at 0, after which the objective may have risen.
-    beta_loss : {"frobenius", "kullback-leibler"}, default="frobenius"
-        What is minimised.
-    tol : float, default=1e-4
-        Stop when a step changes the objective by at most this share of it.
-    max_iter : int, default=200
-        Steps at most; each updates both factors.
-    random_state : int, RandomState or None
-        Where a random start comes from.
-    alpha_W : float, default=0.0
-        α_W, the penalty on W.
-    alpha_H : float or "same", default="same"
-        α_H, the penalty on H.
-    l1_ratio : float, default=0.0
-        l: 0 is all squares, 1 all absolute values, which make zeros.
-    verbose, checkpoint, time_limit
-        Progress on the terminal; a file to resume from; seconds.
-
     Attributes
     ----------
     components_ : (k, m)
@@ -117,6 +89,30 @@ class NMF(Batches, TopicModel, ModelOfParts):
     Weights count rows: weight 2 is the row twice, its penalty too. Rows without any known value get W = 0.
     """
 
+    n_components: int = parameter(10, COUNT).doc("k, at most the smaller side of X.")
+    _: KW_ONLY
+    init: Any = parameter(None, choice(*INITS), None).doc("""
+        Where W and H start: parts of singular vectors, with zeros as they are, filled with means,
+        or with small random numbers; or a random H; or `fit(X, W=…, H=…)`. None: "nndsvda", or
+        "random" where values are missing.""")
+    solver: str = parameter("auto", choice(*SOLVERS)).doc("""
+        "hals" (also called "cd"): the best value of one co-ordinate after the other. "mu":
+        multiplicative updates, the only one for the divergence. "projected-als": least squares,
+        clipped at 0, after which the objective may have risen.""")
+    beta_loss: str = parameter("frobenius", choice("frobenius", "kullback-leibler")).doc("""
+        What is minimised.""")
+    tol: float = common.tol(1e-4).doc("""
+        Stop when a step changes the objective by at most this share of it.""")
+    max_iter: int = common.max_iter(200).doc("Steps at most; each updates both factors.")
+    random_state: Any = common.random_state().doc("Where a random start comes from.")
+    alpha_W: float = parameter(0.0, NONNEGATIVE).doc("α_W, the penalty on W.")
+    alpha_H: Any = parameter("same", NONNEGATIVE, choice("same")).doc("α_H, the penalty on H.")
+    l1_ratio: float = parameter(0.0, SHARE).doc("""
+        l: 0 is all squares, 1 all absolute values, which make zeros.""")
+    verbose: int = common.verbose()
+    checkpoint: Any = common.checkpoint()
+    time_limit: Any = common.time_limit()
+
     claims = NMF_CLAIMS
     work = staticmethod(cost_of_nmf)
     stored: ClassVar[dict[str, Any]] = {
@@ -126,30 +122,9 @@ class NMF(Batches, TopicModel, ModelOfParts):
         "n_components_": "int >=1",
         "sums_": BatchSums,
     }
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        **COMMON,
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "init": [StrOptions(set(INITS)), None],
-        "solver": [StrOptions(set(SOLVERS))],
-        "beta_loss": [StrOptions({"frobenius", "kullback-leibler"})],
-        "alpha_W": [Interval(Real, 0, None, closed="left")],
-        "alpha_H": [Interval(Real, 0, None, closed="left"), StrOptions({"same"})],
-        "l1_ratio": [Interval(Real, 0, 1, closed="both")],
-    }
 
-    n_components_: int
-    reconstruction_err_: float
-
-    def __init__(
-        self, n_components=10, *, init=None, solver="auto", beta_loss="frobenius", tol=1e-4,
-        max_iter=200, random_state=None, alpha_W=0.0, alpha_H="same", l1_ratio=0.0,
-        verbose=0, checkpoint=None, time_limit=None,
-    ):  # fmt: skip
-        self.n_components, self.init = n_components, init
-        self.solver, self.beta_loss = solver, beta_loss
-        self.tol, self.max_iter, self.random_state = tol, max_iter, random_state
-        self.alpha_W, self.alpha_H, self.l1_ratio = alpha_W, alpha_H, l1_ratio
-        self.verbose, self.checkpoint, self.time_limit = verbose, checkpoint, time_limit
+    n_components_: int = fitted()
+    reconstruction_err_: float = fitted()
 
     # --- input ---
 

@@ -8,17 +8,18 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 
 from lemmata.audit.topics.plsa import LATENT_SEMANTICS_CLAIMS
+from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval
 from lemmata.core.certificate import Statement
-from lemmata.core.estimator import COMMON
 from lemmata.core.loop import Stopped
+from lemmata.core.parameters import COUNT, KW_ONLY, parameter
 from lemmata.core.trace import Trace
 from lemmata.topics.base import TopicModel
 from lemmata.topics.plsa.corpus import Corpus
@@ -33,21 +34,6 @@ class PLSA(TopicModel):
 
     Maximises Σ_dw N_dw ln Σ_z θ_dz φ_zw over mixtures θ_d of documents and topics φ_z.
 
-    Parameters
-    ----------
-    n_components : int, default=10
-        k, the number of topics.
-    temper : float, default=1.0
-        β in (0, 1]: below 1 the E-step uses (θφ)^β, which overfits less.
-    max_iter : int, default=500
-        EM steps at most.
-    tol : float, default=1e-5
-        Stop when a step changes ℓ by at most this share of it.
-    random_state : int, RandomState or None
-        Where EM starts.
-    verbose, checkpoint, time_limit
-        Progress on the terminal; a file to resume from; seconds.
-
     Attributes
     ----------
     components_ : (k, m)
@@ -61,21 +47,19 @@ class PLSA(TopicModel):
     certificate_, trace_, stopped_, n_iter_
     """
 
+    n_components: int = parameter(10, COUNT).doc("k, the number of topics.")
+    _: KW_ONLY
+    temper: float = parameter(1.0, Interval(Real, 0, 1, closed="right")).doc("""
+        β in (0, 1]: below 1 the E-step uses (θφ)^β, which overfits less.""")
+    max_iter: int = common.max_iter(500).doc("EM steps at most.")
+    tol: float = common.tol(1e-5).doc("Stop when a step changes ℓ by at most this share of it.")
+    random_state: Any = common.random_state().doc("Where EM starts.")
+    verbose: int = common.verbose()
+    checkpoint: Any = common.checkpoint()
+    time_limit: Any = common.time_limit()
+
     claims = LATENT_SEMANTICS_CLAIMS
     stored: ClassVar[dict[str, Any]] = {**TopicModel.stored, "topic_tokens_?": "k >=0"}
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        **COMMON,
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "temper": [Interval(Real, 0, 1, closed="right")],
-    }
-
-    def __init__(
-        self, n_components=10, *, temper=1.0, max_iter=500, tol=1e-5, random_state=None,
-        verbose=0, checkpoint=None, time_limit=None,
-    ):  # fmt: skip
-        self.n_components, self.temper = n_components, temper
-        self.max_iter, self.tol, self.random_state = max_iter, tol, random_state
-        self.verbose, self.checkpoint, self.time_limit = verbose, checkpoint, time_limit
 
     def _algorithm(self, data: Blocks) -> PLSAAlgorithm:
         n, m = data.shape
