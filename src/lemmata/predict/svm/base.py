@@ -105,10 +105,10 @@ class SupportVectors(Supervised):
         """The rows in an order in which those of a machine stand together."""
         return np.arange(data.shape[0])
 
-    def _validated_pair(self, X, y, sample_weight=None, reset: bool = True) -> Blocks:
+    def _validated_pair(self, X, y, sample_weight=None, reset=True, new_classes=True) -> Blocks:
         if self._is_given and sp.issparse(X):
             raise TypeError("Sparse precomputed kernels are not supported; pass X.toarray().")
-        return super()._validated_pair(X, y, sample_weight, reset)
+        return super()._validated_pair(X, y, sample_weight, reset, new_classes)
 
     def _algorithm(self, data: Blocks) -> SMOAlgorithm:
         if self.max_iter == 0:
