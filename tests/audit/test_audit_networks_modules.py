@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import lemmata  # noqa: E402
-from lemmata.audit.nets.gradients import slope_of  # noqa: E402
+from lemmata.audit.nets.gradients import gradients_true, slope_of  # noqa: E402
 from lemmata.audit.nets.modules import Examples, difference  # noqa: E402
 from lemmata.audit.nets.sharing import scale_invariant  # noqa: E402
 from lemmata.audit.nets.signal import signal_kept, units_alive  # noqa: E402
@@ -92,12 +92,12 @@ def test_a_kink_at_the_point_is_not_smooth(f):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_autograd_is_right_and_a_wrong_backward_is_proved_wrong(dtype):
-    good = lemmata.certify(small(dtype=dtype), ROWS)["gradients_true"]
+    good = judged(gradients_true, small(dtype=dtype), ROWS)
     assert (good.verdict, good.kind) == ("holds", "statistical")
     assert "in 5 tensors" in good.note
     for c, verdict in ((2.0, "holds"), (1.0, "fails"), (2.0001, "fails")):
         net = Function(lambda s, x, c=c: Square.apply(s.a(x), c), a=nn.Linear(6, 4)).to(dtype)
-        found = lemmata.certify(net, ROWS)["gradients_true"]
+        found = judged(gradients_true, net, ROWS)
         assert found.verdict == verdict
     assert found.kind == "proved"
     assert "a.weight" in found.advice or "a.bias" in found.advice or "the input" in found.advice
@@ -116,7 +116,7 @@ def test_the_loss_that_is_given_is_the_one_whose_gradient_is_checked():
 def test_hooks_on_parameters_survive_the_copy():
     net = small()
     net[2].weight.register_hook(lambda g: 2 * g)
-    assert lemmata.certify(net, ROWS)["gradients_true"].verdict == "fails"
+    assert judged(gradients_true, net, ROWS).verdict == "fails"
 
 
 def test_nothing_happens_to_the_module_or_to_the_generator():
@@ -143,7 +143,7 @@ def test_nothing_happens_to_the_module_or_to_the_generator():
     ],
 )  # fmt: skip
 def test_what_cannot_be_examined_is_said_and_not_called_true(label, net, why):
-    found = lemmata.certify(net(), ROWS)["gradients_true"]
+    found = judged(gradients_true, net(), ROWS)
     assert found.verdict == "can't tell", label
     assert why in found.note
 
@@ -165,7 +165,7 @@ def test_modules_that_return_several_things_change_their_input_or_count_in_buffe
         Function(lambda s, x: {"y": s.a(x), "none": None}, a=nn.Linear(6, 2)),
         Function(lambda s, x: s.a(x.add_(1)).relu_(), a=nn.Linear(6, 2)),
     ):
-        assert lemmata.certify(net, ROWS)["gradients_true"].verdict == "holds"
+        assert judged(gradients_true, net, ROWS).verdict == "holds"
 
 
 # --- signals, units, weights ------------------------------------------------------------------------------------------

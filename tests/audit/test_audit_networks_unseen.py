@@ -103,9 +103,10 @@ def test_without_searches_nobody_fits_a_line_to_compare_with():
 
 def test_early_stopping_pays_for_every_checkpoint_that_it_could_compare():
     X, y = corners(600, 3)
-    model = NeuralClassifier(max_iter=40, learning_rate=0.02, early_stopping=True, random_state=0).fit(X, y)  # fmt: skip
+    options = {"learning_rate": 0.03, "batch_size": 64, "net__widths": (32,), "random_state": 0}
+    model = NeuralClassifier(max_iter=15, early_stopping=True, **options).fit(X, y)
     inside = model.certificate_["held_out_accuracy"]
-    assert f"{len(model.validation_rows_)} rows, 41 checkpoints" in inside.note
+    assert f"{len(model.validation_rows_)} rows, 16 checkpoints" in inside.note
     test = corners(600, 4)
     outside = model.certify(X, y, X_test=test[0], y_test=test[1])["held_out_accuracy"]
     assert outside.verdict == "holds"

@@ -41,7 +41,7 @@ def random_net(rng, widths, activation="relu") -> Layers:
 
 
 @given(st.lists(numbers, min_size=2, max_size=12, unique=True), st.data())
-@settings(max_examples=80)
+@settings(max_examples=50)
 def test_a_relu_net_is_any_piecewise_linear_function(knots, data):
     r = np.sort(knots)
     q = np.array(data.draw(st.lists(numbers, min_size=len(r), max_size=len(r))))
@@ -129,8 +129,8 @@ def test_lines_in_general_position_cut_the_plane_into_all_their_regions():
     net = Layers(
         (rng.standard_normal((m, 2)), np.ones((1, m))), (0.3 * rng.standard_normal(m), np.zeros(1))
     )
-    X = np.concatenate([rng.uniform(-s, s, (100_000, 2)) for s in (2, 20)])
-    found = np.unique(net.activations(X)[0] > 0, axis=0)
+    X = np.concatenate([rng.uniform(-s, s, (50_000, 2)) for s in (2, 20)])
+    found = np.unique((net.activations(X)[0] > 0) @ 2 ** np.arange(m))
     assert len(found) == most_regions(m, 2) == 16
     assert most_regions(3, 1) == 4
 
@@ -165,11 +165,11 @@ def test_riemann_sums_err_by_at_most_their_bound(pieces, low, length, steepness)
     f, high = (lambda x: np.sin(3 * x) + 0.5 * x), low + length
     made = rectangle_net(f, low, high, pieces, lipschitz=3.5, steepness=steepness)
     assert made.net.widths == (pieces + 1,)
-    x = np.linspace(low, high, 20_001)
+    x = np.linspace(low, high, 5_001)
     x = (x[:-1] + x[1:]) / 2
     error = np.abs(made.net(x[:, None])[:, 0] - f(x)).mean() * length
-    # the mean over 20,000 points is that far from the integral: |f − f_k|' ≤ L + w Σ|c|/4
-    quadrature = (3.5 + steepness * np.abs(made.net.weights[1]).sum() / 4) * length**2 / 20_000
+    # the mean over 5,000 points is that far from the integral: |f − f_k|' ≤ L + w Σ|c|/4
+    quadrature = (3.5 + steepness * np.abs(made.net.weights[1]).sum() / 4) * length**2 / 5_000
     assert error <= made.bound + quadrature
 
 
@@ -183,14 +183,14 @@ def test_the_bound_of_rectangles_is_met_and_falls_with_their_number():
     assert fitted_rate([4, 16, 64], errors) < -0.9
 
 
-@pytest.mark.parametrize("pieces", [2, 6, 12])
+@pytest.mark.parametrize("pieces", [2, 5, 8])
 def test_rectangles_of_two_inputs(pieces):
     def f(X):
         return np.sin(3 * X[:, 0]) * np.cos(2 * X[:, 1])
 
     made = rectangle_net_2d(f, -1, 1, pieces, lipschitz=math.sqrt(13))
     assert made.net.widths == (2 * (pieces + 1), pieces**2)
-    axis = (np.arange(300) + 0.5) / 150 - 1
+    axis = (np.arange(200) + 0.5) / 100 - 1
     grid = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
     error = 4 * np.abs(made.net(grid)[:, 0] - f(grid)).mean()
     assert error <= made.bound

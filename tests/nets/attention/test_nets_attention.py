@@ -61,7 +61,7 @@ def calls(draw):
     return heads, x, context, masks
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(calls())
 def test_the_fast_layer_is_the_written_out_formula_for_any_masks_with_its_gradients(call):
     heads, x, context, masks = call
@@ -330,7 +330,5 @@ def test_a_copy_and_a_functional_call_give_the_same():
     assert torch.equal(copy.deepcopy(attention)(x), z)
     weights = dict(attention.named_parameters())
     assert torch.equal(torch.func.functional_call(attention, weights, (x,)), z)
-    gradients = torch.func.grad(
-        lambda w: F.mse_loss(torch.func.functional_call(attention, w, (x,)), x)
-    )(weights)
-    assert all(torch.isfinite(g).all() for g in gradients.values())
+    loss = F.mse_loss(torch.func.functional_call(attention, weights, (x,)), x)
+    assert all(torch.isfinite(g).all() for g in torch.autograd.grad(loss, list(weights.values())))

@@ -94,16 +94,16 @@ def test_a_block_is_its_formula():
 def test_it_learns_an_answer_that_depends_on_time_and_class_together():
     """The answer is +1 or −1 by "exclusive or" of the two: a net deaf to either can do no better than 0, at a loss of 1."""
     torch.manual_seed(0)
-    made = UNet((1, 8, 8), width=8, n_classes=2)
-    optimiser = torch.optim.Adam(made.parameters(), lr=1e-2)
-    for _ in range(60):
-        x, t, c = torch.randn(16, 1, 8, 8), torch.randint(2, (16,)), torch.randint(2, (16,))
+    made = UNet((1, 4, 4), width=8, n_classes=2)
+    optimiser = torch.optim.Adam(made.parameters(), lr=2e-2)
+    for _ in range(25):
+        x, t, c = torch.randn(32, 1, 4, 4), torch.randint(2, (32,)), torch.randint(2, (32,))
         answer = (2.0 * (t ^ c) - 1)[:, None, None, None].expand_as(x)
         loss = F.mse_loss(made(x, 500 * t, c), answer)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
-    assert loss < 0.2
+    assert loss < 0.5
 
 
 def test_it_can_be_built_again_from_its_config():

@@ -38,12 +38,13 @@ def from_the_same_weights(classes, X, y, sample_weight=None, **parameters):
     drawn = np.random.default_rng(0)
     coefs = [0.3 * drawn.standard_normal(part.shape) for part in theirs.coefs_]
     intercepts = [0.1 * drawn.standard_normal(part.shape) for part in theirs.intercepts_]
-    for model in (ours.fit(X, y), theirs):
-        model.coefs_ = [part.copy() for part in coefs]
-        model.intercepts_ = [part.copy() for part in intercepts]
-        model.t_ = 0  # scikit-learn's warm start counts on
-        model.set_params(**parameters)
-        model.fit(X, y, sample_weight=sample_weight)
+    with lemmata.config(certificate=False):
+        for model in (ours.fit(X, y), theirs):
+            model.coefs_ = [part.copy() for part in coefs]
+            model.intercepts_ = [part.copy() for part in intercepts]
+            model.t_ = 0  # scikit-learn's warm start counts on
+            model.set_params(**parameters)
+            model.fit(X, y, sample_weight=sample_weight)
     return ours, theirs
 
 
@@ -57,28 +58,29 @@ def assert_same_layers(ours, theirs, rtol=1e-7):
 # --- agreement with scikit-learn --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("activation", ["identity", "logistic", "tanh", "relu"])
+NESTEROV = {"solver": "sgd", "learning_rate_init": 0.05}
+HEAVY = {"solver": "sgd", "nesterovs_momentum": False, "momentum": 0.5, "learning_rate": "invscaling"}  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    "settings",
+    ("activation", "settings"),
     [
-        {"solver": "sgd", "learning_rate_init": 0.05},
-        {
-            "solver": "sgd",
-            "nesterovs_momentum": False,
-            "momentum": 0.5,
-            "learning_rate": "invscaling",
-        },
-        {"solver": "adam"},
+        ("identity", NESTEROV),
+        ("relu", NESTEROV),
+        ("logistic", HEAVY),
+        ("tanh", HEAVY),
+        ("relu", {"solver": "adam"}),
+        ("logistic", {"solver": "adam"}),
     ],
-    ids=["nesterov", "heavy ball, invscaling", "adam"],
-)
+    ids=["identity-nesterov", "relu-nesterov", "logistic-heavy", "tanh-heavy", "relu-adam", "logistic-adam"],
+)  # fmt: skip
 def test_the_same_batches_give_the_weights_of_scikit_learn(activation, settings):
     settings = {
         **settings,
         "activation": activation,
         "hidden_layer_sizes": (7, 5),
         "batch_size": 40,
-        "max_iter": 8,
+        "max_iter": 5,
     }
     for classes, (X, y) in (
         (CLASSIFIERS, scaled(load_iris)),
