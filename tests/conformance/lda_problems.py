@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from scipy.special import gammaln, psi
 
 from lemmata.core import Blocks
-from lemmata.topics.lda.documents import Documents
+from lemmata.topics.lda.documents import DocumentParts
 from lemmata.topics.lda.gibbs import GibbsAlgorithm
 from lemmata.topics.lda.tokens import Tokens
 from lemmata.topics.lda.variational import VariationalAlgorithm
@@ -35,7 +35,7 @@ def bound(state, documents):
 
 def joint(state, tokens):
     """−ln p(w, z), as gibbs.py writes it."""
-    documents, words = (counted.astype(float) for counted in tokens.counted(state.topics, K))
+    documents, words = (counted.astype(float) for counted in tokens.count(state.topics, K))
     found = 0.0
     for rows, prior in ((documents, state.alpha[None]), (words.T, np.full((1, M), 0.2))):
         found += (gammaln(rows + prior) - gammaln(prior)).sum()
@@ -45,7 +45,7 @@ def joint(state, tokens):
 
 LDA = [
     ("LDA, variational", lambda: VariationalAlgorithm(ALPHA, BETA, learn=True),
-     lambda dtype: Documents(counts(dtype), K, 10), lambda: Documents(Blocks.of(np.full((N, M), np.inf)), K, 10), bound,
+     lambda dtype: DocumentParts(counts(dtype), K, 10), lambda: DocumentParts(Blocks.of(np.full((N, M), np.inf)), K, 10), bound,
      {"threaded": True, "wide": ("alpha",)}),
     ("LDA, Gibbs", lambda: GibbsAlgorithm(ALPHA, BETA), lambda dtype: Tokens(counts(dtype), K, 10),
      lambda: Tokens(Blocks.of(np.full((N, M), 0.5)), K, 10), joint, {"threaded": True, "wide": ("alpha",)}),

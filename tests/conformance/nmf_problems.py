@@ -11,11 +11,11 @@ from lemmata.topics.nmf.hals import HALS
 from lemmata.topics.nmf.initialisation import Start
 from lemmata.topics.nmf.multiplicative import Multiplicative
 from lemmata.topics.nmf.projected_als import ProjectedALS
-from lemmata.topics.nmf.squares import Penalty, SquaresAlgorithm
-from lemmata.topics.nmf.table import Table
+from lemmata.topics.nmf.squares import FactorPenalty, SquaresAlgorithm
+from lemmata.topics.nmf.table import RowTable
 
 N, D, K = 40, 8, 3
-PENALTY = Penalty(0.1, 0.2, 0.3, 0.1)
+PENALTY = FactorPenalty(0.1, 0.2, 0.3, 0.1)
 
 
 def parts(dtype=np.float64, scale=1.0):
@@ -24,16 +24,18 @@ def parts(dtype=np.float64, scale=1.0):
 
 
 def weighted(dtype):
-    return Table(Blocks.of(parts(dtype)).weighted(np.arange(N) % 3 + 0.5), K)
+    return RowTable(Blocks.of(parts(dtype)).weighted(np.arange(N) % 3 + 0.5), K)
 
 
 def sparse(dtype):
-    return Table(Blocks.of(sp.csr_array(np.where(parts() > 2, parts(), 0).astype(dtype))), K)
+    return RowTable(Blocks.of(sp.csr_array(np.where(parts() > 2, parts(), 0).astype(dtype))), K)
 
 
 def torn(dtype):
     X = parts(dtype)
-    return Table(Blocks.of(np.where(np.random.default_rng(4).random(X.shape) < 0.2, np.nan, X)), K)
+    return RowTable(
+        Blocks.of(np.where(np.random.default_rng(4).random(X.shape) < 0.2, np.nan, X)), K
+    )
 
 
 def counted(dtype):
@@ -62,7 +64,7 @@ def squares(update):
 
 
 def too_large():
-    return Table(Blocks.of(parts(scale=1e200)), K)
+    return RowTable(Blocks.of(parts(scale=1e200)), K)
 
 
 # name, algorithm, easy, hopeless, recompute, and what else a Problem takes

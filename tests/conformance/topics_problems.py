@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from lda_problems import LDA
 
 from lemmata.core import Blocks
-from lemmata.topics.plsa.corpus import Corpus
+from lemmata.topics.plsa.corpus import CountedCorpus
 from lemmata.topics.plsa.em import PLSAAlgorithm
 
 N, M, K = 60, 15, 3
@@ -20,11 +20,11 @@ def counts(dtype):
 
 
 def corpus(dtype):
-    return Corpus(Blocks.of(counts(dtype), np.arange(N) % 3 + 1.0), K, 10)
+    return CountedCorpus(Blocks.of(counts(dtype), np.arange(N) % 3 + 1.0), K, 10)
 
 
 def infinite():
-    return Corpus(Blocks.of(np.full((N, M), np.inf)), K, 10)
+    return CountedCorpus(Blocks.of(np.full((N, M), np.inf)), K, 10)
 
 
 def loss_of(state, data, beta=1.0):

@@ -265,7 +265,7 @@ def test_a_step_leaves_its_state_alone_and_numpy_needs_no_compiler():
     model = SkipGram(**SMALL)
     encoded = text.encode(topical(50))
     algorithm = SkipGramAlgorithm(4, 3)
-    data = model._windowed(encoded, encoded.vocabulary.counts)
+    data = model._problem_with(encoded, encoded.vocabulary.counts)
     state = algorithm.init(data, np.random.default_rng(0))
     copy = state.vectors.copy(), state.outputs.copy()
     algorithm.step(state, data)

@@ -180,7 +180,7 @@ def test_a_batch_goes_down_the_gradient_of_its_loss(data, sg, parts):
 
     def loss_and_change(X, Z, b, rate):
         arrays = X.copy(), Z.copy(), b.copy()
-        batches = twins.Batches(*arrays, data.table, 2, np.random.default_rng(3), shares=shares)
+        batches = twins.BatchSteps(*arrays, data.table, 2, np.random.default_rng(3), shares=shares)
         draws = np.random.default_rng(4)
         kept = twins.keep_words(ids, starts, data.keep, draws)
         found = twins.draw_windows(kept, 3, True, draws)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lemmata import text
-from lemmata.topics.coherence import Together, coherence, diversity
+from lemmata.topics.coherence import WindowCounts, coherence, diversity
 
 LETTERS = list("abcdefghij")
 MEASURES = {"npmi": "c_npmi", "c_v": "c_v", "u_mass": "u_mass"}
@@ -71,12 +71,14 @@ def test_windows_are_counted_as_they_stand(documents, size):
     texts = [np.array([number[word] for word in document], int) for document in documents]
     windows = [t[i : i + size] for t in texts for i in range(max(len(t) - size, 0) + 1)]
     there = np.array([[word in window for word in range(3)] for window in windows], float)
-    found = Together.in_windows(texts, 3, size)
+    found = WindowCounts.in_windows(texts, 3, size)
     assert found.windows == len(windows)
     np.testing.assert_array_equal(found.pairs, there.T @ there)
     half = len(texts) // 2
-    parts = [Together.in_windows(part, 3, size) for part in (texts[:half], texts[half:]) if part]
-    total = sum(parts, Together())
+    parts = [
+        WindowCounts.in_windows(part, 3, size) for part in (texts[:half], texts[half:]) if part
+    ]
+    total = sum(parts, WindowCounts())
     assert total.windows == found.windows
     np.testing.assert_array_equal(total.pairs, found.pairs)
 

@@ -29,7 +29,7 @@ def tokens_of(counts, k, compile="never", parts=None):
 def log_joint(tokens, topics, alpha, beta):
     """ln p(w, z) as gibbs.py writes it; beta is (m, k)."""
     k = len(alpha)
-    documents, words = tokens.counted(np.asarray(topics), k)
+    documents, words = tokens.count(np.asarray(topics), k)
     found = 0.0
     for counts, prior in [(row, alpha) for row in documents] + list(
         zip(words.T, beta.T, strict=True)
@@ -51,7 +51,7 @@ def test_a_draw_has_the_probabilities_of_the_formula():
     k, m, rng = 21, 5, np.random.default_rng(0)
     tokens = tokens_of([[3, 2, 4, 0, 9], [9, 5, 0, 1, 7]], k, "always")
     topics = rng.integers(k, size=len(tokens)).astype(np.int16)
-    documents, words = tokens.counted(topics, k)
+    documents, words = tokens.count(topics, k)
     alpha, beta, t = rng.uniform(0.05, 2, k), rng.uniform(0.01, 1, (m, k)), 4
     d, w, old = tokens.documents[t], tokens.words[t], topics[t]
     documents[d, old] -= 1
@@ -107,7 +107,7 @@ def test_counts_and_loss_are_those_of_the_topics(compile):
         assert np.array_equal(before[0], state.topics)
         assert np.array_equal(before[1], state.words)
         state = after
-    documents, words = tokens.counted(state.topics, k)
+    documents, words = tokens.count(state.topics, k)
     np.testing.assert_array_equal(state.documents, documents)
     np.testing.assert_array_equal(state.words, words)
     assert state.loss == pytest.approx(-log_joint(tokens, state.topics, alpha, beta), rel=1e-10)

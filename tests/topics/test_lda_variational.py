@@ -15,7 +15,7 @@ import lemmata
 from lemmata.core.blocks import Blocks
 from lemmata.core.loop import MaxSteps, run
 from lemmata.topics import LDA
-from lemmata.topics.lda.documents import Documents
+from lemmata.topics.lda.documents import DocumentParts
 from lemmata.topics.lda.priors import learn_doc_topic_prior
 from lemmata.topics.lda.variational import (
     VariationalAlgorithm,
@@ -27,7 +27,7 @@ from lemmata.topics.lda.variational import (
 
 def documents_of(N, k, compile="never"):
     with lemmata.config(compile=compile):
-        return Documents(Blocks.of(sp.csr_array(N)), k, 1)
+        return DocumentParts(Blocks.of(sp.csr_array(N)), k, 1)
 
 
 @settings(max_examples=25)
@@ -89,7 +89,7 @@ def test_kernel_and_twin_agree(dtype):
     weights, beta = rng.uniform(0, 2, 50), rng.uniform(0.01, 1, (40, k))
     algorithm, found = VariationalAlgorithm(tuple(rng.uniform(0.02, 1, k)), beta), []
     for compile in ("never", "always"):
-        data = Documents(
+        data = DocumentParts(
             Blocks.of(sp.csr_array(N.astype(dtype)), weights), k, 1, compiled=compile == "always"
         )
         found.append(run(algorithm, data, stop=MaxSteps(3), rng=0).state)
@@ -110,7 +110,7 @@ def test_scikit_learn_finds_the_same_documents(compile):
         3, doc_topic_prior=0.3, max_iter=1, mean_change_tol=1e-10, max_doc_update_iter=1000, random_state=0
     ).fit(N)  # fmt: skip
     peer.exp_dirichlet_component_ = phi
-    data, alpha = Documents(Blocks.of(sp.csr_array(N)), 3, 1, compiled=compile), np.full(3, 0.3)
+    data, alpha = DocumentParts(Blocks.of(sp.csr_array(N)), 3, 1, compiled=compile), np.full(3, 0.3)
     start = first_gamma(N.sum(axis=1), alpha, np.float64)
     gamma, *_ = data.kernels.expect(sp.csr_array(N), None, start, phi.T.copy(), alpha, 1000, 1e-10)
     # its ψ is an approximation

@@ -1,5 +1,7 @@
 """NMF: no step raises the objective, kernel and twin agree, blocks, sparse and weights are one fit, parts are found again."""
 
+from dataclasses import fields, make_dataclass
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,8 +11,10 @@ from scipy.optimize import linear_sum_assignment, nnls
 from sklearn.decomposition import NMF as SklearnNMF
 
 import lemmata
+from lemmata.core.encoding import digest
 from lemmata.topics import NMF, PLSA
 from lemmata.topics.nmf import _twins
+from lemmata.topics.nmf.squares import FactorPenalty
 
 LOSSES = ("frobenius", "kullback-leibler")
 
@@ -297,3 +301,9 @@ def test_rows_and_columns_of_zeros_and_matrices_of_zeros_are_fitted():
         assert empty.reconstruction_err_ == 0
         assert np.isfinite(empty.components_).all()
         assert not empty.certify(np.zeros((5, 4))).broken
+
+
+def test_checkpoints_know_the_penalty_by_its_old_name():
+    names = [field.name for field in fields(FactorPenalty)]
+    old = make_dataclass("Penalty", names, frozen=True)
+    assert digest(FactorPenalty(1.0, 0.5, 0.0, 2.0)) == digest(old(1.0, 0.5, 0.0, 2.0))

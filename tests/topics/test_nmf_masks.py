@@ -9,7 +9,7 @@ from lemmata import text
 from lemmata.completion import Observed
 from lemmata.topics import NMF
 from lemmata.topics.nmf.batches import BatchSums
-from lemmata.topics.nmf.squares import Penalty
+from lemmata.topics.nmf.squares import FactorPenalty
 
 LOSSES = ("frobenius", "kullback-leibler")
 
@@ -100,13 +100,15 @@ def test_batches_add_up_to_the_whole(whole, holes, loss):
 
         def sums(part, W, model=model, V=V):
             table = model._problem(model._validated(part, reset=False))
-            return BatchSums.of(table, W, V, Penalty())
+            return BatchSums.of(table, W, V, FactorPenalty())
 
         parts = sum(
             (sums(data[at], model.doc_topic_[at]) for at in (slice(0, 17), slice(17, 60))),
             BatchSums(),
         )
-        assert parts.loss(V, Penalty()) == pytest.approx(model.sums_.loss(V, Penalty()), rel=1e-9)
+        assert parts.loss(V, FactorPenalty()) == pytest.approx(
+            model.sums_.loss(V, FactorPenalty()), rel=1e-9
+        )
         for name in ("counts", "slopes", "size", "weight"):
             np.testing.assert_allclose(getattr(parts, name), getattr(model.sums_, name), rtol=1e-9)
         np.testing.assert_allclose(parts.products.gram, model.sums_.products.gram, rtol=1e-9)

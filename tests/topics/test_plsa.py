@@ -12,7 +12,7 @@ import lemmata
 from lemmata import text
 from lemmata.topics import PLSA
 from lemmata.topics.plsa import _twins
-from lemmata.topics.plsa.em import PLSAAlgorithm, normalised
+from lemmata.topics.plsa.em import PLSAAlgorithm, normalise
 
 
 def planted(n=300, m=60, k=3, length=200, seed=0):
@@ -28,7 +28,7 @@ def dense_step(N, theta, phi):
     total = q.sum(axis=2, keepdims=True)
     q /= np.where(total > 0, total, 1)  # a word that nobody wrote has no probability
     weighted = N[:, :, None] * q
-    return normalised(weighted.sum(axis=1), 1), normalised(weighted.sum(axis=0), 0)
+    return normalise(weighted.sum(axis=1), 1), normalise(weighted.sum(axis=0), 0)
 
 
 def loglik(N, theta, phi):
@@ -91,7 +91,7 @@ def test_it_is_kl_factorisation_by_another_name():
     )
     W = nmf.fit_transform(N)
     sizes = nmf.components_.sum(axis=1)
-    theta = normalised(W * sizes, 1)
+    theta = normalise(W * sizes, 1)
     theirs = loglik(N, theta, (nmf.components_ / sizes[:, None]).T)
     ours = max(
         PLSA(3, tol=1e-9, max_iter=3000, random_state=seed).fit(N).log_likelihood_

@@ -52,12 +52,12 @@ class EmbeddingModel(Model):
                 if isinstance(X, EncodedText)
                 else encode_over(words, X, self.tokenizer)
             )
-        data = self._encoded(X)
+        data = self._encode(X)
         self.feature_names_in_ = data.vocabulary.words
         self.n_features_in_ = len(data.vocabulary)
         return data
 
-    def _encoded(self, X: Any) -> EncodedText:
+    def _encode(self, X: Any) -> EncodedText:
         if isinstance(X, EncodedText):
             data = X.over(X.vocabulary.pruned(self.min_count, self.max_vocab_size))
         else:

@@ -34,7 +34,7 @@ MIXER = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴/φ, odd: multiplying by it spre
 # --- hashing ----------------------------------------------------------------------------------------------------------
 
 
-def mixed(hashes: Array) -> Array:
+def mix(hashes: Array) -> Array:
     return hashes ^ (hashes >> np.uint64(29))
 
 
@@ -58,7 +58,7 @@ def parts_of(
     word_of = np.repeat(np.arange(len(marked)), sizes)
     hashes, owners, found = np.zeros(len(letters) + 1, np.uint64), [], []
     for n in range(1, max_n + 1):
-        hashes = (mixed(hashes[:-1]) + letters[n - 1 :] + np.uint64(1)) * MIXER
+        hashes = (mix(hashes[:-1]) + letters[n - 1 :] + np.uint64(1)) * MIXER
         if n >= min_n:
             inside = word_of[: len(hashes)] == word_of[len(word_of) - len(hashes) :]
             inside &= sizes[word_of[: len(hashes)]] >= n + (not whole)

@@ -59,7 +59,7 @@ class Counts:
     def encode(self, documents: Any) -> Counts:
         """Count these words in other documents; words that are not among them are left out."""
         places = {word: place for place, word in enumerate(self.words.tolist())}
-        matrix = _matrix(map(self.tokenizer, as_documents(documents)), _known(places))
+        matrix = _matrix(map(self.tokenizer, as_documents(documents)), _look_up(places))
         matrix.resize(matrix.shape[0], len(self.words))
         return Counts(sp.csr_array(matrix), self.words, self.tokenizer)
 
@@ -217,7 +217,7 @@ class _Growing(dict):
         return place
 
 
-def _known(places: dict[str, int]):
+def _look_up(places: dict[str, int]):
     """The place of a word; −1 for any other."""
     return lambda word: places.get(word, -1)
 

@@ -149,12 +149,12 @@ class _Checked:
         for number, one in enumerate(self.source):
             if not isinstance(one, str):
                 raise TypeError(
-                    f"document {number} is {_described(one)}, not a text; documents are strings (or use lemmata.text.read)."
+                    f"document {number} is {_describe(one)}, not a text; documents are strings (or use lemmata.text.read)."
                 )
             yield one
 
 
-def _described(value: Any) -> str:
+def _describe(value: Any) -> str:
     if isinstance(value, float) and np.isnan(value):
         return "NaN, a missing text"
     return f"a {type(value).__name__}"

@@ -40,14 +40,14 @@ BATCH = 1000  # texts at a time
 
 
 @dataclass(frozen=True)
-class Together:
+class WindowCounts:
     """In how many windows words stand, alone and by two. Adds up over blocks of documents; Together() is the empty sum."""
 
     windows: float = 0.0
     pairs: Array | float = 0.0  # (v, v); the diagonal has each word alone
 
     @classmethod
-    def in_documents(cls, counts: Any) -> Together:
+    def in_documents(cls, counts: Any) -> WindowCounts:
         """Of counts over the words: a window is a document."""
         there = sp.csr_array(counts, dtype=np.float64)
         there.eliminate_zeros()
@@ -55,7 +55,7 @@ class Together:
         return cls(float(there.shape[0]), (there.T @ there).toarray())
 
     @classmethod
-    def in_windows(cls, texts: Sequence[Array], words: int, size: int) -> Together:
+    def in_windows(cls, texts: Sequence[Array], words: int, size: int) -> WindowCounts:
         """Of texts as numbers of words, −1 for one that does not matter: a window is `size` of them in a row.
 
         A window changes only where a word that matters enters or leaves it; between, it is counted as often as it lasts.
@@ -82,8 +82,8 @@ class Together:
         lasts = np.diff(cuts, append=cuts[-1:]).astype(np.float64) if len(cuts) else np.zeros(1)
         return cls(float(starts.sum()), (there.T @ sp.diags_array(lasts) @ there).toarray())
 
-    def __add__(self, other: Together) -> Together:
-        return Together(self.windows + other.windows, self.pairs + other.pairs)
+    def __add__(self, other: WindowCounts) -> WindowCounts:
+        return WindowCounts(self.windows + other.windows, self.pairs + other.pairs)
 
     def u_mass(self, topic: Array) -> float:
         alone, both = self._shares(topic)
@@ -151,7 +151,7 @@ def coherence(
         raise ValueError(f"topic {short} has {len(topics[short])} words; coherence is that of two.")
     words = sorted({word for topic in topics for word in topic})
     places = {word: place for place, word in enumerate(words)}
-    found = _counted(documents, words, places, _size(documents, measure, window), tokenizer)
+    found = _count(documents, words, places, _size(documents, measure, window), tokenizer)
     if not found.windows:
         raise ValueError("there are no documents to look for words in.")
     judge = getattr(found, measure)
@@ -173,16 +173,16 @@ def _size(documents: Any, measure: str, window: int | None) -> int:
     return WINDOWS[measure] if window is None else int(window)
 
 
-def _counted(
+def _count(
     documents: Any, words: list[str], places: dict[str, int], size: int, tokenizer: Any
-) -> Together:
+) -> WindowCounts:
     if isinstance(documents, Counts):
-        return Together.in_documents(documents.over(np.array(words, dtype=object)).matrix)
-    total = Together()
+        return WindowCounts.in_documents(documents.over(np.array(words, dtype=object)).matrix)
+    total = WindowCounts()
     for texts in _batches(_words(documents, tokenizer)):
         numbers = [np.array([places.get(word, -1) for word in text], int) for text in texts]
         longest = max(map(len, numbers))
-        total = total + Together.in_windows(numbers, len(words), size or max(longest, 1))
+        total = total + WindowCounts.in_windows(numbers, len(words), size or max(longest, 1))
     return total
 
 

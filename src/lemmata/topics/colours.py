@@ -132,7 +132,7 @@ def _ground(colour: str | None, probability: float) -> str:
     return f' style="background:rgba({red},{green},{blue},{strength:.2f})"'
 
 
-def coloured(
+def colour_text(
     text: str,
     spans: Sequence[tuple[str, int, int]],
     posterior: Array,

@@ -32,13 +32,13 @@ from lemmata.text.counting import Counts
 from lemmata.text.documents import are_texts
 from lemmata.text.words import Tokenizer
 from lemmata.topics.coherence import coherence, diversity
-from lemmata.topics.colours import ColouredText, coloured
+from lemmata.topics.colours import ColouredText, colour_text
 from lemmata.topics.tables import SharedWords, TopicRow, TopicTable, shared_words
 
 Array = np.ndarray
 
 
-class Share(NamedTuple):
+class DocumentShare(NamedTuple):
     """A document, and how much of it is of the topic asked for."""
 
     document: int
@@ -138,7 +138,7 @@ class Readable:
 
     def documents_of(
         self, topic: int, n: int = 10, documents: Any = None, by: str = "share"
-    ) -> list[Share]:
+    ) -> list[DocumentShare]:
         """The n documents with the largest share of a topic, their numbers first.
 
         Parameters
@@ -158,7 +158,7 @@ class Readable:
             raise ValueError("by='words' needs to know how long documents are; pass documents.")
         score = theta[:, topic] * (self._lengths(documents) if by == "words" else 1.0)
         order = np.argsort(-score, kind="stable")[:n]
-        return [Share(int(d), float(theta[d, topic])) for d in order]
+        return [DocumentShare(int(d), float(theta[d, topic])) for d in order]
 
     def show(self, document: str, vocabulary: Any = None) -> ColouredText:
         """A text with each known word in the colour of the topic that most probably made it, p(z | w, d) ∝ θ_dz φ_zw.
@@ -176,7 +176,9 @@ class Readable:
         places = {word: place for place, word in enumerate(words.tolist())}
         known = [span for span in spans if span[0] in places]
         phi = self.topic_word_[:, [places[word] for word, _, _ in known]].T  # (tokens, k)
-        return coloured(document, known, rows_to_one(phi * theta), theta, self.top_words(3, words))
+        return colour_text(
+            document, known, rows_to_one(phi * theta), theta, self.top_words(3, words)
+        )
 
     # --- how good they are ---
 

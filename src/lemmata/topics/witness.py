@@ -10,20 +10,24 @@ from collections.abc import Callable
 import numpy as np
 
 from lemmata.audit.kernel.claims import Fit
-from lemmata.audit.topics.nmf.facts import Block, Numbers, known_sums, pulls_of
-from lemmata.audit.topics.plsa import FITTING, Facts
+from lemmata.audit.topics.nmf.facts import Numbers, ScaledBlock, known_sums, pulls_of
+from lemmata.audit.topics.plsa import FITTING, LikelihoodFacts
 
 Array = np.ndarray
 SWEEPS = 400  # over one W at most
 
 
 def better_mixtures(
-    fit: Fit, facts: Facts, theta: Array, steps: int, settled: Callable[[Facts], bool]
+    fit: Fit,
+    facts: LikelihoodFacts,
+    theta: Array,
+    steps: int,
+    settled: Callable[[LikelihoodFacts], bool],
 ) -> Array:
     """Return mixtures at least as likely as θ, by so many steps of EM or until they settle the question."""
     for _ in range(steps):
         theta = _climb(facts, theta)
-        facts = Facts(fit, theta)
+        facts = LikelihoodFacts(fit, theta)
         if settled(facts):
             break
     return theta
@@ -34,11 +38,11 @@ def fitted_mixtures(fit: Fit) -> Array:
     alpha = np.asarray(fit.doc_topic_prior_, np.float64)
     theta = np.tile(alpha / alpha.sum(), (fit.data.shape[0], 1))
     for _ in range(FITTING):
-        theta = _climb(Facts(fit, theta), theta)
+        theta = _climb(LikelihoodFacts(fit, theta), theta)
     return theta
 
 
-def _climb(facts: Facts, theta: Array) -> Array:
+def _climb(facts: LikelihoodFacts, theta: Array) -> Array:
     """Return mixtures that are at least as likely: a step of EM."""
     counts = facts.shares + facts.pseudo
     totals = counts.sum(axis=1, keepdims=True)
@@ -54,7 +58,7 @@ def coefficients(fit: Fit, numbers: Numbers) -> Array:
     return np.concatenate([solve(numbers, block) for _, block in numbers])
 
 
-def _gram_rows(block: Block, H: Array) -> Array:
+def _gram_rows(block: ScaledBlock, H: Array) -> Array:
     """HHᵀ, (k, k), or over the known columns of every row, (n, k, k)."""
     if block.mask is None:
         return H @ H.T
@@ -64,7 +68,7 @@ def _gram_rows(block: Block, H: Array) -> Array:
     return out
 
 
-def _sweeps(numbers: Numbers, block: Block) -> Array:
+def _sweeps(numbers: Numbers, block: ScaledBlock) -> Array:
     """Co-ordinate descent from 0, until nothing moves."""
     H, G = numbers.H, _gram_rows(block, numbers.H)
     P = np.asarray(block.X @ H.T)
@@ -83,7 +87,7 @@ def _sweeps(numbers: Numbers, block: Block) -> Array:
     return W
 
 
-def _shares(numbers: Numbers, block: Block) -> Array:
+def _shares(numbers: Numbers, block: ScaledBlock) -> Array:
     """The multiplicative rule from a constant W, until nothing moves."""
     H, slope = numbers.H, known_sums(block, numbers.H) + numbers.l1_W
     w = np.ones(slope.shape)

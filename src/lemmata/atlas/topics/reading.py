@@ -12,7 +12,7 @@ from lemmata import text
 from lemmata.atlas import entry, show
 from lemmata.core.blocks import Blocks
 from lemmata.pictures import BLUE, GREEN, GREY, ORANGE, figure
-from lemmata.topics.plsa.corpus import Corpus
+from lemmata.topics.plsa.corpus import CountedCorpus
 from lemmata.topics.plsa.em import PLSAAlgorithm
 from lemmata.topics.plsa.estimator import PLSA
 
@@ -38,7 +38,7 @@ def likelihood_divergence(seed: int = 0):
     lengths = N.sum(axis=1)
     frequencies = N / lengths[:, None]
     entropy = -float(lengths @ xlogy(frequencies, frequencies).sum(axis=1)) / lengths.sum()
-    algorithm, corpus = PLSAAlgorithm(3), Corpus(Blocks.of(sp.csr_array(N)), 3, 40)
+    algorithm, corpus = PLSAAlgorithm(3), CountedCorpus(Blocks.of(sp.csr_array(N)), 3, 40)
     state = algorithm.init(corpus, rng)
 
     def divergence_of(p: Array) -> float:

@@ -51,7 +51,7 @@ def kind_of(fit: Fit) -> np.dtype:
     return min(kinds, key=lambda kind: kind.itemsize)
 
 
-def paired(fit: Fit) -> tuple[Array, Array]:
+def paired_vectors(fit: Fit) -> tuple[Array, Array]:
     """The vectors of pairs_."""
     places = np.asarray(fit.pairs_)
     return (
@@ -68,7 +68,7 @@ def _work(fit: Fit) -> float:
 @fact(cost=_work)
 def products(fit: Fit) -> tuple[Array, Array]:
     """Return M = XᵀY over pairs_, and its singular values."""
-    X, Y = paired(fit)
+    X, Y = paired_vectors(fit)
     M = X.T @ Y
     return M, np.linalg.svd(M, compute_uv=False)
 
@@ -85,7 +85,7 @@ def places_wrong(fit: Fit):
 
 
 def statement_errors(fit: Fit) -> dict[str, float]:
-    X, Y = paired(fit)
+    X, Y = paired_vectors(fit)
     W = np.asarray(fit.rotation_, np.float64)
     distance = float(((X @ W - Y) ** 2).sum() / max(len(X), 1))
     return {"loss_": discrepancy(fit.loss_, distance, 4.0, rounding(kind_of(fit), len(W)))}

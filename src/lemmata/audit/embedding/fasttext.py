@@ -31,7 +31,7 @@ def scores(rows, fit: Fit) -> Array:
 
 
 @fact(cost=_work)
-def measured(fit: Fit) -> tuple[float, Any]:
+def mean_loss(fit: Fit) -> tuple[float, Any]:
     """Return the weighted mean loss of all texts, and how far rounding of float32 may have moved it."""
     A, B = (np.abs(np.asarray(part, np.float64)) for part in (fit.vectors_, fit.coef_))
     unit = rounding(np.float32, fit.data.size / max(fit.data.shape[0], 1) * A.shape[1])
@@ -59,7 +59,7 @@ def _losses(z: Array, y: Array, hinge: bool) -> tuple[Array, Array]:
 def statement_errors(fit: Fit) -> dict[str, float]:
     if fit.data.targets is None:
         return {}
-    loss, error = measured(fit)
+    loss, error = mean_loss(fit)
     return {"loss_": discrepancy(fit.loss_, loss, 1.0, error)}
 
 
@@ -67,7 +67,7 @@ def statement_errors(fit: Fit) -> dict[str, float]:
     "the loss is at least 1 % below what one answer for all texts reaches",
     kind=RULE_OF_THUMB,
     source="ML Text Representation",
-    needs=(measured,),
+    needs=(mean_loss,),
 )
 def beats_one_answer(fit: Fit):
     """The mean loss on these texts as a share of the best constant's."""
@@ -83,12 +83,12 @@ def beats_one_answer(fit: Fit):
     if best == 0:
         return unknown("all these texts are of one class")
     advice = "nothing was learnt: raise epochs or learning_rate, or look at the labels"
-    return at_most(measured(fit)[0] / best, BELOW, advice, unit="share of the constant's loss")
+    return at_most(mean_loss(fit)[0] / best, BELOW, advice, unit="share of the constant's loss")
 
 
 FASTTEXT_CLAIMS = (
     attributes_sound({"vectors_": "d k", "coef_": "c k", "intercept_": "c", "loss_": " | >= 0"}),
-    statements_true(statement_errors, needs=(measured,)),
+    statements_true(statement_errors, needs=(mean_loss,)),
     loss_fell,
     beats_one_answer,
 )

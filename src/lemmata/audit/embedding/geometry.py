@@ -179,12 +179,12 @@ def frequency_apart(fit):
 # --- what the scores determine ----------------------------------------------------------------------------------------
 
 
-def _asked(fit: Fit) -> float:
+def _cost_of_neighbours(fit: Fit) -> float:
     n, k = np.shape(fit.embedding_)
     return 4.0 * n * k * k + 2.0 * min(n, ASKED) * n * k
 
 
-def balanced(X: Array, Z: Array) -> tuple[Array, Array]:
+def balance(X: Array, Z: Array) -> tuple[Array, Array]:
     """ζ = UΣ^½ of XZᵀ = UΣVᵀ, by QR decompositions of both, and Σ."""
     (Q, R), (_, S) = (np.linalg.qr(np.asarray(part, np.float64)) for part in (X, Z))
     U, sigma, _ = np.linalg.svd(R @ S.T)
@@ -203,7 +203,7 @@ def nearest(vectors: Array, asked: Array, n: int) -> Array:
     "at least half of the nearest words are those of the balanced vectors with the same scores",
     kind=RULE_OF_THUMB,
     source="CIL (3.44), (3.59)",
-    cost=_asked,
+    cost=_cost_of_neighbours,
 )
 def nearest_words_determined(fit):
     """Of up to 400 evenly spaced words, the share of the 10 nearest that are also among the 10 nearest once ζ is balanced."""
@@ -211,7 +211,7 @@ def nearest_words_determined(fit):
     if fit.get("context_embedding_") is None:
         return unknown("these vectors came without those of contexts: their scores are not known")
     ours = vectors_of(fit)
-    other, sigma = balanced(ours, vectors_of(fit, "context_embedding_"))
+    other, sigma = balance(ours, vectors_of(fit, "context_embedding_"))
     if not sigma.max(initial=0.0) > 0:
         return unknown("all scores are 0: they determine nothing")
     asked = np.unique(np.linspace(0, len(ours) - 1, ASKED).astype(int))

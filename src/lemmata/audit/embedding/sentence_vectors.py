@@ -223,7 +223,7 @@ def loss_of_targets(fit: Fit) -> tuple[float, int]:
     return total / max(n, 1), n
 
 
-def _asked(fit: Fit) -> float:
+def _cost_of_targets(fit: Fit) -> float:
     v, k = np.shape(fit.context_embedding_)
     return 2.0 * fit.data.n_tokens * k + min(float(fit.data.n_tokens), 2.0 * ASKED) * v * (k + 25)
 
@@ -232,7 +232,7 @@ def _asked(fit: Fit) -> float:
     "the expected loss of some 4,000 targets is at least 1 % below what word frequencies alone reach",
     kind=RULE_OF_THUMB,
     source="ML Text Representation",
-    cost=_asked,
+    cost=_cost_of_targets,
 )
 def beats_frequencies(fit: Fit):
     """Of evenly spaced words of the text, as a share of the least that a score for each word reaches, whatever the sentence."""

@@ -14,7 +14,7 @@ from lemmata.audit.kernel.claims import PROVED, Fit, claim
 from lemmata.audit.topics.plsa import (
     NATS_A_DOCUMENT,
     judge_mixtures,
-    mixed,
+    mixture_facts,
     topics_distinct,
     topics_supported,
 )
@@ -27,7 +27,7 @@ from lemmata.audit.topics.unseen import beats_unigram
     "with these topics and priors, no other mixtures gain more than 0.05 nats a token and 1 a document",
     kind=PROVED,
     source="CIL 3.2.4; concavity in θ",
-    needs=(mixed,),
+    needs=(mixture_facts,),
 )
 def documents_fitted(fit: Fit):
     """The gain is of ln p(w | θ) + Σ α ln θ, whose best θ is a mean of counts (mixtures.py)."""

@@ -45,7 +45,7 @@ class Documents:
     def __getitem__(self, document: int) -> Array:
         return self.words[self.starts[document] : self.starts[document + 1]]
 
-    def padded(self, chosen: Array) -> Array:
+    def pad(self, chosen: Array) -> Array:
         """The words of some documents as rows, (len(chosen), longest), filled up with the word 0."""
         lengths = self.lengths[chosen]
         at = np.arange(int(lengths.max(initial=0)))

@@ -100,10 +100,10 @@ def left_to_right(
     size = max(1, CHUNK // (k * particles * runs))
     for number, start in enumerate(range(0, len(order), size)):
         chosen = order[start : start + size]
-        words, lengths = documents.padded(chosen), documents.lengths[chosen]
+        words, lengths = documents.pad(chosen), documents.lengths[chosen]
         rng = np.random.default_rng([seed, number])
         guesses = _guess(words, lengths, scaled, alpha) if guided else None
-        rows = Rows(words, lengths, guesses).repeated(runs)
+        rows = PaddedDocuments(words, lengths, guesses).repeat(runs)
         logs = Filter(scaled, alpha, rows, particles, moves, rng).read()
         inside = np.arange(words.shape[1]) < lengths[:, None]
         known = np.where(inside, scales[words], 0.0).sum(axis=1)
@@ -124,21 +124,22 @@ def _guess(words: Array, lengths: Array, scaled: Array, alpha: Array) -> Array:
     return guesses
 
 
-class Rows:
+class PaddedDocuments:
     """Documents that are read side by side, the longest first: words, lengths, and the guesses of their topics or None."""
 
     def __init__(self, words: Array, lengths: Array, guesses: Array | None):
         self.words, self.lengths, self.guesses = words, lengths, guesses
 
-    def repeated(self, times: int) -> Rows:
-        parts = (self.words, self.lengths, self.guesses)
-        return Rows(*(None if one is None else np.repeat(one, times, axis=0) for one in parts))  # type: ignore[arg-type]
+    def repeat(self, times: int) -> PaddedDocuments:
+        words, lengths = np.repeat(self.words, times, axis=0), np.repeat(self.lengths, times)
+        guesses = None if self.guesses is None else np.repeat(self.guesses, times, axis=0)
+        return PaddedDocuments(words, lengths, guesses)
 
-    def first(self, n: int) -> Rows:
+    def first(self, n: int) -> PaddedDocuments:
         guesses = None if self.guesses is None else self.guesses[:n]
-        return Rows(self.words[:n], self.lengths[:n], guesses)
+        return PaddedDocuments(self.words[:n], self.lengths[:n], guesses)
 
-    def guessed(self, k: int) -> Array:
+    def count_guesses(self, k: int) -> Array:
         """f⁰: how many words each document has under each guess, (k, n)."""
         n, T = self.words.shape
         counts = np.zeros((k, n))
@@ -157,14 +158,14 @@ class Filter:
         self,
         scaled: Array,
         alpha: Array,
-        rows: Rows,
+        rows: PaddedDocuments,
         particles: int,
         moves: int,
         rng: np.random.Generator,
     ):
         self.scaled, self.rows, self.moves, self.rng = scaled, rows, moves, rng
         self.R, self.n = particles, len(rows.words)
-        guessed = rows.guessed(len(alpha))
+        guessed = rows.count_guesses(len(alpha))
         start = alpha[:, None] + guessed
         self.counts = np.tile(start, (1, particles))  # α_c + n_c + f_c
         self.sums = np.empty_like(self.counts)
@@ -201,11 +202,11 @@ class Filter:
     def _drop_all_but(self, n: int, topics: Array) -> Array:
         """Leave out the rows that have ended, which are the last ones. Returns the topics of the others."""
 
-        def kept(columns: Array) -> Array:
+        def keep(columns: Array) -> Array:
             shape = (len(columns), self.R, self.n)
             return np.ascontiguousarray(columns.reshape(shape)[:, :, :n]).reshape(-1, self.R * n)
 
-        self.counts, topics = kept(self.counts), kept(topics)
+        self.counts, topics = keep(self.counts), keep(topics)
         self.n, self.rows = n, self.rows.first(n)
         self.sums, self.every = np.empty_like(self.counts), np.arange(self.R * n)
         return topics

@@ -78,7 +78,7 @@ def topic_word(fit: Fit) -> Array:
     return rows / np.where(totals > 0, totals, 1)
 
 
-class Facts:
+class LikelihoodFacts:
     """ℓ, the bound on what documents could gain, and expected tokens of each topic in each document, in one pass.
 
     With a prior α of topics in documents, `value` is ℓ + Σ_dz α_z ln θ_dz, as concave as ℓ, and the gain is of that. Its
@@ -126,7 +126,7 @@ def _work(fit: Fit) -> float:
 
 
 @fact(cost=_work)
-def mixed(fit: Fit) -> Facts | None:
+def mixture_facts(fit: Fit) -> LikelihoodFacts | None:
     """Return the facts at the mixtures of the model, or where it has a prior and states none at mixtures that were found.
 
     None where the mixtures are not those of these documents, or better ones than those found might be far better.
@@ -134,7 +134,7 @@ def mixed(fit: Fit) -> Facts | None:
     theta, prior = fit.get("doc_topic_"), fit.get("doc_topic_prior_")
     if theta is not None:
         own = len(theta) == fit.data.shape[0]
-        return Facts(fit, np.asarray(theta, np.float64)) if own else None
+        return LikelihoodFacts(fit, np.asarray(theta, np.float64)) if own else None
     if prior is None:
         return None
     found = _at(fit, fit.witness("fitted_mixtures"))
@@ -143,13 +143,13 @@ def mixed(fit: Fit) -> Facts | None:
     return found
 
 
-def _at(fit: Fit, theta: Array | None) -> Facts | None:
+def _at(fit: Fit, theta: Array | None) -> LikelihoodFacts | None:
     """Return the facts at mixtures that were searched for; None where they are no mixtures of these documents."""
     shape = fit.data.shape[0], len(fit.components_)
     if theta is None or theta.shape != shape or not (theta >= 0).all():
         return None
     off = np.abs(theta.sum(axis=1) - 1).max(initial=0.0)
-    return Facts(fit, theta) if off <= rounding(theta.dtype, shape[1]) else None
+    return LikelihoodFacts(fit, theta) if off <= rounding(theta.dtype, shape[1]) else None
 
 
 NO_MIXTURES = "the model states no mixtures, and none were found that are near the best"
@@ -157,7 +157,7 @@ OTHER = "doc_topic_ is not that of these documents: pass those that were fitted 
 
 
 def _statement_errors(fit: Fit) -> dict[str, float]:
-    found = mixed(fit)
+    found = mixture_facts(fit)
     if found is None:
         return {"doc_topic_": np.inf}
     dtype = np.asarray(fit.components_).dtype
@@ -172,7 +172,7 @@ def _statement_errors(fit: Fit) -> dict[str, float]:
     return errors
 
 
-TRUE = statements_true(_statement_errors, needs=(mixed,))
+TRUE = statements_true(_statement_errors, needs=(mixture_facts,))
 
 
 # of the tempered likelihood where EM was tempered
@@ -185,7 +185,7 @@ likelihood_never_fell = never_fell(
     "with these topics, no other mixtures of the documents gain more than 0.05 nats a token",
     kind=PROVED,
     source="CIL 3.2.3; concavity of the likelihood in θ",
-    needs=(mixed,),
+    needs=(mixture_facts,),
 )
 def documents_fitted(fit: Fit):
     return judge_mixtures(fit)
@@ -196,7 +196,7 @@ def judge_mixtures(fit: Fit, nats_a_document: float = 0.0):
 
     The tangent at any mixtures bounds what the best are worth, so those that a search returns tighten both ends.
     """
-    found = None if fit.get("doc_topic_") is None else mixed(fit)
+    found = None if fit.get("doc_topic_") is None else mixture_facts(fit)
     if found is None:
         return unknown(OTHER)
     advice = "run longer (raise max_iter, lower tol), or transform the documents again"
@@ -209,19 +209,19 @@ def judge_mixtures(fit: Fit, nats_a_document: float = 0.0):
     # what a document may gain anyway, counted as tokens
     tokens = max(found.tokens + nats_a_document / NATS * len(theta), 1e-300)
 
-    def bounds(here: Facts) -> tuple[float, float]:
+    def bounds(here: LikelihoodFacts) -> tuple[float, float]:
         gained = (here.value - found.value) / tokens
         return gained, gained + here.gain / tokens
 
-    def settled(here: Facts) -> bool:
+    def is_settled(here: LikelihoodFacts) -> bool:
         gained, most = bounds(here)
         return most <= NATS or gained > NATS
 
-    here: Facts | None = found
-    if not settled(found):
+    here: LikelihoodFacts | None = found
+    if not is_settled(found):
         affordable = fit.work / max(4.0 * len(fit.components_) * fit.data.size, 1.0)
         steps = int(min(SEARCH, max(affordable, 0.0)))
-        theta = fit.witness("better_mixtures", found, theta, steps, settled)
+        theta = fit.witness("better_mixtures", found, theta, steps, is_settled)
         here = _at(fit, theta)
     gained, most = bounds(here or found)
     if most <= NATS:
@@ -261,11 +261,11 @@ def topics_determined(fit: Fit):
     "every topic lives on at least five documents",
     kind=RULE_OF_THUMB,
     source="CIL 3.2.2",
-    needs=(mixed,),
+    needs=(mixture_facts,),
 )
 def topics_supported(fit: Fit):
     """(Σ_d n_dz)²/Σ_d n_dz² of the expected tokens n_dz of topic z: as many documents as would share it evenly."""
-    found = mixed(fit)
+    found = mixture_facts(fit)
     if found is None:
         searched = fit.get("doc_topic_") is None and fit.get("doc_topic_prior_") is not None
         return unknown(NO_MIXTURES if searched else OTHER)

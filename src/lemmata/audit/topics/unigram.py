@@ -18,10 +18,10 @@ PSEUDO_COUNTS = np.logspace(-6, 2, 65)
 
 def unigram_topic(counts: Any) -> Array:
     """u, (m,), of a matrix of counts (n, m), dense or sparse; uniform where there are none."""
-    return smoothed(np.asarray(counts.sum(axis=0), np.float64).ravel())
+    return smooth(np.asarray(counts.sum(axis=0), np.float64).ravel())
 
 
-def smoothed(totals: Array) -> Array:
+def smooth(totals: Array) -> Array:
     """u of how often each word occurs, (m,)."""
     m, N = len(totals), float(totals.sum())
     if N <= 1:

@@ -27,7 +27,7 @@ from lemmata.audit.topics.documents import Documents, validate_topics, whole_cou
 from lemmata.audit.topics.left_to_right import log_probabilities
 from lemmata.audit.topics.plsa import topic_word
 from lemmata.audit.topics.stated import word_totals
-from lemmata.audit.topics.unigram import smoothed
+from lemmata.audit.topics.unigram import smooth
 from lemmata.audit.trust.seen_rows import SEEN, Memory, judge_seen
 
 Array = np.ndarray
@@ -89,7 +89,7 @@ def _affordable(fit: Fit, test: Any) -> Any:
 
 
 def _compare(fit: Fit, train: Any, test: Any):
-    u = smoothed(word_totals(fit))
+    u = smooth(word_totals(fit))
     phi, alpha = validate_topics(topic_word(fit), fit.doc_topic_prior_)
     logs, variances = log_probabilities(
         Documents.of(test), phi, alpha, particles=PARTICLES, runs=RUNS, moves=0, seed=0

@@ -225,13 +225,13 @@ class Alignment(Model):
 
     def transform(self, X) -> Array:
         """Source vectors in the target's space: X @ rotation_; lengths and angles stay what they are."""
-        return self._turned(X, self.rotation_)
+        return self._rotate(X, self.rotation_)
 
     def inverse_transform(self, X) -> Array:
         """Target vectors in the source's space."""
-        return self._turned(X, self.rotation_.T)
+        return self._rotate(X, self.rotation_.T)
 
-    def _turned(self, X: Any, W: Array) -> Array:
+    def _rotate(self, X: Any, W: Array) -> Array:
         check_is_fitted(self)
         X = check_array(X, dtype=[np.float64, np.float32])
         if X.shape[1] != len(W):
@@ -248,14 +248,14 @@ class Alignment(Model):
         if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
             raise ValueError(f"n={n!r}: pass an int >= 1.")
         asked = [word] if isinstance(word, str) else list(word)
-        places, scores = self._ranked([self.source_.place(one) for one in asked], int(n), method)
+        places, scores = self._rank([self.source_.place(one) for one in asked], int(n), method)
         answers = [
             list(zip(self.target_words_[row].tolist(), values.tolist(), strict=True))
             for row, values in zip(places, scores, strict=True)
         ]
         return answers[0] if isinstance(word, str) else answers
 
-    def _ranked(self, places: list[int], n: int, method: str) -> tuple[Array, Array]:
+    def _rank(self, places: list[int], n: int, method: str) -> tuple[Array, Array]:
         """The n best target words of source words, and their scores."""
         if method not in METHODS:
             raise ValueError(f"method={method!r}: pass one of {', '.join(map(repr, METHODS))}.")
@@ -284,7 +284,7 @@ class Alignment(Model):
             raise ValueError(f"confidence={confidence}: pass a probability, such as 0.95.")
         truth = find_pairs(pairs, self.source_, self.target_)
         words = [source for source, _ in truth.by_source()]
-        places, _ = self._ranked(words, max(ks), method)
+        places, _ = self._rank(words, max(ks), method)
         return score(places, truth, tuple(map(int, ks)), len(self.target_words_), confidence)
 
     # --- certificate ---

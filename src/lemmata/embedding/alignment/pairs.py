@@ -50,7 +50,7 @@ class WordPairs:
 
 def find_pairs(pairs: Any, source: WordVectors, target: WordVectors) -> WordPairs:
     """The pairs whose words have vectors; None: words that are written alike on both sides."""
-    listed = list(_listed(pairs, source, target))
+    listed = list(_list_pairs(pairs, source, target))
     found: dict[tuple[int, int], None] = {}
     for first, second in listed:
         place = source.ids.get(first, -1), target.ids.get(second, -1)
@@ -70,7 +70,7 @@ def find_pairs(pairs: Any, source: WordVectors, target: WordVectors) -> WordPair
     return WordPairs(np.array(list(found), dtype=np.int64), unknown)
 
 
-def _listed(pairs: Any, source: WordVectors, target: WordVectors) -> Iterator[tuple[str, str]]:
+def _list_pairs(pairs: Any, source: WordVectors, target: WordVectors) -> Iterator[tuple[str, str]]:
     if pairs is None:
         yield from ((word, word) for word in source.words.tolist() if word in target)
     elif isinstance(pairs, (str, os.PathLike)):

@@ -10,7 +10,7 @@ Array = np.ndarray
 TINY = np.float32(1e-30)  # below what a step has: no division by 0 where no gradient was
 
 
-class Batches:
+class PlainBatches:
     """Vectors A (features, k) and their sums of squares S (features,) while an epoch changes them."""
 
     def __init__(self, X: Any, A: Array, S: Array):
@@ -23,12 +23,12 @@ class Batches:
     def descend(self, rows: Array, G: Array, rate: float) -> None:
         """Adagrad with the gradients x_tf g_t: S_f += Σ_t x_tf² ‖g_t‖²/k, then a_f −= rate Σ_t x_tf g_t / √S_f."""
         X = self.X[rows]
-        met, places = np.unique(X.indices, return_inverse=True)
-        X = type(X)((X.data, places, X.indptr), shape=(len(rows), len(met)))
+        used, places = np.unique(X.indices, return_inverse=True)
+        X = type(X)((X.data, places, X.indptr), shape=(len(rows), len(used)))
         squares = np.einsum("ij,ij->i", G, G) / G.shape[1]
-        self.S[met] += X.power(2).T @ squares
-        steps = np.float32(rate) / np.sqrt(np.maximum(self.S[met], TINY))
-        self.A[met] -= (X.T @ G) * steps[:, None]
+        self.S[used] += X.power(2).T @ squares
+        steps = np.float32(rate) / np.sqrt(np.maximum(self.S[used], TINY))
+        self.A[used] -= (X.T @ G) * steps[:, None]
 
     def vectors(self) -> tuple[Array, Array]:
         return self.A, self.S

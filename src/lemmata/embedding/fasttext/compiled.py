@@ -39,16 +39,16 @@ class Dealt:
         return cls(indptr, indices, values, cuts)
 
 
-class Batches:
+class CompiledBatches:
     """Vectors A (features, k) and their sums of squares S (features,) while an epoch changes them."""
 
     def __init__(self, X: Dealt, A: Array, S: Array):
         self.X, self.S = X, S.copy()
         self.n, self.k = A.shape
         self.nb = -(-self.k * A.itemsize // LINE)
-        self.lines = self._padded(A)
+        self.lines = self._pad(A)
 
-    def _padded(self, rows: Array) -> Array:
+    def _pad(self, rows: Array) -> Array:
         """Rows as lines of their own, filled up with zeros."""
         lines = empty_lines(1, len(rows) * self.nb, np.float32)[0]
         flat = lines.reshape(len(rows), -1)
@@ -69,7 +69,7 @@ class Batches:
 
     def descend(self, rows: Array, G: Array, rate: float) -> None:
         """Adagrad with the gradients x_tf g_t: S_f += Σ_t x_tf² ‖g_t‖²/k, then a_f −= rate Σ_t x_tf g_t / √S_f."""
-        X, lines = self.X, self._padded(G)
+        X, lines = self.X, self._pad(G)
         squares = np.einsum("ij,ij->i", G, G) / np.float32(self.k)
         step = partial(descend_into, self.lines, self.S, lines, self.nb, rows, squares, X.cuts)
         rest = (X.indices, X.values, np.float32(rate), TINY)

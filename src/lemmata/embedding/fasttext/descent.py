@@ -48,17 +48,16 @@ class Texts:
         return self.data.fingerprint()
 
     def batches(self, A: Array, S: Array) -> Any:
-        """What gathers and steps the vectors of mini-batches."""
+        """Return the object that gathers and steps the vectors of mini-batches."""
         if not self.compiled:
-            from lemmata.embedding.fasttext._twins import Batches
+            from lemmata.embedding.fasttext._twins import PlainBatches
 
-            return Batches(self.X, A, S)
-        from lemmata.embedding.fasttext.compiled import Batches as Compiled
-        from lemmata.embedding.fasttext.compiled import Dealt
+            return PlainBatches(self.X, A, S)
+        from lemmata.embedding.fasttext.compiled import CompiledBatches, Dealt
 
         if self._dealt is None:
             self._dealt = Dealt.of(self.X)
-        return Compiled(self._dealt, A, S)
+        return CompiledBatches(self._dealt, A, S)
 
 
 @storable

@@ -119,7 +119,7 @@ class FastTextClassifier(Classifier):
 
     def _validated(self, X, sample_weight=None, reset: bool = True, min_samples=None) -> Blocks:
         """Texts as sparse rows of features, which are those of the training texts."""
-        text = self._encoded(X)
+        text = self._encode(X)
         if reset:
             if self.min_n > self.max_n:
                 raise ValueError(
@@ -137,7 +137,7 @@ class FastTextClassifier(Classifier):
         data = Blocks.of(self.features_.rows(text))
         return data if sample_weight is None else data.weighted(self._weights(sample_weight, data))
 
-    def _encoded(self, X: Any) -> EncodedText:
+    def _encode(self, X: Any) -> EncodedText:
         if isinstance(X, EncodedText):
             return X
         tokenizer = self.tokenizer or Tokenizer(token_pattern=WORDS)

@@ -25,7 +25,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lemmata.core import storable
-from lemmata.embedding.subwords import MIXER, mixed, parts_of, slot
+from lemmata.embedding.subwords import MIXER, mix, parts_of, slot
 from lemmata.text.encoded import EncodedText
 from lemmata.text.words import Vocabulary
 
@@ -112,7 +112,7 @@ class FeatureSpace:
         n, here = len(starts) - 1, places[ids]
         texts = np.repeat(np.arange(n), np.diff(starts))
         pairs = [(texts[here >= 0], here[here >= 0])]
-        pairs += [self._known(*pair) for pair in self._runs(here, starts)]
+        pairs += [self._known_rows(*pair) for pair in self._runs(here, starts)]
         if parts is not None:
             pairs.append(_spread(texts, ids, *parts))
         of, columns = (np.concatenate(part) for part in zip(*pairs, strict=True))
@@ -123,7 +123,7 @@ class FeatureSpace:
         X.data[:] = np.repeat(1 / np.sqrt(np.maximum(sizes, 1)), sizes)
         return X
 
-    def _known(self, owners: Array, slots: Array) -> tuple[Array, Array]:
+    def _known_rows(self, owners: Array, slots: Array) -> tuple[Array, Array]:
         """Pairs of an owner and the row of a slot, where it has one."""
         rows = self._row_of_slot[slots]
         kept = rows >= 0
@@ -135,7 +135,7 @@ class FeatureSpace:
         words = (places + 1).astype(np.uint64) * MIXER
         hashes, known = words, places >= 0
         for n in range(2, self.word_ngrams + 1):
-            hashes = mixed(hashes[:-1]) * MIXER + words[n - 1 :]
+            hashes = mix(hashes[:-1]) * MIXER + words[n - 1 :]
             known = known[:-1] & (places[n - 1 :] >= 0)
             inside = known & (texts[: len(hashes)] == texts[n - 1 :])
             yield texts[: len(hashes)][inside], slot(hashes[inside], self.bucket)
@@ -149,7 +149,7 @@ class FeatureSpace:
 
     def _rows_of_words(self, words: Vocabulary) -> tuple[Array, Array]:
         """starts, rows: those of the parts of word w are rows[starts[w] : starts[w + 1]]."""
-        owners, rows = self._known(*self._parts(words))
+        owners, rows = self._known_rows(*self._parts(words))
         return np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=len(words)))]), rows
 
 

@@ -110,10 +110,10 @@ class GloVeAlgorithm:
             memory = tuple(np.full_like(part, self.rate**-2) for part in (U, V, b, c))
         seed = int(rng.integers(2**62))
         state = GloVeState(U, V, b, c, memory, mean, 0, seed, np.inf)
-        return replace(state, loss=self._trained(state, data, epoch=False).loss)
+        return replace(state, loss=self._train(state, data, epoch=False).loss)
 
     def step(self, state: GloVeState, data: GloVeData) -> GloVeState:
-        return self._trained(state, data)
+        return self._train(state, data)
 
     def objective(self, state: GloVeState) -> float:
         return state.loss
@@ -122,13 +122,13 @@ class GloVeAlgorithm:
         return {"learning_rate": self._rate(state.epoch)}
 
     def attributes(self, state: GloVeState) -> dict[str, Any]:
-        return shown(state.U, state.V, state.b, state.c, state.mean, state.loss)
+        return public_attributes(state.U, state.V, state.b, state.c, state.mean, state.loss)
 
     def _rate(self, epoch: int) -> float:
         """γ of an epoch: of plain steps it falls linearly, adagrad's sums make their own."""
         return self.rate if self.adaptive else self.rate * max(1 - epoch / self.epochs, 0.01)
 
-    def _trained(self, state: GloVeState, data: GloVeData, epoch: bool = True) -> GloVeState:
+    def _train(self, state: GloVeState, data: GloVeData, epoch: bool = True) -> GloVeState:
         """The state after an epoch (or without one), with its objective."""
         train = self._by_twins if data.blocks is None else self._by_kernels
         parts, loss = train(state, data, epoch)
@@ -161,7 +161,7 @@ class GloVeAlgorithm:
 
         blocks = data.blocks
         assert blocks is not None
-        work, nb = blocks.placed(state.arrays), -(-self.vector_size // 16)
+        work, nb = blocks.place(state.arrays), -(-self.vector_size // 16)
         for lines in work[4:6]:  # what fills up lines is divided by its sum as well
             lines.reshape(len(state.U), -1)[:, self.vector_size :] = 1
         pairs = (blocks.others, blocks.logs, blocks.weights, blocks.starts, blocks.lengths)
@@ -184,7 +184,9 @@ class GloVeAlgorithm:
         return blocks.put_back(work, state.arrays), float(found.sum())
 
 
-def shown(U: Array, V: Array, b: Array, c: Array, mean: float, loss: float) -> dict[str, Any]:
+def public_attributes(
+    U: Array, V: Array, b: Array, c: Array, mean: float, loss: float
+) -> dict[str, Any]:
     """What an estimator shows of vectors and biases."""
     return {
         "embedding_": U + V,
@@ -234,4 +236,4 @@ class GloVeALSAlgorithm:
     def attributes(self, state: ALSState) -> dict[str, Any]:
         ones = np.ones(len(state.U)), np.ones(len(state.V))
         U, V = in_order(state.U, state.V, *ones)
-        return shown(U, V, state.b, state.c, state.mean, 2 * state.loss)
+        return public_attributes(U, V, state.b, state.c, state.mean, 2 * state.loss)

@@ -78,7 +78,7 @@ class BlockedPairs:
         p, P = np.arange(self.groups), self.groups
         return [p * P + (p + r) % P for r in rng.permutation(P)]
 
-    def placed(self, arrays: Iterable[Array]) -> list[Array]:
+    def place(self, arrays: Iterable[Array]) -> list[Array]:
         """Copies of arrays that belong to rows, columns, rows, columns, … by place, vectors as lines of the kernels."""
         from lemmata.linalg.simd import to_lines
 

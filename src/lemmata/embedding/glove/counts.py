@@ -88,7 +88,7 @@ class PairCounts:
         """ln N of the pairs, row by row, in single precision: the targets."""
         return np.log(self.matrix.data).astype(np.float32)
 
-    def observed(self, x_max: float, alpha: float) -> Observed:
+    def as_observed(self, x_max: float, alpha: float) -> Observed:
         """The log-counts as known entries of a matrix, weighted by f."""
         N = self.matrix
         by_row = Entries(

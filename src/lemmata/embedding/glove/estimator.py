@@ -147,7 +147,7 @@ class GloVe(EmbeddingModel):
     ) -> PairCounts:
         if not isinstance(X, CoOccurrence):
             text = super()._validated(X, sample_weight, reset)
-            return PairCounts.of(self._counted(text))
+            return PairCounts.of(self._count(text))
         if sample_weight is not None:
             raise ValueError("pairs have no weights besides f; multiply their counts.")
         if not reset:
@@ -162,7 +162,7 @@ class GloVe(EmbeddingModel):
         self.feature_names_in_, self.n_features_in_ = data.vocabulary.words, len(data.vocabulary)
         return data
 
-    def _counted(self, text: EncodedText) -> CoOccurrence:
+    def _count(self, text: EncodedText) -> CoOccurrence:
         """The pairs of a text, and its words counted again: over known words a text comes with the model's own counts."""
         found = np.zeros(len(text.vocabulary), np.int64)
         for ids, _ in text:
@@ -201,7 +201,7 @@ class GloVe(EmbeddingModel):
     def _problem(self, data: Any) -> Any:
         x_max, alpha = float(self.x_max), float(self.alpha)
         if self.solver == "als":
-            return data.observed(x_max, alpha)
+            return data.as_observed(x_max, alpha)
         work = float(self.epochs) * (
             data.n_observed * int(self.vector_size) + data.shape[0] * PER_ROUND
         )

@@ -125,21 +125,21 @@ class PMI(EmbeddingModel):
 
     def _algorithm(self, data: Blocks) -> Any:
         k = int(self.vector_size)
-        if self._formed(data.shape[1]):
+        if self._is_formed(data.shape[1]):
             return EighAlgorithm(k)
         return RandomizedAlgorithm(k, oversampling=OVERSAMPLES)
 
-    def _formed(self, words: int) -> bool:
+    def _is_formed(self, words: int) -> bool:
         return words <= max(FORM_BELOW, int(self.vector_size) + OVERSAMPLES)
 
     def _problem(self, data: Blocks) -> Scatter:
-        if self._formed(data.shape[1]):
+        if self._is_formed(data.shape[1]):
             return Scatter.form(Blocks.of(data.source.toarray()), centred=False)
         columns = (int(self.vector_size) + OVERSAMPLES) * (2 * int(self.n_iter) + 4)
         return Scatter.implicit(data, columns, centred=False)
 
     def _stop(self) -> Any:
-        if self._formed(len(self.counts_)):
+        if self._is_formed(len(self.counts_)):
             return Never()  # one decomposition, whatever n_iter is
         return self._limited(MaxSteps(int(self.n_iter)))
 

@@ -21,7 +21,7 @@ from lemmata.embedding.skipgram._kernels import (
     draw_negatives,
     fetch_rows,
     keep_words,
-    mixed,
+    mix,
 )
 from lemmata.linalg.simd import add, axpy, load, minus, store, zero
 
@@ -42,7 +42,7 @@ def train_words(
     for s in range(first, last):
         place = position + starts[s]
         rate = np.float32(max(least, alpha - fall * place))
-        state = mixed(key + np.uint64(place) * GOLDEN)
+        state = mix(key + np.uint64(place) * GOLDEN)
         count, state = keep_words(ids, starts[s], starts[s + 1], keep, held, state)
         if count < 2:
             continue
@@ -96,7 +96,7 @@ def train_neighbours(
     for s in range(first, last):
         place = position + starts[s]
         rate = np.float32(max(least, alpha - fall * place))
-        state = mixed(key + np.uint64(place) * GOLDEN)
+        state = mix(key + np.uint64(place) * GOLDEN)
         count, state = keep_words(ids, starts[s], starts[s + 1], keep, held, state)
         if count == 0:
             continue

@@ -46,9 +46,9 @@ class SentenceModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Embedding
 
     def _rows(self, text: EncodedText) -> Array:
         """Vectors of encoded sentences."""
-        return self._stacked(list(averages(text, self.embedding_)))
+        return self._stack(list(averages(text, self.embedding_)))
 
-    def _stacked(self, parts: list[Array]) -> Array:
+    def _stack(self, parts: list[Array]) -> Array:
         size = self.embedding_.shape[1]
         return np.concatenate(parts) if parts else np.empty((0, size), self.embedding_.dtype)
 

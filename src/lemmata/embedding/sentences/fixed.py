@@ -90,7 +90,7 @@ class SentenceVectors(SentenceModel):
 
     # --- fitting ---
 
-    def _encoded(self, X: Any) -> EncodedText:
+    def _encode(self, X: Any) -> EncodedText:
         """Texts over the words that have vectors."""
         data: Any = X
         if self.words is None or isinstance(self.words, EmbeddingModel):
@@ -110,7 +110,7 @@ class SentenceVectors(SentenceModel):
             raise ValueError(
                 f"{told}: pass texts with words of these vectors, and their tokenizer."
             )
-        if self._removed() > words.vector_size:
+        if self._number_removed() > words.vector_size:
             raise ValueError(
                 f"n_removed={self.n_removed} directions of {words.vector_size}; pass fewer than vectors have numbers."
             )
@@ -125,7 +125,7 @@ class SentenceVectors(SentenceModel):
 
         return SentenceEmbedding(tokenizer=self.tokenizer, random_state=self.random_state)
 
-    def _removed(self) -> int:
+    def _number_removed(self) -> int:
         return 0 if self.method == "mean" else int(self.n_removed)
 
     def _fit_blocks(self, data: Any) -> None:
@@ -140,18 +140,18 @@ class SentenceVectors(SentenceModel):
             super()._fit_blocks(data)
 
     def _algorithm(self, data: EncodedText) -> EighAlgorithm:  # type: ignore[override]
-        return EighAlgorithm(max(self._removed(), 1))
+        return EighAlgorithm(max(self._number_removed(), 1))
 
     def _problem(self, data: EncodedText) -> Scatter:  # type: ignore[override]
         """Σ s sᵀ over sentences: its eigenvectors are their right singular vectors."""
-        rows = self._stacked(list(averages(data, self.embedding_, self.weights_)))
+        rows = self._stack(list(averages(data, self.embedding_, self.weights_)))
         return Scatter.form(Blocks.of(rows), centred=False)
 
     def _stop(self) -> Any:
         return MaxSteps(1)
 
     def _attributes(self, solution: Any, problem: Scatter) -> dict[str, Any]:
-        found, r = solution.attributes, self._removed()
+        found, r = solution.attributes, self._number_removed()
         sigma = np.sqrt(np.maximum(np.asarray(found["values"], np.float64), 0))[:r]
         U = upright(np.asarray(found["vectors"], self.embedding_.dtype))
         return {
@@ -179,7 +179,7 @@ class SentenceVectors(SentenceModel):
     def _rows(self, text: EncodedText) -> Array:
         C = self.components_
         parts = averages(text, self.embedding_, self.weights_)
-        return self._stacked([rows - (rows @ C.T) @ C for rows in parts])
+        return self._stack([rows - (rows @ C.T) @ C for rows in parts])
 
     def _title(self, data: Any) -> str:
         if data is None:

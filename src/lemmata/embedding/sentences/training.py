@@ -190,7 +190,7 @@ class BatchedSentences:
     def _over(self, blocks: Iterable[Chunks], number: int, rates: Any) -> float:
         a, data = self.algorithm, self.data
         rng = np.random.default_rng([self.state.seed, number])
-        batches = twins.Batches(
+        batches = twins.BatchSteps(
             self.inputs, self.outputs, None, data.table, a.negative, rng, a.alpha
         )
         total, targets, n = 0.0, 0, max(1, data.text.n_tokens)

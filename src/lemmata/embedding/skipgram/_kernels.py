@@ -36,7 +36,7 @@ WORD, WINDOW, UNIT = 0, 1, 2  # what predicts: skip-gram, CBOW, documents
 
 
 @kernel(forceinline=True)
-def mixed(x):
+def mix(x):
     """SplitMix64's output function: 64 bits that look independent for different x."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -49,7 +49,7 @@ def keep_words(ids, first, last, keep, held, state):
     count = 0
     for t in range(first, last):
         state += GOLDEN
-        if (mixed(state) >> HALF) < keep[ids[t]]:
+        if (mix(state) >> HALF) < keep[ids[t]]:
             held[count] = ids[t]
             count += 1
     return count, state
@@ -61,7 +61,7 @@ def draw_negatives(targets, first, count, alias, state):
     n = np.uint64(len(alias))
     for j in range(first, first + count):
         state += GOLDEN
-        bits = mixed(state)
+        bits = mix(state)
         place = ((bits >> HALF) * n) >> HALF
         entry = alias[place]
         passed = np.uint64(0) - np.uint64((bits & LOW) >= (entry & LOW))  # all ones, or 0
@@ -75,7 +75,7 @@ def reach_of(window, shrink, state):
     if not shrink:
         return window, state
     state += GOLDEN
-    return window - np.int64((mixed(state) >> HALF) % np.uint64(window)), state
+    return window - np.int64((mix(state) >> HALF) % np.uint64(window)), state
 
 
 # --- scores and updates -----------------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ def look_around(held, t, count, window, shrink, whole, near, state):
             other = np.int64(j)
             if others > found:
                 state += GOLDEN
-                other = np.int64(((mixed(state) >> HALF) * np.uint64(others)) >> HALF)
+                other = np.int64(((mix(state) >> HALF) * np.uint64(others)) >> HALF)
             near[np.uint64(j)] = held[np.uint64(other + (other >= t))]
         return found, state
     reach, state = reach_of(window, shrink, state)
@@ -250,7 +250,7 @@ def train(
     for s in range(first, last):
         place = position + starts[s]
         rate = np.float32(max(least, alpha - fall * place))
-        state = mixed(key + np.uint64(place) * GOLDEN)
+        state = mix(key + np.uint64(place) * GOLDEN)
         count, state = keep_words(ids, starts[s], starts[s + 1], keep, held, state)
         for t in range(count):
             alone_here[0] = held[t]

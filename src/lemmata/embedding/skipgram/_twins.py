@@ -60,7 +60,7 @@ def draw_windows(
         contexts.append(words[other[inside]])
     owner, context = np.concatenate(owners), np.concatenate(contexts)
     order = np.argsort(owner, kind="stable")
-    return _listed(words, owner[order], context[order])
+    return _list_occurrences(words, owner[order], context[order])
 
 
 def draw_sentences(kept: KeptWords, most: int, rng: np.random.Generator) -> Occurrences:
@@ -73,7 +73,7 @@ def draw_sentences(kept: KeptWords, most: int, rng: np.random.Generator) -> Occu
     drawn = (others > most)[owner]
     which[drawn] = rng.integers(0, others[owner[drawn]])
     which += which >= owner - first[owner]  # not itself
-    return _listed(words, owner, words[first[owner] + which])
+    return _list_occurrences(words, owner, words[first[owner] + which])
 
 
 def draw_documents(kept: KeptWords, unit: int) -> Occurrences:
@@ -82,7 +82,7 @@ def draw_documents(kept: KeptWords, unit: int) -> Occurrences:
     return Occurrences(kept.sentence + unit, np.arange(n), kept.words, np.ones(n, np.int64))
 
 
-def _listed(words: Array, owner: Array, context: Array) -> Occurrences:
+def _list_occurrences(words: Array, owner: Array, context: Array) -> Occurrences:
     used, owner, sizes = np.unique(owner, return_inverse=True, return_counts=True)
     return Occurrences(words[used], owner, context, sizes)
 
@@ -92,12 +92,12 @@ def batch_size(n_words: int, rate: float) -> int:
     return int(np.clip(0.1 * n_words / max(rate, 1e-3), SMALLEST, LARGEST))
 
 
-def bounded(rates: Array) -> Array:
+def limit_rates(rates: Array) -> Array:
     """What to multiply the steps of words with that meet these sums of rates, (words, 1)."""
     return (PULL / np.maximum(rates, PULL))[:, None]
 
 
-def gathered(words: Array, rows: Array, values: Array, n_words: int) -> Any:
+def gather_rows(words: Array, rows: Array, values: Array, n_words: int) -> Any:
     """A matrix (words, rows of a batch) with these values, added up where they meet: its product moves rows to their words."""
     n_rows = int(rows[-1]) + 1
     if n_words * n_rows <= DENSE:
@@ -113,7 +113,7 @@ def sigmoid(x: Array) -> Array:
 
 
 @dataclass
-class Batches:
+class BatchSteps:
     """One pass over drawn windows. With rate 0 it only measures."""
 
     vectors: Array  # (n, k), changed in place: of words, of words and parts, or of documents
@@ -127,11 +127,11 @@ class Batches:
         None  # CSR (n, words): how much of each vector is in a word; None: vectors are words
     )
 
-    def _given(self, centre: Array, rows: Array, values: Array) -> Any:
+    def _input_shares(self, centre: Array, rows: Array, values: Array) -> Any:
         """Which vectors, and how much of each, are the inputs of a batch, (n, batch)."""
         if self.shares is None:
-            return gathered(centre, rows, values, len(self.vectors))
-        return self.shares @ gathered(centre, rows, values, self.shares.shape[1])
+            return gather_rows(centre, rows, values, len(self.vectors))
+        return self.shares @ gather_rows(centre, rows, values, self.shares.shape[1])
 
     def skipgram(self, found: Occurrences, shared: str, rates: Any) -> tuple[float, int]:
         """The loss of all pairs, each at its own time, and how many there are."""
@@ -150,7 +150,7 @@ class Batches:
                 share = 1.0 if shared == "window" else 1 / found.sizes[owner]
                 weights = np.broadcast_to(np.reshape(share, (-1, 1)), negatives.shape)
                 weights = weights.astype(self.vectors.dtype)
-            inputs = self._given(centre, np.arange(len(owner)), np.ones(len(owner)))
+            inputs = self._input_shares(centre, np.arange(len(owner)), np.ones(len(owner)))
             loss += self._step(inputs, context, negatives, weights, rates(first / n))
         return loss, n
 
@@ -164,7 +164,7 @@ class Batches:
             sizes = found.sizes[first:last]
             share = np.repeat(1 / sizes if mean else np.ones(len(sizes)), sizes)
             rows = np.repeat(np.arange(last - first), sizes)
-            inputs = self._given(context, rows, share)
+            inputs = self._input_shares(context, rows, share)
             negatives = self.table.draw(self.rng, (last - first, self.negative))
             weights = np.ones(negatives.shape, self.vectors.dtype)
             centre = found.centre[first:last]
@@ -191,11 +191,11 @@ class Batches:
             rates = rate * c
             g = (rates * (labels - sigmoid(scores))).astype(kind)
             flat = targets.ravel()
-            outer = bounded(np.bincount(flat, rates.ravel(), minlength=len(self.outputs)))
+            outer = limit_rates(np.bincount(flat, rates.ravel(), minlength=len(self.outputs)))
             # the diagonal that is above inputs · diag(rates) · inputsᵀ: its rows' sums
-            inner = bounded(inputs @ (rates.sum(axis=1) * np.asarray(inputs.sum(axis=0))))
+            inner = limit_rates(inputs @ (rates.sum(axis=1) * np.asarray(inputs.sum(axis=0))))
             rows = np.repeat(np.arange(len(X)), targets.shape[1])
-            chosen = gathered(flat, rows, g.ravel(), len(self.outputs))
+            chosen = gather_rows(flat, rows, g.ravel(), len(self.outputs))
             change = np.einsum("bj,bjk->bk", g, Z)
             self.outputs += (outer * (chosen @ X)).astype(kind)
             self.vectors += (inner * (inputs @ change)).astype(kind)

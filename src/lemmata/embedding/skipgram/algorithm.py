@@ -285,7 +285,7 @@ class BatchedTrainer:
         rng = np.random.default_rng([self.state.seed, number])
         biases = self.biases if a.biases else None
         shares = None if data.parts is None else data.parts.shares
-        batches = twins.Batches(
+        batches = twins.BatchSteps(
             self.inputs, self.outputs, biases, data.table, a.negative, rng, a.alpha, shares
         )
         total, pairs, n = 0.0, 0, max(1, data.text.n_tokens)

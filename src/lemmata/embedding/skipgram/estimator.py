@@ -191,9 +191,9 @@ class SkipGram(EmbeddingModel):
         return self._context.longest
 
     def _problem(self, data: EncodedText) -> Any:  # type: ignore[override]
-        return self._windowed(data, data.vocabulary.counts)
+        return self._problem_with(data, data.vocabulary.counts)
 
-    def _windowed(self, data: EncodedText, counts: Array) -> WindowedText:
+    def _problem_with(self, data: EncodedText, counts: Array) -> WindowedText:
         words = data.vocabulary.words.tolist()
         parts = PartTable.of(words, self.min_n, self.max_n, self.bucket) if self.max_n else None
         drawn = self.window, float(self.sample), float(self.ns_exponent)
@@ -264,7 +264,7 @@ class SkipGram(EmbeddingModel):
             total = known + new.vocabulary
             kept = total.pruned(1, None)
             data = new.over(kept)
-            algorithm, problem = self._algorithm(data), self._windowed(data, kept.counts)
+            algorithm, problem = self._algorithm(data), self._problem_with(data, kept.counts)
             first = algorithm.init(problem, np.random.default_rng(self._rng()))
             start = self._start_from_fit(first, problem, kept.encode(list(known)))
             start = algorithm.at(start, problem)

@@ -109,7 +109,7 @@ def read(path: Any, format: str | None = None, *, limit: int | None = None) -> W
     chosen = _format(path, format)
     try:
         if chosen == "safetensors":
-            return _mapped(path)
+            return _map_file(path)
         with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
             n, k = _header(file.readline(100))
             n = n if limit is None else min(n, limit)
@@ -147,7 +147,7 @@ def _from_text(file: Any, n: int, k: int) -> WordVectors:
         except ValueError:
             raise UnreadableVectors(f"line {line + 2} holds something that is no number.") from None
     matrix = np.stack(rows) if rows else np.empty((0, k), np.float32)
-    return _checked(words, matrix)
+    return _make_vectors(words, matrix)
 
 
 def _from_binary(file: Any, n: int, k: int) -> WordVectors:
@@ -178,7 +178,7 @@ def _from_binary(file: Any, n: int, k: int) -> WordVectors:
         rows.append(np.frombuffer(buffer, "<f4", k, place + 1).copy())
         buffer = buffer[place + 1 + size :]
     matrix = np.stack(rows) if rows else np.empty((0, k), np.float32)
-    return _checked(words, matrix)
+    return _make_vectors(words, matrix)
 
 
 def _word(raw: bytes, number: int) -> str:
@@ -190,14 +190,14 @@ def _word(raw: bytes, number: int) -> str:
         ) from None
 
 
-def _checked(words: list[str], matrix: Array, counts: Array | None = None) -> WordVectors:
+def _make_vectors(words: list[str], matrix: Array, counts: Array | None = None) -> WordVectors:
     try:
         return WordVectors(words, matrix, counts)  # type: ignore[arg-type]
     except ValueError as error:
         raise UnreadableVectors(str(error)) from None
 
 
-def _mapped(path: Path) -> WordVectors:
+def _map_file(path: Path) -> WordVectors:
     """The tensors of a file of ours, the vectors as a memory map."""
     size = path.stat().st_size
     with open(path, "rb") as file:
@@ -232,4 +232,4 @@ def _mapped(path: Path) -> WordVectors:
             found[name] = np.memmap(path, kind, "r", 8 + length + first, shape)
     words = _word(found["words"].tobytes(), 1).split("\n") if found["words"].size else []
     counts = np.array(found["counts"]) if "counts" in found else None
-    return _checked(words, found["vectors"], counts)
+    return _make_vectors(words, found["vectors"], counts)

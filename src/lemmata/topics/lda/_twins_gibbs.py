@@ -31,7 +31,7 @@ def sample(tokens, topics, documents, words, alpha, beta, seed: int, average, sh
         new = np.minimum((edges <= goals[:, None]).sum(axis=1), k - 1)
         documents[d, new] += 1
         topics[column] = new
-    counted = tokens.counted(topics, k)
+    counted = tokens.count(topics, k)
     moved = tuple(
         before + share * (now - before) for before, now in zip(average, counted, strict=True)
     )

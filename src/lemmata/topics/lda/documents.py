@@ -26,7 +26,7 @@ COMPILE_ABOVE = 2**31  # multiplications that NumPy does in less time than a com
 
 
 @dataclass(frozen=True)
-class Part:
+class DocumentPart:
     """Some documents: the number of the first, their counts and their weights (None: all 1)."""
 
     first: int
@@ -38,7 +38,7 @@ class Part:
         return slice(self.first, self.first + self.counts.shape[0])
 
 
-def cut(counts: sp.csr_array, weights: Array | None, first: int = 0) -> Iterator[Part]:
+def cut(counts: sp.csr_array, weights: Array | None, first: int = 0) -> Iterator[DocumentPart]:
     """Counts in up to PARTS parts of about as many entries."""
     n, entries = counts.shape[0], int(counts.indptr[-1])
     # each has sums over all words of its own, which should cost little beside its entries
@@ -47,10 +47,10 @@ def cut(counts: sp.csr_array, weights: Array | None, first: int = 0) -> Iterator
     cuts[0], cuts[-1] = 0, n
     for start, stop in pairwise(cuts):
         mine = None if weights is None else weights[start:stop]
-        yield Part(first + int(start), counts[start:stop], mine)
+        yield DocumentPart(first + int(start), counts[start:stop], mine)
 
 
-class Documents:
+class DocumentParts:
     """Counts of words, (n documents) × (m words), in parts."""
 
     def __init__(self, data: Blocks, topics: int, passes: int, compiled: bool | None = None):
@@ -70,7 +70,7 @@ class Documents:
         for rows, weights in self.data:
             yield sp.csr_array(rows, dtype=self.dtype), weights
 
-    def shuffled(self, seed: int) -> Iterator[tuple[sp.csr_array, Array | None]]:
+    def shuffle(self, seed: int) -> Iterator[tuple[sp.csr_array, Array | None]]:
         """The documents in a random order that follows from the seed, where they are in memory; else block by block."""
         if not self.data.in_memory:
             yield from self.blocks()
@@ -83,10 +83,10 @@ class Documents:
         yield from self._order[1]
 
     @cached_property
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[DocumentPart]:
         return list(self._cut())
 
-    def _cut(self) -> Iterator[Part]:
+    def _cut(self) -> Iterator[DocumentPart]:
         first = 0
         for counts, weights in self.blocks():
             yield from cut(counts, weights, first)
@@ -95,7 +95,7 @@ class Documents:
     @cached_property
     def lengths(self) -> Array:
         """The tokens of each document, (n,)."""
-        parts = self.mapped(lambda part: np.asarray(part.counts.sum(axis=1)).ravel())
+        parts = self.map_parts(lambda part: np.asarray(part.counts.sum(axis=1)).ravel())
         return np.concatenate([np.zeros(0), *parts])
 
     @property
@@ -103,15 +103,15 @@ class Documents:
         weights = self.data.weights
         return float(self.lengths.sum() if weights is None else self.lengths @ weights)
 
-    def mapped(self, work: Callable[[Part], Any]) -> Iterator[Any]:
+    def map_parts(self, work: Callable[[DocumentPart], Any]) -> Iterator[Any]:
         """work(part) of every part in their order; side by side where the data is in memory."""
         if self.data.in_memory:
             yield from side_by_side(work, self._parts)
         else:
-            for counts, first in self._streamed():
+            for counts, first in self._stream():
                 yield from side_by_side(work, list(cut(*counts, first)))
 
-    def _streamed(self) -> Iterator[tuple[tuple[sp.csr_array, Array | None], int]]:
+    def _stream(self) -> Iterator[tuple[tuple[sp.csr_array, Array | None], int]]:
         first = 0
         for counts, weights in self.blocks():
             yield (counts, weights), first

@@ -40,7 +40,7 @@ from lemmata.core.trace import Trace
 from lemmata.text.counting import Counts
 from lemmata.topics.base import TopicModel
 from lemmata.topics.lda import priors
-from lemmata.topics.lda.documents import Documents
+from lemmata.topics.lda.documents import DocumentParts
 from lemmata.topics.lda.gibbs import GibbsAlgorithm
 from lemmata.topics.lda.mixtures import draw_documents, mixtures_of
 from lemmata.topics.lda.online import OnlineAlgorithm, OnlineState
@@ -167,10 +167,10 @@ class LDA(TopicModel):
             )
         super()._fit_blocks(data)
 
-    def _problem(self, data: Blocks) -> Tokens | Documents:
+    def _problem(self, data: Blocks) -> Tokens | DocumentParts:
         if self.learning_method == "gibbs":
             return Tokens(data, self.n_components, self._passes * self.n_chains)
-        return Documents(data, self.n_components, self._passes)
+        return DocumentParts(data, self.n_components, self._passes)
 
     def _stop(self) -> Stop:
         if self.learning_method == "gibbs" and self.n_chains > 1:
@@ -202,9 +202,9 @@ class LDA(TopicModel):
             found["chain_log_likelihoods_"] = np.array(
                 [-trace.objective[len(trace) - max(kept, 1) :] for trace in traces]
             )
-        return self._shown(found, problem.dtype, problem.shape[1])
+        return self._finish_attributes(found, problem.dtype, problem.shape[1])
 
-    def _shown(self, found: dict[str, Any], dtype: Any, m: int) -> dict[str, Any]:
+    def _finish_attributes(self, found: dict[str, Any], dtype: Any, m: int) -> dict[str, Any]:
         """Attributes in the type of the data; those of another method do not outlive a fit."""
         self._forget("doc_topic_", "lower_bound_", "chain_log_likelihoods_", "batches_")
         beta = self._beta(m)
@@ -226,7 +226,7 @@ class LDA(TopicModel):
             self._validate_params()
             first = not hasattr(self, "batches_")
             data = self._validated(X, sample_weight, reset=first)
-            documents = Documents(data, self.n_components, self._passes)
+            documents = DocumentParts(data, self.n_components, self._passes)
             algorithm = self._algorithm(data)
             state = (
                 algorithm.init(documents, np.random.default_rng(self._rng()))
@@ -243,7 +243,9 @@ class LDA(TopicModel):
                     )
             trace = Trace() if first or self.stopped_ != Stopped.BATCHES else self.trace_.copy()
             trace.append(state.loss - before, trace.elapsed, None)
-            attributes = self._shown(algorithm.attributes(state), data.dtype, data.shape[1])
+            attributes = self._finish_attributes(
+                algorithm.attributes(state), data.dtype, data.shape[1]
+            )
             self._conclude(None, attributes, trace, Stopped.BATCHES, len(trace))
         return self
 

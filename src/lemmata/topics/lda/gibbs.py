@@ -79,7 +79,7 @@ class GibbsAlgorithm:
         else:
             topics = rng.integers(k, size=len(tokens))
         topics = topics.astype(np.int16 if k < 2**15 else np.int32)
-        documents, words = tokens.counted(topics, k)
+        documents, words = tokens.count(topics, k)
         seed, loss = int(rng.integers(2**63)), self._loss(tokens, documents, words, alpha)
         return GibbsState(topics, documents, words, alpha, documents, words, seed, 0, loss)
 

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lemmata.core.blocks import Blocks
-from lemmata.topics.lda.documents import Documents, Part
+from lemmata.topics.lda.documents import DocumentPart, DocumentParts
 
 Array = np.ndarray
 ROUNDS = 200
@@ -22,15 +22,15 @@ CHUNK = 2**20  # numbers of θφ at a time
 
 def mixtures_of(data: Blocks, topic_word: Array, alpha: Array) -> Array:
     """θ (n, k) of documents, given p(word | topic) (k, m) and α (k,)."""
-    documents = Documents(data, len(alpha), ROUNDS // 10)
+    documents = DocumentParts(data, len(alpha), ROUNDS // 10)
     phi = np.ascontiguousarray(topic_word.T, dtype=data.dtype)
     fold_in, alpha = documents.kernels.fold_in, alpha.astype(data.dtype)
 
-    def work(part: Part) -> Array:
+    def work(part: DocumentPart) -> Array:
         return fold_in(part.counts, phi, alpha, ROUNDS, CHANGE)
 
     none = np.zeros((0, len(alpha)), data.dtype)
-    return np.concatenate([none, *documents.mapped(work)])
+    return np.concatenate([none, *documents.map_parts(work)])
 
 
 def draw_documents(

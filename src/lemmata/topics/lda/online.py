@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lemmata.core.store import storable
-from lemmata.topics.lda.documents import Documents, Part, cut, side_by_side
+from lemmata.topics.lda.documents import DocumentPart, DocumentParts, cut, side_by_side
 from lemmata.topics.lda.variational import CHANGE, best_prior, first_gamma, first_lam
 
 Array = np.ndarray
@@ -43,7 +43,7 @@ class OnlineState:
 
 @dataclass(frozen=True)
 class OnlineAlgorithm:
-    """Online variational inference on `Documents`. alpha, beta, learn as in VariationalAlgorithm."""
+    """Online variational inference on `DocumentParts`. alpha, beta, learn as in VariationalAlgorithm."""
 
     alpha: tuple[float, ...]
     beta: Array
@@ -54,7 +54,7 @@ class OnlineAlgorithm:
 
     hint = "raise learning_offset, or look for extreme counts"
 
-    def init(self, data: Documents, rng: np.random.Generator) -> OnlineState:
+    def init(self, data: DocumentParts, rng: np.random.Generator) -> OnlineState:
         k, alpha = len(self.alpha), np.asarray(self.alpha)
         lam = first_lam(self.beta, data.shape[1], k, data.dtype, rng)
         seed, guess = int(rng.integers(2**63)), data.weighted_tokens * np.log(data.shape[1])
@@ -62,16 +62,18 @@ class OnlineAlgorithm:
             lam, alpha, 0, 0, seed, float(guess)
         )  # −ln p of topics that know nothing
 
-    def step(self, state: OnlineState, data: Documents) -> OnlineState:
+    def step(self, state: OnlineState, data: DocumentParts) -> OnlineState:
         after = replace(state, loss=0.0)
         total = data.data.total_weight
         for counts, weights in self._batches(data, state.seed):
             after = self.learn_from(after, counts, weights, total, data.kernels)
         return replace(after, passes=state.passes + 1)
 
-    def _batches(self, data: Documents, seed: int) -> Iterator[tuple[sp.csr_array, Array | None]]:
+    def _batches(
+        self, data: DocumentParts, seed: int
+    ) -> Iterator[tuple[sp.csr_array, Array | None]]:
         """Batches in an order of their own where the data is in memory; a stream in the order it comes."""
-        for counts, weights in data.shuffled(seed):
+        for counts, weights in data.shuffle(seed):
             for start in range(0, counts.shape[0], self.batch_size):
                 here = slice(start, start + self.batch_size)
                 yield counts[here], None if weights is None else weights[here]
@@ -125,7 +127,7 @@ def batch_statistics(
     phi = (lam[present] / lam.sum(axis=0, dtype=np.float64)).astype(lam.dtype)
     lengths = np.asarray(counts.sum(axis=1)).ravel()
 
-    def work(part: Part) -> tuple[Array, Array, float]:
+    def work(part: DocumentPart) -> tuple[Array, Array, float]:
         start = first_gamma(lengths[part.rows], alpha, lam.dtype)
         return kernels.expect(part.counts, part.weights, start, phi, alpha, ROUNDS, CHANGE)
 

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lemmata.core.blocks import Blocks
-from lemmata.topics.lda.documents import Documents, side_by_side
+from lemmata.topics.lda.documents import DocumentParts, side_by_side
 from lemmata.topics.lda.mixtures import mixtures_of
 from lemmata.topics.lda.online import OnlineAlgorithm
 from lemmata.topics.lda.tokens import Tokens
@@ -26,7 +26,7 @@ def first_topics(
 ) -> Array:
     """A topic for every token, in the order of `tokens`."""
     blocks, k = Blocks.of(sp.csr_array(tokens.counts, dtype=np.float32)), len(alpha)
-    documents = Documents(blocks, k, PASSES, compiled=tokens.compiled)
+    documents = DocumentParts(blocks, k, PASSES, compiled=tokens.compiled)
     size = min(max(documents.shape[0] // 16, 64), 1024)
     algorithm = OnlineAlgorithm(alpha, beta, False, size, 0.6, 1.0)
     state = algorithm.init(documents, rng)

@@ -27,7 +27,7 @@ COMPILE_ABOVE = 3e9  # nanoseconds of NumPy's: what a compiler takes
 
 
 @dataclass(frozen=True)
-class Block:
+class TokenBlock:
     """The tokens start ≤ t < stop, in documents first ≤ d < last; those of document d begin at indptr[d − first]."""
 
     start: int
@@ -54,7 +54,7 @@ class Tokens:
 
     def __init__(self, data: Blocks, topics: int, passes: int, parts: int | None = None):
         self.data, self.dtype = data, data.dtype
-        X = self._counted(data)
+        X = self._count_matrix(data)
         self.shape, self.counts = X.shape, X
         words = np.repeat(X.indices.astype(np.int32), X.data)
         documents = np.repeat(np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), X.data)
@@ -66,7 +66,7 @@ class Tokens:
         self.compiled = worth_compiling(nanoseconds, above=COMPILE_ABOVE)
 
     @staticmethod
-    def _counted(data: Blocks) -> sp.csr_array:
+    def _count_matrix(data: Blocks) -> sp.csr_array:
         """All blocks as one CSR matrix of whole numbers; a document of weight 2 is there twice."""
         found = []
         for rows, _ in data:
@@ -97,7 +97,7 @@ class Tokens:
         cell = document_part[documents] * P + word_part[words]
         places = np.argsort(cell * self.shape[0] + documents, kind="stable")
         self.words, self.documents, cell = words[places], documents[places], cell[places]
-        self.blocks: list[list[Block]] = []
+        self.blocks: list[list[TokenBlock]] = []
         edges = np.searchsorted(cell, np.arange(P * P + 1))
         rows = np.searchsorted(document_part, np.arange(P + 1))
         for a in range(P):
@@ -106,7 +106,9 @@ class Tokens:
                 start, stop = int(edges[a * P + b]), int(edges[a * P + b + 1])
                 here = np.arange(rows[a], rows[a + 1] + 1)
                 indptr = np.searchsorted(self.documents[start:stop], here)
-                self.blocks[a].append(Block(start, stop, int(rows[a]), int(rows[a + 1]), indptr))
+                self.blocks[a].append(
+                    TokenBlock(start, stop, int(rows[a]), int(rows[a + 1]), indptr)
+                )
 
     def __len__(self) -> int:
         return len(self.words)
@@ -114,7 +116,7 @@ class Tokens:
     def fingerprint(self) -> str:
         return self.data.fingerprint()
 
-    def counted(self, topics: Array, k: int) -> tuple[Array, Array]:
+    def count(self, topics: Array, k: int) -> tuple[Array, Array]:
         """n_dj (n, k) and n_wj (m, k): how many tokens of each document and of each word have each topic."""
         n, m = self.shape
         documents = np.bincount(self.documents * k + topics, minlength=n * k).reshape(n, k)

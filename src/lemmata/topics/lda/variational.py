@@ -27,7 +27,7 @@ import numpy as np
 from scipy.special import polygamma, psi
 
 from lemmata.core.store import storable
-from lemmata.topics.lda.documents import Documents, Part
+from lemmata.topics.lda.documents import DocumentPart, DocumentParts
 from lemmata.topics.lda.priors import SMALLEST
 
 Array = np.ndarray
@@ -70,7 +70,7 @@ def first_gamma(lengths: Array, alpha: Array, dtype: Any) -> Array:
 
 @dataclass(frozen=True)
 class VariationalAlgorithm:
-    """Variational EM on `Documents`.
+    """Variational EM on `DocumentParts`.
 
     alpha is a tuple of k numbers, learnt on the way if `learn`; beta is (m, k), or (1, k) where all words have the same."""
 
@@ -80,12 +80,12 @@ class VariationalAlgorithm:
 
     hint = "look for extreme counts"
 
-    def init(self, data: Documents, rng: np.random.Generator) -> VariationalState:
+    def init(self, data: DocumentParts, rng: np.random.Generator) -> VariationalState:
         m, k, alpha = data.shape[1], len(self.alpha), np.asarray(self.alpha)
         lam = first_lam(self.beta, m, k, data.dtype, rng)
         return self._at(first_gamma(data.lengths, alpha, data.dtype), lam, alpha, data, again=True)
 
-    def step(self, state: VariationalState, data: Documents) -> VariationalState:
+    def step(self, state: VariationalState, data: DocumentParts) -> VariationalState:
         alpha = state.alpha
         if self.learn:
             alpha = best_prior(state.gamma, data.data.weights, alpha)
@@ -98,20 +98,20 @@ class VariationalAlgorithm:
         return self._at(state.gamma, lam, alpha, data, again=False)
 
     def _at(
-        self, gamma: Array, lam: Array, alpha: Array, data: Documents, again: bool
+        self, gamma: Array, lam: Array, alpha: Array, data: DocumentParts, again: bool
     ) -> VariationalState:
         kernels, gammas = data.kernels, np.empty_like(gamma)
         phi, bound = as_topics(lam), 0.0
         smoothing = float((self.beta * np.log(phi.astype(np.float64))).sum())
 
-        def work(part: Part) -> tuple[Array, float]:
+        def work(part: DocumentPart) -> tuple[Array, float]:
             gammas[part.rows], words, mine = kernels.expect(
                 part.counts, part.weights, gamma[part.rows], phi, alpha, ROUNDS, CHANGE
             )
             return words, mine
 
         total = np.zeros_like(lam)
-        for words, mine in data.mapped(work):
+        for words, mine in data.map_parts(work):
             total += words
             bound += mine
         return VariationalState(

@@ -16,8 +16,8 @@ from lemmata.core.loop import Stopped
 from lemmata.core.store import storable
 from lemmata.core.trace import Trace
 from lemmata.topics.nmf.divergence import Counted
-from lemmata.topics.nmf.squares import Penalty, Products
-from lemmata.topics.nmf.table import Table
+from lemmata.topics.nmf.squares import FactorPenalty, Products
+from lemmata.topics.nmf.table import RowTable
 
 Array = np.ndarray
 ROUNDS = 8  # of updates of H for every batch
@@ -38,7 +38,7 @@ class BatchSums:
     weight: float = 0.0  # Σ s
 
     @classmethod
-    def of(cls, table: Table, W: Array, V: Array, penalty: Penalty) -> BatchSums:
+    def of(cls, table: RowTable, W: Array, V: Array, penalty: FactorPenalty) -> BatchSums:
         size, weight = float(table.data.size), float(table.data.total_weight)
         if not isinstance(table, Counted):
             found = table.map(lambda part: Products.of(part, W[part.place], penalty), Products())
@@ -54,14 +54,14 @@ class BatchSums:
             self.divergence + other.divergence, self.size + other.size, self.weight + other.weight,
         )  # fmt: skip
 
-    def loss(self, V: Array, penalty: Penalty) -> float:
+    def loss(self, V: Array, penalty: FactorPenalty) -> float:
         """½ ‖X − WH‖² with the W of each batch; the divergence of each batch with the H that it found."""
         if np.ndim(self.counts) == 0:
             return self.products.loss(V, penalty)
         return self.divergence + penalty.on_columns(V)
 
 
-class Batches:
+class PartialFitting:
     """What a model with `partial_fit` has besides."""
 
     def partial_fit(self: Any, X, y=None, sample_weight=None, *, W=None, H=None):
@@ -91,10 +91,10 @@ class Batches:
                 V, before = np.ascontiguousarray(self.components_.T), self.sums_
             total = before.weight + data.total_weight
             penalty = self._penalty((total, data.shape[1]))
-            V, sums = _learnt(algorithm, table, self._rows(table, V), V, before, penalty)
+            V, sums = _learn(algorithm, table, self._rows(table, V), V, before, penalty)
             attributes = {
                 "components_": np.ascontiguousarray(V.T),
-                "reconstruction_err_": float(np.sqrt(2 * sums.loss(V, Penalty()))),
+                "reconstruction_err_": float(np.sqrt(2 * sums.loss(V, FactorPenalty()))),
                 "n_components_": table.k,
                 "sums_": sums,
             }
@@ -106,8 +106,8 @@ class Batches:
         return self
 
 
-def _learnt(
-    algorithm: Any, table: Table, W: Array, V: Array, before: BatchSums, penalty: Penalty
+def _learn(
+    algorithm: Any, table: RowTable, W: Array, V: Array, before: BatchSums, penalty: FactorPenalty
 ) -> tuple[Array, BatchSums]:
     """H and the sums after a batch whose best W is given: H moves, and of the divergence the shares of this batch with it."""
     algorithm = replace(algorithm, penalty=penalty)

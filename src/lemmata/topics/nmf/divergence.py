@@ -28,9 +28,9 @@ import scipy.sparse as sp
 from lemmata.core.blocks import Blocks
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.store import storable
-from lemmata.topics.nmf.squares import Penalty
-from lemmata.topics.nmf.table import Part, Table
-from lemmata.topics.plsa.corpus import Corpus
+from lemmata.topics.nmf.squares import FactorPenalty
+from lemmata.topics.nmf.table import RowPart, RowTable
+from lemmata.topics.plsa.corpus import CountedCorpus
 
 Array = np.ndarray
 
@@ -46,16 +46,16 @@ class Sums:
         return Sums(self.columns + other.columns, self.loss + other.loss)
 
 
-class Counted(Table):
+class Counted(RowTable):
     """A table whose entries are shared out among components: by pLSA's kernels where it is sparse, else by BLAS."""
 
     @cached_property
-    def corpus(self) -> Corpus:
+    def corpus(self) -> CountedCorpus:
         data = self.data
         if self.only_stored:
             data = Blocks.of(data.source.csr())
             data = data if self.data.weights is None else data.weighted(self.data.weights)
-        return Corpus(data, self.k, self.passes)
+        return CountedCorpus(data, self.k, self.passes)
 
     def share_out(self, W: Array, V: Array) -> tuple[Array, Array, float]:
         """s_i n_iz (n, k), m_zj as (m, k), and −Σ s x ln p, at these factors."""
@@ -64,10 +64,10 @@ class Counted(Table):
             return found.documents, found.words, found.loss
         rows, tiny = np.empty_like(W), np.finfo(W.dtype).tiny
 
-        def work(part: Part) -> Sums:
+        def work(part: RowPart) -> Sums:
             mine = W[part.place]
             p = np.maximum(mine @ V.T, tiny)
-            X = part.weighted(part.rows)
+            X = part.weight(part.rows)
             with np.errstate(over="ignore"):
                 loss = -float(np.vdot(X, np.log(p)))
             Q = X / p
@@ -83,7 +83,7 @@ class Counted(Table):
             return V.sum(axis=0)
         out = np.empty((self.shape[0], V.shape[1]), V.dtype)
 
-        def work(part: Part) -> float:
+        def work(part: RowPart) -> float:
             out[part.place] = V.sum(axis=0) if part.mask is None else part.mask @ V
             return 0.0
 
@@ -143,8 +143,8 @@ def positive_root(counts: Array, slope: Array, l2: float) -> Array:
 class DivergenceAlgorithm:
     """Multiplicative updates on a `Counted` table."""
 
-    start: Callable[[Table, np.random.Generator], tuple[Array, Array]]
-    penalty: Penalty
+    start: Callable[[RowTable, np.random.Generator], tuple[Array, Array]]
+    penalty: FactorPenalty
 
     hint = "look for extreme values, and scale the data to about 1"
 

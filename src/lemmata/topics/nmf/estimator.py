@@ -29,15 +29,15 @@ from lemmata.core.loop import warn_user
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, SHARE, choice, fitted, parameter
 from lemmata.fit_costs import cost_of_nmf
 from lemmata.topics.base import TopicModel
-from lemmata.topics.nmf.batches import Batches, BatchSums
+from lemmata.topics.nmf.batches import BatchSums, PartialFitting
 from lemmata.topics.nmf.divergence import Counted, DivergenceAlgorithm
 from lemmata.topics.nmf.hals import HALS
 from lemmata.topics.nmf.initialisation import INITS, Start
 from lemmata.topics.nmf.multiplicative import Multiplicative
 from lemmata.topics.nmf.projected_als import ProjectedALS
 from lemmata.topics.nmf.solving import divergence_rows, least_squares_rows
-from lemmata.topics.nmf.squares import Penalty, SquaresAlgorithm, Update
-from lemmata.topics.nmf.table import Part, Table
+from lemmata.topics.nmf.squares import FactorPenalty, SquaresAlgorithm, Update
+from lemmata.topics.nmf.table import RowPart, RowTable
 from lemmata.topics.reading import rows_to_one
 
 Array = np.ndarray
@@ -45,7 +45,7 @@ Given = tuple[Any, Any]  # W and H, or None
 SOLVERS = ("auto", "hals", "cd", "mu", "projected-als")
 
 
-def _validate_start(table: Table, both: Given) -> tuple[Array, Array]:
+def _validate_start(table: RowTable, both: Given) -> tuple[Array, Array]:
     (n, m), k = table.shape, table.k
     found = []
     for name, given, shape in zip("WH", both, ((n, k), (k, m)), strict=True):
@@ -64,7 +64,7 @@ def _validate_start(table: Table, both: Given) -> tuple[Array, Array]:
     return found[0], found[1].T
 
 
-class NMF(Batches, TopicModel, ModelOfParts):
+class NMF(PartialFitting, TopicModel, ModelOfParts):
     """Non-negative matrix factorisation.
 
     Minimises ½ ‖X − WH‖² (or the Kullback–Leibler divergence) over W (n, k) ≥ 0 and H (k, m) ≥ 0, plus
@@ -162,16 +162,16 @@ class NMF(Batches, TopicModel, ModelOfParts):
     def _by_divergence(self) -> bool:
         return self.beta_loss == "kullback-leibler"
 
-    def _penalty(self, shape: tuple[float, int]) -> Penalty:
+    def _penalty(self, shape: tuple[float, int]) -> FactorPenalty:
         n, m = shape
         on_W, l = float(self.alpha_W), float(self.l1_ratio)
         on_H = on_W if self.alpha_H == "same" else float(self.alpha_H)
-        return Penalty(
+        return FactorPenalty(
             m * on_W * l, m * on_W * (1 - l), n * on_H * l, n * on_H * (1 - l)
         )  # fmt: skip
 
-    def _problem(self, data: Blocks) -> Table:
-        kind = Counted if self._by_divergence else Table
+    def _problem(self, data: Blocks) -> RowTable:
+        kind = Counted if self._by_divergence else RowTable
         return kind(data, int(self.n_components), min(self.max_iter, 50))
 
     def _algorithm(self, data: Blocks, given: Given = (None, None)) -> Any:
@@ -183,7 +183,7 @@ class NMF(Batches, TopicModel, ModelOfParts):
             )
         return self._algorithm_for(self._problem(data), given)
 
-    def _algorithm_for(self, table: Table, given: Given) -> Any:
+    def _algorithm_for(self, table: RowTable, given: Given) -> Any:
         """The algorithm that the parameters stand for on this table; given : W and H to start from, with init="custom"."""
         solver = {"auto": "mu" if self._by_divergence else "hals", "cd": "hals"}.get(
             self.solver, self.solver
@@ -203,7 +203,7 @@ class NMF(Batches, TopicModel, ModelOfParts):
         update: Update = Multiplicative() if solver == "mu" else ProjectedALS()
         return SquaresAlgorithm(start, update, update, penalty)
 
-    def _init_for(self, table: Table, solver: str) -> str:
+    def _init_for(self, table: RowTable, solver: str) -> str:
         init = self.init or ("random" if table.holes else "nndsvda")
         if table.holes and init.startswith("nndsvd"):
             raise ValueError(
@@ -216,7 +216,7 @@ class NMF(Batches, TopicModel, ModelOfParts):
             )
         return init
 
-    def _attributes(self, solution: Any, problem: Table) -> dict[str, Any]:
+    def _attributes(self, solution: Any, problem: RowTable) -> dict[str, Any]:
         state = solution.state
         penalty = self._penalty((problem.data.total_weight, problem.shape[1]))
         W = self._rows(problem, state.V, state.W)
@@ -237,9 +237,9 @@ class NMF(Batches, TopicModel, ModelOfParts):
 
     def _error(self, table: Any, W: Array, V: Array, sums: BatchSums) -> float:
         if self._by_divergence or table.sparse:
-            return float(np.sqrt(2 * sums.loss(V, Penalty())))
+            return float(np.sqrt(2 * sums.loss(V, FactorPenalty())))
 
-        def work(part: Part) -> float:
+        def work(part: RowPart) -> float:
             R = part.rows - W[part.place] @ V.T
             if part.mask is not None:
                 R *= part.mask
@@ -251,7 +251,7 @@ class NMF(Batches, TopicModel, ModelOfParts):
     # --- using it ---
 
     def _mixtures(self, data: Blocks) -> Array:
-        kind = Counted if self._by_divergence else Table
+        kind = Counted if self._by_divergence else RowTable
         table = kind(data, len(self.components_), 2)
         return self._rows(table, np.ascontiguousarray(self.components_.T, dtype=data.dtype))
 

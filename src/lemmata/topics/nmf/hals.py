@@ -36,12 +36,12 @@ class HALS:
 
     def __call__(self, W: Array, P: Array, G: Array, l1: float, l2: float, sweeps: int) -> Array:
         """W (n, k), better for P (n, k) and G, (k, k) or one for every row."""
-        G, inverse = ridged(G, l2)
+        G, inverse = add_ridge(G, l2)
         target = P - np.asarray(l1, P.dtype) if l1 else P
         return self.kernels.sweep_rows(W, target, G, inverse, sweeps, self.threads)
 
 
-def ridged(G: Array, l2: float) -> tuple[Array, Array]:
+def add_ridge(G: Array, l2: float) -> tuple[Array, Array]:
     """G + l₂ I and one over its diagonal; over 0 a number so large that any slope ends at the bound, and none at rest."""
     if l2:
         G = G + np.asarray(l2, G.dtype) * np.eye(G.shape[-1], dtype=G.dtype)

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 
 from lemmata.linalg.operators import CentredScatter
 from lemmata.linalg.randomized import RandomizedAlgorithm
-from lemmata.topics.nmf.table import Table
+from lemmata.topics.nmf.table import RowTable
 
 Array = np.ndarray
 INITS = ("random", "nndsvd", "nndsvda", "nndsvdar", "custom")
@@ -36,7 +36,7 @@ class Start:
     W: Any = None
     V: Any = None
 
-    def __call__(self, table: Table, rng: np.random.Generator) -> tuple[Array, Array]:
+    def __call__(self, table: RowTable, rng: np.random.Generator) -> tuple[Array, Array]:
         """W (n, k) and V (m, k)."""
         if self.init == "custom":
             W, V = (np.ascontiguousarray(one, dtype=table.dtype) for one in (self.W, self.V))
@@ -47,17 +47,17 @@ class Start:
         if self.init == "nndsvd":
             return W, V
         drawn = rng if self.init == "nndsvdar" else None
-        return _filled(W, drawn, table.data.weights), _filled(V, drawn)
+        return _fill(W, drawn, table.data.weights), _fill(V, drawn)
 
 
-def random_start(table: Table, rng: np.random.Generator) -> tuple[Array, Array]:
+def random_start(table: RowTable, rng: np.random.Generator) -> tuple[Array, Array]:
     (n, m), k = table.shape, table.k
     size = np.sqrt(mean_of(table) / k)
     V = np.abs(rng.standard_normal((m, k))) * size
     return np.full((n, k), size, dtype=table.dtype), V.astype(table.dtype)
 
 
-def mean_of(table: Table) -> float:
+def mean_of(table: RowTable) -> float:
     """The weighted mean of what is known."""
     total, count = 0.0, 0.0
     for rows, weights in table.data:
@@ -76,7 +76,7 @@ def mean_of(table: Table) -> float:
     return total / count if count > 0 else 0.0
 
 
-def singular_start(table: Table, rng: np.random.Generator) -> tuple[Array, Array]:
+def singular_start(table: RowTable, rng: np.random.Generator) -> tuple[Array, Array]:
     """NNDSVD: W (n, k) and V (m, k)."""
     V = _right_vectors(table, rng).astype(table.dtype)  # (m, k)
     W = np.empty((table.shape[0], table.k), table.dtype)
@@ -100,7 +100,7 @@ def singular_start(table: Table, rng: np.random.Generator) -> tuple[Array, Array
     return W, V
 
 
-def _right_vectors(table: Table, rng: np.random.Generator) -> Array:
+def _right_vectors(table: RowTable, rng: np.random.Generator) -> Array:
     (_, m), k = table.shape, table.k
     S = CentredScatter(table.data, mean=np.zeros(m))
     if m <= FORMED:
@@ -115,7 +115,7 @@ def _right_vectors(table: Table, rng: np.random.Generator) -> Array:
     return algorithm.attributes(state)["vectors"]
 
 
-def _filled(factor: Array, rng: np.random.Generator | None, weights: Array | None = None) -> Array:
+def _fill(factor: Array, rng: np.random.Generator | None, weights: Array | None = None) -> Array:
     """Zeros become the mean of their column, or up to a hundredth of it at random."""
     mean = np.average(factor, axis=0, weights=weights).astype(np.float64)
     mean = np.where(mean > 0, mean, mean.max(initial=0.0))

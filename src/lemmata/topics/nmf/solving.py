@@ -13,8 +13,8 @@ import numpy as np
 
 from lemmata.topics.nmf.divergence import Counted, positive_root
 from lemmata.topics.nmf.hals import HALS, best_rows
-from lemmata.topics.nmf.squares import Penalty
-from lemmata.topics.nmf.table import Part, Table
+from lemmata.topics.nmf.squares import FactorPenalty
+from lemmata.topics.nmf.table import RowPart, RowTable
 
 Array = np.ndarray
 MOST_STEPS = 1000  # of the multiplicative rule and of EM over one row
@@ -23,14 +23,14 @@ NATS = 1e-4  # a unit of the row's total that EM may leave
 
 
 def least_squares_rows(
-    table: Table, V: Array, penalty: Penalty, start: Array | None = None
+    table: RowTable, V: Array, penalty: FactorPenalty, start: Array | None = None
 ) -> Array:
     """W (n, k) that minimises ½ Σ‖x − wH‖² + a₁ Σ w + ½ a₂ ‖w‖²."""
     W = np.zeros((table.shape[0], V.shape[1]), table.dtype)
     hals = HALS(table.compiled, threads=table.sparse)
     shared = None if table.holes else V.T @ V
 
-    def work(part: Part) -> float:
+    def work(part: RowPart) -> float:
         G = part.gram(V) if shared is None else shared
         here = W[part.place] if start is None else start[part.place]
         mine = best_rows(hals, here, part.times(V), G, penalty.l1_W, penalty.l2_W)
@@ -43,7 +43,7 @@ def least_squares_rows(
 
 
 def divergence_rows(
-    table: Counted, V: Array, penalty: Penalty, start: Array | None = None
+    table: Counted, V: Array, penalty: FactorPenalty, start: Array | None = None
 ) -> Array:
     """W (n, k) that minimises Σ D(x ‖ wH) + a₁ Σ w + ½ a₂ ‖w‖²."""
     n, k, steps = table.shape[0], V.shape[1], MOST_STEPS if start is None else FROM_NEAR
@@ -96,7 +96,7 @@ def _by_dense_ratios(
     W, tiny = _first(table, V, start), np.finfo(V.dtype).tiny
     slopes = np.broadcast_to(slope, W.shape)
 
-    def work(part: Part) -> float:
+    def work(part: RowPart) -> float:
         mine, going = W[part.place], np.arange(part.size)
         for _ in range(steps):
             if not len(going):

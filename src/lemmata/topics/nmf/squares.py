@@ -24,15 +24,17 @@ import numpy as np
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.store import storable
 from lemmata.topics.nmf.hals import SWEEPS
-from lemmata.topics.nmf.table import Part, Table
+from lemmata.topics.nmf.table import RowPart, RowTable
 
 Array = np.ndarray
 Update = Callable[[Array, Array, Array, float, float, int], Array]  # W, P, G, l₁, l₂, sweeps
 
 
 @dataclass(frozen=True)
-class Penalty:
+class FactorPenalty:
     """a₁, a₂ on W and b₁, b₂ on H."""
+
+    stored_name: ClassVar[str] = "Penalty"
 
     l1_W: float = 0.0
     l2_W: float = 0.0
@@ -61,8 +63,8 @@ class Products:
     penalty: float = 0.0  # Σ s (a₁ Σ w + ½ a₂ ‖w‖²)
 
     @classmethod
-    def of(cls, part: Part, W: Array, penalty: Penalty) -> Products:
-        sW = part.weighted(W)
+    def of(cls, part: RowPart, W: Array, penalty: FactorPenalty) -> Products:
+        sW = part.weight(W)
         cost = penalty.l1_W * float(sW.sum(dtype=np.float64)) if penalty.l1_W else 0.0
         if penalty.l2_W:
             cost += 0.5 * penalty.l2_W * float(np.einsum("ij,ij->", sW, W, dtype=np.float64))
@@ -76,7 +78,7 @@ class Products:
             self.weight + other.weight, self.penalty + other.penalty,
         )  # fmt: skip
 
-    def loss(self, V: Array, penalty: Penalty) -> float:
+    def loss(self, V: Array, penalty: FactorPenalty) -> float:
         """F of this W and any H."""
         A, wide = self.gram.astype(np.float64), V.astype(np.float64)
         if A.ndim == 2:
@@ -103,36 +105,36 @@ class SquaresState:
 
 @dataclass(frozen=True)
 class SquaresAlgorithm:
-    """Alternating updates on a `Table`.
+    """Alternating updates on a `RowTable`.
 
     start : gives W and V
     rows, columns : the update of W and of V
     """
 
-    start: Callable[[Table, np.random.Generator], tuple[Array, Array]]
+    start: Callable[[RowTable, np.random.Generator], tuple[Array, Array]]
     rows: Update
     columns: Update
-    penalty: Penalty
+    penalty: FactorPenalty
 
     hint = "look for extreme values, and scale the data to about 1"
 
-    def init(self, table: Table, rng: np.random.Generator) -> SquaresState:
+    def init(self, table: RowTable, rng: np.random.Generator) -> SquaresState:
         W, V = self.start(table, rng)
         found = table.map(lambda part: Products.of(part, W[part.place], self.penalty), Products())
         return SquaresState(W, V, found.loss(V, self.penalty))
 
-    def step(self, state: SquaresState, table: Table) -> SquaresState:
+    def step(self, state: SquaresState, table: RowTable) -> SquaresState:
         with one_blas_thread():  # its last bits follow the number of its threads
             W, found = self.learn(table, state.W, state.V)
             V = self.columns_after(found, state.V)
             return SquaresState(W, V, found.loss(V, self.penalty))
 
-    def learn(self, table: Table, W: Array, V: Array) -> tuple[Array, Products]:
+    def learn(self, table: RowTable, W: Array, V: Array) -> tuple[Array, Products]:
         """A better W for this V, and what it says about the next one: the one pass of a step."""
         p = self.penalty
         better, shared = np.empty_like(W), None if table.holes else V.T @ V
 
-        def work(part: Part) -> Products:
+        def work(part: RowPart) -> Products:
             G = part.gram(V) if shared is None else shared
             mine = self.rows(W[part.place], part.times(V), G, p.l1_W, p.l2_W, SWEEPS)
             better[part.place] = mine

@@ -33,7 +33,7 @@ WHOLE = 2**16  # numbers that one thread has multiplied before a second one has 
 
 
 @dataclass(frozen=True)
-class Part:
+class RowPart:
     """Some rows: 0 where nothing is known, a mask (or None: all is known), and weights (or None: all are 1)."""
 
     first: int
@@ -54,7 +54,7 @@ class Part:
             return self.rows.T @ U
         return (U.T @ self.rows).T  # BLAS is quicker this way round
 
-    def weighted(self, W: Array) -> Array:
+    def weight(self, W: Array) -> Array:
         """diag(s) W."""
         return W if self.weights is None else W * self.weights[:, None]
 
@@ -67,8 +67,8 @@ class Part:
     def weighted_gram(self, W: Array) -> Array:
         """Σ s w wᵀ (k, k), or over the known rows of every column (m, k, k)."""
         if self.mask is None:
-            return self.weighted(W).T @ W
-        return unfold(self.mask.T @ self.weighted(squared_rows(W)), W.shape[1])
+            return self.weight(W).T @ W
+        return unfold(self.mask.T @ self.weight(squared_rows(W)), W.shape[1])
 
     @cached_property
     def square(self) -> float:
@@ -87,7 +87,7 @@ def _sparse_blocks(data: Blocks) -> bool:
     return not data.in_memory and any(sp.issparse(rows) for rows, _ in islice(data, 1))
 
 
-class Table:
+class RowTable:
     """Rows of numbers ≥ 0, weighted: weight 2 is the row twice."""
 
     def __init__(self, data: Blocks, k: int, passes: int = PASSES, holes: bool | None = None):
@@ -106,10 +106,10 @@ class Table:
     # --- parts ---
 
     @cached_property
-    def _kept(self) -> list[list[Part]]:
+    def _kept(self) -> list[list[RowPart]]:
         return [task for tasks in self._cut() for task in tasks]
 
-    def _cut(self) -> Iterator[list[list[Part]]]:
+    def _cut(self) -> Iterator[list[list[RowPart]]]:
         """Tasks that can be done side by side: of all blocks where they are in memory, else of one block after the other."""
         first, sparse_parts = 0, []
         for rows, weights in self.data:
@@ -125,14 +125,14 @@ class Table:
         if sparse_parts:
             yield [sparse_parts]
 
-    def _sparse_part(self, first: int, rows: Any, weights: Array | None) -> Part:
+    def _sparse_part(self, first: int, rows: Any, weights: Array | None) -> RowPart:
         rows, mask = known_part(rows, self.only_stored)
         columns = 2.0 * self.k * self.passes
         if mask is not None:
             mask = SparseRows(mask, columns * self.k / 2)
-        return Part(first, SparseRows(rows, columns), mask, weights, rows.shape[0])
+        return RowPart(first, SparseRows(rows, columns), mask, weights, rows.shape[0])
 
-    def _dense_parts(self, first: int, rows: Array, weights: Array | None) -> list[list[Part]]:
+    def _dense_parts(self, first: int, rows: Array, weights: Array | None) -> list[list[RowPart]]:
         n, m = rows.shape
         # NumPy's sweeps hold the interpreter's lock: better all rows at once
         tasks = TASKS if self.compiled and n * m > WHOLE else 1
@@ -147,11 +147,11 @@ class Table:
                 here = slice(at, min(at + step, stop))
                 X, mask = known_part(rows[here], False) if self.holes else (rows[here], None)
                 s = None if weights is None else weights[here]
-                parts.append(Part(first + at, X, mask, s, len(X)))
+                parts.append(RowPart(first + at, X, mask, s, len(X)))
             found.append(parts)
         return found
 
-    def map(self, work: Callable[[Part], Any], start: Any) -> Any:
+    def map(self, work: Callable[[RowPart], Any], start: Any) -> Any:
         """start + work(part 1) + work(part 2) + …: parts of a task one after the other, tasks side by side."""
         total = start
         with one_blas_thread():

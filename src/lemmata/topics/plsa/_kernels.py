@@ -57,14 +57,14 @@ def _expect_into(documents, words, probabilities, indptr, indices, values, T, F,
 def fold_in(indptr, indices, values, theta, phi, max_iter: int, tol: float) -> Array:
     """θ (n, k) after EM over each θ_d alone, until no topic could raise ln p by more than tol nats a token."""
     (n, k), m, dtype = theta.shape, len(phi), theta.dtype
-    T, F = _aligned(to_lines(theta)), to_lines(phi)
+    T, F = _align(to_lines(theta)), to_lines(phi)
     nb = len(F) // m
     gains = empty_lines(1, nb, dtype)
     _fold_in_into(T, gains, indptr, indices, values, F, nb, np.finfo(dtype).tiny, max_iter, tol)
     return T.reshape(n, -1)[:, :k].copy()
 
 
-def _aligned(lines: Array) -> Array:
+def _align(lines: Array) -> Array:
     """A copy that may be written to, at the start of a cache line."""
     copy = empty_lines(1, len(lines), lines.dtype)[0]
     copy[:] = lines

@@ -26,7 +26,7 @@ PARTS = 8  # enough for eight cores; each has sums over all words of its own
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedTopics:
     """What the E-step says: expected counts of topics in documents (n, k) and in words (m, k), and −ln p of all tokens."""
 
     documents: Array
@@ -34,7 +34,7 @@ class Expected:
     loss: float
 
 
-class Corpus:
+class CountedCorpus:
     """Counts of words, (n documents) × (m words), weighted: weight 2 is the document twice."""
 
     def __init__(self, data: Blocks, topics: int, passes: int, dtype: Any = None):
@@ -89,7 +89,7 @@ class Corpus:
             (np.asarray(part.sum(axis=0)).ravel() for _, part in self), np.zeros(self.shape[1])
         )
 
-    def expect(self, theta: Array, phi: Array) -> Expected:
+    def expect(self, theta: Array, phi: Array) -> ExpectedTopics:
         """The E-step at θ (n, k) and φ (m, k): q_dwz ∝ θ_dz φ_wz, summed over words and over documents."""
         documents = np.empty_like(theta)
         expect = self.kernels.expect
@@ -101,12 +101,12 @@ class Corpus:
             return words, loss
 
         total, loss = np.zeros_like(phi), 0.0
-        for words, cost in self._mapped(one):
+        for words, cost in self._map(one):
             total += words
             loss += cost
-        return Expected(documents, total * phi, loss)
+        return ExpectedTopics(documents, total * phi, loss)
 
-    def _mapped(self, work: Any) -> Iterator[Any]:
+    def _map(self, work: Any) -> Iterator[Any]:
         """work(first, part) of every part, side by side where the data is in memory, in their order."""
         if not self.data.in_memory or len(self.parts) == 1:
             for first, part in self:
@@ -129,4 +129,4 @@ class Corpus:
             mine = theta[first : first + part.shape[0]]
             return fold(part.indptr, part.indices, part.data, mine, phi, max_iter, tol)
 
-        return np.concatenate(list(self._mapped(one)))
+        return np.concatenate(list(self._map(one)))

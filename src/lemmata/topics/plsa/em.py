@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lemmata.core.store import storable
-from lemmata.topics.plsa.corpus import Corpus
+from lemmata.topics.plsa.corpus import CountedCorpus
 
 Array = np.ndarray
 
@@ -41,7 +41,7 @@ class PLSAState:
     loss: float  # −ℓ of this θ and φ
 
 
-def normalised(counts: Array, axis: int) -> Array:
+def normalise(counts: Array, axis: int) -> Array:
     """Counts as probabilities; uniform where nothing was counted."""
     totals = counts.sum(axis=axis, keepdims=True)
     empty = totals <= 0
@@ -51,29 +51,29 @@ def normalised(counts: Array, axis: int) -> Array:
 
 @dataclass(frozen=True)
 class PLSAAlgorithm:
-    """EM on a `Corpus`. `beta` tempers the E-step."""
+    """EM on a `CountedCorpus`. `beta` tempers the E-step."""
 
     n_components: int
     beta: float = 1.0
 
     hint = "look for extreme counts"
 
-    def init(self, corpus: Corpus, rng: np.random.Generator) -> PLSAState:
+    def init(self, corpus: CountedCorpus, rng: np.random.Generator) -> PLSAState:
         (n, m), k = corpus.shape, self.n_components
         theta = np.full(
             (n, k), 1 / k, dtype=corpus.dtype
         )  # nothing is drawn for a document: weight 2 is it twice
         # topics near the frequencies of words: a word that nobody uses has no probability
         noise = rng.gamma(1.0, size=(m, k)) + 0.1
-        phi = normalised((corpus.word_totals[:, None] * noise).astype(corpus.dtype), axis=0)
+        phi = normalise((corpus.word_totals[:, None] * noise).astype(corpus.dtype), axis=0)
         return self._at(theta, phi, corpus)
 
-    def step(self, state: PLSAState, corpus: Corpus) -> PLSAState:
-        theta = normalised(state.documents, axis=1)
-        phi = normalised(state.words, axis=0)
+    def step(self, state: PLSAState, corpus: CountedCorpus) -> PLSAState:
+        theta = normalise(state.documents, axis=1)
+        phi = normalise(state.words, axis=0)
         return self._at(theta, phi, corpus)
 
-    def _at(self, theta: Array, phi: Array, corpus: Corpus) -> PLSAState:
+    def _at(self, theta: Array, phi: Array, corpus: CountedCorpus) -> PLSAState:
         if self.beta == 1:
             found = corpus.expect(theta, phi)
         else:

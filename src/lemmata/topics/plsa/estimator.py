@@ -22,7 +22,7 @@ from lemmata.core.loop import Stopped
 from lemmata.core.parameters import COUNT, KW_ONLY, parameter
 from lemmata.core.trace import Trace
 from lemmata.topics.base import TopicModel
-from lemmata.topics.plsa.corpus import Corpus
+from lemmata.topics.plsa.corpus import CountedCorpus
 from lemmata.topics.plsa.em import PLSAAlgorithm
 from lemmata.topics.plsa.online import FOLD_IN, learn, mixtures
 
@@ -70,10 +70,10 @@ class PLSA(TopicModel):
             )
         return PLSAAlgorithm(self.n_components, float(self.temper))
 
-    def _problem(self, data: Blocks) -> Corpus:
-        return Corpus(data, self.n_components, min(self.max_iter, 50))
+    def _problem(self, data: Blocks) -> CountedCorpus:
+        return CountedCorpus(data, self.n_components, min(self.max_iter, 50))
 
-    def _attributes(self, solution: Any, problem: Corpus) -> dict[str, Any]:
+    def _attributes(self, solution: Any, problem: CountedCorpus) -> dict[str, Any]:
         state = solution.state
         found = state if self.temper == 1 else problem.expect(state.theta, state.phi)
         tokens = found.documents.sum(axis=0, dtype=np.float64)
@@ -84,7 +84,7 @@ class PLSA(TopicModel):
         }
 
     def _mixtures(self, data: Blocks) -> Array:
-        corpus = Corpus(data, len(self.components_), FOLD_IN // 10)
+        corpus = CountedCorpus(data, len(self.components_), FOLD_IN // 10)
         return mixtures(corpus, np.ascontiguousarray(self.components_.T, dtype=data.dtype))
 
     # --- one batch after the other ---
@@ -113,7 +113,7 @@ class PLSA(TopicModel):
             raise ValueError(
                 f"n_components={self.n_components}, but there are {k} topics to go on from; set it to {k}, or fit."
             )
-        corpus = Corpus(data, self.n_components, FOLD_IN // 10, dtype=phi.dtype)
+        corpus = CountedCorpus(data, self.n_components, FOLD_IN // 10, dtype=phi.dtype)
         batches = self.n_iter_ if self.stopped_ == Stopped.BATCHES else 0
         found = learn(corpus, phi, self.topic_tokens_, batches, float(self.temper))
         attributes = {

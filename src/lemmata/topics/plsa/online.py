@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lemmata.topics.plsa.corpus import Corpus
-from lemmata.topics.plsa.em import normalised
+from lemmata.topics.plsa.corpus import CountedCorpus
+from lemmata.topics.plsa.em import normalise
 
 Array = np.ndarray
 KAPPA = 0.6  # as for mixtures
@@ -34,14 +34,16 @@ class Learnt:
     loss: float  # −ℓ of this batch, at these θ and φ
 
 
-def mixtures(corpus: Corpus, phi: Array) -> Array:
+def mixtures(corpus: CountedCorpus, phi: Array) -> Array:
     """θ (n, k), the best mixtures of these topics, from uniform ones: a concave problem for each document."""
     k = phi.shape[1]
     start = np.full((corpus.shape[0], k), 1 / k, dtype=phi.dtype)
     return corpus.fold_in(start, phi, FOLD_IN, NATS)
 
 
-def learn(corpus: Corpus, phi: Array, tokens: Array, batches: int, beta: float = 1.0) -> Learnt:
+def learn(
+    corpus: CountedCorpus, phi: Array, tokens: Array, batches: int, beta: float = 1.0
+) -> Learnt:
     """Topics φ (m, k), made of `tokens` (k,) words in so many batches, after one more; without words it changes nothing."""
     theta = mixtures(corpus, phi)
     # a word that nobody used so far says nothing about topics: it has the document's mixture, q = θ
@@ -53,7 +55,7 @@ def learn(corpus: Corpus, phi: Array, tokens: Array, batches: int, beta: float =
     if new > 0:
         gamma = (batches + 2) ** -KAPPA
         counts = (1 - gamma) * phi * (tokens / max(seen, 1e-300)) + gamma * found / new
-        phi = normalised(counts.astype(phi.dtype), axis=0)
+        phi = normalise(counts.astype(phi.dtype), axis=0)
         tokens = counts.sum(axis=0, dtype=np.float64) * (seen + new)
         theta = mixtures(corpus, phi)
     return Learnt(phi, tokens, theta, corpus.expect(theta, phi).loss)

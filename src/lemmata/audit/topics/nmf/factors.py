@@ -24,7 +24,7 @@ from lemmata.audit.kernel.claims import (
     rounding,
     unknown,
 )
-from lemmata.audit.topics.nmf.facts import Numbers, Rows, divergence, error_of, numbers_of
+from lemmata.audit.topics.nmf.facts import Numbers, ScaledRows, divergence, error_of, numbers_of
 from lemmata.audit.topics.nmf.uniqueness import judge_unique
 from lemmata.completion.observed import Observed
 
@@ -82,7 +82,7 @@ def never_rose(fit: Fit):
     values = fit.trace.objective
     if not len(values):
         return unknown("the trace is empty")
-    rows = Rows(fit.data)
+    rows = ScaledRows(fit.data)
     # of squares that nearly cancel, rounding is that of the squares
     if divergence(fit):
         size = sum(float(block.s @ np.asarray(block.X.sum(axis=1)).ravel()) for _, block in rows)

@@ -29,7 +29,7 @@ Array = np.ndarray
 
 
 @dataclass
-class Block:
+class ScaledBlock:
     """Rows in float64, scaled: X, the mask (None: all known) and the weights, relative to the largest."""
 
     X: Any
@@ -42,7 +42,7 @@ def divergence(fit: Fit) -> bool:
     return fit.get("beta_loss", "frobenius") == "kullback-leibler"
 
 
-class Rows:
+class ScaledRows:
     """The data of a fit, block by block, in units where the largest number and the largest weight are 1."""
 
     def __init__(self, data: Any):
@@ -55,7 +55,7 @@ class Rows:
         weights = self.data.weights
         self.unit = 1.0 if weights is None else float(np.max(weights))
 
-    def __iter__(self) -> Iterator[tuple[slice, Block]]:
+    def __iter__(self) -> Iterator[tuple[slice, ScaledBlock]]:
         first = 0
         for rows, weights in self.data:
             X = rows.astype(np.float64) * (1 / self.scale)
@@ -69,17 +69,17 @@ class Rows:
             elif np.isnan(X).any():
                 mask = (~np.isnan(X)).astype(np.float64)
                 X = np.where(mask > 0, X, 0.0)
-            yield slice(first, first + X.shape[0]), Block(X, mask, s)
+            yield slice(first, first + X.shape[0]), ScaledBlock(X, mask, s)
             first += X.shape[0]
 
 
-class Numbers(Rows):
+class Numbers(ScaledRows):
     """The data of a fit, its factors, and the penalties, all in units where the largest is 1."""
 
     def __init__(self, fit: Fit):
         super().__init__(fit.data)
         self.fit, self.divergence = fit, divergence(fit)
-        self.H, self.sizes = _scaled(np.asarray(fit.components_, np.float64))
+        self.H, self.sizes = _scale(np.asarray(fit.components_, np.float64))
         self._penalties()
         self.W = self._coefficients()
 
@@ -152,7 +152,7 @@ def _power_of_two(x: float) -> float:
     return math.ldexp(1.0, math.frexp(x)[1]) if 0 < x < math.inf else 1.0
 
 
-def _scaled(H: Array) -> tuple[Array, Array]:
+def _scale(H: Array) -> tuple[Array, Array]:
     sizes = np.array([_power_of_two(float(row.max(initial=0.0))) for row in H])
     return H / sizes[:, None], sizes
 
@@ -190,7 +190,7 @@ def squares_of(numbers: Numbers) -> Error:
     return Error(error, square, least, math.sqrt(still / unit), math.sqrt(columns / unit))
 
 
-def _residuals(block: Block, w: Array, H: Array, sums: Array):
+def _residuals(block: ScaledBlock, w: Array, H: Array, sums: Array):
     """∂/∂w of ½‖x − wH‖², a function that gives Σ s w (wH − x), and ‖r‖², ‖x‖² and a lower bound on ‖r‖² of every row.
 
     Any y with Hy ≤ 0 proves ½‖r‖² ≥ xᵀy − ½‖y‖² for every w ≥ 0; r itself, moved along 1 until it meets Hy ≤ 0, is one.
@@ -250,7 +250,7 @@ def entry_products(X: Any, w: Array, H: Array) -> Array:
 # --- divergence -------------------------------------------------------------------------------------------------------
 
 
-def pulls_of(block: Block, w: Array, H: Array):
+def pulls_of(block: ScaledBlock, w: Array, H: Array):
     """Σ_j (x/p) h_zj of every row, a function that gives Σ s w (x/p), and Σ x ln(x/p) − x of every row."""
     X = block.X if sp.issparse(block.X) else sp.csr_array(block.X)
     p = entry_products(X, w, H)
@@ -264,7 +264,7 @@ def pulls_of(block: Block, w: Array, H: Array):
     return np.asarray(Q @ H.T), lambda sw: np.asarray(Q.T @ sw).T, logs
 
 
-def known_sums(block: Block, H: Array) -> Array:
+def known_sums(block: ScaledBlock, H: Array) -> Array:
     """Σ_j h_zj over the known columns of every row."""
     sums = H.sum(axis=1)
     if block.mask is None:
