@@ -68,7 +68,7 @@ def add_rows_into(field, start, stop, rows, slots, change):
 
 @kernel
 def gather_into(out, rows, slots, columns, start, stop):
-    """out_ab = out_ba = rows[slots_a, columns_b] for start ≤ a < stop, b ≤ a: K is symmetric, and far reads are dear."""
+    """out_ab = out_ba = rows[slots_a, columns_b] for start ≤ a < stop, b ≤ a: K is symmetric, and scattered reads are slow."""
     for a in range(start, stop):
         row = rows[slots[a]]
         for b in range(a + 1):

@@ -1,4 +1,4 @@
-"""The loops of the support vector machines in NumPy: for small data, and as what the compiled ones are compared with."""
+"""The loops of the support vector machines in NumPy: for small data, and to compare the compiled ones with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What SVC and SVR share: the door, the kernel, the fit and f(x) = Σ β_i κ(x_i, x) + b."""
+"""Base of SVC and SVR: validation, the kernel, the fit and f(x) = Σ β_i κ(x_i, x) + b."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from lemmata.predict.kernels.standard import (
     refuse_overflow,
 )
 from lemmata.predict.kernels.tiles import all_rows, refuse_asymmetric
-from lemmata.predict.svm.problem import Duals, Machine
+from lemmata.predict.svm.problem import Duals, MachineDual
 from lemmata.predict.svm.smo import OutOfSteps, SMOAlgorithm
 
 Array = np.ndarray
@@ -97,12 +97,16 @@ class SupportVectors(Supervised):
 
     # --- fitting ---
 
-    def _machines(self, data: Blocks) -> tuple[Machine, ...]:
-        """The dual problems of the data."""
-        raise TypeError(f"{type(self).__name__} does not say what its machines are.")
+    def _machines(self, data: Blocks) -> tuple[MachineDual, ...]:
+        """Return the dual problems of the data."""
+        raise NotImplementedError
+
+    def _work(self, data: Blocks) -> float:
+        """Return Σ (variables)² of all machines."""
+        raise NotImplementedError
 
     def _order(self, data: Blocks) -> Array:
-        """The rows in an order in which those of a machine stand together."""
+        """Return the rows in an order in which those of a machine stand together."""
         return np.arange(data.shape[0])
 
     def _validated_pair(self, X, y, sample_weight=None, reset=True, new_classes=True) -> Blocks:
@@ -115,12 +119,11 @@ class SupportVectors(Supervised):
             raise ValueError(
                 "max_iter=0 leaves nothing to fit; pass -1 for no limit, or a number >= 1."
             )
-        self._duals = self._stated(data)
-        work = sum(one.size**2 for one in self._duals.machines)
         most = np.iinfo(np.int64).max if self.max_iter == -1 else int(self.max_iter)
-        return SMOAlgorithm(float(self.tol), most, worth_compiling(work, above=SMALL))
+        compiled = worth_compiling(self._work(data), above=SMALL)
+        return SMOAlgorithm(float(self.tol), most, compiled)
 
-    def _stated(self, data: Blocks) -> Duals:
+    def _problem(self, data: Blocks) -> Duals:
         X = all_rows(data)
         kernel = self._kernel()
         if self._is_given:
@@ -133,9 +136,6 @@ class SupportVectors(Supervised):
         return Duals(
             X, kernel, machines, float(self.cache_size), together, float(self.tol), order, data
         )
-
-    def _problem(self, data: Blocks) -> Duals:
-        return self.__dict__.pop("_duals")
 
     def _kernel(self) -> Kernel:
         if isinstance(self.kernel, Kernel):
@@ -167,8 +167,8 @@ class SupportVectors(Supervised):
         for machine, one in zip(problem.machines, states, strict=True):
             G = machine.gradient(one.field)
             intercepts.append(machine.intercept(one.beta, G))
-            betas.append(machine.by_member(_balanced(one.beta, machine)))
-        support, counts, coefficients = self._arranged(problem.machines, betas)
+            betas.append(machine.by_member(_balance(one.beta, machine)))
+        support, counts, coefficients = self._arrange(problem, betas)
         given = isinstance(problem.kernel, Precomputed)
         return {
             "support_": support,
@@ -183,11 +183,9 @@ class SupportVectors(Supervised):
             "steps_": np.array([one.steps for one in states]),
         }
 
-    def _arranged(
-        self, machines: tuple[Machine, ...], betas: list[Array]
-    ) -> tuple[Array, Array, Array]:
-        """(support_, n_support_, dual_coef_) from the β of every machine."""
-        raise TypeError(f"{type(self).__name__} does not say how its attributes are laid out.")
+    def _arrange(self, problem: Duals, betas: list[Array]) -> tuple[Array, Array, Array]:
+        """Return (support_, n_support_, dual_coef_) from the β of every machine."""
+        raise NotImplementedError
 
     def _title(self, data: Blocks | None) -> str:
         n, d = self.shape_fit_
@@ -196,7 +194,7 @@ class SupportVectors(Supervised):
             f"{len(self.support_):,} support vectors"
         )
 
-    # --- using it ---
+    # --- predicting ---
 
     def _values(self, X: Any, coefficients: Array) -> Array:
         """Σ_s κ(x, x_s) c_s for the columns c of (n_SV, p) coefficients."""
@@ -231,9 +229,8 @@ class SupportVectors(Supervised):
     def restored(cls, parameters, attributes):
         model = super().restored(parameters, attributes)
         X, (n, d) = model.support_vectors_, model.shape_fit_
-        k = (
-            len(getattr(model, "classes_", ())) or 2
-        )  # regression has one machine, as two classes have
+        # a regression has one machine, as two classes have
+        k = len(getattr(model, "classes_", ())) or 2
         counts = (len(model.dual_coef_), len(model.intercept_), len(model.n_support_))
         if counts != (k - 1, k * (k - 1) // 2, k if hasattr(model, "classes_") else 1):
             raise ValueError(f"the coefficients are not those of the machines of {k} classes.")
@@ -253,8 +250,8 @@ class SupportVectors(Supervised):
         return tags
 
 
-def _balanced(beta: Array, machine: Machine) -> Array:
-    """β with 1ᵀβ = 0 to the last bit but one: what rounding left goes to the variable with most room."""
+def _balance(beta: Array, machine: MachineDual) -> Array:
+    """Return β with 1ᵀβ = 0 to the last bit but one: the rounding error goes to the variable farthest from its bounds."""
     rest = float(np.sum(beta))
     if rest == 0 or not np.isfinite(rest):
         return beta

@@ -28,11 +28,12 @@ from sklearn.utils.validation import check_is_fitted
 from lemmata.audit.predict.kernels.svm import SVC_CLAIMS, SVR_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
+from lemmata.core.loop import Solution
 from lemmata.core.parameters import KW_ONLY, NONNEGATIVE, POSITIVE, choice, parameter
 from lemmata.core.supervised import Classifier, Regressor, class_weights, shown
 from lemmata.predict.svm.base import SupportVectors
-from lemmata.predict.svm.one_vs_one import arranged, pair_coefficients, pair_machines, scores, votes
-from lemmata.predict.svm.problem import Machine
+from lemmata.predict.svm.one_vs_one import arrange, pair_coefficients, pair_machines, scores, votes
+from lemmata.predict.svm.problem import Duals, MachineDual
 
 Array = np.ndarray
 
@@ -104,29 +105,44 @@ class SVC(Classifier, SupportVectors):
                 "use sklearn.calibration.CalibratedClassifierCV(SVC(), ensemble=False)."
             )
 
-    def _machines(self, data: Blocks) -> tuple[Machine, ...]:
-        places, k = data.targets, len(self.classes_)
+    def _class_factors(self, places: Array) -> Array:
+        if self.class_weight is None:
+            return np.ones(len(self.classes_))
+        return class_weights(self.class_weight, self.classes_, places)
+
+    def _bounds(self, data: Blocks) -> tuple[Array, Array]:
+        """(the place of each row's class, C of each row)."""
+        places = data.targets
         assert places is not None
-        self.class_weight_ = (
-            np.ones(k)
-            if self.class_weight is None
-            else class_weights(self.class_weight, self.classes_, places)
-        )
-        C = self.C * self.class_weight_[places] * (1.0 if data.weights is None else data.weights)
+        weights = 1.0 if data.weights is None else data.weights
+        return places, self.C * self._class_factors(places)[places] * weights
+
+    def _work(self, data: Blocks) -> float:
+        places, C = self._bounds(data)
+        counts = np.bincount(places[C > 0], minlength=len(self.classes_)).astype(float)
+        # Σ (n_i + n_j)² over the pairs of classes
+        return float((len(counts) - 2) * (counts @ counts) + counts.sum() ** 2)
+
+    def _machines(self, data: Blocks) -> tuple[MachineDual, ...]:
+        (places, C), k = self._bounds(data), len(self.classes_)
         for label in range(k):
             if not (C[places == label] > 0).any():
                 raise ValueError(
                     f"every row of the class {self.classes_[label].item()!r} has weight 0, and SVC needs rows of each class "
                     f"({shown(self.classes_)}); leave the class out of y, or give it weight."
                 )
-        self._places = places
         return pair_machines(places, k, C)
 
     def _order(self, data: Blocks) -> Array:
-        return np.argsort(self._places, kind="stable")
+        return np.argsort(self._bounds(data)[0], kind="stable")
 
-    def _arranged(self, machines, betas):
-        return arranged(machines, betas, self.__dict__.pop("_places"), len(self.classes_))
+    def _arrange(self, problem, betas):
+        places = problem.data.targets
+        return arrange(problem.machines, betas, places, len(self.classes_))
+
+    def _attributes(self, solution: Solution, problem: Duals) -> dict[str, Any]:
+        weights = self._class_factors(problem.data.targets)
+        return super()._attributes(solution, problem) | {"class_weight_": weights}
 
     def _coefficients(self) -> Array:
         return pair_coefficients(self.dual_coef_, self.n_support_)
@@ -182,15 +198,19 @@ class SVR(Regressor, SupportVectors):
     claims = SVR_CLAIMS
     stored: ClassVar[Mapping[str, str | type]] = {**SupportVectors.stored, "steps_": "p int >=0"}
 
-    def _machines(self, data: Blocks) -> tuple[Machine, ...]:
+    def _machines(self, data: Blocks) -> tuple[MachineDual, ...]:
         assert data.targets is not None
         y = data.targets.astype(np.float64)
         C = np.full(len(y), float(self.C)) * (1.0 if data.weights is None else data.weights)
         members = np.flatnonzero(C > 0)
-        return (Machine.of_numbers(members, y[members], C[members], float(self.epsilon)),)
+        return (MachineDual.of_numbers(members, y[members], C[members], float(self.epsilon)),)
 
-    def _arranged(self, machines, betas):
-        members, beta = machines[0].members, betas[0]
+    def _work(self, data: Blocks) -> float:
+        n = data.shape[0] if data.weights is None else np.count_nonzero(data.weights)
+        return (2.0 * n) ** 2
+
+    def _arrange(self, problem, betas):
+        members, beta = problem.machines[0].members, betas[0]
         chosen = np.flatnonzero(beta)
         support = members[chosen].astype(np.int32)
         return support, np.array([len(support)], np.int32), beta[chosen][None]

@@ -1,4 +1,4 @@
-"""Newton's method on the free variables of a support vector machine: what SMO would take thousands of steps for.
+"""Newton's method on the free variables of a support vector machine, where SMO would take thousands of steps.
 
 Between their bounds the variables F solve a problem with equations alone: K_FF d + ν1 = −G_F, 1ᵀd = 0. The step d ends at the
 first bound it meets; what stands there leaves F, and the rest is solved again. The objective falls with every step.

@@ -8,31 +8,30 @@ With two classes there is one machine, and f(x) > 0 means classes_[1].
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import combinations
 
 import numpy as np
 
-from lemmata.predict.svm.problem import Machine
+from lemmata.predict.svm.problem import MachineDual
 
 Array = np.ndarray
 
 
-def pair_machines(places: Array, k: int, C: Array) -> tuple[Machine, ...]:
-    """A machine for every pair of the k classes; rows with C = 0 count for nothing and stay out."""
+def pair_machines(places: Array, k: int, C: Array) -> tuple[MachineDual, ...]:
+    """Return a machine for every pair of the k classes, without the rows with C = 0."""
     of_class = [np.flatnonzero((places == label) & (C > 0)) for label in range(k)]
     machines = []
     for i, j in combinations(range(k), 2):
         members = np.concatenate([of_class[i], of_class[j]])
         signs = np.where(places[members] == (j if k == 2 else i), 1.0, -1.0)
-        machines.append(Machine.of_signs(members, signs, C[members]))
+        machines.append(MachineDual.of_signs(members, signs, C[members]))
     return tuple(machines)
 
 
-def arranged(
-    machines: tuple[Machine, ...], betas: list[Array], places: Array, k: int
+def arrange(
+    machines: tuple[MachineDual, ...], betas: list[Array], places: Array, k: int
 ) -> tuple[Array, Array, Array]:
-    """(support_, n_support_, dual_coef_) of the solutions of all pairs."""
+    """Return (support_, n_support_, dual_coef_) from the solutions of all pairs."""
     n = len(places)
     table = np.zeros((k - 1, n))
     for (i, j), machine, beta in zip(combinations(range(k), 2), machines, betas, strict=True):
@@ -82,8 +81,3 @@ def scores(decisions: Array, k: int) -> Array:
         counts[:, i] += f >= 0
         counts[:, j] += f < 0
     return counts + sums / (3 * (np.abs(sums) + 1))
-
-
-def pairs_named(classes: Array) -> Iterator[str]:
-    """The machines by the labels that they tell apart."""
-    return (f"{a!r} and {b!r}" for a, b in combinations(classes.tolist(), 2))

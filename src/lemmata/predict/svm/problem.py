@@ -28,7 +28,7 @@ TILE = 256  # rows and columns of a whole kernel matrix that are computed at onc
 
 
 @dataclass(frozen=True)
-class Machine:
+class MachineDual:
     """One dual problem: of two classes, or of a regression."""
 
     members: Array  # (m,) the rows of the data that it sees
@@ -38,13 +38,13 @@ class Machine:
     hi: Array  # (v,)
 
     @classmethod
-    def of_signs(cls, members: Array, signs: Array, C: Array) -> Machine:
+    def of_signs(cls, members: Array, signs: Array, C: Array) -> MachineDual:
         """Two classes, y = ±1, with a bound C_i for each row."""
         lo, hi = np.where(signs > 0, 0.0, -C), np.where(signs > 0, C, 0.0)
         return cls(members, np.arange(len(members)), -signs.astype(np.float64), lo, hi)
 
     @classmethod
-    def of_numbers(cls, members: Array, y: Array, C: Array, epsilon: float) -> Machine:
+    def of_numbers(cls, members: Array, y: Array, C: Array, epsilon: float) -> MachineDual:
         """Regression with a tube of half-width ε."""
         n = len(members)
         c = np.concatenate([epsilon - y, -epsilon - y])
@@ -79,11 +79,11 @@ class Machine:
 
 @dataclass
 class Duals:
-    """The machines of a fit with what they share: rows, kernel, memory. Behaves as the data of an algorithm."""
+    """The machines of a fit, and the rows, kernel and cache that they share: the data of the algorithm."""
 
     X: Any  # (n, d), or K for a precomputed kernel
     kernel: Kernel
-    machines: tuple[Machine, ...]
+    machines: tuple[MachineDual, ...]
     megabytes: float
     together: bool  # the kernel matrix is formed whole, and all machines are solved at once
     tol: float
@@ -134,7 +134,7 @@ class Duals:
         """The largest |K_ii|."""
         return float(np.abs(self.kernel.diagonal(self.X)).max(initial=0.0))
 
-    def block(self, machine: Machine) -> Array:
+    def block(self, machine: MachineDual) -> Array:
         """K of the variables of a machine: of classes that stand together in `order`, four slices of the whole."""
         K, places = self.whole, self.places[machine.members[machine.of]]
         breaks = np.flatnonzero(places[1:] - places[:-1] != 1) + 1

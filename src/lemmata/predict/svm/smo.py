@@ -24,7 +24,7 @@ from lemmata.core.engine import one_blas_thread, run_tasks
 from lemmata.core.loop import Solution, Stop, Stopped
 from lemmata.core.store import storable
 from lemmata.predict.svm.newton import free_newton
-from lemmata.predict.svm.problem import Duals, Machine
+from lemmata.predict.svm.problem import Duals, MachineDual
 from lemmata.predict.svm.row_cache import RowCache
 
 Array = np.ndarray
@@ -43,7 +43,7 @@ REFINED = 5  # times at most that Kβ is computed once more in float64
 @storable
 @dataclass(frozen=True)
 class MachineState:
-    """Where one machine is."""
+    """The state of one machine."""
 
     version = 1
     layout: ClassVar = {"beta": "v", "field": "m", "last": "w int >=0"}
@@ -79,11 +79,11 @@ class SMOAlgorithm:
     compiled: bool
 
     def init(self, data: Duals, rng) -> SMOState:
-        nobody = np.zeros(0, np.int64)
+        empty = np.zeros(0, np.int64)
         return SMOState(
             tuple(
                 MachineState(
-                    np.zeros(one.size), np.zeros(len(one.members)), nobody, 0, np.inf, 0.0, 0
+                    np.zeros(one.size), np.zeros(len(one.members)), empty, 0, np.inf, 0.0, 0
                 )
                 for one in data.machines
             )
@@ -100,7 +100,7 @@ class SMOAlgorithm:
             ]
             return SMOState(tuple(moved))
         at = next(p for p, one in enumerate(state.machines) if not self.done(one))
-        with one_blas_thread():  # whose last bits follow the number of its threads
+        with one_blas_thread():  # its last bits depend on the number of threads
             better = self._step_one(state.machines[at], data.machines[at], data, at)
         return SMOState((*state.machines[:at], better, *state.machines[at + 1 :]))
 
@@ -125,13 +125,15 @@ class SMOAlgorithm:
 
     # --- one working set of one machine ---
 
-    def _step_one(self, one: MachineState, machine: Machine, data: Duals, at: int) -> MachineState:
+    def _step_one(
+        self, one: MachineState, machine: MachineDual, data: Duals, at: int
+    ) -> MachineState:
         loops, cache = self._loops, data.cache(at)
         beta, field = one.beta.copy(), one.field.copy()
         G = machine.gradient(field)
         W = choose(beta, G, machine, one.last, min(WORKING, cache.capacity))
         slots = _slots(cache, machine.of[W])
-        K = _gathered(loops, cache.rows, slots, machine.of[W])
+        K = _gather(loops, cache.rows, slots, machine.of[W])
         b, limits = beta[W], (machine.lo[W], machine.hi[W])
         tol = max(self.tol, SUBTOL * violation(beta, G, machine))
         most = self.max_steps - one.steps
@@ -143,16 +145,16 @@ class SMOAlgorithm:
         beta[W] = b
         _add_rows(loops, field, cache.rows, slots, change)
         made = one.steps + int(steps)
-        moved = _measured(replace(one, beta=beta, field=field, last=W, steps=made), machine)
+        moved = _with_loss(replace(one, beta=beta, field=field, last=W, steps=made), machine)
         if self.done(moved) and self._is_blurred(moved, cache.scale) and moved.refined < REFINED:
             exact = cache.field(machine.by_member(beta))
-            moved = _measured(replace(moved, field=exact, refined=moved.refined + 1), machine)
+            moved = _with_loss(replace(moved, field=exact, refined=moved.refined + 1), machine)
         return moved
 
     def _insist(
         self, b: Array, g: Array, K: Array, limits: tuple[Array, Array], tol: float, most: int
     ) -> int:
-        """Go on with a working set that SMO is slow on, in float64, with Newton's method in between; steps made."""
+        """Continue a working set that SMO is slow on, in float64, alternating with Newton's method; return the steps made."""
         made, gap = 0, np.inf
         for _ in range(ROUNDS):
             if gap <= tol or made >= most:
@@ -170,7 +172,7 @@ class SMOAlgorithm:
 
     # --- a machine on its whole kernel matrix ---
 
-    def _step_whole(self, one: MachineState, machine: Machine, K: Array) -> MachineState:
+    def _step_whole(self, one: MachineState, machine: MachineDual, K: Array) -> MachineState:
         """A round of SMO, then, if that was not enough, Newton's method on the free variables."""
         beta, G = one.beta.copy(), machine.gradient(one.field)
         left = min(ROUND, self.max_steps - one.steps)
@@ -180,7 +182,7 @@ class SMOAlgorithm:
             some = self.max_steps - made
             made += free_newton(beta, G, K, machine.lo, machine.hi, most=some)
         field = G[: len(one.field)] - machine.c[: len(one.field)]
-        return _measured(replace(one, beta=beta, field=field, steps=made), machine)
+        return _with_loss(replace(one, beta=beta, field=field, steps=made), machine)
 
 
 @dataclass(frozen=True)
@@ -193,14 +195,14 @@ class OutOfSteps(Stop):
         return Stopped.MAX_STEPS if done else None
 
 
-def violation(beta: Array, G: Array, machine: Machine) -> float:
+def violation(beta: Array, G: Array, machine: MachineDual) -> float:
     """By how much a gradient that can fall exceeds one that can rise."""
     least = np.min(G, where=beta < machine.hi, initial=np.inf)
     most = np.max(G, where=beta > machine.lo, initial=-np.inf)
     return max(float(most - least), 0.0)
 
 
-def choose(beta: Array, G: Array, machine: Machine, last: Array, size: int) -> Array:
+def choose(beta: Array, G: Array, machine: MachineDual, last: Array, size: int) -> Array:
     """The working set: what of the last one is free, then those that most want to rise and to fall, half and half."""
     kept = last[(beta[last] > machine.lo[last]) & (beta[last] < machine.hi[last])]
     kept = kept[max(0, len(kept) - int(KEPT * size)) :]  # the latest to enter
@@ -221,8 +223,8 @@ def _least(values: Array, k: int) -> Array:
     return found[np.isfinite(values[found])]
 
 
-def _measured(one: MachineState, machine: Machine) -> MachineState:
-    """The state with its violation and loss."""
+def _with_loss(one: MachineState, machine: MachineDual) -> MachineState:
+    """Return the state with its violation and loss."""
     G, of_each = machine.gradient(one.field), machine.by_member(one.beta)
     loss = 0.5 * float(of_each @ one.field) + float(machine.c @ one.beta)
     return replace(one, violation=violation(one.beta, G, machine), loss=loss)
@@ -234,8 +236,8 @@ def _slots(cache: RowCache, wanted: Array) -> Array:
     return cache.slots(rows)[of_each]
 
 
-def _gathered(loops: Any, rows: Array, slots: Array, columns: Array) -> Array:
-    """K_WW from cached rows, some of its rows a task."""
+def _gather(loops: Any, rows: Array, slots: Array, columns: Array) -> Array:
+    """Copy K_WW from cached rows, some of its rows per task."""
     q = len(slots)
     K = np.empty((q, q), np.float32)
 
@@ -248,7 +250,7 @@ def _gathered(loops: Any, rows: Array, slots: Array, columns: Array) -> Array:
 
 
 def _add_rows(loops: Any, field: Array, rows: Array, slots: Array, change: Array) -> None:
-    """Kβ ← Kβ + K_{·W} Δβ, some thousand entries a task."""
+    """Kβ ← Kβ + K_{·W} Δβ, some thousand entries per task."""
     moved = change != 0
     slots, change = slots[moved], change[moved]
 
