@@ -122,9 +122,8 @@ def search_into(squares, rows, margins, lines, starts, sixes, Q, X, lengths, sca
     """
     (n, d), k, tiles = X.shape, squares.shape[1], len(starts)
     blocks = -(-(last - first) // SIX)
-    bounds = np.full(
-        blocks * SIX, np.inf, np.float32
-    )  # of a place without a query: no row reaches it
+    # a place without a query keeps ∞, which no row reaches
+    bounds = np.full(blocks * SIX, np.inf, np.float32)
     for i in range(first, last):
         bounds[i - first] = -np.inf
     raw = np.empty((SIX + 1) * LANES, np.float32)

@@ -1,25 +1,16 @@
-"""What the kernels of the search do, in NumPy: for small data, where nobody should wait for a compiler."""
+"""The kernels of the search in NumPy: for small data, which should not wait for a compiler."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import scipy.sparse as sp
 
+from lemmata.predict.kernels.tiles import squares
 from lemmata.predict.neighbours.selection import first_k
 
 __all__ = ["candidates", "first_k", "squares"]
 
 Array = np.ndarray
 GROUPS = 6  # times k: so many groups that few of them hold two of the k largest
-
-
-def squares(rows: Any) -> Array:
-    """‖x‖² of each row."""
-    if sp.issparse(rows):
-        return np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
-    return np.einsum("ij,ij->i", rows, rows)
 
 
 def candidates(

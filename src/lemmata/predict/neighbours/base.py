@@ -1,8 +1,8 @@
-"""What all models of neighbours share: a fit that keeps the rows, and the questions about them.
+"""Base of all models of neighbours: a fit that keeps the rows, and queries for the nearest of them.
 
     fit          keeps X (and y, and weights): there is nothing to optimise
     kneighbors   the k rows that come first in the order of (distance, number of the row); a row is no neighbour of itself
-                 where the rows of the fit are asked about (X=None)
+                 where the queries are the rows of the fit (X=None)
 
 The search is chosen by metric and shape (metrics.py) when it is first needed.
 """
@@ -26,6 +26,7 @@ from lemmata.core.loop import Never
 from lemmata.core.parameters import COUNT, KW_ONLY, choice, fitted, parameter
 from lemmata.core.store import storable
 from lemmata.fit_costs import cost_of_neighbours
+from lemmata.predict.kernels.tiles import all_rows
 from lemmata.predict.neighbours.metrics import ALGORITHMS, METRICS, effective_metric, search_of
 
 Array = np.ndarray
@@ -55,7 +56,7 @@ class KeepRows:
         return KeptRows(None, None, None)
 
     def step(self, state: KeptRows, data: Blocks) -> KeptRows:
-        return KeptRows(whole(data), data.targets, data.weights)
+        return KeptRows(all_rows(data), data.targets, data.weights)
 
     def objective(self, state: KeptRows) -> float:
         return 0.0  # nothing is minimised
@@ -67,16 +68,8 @@ class KeepRows:
         return {"X_fit_": state.X, "y_fit_": state.y, "sample_weight_fit_": state.weights}
 
 
-def whole(data: Blocks) -> Any:
-    """All rows at once: the array or CSR matrix they come from, or their blocks put together."""
-    if data.in_memory:
-        return data.source
-    parts = [rows for rows, _ in data]
-    return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)
-
-
 def like(rows: Any, others: Any) -> Any:
-    """Rows as an array or as CSR, whichever the others are."""
+    """Return rows as an array or as CSR, whichever the others are."""
     if sp.issparse(rows) == sp.issparse(others):
         return rows
     return sp.csr_array(rows) if sp.issparse(others) else rows.toarray()
@@ -109,7 +102,7 @@ class Neighbours(Model):
 
     X_fit_: Any = fitted()
 
-    # --- what the metric takes ---
+    # --- the metric ---
 
     @property
     def effective_metric_(self) -> Any:
@@ -125,7 +118,7 @@ class Neighbours(Model):
 
     @property
     def n_samples_fit_(self) -> int:
-        """How many rows were kept."""
+        """The number of rows that were kept."""
         return int(self.X_fit_.shape[0])
 
     def _metric(self) -> tuple[Any, dict[str, Any]]:
@@ -152,16 +145,14 @@ class Neighbours(Model):
     def _algorithm(self, data: Blocks) -> KeepRows:
         if self.metric == "precomputed":
             refuse_no_distances(data)
-        self.__dict__.pop("_search", None)
+        self._search = None
         return KeepRows()
 
     def _stop(self):
         return Never()
 
     def _attributes(self, solution: Any, problem: Any) -> dict[str, Any]:
-        kept = {name: value for name, value in solution.attributes.items() if value is not None}
-        self.__dict__.pop("sample_weight_fit_", None)  # of an earlier fit
-        return kept
+        return forget_missing(self, solution.attributes)
 
     def _title(self, data: Blocks | None) -> str:
         metric = self.effective_metric_
@@ -171,25 +162,25 @@ class Neighbours(Model):
     def __getstate__(self):
         return {name: value for name, value in super().__getstate__().items() if name != "_search"}
 
-    # --- asking ---
+    # --- queries ---
 
-    def _searching(self) -> Any:
-        """The search among the rows, made when first needed."""
-        found = self.__dict__.get("_search")
-        if found is None:
+    def _search_rows(self) -> Any:
+        """Return the search among the rows, made when first needed."""
+        if getattr(self, "_search", None) is None:
             metric, parameters = self._metric()
-            found = search_of(self.X_fit_, metric, parameters, self.algorithm, self.leaf_size)
-            self._search = found
-        return found
+            self._search = search_of(
+                self.X_fit_, metric, parameters, self.algorithm, self.leaf_size
+            )
+        return self._search
 
     def _queries(self, X: Any) -> Any:
-        """Rows to ask about, checked, and sparse where the rows of the fit are."""
-        return like(whole(self._validated(X, reset=False)), self.X_fit_)
+        """Validate rows to find neighbours of; sparse where the rows of the fit are."""
+        return like(all_rows(self._validated(X, reset=False)), self.X_fit_)
 
     def kneighbors(self, X=None, n_neighbors=None, return_distance=True):
         """The k nearest rows of the fit, nearest first; of rows at the same distance the one with the lower number.
 
-        X : rows to ask about; None asks about the rows of the fit, each of which is then no neighbour of itself
+        X : queries; None: the rows of the fit, each of which is then no neighbour of itself
         n_neighbors : k, if not that of the model
 
         Returns (distances, numbers), each (n_queries, k), or the numbers alone.
@@ -197,10 +188,10 @@ class Neighbours(Model):
         check_is_fitted(self, "X_fit_")
         k = self._checked_k(self.n_neighbors if n_neighbors is None else n_neighbors, X is None)
         if X is None:
-            distances, rows = self._searching().nearest(self.X_fit_, k + 1)
+            distances, rows = self._search_rows().nearest(self.X_fit_, k + 1)
             distances, rows = _without_itself(distances, rows)
         else:
-            distances, rows = self._searching().nearest(self._queries(X), k)
+            distances, rows = self._search_rows().nearest(self._queries(X), k)
         return (distances, rows) if return_distance else rows
 
     def _checked_k(self, k: Any, alone: bool) -> int:
@@ -224,6 +215,14 @@ class Neighbours(Model):
         return sp.csr_matrix(
             (values, rows.ravel(), np.arange(0, q * k + 1, k)), shape=(q, self.n_samples_fit_)
         )
+
+
+def forget_missing(model: Model, attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes that are there, and delete from a model those of an earlier fit that are not."""
+    for name, value in attributes.items():
+        if value is None and hasattr(model, name):
+            delattr(model, name)
+    return {name: value for name, value in attributes.items() if value is not None}
 
 
 def _without_itself(distances: Array, rows: Array) -> tuple[Array, Array]:

@@ -66,7 +66,7 @@ class NearestNeighbors(Neighbours):
     def radius_neighbors(self, X=None, radius=None, return_distance=True, sort_results=False):
         """All rows of the fit at a distance of at most `radius`.
 
-        X : rows to ask about; None asks about the rows of the fit, each of which is then no neighbour of itself
+        X : queries; None: the rows of the fit, each of which is then no neighbour of itself
         sort_results : nearest first, ties by the lower number; else by number
 
         Returns (distances, numbers), each an array of n_queries arrays, or the numbers alone.
@@ -76,8 +76,8 @@ class NearestNeighbors(Neighbours):
             order = np.lexsort((rows, distances, queries))
             queries, rows, distances = queries[order], rows[order], distances[order]
         cuts = np.searchsorted(queries, np.arange(1, count))
-        numbers = _ragged(np.split(rows, cuts))
-        return (_ragged(np.split(distances, cuts)), numbers) if return_distance else numbers
+        numbers = _as_objects(np.split(rows, cuts))
+        return (_as_objects(np.split(distances, cuts)), numbers) if return_distance else numbers
 
     def radius_neighbors_graph(self, X=None, radius=None, mode="connectivity", sort_results=False):
         """All rows within the radius as a sparse matrix: 1, or with mode="distance" the distance, for each."""
@@ -96,25 +96,25 @@ class NearestNeighbors(Neighbours):
         if not radius >= 0:
             raise ValueError(f"radius={radius}; pass a number >= 0.")
         Q = self.X_fit_ if X is None else self._queries(X)
-        queries, rows, distances = self._searching().within(Q, radius)
+        queries, rows, distances = self._search_rows().within(Q, radius)
         if X is None:
             other = queries != rows
             queries, rows, distances = queries[other], rows[other], distances[other]
         return queries, rows, distances, Q.shape[0]
 
 
-def _ragged(parts: list[Array]) -> Array:
-    """Arrays of different lengths as one array of arrays."""
+def _as_objects(parts: list[Array]) -> Array:
+    """Return arrays of different lengths as one array of arrays."""
     found = np.empty(len(parts), dtype=object)
     found[:] = parts
     return found
 
 
-# --- what predicts ----------------------------------------------------------------------------------------------------
+# --- predicting -------------------------------------------------------------------------------------------------------
 
 
 class _Voting(Neighbours):
-    """Neighbours with a say of their own: what share each of them has in a prediction."""
+    """Neighbours that vote: the share of each of them in a prediction."""
 
     n_neighbors: int = parameter(5, COUNT)
     _: KW_ONLY
@@ -136,32 +136,32 @@ class _Voting(Neighbours):
     y_fit_: Array = fitted()
 
     def _voters(self, X: Any) -> tuple[Array, Array]:
-        """The rows that have a say in each prediction and their shares, (q, m) each; shares add up to 1."""
+        """Return the rows that vote for each prediction and their shares, (q, m) each; shares add up to 1."""
         check_is_fitted(self, "X_fit_")
-        counts = self.__dict__.get("sample_weight_fit_")
+        counts = getattr(self, "sample_weight_fit_", None)
         if counts is None:
             distances, rows = self.kneighbors(X)
-            says = np.ones(rows.shape)
+            votes = np.ones(rows.shape)
         else:
-            distances, rows, says = self._counted(X, counts)
+            distances, rows, votes = self._count_votes(X, counts)
             if isinstance(self.weights, str):  # a row that does not count is not near either
-                distances = np.where(says > 0, distances, np.inf)
-        says = says * shares_by(self.weights, distances)
-        total = says.sum(axis=1, keepdims=True)
+                distances = np.where(votes > 0, distances, np.inf)
+        votes = votes * shares_by(self.weights, distances)
+        total = votes.sum(axis=1, keepdims=True)
         if not (total > 0).all():
             raise ValueError(
                 "weights gives all neighbours of a row the weight 0; it has to leave a positive one."
             )
-        return rows, says / total
+        return rows, votes / total
 
-    def _counted(self, X: Any, counts: Array) -> tuple[Array, Array, Array]:
-        """As many of the nearest rows as count k together, the last for what is missing: weight 2 is the row twice."""
+    def _count_votes(self, X: Any, counts: Array) -> tuple[Array, Array, Array]:
+        """Return as many of the nearest rows as weigh k together, the last with the weight left: weight 2 is the row twice."""
         k, m, n = self.n_neighbors, min(self.n_neighbors, self.n_samples_fit_), self.n_samples_fit_
         if counts.sum() < k:
             raise ValueError(
                 f"n_neighbors={k} exceeds the total weight {counts.sum():g} of the rows; lower n_neighbors, or raise weights."
             )
-        # rows asked about are the same every time: only how many neighbours it takes is not known
+        # how many neighbours it takes is not known beforehand
         while True:
             distances, rows = self.kneighbors(X, m)
             reached = np.cumsum(counts[rows], axis=1)
@@ -173,7 +173,7 @@ class _Voting(Neighbours):
 
 
 def shares_by(weights: Any, distances: Array) -> Array:
-    """What each distance counts: the same, its inverse (rows at distance 0 leave nothing to others), or a function of it."""
+    """Weigh distances: all alike, by their inverse (rows at distance 0 leave nothing to others), or by a function."""
     if weights in ("uniform", None):
         return np.ones(distances.shape)
     if isinstance(weights, str):

@@ -1,4 +1,4 @@
-"""Which search a metric gets: trees and matrix products where they pay, all distances block by block elsewhere.
+"""The search for each metric: trees and matrix products where they pay, all distances block by block elsewhere.
 
     euclidean, minkowski p = 2     TreeSearch for few features, ExactSearch otherwise, sparse rows too
     manhattan, chebyshev, minkowski p        TreeSearch for few features, SciPy's cdist otherwise
@@ -115,7 +115,7 @@ class BlockSearch:
         out = np.empty((q, k)), np.empty((q, k), np.int64)
 
         def work(here: slice) -> None:
-            out[0][here], out[1][here] = nearest_of(self._checked(Q[here]), k)
+            out[0][here], out[1][here] = nearest_of(self._distances(Q[here]), k)
 
         in_blocks(work, q, self.X.shape[0])
         return out
@@ -125,7 +125,7 @@ class BlockSearch:
         parts: dict[int, tuple[Array, Array, Array]] = {}
 
         def work(here: slice) -> None:
-            D = self._checked(Q[here])
+            D = self._distances(Q[here])
             queries, rows = np.nonzero(radius >= D)
             parts[here.start] = queries + here.start, rows, D[queries, rows]
 
@@ -133,7 +133,7 @@ class BlockSearch:
         queries, rows, distances = zip(*(parts[at] for at in sorted(parts)), strict=True)
         return np.concatenate(queries), np.concatenate(rows), np.concatenate(distances)
 
-    def _checked(self, Q: Any) -> Array:
+    def _distances(self, Q: Any) -> Array:
         D = self.distances(Q, self.X)
         if np.isnan(D).any():
             raise ValueError(

@@ -19,9 +19,8 @@ import scipy.sparse as sp
 from lemmata.core.engine import one_blas_thread, run_tasks
 
 Array = np.ndarray
-BLOCK = (
-    2**20
-)  # distances worked on at once, by one thread: 4 to 8 MB, and as much again to choose among them
+# distances worked on at once, by one thread: 4 to 8 MB, and as much again to choose among them
+BLOCK = 2**20
 PAIRS = 2**14  # numbers of row differences worked on at once
 LEAST_QUERIES = 16  # of a block, so that a matrix product has something to multiply
 
@@ -61,9 +60,8 @@ def nearest_of(D: Array, k: int) -> tuple[Array, Array]:
 def squares_between(Q: Any, X: Any, queries: Array, rows: Array, scale: float) -> Array:
     """‖(q − x)·scale‖² in float64 from differences, pair by pair: nothing cancels, and nothing leaves the floats."""
     found = np.empty(len(queries))
-    extreme = (
-        not 1e-100 < scale < 1e100
-    )  # else a power of two may as well be taken off the sum: the same bits
+    # if not, a power of two may as well be taken off the sum: the same bits
+    extreme = not 1e-100 < scale < 1e100
     step = max(1, PAIRS // X.shape[1]) if not sp.issparse(X) else 1024
     for at in range(0, len(queries), step):
         here = slice(at, at + step)

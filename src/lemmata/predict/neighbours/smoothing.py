@@ -1,4 +1,4 @@
-"""Kernel smoothing (Nadaraya & Watson 1964): every row has a say, the nearer the more; the notes' generalisation of k-NN.
+"""Kernel smoothing (Nadaraya & Watson 1964): every row counts, the nearer the more; the notes' generalisation of k-NN.
 
     f(x) = Σ_n K(‖x − x_n‖/h) y_n / Σ_n K(‖x − x_n‖/h)            h, the bandwidth, takes the place of k
 
@@ -29,13 +29,16 @@ from lemmata.core.certificate import Fit
 from lemmata.core.loop import Never
 from lemmata.core.parameters import KW_ONLY, POSITIVE, choice, fitted, parameter
 from lemmata.core.supervised import Regressor
-from lemmata.predict.kernels.tiles import squared_distances
-from lemmata.predict.neighbours.base import KeepRows, like, whole
+from lemmata.predict.kernels.tiles import all_rows, squared_distances
+from lemmata.predict.neighbours.base import KeepRows, forget_missing, like
 from lemmata.predict.neighbours.selection import in_blocks
 
 Array = np.ndarray
 GRID = 20  # bandwidths that "loo" compares
-SAMPLE, MOST_NUMBERS = 500, 2**24  # rows that say how far apart rows are, and the numbers in them
+SAMPLE, MOST_NUMBERS = (
+    500,
+    2**24,
+)  # rows whose distances bandwidths are chosen from, and the numbers in them
 
 # K as a function of t² = ‖x − x_n‖²/h²; a Gaussian's is shifted by the nearest row's, so that it never vanishes everywhere
 SHAPES: dict[str, Callable[[Array], Array]] = {
@@ -57,7 +60,7 @@ class KernelSmoother(Regressor):
     bandwidth_ : float
         h.
     bandwidths_, loo_errors_ : (20,) each, with bandwidth="loo"
-        What was compared: mean squared leave-one-out errors, summed over outputs.
+        The bandwidths compared and their mean squared leave-one-out errors, summed over outputs.
     X_fit_, y_fit_ : (n, d), (n,) or (n, outputs)
     sample_weight_fit_ : (n,), if weights were given
     certificate_, trace_, stopped_, n_iter_
@@ -103,9 +106,8 @@ class KernelSmoother(Regressor):
         return Never()
 
     def _attributes(self, solution: Any, problem: Any) -> dict[str, Any]:
-        for name in ("sample_weight_fit_", "bandwidths_", "loo_errors_"):  # of an earlier fit
-            self.__dict__.pop(name, None)
-        kept = {name: value for name, value in solution.attributes.items() if value is not None}
+        chosen = {"bandwidths_": None, "loo_errors_": None}
+        kept = forget_missing(self, {**chosen, **solution.attributes})
         if self.bandwidth != "loo":
             return {**kept, "bandwidth_": float(self.bandwidth)}
         X, y, counts = kept["X_fit_"], kept["y_fit_"], kept.get("sample_weight_fit_")
@@ -123,13 +125,13 @@ class KernelSmoother(Regressor):
         n, d = self.X_fit_.shape
         return f"KernelSmoother  {n:,} × {d:,}, {self.kernel}, bandwidth {self.bandwidth_:.3g}"
 
-    # --- using it ---
+    # --- predicting ---
 
     def predict(self, X):
         """The weighted mean of all targets, (q,) or (q, outputs)."""
         check_is_fitted(self)
-        Q, y = like(whole(self._validated(X, reset=False)), self.X_fit_), self.y_fit_
-        counts = self.__dict__.get("sample_weight_fit_")
+        Q, y = like(all_rows(self._validated(X, reset=False)), self.X_fit_), self.y_fit_
+        counts = getattr(self, "sample_weight_fit_", None)
         found = np.empty((Q.shape[0], *y.shape[1:]))
 
         def work(here: slice) -> None:
