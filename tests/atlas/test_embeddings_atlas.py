@@ -26,7 +26,7 @@ def test_without_wikitext_the_figure_is_that_of_a_generated_text_and_says_so(
 
 def test_words_of_the_made_text_keep_the_company_that_its_plan_gives_them():
     """From one to many changes the information of all roots alike: a sum has no interaction, up to what counts allow."""
-    found = texts.made(0, sentences=30_000, contexts=12)
+    found = texts.generate_text(0, sentences=30_000, contexts=12)
     vocabulary = found.encoded.vocabulary
     N = np.zeros((len(vocabulary), len(vocabulary)))
     for ids in found.encoded.sentences():

@@ -49,7 +49,7 @@ CHAPTERS = (
     "nets.training",
     "nets.approximation",
 )
-_ENTRIES: dict[str, Entry] = {}
+_ENTRIES: dict[str, AtlasEntry] = {}
 
 
 class NotShown(AssertionError):
@@ -57,8 +57,8 @@ class NotShown(AssertionError):
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """A figure that was drawn, what it is, and the sentences that were asserted of it while it was made."""
+class DrawnFigure:
+    """A figure that was drawn, its title and source, and the sentences that were asserted of it while it was made."""
 
     path: Path
     title: str
@@ -68,8 +68,8 @@ class Drawn:
 
 
 @dataclass(frozen=True)
-class Entry:
-    """An experiment: what it shows, where the notes have it, and the function that draws and checks it."""
+class AtlasEntry:
+    """An experiment: its title, its source in the notes, and the function that draws and checks it."""
 
     id: str
     title: str
@@ -78,15 +78,15 @@ class Entry:
 
     @property
     def caption(self) -> str:
-        """What is drawn and how to read it."""
+        """The description of the figure, and how to read it."""
         return " ".join((getdoc(self.make) or "").split())
 
     def draw(self, folder: Any = ".") -> Path:
-        """Draw the figure into a folder as ID.png. Raises NotShown if the experiment came out otherwise."""
+        """Draw the figure into a folder as ID.png. Raises NotShown if the experiment shows something else."""
         return self.perform(folder).path
 
-    def perform(self, folder: Any = ".") -> Drawn:
-        """Draw the figure, and say what was asserted. The PNG holds its numbers, so that one can tell whether it is current."""
+    def perform(self, folder: Any = ".") -> DrawnFigure:
+        """Draw the figure, and return what was asserted. The PNG holds its numbers, to tell whether it is current."""
         from lemmata.core.store import write_atomically
 
         path = Path(folder) / f"{self.id}.png"
@@ -102,12 +102,12 @@ class Entry:
         }
         figure.savefig(content, format="png", metadata=metadata)
         write_atomically(path, content.getvalue())
-        return Drawn(path, self.title, self.source, self.caption, tuple(dict.fromkeys(heard)))
+        return DrawnFigure(path, self.title, self.source, self.caption, tuple(dict.fromkeys(heard)))
 
 
 @contextmanager
 def _small_fits() -> Iterator[None]:
-    """Thousands of small fits: waking threads, or checking each of them, costs more than the work."""
+    """Fit without threads and certificates: for thousands of small fits they cost more than the work."""
     with warnings.catch_warnings(), one_blas_thread(), config(certificate=False):
         warnings.simplefilter("ignore", ConvergenceWarning)  # experiments stop early on purpose
         yield
@@ -118,7 +118,7 @@ _HEARD: ContextVar[list[str] | None] = ContextVar("what an entry has shown", def
 
 @contextmanager
 def _listening() -> Iterator[list[str]]:
-    """The sentences that `show` is given meanwhile."""
+    """Collect the sentences that are passed to `show` meanwhile."""
     heard: list[str] = []
     token = _HEARD.set(heard)
     try:
@@ -131,7 +131,7 @@ def entry(id: str, title: str, source: str):
     """Put a function that returns a figure into the atlas."""
 
     def decorate(make: Callable[[], Any]) -> Callable[[], Any]:
-        _ENTRIES[id] = Entry(id, title, source, make)
+        _ENTRIES[id] = AtlasEntry(id, title, source, make)
         return make
 
     return decorate
@@ -146,7 +146,7 @@ def show(condition: Any, sentence: str) -> None:
         heard.append(sentence)
 
 
-def entries() -> dict[str, Entry]:
+def entries() -> dict[str, AtlasEntry]:
     """All experiments by their id, in the order of the notes."""
     for chapter in CHAPTERS:
         import_module(f"lemmata.atlas.{chapter}")

@@ -236,7 +236,7 @@ def _error(X: Array, found: dict) -> float:
     return float(np.linalg.norm(found["U_"] @ found["V_"].T - X) / np.linalg.norm(X))
 
 
-def _sampled(X: Array, known: Array) -> Observed:
+def _observe(X: Array, known: Array) -> Observed:
     i, j = np.nonzero(known)
     return Observed.from_triplets(i, j, X[i, j], X.shape)
 
@@ -254,7 +254,7 @@ def _by_als(A: Observed, k: int) -> dict:
 
 def _recovers(complete, X: Array, k: int, order: Array, share: float) -> bool:
     """Whether X is found from the first entries in an order, a share of all."""
-    A = _sampled(X, order <= share)
+    A = _observe(X, order <= share)
     n, m = X.shape
     met = _error(X, complete(A, k)) < RECOVERED
     show(
@@ -289,7 +289,7 @@ def _where_als(X: Array, k: int, order: Array, shares: Array) -> Array:
     "CIL 2.6.1, Thm 2.6.1",
 )
 def phase_diagram():
-    """How many of 10 random 30 × 30 matrices of rank k are recovered from a share of their entries, chosen at random: by the
+    """The number of 10 random 30 × 30 matrices of rank k that are recovered from a random share of their entries: by the
     least nuclear norm, and by ALS, which is given the rank. Left of the line there are fewer entries than degrees of freedom.
     ALS needs fewer entries, but from one start it may end elsewhere, however many it knows: the paler cells on its right.
     """
@@ -346,7 +346,7 @@ def phase_diagram():
     "coherent-spike", "A matrix that hides in one entry cannot be completed", "CIL 2.6.3, (2.47)"
 )
 def coherent_spike():
-    """How often a 40 × 40 matrix of rank 1 is not recovered from a share p of its entries, drawn again for each of the
+    """Failures to recover a 40 × 40 matrix of rank 1 from a share p of its entries, drawn again for each of the
     attempts; bars are 95 % intervals (Wilson). A matrix of ±1 is spread out and needs few entries; one with a single
     entry is lost unless that entry is seen, so with probability 1 − p.
     """
@@ -367,7 +367,7 @@ def coherent_spike():
         X, lost = u @ v.T, np.zeros((draws, len(shares)))
         for d, s in np.ndindex(lost.shape):
             known = rng.random(X.shape) <= shares[s]
-            lost[d, s] = _error(X, _by_gradient_flow(_sampled(X, known), d)) > RECOVERED
+            lost[d, s] = _error(X, _by_gradient_flow(_observe(X, known), d)) > RECOVERED
             if name == "one spike":
                 show(
                     lost[d, s] != known[X != 0].all(),

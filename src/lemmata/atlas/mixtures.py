@@ -33,7 +33,7 @@ _BOX = {"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none", "alpha": 0.8}
 COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED, GREY, "black")
 
 
-def _mixed(R: Array, colours: tuple[str, ...]) -> Array:
+def _mix_colours(R: Array, colours: tuple[str, ...]) -> Array:
     """The colours of components, mixed by memberships R (n, k)."""
     from matplotlib.colors import to_rgb
 
@@ -207,7 +207,7 @@ def em_steps(seed: int = 0):
     for ax, step in zip(axes.flat, steps, strict=False):
         state = states[step]
         R = posterior(family.log_density(X, state.params) + log_of(state.weights))[1]
-        ax.scatter(*X.T, c=_mixed(R, COLOURS[:2]), s=8, linewidths=0)
+        ax.scatter(*X.T, c=_mix_colours(R, COLOURS[:2]), s=8, linewidths=0)
         _ellipses(ax, state.params.means, state.params.covariances, ["black"] * 2, lw=3)
         _ellipses(ax, state.params.means, state.params.covariances, COLOURS[:2], lw=1.6)
         ax.plot(*state.params.means.T, color="black", marker="X", ms=8, mec="white", ls="")
@@ -241,7 +241,7 @@ def _choose(axes, X: Array, seed: int) -> Selection:
     path = select(X, range(1, 9), random_state=seed)
     best = path.best
     axes[0].scatter(
-        *X.T, c=_mixed(best.predict_proba(X), COLOURS[: path.best_k]), s=8, linewidths=0
+        *X.T, c=_mix_colours(best.predict_proba(X), COLOURS[: path.best_k]), s=8, linewidths=0
     )
     _ellipses(axes[0], best.means_, best.covariances_, ["black"] * path.best_k, lw=1.2)
     axes[0].plot([], [], color="black", lw=1.2, label="1σ and 2σ")
@@ -285,7 +285,7 @@ def choose_k(seed: int = 0):
 # --- no width at all (CIL20 4.3.4) ------------------------------------------------------------------------------------
 
 
-def _softened(X: Array, start: Array, sigma: float) -> tuple[Array, Array]:
+def _fit_soft(X: Array, start: Array, sigma: float) -> tuple[Array, Array]:
     """Means and memberships where EM with Σ = σ²I ends."""
     k, d = start.shape
     model = GaussianMixture(
@@ -317,7 +317,7 @@ def hard_limit(seed: int = 0):
     start = greedy_d2_sampling(X, k, seed)
     labels = KMeans(k, init=start, tol=0).fit(X).labels_
     sigmas = np.geomspace(0.01, 4, 27)
-    memberships = [_softened(X, start, sigma)[1] for sigma in sigmas]
+    memberships = [_fit_soft(X, start, sigma)[1] for sigma in sigmas]
     same = np.array([np.mean(R.argmax(axis=1) == labels) for R in memberships])
     belonging = np.array([R[np.arange(len(X)), labels].mean() for R in memberships])
     entropy = np.array([entr(R).sum(axis=1).mean() for R in memberships])
@@ -325,8 +325,8 @@ def hard_limit(seed: int = 0):
     drawing, axes = figure(1, 4, size=(3.2, 3.4), width_ratios=(1, 1, 1, 1.4))
     shown = (3.0, 1.0, 0.1)
     for ax, sigma in zip(axes, shown, strict=False):
-        means, R = _softened(X, start, sigma)
-        ax.scatter(*X.T, c=_mixed(R, colours), s=8, linewidths=0)
+        means, R = _fit_soft(X, start, sigma)
+        ax.scatter(*X.T, c=_mix_colours(R, colours), s=8, linewidths=0)
         ax.plot(*means.T, color="black", marker="X", ms=9, mec="white", ls="")
         together = np.ptp(means, axis=0).max() < 0.1
         _plane(ax, f"σ = {sigma:g}" + (": the three means meet" if together else ""))

@@ -22,7 +22,7 @@ _DIGITS = re.compile(r"[-−]?\d[\d,]*\.?\d*(?:e[-+]?\d+)?")
 
 
 def numbers_of(figure: Any) -> Numbers:
-    """What the axes of a figure show: their words and their data."""
+    """Sum up the axes of a figure: their words and their data."""
     return [
         {"texts": _texts(ax), "data": [_sum_up(array) for array in _arrays(ax)]}
         for ax in figure.axes
@@ -106,12 +106,12 @@ def _arrays(ax: Any) -> list[np.ndarray]:
     lines = [np.asarray(line.get_xydata(), dtype=float) for line in ax.lines]
     bars = [np.array([[p.get_x(), p.get_y(), p.get_width(), p.get_height()] for p in ax.patches
                       if hasattr(p, "get_width")])]  # fmt: skip
-    clouds = [_collected(one) for one in ax.collections]
+    clouds = [_collect_values(one) for one in ax.collections]
     images = [np.asarray(image.get_array(), dtype=float) for image in ax.images]
     return [array for array in [*lines, *bars, *clouds, *images] if np.size(array)]
 
 
-def _collected(collection: Any) -> np.ndarray:
+def _collect_values(collection: Any) -> np.ndarray:
     """A cloud's points, a mesh's or a field's values, an area's outline; with the colours of its points."""
     values = collection.get_array()
     points: np.ndarray = np.ma.filled(np.ma.asarray(collection.get_offsets(), dtype=float), np.nan)

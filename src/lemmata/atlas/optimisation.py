@@ -146,7 +146,7 @@ def bilinear_game():
         "extragradient": (1 - eta**2 + eta**4) ** 0.5,
     }
     for (method, factor), colour in zip(factors.items(), (RED, ORANGE, BLUE), strict=True):
-        path = _played(method, eta, steps)
+        path = _play_game(method, eta, steps)
         sizes = np.linalg.norm(path, axis=1)
         axes[0].plot(*path.T, color=colour, linewidth=1, marker=".", markersize=3, label=method)
         axes[1].semilogy(t, sizes, color=colour, label=f"{method}: {sizes[-1]:.2g}")
@@ -177,7 +177,7 @@ def bilinear_game():
     return drawing
 
 
-def _played(mode: str, eta: float, steps: int) -> Array:
+def _play_game(mode: str, eta: float, steps: int) -> Array:
     """The points (x, y) of a game of xy."""
     game = DescentAscent(lambda x, y: (float(x @ y), y, x), (np.ones(1), np.ones(1)), eta, mode)
     state = game.init(None, None)
@@ -212,7 +212,9 @@ def rosenbrock_race():
         found = minimize(f, start, method, tol=1e-12, max_iter=1000, **options)
         finals[name] = values = found.trace_.objective
         points = (
-            _points(method, f, start, 300, **options) if method != "lbfgs" else _visited(f, start)
+            _points(method, f, start, 300, **options)
+            if method != "lbfgs"
+            else _visited_points(f, start)
         )
         wide = 1.6 if method in ("lbfgs", "newton") else 0.9
         axes[0].plot(*points.T, color=colour, linewidth=wide, alpha=0.9, marker=".", markersize=2)
@@ -236,7 +238,7 @@ def rosenbrock_race():
     return drawing
 
 
-def _visited(f, start: Array) -> Array:
+def _visited_points(f, start: Array) -> Array:
     """The accepted points of L-BFGS: runs of one step, two steps, …"""
     return np.array([minimize(f, start, "lbfgs", tol=1e-12, max_iter=n).x for n in range(40)])
 

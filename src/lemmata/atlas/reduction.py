@@ -106,7 +106,7 @@ def eigendigits():
 
 @entry("power-rate", "The power method converges at the rate λ₂/λ₁", "CIL Prop. 1.5.1")
 def power_rate():
-    """How far the power method is from an eigenvector, step by step, on 60 × 60 matrices with three ratios of the two
+    """The distance of the power method from an eigenvector, step by step, on 60 × 60 matrices with three ratios of the two
     largest eigenvalues. The dotted lines have the slopes that theory predicts; "measured" is the slope of the second half.
     """
     rng = np.random.default_rng(0)

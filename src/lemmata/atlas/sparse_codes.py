@@ -92,13 +92,13 @@ def _psnr(picture: np.ndarray, true: np.ndarray) -> float:
 
 @entry(
     "sparse-denoising",
-    "A dictionary learnt from the noisy picture itself removes noise",
+    "A dictionary learned from the noisy picture itself removes noise",
     "CIL20 10",
 )
 def sparse_denoising():
     """A photograph with Gaussian noise of standard deviation 0.1, and what is left when every patch is replaced by the
     shortest code that reaches its noise level (OMP; error at most 1.15² · 64 · 0.1²): by cosines, and by atoms that K-SVD
-    learnt from the noisy patches. PSNR in decibels: 10 dB are a tenth of the mean squared error.
+    learned from the noisy patches. PSNR in decibels: 10 dB are a tenth of the mean squared error.
     """
     true, sigma = _photograph(96), 0.1
     noisy = true + sigma * np.random.default_rng(0).normal(size=true.shape)
@@ -139,7 +139,7 @@ def _without_constant(D: np.ndarray) -> np.ndarray:
     "CIL20 9; Tropp 2004",
 )
 def sparse_phase():
-    """How often OMP finds a planted code of s atoms exactly, out of 60 random ones, in two dictionaries of 128 atoms with 64
+    """Planted codes of s atoms, out of 60 random ones, that OMP finds exactly in two dictionaries of 128 atoms with 64
     numbers each: spikes and cosines, and random directions. Dashed: the largest s for which ½(1 + 1/μ) guarantees it.
     Dotted: how often Tropp's condition holds for the planted support; there OMP cannot fail.
     """

@@ -1,4 +1,4 @@
-"""What a loader returns: the numbers or the texts, what they mean, where they come from and on what terms."""
+"""The result of a loader: numbers or texts, their meaning, their source and the terms of use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Described:
-    """What every data set says of itself."""
+    """The description of a data set."""
 
     name: str
     description: str
@@ -66,7 +66,7 @@ class Dataset(Described):
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Ratings(Described):
-    """Who gave what how many stars: entry t says that user `user[t]` gave item `item[t]` the value `rating[t]`.
+    """Ratings of items by users: entry t says that user `user[t]` gave item `item[t]` the value `rating[t]`.
 
     user, item : int32 positions from 0; `user_ids` and `item_ids` translate them into the numbers of the files
     timestamp : Unix seconds, or None where the set has none

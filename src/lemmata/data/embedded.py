@@ -43,7 +43,7 @@ def digits() -> Dataset:
 
 PACKAGES = ("numpy", "python", "scipy", "sklearn")  # "python" is the standard library
 
-# Tests and bundled copies of other projects do not speak for their package.
+# tests, and bundled copies of other projects
 SKIPPED = frozenset({
     "__pycache__", "_external", "_vendor", "array_api_compat", "array_api_extra", "dist-packages", "distutils", "ensurepip",
     "externals", "idlelib", "lib2to3", "pydoc_data", "site-packages", "test", "tests", "turtledemo",

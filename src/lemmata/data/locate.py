@@ -1,4 +1,4 @@
-"""Where data sets are found: a folder of the user's, our cache, or the net; always checked against a SHA-256 sum.
+"""Locate data sets: in a folder of the user's, our cache, or the net; always checked against a SHA-256 sum.
 
     LEMMATA_DATA    a folder with one sub-folder per data set (fashion-mnist/train-images-idx3-ubyte.gz, …)
     LEMMATA_CACHE   what lemmata keeps for itself: downloads and the marks of files already checked
@@ -70,11 +70,8 @@ class Source:
     def _missing(self, file: File, places: list[Path]) -> str:
         looked = " and ".join(str(path) for path in places)
         unset = "" if data_folder() else " The environment variable LEMMATA_DATA is not set."
-        fetch = (
-            f", or pass download=True to fetch it from {file.url} ({file.size / 1e6:.1f} MB)"
-            if file.url
-            else ""
-        )
+        size = f"{file.size / 1e6:.1f} MB"
+        fetch = f", or pass download=True to fetch it from {file.url} ({size})" if file.url else ""
         return (
             f"{self.folder}/{file.name} was not found; looked for {looked}.{unset} "
             f"Point LEMMATA_DATA to a folder that holds {self.folder}/{file.name}{fetch}. Its origin: {self.origin}."
@@ -92,11 +89,8 @@ def cache_folder() -> Path:
     if found := os.environ.get("LEMMATA_CACHE"):
         return Path(found).expanduser()
     if sys.platform == "win32":
-        return (
-            Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-            / "lemmata"
-            / "Cache"
-        )
+        local = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+        return local / "lemmata" / "Cache"
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "lemmata"
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lemmata"
@@ -167,11 +161,9 @@ def _download(file: File, path: Path) -> Path:
     try:
         with urlopen(file.url, timeout=TIMEOUT) as response:
             # bounded: a server may send without end
-            content = _unpacked(response.read(2 * file.size + BYTES_AT_ONCE), file)
-    except (
-        OSError,
-        HTTPException,
-    ) as error:  # URLError, refused connections and time-outs are all OSErrors
+            content = _unpack(response.read(2 * file.size + BYTES_AT_ONCE), file)
+    # URLError, refused connections and time-outs are all OSErrors
+    except (OSError, HTTPException) as error:
         raise DataNotFound(
             f"{path.name} could not be fetched from {file.url}: {error}. Check the network."
         ) from error
@@ -188,7 +180,7 @@ def _download(file: File, path: Path) -> Path:
     return path
 
 
-def _unpacked(raw: bytes, file: File) -> bytes:
+def _unpack(raw: bytes, file: File) -> bytes:
     if raw[:2] != b"\x1f\x8b":
         return raw
     try:

@@ -1,4 +1,4 @@
-"""What the readers of all file formats share: the matrix they give, the choice of columns, and the one kind of error."""
+"""Shared by the readers of all file formats: the matrix they return, the choice of columns, and the error they raise."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class UnreadableData(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Matrix:
-    """What a file held: X of shape (rows, columns), an array, memmap or CSR; y if there is a target; column names or None.
+    """The content of a file: X of shape (rows, columns), an array, memmap or CSR; y if there is a target; column names or None.
 
-    unused : the names of columns that nobody asked for: neither among the wanted ones, nor the target, nor dropped
+    unused : the names of columns that are neither wanted, nor the target, nor dropped
     """
 
     X: Any
@@ -37,7 +37,7 @@ class Choice:
     holes: bool = False  # cells may be empty: NaN
 
     def unused(self, names: Sequence[str] | None) -> tuple[str, ...]:
-        """The columns that are left out although nobody said so."""
+        """The columns that are neither wanted nor left out explicitly."""
         if self.columns is None or names is None:
             return ()
         known = {*self.columns, *self.drop, self.target}
@@ -71,17 +71,10 @@ def position_of(column: str, names: Sequence[str] | None, width: int) -> int:
     except (ValueError, IndexError):
         pass
     near = get_close_matches(column, names or (), n=1)
-    hint = (
-        f"; did you mean {near[0]!r}?"
-        if near
-        else f"; there are {width} columns"
-        + (
-            f": {', '.join(names[:8])}{', …' if width > 8 else ''}."
-            if names
-            else ", counted from 0."
-        )
-    )
-    raise UnreadableData(f"there is no column {column!r}{hint}")
+    if near:
+        raise UnreadableData(f"there is no column {column!r}; did you mean {near[0]!r}?")
+    known = f": {', '.join(names[:8])}{', …' if width > 8 else ''}" if names else ", counted from 0"
+    raise UnreadableData(f"there is no column {column!r}; there are {width} columns{known}.")
 
 
 def selected(X: Any, names: Sequence[str] | None, choice: Choice, y=None) -> Matrix:

@@ -1,4 +1,4 @@
-"""Loaders of texts and of what words are judged by, over the table in sets.py.
+"""Loaders of texts and of files that evaluate word vectors, over the table in sets.py.
 
 >>> ap_corpus()                                # doctest: +SKIP
 ap-corpus: 2,246 × 10,473 int64 sparse, 302,031 non-zeros
@@ -92,7 +92,7 @@ def lee_news(part: str = "background") -> Dataset:
 
 
 def word_evaluation() -> dict[str, Path]:
-    """Where the files are that judge word vectors: "analogies", "wordsim353" and "simlex999"."""
+    """The paths of the files that evaluate word vectors: "analogies", "wordsim353" and "simlex999"."""
     find = SOURCES["word-evaluation"].find
     names = {
         "analogies": "questions-words.txt.gz",

@@ -58,7 +58,7 @@ FACTORS = 8  # Cholesky factors that cost less than all eigenvectors
 
 @dataclass(frozen=True)
 class KernelSystem:
-    """What is to be solved: (D^½ K D^½ + αI) a = D^½ y."""
+    """The linear system (D^½ K D^½ + αI) a = D^½ y."""
 
     K: Array  # (n, n)
     y: Array  # (n, m)
@@ -111,10 +111,10 @@ class DualRidgeAlgorithm:
         else:
             for alpha in distinct:
                 dual[:, alphas == alpha] = solve_shifted(K, y[:, alphas == alpha], float(alpha))
-        return DualState(*self._valued(dual, data), True)
+        return DualState(*self._evaluate(dual, data), True)
 
-    def _valued(self, a: Array, data: KernelSystem) -> tuple[Array, float]:
-        """c = D^½a and the objective there."""
+    def _evaluate(self, a: Array, data: KernelSystem) -> tuple[Array, float]:
+        """Return c = D^½a and the objective there."""
         c = a if data.root is None else a * data.root[:, None].astype(a.dtype)
         f = data.K @ c
         w = 1.0 if data.root is None else data.root[:, None] ** 2
@@ -133,7 +133,7 @@ class DualRidgeAlgorithm:
 
 
 def solve_shifted(K: Array, Y: Array, alpha: float) -> Array:
-    """(K + αI)⁻¹Y; where that has no Cholesky factor, directions of K within rounding carry nothing."""
+    """Solve (K + αI)C = Y; where that has no Cholesky factor, directions of K within rounding are left out."""
     shifted = K.copy()
     shifted[np.diag_indices_from(K)] += alpha
     try:
@@ -149,7 +149,7 @@ def _by_eigenvectors(K: Array, Y: Array, alphas: Array) -> Array:
     V, shifted = V[:, clear], values[clear][:, None] + alphas
     parts = np.divide(V.T @ Y, shifted, out=np.zeros_like(shifted), where=shifted != 0)
     dual = V @ parts
-    # what lies outside of the range of K changes no f(x_i); α > 0 gives it the coefficients of the formula all the same
+    # the part outside the range of K changes no f(x_i), but α > 0 gives it coefficients
     outside = Y - V @ (V.T @ Y)
     return dual + np.divide(outside, alphas, out=np.zeros_like(outside), where=alphas > 0)
 
@@ -208,7 +208,7 @@ class KernelRidge(Regressor):
         )
 
     def _fit_blocks(self, data: Blocks) -> None:
-        with one_blas_thread():  # LAPACK's last bits follow the number of its threads
+        with one_blas_thread():  # LAPACK's last bits depend on the number of threads
             super()._fit_blocks(data)
 
     def _algorithm(self, data: Blocks) -> DualRidgeAlgorithm:
@@ -238,7 +238,7 @@ class KernelRidge(Regressor):
         assert data.targets is not None
         y = data.targets.reshape(data.shape[0], -1).astype(data.dtype)
         root = None if data.weights is None else np.sqrt(data.weights).astype(data.dtype)
-        X = X.copy() if data.in_memory else X  # kept, whatever becomes of the user's
+        X = X.copy() if data.in_memory else X  # kept: the user may change theirs
         return KernelSystem(kernel(X), y, root, kernel, X, data)
 
     def _stop(self):

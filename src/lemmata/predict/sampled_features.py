@@ -1,4 +1,4 @@
-"""Features drawn at random whose inner products come near a kernel, for kernels with infinitely many features.
+"""Random features whose inner products approximate a kernel, for kernels with infinitely many features.
 
 Nyström              K(x, Z) K(Z, Z)^−½ of q landmarks Z among the rows: exact between landmarks, and K − ΦΦᵀ ⪰ 0
 random features      √(2/D) cos(w_jᵀx + b_j), w_j ~ N(0, 2γI), b_j uniform: E φ(x)ᵀφ(y) = exp(−γ‖x − y‖²)
@@ -9,7 +9,7 @@ random features      √(2/D) cos(w_jᵀx + b_j), w_j ~ N(0, 2γI), b_j uniform:
 >>> model = make_pipeline(Nystroem(gamma=1.0, n_components=30, random_state=0), Ridge(alpha=1e-3))
 >>> round(model.fit(X, np.sin(2 * X[:, 0])).score(X, np.sin(2 * X[:, 0])), 3)
 1.0
->>> from lemmata.predict.kernels.feature_maps import kernel_error
+>>> from lemmata.predict.kernels import kernel_error
 >>> Z = RBFSampler(gamma=1.0, n_components=2000, random_state=0).fit_transform(X[:50])
 >>> kernel_error(RBF(1.0), X[:50], Z).largest < 0.2
 True
@@ -52,7 +52,7 @@ ROWS = 1024  # of a kernel matrix at once
 
 
 class _Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
-    """A map that is found at once."""
+    """A feature map that takes one step to fit."""
 
     verbose, checkpoint, time_limit = 0, None, None
 
@@ -62,7 +62,7 @@ class _Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
     def _wants_to_settle(self) -> bool:
         return False
 
-    def _mapped(self, X: Any, function: Any) -> Array:
+    def _map(self, X: Any, function: Any) -> Array:
         check_is_fitted(self)
         data = self._validated(X, reset=False)
         with one_blas_thread():
@@ -83,7 +83,7 @@ class _Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
 @storable
 @dataclass(frozen=True)
 class LandmarkState:
-    """Which rows are landmarks, and K(Z, Z)^−½ once it is known."""
+    """The numbers of the landmarks, and K(Z, Z)^−½ once it is known."""
 
     version = 1
     layout: ClassVar = {"chosen": "q int >=0", "root?": "q q"}
@@ -124,8 +124,8 @@ class NystroemAlgorithm:
         return state.root is not None
 
 
-def _fitted(kernel: Kernel, data: Blocks) -> Kernel:
-    """The kernel with numbers for parameters; the rows are gathered only where one has to be measured on them."""
+def _fit_kernel(kernel: Kernel, data: Blocks) -> Kernel:
+    """Return the kernel with numbers for parameters; rows are gathered only where one has to be measured on them."""
     try:
         return kernel._without_data(data.shape[1])
     except ValueError:
@@ -133,7 +133,7 @@ def _fitted(kernel: Kernel, data: Blocks) -> Kernel:
 
 
 def _rows_of(data: Blocks, chosen: Array) -> Any:
-    """Some rows of the data, in the order asked for."""
+    """Return some rows of the data, in the order of `chosen`."""
     if data.in_memory:
         return data.source[chosen]
     found, start = {}, 0
@@ -200,7 +200,7 @@ class Nystroem(_Features):
             )
         able = data.shape[0] if data.weights is None else int(np.count_nonzero(data.weights))
         kernel = named_kernel(self)
-        return NystroemAlgorithm(min(int(self.n_components), able), _fitted(kernel, data))
+        return NystroemAlgorithm(min(int(self.n_components), able), _fit_kernel(kernel, data))
 
     def _attributes(self, solution: Solution, problem: Blocks) -> dict[str, Any]:
         found, kernel = solution.attributes, solution.algorithm.kernel
@@ -218,7 +218,7 @@ class Nystroem(_Features):
     def transform(self, X):
         """φ(x) of every row, (n, q)."""
         N = self.normalization_.T if hasattr(self, "normalization_") else None
-        return self._mapped(X, lambda rows: self.kernel_(rows, self.components_) @ N)
+        return self._map(X, lambda rows: self.kernel_(rows, self.components_) @ N)
 
     @property
     def _n_features_out(self) -> int:
@@ -311,7 +311,7 @@ class RBFSampler(_Features):
     }
 
     def _algorithm(self, data: Blocks) -> RandomFeaturesAlgorithm:
-        self.gamma_ = float(_fitted(RBF(self.gamma), data).gamma)  # type: ignore[attr-defined]
+        self.gamma_ = float(_fit_kernel(RBF(self.gamma), data).gamma)  # type: ignore[attr-defined]
         return RandomFeaturesAlgorithm(self.gamma_, int(self.n_components))
 
     def _title(self, data: Blocks | None) -> str:
@@ -328,7 +328,7 @@ class RBFSampler(_Features):
             out *= math.sqrt(2 / len(self.random_offset_))
             return out
 
-        return self._mapped(X, cosines)
+        return self._map(X, cosines)
 
     @property
     def _n_features_out(self) -> int:

@@ -1,4 +1,4 @@
-"""How good is it really? Scores with intervals, choices with guarantees, bias and variance (ML Generalisation)."""
+"""Evaluation and generalisation: scores with intervals, choices with guarantees, bias and variance (ML Generalisation)."""
 
 from lemmata.lazy import lazily
 

@@ -65,13 +65,8 @@ class Comparison:
         order = sorted(self.scores, key=lambda name: self.scores[name])
         width = max(len(str(name)) for name in order)
         for name in reversed(order) if self.higher_is_better else order:
-            word = (
-                "chosen"
-                if name == self.chosen
-                else "worse"
-                if name in self.told_apart
-                else "not told apart"
-            )
+            word = "worse" if name in self.told_apart else "not told apart"
+            word = "chosen" if name == self.chosen else word
             lines.append(f"  {name!s:{width}}  {self.scores[name]:.4f} ± {self.eps:.3f}  {word}")
         return "\n".join(lines)
 
@@ -113,7 +108,7 @@ def compare(
     train : the training rows, optional
         These rows are looked for among them, and where models keep rows.
     """
-    named = dict(models) if isinstance(models, Mapping) else _named(list(models))
+    named = dict(models) if isinstance(models, Mapping) else _name_models(list(models))
     if not named:
         raise ValueError("models is empty; pass at least one fitted model.")
     y, weights = checked_rows(next(iter(named.values())), X_val, y_val, sample_weight)
@@ -143,8 +138,8 @@ def compare(
     )  # fmt: skip
 
 
-def _named(models: list[Any]) -> dict[str, Any]:
-    """Class names, numbered where they repeat."""
+def _name_models(models: list[Any]) -> dict[str, Any]:
+    """Name models by their classes, numbered where they repeat."""
     names = [type(model).__name__ for model in models]
     numbered = [f"{name} {i}" if names.count(name) > 1 else name for i, name in enumerate(names)]
     return dict(zip(numbered, models, strict=True))

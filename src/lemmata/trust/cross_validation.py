@@ -1,4 +1,4 @@
-"""Cross-validation that says what its number means.
+"""Cross-validation with a statement of what its score means.
 
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.neighbors import KNeighborsClassifier
@@ -8,7 +8,7 @@
     (0.973, "can't tell")
 
 (Iris has a row that occurs twice.) The score is the average of k models, each fitted to (k − 1)/k of the rows and tested on the
-rest. It speaks of these k models, not of one fitted to all rows, which is usually a little better. The folds are not
+rest. It is about these k models, not about one fitted to all rows, which is usually a little better. The folds are not
 independent of each other, so mean ± deviation/√k is no confidence interval, and no unbiased estimate of its variance exists;
 what is proved, for folds drawn at random, is that the average is off by no more than a single fold may be.
 """
@@ -93,7 +93,7 @@ def cross_validate(
     cv : int, splitter or iterable of (train, test), default=5
         As scikit-learn takes it: a number of folds (stratified for classifiers), KFold, GroupKFold, TimeSeriesSplit, …
     groups : array, optional
-        Which rows belong together, for splitters that ask.
+        Which rows belong together, for splitters that use groups.
     delta, loss, bounds : as in `evaluate`
     """
     y = column_or_1d(y)
@@ -111,7 +111,7 @@ def cross_validate(
     certificate = check(CROSS_VALIDATION_CLAIMS, fit, title)
     why = found.why or ("a fold was tested on rows it was trained on" if certificate.failed else "")
     scores = np.array([float(part.mean()) for part in losses])
-    scores, shown = (1 - scores, found.flipped()) if judged.score else (scores, found)
+    scores, shown = (1 - scores, found.flip()) if judged.score else (scores, found)
     ends = (-math.inf, math.inf) if why else (shown.lower, shown.upper)
     fewest = min(len(train) for train, _ in folds), min(len(test) for _, test in folds)
     spread = float(scores.std(ddof=1)) if len(scores) > 1 else math.nan

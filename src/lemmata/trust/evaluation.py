@@ -1,4 +1,4 @@
-"""A score with its interval: what rows that a model has not seen say about new ones.
+"""A score with its interval: from rows that a model was not trained on to new rows.
 
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.linear_model import LogisticRegression
@@ -14,7 +14,7 @@
     >>> found.certificate_.held
     ['rows_unseen', 'enough_rows', 'target_reached', 'better_than_constant']
 
-The interval speaks of new rows drawn like these, of this model as it stands, and of a loss whose range was known beforehand. A
+The interval is about new rows drawn like these, this model as it stands, and a loss whose range was known beforehand. A
 model chosen by these rows among several needs `compare`, which pays for the choice.
 """
 
@@ -90,7 +90,7 @@ def evaluate(
     train: Any = None,
     train_y: Any = None,
 ) -> Evaluation:
-    """The score of a fitted model on rows it has not seen, the interval on new rows, and claims about both.
+    """Score a fitted model on rows it was not trained on, with the interval on new rows and claims about both.
 
     Parameters
     ----------
@@ -110,11 +110,11 @@ def evaluate(
     within : float, default=0.05
         Which half of an interval is narrow enough, as a share of the range.
     train, train_y : the training rows and targets, optional
-        Test rows are looked for among them; their most frequent class (or mean, or median) is the constant to beat. Models that
-        keep rows (neighbours, kernels, support vectors) are asked for them.
+        Test rows are looked for among them; their most frequent class (or mean, or median) is the constant to beat. For models
+        that keep rows (neighbours, kernels, support vectors), the rows are read from the model.
     """
     y, weights = checked_rows(model, X_test, y_test, sample_weight)
-    if train is None and were_fitted(model, X_test):
+    if train is None and saw_in_fit(model, X_test):
         train = X_test
     judged = loss_of(model, loss, bounds)
     attributes = {"X": X_test, "loss": judged, "delta": checked_risk(delta), "target": target}
@@ -123,7 +123,7 @@ def evaluate(
     title = f"{type(model).__name__}  {len(y):,} test rows, {judged.score or judged.name}"
     certificate = check(EVALUATION_CLAIMS, fit, title)
     found = interval(fit)
-    shown = found.flipped() if judged.score else found
+    shown = found.flip() if judged.score else found
     trained_on = "rows_unseen" in certificate.failed
     why = "these rows were trained on" if trained_on else shown.why
     lower, upper = (-math.inf, math.inf) if why else (shown.lower, shown.upper)
@@ -133,7 +133,7 @@ def evaluate(
     )  # fmt: skip
 
 
-def were_fitted(model: Any, X: Any) -> bool:
+def saw_in_fit(model: Any, X: Any) -> bool:
     """Whether these are the very rows of a fit of ours: its certificate keeps their digest."""
     if getattr(model, "steps", None) is not None:  # what reaches the last step of a pipeline
         model, X = model[-1], model[:-1].transform(X) if len(model) > 1 else X

@@ -1,4 +1,4 @@
-"""Which loss a model is judged by, and whether its range was given beforehand."""
+"""The loss that a model is judged by, its range, and validation of test rows."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""What vectors of words approximate (CIL 3.3.2 to 3.3.4): GloVe's weights, the optimum of negative sampling, and its noise."""
+"""The information in vectors of words (CIL 3.3.2 to 3.3.4): GloVe's weights, the optimum of negative sampling, its noise."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from lemmata.atlas import entry, show
-from lemmata.atlas.embeddings.texts import Corpus, corpus, made
+from lemmata.atlas.embeddings.texts import LabelledText, corpus, generate_text
 from lemmata.core.config import config
 from lemmata.embedding import PMI, CoOccurrence, SkipGram, WordVectors
 from lemmata.embedding.glove.counts import weights_of
@@ -30,7 +30,7 @@ def glove_weights(seed: int = 0):
     """
     found = corpus(seed)
     n = CoOccurrence.of(found.encoded, 5).matrix.data
-    x_max = 100.0 if not found.made else 10.0
+    x_max = 100.0 if not found.generated else 10.0
     drawing, (left, right) = figure(1, 2, size=(4.4, 3.3))
     grid = np.linspace(0, 1.6 * x_max, 321)[1:]
     styles = {0.75: (BLUE, "-", "α = ¾"), 1.0: (ORANGE, "--", "α = 1"), 0.5: (GREEN, "-.", "α = ½")}
@@ -84,12 +84,12 @@ def optimum(N: Array, counts: Array, negative: int, exponent: float = 0.75) -> A
     "CIL (3.53), (3.54)",
 )
 def inner_products(seed: int = 0):
-    """Each point is a pair of words of a made text that occurs five times and more: across, what theory says is best for
-    negative sampling with r = 2, the information ln[N/(r N_w q_v)]; up, the score ⟨ζ_w, z_v⟩ + b_v that skip-gram learnt.
+    """Each point is a pair of words of a generated text that occurs five times and more: across, what theory says is best for
+    negative sampling with r = 2, the information ln[N/(r N_w q_v)]; up, the score ⟨ζ_w, z_v⟩ + b_v that skip-gram learned.
     Left with as many numbers as there are words: nothing stands in the way. Right with five: the best that five can do.
     Larger points: pairs that occur more often.
     """
-    encoded = made(seed, sentences=2000, contexts=16).encoded
+    encoded = generate_text(seed, sentences=2000, contexts=16).encoded
     v, negative = len(encoded.vocabulary), 2
     N = CoOccurrence.of(encoded, 5).matrix.toarray()
     best = optimum(N, encoded.vocabulary.counts, negative)
@@ -124,7 +124,7 @@ def inner_products(seed: int = 0):
 EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25)
 
 
-def kept_kinds(vectors: WordVectors, found: Corpus, near: int = 8) -> float:
+def kept_kinds(vectors: WordVectors, found: LabelledText, near: int = 8) -> float:
     """The share of nearest words that are of the same kind, over all words whose kind is known."""
     kinds = {word: set(kind) for kind in found.sets.values() for word in kind}
     known = [word for word in kinds if word in vectors]
@@ -133,21 +133,21 @@ def kept_kinds(vectors: WordVectors, found: Corpus, near: int = 8) -> float:
     )
 
 
-def judged(vectors: WordVectors, found: Corpus) -> float:
-    """What people say about 353 pairs of words (Spearman's ρ); of a made text, the share of neighbours of the same kind."""
-    if found.made:
+def judge(vectors: WordVectors, found: LabelledText) -> float:
+    """Score vectors by 353 pairs that people judged (Spearman's ρ); of a generated text, by neighbours of the same kind."""
+    if found.generated:
         return kept_kinds(vectors, found)
     from lemmata.data import word_evaluation
 
     return vectors.evaluate_similarity(word_evaluation()["wordsim353"]).spearman
 
 
-def swept(found: Corpus, seeds: int) -> dict[str, Array]:
-    """Scores at every exponent, (exponents, seeds). Of a made text by PMI, whose seeds are other texts; of WikiText-2 by
+def sweep_exponents(found: LabelledText, seeds: int) -> dict[str, Array]:
+    """Scores at every exponent, (exponents, seeds). Of a generated text by PMI, whose seeds are other texts; of WikiText-2 by
     PMI, which is the same for all seeds, and by skip-gram.
     """
-    if found.made:
-        texts = [made(seed) for seed in range(seeds)]
+    if found.generated:
+        texts = [generate_text(seed) for seed in range(seeds)]
         return {"PMI": np.array([[_information(a, text) for text in texts] for a in EXPONENTS])}
     scores = np.zeros((len(EXPONENTS), seeds))
     for i, exponent in enumerate(EXPONENTS):
@@ -155,14 +155,14 @@ def swept(found: Corpus, seeds: int) -> dict[str, Array]:
             model = SkipGram(
                 50, window=5, ns_exponent=exponent, negatives_per="window", random_state=seed, deterministic=True
             )  # fmt: skip
-            scores[i, seed] = judged(model.fit(found.encoded).vectors_, found)
+            scores[i, seed] = judge(model.fit(found.encoded).vectors_, found)
     return {"PMI": np.array([[_information(a, found)] for a in EXPONENTS]), "SkipGram": scores}
 
 
-def _information(exponent: float, found: Corpus) -> float:
-    size = 20 if found.made else 100
+def _information(exponent: float, found: LabelledText) -> float:
+    size = 20 if found.generated else 100
     model = PMI(size, window=5, ns_exponent=exponent, random_state=0)
-    return judged(model.fit(found.encoded).vectors_, found)
+    return judge(model.fit(found.encoded).vectors_, found)
 
 
 @entry(
@@ -171,14 +171,14 @@ def _information(exponent: float, found: Corpus) -> float:
     "CIL (3.51)",
 )
 def noise_exponent(seed: int = 0):
-    """How good vectors are when negatives are drawn from q ∝ p^α (SkipGram), or the information of pairs is taken relative
+    """The quality of vectors when negatives are drawn from q ∝ p^α (SkipGram), or the information of pairs is taken relative
     to that q (PMI): α = 0 draws all words alike, α = 1 by their frequency. Good: agreement with what people say about 353
-    pairs of words (Spearman's ρ), or, of a made text, the share of the eight nearest words of the same kind. Bars: two
+    pairs of words (Spearman's ρ), or, of a generated text, the share of the eight nearest words of the same kind. Bars: two
     standard errors of the mean over seeds; PMI of a given text has none. The dotted line is ¾, word2vec's choice.
     """
     found = corpus(seed)
-    seeds = 4 if found.made else 3
-    scores = swept(found, seeds)
+    seeds = 4 if found.generated else 3
+    scores = sweep_exponents(found, seeds)
     drawing, ax = figure(size=(5.4, 3.6))
     for (name, values), colour, mark in zip(scores.items(), (ORANGE, BLUE), "so", strict=False):
         mean, error = values.mean(axis=1), 2 * values.std(axis=1) / np.sqrt(max(seeds - 1, 1))
@@ -191,7 +191,11 @@ def noise_exponent(seed: int = 0):
             gain.mean() > doubt, f"{name}: α = ¾ does better than α = 0, by more than seeds explain"
         )
     ax.axvline(0.75, color=GREY, lw=1, ls=":")
-    what = "share of neighbours of the same kind" if found.made else "Spearman's ρ with WordSim-353"
+    what = (
+        "share of neighbours of the same kind"
+        if found.generated
+        else "Spearman's ρ with WordSim-353"
+    )
     ax.set(xlabel="α in q ∝ p^α", ylabel=what)
     ax.set_xticks(EXPONENTS)
     ax.legend(frameon=False, fontsize=9, loc="lower right")

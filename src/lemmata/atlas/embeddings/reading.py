@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lemmata.atlas import entry, show
-from lemmata.atlas.embeddings.texts import Corpus, corpus
+from lemmata.atlas.embeddings.texts import LabelledText, corpus
 from lemmata.embedding import PMI, WordVectors
 from lemmata.embedding.vectors.word_vectors import directions
 from lemmata.pictures import BLUE, GREY, ORANGE, RED, figure
@@ -14,9 +14,9 @@ Array = np.ndarray
 NEAR = 8  # words that are shown
 
 
-def vectors_of(found: Corpus, k: int = 100) -> WordVectors:
+def vectors_of(found: LabelledText, k: int = 100) -> WordVectors:
     """Vectors from the counts of pairs: of a small text the best ones, and the same in every run."""
-    size = 20 if found.made else k
+    size = 20 if found.generated else k
     return PMI(size, window=5, random_state=0).fit(found.encoded).vectors_
 
 
@@ -25,7 +25,7 @@ def vectors_of(found: Corpus, k: int = 100) -> WordVectors:
 
 @entry(
     "nearest-words",
-    "Near a word stand words of its kind, which nobody told the model",
+    "Near a word are words of its kind, which the model was not given",
     "CIL 3.3.5, Fig. 3.13",
 )
 def nearest_words(seed: int = 0):

@@ -1,6 +1,6 @@
-"""The texts that figures about words are drawn from: WikiText-2 where it is found, and otherwise one made from a plan.
+"""The texts that figures about words are drawn from: WikiText-2 where it is found, and otherwise one generated from a plan.
 
-A made sentence is a word w and the company it keeps, drawn from
+A generated sentence is a word w and the company it keeps, drawn from
 
     p(v | w) ∝ p(v) exp(a_group(w),v + b_root(w),v + c_form(w),v)
 
@@ -44,49 +44,49 @@ COUPLES = (
 
 
 @dataclass(frozen=True)
-class Corpus:
-    """A text with what is known about its words."""
+class LabelledText:
+    """A text with the kinds of some of its words."""
 
     name: str  # for titles; "generated" where WikiText-2 is not here
     encoded: EncodedText
-    sets: dict[str, list[str]]  # of a word that is asked about: all words of its kind
+    sets: dict[str, list[str]]  # for each word of interest, all words of its kind
     pairs: list[tuple[str, str]]  # words that differ in one thing
 
     @property
-    def made(self) -> bool:
+    def generated(self) -> bool:
         return "generated" in self.name
 
 
-def corpus(seed: int = 0) -> Corpus:
-    """WikiText-2, or a made text where its file is not found."""
+def corpus(seed: int = 0) -> LabelledText:
+    """WikiText-2, or a generated text where its file is not found."""
     from lemmata.data import DataNotFound
 
     try:
         return wikitext()
     except DataNotFound:
-        return made(seed)
+        return generate_text(seed)
 
 
-def wikitext() -> Corpus:
+def wikitext() -> LabelledText:
     """WikiText-2; a line is a sentence."""
     from lemmata.data.sets import SOURCES
 
-    encoded = _encoded(str(SOURCES["wikitext-2"].find("train.txt.gz")))
+    encoded = _encode(str(SOURCES["wikitext-2"].find("train.txt.gz")))
     pairs = [tuple(pair.split()) for pair in COUPLES.split(", ")]
     here = [(a, b) for a, b in pairs if a in encoded.vocabulary and b in encoded.vocabulary]
     sets = {word: alike.split() for word, alike in KNOWN.items()}
-    return Corpus("WikiText-2", encoded, sets, here)
+    return LabelledText("WikiText-2", encoded, sets, here)
 
 
 @lru_cache(maxsize=1)
-def _encoded(path: str) -> EncodedText:
+def _encode(path: str) -> EncodedText:
     from lemmata.data import wikitext_2
 
     (running,) = wikitext_2("train").texts or ()
     return text.encode(running.splitlines(), min_count=5)
 
 
-def made(seed: int = 0, sentences: int = 5000, contexts: int = 120) -> Corpus:
+def generate_text(seed: int = 0, sentences: int = 5000, contexts: int = 120) -> LabelledText:
     """Sentences of a word, two or three of its contexts on either side; words and contexts by Zipf's law."""
     rng = np.random.default_rng(seed)
     roots = [root for group in GROUPS.values() for root in group.split()]
@@ -114,4 +114,4 @@ def made(seed: int = 0, sentences: int = 5000, contexts: int = 120) -> Corpus:
     }
     sets = {row[0]: row for row in groups.values()}
     encoded = text.encode(lines, min_count=2)
-    return Corpus("a generated text", encoded, sets, [(root, root + "s") for root in roots])
+    return LabelledText("a generated text", encoded, sets, [(root, root + "s") for root in roots])

@@ -1,4 +1,4 @@
-"""How vectors of words are trained (CIL 3.3.2): the loss that is measured, and the one that is met on the way."""
+"""Training vectors of words (CIL 3.3.2): the loss that is measured after an epoch, and the one that is summed up during it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lemmata.pictures import BLUE, GREY, ORANGE, figure
 
 @entry(
     "true-loss",
-    "The loss met on the way hides what is learnt; measured at rest it falls",
+    "The running loss hides what is learned; measured after the epoch it falls",
     "CIL (3.50)",
 )
 def true_loss(seed: int = 0):
@@ -22,8 +22,8 @@ def true_loss(seed: int = 0):
     """
     found = corpus(seed)
     model = SkipGram(
-        16 if found.made else 50, window=5, epochs=5, negatives_per="window", random_state=seed, deterministic=True,
-        alpha=0.05 if found.made else None,
+        16 if found.generated else 50, window=5, epochs=5, negatives_per="window", random_state=seed, deterministic=True,
+        alpha=0.05 if found.generated else None,
     ).fit(found.encoded)  # fmt: skip
     true = np.asarray(model.trace_.objective)
     running = np.asarray(model.trace_.extras["running_loss"])[1:]

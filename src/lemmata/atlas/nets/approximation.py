@@ -1,4 +1,4 @@
-"""What networks can represent, how data is varied for them, and how far a non-linear autoencoder gets beyond PCA."""
+"""Functions that networks can represent, augmented data, and what a non-linear autoencoder gains over PCA."""
 
 from __future__ import annotations
 
@@ -230,10 +230,10 @@ def barron_rate():
         kinds = (("drawn", 20, BLUE, "o"), ("fitted", 3, GREEN, "s"), ("greedy", 1, PURPLE, "^"))
         found = {}
         for method, draws, colour, mark in kinds:
-            told = {"method": method, "n_samples": 1000}
+            options = {"method": method, "n_samples": 1000}
             squares = [
                 [
-                    np.mean((barron_net(f, n, 1.0, rng, **told)(X)[:, 0] - f(X)) ** 2)
+                    np.mean((barron_net(f, n, 1.0, rng, **options)(X)[:, 0] - f(X)) ** 2)
                     for _ in range(draws)
                 ]
                 for n in widths
@@ -293,11 +293,11 @@ def augmentation_sheet():
     rule = KNeighborsClassifier(1).fit(grown.flatten(1).numpy(), np.tile(y[:900], 5))
     rest = X[900:]
     versions = {"as it is": rest, "the recipe": recipe(rest, generator(7)), "mirrored": rest.flip(-1)}  # fmt: skip
-    told = {kind: rule.predict(some.flatten(1).numpy()) for kind, some in versions.items()}
-    right = {kind: float((found == y[900:]).mean()) for kind, found in told.items()}
+    labels = {kind: rule.predict(some.flatten(1).numpy()) for kind, some in versions.items()}
+    right = {kind: float((found == y[900:]).mean()) for kind, found in labels.items()}
     chosen = [int(np.flatnonzero(y[900:] == digit)[0]) for digit in range(2, 7)]
     images = np.concatenate([some[chosen, 0].numpy() for some in versions.values()])
-    names = [str(told[kind][i]) for kind in versions for i in chosen]
+    names = [str(labels[kind][i]) for kind in versions for i in chosen]
     image_grid(axes[1], images, 15, names=names, gap=2)
     for i, (kind, share) in enumerate(right.items()):
         axes[1].text(i * 50 + 24, 11, f"{kind}: {100 * share:.0f} % recognised", ha="center", fontsize=9)  # fmt: skip

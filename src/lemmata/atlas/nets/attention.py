@@ -48,7 +48,7 @@ def random_words(n: int, seed: int) -> tuple[Any, Any]:
 
 @cache
 def reversing_net(seed: int = 0) -> Any:
-    """A decoder of one layer that has learnt to write words backwards; its encoder has none, so a letter stands in its own
+    """A decoder of one layer that has learned to write words backwards; its encoder has none, so a letter stands in its own
     token and nowhere else."""
     from lemmata.nets.attention.transformer import EncoderDecoder
     from lemmata.nets.training import Training, train
@@ -77,7 +77,7 @@ def reversing_net(seed: int = 0) -> Any:
     'ML "Self-Attention", "Encoders & Decoders"',
 )
 def attention_reversal(seed: int = 0):
-    """A decoder of one layer has learnt to write words of eight letters backwards; its encoder has no layer, so each letter
+    """A decoder of one layer has learned to write words of eight letters backwards; its encoder has no layer, so each letter
     stands in one token only. How much the token written at each place takes from each letter of the word it reads: the mean
     over 500 new words, and one of them.
     """
@@ -93,7 +93,7 @@ def attention_reversal(seed: int = 0):
     read = maps["decoder.blocks.0.cross"].mean(dim=1).numpy()
     own = maps["decoder.blocks.0.attention"].mean(dim=1).numpy()
     drawing, axes = figure(1, 2, size=(4.6, 4.2))
-    places, word = [str(i) for i in range(1, LENGTH + 1)], _spelled(source[0])
+    places, word = [str(i) for i in range(1, LENGTH + 1)], _spell(source[0])
     for ax, P, title, reads, writes in (
         (axes[0], read.mean(axis=0), "500 words", places, places),
         (axes[1], read[0], f"the word {word}", list(word), list(reversed(word))),
@@ -113,7 +113,7 @@ def attention_reversal(seed: int = 0):
     return drawing
 
 
-def _spelled(tokens: Any) -> str:
+def _spell(tokens: Any) -> str:
     return "".join(chr(ord("a") + int(token) - FIRST) for token in tokens)
 
 
@@ -121,7 +121,7 @@ def _spelled(tokens: Any) -> str:
 
 
 def digit_scores(seed: int) -> dict[str, Array]:
-    """Held-out accuracy of a ViT and a ConvNet, by the number of digits learnt from."""
+    """Held-out accuracy of a ViT and a ConvNet, by the number of training digits."""
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
 

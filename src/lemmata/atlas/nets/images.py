@@ -31,16 +31,16 @@ def _train(
     """A trained network, and its mean loss over every epoch."""
     from lemmata.nets.training import Training, train
 
-    told = {"learning_rate": 0.01, "schedule": "one_cycle", "batch_size": 50, **options}
+    options = {"learning_rate": 0.01, "schedule": "one_cycle", "batch_size": 50, **options}
     training = Training(
-        net, "cross_entropy", epochs=epochs, precision="float64", layout="contiguous", device="cpu", **told
+        net, "cross_entropy", epochs=epochs, precision="float64", layout="contiguous", device="cpu", **options
     )  # fmt: skip
     solution = train(training, data, rng=seed)
     return training.module(solution.state), np.asarray(solution.trace.objective[1:])
 
 
 def _features(module: Any, X: Array) -> Array:
-    """What a module makes of images, a row each."""
+    """Return the output of a module for images, a row each."""
     import torch
 
     with torch.no_grad():
@@ -55,7 +55,7 @@ def _accuracy(module: Any, data: tuple[Array, Array]) -> float:
 
 
 def _smoothness(filters: Array) -> float:
-    """How much neighbours in a filter agree: Σ ab/Σ (a² + b²)/2 over pairs of neighbours, 0 for noise, 1 for constants."""
+    """Agreement of neighbours in a filter: Σ ab/Σ (a² + b²)/2 over pairs of neighbours, 0 for noise, 1 for constants."""
     pairs = [(filters[:, 1:], filters[:, :-1]), (filters[:, :, 1:], filters[:, :, :-1])]
     agree = sum((a * b).sum() for a, b in pairs)
     return float(agree / sum((a**2 + b**2).sum() / 2 for a, b in pairs))
@@ -118,7 +118,7 @@ def learned_filters(seed: int = 0):
     "CIL 4.4.2; ML Convolutional Networks",
 )
 def receptive_fields(seed: int = 0):
-    """How much an output of a new network depends on each pixel, the mean size of gradients over channels, inputs and weights,
+    """The dependence of an output of a new network on each pixel, the mean size of gradients over channels, inputs and weights,
     after 2, 4 and 6 convolutions of 3 × 3 with max-pooling after every second. The frame is the formula r = 1 + Σ (k − 1) Π s;
     the dashed one holds half of the dependence.
     """
@@ -191,7 +191,7 @@ def _half_width(heat: Array, first: int, size: int) -> int:
 
 @entry("linear-probes", "With depth, classes become linear", "CIL 4.1, Fig. 4.1")
 def linear_probes(seed: int = 0):
-    """How well a linear classifier of 200 digits reads 697 others from the pixels and from the output of each layer of a
+    """Accuracy of a linear classifier of 200 digits on 697 others, from the pixels and from the output of each layer of a
     ConvNet: one that was trained on 900 digits of its own, and one with new weights. Means of three networks; the bars reach
     from the worst to the best.
     """
@@ -309,9 +309,9 @@ def batch_norm_rates(seed: int = 0):
         def net(norm: bool = norm) -> Any:
             return ConvNet((1, 8, 8), 10, widths=(8, 16), convs=3, norm=norm)
 
-        told = {"optimizer": "heavy_ball", "schedule": "constant", "batch_size": 25}
+        options = {"optimizer": "heavy_ball", "schedule": "constant", "batch_size": 25}
         losses = np.array(
-            [_train(net, train, 6, seed, learning_rate=rate, **told)[1][-1] for rate in rates]
+            [_train(net, train, 6, seed, learning_rate=rate, **options)[1][-1] for rate in rates]
         )
         least[norm], largest[norm] = losses.min(), rates[losses < guess / 2].max(initial=0.0)
         ax.loglog(
@@ -354,15 +354,15 @@ def small_data(seed: int = 0):
     }
     errors = np.zeros((len(kinds), 5))
     for row, options in zip(errors, kinds.values(), strict=True):
-        told = dict(options)
-        drop = told.pop("dropout", 0.0)
+        training = dict(options)
+        drop = training.pop("dropout", 0.0)
 
         def net(drop: float = drop) -> Any:
             return FeedForward((1, 8, 8), 10, widths=(128,), dropout=drop)
 
         for draw in range(len(row)):
             train, test, _ = _digits(seed + draw, 100, 1000)
-            module, _ = _train(net, train, 60, seed + draw, batch_size=20, **told)
+            module, _ = _train(net, train, 60, seed + draw, batch_size=20, **training)
             row[draw] = 100 * (1 - _accuracy(module, test))
     means = errors.mean(axis=1)
     drawing, ax = figure(size=(5.4, 3.6))

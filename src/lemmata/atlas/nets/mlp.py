@@ -29,7 +29,7 @@ def _digits() -> tuple[Array, Array]:
 
 
 def _roughness(weights: Array) -> Array:
-    """How much each 8 × 8 pattern differs from pixel to pixel, relative to its own spread: 2 for noise."""
+    """The difference of each 8 × 8 pattern from pixel to pixel, relative to its own spread: 2 for noise."""
     images = weights.T.reshape(-1, 8, 8)
     steps = np.concatenate(
         [np.diff(images, axis=1).reshape(len(images), -1), np.diff(images, axis=2).reshape(len(images), -1)],
@@ -144,8 +144,8 @@ def _test_scores(way: dict[str, Any], wrong: float, seed: int, repeats: int = 3)
 )
 def few_labels(seed: int = 0):
     """Accuracy on 1,597 unseen digits of perceptrons trained on 200, with all labels right and with a fifth of them wrong; dots
-    are draws of the training set, bars their means. No augmentation anywhere. Clean and few, the digits are learnt by heart
-    without harm; wrong labels learnt by heart are repeated, unless weights are small or units may not rely on each other.
+    are draws of the training set, bars their means. No augmentation anywhere. Clean and few, the digits are memorised
+    without harm; wrong labels that are memorised are repeated, unless weights are small or units may not rely on each other.
     """
     drawing, ax = figure(size=(6.4, 3.4))
     found = {
@@ -168,7 +168,7 @@ def few_labels(seed: int = 0):
     right, astray = (np.mean(found[wrong], axis=1) for wrong in (0.0, 0.2))
     show(right[0] > 0.88, "200 right labels make a fair reader, by heart or not")
     show((np.abs(right - right[0]) < 0.04).all(), "with right labels none of them matters much")
-    show(astray[0] < right[0] - 0.1, "wrong labels that are learnt by heart cost a tenth or more")
+    show(astray[0] < right[0] - 0.1, "wrong labels that are memorised cost a tenth or more")
     show(
         (astray[1:] > astray[0] + 0.04).all(), "weight decay, dropout and both give much of it back"
     )

@@ -110,8 +110,8 @@ def split_error(seed: int = 0):
     return drawing
 
 
-def _named(axes: Any) -> tuple[list, list]:
-    """What is drawn on some axes, each label once."""
+def _label_once(axes: Any) -> tuple[list, list]:
+    """Collect what is drawn on some axes, each label once."""
     pairs = {
         label: line
         for ax in axes
@@ -144,7 +144,7 @@ def double_descent(seed: int = 0):
             w = np.linalg.pinv(A, rcond=1e-12) @ y
             train[r, at], test[r, at] = np.mean((A @ w - y) ** 2), np.mean((B @ w - true) ** 2)
             norms[r, at] = np.linalg.norm(w)
-    middle, learnt, size = (
+    middle, fitted, size = (
         np.median(test, axis=0),
         np.median(train, axis=0),
         np.median(norms, axis=0),
@@ -155,7 +155,7 @@ def double_descent(seed: int = 0):
             axes[0],
             (
                 (middle, BLUE, "-", "new rows"),
-                (np.maximum(learnt, 1e-6), ORANGE, "--", "training rows"),
+                (np.maximum(fitted, 1e-6), ORANGE, "--", "training rows"),
             ),
         ),
         (axes[1], ((size, PURPLE, "-", "‖w‖"),)),
@@ -166,13 +166,17 @@ def double_descent(seed: int = 0):
         ax.set(xscale="log", yscale="log", xlabel="features")
     axes[0].set(ylabel="mean square error", ylim=(1e-3, None))
     axes[1].set(ylabel="length of the weights")
-    drawing.legend(*_named(axes), frameon=False, fontsize=8, loc="outside upper center", ncols=4)
+    drawing.legend(
+        *_label_once(axes), frameon=False, fontsize=8, loc="outside upper center", ncols=4
+    )
     peak = int(np.argmax(middle))
     few = middle[counts < n / 2].min()
     show(0.85 * n <= counts[peak] <= 1.15 * n, "the error peaks where features are as many as rows")
     show(middle[peak] > 10 * few, "ten times above the best of few features")
     show(middle[-1] < middle[peak] / 10, "and falls to a tenth with many features")
-    show(learnt[counts > 1.1 * n].max() < 1e-10, "from there on every training row is met exactly")
+    show(
+        fitted[counts > 1.1 * n].max() < 1e-10, "from there on every training row is fitted exactly"
+    )
     show(abs(counts[int(np.argmax(size))] / n - 1) < 0.15, "the weights are longest at the peak")
     return drawing
 

@@ -81,7 +81,7 @@ def robust_losses(seed: int = 0):
 )
 def extreme_points(seed: int = 0):
     """Two classes and the lines where least squares on ±1 and logistic regression are undecided. Right: twenty points more of
-    one class, far on their own side, where nobody doubts their label.
+    one class, far on their own side, where their label is in no doubt.
     """
     rng = np.random.default_rng(seed)
     X = np.vstack([rng.normal([-1.2, 0], 0.7, (60, 2)), rng.normal([1.2, 0], 0.7, (60, 2))])

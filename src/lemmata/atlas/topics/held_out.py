@@ -18,7 +18,7 @@ from lemmata.topics.plsa.estimator import PLSA
 Array = np.ndarray
 
 
-def _planted(seed: int, n: int, m: int, k: int, length: int, alpha: float, spread: float = 0.3):
+def _plant(seed: int, n: int, m: int, k: int, length: int, alpha: float, spread: float = 0.3):
     rng = np.random.default_rng(seed)
     phi, prior = rng.dirichlet(np.full(m, spread), k), np.full(k, alpha)
     return rng.multinomial(length, rng.dirichlet(prior, n) @ phi), phi, prior
@@ -34,7 +34,7 @@ def filters(seed: int = 0):
     by enumeration, a dot for each document, and the mean. Below, the mean of estimate over truth: 1, with few particles as with
     many. Guesses for the words to come make the same particles worth many more.
     """
-    N, phi, alpha = _planted(seed, 20, 30, 3, 24, 0.3)
+    N, phi, alpha = _plant(seed, 20, 30, 3, 24, 0.3)
     documents = Documents.of(N, seed)
     exact = enumerate_topics(documents, phi, alpha)[:, None]
     sizes, styles = (1, 2, 5, 10, 30), ((False, ORANGE, "plain"), (True, BLUE, "with guesses"))
@@ -84,7 +84,7 @@ def three_models(seed: int = 0):
     under five planted topics: a unigram, a multinomial mixture (one topic per document), pLSA and LDA with five topics.
     The line is the model that wrote them.
     """
-    N, phi, alpha = _planted(seed, 300, 120, 5, 40, 0.4, 0.1)
+    N, phi, alpha = _plant(seed, 300, 120, 5, 40, 0.4, 0.1)
     train, test = N[:200].astype(float), N[200:]
     classes = Mixture(5, family=Multinomial(smoothing=0.1), init_params="k-means++", random_state=0)
     models = {

@@ -94,7 +94,7 @@ def purity(topics: Array, labels: Array, k: int) -> tuple[float, Array]:
 
 @entry(
     "docstring-topics",
-    "Topics of docstrings know their package, which nobody told them",
+    "Topics of docstrings know their package, which they were not given",
     "CIL 3.2.2, Table 3.1",
 )
 def docstring_topics(seed: int = 0):
@@ -191,13 +191,13 @@ def _likes(seed: int) -> tuple[Any, list[str], Array, list[str], str]:
 
 @entry(
     "film-topics",
-    "Topics of people who watch films prefer genres, which nobody told them",
+    "Topics of people who watch films prefer genres, which they were not given",
     "CIL 3.2, CIL20 4",
 )
 def film_topics(seed: int = 0):
     """pLSA where a document is a person and its words are the films they liked. Each row is a topic with its likeliest films;
-    colours say how much more often its films are of a genre than all films that were liked (1: as often). Nobody told the
-    model about genres.
+    colours say how much more often its films are of a genre than all films that were liked (1: as often). The
+    model knows nothing about genres.
     """
     from matplotlib.colors import TwoSlopeNorm
 

@@ -39,13 +39,15 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Pairwise:
-    """How the chosen one of K models compares with each of the others."""
+    """The chosen one of K models compared with each of the others; each number is right with probability 1 − δ."""
 
     chosen: int
     means: Array  # (K,) average losses
-    eps: float  # none of the averages is off by more, but for δ
-    regret: float  # the chosen one is within this of the best, but for δ
-    behind: Array  # (K,) the least by which each is worse than the chosen one, but for δ; −inf for the chosen one
+    eps: float  # none of the averages is off by more
+    regret: float  # the chosen one is within this of the best
+    behind: (
+        Array  # (K,) the least by which each is worse than the chosen one; −inf for the chosen one
+    )
 
 
 def compare_losses(

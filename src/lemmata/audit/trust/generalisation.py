@@ -24,8 +24,8 @@ from lemmata.audit.trust.seen_rows import SEEN, judge_seen, memory_of, why_copie
 
 Array = np.ndarray
 
-RISK = 0.05  # δ, unless asked otherwise
-WITHIN = 0.05  # of the range: what "known" means, unless asked otherwise
+RISK = 0.05  # δ, by default
+WITHIN = 0.05  # of the range: how well a score has to be known, by default
 
 
 # --- losses -----------------------------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ class Interval:
     def half(self) -> float:
         return max(self.upper - self.mean, self.mean - self.lower)
 
-    def flipped(self) -> Interval:
+    def flip(self) -> Interval:
         """Return the interval of 1 − z."""
         lower, upper = 1 - self.upper, 1 - self.lower
         return replace(self, mean=1 - self.mean, lower=lower, upper=upper)
@@ -191,14 +191,14 @@ def at_asked_confidence(check: Callable[[Fit], Evidence]) -> Callable[[Fit], Evi
     """Give what a check finds, and why it cannot tell, the confidence 1 − δ that the fit asks for."""
 
     @wraps(check)
-    def checked(fit: Fit) -> Evidence:
+    def check_at_confidence(fit: Fit) -> Evidence:
         try:
             found = check(fit)
         except claims.CannotTell as reason:
             found = unknown(str(reason))
         return replace(found, confidence=1 - fit.delta)
 
-    return checked
+    return check_at_confidence
 
 
 def _width(fit: Fit) -> float:
@@ -238,7 +238,7 @@ def target_reached(fit):
     found = interval_on_new_rows(fit)
     advice = "not a matter of chance: improve the model, or lower the target"
     if fit.loss.score:  # accuracy
-        found = found.flipped()
+        found = found.flip()
         if found.lower >= target:
             return at_least(found.lower, target, unit="at least")
         if found.upper < target:
@@ -300,7 +300,7 @@ class _Constant:
 
 
 def _constants(fit: Fit) -> tuple[list[Any], str]:
-    """What one could always predict: the best of the training targets; else any class, all of which have to be beaten."""
+    """Constants to beat: the best of the training targets, or else every class."""
     known, classes = fit.get("train_y"), fit.get("classes_")
     if fit.loss.name not in ("zero_one", "squared", "absolute"):
         return [], ""

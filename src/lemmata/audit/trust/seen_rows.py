@@ -22,7 +22,7 @@ from lemmata.audit.kernel.concentration import clopper_pearson
 Array = np.ndarray
 
 CHANCE = 1e-3  # of so many repeated rows, below which they are no coincidence
-COPIES = 0.01  # of the rows: so many copies of others are let pass
+COPIES = 0.01  # of the rows that may be copies of others
 FEW = 5  # different rows from which on copies are looked for
 SOME = 20  # rows without a repetition from which on a column is taken never to repeat
 SEEN = "these rows were trained on: they say nothing about new ones"
@@ -76,7 +76,7 @@ def _words(row: Any) -> str:
 
 
 def copies(X: Any) -> int:
-    """How many rows repeat an earlier one, where some column has finer numbers than would repeat by chance; else 0.
+    """Count the rows that repeat an earlier one, where some column has finer numbers than would repeat by chance; else 0.
 
     A rule of thumb: among the different rows no two share the number in that column, and most of these numbers have more
     than three decimals.

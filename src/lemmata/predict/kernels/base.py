@@ -1,4 +1,4 @@
-"""What a kernel is, and how kernels are built: κ₁ + κ₂, κ₁ κ₂ and c κ are kernels again (ML Building kernels)."""
+"""The base of all kernels, and kernels built of others: κ₁ + κ₂, κ₁ κ₂ and c κ are kernels again (ML Building kernels)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Tiles = Callable[[Array, int, np.dtype], Array]
 class Kernel:
     """Base of all kernels. `kernel(X, Y)` is the matrix of κ(x_i, y_j); Y = X if not given.
 
-    A subclass defines `_tile(A, B, dtype)`, the matrix of two small sets of rows, and `diagonal(X)`; `fitted(X)` where a
+    A subclass defines `_tile(A, B, dtype)`, the matrix of two small sets of rows, and `diagonal(X)`; `_fit_to(X)` where a
     parameter is to be taken from data. `k1 + k2`, `k1 * k2` and `c * k` with c ≥ 0 are kernels again (ML Building kernels).
     """
 
-    __array_ufunc__ = None  # np.float64(2) * kernel is for __rmul__ to answer
+    __array_ufunc__ = None  # so that np.float64(2) * kernel calls __rmul__
 
     def __call__(self, X: Any, Y: Any = None) -> Array:
         """K of shape (len X, len Y); float32 rows give a float32 K. Nothing larger than K is made on the way."""
@@ -56,7 +56,10 @@ class Kernel:
         raise TypeError(f"{type(self).__name__} does not say what κ(x, x) is: define diagonal(X).")
 
     def fitted(self, X: Any) -> Kernel:
-        """This kernel with every parameter a number; those left open are taken from X."""
+        """Return this kernel with every parameter a number; those left open are taken from X."""
+        return self._fit_to(X)
+
+    def _fit_to(self, X: Any) -> Kernel:
         return self
 
     def _tile(self, A: Any, B: Any, dtype: np.dtype) -> Array:
@@ -65,13 +68,13 @@ class Kernel:
         )
 
     def _against(self, X: Any, members: Array, cuts: list[slice]) -> Tiles:
-        """The function (rows, c, dtype) → κ between some members of X and those of cut c, for many calls on the same rows."""
+        """Return the function (rows, c, dtype) → κ between some members of X and those of cut c, to be called many times."""
         X = X[members]
         parts = [X[cut] for cut in cuts]
         return lambda rows, c, dtype: self._tile(X[rows], parts[c], dtype)
 
     def _without_data(self, n_features: int) -> Kernel:
-        """This kernel for rows of a width, where nothing has to be measured on data."""
+        """Return this kernel for rows of a width, where nothing has to be measured on data."""
         return self
 
     def __add__(self, other: Kernel | float) -> Kernel:
@@ -126,7 +129,7 @@ class _Pair(Kernel):
                     f"kernels combine with kernels and numbers, not with a {type(part).__name__}."
                 )
 
-    def fitted(self, X):
+    def _fit_to(self, X):
         return replace(self, left=self.left.fitted(X), right=self.right.fitted(X))  # type: ignore[type-var]
 
     def _without_data(self, n_features):
@@ -169,11 +172,7 @@ class Product(_Pair):
 
 
 def _as_kernel(value: Any) -> Kernel:
-    return (
-        value
-        if isinstance(value, Kernel) or not isinstance(value, Real)
-        else Constant(float(value))
-    )
+    return Constant(float(value)) if isinstance(value, Real) else value
 
 
 def is_number(value: Any) -> bool:

@@ -5,7 +5,7 @@
     κ₁ + κ₂              both, side by side                      κ₁ κ₂             one for every pair of features
 
 With such features a linear model is a kernel machine for any number of rows (ML Kernel regression). Where κ has infinitely
-many, short ones come near: sampled_features.py, and `kernel_error` says how near.
+many, sampled_features.py approximates it, and `kernel_error` measures the error.
 
     >>> X = np.random.default_rng(0).normal(size=(20, 3))
     >>> kernel_error(Linear(), X, feature_map(Linear(), X)).largest < 1e-12
@@ -54,7 +54,7 @@ def feature_map(kernel: Kernel, X: Any) -> Array:
 
 
 def n_features(kernel: Kernel, d: int) -> int:
-    """How many features κ has of rows with d columns; ValueError if infinitely many, or if there are none at all."""
+    """Count the features of κ for rows with d columns; ValueError if infinitely many, or if there are none at all."""
     if isinstance(kernel, Constant):
         return 1
     if isinstance(kernel, Linear | Cosine):
@@ -105,12 +105,12 @@ def _monomials(kernel: Polynomial, d: int) -> Iterator[tuple[tuple[int, ...], fl
             yield chosen, math.sqrt(orders * gamma**size * c ** (p - size))
 
 
-# --- how near ---------------------------------------------------------------------------------------------------------
+# --- their error ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class KernelError:
-    """How far ΦΦᵀ is from K on some rows."""
+    """The distance of ΦΦᵀ from K on some rows."""
 
     largest: float  # max |K_ij − φ_iᵀφ_j|
     frobenius: float  # ‖K − ΦΦᵀ‖ / ‖K‖
@@ -133,11 +133,7 @@ def kernel_error(kernel: Kernel, X: Any, features: Array) -> KernelError:
         largest = max(largest, float(np.abs(apart).max(initial=0.0)))
         wrong += float(np.sum(apart.astype(np.float64) ** 2))
         whole += float(np.sum(K.astype(np.float64) ** 2))
-    traces = (
-        float(kernel.diagonal(X).sum(dtype=np.float64)),
-        float(np.sum(features.astype(float) ** 2)),
-    )
-    return KernelError(
-        largest, math.sqrt(wrong / whole) if whole else 0.0,
-        (traces[0] - traces[1]) / traces[0] if traces[0] else 0.0,
-    )  # fmt: skip
+    trace = float(kernel.diagonal(X).sum(dtype=np.float64))
+    missed = trace - float(np.sum(features.astype(float) ** 2))
+    frobenius = math.sqrt(wrong / whole) if whole else 0.0
+    return KernelError(largest, frobenius, missed / trace if trace else 0.0)

@@ -1,4 +1,4 @@
-"""Is it a kernel? Mercer's condition, on some rows and, where closure rules say so, on all there are.
+"""Mercer's condition: whether a function is a kernel on some rows and, where closure rules say so, on all inputs.
 
     κ(x, y) = φ(x)ᵀφ(y) for some φ   ⇔   vᵀKv ≥ 0 for every v and the K of every set of rows                (ML Mercer)
 
@@ -40,7 +40,7 @@ class MercerEvidence(Evidence):
     """The smallest eigenvalue of K against −n·eps·‖K‖; `verdict` is "holds" or "fails"."""
 
     everywhere: bool = False  # positive semidefinite on all inputs, by the rules above
-    rows: Array | None = None  # which rows were looked at
+    rows: Array | None = None  # the rows that were tested
     # v of length 1 with the smallest vᵀKv; the vector itself, as it was before evidence had named witnesses
     witness: Array | None = None  # type: ignore[assignment]
 
@@ -60,7 +60,7 @@ def mercer(
         "precomputed": X is K itself.
     X : array or sparse matrix of shape (n, d)
     max_rows : int, default=2000
-        Of more rows so many are drawn: a K of some rows that fails is proof for all of them.
+        The number of rows drawn if there are more: a K of some rows that fails is proof for all of them.
     random_state : int, default=0
 
     Returns
@@ -71,7 +71,7 @@ def mercer(
     X, kernel = float_rows(X), kernel_of(kernel)
     n, given = X.shape[0], type(kernel).__name__ == "Precomputed"
     if n < 1:
-        raise ValueError("X has no rows; Mercer's condition is looked at on at least one.")
+        raise ValueError("X has no rows; Mercer's condition is tested on at least one.")
     if max_rows < 1:
         raise ValueError(f"max_rows={max_rows}; pass an int >= 1.")
     rows = np.arange(n)
@@ -100,17 +100,17 @@ def mercer(
     )  # fmt: skip
 
 
-def _limits(everywhere: bool, fails: bool, looked_at: int, n: int) -> str:
+def _limits(everywhere: bool, fails: bool, tested: int, n: int) -> str:
     if fails:
         return "vᵀKv < 0 for the witness v, which is proof whatever the other rows"
     if everywhere:
         return "positive semidefinite on all inputs, by how it is built"
-    some = f"{looked_at:,} of the {n:,} rows" if looked_at < n else f"these {n:,} rows"
+    some = f"{tested:,} of the {n:,} rows" if tested < n else f"these {n:,} rows"
     return f"speaks of {some} alone"
 
 
 def is_positive(kernel: Kernel) -> bool:
-    """Whether the rules say that a kernel is positive semidefinite on all inputs; False: they do not say."""
+    """Whether the rules prove a kernel positive semidefinite on all inputs; False: they do not tell."""
     if isinstance(kernel, Sum | Product):
         return is_positive(kernel.left) and is_positive(kernel.right)
     if isinstance(kernel, Polynomial):

@@ -40,11 +40,11 @@ class Linear(Kernel):
 
 
 class _WithGamma(Kernel):
-    """A kernel with a scale γ: a number, "scale" = 1/(d·Var X), or "auto" = None = 1/d, as scikit-learn's users know them."""
+    """A kernel with a scale γ: a number, "scale" = 1/(d·Var X), or "auto" = None = 1/d, as in scikit-learn."""
 
     gamma: float | str | None
 
-    def fitted(self, X):
+    def _fit_to(self, X):
         if not isinstance(self.gamma, str | None):
             return self
         X = float_rows(X)
@@ -249,13 +249,11 @@ class Precomputed(Kernel):
     def __call__(self, X: Any, Y: Any = None) -> Array:
         X = dense(float_rows(X))
         if X.shape[1] != (X.shape[0] if Y is None else Y.shape[0]):
-            n = (
-                "as many rows as columns"
-                if Y is None
-                else f"one column for each of the {Y.shape[0]} rows of the fit"
-            )
+            form = "as many rows as columns"
+            if Y is not None:
+                form = f"one column for each of the {Y.shape[0]} rows of the fit"
             raise ValueError(
-                f"kernel='precomputed' and X has shape {X.shape}; a kernel matrix has {n}."
+                f"kernel='precomputed' and X has shape {X.shape}; a kernel matrix has {form}."
             )
         return X.copy()
 
@@ -268,7 +266,7 @@ class Precomputed(Kernel):
 
 
 def unit_rows(X: Any) -> Any:
-    """Rows of length 1, or 0 where they are; scaled first, so that no square over- or underflows."""
+    """Scale rows to length 1, but rows of zeros; by their largest entry first, so that no square over- or underflows."""
     largest = abs(X).max(axis=1)
     largest = largest.toarray() if sp.issparse(largest) else largest
     X = _divide_rows(X, np.asarray(largest).ravel())
@@ -276,7 +274,7 @@ def unit_rows(X: Any) -> Any:
 
 
 def _divide_rows(X: Any, lengths: Array) -> Any:
-    """Each row over its length, where that is not 0."""
+    """Divide each row by its length, where that is not 0."""
     lengths = np.where(lengths > 0, lengths, 1)
     return X / lengths[:, None] if not sp.issparse(X) else sp.csr_array(X / lengths[:, None])
 
@@ -290,7 +288,7 @@ def _check_gamma(gamma: Any) -> None:
         )
 
 
-# --- functions of people ----------------------------------------------------------------------------------------------
+# --- functions of two rows, or of two matrices ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -348,7 +346,7 @@ KERNELS: dict[str, type[Kernel]] = {
 
 
 def kernel_of(kernel: str | Kernel | Callable, **parameters: Any) -> Kernel:
-    """The kernel that a name, a Kernel or a function of two rows stands for.
+    """Return the kernel that a name, a Kernel or a function of two rows stands for.
 
     A name takes from `gamma`, `degree` and `coef0` what its kernel has; a function is given all parameters.
 
@@ -368,16 +366,13 @@ def kernel_of(kernel: str | Kernel | Callable, **parameters: Any) -> Kernel:
                 f"unknown kernel parameter {min(stray)!r}; there are gamma, degree and coef0."
             )
         known = {item.name for item in fields(KERNELS[kernel])}  # type: ignore[arg-type]
-        return KERNELS[kernel](
-            **{name: value for name, value in parameters.items() if name in known}
-        )
+        own = {name: value for name, value in parameters.items() if name in known}
+        return KERNELS[kernel](**own)
     if callable(kernel) and not isinstance(kernel, type):
         return PairFunction(kernel, parameters)
-    found = (
-        f"the class {kernel.__name__}, not an instance of it"
-        if isinstance(kernel, type)
-        else repr(kernel)
-    )
+    found = repr(kernel)
+    if isinstance(kernel, type):
+        found = f"the class {kernel.__name__}, not an instance of it"
     raise ValueError(
         f"kernel is {found}; pass one of {', '.join(map(repr, KERNELS))}, a Kernel such as RBF(gamma=0.1), "
         "or a function of two rows."
@@ -385,12 +380,12 @@ def kernel_of(kernel: str | Kernel | Callable, **parameters: Any) -> Kernel:
 
 
 def brief(kernel: Kernel) -> str:
-    """A kernel in a title: numbers with four digits."""
+    """Describe a kernel in a title: numbers with four digits."""
     return re.sub(r"\d+\.\d+(e[-+]?\d+)?", lambda number: f"{float(number[0]):.4g}", repr(kernel))
 
 
 def named_kernel(model: Any) -> Kernel:
-    """κ as the parameters kernel, gamma, degree, coef0 and kernel_params of a model say (a function takes two rows)."""
+    """Return κ by the parameters kernel, gamma, degree, coef0 and kernel_params of a model (a function takes two rows)."""
     kernel = model.kernel
     if isinstance(kernel, Kernel):
         if model.gamma is not None:
@@ -405,7 +400,7 @@ def named_kernel(model: Any) -> Kernel:
 
 
 def refuse_overflow(kernel: Kernel, X: Any) -> None:
-    """κ(x, x) bounds every entry of a positive semidefinite K; numbers beyond floats there end every fit."""
+    """Refuse rows whose κ(x, x), which bounds every entry of a positive semidefinite K, is beyond floats."""
     if isinstance(kernel, Precomputed):
         return
     with np.errstate(over="ignore", invalid="ignore"):

@@ -1,4 +1,4 @@
-"""Rows of a kernel matrix in tiles: what kernels are made of, products and distances of two small sets of rows."""
+"""Tiles of kernel matrices: products and distances of two small sets of rows, and what they need of memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TILE = 512  # rows and columns worked on at once: 2 MB of float64 stay in the ca
 
 
 def float_rows(X: Any) -> Any:
-    """Two-dimensional float rows, CSR if sparse."""
+    """Return rows as a two-dimensional float array, or CSR if sparse."""
     X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
     if X.ndim != 2:
         raise ValueError(
@@ -36,7 +36,7 @@ def corners(n: int, m: int) -> Iterator[tuple[int, int]]:
 
 
 def side_by_side(work: Callable[[tuple[int, int]], None], corners: list[tuple[int, int]]) -> None:
-    """Tiles do not touch each other, so threads change nothing but the time."""
+    """Run tiles on all threads: they do not overlap, so the result does not depend on the threads."""
     with one_blas_thread():
         run_tasks(lambda task: work(corners[task]), len(corners))
 
@@ -47,11 +47,9 @@ def products(A: Any, B: Any) -> Array:
 
 def squares(A: Any) -> Array:
     """‖x‖² of every row."""
-    return (
-        np.asarray(A.multiply(A).sum(axis=1)).ravel()
-        if sp.issparse(A)
-        else np.einsum("ij,ij->i", A, A)
-    )
+    if sp.issparse(A):
+        return np.asarray(A.multiply(A).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", A, A)
 
 
 def squared_distances(A: Any, B: Any) -> Array:
@@ -73,7 +71,7 @@ def squared_distances(A: Any, B: Any) -> Array:
 
 
 def variance(X: Any) -> float:
-    """Of all entries, zeros included."""
+    """The variance of all entries, zeros included."""
     if not sp.issparse(X):
         return float(X.var(dtype=np.float64))
     mean = X.mean(dtype=np.float64)
@@ -81,7 +79,7 @@ def variance(X: Any) -> float:
 
 
 def memory() -> float:
-    """Bytes of this machine; infinity where the system does not say."""
+    """Memory of this machine in bytes; infinity where the system does not say."""
     try:
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, ValueError, OSError):
@@ -89,7 +87,7 @@ def memory() -> float:
 
 
 def too_large(n: int, itemsize: int, copies: int = 1) -> str:
-    """Why so many copies of an n × n kernel matrix do not fit this machine; empty if they do."""
+    """Say why so many copies of an n × n kernel matrix do not fit into memory; empty if they do."""
     needed, limit = n * n * itemsize * copies, SHARE_OF_MEMORY * memory()
     if needed <= limit:
         return ""
@@ -97,7 +95,7 @@ def too_large(n: int, itemsize: int, copies: int = 1) -> str:
 
 
 def all_rows(data: Blocks) -> Any:
-    """The rows of blocks in memory, for models that keep some of them."""
+    """Return all rows in memory: the array or CSR matrix they come from, or their blocks put together."""
     if data.in_memory:
         return data.source
     parts = [rows for rows, _ in data]
@@ -107,7 +105,7 @@ def all_rows(data: Blocks) -> Any:
 
 
 def refuse_asymmetric(K: Array) -> None:
-    """A kernel matrix that was given is square and symmetric."""
+    """Refuse a precomputed kernel matrix that is not square and symmetric."""
     if K.shape[0] != K.shape[1]:
         raise ValueError(
             f"Precomputed matrix must be a square matrix. Input is a {K.shape[0]}x{K.shape[1]} matrix."

@@ -74,7 +74,7 @@ class DualAlgorithm:
             np.zeros((m, n)), np.zeros((m, d + 1)), np.ones((m, n), np.int8), np.tile([np.inf, -np.inf], (m, 1)),
             zero, zero, 0, int(rng.integers(2**31)),
         )  # fmt: skip
-        return self._valued(state, data)
+        return self._evaluate(state, data)
 
     def step(self, state: MarginDualState, data: LinearProblem) -> MarginDualState:
         X = as_rows(data.data.source)
@@ -113,7 +113,7 @@ class DualAlgorithm:
 
         run_tasks(solve, data.m)
         new = replace(state, alpha=alpha, w=w, kept=kept, bounds=bounds, steps=state.steps + 1)
-        return self._valued(new, data)
+        return self._evaluate(new, data)
 
     def _weights(self, state: MarginDualState, data: LinearProblem) -> Array:
         """(m, D) with the intercept itself in the last column."""
@@ -121,7 +121,7 @@ class DualAlgorithm:
         W[:, -1] *= self.intercept_scaling
         return W[:, : data.D]
 
-    def _valued(self, state: MarginDualState, data: LinearProblem) -> MarginDualState:
+    def _evaluate(self, state: MarginDualState, data: LinearProblem) -> MarginDualState:
         s = data.classes_and_weights[1]
         missing = np.maximum(1 - margins_of(data, self._weights(state, data)), 0.0)
         size = 0.5 * (state.w * state.w).sum(axis=1)

@@ -137,8 +137,8 @@ class LinearSVC(LinearClassifier):
     def _free(self) -> bool:
         return self.fit_intercept and not self.penalise_intercept
 
-    def _chosen(self, data: Blocks) -> str:
-        """The method that "auto" stands for on these rows."""
+    def _choose_method(self, data: Blocks) -> str:
+        """Return the method that "auto" means on these rows."""
         if math.isinf(self.C):
             return "interior"
         if self.method != "auto":
@@ -182,7 +182,7 @@ class LinearSVC(LinearClassifier):
 
     def _algorithm(self, data: Blocks) -> Any:
         self._refuse_contradictions(data)
-        chosen, squared = self._chosen(data), self.loss == "squared_hinge"
+        chosen, squared = self._choose_method(data), self.loss == "squared_hinge"
         if chosen == "interior":
             from lemmata.predict.linear_svm.interior import InteriorAlgorithm
 

@@ -91,7 +91,7 @@ class InteriorAlgorithm:
         state = InteriorState(
             W, alpha, np.ones((n, m)), xi, np.zeros((n, m)), combined, W[:, 0], W[:, 0], single
         )
-        return self._valued(state, data)
+        return self._evaluate(state, data)
 
     @property
     def _hard(self) -> bool:
@@ -151,13 +151,13 @@ class InteriorAlgorithm:
             xi=xi + t * dxi,
             margins=state.margins + t * moved,
         )
-        found = self._valued(replace(new, combined=combine(data, new.alpha)), data)
+        found = self._evaluate(replace(new, combined=combine(data, new.alpha)), data)
         worse = not found.gap < 0.9 * state.gap
         stalled = (worse and t.max() < 1e-3) or (self._hard and overlaps(found))
         return replace(found, single=state.single and not worse, stalled=stalled)
 
-    def _valued(self, state: InteriorState, data: LinearProblem) -> InteriorState:
-        """With the primal value of W and the dual value of α, each problem's own."""
+    def _evaluate(self, state: InteriorState, data: LinearProblem) -> InteriorState:
+        """Return the state with the primal value of W and the dual value of α of each problem."""
         P, c = self._ridge(data), self._bounds(data)
         missing = np.maximum(1 - state.margins, 0.0)
         if self._hard:  # W scaled until it keeps every margin

@@ -108,7 +108,7 @@ def little_missed(fit):
     return at_most(float(np.abs(missed).sum()) / trace, MISSED, advice, unit="share of tr K")
 
 
-def _stated(fit: Fit) -> Mapping[str, float]:
+def _compare_statements(fit: Fit) -> Mapping[str, float]:
     """components_ : the rows that component_indices_ names; gamma_ : the one asked for; normalization_ : the sign of a root."""
     rows = whole(fit.data)
     chosen = np.asarray(fit.component_indices_).astype(int)
@@ -138,7 +138,9 @@ NYSTROEM_CLAIMS = (
         {"component_indices_": "q | >= 0, whole", "normalization_": "q q", "gamma_?": ""},
         _wrong_landmarks,
     ),
-    statements_true(_stated, cost=lambda fit: _cost_of_landmarks(fit) + float(fit.data.size)),
+    statements_true(
+        _compare_statements, cost=lambda fit: _cost_of_landmarks(fit) + float(fit.data.size)
+    ),
     exact_on_landmarks,
     little_missed,
     mercer,

@@ -25,8 +25,8 @@ Array = np.ndarray
 
 SAMPLE = 300  # rows whose kernel matrix is tested for being positive semidefinite
 SOLVE = 2000  # rows up to which LAPACK solves, or finds all eigenvalues
-TILE = 2**20  # entries of K that are there at a time
-LOST = 1e-4  # of κ(x, x): entries of K that err by more tell nothing
+TILE = 2**20  # entries of K in memory at a time
+LOST = 1e-4  # of κ(x, x): entries of K that err by more are useless
 DIGITS = 1e-9  # to which the two sides of a gap may cross
 CORNER = 64  # rows of the blocks whose diagonals are read
 
@@ -72,7 +72,7 @@ def gamma_of(asked: Any, rows: Any) -> float:
 
 
 def tiles(fit: Fit, rows: Any, columns: Any) -> Iterator[tuple[slice, Array]]:
-    """κ(rows, columns) some rows at a time, so that no more of K is there than a tile."""
+    """κ(rows, columns) some rows at a time, so that no more of K than a tile is in memory."""
     step = max(1, TILE // max(columns.shape[0], 1))
     for start in range(0, rows.shape[0], step):
         part = slice(start, start + step)
@@ -152,7 +152,7 @@ def difference(kept: Any, rows: Any) -> float:
 
 
 def gamma_stated(fit: Fit, rows: Any) -> dict[str, float]:
-    """The γ a fit states against what was asked for."""
+    """Compare the γ that a fit states with that of its parameters."""
     named = isinstance(fit.kernel, str) and fit.kernel in ("rbf", "poly", "sigmoid")
     if not named or fit.get("gamma_") is None:
         return {}
@@ -211,7 +211,7 @@ def _cost_of_all_rows(fit: Fit) -> float:
 
 @fact(cost=_cost_of_all_rows, needs=(sampled_kernel,))
 def why_no_kernel(fit: Fit) -> str:
-    """Say why a duality gap says nothing: the kernel is none on these rows, or nobody knows. Empty if it is one."""
+    """Say why a duality gap proves nothing: κ is no kernel on these rows, or that is not known. Empty if it is one."""
     if kernel_by_rules(fit):
         return ""
     n = fit.data.shape[0]

@@ -60,10 +60,10 @@ def near_optimum(fit):
     if why := grams.why_no_kernel(fit):
         return unknown(why)
     worst = max(found, key=lambda one: one.share)
-    return _look_further(fit, found) if worst.share > GAP else _proved(worst)
+    return _look_further(fit, found) if worst.share > GAP else _accept(worst)
 
 
-def _proved(worst: MachineGap) -> Evidence:
+def _accept(worst: MachineGap) -> Evidence:
     witness = {"dual_point": worst.bound_by}
     return at_most(worst.share, GAP, unit="gap / least", note=_in_words(worst), witness=witness)
 
@@ -86,17 +86,17 @@ def _look_further(fit: Fit, found: list[MachineGap]) -> Evidence:
             continue
         excess, better, improved = _improve(fit, one)
         if excess > GAP:
-            return _refuted(one, excess, better)
+            return _refute(one, excess, better)
         least = max(least, excess)
         decided.append(improved)
     worst = max(decided, key=lambda one: one.share)
     if worst.share <= GAP:
-        return _proved(worst)
+        return _accept(worst)
     between = f"between {100 * least:.2g} % and {100 * worst.share:.3g} % above the best"
     return unknown(f"{between}: lower tol, raise max_iter, or certify with more seconds")
 
 
-def _refuted(one: MachineGap, excess: float, better: Array) -> Evidence:
+def _refute(one: MachineGap, excess: float, better: Array) -> Evidence:
     advice = "not the best: raise max_iter, lower tol, and pass the data, weights and C of the fit"
     if one.primal / max(one.profiled, np.finfo(float).tiny) - 1 >= 0.9 * excess:
         advice = f"the intercept is wrong, {one.machine.b:.4g}: the same weights with {one.machine.best_b(one.f):.4g} do better"
@@ -157,7 +157,7 @@ def _unit(fit: Fit) -> float:
 
 
 def _count(fit: Fit, found: list[MachineGap]) -> str:
-    """How many support vectors there are, how many of them at the bound, and the margin."""
+    """Count the support vectors and those at the bound; with the margin."""
     n, s = fit.data.shape[0], len(np.asarray(fit.support_))
     text = f"{s:,} support vectors of {n:,} rows"
     if len(found) > 1:
@@ -234,7 +234,7 @@ def _statements(fit: Fit) -> Mapping[str, float]:
     support_vectors_ : the rows that support_ names
     n_support_ : how many of them are of each class, which come one class after the other
     intercept_ : the mean of what puts the rows inside their box on the margin (regression: between the least and the largest)
-    gamma_, class_weight_ : those asked for
+    gamma_, class_weight_ : those of the parameters
     """
     rows, support = whole(fit.data), np.asarray(fit.support_).astype(int)
     n = rows.shape[0]
@@ -258,7 +258,7 @@ def _statements(fit: Fit) -> Mapping[str, float]:
 
 
 def _rounding_of_kernel(fit: Fit) -> float:
-    """What rounding puts into an entry of K. LIBSVM keeps its kernel in float32: sums of it err by as much."""
+    """The rounding error of an entry of K. LIBSVM keeps its kernel in float32: sums of it err by as much."""
     if not fit.get("made_by_libsvm", False):
         return 0.0
     rows, support = whole(fit.data), svm_problem.support_rows(fit)

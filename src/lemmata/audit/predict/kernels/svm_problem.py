@@ -135,7 +135,7 @@ class MachineGap:
 
     @property
     def share(self) -> float:
-        """How far P can be above the least possible, as a share of it."""
+        """The most that P can be above the least possible, as a share of it."""
         if self.primal <= self.dual:
             return 0.0
         return self.primal / self.dual - 1 if self.dual > 0 else math.inf

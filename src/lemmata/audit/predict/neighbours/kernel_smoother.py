@@ -170,7 +170,7 @@ def leave_one_out(fit):
 
 
 def _effective(fit: Fit) -> float:
-    """How many rows a prediction averages: the median of 1/Σw² over the queries, each left out. Raises CannotTell."""
+    """The number of rows that a prediction averages: the median of 1/Σw² over the queries, each left out. Raises CannotTell."""
     if fit.data.shape[0] < 3:
         raise CannotTell("fewer than three rows")
     W = _weights(fit, ask(fit), True)

@@ -79,7 +79,7 @@ def _statements(fit: Fit) -> Mapping[str, float]:
 
 
 def kept_as_given(fit: Fit) -> dict[str, float]:
-    """How many kept rows and targets differ from the data."""
+    """Count the kept rows and targets that differ from the data."""
     found: dict[str, float] = {}
     X, y = fit.get("X_fit_"), fit.get("y_fit_")
     if X is not None:
@@ -268,7 +268,7 @@ def without_itself(asked: Neighbourhoods, k: int) -> tuple[Array, Array]:
 
 
 def standardise(y: Array) -> Array:
-    """(n, m) targets with mean 0 and deviation 1, but for constant columns."""
+    """Scale (n, m) targets to mean 0 and deviation 1; constant columns to 0."""
     return (y - y.mean(axis=0)) / np.where(np.ptp(y, axis=0) > 0, y.std(axis=0), 1)
 
 

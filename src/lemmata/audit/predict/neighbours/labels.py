@@ -40,7 +40,7 @@ def _class_counts(fit: Fit) -> Array:
     cost=lambda fit: float(fit.data.shape[0]),
 )
 def classes_can_win(fit):
-    """Of k votes the winner has at least k/c, and a class has no more votes than rows."""
+    """The winner of k votes has at least k/c, and a class has no more votes than rows."""
     counts = _class_counts(fit)
     if weights_of_votes(fit) not in ("uniform", None):
         return unknown("votes are weighted by distance: a single near row can win")

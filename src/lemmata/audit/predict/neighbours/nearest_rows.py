@@ -1,7 +1,7 @@
 """The true neighbours of some rows, by brute force in float64, with which the claims compare those of a model.
 
-Distances come from SciPy's cdist, block by block, differences first, so nothing cancels. m rows of the data are asked about,
-all of them where there are no more; which ones is the same for the same data.
+Distances come from SciPy's cdist, block by block, differences first, so nothing cancels. The queries are
+m rows of the data, all of them where there are no more; the same ones for the same data.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lemmata.audit.kernel.claims import CannotTell, Fit, fact
 from lemmata.audit.predict.rows import dense
 
 Array = np.ndarray
-QUERIES = 300  # rows that are asked about
+QUERIES = 300  # rows whose neighbours are looked for
 LEAST = (
     22  # neighbours that the estimate of a dimension needs, the row itself and a last one included
 )
@@ -34,7 +34,7 @@ KNOWN = (*LENGTHS, "cosine", "correlation", "canberra", "braycurtis", "sqeuclide
 
 @dataclass(frozen=True)
 class Neighbourhoods:
-    """Rows that are asked about, and their nearest rows, the row itself among them, in the order of (distance, number)."""
+    """Queries and their nearest rows, the row itself among them, in the order of (distance, number)."""
 
     numbers: Array  # (m,) which rows
     queries: Any  # (m, d) these rows
@@ -42,13 +42,13 @@ class Neighbourhoods:
     rows: Array  # (m, c)
     scale: float  # what the data was divided by
     sizes: Array  # (m,) largest ‖q‖² + ‖x‖², in units of scale²: expanded squares lose digits of it
-    apart: float  # the mean distance of two of the rows asked about
-    complete: bool  # whether every row of the data was asked about
+    apart: float  # the mean distance of two queries
+    complete: bool  # whether every row of the data is a query
     angles: bool  # whether distances are those of directions, which err by eps themselves
 
     @property
     def blur(self) -> Array:
-        """What squares of distances may err by where they were expanded, ‖q‖² − 2qᵀx + ‖x‖² or 1 − cos, (m,)."""
+        """The error of squares of distances where they were expanded, ‖q‖² − 2qᵀx + ‖x‖² or 1 − cos, (m,)."""
         # scikit-learn makes directions of float32 rows in float32, and everything else in float64
         precision = self.queries.dtype if self.angles else np.float64
         each = 8 * np.sqrt(self.queries.shape[1]) * np.finfo(precision).eps
