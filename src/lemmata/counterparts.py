@@ -80,7 +80,7 @@ COUNTERPARTS: dict[str, Counterpart] = {
         "audit.completion.als:EXPLICIT_CLAIMS",
         "audit.completion.foreign:factors_of",
         "cost_of_als",
-        "completion.known_entries:ModelOfEntries",
+        "completion.data.known_entries:ModelOfEntries",
         SPARSE,
     ),
     "KMeans": Counterpart(
@@ -104,7 +104,7 @@ COUNTERPARTS: dict[str, Counterpart] = {
         "audit.topics.nmf.factors:NMF_CLAIMS",
         "audit.topics.nmf.foreign:parts_of",
         "cost_of_nmf",
-        "completion.known_parts:ModelOfParts",
+        "completion.data.known_parts:ModelOfParts",
         {**SPARSE, **NAN},
     ),
     "LinearRegression": _linear(

@@ -347,7 +347,7 @@ FUNCTIONS: dict[str, str] = {
     "save": "lemmata.core.store",
     "load": "lemmata.core.store",
     "NotCertified": "lemmata.core.certificate",
-    "Pairs": "lemmata.completion.pairs",
+    "Pairs": "lemmata.completion.data.pairs",
 }
 
 SUBPACKAGES = (

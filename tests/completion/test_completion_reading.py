@@ -9,13 +9,14 @@ import sys
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lemmata import config
-from lemmata.completion import Observed, _kernels_reading, _twins_reading, reading
-from lemmata.data import UnreadableData
+from lemmata.completion import Observed
+from lemmata.completion.data import reading
+from lemmata.data import UnreadableData, records
 
 ROWS = [("7", "30", "4.5"), ("7", "8", "3"), ("12", "30", "0.5"), ("9", "8", "5.0")]
 EXPECTED = np.array([[3.0, 4.5], [5.0, np.nan], [np.nan, 0.5]])  # users 7, 9, 12 and items 8, 30
@@ -86,18 +87,16 @@ def test_text_comes_from_the_standard_input(monkeypatch):
     check(Observed.from_file("-"))
 
 
-@pytest.fixture(params=["always", "never"])
-def compiled(request, monkeypatch):
-    """Whether kernels read or their twins."""
-    monkeypatch.setenv("LEMMATA_COMPILE", request.param)
+@pytest.fixture(params=[True, False], ids=["arrow", "lines"])
+def by_arrow(request, monkeypatch):
+    """Whether Arrow reads, or Python line by line."""
+    monkeypatch.setattr(records, "LARGE", -1 if request.param else 10**9)
 
 
-@pytest.mark.usefixtures("compiled")
-@pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 11, 64])
-@pytest.mark.parametrize("records", [1, 2, 4, 5])
-def test_blocks_may_end_anywhere(tmp_path, monkeypatch, size, records):
-    monkeypatch.setattr(reading, "BYTES", size)
-    monkeypatch.setattr(reading, "RECORDS", records)
+@pytest.mark.usefixtures("by_arrow")
+@pytest.mark.parametrize("size", [16, 23, 64, 2**20])
+def test_blocks_may_end_anywhere(tmp_path, monkeypatch, size):
+    monkeypatch.setattr(records, "BLOCK", size)
     check(Observed.from_file(written(tmp_path / "a.csv", lines(end="\r\n"))))
     check(Observed.from_file(written(tmp_path / "a.dat", lines(sep="::", header=None))))
     quoted = 'user,item,rating,text\n7,30,4.5,"so, so"\n7,8,3,"two\nlines ""here"""\n12,30,0.5,\n9,8,5.0,"x"\n'
@@ -111,41 +110,43 @@ LABELS = st.text(
 )
 
 
-# --- the twins of the kernels -----------------------------------------------------------------------------------------
+# --- Arrow and Python ---------------------------------------------------------------------------------------------------
 
 PIECES = st.sampled_from(
     [",", ",", ",", ";", "::", ":", "\n", "\n", "\r\n", '"', '""', " ", "\t", "\r", "a", "7", "12", "-3.5", "+.5", "1e3",
-     ".", "-", "0123456789012345", "3.14159265358979", "é", "", "1,2,3\n", '"a,b",1,2\n', "u::i::4\n"]
+     ".", "-", "007", "-8", "3.14159265358979", "é", "", "1,2,3\n", '"a,b",1,2\n', "u::i::4\n", '" a",2,5\n', "\x1f"]
 )  # fmt: skip
 
 
-def outcome(module, text, sep, width, wanted, room):
-    """Everything that split_records says about a text, record after record."""
-    starts, ends = np.full((2, 3, room), -1, np.int32)
-    values, flags = np.empty(room), np.empty(room, np.uint8)
-    found, after, count, cells = [], 0, room, 0
-    while count == room and not cells:
-        count, after, cells = module.split_records(
-            np.frombuffer(text, np.uint8), after, np.frombuffer(sep, np.uint8), width, np.array(wanted), starts, ends,
-            values, flags,
-        )  # fmt: skip
-        for t in range(count):
-            # of a number that is not plain, only that is said
-            value = repr(float(values[t])) if not flags[t] & 1 else None
-            found.append((*starts[:, t].tolist(), *ends[:, t].tolist(), value, int(flags[t])))
-    return found, int(after), int(cells)
+def outcome(path, large, **given):
+    """Everything that a file gives, or the message."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(records, "LARGE", large)
+        patch.setattr(records, "BLOCK", 64)
+        try:
+            found = reading.triplets_of_file(path, **given)
+        except UnreadableData as error:
+            return str(error)
+    return [(part.tolist(), part.dtype) for part in vars(found).values()]
 
 
-@settings(max_examples=400)
-@given(
-    st.lists(PIECES, max_size=40).map("".join),
-    st.sampled_from([b",", b";", b"::", b"\t", b" "]),
-    st.permutations([0, 1, 2, 3]),
-    st.integers(1, 5),
-)
-def test_the_twin_splits_every_text_as_the_kernel_does(text, sep, columns, room):
-    how = (text.encode(), sep, 3 if 3 not in columns[:3] else 4, columns[:3], room)
-    assert outcome(_twins_reading, *how) == outcome(_kernels_reading, *how)
+@settings(max_examples=300)
+@given(st.lists(PIECES, max_size=40).map("".join), st.sampled_from([",", ";", "::", "\t", " "]))
+def test_arrow_reads_every_text_as_python_does(tmp_path_factory, text, sep):
+    path = tmp_path_factory.mktemp("pieces") / "a.csv"
+    path.write_bytes(sep.join(("3", "4", "5\n")).encode() + text.encode())
+    given = {"sep": sep, "header": False}
+    assert outcome(path, -1, **given) == outcome(path, 10**9, **given)
+
+
+def test_what_arrow_reads_is_not_read_twice(tmp_path, monkeypatch):
+    monkeypatch.setattr(records, "LARGE", -1)
+    monkeypatch.setattr(records, "read_records", None)
+    check(Observed.from_file(written(tmp_path / "a.csv", lines(end="\r\n"))))
+    check(Observed.from_file(written(tmp_path / "a.csv", lines(sep=" , "))))
+    check(Observed.from_file(written(tmp_path / "a.dat.gz", lines(sep="::", header=None))))
+    quoted = lines(sep='","', end='"\n"').join(['"', ""])[:-1]
+    check(Observed.from_file(written(tmp_path / "q.csv", quoted)))
 
 
 @settings(max_examples=100)
@@ -160,18 +161,10 @@ def test_small_and_large_files_are_read_alike_errors_included(tmp_path_factory, 
     text = [sep.join([*pair, repr(row[2])]) for pair, row in zip(quoted, rows, strict=True)]
     path.write_text("\n".join([sep.join(("user", "item", "rating")), *text, odd]), newline="")
 
-    def read(mode):
-        with config(compile=mode):
-            try:
-                found = reading.triplets_of_file(path)
-            except UnreadableData as error:
-                return str(error)
-        return [(part.tolist(), part.dtype) for part in vars(found).values()]
-
-    assert read("never") == read("always")
+    assert outcome(path, -1) == outcome(path, 10**9)
 
 
-@pytest.mark.usefixtures("compiled")
+@pytest.mark.usefixtures("by_arrow")
 def test_a_name_of_ten_megabytes_is_refused_with_its_line(tmp_path):
     long = "x" * 10_000_000
     text = f'user,item,rating,note\n1,2,3,\n1,"{long}",3,\n'
@@ -182,23 +175,13 @@ def test_a_name_of_ten_megabytes_is_refused_with_its_line(tmp_path):
     assert Observed.from_file(note).n_observed == 1
 
 
-def test_a_small_file_is_read_without_numba(tmp_path):
+def test_a_small_file_is_read_without_numba_and_arrow(tmp_path):
     path = written(tmp_path / "a.csv", lines())
     code = (
         "import sys; from lemmata.completion import Observed; "
-        f"Observed.from_file({str(path)!r}); assert 'numba' not in sys.modules"
+        f"Observed.from_file({str(path)!r}); assert not {{'numba', 'pyarrow'}} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
-
-
-def test_a_long_file_is_read_by_kernels_and_nothing_is_lost_between(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "ABOVE", 40)
-    monkeypatch.setattr(reading, "BYTES", 7)
-    monkeypatch.setattr(_twins_reading, "split_records", None)
-    check(Observed.from_file(written(tmp_path / "a.csv", lines(end="\r\n"))))
-    monkeypatch.setattr(reading, "ABOVE", 10**6)
-    with pytest.raises(TypeError):
-        Observed.from_file(tmp_path / "a.csv")
 
 
 # --- agreement with a slow twin ---------------------------------------------------------------------------------------
@@ -223,7 +206,8 @@ def test_any_text_in_quotes_is_read_as_python_reads_it(tmp_path_factory, rows, s
     text = "".join(f"{quoted(user)}{sep}{quoted(item)}{sep}{value}\n" for user, item, value in rows)
     path.write_bytes(("user" + sep + "item" + sep + "rating\n" + text).encode())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "BYTES", size)
+        patch.setattr(records, "LARGE", -1 if size % 2 else 10**9)
+        patch.setattr(records, "BLOCK", 8 * size)
         observed = Observed.from_file(path, sep=sep)
     assert observed.n_observed == len(rows)
     for user, item, value in rows:
@@ -251,22 +235,25 @@ def test_numbers_are_rounded_as_python_rounds_them(tmp_path_factory, numbers, fo
     assert values.tolist() == [float(cell) for cell in cells]
 
 
-@pytest.mark.parametrize("form", ["{}", "user {:09d}", "{:03d}"])
+@pytest.mark.usefixtures("by_arrow")
+@pytest.mark.parametrize("form", ["{}", "user {:09d}", "{:03d}", "{}000003"])
 def test_many_names_are_numbered_like_numpy_numbers_them(tmp_path, form):
     rng = np.random.default_rng(0)
-    users, items = rng.integers(0, 50_000, 60_000), np.arange(60_000)
+    users, items = rng.integers(1, 50_000, 60_000), np.arange(60_000)
     path = written(
         tmp_path / "a.csv",
         "".join(f"{form.format(u)},{i},1\n" for u, i in zip(users, items, strict=True)),
     )
     observed = Observed.from_file(path)
     names, positions = np.unique(
-        [form.format(u) if form != "{}" else u for u in users], return_inverse=True
+        [int(form.format(u)) if form[:2] == "{}" else form.format(u) for u in users],
+        return_inverse=True,
     )
     assert observed.row_labels.names.tolist() == names.tolist()
     np.testing.assert_array_equal(observed.by_column.indices, positions)  # item k is column k
 
 
+@pytest.mark.usefixtures("by_arrow")
 def test_leading_zeros_stay_text_and_negative_numbers_are_numbers(tmp_path):
     observed = Observed.from_file(
         written(tmp_path / "a.csv", "user,item,rating\n007,-5,1\n7,10,2\n")
@@ -394,6 +381,7 @@ def test_text_labels_without_a_header_are_told_from_names(tmp_path):
     ],
     ids=lambda value: re.sub(r"\W+", "_", str(value))[:40],
 )
+@pytest.mark.usefixtures("by_arrow")
 def test_what_is_wrong_with_a_file_is_said_with_its_line(tmp_path, text, arguments, message):
     with pytest.raises(ValueError, match=message):
         Observed.from_file(written(tmp_path / "a.csv", text), **arguments)
@@ -419,7 +407,8 @@ def test_no_bytes_whatever_break_the_reader(tmp_path_factory, content, size):
     path = tmp_path_factory.mktemp("bytes") / "a.csv"
     path.write_bytes(content)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "BYTES", size)
+        patch.setattr(records, "LARGE", -1 if size % 2 else 10**9)
+        patch.setattr(records, "BLOCK", 4 * size)
         try:
             observed = Observed.from_file(path, duplicates="last")
         except ValueError:
@@ -473,19 +462,38 @@ def test_duplicates_in_a_file_are_the_last_or_the_mean(tmp_path):
     assert Observed.from_file(path, duplicates="mean").values.tolist() == [2.5]
 
 
-def test_csv_needs_no_pandas_and_parquet_says_what_it_needs(tmp_path):
+def test_files_need_no_pandas(tmp_path):
     written(tmp_path / "a.csv", lines())
     pd.DataFrame({"user": [1], "item": [1], "rating": [1.0]}).to_parquet(tmp_path / "a.parquet")
     code = (
-        "import sys; sys.modules['pandas'] = sys.modules['pyarrow'] = None\n"
+        "import sys; sys.modules['pandas'] = None\n"
         "from lemmata.completion import Observed\n"
-        "print(Observed.from_file(sys.argv[1]).n_observed)\n"
-        "try: Observed.from_file(sys.argv[2])\n"
-        "except ValueError as error: print(error)\n"
+        "print(*(Observed.from_file(path).n_observed for path in sys.argv[1:]))\n"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "a.csv"), str(tmp_path / "a.parquet")]
-    out = subprocess.run(
-        command, capture_output=True, text=True, check=True, timeout=120
-    ).stdout.splitlines()
-    assert out[0] == "4"
-    assert "pip install 'lemmata[table]'" in out[1]
+    out = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    assert out.split() == ["4", "1"]
+
+
+class Stream:
+    """A frame of which nothing is known but the Arrow stream interface, as duckdb's and polars' have it."""
+
+    def __init__(self, table):
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+def test_whatever_streams_arrow_is_a_frame():
+    columns = {"userId": [7, 7, 12, 9], "movieId": [30, 8, 30, 8], "rating": [4.5, 3, 0.5, 5]}
+    for X in (pa.table(columns), Stream(pa.table(columns))):
+        check(Observed.of(X))
+        check(Observed.from_frame(X))
+    reader = pa.table({**columns, "time": [4, 3, 2, 1]}).to_reader(max_chunksize=2)
+    assert Observed.of(reader).times.tolist() == [3, 4, 1, 2]  # by row: (7, 8), (7, 30), (9, 8), …
+    texts = pa.table({**columns, "movieId": pa.array(["b", "a", "b", "a"], pa.string_view())})
+    assert Observed.from_frame(Stream(texts)).column_labels.names.tolist() == ["a", "b"]
+    missing = pa.table({**columns, "userId": [7, None, 12, 9]})
+    with pytest.raises(ValueError, match="1 rows have no user"):
+        Observed.from_frame(Stream(missing))

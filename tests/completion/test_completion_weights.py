@@ -12,7 +12,7 @@ from lemmata.audit.completion.optimality.curvature import curve
 from lemmata.completion import ALS, Observed, SGDFactorization
 from lemmata.completion.als.algorithm import ALSAlgorithm, ALSState
 from lemmata.completion.als.saddles import Hessian
-from lemmata.completion.entries import Entries, WeightedEntries, transposed
+from lemmata.completion.data.entries import Entries, WeightedEntries, transposed
 from lemmata.completion.rows.solver import RowSolver
 from lemmata.completion.witness import along
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from lemmata.completion.labels import Labels, numbered
+from lemmata.completion.data.labels import Labels, encode_labels
 from lemmata.completion.observed import Observed
 from lemmata.core import encoding, store
 
@@ -218,7 +218,7 @@ LABELS = st.one_of(
 @given(LABELS, st.sampled_from([None, object]))
 def test_labels_are_numbered_in_their_order(labels, dtype):
     given_ = np.array(labels, dtype=dtype if labels else None)
-    names, positions = numbered(given_)
+    names, positions = encode_labels(given_)
     assert positions.dtype == np.int32
     assert names.tolist() == sorted(set(given_.tolist()))
     assert names[positions].tolist() == given_.tolist()
@@ -240,7 +240,7 @@ def test_labels_are_numbered_in_their_order(labels, dtype):
     ids=["uint64", "int8", "far apart", "dates", "bytes", "category", "Int64", "mixed"],
 )
 def test_labels_of_odd_types_are_numbered_too(labels):
-    names, positions = numbered(labels)
+    names, positions = encode_labels(labels)
     expected = (
         np.char.decode(labels)
         if getattr(labels, "dtype", None) == np.dtype("S1")
@@ -317,7 +317,7 @@ def test_a_small_file_that_claims_a_vast_matrix_is_refused_before_memory_is_take
 
 
 def test_hostile_order_is_found_at_the_edge_of_a_block(monkeypatch):
-    from lemmata.completion import entries
+    from lemmata.completion.data import entries
 
     monkeypatch.setattr(entries, "ENTRIES_AT_ONCE", 2)
     fine = Observed.from_triplets(np.zeros(6, int), np.arange(6), np.ones(6), (2, 6))

@@ -31,13 +31,14 @@ SOLVERS = {
 }
 CONTAINERS = {  # data, and what checks it
     "lemmata.completion",
-    "lemmata.completion.entries",
-    "lemmata.completion.frames",
-    "lemmata.completion.known_entries",
-    "lemmata.completion.known_parts",
-    "lemmata.completion.labels",
+    "lemmata.completion.data",
+    "lemmata.completion.data.entries",
+    "lemmata.completion.data.frames",
+    "lemmata.completion.data.known_entries",
+    "lemmata.completion.data.known_parts",
+    "lemmata.completion.data.labels",
     "lemmata.completion.observed",
-    "lemmata.completion.splitting",
+    "lemmata.completion.data.selection",
 }
 
 CERTIFY_ALL = """

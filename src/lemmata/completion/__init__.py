@@ -16,7 +16,7 @@ __getattr__, __dir__, __all__ = lazily(
         "ImputedSVD": "baselines.imputed_svd",
         "MeanRatings": "baselines.mean_ratings",
         "Observed": "observed",
-        "Pairs": "pairs",
+        "Pairs": "data.pairs",
         "RankOne": "baselines.rank_one",
         "SGDFactorization": "sgd.estimator",
         "SingularValueProjection": "nuclear.projection",

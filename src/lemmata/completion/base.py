@@ -16,9 +16,9 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.completion.centring import Offsets, row_deviations, row_means
-from lemmata.completion.frames import long_frame
+from lemmata.completion.data.frames import long_frame
+from lemmata.completion.data.known_entries import ModelOfEntries
 from lemmata.completion.judging import Judged, check_unknown
-from lemmata.completion.known_entries import ModelOfEntries
 from lemmata.completion.observed import Entries, Observed
 from lemmata.completion.recommending.recommend import Recommending
 from lemmata.completion.rows.solver import solve_rows

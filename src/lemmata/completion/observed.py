@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from lemmata.completion.entries import (
+from lemmata.completion.data.entries import (
     Entries,
     as_numbers,
     check_entries,
@@ -35,15 +35,17 @@ from lemmata.completion.entries import (
     transposed,
     weighted_orders,
 )
-from lemmata.completion.frames import (
-    NEEDED,
+from lemmata.completion.data.frames import (
+    ROLES,
+    Triplets,
+    as_table,
     columns_of_entries,
     find_times,
     frame_columns,
+    triplets_of_frame,
     without_na,
 )
-from lemmata.completion.labels import Labels, numbered
-from lemmata.completion.splitting import held_out
+from lemmata.completion.data.labels import Labels, encode_labels
 from lemmata.core.blocks import is_dask, unmasked
 from lemmata.core.encoding import check_room
 from lemmata.core.malformed import refuse_shrunk_file
@@ -104,10 +106,11 @@ class Observed:
         if sp.issparse(X):
             X = stored_entries(X)
             return cls.from_triplets(X.row, X.col, X.data, X.shape)
+        X = as_table(X)
         frame = frame_columns(X)
         roles = columns_of_entries(list(frame)) if frame else None
         if frame and roles is not None:
-            return cls.from_frame(X, *(list(frame)[roles[role]] for role in NEEDED))
+            return cls.from_frame(X, *(list(frame)[roles[role]] for role in ROLES))
         if is_dask(X):
             raise TypeError(
                 "a dask array is not taken as a whole here; pass X.compute(), or triplets."
@@ -189,11 +192,22 @@ class Observed:
         cls, rows, columns, values, *, duplicates: str = "error", times=None
     ) -> Observed:
         """From names of any type (user ids, titles) and values; rows and columns are ordered by their names."""
-        row_names, i = numbered(rows, "row")
-        column_names, j = numbered(columns, "column")
-        labels = {"row_labels": row_names, "column_labels": column_names}
-        shape = (len(row_names), len(column_names))
-        return cls.from_triplets(i, j, values, shape, duplicates=duplicates, **labels, times=times)
+        row_names, i = encode_labels(rows, "row")
+        column_names, j = encode_labels(columns, "column")
+        return cls._of(Triplets(i, j, values, row_names, column_names), duplicates, times)
+
+    @classmethod
+    def _of(cls, found: Triplets, duplicates: str, times=None) -> Observed:
+        labels = {"row_labels": found.user_names, "column_labels": found.item_names}
+        return cls.from_triplets(
+            found.users,
+            found.items,
+            found.values,
+            (len(found.user_names), len(found.item_names)),
+            duplicates=duplicates,
+            **labels,
+            times=times,
+        )
 
     @classmethod
     def from_frame(
@@ -203,7 +217,7 @@ class Observed:
 
         Parameters
         ----------
-        frame : DataFrame of pandas, polars or pyarrow, or a dict of arrays
+        frame : DataFrame of pandas, polars, duckdb or pyarrow (the Arrow stream interface), or a dict of arrays
         user, item, rating : str, int or None
             Columns by name or position. None: the column with a usual name (userId, movie_id, item, score, …), or, where no
             column has one, the first, second and third.
@@ -215,20 +229,9 @@ class Observed:
 
         Ratings that float32 holds exactly (whole and half stars) become float32.
         """
-        from lemmata.completion.triplets import triplets_of_frame
-
         columns = frame_columns(frame) or frame
-        entries = triplets_of_frame(columns, user, item, rating)
-        names = {"row_labels": entries.user_names, "column_labels": entries.item_names}
-        return cls.from_triplets(
-            entries.users,
-            entries.items,
-            entries.values,
-            (len(entries.user_names), len(entries.item_names)),
-            duplicates=duplicates,
-            **names,
-            times=find_times(columns, time),
-        )
+        found = triplets_of_frame(columns, user, item, rating)
+        return cls._of(found, duplicates, find_times(columns, time))
 
     @classmethod
     def from_file(
@@ -262,9 +265,10 @@ class Observed:
         Labels that are all whole numbers (in plain digits, without leading zeros) become ints, others stay text. Lines
         without any cell are skipped. UnreadableData, a ValueError, names the file and the line of whatever is wrong.
         """
-        from lemmata.completion.reading import triplets_of_file
+        from lemmata.completion.data.reading import triplets_of_file
 
-        return triplets_of_file(path, user, item, rating, sep, header, dtype).observed(duplicates)
+        found = triplets_of_file(path, user, item, rating, sep, header, dtype)
+        return cls._of(found, duplicates)
 
     # --- what it is ---
 
@@ -436,13 +440,13 @@ class Observed:
 
         ValueError names a label that `like` does not have.
         """
-        from lemmata.completion.alignment import align
+        from lemmata.completion.data.selection import align
 
         return align(self, like, rows)
 
     def placed_in(self, like: Observed) -> Observed:
         """The same entries at the places of `like`, in a larger matrix where they need one: what it lacks comes at its end."""
-        from lemmata.completion.alignment import place_in
+        from lemmata.completion.data.selection import place_in
 
         return place_in(self, like)
 
@@ -472,6 +476,8 @@ class Observed:
         seed : int, optional
             Of whatever is random.
         """
+        from lemmata.completion.data.selection import held_out
+
         held = held_out(self, test, by, k, seed)
         return self.select(~held), self.select(held)
 
@@ -500,7 +506,7 @@ class Observed:
 
     def save(self, folder: Any) -> None:
         """Write the arrays as .npy files; `open` maps them into memory without copying them."""
-        from lemmata.completion.folders import save_entries
+        from lemmata.completion.data.entries import save_entries
 
         if self.weights is not None:
             raise ValueError(
@@ -515,6 +521,6 @@ class Observed:
         check : whether to look at every entry first (20 million: 0.3 s). Without it a page is read when it is first used;
             only for folders that nobody else could have written to.
         """
-        from lemmata.completion.folders import open_entries
+        from lemmata.completion.data.entries import open_entries
 
         return cls(*open_entries(folder, check))

@@ -9,7 +9,6 @@ Whatever is wrong with a file is said in one message: which file, which line and
 from __future__ import annotations
 
 import gzip
-import io
 import re
 import sys
 import zipfile
@@ -71,10 +70,9 @@ def read_matrix(
         raise ValueError(f"decimal={decimal[:40]!r} is not accepted; pass '.' or ','.")
     choice = Choice(target, tuple(drop), None if columns is None else tuple(columns), holes)
     if str(path) == "-":
-        content = sys.stdin.buffer.read()
         return _guarded(
             "the standard input",
-            lambda: read_csv(Text(lambda: io.BytesIO(content)), choice, header, decimal=decimal),
+            lambda: read_csv(Text.of_stream(sys.stdin.buffer), choice, header, decimal=decimal),
         )
     path = Path(path)
     suffix = _checked_suffix(path)
@@ -255,13 +253,9 @@ def _array_name(archive: Any, array: str | None) -> str:
 
 
 def _read_parquet(path: Path, choice: Choice) -> Matrix:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise UnreadableData(
-            "Parquet needs pyarrow; install it with: pip install 'lemmata[table]'."
-        ) from error
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     try:
         file = pq.ParquetFile(path)
         names = file.schema_arrow.names

@@ -1,51 +1,29 @@
-"""Tables written as text: csv (read fast by NumPy, diagnosed slowly after a failure) and svmlight.
-
-A reader of good files should be fast and a message about a bad one exact; so a file is first read at full speed, and only
-if that fails line by line, to name the line and the column that are wrong.
-"""
+"""Tables of numbers written as text: csv (records.py) and svmlight."""
 
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import re
-from collections.abc import Callable, Generator
+from array import array
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from lemmata.data import records
+from lemmata.data.records import Layout, Text
 from lemmata.data.tables import Choice, Matrix, UnreadableData, selected
 
 DELIMITERS = (",", ";", "\t")
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(e[-+]?\d+)?", re.IGNORECASE)
-MOST_COLUMNS = (
-    2**28
-)  # of an svmlight file: the hash spaces in use have up to 2²⁸, and an array per column has to fit somewhere
+# of an svmlight file: the hash spaces in use have up to 2²⁸, and an array per column has to fit somewhere
+MOST_COLUMNS = 2**28
+LONGEST_CELL = 2**17  # bytes: a quote that was never closed, or text that is no table
 EMPTY = ("", "na", "null")  # what stands in a cell whose value is unknown, besides nan
-
-Lines = Generator[tuple[int, str], None, None]  # numbered from 1
-
-
-@dataclass(frozen=True)
-class Text:
-    """A text that can be read from the start more than once."""
-
-    open_bytes: Callable[[], Any]
-
-    @classmethod
-    def of(cls, path: Path) -> Text:
-        return cls(lambda: gzip.open(path) if path.suffix.lower() == ".gz" else open(path, "rb"))
-
-    def lines(self) -> Lines:
-        """Numbered lines that are not blank."""
-        with io.TextIOWrapper(self.open_bytes(), encoding="utf-8-sig") as file:
-            for number, line in enumerate(file, 1):
-                if not line.isspace():
-                    yield number, line
+EMPTY_FORMS = sorted({form for word in EMPTY for form in (word, word.upper(), word.title())})
 
 
 def read_csv(
@@ -55,30 +33,28 @@ def read_csv(
     delimiter: str | None = None,
     decimal: str = ".",
 ) -> Matrix:
-    with closing(text.lines()) as lines:
-        start, line = next(lines, (0, ""))
-    if not line:
-        raise UnreadableData("it holds no lines.")
+    """Read a table of numbers; UnreadableData names the line and the column of what is none."""
+    start, at = records.find_first_line(text)
+    line = start.decode()
     delimiter = delimiter or _delimiter(line)
     if decimal == delimiter:
         raise UnreadableData(
             f"its cells are separated by {delimiter!r}, which cannot be the decimal sign as well."
         )
     first = cells_of(line, delimiter)
+    names = _header(first, at.line, decimal) if header is None else [*map(str.strip, first)]
     names = (
-        _header(first, start, decimal)
-        if header is None
-        else [cell.strip() for cell in first]
-        if header
-        else None
+        None
+        if header is False or names is None
+        else [name or f"column {i}" for i, name in enumerate(names)]
     )
-    if names is not None:
-        names = [name or f"column {i}" for i, name in enumerate(names)]
     kept, target = choice.of(names, len(first))
-    after = start if names is not None else start - 1
-    rows = _Rows(text, after, delimiter, len(first), names, choice.holes, decimal)
-    X = rows.numbers(kept)
-    y = None if target is None else rows.labels(target)
+    begin = (at.line, at.offset) if names is None else (at.line + 1, at.offset + len(start))
+    table = _Table(
+        text, Layout(delimiter, len(first), *begin), names, choice.holes, decimal, kept, target
+    )
+    X, labels = table.read()
+    y = None if target is None else _numbers_if_possible(np.array(labels, dtype=np.str_), decimal)
     chosen = None if names is None else tuple(names[i] for i in kept)
     return Matrix(X, y, chosen, choice.unused(names))
 
@@ -130,98 +106,74 @@ def _header(cells: list[str], number: int, decimal: str) -> list[str] | None:
     )
 
 
+def _numbers_if_possible(column: np.ndarray, decimal: str) -> np.ndarray:
+    try:
+        return np.char.replace(column, decimal, ".").astype(np.float64)
+    except ValueError:
+        return column
+
+
 @dataclass(frozen=True)
-class _Rows:
+class _Table:
     """The rows of a csv below its header."""
 
     text: Text
-    after: int  # the number of the line before them
-    delimiter: str
-    width: int
+    layout: Layout
     names: list[str] | None
-    holes: bool = False
-    decimal: str = "."
+    holes: bool
+    decimal: str
+    kept: Sequence[int]
+    target: int | None
 
-    def lines(self) -> Lines:
-        """Numbered lines, each checked to have as many cells as the first."""
-        for number, line in self.text.lines():
-            if number <= self.after:
+    def read(self) -> tuple[np.ndarray, list[str]]:
+        """Return the numbers (rows, kept columns) and the cells of the target."""
+        if self.text.size > records.LARGE and self.target not in self.kept:
+            try:
+                return self._by_arrow()
+            except records.FAILURES:
+                pass
+        return self._line_by_line()
+
+    def _by_arrow(self) -> tuple[np.ndarray, list[str]]:
+        import pyarrow as pa
+
+        types = {i: pa.float64() for i in self.kept}
+        if self.target is not None:
+            types[self.target] = pa.string()
+        empty = EMPTY_FORMS if self.holes else []
+        blocks, labels = [], []
+        for table, _ in records.read_tables(self.text, self.layout, types, self.decimal, empty):
+            blocks.append(np.column_stack([table.column(str(i)).to_numpy() for i in self.kept]))
+            if self.target is not None:
+                cells = table.column(str(self.target)).to_pylist()
+                if max(map(len, cells)) > LONGEST_CELL:
+                    raise records.Unusual("a cell is too long")
+                labels += [cell.strip() for cell in cells]
+        return np.concatenate(blocks), labels
+
+    def _line_by_line(self) -> tuple[np.ndarray, list[str]]:
+        numbers, labels, rows = array("d"), [], 0
+        for line, cells in records.read_records(self.text, self.layout):
+            if self.layout.sep.isspace() and not any(cells):
                 continue
-            # a quoted cell may hold delimiters
-            if line.count(self.delimiter) != self.width - 1 or '"' in line:
-                try:
-                    found = len(cells_of(line, self.delimiter))
-                except UnreadableData as error:
-                    raise UnreadableData(f"line {number}: {error}") from error
-                if found != self.width:
-                    raise UnreadableData(
-                        f"line {number} has {found} cells, the lines before it have {self.width}."
-                    )
-            yield number, line
-
-    def numbers(self, kept: list[int]) -> np.ndarray:
-        try:
-            table = self._with_holes(kept) if self.holes else self._parsed(np.float64, kept)
-        except UnreadableData:
-            raise
-        except ValueError as error:
-            raise self._culprit(kept) or UnreadableData(str(error)) from error
-        return table if table.size else np.empty((0, len(kept)))
-
-    def _with_holes(self, kept: list[int]) -> np.ndarray:
-        """The same with NaN for empty cells, which NumPy's reader does not know; cell by cell, so a few times slower."""
-        with closing(self._texts()) as texts:
-            rows = (cells_of(self._pointed(text), self.delimiter) for text in texts)
-            filled = (
-                ["nan" if row[i].strip().lower() in EMPTY else row[i] for i in kept] for row in rows
-            )
-            return np.loadtxt(
-                (",".join(row) for row in filled), np.float64, delimiter=",", ndmin=2, comments=None
-            )
-
-    def labels(self, target: int) -> np.ndarray:
-        """A column as numbers if it can be, as text otherwise."""
-        column = self._parsed(str, [target])[:, 0]
-        try:
-            return np.char.replace(column, self.decimal, ".").astype(np.float64)
-        except ValueError:
-            return column
-
-    def _parsed(self, dtype, kept: list[int]) -> np.ndarray:
-        with closing(self._texts()) as texts:
-            return np.loadtxt(
-                texts if dtype is str else map(self._pointed, texts),
-                dtype,
-                delimiter=self.delimiter,
-                usecols=kept,
-                ndmin=2,
-                comments=None,
-                quotechar='"',
-            )
-
-    def _pointed(self, line: str) -> str:
-        """A line of numbers with a decimal point; what is text in it is not read from here."""
-        return line if self.decimal == "." else line.replace(self.decimal, ".")
-
-    def _texts(self) -> Generator[str, None, None]:
-        empty = True
-        for _, line in self.lines():
-            empty = False
-            yield line
-        if empty:
+            if max(map(len, cells)) > LONGEST_CELL:
+                raise UnreadableData(f"line {line}: a cell has more than {LONGEST_CELL:,} bytes.")
+            for i in self.kept:
+                numbers.append(self._number(line, i, cells[i].decode()))
+            if self.target is not None:
+                labels.append(cells[self.target].decode())
+            rows += 1
+        if not rows:
             raise UnreadableData("it has a header but no rows.")
+        return np.frombuffer(numbers).reshape(rows, len(self.kept)), labels
 
-    def _culprit(self, kept: list[int]) -> UnreadableData | None:
-        """The first cell that is not a number. Read again only after a failure, so that good files are read fast."""
-        with closing(self.lines()) as lines:
-            for number, line in lines:
-                cells = cells_of(line, self.delimiter)
-                for i in kept:
-                    if not is_number(self._pointed(cells[i])) and not (
-                        self.holes and cells[i].strip().lower() in EMPTY
-                    ):
-                        return UnreadableData(self._complaint(number, i, cells[i].strip()))
-        return None
+    def _number(self, line: int, i: int, cell: str) -> float:
+        pointed = cell if self.decimal == "." else cell.replace(self.decimal, ".")
+        if is_number(pointed):
+            return float(pointed)
+        if self.holes and cell.lower() in EMPTY:
+            return np.nan
+        raise UnreadableData(self._complaint(line, i, cell))
 
     def _complaint(self, number: int, i: int, cell: str) -> str:
         where = f"line {number}, column {i + 1}" + (f" ({self.names[i]!r})" if self.names else "")
@@ -230,7 +182,7 @@ class _Rows:
         if self.decimal == "." and DECIMAL_COMMA.fullmatch(cell):
             read = cell.replace(",", ".")
             return f"{where}: {cell[:40]!r} has a decimal comma; to read it as {read[:40]}, pass decimal=',' (--decimal ,)."
-        if self.width == 1:
+        if self.layout.width == 1:
             return f"{where}: {cell[:40]!r} is not a number; separate the columns by commas, semicolons or tabs."
         return f"{where}: {cell[:40]!r} is not a number; drop the column, make it the target, or correct the cell."
 
@@ -254,7 +206,7 @@ def read_svmlight(path: Path, n_features: int | None, choice: Choice) -> Matrix:
 
 
 def _svmlight_culprit(path: Path) -> UnreadableData | None:
-    with closing(Text.of(path).lines()) as lines:
+    with closing(_lines(Text.of(path))) as lines:
         for number, line in lines:
             label, *pairs = line.split("#", 1)[0].split() or ["0"]
             halves = [pair.partition(":") for pair in pairs if not pair.startswith("qid:")]
@@ -279,3 +231,11 @@ def _svmlight_culprit(path: Path) -> UnreadableData | None:
                     f"line {number}: the indices do not increase; sort them, each one once."
                 )
     return None
+
+
+def _lines(text: Text) -> Generator[tuple[int, str], None, None]:
+    """Numbered lines that are not blank."""
+    with io.TextIOWrapper(text.open_bytes(), encoding="utf-8-sig") as file:
+        for number, line in enumerate(file, 1):
+            if not line.isspace():
+                yield number, line

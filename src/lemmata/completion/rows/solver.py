@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.completion.entries import Entries, WeightedEntries
+from lemmata.completion.data.entries import Entries, WeightedEntries
 from lemmata.core.compiler import worth_compiling
 from lemmata.core.engine import cores, one_blas_thread, run_tasks
 

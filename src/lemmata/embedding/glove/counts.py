@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from lemmata.completion.entries import Entries, transposed
+from lemmata.completion.data.entries import Entries, transposed
 from lemmata.completion.observed import Observed
 from lemmata.embedding.windows.cooccurrence import CoOccurrence
 from lemmata.text.words import Vocabulary

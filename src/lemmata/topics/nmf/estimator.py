@@ -22,7 +22,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.topics.nmf.factors import NMF_CLAIMS
-from lemmata.completion.known_parts import ModelOfParts
+from lemmata.completion.data.known_parts import ModelOfParts
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.loop import warn_user

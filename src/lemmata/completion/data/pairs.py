@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from lemmata.completion.frames import columns_of_entries, frame_columns
+from lemmata.completion.data.frames import columns_of_entries, frame_columns
 from lemmata.completion.observed import DUPLICATES, Observed
 from lemmata.core.malformed import refuse_nonfinite
 

@@ -17,7 +17,7 @@ PADDED = 2**26  # bytes of an array of texts of one width; larger ones go to fil
 
 @storable
 class Labels:
-    """What people call the rows (or columns), and where each is."""
+    """Names of the rows (or columns), and where each is."""
 
     version = 1
 
@@ -38,12 +38,8 @@ class Labels:
         """The names as numbers or text, which is what files hold; dates and mixtures become text."""
         if self.names.dtype.kind in "biufU":
             return self.names
-        return np.array(
-            self.names.astype(str)
-            if self.names.dtype.kind in "mM"
-            else [str(n) for n in self.names],
-            np.str_,
-        )
+        dates = self.names.dtype.kind in "mM"
+        return np.array(self.names.astype(str) if dates else [str(n) for n in self.names], np.str_)
 
     @classmethod
     def from_fields(cls, content: dict[str, Any]) -> Labels:
@@ -63,7 +59,7 @@ class Labels:
         return found
 
     def hint(self, missing: Any) -> str:
-        """What may have been meant by a label that is not there: the nearest name, the same name of another type, or some."""
+        """Return a hint for a label that is not there: the same name of another type, the nearest name, or some names."""
         if not len(self):
             return "it has none."
         for kind in (str, int, float):
@@ -75,11 +71,9 @@ class Labels:
                 return f"its labels are {type(self.names.tolist()[0]).__name__}: pass {other!r}."
         names = [str(name) for name in self.names[:COMPARED].tolist()]
         near = get_close_matches(str(missing)[:80], names, n=1) if isinstance(missing, str) else []
-        return (
-            f"did you mean {near[0]!r}?"
-            if near
-            else f"it has {len(self):,}, such as {', '.join(names[:3])}."
-        )
+        if near:
+            return f"did you mean {near[0]!r}?"
+        return f"it has {len(self):,}, such as {', '.join(names[:3])}."
 
     def extended(self, names: Array) -> Labels:
         """These labels and some more."""
@@ -97,31 +91,34 @@ class Labels:
         return np.array([self._positions.get(name, -1) for name in wanted.tolist()], dtype=np.int64)
 
 
-def numbered(labels: Any, what: str = "label") -> tuple[Array, Array]:
-    """The different names among labels, ascending where they can be compared, and the position of each label among them."""
+def encode_labels(labels: Any, what: str = "label") -> tuple[Array, Array]:
+    """Return the different labels, ascending where they can be compared, and the position of each label among them."""
     labels = np.asarray(labels)
     if labels.ndim != 1:
         raise ValueError(f"the {what} labels have shape {labels.shape}; pass one label per entry.")
     if labels.dtype.kind == "S":
         labels = np.char.decode(labels, "utf-8")
     kind = labels.dtype.kind
-    if kind in "iu" and len(labels):
-        low, high = int(labels.min()), int(labels.max())
-        # ids are seldom scattered: a table of what occurs beats sorting
-        if high - low <= 4 * len(labels) + 2**16:
-            return _tabulated(labels, low, high)
+    if kind in "iu" and len(labels) and not is_scattered(labels):
+        return _encode_ints(labels, int(labels.min()), int(labels.max()))
     missing = (
         np.isnan(labels) if kind == "f" else np.isnat(labels) if kind in "mM" else np.zeros(0, bool)
     )
     if missing.any():
         raise ValueError(f"the {what} label of entry {int(np.argmax(missing))} is missing.")
     if kind in "OU":
-        return _looked_up(labels, what)
+        return _encode_objects(labels, what)
     names, positions = np.unique(labels, return_inverse=True)
     return names, positions.astype(np.int32)
 
 
-def _tabulated(labels: Array, low: int, high: int) -> tuple[Array, Array]:
+def is_scattered(labels: Array) -> bool:
+    """Whether ints lie so far apart that sorting them beats a table of what occurs; ids seldom do."""
+    low, high = (int(labels.min()), int(labels.max())) if len(labels) else (0, 0)
+    return high - low > 4 * len(labels) + 2**16
+
+
+def _encode_ints(labels: Array, low: int, high: int) -> tuple[Array, Array]:
     table = np.zeros(high - low + 1, np.int32)
     for start in range(0, len(labels), LABELS_AT_ONCE):
         table[_above(labels[start : start + LABELS_AT_ONCE], low)] = 1
@@ -130,9 +127,8 @@ def _tabulated(labels: Array, low: int, high: int) -> tuple[Array, Array]:
     table = np.cumsum(table, dtype=np.int32) - 1
     positions = np.empty(len(labels), np.int32)
     for start in range(0, len(labels), LABELS_AT_ONCE):
-        positions[start : start + LABELS_AT_ONCE] = table[
-            _above(labels[start : start + LABELS_AT_ONCE], low)
-        ]
+        here = slice(start, start + LABELS_AT_ONCE)
+        positions[here] = table[_above(labels[here], low)]
     return names, positions
 
 
@@ -142,8 +138,8 @@ def _above(labels: Array, low: int) -> Array:
     return (labels - labels.dtype.type(low)).astype(np.int64)
 
 
-def _looked_up(labels: Array, what: str) -> tuple[Array, Array]:
-    """For text and objects: a dict, which meets each name once, then sorted if the names compare."""
+def _encode_objects(labels: Array, what: str) -> tuple[Array, Array]:
+    """Encode text and objects: a dict, which sees each name once, then sorted if the names compare."""
     seen: dict[Any, int] = {}
     positions = np.empty(len(labels), np.int32)
     for start in range(0, len(labels), LABELS_AT_ONCE):
@@ -157,7 +153,7 @@ def _looked_up(labels: Array, what: str) -> tuple[Array, Array]:
             )
     try:
         order = sorted(range(len(names)), key=names.__getitem__)
-    except TypeError:  # numbers and text, say: in the order in which they were met
+    except TypeError:  # numbers and text, say: in the order of their first occurrence
         order = list(range(len(names)))
     place = np.empty(len(names), np.int32)
     place[order] = np.arange(len(names))

@@ -11,8 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import validate_data
 
-from lemmata.completion.entries import stored_entries
-from lemmata.completion.frames import columns_of_entries, frame_columns, without_na
+from lemmata.completion.data.entries import stored_entries
+from lemmata.completion.data.frames import columns_of_entries, frame_columns, without_na
 from lemmata.completion.observed import Labels, Observed
 from lemmata.core.blocks import is_dask, is_stream, unmasked
 from lemmata.core.estimator import Model
