@@ -103,11 +103,11 @@ def test_screening_never_drops_a_nonzero(shape):
     from lemmata.predict.lasso.subproblem import Enough, GramQuadratic
 
     X, y = regression(*SHAPES[shape], seed=5)
-    problem = prepare(X, y, None, fit_intercept=True).problem
+    problem = prepare(X, y, None, fit_intercept=True)
     alphas = tuple(problem.largest(False) * np.geomspace(1, 0.02, 12))
     found = {}
     for screening in (True, False):
-        problem = prepare(X, y, None, fit_intercept=True).problem
+        problem = prepare(X, y, None, fit_intercept=True)
         algorithm = ElasticNetAlgorithm(alphas, tol=1e-13, max_iter=10**5, screening=screening)
         state = algorithm.init(problem, None)
         while (state.done == 0).any():

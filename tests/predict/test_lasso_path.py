@@ -111,14 +111,14 @@ def test_a_path_with_free_columns_begins_at_their_least_squares():
 def test_a_run_that_was_stopped_goes_on_bit_for_bit(tmp_path):
     X, y = regression(70, 1200)
     alphas = tuple(
-        prepare(X, y, None, fit_intercept=True).problem.largest(False) * np.geomspace(1, 0.01, 30)
+        prepare(X, y, None, fit_intercept=True).largest(False) * np.geomspace(1, 0.01, 30)
     )
     algorithm = ElasticNetAlgorithm(alphas, tol=1e-8)
-    whole = run(algorithm, prepare(X, y, None, fit_intercept=True).problem, stop=MaxSteps(100))
-    first = run(algorithm, prepare(X, y, None, fit_intercept=True).problem, stop=MaxSteps(3))
+    whole = run(algorithm, prepare(X, y, None, fit_intercept=True), stop=MaxSteps(100))
+    first = run(algorithm, prepare(X, y, None, fit_intercept=True), stop=MaxSteps(3))
     rest = run(
         algorithm,
-        prepare(X, y, None, fit_intercept=True).problem,
+        prepare(X, y, None, fit_intercept=True),
         stop=MaxSteps(100),
         start=first.state,
     )

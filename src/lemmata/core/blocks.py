@@ -56,6 +56,8 @@ class Blocks:
         )
         self.shape, self.dtype, self.weights = shape, np.dtype(dtype), weights
         self.source = source  # the whole matrix where it is in memory (ndarray or sparse), the dask array, or None
+        # the CSC matrix that the rows were made of, for algorithms that read columns
+        self.columns: Any = None
 
     @classmethod
     def of(cls, X: Any, weights=None, *, allow_nan: bool = False) -> Blocks:
@@ -83,6 +85,7 @@ class Blocks:
             self._cut, self.shape, self.dtype, self.weights, self.source, self.n_blocks,
             self.allow_nan, self.targets,
         )  # fmt: skip
+        copied.columns = self.columns
         for name, value in changed.items():
             setattr(copied, name, value)
         return copied
@@ -238,6 +241,7 @@ def _advise(X: np.memmap, start: int, count: int, advice: str) -> None:
 
 def _of_sparse(X, weights):
     refuse_malformed(X)
+    columns = X if X.format == "csc" else None
     # one flavour everywhere: scipy's older matrices multiply and sum differently
     X = _canonical(sp.csr_array(X))
 
@@ -249,7 +253,9 @@ def _of_sparse(X, weights):
                 else X
             )
 
-    return Blocks(cut, X.shape, X.dtype, weights, source=X, n_blocks=-(-X.shape[0] // MAX_ROWS))
+    data = Blocks(cut, X.shape, X.dtype, weights, source=X, n_blocks=-(-X.shape[0] // MAX_ROWS))
+    data.columns = columns
+    return data
 
 
 def _canonical(X):

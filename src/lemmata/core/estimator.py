@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import lru_cache
 from numbers import Integral
@@ -35,6 +35,7 @@ from lemmata.core.certificate import (
 from lemmata.core.checkpoint import Checkpoint
 from lemmata.core.common import CONSTRAINTS
 from lemmata.core.config import as_sent, checks_in_fit, sent_along
+from lemmata.core.engine import one_blas_thread
 from lemmata.core.layout import check_stored
 from lemmata.core.loop import (
     Interrupted,
@@ -100,6 +101,7 @@ class Model(BaseEstimator):
         False  # the algorithm's first pass refuses NaN itself, so the door need not look
     )
     min_samples: ClassVar[int] = 1
+    single_blas_thread: ClassVar[bool] = False  # whether the last bits of a fit follow their number
     patience: ClassVar[int] = (
         1  # small changes in a row that count as settled; more where momentum makes pauses
     )
@@ -212,10 +214,12 @@ class Model(BaseEstimator):
         return rule | Seconds(max(self.time_limit - spent, 1e-9))
 
     def _fit_blocks(self, data: Blocks) -> None:
-        self._fit_by(self._algorithm(data), data)
+        with one_blas_thread() if self.single_blas_thread else nullcontext():
+            self._fit_by(self._algorithm(data), data)
 
-    def _fit_by(self, algorithm: Any, data: Blocks) -> None:
-        problem = self._problem(data)
+    def _fit_by(self, algorithm: Any, data: Blocks, problem: Any = None) -> None:
+        """Run an algorithm on its problem, by default that of the data, and conclude."""
+        problem = self._problem(data) if problem is None else problem
         rng = self._rng() if getattr(algorithm, "draws", True) else None
         solution = run(algorithm, problem, stop=self._stop(), callbacks=self._callbacks(), rng=rng)
         if solution.stopped == Stopped.INTERRUPTED and solution.step == 0:
@@ -240,9 +244,9 @@ class Model(BaseEstimator):
 
         data : what the claims are checked on; None where it is gone (batches), so that those about it wait for `certify(X)`
         """
-        for name, value in attributes.items():
-            setattr(self, name, value)
         self.trace_, self.stopped_, self.n_iter_ = trace, stopped, max(steps, 1)
+        for name, value in attributes.items():  # some count other iterations than steps
+            setattr(self, name, value)
         self.certificate_ = self._certificate(data, in_fit=True)
 
     def _forget(self, *names: str) -> None:

@@ -1,4 +1,4 @@
-"""What linear predictors share: scores f(x) = xᵀw + b, one per output or class.
+"""Linear predictors: scores f(x) = xᵀw + b, one per output or class.
 
     coef_ : (d,), or (m, d) for several outputs        intercept_ : a number, or (m,)
 
@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.core.parameters import fitted
-from lemmata.core.supervised import Classifier, Regressor
+from lemmata.core.supervised import Supervised
 
 Array = np.ndarray
 
@@ -24,25 +24,19 @@ def linear_scores(rows: Any, coef: Array, intercept: Any) -> Array:
     return np.asarray(rows @ coef.T) + intercept
 
 
-class LinearRegressor(Regressor):
-    """A regressor with `coef_` and `intercept_`."""
+def predict_linear(self: Any, X: Any) -> Any:
+    """Xw + b: `predict` of a regressor with `coef_` and `intercept_`."""
+    check_is_fitted(self)
+    return self._apply(X, lambda rows: linear_scores(rows, self.coef_, self.intercept_))
+
+
+class LinearClassifier(Supervised):
+    """Scores and labels of a Classifier with `coef_` (1 or k rows) and `intercept_`."""
 
     accepts_sparse = True
     coef_: Array = fitted()
     intercept_: Any = fitted()
-
-    def predict(self, X):
-        """Xw + b."""
-        check_is_fitted(self)
-        return self._apply(X, lambda rows: linear_scores(rows, self.coef_, self.intercept_))
-
-
-class LinearClassifier(Classifier):
-    """A classifier with `coef_` (1 or k rows) and `intercept_`."""
-
-    accepts_sparse = True
-    coef_: Array = fitted()
-    intercept_: Any = fitted()
+    classes_: Any = fitted()
 
     @classmethod
     def restored(cls, parameters, attributes):

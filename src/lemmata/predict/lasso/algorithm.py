@@ -12,25 +12,22 @@ support changes, w is linear in λ. Columns that the gap proves to be zero (gap-
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
-from lemmata.core.blocks import Blocks
 from lemmata.core.compiler import pick, worth_compiling
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.loop import Stop, Stopped
 from lemmata.core.store import storable
-from lemmata.predict.lasso.design import SIDE_BY_SIDE, Design
+from lemmata.predict.lasso.design import SIDE_BY_SIDE
 from lemmata.predict.lasso.duality import above_rounding, duality, may_be_nonzero
-from lemmata.predict.lasso.gram import Entered
+from lemmata.predict.lasso.problem import Regression
 from lemmata.predict.lasso.subproblem import Enough, GramQuadratic
 
 Array = np.ndarray
 # n·d + d²·(number of problems): below it NumPy's sweeps end before a compiler would
 KERNELS_ABOVE = 2**21
-SMALL = 2**24  # multiplications of a Gram matrix of all columns that is formed at once
 BLOCK = 8  # problems of a path that share a pass
 AHEAD = 0.5  # of the strong rule's λ − λ′: how much a correlation is expected to grow from one block to the next
 INSIDE = 0.3  # of the gap asked for, inside of the entered columns
@@ -52,54 +49,6 @@ class Exhausted(Stop):
 
     def reason(self, solution):
         return None if (solution.state.done == OPEN).any() else Stopped.MAX_STEPS
-
-
-@dataclass(frozen=True)
-class Regression:
-    """The problem in its own units: columns, targets, and how strongly each column is penalised."""
-
-    design: Design
-    Y: Array  # (n, T) ỹ, without what unpenalised columns explain
-    factor: Array  # (d,) p
-    entered: Entered
-    data: Blocks | None = None
-    start: Array | None = None  # (T, d) where to begin
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.design.shape
-
-    @property
-    def fits_at_once(self) -> bool:
-        """Whether the Gram matrix of all columns is formed at the beginning."""
-        n, d = self.shape
-        return n * float(d) * d <= SMALL
-
-    @cached_property
-    def usable(self) -> Array:
-        """Columns that vary and bear a penalty."""
-        return (self.design.norms > 0) & (self.factor > 0)
-
-    @cached_property
-    def yy(self) -> Array:
-        """(T,) ‖ỹ‖²."""
-        with np.errstate(over="ignore"):
-            return np.einsum("ij,ij->j", self.Y, self.Y)
-
-    @cached_property
-    def at_zero(self) -> Array:
-        """X̃ᵀỹ, (d, T): the correlations of all columns at w = 0."""
-        found = self.design.correlate(self.Y)
-        found[self.factor == 0] = 0.0
-        return found
-
-    def largest(self, positive: bool) -> float:
-        """λ_max = max_j |x̃_jᵀỹ| / p_j: from there on all penalised coefficients are 0."""
-        size = (self.at_zero if positive else np.abs(self.at_zero)).max(axis=1)[self.usable]
-        return float(max((size / self.factor[self.usable]).max(initial=0.0), 0.0))
-
-    def fingerprint(self) -> str:
-        return "" if self.data is None else self.data.fingerprint()
 
 
 @storable

@@ -27,14 +27,15 @@ from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import Statement
 from lemmata.core.engine import run_tasks
 from lemmata.core.loop import Solution, Stop, Stopped
-from lemmata.core.parameters import COUNT, FRACTION, KW_ONLY, SHARE, choice, parameter
+from lemmata.core.parameters import COUNT, FRACTION, KW_ONLY, SHARE, choice, fitted, parameter
 from lemmata.core.store import storable
+from lemmata.core.supervised import Regressor, Supervised
 from lemmata.fit_costs import cost_of_lasso_cv
-from lemmata.predict.base import linear_scores
-from lemmata.predict.lasso.algorithm import OPEN, ElasticNetAlgorithm, ElasticNetState, Regression
-from lemmata.predict.lasso.estimator import Penalised
+from lemmata.predict.base import linear_scores, predict_linear
+from lemmata.predict.lasso.algorithm import OPEN, ElasticNetAlgorithm, ElasticNetState
+from lemmata.predict.lasso.estimator import make_regression, make_sparse, warn_of_gap
 from lemmata.predict.lasso.path import falling_alphas
-from lemmata.predict.lasso.problem import column_matrix, prepare
+from lemmata.predict.lasso.problem import Regression, prepare, row_matrix
 
 Array = np.ndarray
 # The share of P that the gap of a fold's fit may be: it moves squared errors by 1e-7 of themselves (1,600 × 1,000, 100 α's)
@@ -145,9 +146,9 @@ class ElasticNetCVAlgorithm:
         found = []
         for ratio, alphas in enumerate(self.grids):
             algorithm = replace(self._path(ratio, alphas), share=FOLD_SHARE)
-            state = algorithm.init(fold.problem, None)
+            state = algorithm.init(fold, None)
             while (state.done == OPEN).any():
-                state = algorithm.step(state, fold.problem)
+                state = algorithm.step(state, fold)
             coefs, intercepts = fold.coefficients(state.coefs, np.zeros(len(alphas), int))
             squares = (y - linear_scores(left_out, coefs, intercepts)) ** 2
             found.append(
@@ -189,8 +190,8 @@ class AllDone(Stop):
         return None if fit is None or (fit.done == OPEN).any() else Stopped.MAX_STEPS
 
 
-class PenalisedCV(Penalised):
-    """What LassoCV and ElasticNetCV share."""
+class ChosenByFolds(Supervised):
+    """Base of LassoCV and ElasticNetCV: paths of all folds, then the fit at the α with the least error."""
 
     _: KW_ONLY
     eps: float = parameter(1e-3, FRACTION).doc("The last α of a grid over its first.")
@@ -231,41 +232,48 @@ class PenalisedCV(Penalised):
     claims: ClassVar[tuple[Statement, ...]] = LASSO_CV_CLAIMS
     work = staticmethod(cost_of_lasso_cv)
     min_samples = 2
+    accepts_sparse = True
+    finds_nonfinite = True  # Design.of does
+    coef_: Array = fitted()
+    intercept_: Any = fitted()
+    l1_ratio: Any = fitted()
+
+    predict = predict_linear
+    sparse_coef_ = property(make_sparse)
+    _warn_unsettled = warn_of_gap
 
     def _stop(self) -> Stop:
         return self._limited(AllDone())
 
-    def _algorithm(self, data: Blocks) -> ElasticNetCVAlgorithm:
-        problem = Penalised._problem(self, data)
+    def _fit_blocks(self, data: Blocks) -> None:
+        whole = make_regression(self, data)
+        X, y = row_matrix(data), np.asarray(data.targets)
+        splits = tuple(check_cv(self.cv).split(X, y))
+        folds = Folds(X, y, data.weights, splits, self.fit_intercept, whole.factor, whole)
+        self._fit_by(self._algorithm_for(whole), data, folds)
+
+    def _algorithm_for(self, whole: Regression) -> ElasticNetCVAlgorithm:
         ratios = tuple(float(r) for r in np.atleast_1d(self.l1_ratio))
         if not all(0 <= r <= 1 for r in ratios):
             raise ValueError(
                 f"l1_ratio={self.l1_ratio!r} is not accepted; pass numbers from 0 to 1."
             )
         grids = tuple(
-            tuple(falling_alphas(problem, self.alphas, self.eps, r, self.positive).tolist())
+            tuple(falling_alphas(whole, self.alphas, self.eps, r, self.positive).tolist())
             for r in ratios
         )
         return ElasticNetCVAlgorithm(
-            grids, ratios, self.rule, bool(self.positive), float(self.tol), self._most_sweeps()
+            grids, ratios, self.rule, bool(self.positive), float(self.tol), int(self.max_iter)
         )
 
-    def _problem(self, data: Blocks) -> Folds:
-        X, y = column_matrix(data), np.asarray(data.targets)
-        splits = tuple(check_cv(self.cv).split(X, y))
-        return Folds(
-            X, y, data.weights, splits, self.fit_intercept, self._factors(data.shape[1]),
-            self.__dict__["_prepared_now"].problem,
-        )  # fmt: skip
-
     def _attributes(self, solution: Solution, problem: Folds) -> dict[str, Any]:
-        algorithm, state, prepared = solution.algorithm, solution.state, self._done()
+        algorithm, state = solution.algorithm, solution.state
         if state.fit is None:
             raise TimeoutError(
                 f"{type(self).__name__} ran out of time_limit={self.time_limit} s before the folds were done; raise it."
             )
         chosen, found = algorithm.choice(state), solution.attributes
-        coefs, intercepts = prepared.coefficients(found["coefs"], np.zeros(1, int))
+        coefs, intercepts = problem.whole.coefficients(found["coefs"], np.zeros(1, int))
         dtype, grid = problem.whole.data.dtype, algorithm.grids[chosen.ratio]  # type: ignore[union-attr]
         grids = np.array(algorithm.grids)
         one_grid = len(grids) == 1 or not isinstance(self.alphas, Integral)
@@ -278,15 +286,12 @@ class PenalisedCV(Penalised):
             "alpha_1se_": float(dtype.type(grid[chosen.simplest])),
             "alphas_": (grids[0] if one_grid else grids).astype(dtype),
             "mse_path_": np.squeeze(state.errors).astype(dtype),
-            "sweeps": found["sweeps"],
-            **self._ratio(algorithm.ratios[chosen.ratio]),
+            "n_iter_": max(int(found["sweeps"].max()), 1),
+            **({"l1_ratio_": algorithm.ratios[chosen.ratio]} if "l1_ratio_" in self.stored else {}),
         }
 
-    def _ratio(self, ratio: float) -> dict[str, Any]:
-        return {}
 
-
-class ElasticNetCV(PenalisedCV):
+class ElasticNetCV(ChosenByFolds, Regressor):
     """The elastic net, its α and ρ chosen by cross-validation.
 
     Minimises 1/2W Σ s_i (y_i − x_iᵀw − b)² + α Σ p_j (ρ|w_j| + (1−ρ)/2 w_j²) over w and b, at the α of the least error on rows
@@ -309,13 +314,10 @@ class ElasticNetCV(PenalisedCV):
     )
     copy_X: bool = common.copy_X(before="verbose")
 
-    stored: ClassVar[dict[str, str | type]] = {**PenalisedCV.stored, "l1_ratio_": ">=0 <=1"}
-
-    def _ratio(self, ratio: float) -> dict[str, Any]:
-        return {"l1_ratio_": ratio}
+    stored: ClassVar[dict[str, str | type]] = {**ChosenByFolds.stored, "l1_ratio_": ">=0 <=1"}
 
 
-class LassoCV(PenalisedCV):
+class LassoCV(ChosenByFolds, Regressor):
     """The Lasso, its α chosen by cross-validation.
 
     Minimises 1/2W Σ s_i (y_i − x_iᵀw − b)² + α Σ p_j |w_j| over w and b, at the α of the least error on rows left out, or one

@@ -22,124 +22,63 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_array
 
 from lemmata.audit.predict.linear.penalised import LASSO_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import Statement
 from lemmata.core.loop import Solution, Stop, warn_user
-from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, SHARE, choice, parameter
+from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, SHARE, choice, fitted, parameter
+from lemmata.core.supervised import Regressor, Supervised
 from lemmata.fit_costs import cost_of_lasso
-from lemmata.predict.base import LinearRegressor
+from lemmata.predict.base import predict_linear
 from lemmata.predict.lasso.algorithm import ElasticNetAlgorithm, Exhausted
-from lemmata.predict.lasso.problem import Prepared, column_matrix, prepare
+from lemmata.predict.lasso.problem import Regression, check_factors, column_matrix, prepare
 
 Array = np.ndarray
 
 MANY = 2**31  # sweeps where max_iter is None
 
 
-class Penalised(LinearRegressor):
-    """What the models of this folder share: penalty factors, the problem in its own units, sweeps as iterations."""
-
-    finds_nonfinite = True  # Design.of does
-    claims: ClassVar[tuple[Statement, ...]] = LASSO_CLAIMS
-    work = staticmethod(cost_of_lasso)
-
-    def _stop(self) -> Stop:
-        return self._limited(Exhausted())
-
-    def _most_sweeps(self) -> int:
-        return MANY if self.max_iter is None else int(self.max_iter)
-
-    def _factors(self, d: int) -> Array | None:
-        """The penalty factors, checked; None: all 1."""
-        if self.penalty_factor is None:
-            return None
-        p = check_array(
-            self.penalty_factor, ensure_2d=False, dtype=np.float64, input_name="penalty_factor"
-        )
-        if p.shape != (d,):
-            raise ValueError(
-                f"penalty_factor has shape {p.shape} for {d} features; pass one number per feature."
-            )
-        if p.min() < 0:
-            raise ValueError(
-                f"penalty_factor holds {p.min():g}; pass numbers >= 0 (0: no penalty on that feature)."
-            )
-        if self.positive and (p == 0).any():
-            raise ValueError(
-                "penalty_factor holds 0 and positive=True: a feature without penalty is solved for without bounds; "
-                "pass a small factor such as 1e-6 instead, or positive=False."
-            )
-        return p
-
-    def _checked_array(self, X, reset: bool, min_samples: int, finite: bool):
-        checked = super()._checked_array(X, reset, min_samples, finite)
-        if reset and sp.issparse(checked) and checked.format == "csc":  # Blocks will be rows
-            self.__dict__["_columns_now"] = checked
-        return checked
-
-    def _prepared(self, data: Blocks, start: Array | None = None) -> Prepared:
-        columns = self.__dict__.pop("_columns_now", None)
-        return prepare(
-            column_matrix(data) if columns is None else columns,
-            np.asarray(data.targets),
-            data.weights,
-            fit_intercept=self.fit_intercept,
-            factor=self._factors(data.shape[1]),
-            start=start,
-            data=data,
-        )
-
-    def _problem(self, data: Blocks) -> Any:
-        self.__dict__["_prepared_now"] = prepared = self._prepared(data, self._warm(data))
-        return prepared.problem
-
-    def _warm(self, data: Blocks) -> Array | None:
-        return None
-
-    def _done(self) -> Prepared:
-        """What was prepared for the fit under way."""
-        return self.__dict__.pop("_prepared_now")
-
-    def _conclude(self, data, attributes, trace, stopped, steps):
-        attributes = dict(attributes)
-        sweeps = attributes.pop("sweeps")
-        super()._conclude(data, attributes, trace, stopped, int(np.max(sweeps)))
-
-    def _warn_unsettled(self, solution: Solution) -> None:
-        gap = solution.trace.last("gap")
-        warn_user(
-            f"{type(self).__name__} reached max_iter={self.max_iter} with a duality gap of {gap:.1e}, more than "
-            f"tol={self.tol:.0e} times the mean square of y: raise max_iter, or read certificate_.",
-            ConvergenceWarning,
-        )
-
-    @property
-    def sparse_coef_(self) -> Any:
-        """`coef_` as a sparse matrix with a row per output."""
-        return sp.csr_array(np.atleast_2d(self.coef_))
+def make_regression(model: Any, data: Blocks, start: Array | None = None) -> Regression:
+    """Put the problem of a model in its own units."""
+    factor = check_factors(model.penalty_factor, data.shape[1], model.positive)
+    return prepare(
+        column_matrix(data),
+        np.asarray(data.targets),
+        data.weights,
+        fit_intercept=model.fit_intercept,
+        factor=factor,
+        start=start,
+        data=data,
+    )
 
 
-class ElasticNet(Penalised):
-    """Linear regression with ℓ1 and ℓ2 penalties.
+def make_algorithm(model: Any, alphas: tuple[float, ...], l1_ratio: float) -> ElasticNetAlgorithm:
+    """Return the algorithm for falling penalties, with the options of a model."""
+    sweeps = MANY if model.max_iter is None else int(model.max_iter)
+    return ElasticNetAlgorithm(
+        alphas, float(l1_ratio), bool(model.positive), float(model.tol), sweeps
+    )
 
-    Minimises 1/2W Σ s_i (y_i − x_iᵀw − b)² + α Σ p_j (ρ|w_j| + (1−ρ)/2 w_j²) over w and b; several outputs are independent
-    problems, solved side by side.
 
-    Attributes
-    ----------
-    coef_ : (d,) or (n_outputs, d)
-    intercept_ : float or (n_outputs,)
-    dual_gap_ : float or (n_outputs,)
-        The objective at `coef_` is at most this much above the least possible one.
-    sparse_coef_ : sparse matrix
-    n_iter_ : int
-        Sweeps; the most that an output took.
-    certificate_, trace_, stopped_
-    """
+def warn_of_gap(model: Any, solution: Solution) -> None:
+    """Warn that sweeps ran out, and by how much the objective can be too large."""
+    gap = solution.trace.last("gap")
+    warn_user(
+        f"{type(model).__name__} reached max_iter={model.max_iter} with a duality gap of {gap:.1e}, more than "
+        f"tol={model.tol:.0e} times the mean square of y: raise max_iter, or read certificate_.",
+        ConvergenceWarning,
+    )
+
+
+def make_sparse(model: Any) -> Any:
+    """`coef_` as a sparse matrix with a row per output."""
+    return sp.csr_array(np.atleast_2d(model.coef_))
+
+
+class OnePenalty(Supervised):
+    """Base of Lasso and ElasticNet: the fit at one α."""
 
     alpha: float = parameter(1.0, NONNEGATIVE).doc("""
         α, the strength of the penalty. At 0 there is no dual point to certify the fit with: use
@@ -174,7 +113,16 @@ class ElasticNet(Penalised):
         "intercept_": " | m",
         "dual_gap_": " | m",
     }
-    multi_output = True
+    claims: ClassVar[tuple[Statement, ...]] = LASSO_CLAIMS
+    work = staticmethod(cost_of_lasso)
+    accepts_sparse = multi_output = True
+    finds_nonfinite = True  # Design.of does
+    coef_: Array = fitted()
+    intercept_: Any = fitted()
+
+    predict = predict_linear
+    sparse_coef_ = property(make_sparse)
+    _warn_unsettled = warn_of_gap
 
     def _algorithm(self, data: Blocks) -> ElasticNetAlgorithm:
         if self.alpha == 0:
@@ -183,11 +131,16 @@ class ElasticNet(Penalised):
                 "use LinearRegression, which solves it directly.",
                 UserWarning,
             )
-        return ElasticNetAlgorithm(
-            (float(self.alpha),), float(self.l1_ratio), bool(self.positive), float(self.tol), self._most_sweeps()
-        )  # fmt: skip
+        return make_algorithm(self, (float(self.alpha),), self.l1_ratio)
 
-    def _warm(self, data: Blocks) -> Array | None:
+    def _problem(self, data: Blocks) -> Regression:
+        return make_regression(self, data, self._start(data))
+
+    def _stop(self) -> Stop:
+        return self._limited(Exhausted())
+
+    def _start(self, data: Blocks) -> Array | None:
+        """The coefficients of the last fit, with warm_start."""
         if not self.warm_start or not hasattr(self, "coef_"):
             return None
         start = np.atleast_2d(np.asarray(self.coef_, np.float64))
@@ -200,15 +153,14 @@ class ElasticNet(Penalised):
         return np.maximum(start, 0.0) if self.positive else start
 
     def _attributes(self, solution: Solution, problem: Any) -> dict[str, Any]:
-        found, prepared = solution.attributes, self._done()
-        dtype = problem.data.dtype
-        coefs, intercepts = prepared.coefficients(found["coefs"], np.arange(len(found["coefs"])))
+        found, dtype = solution.attributes, problem.data.dtype
+        coefs, intercepts = problem.coefficients(found["coefs"], np.arange(len(found["coefs"])))
         single = problem.data.targets.ndim == 1 or len(coefs) == 1
         return {
             "coef_": (coefs[0] if single else coefs).astype(dtype),
             "intercept_": _scalars(intercepts, single, dtype) if self.fit_intercept else 0.0,
             "dual_gap_": float(found["gaps"][0]) if single else found["gaps"].astype(dtype),
-            "sweeps": found["sweeps"],
+            "n_iter_": max(int(found["sweeps"].max()), 1),
         }
 
 
@@ -216,7 +168,26 @@ def _scalars(values: Array, single: bool, dtype: np.dtype) -> Any:
     return dtype.type(values[0]) if single else values.astype(dtype)
 
 
-class Lasso(ElasticNet):
+class ElasticNet(OnePenalty, Regressor):
+    """Linear regression with ℓ1 and ℓ2 penalties.
+
+    Minimises 1/2W Σ s_i (y_i − x_iᵀw − b)² + α Σ p_j (ρ|w_j| + (1−ρ)/2 w_j²) over w and b; several outputs are independent
+    problems, solved side by side.
+
+    Attributes
+    ----------
+    coef_ : (d,) or (n_outputs, d)
+    intercept_ : float or (n_outputs,)
+    dual_gap_ : float or (n_outputs,)
+        The objective at `coef_` is at most this much above the least possible one.
+    sparse_coef_ : sparse matrix
+    n_iter_ : int
+        Sweeps; the most that an output took.
+    certificate_, trace_, stopped_
+    """
+
+
+class Lasso(OnePenalty, Regressor):
     """Linear regression with an ℓ1 penalty, which sets many coefficients to exactly 0.
 
     Minimises 1/2W Σ s_i (y_i − x_iᵀw − b)² + α Σ p_j |w_j| over w and b; several outputs are independent problems.

@@ -27,11 +27,20 @@ from lemmata.audit.predict.linear.penalised import LASSO_PATH_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import Statement
-from lemmata.core.loop import Solution
-from lemmata.core.parameters import COUNT, FRACTION, KW_ONLY, SHARE, parameter
+from lemmata.core.loop import Solution, Stop
+from lemmata.core.parameters import ANYTHING, COUNT, FRACTION, KW_ONLY, SHARE, parameter
+from lemmata.core.supervised import Regressor
+from lemmata.fit_costs import cost_of_lasso
 from lemmata.predict.base import linear_scores
-from lemmata.predict.lasso.algorithm import ElasticNetAlgorithm, Regression
-from lemmata.predict.lasso.estimator import ElasticNet, Lasso, Penalised
+from lemmata.predict.lasso.algorithm import Exhausted
+from lemmata.predict.lasso.estimator import (
+    ElasticNet,
+    Lasso,
+    make_algorithm,
+    make_regression,
+    warn_of_gap,
+)
+from lemmata.predict.lasso.problem import Regression
 
 Array = np.ndarray
 LEAST = 1e-15  # λ's of a constant target, where λ_max = 0; scikit-learn's choice
@@ -58,7 +67,7 @@ def falling_alphas(
     return np.geomspace(largest, largest * eps, num=int(alphas))
 
 
-class LassoPath(Penalised):
+class LassoPath(Regressor):
     """Lasso or elastic net for a whole path of penalties, every one of them certified.
 
     Minimises 1/2W Σ s_i (y_i − x_iᵀw − b)² + α Σ p_j (ρ|w_j| + (1−ρ)/2 w_j²) over w and b, for every α of the path.
@@ -102,22 +111,28 @@ class LassoPath(Penalised):
         "n_iters_": "k int >=0",
     }
     claims: ClassVar[tuple[Statement, ...]] = LASSO_PATH_CLAIMS
+    work = staticmethod(cost_of_lasso)
+    accepts_sparse = True
+    finds_nonfinite = True  # Design.of does
     random_state = None
 
-    def _algorithm(self, data: Blocks) -> ElasticNetAlgorithm:
-        problem = Penalised._problem(self, data)
-        grid = falling_alphas(problem, self.alphas, self.eps, self.l1_ratio, self.positive)
-        return ElasticNetAlgorithm(
-            tuple(grid.tolist()), float(self.l1_ratio), bool(self.positive), float(self.tol), self._most_sweeps()
-        )  # fmt: skip
+    _warn_unsettled = warn_of_gap
 
-    def _problem(self, data: Blocks) -> Regression:
-        return self.__dict__["_prepared_now"].problem
+    def _fit_blocks(self, data: Blocks) -> None:
+        problem = make_regression(self, data, self._start())
+        grid = falling_alphas(problem, self.alphas, self.eps, self.l1_ratio, self.positive)
+        self._fit_by(make_algorithm(self, tuple(grid.tolist()), self.l1_ratio), data, problem)
+
+    def _start(self) -> Array | None:
+        """(1, d) where the first α begins; None: at 0."""
+        return None
+
+    def _stop(self) -> Stop:
+        return self._limited(Exhausted())
 
     def _attributes(self, solution: Solution, problem: Regression) -> dict[str, Any]:
-        found, prepared = solution.attributes, self._done()
-        alphas = np.array(solution.algorithm.alphas)
-        coefs, intercepts = prepared.coefficients(found["coefs"], np.zeros(len(alphas), int))
+        found, alphas = solution.attributes, np.array(solution.algorithm.alphas)
+        coefs, intercepts = problem.coefficients(found["coefs"], np.zeros(len(alphas), int))
         dtype = np.float64 if problem.data is None else problem.data.dtype
         return {
             "alphas_": alphas.astype(dtype),
@@ -125,7 +140,7 @@ class LassoPath(Penalised):
             "intercepts_": intercepts.astype(dtype) if self.fit_intercept else np.zeros(len(alphas), dtype),
             "dual_gaps_": found["gaps"].astype(dtype),
             "n_iters_": found["sweeps"],
-            "sweeps": found["sweeps"],
+            "n_iter_": max(int(found["sweeps"].max()), 1),
         }  # fmt: skip
 
     def predict(self, X):
@@ -140,9 +155,11 @@ class LassoPath(Penalised):
         predicted = self.predict(X)
         return max(r2_score(y, column, sample_weight=sample_weight) for column in predicted.T)
 
-    def at(self, alpha: float) -> ElasticNet:
-        """The fitted model at one α; between two of the path, on the line through both (exact for the Lasso if both have
-        the same support). Its certificate is not checked: run certify(X, y)."""
+    def at(self, alpha: float) -> ElasticNet | Lasso:
+        """Return the fitted model at one α; between two of the path, it is on the line through both.
+
+        For the Lasso that is exact if both have the same support. Its certificate is not checked: run certify(X, y).
+        """
         check_is_fitted(self)
         falling = self.alphas_
         if not falling[-1] <= alpha <= falling[0]:
@@ -154,7 +171,9 @@ class LassoPath(Penalised):
         after = min(after, len(falling) - 1)
         width = falling[before] - falling[after]
         share = 0.0 if width == 0 else (falling[before] - alpha) / width
-        model = Lasso(alpha) if self.l1_ratio == 1 else ElasticNet(alpha, l1_ratio=self.l1_ratio)
+        model: Any = (
+            Lasso(alpha) if self.l1_ratio == 1 else ElasticNet(alpha, l1_ratio=self.l1_ratio)
+        )
         model.set_params(
             **{
                 name: getattr(self, name)
@@ -174,10 +193,14 @@ class _UncheckedPath(LassoPath):
     """For functions that return numbers and no model."""
 
     claims = ()
+    _: KW_ONLY
+    coef_init: Any = parameter(None, ANYTHING)
 
-    def _warm(self, data: Blocks) -> Array | None:
-        start = self.__dict__.get("_start")
-        return None if start is None else np.asarray(start, np.float64).reshape(1, -1)
+    def _start(self) -> Array | None:
+        return None if self.coef_init is None else np.asarray(self.coef_init, float).reshape(1, -1)
+
+
+NO_EFFECT = frozenset(("precompute", "Xy", "copy_X", "check_input", "random_state", "selection"))
 
 
 def enet_path(
@@ -185,23 +208,12 @@ def enet_path(
     y,
     *,
     l1_ratio=0.5,
-    eps=1e-3,
     n_alphas=None,
     alphas=None,
-    precompute="auto",
-    Xy=None,
-    copy_X=True,
     coef_init=None,
-    verbose=False,
     return_n_iter=False,
-    positive=False,
-    check_input=True,
     sample_weight=None,
-    max_iter=1000,
-    tol=1e-4,
-    penalty_factor=None,
-    random_state=None,
-    selection="cyclic",
+    **options,
 ):
     """The elastic net path without an intercept, as scikit-learn's function returns it.
 
@@ -209,13 +221,14 @@ def enet_path(
     ----------
     X : array or sparse matrix (n, d); y : (n,)
         Used as they are: centre both first, or fit LassoPath, which has an intercept.
-    l1_ratio, eps, positive, max_iter, tol, sample_weight, penalty_factor : as of LassoPath
+    l1_ratio, sample_weight : as of LassoPath
     alphas : int or array, default=100
         How many α's, or which; n_alphas is the older name of their number.
     coef_init : (d,), optional
         Where the first α begins.
     return_n_iter : bool, default=False
         Return the sweeps of each α as well.
+    eps, positive, max_iter, tol, penalty_factor, verbose : as of LassoPath
     precompute, Xy, copy_X, check_input, random_state, selection :
         Have no effect: the Gram matrix of entered columns is always formed, X is never written to and always checked.
 
@@ -227,18 +240,15 @@ def enet_path(
         raise ValueError(
             f"y has {np.shape(y)[1]} columns; a path is that of one target: call it for each column."
         )
-    number = 100 if n_alphas is None or n_alphas == "deprecated" else n_alphas
-    given = alphas is not None and not isinstance(alphas, str)
-    model = _UncheckedPath(
-        l1_ratio=l1_ratio, eps=eps, alphas=alphas if given else number, fit_intercept=False, max_iter=max_iter, tol=tol,
-        positive=positive, penalty_factor=penalty_factor, verbose=int(verbose),
-    )  # fmt: skip
-    model.__dict__["_start"] = coef_init
-    model.fit(X, y, sample_weight)
+    if alphas is None or isinstance(alphas, str):
+        alphas = 100 if n_alphas is None or n_alphas == "deprecated" else n_alphas
+    options = {name: value for name, value in options.items() if name not in NO_EFFECT}
+    path = {"l1_ratio": l1_ratio, "alphas": alphas, "coef_init": coef_init, "fit_intercept": False}
+    model = _UncheckedPath(**path, **options).fit(X, y, sample_weight)
     result = model.alphas_, model.coefs_, model.dual_gaps_
     return (*result, model.n_iters_.tolist()) if return_n_iter else result
 
 
-def lasso_path(X, y, *, eps=1e-3, n_alphas=None, alphas=None, **options):
+def lasso_path(X, y, **options):
     """The Lasso path without an intercept: enet_path with l1_ratio=1, which see for the options and what is returned."""
-    return enet_path(X, y, l1_ratio=1.0, eps=eps, n_alphas=n_alphas, alphas=alphas, **options)
+    return enet_path(X, y, l1_ratio=1.0, **options)

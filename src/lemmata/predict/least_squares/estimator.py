@@ -32,8 +32,9 @@ from lemmata.core.engine import one_blas_thread
 from lemmata.core.loop import MaxSteps, Never, Solution, Stopped, run, warn_user
 from lemmata.core.parameters import KW_ONLY, fitted, parameter
 from lemmata.core.store import storable
+from lemmata.core.supervised import Regressor
 from lemmata.fit_costs import cost_of_least_squares
-from lemmata.predict.base import LinearRegressor
+from lemmata.predict.base import predict_linear
 from lemmata.predict.least_squares.inference import (
     Inference,
     Influence,
@@ -229,7 +230,7 @@ def refine(state: LinearState, solve: Any, A: Array, problem: Any, rough: bool) 
     return replace(state, coef=coef, squares=squares)
 
 
-class LinearRegression(LinearRegressor):
+class LinearRegression(Regressor):
     """Ordinary least squares.
 
     Minimises ½ Σ s(y − xᵀw − b)² over w and b; where several w do, the shortest.
@@ -274,7 +275,7 @@ class LinearRegression(LinearRegressor):
 
     claims = LEAST_SQUARES_CLAIMS
     work = staticmethod(cost_of_least_squares)
-    multi_output = True
+    accepts_sparse = multi_output = single_blas_thread = True
     stored: ClassVar[dict[str, str | type]] = {
         "coef_": "d | m d",
         "intercept_": " | m",
@@ -285,6 +286,8 @@ class LinearRegression(LinearRegressor):
         "solver_": str,
         "sums_?": NormalEquations,
     }
+    coef_: Array = fitted()
+    intercept_: Any = fitted()
     sums_: NormalEquations = fitted()
     residual_squares_: Array = fitted()
     rank_: int = fitted()
@@ -293,17 +296,15 @@ class LinearRegression(LinearRegressor):
     # solved at once: nothing to draw, to wait for or to resume
     random_state, verbose, checkpoint, time_limit = 0, 0, None, None
 
-    # --- fitting ---
+    predict = predict_linear
 
-    def _fit_blocks(self, data: Blocks) -> None:
-        with one_blas_thread():  # LAPACK's last bits follow the number of its threads
-            super()._fit_blocks(data)
+    # --- fitting ---
 
     def _iterates(self, data: Blocks) -> bool:
         return data.sparse and data.shape[1] > FORM_SPARSE_BELOW and not self.positive
 
     def _algorithm(self, data: Blocks) -> Any:
-        self.__dict__.pop("sums_", None)  # a fit forgets the batches before it
+        self._forget("sums_", "rank_", "singular_")  # of a fit or batches before
         if self._iterates(data):
             from lemmata.predict.least_squares.conjugate_gradients import ConjugateGradientAlgorithm
 
@@ -331,24 +332,18 @@ class LinearRegression(LinearRegressor):
         )
 
     def _attributes(self, solution: Solution, problem: Any) -> dict[str, Any]:
-        state = solution.state
-        shown = show_weights(state.coef, problem)
-        found = {
-            **shown,
-            "residual_squares_": state.squares.astype(shown["coef_"].dtype),
-            "n_samples_": int(problem.data.shape[0]),
-            "solver_": getattr(state, "solver", "cg"),
-        }
+        state, data = solution.state, problem.data
         if isinstance(problem, LeastSquaresProblem):
-            dtype = shown["coef_"].dtype
-            found |= {"rank_": state.rank, "singular_": state.singular.astype(dtype)}
-            found["n_samples_"] = int(problem.sums.count)
-            if problem.sums.cross.shape[0] <= KEEP_BELOW:
-                found["sums_"] = problem.sums
-        else:
-            for name in ("rank_", "singular_"):
-                self.__dict__.pop(name, None)
-        return found
+            found = describe_sums(state, problem, data)
+            if data.shape[1] > KEEP_BELOW:
+                del found["sums_"]
+            return found
+        return {
+            **show_weights(state.coef, problem, data),
+            "residual_squares_": state.squares.astype(data.dtype),
+            "n_samples_": int(data.shape[0]),
+            "solver_": "cg",
+        }
 
     def partial_fit(self, X, y, sample_weight=None):
         """Add a batch of rows. The result is that of one fit to all rows, in any order of the batches."""
@@ -362,24 +357,11 @@ class LinearRegression(LinearRegressor):
                 )
             sums = LeastSquaresProblem.of(data, self.fit_intercept).sums
             total = sums if first else self.sums_ + sums
-            self._solve_sums(total, data)
+            problem = LeastSquaresProblem(total, None, self.fit_intercept)
+            solution = run(LeastSquaresAlgorithm(self.tol, self.positive), problem, stop=Never())
+            found = describe_sums(solution.state, problem, data)
+            self._conclude(None, found, solution.trace, Stopped.BATCHES, solution.step)
         return self
-
-    def _solve_sums(self, sums: NormalEquations, data: Blocks) -> None:
-        problem = LeastSquaresProblem(sums, None, self.fit_intercept)
-        solution = run(LeastSquaresAlgorithm(self.tol, self.positive), problem, stop=Never())
-        state = solution.state
-        shown = show_weights(state.coef, problem, data)
-        found = {
-            **shown,
-            "rank_": state.rank,
-            "singular_": state.singular.astype(data.dtype),
-            "residual_squares_": state.squares.astype(data.dtype),
-            "n_samples_": sums.count,
-            "solver_": state.solver,
-            "sums_": sums,
-        }
-        self._conclude(None, found, solution.trace, Stopped.BATCHES, solution.step)
 
     # --- what the weights are worth ---
 
@@ -413,11 +395,23 @@ class LinearRegression(LinearRegressor):
         return predict_interval(self, self._validated(X, reset=False), level, kind, output)
 
 
-def show_weights(coef: Array, problem: Any, data: Blocks | None = None) -> dict[str, Any]:
-    """coef_ and intercept_ in the shapes of y and the dtype of the data, from weights (d, m) in float64."""
-    data = problem.data if data is None else data
+def describe_sums(state: LinearState, problem: LeastSquaresProblem, data: Blocks) -> dict[str, Any]:
+    """Return the public attributes of weights that were solved for from sums."""
+    assert state.singular is not None
+    return {
+        **show_weights(state.coef, problem, data),
+        "rank_": state.rank,
+        "singular_": state.singular.astype(data.dtype),
+        "residual_squares_": state.squares.astype(data.dtype),
+        "n_samples_": int(problem.sums.count),
+        "solver_": state.solver,
+        "sums_": problem.sums,
+    }
+
+
+def show_weights(coef: Array, problem: Any, data: Blocks) -> dict[str, Any]:
+    """Return coef_ and intercept_ in the shapes of y and the dtype of the data, from weights (d, m) in float64."""
     intercept = problem.y_mean - problem.x_mean @ coef
-    assert data is not None
     assert data.targets is not None
     dtype, single = data.dtype, data.targets.ndim == 1
     shown = np.ascontiguousarray(coef.T).astype(dtype)

@@ -30,12 +30,11 @@ from sklearn.exceptions import ConvergenceWarning
 from lemmata.audit.predict.linear.least_squares import RIDGE_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.certificate import Statement
-from lemmata.core.engine import one_blas_thread
 from lemmata.core.loop import MaxSteps, Solution, warn_user
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, choice, fitted, parameter
+from lemmata.core.supervised import Regressor
 from lemmata.fit_costs import cost_of_least_squares
-from lemmata.predict.base import LinearRegressor
+from lemmata.predict.base import predict_linear
 from lemmata.predict.least_squares.conjugate_gradients import (
     CentredProducts,
     ConjugateGradientAlgorithm,
@@ -62,24 +61,10 @@ SAME_SOLVER = {
 }  # fmt: skip
 
 
-class RidgeRegressor(LinearRegressor):
-    """What Ridge and RidgeCV share."""
-
-    claims: ClassVar[tuple[Statement, ...]] = RIDGE_CLAIMS
-    work = staticmethod(cost_of_least_squares)
-    multi_output = True
-    random_state, verbose, checkpoint, time_limit = None, 0, None, None
-    stored: ClassVar[dict[str, str | type]] = {
-        "coef_": "d | m d", "intercept_": " | m", "solver_": str,
-    }  # fmt: skip
-    solver_: str = fitted()
-
-    def _fit_blocks(self, data: Blocks) -> None:
-        with one_blas_thread():  # LAPACK's last bits follow the number of its threads
-            super()._fit_blocks(data)
+STORED: dict[str, str | type] = {"coef_": "d | m d", "intercept_": " | m", "solver_": str}
 
 
-class Ridge(RidgeRegressor):
+class Ridge(Regressor):
     """Ridge regression.
 
     Minimises ½ Σ s(y − xᵀw − b)² + ½ α‖w‖² over w and b.
@@ -113,6 +98,16 @@ class Ridge(RidgeRegressor):
         the active-set method that positive=True always uses.""")
     positive: bool = parameter(False, "boolean").doc("Only w ≥ 0.")
     random_state: Any = common.random_state().doc("Has no effect: nothing is drawn.")
+
+    claims = RIDGE_CLAIMS
+    work = staticmethod(cost_of_least_squares)
+    accepts_sparse = multi_output = single_blas_thread = True
+    verbose, checkpoint, time_limit = 0, None, None
+    stored: ClassVar[dict[str, str | type]] = STORED
+    coef_: Array = fitted()
+    intercept_: Any = fitted()
+
+    predict = predict_linear
 
     def _penalties(self, data: Blocks) -> Array:
         """α of every output."""
@@ -192,4 +187,5 @@ class Ridge(RidgeRegressor):
 
     def _attributes(self, solution: Solution, problem: Any) -> dict[str, Any]:
         state = solution.state
-        return {**show_weights(state.coef, problem), "solver_": getattr(state, "solver", "cg")}
+        shown = show_weights(state.coef, problem, problem.data)
+        return {**shown, "solver_": getattr(state, "solver", "cg")}

@@ -33,14 +33,16 @@ from lemmata.audit.predict.linear.least_squares import RIDGE_CV_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.config import config
-from lemmata.core.engine import map_reduce
-from lemmata.core.loop import Never, Solution
-from lemmata.core.parameters import KW_ONLY, POSITIVE, choice, parameter
+from lemmata.core.engine import map_reduce, one_blas_thread
+from lemmata.core.loop import MaxSteps, Solution
+from lemmata.core.parameters import KW_ONLY, POSITIVE, choice, fitted, parameter
 from lemmata.core.store import storable
+from lemmata.core.supervised import Regressor
 from lemmata.fit_costs import cost_of_ridge_cv
+from lemmata.predict.base import predict_linear
 from lemmata.predict.least_squares.estimator import LeastSquaresProblem, show_weights, without
 from lemmata.predict.least_squares.normal_equations import pack
-from lemmata.predict.least_squares.ridge import Ridge, RidgeRegressor
+from lemmata.predict.least_squares.ridge import STORED, Ridge
 from lemmata.predict.least_squares.ridge_systems import (
     DualProblem,
     DualSystemAlgorithm,
@@ -236,7 +238,7 @@ def _score(scorer: Any, predictions: Array, y: Array, weights: Array | None) -> 
     return float(scorer(_Identity(), predictions, y, **more))
 
 
-class RidgeCV(RidgeRegressor):
+class RidgeCV(Regressor):
     """Ridge regression that chooses α among several by leave-one-out errors, or by other folds.
 
     Minimises ½ Σ s(y − xᵀw − b)² + ½ α‖w‖² over w and b, at the α with the best score.
@@ -272,39 +274,47 @@ class RidgeCV(RidgeRegressor):
 
     claims = RIDGE_CV_CLAIMS
     work = staticmethod(cost_of_ridge_cv)
+    accepts_sparse = multi_output = single_blas_thread = True
     min_samples = 2  # one to leave out, one to fit to
+    random_state, verbose, checkpoint, time_limit = None, 0, None, None
+    tol = 0.0  # ends by itself: there is nothing to wait for
+    coef_: Array = fitted()
+    intercept_: Any = fitted()
     stored: ClassVar[dict[str, str | type]] = {
-        **RidgeRegressor.stored,
+        **STORED,
         "alpha_": ">=0 | m >=0",
         "best_score_": " | m",
         "scores_?": "a | m a",
         "cv_results_?": np.ndarray,
     }
 
-    def _algorithm(self, data: Blocks) -> Any:
-        for name in ("scores_", "cv_results_"):
-            self.__dict__.pop(name, None)
-        alphas = self._checked_alphas()
-        if self.cv is not None:
-            return self._chosen_by_folds(data, alphas)._algorithm(data)
+    predict = predict_linear
+
+    def _fit_blocks(self, data: Blocks) -> None:
+        self._forget("scores_", "cv_results_")
+        if self.cv is None:
+            return super()._fit_blocks(data)
+        with one_blas_thread():
+            best = self._choose_by_folds(data)
+            return self._fit_by(best._algorithm(data), data, best._problem(data))
+
+    def _algorithm(self, data: Blocks) -> LeaveOneOutAlgorithm:
         scorer = None
         if self.scoring is not None:
             chosen = get_scorer(self.scoring) if isinstance(self.scoring, str) else self.scoring
             scorer = partial(_score, chosen)
         each = bool(self.alpha_per_target) and data.targets.ndim > 1  # type: ignore[union-attr]
-        return LeaveOneOutAlgorithm(alphas, each, scorer, bool(self.store_cv_results))
+        return LeaveOneOutAlgorithm(self._check_alphas(), each, scorer, bool(self.store_cv_results))
 
     def _problem(self, data: Blocks) -> Any:
-        if self.cv is not None:
-            return self._final._problem(data)
         if data.in_memory and data.shape[0] < data.shape[1]:
             return DualProblem.of(data, self.fit_intercept)
         return LeastSquaresProblem.of(data, self.fit_intercept)
 
     def _stop(self):
-        return self._final._stop() if self.cv is not None else Never()
+        return MaxSteps(max(1000, 10 * self.n_features_in_))
 
-    def _checked_alphas(self) -> Array:
+    def _check_alphas(self) -> Array:
         alphas = np.asarray(self.alphas, dtype=np.float64).ravel()
         if alphas.size == 0:
             raise ValueError("alphas is empty; pass at least one α.")
@@ -314,7 +324,7 @@ class RidgeCV(RidgeRegressor):
                 raise ValueError(f"alphas[{index}] == {alpha:g}, must be {least}.")
         return alphas
 
-    def _chosen_by_folds(self, data: Blocks, alphas: Array) -> Ridge:
+    def _choose_by_folds(self, data: Blocks) -> Ridge:
         """scikit-learn's search over folds, with our Ridge inside; the best α is then fitted on the one path of all models."""
         from sklearn.model_selection import GridSearchCV
 
@@ -325,30 +335,30 @@ class RidgeCV(RidgeRegressor):
             raise ValueError(
                 "cv needs rows that can be chosen, an array or a sparse matrix; cv=None takes any data."
             )
-        search = GridSearchCV(
-            Ridge(fit_intercept=self.fit_intercept), {"alpha": alphas.tolist()}, cv=self.cv,
-            scoring=self.scoring, refit=False,
-        )  # fmt: skip
+        ridge, grid = (
+            Ridge(fit_intercept=self.fit_intercept),
+            {"alpha": self._check_alphas().tolist()},
+        )
+        search = GridSearchCV(ridge, grid, cv=self.cv, scoring=self.scoring, refit=False)
         with config(certificate=False):
             more = {} if data.weights is None else {"sample_weight": data.weights}
             search.fit(data.source, data.targets, **more)
-        self.alpha_, self.best_score_ = (
-            float(search.best_params_["alpha"]),
-            float(search.best_score_),
+        self.alpha_, self.best_score_ = map(
+            float, (search.best_params_["alpha"], search.best_score_)
         )
-        self._final = Ridge(self.alpha_, fit_intercept=self.fit_intercept)
-        self._final.n_features_in_ = data.shape[1]
-        return self._final
+        return ridge.set_params(alpha=self.alpha_)
 
     def _attributes(self, solution: Solution, problem: Any) -> dict[str, Any]:
         state = solution.state
-        found = {**show_weights(state.coef, problem), "solver_": getattr(state, "solver", "cg")}
+        found = {
+            **show_weights(state.coef, problem, problem.data),
+            "solver_": getattr(state, "solver", "cg"),
+        }
         if self.cv is not None:
-            del self._final
             return found
         flat = problem.data.targets.ndim == 1
         each = bool(self.alpha_per_target) and not flat
-        scores = state.scores.reshape(-1, len(self._checked_alphas()))
+        scores = state.scores.reshape(-1, len(self._check_alphas()))
         best = scores.max(axis=1)
         found |= {
             "alpha_": state.alpha if each else float(state.alpha[0]),

@@ -28,6 +28,7 @@ from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval
 from lemmata.core.loop import MaxSteps, Settled, Solution, Stop, warn_user
 from lemmata.core.parameters import KW_ONLY, POSITIVE, choice, parameter
+from lemmata.core.supervised import Classifier
 from lemmata.fit_costs import cost_of_linear_svc
 from lemmata.predict.base import LinearClassifier
 from lemmata.predict.logistic.estimator import WIDE, RowSpaceProblem, penalties
@@ -40,7 +41,7 @@ Array = np.ndarray
 METHODS = {"auto", "newton", "interior", "dual", "subgradient"}
 
 
-class LinearSVC(LinearClassifier):
+class LinearSVC(LinearClassifier, Classifier):
     """Linear support vector classifier.
 
     Minimises ½‖w‖² + ½(b/a)² + C Σ sᵢ ℓ(yᵢ(xᵢᵀw + b)) over w and b, ℓ the hinge or its square, a the intercept_scaling;
@@ -182,6 +183,7 @@ class LinearSVC(LinearClassifier):
 
     def _algorithm(self, data: Blocks) -> Any:
         self._refuse_contradictions(data)
+        self._forget("dual_coef_")  # of a fit before
         chosen, squared = self._choose_method(data), self.loss == "squared_hinge"
         if chosen == "interior":
             from lemmata.predict.linear_svm.interior import InteriorAlgorithm
@@ -208,25 +210,14 @@ class LinearSVC(LinearClassifier):
             rule = Settled(self.tol, patience=3)
         return self._limited(rule | MaxSteps(self.max_iter))
 
-    def _fit_blocks(self, data: Blocks) -> None:
-        self.__dict__.pop("dual_coef_", None)
-        self._dtype = data.dtype
-        try:
-            super()._fit_blocks(data)
-        finally:
-            del self._dtype
-
     def _attributes(self, solution: Solution, problem: LinearProblem) -> dict[str, Any]:
         found = solution.attributes
         if not found.get("separates", True):
             raise ValueError(
                 "no hyperplane was found that keeps a hard margin (C=inf): the classes overlap, or touch. Pass a finite C."
             )
-        W, d = found["W"], problem.D - problem.intercept
-        coef, b = W[:, :d], W[:, d] if problem.intercept else np.zeros(len(W))
-        if isinstance(problem, RowSpaceProblem):
-            coef = coef @ problem.Q.T  # type: ignore[union-attr]
-        shown = {"coef_": coef.astype(self._dtype), "intercept_": b.astype(self._dtype)}
+        coef, b = problem.split(found["W"])
+        shown = {"coef_": coef.astype(problem.dtype), "intercept_": b.astype(problem.dtype)}
         if "alpha" in found:
             shown["dual_coef_"] = np.ascontiguousarray(found["alpha"])
         return shown

@@ -34,6 +34,7 @@ from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval
 from lemmata.core.loop import MaxSteps, Solution, Stop, Stopped, warn_user
 from lemmata.core.parameters import KW_ONLY, POSITIVE, SHARE, choice, parameter
+from lemmata.core.supervised import Classifier
 from lemmata.fit_costs import cost_of_logistic_regression
 from lemmata.predict.base import LinearClassifier, linear_scores
 from lemmata.predict.logistic.l1 import algorithm_for
@@ -70,13 +71,23 @@ class RowSpaceProblem(LinearProblem):
     """
 
     Q: Array | None = None  # (d, n)
+    floats: np.dtype = np.dtype(np.float64)  # of the rows as they were given
 
     @classmethod
     def of_rows(cls, data: Blocks, *rest: Any) -> RowSpaceProblem:
         Q, R = np.linalg.qr(np.asarray(data.source, np.float64).T)
         small = Blocks.of(np.ascontiguousarray(R.T), data.weights).labelled(data.targets)  # type: ignore[arg-type]
         of = LinearProblem.of(small, *rest)
-        return cls(of.data, of.loss, of.ridge, of.lasso, of.intercept, Q)
+        return cls(of.data, of.loss, of.ridge, of.lasso, of.intercept, Q, data.dtype)
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.floats
+
+    def split(self, W: Array) -> tuple[Array, Array]:
+        coef, b = super().split(W)
+        assert self.Q is not None
+        return coef @ self.Q.T, b
 
 
 def penalties(D: int, strength: float, intercept: float | None) -> Array:
@@ -91,7 +102,7 @@ def _softmax_affordable(n: int, weights: int) -> bool:
     return weights <= WIDE_SOFTMAX or (weights <= WIDEST_SOFTMAX and n * weights**2 <= FEW)
 
 
-class LogisticRegression(LinearClassifier):
+class LogisticRegression(LinearClassifier, Classifier):
     """Logistic regression for two or more classes, with a ridge, a lasso, both, or no penalty.
 
     Minimises C Σ sᵢ ℓᵢ + (1 − ρ)/2 ‖w‖² + ρ ‖w‖₁ over w and b, ℓ the negative log-likelihood of a label (softmax for more than
@@ -228,22 +239,10 @@ class LogisticRegression(LinearClassifier):
         return self._limited(NearOptimum(self.tol) | MaxSteps(self.max_iter))
 
     def _attributes(self, solution: Solution, problem: LinearProblem) -> dict[str, Any]:
-        W = solution.attributes["W"]
-        d = problem.D - problem.intercept
-        coef, b = W[:, :d], W[:, d] if problem.intercept else np.zeros(len(W))
-        if isinstance(problem, RowSpaceProblem):
-            coef = coef @ problem.Q.T  # type: ignore[union-attr]
+        coef, b = problem.split(solution.attributes["W"])
         if problem.loss.coupled:  # the same number added to all scores changes nothing
             b = b - b.mean() if not problem.ridge[-1] else b
-        dtype = problem.dtype if not isinstance(problem, RowSpaceProblem) else self._dtype
-        return {"coef_": coef.astype(dtype), "intercept_": b.astype(dtype)}
-
-    def _fit_blocks(self, data: Blocks) -> None:
-        self._dtype = data.dtype
-        try:
-            super()._fit_blocks(data)
-        finally:
-            del self._dtype
+        return {"coef_": coef.astype(problem.dtype), "intercept_": b.astype(problem.dtype)}
 
     def _arrived(self, solution: Solution, problem: LinearProblem) -> bool:
         """Whether the run ended near the minimum, or with nothing left that the rounding of the objective would show."""
@@ -275,11 +274,11 @@ class LogisticRegression(LinearClassifier):
     def _probabilities(self, X, log: bool):
         check_is_fitted(self)
 
-        def found(rows):
+        def probabilities(rows):
             F = linear_scores(rows, self.coef_, self.intercept_)
             if F.shape[1] > 1:
                 return log_softmax(F, axis=1) if log else softmax(F, axis=1)
             both = np.hstack([-F, F])
             return -np.logaddexp(0, -both) if log else expit(both)
 
-        return self._apply(X, found)
+        return self._apply(X, probabilities)

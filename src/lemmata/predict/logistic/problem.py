@@ -314,7 +314,13 @@ class LinearProblem:
 
     @property
     def dtype(self) -> np.dtype:
+        """The floats that weights are shown in."""
         return self.data.dtype
+
+    def split(self, W: Array) -> tuple[Array, Array]:
+        """coef (m, d) and intercepts (m,) of weights (m, D)."""
+        d = self.D - self.intercept
+        return W[:, :d], W[:, d] if self.intercept else np.zeros(len(W))
 
     @property
     def classes_and_weights(self) -> tuple[Array, Array]:

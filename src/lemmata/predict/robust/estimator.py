@@ -24,11 +24,11 @@ from lemmata.audit.predict.linear.robust import ROBUST_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.borrowed import Interval
-from lemmata.core.engine import one_blas_thread
 from lemmata.core.loop import MaxSteps, Solution, warn_user
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, POSITIVE, choice, fitted, parameter
+from lemmata.core.supervised import Regressor
 from lemmata.fit_costs import cost_of_robust_regression
-from lemmata.predict.base import LinearRegressor
+from lemmata.predict.base import predict_linear
 from lemmata.predict.robust.bisquare import BisquareAlgorithm, bisquare_weights, median_scale
 from lemmata.predict.robust.huber import HuberAlgorithm, least_scale
 from lemmata.predict.robust.least_absolute import LeastAbsoluteAlgorithm
@@ -37,7 +37,7 @@ Array = np.ndarray
 FAR = 3.0  # scales beyond which a residual of the absolute loss is called an outlier
 
 
-class RobustRegression(LinearRegressor):
+class RobustRegression(Regressor):
     """Linear regression with a robust loss.
 
     Minimises Σ s ℓ(y − xᵀw − b): ℓ of Huber with its scale as scikit-learn's HuberRegressor does, the absolute value, or
@@ -82,6 +82,7 @@ class RobustRegression(LinearRegressor):
 
     claims = ROBUST_CLAIMS
     work = staticmethod(cost_of_robust_regression)
+    accepts_sparse = single_blas_thread = True
     stored: ClassVar[dict[str, str | type]] = {
         "coef_": "d",
         "intercept_": "",
@@ -89,11 +90,11 @@ class RobustRegression(LinearRegressor):
         "weights_": "n >=0 <=1",
         "outliers_": "n bool",
     }
+    coef_: Array = fitted()
+    intercept_: Any = fitted()
     scale_: float = fitted()
 
-    def _fit_blocks(self, data: Blocks) -> None:
-        with one_blas_thread():
-            super()._fit_blocks(data)
+    predict = predict_linear
 
     def _algorithm(self, data: Blocks) -> Any:
         with np.errstate(over="ignore"):
