@@ -77,6 +77,7 @@ OF_TABLES = [
 def test_every_model_fits_saves_and_is_certified_again(work, tmp_path, name):
     path, known = tmp_path / "m.lemma", registry.model_class(name)._get_param_names()
     small = [f"--set={key}=2" for key in ("n_components", "n_clusters", "rank") if key in known]
+    small += ["--set=max_iter=5"] if "net" in known or name == "Autoencoder" else []
     cls, table = registry.model_class(name), work / "table.npy"
     target = ["--target", "-1"] if issubclass(cls, Supervised) else []
     if issubclass(cls, Classifier):
@@ -651,14 +652,13 @@ def test_the_command_line_imports_nothing_heavy_before_a_command_runs():
     assert not {"numpy", "sklearn", "scipy", "numba", "rich", "torch", "matplotlib"} & set(loaded)
 
 
-def test_exit_codes_reach_the_shell(work):
+def test_exit_codes_reach_the_shell():
     def code(*arguments):
         return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True).returncode
 
+    # 0 is that of test_a_narrow_terminal_is_not_overrun, 130 and 141 stand below
     assert code() == 2
-    assert code("fit", "PAC", "x.csv") == 2
     assert code("fit", "PCA", "absent.csv") == 1
-    assert code("certify", work / "m.lemma", work / "table.csv") == 0
 
 
 def test_a_reader_that_goes_away_is_no_drama(work, tmp_path):
@@ -732,9 +732,8 @@ def test_ctrl_c_while_reading_leaves_no_traceback(tmp_path, hears_ctrl_c):
     assert error == "lemmata: interrupted; nothing was saved.\n"
 
 
-@pytest.mark.parametrize("columns", [60, 120])
-def test_a_narrow_terminal_is_not_overrun(work, columns):
-    pty = pytest.importorskip("pty")
+def test_a_narrow_terminal_is_not_overrun(work):
+    pty, columns = pytest.importorskip("pty"), 60
     main, terminal = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": str(columns), "LINES": "40"}
     command = [*COMMAND, "certify", str(work / "m.lemma"), str(work / "table.csv")]

@@ -1,5 +1,6 @@
 """Experiments are thousands of small fits, none of which reads its certificate; their figures need not be laid out."""
 
+import matplotlib
 import pytest
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -14,5 +15,6 @@ def without_certificates():
 
 @pytest.fixture(autouse=True)
 def without_layout(monkeypatch):
-    """Numbers, not places, are compared; to find places for axes takes half of the time of saving a figure."""
+    """Numbers, not pixels, are compared: to lay out axes and to draw finely takes most of the time of saving a figure."""
     monkeypatch.setattr(ConstrainedLayoutEngine, "execute", lambda self, figure: None)
+    monkeypatch.setitem(matplotlib.rcParams, "savefig.dpi", 30)
