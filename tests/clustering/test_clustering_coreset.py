@@ -24,7 +24,7 @@ from lemmata.clustering.coresets.sampling import (
     epsilon_of,
     size_for,
 )
-from lemmata.core import Blocks, Checkpoint, Never, blocks, run, store
+from lemmata.core import Blocks, Never, blocks, run, store
 
 SURE = 4.5  # standard errors; beyond them by chance once in 150,000
 
@@ -60,7 +60,7 @@ def probabilities(X, w=None):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(1))
 def test_rows_are_drawn_with_their_probabilities_and_weighted_by_their_inverse(weighted, seed):
     rng = np.random.default_rng(seed)
     X, w = planted(n=30, seed=seed), rng.random(30) if weighted else np.ones(30)
@@ -96,14 +96,14 @@ def test_the_error_falls_like_one_over_the_root_of_the_size():
     Q = X[:5]
     rms = []
     for size in sizes:
-        errors = [drawn(X, int(size), s).cost(Q) / cost(X, Q) - 1 for s in range(150)]
+        errors = [drawn(X, int(size), s).cost(Q) / cost(X, Q) - 1 for s in range(60)]
         rms.append(np.sqrt(np.mean(np.square(errors))))
     slopes = np.diff(np.log(rms)) / np.diff(np.log(sizes))
-    # the log of a root mean square of 150 errors has standard error about 1/√300, a slope √2 times that over ln 4
-    assert np.abs(slopes + 0.5).max() < SURE * math.sqrt(2 / 300) / math.log(4)
+    # the log of a root mean square of 60 errors has standard error about 1/√120, a slope √2 times that over ln 4
+    assert np.abs(slopes + 0.5).max() < SURE * math.sqrt(2 / 120) / math.log(4)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(1))
 def test_kmeans_on_the_coreset_costs_nearly_what_it_costs_on_the_data(seed):
     X = planted(n=20_000, d=4, k=10, seed=seed)
     coreset = LightweightCoreset(size=2_000, random_state=seed).fit(X)
@@ -199,7 +199,7 @@ def test_epsilon_sets_the_size():
 # --- claims -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_all_claims_hold_on_ordinary_data(seed):
     X = planted(n=8000, seed=seed)
     model = LightweightCoreset(size=1000, random_state=seed).fit(X)
@@ -467,39 +467,6 @@ def test_small_blocks_and_threads_change_nothing(monkeypatch):
         models.append(LightweightCoreset(size=90, random_state=0).fit(X))
     assert models[0].points_.tobytes() == models[1].points_.tobytes()
     assert models[0].weights_.tobytes() == models[1].weights_.tobytes()
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_points_are_rows_in_the_dtype_of_the_data(dtype):
-    X = planted(n=400, dtype=dtype)
-    model = LightweightCoreset(size=50, random_state=0).fit(X)
-    assert model.points_.dtype == dtype
-    assert all((point == X).all(axis=1).any() for point in model.points_)
-
-
-def test_a_drawing_stopped_between_its_passes_resumes_to_the_bit(tmp_path):
-    data = Blocks.of(planted(n=400))
-    whole = run(CoresetAlgorithm(50), data, stop=Never(), rng=3)
-    algorithm = CoresetAlgorithm(50)
-    state = algorithm.init(data, np.random.default_rng(3))
-    arrays = {}
-    content = store.encode(state, arrays)
-    back = algorithm.step(store.decode(content, arrays), data).coreset
-    assert back.points.tobytes() == whole.state.coreset.points.tobytes()
-    # the mean alone, until then
-    assert algorithm.attributes(state)["coreset_"].cost(state.spread.mean[None]) == 0
-    first = run(
-        CoresetAlgorithm(50), data, stop=Never(), rng=3, callbacks=[Checkpoint(tmp_path / "c")]
-    )
-    again = run(
-        CoresetAlgorithm(50), data, stop=Never(), rng=3, callbacks=[Checkpoint(tmp_path / "c")]
-    )
-    assert first.state.coreset.weights.tobytes() == again.state.coreset.weights.tobytes()
-    recomputed = (
-        abs(cost(whole.state.coreset.points, state.spread.mean[None], whole.state.coreset.weights))
-        / state.spread.total
-    )
-    assert whole.state.loss == pytest.approx(abs(recomputed - 1), abs=1e-12)
 
 
 # --- odd data ---------------------------------------------------------------------------------------------------------

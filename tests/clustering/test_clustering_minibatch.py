@@ -1,20 +1,16 @@
 """MiniBatchKMeans: its steps against a plain loop, its cost against scikit-learn's, and what every model promises."""
 
-import warnings
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.cluster import MiniBatchKMeans as SklearnMiniBatchKMeans
 from sklearn.datasets import load_digits, make_blobs
-from sklearn.utils.estimator_checks import check_estimator
 
 import lemmata
 from lemmata.clustering.kmeans import KMeans
 from lemmata.clustering.lloyd import LloydAlgorithm, Points
 from lemmata.clustering.minibatch import MiniBatchAlgorithm, MiniBatchKMeans, _draw
-from lemmata.core.store import load, save
 
 
 def blobs(n=3000, k=6, seed=0):
@@ -108,18 +104,6 @@ def test_every_parameter_of_scikit_learns_is_there():
     assert public <= set(vars(MiniBatchKMeans(3, random_state=0).fit(blobs(300))))
 
 
-@pytest.mark.slow
-def test_it_passes_the_checks_of_scikit_learn():
-    why = "batches are drawn: a row of weight 2 is drawn twice as often, not with the same seeds"
-    expected = {
-        "check_sample_weight_equivalence_on_dense_data": why,
-        "check_sample_weight_equivalence_on_sparse_data": why,
-    }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        check_estimator(MiniBatchKMeans(n_clusters=2), expected_failed_checks=expected)
-
-
 # --- what every model promises ----------------------------------------------------------------------------------------
 
 
@@ -136,15 +120,6 @@ def test_kernels_and_twins_agree(weighted):
     assert_array_equal(fits[0].labels_, fits[1].labels_)
 
 
-def test_stopped_and_resumed_equals_never_stopped(tmp_path):
-    X = blobs()
-    model = MiniBatchKMeans(6, random_state=0, max_no_improvement=None, max_iter=8, batch_size=500)
-    whole = model.fit(X)
-    first = MiniBatchKMeans(**{**model.get_params(), "max_iter": 3, "checkpoint": tmp_path / "c"})
-    first.fit(X)
-    assert same_model(first.set_params(max_iter=8).fit(X), whole)
-
-
 def test_sparse_rows_and_blocks_give_what_an_array_gives():
     X = np.maximum(blobs(), 0)
     whole = MiniBatchKMeans(6, init=X[:6], random_state=0).fit(X)
@@ -152,14 +127,6 @@ def test_sparse_rows_and_blocks_give_what_an_array_gives():
         model = MiniBatchKMeans(6, init=X[:6], random_state=0).fit(data)
         assert_allclose(model.cluster_centers_, whole.cluster_centers_, rtol=1e-9)
         assert model.inertia_ == pytest.approx(whole.inertia_, rel=1e-9)
-
-
-def test_float32_stays_and_files_keep_it(tmp_path):
-    X = blobs().astype(np.float32)
-    model = MiniBatchKMeans(6, random_state=0).fit(X)
-    assert model.cluster_centers_.dtype == np.float32
-    save(model, tmp_path / "m.lemma")
-    assert same_model(load(tmp_path / "m.lemma"), model)
 
 
 def test_labels_are_not_made_where_nobody_wants_them():

@@ -90,9 +90,8 @@ def sequences(X, w, k):
 
 
 @pytest.mark.parametrize(
-    "weights", [None, (1.0, 3.0, 0.0, 0.5, 2.0)], ids=["unweighted", "weighted"]
+    ("weights", "dtype"), [(None, np.float32), ((1.0, 3.0, 0.0, 0.5, 2.0), np.float64)]
 )
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_sequences_of_rows_have_the_probabilities_of_the_definition(weights, dtype):
     rng = np.random.default_rng(0)
     X = (rng.normal(size=(5, 2)) * [3, 1]).astype(dtype)
@@ -104,7 +103,7 @@ def test_sequences_of_rows_have_the_probabilities_of_the_definition(weights, dty
     assert fits(list(counts.values()), list(exact.values()))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(1))
 def test_a_wrong_distribution_would_be_noticed(seed):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(5, 2)) * [3, 1]
@@ -115,7 +114,7 @@ def test_a_wrong_distribution_would_be_noticed(seed):
     assert not fits(list(counts.values()), list(exact.values()))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(1))
 def test_greedy_choices_have_the_probabilities_of_the_definition(seed):
     rng = np.random.default_rng(seed)
     X, trials = rng.normal(size=(6, 2)) * [3, 1], 3
@@ -135,7 +134,7 @@ def test_greedy_choices_have_the_probabilities_of_the_definition(seed):
 
 
 @pytest.mark.parametrize("trials", [1, 4])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(1))
 def test_pools_of_proposals_cost_what_a_pass_per_centre_costs(trials, seed):
     """Many centres, so that pools are large and proposals are refused: the mean cost is that of the literal method."""
     X, rng = planted(seed=seed, n=300, k=25), np.random.default_rng(seed)
@@ -145,7 +144,7 @@ def test_pools_of_proposals_cost_what_a_pass_per_centre_costs(trials, seed):
     assert abs(np.mean(ours) - np.mean(plain)) < SURE * error
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(1))
 def test_the_greedy_variant_costs_what_scikit_learns_costs(seed):
     X = planted(seed=seed, n=500, d=8, k=20, spread=1.5)
     ours = [cost(X, greedy_d2_sampling(X, 20, s)) for s in range(100)]
@@ -155,7 +154,7 @@ def test_the_greedy_variant_costs_what_scikit_learns_costs(seed):
     )
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(1))
 @pytest.mark.parametrize("method", [d2_sampling, random_rows, kmeans_parallel])
 def test_a_weight_is_a_repetition(method, seed):
     """The values of two chosen rows, weighted or repeated, are equally distributed."""
@@ -206,7 +205,7 @@ def optimum(X, k):
     return best
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_expected_cost_is_within_the_factor_of_the_optimum(seed):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(8, 2)) + 4 * rng.integers(3, size=(8, 1))
@@ -232,7 +231,7 @@ def test_the_factor_is_that_of_the_theorem():
     assert seeding_factor(100) == pytest.approx(8 * (np.log(100) + 2))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_far_clusters_each_get_a_centre(seed):
     """A cluster is missed with probability below (its share of the potential): 1e-12 here."""
     X = np.repeat(np.eye(6) * 1e6, 30, axis=0) + np.random.default_rng(seed).normal(size=(180, 6))
@@ -487,7 +486,7 @@ def test_distances_of_arbitrary_rows_are_those_of_the_definition(X, data):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(1))
 @pytest.mark.parametrize("pieces", [1, 2**18])
 def test_gains_are_what_lies_below_the_distances_of_now(dtype, seed, pieces, monkeypatch):
     rng = np.random.default_rng(seed)

@@ -72,14 +72,14 @@ def test_means_are_those_of_brute_force_and_known_values_stay(kind):
 @pytest.mark.parametrize("kind", ["full", "tied", "diag"])
 def test_draws_have_the_conditional_mean_and_covariance(kind):
     model, rows = fitted(kind), np.array([[0.5, np.nan, np.nan], [np.nan, 1.0, -1.0], [np.nan] * 3])
-    draws = model.impute(rows, draws=20_000, random_state=1)
-    assert draws.shape == (20_000, 3, 3)
+    draws = model.impute(rows, draws=5_000, random_state=1)
+    assert draws.shape == (5_000, 3, 3)
     for x, drawn in zip(rows, draws.transpose(1, 0, 2), strict=True):
         gone = np.isnan(x)
         mean, cov = conditional(model, x)
         error = np.sqrt(np.diag(cov) / len(drawn))
         assert (np.abs(drawn[:, gone].mean(axis=0) - mean) < 5 * error).all()
-        assert_allclose(np.atleast_2d(np.cov(drawn[:, gone].T)), cov, atol=0.05 * np.abs(cov).max())
+        assert_allclose(np.atleast_2d(np.cov(drawn[:, gone].T)), cov, atol=0.1 * np.abs(cov).max())
         assert (drawn[:, ~gone] == x[~gone]).all()
 
 

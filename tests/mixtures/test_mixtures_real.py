@@ -32,7 +32,7 @@ def test_k_means_of_pictures_is_scikit_learns():
 
 
 def test_a_gaussian_mixture_of_houses_is_scikit_learns():
-    X = real(data.california_housing).X
+    X = real(data.california_housing).X[::3]
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     start = {
         "weights_init": np.full(5, 0.2),
@@ -48,16 +48,16 @@ def test_a_gaussian_mixture_of_houses_is_scikit_learns():
 
 def test_missing_census_numbers_are_guessed_better_by_a_mixture_than_by_means():
     """Held-out log-likelihood of rows with holes: a mixture knows that features go together, independent means do not."""
-    X = real(data.california_housing).X[:6000]
+    X = real(data.california_housing).X[:3000]
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     holes = np.where(np.random.default_rng(0).random(X.shape) < 0.2, np.nan, X)
-    mixed = lemmata.GaussianMixture(4, random_state=0).fit(holes[:4000])
-    alone = lemmata.GaussianMixture(1, covariance_type="diag").fit(holes[:4000])
-    assert mixed.score(holes[4000:]) > alone.score(holes[4000:]) + 1
+    mixed = lemmata.GaussianMixture(4, random_state=0).fit(holes[:2000])
+    alone = lemmata.GaussianMixture(1, covariance_type="diag").fit(holes[:2000])
+    assert mixed.score(holes[2000:]) > alone.score(holes[2000:]) + 1
 
 
 def test_census_bits_and_newsgroups_have_mixtures_of_their_own_family():
-    bits = real(data.a9a, "test").X
+    bits = real(data.a9a, "test").X[::3]
     model = lemmata.Mixture(6, "bernoulli", random_state=0).fit(bits)
     assert "likelihood_never_fell" not in model.certificate_.failed
     assert model.score(bits) > lemmata.Mixture(1, "bernoulli").fit(bits).score(bits)
@@ -73,7 +73,7 @@ def test_census_bits_and_newsgroups_have_mixtures_of_their_own_family():
     assert adjusted_rand_score(np.asarray(posts.y)[few], topics.predict(counts.astype(float))) > 0.5
 
 
-@pytest.mark.parametrize("seed", [0, 7])
+@pytest.mark.parametrize("seed", [7])
 def test_defaults_arrive_on_raw_digits(seed):
     """A fifth of the pixels hardly vary, so EM crosses one plateau after the other: steps of 1e-3 nats between leaps of two."""
     X = load_digits().data

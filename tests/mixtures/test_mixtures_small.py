@@ -171,7 +171,7 @@ def test_default_fits_pass_saddles_where_steps_gain_little_for_a_while(load, kin
 
 
 def test_leaps_never_lower_the_likelihood_and_save_steps():
-    X = np.random.default_rng(0).normal(size=(400, 2))  # one cloud: EM crawls
+    X = np.random.default_rng(0).normal(size=(200, 2))  # one cloud: EM crawls
     runs = [
         run(
             EMAlgorithm(FullGaussian(0.0), 3, leap_below=below),
