@@ -95,10 +95,10 @@ class Kernel:
 
 @storable
 @dataclass(frozen=True)
-class Constant(Kernel):
+class ConstantKernel(Kernel):
     """κ(x, y) = c, with the single feature √c: scales a kernel in a product, adds a bias in a sum."""
 
-    version = 1
+    version, stored_name = 1, "Constant"
 
     value: float = 1.0
 
@@ -114,6 +114,12 @@ class Constant(Kernel):
     def diagonal(self, X):
         X = float_rows(X)
         return np.full(X.shape[0], self.value, dtype=X.dtype)
+
+    def __repr__(self):
+        return f"Constant(value={self.value!r})"
+
+
+Constant = ConstantKernel  # as users import it
 
 
 class _Pair(Kernel):
@@ -172,7 +178,7 @@ class Product(_Pair):
 
 
 def _as_kernel(value: Any) -> Kernel:
-    return Constant(float(value)) if isinstance(value, Real) else value
+    return ConstantKernel(float(value)) if isinstance(value, Real) else value
 
 
 def is_number(value: Any) -> bool:

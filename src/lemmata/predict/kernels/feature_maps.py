@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.predict.kernels.base import Constant, Kernel, Product, Sum
-from lemmata.predict.kernels.standard import Cosine, Linear, Polynomial, unit_rows
+from lemmata.predict.kernels.base import ConstantKernel, Kernel, Product, Sum
+from lemmata.predict.kernels.standard import CosineKernel, Linear, Polynomial, unit_rows
 from lemmata.predict.kernels.tiles import dense, float_rows, memory
 
 Array = np.ndarray
@@ -55,9 +55,9 @@ def feature_map(kernel: Kernel, X: Any) -> Array:
 
 def n_features(kernel: Kernel, d: int) -> int:
     """Count the features of κ for rows with d columns; ValueError if infinitely many, or if there are none at all."""
-    if isinstance(kernel, Constant):
+    if isinstance(kernel, ConstantKernel):
         return 1
-    if isinstance(kernel, Linear | Cosine):
+    if isinstance(kernel, Linear | CosineKernel):
         return d
     if isinstance(kernel, Polynomial):
         if kernel.coef0 < 0:
@@ -76,11 +76,11 @@ def n_features(kernel: Kernel, d: int) -> int:
 
 
 def _features(kernel: Kernel, X: Array) -> Array:
-    if isinstance(kernel, Constant):
+    if isinstance(kernel, ConstantKernel):
         return np.full((len(X), 1), math.sqrt(kernel.value), X.dtype)
     if isinstance(kernel, Linear):
         return X
-    if isinstance(kernel, Cosine):
+    if isinstance(kernel, CosineKernel):
         return unit_rows(X)
     if isinstance(kernel, Polynomial):
         columns = [

@@ -27,8 +27,15 @@ import scipy.linalg
 
 from lemmata.core.certificate import Evidence
 from lemmata.core.engine import one_blas_thread
-from lemmata.predict.kernels.base import Constant, Kernel, Product, Sum
-from lemmata.predict.kernels.standard import RBF, Cosine, Laplacian, Linear, Polynomial, kernel_of
+from lemmata.predict.kernels.base import ConstantKernel, Kernel, Product, Sum
+from lemmata.predict.kernels.standard import (
+    RBF,
+    CosineKernel,
+    Laplacian,
+    Linear,
+    Polynomial,
+    kernel_of,
+)
 from lemmata.predict.kernels.tiles import float_rows
 
 Array = np.ndarray
@@ -115,4 +122,4 @@ def is_positive(kernel: Kernel) -> bool:
         return is_positive(kernel.left) and is_positive(kernel.right)
     if isinstance(kernel, Polynomial):
         return kernel.coef0 >= 0  # γ ≥ 0 and c ≥ 0: a sum of products of kernels
-    return type(kernel) in (Linear, Constant, RBF, Laplacian, Cosine)
+    return type(kernel) in (Linear, ConstantKernel, RBF, Laplacian, CosineKernel)

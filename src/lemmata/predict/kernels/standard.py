@@ -225,10 +225,10 @@ class Sigmoid(_WithGamma):
 
 @storable
 @dataclass(frozen=True)
-class Cosine(Kernel):
+class CosineKernel(Kernel):
     """κ(x, y) = xᵀy/(‖x‖‖y‖): the rows scaled to length 1. A row of zeros has no direction, and κ = 0."""
 
-    version = 1
+    version, stored_name = 1, "Cosine"
 
     def _tile(self, A, B, dtype):
         units = unit_rows(A)
@@ -237,6 +237,12 @@ class Cosine(Kernel):
     def diagonal(self, X):
         X = float_rows(X)
         return (np.asarray(abs(X).sum(axis=1)).ravel() > 0).astype(X.dtype)
+
+    def __repr__(self):
+        return "Cosine()"
+
+
+Cosine = CosineKernel  # as users import it
 
 
 @storable
@@ -340,7 +346,7 @@ KERNELS: dict[str, type[Kernel]] = {
     "rbf": RBF,
     "laplacian": Laplacian,
     "sigmoid": Sigmoid,
-    "cosine": Cosine,
+    "cosine": CosineKernel,
     "precomputed": Precomputed,
 }
 

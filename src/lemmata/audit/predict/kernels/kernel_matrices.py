@@ -72,8 +72,9 @@ def _by_pairs(kernel: Any, rows: Any, columns: Any) -> Array:
 
 
 def name_of(kernel: Any) -> str:
-    """Return the name of a kernel, or that of its class, in small letters."""
-    return (kernel if isinstance(kernel, str) else type(kernel).__name__).lower()
+    """Return the name of a kernel, or that of its class, in small letters and without "kernel"."""
+    name = kernel if isinstance(kernel, str) else type(kernel).__name__
+    return name.lower().removesuffix("kernel")
 
 
 def is_given(fit: Fit) -> bool:
@@ -100,12 +101,12 @@ def _rbf(rows: Any, columns: Any, gamma: float) -> Array:
 FORMULAS: dict[str, Callable[[Any, Any, Any], Array]] = {
     "Sum": lambda k, A, B: _by_parts(k.left, A, B) + _by_parts(k.right, A, B),
     "Product": lambda k, A, B: _by_parts(k.left, A, B) * _by_parts(k.right, A, B),
-    "Constant": lambda k, A, B: np.full((A.shape[0], B.shape[0]), float(k.value)),
+    "ConstantKernel": lambda k, A, B: np.full((A.shape[0], B.shape[0]), float(k.value)),
     "Linear": lambda k, A, B: pairwise.linear_kernel(A, B),
     "Polynomial": lambda k, A, B: pairwise.polynomial_kernel(A, B, k.degree, k.gamma, k.coef0),
     "RBF": lambda k, A, B: _rbf(A, B, float(k.gamma)),
     "Laplacian": lambda k, A, B: pairwise.laplacian_kernel(A, B, gamma=k.gamma),
-    "Cosine": lambda k, A, B: pairwise.cosine_similarity(A, B),
+    "CosineKernel": lambda k, A, B: pairwise.cosine_similarity(A, B),
     "Sigmoid": lambda k, A, B: pairwise.sigmoid_kernel(A, B, k.gamma, k.coef0),
     "MatrixFunction": lambda k, A, B: np.asarray(k.function(A, B), dtype=np.float64),
     "PairFunction": _by_pairs,
