@@ -105,6 +105,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
     time_limit: Any = common.time_limit()
 
     cluster_centers_: Array = fitted()
+    single_blas_thread = True
     accepts_sparse = True
     finds_nonfinite = True
     claims: ClassVar[tuple[Statement, ...]] = KMEANS_CLAIMS
@@ -118,11 +119,6 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
     }
 
     # --- fitting ---
-
-    def _fit_blocks(self, data: Blocks) -> None:
-        # the passes of a run are parallel themselves, and the result must not depend on the number of BLAS threads
-        with one_blas_thread():
-            super()._fit_blocks(data)
 
     def _algorithm(self, data: Blocks) -> Any:
         self._check_rows(data)

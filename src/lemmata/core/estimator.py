@@ -101,7 +101,8 @@ class Model(BaseEstimator):
         False  # the algorithm's first pass refuses NaN itself, so the door need not look
     )
     min_samples: ClassVar[int] = 1
-    single_blas_thread: ClassVar[bool] = False  # whether the last bits of a fit follow their number
+    # whether BLAS has one thread in a fit: its last bits follow their number, and passes are parallel anyway
+    single_blas_thread: ClassVar[bool] = False
     patience: ClassVar[int] = (
         1  # small changes in a row that count as settled; more where momentum makes pauses
     )

@@ -93,6 +93,7 @@ class KMeansStart:
 class MixtureModel(DensityMixin, Model):
     """The base of all mixtures. A subclass says of which family it is, what else was given, and how it shows itself."""
 
+    single_blas_thread = True
     claims = MIXTURE_CLAIMS
     work = staticmethod(cost_of_mixture)
     stored: ClassVar[dict[str, str | type]] = {
@@ -182,11 +183,6 @@ class MixtureModel(DensityMixin, Model):
     def _stop(self) -> Stop:
         rule = self._rule() if self._runs == 1 else Never()
         return self._limited(rule)
-
-    def _fit_blocks(self, data: Blocks) -> None:
-        # passes are parallel themselves; to limit BLAS again for each takes as long as a small pass
-        with one_blas_thread():
-            super()._fit_blocks(data)
 
     def _warn_unsettled(self, solution: Solution) -> None:
         change = abs(solution.trace.last() - solution.trace.last(back=1))

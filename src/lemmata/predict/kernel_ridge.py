@@ -185,6 +185,7 @@ class KernelRidge(Regressor):
         c of poly and of sigmoid, tanh(γxᵀy + c).""")
     kernel_params: Any = parameter(None, dict, None).doc("Further arguments of a callable kernel.")
 
+    single_blas_thread = True
     multi_output = True
     claims = KERNEL_RIDGE_CLAIMS
     work = staticmethod(cost_of_kernel_ridge)
@@ -206,10 +207,6 @@ class KernelRidge(Regressor):
         return isinstance(self.kernel, Precomputed) or (
             isinstance(self.kernel, str) and self.kernel == "precomputed"
         )
-
-    def _fit_blocks(self, data: Blocks) -> None:
-        with one_blas_thread():  # LAPACK's last bits depend on the number of threads
-            super()._fit_blocks(data)
 
     def _algorithm(self, data: Blocks) -> DualRidgeAlgorithm:
         n, dtype = data.shape[0], data.dtype

@@ -35,7 +35,7 @@ from sklearn.utils.validation import check_is_fitted
 from lemmata.audit.reduction.linear_autoencoder import AUTOENCODER_CLAIMS, DESCENT_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks, is_dask
-from lemmata.core.engine import map_reduce, one_blas_thread
+from lemmata.core.engine import map_reduce
 from lemmata.core.estimator import Model
 from lemmata.core.moments import Moments
 from lemmata.core.parameters import COUNT, KW_ONLY, POSITIVE, choice, parameter
@@ -116,6 +116,7 @@ class LinearAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model
     checkpoint: Any = common.checkpoint()
     time_limit: Any = common.time_limit()
 
+    single_blas_thread = True
     claims = AUTOENCODER_CLAIMS
     stored: ClassVar = {"encoder_": "m d", "decoder_": "d m", "mean_": "d", "loss_": ""}
     min_samples = 2
@@ -131,10 +132,6 @@ class LinearAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model
         return np.linalg.pinv(decoder)
 
     # --- fitting ---
-
-    def _fit_blocks(self, data: Blocks) -> None:
-        with one_blas_thread():  # the last bits of products follow the number of its threads
-            super()._fit_blocks(data)
 
     def _algorithm(self, data: Blocks) -> AutoencoderTraining:
         m, d = self.n_components, data.shape[1]

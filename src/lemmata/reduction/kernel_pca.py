@@ -133,6 +133,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
     checkpoint: Any = common.checkpoint()
     time_limit: Any = common.time_limit()
 
+    single_blas_thread = True
     min_samples = 2
     claims = KERNEL_CLAIMS
     work = staticmethod(cost_of_kernel_pca)
@@ -158,10 +159,6 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
         return isinstance(self.kernel, Precomputed) or self.kernel == "precomputed"
 
     # --- fitting ---
-
-    def _fit_blocks(self, data: Blocks) -> None:
-        with one_blas_thread():  # LAPACK's last bits follow the number of its threads
-            super()._fit_blocks(data)
 
     def _algorithm(self, data: Blocks) -> Any:
         n = data.shape[0]

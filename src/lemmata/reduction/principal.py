@@ -29,6 +29,7 @@ Array = np.ndarray
 class PrincipalAxes(GaussianAxes, Model):
     """Base of models whose attributes are the leading eigenpairs of the scatter of the rows."""
 
+    single_blas_thread = True
     accepts_sparse = True
     finds_nonfinite = True
     min_samples = 2
@@ -51,10 +52,6 @@ class PrincipalAxes(GaussianAxes, Model):
     n_samples_: int = fitted()
     solver_: str = fitted()
     _gathering: Gathering | None = None  # the batches of partial_fit
-
-    def _fit_blocks(self, data: Blocks) -> None:
-        with one_blas_thread():  # LAPACK's last bits follow the number of its threads
-            super()._fit_blocks(data)
 
     def _algorithm(self, data: Blocks) -> Any:
         self._gathering = None  # a fit forgets the batches before it

@@ -20,7 +20,6 @@ import numpy as np
 from lemmata.audit.reduction.pca import SVD_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.engine import one_blas_thread
 from lemmata.core.estimator import Model
 from lemmata.core.loop import MaxSteps, Solution
 from lemmata.core.parameters import COUNT, KW_ONLY, WHOLE, choice, parameter
@@ -69,6 +68,7 @@ class TruncatedSVD(Axes, Model):
         "arpack": the residual ‖XᵀXv − σ²v‖ over σ₁² at which a vector counts as found; 0 means
         rounding.""")
 
+    single_blas_thread = True
     accepts_sparse = True
     finds_nonfinite = True
     claims = SVD_CLAIMS
@@ -84,10 +84,6 @@ class TruncatedSVD(Axes, Model):
     verbose, checkpoint, time_limit, max_iter = 0, None, None, MOST_STEPS
 
     # --- fitting ---
-
-    def _fit_blocks(self, data: Blocks) -> None:
-        with one_blas_thread():  # LAPACK's last bits follow the number of its threads
-            super()._fit_blocks(data)
 
     def _algorithm(self, data: Blocks) -> Any:
         d, k = data.shape[1], int(self.n_components)

@@ -33,7 +33,6 @@ from lemmata.completion.centring import centre
 from lemmata.completion.observed import Observed
 from lemmata.core import common
 from lemmata.core.compiler import worth_compiling
-from lemmata.core.engine import one_blas_thread
 from lemmata.core.loop import MaxSteps, Stop
 from lemmata.core.parameters import COUNT, KW_ONLY, choice, parameter
 from lemmata.core.store import digest
@@ -135,6 +134,7 @@ class ImputedSVD(CompletionModel):
     checkpoint: Any = common.checkpoint()
     time_limit: Any = common.time_limit()
 
+    single_blas_thread = True
     claims = IMPUTED_SVD_CLAIMS
     stored: ClassVar = {
         **CompletionModel.stored,
@@ -142,10 +142,6 @@ class ImputedSVD(CompletionModel):
         "reg_": "",
         "weighted_reg_": "",
     }
-
-    def _fit_blocks(self, data: Any) -> None:
-        with one_blas_thread():  # the bits of a product follow the number of threads
-            super()._fit_blocks(data)
 
     def _algorithm(self, data: Any) -> LanczosAlgorithm:
         n, m = data.shape

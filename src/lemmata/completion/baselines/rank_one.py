@@ -43,7 +43,6 @@ from lemmata.completion.centring import HOW, centre
 from lemmata.completion.observed import Observed
 from lemmata.core import common
 from lemmata.core.certificate import rounding
-from lemmata.core.engine import one_blas_thread
 from lemmata.core.parameters import KW_ONLY, choice, parameter
 from lemmata.core.store import storable
 from lemmata.linalg.randomized import signs
@@ -278,13 +277,10 @@ class RankOne(CompletionModel):
     checkpoint: Any = common.checkpoint()
     time_limit: Any = common.time_limit()
 
+    single_blas_thread = True
     claims = FLOW_CLAIMS
     stored: ClassVar = {**CompletionModel.stored, "loss_": "", "reg_": "", "weighted_reg_": ""}
     patience = 5  # the way out of the saddle begins slowly, and Barzilai–Borwein steps are of uneven length
-
-    def _fit_blocks(self, data: Any) -> None:
-        with one_blas_thread():  # the bits of a product follow the number of threads
-            super()._fit_blocks(data)
 
     def _algorithm(self, data: Any) -> RankOneAlgorithm:
         n, m = data.shape

@@ -45,7 +45,6 @@ from lemmata.completion.nuclear.sparse_lowrank import (
 from lemmata.completion.observed import Observed
 from lemmata.core import common
 from lemmata.core.certificate import rounding
-from lemmata.core.engine import one_blas_thread
 from lemmata.core.parameters import COUNT, KW_ONLY, POSITIVE, choice, parameter
 from lemmata.core.store import storable
 
@@ -234,6 +233,7 @@ class SingularValueProjection(CompletionModel):
     checkpoint: Any = common.checkpoint()
     time_limit: Any = common.time_limit()
 
+    single_blas_thread = True
     claims = PROJECTION_CLAIMS
     stored: ClassVar = {
         **CompletionModel.stored,
@@ -244,10 +244,6 @@ class SingularValueProjection(CompletionModel):
         "weighted_reg_": "",
     }
     patience = 2  # a shortened step gains little, and the next one may gain much
-
-    def _fit_blocks(self, data: Any) -> None:
-        with one_blas_thread():  # the bits of a product follow the number of threads
-            super()._fit_blocks(data)
 
     def _algorithm(self, data: Any) -> ProjectionAlgorithm:
         n, m = data.shape

@@ -349,14 +349,10 @@ class SoftImpute(CompletionModel):
     checkpoint: Any = common.checkpoint()
     time_limit: Any = common.time_limit()
 
+    single_blas_thread = True
     claims = SOFT_IMPUTE_CLAIMS
     stored: ClassVar = {**CompletionModel.stored, "singular_values_": "k", "reg_": ""}
     patience = 2  # a direction that has just entered gains little in its first step
-
-    def _fit_blocks(self, data: Any) -> None:
-        # blocks are thin, and the passes over entries have threads of their own
-        with one_blas_thread():
-            super()._fit_blocks(data)
 
     def _algorithm(self, data: Any) -> SoftImputeAlgorithm:
         max_rank = None if self.max_rank is None else min(int(self.max_rank), *data.shape)

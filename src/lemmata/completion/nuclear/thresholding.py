@@ -52,7 +52,6 @@ from lemmata.completion.nuclear.sparse_lowrank import (
 )
 from lemmata.completion.observed import Observed
 from lemmata.core import common
-from lemmata.core.engine import one_blas_thread
 from lemmata.core.loop import MaxSteps, SmallGradient, Solution, Stop, warn_user
 from lemmata.core.parameters import KW_ONLY, POSITIVE, choice, parameter
 from lemmata.core.store import storable
@@ -278,6 +277,7 @@ class SingularValueThresholding(CompletionModel):
     checkpoint: Any = common.checkpoint()
     time_limit: Any = common.time_limit()
 
+    single_blas_thread = True
     claims = THRESHOLDING_CLAIMS
     stored: ClassVar = {
         **CompletionModel.stored,
@@ -286,11 +286,6 @@ class SingularValueThresholding(CompletionModel):
         "tau_": "",
         "step_size_": "",
     }
-
-    def _fit_blocks(self, data: Any) -> None:
-        # blocks are thin, and the passes over entries have threads of their own
-        with one_blas_thread():
-            super()._fit_blocks(data)
 
     def _algorithm(self, data: Any) -> ThresholdingAlgorithm:
         tau = float(self.tau) if self.tau != "auto" else automatic_tau(self._problem(data))
