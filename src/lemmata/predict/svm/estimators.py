@@ -105,17 +105,18 @@ class SVC(Classifier, SupportVectors):
                 "use sklearn.calibration.CalibratedClassifierCV(SVC(), ensemble=False)."
             )
 
-    def _class_factors(self, places: Array) -> Array:
+    def _class_factors(self, data: Blocks) -> Array:
         if self.class_weight is None:
             return np.ones(len(self.classes_))
-        return class_weights(self.class_weight, self.classes_, places)
+        assert data.targets is not None
+        return class_weights(self.class_weight, self.classes_, data.targets)
 
     def _bounds(self, data: Blocks) -> tuple[Array, Array]:
         """(the place of each row's class, C of each row)."""
         places = data.targets
         assert places is not None
         weights = 1.0 if data.weights is None else data.weights
-        return places, self.C * self._class_factors(places)[places] * weights
+        return places, self.C * self._class_factors(data)[places] * weights
 
     def _work(self, data: Blocks) -> float:
         places, C = self._bounds(data)
@@ -141,7 +142,7 @@ class SVC(Classifier, SupportVectors):
         return arrange(problem.machines, betas, places, len(self.classes_))
 
     def _attributes(self, solution: Solution, problem: Duals) -> dict[str, Any]:
-        weights = self._class_factors(problem.data.targets)
+        weights = self._class_factors(problem.data)
         return super()._attributes(solution, problem) | {"class_weight_": weights}
 
     def _coefficients(self) -> Array:
