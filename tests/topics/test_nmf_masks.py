@@ -143,7 +143,7 @@ def test_a_fit_goes_on_with_batches(whole, holes):
     assert model.sums_.weight == 60
     model.partial_fit(holes)  # sums of (k, k) and of (m, k, k) add up too
     assert model.sums_.products.gram.shape == (20, 3, 3)
-    with pytest.raises(ValueError, match="there are 3 to go on from"):
+    with pytest.raises(ValueError, match="there are 3 to continue from"):
         model.set_params(n_components=4).partial_fit(whole)
 
 

@@ -200,7 +200,7 @@ def test_batches_keep_the_type_and_the_words(tmp_path):
     assert single.partial_fit(counts.matrix.astype(float)).components_.dtype == np.float32
     with pytest.raises(ValueError, match="over other words"):
         model.partial_fit(text.counts(["other words"]))
-    with pytest.raises(ValueError, match="there are 2 topics to go on from"):
+    with pytest.raises(ValueError, match="there are 2 topics to continue from"):
         model.set_params(n_components=3).partial_fit(counts)
 
 
@@ -264,7 +264,7 @@ def test_words_come_along_with_counts(tmp_path):
 
 def test_bare_numbers_have_no_words():
     model = PLSA(2, random_state=0).fit(np.eye(3) + 1)
-    with pytest.raises(ValueError, match="knows no words"):
+    with pytest.raises(ValueError, match="numbers without words"):
         model.top_words()
     assert model.top_words(1, vocabulary=["a", "b", "c"])[0][0] in "abc"
     with pytest.raises(ValueError, match="2 words, the model 3 columns"):

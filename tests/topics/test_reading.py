@@ -375,6 +375,6 @@ def test_what_was_not_kept_is_asked_for():
         model.documents_of(0)
     bare = PLSA(2, random_state=0).fit(sp.csr_array(np.eye(3) + 1))
     for ask in (bare.table, bare.plot, bare.words_in_several_topics, lambda: bare.show("a b")):
-        with pytest.raises(ValueError, match="knows no words"):
+        with pytest.raises(ValueError, match="numbers without words"):
             ask()
     assert bare.table(vocabulary=["a", "b", "c"], n=1)[0].words[0] in "abc"

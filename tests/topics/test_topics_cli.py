@@ -55,7 +55,7 @@ def test_a_table_of_counts_becomes_topics(tmp_path):
     )
     np.save(tmp_path / "counts.npy", [[2.0, 1, 0], [1, 2, 0], [0, 0, 3]])
     invoke("fit", "PLSA", tmp_path / "counts.npy", *saved)
-    assert "knows no words" in invoke("topics", tmp_path / "m.lemma", code=1)
+    assert "numbers without words" in invoke("topics", tmp_path / "m.lemma", code=1)
     (tmp_path / "words.txt").write_text("cat\ndog\nloss\n")
     words = ("--words", tmp_path / "words.txt")
     (tmp_path / "texts.txt").write_text("cat dog\nloss\n")

@@ -1,4 +1,4 @@
-"""Word embeddings (CIL 3.3; CIL20 5; ML "Text Representation"): words as vectors, learnt from the company they keep.
+"""Word embeddings (CIL 3.3; CIL20 5; ML "Text Representation"): words as vectors, learned from the words around them.
 
     text.encode(documents)      sentences as numbers of words (`EncodedText`): what all models here are fitted to
     SkipGram                    words predict their neighbours: negative sampling, or the exact softmax

@@ -1,4 +1,4 @@
-"""Parts of words: runs of letters of "<word>", hashed into slots, so that words spelt alike share vectors.
+"""Parts of words: runs of letters of "<word>", hashed into slots, so that words spelled alike share vectors.
 
     x_w = (ζ_w + Σ_g a_g) / √m        over the m − 1 distinct slots g of w's parts;        unseen words: Σ_g a_g / √m alone
 
@@ -39,7 +39,7 @@ def mix(hashes: Array) -> Array:
 
 
 def slot(hashes: Array, bucket: int) -> Array:
-    """Which of `bucket` slots a 64-bit number falls into: its high bits, which multiplying mixes best."""
+    """The one of `bucket` slots that a 64-bit number falls into, by its high bits, which multiplying mixes best."""
     return ((hashes >> np.uint64(32)) * np.uint64(bucket) >> np.uint64(32)).astype(np.int64)
 
 
@@ -84,7 +84,7 @@ def distinct_slots(words: list[str], min_n: int, max_n: int, bucket: int) -> tup
 
 @dataclass(frozen=True)
 class PartTable:
-    """Which rows make up each word: its own first, then those of its parts, which follow those of all words."""
+    """The rows that make up each word: its own first, then those of its parts, which follow those of all words."""
 
     slots: Array  # (s,) int64, rising: those that the words fill; slot i has row n_words + i
     firsts: Array  # (v + 1,) int64
@@ -186,7 +186,7 @@ class PartVectors:
     bucket: int
 
     def __post_init__(self):
-        """Slots are looked up by halving, and may come from a file."""
+        """Check that slots rise: they are found by bisection, and may come from a file."""
         if len(self.slots) and (self.slots[-1] >= self.bucket or (np.diff(self.slots) <= 0).any()):
             raise ValueError("slots have to rise, below the number of buckets.")
 

@@ -32,7 +32,7 @@ Array = np.ndarray
 @storable
 @dataclass(frozen=True)
 class Counts:
-    """How often each word occurs in each document. The words are in the order of the alphabet; Counts() is the empty sum.
+    """Counts of each word in each document. The words are in the order of the alphabet; Counts() is the empty sum.
 
     matrix : CSR array of int64, (n_documents, n_words)
     words : (n_words,) texts
@@ -111,12 +111,12 @@ class Counts:
 
     @property
     def n_tokens(self) -> int:
-        """How many words all documents have together."""
+        """Number of words of all documents together."""
         return int(self.matrix.sum())
 
     @property
     def document_frequency(self) -> Array:
-        """In how many documents each word stands, (n_words,)."""
+        """Number of documents that contain each word, (n_words,)."""
         return np.bincount(self.matrix.indices, minlength=self.matrix.shape[1])
 
     def pruned(

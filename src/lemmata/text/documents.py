@@ -1,6 +1,6 @@
 """Documents as models take them: counts of words, blocks of such counts, any matrix of numbers >= 0, or texts to be counted.
 
-What a model is fitted to is checked here, and so is what another library's topic model is certified on.
+Validates what a model is fitted to, and what another library's topic model is certified on.
 """
 
 from __future__ import annotations

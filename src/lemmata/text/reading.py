@@ -88,7 +88,7 @@ def _lines(path: Path, encoding: str) -> Iterator[str]:
             ) from error
     if not packed and position < size:
         raise UnreadableText(
-            f"{path} shrank from {size:,} to {position:,} bytes while it was read; read it when nobody writes it."
+            f"{path} shrank from {size:,} to {position:,} bytes while it was read; read it when it is no longer written to."
         )
 
 

@@ -1,4 +1,4 @@
-"""What all topic models share: what documents are made of. How topics are read is in reading.py, input in text/documents.py.
+"""The base of all topic models. Reading topics is in reading.py, validation of input in text/documents.py.
 
 A topic model is fitted to counts: `lemmata.text.counts(…)`, which brings its words along, blocks of such counts, or any matrix
 of numbers >= 0, documents in rows. `components_` (k, m) holds what each topic makes of each word, `transform` what each

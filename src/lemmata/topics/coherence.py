@@ -1,4 +1,4 @@
-"""Coherence: do the words of a topic stand together in texts? And diversity: do topics have different words?
+"""Coherence: do the words of a topic occur together in texts? And diversity: do topics have different words?
 
 With P(w) the share of windows that hold w, and P(v, w) that of windows that hold both (a window is a document, or so many words
 in a row),
@@ -41,14 +41,14 @@ BATCH = 1000  # texts at a time
 
 @dataclass(frozen=True)
 class WindowCounts:
-    """In how many windows words stand, alone and by two. Adds up over blocks of documents; Together() is the empty sum."""
+    """Numbers of windows with each word and each pair. Adds up over blocks of documents; WindowCounts() is the empty sum."""
 
     windows: float = 0.0
     pairs: Array | float = 0.0  # (v, v); the diagonal has each word alone
 
     @classmethod
     def in_documents(cls, counts: Any) -> WindowCounts:
-        """Of counts over the words: a window is a document."""
+        """Count windows in counts over the words: a window is a document."""
         there = sp.csr_array(counts, dtype=np.float64)
         there.eliminate_zeros()
         there.data[:] = 1
@@ -56,7 +56,7 @@ class WindowCounts:
 
     @classmethod
     def in_windows(cls, texts: Sequence[Array], words: int, size: int) -> WindowCounts:
-        """Of texts as numbers of words, −1 for one that does not matter: a window is `size` of them in a row.
+        """Count windows in texts as numbers of words, −1 for one that does not matter: a window is `size` of them in a row.
 
         A window changes only where a word that matters enters or leaves it; between, it is counted as often as it lasts.
         """
@@ -128,14 +128,14 @@ def coherence(
     window: int | None = None,
     tokenizer: Tokenizer | None = None,
 ) -> Array:
-    """How well the words of each topic go together in documents, (n_topics,); NaN where no two of them occur.
+    """Coherence of the words of each topic in documents, (n_topics,); NaN where no two of them occur.
 
     Parameters
     ----------
     topics : lists of words, the likeliest first
         Ten or so words each, as `top_words` gives them.
     documents : Counts, or texts (a list, an iterator, a data set, `lemmata.text.read(…)`), or lists of words
-        Where words are looked for. Counts have no order, so a document is a window; texts are read once, block by block.
+        Where words are searched. Counts have no order, so a document is a window; texts are read once, block by block.
     measure : {"npmi", "c_v", "u_mass"}, default="npmi"
         NPMI lies between −1 and 1 and agrees best with people among the cheap ones; u_mass is at most 0.
     window : int, optional

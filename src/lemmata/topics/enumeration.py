@@ -8,7 +8,7 @@ p(z) depends on z by the counts n_c of its topics alone. So the kᵀ sequences f
 
 (CIL24 3.2 has each topic drawn from p(z | α); it is drawn from the document's mixture v, and v once from p(v | α).)
 
-A word multiplies the polynomial by Σ_c φ_cw x_c: k shifted copies of an array with an axis per topic (but for the last, whose
+A word multiplies the polynomial by Σ_c φ_cw x_c: k shifted copies of an array with an axis per topic (except the last, whose
 count is what is left). Words are first scaled to Σ_c φ_cw = 1: the coefficients are then the distribution of the counts of
 independent topics, and stay in range.
 """

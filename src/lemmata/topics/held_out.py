@@ -1,10 +1,10 @@
-"""How well a topic model knows documents that it was not fitted to.
+"""Held-out perplexity: the probability of documents that a topic model was not fitted to.
 
     perplexity = exp(−Σ_d ln p(w_d) / Σ_d T_d),        p(w) = ∫ Π_t (Σ_j θ_j φ_{j w_t}) p(θ | α) dθ                (CIL (3.35))
 
 The integral has no formula. Libraries answer with a bound (scikit-learn, gensim: too high), or with the likelihood of topics
 that were drawn for the training words (tomotopy). Here it is estimated without bias, with a standard error (`left-to-right`),
-or summed up where model and documents are small (`exact`). How well a model goes on where half a document was read is another
+or summed up where model and documents are small (`exact`). Predicting the rest of a document from its first half is another
 quantity, p(w² | w¹), with a name of its own: `completion`.
 
     >>> import numpy as np
@@ -102,7 +102,7 @@ def perplexity(
     ----------
     model : LDA, PLSA, a multinomial Mixture; scikit-learn's LatentDirichletAllocation, gensim's LdaModel, tomotopy's LDAModel
         Or a pair (topic_word, alpha): p(word | topic) of shape (k, m), and α, a number or (k,). LDA is scored at its topics
-        `topic_word_` and its prior, whoever fitted it and however.
+        `topic_word_` and its prior, however it was fitted.
     X : `lemmata.text.Counts`, or a matrix of whole counts, documents in rows
         Of gensim's and tomotopy's models also documents as they take them. Documents that were not fitted to.
     method : "left-to-right", "completion" or "exact"

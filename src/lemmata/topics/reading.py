@@ -39,7 +39,7 @@ Array = np.ndarray
 
 
 class DocumentShare(NamedTuple):
-    """A document, and how much of it is of the topic asked for."""
+    """A document, and the share of it that belongs to the topic."""
 
     document: int
     share: float
@@ -53,7 +53,7 @@ def rows_to_one(rows: Array) -> Array:
 
 
 class Readable:
-    """What can be read off a topic model. Where `documents` are asked for: counts, a matrix over the same words, or texts."""
+    """Mixin for reading a topic model. `documents` are counts, a matrix over the same words, or texts."""
 
     components_: Array  # (k, m)
     feature_names_in_: Array
@@ -77,7 +77,7 @@ class Readable:
             vocabulary = getattr(self, "feature_names_in_", None)
         if vocabulary is None:
             raise ValueError(
-                "the model was fitted to bare numbers and knows no words; fit it to lemmata.text.counts(documents), or pass "
+                "the model was fitted to numbers without words; fit it to lemmata.text.counts(documents), or pass "
                 "vocabulary, the word of each column."
             )
         if isinstance(vocabulary, str):
@@ -132,7 +132,7 @@ class Readable:
         return rows_to_one(theta)
 
     def _lengths(self, documents: Any) -> Array:
-        """How many words each document has."""
+        """Number of words of each document."""
         blocks = self._validated(documents, reset=False)  # type: ignore[attr-defined]
         return np.concatenate([np.asarray(rows.sum(axis=1)).ravel() for rows, _ in blocks])
 
@@ -186,9 +186,9 @@ class Readable:
         self, documents: Any, measure: str = "npmi", n: int = 10, *, window: int | None = None,
         vocabulary: Any = None,
     ) -> Array:  # fmt: skip
-        """How well the n likeliest words of each topic go together in documents (lemmata.topics.coherence), (n_components,).
+        """Coherence of the n likeliest words of each topic in documents (lemmata.topics.coherence), (n_components,).
 
-        A matrix is one over the model's words; texts are looked at in windows of so many words in a row.
+        A matrix is one over the model's words; texts are read in windows of so many words in a row.
         """
         words = self._words(vocabulary)
         if not (isinstance(documents, Counts) or are_texts(documents)) and _is_matrix(documents):

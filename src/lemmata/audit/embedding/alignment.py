@@ -2,7 +2,7 @@
 
 With M = XᵀY over the pairs, Σ ‖x W − y‖² is least where tr(WᵀM) is largest, and no orthogonal W exceeds ‖M‖_*, the sum of
 singular values (von Neumann). tr(WᵀM) = ‖M‖_* if and only if WᵀM is symmetric and positive semidefinite: such a W = UVᵀ of M
-= UΣVᵀ. So the gap ‖M‖_* − tr(WᵀM) says how far from the best a rotation is, whoever found it. The best is the only one if no
+= UΣVᵀ. So the gap ‖M‖_* − tr(WᵀM) says how far from the best a rotation is. The best is the only one if no
 singular value is 0.
 
 What a rotation is worth shows on pairs that it was not made from. The true word of such a pair has a rank among all target

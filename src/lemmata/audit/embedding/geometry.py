@@ -9,7 +9,7 @@ With u_w = z_w/‖z_w‖ the directions of n words (a vector of zeros has none; 
 **What the scores determine.** A model with two embeddings knows S = ζzᵀ. (ζA, zA⁻ᵀ) has the same S for every invertible A, so
 no angle between rows of ζ follows from the scores; with one embedding S = zzᵀ fixes all angles. Among all pairs with the same
 scores, ζ = UΣ^½, z = VΣ^½ with S = UΣVᵀ is the balanced one, ζᵀζ = zᵀz, unique up to a rotation. Gradient steps keep ζᵀζ − zᵀz
-but for second order terms, so that training which begins near zero ends near balance. What is measured is how many of the
+up to second order terms, so that training which begins near zero ends near balance. What is measured is how many of the
 nearest words survive when ζ is balanced. (With biases, ζ_w + c and b_v − ⟨c, z_v⟩ have the same scores: the origin is free.)
 """
 
@@ -39,7 +39,7 @@ EXPLAINED = 0.1
 EQUALLY = 0.25  # deviation of ln count: less of it is hardly more than chance
 SHARED = 0.5  # of the nearest words
 NEAREST = 10
-ASKED = 400  # words whose neighbours are looked at
+ASKED = 400  # words whose neighbours are compared
 ROWS = 2**14  # at a time
 NO_SPREAD = 1e-12  # of directions that differ by rounding
 RISK = 0.05
@@ -206,7 +206,7 @@ def nearest(vectors: Array, asked: Array, n: int) -> Array:
     cost=_cost_of_neighbours,
 )
 def nearest_words_determined(fit):
-    """Of up to 400 evenly spaced words, the share of the 10 nearest that are also among the 10 nearest once ζ is balanced."""
+    """For up to 400 evenly spaced words, the share of the 10 nearest that are also among the 10 nearest once ζ is balanced."""
     _require_some(fit)
     if fit.get("context_embedding_") is None:
         return unknown("these vectors came without those of contexts: their scores are not known")
@@ -231,7 +231,7 @@ def nearest_words_determined(fit):
 
 
 def answers(fit: Fit, questions: Array) -> tuple[Array, Array]:
-    """Whether each question a b c d is solved by b − a + c, and by what is nearest to c."""
+    """Return for each question a b c d whether b − a + c solves it, and whether the word nearest to c does."""
     u = directions(vectors_of(fit))
     solved = []
     for first in range(0, len(questions), QUESTIONS):

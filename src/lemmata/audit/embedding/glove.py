@@ -2,13 +2,13 @@
 
     J = Σ_{N_wv>0} f(N_wv) e_wv² + λ(‖ζ‖² + ‖z‖² + ‖b‖² + ‖c‖²),    e_wv = ln N_wv − μ − b_w − c_v − ⟨ζ_w, z_v⟩     (CIL (3.56))
 
-with f(n) = min{1, (n/x_max)^α}; ½J is a factored objective with weights f. What vectors are worth is told by what the best
-biases leave without them: ln N ≈ μ + b_w + c_v says that words meet as often as their frequencies make them. Those solve
+with f(n) = min{1, (n/x_max)^α}; ½J is a factored objective with weights f. Vectors are compared with the best
+biases without them: ln N ≈ μ + b_w + c_v says that words occur together as often as their frequencies suggest. Those solve
 
     (Σ_v f) b_w + Σ_v f c_v = Σ_v f (ln N − μ),        (Σ_w f) c_v + Σ_w f b_w = Σ_w f (ln N − μ)
 
-by conjugate gradients. Log-counts of rare pairs are noise for the most part, and f lets vectors neglect them: so the two are
-compared for rare and for frequent pairs apart, by the decade that N lies in.
+by conjugate gradients. Log-counts of rare pairs are mostly noise, and f lets vectors neglect them: so the two are
+compared for rare and for frequent pairs separately, by the decade of N.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def log_counts(fit: Fit) -> tuple[Array, Array]:
 
 
 def per_pair(times: float) -> Any:
-    """The cost of so many looks at every pair with its vectors."""
+    """The cost of so many passes over every pair with its vectors."""
 
     def cost(fit: Fit) -> float:
         return times * fit.data.n_observed * (np.shape(fit.word_embedding_)[1] + 8)
@@ -131,7 +131,7 @@ def first_order_point(fit):
 
 
 def biases_alone(fit: Fit) -> Array:
-    """What the best biases without vectors leave of ln N, at every pair."""
+    """The residual of ln N at every pair after the best biases without vectors."""
     N = fit.data.matrix
     x, f = log_counts(fit)
     x = x - (f @ x) / f.sum()
@@ -174,11 +174,11 @@ def bands_explained(fit):
     """√(Σ f e² / Σ f) over the pairs of each decade of counts, beside the same of the best biases: the worst decade."""
     at, f, alone = problem(fit), log_counts(fit)[1], biases_alone(fit)
     errors = at.target - at.fitted
-    told = [(name, here) for name, here in bands(fit.data.matrix.data) if here.sum() >= FEW]
-    if not told:
+    filled = [(name, here) for name, here in bands(fit.data.matrix.data) if here.sum() >= FEW]
+    if not filled:
         return unknown(f"fewer than {FEW} pairs occur")
     sizes, shares = [], []
-    for name, here in told:
+    for name, here in filled:
         mine, theirs = (np.sqrt((f[here] @ e[here] ** 2) / f[here].sum()) for e in (errors, alone))
         if theirs > MET:
             shares.append(100 * mine / theirs)

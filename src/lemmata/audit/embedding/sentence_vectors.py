@@ -165,12 +165,12 @@ SENTENCE_CLAIMS = (
 
 
 def drawn_from(counts: Array, sample: float, exponent: float) -> tuple[Array, Array]:
-    """How likely an occurrence of each word is kept, and q ∝ countsᵅ, what negatives are drawn from; 0 for words never met."""
+    """The probability that an occurrence of each word is kept, and q ∝ countsᵅ, the distribution of negatives."""
     counts = np.maximum(np.asarray(counts, np.float64), 0)
-    share, met = counts / counts.sum(), counts > 0
-    ratio = sample / np.where(met, share, 1)
+    share, used = counts / counts.sum(), counts > 0
+    ratio = sample / np.where(used, share, 1)
     keep = np.minimum(1, np.sqrt(ratio) + ratio) if sample > 0 else np.ones(len(counts))
-    q = np.where(met, np.where(met, counts, 1) ** exponent, 0.0)
+    q = np.where(used, np.where(used, counts, 1) ** exponent, 0.0)
     return keep, q / q.sum()
 
 
@@ -235,7 +235,7 @@ def _cost_of_targets(fit: Fit) -> float:
     cost=_cost_of_targets,
 )
 def beats_frequencies(fit: Fit):
-    """Of evenly spaced words of the text, as a share of the least that a score for each word reaches, whatever the sentence."""
+    """The loss of evenly spaced words of the text over the least that scores of words without their sentence reach."""
     if not np.sum(fit.counts_) > 0:
         return unknown("no word was met")
     loss, n = loss_of_targets(fit)

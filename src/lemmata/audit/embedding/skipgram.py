@@ -1,13 +1,13 @@
 """Claims about word embeddings: what was counted is true of the text, training lowered its loss, and how far it went.
 
-Negative sampling tells the N_wv pairs of a text from M_wv random ones, M_wv = r T_w q_v on average, T_w = N_w = Σ_v N_wv where
-r are drawn for each pair, and q ∝ p^α. With scores s_wv = ⟨ζ_w, z_v⟩ + b_v the expected loss and its least value are
+Negative sampling separates the N_wv pairs of a text from M_wv random ones, M_wv = r T_w q_v on average, T_w = N_w = Σ_v N_wv
+where r are drawn for each pair, and q ∝ p^α. With scores s_wv = ⟨ζ_w, z_v⟩ + b_v the expected loss and its least value are
 
     L(s) = Σ_wv N_wv ln(1 + e^−s_wv) + M_wv ln(1 + e^s_wv)         L* = L(s*),   s*_wv = ln N_wv/M_wv              (CIL (3.53))
     L(s) − L* = Σ_wv (N_wv + M_wv) KL(p* ‖ σ(s_wv)),   p* = N_wv/(N_wv + M_wv)
 
-Scores that depend on v alone reach L_v = L(ln Σ_w N_wv / Σ_w M_wv): what word frequencies tell. (CIL (3.54) is s* with one
-negative for each pair; r of them shift it by ln r.) gensim leaves a negative out that is the word itself: there
+Scores that depend on v alone reach L_v = L(ln Σ_w N_wv / Σ_w M_wv): the best that word frequencies alone can do. (CIL (3.54)
+is s* with one negative for each pair; r of them shift it by ln r.) gensim leaves a negative out that is the word itself: there
 M_wv = r q_v (N_w − N_wv). Of the exact softmax (3.46), L* is the conditional entropy of v and L_v the entropy of its
 frequencies.
 
@@ -175,7 +175,7 @@ class PairSums:
 
 @dataclass(frozen=True)
 class Losses:
-    """Of all pairs together, and how the scores of those that occur compare with the best ones."""
+    """Losses of all pairs together, and how the scores of those that occur compare with the best ones."""
 
     model: float  # L(s)
     frequencies: float  # L_v
@@ -185,7 +185,7 @@ class Losses:
 
 
 def keep_probabilities(fit: Fit) -> Array:
-    """How likely an occurrence of each word is kept: min{1, √(t/f) + t/f}; the exact softmax takes all."""
+    """The probability that an occurrence of each word is kept: min{1, √(t/f) + t/f}; the exact softmax takes all."""
     known = fit.get("keep_")
     if known is not None:
         return np.asarray(known, np.float64)
@@ -197,7 +197,7 @@ def keep_probabilities(fit: Fit) -> Array:
 
 
 def _cost(fit: Fit) -> float:
-    """All scores, and pairs out to where some R kept words lie in between."""
+    """The cost of all scores, and of pairs out to where some R kept words are in between."""
     (v, k), R = np.shape(fit.embedding_), int(fit.window)
     counts = np.asarray(fit.counts_, np.float64)
     kept = float(counts @ keep_probabilities(fit)) / max(float(counts.sum()), 1.0)

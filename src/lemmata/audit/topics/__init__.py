@@ -1,9 +1,10 @@
-"""Claims about topic models with a prior (LDA), and what documents that were not fitted to have for a probability.
+"""Claims about topic models with a prior (LDA), and the probability of held-out documents.
 
-left_to_right.py, enumeration.py    p(w) by a particle filter, and by summing up
-estimates.py, unigram.py            held-out perplexity from them, with its standard error; the model without topics
-stated.py, runs.py, unseen.py       claims: what a fit states, how its run went, how it does on new documents
-foreign.py                          scikit-learn's, gensim's and tomotopy's models, and their documents
+left_to_right.py, mixtures.py     p(w) by a particle filter, and the guesses that it uses
+documents.py, unigram.py          documents as their words one after the other; the model without topics
+stated.py, runs.py, unseen.py     claims about what a fit states, its run, and new documents
+foreign.py                        scikit-learn's, gensim's and tomotopy's models
+plsa.py, nmf/                     claims about models without a prior
 
 LDA_CLAIMS (Gibbs), LDA_BATCH_CLAIMS, LDA_ONLINE_CLAIMS    in the certificate of a fit; LDA_MORE_CLAIMS only in `certify`
 """

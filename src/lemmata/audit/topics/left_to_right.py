@@ -1,6 +1,6 @@
 """The probability of a document under LDA by a particle filter that reads it from left to right.
 
-A particle knows a topic for each word read so far, and n_c counts them. A word s still to come may stand under a guess g_s, its
+A particle has a topic for each word read so far, and n_c counts them. A word s still to come may stand under a guess g_s, its
 topic in the mixture that explains the whole document best, where that is more probable than all others together; f_c counts
 them. Reading word t is
 
@@ -22,7 +22,7 @@ E V_1 ⋯ V_T = h_0 = Σ_z γ_T(z)/γ_0. By Jensen E ln p̂ ≤ ln p(w): on aver
 more, by about half the variance of ln p̂.
 
 Without guesses, and with all earlier words drawn again before each word, this is the estimator of Wallach et al. (2009,
-algorithm 3) but for the choosing: they average p(w_t | …) over particles that are never chosen by weight, which is not
+algorithm 3) except for the choosing: they average p(w_t | …) over particles that are never chosen by weight, which is not
 unbiased. Drawing all words again costs the square of the length; guesses (a twisted filter: Whiteley & Lee 2014) cost nothing.
 On documents of 400 words under 50 topics they bring the deviation of ln p̂ by 20 particles from 11 nats to 1.3.
 
@@ -40,7 +40,7 @@ from lemmata.audit.topics.mixtures import best_mixtures
 
 Array = np.ndarray
 CHUNK = 2**18  # numbers of particles at a time: what fits the caches
-FULL = 0.85  # of the rows that are read together: when fewer go on, the others are left out
+FULL = 0.85  # of the rows that are read together: when fewer continue, the others are left out
 SURE = 0.5  # a topic more probable than all others together is worth a guess
 
 
@@ -94,7 +94,7 @@ def left_to_right(
     likeliest = phi.max(axis=0)
     impossible = likeliest <= 0
     scaled = np.ascontiguousarray((phi / np.where(impossible, 1, likeliest)).T)  # (m, k)
-    scaled[impossible] = 1.0  # the logarithm says −inf, the filter goes on
+    scaled[impossible] = 1.0  # the logarithm is −inf, the filter continues
     with np.errstate(divide="ignore"):
         scales = np.log(likeliest)
     size = max(1, CHUNK // (k * particles * runs))
@@ -125,7 +125,7 @@ def _guess(words: Array, lengths: Array, scaled: Array, alpha: Array) -> Array:
 
 
 class PaddedDocuments:
-    """Documents that are read side by side, the longest first: words, lengths, and the guesses of their topics or None."""
+    """Documents that are read in parallel, the longest first: words, lengths, and the guesses of their topics or None."""
 
     def __init__(self, words: Array, lengths: Array, guesses: Array | None):
         self.words, self.lengths, self.guesses = words, lengths, guesses
@@ -227,7 +227,7 @@ class Filter:
             self.sums[c] += self.sums[c - 1]
 
     def _choose(self, weights: Array) -> Array:
-        """Which particles go on, as columns: R of each row, r on average R v_r/Σv times (systematic resampling)."""
+        """The particles that survive, as columns: R of each row, r on average R v_r/Σv times (systematic resampling)."""
         below = np.cumsum(weights, axis=0)
         ends = np.floor(below * (self.R / below[-1]) + self.rng.random(self.n))
         ends[-1] = self.R  # what rounding may have missed

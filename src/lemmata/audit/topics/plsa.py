@@ -1,4 +1,4 @@
-"""What theory promises about topics fitted by maximum likelihood (pLSA), recomputed from counts and public attributes.
+"""Claims about topics fitted by maximum likelihood (pLSA), recomputed from counts and public attributes.
 
 With p_dw = Σ_z θ_dz φ_zw (`doc_topic_`, `components_`) and N the counts,
 

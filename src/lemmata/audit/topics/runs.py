@@ -1,4 +1,4 @@
-"""What the run of an LDA fit says: a bound that cannot fall, and chains that should tell the same.
+"""Claims about the run of an LDA fit: a bound that cannot fall, and chains that should agree.
 
 **R̂** (Gelman & Rubin 1992, chains split in halves). With W the mean variance within the halves and B/n the variance of their
 means, R̂ = √((n−1)/n + B/(nW)): 1 where all halves wander about the same values, more where some have values of their own,
@@ -6,7 +6,7 @@ because chains sit in different modes or still climb. It is of the log-likelihoo
 
 Passes depend on the passes before, and few independent ones have means that differ by chance: with τ the passes that one
 independent one is worth (1 + 2 Σ autocorrelations, while pairs of them are positive: Geyer 1992), by W τ/n. A large R̂ fails
-only where the means differ by more than chance explains; else it can't tell yet.
+only where the means differ by more than chance explains; else it is undecided.
 """
 
 from __future__ import annotations

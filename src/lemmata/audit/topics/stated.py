@@ -1,4 +1,4 @@
-"""What an LDA fit states: topics as counts, mixtures, priors, and a bound on the likelihood. Recomputed from the documents.
+"""Statements of an LDA fit: topics as counts, mixtures, priors, and a bound on the likelihood. Recomputed from the documents.
 
 **Words add up.** `components_` are expected counts of words in topics, β more of each. Gibbs sampling and variational EM give
 every token to topics in shares that sum to 1, so whatever the topics are,
@@ -9,7 +9,7 @@ every token to topics in shares that sum to 1, so whatever the topics are,
 
     L = Σ_d E ln p(θ_d | α)/q(θ_d) + Σ_dw N_dw ln Σ_z exp(E ln θ_dz) φ_zw   ≤   ln p(w | φ, α),        E ln θ = ψ(γ) − ψ(Σγ)
 
-and γ_d sums to A + T_d, so `doc_topic_` tells it: γ_d = (A + T_d) θ_d.
+and γ_d sums to A + T_d, so it follows from `doc_topic_`: γ_d = (A + T_d) θ_d.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ SOUND = attributes_sound(
 
 
 def adds_up(fit: Fit) -> bool:
-    """Whether the topics of this fit are those of all documents, once each."""
+    """Return whether the topics of this fit are those of all documents, once each."""
     stated = fit.get("words_add_up_")
     return fit.get("learning_method") in ("gibbs", "batch") if stated is None else bool(stated)
 
@@ -84,7 +84,7 @@ def _statement_errors(fit: Fit) -> dict[str, float]:
 
 
 def word_totals(fit: Fit) -> Array:
-    """How often each word occurs, documents weighted, (m,)."""
+    """Number of occurrences of each word, documents weighted, (m,)."""
     totals = np.zeros(fit.data.shape[1])
     for rows, weights in fit.data:
         N = sp.csr_array(rows, dtype=np.float64)
@@ -94,7 +94,7 @@ def word_totals(fit: Fit) -> Array:
 
 
 def variational_bound(fit: Fit) -> tuple[float, float]:
-    """L at the γ that doc_topic_ tells; and how many tokens there are."""
+    """L at the γ that follows from doc_topic_, and the number of tokens."""
     phi, alpha = topic_word(fit), np.asarray(fit.doc_topic_prior_, np.float64)
     theta, first, bound, tokens = np.asarray(fit.doc_topic_), 0, 0.0, 0.0
     for rows, weights in fit.data:

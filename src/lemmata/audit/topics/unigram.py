@@ -3,7 +3,7 @@
     u_w = (N_w + s)/(N + m s),        s: the pseudo-count at which Σ_w N_w ln (N_w − 1 + s)/(N − 1 + m s) is largest
 
 The sum is the logarithm of what each token of the training documents has given all the others: no word that a test document may
-have gets probability 0, and nobody chose s. A weak unigram would make every topic model look good.
+have gets probability 0, and s is not a choice. A weak unigram would make every topic model look good.
 """
 
 from __future__ import annotations

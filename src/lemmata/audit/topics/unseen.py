@@ -1,4 +1,4 @@
-"""Whether a topic model knows new documents better than the model without topics does.
+"""Claims about held-out documents: a topic model beside the model without topics.
 
 **What is compared.** With u the unigram of the training documents (unigram.py), the gain on a held-out document is
 
@@ -81,7 +81,7 @@ def beats_unigram(fit: Fit):
 
 
 def _affordable(fit: Fit, test: Any) -> Any:
-    """As many documents as there is work for, drawn at random."""
+    """Return as many documents as there is work for, drawn at random."""
     order = np.random.default_rng(0).permutation(test.shape[0])
     work = PER_TOKEN * len(fit.components_) * np.asarray(test.sum(axis=1)).ravel()[order]
     much = np.searchsorted(np.cumsum(work), max(float(fit.work), SOME)) + 1

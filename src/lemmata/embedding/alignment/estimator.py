@@ -79,7 +79,7 @@ class Alignment(Model):
 
     _: KW_ONLY
     neighbours: int = parameter(10, COUNT).doc("""
-        n in CSLS: nearest words whose mean cosine tells how crowded a place is.""")
+        n in CSLS: nearest words whose mean cosine measures how crowded a place is.""")
     among: int = parameter(10_000, COUNT).doc("""
         Self-learning and crowding look at so many of the first (most frequent) words of both sides.
         """)
@@ -161,7 +161,7 @@ class Alignment(Model):
         return {**found, "rotation_": W.astype(problem.X.dtype), "loss_": loss}
 
     def _conclude(self, data: Any, *args: Any, **options: Any) -> None:
-        """What claims are checked on are pairs held out; a fit has none."""
+        """Leave the data out: claims are checked on pairs held out, and a fit has none."""
         super()._conclude(None, *args, **options)
 
     @classmethod
@@ -272,7 +272,7 @@ class Alignment(Model):
     def precision(
         self, pairs: Any, k: Any = (1, 5, 10), *, method: str = "csls", confidence: float = 0.95
     ) -> PrecisionScore:
-        """How often a true translation is among the first k, over the source words of these pairs.
+        """The share of source words of these pairs with a true translation among the first k.
 
         Pairs that the alignment was given say little about others: hold some out.
         """

@@ -35,7 +35,7 @@ class WordPairs:
 
     @property
     def source(self) -> Array:
-        """What the fingerprint of a certificate is taken of."""
+        """The array that the fingerprint of a certificate is computed from."""
         return self.places
 
     def __len__(self) -> int:

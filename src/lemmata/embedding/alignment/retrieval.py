@@ -1,4 +1,4 @@
-"""Which words of the other side are nearest, by cosine and by CSLS, block by block: one matrix product each, no more in memory.
+"""The nearest words of the other side, by cosine and by CSLS, block by block: one matrix product each, no more in memory.
 
     cos(x, y) = xᵀy                             for rows of length 1
     CSLS(x, y) = 2 xᵀy − r(x) − r(y)            r(x): the mean cosine of x and its n nearest words of the other side

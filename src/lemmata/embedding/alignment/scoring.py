@@ -1,4 +1,4 @@
-"""How often translations are right: precision at k, with its interval."""
+"""Precision of translations at k, with its interval."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class PrecisionScore:
     """The share of source words with a true translation among the first k, for each k, with exact (Clopper-Pearson) intervals.
 
     precision, low, high : {k: share}
-    n_words : source words asked for; n_unknown : pairs left out, because a word of theirs has no vector
+    n_words : source words that were scored; n_unknown : pairs left out, because a word of theirs has no vector
     chance : {k: share} of words found by drawing k words at random
     """
 

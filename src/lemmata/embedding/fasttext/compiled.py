@@ -1,4 +1,4 @@
-"""Mini-batches over sparse rows by kernels: rows are gathered in parts, features stepped in groups, side by side.
+"""Mini-batches over sparse rows by kernels: rows are gathered in parts, features stepped in groups, in parallel.
 
 How many parts and groups there are is fixed, so the bits of a fit do not depend on the number of cores.
 """

@@ -6,8 +6,8 @@ x is the sparse row of a text, h its vector; ℓ is the softmax loss ln Σ_c e^(
 or the hinge max(0, 1 + max_{c≠y} z_c − z_y).
 With p = ∂ℓ/∂z of a row the gradients are h pᵀ for B and x gᵀ, g = Bp, for A: every feature of a text gets the same g.
 
-Rows of A are met as often as their words are: a rare word has few steps to learn in. So steps are Adagrad's with one running
-sum for each row, a_f ← a_f − η g/√S_f, S_f = Σ ‖g‖²/k, and rare features take long ones. (With steps of one length, as
+Rows of A get as many steps as their words have occurrences: a rare word learns from few. So steps are Adagrad's with one
+running sum for each row, a_f ← a_f − η g/√S_f, S_f = Σ ‖g‖²/k, and rare features take long ones. (With steps of one length, as
 fastText's own, film reviews held out were classified 1.4 points worse.) η falls to 0 over the epochs. A batch is gathered by
 rows and stepped by groups of features, whose numbers are fixed: the result does not depend on threads.
 """

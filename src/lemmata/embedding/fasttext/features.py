@@ -1,4 +1,4 @@
-"""What a text is made of, in places of a table: its words, runs of words, and parts of words.
+"""Features of a text as places in a table: its words, runs of words, and parts of words.
 
     words               the vocabulary, 0 the most frequent
     n-grams of words    2 … word_ngrams neighbours, hashed into `bucket` slots
@@ -47,7 +47,7 @@ class FeatureSpace:
     bucket: int = 2**21
 
     def __post_init__(self):
-        """Places are looked up without a check, and a space may come from a file."""
+        """Check the places: they are used as indices, and a space may come from a file."""
         if len(self.slots) and (self.slots[-1] >= 2 * self.bucket or (np.diff(self.slots) <= 0).any()):  # fmt: skip
             raise ValueError("slots have to rise, below twice the number of buckets.")
 
@@ -89,7 +89,7 @@ class FeatureSpace:
 
     @cached_property
     def _row_of_slot(self) -> Array:
-        """Where the slots are among the features; −1 for those that have no row."""
+        """The place of each slot among the features; −1 for slots without a row."""
         found = np.full(self._n_slots, -1, np.int32)
         found[self.slots] = np.arange(self.n_words, self.n_features, dtype=np.int32)
         return found
@@ -154,7 +154,7 @@ class FeatureSpace:
 
 
 def _spread(texts: Array, ids: Array, starts: Array, rows: Array) -> tuple[Array, Array]:
-    """(text, row) of the parts of the words of texts; a word that a text repeats is looked at once."""
+    """(text, row) of the parts of the words of texts; a word that a text repeats counts once."""
     width = np.int64(max(len(starts) - 1, 1))
     texts, ids = np.divmod(np.unique(texts * width + ids), width)
     sizes = starts[ids + 1] - starts[ids]

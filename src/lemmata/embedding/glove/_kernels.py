@@ -3,7 +3,7 @@
     e = ⟨ζ_w, z_v⟩ + b_w + c_v + μ − ln N_wv,    g = f(N_wv) e z_v,   ζ_w ← ζ_w − γg,  or  S_w ← S_w + g²,  ζ_w ← ζ_w − g / √S_w
 
 with S_w = 1/γ² at first, and z_v, b_w, c_v likewise, each from the values before the step (CIL (3.62), (3.63): their 2η is γ).
-Vectors are lines (linalg/simd.py). The next context's vector is asked for ahead of time; the word's own stays in the cache.
+Vectors are lines (linalg/simd.py). The next context's vector is prefetched; the word's own stays in the cache.
 """
 
 from __future__ import annotations

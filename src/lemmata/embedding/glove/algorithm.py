@@ -8,7 +8,7 @@ occurs, or a sweep of ALS; the objective of a state is that of all pairs at that
 
 "adagrad" divides every number's slope by the root of 1/γ² plus the squares of its slopes so far: first steps of length γ, later
 ones by how much that number has been pulled already, and none longer than 1. (The published program adds up squares of γ times
-the slopes, from 1, which is the same but for the slope of the step itself: it leaves that out, and has to clip.) "sgd" takes
+the slopes, from 1, which is the same except for the slope of the step itself: it leaves that out, and has to clip.) "sgd" takes
 steps of length γ that falls linearly over the epochs.
 """
 
@@ -169,7 +169,7 @@ class GloVeAlgorithm:
         if epoch:
             rng = np.random.default_rng([state.seed, state.epoch])
             rounds, key = blocks.rounds(rng), rng.integers(2**63, dtype=np.uint64)
-            # what is not there takes the place of sums, and is not looked at
+            # stand-ins for sums that are not there, and not read
             sums = work[4:] if self.adaptive else work[:4]
             rate = np.float32(self._rate(state.epoch))
             steps = partial(
@@ -187,7 +187,7 @@ class GloVeAlgorithm:
 def public_attributes(
     U: Array, V: Array, b: Array, c: Array, mean: float, loss: float
 ) -> dict[str, Any]:
-    """What an estimator shows of vectors and biases."""
+    """Return the public attributes of vectors and biases."""
     return {
         "embedding_": U + V,
         "word_embedding_": U,

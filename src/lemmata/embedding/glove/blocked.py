@@ -1,10 +1,10 @@
-"""Weighted log-counts in P × P blocks, and in each block by rows: for steps that threads make without meeting.
+"""Weighted log-counts in P × P blocks, and in each block by rows: for steps that threads make independently.
 
 Words are dealt into P groups, as rows and as columns (completion/sgd/blocked_entries.py): the blocks (p, p + r mod P) of a
-round share neither a row nor a column, so that threads work on them side by side and nothing depends on who is first. Inside a
-block the pairs of a row lie together: its vector stays in the first-level cache while it meets its contexts one by one, which
-saves half of the traffic of pairs in random order. Rows of a block, and pairs of a row, are walked through by random strides,
-others in every epoch.
+round share neither a row nor a column, so that threads work on them in parallel and nothing depends on which is first. Inside
+a block the pairs of a row lie together: its vector stays in the first-level cache while its contexts are trained one by one,
+which saves half of the traffic of pairs in random order. Rows of a block, and pairs of a row, are walked through by random
+strides, others in every epoch.
 """
 
 from __future__ import annotations

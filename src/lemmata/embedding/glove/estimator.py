@@ -81,7 +81,7 @@ class GloVe(EmbeddingModel):
     alpha: float = parameter(0.75, Interval(Real, 0, 10, closed="both")).doc("""
         How fast the weight of rarer pairs falls. x_max=1, alpha=1 is f = min{1, n}.""")
     solver: str = parameter("adagrad", choice("adagrad", "sgd", "als")).doc("""
-        "adagrad": steps pair by pair, each number with a length of its own; "sgd": steps of equal
+        "adagrad": steps pair by pair, each number with its own step length; "sgd": steps of equal
         length, as CIL (3.62); "als": sweeps of `completion.ALS` with f as weights and a ridge
         `reg`. An epoch of ALS costs some k/4 times as much.""")
     weighting: str = parameter("harmonic", choice(*WEIGHTINGS)).doc("""
@@ -130,7 +130,7 @@ class GloVe(EmbeddingModel):
         return self._limited(Settled(self.tol, self.patience) | MaxSteps(self.epochs))
 
     def _wants_to_settle(self) -> bool:
-        return False  # to make all epochs is what was asked for
+        return False  # all epochs are made
 
     # --- input ---
 

@@ -19,9 +19,9 @@ def list_targets(words: Array, sentence: Array, n_sentences: int, shift: int) ->
     source = sentence + shift
     inside = (source >= 0) & (source < n_sentences)
     source = np.where(inside, source, 0)
-    met = np.where(inside, sizes[source] - (shift == 0), 0)
-    owner = np.repeat(np.arange(len(words)), met)
-    which = np.arange(len(owner)) - np.repeat(np.cumsum(met) - met, met)
+    sizes_here = np.where(inside, sizes[source] - (shift == 0), 0)
+    owner = np.repeat(np.arange(len(words)), sizes_here)
+    which = np.arange(len(owner)) - np.repeat(np.cumsum(sizes_here) - sizes_here, sizes_here)
     if shift == 0:  # not itself
         which += which >= owner - firsts[sentence[owner]]
     context = words[firsts[source[owner]] + which]

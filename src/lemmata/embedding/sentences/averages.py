@@ -2,7 +2,7 @@
 
     s = (1/n) Σ_(words w of the sentence that are known) c_w z_w                n: how many they are
 
-A sentence without known words is 0, which stands for "nothing is known" and is alike to nothing.
+A sentence without known words is 0, which is similar to nothing.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ class SentenceVectors(SentenceModel):
         return data
 
     def _model(self) -> EmbeddingModel:
-        """What is trained on the texts."""
+        """The algorithm that is run on the texts."""
         if self.words is not None:
             return clone(self.words)
         from lemmata.embedding.sentences.trained import SentenceEmbedding

@@ -1,4 +1,4 @@
-"""Vectors trained to be averaged: the mean of a sentence's words predicts words, told apart from words drawn at random.
+"""Vectors trained to be averaged: the mean of a sentence's words predicts words, against words drawn at random.
 
     maximise  Σ_(s, v)  ln σ(⟨h_s, z_v⟩)  +  Σ_(s, u)  ln σ(−⟨h_s, z_u⟩),        h_s = (1/n) Σ_(w in s) x_w
 
@@ -174,7 +174,7 @@ class CompiledSentences:
 
 
 class BatchedSentences:
-    """An epoch by mini-batches in NumPy, without a compiler. Neighbours are looked for within a chunk of sentences."""
+    """An epoch by mini-batches in NumPy, without a compiler. Neighbours are those within a chunk of sentences."""
 
     def __init__(self, algorithm: SentenceAlgorithm, data: SentenceText, state: SentenceState):
         self.algorithm, self.data, self.state = algorithm, data, state

@@ -8,13 +8,13 @@ all from the values before. A group is what is updated at once: a pair with its 
 negatives that its pairs share. With γ = 0 nothing changes and the loss is all that is left: what trains also measures. Vectors
 are rows of whole cache lines, filled up with zeros, which every update leaves zero.
 
-Skip-gram, CBOW and documents differ in who predicts whom: a word its window, a window its word, a document its words. An input
+Skip-gram, CBOW and documents differ in what predicts what: a word its window, a window its word, a document its words. An input
 that is a sum of rows, x = Σ c_i a_i, is put together once for an occurrence, moved by all of its groups, and what it was moved
 by is given to the rows, c_i of it to a_i. The parts of a word have Σ c_i² = 1: then that is exactly what rows moved after every
 group would have made of x.
 
 What is drawn depends on the key and on the place of a sentence in the text alone, so neither the cut into chunks nor threads
-change it. Threads that train side by side write the same rows without locks: then the result depends on who was first.
+change it. Threads that train in parallel write the same rows without locks: then the result depends on which was first.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def keep_words(ids, first, last, keep, held, state):
 
 @kernel(forceinline=True)
 def draw_negatives(targets, first, count, alias, state):
-    """Write so many words drawn from the packed alias table, without a branch, which nobody could predict."""
+    """Write so many words drawn from the packed alias table, without a branch, which would be mispredicted half of the time."""
     n = np.uint64(len(alias))
     for j in range(first, first + count):
         state += GOLDEN
@@ -71,7 +71,7 @@ def draw_negatives(targets, first, count, alias, state):
 
 @kernel(forceinline=True)
 def reach_of(window, shrink, state):
-    """How far an occurrence looks: the window, or a number from 1 to it."""
+    """Reach of an occurrence: the window, or a number drawn from 1 to it."""
     if not shrink:
         return window, state
     state += GOLDEN
@@ -83,7 +83,7 @@ def reach_of(window, shrink, state):
 
 @kernel(forceinline=True)
 def place_of(score, size):
-    """Where a score stands in tables of `size` steps over −REACH … REACH: a step, and the share of it that is passed."""
+    """Place of a score in tables of `size` steps over −REACH … REACH: a step, and the share of it that is passed."""
     place = (score + np.float32(REACH)) * (np.float32(size) / np.float32(2 * REACH))
     if not place > np.float32(0):  # NaN, too: it must not lead outside of the table
         return 0, np.float32(0)
@@ -145,12 +145,12 @@ def descend(
     return loss
 
 
-# --- who predicts, and whom ---------------------------------------------------------------------------------------------
+# --- what predicts what ---------------------------------------------------------------------------------------------
 
 
 @kernel(forceinline=True)
 def look_around(held, t, count, window, shrink, whole, near, state):
-    """Write the words that an occurrence meets: those of its window, or of its whole sentence; how many.
+    """Write the words that an occurrence is paired with: those of its window, or of its whole sentence; how many.
 
     Of a sentence with more than 2R other words, 2R draws of them: each is as likely as any other, and time stays linear.
     """
@@ -254,12 +254,12 @@ def train(
         count, state = keep_words(ids, starts[s], starts[s + 1], keep, held, state)
         for t in range(count):
             alone_here[0] = held[t]
-            met = 1
+            around = 1
             if source != UNIT:
-                met, state = look_around(held, t, count, window, shrink, whole, near, state)
-                if met == 0:
+                around, state = look_around(held, t, count, window, shrink, whole, near, state)
+                if around == 0:
                     continue
-            pairs, predicted = (met, near) if source == WORD else (1, alone_here)
+            pairs, predicted = (around, near) if source == WORD else (1, alone_here)
             alone = shared == PAIR
             groups, width = (pairs, 1 + negative) if alone else (1, pairs + negative)
             positives = 1 if alone else pairs
@@ -267,7 +267,7 @@ def train(
             total += pairs
             n = 0
             if not direct:
-                given, words = (1, alone_here) if source == WORD else (met, near)
+                given, words = (1, alone_here) if source == WORD else (around, near)
                 n = list_inputs(words, given, mean, firsts, parts, lines, shares, nb)
                 fetch_lines(In, lines, n, nb)
             state = write_targets(predicted, pairs, alone, negative, alias, targets, state)

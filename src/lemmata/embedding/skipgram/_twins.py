@@ -2,7 +2,7 @@
 
 Pairs of all windows are drawn at once and cut into batches; a batch is one gradient step from the values before it, summed over
 its pairs, as if they had come one after the other from the same vectors. A word that stands in many of them would be moved too
-far: where the rates that it meets in a batch add up to more than PULL, they are divided to add up to it.
+far: where its rates in a batch add up to more than PULL, they are divided to add up to it.
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ def draw_sentences(kept: KeptWords, most: int, rng: np.random.Generator) -> Occu
     """Each occurrence with all other words of its sentence, or `most` draws of them if they are more."""
     words, (_, firsts, sizes) = kept.words, np.unique(kept.sentence, return_index=True, return_counts=True)  # fmt: skip
     first, others = np.repeat(firsts, sizes), np.repeat(sizes - 1, sizes)
-    met = np.minimum(others, most)
-    owner = np.repeat(np.arange(len(words)), met)
-    which = np.arange(len(owner)) - np.repeat(np.cumsum(met) - met, met)
-    drawn = (others > most)[owner]
-    which[drawn] = rng.integers(0, others[owner[drawn]])
+    drawn = np.minimum(others, most)
+    owner = np.repeat(np.arange(len(words)), drawn)
+    which = np.arange(len(owner)) - np.repeat(np.cumsum(drawn) - drawn, drawn)
+    many = (others > most)[owner]
+    which[many] = rng.integers(0, others[owner[many]])
     which += which >= owner - first[owner]  # not itself
     return _list_occurrences(words, owner, words[first[owner] + which])
 
@@ -88,17 +88,17 @@ def _list_occurrences(words: Array, owner: Array, context: Array) -> Occurrences
 
 
 def batch_size(n_words: int, rate: float) -> int:
-    """How many pairs are taken from the same vectors: the larger a step, the fewer."""
+    """Number of pairs that are taken from the same vectors: the larger a step, the fewer."""
     return int(np.clip(0.1 * n_words / max(rate, 1e-3), SMALLEST, LARGEST))
 
 
 def limit_rates(rates: Array) -> Array:
-    """What to multiply the steps of words with that meet these sums of rates, (words, 1)."""
+    """Factors for the steps of words whose rates add up to these sums, (words, 1)."""
     return (PULL / np.maximum(rates, PULL))[:, None]
 
 
 def gather_rows(words: Array, rows: Array, values: Array, n_words: int) -> Any:
-    """A matrix (words, rows of a batch) with these values, added up where they meet: its product moves rows to their words."""
+    """A matrix (words, rows of a batch) with these values, equal places added up: its product moves rows to their words."""
     n_rows = int(rows[-1]) + 1
     if n_words * n_rows <= DENSE:
         flat = np.bincount(words * n_rows + rows, values, minlength=n_words * n_rows)
@@ -128,7 +128,7 @@ class BatchSteps:
     )
 
     def _input_shares(self, centre: Array, rows: Array, values: Array) -> Any:
-        """Which vectors, and how much of each, are the inputs of a batch, (n, batch)."""
+        """The share of each vector in the inputs of a batch, (n, batch)."""
         if self.shares is None:
             return gather_rows(centre, rows, values, len(self.vectors))
         return self.shares @ gather_rows(centre, rows, values, self.shares.shape[1])

@@ -1,15 +1,15 @@
-"""Skip-gram and CBOW by negative sampling: words tell the words around them from words drawn at random.
+"""Skip-gram and CBOW by negative sampling: words separate the words around them from words drawn at random.
 
     maximise  Σ_(w,v)  ln σ(⟨ζ_w, z_v⟩ + b_v)  +  Σ_(w,u)  ln σ(−⟨ζ_w, z_u⟩ − b_u)                                 (CIL (3.50))
 
-over pairs (w, v) of a word and one in its window, and pairs (w, u) with u drawn from q ∝ p^α. How many negatives there are is
-named apart:
+over pairs (w, v) of a word and one in its window, and pairs (w, u) with u drawn from q ∝ p^α. The number of negatives
+has a name:
 
     "pair"        r for each pair (w, v), as word2vec draws them
     "window"      r for each occurrence of w, each counted once for every pair: the same expectation, some 3 times faster
     "occurrence"  r for each occurrence of w, counted once: CIL (3.49) as it is written, 2R times fewer
 
-(an occurrence that meets no other word has no pair, and gets no negatives either.) CBOW and documents have the same terms with
+(an occurrence without neighbours has no pair, and gets no negatives either.) CBOW and documents have the same terms with
 another input: the sum or mean of a window's ζ, and the vector of a document, each with one pair for an occurrence.
 
 A step is an epoch: one pass of single gradient steps with the rate γ that falls linearly from `alpha` to `min_alpha` over all
@@ -296,7 +296,7 @@ class BatchedTrainer:
                 kept = twins.keep_words(ids, cut, data.keep, rng)
                 unit = block.unit + first
                 found = data.context.draw(kept, data.window, a.shrink, unit, rng)
-                # where in the epoch this chunk lies
+                # where in the epoch this chunk is
                 low, high = (block.position + begin) / n, (block.position + end) / n
 
                 def here(share: float, low=low, high=high) -> float:

@@ -83,8 +83,8 @@ class SkipGram(EmbeddingModel):
         Words predict their neighbours (skip-gram); False: the mean of a window predicts its word
         (CBOW).""")
     context: str = parameter("window", choice("window", "sentence", "document")).doc("""
-        What a word meets. "window": words at most R away. "sentence": all words of its sentence,
-        near or far; where these are more than 2R, each occurrence meets 2R draws of them, so that
+        What a word is paired with. "window": words at most R away. "sentence": all words of its sentence,
+        near or far; where these are more than 2R, each occurrence is paired with 2R draws of them, so that
         time stays linear. "document": the sentence itself, which gets a vector that predicts its
         words (a distributed bag of words). A sentence is what is read as one text: a line, a
         paragraph or a file, by the `unit` of `lemmata.text.read`.""")

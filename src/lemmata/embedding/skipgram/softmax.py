@@ -2,10 +2,10 @@
 
     maximise  Σ_vw N_vw ( s_wv − ln Σ_u exp s_wu ),      s_wv = ⟨ζ_w, z_v⟩ + b_v                                  (CIL (3.46))
 
-N_vw, how often v stands in a window of w, is all that the text tells (3.45), so a step costs words² · k whatever the length of
-the text. With windows that shrink, a pair at distance Δ counts (R − Δ + 1)/R, its share of windows that reach it; with whole
-sentences as context, a pair of a sentence of n words counts min{1, 2R/(n − 1)}, what is drawn of it on average. An epoch is
-TURNS steps of L-BFGS, none of which lowers the likelihood. Vectors with parts, x = Pᵀa, have the gradient P ∂x.
+N_vw, how often v stands in a window of w, is all that the likelihood depends on (3.45), so a step costs words² · k whatever
+the length of the text. With windows that shrink, a pair at distance Δ counts (R − Δ + 1)/R, its share of windows that reach
+it; with whole sentences as context, a pair of a sentence of n words counts min{1, 2R/(n − 1)}, what is drawn of it on average.
+An epoch is TURNS steps of L-BFGS, none of which lowers the likelihood. Vectors with parts, x = Pᵀa, have the gradient P ∂x.
 """
 
 from __future__ import annotations

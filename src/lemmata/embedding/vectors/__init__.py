@@ -1,1 +1,1 @@
-"""Vectors of words: what every embedding gives, whoever trained it. Search, analogies, judging, files, a picture."""
+"""Vectors of words: the result of every embedding. Search, analogies, judging, files, a picture."""

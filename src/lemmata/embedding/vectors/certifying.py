@@ -80,10 +80,10 @@ def answer(model: Any, request: Request) -> Certificate | None:
 
 
 def _work(fit: Fit) -> float:
-    """What training took, as far as it is known, and in any case some looks at every pair of numbers of a vector."""
+    """The cost of training, as far as it is known, and of some passes over every pair of coordinates."""
     n, k = np.shape(fit.embedding_)
-    looks = 4.0 * n * k * (k + 100)
+    passes = 4.0 * n * k * (k + 100)
     if not fit.has_data or not fit.has("context_embedding_"):
-        return looks
+        return passes
     each = float(fit.window) * (1 + float(fit.negative)) * k
-    return looks + float(fit.get("epochs", 5)) * fit.data.n_tokens * each
+    return passes + float(fit.get("epochs", 5)) * fit.data.n_tokens * each

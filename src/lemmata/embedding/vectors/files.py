@@ -5,7 +5,7 @@
     safetensors  "vectors" (n, k), "words" (UTF-8 bytes, a line each), "counts" if known          (.safetensors)
 
 What is read is not trusted: lengths, numbers and words are checked, and the message says where a file is wrong. A safetensors
-file is mapped: a vocabulary larger than memory costs only the rows that are looked at.
+file is mapped: a vocabulary larger than memory costs only the rows that are read.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _format(path: Path, format: str | None) -> str:
     suffix = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
     if suffix not in FORMATS:
         raise ValueError(
-            f"{path.name} does not tell its format; end it in {', '.join(FORMATS)}, or pass format='text' or 'binary'."
+            f"{path.name} has no known ending; end it in {', '.join(FORMATS)}, or pass format='text' or 'binary'."
         )
     return FORMATS[suffix]
 

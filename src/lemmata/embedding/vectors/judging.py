@@ -2,7 +2,7 @@
 
 Similarity: Spearman's ρ between the cosines and the scores that people gave. With n pairs, ρ's interval comes from Fisher's
 z = artanh ρ, whose standard error is √((1 + ρ²/2) / (n − 3)) (Bonett and Wright 2000): with 300 pairs about ± 0.1,
-so that two models a few points apart are not told apart by it.
+so that two models a few points apart are not distinguished by it.
 
 Analogies: the share of questions "a is to b as c is to d" whose best answer is d, with Hoeffding's interval √(ln(2/δ) / 2n).
 
@@ -41,7 +41,7 @@ class SimilarityScore:
 
     @property
     def standard_error(self) -> float:
-        """Of ρ, by the same approximation."""
+        """Standard error of ρ, by the same approximation."""
         return (1 - self.spearman**2) * math.sqrt(
             (1 + self.spearman**2 / 2) / max(self.n_pairs - 3, 1)
         )
@@ -166,7 +166,7 @@ def evaluate_analogies(
     """The share of questions solved. A line holds a b c d, or ": name" where a section begins.
 
     among : int or None, default=30_000
-        Answers are looked for among so many of the first (most frequent) words, and questions with others left out.
+        Answers are searched among so many of the first (most frequent) words; questions with other words are left out.
     """
     from lemmata.embedding.vectors.word_vectors import METHODS
 
@@ -239,7 +239,7 @@ def _score(hits: Array, unknown: int, confidence: float) -> AnalogyScore:
 
 
 def _solve_by_sums(matrix: Array, sizes: Array, questions: Array) -> Array:
-    """Which questions (q, 4) are solved by the cosine with b − a + c."""
+    """Return for each question (q, 4) whether the cosine with b − a + c solves it."""
     hits = []
     for first in range(0, len(questions), QUESTIONS):
         a, b, c, d = questions[first : first + QUESTIONS].T

@@ -167,7 +167,7 @@ class WordVectors:
                 raise TypeError(f"words[{place}] is a {type(word).__name__}; words are texts.")
         if len(self.ids) < len(self.words):
             place = next(i for i, word in enumerate(self.words) if self.ids[word] != i)
-            raise ValueError(f"the word {self.words[place]!r} stands twice among the words.")
+            raise ValueError(f"the word {self.words[place]!r} is listed twice.")
 
     # --- words and rows ---
 

@@ -2,7 +2,7 @@
 
 A table of all pairs is far larger than the caches, and to look a pair up there is to wait for memory. So the pairs of a block
 are dealt to shards first, in the order of the text; then each shard adds its own to its own table, which stays in the cache
-meanwhile. Shards run side by side. Every sum is added up in the order of the text, whatever the number of threads.
+meanwhile. Shards run in parallel. Every sum is added up in the order of the text, whatever the number of threads.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def shard_of(key):
 
 @kernel(forceinline=True)
 def slot_of(cells, key):
-    """Where a key stands in a table, or the empty slot where it belongs: cells 2i and 2i + 1 are its key and its sum."""
+    """The slot of a key in a table, or the empty slot where it belongs: cells 2i and 2i + 1 are its key and its sum."""
     size = len(cells) // 2
     mixed = np.uint64(key) * MIXER
     mixed = (mixed ^ (mixed >> FOLD)) * MIXER_2
@@ -42,7 +42,7 @@ def slot_of(cells, key):
 
 @kernel(forceinline=True)
 def key_of(w, u, v, ordered):
-    """Of unordered pairs the smaller number comes first."""
+    """Key of a pair; of unordered pairs the smaller number comes first."""
     if ordered or w < u:
         return w * v + u
     return u * v + w
@@ -50,7 +50,7 @@ def key_of(w, u, v, ordered):
 
 @kernel
 def count_shards_into(counts, ids, starts, first, last, window, v, ordered):
-    """How many pairs of the sentences first … last − 1 belong to each shard."""
+    """Count the pairs of the sentences first … last − 1 in each shard."""
     for sentence in range(first, last):
         end = starts[sentence + 1]
         for s in range(starts[sentence], end):
@@ -103,7 +103,7 @@ def move_into(cells, old):
 
 @kernel
 def count_rows_into(counts, cells, v):
-    """How many entries of a table each row has."""
+    """Count the entries of a table in each row."""
     for i in range(0, len(cells), 2):
         if cells[i] != FREE:
             counts[cells[i] // v] += 1
@@ -138,7 +138,7 @@ def group_into(out_keys, out_others, out_values, places, low, keys, others, valu
 
 @kernel
 def count_left_into(counts, rows, columns):
-    """How many entries row u of U + Uᵀ has left of its diagonal, for entries of U on its diagonal and right of it."""
+    """Count the entries that row u of U + Uᵀ has left of its diagonal, for entries of U on its diagonal and right of it."""
     for i in range(len(rows)):
         if columns[i] != rows[i]:
             counts[columns[i]] += 1

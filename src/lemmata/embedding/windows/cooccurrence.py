@@ -1,4 +1,4 @@
-"""How often words stand near each other: N_vw, a statistic that adds up over blocks of text (CIL 3.3.1; CIL20 5.4).
+"""Counts of words near each other: N_vw, a statistic that adds up over blocks of text (CIL 3.3.1; CIL20 5.4).
 
     N_wv = Σ over places s, t of one sentence with w at s, v at t, 1 ≤ |s − t| ≤ R, of g(|s − t|)
 

@@ -3,7 +3,7 @@
     keep(w) = min{1, √(t/f_w) + t/f_w}       f_w the relative frequency of w, t = `sample`; as word2vec keeps frequent words
     q(w) ∝ p(w)^α                            negatives, CIL (3.51), α = ¾
 
-A draw from q takes one random number and two looks into an alias table (Walker 1977): place i of n, each of which has the mass
+A draw from q takes one random number and two reads of an alias table (Walker 1977): place i of n, each of which has the mass
 1/n and belongs to at most two words, `other[i]` taking what `cut[i]` leaves.
 
 >>> table = AliasTable.of(np.array([1.0, 1, 2]))
@@ -69,7 +69,7 @@ class AliasTable:
 
     @property
     def packed(self) -> Array:
-        """(n,) uint64, the cut in the low half and the other in the high: one look, not two."""
+        """(n,) uint64, the cut in the low half and the other in the high: one read, not two."""
         # where the cut is 2³², the other is the place itself
         low = np.minimum(self.cut, np.uint64(WHOLE - 1))
         return low | (self.other.astype(np.uint64) << np.uint64(32))

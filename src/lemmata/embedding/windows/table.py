@@ -20,7 +20,7 @@ Array = np.ndarray
 FIRST = 2**9  # slots of a new table: 2 MB for all shards together
 FULLEST, GROWTH = 0.75, 1.5
 DEALT = 2**21  # pairs that are dealt at a time: 16 MB
-PARTS = 8  # of a slice of text, dealt side by side
+PARTS = 8  # of a slice of text, dealt in parallel
 HANDS = 32  # tasks that share the shards
 # pages that are not shared with other processes are faster to come by; Windows has no flags
 PRIVATE: Any = (
@@ -87,9 +87,9 @@ class PairTable:
     # --- the matrix ---
 
     def matrix(self) -> sp.csr_array:
-        """CSR with sorted indices of what was counted, both ways if symmetric. The tables are given up for it.
+        """CSR with sorted indices of what was counted, both ways if symmetric. The tables are freed for it.
 
-        Rows are put in order a bucket of them at a time, and a bucket is given up once its entries are in the matrix. The rare
+        Rows are put in order a bucket of them at a time, and a bucket is freed once its entries are in the matrix. The rare
         words' go first: there are few of them, and their rows will not need further pages.
         """
         v, n = self.words, self.n_pairs
@@ -132,13 +132,13 @@ class PairTable:
         for cells in self.tables:
             kernels.count_rows_into(sizes, cells, self.words)
         bucket_of = (np.cumsum(sizes) - sizes) // BUCKET
-        room = np.bincount(bucket_of, sizes).astype(np.int64)
+        sizes_of = np.bincount(bucket_of, sizes).astype(np.int64)
         kinds = (wide, wide, np.float64)
-        buckets: list[Any] = [tuple(_pages(int(n), kind) for kind in kinds) for n in room]
-        filled = np.zeros(len(room), np.int64)
+        buckets: list[Any] = [tuple(_pages(int(n), kind) for kind in kinds) for n in sizes_of]
+        filled = np.zeros(len(sizes_of), np.int64)
         for shard, cells in enumerate(self.tables):
             parts = tuple(np.empty(self.used[shard], kind) for kind in kinds)
-            ends = np.zeros(len(room), np.int64)
+            ends = np.zeros(len(sizes_of), np.int64)
             kernels.unpack_into(*parts, ends, bucket_of, cells, self.words)
             self.tables[shard], self.used[shard] = _empty(FIRST), 0
             for bucket, (first, last) in enumerate(pairwise([0, *ends.tolist()])):
@@ -150,7 +150,7 @@ class PairTable:
 
 
 def _pages(size: int, kind: Any) -> Array:
-    """Zeros in pages of their own, which the system has back at once when they are given up."""
+    """Zeros in pages of their own, which the system gets back at once when they are freed."""
     kind = np.dtype(kind)
     return np.frombuffer(mmap.mmap(-1, max(1, size) * kind.itemsize, **PRIVATE), kind)[:size]
 

@@ -23,7 +23,7 @@ from lemmata.topics.lda.documents import side_by_side
 
 Array = np.ndarray
 
-AHEAD = 4  # tokens ahead whose counts are asked for
+AHEAD = 4  # tokens ahead whose counts are prefetched
 
 
 @kernel(forceinline=True)
@@ -74,7 +74,7 @@ def sample_block(topics, words, indptr, D, W, I, totals, units, sums, edges, k, 
 
     topics, words : of each token, document by document (indptr)
     D, W : n_dj + α_j and n_wj + β_wj as lines;  totals : n_j + Σ_w β_wj, and I = 1/totals as lines
-    units : the unit vectors as lines;  sums, edges : room for nb lines, and for one
+    units : the unit vectors as lines;  sums, edges : buffers of nb lines, and of one
     """
     nb, lanes, one = np.uint64(I.shape[0]), np.uint64(I.shape[1]), np.uint64(1)
     d_flat, w_flat, i_flat = D.reshape(-1), W.reshape(-1), I.reshape(-1)
@@ -126,7 +126,7 @@ def sample(tokens, topics, documents, words, alpha, beta, seed: int, average, sh
             if one.start < one.stop:
                 sample_block(
                     topics[here], tokens.words[here], one.indptr, D[one.first * nb : one.last * nb], W,
-                    *_room(mine[a], nb), np.uint64(k), streams[a * parts + b],
+                    *_buffers(mine[a], nb), np.uint64(k), streams[a * parts + b],
                 )  # fmt: skip
 
         run_tasks(task, parts)
@@ -139,8 +139,8 @@ def sample(tokens, topics, documents, words, alpha, beta, seed: int, average, sh
     return topics, documents, words, (moved_documents, moved_words)
 
 
-def _room(totals: Array, nb: int) -> tuple[Array, ...]:
-    """What a block needs of its own: 1/totals as lines, the totals, unit vectors, and room for sums and edges."""
+def _buffers(totals: Array, nb: int) -> tuple[Array, ...]:
+    """Buffers of a block: 1/totals as lines, the totals, unit vectors, and memory for sums and edges."""
     inverse = empty_lines(1, nb, np.float32)[0]
     inverse[:] = 0
     inverse.reshape(-1)[: len(totals)] = 1 / totals
@@ -171,7 +171,7 @@ def _with_prior(counts: Array, prior: Array) -> Array:
 
 
 def _row_parts(n: int) -> list[slice]:
-    """Rows in parts that are worked on side by side; how many follows from n alone."""
+    """Cut rows into parts that are worked on in parallel; their number follows from n alone."""
     step = max(1024, -(-n // 8))
     return [slice(first, first + step) for first in range(0, n, step)]
 

@@ -1,4 +1,4 @@
-"""What sampling needs of a cache line beside simd.py: products, running sums, and how many lanes lie below a number."""
+"""Operations on a cache line for sampling, beside simd.py: products, running sums, and the number of lanes below a number."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def running(_, x):
 
 @operation
 def lanes_up_to(_, x, number):
-    """How many lanes of x are at most `number`."""
+    """Number of lanes of x that are at most `number`."""
 
     def code(context, builder, signature, args):
         kind, lanes = args[0].type, x.lanes

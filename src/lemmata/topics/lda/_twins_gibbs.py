@@ -1,4 +1,4 @@
-"""Gibbs sampling by NumPy, for data so small that nobody should wait for a compiler.
+"""Gibbs sampling by NumPy, for data so small that compiling would take longer.
 
 Collapsed sampling goes from token to token. Here the topics φ are drawn instead of integrated out,
 

@@ -60,7 +60,7 @@ def _document_bound(gamma: Array, alpha: Array) -> Array:
 def fold_in(counts, phi: Array, alpha: Array, max_iter: int, tol: float) -> Array:
     """θ (n, k) that maximises Σ_w N_dw ln θ_d·φ_w + Σ_j α_j ln θ_dj, from the prior's mean."""
     theta = np.repeat((alpha / alpha.sum())[None], counts.shape[0], axis=0)
-    counts = counts * (phi.max(axis=1) > 0)[None]  # words that no topic knows say nothing
+    counts = counts * (phi.max(axis=1) > 0)[None]  # words that no topic has carry no information
     counts = sp.csr_array(counts)
     counts.eliminate_zeros()
     going = np.flatnonzero(np.diff(counts.indptr))

@@ -1,4 +1,4 @@
-"""Documents as variational inference sees them: counts in parts that are worked on side by side and added up in order.
+"""Documents as variational inference sees them: counts in parts that are worked on in parallel and added up in order.
 
 A weight of 2 is the document twice, which is not the document with twice the counts: weights multiply what a document says.
 How many parts there are follows from the data alone, never from threads.
@@ -104,7 +104,7 @@ class DocumentParts:
         return float(self.lengths.sum() if weights is None else self.lengths @ weights)
 
     def map_parts(self, work: Callable[[DocumentPart], Any]) -> Iterator[Any]:
-        """work(part) of every part in their order; side by side where the data is in memory."""
+        """Yield work(part) of every part in order; computed in parallel where the data is in memory."""
         if self.data.in_memory:
             yield from side_by_side(work, self._parts)
         else:

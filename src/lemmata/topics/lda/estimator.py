@@ -52,10 +52,10 @@ PASSES = {"gibbs": 200, "batch": 100, "online": 10}  # max_iter=None
 
 
 def _goes_on(model: LDA) -> bool:
-    """Whether a model learns by batches, and so from further ones."""
+    """Return whether a model learns by batches, and so from further ones."""
     if model.learning_method != "online":
         raise AttributeError(
-            f'partial_fit goes on with learning_method="online"; this model has {model.learning_method!r}.'
+            f'partial_fit needs learning_method="online"; this model has {model.learning_method!r}.'
         )
     return True
 
@@ -70,7 +70,7 @@ class LDA(TopicModel):
     doc_topic_ : (n, k)
         The mean of θ of the documents fitted to ("gibbs" and "batch").
     doc_topic_prior_ : (k,)
-        α, learnt or given.
+        α, learned or given.
     topic_word_prior_ : float or (k, m)
         β, seed words included.
     lower_bound_ : float
@@ -220,7 +220,7 @@ class LDA(TopicModel):
     def partial_fit(self, X, y=None, sample_weight=None):
         """Learn from further documents, batch by batch (`learning_method="online"`); the first call begins.
 
-        Topics go on from a fit of the same method. `total_samples` says how many documents there will be in all.
+        It continues a fit of the same method. `total_samples` says how many documents there will be in all.
         """
         with self._all_or_nothing():
             self._validate_params()

@@ -7,13 +7,13 @@ With θ and φ integrated out, the topics z of all tokens have
     p(w, z) = Π_j [Γ(B_j)/Γ(n_j + B_j) Π_w Γ(n_wj + β_wj)/Γ(β_wj)]  Π_d [Γ(A)/Γ(N_d + A) Π_j Γ(n_dj + α_j)/Γ(α_j)]
 
 A = Σ_j α_j, B_j = Σ_w β_wj; a pass draws each z given all others. Blocks of tokens that share neither document nor word are
-drawn side by side, each with the totals n_j as they were when it began: an approximation, exact for fewer than 131,072 tokens,
+drawn in parallel, each with the totals n_j as they were when it began: an approximation, exact for fewer than 131,072 tokens,
 which stay in one block.
 
 Many documents start from two passes of online inference (starting.py), few from topics drawn at random.
 
 Counts are averaged over the passes, the t-th with weight ∝ t(t+1)…(t+7): the last tenth of a run has more than half of it, the
-first half one in five hundred. So there is no burn-in to choose, and a run may go on without a plan of how long.
+first half one in five hundred. So there is no burn-in to choose, and a run needs no planned length.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class GibbsState:
 class GibbsAlgorithm:
     """Collapsed Gibbs sampling of `Tokens`.
 
-    alpha is a tuple of k numbers, learnt on the way if `learn`; beta is (m, k), or (1, k) where all words have the same."""
+    alpha is a tuple of k numbers, learned on the way if `learn`; beta is (m, k), or (1, k) where all words have the same."""
 
     alpha: tuple[float, ...]
     beta: Array

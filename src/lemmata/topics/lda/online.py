@@ -6,7 +6,7 @@ Batch number t of documents B, out of D, says what λ would be if all documents 
 
 stepwise EM (Cappé & Moulines 2009) on the bound L of variational.py; κ in (½, 1] makes it converge. Nothing is kept of a
 document, so memory is m k and streams may be long. A step of a fit is a pass over all batches, in a random order drawn once;
-the number in a state is −Σ_d of what documents added to L when they came, before they were learnt from, not the bound after it.
+the number in a state is −Σ_d of what documents added to L when they came, before learning from them, not the bound after it.
 """
 
 from __future__ import annotations

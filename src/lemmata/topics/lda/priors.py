@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray
-SMALLEST = 1e-5  # of a learnt α: a topic that no document uses would go to 0, where Γ has no value
+SMALLEST = 1e-5  # of a learned α: a topic that no document uses would go to 0, where Γ has no value
 DOC_TOPIC, TOPIC_WORD = 0.1, 0.05  # chosen on AP and newsgroups, among training documents
 
 
@@ -93,7 +93,7 @@ def _column(word: Any, places: dict[str, int], m: int) -> int:
 
 
 def _histogram(counts: Array) -> Array:
-    """How many documents have more than 0, 1, 2, … tokens, for each column: (most, k)."""
+    """Numbers of documents with more than 0, 1, 2, … tokens, for each column: (most, k)."""
     most, k = int(counts.max(initial=0)), counts.shape[1]
     cells = counts.astype(np.int64) * k + np.arange(k)
     seen = np.bincount(cells.ravel(), minlength=(most + 1) * k).reshape(-1, k)
@@ -108,7 +108,7 @@ def learn_doc_topic_prior(counts: Array, alpha: Array, steps: int = 5) -> Array:
     for _ in range(steps):
         gains = (above / (order + alpha)).sum(axis=0)
         cost = float((lengths / (whole + alpha.sum())).sum())
-        if cost <= 0:  # no tokens, no news
+        if cost <= 0:  # no tokens
             return alpha
         alpha = np.maximum(alpha * gains / cost, SMALLEST)
     return alpha

@@ -1,6 +1,6 @@
-"""Where a chain on many documents starts: topics of the tokens drawn from two passes of online variational inference.
+"""Start of a chain on many documents: topics of the tokens drawn from two passes of online variational inference.
 
-From topics drawn at random, Gibbs sampling needs a hundred passes to tell words apart; online.py does that in two. Each token
+From topics drawn at random, Gibbs sampling needs a hundred passes to separate words; online.py does that in two. Each token
 then draws its topic from θ_dj φ_jw. Another seed starts elsewhere.
 """
 

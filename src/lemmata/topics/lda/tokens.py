@@ -136,7 +136,7 @@ class Tokens:
 
     @cached_property
     def columns(self) -> list[Array]:
-        """Which tokens are the first of their document, the second, …: no two of a column share a document."""
+        """The tokens that are the first of their document, the second, …: no two of a column share a document."""
         order = np.argsort(self.documents, kind="stable")
         starts = np.cumsum(self.lengths) - self.lengths
         position = np.arange(len(order)) - starts[self.documents[order]]

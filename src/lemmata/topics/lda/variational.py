@@ -12,8 +12,8 @@ where E ln θ_dj = ψ(γ_dj) − ψ(Σ_i γ_di), and
 each raise L + Σ_jw β_jw ln φ_jw: β are tokens that every topic has seen before. (With a distribution of φ too, as Hoffman et
 al. have it, words that a topic has seen less than once nearly vanish from it, and held-out text is predicted worse.)
 
-A step sets φ from the q of the state and looks for γ from the start again, since a document that has chosen its topics
-hardly leaves them; that finds better topics, and can lower the sum. When it would, γ goes on from where it was instead, now
+A step sets φ from the q of the state and searches γ from the start again, since a document that has chosen its topics
+hardly leaves them; that finds better topics, and can lower the sum. When it would, γ continues from where it was instead, now
 and in all later steps: then it cannot fall, however few rounds that takes. What φ needs adds up over documents; memory is
 (n + m) k.
 """
@@ -45,16 +45,16 @@ class VariationalState:
     }  # fmt: skip
 
     gamma: Array  # (n, k)
-    lam: Array  # β_jw + Σ_d N_dw q_dwj of the step before, (m, k), so that a word's topics lie side by side
+    lam: Array  # β_jw + Σ_d N_dw q_dwj of the step before, (m, k), so that a word's topics are adjacent
     words: Array  # Σ_d N_dw q_dwj, (m, k)
     alpha: Array  # (k,)
-    again: bool  # whether γ is looked for from the start
+    again: bool  # whether γ is searched from the start
     bound: float  # L at this γ, φ and α
     loss: float  # −L − Σ β ln φ
 
 
 def first_lam(beta: Array, m: int, k: int, dtype: Any, rng: np.random.Generator) -> Array:
-    """Where λ starts: around 1 everywhere, with the prior on top, so that topics with words of their own begin with them."""
+    """The first λ: around 1 everywhere, with the prior on top, so that topics with words of their own begin with them."""
     return (rng.gamma(100.0, 0.01, size=(m, k)) + beta).astype(dtype)
 
 
@@ -72,7 +72,7 @@ def first_gamma(lengths: Array, alpha: Array, dtype: Any) -> Array:
 class VariationalAlgorithm:
     """Variational EM on `DocumentParts`.
 
-    alpha is a tuple of k numbers, learnt on the way if `learn`; beta is (m, k), or (1, k) where all words have the same."""
+    alpha is a tuple of k numbers, learned on the way if `learn`; beta is (m, k), or (1, k) where all words have the same."""
 
     alpha: tuple[float, ...]
     beta: Array

@@ -1,4 +1,4 @@
-"""Batches that come one after the other: what they say about H adds up.
+"""Batches that come one after the other: statistics that determine H add up.
 
 Least squares: A = Σ s w wᵀ and B = Σ s x wᵀ (`Products`). Divergence: the expected sums m_zj = Σ s x q_zj and Σ s w.
 A batch gets its W at the H of its time and is then remembered by these sums alone, so early batches speak through a W
@@ -26,7 +26,7 @@ ROUNDS = 8  # of updates of H for every batch
 @storable
 @dataclass(frozen=True)
 class BatchSums:
-    """What rows and their W say about H. BatchSums() is the empty sum."""
+    """Statistics of rows and their W that determine H. BatchSums() is the empty sum."""
 
     version = 1
 
@@ -34,7 +34,7 @@ class BatchSums:
     counts: Any = 0.0  # of the divergence: m_zj (m, k)
     slopes: Any = 0.0  # and Σ s w, (k,) or (m, k) over the known rows
     divergence: float = 0.0  # and D, at the H that each batch found
-    size: float = 0.0  # numbers looked at
+    size: float = 0.0  # numbers read
     weight: float = 0.0  # Σ s
 
     @classmethod
@@ -62,7 +62,7 @@ class BatchSums:
 
 
 class PartialFitting:
-    """What a model with `partial_fit` has besides."""
+    """Mixin for `partial_fit`: learning from batches that are not kept."""
 
     def partial_fit(self: Any, X, y=None, sample_weight=None, *, W=None, H=None):
         """Learn from one batch of rows, and forget them: only sums over them are kept.
@@ -81,7 +81,7 @@ class PartialFitting:
             table = self._problem(data)
             if not first and table.k != len(self.components_):
                 raise ValueError(
-                    f"n_components={table.k}, but there are {len(self.components_)} to go on from; set it to that, or fit."
+                    f"n_components={table.k}, but there are {len(self.components_)} to continue from; set it to that, or fit."
                 )
             algorithm = self._algorithm_for(table, (W, H))
             if first:

@@ -81,7 +81,7 @@ class NMF(PartialFitting, TopicModel, ModelOfParts):
         ‖X − WH‖, or √(2 D) for the divergence D; over what is known, rows weighted.
     n_components_ : int
     sums_ : BatchSums
-        What the rows seen so far say about H; `partial_fit` goes on from it.
+        Statistics of the rows seen so far that determine H; `partial_fit` continues from them.
     certificate_, trace_, stopped_, n_iter_
 
     Notes
@@ -260,7 +260,7 @@ class NMF(PartialFitting, TopicModel, ModelOfParts):
         return super().transform(X)
 
     def _shares(self, documents: Any = None) -> Array:
-        """Which share of a document's total each component holds: its amount times its size."""
+        """The share of a document's total that each component holds: its amount times its size."""
         return rows_to_one(super()._shares(documents) * self.components_.sum(axis=1))
 
     def inverse_transform(self, X) -> Array:

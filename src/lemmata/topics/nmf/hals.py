@@ -25,7 +25,7 @@ SWEEPS = 8  # for every pass over the data; later ones move little (measured: be
 
 @dataclass(frozen=True)
 class HALS:
-    """Sweeps over the co-ordinates of rows, by kernel or by NumPy; `threads`: on all cores, where nobody else is parallel."""
+    """Sweeps over the co-ordinates of rows, by kernel or by NumPy; `threads`: on all cores, where nothing else is parallel."""
 
     compiled: bool = False
     threads: bool = True

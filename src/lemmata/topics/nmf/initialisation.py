@@ -1,7 +1,7 @@
-"""Where the factors start: at random, from the leading singular vectors (NNDSVD), or where the user says.
+"""Initial factors: at random, from the leading singular vectors (NNDSVD), or where the user says.
 
 **random**: H is drawn, |N(0, 1)|·√(mean/k); W is constant. Nothing is drawn for a row, so that weight 2 is the row
-twice; the first update tells rows apart.
+twice; the first update makes rows different.
 
 **nndsvd** (Boutsidis & Gallopoulos 2008): of each singular pair σuvᵀ the positive or the negative parts of u and v,
 whichever pair is larger: u₊v₊ᵀ and u₋v₋ᵀ are non-negative, and with the two pairs of mixed sign they add up to uvᵀ.

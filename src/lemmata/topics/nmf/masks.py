@@ -1,4 +1,4 @@
-"""What is known of a matrix: NaN in dense rows, or the entries of an `Observed`; everything else of a sparse matrix is 0.
+"""Masks of known values: NaN is unknown in dense rows, all but the entries in an `Observed`; the rest of a sparse matrix is 0.
 
 A known zero says that two things do not go together, an unknown entry says nothing. Where something is not known, the sums over
 columns in every formula run over the known ones only,
@@ -35,7 +35,7 @@ def known_part(rows: Any, only_stored: bool) -> tuple[Any, Any]:
 
 
 def has_holes(data: Blocks) -> bool:
-    """Whether anything is not known."""
+    """Return whether anything is not known."""
     if isinstance(data.source, Observed):
         return True
     # NaN is passed on by min, which needs no copy

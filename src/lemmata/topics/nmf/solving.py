@@ -72,7 +72,7 @@ def _first(table: Counted, V: Array, start: Array | None) -> Array:
 
 
 def _gains(counts: Array, W: Array, slope: Array) -> Array:
-    """Whether a row could still gain: its total is not yet that of its parts, or a pull exceeds its slope by NATS of it."""
+    """Return whether each row could still gain: its total is not that of its parts, or a pull exceeds its slope by NATS."""
     parts, total = W * slope, counts.sum(axis=1)
     return (counts > (1 + NATS) * parts).any(axis=1) | (np.abs(parts.sum(axis=1) - total) > NATS * total)  # fmt: skip
 

@@ -54,7 +54,7 @@ def square_of(V: Array) -> float:
 @storable
 @dataclass(frozen=True)
 class Products:
-    """What rows and their W say about H. Products() is the empty sum."""
+    """Products of rows and their W that determine H. Products() is the empty sum."""
 
     gram: Any = 0.0  # A = Σ s w wᵀ, (k, k), or (m, k, k) over the known rows of every column
     cross: Any = 0.0  # B = Σ s x wᵀ, (m, k)

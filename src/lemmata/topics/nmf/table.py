@@ -83,7 +83,7 @@ class RowPart:
 
 
 def _sparse_blocks(data: Blocks) -> bool:
-    """Whether a stream has sparse blocks, which the first one tells."""
+    """Return whether a stream has sparse blocks, judged by the first one."""
     return not data.in_memory and any(sp.issparse(rows) for rows, _ in islice(data, 1))
 
 
@@ -110,7 +110,7 @@ class RowTable:
         return [task for tasks in self._cut() for task in tasks]
 
     def _cut(self) -> Iterator[list[list[RowPart]]]:
-        """Tasks that can be done side by side: of all blocks where they are in memory, else of one block after the other."""
+        """Tasks that can run in parallel: of all blocks where they are in memory, else of one block after the other."""
         first, sparse_parts = 0, []
         for rows, weights in self.data:
             s = None if weights is None else weights.astype(self.dtype)
@@ -152,7 +152,7 @@ class RowTable:
         return found
 
     def map(self, work: Callable[[RowPart], Any], start: Any) -> Any:
-        """start + work(part 1) + work(part 2) + …: parts of a task one after the other, tasks side by side."""
+        """start + work(part 1) + work(part 2) + …: parts of a task one after the other, tasks in parallel."""
         total = start
         with one_blas_thread():
             for tasks in [self._kept] if self.data.in_memory else self._cut():

@@ -12,7 +12,7 @@ from lemmata.core.compiler import kernel
 from lemmata.linalg.simd import axpy, dot, empty_lines, fetch, load, store, to_lines, zero
 
 Array = np.ndarray
-AHEAD = 8  # entries: rows of φ jump about in more than a cache holds, so they are asked for early
+AHEAD = 8  # entries: rows of φ jump about in more than a cache holds, so they are prefetched
 
 
 def expect(indptr: Array, indices: Array, values: Array, theta: Array, phi: Array):

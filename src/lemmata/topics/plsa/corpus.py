@@ -27,7 +27,7 @@ PARTS = 8  # enough for eight cores; each has sums over all words of its own
 
 @dataclass(frozen=True)
 class ExpectedTopics:
-    """What the E-step says: expected counts of topics in documents (n, k) and in words (m, k), and −ln p of all tokens."""
+    """Results of the E-step: expected counts of topics in documents (n, k) and in words (m, k), and −ln p of all tokens."""
 
     documents: Array
     words: Array
@@ -84,7 +84,7 @@ class CountedCorpus:
 
     @cached_property
     def word_totals(self) -> Array:
-        """How often each word occurs in all documents, (m,)."""
+        """Number of occurrences of each word in all documents, (m,)."""
         return sum(
             (np.asarray(part.sum(axis=0)).ravel() for _, part in self), np.zeros(self.shape[1])
         )
@@ -107,7 +107,7 @@ class CountedCorpus:
         return ExpectedTopics(documents, total * phi, loss)
 
     def _map(self, work: Any) -> Iterator[Any]:
-        """work(first, part) of every part, side by side where the data is in memory, in their order."""
+        """Yield work(first, part) of every part in order; computed in parallel where the data is in memory."""
         if not self.data.in_memory or len(self.parts) == 1:
             for first, part in self:
                 yield work(first, part)

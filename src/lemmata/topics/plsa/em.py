@@ -35,7 +35,7 @@ class PLSAState:
     }  # fmt: skip
 
     theta: Array  # (n, k)
-    phi: Array  # (m, k): φᵀ, so that a word's topics lie side by side
+    phi: Array  # (m, k): φᵀ, so that a word's topics are adjacent
     documents: Array  # Σ_w N_dw q_dwz, (n, k)
     words: Array  # Σ_d N_dw q_dwz, (m, k)
     loss: float  # −ℓ of this θ and φ
@@ -63,7 +63,7 @@ class PLSAAlgorithm:
         theta = np.full(
             (n, k), 1 / k, dtype=corpus.dtype
         )  # nothing is drawn for a document: weight 2 is it twice
-        # topics near the frequencies of words: a word that nobody uses has no probability
+        # topics near the frequencies of words: a word that does not occur has no probability
         noise = rng.gamma(1.0, size=(m, k)) + 0.1
         phi = normalise((corpus.word_totals[:, None] * noise).astype(corpus.dtype), axis=0)
         return self._at(theta, phi, corpus)

@@ -92,7 +92,7 @@ class PLSA(TopicModel):
     def partial_fit(self, X, y=None, sample_weight=None):
         """Learn from a batch of new documents by stepwise EM: an approximation, not the fit to all documents together.
 
-        The first batch is fitted as `fit` does (a model that is fitted goes on from there); then the expected counts of words
+        The first batch is fitted as `fit` does (or continues a fit); then the expected counts of words
         in each batch are averaged into those so far with weight (t + 2)^−0.6. Batches should be alike: shuffle the documents.
         `doc_topic_` and `log_likelihood_` are those of the last batch, at the topics after it; `topic_tokens_` counts all.
         """
@@ -111,7 +111,7 @@ class PLSA(TopicModel):
         if len(self.components_) != self.n_components:
             k = len(self.components_)
             raise ValueError(
-                f"n_components={self.n_components}, but there are {k} topics to go on from; set it to {k}, or fit."
+                f"n_components={self.n_components}, but there are {k} topics to continue from; set it to {k}, or fit."
             )
         corpus = CountedCorpus(data, self.n_components, FOLD_IN // 10, dtype=phi.dtype)
         batches = self.n_iter_ if self.stopped_ == Stopped.BATCHES else 0

@@ -46,7 +46,7 @@ def learn(
 ) -> Learnt:
     """Topics φ (m, k), made of `tokens` (k,) words in so many batches, after one more; without words it changes nothing."""
     theta = mixtures(corpus, phi)
-    # a word that nobody used so far says nothing about topics: it has the document's mixture, q = θ
+    # a word that did not occur so far carries no information about topics: it has the document's mixture, q = θ
     known = np.where(
         np.any(phi > 0, axis=1, keepdims=True), phi, np.asarray(1 / len(phi), phi.dtype)
     )

@@ -1,9 +1,8 @@
-"""What theory promises about non-negative factors X ≈ WH, recomputed from data and public attributes
-(facts.py).
+"""Claims about non-negative factors X ≈ WH, recomputed from data and public attributes (facts.py).
 
-A non-negative factorisation is no convex problem: that no entry of either factor wants to move (KKT) is what a solver
-can reach. It may still be poor, which the best matrix of rank k with any signs tells (its error is a lower bound,
-Eckart–Young), and it may be one of many with the same product, which a shear of two components shows (uniqueness.py).
+A non-negative factorisation is no convex problem: a solver can reach a point where no entry of either factor wants to
+move (KKT). It may still be poor, as the best matrix of rank k with any signs shows (its error is a lower bound, Eckart–Young),
+and it may be one of many with the same product, which a shear of two components shows (uniqueness.py).
 """
 
 from __future__ import annotations
@@ -24,7 +23,13 @@ from lemmata.audit.kernel.claims import (
     rounding,
     unknown,
 )
-from lemmata.audit.topics.nmf.facts import Numbers, ScaledRows, divergence, error_of, numbers_of
+from lemmata.audit.topics.nmf.facts import (
+    NonnegativeRows,
+    Numbers,
+    divergence,
+    error_of,
+    numbers_of,
+)
 from lemmata.audit.topics.nmf.uniqueness import judge_unique
 from lemmata.completion.observed import Observed
 
@@ -82,7 +87,7 @@ def never_rose(fit: Fit):
     values = fit.trace.objective
     if not len(values):
         return unknown("the trace is empty")
-    rows = ScaledRows(fit.data)
+    rows = NonnegativeRows(fit.data)
     # of squares that nearly cancel, rounding is that of the squares
     if divergence(fit):
         size = sum(float(block.s @ np.asarray(block.X.sum(axis=1)).ravel()) for _, block in rows)
@@ -132,7 +137,7 @@ def _pairs(fit: Fit) -> float:
 )
 def factors_determined(fit: Fit):
     """A shear of two components that keeps all signs is a witness against it, and the number is how much of a component it
-    moves; a row of W and a column of H to itself for every component prove it; in between nobody can tell."""
+    moves; a row of W and a column of H to itself for every component prove it; in between it is undecided."""
     H, W = np.asarray(fit.components_, np.float64), fit.get("doc_topic_")
     note = ""
     if W is None:

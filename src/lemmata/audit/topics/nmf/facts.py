@@ -1,4 +1,4 @@
-"""What data and two non-negative factors say of each other: errors, slopes and curvatures, recomputed in float64.
+"""Errors, slopes and curvatures of two non-negative factors on data, recomputed in float64.
 
     X ≈ W H,   W (n, k) ≥ 0, H (k, m) ≥ 0,   rows weighted by s, sums over what is known (not NaN, not absent from an Observed)
 
@@ -38,11 +38,11 @@ class ScaledBlock:
 
 
 def divergence(fit: Fit) -> bool:
-    """Whether a fit minimises the divergence, not squares."""
+    """Return whether a fit minimises the divergence, not squares."""
     return fit.get("beta_loss", "frobenius") == "kullback-leibler"
 
 
-class ScaledRows:
+class NonnegativeRows:
     """The data of a fit, block by block, in units where the largest number and the largest weight are 1."""
 
     def __init__(self, data: Any):
@@ -73,7 +73,7 @@ class ScaledRows:
             first += X.shape[0]
 
 
-class Numbers(ScaledRows):
+class Numbers(NonnegativeRows):
     """The data of a fit, its factors, and the penalties, all in units where the largest is 1."""
 
     def __init__(self, fit: Fit):
@@ -129,7 +129,7 @@ def numbers_of(fit: Fit) -> Numbers:
 
 @dataclass(frozen=True)
 class Error:
-    """How far WH is from the data, how large the data is, a lower bound on the error of any W ≥ 0 for this H, and the
+    """The distance of WH from the data, the size of the data, a lower bound on the error of any W ≥ 0 for this H, and the
     stillness of both factors."""
 
     error: float
@@ -203,8 +203,8 @@ def _residuals(block: ScaledBlock, w: Array, H: Array, sums: Array):
         own = R @ H.T
         r2, x2 = (R**2).sum(axis=1), (X**2).sum(axis=1)
         known = np.ones_like(X) if mask is None else mask
-        room = np.broadcast_to(sums, own.shape) if mask is None else mask @ H.T
-        shift = _shift(own, room)
+        slack = np.broadcast_to(sums, own.shape) if mask is None else mask @ H.T
+        shift = _shift(own, slack)
         Y = -R - shift[:, None] * known
         bound = 2 * (X * Y).sum(axis=1) - (Y**2).sum(axis=1)
         return own, lambda sw: sw.T @ R, r2, x2, np.maximum(bound, 0.0)
@@ -231,9 +231,9 @@ def _residuals(block: ScaledBlock, w: Array, H: Array, sums: Array):
     return own, lambda sw: np.asarray(R.T @ sw).T, r2, x2, np.maximum(bound, 0.0)
 
 
-def _shift(slopes: Array, room: Array) -> Array:
-    """The least τ ≥ 0 with −g − τ·room ≤ 0 for all components."""
-    ratios = np.where(room > 0, -slopes / np.where(room > 0, room, 1), 0.0)
+def _shift(slopes: Array, slack: Array) -> Array:
+    """The least τ ≥ 0 with −g − τ·slack ≤ 0 for all components."""
+    ratios = np.where(slack > 0, -slopes / np.where(slack > 0, slack, 1), 0.0)
     return np.maximum(ratios.max(axis=1, initial=0.0), 0.0)
 
 

@@ -1,8 +1,8 @@
-"""Whether two non-negative factors are the only ones with their product, up to order and scale.
+"""Uniqueness of two non-negative factors with their product, up to order and scale.
 
 All factorisations of rank k of WH are WT and T⁻¹H. **Another one exists** wherever a shear keeps both signs: h_a −
 εh_b ≥ 0 with w_b + εw_a in return (the support of h_a contains that of h_b), or w_b − δw_a ≥ 0 with h_a + δh_b. It is
-a witness that anybody can check. **None exists** where for every component some row of W is zero but for it and some
+a witness that is easy to check. **None exists** where for every component some row of W is zero except for it and some
 column of H is, too (the separability of Donoho & Stodden 2003 on both sides): with a row e_z of W the rows of T are
 those of some W ≥ 0, so T ≥ 0; with a column e_z of H, T⁻¹ ≥ 0; and a matrix that is ≥ 0 like its inverse only orders
 and scales. In between (supports "sufficiently scattered") it is NP-hard to check.
@@ -23,7 +23,7 @@ def judge_unique(
 ) -> Evidence:
     """Return the verdict on whether W and H are the only factors ≥ 0 of their product.
 
-    shear, alone, between : said where components a and b show another one, where none can be, and where nobody can tell
+    shear, alone, between : said where components a and b show another one, where none can be, and where it is undecided
     """
     moved, (a, b) = most_moved(W, H)
     if moved > MOVED:
@@ -35,7 +35,7 @@ def judge_unique(
 
 
 def most_moved(W: Array, H: Array) -> tuple[float, tuple[int, int]]:
-    """How much of a component (a share of its sum) can go elsewhere without any change of WH or of a sign, and which pair."""
+    """The largest share of a component that can go elsewhere without any change of WH or of a sign, and the pair."""
     sums = H.sum(axis=1)
     phi = H / np.where(sums > 0, sums, 1)[:, None]
     theta = W * np.where(sums > 0, sums, 1)
@@ -70,11 +70,11 @@ def _largest_multiples_of(x: Array, columns: Array) -> Array:
 
 
 def is_separable(W: Array, H: Array) -> bool:
-    """Whether every component has a row of W and a column of H that are zero but for it, so that both have rank k."""
+    """Return whether every component has a row of W and a column of H that are zero except for it, so that both have rank k."""
     return _units(W) and _units(H.T)
 
 
 def _units(rows: Array) -> bool:
-    """Whether for every column some row is zero but for it."""
+    """Return whether for every column some row is zero except for it."""
     alone = rows[(rows > 0).sum(axis=1) == 1]
     return bool((alone > 0).any(axis=0).all()) if len(alone) else False
