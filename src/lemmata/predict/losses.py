@@ -30,9 +30,8 @@ import numpy as np
 from scipy.special import expit, log1p, logsumexp, softmax, xlogy
 
 Array = np.ndarray
-NEWTON_STEPS = (
-    60  # a safeguarded Newton step at least halves the bracket; 60 halvings pass the last bit
-)
+# a safeguarded Newton step at least halves the bracket; 60 halvings pass the last bit
+NEWTON_STEPS = 60
 
 
 @dataclass(frozen=True)

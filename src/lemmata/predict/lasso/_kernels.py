@@ -17,7 +17,7 @@ SOON, FOLLOWS = (
 
 @kernel
 def gap_of(q, w, h, l1, l2, yy, positive):
-    """P(w) and its duality gap, from h = q − Gw, over the columns at hand (formulas: duality.py)."""
+    """P(w) and its duality gap, from h = q − Gw, over these columns (formulas: duality.py)."""
     wq = wh = first = second = 0.0
     limit = np.inf
     fenchel = 0.0

@@ -16,7 +16,7 @@ TINY = 24
 
 
 def gap_of(q, w, h, l1, l2, yy, positive):
-    """P(w) and its duality gap, from h = q − Gw, over the columns at hand (formulas: duality.py)."""
+    """P(w) and its duality gap, from h = q − Gw, over these columns (formulas: duality.py)."""
     wq = float(w @ q)
     second = float(l2 @ (w * w))
     rr = max(yy - wq - float(w @ h), 0.0)

@@ -1,4 +1,4 @@
-"""Working sets: solve over few columns, look at all of them, let in those that are missing.
+"""Working sets: solve over few columns, check all of them, add those that are missing.
 
     1. minimise P over the entered columns E, from their Gram matrix (subproblem.py)
     2. V = X̃ᵀR for all other columns: one pass over the data for several problems (λ's of a path, targets) at once
@@ -6,7 +6,7 @@
     4. otherwise the columns with |v_j| > l1_j enter, the worst first
 
 A path goes from large λ to small, each from an extrapolation of the two solutions before it: between the λ's at which the
-support changes, w is linear in λ. Columns that the gap proves to be zero (gap-safe) are not looked at again for that λ.
+support changes, w is linear in λ. Columns that the gap proves to be zero (gap-safe) are skipped for that λ.
 """
 
 from __future__ import annotations
@@ -30,10 +30,9 @@ Array = np.ndarray
 KERNELS_ABOVE = 2**21
 BLOCK = 8  # problems of a path that share a pass
 AHEAD = 0.5  # of the strong rule's λ − λ′: how much a correlation is expected to grow from one block to the next
-INSIDE = 0.3  # of the gap asked for, inside of the entered columns
-PASS = (
-    75.0  # so many columns' products with each other cost as much as the pass over d: k² = PASS · d
-)
+INSIDE = 0.3  # of the gap to reach, within the entered columns
+# so many columns' products with each other cost as much as the pass over d: k² = PASS · d
+PASS = 75.0
 # The share of P that the gap may be, whatever tol says. What is certified is a share of P, and slopes, whose squares are like
 # gaps; on the dense path of bench/lasso.py it costs 128 sweeps more than none, and no pass.
 SHARE = 2.5e-7
@@ -64,7 +63,7 @@ class ElasticNetState:
 
     coefs: Array  # (P, d)
     losses: Array  # (P,) P(w) of each
-    gaps: Array  # (P,) P − D with the best dual point at hand, 0 before there is one
+    gaps: Array  # (P,) P − D with the best dual point known, 0 before there is one
     sweeps: Array  # (P,)
     done: Array  # (P,) OPEN, SOLVED or EXHAUSTED
     order: Array  # the entered columns
@@ -76,7 +75,7 @@ class ElasticNetState:
 class ElasticNetAlgorithm:
     """Minimise P for every target and every λ.
 
-    alphas : α's, falling; tol : the gap asked for, in units of ‖ỹ‖²; max_iter : sweeps per problem
+    alphas : α's, falling; tol : the gap to reach, in units of ‖ỹ‖²; max_iter : sweeps per problem
     """
 
     draws: ClassVar = False
@@ -216,7 +215,7 @@ class ElasticNetAlgorithm:
         return float(data.yy[self._target_of(p)])
 
     def _enough(self, data: Regression, p: int) -> Enough:
-        """scikit-learn's rule, gap ≤ tol·‖ỹ‖², and a share of P besides: ‖ỹ‖² says little where the fit is close."""
+        """scikit-learn's rule, gap ≤ tol·‖ỹ‖², and a share of P: ‖ỹ‖² says little where the fit is close."""
         yy = self._yy(data, p)
         return Enough(self.tol * yy, self.share, 0.5 * yy / 1000)
 
@@ -287,7 +286,7 @@ class ElasticNetAlgorithm:
 
 
 def best_columns(score: Array, least: float, most: int) -> Array:
-    """Columns with a score above `least`, at most so many of them, in the order of the data."""
+    """Columns with a score above `least`, at most this many, in the order of the data."""
     found = np.flatnonzero(score > least)
     if len(found) > most:
         found = found[np.argpartition(-score[found], most)[:most]]

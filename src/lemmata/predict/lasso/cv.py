@@ -161,7 +161,7 @@ class ElasticNetCVAlgorithm:
 
 @dataclass(frozen=True)
 class ChosenPenalty:
-    """Which ρ and α: places in the grid; that of least error, that one standard error up, and the one asked for."""
+    """Places of ρ and α in the grid: that of least error, that one standard error up, and the one that `rule` takes."""
 
     ratio: int
     least: int
@@ -201,7 +201,7 @@ class ChosenByFolds(Supervised):
         Has no effect: Gram matrices of entered columns are always formed.""")
     max_iter: int = common.max_iter(1000).doc("Sweeps for each α.")
     tol: float = common.tol(1e-4).doc("""
-        The duality gap asked for at each α, relative to the mean square of the centred y; and at
+        The duality gap to reach at each α, relative to the mean square of the centred y; and at
         most 2.5e-7 of the objective (1e-5 in the folds).""")
     copy_X: bool = common.copy_X()
     cv: Any = parameter(None, "cv_object").doc("""

@@ -3,7 +3,7 @@
     P(w) = ½‖ỹ − X̃w‖² + Σ l1_j|w_j| + ½ Σ l2_j w_j²           l1 = αρp,  l2 = α(1−ρ)p,   p: penalty factors
 
 With r = ỹ − X̃w and v = X̃ᵀr − l2∘w (the elastic net is a lasso with √l2 below X̃ and zeros below ỹ), every c ≥ 0 with
-c|v_j| ≤ l1_j for all j (v_j instead of |v_j| where w ≥ 0 is asked for) gives the dual point c·(r, −√l2∘w) with the value
+c|v_j| ≤ l1_j for all j (v_j instead of |v_j| where w ≥ 0 is required) gives the dual point c·(r, −√l2∘w) with the value
 
     D(c) = c ỹᵀr − ½ c² (‖r‖² + Σ l2 w²),
 

@@ -20,7 +20,7 @@ from scipy.linalg.lapack import dposv
 Array = np.ndarray
 LARGEST = 500  # coordinates: |S|³/3 multiplications per event
 ROUNDING = 1e-12  # of t: λ_max itself, computed in another order, gives w = 0
-SLACK = 1e-9  # of t: events that rounding puts behind us
+SLACK = 1e-9  # of t: events that rounding puts in the past
 PARALLEL = 1e-10  # |l1_j − (G_·S b)_j| over l1_j: a column that moves with its bound never meets it
 
 

@@ -49,7 +49,7 @@ LEAST = 1e-15  # λ's of a constant target, where λ_max = 0; scikit-learn's cho
 def falling_alphas(
     problem: Regression, alphas: Any, eps: float, l1_ratio: float, positive: bool
 ) -> Array:
-    """The α's of a path: those given, falling, or so many of them between α_max and eps·α_max, evenly in log α."""
+    """Return the α's of a path: those given, falling, or this number of them from α_max to eps·α_max, evenly in log α."""
     if not isinstance(alphas, Integral):
         given = np.sort(np.asarray(alphas, dtype=np.float64).ravel())[::-1]
         if not len(given) or not np.isfinite(given).all() or given[-1] < 0:
@@ -94,7 +94,7 @@ class LassoPath(Regressor):
     max_iter: Any = parameter(1000, COUNT, None).doc("""
         How many sweeps of coordinate descent each α may take.""")
     tol: float = common.tol(1e-4).doc("""
-        The duality gap asked for at each α, relative to the mean square of the centred y; and at
+        The duality gap to reach at each α, relative to the mean square of the centred y; and at
         most 2.5e-7 of the objective.""")
     positive: bool = parameter(False, "boolean").doc("Allow only w ≥ 0.")
     penalty_factor: Any = parameter(None, "array-like", None).doc("""

@@ -7,7 +7,7 @@ do not end, the optimum of the signs found is solved for at once,
 
     (G_SS + diag l2_S) w_S = q_S − l1_S ∘ s_S                    S: the non-zero coordinates,
 
-and one goes there, or as far as the first sign change: f is quadratic in between and falls all the way. Where G_SS is singular
+and w moves there, or as far as the first sign change: f is quadratic in between and falls all the way. Where G_SS is singular
 (more signs than rows), a small multiple of ½‖w − w_now‖² is added, a proximal step, which falls as well.
 
 From w = 0 and a small λ, a few larger λ's are solved roughly on the way: the support then grows to its size from below, instead
@@ -28,14 +28,14 @@ Array = np.ndarray
 INNER = 4  # sweeps over the non-zero coordinates between two over all
 DIRECT = 24  # so few coordinates need no way from larger λ's
 STRIDE = 3.0  # the ratio of two λ's on the way from w = 0
-ROUGH = 1e-3  # the gap asked for on that way, of ‖y‖²
+ROUGH = 1e-3  # the gap to reach on that way, of ‖y‖²
 HUGE = 1e6  # a solution so much larger than w is one of rounding
 EXACT = 1e-12  # of ‖y‖²: a gap that needs no polish
 PROXIMAL = 1e-8  # of the largest curvature, where G_SS is singular
 
 
 class Enough(NamedTuple):
-    """The gap asked for: at most `gap`, and at most `share` of P, where P counts as `least` if it is less."""
+    """The gap to reach: at most `gap`, and at most `share` of P, where P counts as `least` if it is less."""
 
     gap: float
     share: float
@@ -135,7 +135,7 @@ class GramQuadratic(NamedTuple):
         return w, spent
 
     def _descend(self, w: Array, enough: Enough, most: int, sweeps: int) -> Reached:
-        """Sweeps, and steps to the optimum of the signs they found, in turns; w is written to."""
+        """Alternate sweeps and steps to the optimum of the signs they found; w is written to."""
         G, q, l1, l2, yy, positive, kernels = self
         h = q - G @ w if w.any() else q.copy()
         patience = 1

@@ -56,9 +56,8 @@ from lemmata.predict.least_squares.normal_equations import (
 )
 
 Array = np.ndarray
-KEEP_BELOW = (
-    1024  # features up to which a fit keeps its sums, for standard errors and partial_fit: 8 MB
-)
+# features up to which a fit keeps its sums, for standard errors and partial_fit: 8 MB
+KEEP_BELOW = 1024
 FORM_SPARSE_BELOW = 128  # features of sparse data up to which the equations are formed
 FINER = 1e-1  # of tol, for the gradient of conjugate gradients: a tol for singular values is too coarse for it
 MOST_ROWS = 2**27  # numbers that are decomposed as rows, 1 GB; beyond, the equations are

@@ -59,7 +59,7 @@ class NormalEquations:
         if count == 0:
             return cls()
         rows, y = rows.astype(np.float64, copy=False), y.astype(np.float64, copy=False)
-        with np.errstate(over="ignore", invalid="ignore"):  # looked at below
+        with np.errstate(over="ignore", invalid="ignore"):  # checked below
             moments = Moments.of(rows, weights)
             s = 1.0 if weights is None else weights[:, None]
             y_mean = (s * y).sum(axis=0) / moments.n

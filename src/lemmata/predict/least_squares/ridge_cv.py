@@ -56,7 +56,7 @@ PIECE = 2**21  # numbers of a block of rows times V at once: 16 MB
 @storable
 @dataclass(frozen=True)
 class RidgePathState:
-    """The weights at the best α of every target, what the scores were, and the errors if they were asked for."""
+    """The weights at the best α of every target, the scores, and the errors if they are to be stored."""
 
     version = 1
     layout: ClassVar = {"coef": "d m", "objectives": "m", "alpha": "m >=0", "scores": "k any"}
@@ -277,7 +277,7 @@ class RidgeCV(Regressor):
     accepts_sparse = multi_output = single_blas_thread = True
     min_samples = 2  # one to leave out, one to fit to
     random_state, verbose, checkpoint, time_limit = None, 0, None, None
-    tol = 0.0  # ends by itself: there is nothing to wait for
+    tol = 0.0  # leave-one-out is one step: no warning about max_iter
     coef_: Array = fitted()
     intercept_: Any = fitted()
     stored: ClassVar[dict[str, str | type]] = {

@@ -238,7 +238,7 @@ class DualSystemAlgorithm(_Direct):
 
 @dataclass(frozen=True)
 class ShrinkAlgorithm(DualSystemAlgorithm):
-    """The SVD of the rows, because it was asked for."""
+    """The SVD of the rows, for solver="svd"."""
 
     def step(self, state, problem):
         return self._by_svd(problem)

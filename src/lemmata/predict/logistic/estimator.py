@@ -120,7 +120,7 @@ class LogisticRegression(LinearClassifier, Classifier):
         "deprecated", choice("l1", "l2", "elasticnet", "deprecated"), None
     ).doc("""
         The older way to say ρ = 0, ρ = 1, ρ = l1_ratio and C = ∞; by default `C` and `l1_ratio`
-        speak for themselves.""")
+        decide.""")
     _: KW_ONLY
     C: float = parameter(1.0, Interval(Real, 0, None, closed="right")).doc("""
         How much the loss counts against the penalty; np.inf for maximum likelihood.""")

@@ -35,7 +35,7 @@ from lemmata.predict.logistic.problem import LinearProblem, NearOptimum, Surroga
 
 Array = np.ndarray
 COMPILED = 400  # weights from which the sweeps of a model are worth a compiler
-# between two linear systems; those of a kernel cost as good as nothing, a linear system of many weights does not
+# between two linear systems; those of a kernel cost next to nothing, a linear system of many weights does not
 SWEEPS, COMPILED_SWEEPS = 4, 60
 SYSTEMS, FEW_SYSTEMS = 20, 3
 ROUNDS = 100
@@ -44,7 +44,7 @@ WHOLE = 512  # features up to which all of them are the working set
 
 
 def sweeps_for(size: int) -> Callable:
-    """Coordinate descent for models of so many weights."""
+    """Return coordinate descent for a model with `size` weights."""
     return pick(worth_compiling(size, above=COMPILED), "lemmata.predict.logistic").sweep_into
 
 

@@ -243,7 +243,7 @@ def solve_all(H: Array, g: Array) -> Array:
         if diagonal.min() > 0 and diagonal.max() < 1e6 * diagonal.min():
             try:
                 p = np.linalg.solve(H, g[:, :, None])[:, :, 0]
-                # as long as H lets it be with a condition of 1e8, and downhill
+                # no longer than a condition of 1e8 allows, and downhill
                 most = 1e8 * np.abs(g).max() / diagonal.max()
                 if np.abs(p).max() <= most and np.vecdot(p, g).min() >= 0:
                     return p

@@ -28,9 +28,8 @@ from lemmata.core.engine import map_reduce
 from lemmata.core.loop import Solution, Stop, Stopped
 
 Array = np.ndarray
-PART_BYTES = (
-    2**20
-)  # rows that are worked on at once: they stay in the cache until they are needed again
+# rows that are worked on at once: they stay in the cache until they are needed again
+PART_BYTES = 2**20
 SMALL = 2**17  # numbers of all problems up to which calls cost more than what they compute
 THIN = 0.05  # share of entries below which sparse products are faster than dense ones
 SMALLEST = float(np.finfo(float).tiny)
@@ -172,7 +171,7 @@ class FewRows:
 
 
 def parts_of(rows: Any, marks: Array, dense: bool) -> Iterator[tuple[Any, tuple[Array, Array]]]:
-    """Pieces of a block small enough for the cache; float64, and dense if asked for."""
+    """Pieces of a block small enough for the cache; float64, and dense on request."""
     if sp.issparse(rows) and not dense:
         yield rows.astype(np.float64, copy=False), (marks[:, 0], marks[:, 1])
         return
@@ -257,7 +256,7 @@ def squared_sizes(rows: Any) -> Array:
 
 @dataclass(frozen=True)
 class LossPoint:
-    """Weights W with the objective of each problem, the gradient of its smooth part and, if asked for, the Hessian."""
+    """Weights W with the objective of each problem, the gradient of its smooth part and, at order 2, the Hessian."""
 
     W: Array  # (m, D)
     losses: Array  # (m,) penalties included
@@ -372,7 +371,7 @@ class LinearProblem:
         return LossPoint(W, losses, gradient, H)
 
     def sample(self, rows: int) -> LinearProblem | None:
-        """The same problem on about so many rows, evenly spaced and each counted more; None if a class is rare."""
+        """Return the same problem on about this many evenly spaced rows, each counted more; None if a class is rare."""
         step = self.data.shape[0] // rows
         source, marks = self.data.source, self.data.weights
         if step < 2 or not self.data.in_memory or marks is None:
@@ -391,7 +390,7 @@ class LinearProblem:
         return float(self.loss.rows(np.zeros((len(c), self.m)), c, s, 1)[0].sum())
 
     def fits_single(self) -> bool:
-        """Whether squares of these numbers stay within float32, by a look at some rows; what a look misses costs steps only."""
+        """Whether squares of these numbers stay within float32, judged by some rows; a wrong answer only costs steps."""
         X = self.data.source
         if not self.data.in_memory:
             return False

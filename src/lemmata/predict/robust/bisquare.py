@@ -27,7 +27,7 @@ from lemmata.predict.least_squares.normal_equations import NormalEquations, eige
 
 Array = np.ndarray
 SAMPLE = 4000  # rows that the start looks at
-IMPROVED = 10  # of the planes drawn, so many are improved
+IMPROVED = 10  # the number of planes drawn that are improved
 REWEIGHTINGS = 20
 GAUSSIAN = 0.6744897501960817  # the median of |N(0, 1)|
 BATCH = 2**22  # residuals of planes at once

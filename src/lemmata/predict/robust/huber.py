@@ -3,7 +3,7 @@
     minimise  Σ s(σ + σ H(r/σ)) + α‖w‖²   over w, b and σ > 0,       r = y − xᵀw − b,   H(z) = z² for |z| ≤ ε, else 2ε|z| − ε²
 
 scikit-learn's HuberRegressor has this objective (Huber 1981, ch. 7): jointly convex, since σH(r/σ) is the perspective of H, and
-in units of y, so that ε means so many deviations. With I the rows inside (|r| ≤ εσ) and O those outside, gradient and Hessian
+in units of y, so that ε counts deviations. With I the rows inside (|r| ≤ εσ) and O those outside, gradient and Hessian
 are sums over rows, z = (x, 1):
 
     ∂w,b   −Σ_I 2s rz/σ − Σ_O 2sε sign(r) z + 2αw          ∂σ   Σ s − Σ_I s r²/σ² − ε² Σ_O s
@@ -52,7 +52,7 @@ def best_scale(r: Array, s: Array, epsilon: float, least: float) -> float:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         slope = total - squares * (epsilon / size) ** 2 - epsilon**2 * (total - inside)
     slope = np.where(size > 1e-150, slope, -np.inf)
-    k = int(np.searchsorted(slope, 0.0))  # so many thresholds lie below the root
+    k = int(np.searchsorted(slope, 0.0))  # the number of thresholds below the root
     if k == 0:
         return least
     left = total - epsilon**2 * (total - inside[k - 1])

@@ -244,7 +244,7 @@ def feature_sign(
 ) -> Array:
     """argmin ½ xᵀHx + qᵀx + Σ l1|x|, x ≥ 0 where `bound` (Lee et al. 2006).
 
-    Solve for guessed signs, go there or to the best sign change on the way, let in the variable that breaks its condition most;
+    Solve for guessed signs, move there or to the best sign change on the way, add the variable that breaks its condition most;
     ends at the minimum, or after some rounds near it.
     """
     x = start.copy()

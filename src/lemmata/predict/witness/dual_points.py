@@ -121,7 +121,7 @@ def _softmax_shift(risk: Risk, f: Array, steps: int) -> Array:
         gradient = s @ a
         size = float(np.abs(gradient).max())
         if size <= 1e-14 * float(s @ np.abs(a).sum(axis=1)) or size >= 0.9 * last:
-            break  # there, or as near as rounding lets it come
+            break  # arrived, as far as rounding allows
         last = size if size < 1e-6 * float(s.sum()) else math.inf
         p = np.exp(log_softmax(f + t))
         H = np.diag(s @ p) - p.T @ (p * s[:, None])

@@ -31,7 +31,7 @@ def separating_direction(fit: Fit, A: Array) -> tuple[list[Array], Array | None]
 
 
 def tidy(w: Array) -> Iterator[Array]:
-    """w as it is, without what is small in it, and in short fractions."""
+    """Yield w unchanged, without its small parts, and in short fractions."""
     largest = np.abs(w).max(initial=0.0)
     if largest == 0:
         return

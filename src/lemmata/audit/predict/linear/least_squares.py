@@ -105,7 +105,7 @@ def name_of(fit: k.Fit, j: int) -> str:
 
 
 def first_few(names: Any, most: int = 5) -> str:
-    """The first of these names, and how many there are besides."""
+    """List the first of these names and count the rest."""
     listed = ", ".join(map(str, names[:most]))
     return listed if len(names) <= most else f"{listed} and {len(names) - most} more"
 
@@ -247,7 +247,7 @@ def minimum_norm(fit: k.Fit) -> k.Evidence:
     cost=lambda fit: float(fit.data.shape[0]) * fit.data.shape[1] ** 2,
 )
 def no_row_dominates(fit: k.Fit) -> k.Evidence:
-    """Dᵢ = tᵢ² hᵢ/(p(1 − hᵢ)), t the standardised residual and h the leverage; rows with |t| > 4 are named besides."""
+    """Dᵢ = tᵢ² hᵢ/(p(1 − hᵢ)), t the standardised residual and h the leverage; rows with |t| > 4 are named as well."""
     risk, at = problem(fit)
     found, s = columns_of(fit), risk.s[:, 0]
     kept = np.flatnonzero(found.relative > found.precise)

@@ -30,7 +30,7 @@ LEAST = 1e-3  # of the objective of a constant prediction: the smallest value th
 SLOPE = 5e-4  # of the scale of a slope: scikit-learn's default tol leaves up to half of it on standardised columns
 LARGEST = 2**26  # numbers of a dense table that a check may make
 SHARE = 0.5  # of the budget that is left: what a search may take
-WIDEST = 2000  # rows or columns, whichever are fewer: a basis of their span decomposes so many
+WIDEST = 2000  # rows or columns, whichever are fewer, that are decomposed for a basis of their span
 OUTSIDE = 1e-6  # of the weights, outside the span of the rows: a solver's own error is smaller
 
 

@@ -1,7 +1,7 @@
 """The claims of linear predictors with a penalty: Lasso and elastic net, logistic regression, linear SVM.
 
 Each has near_optimum (near_optimum.py) for its own objective (objectives.py). Lasso's stated `dual_gap_` must not be
-smaller than the excess that better weights prove; of a path, every penalty is looked at.
+smaller than the excess that better weights prove; for a path, every penalty is checked.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     rows aᵢ = yᵢ(xᵢ, 1)         (k classes: (e_y − e_c) ⊗ (xᵢ, 1) for every other class c)
 
-The likelihood has a maximum if and only if no w has Aw ≥ 0, Aw ≠ 0 (Albert & Anderson 1984): along such a w it rises for ever.
+The likelihood has a maximum if and only if no w has Aw ≥ 0, Aw ≠ 0 (Albert & Anderson 1984): along such a w it rises forever.
 By Stiemke's theorem exactly one of the two exists: such a w, or u > 0 with Aᵀu = 0. Either is a witness for plain arithmetic:
 
 * u: the fit's own slopes, uᵢ = sᵢσ(−yᵢfᵢ), nearly have Aᵀu = 0. u′ = u − UA(AᵀUA)⁻¹Aᵀu has it exactly, and stays positive if no
@@ -159,7 +159,7 @@ def _size(fit: k.Fit) -> tuple[float, float]:
 
 
 def _judge_penalised(risk: Risk, at: Point) -> k.Evidence:
-    """A penalty on w keeps w finite, and two classes keep a free intercept finite: one class alone pushes it for ever."""
+    """A penalty on w keeps w finite, and two classes keep a free intercept finite: one class alone pushes it forever."""
     classes = at.f.shape[1] if risk.joint else 2
     here = risk.s[:, 0] > 0
     if risk.free and len(np.unique(risk.y[here])) < classes:
