@@ -23,7 +23,7 @@ from lemmata import cli, registry
 from lemmata.cli import commands, shell
 from lemmata.cli.advising import changes_in
 from lemmata.core.certificate import KINDS, VERDICTS, Statement, unknown
-from lemmata.core.printable import UNPRINTABLE
+from lemmata.core.certification.showing import UNPRINTABLE
 from lemmata.core.supervised import Classifier, Supervised
 from lemmata.topics.base import TopicModel
 

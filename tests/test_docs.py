@@ -10,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # truth/ and tools/ stand beside tests/
 
-from tools import house, migration, surfaces
+from tools import house, migration, surfaces, tables
 from truth import docs
 
 ROOT = Path(__file__).parents[1]
@@ -79,9 +79,8 @@ def test_every_model_begins_with_the_two_claims_that_begin_every_certificate():
 
 
 def test_what_tol_means_is_said_in_the_words_of_the_docstrings():
-    from lemmata import registry
 
-    assert registry.tolerances() in docs.CORE.read_text(), REFRESH
+    assert tables.tolerances() in docs.CORE.read_text(), REFRESH
 
 
 def test_a_suite_is_counted_with_the_module_of_each_claim_and_stored(monkeypatch, tmp_path):

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from lemmata.lazy import lazily, require
+from lemmata.registry import lazily, require
 
 
 def test_a_missing_dependency_is_answered_with_the_extra_that_brings_it(monkeypatch):

@@ -15,7 +15,8 @@ import pytest
 
 import lemmata
 from lemmata import registry
-from lemmata.core.showing import as_text
+from lemmata.core.certification.showing import as_text
+from tools import tables
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -58,13 +59,13 @@ def test_a_package_that_is_imported_lazily_lists_its_names_and_knows_no_others()
 
 
 def test_what_tol_means_is_a_table_of_the_docstrings():
-    table = registry.tolerances().splitlines()
+    table = tables.tolerances().splitlines()
     having = [
         name for name in registry.MODELS if "tol" in registry.model_class(name)().get_params()
     ]
     assert len(table) == 2 + len(having)
     assert all(re.fullmatch(r"\| `\w+` \| [\d.e+-]+ \| .{20,} \|", row) for row in table[2:])
-    assert registry.parameter("PCA", "nonsense") == ""
+    assert tables.meaning("PCA", "nonsense") == ""
 
 
 def test_every_model_is_where_the_registry_says_with_a_summary():
@@ -75,8 +76,8 @@ def test_every_model_is_where_the_registry_says_with_a_summary():
 
 
 def test_the_table_of_models_in_the_readme_is_generated():
-    assert registry.markdown() in README, (
-        "run: ./run py -c 'import lemmata.registry as r; print(r.markdown())'"
+    assert tables.models() in README, (
+        "run: ./run py -c 'from tools import tables; print(tables.models())'"
     )
 
 
@@ -142,7 +143,7 @@ def test_substitutes_stand_in_for_what_scikit_learn_may_move(monkeypatch):
     from sklearn.decomposition import PCA
     from sklearn.model_selection import GridSearchCV
 
-    from lemmata.core import borrowed
+    from lemmata.core import validation as borrowed
 
     X = np.arange(12.0).reshape(4, 3)
     for module, name in (
@@ -151,7 +152,7 @@ def test_substitutes_stand_in_for_what_scikit_learn_may_move(monkeypatch):
         (sklearn.model_selection._search, "BaseSearchCV"),
     ):
         monkeypatch.delattr(module, name)
-    source = (ROOT / "src/lemmata/core/borrowed.py").read_text()
+    source = (ROOT / "src/lemmata/core/validation.py").read_text()
     names: dict = {"__name__": "borrowed_without"}
     exec(compile(source, "borrowed.py", "exec"), names)
     for search in (borrowed.is_search, names["is_search"]):

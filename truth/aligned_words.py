@@ -8,7 +8,7 @@ from copy import deepcopy
 import numpy as np
 from scipy.linalg import orthogonal_procrustes
 
-from lemmata.core.trace import Trace
+from lemmata.core.runs.trace import Trace
 from lemmata.embedding import WordVectors, align
 from truth.harness import Case, problems
 

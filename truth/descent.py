@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import minimize as scipy_minimize
 
 from lemmata import optim
-from lemmata.core.trace import Trace
+from lemmata.core.runs.trace import Trace
 from truth.harness import Case, problems
 
 RUN = ("step_below_2_over_L", "enough_decrease", "rate_kept", "critical_in_time")

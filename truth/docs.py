@@ -27,7 +27,7 @@ from pkgutil import walk_packages
 
 from lemmata import audit, registry
 from lemmata.core.certificate import Certificate, Statement
-from tools import house
+from tools import house, tables
 from truth.harness import Suite, Tally, count, suites
 
 ROOT = Path(__file__).parents[1]
@@ -438,7 +438,7 @@ def main() -> int:
         write(row for row in read() if row.suite in exist)
     PAGE.write_text(fill(PAGE.read_text(), sections()))
     ARCHITECTURE.write_text(fill(ARCHITECTURE.read_text(), {"house": house.packages()}))
-    CORE.write_text(fill(CORE.read_text(), {"tol": registry.tolerances()}))
+    CORE.write_text(fill(CORE.read_text(), {"tol": tables.tolerances()}))
     for text in [*complaints(read()), *(f"{name}: no yes and no" for name in untested())]:
         print(text)
     return 1 if raised else 0

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import lemmata
-from lemmata.core.trace import Trace
+from lemmata.core.runs.trace import Trace
 from lemmata.embedding import PMI, SkipGram
 from lemmata.embedding.pmi.matrix import information
 from lemmata.embedding.windows.cooccurrence import CoOccurrence

@@ -12,7 +12,7 @@ from lemmata.completion import ALS, SGDFactorization, SingularValueThresholding,
 from lemmata.completion.certifying import certify_factors
 from lemmata.completion.observed import Observed
 from lemmata.core.certificate import Fit, check
-from lemmata.core.trace import Trace
+from lemmata.core.runs.trace import Trace
 from truth.harness import Case, problems
 from truth.slow_completion import Point, als, counts, objective, planted
 

@@ -8,7 +8,7 @@ from copy import deepcopy
 import numpy as np
 from scipy.optimize import minimize
 
-from lemmata.core.trace import Trace
+from lemmata.core.runs.trace import Trace
 from lemmata.topics import PLSA
 from truth.harness import Case, problems
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from lemmata.completion import ImputedSVD, Observed, RankOne, SingularValueProjection
-from lemmata.core.trace import Trace
+from lemmata.core.runs.trace import Trace
 from truth.harness import Case, problems
 
 STATED = ("statements_true",)

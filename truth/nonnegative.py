@@ -13,7 +13,7 @@ from sklearn.decomposition import MiniBatchNMF
 
 import lemmata
 from lemmata.completion import Observed
-from lemmata.core.trace import Trace
+from lemmata.core.runs.trace import Trace
 from lemmata.topics import NMF
 from truth.harness import Case, problems
 

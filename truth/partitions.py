@@ -16,7 +16,7 @@ from lemmata import KMeans
 from lemmata.audit.clustering.kmeans import KMEANS_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import Certificate, Fit, check
-from lemmata.core.trace import Trace
+from lemmata.core.runs.trace import Trace
 from truth.harness import Case, problems
 
 CHEAP = 3e7  # units of work: enough for everything but searches

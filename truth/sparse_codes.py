@@ -15,7 +15,7 @@ from sklearn.linear_model import Lasso, OrthogonalMatchingPursuit
 import lemmata
 from lemmata import DictionaryLearning, SparseCoder
 from lemmata.audit.reduction.dictionaries import MORE_CLAIMS
-from lemmata.core.trace import Trace
+from lemmata.core.runs.trace import Trace
 from lemmata.reduction.sparse_coding import dct_dictionary, random_dictionary
 from truth.harness import Case, problems
 

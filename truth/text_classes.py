@@ -7,7 +7,7 @@ from copy import deepcopy
 
 import numpy as np
 
-from lemmata.core.trace import Trace
+from lemmata.core.runs.trace import Trace
 from lemmata.embedding import FastTextClassifier
 from truth.harness import Case, problems
 

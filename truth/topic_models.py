@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.decomposition import LatentDirichletAllocation
 
 import lemmata
-from lemmata.core.trace import Trace
+from lemmata.core.runs.trace import Trace
 from lemmata.topics import LDA, perplexity, unigram
 from truth.harness import Case, problems
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from lemmata.core.trace import Trace
+from lemmata.core.runs.trace import Trace
 from lemmata.embedding import CoOccurrence, GloVe
 from lemmata.text.words import Vocabulary
 from truth.harness import Case, problems

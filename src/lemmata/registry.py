@@ -3,7 +3,10 @@
 A model enters the library by one line here. Nothing is imported until it is used.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from types import ModuleType
+from typing import Any, NamedTuple
 
 
 class Entry(NamedTuple):
@@ -342,8 +345,8 @@ MODELS: dict[str, Entry] = {
 }
 
 FUNCTIONS: dict[str, str] = {
-    "certify": "lemmata.core.certify",
-    "config": "lemmata.core.config",
+    "certify": "lemmata.core.certification.certify",
+    "config": "lemmata.core.engine",
     "save": "lemmata.core.store",
     "load": "lemmata.core.store",
     "NotCertified": "lemmata.core.certificate",
@@ -351,52 +354,26 @@ FUNCTIONS: dict[str, str] = {
 }
 
 SUBPACKAGES = (
-    "atlas",
-    "clustering",
-    "completion",
-    "core",
-    "data",
-    "embedding",
-    "linalg",
-    "mixtures",
-    "nets",
-    "optim",
-    "predict",
-    "reduction",
-    "text",
-    "topics",
-    "trust",
-)
+    "atlas", "clustering", "completion", "core", "data", "embedding", "linalg", "mixtures", "nets", "optim", "predict",
+    "reduction", "text", "topics", "trust",
+)  # fmt: skip
 
 # searches for what a claim asks for by `fit.witness(name)`: the module that has the function of that name
 WITNESSES: dict[str, str] = {
-    "lowest_on_line": "lemmata.completion.witness",
-    "further_factor": "lemmata.completion.witness",
-    "singular_triplets": "lemmata.completion.witness",
-    "better_mixtures": "lemmata.topics.witness",
-    "coefficients": "lemmata.topics.witness",
-    "fitted_mixtures": "lemmata.topics.witness",
-    "better_network_weights": "lemmata.nets.witness",
-    "linear_baseline": "lemmata.nets.witness",
-    "better_machine": "lemmata.predict.svm.witness",
-    "better_ridge": "lemmata.predict.svm.witness",
-    "better_codes": "lemmata.reduction.sparse_coding.witness",
-    "other_codes": "lemmata.reduction.sparse_coding.witness",
-    "atoms_of_another_start": "lemmata.reduction.sparse_coding.witness",
-    "better_huber_fit": "lemmata.predict.witness.better_weights",
-    "better_weights": "lemmata.predict.witness.better_weights",
-    "dual_points": "lemmata.predict.witness.dual_points",
-    "feasible_slopes": "lemmata.predict.witness.dual_points",
-    "separating_direction": "lemmata.predict.witness.separation",
-    "better_centers": "lemmata.clustering.witness",
-    "coreset_centers": "lemmata.clustering.witness",
-    "multipliers": "lemmata.clustering.witness",
-    "refit_centers": "lemmata.clustering.witness",
-    "subset_plan": "lemmata.clustering.witness",
-    "climb_by_leaps": "lemmata.mixtures.witness",
-    "climb_from_nudges": "lemmata.mixtures.witness",
-    "fewer_components": "lemmata.mixtures.witness",
-    "refit_mixture": "lemmata.mixtures.witness",
+    name: f"lemmata.{module}"
+    for module, names in {
+        "completion.witness": "lowest_on_line further_factor singular_triplets",
+        "topics.witness": "better_mixtures coefficients fitted_mixtures",
+        "nets.witness": "better_network_weights linear_baseline",
+        "predict.svm.witness": "better_machine better_ridge",
+        "reduction.sparse_coding.witness": "better_codes other_codes atoms_of_another_start",
+        "predict.witness.better_weights": "better_huber_fit better_weights",
+        "predict.witness.dual_points": "dual_points feasible_slopes",
+        "predict.witness.separation": "separating_direction",
+        "clustering.witness": "better_centers coreset_centers multipliers refit_centers subset_plan",
+        "mixtures.witness": "climb_by_leaps climb_from_nudges fewer_components refit_mixture",
+    }.items()
+    for name in names.split()
 }
 
 
@@ -407,17 +384,13 @@ def module_of(name: str) -> str | None:
 
 def model_class(name: str):
     """The class of a model by its public name; KeyError for any other name."""
-    import importlib
-
-    return getattr(importlib.import_module(MODELS[name].module), name)
+    return getattr(import_module(MODELS[name].module), name)
 
 
 def resolve(name: str):
     """The value that "module:name" stands for, the module below lemmata; imported now."""
-    import importlib
-
     module, _, attribute = name.partition(":")
-    return getattr(importlib.import_module(f"lemmata.{module}"), attribute)
+    return getattr(import_module(f"lemmata.{module}"), attribute)
 
 
 def is_named(cls: type, name: str) -> bool:
@@ -426,31 +399,47 @@ def is_named(cls: type, name: str) -> bool:
     return cls.__name__ == own and (cls.__module__ + ".").startswith(package + ".")
 
 
-def markdown() -> str:
-    """The table of models, as it stands in README.md."""
-    rows = [
-        f"| `{name}` | {entry.summary} | {entry.source} | {', '.join(f'`{foreign}`' for foreign in entry.counterparts)} |"
-        for name, entry in MODELS.items()
-    ]
-    return "\n".join(
-        ["| model | what it does | in the notes | also certifies |", "|---|---|---|---|", *rows]
-    )
+# --- names of a package that are imported on first use (PEP 562): a package costs what is used of it ------------------
+#
+#     __getattr__, __dir__, __all__ = lazily(__name__, {"KMeans": "kmeans", "seeding": "seeding"})
+#
+# Each name stands beside the module that defines it; a module is named by itself.
 
 
-def parameter(name: str, word: str) -> str:
-    """The meaning of a model's parameter, on one line; "" if it has no such parameter."""
-    declared = model_class(name).declared_parameters.get(word)
-    return " ".join(declared.meaning.split()) if declared else ""
+def require(module: str, extra: str, what: str = "this") -> ModuleType:
+    """An optional dependency; where it is not installed, the error names the extra that brings it."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module:  # it is there, and something that it needs is not
+            raise
+        raise ModuleNotFoundError(
+            f"{what} needs {module}, which is not installed: pip install 'lemmata[{extra}]'.",
+            name=module,
+        ) from None
 
 
-def tolerances() -> str:
-    """The table of what `tol` means, model by model, as it stands in docs/core.md."""
-    rows = []
-    for name in MODELS:
-        parameters = model_class(name)().get_params(deep=False)
-        if "tol" in parameters:
-            words = parameter(name, "tol").replace("|", r"\|")
-            rows.append(f"| `{name}` | {parameters['tol']:g} | {words} |")
-    return "\n".join(
-        ["| model | default | what falls below `tol` at the end |", "|---|---|---|", *rows]
-    )
+def lazily(
+    package: str, homes: Mapping[str, str], extra: tuple[str, str] | None = None
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """The `__getattr__`, `__dir__` and `__all__` of a package whose names live in these modules of it.
+
+    extra : (module, extra), if some of the modules stand on an optional dependency: without it the error says what to install
+    """
+    names = sorted(homes)
+
+    def __getattr__(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(
+                f"module {package!r} has no attribute {name!r}; it has {', '.join(names)}."
+            )
+        home = homes[name]
+        try:
+            module = import_module(home if home.startswith("lemmata.") else f"{package}.{home}")
+        except ModuleNotFoundError as error:
+            if extra and error.name == extra[0]:
+                require(*extra, what=f"{package}.{name}")
+            raise
+        return module if home.rpartition(".")[2] == name else getattr(module, name)
+
+    return __getattr__, lambda: names, names

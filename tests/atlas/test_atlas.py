@@ -11,8 +11,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # tools/ stands beside tests
 
 from lemmata import atlas
 from lemmata.atlas.numbers import differences, numbers_of, stored_in
+from lemmata.core.certification.pictures import figure
 from lemmata.data import DataNotFound
-from lemmata.pictures import figure
 from tools import images
 
 # thousands of completions; `./run test --all` draws them

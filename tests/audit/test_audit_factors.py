@@ -15,7 +15,7 @@ from lemmata.audit.completion.optimality.curvature import as_vector, gauge_part,
 from lemmata.audit.completion.statements import FACTORS_SOUND
 from lemmata.completion.observed import Observed
 from lemmata.core.certificate import Fit
-from lemmata.core.trace import Trace
+from lemmata.core.runs.trace import Trace
 
 SEEDS = range(2)
 

@@ -12,7 +12,7 @@ AUDIT = sorted((SOURCE / "audit").rglob("*.py"))
 CONTAINERS = {
     "lemmata.core.blocks",
     "lemmata.core.moments",
-    "lemmata.core.trace",
+    "lemmata.core.runs.trace",
     "lemmata.completion.observed",
 }
 KERNEL = sorted((SOURCE / "audit" / "kernel").rglob("*.py"))

@@ -29,8 +29,8 @@ from lemmata.completion.als.penalty import (
 )
 from lemmata.completion.als.saddles import Hessian, products_within
 from lemmata.core import MaxSteps, Never, Path, Settled, rounding, run, store
-from lemmata.core.checkpoint import Checkpoint
 from lemmata.core.engine import one_blas_thread
+from lemmata.core.runs.checkpoint import Checkpoint
 
 SEEDS = range(3)
 KINDS = [(weighted, biases) for weighted in (False, True) for biases in (False, True)]

@@ -15,7 +15,7 @@ from lemmata.completion.als.estimator import ALS
 from lemmata.completion.certifying import certify_factors
 from lemmata.completion.observed import Observed
 from lemmata.core.certificate import Fit, check
-from lemmata.core.foreign import adapt
+from lemmata.core.certification.certify import adapt
 
 PROOFS = ("first_order_point", "second_order_minimum", "global_optimum")
 IMPLICIT = ("attributes_sound", "statements_true", "fixed_point", *PROOFS)

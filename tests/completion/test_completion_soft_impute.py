@@ -20,9 +20,9 @@ from lemmata.completion.nuclear.soft_impute import (
     chosen_reg,
 )
 from lemmata.completion.observed import Observed
-from lemmata.core.checkpoint import Checkpoint
 from lemmata.core.loop import MaxSteps, run
-from lemmata.core.repeat import Path
+from lemmata.core.runs.checkpoint import Checkpoint
+from lemmata.core.runs.repeat import Path
 
 TIGHT = SettledAtReg(1e-13, 3) | MaxSteps(3000)
 

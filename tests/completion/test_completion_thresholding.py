@@ -21,8 +21,8 @@ from lemmata.completion.nuclear.thresholding import (
 )
 from lemmata.completion.observed import Observed
 from lemmata.core.certificate import Fit
-from lemmata.core.checkpoint import Checkpoint
 from lemmata.core.loop import MaxSteps, SmallGradient, run
+from lemmata.core.runs.checkpoint import Checkpoint
 
 
 def low_rank(seed, n=60, m=50, rank=2, share=0.5, dtype=np.float64):

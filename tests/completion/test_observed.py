@@ -14,7 +14,8 @@ from hypothesis.extra.numpy import arrays
 
 from lemmata.completion.data.labels import Labels, encode_labels
 from lemmata.completion.observed import Observed
-from lemmata.core import encoding, store
+from lemmata.core import store
+from lemmata.core.files import encoding
 
 MATRICES = arrays(
     np.float64,

@@ -14,9 +14,9 @@ from sklearn.model_selection import KFold
 import lemmata
 from lemmata import registry
 from lemmata.core import store
-from lemmata.core.borrowed import Interval, StrOptions
-from lemmata.core.encoding import hash_of
-from lemmata.core.owner import brief
+from lemmata.core.files.encoding import hash_of
+from lemmata.core.files.owner import brief
+from lemmata.core.validation import Interval, StrOptions
 from lemmata.text import Tokenizer
 
 # a run may go on under other values of these; all others belong to the checkpoint

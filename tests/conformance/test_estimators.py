@@ -17,6 +17,7 @@ from lemmata import registry
 from lemmata.core import STATISTICAL, Certificate, Trace, rounding
 from lemmata.core.certificate import KINDS
 from lemmata.core.supervised import Classifier, Supervised
+from tools import tables
 
 # One cheap setting per model, and those of scikit-learn's checks it is not meant to pass, each with its reason.
 SETTINGS: dict[str, dict] = {
@@ -414,7 +415,7 @@ def having(parameter):
 
 @pytest.mark.parametrize("name", having("tol"))
 def test_the_docstring_says_what_tol_means(name):
-    assert len(registry.parameter(name, "tol")) > 20
+    assert len(tables.meaning(name, "tol")) > 20
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -179,7 +179,7 @@ def test_seconds_are_shared_by_the_parts():
 def test_ctrl_c_ends_the_checking_of_all_parts(monkeypatch):
     from dataclasses import replace
 
-    from lemmata.core import request as module
+    from lemmata.core.certification import certify as module
 
     def interrupted(*arguments, **options):
         found = check(*arguments, **options)
@@ -243,7 +243,7 @@ def test_a_terminal_is_told_which_claim_is_checked_and_left_clean(monkeypatch):
 
     from rich.console import Console
 
-    from lemmata.core import progress
+    from lemmata.core.runs import progress
 
     shown = io.StringIO()
     monkeypatch.setattr(progress, "_on_terminal", lambda: True)

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import lemmata
-from lemmata.core.compiler import worth_compiling
+from lemmata.core.engine import worth_compiling
 
 
 def test_the_size_decides_unless_the_user_does():

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 import lemmata
-from lemmata.core.config import as_sent, checks_in_fit, sent_along
+from lemmata.core.engine import as_sent, checks_in_fit, sent_along
 
 X = np.random.default_rng(0).normal(size=(60, 4))
 

@@ -37,6 +37,7 @@ from lemmata.core import (
     passes,
     rounding,
     storable,
+    validation,
 )
 from lemmata.core.estimator import Model
 from lemmata.core.parameters import KW_ONLY, parameter
@@ -482,7 +483,7 @@ def test_plain_arrays_pass_the_door_as_scikit_learns_own_would_let_them(monkeypa
     for short in (True, False):
         model = settled_model().fit(np.random.default_rng(0).normal(size=(9, 2)))
         if not short:
-            monkeypatch.setattr(Model, "_is_plain", lambda *_: False)
+            monkeypatch.setattr(validation, "is_plain", lambda *_: False)
         found.append((outcome(lambda: model._validated(rows, reset=reset)), model.n_features_in_))  # noqa: B023
     assert found[0] == found[1]
 

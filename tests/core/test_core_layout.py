@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from lemmata.core.layout import check_layout, check_stored
+from lemmata.core.files.layout import check_layout, check_stored
 
 GOOD = [
     (np.ones((2, 3)), "k d"),

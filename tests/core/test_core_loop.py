@@ -261,7 +261,10 @@ def test_ctrl_c_at_any_point_of_the_driver_leaves_state_and_trace_in_step():
 
         def tracer(frame, event, argument):
             nonlocal count, begun
-            if frame.f_globals.get("__name__") not in ("lemmata.core.loop", "lemmata.core.trace"):
+            if frame.f_globals.get("__name__") not in (
+                "lemmata.core.loop",
+                "lemmata.core.runs.trace",
+            ):
                 return None
             begun = begun or frame.f_code.co_name == "until_stopped"
             if begun and event == "line" and frame.f_code.co_name in inner:
@@ -489,7 +492,7 @@ def test_an_interrupted_bar_looks_interrupted(capfd, monkeypatch):
     [(0.2, "1 s"), (40, "40 s"), (59.6, "1 min 0 s"), (200, "3 min 20 s"), (7500, "2 h 5 min")],
 )
 def test_times_are_written_in_the_two_units_that_matter(seconds, text):
-    from lemmata.core.progress import _duration
+    from lemmata.core.runs.progress import _duration
 
     assert _duration(seconds) == text
 

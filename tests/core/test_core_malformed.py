@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lemmata.core.blocks import Blocks, open_rows
 from lemmata.core.estimator import Model
-from lemmata.core.malformed import (
+from lemmata.core.validation import (
     ROWS_AT_ONCE,
     NotFinite,
     all_finite,

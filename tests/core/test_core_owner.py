@@ -16,8 +16,8 @@ import pytest
 import scipy.sparse as sp
 from sklearn.model_selection import KFold
 
-from lemmata.core.encoding import digest
-from lemmata.core.owner import brief, described, differences, owner_of
+from lemmata.core.files.encoding import digest
+from lemmata.core.files.owner import brief, described, differences, owner_of
 from lemmata.text import Tokenizer
 
 

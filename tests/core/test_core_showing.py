@@ -17,11 +17,16 @@ from hypothesis import strategies as st
 from test_core_certificate import DATA, INF, NAN, Toy, certificate, dear, made, never_rose, small
 
 from lemmata.core import PROVED, Blocks, Certificate, Fit, Trace, at_least, at_most, claim, unknown
-from lemmata.core.certificate import check
-from lemmata.core.printable import UNPRINTABLE, one_line, printable, shorten
-from lemmata.core.provenance import SAMPLED, describe_data, describe_versions
-from lemmata.core.report import page
-from lemmata.core.showing import as_line, as_text
+from lemmata.core.certificate import SAMPLED, check, describe_data, describe_versions
+from lemmata.core.certification.report import page
+from lemmata.core.certification.showing import (
+    UNPRINTABLE,
+    as_line,
+    as_text,
+    one_line,
+    printable,
+    shorten,
+)
 
 # --- text -------------------------------------------------------------------------------------------------------------
 

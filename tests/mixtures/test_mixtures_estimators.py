@@ -16,7 +16,7 @@ from lemmata.audit.mixtures.em_steps import facts_of
 from lemmata.core import Blocks, rounding
 from lemmata.core.certificate import Fit
 from lemmata.core.loop import MaxSteps, Never, run
-from lemmata.core.repeat import Restarts
+from lemmata.core.runs.repeat import Restarts
 from lemmata.core.store import read, write
 from lemmata.mixtures.base import Arrived
 from lemmata.mixtures.em import EMAlgorithm

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lemmata.core.encoding import decode, encode
+from lemmata.core.files.encoding import decode, encode
 from lemmata.nets.augmentation import (
     Blur,
     ColourJitter,

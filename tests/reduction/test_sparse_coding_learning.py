@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import lemmata
-from lemmata.core.compiler import COMPILE
+from lemmata.core.engine import COMPILE
 from lemmata.reduction.sparse_coding import _twins, random_dictionary
 from lemmata.reduction.sparse_coding.coding import AtomSums, Coder, TrainingRows
 from lemmata.reduction.sparse_coding.ksvd import KSVDAlgorithm

@@ -12,8 +12,8 @@ from scipy.stats import chisquare
 
 import lemmata
 from lemmata.core.blocks import Blocks
-from lemmata.core.checkpoint import Checkpoint
 from lemmata.core.loop import MaxSteps, run
+from lemmata.core.runs.checkpoint import Checkpoint
 from lemmata.topics import LDA
 from lemmata.topics.lda.gibbs import GibbsAlgorithm
 from lemmata.topics.lda.tokens import Tokens

@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment, nnls
 from sklearn.decomposition import NMF as SklearnNMF
 
 import lemmata
-from lemmata.core.encoding import digest
+from lemmata.core.files.encoding import digest
 from lemmata.topics import NMF, PLSA
 from lemmata.topics.nmf import _twins
 from lemmata.topics.nmf.squares import FactorPenalty

@@ -24,8 +24,7 @@ from typing import Any
 from sklearn.exceptions import ConvergenceWarning
 
 from lemmata.atlas.numbers import KEY, numbers_of
-from lemmata.core.config import config
-from lemmata.core.engine import one_blas_thread
+from lemmata.core.engine import config, one_blas_thread
 
 CHAPTERS = (
     "reduction",

@@ -17,8 +17,8 @@ from lemmata.clustering.lloyd import LloydAlgorithm, Points, Still
 from lemmata.clustering.lower_bounds import certified_gap
 from lemmata.clustering.seeding import d2_sampling, greedy_d2_sampling, random_rows
 from lemmata.core.blocks import Blocks
+from lemmata.core.certification.pictures import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, figure
 from lemmata.core.loop import MaxSteps, run
-from lemmata.pictures import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, figure
 
 Array = np.ndarray
 

@@ -16,8 +16,8 @@ from lemmata.completion.baselines.rank_one import (
 from lemmata.completion.nuclear.soft_impute import SettledAtReg, SoftImputeAlgorithm
 from lemmata.completion.observed import Observed
 from lemmata.completion.recovery import coherence, degrees_of_freedom
+from lemmata.core.certification.pictures import BLUE, GREEN, GREY, ORANGE, RED, figure
 from lemmata.core.loop import MaxSteps, Settled, run
-from lemmata.pictures import BLUE, GREEN, GREY, ORANGE, RED, figure
 
 Array = np.ndarray
 

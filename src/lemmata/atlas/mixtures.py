@@ -18,6 +18,7 @@ from lemmata.atlas import entry, show
 from lemmata.clustering.kmeans import KMeans
 from lemmata.clustering.seeding import greedy_d2_sampling
 from lemmata.core.blocks import Blocks
+from lemmata.core.certification.pictures import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, figure
 from lemmata.core.loop import MaxSteps, run
 from lemmata.mixtures.base import SmallGain
 from lemmata.mixtures.choice import Selection, select
@@ -26,7 +27,6 @@ from lemmata.mixtures.estimators import GaussianMixture
 from lemmata.mixtures.expectation import elbo, log_of, posterior
 from lemmata.mixtures.gaussians.shapes import FullGaussian
 from lemmata.mixtures.starting import Given
-from lemmata.pictures import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, figure
 
 Array = np.ndarray
 _BOX = {"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none", "alpha": 0.8}

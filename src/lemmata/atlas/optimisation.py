@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.datasets import load_wine
 
 from lemmata.atlas import entry, show
+from lemmata.core.certification.pictures import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, figure
 from lemmata.optim import (
     AveragedMomentum,
     DescentAscent,
@@ -19,7 +20,6 @@ from lemmata.optim import (
     condition_number,
     minimize,
 )
-from lemmata.pictures import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, figure
 
 Array = np.ndarray
 

@@ -6,9 +6,9 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from lemmata.atlas import entry, show
+from lemmata.core.certification.pictures import BLUE, GREEN, ORANGE, RED, figure, image_grid
 from lemmata.linalg.power import power_iteration
 from lemmata.linalg.projections import Projection
-from lemmata.pictures import BLUE, GREEN, ORANGE, RED, figure, image_grid
 from lemmata.reduction.autoencoder import LinearAutoencoder
 from lemmata.reduction.pca import PCA
 

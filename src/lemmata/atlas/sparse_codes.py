@@ -9,7 +9,7 @@ from sklearn.datasets import load_sample_image
 from sklearn.decomposition import NMF
 
 from lemmata.atlas import entry, show
-from lemmata.pictures import BLUE, ORANGE, figure, image_grid
+from lemmata.core.certification.pictures import BLUE, ORANGE, figure, image_grid
 from lemmata.reduction.pca import PCA
 from lemmata.reduction.sparse_coding import coherence, dct_dictionary
 from lemmata.reduction.sparse_coding.learning import DictionaryLearning

@@ -23,7 +23,7 @@ from lemmata.cli.shell import (
     print_json,
 )
 from lemmata.cli.tables import TableOptions, column_names, completes, without_names
-from lemmata.core.printable import printable
+from lemmata.core.certification.showing import printable
 
 Out = Annotated[
     Path, typer.Option(metavar="FILE", help="A .csv, .csv.gz or .npy file; - is csv on stdout.")

@@ -11,7 +11,7 @@ import numpy as np
 
 from lemmata.cli.demo import Say, Scene
 from lemmata.core.certificate import FAILS
-from lemmata.pictures import BLUE, GREEN, GREY, ORANGE, RED
+from lemmata.core.certification.pictures import BLUE, GREEN, GREY, ORANGE, RED
 
 PAD = 3  # pixels between two pictures of a row
 

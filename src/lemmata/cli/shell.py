@@ -19,7 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 from lemmata import registry
-from lemmata.core.printable import UNPRINTABLE, one_line, printable, shorten
+from lemmata.core.certification.showing import UNPRINTABLE, one_line, printable, shorten
 
 OK, BAD_INPUT, BAD_USAGE, NOT_CERTIFIED, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 3, 130, 141
 

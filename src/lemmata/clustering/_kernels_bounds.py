@@ -27,7 +27,7 @@ from lemmata.clustering._kernels_assign import (
     gather_into,
     scan,
 )
-from lemmata.core.compiler import kernel
+from lemmata.core.engine import kernel
 from lemmata.linalg.simd import (
     LINE,
     add,

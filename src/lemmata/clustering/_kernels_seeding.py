@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lemmata.core.compiler import kernel
+from lemmata.core.engine import kernel
 
 STRIDE = 32  # products looked at together: nearly all are too small to matter, so most strides end with one comparison
 

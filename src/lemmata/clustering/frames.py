@@ -25,9 +25,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from lemmata.core.blocks import Blocks
-from lemmata.core.compiler import worth_compiling
-from lemmata.core.engine import map_reduce
-from lemmata.core.malformed import NotFinite
+from lemmata.core.engine import map_reduce, worth_compiling
+from lemmata.core.validation import NotFinite
 
 Array = np.ndarray
 LITTLE = 2**19  # numbers that one thread looks at sooner than several

@@ -39,13 +39,13 @@ from lemmata.clustering.lloyd import SEEDINGS, LloydAlgorithm, Still
 from lemmata.core import common
 from lemmata.core.blocks import Blocks, is_dask
 from lemmata.core.certificate import Statement
+from lemmata.core.certification.fit_costs import MANY_STARTS, cost_of_kmeans
 from lemmata.core.engine import map_reduce, one_blas_thread
 from lemmata.core.estimator import Model
-from lemmata.core.loop import MaxSteps, Never, Solution, Stop, Stopped, warn_user
+from lemmata.core.loop import MaxSteps, Never, Solution, Stop, Stopped, best_run, warn_user
 from lemmata.core.parameters import COUNT, KW_ONLY, choice, fitted, parameter
-from lemmata.core.repeat import Restarts, best_run
-from lemmata.core.trace import Trace
-from lemmata.fit_costs import MANY_STARTS, cost_of_kmeans
+from lemmata.core.runs.repeat import Restarts
+from lemmata.core.runs.trace import Trace
 
 Array = np.ndarray
 ALGORITHMS = ("auto", "lloyd", "hamerly", "yinyang", "elkan")

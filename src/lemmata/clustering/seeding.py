@@ -45,7 +45,7 @@ from lemmata.clustering.frames import (
 from lemmata.core.blocks import Blocks, open_rows
 from lemmata.core.engine import map_reduce
 from lemmata.core.loop import warn_user
-from lemmata.core.malformed import NotFinite
+from lemmata.core.validation import NotFinite
 
 Array = np.ndarray
 # proposals of one pass: enough for matrix products at full speed, few enough for the cache

@@ -6,7 +6,7 @@
 ((2, 2), 3)
 """
 
-from lemmata.lazy import lazily
+from lemmata.registry import lazily
 
 __getattr__, __dir__, __all__ = lazily(
     __name__,

@@ -47,9 +47,9 @@ from lemmata.completion.data.frames import (
 )
 from lemmata.completion.data.labels import Labels, encode_labels
 from lemmata.core.blocks import is_dask, unmasked
-from lemmata.core.encoding import check_room
-from lemmata.core.malformed import refuse_shrunk_file
+from lemmata.core.files.encoding import check_room
 from lemmata.core.store import digest, storable
+from lemmata.core.validation import refuse_shrunk_file
 
 Array = np.ndarray
 DUPLICATES = ("error", "last", "mean")

@@ -1,6 +1,6 @@
 """What every model shares: the loop, certificates, blocks of data, files."""
 
-from lemmata.lazy import lazily
+from lemmata.registry import lazily
 
 __getattr__, __dir__, __all__ = lazily(
     __name__,
@@ -13,7 +13,7 @@ __getattr__, __dir__, __all__ = lazily(
             ],
             "certificate",
         ),
-        **dict.fromkeys(["Checkpoint"], "checkpoint"),
+        **dict.fromkeys(["Checkpoint"], "runs.checkpoint"),
         **dict.fromkeys(["map_reduce"], "engine"),
         **dict.fromkeys(
             [
@@ -23,9 +23,9 @@ __getattr__, __dir__, __all__ = lazily(
             "loop",
         ),
         **dict.fromkeys(["Moments"], "moments"),
-        **dict.fromkeys(["Progress"], "progress"),
-        **dict.fromkeys(["Path", "Restarts"], "repeat"),
+        **dict.fromkeys(["Progress"], "runs.progress"),
+        **dict.fromkeys(["Path", "Restarts"], "runs.repeat"),
         **dict.fromkeys(["StoreError", "storable"], "store"),
-        **dict.fromkeys(["Trace"], "trace"),
+        **dict.fromkeys(["Trace"], "runs.trace"),
     },
 )  # fmt: skip

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from lemmata.core.malformed import (
+from lemmata.core.validation import (
     all_finite,
     refuse_malformed,
     refuse_nonfinite,

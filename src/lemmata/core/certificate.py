@@ -9,15 +9,20 @@ that a certificate says the same everywhere.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
+import platform
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
+from lemmata import registry
 from lemmata.audit.kernel.claims import (
     BROKEN,
     FAILS,
@@ -44,10 +49,9 @@ from lemmata.audit.kernel.claims import (
     rounding,
     unknown,
 )  # fmt: skip
-from lemmata.core.provenance import describe_data, describe_versions
+from lemmata.core.engine import searches_allowed
+from lemmata.core.runs.trace import Trace
 from lemmata.core.store import storable
-from lemmata.core.trace import Trace
-from lemmata.core.witnesses import find_search
 
 __all__ = [
     "BROKEN", "FAILS", "HOLDS", "KINDS", "LEAST_BUDGET", "NOT_CHECKED", "PROVED", "RULE_OF_THUMB", "STATISTICAL",
@@ -55,8 +59,7 @@ __all__ = [
     "at_most", "budget", "check", "claim", "free", "passes", "rounding", "unknown",
 ]  # fmt: skip
 
-storable(Claim)  # files hold it; the kernel of the trusted base knows no files,
-Fit.searches = staticmethod(find_search)  # and nobody who searches
+storable(Claim)  # files hold it; the kernel of the trusted base knows no files
 
 TIMES_THE_FIT = (
     5  # what `certify(X)` may cost, as a multiple of the fit, if that is more than LEAST_BUDGET
@@ -179,7 +182,7 @@ class Certificate:
             )
         return self
 
-    # --- showing it (core/showing.py, core/report.py) ---
+    # --- showing it (core/certification/showing.py, core/certification/report.py) ---
 
     @property
     def counts(self) -> str:
@@ -193,25 +196,25 @@ class Certificate:
         return ", ".join(parts)
 
     def __str__(self) -> str:
-        from lemmata.core.showing import as_text
+        from lemmata.core.certification.showing import as_text
 
         return as_text(self)
 
     __repr__ = __str__
 
     def __rich_console__(self, console, options):
-        from lemmata.core.showing import as_rich
+        from lemmata.core.certification.showing import as_rich
 
         yield as_rich(self, options.max_width)
 
     def _repr_html_(self) -> str:
-        from lemmata.core.showing import as_html
+        from lemmata.core.certification.showing import as_html
 
         return as_html(self)
 
     def report(self, path: Any) -> None:
         """Write one self-contained page: the claims, the trace and other pictures, the data, the versions, the date."""
-        from lemmata.core.report import write_report
+        from lemmata.core.certification.report import write_report
 
         write_report(self, path)
 
@@ -335,3 +338,108 @@ def _call_in(note: str) -> str:
     """The call that a claim put off names, "" if it names none."""
     named = note.startswith("run certify(") and note.endswith(" for it")
     return note.removeprefix("run ").removesuffix(" for it") if named else ""
+
+
+# --- data and versions ------------------------------------------------------------------------------------------------
+#
+#     1,797 × 64 float64, digest 5d2f0e6c1b7a9348 of 32 evenly spaced rows
+#
+# A certificate must not cost a pass over the data, so the digest is one of evenly spaced rows or entries where the data is
+# larger than SAMPLED, and says so. It distinguishes data that differ everywhere (scaled, sorted, another split).
+
+SAMPLED = 2**14  # bytes that are read: some twenty microseconds, 1 % of the quickest fits
+
+
+def describe_data(data: Any) -> str:
+    """Shape, type, weights and a digest of rows (Blocks) or entries (of a sparse or partly known matrix)."""
+    if not hasattr(data, "shape"):
+        return ""
+    n, m = data.shape
+    parts = [f"{n:,} × {m:,} {data.dtype}"]
+    weights = getattr(data, "weights", None)
+    if weights is not None:
+        parts.append(f"weights of sum {float(np.sum(weights, dtype=np.float64)):.6g}")
+    parts.append(_digest(data, weights))
+    targets = getattr(data, "targets", None)
+    if targets is not None:
+        places = _spaced(len(targets), targets.itemsize * targets[:1].size)
+        parts.append(f"targets {_hash([targets[places]])}")
+    return ", ".join(parts)
+
+
+def _digest(data: Any, weights: np.ndarray | None) -> str:
+    source = getattr(data, "source", None)
+    if isinstance(source, np.ndarray):
+        places = _spaced(len(source), source.shape[1] * source.itemsize)
+        arrays = [_narrow(source[places]), *([] if weights is None else [weights[places]])]
+        told = "all rows" if len(places) == len(source) else f"{len(places):,} evenly spaced rows"
+        return f"digest {_hash(arrays)} of {told}"
+    entries = _entries(data, source)
+    if entries is None:
+        return "a stream of rows, no digest"
+    places = _spaced(len(entries[0]), sum(part.itemsize for part in entries))
+    arrays = [part[places] for part in entries]
+    if weights is not None:
+        arrays.append(weights[_spaced(len(weights), weights.itemsize)])
+    told = f"{len(places):,} evenly spaced ones of " if len(places) < len(entries[0]) else ""
+    return f"digest {_hash(arrays)} of {told}{len(entries[0]):,} entries"
+
+
+def _entries(data: Any, source: Any) -> tuple[np.ndarray, ...] | None:
+    """Columns and values of a sparse matrix, or of one whose other entries are not known; None for a stream."""
+    if hasattr(source, "indptr"):
+        return source.indices, source.data
+    order = getattr(data, "by_row", ())
+    arrays = tuple(part for part in order if isinstance(part, np.ndarray))[1:]
+    return arrays if len(arrays) == 2 and len(arrays[0]) == len(arrays[1]) else None
+
+
+def _spaced(count: int, size: int) -> np.ndarray:
+    """As many evenly spaced places as SAMPLED bytes allow."""
+    return np.linspace(0, count - 1, num=min(count, max(SAMPLED // max(size, 1), 1))).astype(
+        np.intp
+    )
+
+
+def _narrow(rows: np.ndarray) -> np.ndarray:
+    """Of rows so long that one alone exceeds SAMPLED, evenly spaced columns."""
+    return rows[:, _spaced(rows.shape[1], rows.itemsize)] if rows.nbytes > SAMPLED else rows
+
+
+def _hash(arrays: list[np.ndarray]) -> str:
+    found = hashlib.blake2b(digest_size=8)
+    for array in arrays:
+        found.update(f"{array.dtype.str} {array.shape}".encode())
+        found.update(np.ascontiguousarray(array).data if array.size else b"")
+    return found.hexdigest()
+
+
+@lru_cache(maxsize=1)
+def describe_versions() -> str:
+    """lemmata 0.1.0, numpy …, scipy …, scikit-learn …, python …"""
+    from importlib.metadata import version
+
+    import scipy
+
+    from lemmata import __version__
+
+    numbers = {"lemmata": __version__, "numpy": np.__version__, "scipy": scipy.__version__}
+    numbers |= {"scikit-learn": version("scikit-learn"), "python": platform.python_version()}
+    return ", ".join(f"{name} {number}" for name, number in numbers.items())
+
+
+# --- searches for witnesses -------------------------------------------------------------------------------------------
+#
+# A search is a function of a Fit in `<package>/witness.py`, outside of the trusted base, with the fastest solver we have. What
+# it returns is checked by the claim that asked and never believed. With `lemmata.config(searches=False)` a claim that needs one
+# says *can't tell* at worst, and certifying another library's fit loads no solver of ours.
+
+
+def find_search(name: str) -> Callable[..., Any] | None:
+    """Return the search of this name, imported now; None where searches are switched off."""
+    if not searches_allowed():
+        return None
+    return getattr(import_module(registry.WITNESSES[name]), name)
+
+
+Fit.searches = staticmethod(find_search)  # the kernel of the trusted base knows nobody who searches

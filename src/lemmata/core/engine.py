@@ -1,4 +1,6 @@
-"""map_reduce: apply a function to every block and add up the results in the order of the blocks.
+"""How work is done here: threads and clusters, kernels or their NumPy twins, and settings of the whole process.
+
+`map_reduce` applies a function to every block and adds up the results in the order of the blocks.
 
     >>> import numpy as np
     >>> from lemmata.core.blocks import Blocks
@@ -8,6 +10,25 @@
 
 Threads here, a Dask cluster for dask arrays while a `distributed.Client` is open. Each block is worked on with one BLAS
 thread and the sum runs in block order, so the result depends neither on the number of threads nor on that of workers.
+
+`kernel` marks what numba compiles. To compile the kernels of a model takes some ten seconds, once per machine, so small data
+does not wait for that: `worth_compiling` says when, and `pick` takes the kernels or their twins, without importing numba. The
+choice is made once per fit, by the total size of the work alone: neither blocks nor what ran before can change a result.
+
+    loops = pick(worth_compiling(work, above=2**26), "lemmata.topics.nmf")
+    loops.sweep_into(W, P, G)        # of _kernels.py, or of _twins.py
+
+`config` changes settings for a while. They live in the environment (LEMMATA_CERTIFICATE=0, LEMMATA_COMPILE=never), so that
+processes started inside have them too; a worker that runs already, joblib's for instance, gets them with the model it is sent.
+
+    >>> import lemmata
+    >>> X = np.random.default_rng(0).normal(size=(100, 5))
+    >>> with lemmata.config(certificate=False):              # hot loops, grid searches
+    ...     model = lemmata.PCA(2).fit(X)
+    >>> model.certificate_.not_checked == [claim.name for claim in model.certificate_]
+    True
+    >>> model.certify(X).not_checked                        # certify(X) always checks
+    []
 """
 
 from __future__ import annotations
@@ -19,6 +40,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 from lemmata.core.blocks import Blocks, checked_block, is_dask
@@ -213,3 +235,160 @@ def _on_cluster(client, function, data: Blocks) -> Iterator[Any]:
         start += size
     for future in futures:
         yield future.result()
+
+
+# --- kernels, where they pay ------------------------------------------------------------------------------------------
+
+COMPILE = "LEMMATA_COMPILE"
+MODES = ("auto", "always", "never")
+
+
+def worth_compiling(work: float, *, above: float) -> bool:
+    """Whether kernels do so much work; `lemmata.config(compile="always")` or "never" decides it for every size."""
+    mode = os.environ.get(COMPILE, "auto")
+    if mode not in MODES:
+        raise ValueError(f"{COMPILE}={mode!r} is not accepted; set auto, always or never.")
+    return mode == "always" or (mode == "auto" and work > above)
+
+
+def pick(compiled: bool, package: str, subject: str = "") -> Any:
+    """The module of a package that does the work: `_kernels<subject>`, or `_twins<subject>` with the same functions in NumPy"""
+    return import_module(f"{package}._{'kernels' if compiled else 'twins'}{subject}")
+
+
+def kernel(function: Callable | None = None, **options: Any) -> Any:
+    """numba's njit without the interpreter's lock, NumPy's division by zero, and a cache on disk where one can be written.
+
+    @kernel
+    @kernel(forceinline=True)
+    """
+    if function is None:
+        return lambda marked: kernel(marked, **options)
+    from numba import njit
+
+    _announce_compiling()
+    compiled = njit(nogil=True, error_model="numpy", **options)(function)
+    try:
+        compiled.enable_caching()
+    except RuntimeError:  # numba found no folder that it may write to
+        _heard["no cache"] = True
+    return compiled
+
+
+_heard: dict[str, bool] = {}  # what the one line about compiling depends on
+
+
+def be_quiet() -> None:
+    """Compile without the line; for callers that say themselves what takes so long."""
+    _heard["said"] = True
+
+
+def _announce_compiling() -> None:
+    """One line on stderr when the first kernel of this process is compiled, rather than loaded from the cache."""
+    if "listening" in _heard:
+        return
+    _heard["listening"] = True
+    from numba.core import event
+
+    class Announcement(event.Listener):
+        def on_start(self, event: Any) -> None:
+            module = str(event.data["dispatcher"].py_func.__module__)
+            if module.startswith("lemmata.") and "said" not in _heard:
+                _heard["said"] = True
+                print(
+                    f"lemmata: compiling once, some 10 seconds; {_hint()}.",
+                    file=sys.stderr,
+                    flush=True,
+                )
+
+        def on_end(self, event: Any) -> None:
+            """The end needs no line."""
+
+    event.register("numba:compile", Announcement())
+
+
+def _hint() -> str:
+    if "no cache" in _heard:
+        return "nothing here can be written to, so every process compiles again: set NUMBA_CACHE_DIR to a folder that can"
+    return "`lemmata warm` does it ahead"
+
+
+# --- settings of the whole process ------------------------------------------------------------------------------------
+
+CERTIFICATE = "LEMMATA_CERTIFICATE"
+SEARCHES = "LEMMATA_SEARCHES"
+
+
+def checks_in_fit() -> bool:
+    """Whether `fit` checks claims: unless LEMMATA_CERTIFICATE is 0."""
+    return os.environ.get(CERTIFICATE, "1") != "0"
+
+
+def searches_allowed() -> bool:
+    """Whether claims may ask our solvers for witnesses: unless LEMMATA_SEARCHES is 0."""
+    return os.environ.get(SEARCHES, "1") != "0"
+
+
+@contextmanager
+def config(
+    *,
+    certificate: bool | None = None,
+    searches: bool | None = None,
+    compile: str | None = None,
+) -> Iterator[None]:
+    """Change settings for a while, in this process and those it starts; what is None stays as it is.
+
+    certificate : bool, optional
+        False: every claim of `certificate_` says *not checked*, and a fit costs what its solver costs.
+    searches : bool, optional
+        False: no claim looks for better weights, centres or dual points with our solvers; some then can't tell.
+    compile : {"auto", "always", "never"}, optional
+        Which work is done by compiled kernels rather than by NumPy: "auto", what is large enough to be worth a compiler.
+    """
+    switches = {"certificate": (CERTIFICATE, certificate), "searches": (SEARCHES, searches)}
+    for name, (_, value) in switches.items():
+        if not isinstance(value, bool | None):
+            raise TypeError(f"{name}={value!r} is not accepted; pass True or False.")
+    if compile is not None and compile not in MODES:
+        raise ValueError(f"compile={compile!r} is not accepted; pass one of {', '.join(MODES)}.")
+    changes = {where: str(int(value)) for where, value in switches.values() if value is not None}
+    changes |= {} if compile is None else {COMPILE: compile}
+    with _environment(changes):
+        yield
+
+
+@contextmanager
+def _environment(changes: dict[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def sent_along(received: dict[str, str | int] | None = None) -> dict[str, str | int]:
+    """What a model that goes to another process takes with it: the settings that were made here, and where here is.
+
+    A worker passes on what it received from its parent; anybody else says what is set now.
+    """
+    if received and received.get("sender") == os.getppid():
+        return received
+    made = {
+        name: os.environ[name] for name in (CERTIFICATE, SEARCHES, COMPILE) if name in os.environ
+    }
+    return {**made, "sender": os.getpid()} if made else {}
+
+
+@contextmanager
+def as_sent(settings: dict[str, str | int]) -> Iterator[None]:
+    """The settings that came with a model from the parent of this process; at home, or from a file, what is set now counts."""
+    if not settings or settings.get("sender") != os.getppid():
+        yield
+        return
+    with _environment({name: str(value) for name, value in settings.items() if name != "sender"}):
+        yield

@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import lru_cache
 from numbers import Integral
@@ -19,10 +19,10 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from lemmata.core import validation
 from lemmata.core.blocks import Blocks, checked_block, is_dask, is_stream, unmasked
-from lemmata.core.borrowed import check_sample_weight
 from lemmata.core.certificate import (
     TIMES_THE_FIT,
     Certificate,
@@ -32,11 +32,10 @@ from lemmata.core.certificate import (
     budget,
     check,
 )
-from lemmata.core.checkpoint import Checkpoint
+from lemmata.core.certification.showing import shorten
 from lemmata.core.common import CONSTRAINTS
-from lemmata.core.config import as_sent, checks_in_fit, sent_along
-from lemmata.core.engine import one_blas_thread
-from lemmata.core.layout import check_stored
+from lemmata.core.engine import as_sent, checks_in_fit, one_blas_thread, sent_along
+from lemmata.core.files.layout import check_stored
 from lemmata.core.loop import (
     Interrupted,
     MaxSteps,
@@ -45,10 +44,10 @@ from lemmata.core.loop import (
     Solution,
     Stop,
     Stopped,
+    best_run,
     run,
     warn_user,
 )  # fmt: skip
-from lemmata.core.malformed import NotFinite, all_finite, refuse_malformed, refuse_nonfinite
 from lemmata.core.parameters import (
     Parameter,
     are_accepted,
@@ -56,18 +55,15 @@ from lemmata.core.parameters import (
     fitted,
     refuse_truth_values,
 )
-from lemmata.core.printable import shorten
-from lemmata.core.progress import Checking, Progress
-from lemmata.core.repeat import best_run
-from lemmata.core.trace import Trace
+from lemmata.core.runs.checkpoint import Checkpoint
+from lemmata.core.runs.progress import Checking, Progress
+from lemmata.core.runs.trace import Trace
 
 # Inside `fit`, claims may cost so many multiplications (some ten milliseconds) or this share of the fit's own, if that is more.
 # The products of a fit run at some 40 multiplications per nanosecond on this machine's two cores, the plain passes of claims at
 # one: 0.2 % of the work is up to a tenth of the time.
 IN_FIT = 2**24
 SHARE_OF_FIT = 0.002
-FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
-
 
 DOCS = "https://github.com/lemmata/lemmata/blob/main/docs"
 
@@ -161,10 +157,10 @@ class Model(BaseEstimator):
             data = self._validated(X, sample_weight)
             try:
                 self._fit_blocks(data)
-            except NotFinite:  # from a first pass over data that the door did not look at
+            except validation.NotFinite:  # from a first pass over data that was not checked before
                 first = 0
                 for rows, _ in data:
-                    refuse_nonfinite(
+                    validation.refuse_nonfinite(
                         rows,
                         allow_nan=self.accepts_nan,
                         first_row=first,
@@ -306,7 +302,7 @@ class Model(BaseEstimator):
     ) -> Blocks:
         """Everything from outside passes here, once. Masked entries are not known: NaN, which few models take."""
         X = unmasked(X)
-        refuse_malformed(X)
+        validation.refuse_malformed(X)
         if min_samples is None:
             min_samples = self.min_samples if reset else 1
         looks = not (self.finds_nonfinite and reset)
@@ -329,51 +325,17 @@ class Model(BaseEstimator):
                 f"Found {data.shape[0]} sample(s) while a minimum of {min_samples} is required."
             )
         if sample_weight is not None:
-            data = data.weighted(self._weights(sample_weight, data))
+            data = data.weighted(validation.check_weights(sample_weight, data.shape[0]))
         return data
 
     def _checked_array(self, X, reset: bool, min_samples: int, finite: bool):
-        if self._is_plain(X, reset, min_samples) and (
-            not finite or all_finite(X, self.accepts_nan)
+        """An array or sparse matrix in memory, checked."""
+        if validation.is_plain(self, X, reset, min_samples) and (
+            not finite or validation.all_finite(X, self.accepts_nan)
         ):
             self._check_width(X, reset)
             return X
-        try:
-            return validate_data(
-                self,
-                X,
-                reset=reset,
-                dtype=[np.float64, np.float32],
-                accept_sparse=("csr", "csc") if self.accepts_sparse else False,
-                ensure_all_finite="allow-nan" if finite and self.accepts_nan else finite,
-                ensure_min_samples=min_samples,
-            )
-        except ValueError as error:
-            if "contains NaN" in str(error) or "contains infinity" in str(error):
-                self._refuse_nonfinite(X)
-            raise
-        except TypeError as error:
-            if "NAType" not in str(error):
-                raise
-            raise TypeError(
-                'X holds pandas.NA among Python objects; X.astype("Float64") makes numbers of them, and NaN of those.'
-            ) from error
-
-    def _is_plain(self, X: Any, reset: bool, min_samples: int = 1) -> bool:
-        """Whether X is an array that scikit-learn's door would let pass as it is; to ask it takes 0.1 ms, half a small fit."""
-        return (
-            type(X) is np.ndarray
-            and X.dtype in FLOATS
-            and X.ndim == 2
-            and X.shape[0] >= max(min_samples, 1)
-            and X.shape[1] > 0
-            and (reset or "feature_names_in_" not in vars(self))
-        )
-
-    def _refuse_nonfinite(self, X: Any) -> None:
-        """Say which of NaN and infinity stands where; scikit-learn says only that there is one."""
-        numbers = check_array(X, accept_sparse=True, dtype=np.float64, ensure_all_finite=False)
-        refuse_nonfinite(numbers, allow_nan=self.accepts_nan, names=getattr(X, "columns", None))
+        return validation.check_array_of(self, X, reset, min_samples, finite)
 
     def _check_width(self, data: Any, reset: bool) -> None:
         if data.shape[1] < 1:
@@ -382,28 +344,13 @@ class Model(BaseEstimator):
             )
         if reset:
             self.n_features_in_ = data.shape[1]
-            self.__dict__.pop("feature_names_in_", None)
+            with suppress(AttributeError):
+                del self.feature_names_in_
         elif data.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has {data.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} features "
                 "as input."
             )
-
-    @staticmethod
-    def _weights(sample_weight, data: Blocks) -> np.ndarray:
-        rows = np.broadcast_to(0.0, (data.shape[0], 1))  # only their number is read
-        weights = check_sample_weight(
-            sample_weight, rows, dtype=np.float64, ensure_non_negative=True
-        )
-        with np.errstate(over="ignore"):
-            total = weights.sum()
-        if not total > 0:
-            raise ValueError("Sample weights must contain at least one non-zero number.")
-        if not np.isfinite(total):
-            raise ValueError(
-                "Sample weights are too large: their sum overflows; divide them by their maximum."
-            )
-        return weights
 
     # --- certificate ---
 
@@ -444,9 +391,8 @@ class Model(BaseEstimator):
         fit = Fit(self, data, y, weights, self.trace_, steps, attributes)
         usual = budget(self.work, fit)
         work = max(IN_FIT, SHARE_OF_FIT / TIMES_THE_FIT * usual) if in_fit else usual
-        with Checking(
-            type(self).__name__, len(claims), show=None if self.verbose else False
-        ) as bar:
+        showing = Checking(type(self).__name__, len(claims)) if self.verbose else nullcontext()
+        with showing as bar:
             found = check(
                 claims, fit, self._safe_title(data), work=work, seconds=seconds, usual=usual, progress=bar
             )  # fmt: skip
@@ -462,7 +408,7 @@ class Model(BaseEstimator):
 
     def _html_repr(self) -> str:
         """scikit-learn's box for notebooks, with the verdict below it."""
-        from lemmata.core.showing import as_line
+        from lemmata.core.certification.showing import as_line
 
         box = BaseEstimator._html_repr(self)
         return box + as_line(self.certificate_) if hasattr(self, "certificate_") else box

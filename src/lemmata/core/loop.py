@@ -21,7 +21,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from lemmata.core.trace import Trace
+from lemmata.core.runs.trace import Trace
 
 State = TypeVar("State")
 
@@ -415,3 +415,9 @@ def run(
     if failure is not None:
         raise failure
     return loop.ended(word)
+
+
+def best_run(solution: Solution) -> Solution:
+    """Of several runs (Restarts) the one that is shown, as if it had been alone; any other solution as it is."""
+    choose = getattr(solution.algorithm, "best_run", None)
+    return solution if choose is None else choose(solution)

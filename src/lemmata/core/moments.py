@@ -17,8 +17,8 @@ import scipy.sparse as sp
 
 from lemmata.core.blocks import Blocks
 from lemmata.core.engine import map_reduce
-from lemmata.core.malformed import NotFinite
 from lemmata.core.store import storable
+from lemmata.core.validation import NotFinite
 
 Array = np.ndarray
 CENTRED_ENOUGH = 64.0  # a Gram matrix minus n·mmᵀ loses log10(64) < 2 digits while n·m² stays below 64 times the scatter

@@ -29,7 +29,7 @@ from functools import cache, lru_cache, wraps
 from numbers import Integral, Real
 from typing import Any, Literal
 
-from lemmata.core.borrowed import Interval, StrOptions, make_constraint
+from lemmata.core.validation import Interval, StrOptions, make_constraint
 
 COUNT = Interval(Integral, 1, None, closed="left")
 WHOLE = Interval(Integral, 0, None, closed="left")

@@ -7,7 +7,7 @@
     >>> bool((lemmata.load(path).components_ == model.components_).all())
     True
 
-Arrays are safetensors, everything else is JSON in the file's header (core/encoding.py). A file is measured before it is read,
+Arrays are safetensors, everything else is JSON in the file's header (files/encoding.py). A file is measured before it is read,
 so that reading it takes memory of the order of its size, whatever it claims.
 """
 
@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from lemmata.core.encoding import (
+from lemmata.core.files.encoding import (
     StoreError,
     check_room,
     decode,

@@ -22,9 +22,9 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from lemmata.core.blocks import Blocks, is_dask
 from lemmata.core.certificate import Certificate
-from lemmata.core.estimator import FLOATS, Model
-from lemmata.core.malformed import all_finite
+from lemmata.core.estimator import Model
 from lemmata.core.parameters import fitted
+from lemmata.core.validation import FLOATS, all_finite
 
 Array = np.ndarray
 

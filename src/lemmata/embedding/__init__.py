@@ -13,7 +13,7 @@
 [('dog', 0.992...)]
 """
 
-from lemmata.lazy import lazily
+from lemmata.registry import lazily
 
 __getattr__, __dir__, __all__ = lazily(
     __name__,

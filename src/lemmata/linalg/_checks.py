@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.core.malformed import NotFinite
+from lemmata.core.validation import NotFinite
 
 LARGEST = 1e150  # its square, summed over a million entries, is still a float64
 

@@ -18,8 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lemmata.core.compiler import kernel
-from lemmata.core.engine import run_tasks
+from lemmata.core.engine import kernel, run_tasks
 from lemmata.linalg.simd import LINE, add, axpy, empty_lines, load, store, zero
 
 Array = np.ndarray

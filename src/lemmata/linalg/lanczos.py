@@ -30,8 +30,8 @@ import scipy.linalg
 
 from lemmata.core.engine import one_blas_thread, run_tasks
 from lemmata.core.loop import MaxSteps, Stopped, run
+from lemmata.core.runs.trace import Trace
 from lemmata.core.store import storable
-from lemmata.core.trace import Trace
 from lemmata.linalg._checks import (
     as_square,
     check_symmetric,

@@ -29,9 +29,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from lemmata.core.blocks import Blocks
-from lemmata.core.compiler import pick, worth_compiling
-from lemmata.core.engine import map_reduce
-from lemmata.core.malformed import NotFinite, refuse_malformed
+from lemmata.core.engine import map_reduce, pick, worth_compiling
+from lemmata.core.validation import NotFinite, refuse_malformed
 from lemmata.linalg._checks import float_type
 
 Array = np.ndarray

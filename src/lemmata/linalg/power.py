@@ -25,8 +25,8 @@ import numpy as np
 
 from lemmata.core.certificate import rounding
 from lemmata.core.loop import MaxSteps, Stopped, run
+from lemmata.core.runs.trace import Trace, decay_rate
 from lemmata.core.store import storable
-from lemmata.core.trace import Trace, decay_rate
 from lemmata.linalg._checks import (
     as_square,
     check_symmetric,

@@ -16,7 +16,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 
-from lemmata.core.compiler import kernel
+from lemmata.core.engine import kernel
 
 Array = np.ndarray
 LINE = 64  # bytes of a cache line

@@ -30,12 +30,12 @@ from sklearn.utils.validation import check_is_fitted
 from lemmata.audit.mixtures.em import MIXTURE_CLAIMS
 from lemmata.core.blocks import Blocks, is_dask
 from lemmata.core.certificate import Certificate
+from lemmata.core.certification.fit_costs import cost_of_mixture
 from lemmata.core.engine import map_reduce, one_blas_thread
 from lemmata.core.estimator import Model
-from lemmata.core.loop import MaxSteps, Never, Solution, Stop, Stopped, run, warn_user
-from lemmata.core.repeat import Restarts, best_run
-from lemmata.core.trace import Trace
-from lemmata.fit_costs import cost_of_mixture
+from lemmata.core.loop import MaxSteps, Never, Solution, Stop, Stopped, best_run, run, warn_user
+from lemmata.core.runs.repeat import Restarts
+from lemmata.core.runs.trace import Trace
 from lemmata.mixtures.em import EMAlgorithm, StepwiseEM, StepwiseState
 from lemmata.mixtures.expectation import Family, finer, log_of, posterior, weigh
 from lemmata.mixtures.gaussians.family import Gaussian

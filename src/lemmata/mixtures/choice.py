@@ -77,7 +77,7 @@ class Selection:
         """Draw both criteria against the number of components, each with its minimum marked (CIL20 Fig. 6.7)."""
         from matplotlib.ticker import MaxNLocator
 
-        from lemmata.pictures import BLUE, GREY, ORANGE, figure
+        from lemmata.core.certification.pictures import BLUE, GREY, ORANGE, figure
 
         if ax is None:
             _, ax = figure(size=(5.0, 3.4))

@@ -33,7 +33,7 @@ from lemmata.core import common
 from lemmata.core.blocks import Blocks, is_dask
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, choice, parameter
-from lemmata.core.repeat import Restarts
+from lemmata.core.runs.repeat import Restarts
 from lemmata.mixtures.base import STARTS, MixtureModel
 from lemmata.mixtures.em import EMAlgorithm
 from lemmata.mixtures.expectation import Family, finer, log_of

@@ -4,7 +4,7 @@ Backpropagation by hand needs NumPy alone (`MLPClassifier`, `MLPRegressor`); eve
 imported when a network is built and not before.
 """
 
-from lemmata.lazy import lazily
+from lemmata.registry import lazily
 
 __getattr__, __dir__, __all__ = lazily(
     __name__,

@@ -27,8 +27,8 @@ from lemmata.audit.nets.dependence import PROPERTY_CLAIMS, PropertyRequest
 from lemmata.audit.nets.gradients import LOSSES, loss_by_name
 from lemmata.audit.nets.modules import Examples, floats_in, row_and_call_cost
 from lemmata.core.certificate import Certificate, Fit
-from lemmata.core.request import Request
-from lemmata.lazy import require
+from lemmata.core.certification.certify import Request
+from lemmata.registry import require
 
 EPOCHS, FEW = 10, 1000  # the assumed training of a module, for the budget of its checks
 

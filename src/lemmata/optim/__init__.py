@@ -5,7 +5,6 @@
 ['first_order', 'second_order']
 """
 
-from lemmata.lazy import lazily
 from lemmata.optim.adaptive import AdaGrad, Adam, AdamCIL, RMSprop, SignSGD
 from lemmata.optim.methods.descent import Descent, DescentState
 from lemmata.optim.schedules import (
@@ -27,6 +26,7 @@ from lemmata.optim.steps import (
     Params,
     gradient_norm,
 )
+from lemmata.registry import lazily
 
 # steps are small; what needs SciPy or the audit is imported on first use
 __getattr__, _, _lazy = lazily(

@@ -33,8 +33,8 @@ import numpy as np
 from lemmata.audit.optim.saddle_points import GAME_CLAIMS
 from lemmata.core.certificate import Certificate, Fit, check
 from lemmata.core.loop import MaxSteps, SmallGradient, run
+from lemmata.core.runs.trace import Trace
 from lemmata.core.store import storable
-from lemmata.core.trace import Trace
 from lemmata.optim.functions import as_point
 from lemmata.optim.schedules import check_range
 

@@ -33,9 +33,9 @@ import numpy as np
 
 from lemmata.audit.optim.descent import POINT_CLAIMS, PROJECTED_POINT_CLAIMS
 from lemmata.core.certificate import Certificate, Fit, Statement, check
-from lemmata.core.config import checks_in_fit
+from lemmata.core.engine import checks_in_fit
 from lemmata.core.loop import Diverged, Seconds, Solution, Stopped, run
-from lemmata.core.trace import Trace
+from lemmata.core.runs.trace import Trace
 from lemmata.optim.functions import as_function, as_point, first_call
 from lemmata.optim.methods.descent import Descent
 from lemmata.optim.methods.newton import LBFGS

@@ -32,14 +32,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.predict.kernels.kernel_ridge import KERNEL_RIDGE_CLAIMS
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval
+from lemmata.core.certification.fit_costs import cost_of_kernel_ridge
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.loop import Never, Solution
-from lemmata.core.malformed import refuse_malformed, refuse_nonfinite
 from lemmata.core.parameters import KW_ONLY, NONNEGATIVE, choice, parameter
 from lemmata.core.store import storable
 from lemmata.core.supervised import Regressor
-from lemmata.fit_costs import cost_of_kernel_ridge
+from lemmata.core.validation import Interval, refuse_malformed, refuse_nonfinite
 from lemmata.predict.kernels.base import Kernel
 from lemmata.predict.kernels.standard import (
     GAMMAS,

@@ -32,14 +32,13 @@ from sklearn.utils.validation import check_is_fitted
 from lemmata.audit.predict.kernels.feature_maps import NYSTROEM_CLAIMS, RANDOM_FEATURE_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval
+from lemmata.core.certification.fit_costs import cost_of_nystroem, cost_of_random_features
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.estimator import Model
 from lemmata.core.loop import Never, Solution
-from lemmata.core.malformed import refuse_malformed, refuse_nonfinite
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, choice, parameter
 from lemmata.core.store import storable
-from lemmata.fit_costs import cost_of_nystroem, cost_of_random_features
+from lemmata.core.validation import Interval, refuse_malformed, refuse_nonfinite
 from lemmata.predict.kernels.base import Kernel
 from lemmata.predict.kernels.standard import GAMMAS, KERNELS, RBF, Precomputed, brief, named_kernel
 from lemmata.predict.kernels.tiles import all_rows

@@ -22,8 +22,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from lemmata.core.blocks import Blocks
+from lemmata.core.certification.fit_costs import cost_of_incremental_pca
 from lemmata.core.parameters import COUNT, KW_ONLY, parameter
-from lemmata.fit_costs import cost_of_incremental_pca
 from lemmata.reduction.principal import PrincipalAxes
 
 MOST_FEATURES = 20_000  # S has d² numbers: 3.2 GB at this width

@@ -33,13 +33,12 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from lemmata.audit.reduction.kernel_pca import KERNEL_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval
+from lemmata.core.certification.fit_costs import cost_of_kernel_pca
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.estimator import Model
 from lemmata.core.loop import MaxSteps, Never, Solution
-from lemmata.core.malformed import refuse_malformed, refuse_nonfinite
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, WHOLE, choice, parameter
-from lemmata.fit_costs import cost_of_kernel_pca
+from lemmata.core.validation import Interval, refuse_malformed, refuse_nonfinite
 from lemmata.linalg.lanczos import LanczosAlgorithm
 from lemmata.linalg.randomized import RandomizedAlgorithm
 from lemmata.predict.kernels.base import Kernel

@@ -22,10 +22,7 @@ import numpy as np
 from lemmata.audit.reduction.pca import ITERATIVE_CLAIMS, POWER_CLAIMS, SUBSPACE_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.loop import MaxSteps, Never, Settled, warn_user
-from lemmata.core.malformed import NotFinite
-from lemmata.core.parameters import COUNT, FRACTION, KW_ONLY, WHOLE, choice, parameter
-from lemmata.fit_costs import (
+from lemmata.core.certification.fit_costs import (
     DIRECT,
     FORM_BELOW,
     LANCZOS_BLOCK,
@@ -33,6 +30,9 @@ from lemmata.fit_costs import (
     cost_of_pca,
     forms_covariance,
 )
+from lemmata.core.loop import MaxSteps, Never, Settled, warn_user
+from lemmata.core.parameters import COUNT, FRACTION, KW_ONLY, WHOLE, choice, parameter
+from lemmata.core.validation import NotFinite
 from lemmata.reduction.covariance import (
     EighAlgorithm,
     Scatter,

@@ -19,6 +19,7 @@ from lemmata.core.estimator import Model
 from lemmata.core.loop import Never, Solution, run
 from lemmata.core.moments import Gathering, Moments
 from lemmata.core.parameters import fitted
+from lemmata.core.validation import is_plain
 from lemmata.reduction.axes import GaussianAxes, delete_attributes
 from lemmata.reduction.covariance import EighAlgorithm, Scatter, upright
 from lemmata.reduction.dimension import MLE
@@ -132,7 +133,7 @@ class PrincipalAxes(GaussianAxes, Model):
         gathering = self._gathering or self._gathering_of_fit()
         first, seen = gathering is None, getattr(self, "n_samples_", 0)
         with self._all_or_nothing():
-            plain = not first and sample_weight is None and self._is_plain(X, reset=False)
+            plain = not first and sample_weight is None and is_plain(self, X, reset=False)
             if plain and X.shape[1] == self.n_features_in_:  # `Gathering` looks for NaN in it
                 data = Blocks.of(X)
             else:

@@ -20,10 +20,10 @@ import numpy as np
 from lemmata.audit.reduction.pca import SVD_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
+from lemmata.core.certification.fit_costs import FORM_BELOW, LANCZOS_BLOCK, cost_of_truncated_svd
 from lemmata.core.estimator import Model
 from lemmata.core.loop import MaxSteps, Solution
 from lemmata.core.parameters import COUNT, KW_ONLY, WHOLE, choice, parameter
-from lemmata.fit_costs import FORM_BELOW, LANCZOS_BLOCK, cost_of_truncated_svd
 from lemmata.linalg.lanczos import LanczosAlgorithm
 from lemmata.linalg.operators import CentredScatter
 from lemmata.linalg.randomized import RandomizedAlgorithm

@@ -6,7 +6,7 @@
 (['and', 'cat', 'dog', 'sat', 'the'], [[0, 1, 0, 1, 1], [1, 1, 1, 0, 2]])
 """
 
-from lemmata.lazy import lazily
+from lemmata.registry import lazily
 
 __getattr__, __dir__, __all__ = lazily(
     __name__,

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lemmata.core import storable
-from lemmata.lazy import require
+from lemmata.registry import require
 
 Array = np.ndarray
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lemmata.core.printable import one_line, printable
-from lemmata.pictures import BLUE, GREEN, ORANGE, PURPLE, RED, SKY
+from lemmata.core.certification.pictures import BLUE, GREEN, ORANGE, PURPLE, RED, SKY
+from lemmata.core.certification.showing import one_line, printable
 
 Array = np.ndarray
 GROUNDS = {

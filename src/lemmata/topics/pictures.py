@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.core.printable import one_line
-from lemmata.pictures import BLUE, figure
+from lemmata.core.certification.pictures import BLUE, figure
+from lemmata.core.certification.showing import one_line
 
 LONGEST = 22  # letters of a word in a figure
 

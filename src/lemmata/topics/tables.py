@@ -7,7 +7,7 @@ from html import escape
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from lemmata.core.printable import one_line, printable
+from lemmata.core.certification.showing import one_line, printable
 
 WIDTH = 110  # characters of a line of the table of words in several topics
 

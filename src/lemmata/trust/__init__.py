@@ -1,6 +1,6 @@
 """Evaluation and generalisation: scores with intervals, choices with guarantees, bias and variance (ML Generalisation)."""
 
-from lemmata.lazy import lazily
+from lemmata.registry import lazily
 
 __getattr__, __dir__, __all__ = lazily(
     __name__,

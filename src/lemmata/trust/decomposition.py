@@ -77,7 +77,7 @@ class BiasVariance:
 
     def plot(self, ax=None):
         """One bar, cut into its parts. Gives the axes."""
-        from lemmata.pictures import BLUE, GREY, ORANGE, figure
+        from lemmata.core.certification.pictures import BLUE, GREY, ORANGE, figure
 
         if ax is None:
             _, ax = figure(size=(5.0, 1.4))

@@ -30,8 +30,7 @@ import numpy as np
 
 from lemmata.audit.trust.generalisation import EVALUATION_CLAIMS
 from lemmata.core.blocks import Blocks
-from lemmata.core.certificate import Certificate, Fit, check
-from lemmata.core.provenance import describe_data
+from lemmata.core.certificate import Certificate, Fit, check, describe_data
 from lemmata.trust.bounds import checked_risk, interval
 from lemmata.trust.losses import checked_rows, loss_of
 
@@ -145,7 +144,7 @@ def saw_in_fit(model: Any, X: Any) -> bool:
 
 def plot_intervals(names, scores, ends, ax=None, target: float | None = None):
     """One line per score: the dot and its interval."""
-    from lemmata.pictures import BLUE, GREY, figure
+    from lemmata.core.certification.pictures import BLUE, GREY, figure
 
     if ax is None:
         _, ax = figure(size=(5.0, 0.6 + 0.4 * len(names)))

@@ -42,7 +42,7 @@ def fitted(training, data=(X, Y), steps=4, **more):
 
 def same(one, other):
     """Whether two states hold the same bits everywhere."""
-    from lemmata.core.encoding import encode
+    from lemmata.core.files.encoding import encode
 
     packed = []
     for state in (one, other):

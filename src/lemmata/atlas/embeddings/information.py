@@ -6,11 +6,11 @@ import numpy as np
 
 from lemmata.atlas import entry, show
 from lemmata.atlas.embeddings.texts import LabelledText, corpus, generate_text
-from lemmata.core.config import config
+from lemmata.core.certification.pictures import BLUE, GREEN, GREY, ORANGE, figure
+from lemmata.core.engine import config
 from lemmata.embedding import PMI, CoOccurrence, SkipGram, WordVectors
 from lemmata.embedding.glove.counts import weights_of
 from lemmata.embedding.windows.sampling import noise
-from lemmata.pictures import BLUE, GREEN, GREY, ORANGE, figure
 
 Array = np.ndarray
 

@@ -6,9 +6,9 @@ import numpy as np
 
 from lemmata.atlas import entry, show
 from lemmata.atlas.embeddings.texts import LabelledText, corpus
+from lemmata.core.certification.pictures import BLUE, GREY, ORANGE, RED, figure
 from lemmata.embedding import PMI, WordVectors
 from lemmata.embedding.vectors.word_vectors import directions
-from lemmata.pictures import BLUE, GREY, ORANGE, RED, figure
 
 Array = np.ndarray
 NEAR = 8  # words that are shown

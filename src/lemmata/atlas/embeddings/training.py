@@ -6,8 +6,8 @@ import numpy as np
 
 from lemmata.atlas import entry, show
 from lemmata.atlas.embeddings.texts import corpus
+from lemmata.core.certification.pictures import BLUE, GREY, ORANGE, figure
 from lemmata.embedding import SkipGram
-from lemmata.pictures import BLUE, GREY, ORANGE, figure
 
 
 @entry(

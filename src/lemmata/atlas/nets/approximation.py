@@ -8,6 +8,17 @@ import numpy as np
 from sklearn.datasets import load_digits, load_sample_image
 
 from lemmata.atlas import entry, show
+from lemmata.core.certification.pictures import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    RED,
+    SKY,
+    figure,
+    image_grid,
+)
 from lemmata.nets.approximation import (
     Cosines,
     Layers,
@@ -19,7 +30,6 @@ from lemmata.nets.approximation import (
     rectangle_net_2d,
     sample_ball,
 )
-from lemmata.pictures import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, figure, image_grid
 
 Array = np.ndarray
 

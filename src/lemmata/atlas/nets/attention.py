@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lemmata.atlas import entry, show
-from lemmata.pictures import BLUE, GREY, ORANGE, figure
+from lemmata.core.certification.pictures import BLUE, GREY, ORANGE, figure
 
 Array = np.ndarray
 LETTERS, LENGTH = 8, 8  # of the words to reverse

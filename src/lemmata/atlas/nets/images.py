@@ -12,7 +12,16 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from lemmata.atlas import entry, show
-from lemmata.pictures import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, figure, image_grid
+from lemmata.core.certification.pictures import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    RED,
+    figure,
+    image_grid,
+)
 
 Array = np.ndarray
 

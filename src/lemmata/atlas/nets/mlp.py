@@ -12,9 +12,9 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from lemmata.atlas import entry, show
+from lemmata.core.certification.pictures import BLUE, GREY, ORANGE, figure, image_grid
 from lemmata.nets.mlp.estimators import MLPClassifier
 from lemmata.nets.mlp.network import MLP, Workspace
-from lemmata.pictures import BLUE, GREY, ORANGE, figure, image_grid
 
 Array = np.ndarray
 

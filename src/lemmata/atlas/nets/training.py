@@ -9,7 +9,7 @@ import numpy as np
 
 from lemmata.atlas import entry, show
 from lemmata.atlas.nets.attention import one_torch_thread
-from lemmata.pictures import BLUE, GREEN, GREY, ORANGE, figure
+from lemmata.core.certification.pictures import BLUE, GREEN, GREY, ORANGE, figure
 
 EPOCHS, BATCH, RATE = 16, 16, 0.3
 RUNS: dict[str, tuple[dict[str, Any], str]] = {

@@ -13,7 +13,7 @@ from sklearn.preprocessing import PolynomialFeatures
 
 from lemmata import KNeighborsRegressor, LinearRegression, NearestNeighbors
 from lemmata.atlas import entry, show
-from lemmata.pictures import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, figure
+from lemmata.core.certification.pictures import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, figure
 from lemmata.trust import RegressionLaw, bias_variance
 
 Array = np.ndarray

@@ -9,7 +9,7 @@ import numpy as np
 
 from lemmata import SVC, Lasso, LinearRegression, LogisticRegression, Ridge, RobustRegression
 from lemmata.atlas import entry, show
-from lemmata.pictures import BLUE, GREEN, GREY, ORANGE, RED, SKY, figure
+from lemmata.core.certification.pictures import BLUE, GREEN, GREY, ORANGE, RED, SKY, figure
 
 Array = np.ndarray
 

@@ -7,7 +7,7 @@ from scipy.optimize import linear_sum_assignment
 
 from lemmata.atlas import entry, show
 from lemmata.core.blocks import Blocks
-from lemmata.pictures import GREY, figure
+from lemmata.core.certification.pictures import GREY, figure
 from lemmata.topics.lda.gibbs import GibbsAlgorithm
 from lemmata.topics.lda.tokens import Tokens
 

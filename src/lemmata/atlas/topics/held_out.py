@@ -7,9 +7,9 @@ import numpy as np
 from lemmata.atlas import entry, show
 from lemmata.audit.topics.documents import Documents
 from lemmata.audit.topics.left_to_right import left_to_right
+from lemmata.core.certification.pictures import BLUE, GREEN, GREY, ORANGE, figure
 from lemmata.mixtures.estimators import Mixture
 from lemmata.mixtures.families import Multinomial
-from lemmata.pictures import BLUE, GREEN, GREY, ORANGE, figure
 from lemmata.topics.enumeration import enumerate_topics
 from lemmata.topics.held_out import perplexity, unigram
 from lemmata.topics.lda.estimator import LDA

@@ -8,7 +8,7 @@ import numpy as np
 
 from lemmata.atlas import entry, show
 from lemmata.clustering.kmeans import KMeans
-from lemmata.pictures import BLUE, GREY, figure, image_grid
+from lemmata.core.certification.pictures import BLUE, GREY, figure, image_grid
 from lemmata.reduction.pca import PCA
 from lemmata.topics.nmf.estimator import NMF
 

@@ -11,7 +11,7 @@ from scipy.special import rel_entr, xlogy
 from lemmata import text
 from lemmata.atlas import entry, show
 from lemmata.core.blocks import Blocks
-from lemmata.pictures import BLUE, GREEN, GREY, ORANGE, figure
+from lemmata.core.certification.pictures import BLUE, GREEN, GREY, ORANGE, figure
 from lemmata.topics.plsa.corpus import CountedCorpus
 from lemmata.topics.plsa.em import PLSAAlgorithm
 from lemmata.topics.plsa.estimator import PLSA

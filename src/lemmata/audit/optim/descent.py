@@ -34,7 +34,7 @@ from lemmata.audit.optim import minima, smoothness
 from lemmata.audit.optim.constraints import CONVEX, diameter
 from lemmata.audit.optim.minima import scale_of, terms_of
 from lemmata.audit.optim.smoothness import curvature_of, minimum_between, structure_of
-from lemmata.core.trace import decay_rate
+from lemmata.core.runs.trace import decay_rate
 
 Array = np.ndarray
 RATE_SLACK = 0.05  # of a rate fitted to a tail: traces of faster modes

@@ -6,7 +6,7 @@ import numpy as np
 
 from lemmata.audit.kernel.claims import RULE_OF_THUMB, at_most, claim, rounding, unknown
 from lemmata.audit.kernel.runs import never_rose
-from lemmata.core.trace import decay_rate
+from lemmata.core.runs.trace import decay_rate
 
 # a rate fitted to a finite number of steps still holds traces of the faster modes
 RATE_SLACK = 0.05

@@ -54,8 +54,8 @@ from lemmata.core.certificate import Fit
 from lemmata.core.estimator import Model
 from lemmata.core.loop import Never, Stopped
 from lemmata.core.parameters import COUNT, FRACTION, KW_ONLY, POSITIVE, fitted, parameter
+from lemmata.core.runs.trace import Trace
 from lemmata.core.store import storable
-from lemmata.core.trace import Trace
 
 Array = np.ndarray
 DEFAULT_SIZE = 10_000

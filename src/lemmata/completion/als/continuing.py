@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lemmata.completion.observed import Observed
-from lemmata.core.trace import Trace
+from lemmata.core.runs.trace import Trace
 
 Array = np.ndarray
 

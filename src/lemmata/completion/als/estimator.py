@@ -59,12 +59,12 @@ from lemmata.completion.centring import BIAS_REG, Offsets
 from lemmata.completion.observed import Observed
 from lemmata.completion.rows.solver import power, worth_kernels
 from lemmata.core import common
+from lemmata.core.certification.fit_costs import cost_of_als
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.loop import MaxSteps, Settled, Stopped, run, warn_user
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, POSITIVE, choice, parameter
-from lemmata.core.progress import Progress
-from lemmata.core.trace import Trace
-from lemmata.fit_costs import cost_of_als
+from lemmata.core.runs.progress import Progress
+from lemmata.core.runs.trace import Trace
 
 Array = np.ndarray
 

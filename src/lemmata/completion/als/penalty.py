@@ -29,7 +29,7 @@ from lemmata.completion.als.algorithm import ALSAlgorithm, ALSState, row_squares
 from lemmata.completion.centring import BIAS_REG, residual_deviation
 from lemmata.completion.observed import Observed
 from lemmata.core.loop import MaxSteps, Seconds, Settled, Stop, Stopped, run
-from lemmata.core.repeat import Path
+from lemmata.core.runs.repeat import Path
 
 Array = np.ndarray
 

@@ -32,7 +32,7 @@ from lemmata.completion.base import CompletionModel
 from lemmata.completion.centring import centre
 from lemmata.completion.observed import Observed
 from lemmata.core import common
-from lemmata.core.compiler import worth_compiling
+from lemmata.core.engine import worth_compiling
 from lemmata.core.loop import MaxSteps, Stop
 from lemmata.core.parameters import COUNT, KW_ONLY, choice, parameter
 from lemmata.core.store import digest

@@ -13,8 +13,8 @@ import scipy.sparse as sp
 
 from lemmata.completion.data.frames import times_of
 from lemmata.completion.data.labels import Labels
-from lemmata.core.malformed import refuse_malformed, refuse_shrunk_file
 from lemmata.core.store import write_atomically
+from lemmata.core.validation import refuse_malformed, refuse_shrunk_file
 
 Array = np.ndarray
 ENTRIES_AT_ONCE = 2**20  # entries looked at together where temporaries should stay small

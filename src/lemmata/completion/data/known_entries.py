@@ -16,7 +16,7 @@ from lemmata.completion.data.frames import columns_of_entries, frame_columns, wi
 from lemmata.completion.observed import Labels, Observed
 from lemmata.core.blocks import is_dask, is_stream, unmasked
 from lemmata.core.estimator import Model
-from lemmata.core.malformed import refuse_shrunk_file
+from lemmata.core.validation import refuse_shrunk_file
 
 
 class ModelOfEntries(Model):

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from lemmata.completion.observed import Observed
 from lemmata.core.blocks import MAX_ROWS, Blocks
+from lemmata.core.validation import check_weights
 from lemmata.text.documents import ModelOfCounts
 
 
@@ -50,7 +51,7 @@ class ModelOfParts(ModelOfCounts):
             data: Blocks = KnownBlocks.of_entries(X)
             self._check_width(data, reset)
             if sample_weight is not None:
-                data = data.weighted(self._weights(sample_weight, data))
+                data = data.weighted(check_weights(sample_weight, data.shape[0]))
             least = X.values.min(initial=0.0)
             if data.shape[0] < 1:
                 raise ValueError("Found 0 sample(s) while a minimum of 1 is required.")

@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from lemmata.completion.data.frames import columns_of_entries, frame_columns
 from lemmata.completion.observed import DUPLICATES, Observed
-from lemmata.core.malformed import refuse_nonfinite
+from lemmata.core.validation import refuse_nonfinite
 
 Array = np.ndarray
 

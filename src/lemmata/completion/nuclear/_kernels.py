@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lemmata.core.compiler import kernel
+from lemmata.core.engine import kernel
 from lemmata.linalg.simd import axpy, dot, load, store, zero
 
 ONE, TWO = np.uint64(1), np.uint64(2)

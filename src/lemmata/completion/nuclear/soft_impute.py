@@ -58,12 +58,12 @@ from lemmata.completion.observed import Observed
 from lemmata.completion.rows.solver import RowSolver
 from lemmata.core import common
 from lemmata.core.certificate import Fit
+from lemmata.core.certification.fit_costs import cost_of_sweeps
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.loop import MaxSteps, Seconds, Settled, Solution, Stop, Stopped, run, warn_user
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, POSITIVE, choice, parameter
-from lemmata.core.repeat import Path
+from lemmata.core.runs.repeat import Path
 from lemmata.core.store import storable
-from lemmata.fit_costs import cost_of_sweeps
 from lemmata.linalg.randomized import orthonormalise, signs
 
 Array = np.ndarray

@@ -35,7 +35,7 @@ import numpy as np
 from lemmata.completion.nuclear import _twins
 from lemmata.completion.observed import Entries, Observed
 from lemmata.completion.rows.solver import over_ranges, plain, predictions
-from lemmata.core.compiler import worth_compiling
+from lemmata.core.engine import worth_compiling
 from lemmata.linalg.lowrank import LowRank
 from lemmata.linalg.operators import Operator
 from lemmata.linalg.randomized import orthonormalise, signs

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lemmata.core.compiler import kernel
-from lemmata.core.engine import run_tasks
+from lemmata.core.engine import kernel, run_tasks
 
 ROWS_AT_ONCE = 64  # of a task
 COLUMNS_AT_ONCE = 64  # columns that are looked at together: most chunks hold nothing of interest

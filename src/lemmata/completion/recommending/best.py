@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lemmata.completion.observed import Entries
-from lemmata.core.compiler import pick, worth_compiling
+from lemmata.core.engine import pick, worth_compiling
 
 Array = np.ndarray
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.core.printable import one_line
+from lemmata.core.certification.showing import one_line
 
 Array = np.ndarray
 

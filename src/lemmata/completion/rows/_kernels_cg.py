@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from lemmata.completion.rows._kernels import loss_of, unpack_into
-from lemmata.core.compiler import kernel
+from lemmata.core.engine import kernel
 from lemmata.linalg.simd import add, at, axpy, dot, fetch, load, madd, store, zero
 
 AHEAD = 16  # entries: far enough that their factors arrive in time, near enough that they are still there

@@ -18,7 +18,7 @@ from lemmata.completion.rows._kernels import (
     normal_equations_into,
     unpack_into,
 )
-from lemmata.core.compiler import kernel
+from lemmata.core.engine import kernel
 from lemmata.linalg.simd import store, zero
 
 

@@ -23,8 +23,7 @@ from typing import Any
 import numpy as np
 
 from lemmata.completion.data.entries import Entries, WeightedEntries
-from lemmata.core.compiler import worth_compiling
-from lemmata.core.engine import cores, one_blas_thread, run_tasks
+from lemmata.core.engine import cores, one_blas_thread, run_tasks, worth_compiling
 
 Array = np.ndarray
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lemmata.core.compiler import kernel
+from lemmata.core.engine import kernel
 
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lemmata.core.compiler import kernel
+from lemmata.core.engine import kernel
 from lemmata.linalg.simd import axpy, fetch, load, store, zero
 
 AHEAD = 8  # entries between asking the memory for a vector and using it

@@ -22,8 +22,7 @@ import scipy.sparse as sp
 from scipy.special import logsumexp
 
 from lemmata.core.blocks import Blocks
-from lemmata.core.compiler import worth_compiling
-from lemmata.core.engine import one_blas_thread
+from lemmata.core.engine import one_blas_thread, worth_compiling
 from lemmata.core.store import storable
 
 Array = np.ndarray

@@ -23,11 +23,11 @@ from sklearn.utils.validation import check_is_fitted
 from lemmata.audit.embedding.fasttext import FASTTEXT_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval
 from lemmata.core.certificate import Fit
 from lemmata.core.loop import MaxSteps, Settled, Stop
 from lemmata.core.parameters import COUNT, KW_ONLY, POSITIVE, choice, fitted, parameter
 from lemmata.core.supervised import Classifier
+from lemmata.core.validation import Interval, check_weights
 from lemmata.embedding.fasttext.descent import FastTextAlgorithm, Texts
 from lemmata.embedding.fasttext.features import FeatureSpace
 from lemmata.text.encoded import EncodedText, encode_with
@@ -135,7 +135,11 @@ class FastTextClassifier(Classifier):
                 )
             self.n_features_in_ = self.features_.n_features
         data = Blocks.of(self.features_.rows(text))
-        return data if sample_weight is None else data.weighted(self._weights(sample_weight, data))
+        return (
+            data
+            if sample_weight is None
+            else data.weighted(check_weights(sample_weight, data.shape[0]))
+        )
 
     def _encode(self, X: Any) -> EncodedText:
         if isinstance(X, EncodedText):

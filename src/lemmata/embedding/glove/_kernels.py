@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from lemmata.completion.sgd._kernels import walk
-from lemmata.core.compiler import kernel
+from lemmata.core.engine import kernel
 from lemmata.linalg.simd import axpy, divide, dot, fetch, load, madd, minus, root, store, zero
 
 # --- blocks -----------------------------------------------------------------------------------------------------------

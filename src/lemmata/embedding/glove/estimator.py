@@ -25,12 +25,11 @@ from lemmata.audit.embedding.glove import GLOVE_ALS_CLAIMS, GLOVE_CLAIMS
 from lemmata.completion.als.algorithm import ALSAlgorithm
 from lemmata.completion.rows.solver import worth_kernels
 from lemmata.core import common
-from lemmata.core.borrowed import Interval
 from lemmata.core.certificate import Fit
-from lemmata.core.compiler import worth_compiling
-from lemmata.core.engine import one_blas_thread
+from lemmata.core.engine import one_blas_thread, worth_compiling
 from lemmata.core.loop import MaxSteps, Settled, Stop
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, POSITIVE, choice, fitted, parameter
+from lemmata.core.validation import Interval
 from lemmata.embedding.base import EmbeddingModel
 from lemmata.embedding.glove.algorithm import (
     RATES,

@@ -24,11 +24,11 @@ from lemmata.audit.embedding.geometry import GEOMETRY_CLAIMS
 from lemmata.audit.reduction.pca import MATRIX_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval
 from lemmata.core.certificate import Fit
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.loop import MaxSteps, Never, Solution
 from lemmata.core.parameters import COUNT, KW_ONLY, SHARE, WHOLE, choice, fitted, parameter
+from lemmata.core.validation import Interval
 from lemmata.embedding.base import EmbeddingModel
 from lemmata.embedding.pmi.matrix import information
 from lemmata.embedding.windows.cooccurrence import WEIGHTINGS, CoOccurrence

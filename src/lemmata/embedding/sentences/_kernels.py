@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lemmata.core.compiler import kernel
+from lemmata.core.engine import kernel
 from lemmata.embedding.skipgram._kernels import (
     GOLDEN,
     descend,

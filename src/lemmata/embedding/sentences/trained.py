@@ -20,10 +20,10 @@ import numpy as np
 
 from lemmata.audit.embedding.sentence_vectors import AVERAGED_CLAIMS
 from lemmata.core import common
-from lemmata.core.borrowed import Interval
 from lemmata.core.certificate import Fit
 from lemmata.core.loop import MaxSteps, Settled, Stop
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, POSITIVE, choice, fitted, parameter
+from lemmata.core.validation import Interval
 from lemmata.embedding.sentences.averages import SentenceModel
 from lemmata.embedding.sentences.training import TARGETS, SentenceAlgorithm, SentenceText
 from lemmata.text.encoded import EncodedText

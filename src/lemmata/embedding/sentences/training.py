@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lemmata.core import storable
-from lemmata.core.compiler import worth_compiling
+from lemmata.core.engine import worth_compiling
 from lemmata.embedding.sentences._twins import list_targets
 from lemmata.embedding.skipgram import _twins as twins
 from lemmata.embedding.windows.sampling import Chunks, SampledText

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lemmata.core.compiler import kernel
+from lemmata.core.engine import kernel
 from lemmata.linalg.simd import add, axpy, dot, fetch, load, minus, store, zero
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)

@@ -29,7 +29,7 @@ from lemmata.audit.embedding.skipgram import (
     SKIPGRAM_MORE_CLAIMS,
 )
 from lemmata.core.certificate import Statement
-from lemmata.core.compiler import worth_compiling
+from lemmata.core.engine import worth_compiling
 from lemmata.embedding.skipgram import _twins as twins
 from lemmata.embedding.subwords import PartTable
 from lemmata.embedding.windows.sampling import SampledText

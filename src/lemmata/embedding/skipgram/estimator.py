@@ -25,10 +25,10 @@ import numpy as np
 
 from lemmata.audit.embedding.skipgram import SKIPGRAM_CLAIMS, SKIPGRAM_MORE_CLAIMS
 from lemmata.core import common
-from lemmata.core.borrowed import Interval
 from lemmata.core.certificate import Fit
 from lemmata.core.loop import MaxSteps, Settled, Stop, run
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, POSITIVE, choice, fitted, parameter
+from lemmata.core.validation import Interval
 from lemmata.embedding.base import EmbeddingModel
 from lemmata.embedding.skipgram.algorithm import SkipGramAlgorithm, SkipGramState
 from lemmata.embedding.skipgram.contexts import (

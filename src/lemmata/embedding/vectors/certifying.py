@@ -18,7 +18,7 @@ import numpy as np
 from lemmata.audit.embedding.foreign import COUNTED_VECTORS_CLAIMS, VECTORS_CLAIMS, word2vec_of
 from lemmata.audit.embedding.geometry import ANALOGY_CLAIMS
 from lemmata.core.certificate import Certificate, Fit
-from lemmata.core.request import Request
+from lemmata.core.certification.certify import Request
 from lemmata.embedding.vectors.foreign import is_gensims, read_vectors
 from lemmata.embedding.vectors.judging import questions_over
 from lemmata.text.encoded import EncodedText, encode_over

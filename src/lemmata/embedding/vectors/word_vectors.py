@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from lemmata.core import storable
-from lemmata.core.malformed import refuse_nonfinite
+from lemmata.core.validation import refuse_nonfinite
 from lemmata.embedding.subwords import PartVectors
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lemmata.core.compiler import kernel
+from lemmata.core.engine import kernel
 
 SHARDS = 256  # a power of two, see TOP
 TOP = np.uint64(56)  # the shift that leaves the 8 highest bits

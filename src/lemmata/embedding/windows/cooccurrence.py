@@ -23,7 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lemmata.core import storable
-from lemmata.core.compiler import worth_compiling
+from lemmata.core.engine import worth_compiling
 from lemmata.text.encoded import EncodedText
 from lemmata.text.words import Vocabulary
 

@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from lemmata.core.compiler import kernel
+from lemmata.core.engine import kernel
 
 Array = np.ndarray
 

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from lemmata.core.compiler import pick
+from lemmata.core.engine import pick
 from lemmata.core.store import storable
 from lemmata.mixtures.expectation import EStepSums, posterior
 

@@ -14,8 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lemmata.core.blocks import Blocks
-from lemmata.core.compiler import worth_compiling
-from lemmata.core.engine import map_reduce
+from lemmata.core.engine import map_reduce, worth_compiling
 from lemmata.core.store import storable
 from lemmata.mixtures.expectation import EStepSums, Family, finer
 from lemmata.mixtures.gaussians.components import AxisComponents, Components, GaussianSums

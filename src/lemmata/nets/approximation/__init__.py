@@ -11,7 +11,7 @@ barron      one hidden layer in any dimension: the mean squared error falls like
 array([-1. ,  0.5,  1. , -1. ])
 """
 
-from lemmata.lazy import lazily
+from lemmata.registry import lazily
 
 __getattr__, __dir__, __all__ = lazily(
     __name__,

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from lemmata.lazy import require
+from lemmata.registry import require
 
 Array = np.ndarray
 

@@ -7,7 +7,7 @@ vit.py              patches of an image as a sequence
 as_convolution.py   attention that is a convolution
 """
 
-from lemmata.lazy import lazily
+from lemmata.registry import lazily
 
 __getattr__, __dir__, __all__ = lazily(
     __name__,

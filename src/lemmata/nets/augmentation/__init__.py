@@ -18,7 +18,7 @@ float64 stay what they are, and parameters of strength 0 return the batch itself
     torch.Size([8, 1, 28, 28])
 """
 
-from lemmata.lazy import lazily
+from lemmata.registry import lazily
 
 __getattr__, __dir__, __all__ = lazily(
     __name__,

@@ -4,7 +4,7 @@ batches.py   rows in memory and in files, in an order that follows from the seed
 streams.py   data that comes in its own order
 """
 
-from lemmata.lazy import lazily
+from lemmata.registry import lazily
 
 __getattr__, __dir__, __all__ = lazily(
     __name__,

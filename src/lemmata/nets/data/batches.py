@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from lemmata.core.blocks import Blocks, is_dask
-from lemmata.core.malformed import refuse_shrunk_file
+from lemmata.core.validation import refuse_shrunk_file
 
 Array = np.ndarray
 

@@ -8,7 +8,7 @@ inputs.py, history.py   images as rows; the table of epochs
 storage.py              networks in files
 """
 
-from lemmata.lazy import lazily
+from lemmata.registry import lazily
 
 __getattr__, __dir__, __all__ = lazily(
     __name__,

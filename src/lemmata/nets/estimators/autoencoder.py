@@ -37,9 +37,9 @@ from lemmata.core.parameters import (
     choice,
     parameter,
 )
-from lemmata.core.trace import Trace
-from lemmata.lazy import require
+from lemmata.core.runs.trace import Trace
 from lemmata.nets.estimators.neural import Neural
+from lemmata.registry import require
 
 Array = np.ndarray
 

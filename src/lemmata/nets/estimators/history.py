@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.core.trace import Trace
+from lemmata.core.runs.trace import Trace
 
 COLUMNS = ("loss", "validation_loss", "validation_score", "rate", "seconds")
 
@@ -52,7 +52,7 @@ class History(Mapping):
 
     def to_frame(self) -> Any:
         """A pandas DataFrame, where pandas is there."""
-        from lemmata.lazy import require
+        from lemmata.registry import require
 
         return require("pandas", "test", what="history_.to_frame()").DataFrame(self.columns)
 

@@ -25,7 +25,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from lemmata.core.encoding import storable
+from lemmata.core.files.encoding import storable
 from lemmata.nets.training.losses import Objective
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {

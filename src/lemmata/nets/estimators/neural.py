@@ -32,13 +32,13 @@ from lemmata.core.parameters import (
     fitted,
     parameter,
 )
+from lemmata.core.runs.trace import Trace
 from lemmata.core.supervised import Supervised
-from lemmata.core.trace import Trace
-from lemmata.lazy import require
 from lemmata.nets.estimators import storage
 from lemmata.nets.estimators.history import History
 from lemmata.nets.estimators.inputs import flatten, run_rows
 from lemmata.nets.estimators.storage import Network
+from lemmata.registry import require
 
 Array = np.ndarray
 
@@ -224,7 +224,7 @@ class Neural(Supervised):
         return devices.Together(rule) if devices.share().size > 1 else rule
 
     def _callbacks(self) -> list[Any]:
-        from lemmata.core.checkpoint import Checkpoint
+        from lemmata.core.runs.checkpoint import Checkpoint
         from lemmata.nets.training.devices import SharedCheckpoint
 
         usual = [

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.core.encoding import storable
-from lemmata.lazy import require
+from lemmata.core.files.encoding import storable
+from lemmata.registry import require
 
 # of no use to a fitted model: absent where a file cannot hold them
 ONLY_FOR_TRAINING = ("augment", "callbacks")

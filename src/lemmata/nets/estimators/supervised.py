@@ -30,12 +30,12 @@ from sklearn.utils.multiclass import unique_labels
 from lemmata.audit.nets import CLASSIFIER_CLAIMS, REGRESSOR_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval
 from lemmata.core.parameters import (
     KW_ONLY,
     parameter,
 )
 from lemmata.core.supervised import Classifier, Regressor
+from lemmata.core.validation import Interval
 from lemmata.nets.estimators.neural import Neural
 
 Array = np.ndarray

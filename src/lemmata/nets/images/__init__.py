@@ -6,7 +6,7 @@ unet.py                                     UNet, an image to an image
 receptive_fields.py, parts.py               the inputs an output depends on; blocks that several nets share
 """
 
-from lemmata.lazy import lazily
+from lemmata.registry import lazily
 
 __getattr__, __dir__, __all__ = lazily(
     __name__,

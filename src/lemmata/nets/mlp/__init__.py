@@ -7,7 +7,7 @@ base.py         their base: parameters, network and algorithm, attributes
 estimators.py   MLPClassifier, MLPRegressor
 """
 
-from lemmata.lazy import lazily
+from lemmata.registry import lazily
 
 __getattr__, __dir__, __all__ = lazily(
     __name__,

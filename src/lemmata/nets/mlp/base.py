@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval
+from lemmata.core.certification.fit_costs import cost_of_perceptron
 from lemmata.core.loop import MaxSteps, Never, Solution, Stop, Stopped, run, warn_user
 from lemmata.core.parameters import (
     COUNT,
@@ -26,9 +26,9 @@ from lemmata.core.parameters import (
     fitted,
     parameter,
 )
+from lemmata.core.runs.trace import Trace
 from lemmata.core.supervised import Supervised
-from lemmata.core.trace import Trace
-from lemmata.fit_costs import cost_of_perceptron
+from lemmata.core.validation import Interval
 from lemmata.nets.mlp.network import ACTIVATIONS, LOSSES, MLP
 from lemmata.nets.mlp.steps import NAMED, step_for
 from lemmata.nets.mlp.training import (

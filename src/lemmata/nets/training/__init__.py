@@ -7,7 +7,7 @@ optimisers.py   torch's, behind our names; the learning rate of every update
 devices.py      device, precision and layout; torch's generator; several processes
 """
 
-from lemmata.lazy import lazily
+from lemmata.registry import lazily
 
 __getattr__, __dir__, __all__ = lazily(
     __name__,

@@ -38,9 +38,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lemmata.core.encoding import digest
+from lemmata.core.files.encoding import digest
+from lemmata.core.files.owner import described
 from lemmata.core.loop import MaxSteps, Seconds, Solution, Stop, Stopped, run
-from lemmata.core.owner import described
 from lemmata.nets.data.batches import Batch, Data, One, as_data, seeds
 from lemmata.nets.training import devices, optimisers
 from lemmata.nets.training.devices import Place, own_draws

@@ -39,8 +39,8 @@ import torch
 from torch import Tensor, nn
 from torch import distributed as dist
 
-from lemmata.core.checkpoint import Checkpoint
 from lemmata.core.loop import Stop, warn_user
+from lemmata.core.runs.checkpoint import Checkpoint
 from lemmata.nets.data.batches import ALONE, Share
 
 PRECISIONS = ("auto", "float32", "float64", "bfloat16")

@@ -33,7 +33,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lemmata.core.encoding import storable
+from lemmata.core.files.encoding import storable
 
 
 class Objective:

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lemmata.core.encoding import storable
+from lemmata.core.files.encoding import storable
 from lemmata.nets.data.batches import Batch, Data, Share
 from lemmata.nets.training.devices import Place, add_up
 from lemmata.nets.training.losses import NonFiniteLoss, Objective, Predicting, first_nonfinite

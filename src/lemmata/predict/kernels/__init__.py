@@ -19,7 +19,7 @@ The notes' map of the one-dimensional RBF kernel misses a factor: φ_k(x) = e^{�
 one entry per *pair* of features, φ(x)_ij = φ₁(x)_i φ₂(x)_j.
 """
 
-from lemmata.lazy import lazily
+from lemmata.registry import lazily
 
 __getattr__, __dir__, __all__ = lazily(
     __name__,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lemmata.core.compiler import kernel
+from lemmata.core.engine import kernel
 
 # Sweeps before the signs found are taken for those of the solution: a few, and more for many signs S. A sweep costs |S|·k
 # multiplications at the speed of memory, |S| equations |S|³/3 at that of BLAS: about |S|/24 sweeps.

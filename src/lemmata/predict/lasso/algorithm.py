@@ -16,8 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lemmata.core.compiler import pick, worth_compiling
-from lemmata.core.engine import one_blas_thread
+from lemmata.core.engine import one_blas_thread, pick, worth_compiling
 from lemmata.core.loop import Stop, Stopped
 from lemmata.core.store import storable
 from lemmata.predict.lasso.design import SIDE_BY_SIDE

@@ -25,12 +25,12 @@ from lemmata.audit.predict.linear.penalised import LASSO_CV_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import Statement
+from lemmata.core.certification.fit_costs import cost_of_lasso_cv
 from lemmata.core.engine import run_tasks
 from lemmata.core.loop import Solution, Stop, Stopped
 from lemmata.core.parameters import COUNT, FRACTION, KW_ONLY, SHARE, choice, fitted, parameter
 from lemmata.core.store import storable
 from lemmata.core.supervised import Regressor, Supervised
-from lemmata.fit_costs import cost_of_lasso_cv
 from lemmata.predict.base import linear_scores, predict_linear
 from lemmata.predict.lasso.algorithm import OPEN, ElasticNetAlgorithm, ElasticNetState
 from lemmata.predict.lasso.estimator import make_regression, make_sparse, warn_of_gap

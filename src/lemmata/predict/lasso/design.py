@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lemmata.core.engine import run_tasks
-from lemmata.core.malformed import refuse_nonfinite
+from lemmata.core.validation import refuse_nonfinite
 
 Array = np.ndarray
 IN_CACHE = 2**17  # numbers of a block that several operations read

@@ -27,10 +27,10 @@ from lemmata.audit.predict.linear.penalised import LASSO_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import Statement
+from lemmata.core.certification.fit_costs import cost_of_lasso
 from lemmata.core.loop import Solution, Stop, warn_user
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, SHARE, choice, fitted, parameter
 from lemmata.core.supervised import Regressor, Supervised
-from lemmata.fit_costs import cost_of_lasso
 from lemmata.predict.base import predict_linear
 from lemmata.predict.lasso.algorithm import ElasticNetAlgorithm, Exhausted
 from lemmata.predict.lasso.problem import Regression, check_factors, column_matrix, prepare

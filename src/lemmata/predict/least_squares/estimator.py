@@ -28,12 +28,12 @@ from sklearn.exceptions import ConvergenceWarning
 from lemmata.audit.predict.linear.least_squares import LEAST_SQUARES_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
+from lemmata.core.certification.fit_costs import cost_of_least_squares
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.loop import MaxSteps, Never, Solution, Stopped, run, warn_user
 from lemmata.core.parameters import KW_ONLY, fitted, parameter
 from lemmata.core.store import storable
 from lemmata.core.supervised import Regressor
-from lemmata.fit_costs import cost_of_least_squares
 from lemmata.predict.base import predict_linear
 from lemmata.predict.least_squares.inference import (
     Inference,

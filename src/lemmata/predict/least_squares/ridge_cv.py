@@ -32,13 +32,12 @@ from sklearn.metrics import get_scorer
 from lemmata.audit.predict.linear.least_squares import RIDGE_CV_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.config import config
-from lemmata.core.engine import map_reduce, one_blas_thread
+from lemmata.core.certification.fit_costs import cost_of_ridge_cv
+from lemmata.core.engine import config, map_reduce, one_blas_thread
 from lemmata.core.loop import MaxSteps, Solution
 from lemmata.core.parameters import KW_ONLY, POSITIVE, choice, fitted, parameter
 from lemmata.core.store import storable
 from lemmata.core.supervised import Regressor
-from lemmata.fit_costs import cost_of_ridge_cv
 from lemmata.predict.base import predict_linear
 from lemmata.predict.least_squares.estimator import LeastSquaresProblem, show_weights, without
 from lemmata.predict.least_squares.normal_equations import pack

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lemmata.core.compiler import kernel
+from lemmata.core.engine import kernel
 
 
 @kernel

@@ -18,8 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from lemmata.core.compiler import pick, worth_compiling
-from lemmata.core.engine import run_tasks
+from lemmata.core.engine import pick, run_tasks, worth_compiling
 from lemmata.core.store import storable
 from lemmata.predict.linear_svm.interior import margins_of
 from lemmata.predict.logistic.problem import LinearProblem, signs, squared_sizes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lemmata.core.compiler import kernel
+from lemmata.core.engine import kernel
 
 
 @kernel

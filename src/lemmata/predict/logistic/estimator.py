@@ -31,11 +31,11 @@ from sklearn.utils.validation import check_is_fitted
 from lemmata.audit.predict.linear.penalised import LOGISTIC_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval
+from lemmata.core.certification.fit_costs import cost_of_logistic_regression
 from lemmata.core.loop import MaxSteps, Solution, Stop, Stopped, warn_user
 from lemmata.core.parameters import KW_ONLY, POSITIVE, SHARE, choice, parameter
 from lemmata.core.supervised import Classifier
-from lemmata.fit_costs import cost_of_logistic_regression
+from lemmata.core.validation import Interval
 from lemmata.predict.base import LinearClassifier, linear_scores
 from lemmata.predict.logistic.l1 import algorithm_for
 from lemmata.predict.logistic.lbfgs import LBFGSAlgorithm

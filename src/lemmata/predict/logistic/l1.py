@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from lemmata.core.blocks import Blocks
-from lemmata.core.compiler import pick, worth_compiling
+from lemmata.core.engine import pick, worth_compiling
 from lemmata.core.loop import MaxSteps, run
 from lemmata.core.store import storable
 from lemmata.predict.logistic.newton import (

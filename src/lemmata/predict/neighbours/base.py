@@ -20,12 +20,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval
+from lemmata.core.certification.fit_costs import cost_of_neighbours
 from lemmata.core.estimator import Model
 from lemmata.core.loop import Never
 from lemmata.core.parameters import COUNT, KW_ONLY, choice, fitted, parameter
 from lemmata.core.store import storable
-from lemmata.fit_costs import cost_of_neighbours
+from lemmata.core.validation import Interval
 from lemmata.predict.kernels.tiles import all_rows
 from lemmata.predict.neighbours.metrics import ALGORITHMS, METRICS, effective_metric, search_of
 

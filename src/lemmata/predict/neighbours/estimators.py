@@ -32,9 +32,9 @@ from lemmata.audit.predict.neighbours.knn import (
     NEIGHBOUR_CLAIMS,
     REGRESSOR_CLAIMS,
 )
-from lemmata.core.borrowed import Interval
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, choice, fitted, parameter
 from lemmata.core.supervised import Regressor, SeveralOutputsClassifier
+from lemmata.core.validation import Interval
 from lemmata.predict.neighbours.base import Neighbours, _refuse_mode
 
 Array = np.ndarray

@@ -25,8 +25,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lemmata.clustering.frames import exponent_of
-from lemmata.core.compiler import worth_compiling
-from lemmata.core.engine import cores, run_tasks
+from lemmata.core.engine import cores, run_tasks, worth_compiling
 from lemmata.predict.neighbours import _twins as twins
 from lemmata.predict.neighbours.selection import in_blocks, squares_between
 

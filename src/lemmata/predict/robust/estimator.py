@@ -23,11 +23,11 @@ from sklearn.exceptions import ConvergenceWarning
 from lemmata.audit.predict.linear.robust import ROBUST_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval
+from lemmata.core.certification.fit_costs import cost_of_robust_regression
 from lemmata.core.loop import MaxSteps, Solution, warn_user
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, POSITIVE, choice, fitted, parameter
 from lemmata.core.supervised import Regressor
-from lemmata.fit_costs import cost_of_robust_regression
+from lemmata.core.validation import Interval
 from lemmata.predict.base import predict_linear
 from lemmata.predict.robust.bisquare import BisquareAlgorithm, bisquare_weights, median_scale
 from lemmata.predict.robust.huber import HuberAlgorithm, least_scale

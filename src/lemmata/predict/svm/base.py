@@ -13,13 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval
-from lemmata.core.compiler import worth_compiling
+from lemmata.core.certification.fit_costs import cost_of_svm
+from lemmata.core.engine import worth_compiling
 from lemmata.core.loop import Solution, warn_user
-from lemmata.core.malformed import refuse_malformed, refuse_nonfinite
 from lemmata.core.parameters import KW_ONLY, NONNEGATIVE, POSITIVE, choice, fitted, parameter
 from lemmata.core.supervised import Supervised
-from lemmata.fit_costs import cost_of_svm
+from lemmata.core.validation import Interval, refuse_malformed, refuse_nonfinite
 from lemmata.predict.kernels.base import Kernel
 from lemmata.predict.kernels.standard import (
     GAMMAS,
@@ -148,7 +147,7 @@ class SupportVectors(Supervised):
         return self._limited(OutOfSteps())
 
     def _callbacks(self) -> list[Any]:
-        from lemmata.core.progress import Progress
+        from lemmata.core.runs.progress import Progress
 
         bar = Progress(type(self).__name__, total=None)
         return [bar if isinstance(one, Progress) else one for one in super()._callbacks()]

@@ -19,8 +19,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lemmata.core.compiler import pick
-from lemmata.core.engine import one_blas_thread, run_tasks
+from lemmata.core.engine import one_blas_thread, pick, run_tasks
 from lemmata.core.loop import Solution, Stop, Stopped
 from lemmata.core.store import storable
 from lemmata.predict.svm.newton import free_newton

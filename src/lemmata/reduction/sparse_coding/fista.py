@@ -23,8 +23,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lemmata.core.compiler import worth_compiling
-from lemmata.core.engine import one_blas_thread, run_tasks
+from lemmata.core.engine import one_blas_thread, run_tasks, worth_compiling
 from lemmata.reduction.sparse_coding._twins import gaps, soft
 
 Array = np.ndarray

@@ -28,11 +28,11 @@ from lemmata.audit.reduction.dictionaries import (
 )
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.compiler import worth_compiling
+from lemmata.core.certification.fit_costs import cost_of_dictionary
+from lemmata.core.engine import worth_compiling
 from lemmata.core.loop import Solution, Stop, Stopped
 from lemmata.core.parameters import COUNT, KW_ONLY, POSITIVE, choice, fitted, parameter
-from lemmata.core.trace import Trace
-from lemmata.fit_costs import cost_of_dictionary
+from lemmata.core.runs.trace import Trace
 from lemmata.reduction.sparse_coding.base import (
     PENALISED,
     SparseCodes,

@@ -20,8 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lemmata.core.compiler import worth_compiling
-from lemmata.core.engine import one_blas_thread, run_tasks
+from lemmata.core.engine import one_blas_thread, run_tasks, worth_compiling
 from lemmata.reduction.sparse_coding import _twins
 
 Array = np.ndarray

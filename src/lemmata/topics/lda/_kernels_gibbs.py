@@ -15,8 +15,7 @@ import math
 
 import numpy as np
 
-from lemmata.core.compiler import kernel
-from lemmata.core.engine import run_tasks
+from lemmata.core.engine import kernel, run_tasks
 from lemmata.linalg.simd import LINE, add, at, axpy, empty_lines, fetch, load, store, zero
 from lemmata.topics.lda._lanes import lanes_up_to, running, times
 from lemmata.topics.lda.documents import side_by_side

@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from lemmata.core.compiler import kernel
+from lemmata.core.engine import kernel
 from lemmata.linalg.simd import axpy, dot, empty_lines, load, store, to_lines, zero
 
 Array = np.ndarray

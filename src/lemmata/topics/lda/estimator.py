@@ -30,13 +30,13 @@ from lemmata.audit.topics import (
 )
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval
 from lemmata.core.certificate import Certificate
 from lemmata.core.loop import MaxSteps, Never, Settled, Stop, Stopped
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, POSITIVE, choice, fitted, parameter
-from lemmata.core.progress import Progress
-from lemmata.core.repeat import Restarts
-from lemmata.core.trace import Trace
+from lemmata.core.runs.progress import Progress
+from lemmata.core.runs.repeat import Restarts
+from lemmata.core.runs.trace import Trace
+from lemmata.core.validation import Interval
 from lemmata.text.counting import Counts
 from lemmata.topics.base import TopicModel
 from lemmata.topics.lda import priors

@@ -25,7 +25,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import gammaln
 
-from lemmata.core.compiler import pick
+from lemmata.core.engine import pick
 from lemmata.core.store import storable
 from lemmata.topics.lda.priors import learn_doc_topic_prior
 from lemmata.topics.lda.starting import first_topics

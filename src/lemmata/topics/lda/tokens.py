@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lemmata.core.blocks import Blocks
-from lemmata.core.compiler import worth_compiling
+from lemmata.core.engine import worth_compiling
 
 Array = np.ndarray
 PARTS = 8  # enough for eight cores

@@ -9,6 +9,6 @@ initialisation  where factors start
 estimator       NMF
 """
 
-from lemmata.lazy import lazily
+from lemmata.registry import lazily
 
 __getattr__, __dir__, __all__ = lazily(__name__, {"NMF": "estimator"})

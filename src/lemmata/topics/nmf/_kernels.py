@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lemmata.core.compiler import kernel
-from lemmata.core.engine import run_tasks
+from lemmata.core.engine import kernel, run_tasks
 from lemmata.linalg.simd import add, axpy, empty_lines, load, store, where_larger, zero
 
 Array = np.ndarray

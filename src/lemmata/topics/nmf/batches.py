@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from lemmata.core.loop import Stopped
+from lemmata.core.runs.trace import Trace
 from lemmata.core.store import storable
-from lemmata.core.trace import Trace
 from lemmata.topics.nmf.divergence import Counted
 from lemmata.topics.nmf.squares import FactorPenalty, Products
 from lemmata.topics.nmf.table import RowTable

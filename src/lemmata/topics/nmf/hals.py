@@ -17,7 +17,7 @@ from types import ModuleType
 
 import numpy as np
 
-from lemmata.core.compiler import pick
+from lemmata.core.engine import pick
 
 Array = np.ndarray
 SWEEPS = 8  # for every pass over the data; later ones move little (measured: bench/nmf.py)

@@ -19,8 +19,7 @@ import scipy.sparse as sp
 
 from lemmata.completion.observed import Observed
 from lemmata.core.blocks import Blocks
-from lemmata.core.compiler import worth_compiling
-from lemmata.core.engine import one_blas_thread, run_tasks
+from lemmata.core.engine import one_blas_thread, run_tasks, worth_compiling
 from lemmata.linalg.operators import SparseRows
 from lemmata.topics.nmf.masks import has_holes, known_part, squared_rows, unfold
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lemmata.core.compiler import kernel
+from lemmata.core.engine import kernel
 from lemmata.linalg.simd import axpy, dot, empty_lines, fetch, load, store, to_lines, zero
 
 Array = np.ndarray

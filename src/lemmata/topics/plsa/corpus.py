@@ -17,8 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lemmata.core.blocks import Blocks
-from lemmata.core.compiler import pick, worth_compiling
-from lemmata.core.engine import one_blas_thread, run_tasks
+from lemmata.core.engine import one_blas_thread, pick, run_tasks, worth_compiling
 
 Array = np.ndarray
 COMPILE_ABOVE = 2**31  # multiplications of a fit that NumPy does in less time than a compiler takes

@@ -16,11 +16,11 @@ import numpy as np
 from lemmata.audit.topics.plsa import LATENT_SEMANTICS_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.borrowed import Interval
 from lemmata.core.certificate import Statement
 from lemmata.core.loop import Stopped
 from lemmata.core.parameters import COUNT, KW_ONLY, parameter
-from lemmata.core.trace import Trace
+from lemmata.core.runs.trace import Trace
+from lemmata.core.validation import Interval
 from lemmata.topics.base import TopicModel
 from lemmata.topics.plsa.corpus import CountedCorpus
 from lemmata.topics.plsa.em import PLSAAlgorithm

@@ -1,4 +1,4 @@
-"""scikit-learn's kernel machines in our words (see core/foreign.py): SVC, SVR, KernelRidge, Nystroem, RBFSampler.
+"""scikit-learn's kernel machines in our words (see core/certification/certify.py): SVC, SVR, KernelRidge, Nystroem, RBFSampler.
 
 `gamma_` is the γ they used, where the parameter says "scale", "auto" or None. LIBSVM's `support_` counts only the
 rows of weight above 0, and its sums are of float32 kernels.

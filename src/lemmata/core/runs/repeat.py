@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from lemmata.core.loop import DEFAULT_HINT, MaxSteps, Solution, Stop, Stopped
+from lemmata.core.runs.trace import Trace
 from lemmata.core.store import storable
-from lemmata.core.trace import Trace
 
 
 @storable
@@ -201,6 +201,12 @@ class Restarts(Children):
     def attributes(self, state):
         return self.algorithm.attributes(state.result(self.best(state)))
 
+    def best_run(self, solution: Solution) -> Solution:
+        """The run that is shown, as if it had been alone."""
+        best = self.best(solution.state)
+        alone = Solution(self.algorithm, solution.state.result(best), solution.state.traces[best])
+        return replace(alone, stopped=self.stop.reason(alone) or solution.stopped)
+
 
 @dataclass(frozen=True)
 class Path(Children):
@@ -237,13 +243,3 @@ class Path(Children):
 
     def attributes(self, state):
         return self.child(state.current).attributes(state.state)
-
-
-def best_run(solution: Solution) -> Solution:
-    """Of Restarts the run that is shown, as if it had been alone; any other solution as it is."""
-    algorithm, state = solution.algorithm, solution.state
-    if not isinstance(algorithm, Restarts):
-        return solution
-    best = algorithm.best(state)
-    alone = Solution(algorithm.algorithm, state.result(best), state.traces[best])
-    return replace(alone, stopped=algorithm.stop.reason(alone) or solution.stopped)

@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from lemmata.core.malformed import refuse_nonfinite
+from lemmata.core.validation import refuse_nonfinite
 
 Spec = str | type
 RANGES: dict[str, Callable[[Any, float], Any]] = {

@@ -121,7 +121,7 @@ class Trace:
         """Draw the objective against the step; on a log scale where it is positive and spans a decade."""
         import matplotlib.pyplot as plt
 
-        from lemmata.pictures import BLUE
+        from lemmata.core.certification.pictures import BLUE
 
         if ax is None:
             _, ax = plt.subplots(figsize=(5, 3.2), layout="constrained")

@@ -17,12 +17,9 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from lemmata.core.borrowed import choose_columns, is_search
-from lemmata.core.certificate import Certificate
-from lemmata.core.provenance import describe_versions
-from lemmata.core.request import Request
-
-COMPOSITES = "scikit-learn's Pipeline, ColumnTransformer, FeatureUnion and searches (GridSearchCV, …) of these"
+from lemmata.core.certificate import Certificate, describe_versions
+from lemmata.core.certification.certify import Request, is_composite
+from lemmata.core.validation import choose_columns, is_search
 
 
 @dataclass(frozen=True)
@@ -36,10 +33,6 @@ class Part:
 
     def __str__(self) -> str:
         return f"{self.name} ({type(self.model).__name__}: {self.skipped})"
-
-
-def is_composite(model: Any) -> bool:
-    return is_search(model) or isinstance(model, (Pipeline, ColumnTransformer, FeatureUnion))
 
 
 def certify_parts(

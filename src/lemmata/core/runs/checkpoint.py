@@ -3,7 +3,7 @@
     run(algorithm, data, callbacks=[Checkpoint("als.ckpt", every=5)])      # run it again after a crash: it resumes
 
 A checkpoint belongs to one algorithm (with its parameters), one data set and one seed; that of a model also to its class and
-to all of its parameters (core/owner.py). Stopping rules are not part of that, so a finished run can be continued with a larger
+to all of its parameters (files/owner.py). Stopping rules are not part of that, so a finished run can be continued with a larger
 budget. A file that belongs to something else is refused.
 """
 
@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from lemmata.core import store
-from lemmata.core.encoding import stored_name
-from lemmata.core.layout import check_layout
+from lemmata.core.certification.showing import printable
+from lemmata.core.files.encoding import stored_name
+from lemmata.core.files.layout import check_layout
+from lemmata.core.files.owner import STOPPING, differences, owner_of
 from lemmata.core.loop import Solution
-from lemmata.core.owner import STOPPING, differences, owner_of
-from lemmata.core.printable import printable
-from lemmata.core.trace import Trace
+from lemmata.core.runs.trace import Trace
 
 
 def _identity(algorithm: Any) -> Any:

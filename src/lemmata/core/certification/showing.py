@@ -21,7 +21,6 @@ from lemmata.audit.kernel.claims import (
     VERDICTS,
     Claim,
 )
-from lemmata.core.printable import one_line, printable
 
 WIDEST = 48  # characters of the column of numbers; a longer reason goes below its claim
 MARGIN = (
@@ -165,3 +164,45 @@ def as_line(certificate: Any) -> str:
         f'<div style="font-size:90%">{_mark(verdict)} certificate: {summary}'
         f"{f' (fails: {failing})' if failing else ''}</div>"
     )
+
+
+# --- text on a terminal -----------------------------------------------------------------------------------------------
+#
+# Labels, column names, file names and titles of certificates are whatever their authors wrote. Escape sequences in them could
+# move the cursor, rename the window or hide a line; the characters that begin them, and those that turn the direction of
+# writing, are shown as Python writes them.
+
+# C0 but for tab and newline, DEL and C1, and what turns or breaks a line: bidirectional controls, line and paragraph separators
+UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufff9-\ufffb]"
+)
+LONGEST = 1200  # characters of a message: some 12 lines
+
+
+def printable(text: str) -> str:
+    """Return text with every control character written out; tabs and newlines stay.
+
+    >>> print(printable("a\\x1b[2Jb\\x9b31m"))
+    a\\x1b[2Jb\\x9b31m
+    """
+    return UNPRINTABLE.sub(_written_out, text)
+
+
+def _written_out(found: re.Match) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+
+
+def one_line(text: str) -> str:
+    """Text that cannot begin a line of its own."""
+    return printable(" ".join(text.split()) if "\n" in text or "\t" in text else text)
+
+
+def shorten(text: str, most: int = LONGEST) -> str:
+    """Return text cut in the middle: its subject stands at its beginning, the advice at its end.
+
+    >>> shorten("x" * 1000, most=21)
+    'xxxxxxxxxx…xxxxxxxxxx'
+    """
+    half = (most - 1) // 2
+    return text if len(text) <= most else f"{text[:half]}…{text[-half:]}"

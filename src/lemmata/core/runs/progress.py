@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from lemmata.core.certification.showing import printable
 from lemmata.core.loop import Solution, Stopped
-from lemmata.core.printable import printable
 
 CUT_OFF = {str(word) for word in (Stopped.INTERRUPTED, Stopped.DIVERGED, Stopped.FAILED)}
 

@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from lemmata.core.layout import check_layout
+from lemmata.core.files.layout import check_layout
 
 PADDING = (
     2**24
@@ -51,7 +51,7 @@ def storable(cls: Cls) -> Cls:
     """Let files hold instances of a class: a dataclass, or one with `to_fields()` and `from_fields(dict)`.
 
     `cls.version` (1 if absent) is the version of its field names: rename one, raise it. A class that can still read old
-    fields has `upgrade(fields, version) -> fields`. `cls.layout` says what its arrays look like (core/layout.py).
+    fields has `upgrade(fields, version) -> fields`. `cls.layout` says what its arrays look like (core/files/layout.py).
     """
     name = stored_name(cls)
     known = _STORABLE.get(name, cls)

@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.core.encoding import digest
-from lemmata.core.printable import one_line
+from lemmata.core.certification.showing import one_line
+from lemmata.core.files.encoding import digest
 
 STOPPING = ("max_iter", "tol", "time_limit")
 NOT_OWNED = ("verbose", "checkpoint")

@@ -1,4 +1,4 @@
-"""What can be wrong with numbers from outside, found before a kernel meets it and told with its place.
+"""Checks of data from outside, before a kernel reads it; messages say where the first wrong number stands.
 
     >>> import numpy as np
     >>> refuse_nonfinite(np.array([[1.0, 2.0], [np.nan, 4.0]]))
@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+import sklearn
+from sklearn.utils.validation import check_array, validate_data
 
 TAKE_NAN = (
     "Drop or fill in such values, or use a model that takes NaN as unknown: GaussianMixture for rows, "
@@ -181,3 +183,128 @@ def refuse_shrunk_file(X: Any) -> None:
             f"the file of the memmap ({X.filename}) has {size:,} bytes where {begin + len(file):,} were mapped: "
             "it was cut off after it was opened. Open it again with numpy.load or numpy.memmap."
         )
+
+
+# --- rows of a model --------------------------------------------------------------------------------------------------
+
+FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
+
+
+def is_plain(model: Any, X: Any, reset: bool, min_samples: int = 1) -> bool:
+    """Whether X is an array that scikit-learn's checks would accept as it is; they take 0.1 ms, half of a small fit."""
+    return (
+        type(X) is np.ndarray
+        and X.dtype in FLOATS
+        and X.ndim == 2
+        and X.shape[0] >= max(min_samples, 1)
+        and X.shape[1] > 0
+        and (reset or "feature_names_in_" not in vars(model))
+    )
+
+
+def check_array_of(model: Any, X: Any, reset: bool, min_samples: int, finite: bool) -> Any:
+    """Check X by scikit-learn's own validation, in the words of this model; say where NaN and infinity stand."""
+    try:
+        return validate_data(
+            model,
+            X,
+            reset=reset,
+            dtype=[np.float64, np.float32],
+            accept_sparse=("csr", "csc") if model.accepts_sparse else False,
+            ensure_all_finite="allow-nan" if finite and model.accepts_nan else finite,
+            ensure_min_samples=min_samples,
+        )
+    except ValueError as error:
+        if "contains NaN" in str(error) or "contains infinity" in str(error):
+            numbers = check_array(X, accept_sparse=True, dtype=np.float64, ensure_all_finite=False)
+            names = getattr(X, "columns", None)
+            refuse_nonfinite(numbers, allow_nan=model.accepts_nan, names=names)
+        raise
+    except TypeError as error:
+        if "NAType" not in str(error):
+            raise
+        raise TypeError(
+            'X holds pandas.NA among Python objects; X.astype("Float64") makes numbers of them, and NaN of those.'
+        ) from error
+
+
+def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray:
+    """Weights of rows: finite, at least 0, not all 0."""
+    rows = np.broadcast_to(0.0, (n_rows, 1))  # only their number is read
+    weights = check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
+    with np.errstate(over="ignore"):
+        total = weights.sum()
+    if not total > 0:
+        raise ValueError("Sample weights must contain at least one non-zero number.")
+    if not np.isfinite(total):
+        raise ValueError(
+            "Sample weights are too large: their sum overflows; divide them by their maximum."
+        )
+    return weights
+
+
+# --- scikit-learn's private functions ---------------------------------------------------------------------------------
+#
+# All that lemmata takes from scikit-learn's private modules stands here. scikit-learn may move or rename it in any release;
+# then this section changes. What has a public substitute works until then, and what has none names a release to install.
+
+try:
+    from sklearn.utils._param_validation import Interval as Interval
+    from sklearn.utils._param_validation import StrOptions as StrOptions
+    from sklearn.utils._param_validation import make_constraint as make_constraint
+except ImportError as error:
+    # no substitute: _validate_params() knows only scikit-learn's own constraints
+    raise ImportError(
+        f"scikit-learn {sklearn.__version__} has moved what checks parameters, and this lemmata does not know where to; "
+        "install scikit-learn<=1.9, or a newer lemmata."
+    ) from error
+
+try:
+    from sklearn.utils.validation import _check_sample_weight as check_sample_weight
+except ImportError:
+    from sklearn.utils.validation import check_consistent_length
+
+    def check_sample_weight(
+        sample_weight: Any,
+        X: Any,
+        *,
+        dtype: Any = None,
+        ensure_non_negative: bool = False,
+        **_: Any,
+    ) -> np.ndarray:
+        """One finite weight per row."""
+        if sample_weight is None:
+            return np.ones(len(X), dtype=dtype or np.float64)
+        weights = check_array(sample_weight, ensure_2d=False, dtype=dtype or np.float64)
+        if weights.ndim != 1:
+            raise ValueError(
+                f"sample_weight has {weights.ndim} dimensions; pass one weight per row."
+            )
+        check_consistent_length(X, weights)
+        if ensure_non_negative and (weights < 0).any():
+            raise ValueError("sample_weight has negative values; pass weights of at least 0.")
+        return weights
+
+
+def is_search(model: Any) -> bool:
+    """Whether a model is one of scikit-learn's searches (GridSearchCV and its kin)."""
+    try:
+        from sklearn.model_selection._search import BaseSearchCV
+    except ImportError:
+        from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
+
+        return isinstance(model, GridSearchCV | RandomizedSearchCV)
+    return isinstance(model, BaseSearchCV)
+
+
+def choose_columns(X: Any, columns: Any) -> Any:
+    """The columns of an array, sparse matrix or data frame, named as a ColumnTransformer names them."""
+    try:
+        from sklearn.utils import _safe_indexing
+    except ImportError:
+        from sklearn.compose import ColumnTransformer
+
+        # the only public way in: keep these columns, drop the rest, change nothing
+        keep = ColumnTransformer([("keep", "passthrough", columns)], sparse_threshold=1.0)
+        return keep.set_output(transform="default").fit_transform(X)
+    return _safe_indexing(X, columns, axis=1)

@@ -18,11 +18,10 @@ from typing import Any
 import numpy as np
 
 from lemmata.audit.kernel.claims import FAILS, HOLDS, Claim
-from lemmata.core.printable import printable
-from lemmata.core.showing import as_html
+from lemmata.core.certification.pictures import BLUE, GREY, RED, figure
+from lemmata.core.certification.showing import as_html, printable
+from lemmata.core.runs.trace import Trace
 from lemmata.core.store import write_atomically
-from lemmata.core.trace import Trace
-from lemmata.pictures import BLUE, GREY, RED, figure
 
 MOST_POINTS = 2000  # of a drawn curve: more than a screen has
 EXTREME = 1e6  # ratios beyond it are drawn at the edge

@@ -1,0 +1,1 @@
+"""Files: values as bytes and back, checks of their layout, owners of checkpoints."""

@@ -1,0 +1,1 @@
+"""Around a run: its trace, progress on a terminal, checkpoints, restarts and paths."""

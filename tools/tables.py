@@ -1,0 +1,35 @@
+"""Tables for the docs: models and their sources (README.md), what `tol` means (docs/core.md)."""
+
+from __future__ import annotations
+
+from lemmata import registry
+
+
+def models() -> str:
+    """The table of models, as it stands in README.md."""
+    rows = [
+        f"| `{name}` | {entry.summary} | {entry.source} | {', '.join(f'`{foreign}`' for foreign in entry.counterparts)} |"
+        for name, entry in registry.MODELS.items()
+    ]
+    return "\n".join(
+        ["| model | what it does | in the notes | also certifies |", "|---|---|---|---|", *rows]
+    )
+
+
+def meaning(name: str, word: str) -> str:
+    """The meaning of a model's parameter, on one line; "" if it has no such parameter."""
+    declared = registry.model_class(name).declared_parameters.get(word)
+    return " ".join(declared.meaning.split()) if declared else ""
+
+
+def tolerances() -> str:
+    """The table of what `tol` means, model by model, as it stands in docs/core.md."""
+    rows = []
+    for name in registry.MODELS:
+        parameters = registry.model_class(name)().get_params(deep=False)
+        if "tol" in parameters:
+            words = meaning(name, "tol").replace("|", r"\|")
+            rows.append(f"| `{name}` | {parameters['tol']:g} | {words} |")
+    return "\n".join(
+        ["| model | default | what falls below `tol` at the end |", "|---|---|---|", *rows]
+    )
