@@ -1,6 +1,6 @@
-"""What every function of this package asks of its input, and the one place that says what is wrong with it.
+"""Checks of the input of every function of this package, with the messages about what is wrong with it.
 
-A matrix here is anything with `@` and `.shape`: an array, a sparse matrix, a scipy LinearOperator, an object of one's own.
+A matrix here is anything with `@` and `.shape`: an array, a sparse matrix, a scipy LinearOperator, a user's object.
 """
 
 from __future__ import annotations

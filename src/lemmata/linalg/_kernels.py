@@ -157,10 +157,8 @@ def _gram_part_into(Y, task, indptr, indices, values, weights, B, shift, cuts):
     chunks, d = Y.shape[1], B.shape[1]
     # tasks are numbered so that threads that walk different rows use the same chunk of B at the same time
     part, q = task // chunks, task % chunks
-    own, chunk = (
-        np.uint64(task * (d + 1)),
-        np.uint64(q * d),
-    )  # first lines of its sums, and of its columns of B
+    # first lines of its sums, and of its columns of B
+    own, chunk = np.uint64(task * (d + 1)), np.uint64(q * d)
     _clear(Y, own, d)
     total = zero(B)
     for i in range(cuts[part], cuts[part + 1]):
@@ -181,7 +179,7 @@ def _gram_part_into(Y, task, indptr, indices, values, weights, B, shift, cuts):
 
 @kernel
 def _gram_vector_into(y, indptr, indices, values, weights, b, shift, first, last):
-    """The same for one column and the rows first … last − 1, where lines would be empty but for one number."""
+    """The same for one column and the rows first … last − 1, where a line would hold one number only."""
     y[:] = 0
     for i in range(first, last):
         start, end = _row(indptr, i)

@@ -1,4 +1,4 @@
-"""What _kernels.py computes, by SciPy: for matrices so small that nobody should wait for a compiler. See there."""
+"""The products of _kernels.py by SciPy, for matrices too small to wait for a compiler. See there."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ COLUMNS_TOGETHER = 64  # columns: narrow blocks are kept together, so that remov
 @storable
 @dataclass(frozen=True)
 class LanczosState:
-    """A Krylov basis, A seen in it, and where it grows next."""
+    """A Krylov basis, A restricted to it, and the block that it grows by next."""
 
     version = 1
     layout: ClassVar = {
@@ -159,7 +159,7 @@ class LanczosAlgorithm:
     Parameters
     ----------
     k : int
-        How many eigenvalues.
+        Number of eigenvalues.
     block : int, default=1
         b, the columns multiplied at once. More find repeated eigenvalues, and a product with 50 columns costs far less than
         50 products; fewer need fewer columns in all.
@@ -194,10 +194,8 @@ class LanczosAlgorithm:
         Q = rng.standard_normal((A.shape[0], b)).astype(float_type(A))
         for _ in range(2):
             Q = _qr(Q, 0.0, A.shape[0], (seed, 0))[0]
-        nothing = np.zeros(0)
-        state = LanczosState(
-            (), np.zeros((0, 0)), Q, np.zeros((b, 0)), nothing, nothing, 0.0, 0, seed
-        )
+        T, C, none = np.zeros((0, 0)), np.zeros((b, 0)), np.zeros(0)
+        state = LanczosState((), T, Q, C, none, none, 0.0, 0, seed)
         while state.dim < self.k:
             state = self._grow(state, A)
         return state
@@ -212,11 +210,10 @@ class LanczosAlgorithm:
             raise ValueError(
                 f"reorthogonalise={self.reorthogonalise!r} is not accepted; pass 'full' or 'selective'."
             )
-        if self.max_dim is not None and count(self.max_dim, name="max_dim") < min(
-            n, self.k + self.block
-        ):
+        least = self.k + self.block
+        if self.max_dim is not None and count(self.max_dim, name="max_dim") < min(n, least):
             raise ValueError(
-                f"max_dim={self.max_dim} leaves no room to grow; pass at least k + block = {self.k + self.block}."
+                f"max_dim={self.max_dim} leaves no room to grow; pass at least k + block = {least}."
             )
 
     def step(self, state: LanczosState, A: Any) -> LanczosState:
@@ -296,12 +293,8 @@ class LanczosAlgorithm:
         """The same recurrence on the best Ritz vectors alone: k and half of what max_dim leaves free."""
         theta, S = self._ritz(state.T)
         p = self.k + max(0, self._limit - self.k - self.block) // 2
-        return replace(
-            state,
-            basis=(_multiply_basis(state.basis, S[:, :p]),),
-            T=np.diag(theta[:p]),
-            coupling=state.coupling @ S[:, :p],
-        )
+        basis, coupling = (_multiply_basis(state.basis, S[:, :p]),), state.coupling @ S[:, :p]
+        return replace(state, basis=basis, T=np.diag(theta[:p]), coupling=coupling)
 
     def finished(self, state: LanczosState) -> bool:
         return state.next.shape[1] == 0 or bool((state.bounds <= self.tol * state.scale).all())
@@ -345,7 +338,7 @@ def _multiply_basis(basis: tuple[Array, ...], S: Array) -> Array:
 
 @dataclass(frozen=True)
 class LanczosResult:
-    """What `lanczos` found, best first: descending for the top, ascending for the bottom."""
+    """Result of `lanczos`, best first: descending for the top, ascending for the bottom."""
 
     values: Array  # (k,)
     vectors: Array  # (d, k) orthonormal
@@ -380,6 +373,5 @@ def lanczos(
     with one_blas_thread():
         solution = run(algorithm, A, stop=MaxSteps(max_iter), rng=rng)
     values, vectors = solution.attributes["values"], solution.attributes["vectors"]
-    return LanczosResult(
-        values, vectors, residual_norms(A, values, vectors), solution.trace, str(solution.stopped)
-    )
+    residuals = residual_norms(A, values, vectors)
+    return LanczosResult(values, vectors, residuals, solution.trace, str(solution.stopped))

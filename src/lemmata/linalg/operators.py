@@ -146,7 +146,7 @@ class SparseRows(Operator):
 
 
 def _kernels_for(work: float) -> ModuleType:
-    """Who multiplies: SciPy where all products together take it less than about half a second, else compiled kernels."""
+    """SciPy's products where all of them together take less than about half a second, else compiled kernels."""
     return pick(worth_compiling(work, above=COMPILE_ABOVE), "lemmata.linalg")
 
 
@@ -260,22 +260,21 @@ class CentredScatter(Operator):
             if weights is not None:
                 T *= weights[:, None].astype(T.dtype)
             product = np.asarray(centred.T @ T, dtype=np.float64)
-            return (
-                product - np.multiply.outer(exact, T.sum(axis=0, dtype=np.float64))
-                if sparse
-                else product
-            )
+            if sparse:
+                product -= np.multiply.outer(exact, T.sum(axis=0, dtype=np.float64))
+            return product
 
         return map_reduce(of, self.data, np.zeros(V.shape))
 
     @property
     def trace(self) -> float:
-        """tr S = Σ w_i ‖x_i − μ‖², the total scatter. One pass, when first asked for."""
+        """tr S = Σ w_i ‖x_i − μ‖², the total scatter. One pass, on first use."""
+        # no cached_property: its lock is that of the class, and blocks ask for their own trace in other threads
         if self._trace is None:
-            self._trace = self._measured_trace()
+            self._trace = self._measure_trace()
         return self._trace
 
-    def _measured_trace(self) -> float:
+    def _measure_trace(self) -> float:
         if self._rows is not None:
             squares = map_reduce(_weighted_squares, self.data, 0.0)
             return float(squares - 2 * (self._sum @ self.mean) + self.n * (self.mean @ self.mean))
@@ -298,9 +297,8 @@ def _weighted_squares(rows: Any, weights: Array | None) -> float:
         rows = rows.copy()
         rows.sum_duplicates()
     values = rows.data.astype(np.float64)
-    return values @ (
-        values if weights is None else values * np.repeat(weights, np.diff(rows.indptr))
-    )
+    weighted = values if weights is None else values * np.repeat(weights, np.diff(rows.indptr))
+    return values @ weighted
 
 
 class CentredRows(Operator):
@@ -321,9 +319,8 @@ class CentredRows(Operator):
                 "use CentredScatter, which needs one pass per product, or load the data into memory."
             )
         self.mean = weighted_mean(data) if mean is None else _centre(mean, data.shape[1])
-        self._root = (
-            None if data.weights is None else np.sqrt(data.weights)[:, None].astype(data.dtype)
-        )
+        w = data.weights
+        self._root = None if w is None else np.sqrt(w)[:, None].astype(data.dtype)
         self._rows = SparseRows(data.source) if data.sparse else None
         super().__init__(data.shape, data.dtype, self._multiply, self._multiply_transposed)
 
@@ -343,9 +340,8 @@ class CentredRows(Operator):
         U = np.asarray(U, dtype=self.dtype)
         U = U if self._root is None else U * self._root
         if self._rows is not None:
-            return (self._rows.T @ U) - np.multiply.outer(
-                self.mean, U.sum(axis=0, dtype=np.float64)
-            )
+            sums = U.sum(axis=0, dtype=np.float64)
+            return (self._rows.T @ U) - np.multiply.outer(self.mean, sums)
         product, start = np.zeros((self.shape[1], U.shape[1])), 0
         for rows in self._centred_blocks():
             product += rows.T @ U[start : start + len(rows)]

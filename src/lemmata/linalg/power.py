@@ -9,7 +9,7 @@ the limit ±u₁: the start decides the sign.)
 
 For a positive semi-definite A the Rayleigh quotient θ = vᵀAv never falls, so −Σθ, the objective, never rises: with
 μ_p = vᵀAᵖv, Cauchy–Schwarz gives μ₂² ≤ μ₁μ₃ and μ₁² ≤ μ₀μ₂, hence μ₃/μ₂ ≥ μ₂/μ₁ ≥ μ₁/μ₀. An indefinite A is accepted, but
-θ may then fall on its way, and λ, −λ of equal size are never told apart.
+θ may then fall on its way, and λ, −λ of equal size are never separated.
 
     >>> found = power_iteration(np.diag([4.0, 2.0, 1.0]), k=2, rng=0)
     >>> found.values.round(6), found.predicted_rate.round(6), found.measured_rate.round(2)
@@ -92,7 +92,7 @@ class PowerAlgorithm:
     Parameters
     ----------
     k : int, default=1
-        How many eigenvectors.
+        Number of eigenvectors.
     tol : float, default=1e-10
         Residual at which a vector counts as found, relative to |θ₁|; never below what rounding allows.
     """
@@ -107,8 +107,7 @@ class PowerAlgorithm:
         d, dtype = A.shape[0], float_type(A)
         count(self.k, d)
         positive(self.tol, "tol")
-        nothing = np.zeros((d, 0), dtype)
-        return self._begin(A, nothing, np.zeros(0), int(rng.integers(2**62)))
+        return self._begin(A, np.zeros((d, 0), dtype), np.zeros(0), int(rng.integers(2**62)))
 
     def step(self, state: PowerState, A: Any) -> PowerState:
         if self._is_found(state):
@@ -195,8 +194,8 @@ def measured_rates(trace: Trace) -> Array:
 
 
 def _next_value(A: Any, vectors: Array, steps: int = 20) -> float:
-    """λ_{k+1}, from below: what the last vector still lacks at the end points to the next eigenvector, so a few power steps
-    from there find its value. 0 if there is no further direction."""
+    """λ_{k+1}, from below: the residual of the last vector points to the next eigenvector, so a few power steps from there
+    find its value. 0 if there is no further direction."""
     d, k = vectors.shape
     if k == d:
         return 0.0
@@ -218,7 +217,7 @@ def _next_value(A: Any, vectors: Array, steps: int = 20) -> float:
 
 @dataclass(frozen=True)
 class PowerResult:
-    """What `power_iteration` found, largest |value| first."""
+    """Result of `power_iteration`, largest |value| first."""
 
     values: Array  # (k,)
     vectors: Array  # (d, k)
@@ -252,7 +251,7 @@ def power_iteration(
     max_iter : int, default=10_000
         Products with A, for all k vectors together.
     rng : int, Generator or None
-        Where the starts come from.
+        Random numbers of the starts.
     """
     A, rng = as_square(A), np.random.default_rng(rng)
     check_symmetric(A, rng)

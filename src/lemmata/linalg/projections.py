@@ -58,7 +58,7 @@ def pseudo_inverse(V: Any, *, rtol: float | None = None) -> Array:
 
 
 class _Operator(ABC):
-    """What a projection and its complement share: they are symmetric, and multiply from both sides."""
+    """Base of a projection and its complement: they are symmetric, and multiply from both sides."""
 
     __array_ufunc__ = None  # so that `X @ P` asks P, not numpy
 
@@ -142,7 +142,7 @@ class Projection(_Operator):
 
 @dataclass(frozen=True, eq=False)
 class Complement(_Operator):
-    """I − P: what a projection leaves over. Its complement is P again."""
+    """I − P, the rest that a projection leaves. Its complement is P again."""
 
     complement: Projection
 

@@ -38,7 +38,7 @@ def orthonormalise(Y: Array) -> Array:
     """An orthonormal basis (d, l) whose span contains that of Y.
 
     Cholesky QR, twice, at the speed of matrix products: Y has few, long columns, on which Householder's method, which is
-    the resort for ill-conditioned Y, is 5–10 times slower. Once leaves |QᵀQ − I| ≈ eps·κ(Y)²; if that is below ½ the
+    the fallback for ill-conditioned Y, is 5–10 times slower. Once leaves |QᵀQ − I| ≈ eps·κ(Y)²; if that is below ½ the
     second round makes it eps (Yamamoto et al. 2015). Scaled columns, since those of SQ are about as different in length as
     eigenvalues, and almost orthogonal.
     """
@@ -61,7 +61,7 @@ def orthonormalise(Y: Array) -> Array:
 
 
 def signs(V: Array) -> Array:
-    """±1 for each column of V (d, k): its entry of largest magnitude times this is positive, so that signs are no accident."""
+    """±1 for each column of V (d, k): its entry of largest magnitude times this is positive, so that runs agree on signs."""
     return np.where(V[np.abs(V).argmax(axis=0), np.arange(V.shape[1])] < 0, -1, 1).astype(V.dtype)
 
 
@@ -98,7 +98,7 @@ class RandomizedAlgorithm:
     Parameters
     ----------
     k : int
-        How many eigenpairs.
+        Number of eigenpairs.
     oversampling : int, default=10
         p, further columns. The j-th value settles like (λ_{k+p+1} / λ_j)^(2 · steps).
     """
@@ -186,7 +186,7 @@ def randomized_svd(
     oversampling : int, default=10
         p, columns beyond k.
     passes : int, default=2
-        q, how often the subspace is sent through AᵀA. 0 suffices where singular values fall fast; more where they do not.
+        q, the number of products of the subspace with AᵀA. 0 suffices where singular values fall fast; more where they do not.
     probes : int, default=10
         r, Gaussian vectors that test the result: one more product of A with r columns.
     """

@@ -7,14 +7,7 @@
 
 from lemmata.optim.adaptive import AdaGrad, Adam, AdamCIL, RMSprop, SignSGD
 from lemmata.optim.methods.descent import Descent, DescentState
-from lemmata.optim.schedules import (
-    Constant,
-    Cosine,
-    InverseDecay,
-    PowerDecay,
-    Schedule,
-    StepDecay,
-)
+from lemmata.optim.schedules import Constant, Cosine, InverseDecay, PowerDecay, Schedule, StepDecay
 from lemmata.optim.steps import (
     SGD,
     AveragedMomentum,

@@ -27,11 +27,12 @@ Ba. RMSprop is CIL's Adam with β = 0. The ML notes' Adam leaves out δ, and div
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from lemmata.optim.schedules import Schedule, check_range, check_step_size, rate
-from lemmata.optim.steps import OptState, Params, combine, zeros_like
+from lemmata.optim.schedules import Schedule, rate
+from lemmata.optim.steps import POSITIVE, SHARE, OptState, Params, StepRule, combine
 
 
 def squares(gradient: Params) -> Params:
@@ -39,18 +40,14 @@ def squares(gradient: Params) -> Params:
 
 
 @dataclass(frozen=True)
-class AdaGrad:
+class AdaGrad(StepRule):
     """x ← x − η g/(√γ + δ), γ the sum of all squared gradients: steps shrink like 1/√t where gradients stay as they are."""
 
     step_size: float | Schedule = 1e-2
     delta: float = 1e-10
 
-    def __post_init__(self):
-        check_step_size(self.step_size)
-        check_range("delta", self.delta, 0, open_low=True)
-
-    def init(self, params: Params) -> OptState:
-        return OptState(0, (zeros_like(params),))
+    ranges: ClassVar = {"delta": POSITIVE}
+    slots: ClassVar = 1
 
     def step(self, state: OptState, params: Params, gradient: Params) -> tuple[Params, OptState]:
         eta = rate(self.step_size, state.count)
@@ -63,7 +60,7 @@ class AdaGrad:
 
 
 @dataclass(frozen=True)
-class AdamCIL:
+class AdamCIL(StepRule):
     """x ← x − η m/√(h + δ), the running means m and h begun with the first gradient and its square (CIL (4.43)–(4.45)).
 
     beta, alpha : float
@@ -75,14 +72,8 @@ class AdamCIL:
     alpha: float = 0.999
     delta: float = 1e-16
 
-    def __post_init__(self):
-        check_step_size(self.step_size)
-        check_range("beta", self.beta, 0, 1)
-        check_range("alpha", self.alpha, 0, 1)
-        check_range("delta", self.delta, 0, open_low=True)
-
-    def init(self, params: Params) -> OptState:
-        return OptState(0, (zeros_like(params), zeros_like(params)))
+    ranges: ClassVar = {"beta": SHARE, "alpha": SHARE, "delta": POSITIVE}
+    slots: ClassVar = 2
 
     def step(self, state: OptState, params: Params, gradient: Params) -> tuple[Params, OptState]:
         eta = rate(self.step_size, state.count)
@@ -97,20 +88,15 @@ class AdamCIL:
 
 
 @dataclass(frozen=True)
-class RMSprop:
+class RMSprop(StepRule):
     """x ← x − η g/√(h + δ), h a running mean of g² that begins as the first one: CIL's Adam without momentum."""
 
     step_size: float | Schedule = 1e-3
     alpha: float = 0.99
     delta: float = 1e-16
 
-    def __post_init__(self):
-        check_step_size(self.step_size)
-        check_range("alpha", self.alpha, 0, 1)
-        check_range("delta", self.delta, 0, open_low=True)
-
-    def init(self, params: Params) -> OptState:
-        return OptState(0, (zeros_like(params),))
+    ranges: ClassVar = {"alpha": SHARE, "delta": POSITIVE}
+    slots: ClassVar = 1
 
     def step(self, state: OptState, params: Params, gradient: Params) -> tuple[Params, OptState]:
         eta = rate(self.step_size, state.count)
@@ -125,7 +111,7 @@ class RMSprop:
 
 
 @dataclass(frozen=True)
-class Adam:
+class Adam(StepRule):
     """x ← x − η m̂/(√v̂ + ε), with m, v running means of g and g², corrected for having begun at zero.
 
     Each coordinate moves by about η whatever the scale of its gradient; at a constant η it does not settle closer than that.
@@ -136,14 +122,8 @@ class Adam:
     beta2: float = 0.999
     epsilon: float = 1e-8
 
-    def __post_init__(self):
-        check_step_size(self.step_size)
-        check_range("beta1", self.beta1, 0, 1)
-        check_range("beta2", self.beta2, 0, 1)
-        check_range("epsilon", self.epsilon, 0, open_low=True)
-
-    def init(self, params: Params) -> OptState:
-        return OptState(0, (zeros_like(params), zeros_like(params)))
+    ranges: ClassVar = {"beta1": SHARE, "beta2": SHARE, "epsilon": POSITIVE}
+    slots: ClassVar = 2
 
     def step(self, state: OptState, params: Params, gradient: Params) -> tuple[Params, OptState]:
         count, eta = state.count + 1, rate(self.step_size, state.count)
@@ -158,19 +138,12 @@ class Adam:
 
 
 @dataclass(frozen=True)
-class SignSGD:
+class SignSGD(StepRule):
     """x ← x − η sign(g): one bit per coordinate. With noise it follows the median of g, not its mean, and may not converge."""
 
     step_size: float | Schedule = 1e-3
 
-    def __post_init__(self):
-        check_step_size(self.step_size)
-
-    def init(self, params: Params) -> OptState:
-        return OptState(0)
-
     def step(self, state: OptState, params: Params, gradient: Params) -> tuple[Params, OptState]:
         eta = rate(self.step_size, state.count)
-        return combine(1.0, params, -eta, tuple(np.sign(g) for g in gradient)), OptState(
-            state.count + 1
-        )
+        signs = tuple(np.sign(g) for g in gradient)
+        return combine(1.0, params, -eta, signs), OptState(state.count + 1)

@@ -86,7 +86,7 @@ class Called:
     What else it knows (L, mu, minimum, hessian, n_terms, batch) is passed on.
     """
 
-    # a call may cost anything, and what is checked must not depend on a clock: so many, whatever it does
+    # the cost of a call is not known, and what is checked must not depend on a clock: a fixed number
     multiplications = 2**17
 
     def __init__(self, function: Callable[[Array], Any]):

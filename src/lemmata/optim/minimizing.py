@@ -2,7 +2,7 @@
 
 >>> import numpy as np
 >>> from lemmata import optim
->>> found = optim.minimize(optim.Rosenbrock(), [-1.2, 1.0])                  # L-BFGS, where nothing else is asked for
+>>> found = optim.minimize(optim.Rosenbrock(), [-1.2, 1.0])                  # L-BFGS, by default
 >>> found.x.round(6), found.certificate_.failed
 (array([1., 1.]), [])
 >>> found = optim.minimize((lambda x: float(x @ x), lambda x: 2 * x), [3.0, 4.0], method="gd", constraint=optim.Simplex())

@@ -27,8 +27,9 @@ numbers that define it, from which the audit projects by code of its own.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -38,28 +39,29 @@ from lemmata.optim.schedules import check_range
 Array = np.ndarray
 
 
-class Constraint(Protocol):
-    """A set with a nearest point."""
+class Constraint(ABC):
+    """A set with a nearest point, which calling it gives; convex and unbounded, unless it says otherwise."""
 
-    convex: ClassVar[bool]
+    convex: ClassVar[bool] = True
 
+    @abstractmethod
     def __call__(self, z: Array) -> Array: ...
 
     @property
+    @abstractmethod
     def facts(self) -> tuple[str, dict[str, Any]]: ...
 
     def diameter(self, shape: tuple[int, ...]) -> float:
         """The largest distance between two points of this shape in the set."""
-        ...
+        return math.inf
 
 
 @dataclass(frozen=True, eq=False)
-class Box:
+class Box(Constraint):
     """low ≤ x ≤ high, coordinate by coordinate; infinite where a side is open. ``Box(0)`` are the non-negative vectors."""
 
     low: Any = -math.inf
     high: Any = math.inf
-    convex: ClassVar[bool] = True
 
     def __post_init__(self):
         low, high = np.asarray(self.low, float), np.asarray(self.high, float)
@@ -80,12 +82,11 @@ class Box:
 
 
 @dataclass(frozen=True, eq=False)
-class Ball:
+class Ball(Constraint):
     """‖x − centre‖ ≤ radius."""
 
     radius: float = 1.0
     centre: Any = 0.0
-    convex: ClassVar[bool] = True
 
     def __post_init__(self):
         check_range("radius", self.radius, 0)
@@ -113,11 +114,10 @@ def _threshold(u: Array, total: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Simplex:
+class Simplex(Constraint):
     """x ≥ 0, Σx = total: the weights of a mixture for total = 1."""
 
     total: float = 1.0
-    convex: ClassVar[bool] = True
 
     def __post_init__(self):
         check_range("total", self.total, 0, open_low=True)
@@ -136,11 +136,10 @@ class Simplex:
 
 
 @dataclass(frozen=True, eq=False)
-class L1Ball:
+class L1Ball(Constraint):
     """‖x‖₁ ≤ radius: the constraint of the lasso; most corners lie on axes, so solutions are sparse."""
 
     radius: float = 1.0
-    convex: ClassVar[bool] = True
 
     def __post_init__(self):
         check_range("radius", self.radius, 0, open_low=True)
@@ -160,12 +159,11 @@ class L1Ball:
 
 
 @dataclass(frozen=True, eq=False)
-class Affine:
+class Affine(Constraint):
     """Ax = b, for any A of any rank; b must be attainable."""
 
     A: Any
     b: Any
-    convex: ClassVar[bool] = True
     _parts: tuple[Array, Array] = field(init=False, repr=False)
 
     def __post_init__(self):
@@ -191,12 +189,9 @@ class Affine:
     def facts(self) -> tuple[str, dict[str, Any]]:
         return "affine", {"A": np.atleast_2d(self.A), "b": np.atleast_1d(self.b)}
 
-    def diameter(self, shape: tuple[int, ...]) -> float:
-        return math.inf
-
 
 @dataclass(frozen=True, eq=False)
-class RankK:
+class RankK(Constraint):
     """Matrices of rank at most k (not convex)."""
 
     k: int
@@ -216,15 +211,10 @@ class RankK:
     def facts(self) -> tuple[str, dict[str, Any]]:
         return "rank", {"k": int(self.k)}
 
-    def diameter(self, shape: tuple[int, ...]) -> float:
-        return math.inf
-
 
 @dataclass(frozen=True, eq=False)
-class PSD:
+class PSD(Constraint):
     """Symmetric matrices without negative eigenvalues."""
-
-    convex: ClassVar[bool] = True
 
     def __call__(self, z: Array) -> Array:
         if z.ndim != 2 or z.shape[0] != z.shape[1]:
@@ -236,6 +226,3 @@ class PSD:
     @property
     def facts(self) -> tuple[str, dict[str, Any]]:
         return "psd", {}
-
-    def diameter(self, shape: tuple[int, ...]) -> float:
-        return math.inf

@@ -24,8 +24,8 @@ Robbins and Monro ask about.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from dataclasses import asdict, dataclass
+from typing import ClassVar, Protocol, runtime_checkable
 
 
 @runtime_checkable
@@ -66,33 +66,42 @@ def rate(step_size: float | Schedule, t: int) -> float:
 
 
 @dataclass(frozen=True)
-class Constant:
-    """ηₜ = η."""
+class _Formula:
+    """Base of the schedules here: a first step > 0, and the facts of a formula, its name and its numbers."""
 
     step_size: float
-    exponent = 0.0
+    name: ClassVar[str]
 
     def __post_init__(self):
         check_range("step_size", self.step_size, 0, open_low=True)
 
     @property
     def facts(self) -> tuple[str, dict[str, float]]:
-        return "constant", {"step_size": self.step_size}
+        return self.name, asdict(self)
+
+
+@dataclass(frozen=True)
+class Constant(_Formula):
+    """ηₜ = η."""
+
+    name: ClassVar = "constant"
+    exponent = 0.0
 
     def __call__(self, t: int) -> float:
         return self.step_size
 
 
 @dataclass(frozen=True)
-class PowerDecay:
+class PowerDecay(_Formula):
     """ηₜ = η/(1 + t/delay)ʳ; the conditions of Robbins and Monro hold for ½ < r ≤ 1. Steps stay near η for `delay` steps."""
 
-    step_size: float
     r: float = 0.75
     delay: float = 1.0
 
+    name: ClassVar = "power"
+
     def __post_init__(self):
-        check_range("step_size", self.step_size, 0, open_low=True)
+        super().__post_init__()
         check_range("r", self.r, 0)
         check_range("delay", self.delay, 0, open_low=True)
 
@@ -100,47 +109,41 @@ class PowerDecay:
     def exponent(self) -> float:
         return float(self.r)
 
-    @property
-    def facts(self) -> tuple[str, dict[str, float]]:
-        return "power", {"step_size": self.step_size, "r": self.r, "delay": self.delay}
-
     def __call__(self, t: int) -> float:
         return self.step_size / (1 + t / self.delay) ** self.r
 
 
 @dataclass(frozen=True)
-class InverseDecay:
+class InverseDecay(_Formula):
     """ηₜ = η/(1 + decay·t): constant for the first 1/decay steps, then like 1/t."""
 
-    step_size: float
     decay: float = 0.01
 
+    name: ClassVar = "inverse"
+
     def __post_init__(self):
-        check_range("step_size", self.step_size, 0, open_low=True)
+        super().__post_init__()
         check_range("decay", self.decay, 0)
 
     @property
     def exponent(self) -> float:
         return 1.0 if self.decay > 0 else 0.0
 
-    @property
-    def facts(self) -> tuple[str, dict[str, float]]:
-        return "inverse", {"step_size": self.step_size, "decay": self.decay}
-
     def __call__(self, t: int) -> float:
         return self.step_size / (1 + self.decay * t)
 
 
 @dataclass(frozen=True)
-class StepDecay:
+class StepDecay(_Formula):
     """ηₜ = η·factor^⌊t/every⌋: divided by a number now and then. Σηₜ is finite, so the run can stop short of the minimum."""
 
-    step_size: float
     factor: float = 0.1
     every: int = 1000
 
+    name: ClassVar = "step"
+
     def __post_init__(self):
-        check_range("step_size", self.step_size, 0, open_low=True)
+        super().__post_init__()
         check_range("factor", self.factor, 0, 1 + 1e-15, open_low=True)
         check_range("every", self.every, 1)
 
@@ -148,34 +151,27 @@ class StepDecay:
     def exponent(self) -> float:
         return math.inf if self.factor < 1 else 0.0
 
-    @property
-    def facts(self) -> tuple[str, dict[str, float]]:
-        return "step", {"step_size": self.step_size, "factor": self.factor}
-
     def __call__(self, t: int) -> float:
         return self.step_size * self.factor ** (t // self.every)
 
 
 @dataclass(frozen=True)
-class Cosine:
+class Cosine(_Formula):
     """Half a wave from η down to `least` in `steps` steps; it stays there (Loshchilov & Hutter 2017, without restarts)."""
 
-    step_size: float
     steps: int
     least: float = 0.0
 
+    name: ClassVar = "cosine"
+
     def __post_init__(self):
-        check_range("step_size", self.step_size, 0, open_low=True)
+        super().__post_init__()
         check_range("steps", self.steps, 1)
         check_range("least", self.least, 0, self.step_size)
 
     @property
     def exponent(self) -> float:
         return 0.0 if self.least > 0 else math.inf
-
-    @property
-    def facts(self) -> tuple[str, dict[str, float]]:
-        return "cosine", {"step_size": self.step_size, "least": self.least}
 
     def __call__(self, t: int) -> float:
         wave = 1 + math.cos(math.pi * min(t / self.steps, 1.0))

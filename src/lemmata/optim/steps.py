@@ -25,9 +25,9 @@ stays meaningful when it changes.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -36,6 +36,8 @@ from lemmata.optim.schedules import Schedule, check_range, check_step_size, rate
 
 Array = np.ndarray
 Params = tuple[Array, ...]
+Range = tuple[float, float, bool]  # low, high, and whether low itself is excluded; high always is
+NONNEGATIVE, POSITIVE, SHARE = (0, math.inf, False), (0, math.inf, True), (0, 1, False)
 
 
 @storable
@@ -77,6 +79,22 @@ def combine(a: float, xs: Params, b: float, ys: Params) -> Params:
     return tuple(a * x + b * y for x, y in zip(xs, ys, strict=True))
 
 
+class StepRule:
+    """Base of the methods here: ranges of hyper-parameters, and a memory of some arrays shaped like the parameters."""
+
+    step_size: float | Schedule
+    ranges: ClassVar[Mapping[str, Range]] = {}  # of other hyper-parameters
+    slots: ClassVar[int] = 0  # arrays in the memory, for every array of parameters
+
+    def __post_init__(self):
+        check_step_size(self.step_size)
+        for name, (low, high, open_low) in self.ranges.items():
+            check_range(name, getattr(self, name), low, high, open_low=open_low)
+
+    def init(self, params: Params) -> OptState:
+        return OptState(0, tuple(zeros_like(params) for _ in range(self.slots)))
+
+
 def _check_curvature(L: float, mu: float) -> None:
     check_range("L", L, 0, open_low=True)
     if not 0 <= mu <= L:
@@ -86,13 +104,10 @@ def _check_curvature(L: float, mu: float) -> None:
 
 
 @dataclass(frozen=True)
-class GradientDescent:
+class GradientDescent(StepRule):
     """x ← x − ηg. On an L-smooth function any η < 2/L descends; η = 1/L contracts f − f* by 1 − μ/L."""
 
     step_size: float | Schedule
-
-    def __post_init__(self):
-        check_step_size(self.step_size)
 
     @classmethod
     def for_curvature(cls, L: float, mu: float = 0.0) -> GradientDescent:
@@ -102,16 +117,13 @@ class GradientDescent:
 
     tuned = for_curvature  # its former name
 
-    def init(self, params: Params) -> OptState:
-        return OptState(0)
-
     def step(self, state: OptState, params: Params, gradient: Params) -> tuple[Params, OptState]:
         eta = rate(self.step_size, state.count)
         return combine(1.0, params, -eta, gradient), OptState(state.count + 1)
 
 
 @dataclass(frozen=True)
-class SGD:
+class SGD(StepRule):
     """x ← x − η/(1 + decay·t)·g with a noisy g. With decay > 0, Σηₜ = ∞ and Σηₜ² < ∞: the noise is averaged away.
 
     At decay = 0 the iterates reach a neighbourhood of the minimum whose size is proportional to η, and stay in it.
@@ -120,12 +132,7 @@ class SGD:
     step_size: float | Schedule
     decay: float = 0.0
 
-    def __post_init__(self):
-        check_step_size(self.step_size)
-        check_range("decay", self.decay, 0)
-
-    def init(self, params: Params) -> OptState:
-        return OptState(0)
+    ranges: ClassVar = {"decay": NONNEGATIVE}
 
     def step(self, state: OptState, params: Params, gradient: Params) -> tuple[Params, OptState]:
         eta = rate(self.step_size, state.count) / (1 + self.decay * state.count)
@@ -133,7 +140,7 @@ class SGD:
 
 
 @dataclass(frozen=True)
-class HeavyBall:
+class HeavyBall(StepRule):
     """x ← x − ηg + β(x − x₋).
 
     With the tuned η and β the error on a quadratic shrinks by (√κ − 1)/(√κ + 1) a step, κ = L/μ. That is a theorem about
@@ -143,9 +150,8 @@ class HeavyBall:
     step_size: float | Schedule
     momentum: float = 0.9
 
-    def __post_init__(self):
-        check_step_size(self.step_size)
-        check_range("momentum", self.momentum, 0, 1)
+    ranges: ClassVar = {"momentum": SHARE}
+    slots: ClassVar = 1
 
     @classmethod
     def for_curvature(cls, L: float, mu: float) -> HeavyBall:
@@ -156,9 +162,6 @@ class HeavyBall:
 
     tuned = for_curvature  # its former name
 
-    def init(self, params: Params) -> OptState:
-        return OptState(0, (zeros_like(params),))
-
     def step(self, state: OptState, params: Params, gradient: Params) -> tuple[Params, OptState]:
         eta = rate(self.step_size, state.count)
         moved = combine(self.momentum, state.slots[0], -eta, gradient)
@@ -166,7 +169,7 @@ class HeavyBall:
 
 
 @dataclass(frozen=True)
-class AveragedMomentum:
+class AveragedMomentum(StepRule):
     """m ← βm + (1 − β)g,  x ← x − ηm: the notes' momentum, a step along a running mean of the gradients.
 
     While η is constant this is heavy ball with the step (1 − β)η. So its effective step is η, where heavy ball's is η/(1 − β)
@@ -176,12 +179,8 @@ class AveragedMomentum:
     step_size: float | Schedule
     momentum: float = 0.9
 
-    def __post_init__(self):
-        check_step_size(self.step_size)
-        check_range("momentum", self.momentum, 0, 1)
-
-    def init(self, params: Params) -> OptState:
-        return OptState(0, (zeros_like(params),))
+    ranges: ClassVar = {"momentum": SHARE}
+    slots: ClassVar = 1
 
     def step(self, state: OptState, params: Params, gradient: Params) -> tuple[Params, OptState]:
         eta = rate(self.step_size, state.count)
@@ -190,7 +189,7 @@ class AveragedMomentum:
 
 
 @dataclass(frozen=True)
-class Nesterov:
+class Nesterov(StepRule):
     """x ← y − η∇f(y),  y ← x + β(x − x₋): heavy ball with the gradient taken where momentum is about to lead.
 
     The parameters handed in and out are the look-ahead points y, so the gradient at `params` is the right one and one
@@ -204,8 +203,10 @@ class Nesterov:
     step_size: float | Schedule
     momentum: float | None = None
 
+    slots: ClassVar = 1
+
     def __post_init__(self):
-        check_step_size(self.step_size)
+        super().__post_init__()
         if self.momentum is not None:
             check_range("momentum", self.momentum, 0, 1)
 
@@ -223,9 +224,6 @@ class Nesterov:
     def _beta(self, count: int) -> float:
         """The momentum that leads from xₜ to yₜ, t = count."""
         return max(count - 1, 0) / (count + 2) if self.momentum is None else self.momentum
-
-    def init(self, params: Params) -> OptState:
-        return OptState(0, (zeros_like(params),))
 
     def step(self, state: OptState, params: Params, gradient: Params) -> tuple[Params, OptState]:
         count, eta = state.count + 1, rate(self.step_size, state.count)

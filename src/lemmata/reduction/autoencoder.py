@@ -10,7 +10,7 @@ the principal axes themselves (Ex. 1.5), `basis="pca"` lets every prefix of the 
 
 Each term is least exactly where V_:j W_:j projects onto the first j axes, and all can be least together, so at the minimum
 v_j w_jᵀ = u_j u_jᵀ: the axes, up to sign if tied, up to scale otherwise (then ‖v_j‖ = 1 is chosen). Axes of nearly equal
-variance are told apart slowly. The gradients are in reconstruction.py.
+variance are separated slowly. The gradients are in reconstruction.py.
 
 On the notes: the identities that lead to (1.9) are right. Cor. 1.2.9 should read rank(AB) ≤ min{…}; that an optimal VW is an
 orthogonal projection, and that V⁺ is *the* best encoder (1.3.6), need a Σ of full rank: on its null space VW is arbitrary. And

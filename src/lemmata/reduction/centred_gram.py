@@ -36,7 +36,7 @@ class CentredGram:
         X = data.source if data.in_memory else _gather(data)
         given = isinstance(kernel, Precomputed)
         if copy and data.in_memory and not given:
-            X = X.copy()  # kept, whatever becomes of the user's
+            X = X.copy()  # kept, even if the user changes theirs
         kernel = kernel.fitted(X)
         with np.errstate(over="ignore", invalid="ignore"):
             K = kernel(X)

@@ -73,7 +73,7 @@ class IncrementalPCA(PrincipalAxes):
         return super()._problem(data.recut(self.batch_size_))
 
     def partial_fit(self, X, y=None, check_input=True, sample_weight=None):
-        """Add a batch of rows, of any size; the axes are solved for when one of them is first asked for.
+        """Add a batch of rows, of any size; the axes are solved for when one of them is first read.
 
         check_input has no effect: X is always checked.
         """

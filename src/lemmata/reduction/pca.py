@@ -70,7 +70,7 @@ class PCA(PrincipalAxes):
 
     Notes
     -----
-    `partial_fit` is exact: it adds up Moments, and solves when a result is first asked for. Weights count rows: weight 2
+    `partial_fit` is exact: it adds up Moments, and solves when a result is first read. Weights count rows: weight 2
     is the row twice. Signs are such that the largest entry of every component is positive.
     """
 
@@ -202,7 +202,7 @@ class PCA(PrincipalAxes):
     def partial_fit(self, X, y=None, sample_weight=None):
         """Add a batch of rows. The result is that of one fit to all rows, in any order of the batches.
 
-        The axes are solved for when one of them is first asked for, so that a batch costs its moments and nothing else.
+        The axes are solved for when one of them is first read, so that a batch costs its moments and nothing else.
         """
         self._add_batch(X, sample_weight)
         return self

@@ -1,7 +1,7 @@
 """Principal axes through the mean: the attributes of PCA and IncrementalPCA, and batches of rows that add up.
 
 Batches leave their moments behind and nothing else (core/moments.py): n, μ and S of all rows so far are those of one pass over
-them, in any order. The eigenvectors of S are found when an attribute is first asked for, so a batch costs its moments alone.
+them, in any order. The eigenvectors of S are found when an attribute is first read, so a batch costs its moments alone.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class PrincipalAxes(GaussianAxes, Model):
         return None
 
     def __getattr__(self, name: str):
-        """Solve for the axes of the moments gathered by partial_fit, when they are first asked for."""
+        """Solve for the axes of the moments gathered by partial_fit, when they are first read."""
         if name in type(self).LAZY and self._gathering is not None:
             self._solve_gathered(self._gathering)
             return object.__getattribute__(self, name)

@@ -80,7 +80,7 @@ class StepsMade:
 
 
 def _cost_of_promise(fit: Fit) -> float:
-    """Steps that were tested one by one say what L is; only a formula is asked for it then, to bound f*."""
+    """The price of L; steps that were tested one by one need it from a formula only, to bound f*."""
     measured = bool(fit.get("tested_", False)) and not structure_of(fit.objective_)[0]
     return 0.0 if measured else price_of(fit, free, (curvature_of,))
 

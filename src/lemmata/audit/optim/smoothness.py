@@ -119,7 +119,7 @@ def _mean_over_rows(name: str, facts: dict[str, Any], w: Array) -> Evaluated:
 def eigenvalues(objective: Any) -> Array | None:
     """Eigenvalues of the Hessian of a formula (of a bound of it, for logistic), rising; None where there is none.
 
-    Where d > n the zeros of XᵀX are left out but for one.
+    Where d > n all zeros of XᵀX but one are left out.
     """
     name, facts = structure_of(objective)
     if name not in SMOOTH:

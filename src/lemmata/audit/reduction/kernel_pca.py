@@ -189,7 +189,7 @@ def uncorrelated(fit):
 
 
 def _coordinates(fit: Fit, known: Facts) -> Array:
-    """Where `transform` puts the rows: from X_fit_, which is the data unless somebody changed it."""
+    """The coordinates that `transform` gives the rows: from X_fit_, which is the data unless it was changed."""
     rows, basis = whole(fit.data), fit.X_fit_
     if is_given(fit) or difference(basis, rows) <= 1:
         return known.coordinates

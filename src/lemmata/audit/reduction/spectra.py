@@ -227,9 +227,9 @@ class Spectrum:
     values: Array  # descending
     vectors: Array  # (d, m), orthonormal
     whole: bool
-    ceiling: float  # ≥ λ_max((I − P)S(I − P)), but for RISK; of no use if whole
-    lowest: float  # no eigenvalue lies below, but for RISK
-    seen: float  # the smallest variance of a direction that was met
+    ceiling: float  # ≥ λ_max((I − P)S(I − P)), up to RISK; not used if whole
+    lowest: float  # no eigenvalue lies below, up to RISK
+    seen: float  # the smallest variance of a direction seen
 
 
 def _cost_of_spectrum(fit: Fit) -> float:

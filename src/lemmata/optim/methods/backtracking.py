@@ -1,7 +1,7 @@
 """Steps whose length is found on the way: by a curvature that is doubled where it was too small, or by a search along a line.
 
     BackoffDescent     x ← P(x − g/ℓ), ℓ doubled until  f(x⁺) ≤ f + gᵀ(x⁺ − x) + ½ℓ‖x⁺ − x‖²          the test of CIL (4.36)
-    LineSearchDescent  x ← x + tp,  p = −g or a direction of one's own (Newton's: newton.py), t by Armijo or by Wolfe
+    LineSearchDescent  x ← x + tp,  p = −g or another direction (Newton's: newton.py), t by Armijo or by Wolfe
 
     armijo   f(x + tp) ≤ f(x) + c₁t gᵀp                     enough decrease: halve t until it holds
     wolfe    … and  ∇f(x + tp)ᵀp ≥ c₂ gᵀp                   … and enough progress: the slope has risen; t between two bounds

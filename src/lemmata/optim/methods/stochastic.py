@@ -48,7 +48,7 @@ class FiniteSum(Protocol):
 
 @dataclass(frozen=True)
 class SumOf:
-    """A finite sum of one's own: `batch(w, rows)` returns the value and the gradient of the mean over rows.
+    """A user's finite sum: `batch(w, rows)` returns the value and the gradient of the mean over rows.
 
     >>> X = np.array([[1.0], [3.0]])
     >>> f = SumOf(2, lambda w, rows: (float(((X[rows] @ w) ** 2).mean()), 2 * X[rows].T @ (X[rows] @ w) / len(rows)))

@@ -65,7 +65,7 @@ def pursue(
 
 
 def soft(x: Array, alpha: float, positive: bool) -> Array:
-    """argmin_z ½(z − x)² + α|z|, over z ≥ 0 where that is asked for."""
+    """argmin_z ½(z − x)² + α|z|, over z ≥ 0 if `positive`."""
     if positive:
         return np.maximum(x - alpha, 0)
     return np.sign(x) * np.maximum(np.abs(x) - alpha, 0)

@@ -1,4 +1,4 @@
-"""Dictionaries that are not learned: cosines, Haar's wavelets, random directions; and how alike atoms are.
+"""Dictionaries that are not learned: cosines, Haar's wavelets, random directions; and the coherence of atoms.
 
     μ(D) = max_{i≠j} |d_iᵀd_j| / ‖d_i‖‖d_j‖            mutual coherence: 0 for a basis, at least √((k−d)/(d(k−1))) for k > d
     atoms
@@ -33,7 +33,7 @@ def random_dictionary(
 def dct_dictionary(
     n_features: int | tuple[int, int], n_components: int | None = None, *, dtype: Any = np.float64
 ) -> Array:
-    """Cosines of rising frequency, (n_components, n_features), of unit length; but for the constant they have mean 0.
+    """Cosines of rising frequency, (n_components, n_features), of unit length; all except the constant have mean 0.
 
     With as many atoms as features this is the orthonormal DCT-II; with more, frequencies lie closer together. A pair (height,
     width) gives pictures: products of cosines along both sides, with √n_components frequencies (rounded up) each.

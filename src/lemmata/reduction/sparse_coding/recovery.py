@@ -28,7 +28,7 @@ from lemmata.reduction.sparse_coding.base import checked_atoms
 from lemmata.reduction.sparse_coding.coder import SparseCoder
 
 Array = np.ndarray
-EXACT = 1e-8  # of ‖y‖: an error at which OMP stops where nobody says how many atoms
+EXACT = 1e-8  # of ‖y‖: an error at which OMP stops where no number of atoms is given
 SMALL = 1e-3  # of the least α that makes every number zero: the default of "l1"
 WORK = 5e9  # multiplications that checking may take
 FAINT = 1e-3  # of the largest number: what an ℓ1 code leaves of atoms that are not there
@@ -89,7 +89,7 @@ def recover(
 
 
 def _candidates(D: Array, y: Array, n_nonzero: int | None, alpha: float | None) -> Array:
-    """The atoms of the ℓ1 code that are not faint; the largest of them where a number is asked for."""
+    """The atoms of the ℓ1 code that are not faint; the largest of them where n_nonzero is given."""
     if n_nonzero is not None and not 1 <= n_nonzero <= len(D):
         raise ValueError(f"n_nonzero={n_nonzero} of {len(D)} numbers; pass 1 to {len(D)}.")
     lengths = np.linalg.norm(D, axis=1)
