@@ -202,6 +202,7 @@ class ConjugateState:
     layout: ClassVar = {
         "coef": "d m", "left": "d m", "direction": "d m", "squares": "m", "objectives": "m", "mark": "m",
     }  # fmt: skip
+    solver: ClassVar = "cg"
 
     coef: Array
     left: Array  # Σ s x̃ỹ − (A + αI)w, minus the gradient

@@ -338,10 +338,9 @@ class LinearRegression(Regressor):
                 del found["sums_"]
             return found
         return {
-            **show_weights(state.coef, problem, data),
+            **show_weights(state, problem, data),
             "residual_squares_": state.squares.astype(data.dtype),
             "n_samples_": int(data.shape[0]),
-            "solver_": "cg",
         }
 
     def partial_fit(self, X, y, sample_weight=None):
@@ -398,25 +397,21 @@ def describe_sums(state: LinearState, problem: LeastSquaresProblem, data: Blocks
     """Return the public attributes of weights that were solved for from sums."""
     assert state.singular is not None
     return {
-        **show_weights(state.coef, problem, data),
+        **show_weights(state, problem, data),
         "rank_": state.rank,
         "singular_": state.singular.astype(data.dtype),
         "residual_squares_": state.squares.astype(data.dtype),
         "n_samples_": int(problem.sums.count),
-        "solver_": state.solver,
         "sums_": problem.sums,
     }
 
 
-def show_weights(coef: Array, problem: Any, data: Blocks) -> dict[str, Any]:
-    """Return coef_ and intercept_ in the shapes of y and the dtype of the data, from weights (d, m) in float64."""
-    intercept = problem.y_mean - problem.x_mean @ coef
+def show_weights(state: Any, problem: Any, data: Blocks) -> dict[str, Any]:
+    """Return coef_, intercept_ and solver_, in the shapes of y and the dtype of the data, from weights (d, m) in float64."""
     assert data.targets is not None
-    dtype, single = data.dtype, data.targets.ndim == 1
-    shown = np.ascontiguousarray(coef.T).astype(dtype)
-    if single:
-        return {
-            "coef_": shown[0],
-            "intercept_": dtype.type(intercept[0]) if problem.intercept else 0.0,
-        }
-    return {"coef_": shown, "intercept_": intercept.astype(dtype) if problem.intercept else 0.0}
+    coef, dtype = np.ascontiguousarray(state.coef.T).astype(data.dtype), data.dtype
+    intercept = (problem.y_mean - problem.x_mean @ state.coef).astype(dtype)
+    found = {"coef_": coef, "intercept_": intercept, "solver_": state.solver}
+    if data.targets.ndim == 1:
+        found |= {"coef_": coef[0], "intercept_": intercept[0]}
+    return found if problem.intercept else {**found, "intercept_": 0.0}

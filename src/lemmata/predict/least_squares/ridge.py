@@ -186,6 +186,4 @@ class Ridge(Regressor):
         )
 
     def _attributes(self, solution: Solution, problem: Any) -> dict[str, Any]:
-        state = solution.state
-        shown = show_weights(state.coef, problem, problem.data)
-        return {**shown, "solver_": getattr(state, "solver", "cg")}
+        return show_weights(solution.state, problem, problem.data)

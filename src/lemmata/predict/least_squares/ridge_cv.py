@@ -349,10 +349,7 @@ class RidgeCV(Regressor):
 
     def _attributes(self, solution: Solution, problem: Any) -> dict[str, Any]:
         state = solution.state
-        found = {
-            **show_weights(state.coef, problem, problem.data),
-            "solver_": getattr(state, "solver", "cg"),
-        }
+        found = show_weights(state, problem, problem.data)
         if self.cv is not None:
             return found
         flat = problem.data.targets.ndim == 1
