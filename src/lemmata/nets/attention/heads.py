@@ -139,8 +139,7 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         if heads < 1 or width < 1 or (head_width is None and width % heads):
             raise ValueError(
-                f"heads={heads} do not share a width of {width} evenly; "
-                "choose heads that divide it, or pass head_width."
+                f"heads={heads} do not share a width of {width} evenly; choose heads that divide it, or pass head_width."
             )
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout={dropout} is not a share; pass 0 <= dropout < 1.")
@@ -233,8 +232,7 @@ class MultiHeadAttention(nn.Module):
     def _check_tokens(self, name: str, x: Tensor) -> None:
         if x.dim() != 3 or x.shape[2] != self.width:
             raise ValueError(
-                f"{name} has the shape {tuple(x.shape)}; "
-                f"attention takes (sequences, tokens, {self.width})."
+                f"{name} has the shape {tuple(x.shape)}; attention takes (sequences, tokens, {self.width})."
             )
 
     def _check_masks(

@@ -360,7 +360,6 @@ class EncoderDecoder(nn.Module):
             )
         if tokens.numel() and not (int(tokens.min()) >= 0 and int(tokens.max()) < n):
             raise ValueError(
-                f"{name} has tokens from {int(tokens.min())} to {int(tokens.max())}; "
-                f"this network knows 0 to {n - 1}."
+                f"{name} has tokens from {int(tokens.min())} to {int(tokens.max())}; this network knows 0 to {n - 1}."
             )
         return tokens

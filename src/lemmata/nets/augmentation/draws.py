@@ -23,8 +23,7 @@ def check_batch(batch: Tensor, what: str, images: bool = False) -> Tensor:
     accepted = "(B, C, H, W)" if images else "(B, C, H, W) or (B, C, L)"
     if batch.ndim not in ((4,) if images else (3, 4)):
         raise ValueError(
-            f"{what} works on {accepted}, and the batch has shape {tuple(batch.shape)}; "
-            "give it a channel axis: batch[:, None]."
+            f"{what} works on {accepted}, and the batch has shape {tuple(batch.shape)}; give it a channel axis: batch[:, None]."
         )
     if not batch.is_floating_point():
         raise ValueError(

@@ -52,8 +52,7 @@ class CutOut:
             return batch
         if self.size > min(batch.shape[2:]):
             raise ValueError(
-                f"CutOut({self.size}) is larger than images of {tuple(batch.shape[2:])}; "
-                f"pass size <= {min(batch.shape[2:])}."
+                f"CutOut({self.size}) is larger than images of {tuple(batch.shape[2:])}; pass size <= {min(batch.shape[2:])}."
             )
         starts = [draw_integers(batch, generator, 0, n - self.size) for n in batch.shape[2:]]
         return cut_out_at(batch, starts, self.size, self.fill)

@@ -59,13 +59,11 @@ ALONE = Share()
 
 def seeds(seed: int, epoch: int, start: int = 0) -> Iterator[int]:
     """A seed for every batch of an epoch, from number `start` on."""
-    page = start // 1024
+    page, first = divmod(start, 1024)
     while True:
         rng = np.random.default_rng((seed, epoch, BATCH, page))
-        yield from rng.integers(2**63, size=1024)[
-            start % 1024 if page == start // 1024 else 0 :
-        ].tolist()
-        page += 1
+        yield from rng.integers(2**63, size=1024)[first:].tolist()
+        page, first = page + 1, 0
 
 
 class Data:
@@ -167,8 +165,7 @@ class Rows(Data):
         lengths = {int(part.shape[0]) for part in parts}
         if len(lengths) > 1:
             raise ValueError(
-                f"the parts have {', '.join(map(str, sorted(lengths)))} rows; all parts have as "
-                "many."
+                f"the parts have {', '.join(map(str, sorted(lengths)))} rows; all parts have as many."
             )
         self.n: int = lengths.pop()
         if self.n == 0:
@@ -327,6 +324,5 @@ def as_data(data: Any, shape: tuple[int, ...] | None = None) -> Data:
     if hasattr(data, "shape"):
         return Rows(data, shape=shape)
     raise TypeError(
-        f"data is a {type(data).__name__}; pass an array, a tuple of arrays (inputs, targets), "
-        "Blocks, or a DataLoader."
+        f"data is a {type(data).__name__}; pass an array, a tuple of arrays (inputs, targets), Blocks, or a DataLoader."
     )

@@ -122,6 +122,5 @@ def _as_parts(found: Any) -> tuple[Tensor, ...]:
     if isinstance(found, Sequence) and all(isinstance(part, torch.Tensor) for part in found):
         return tuple(found)
     raise TypeError(
-        f"the DataLoader gives a {type(found).__name__}; a batch is a tensor or a sequence of "
-        "tensors."
+        f"the DataLoader gives a {type(found).__name__}; a batch is a tensor or a sequence of tensors."
     )

@@ -17,7 +17,7 @@ confidence. Data on a curved surface of dimension m is where the network wins; w
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, ClassVar
 
@@ -30,13 +30,7 @@ from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import Certificate
 from lemmata.core.estimator import Model
-from lemmata.core.parameters import (
-    COUNT,
-    KW_ONLY,
-    POSITIVE,
-    choice,
-    parameter,
-)
+from lemmata.core.parameters import COUNT, KW_ONLY, POSITIVE, choice, parameter
 from lemmata.core.runs.trace import Trace
 from lemmata.nets.estimators.neural import Neural
 from lemmata.registry import require
@@ -230,18 +224,17 @@ def _build(shape: tuple[int, ...], m: int, sizes: dict[str, Any], mean: Array, s
 
 def _mean_and_scale(data: Blocks) -> tuple[Array, float]:
     """The mean of the rows, and the root of their mean variance over all features; 1 where nothing varies."""
-    total = data.total_weight
-    largest, mean = 0.0, np.zeros(data.shape[1])
-    for rows, _ in data:
-        largest = max(largest, float(np.abs(rows).max(initial=0.0)))
-    unit = largest if largest > 0 else 1.0
-    for rows, weights in data:
-        p = np.full(len(rows), 1 / total) if weights is None else weights / total
+
+    def shares() -> Iterator[tuple[Array, Array]]:
+        total = data.total_weight
+        for rows, weights in data:
+            yield rows, np.full(len(rows), 1 / total) if weights is None else weights / total
+
+    largest = max(float(np.abs(rows).max(initial=0.0)) for rows, _ in data)
+    unit, mean = largest if largest > 0 else 1.0, np.zeros(data.shape[1])
+    for rows, p in shares():
         mean += p @ (rows / unit)
-    square = 0.0
-    for rows, weights in data:
-        p = np.full(len(rows), 1 / total) if weights is None else weights / total
-        square += float(p @ np.square(rows / unit - mean).mean(axis=1))
+    square = sum(float(p @ np.square(rows / unit - mean).mean(axis=1)) for rows, p in shares())
     flat = square <= (8 * np.finfo(data.dtype).eps) ** 2  # the rounding of a constant
     scale = 1.0 if flat else math.sqrt(square)
     return (mean * unit).astype(data.dtype), float(scale * unit)

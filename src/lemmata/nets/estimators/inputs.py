@@ -62,8 +62,7 @@ def flatten(X: Any, wanted: Shape | None = None, fitted: bool = False) -> tuple[
         columns = X.shape[1] if ndim == 2 and hasattr(X, "shape") else None
         if shape is not None and columns is not None and columns != math.prod(shape) and not fitted:
             raise ValueError(
-                f"X has {columns} features, but input_shape={shape} has {math.prod(shape)}; they "
-                "have to be as many."
+                f"X has {columns} features, but input_shape={shape} has {math.prod(shape)}; they have to be as many."
             )
     if shape is not None and len(shape) > 1 and getattr(X, "dtype", None) == np.uint8:
         cut = ByteRows(X)
@@ -89,12 +88,10 @@ def _shape_of(found: Shape, wanted: Shape | None, fitted: bool) -> Shape:
         whose = "the model was fitted to inputs of shape" if fitted else "input_shape is"
         if len(one) == 3 and (one[2], one[0], one[1]) == wanted:
             raise ValueError(
-                f"X has shape {found}, with the channels last; {whose} {wanted}, channels first: "
-                f"{_turn(found)}."
+                f"X has shape {found}, with the channels last; {whose} {wanted}, channels first: {_turn(found)}."
             )
         raise ValueError(
-            f"X has shape {found}, but {whose} {wanted}: pass X of shape (n, "
-            f"{', '.join(map(str, wanted))})."
+            f"X has shape {found}, but {whose} {wanted}: pass X of shape (n, {', '.join(map(str, wanted))})."
         )
     if len(one) == 2:
         return one if one[0] == 1 else (1, *one)
@@ -106,8 +103,7 @@ def _shape_of(found: Shape, wanted: Shape | None, fitted: bool) -> Shape:
             )
         return one
     raise ValueError(
-        f"X has shape {found}; pass rows (n, d), images (n, H, W) or (n, C, H, W), sequences (n, "
-        "1, L), or pass input_shape."
+        f"X has shape {found}; pass rows (n, d), images (n, H, W) or (n, C, H, W), sequences (n, 1, L), or pass input_shape."
     )
 
 

@@ -41,8 +41,6 @@ from lemmata.nets.estimators.storage import Network
 from lemmata.registry import require
 
 Array = np.ndarray
-
-
 BATCH = 128  # batch_size="auto", where there are as many rows
 
 
@@ -122,9 +120,7 @@ class Neural(Supervised):
     }
     module_: Any = fitted()
     input_shape_: tuple[int, ...] = fitted()
-    _partial: tuple[Any, Any, Trace] = (
-        fitted()
-    )  # training, state and trace of the calls of partial_fit
+    _partial: tuple[Any, Any, Trace] = fitted()  # training, state and trace of partial_fit
 
     # --- the network, and its parameters: net__width ---
 
@@ -138,7 +134,8 @@ class Neural(Supervised):
         return self
 
     def _net_parameters(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name.startswith("net__")}
+        names = object.__dir__(self)  # scikit-learn's dir() evaluates every property
+        return {name: getattr(self, name) for name in names if name.startswith("net__")}
 
     def _network(self, data: Blocks | None) -> Any:
         """The network to train: a module, or a function that makes one."""
@@ -149,8 +146,7 @@ class Neural(Supervised):
         if isinstance(self.net, torch.nn.Module):
             if options:
                 raise ValueError(
-                    f"net__{next(iter(options))} is given, but net is a module that is built "
-                    "already; pass its class."
+                    f"net__{next(iter(options))} is given, but net is a module that is built already; pass its class."
                 )
             return self.net
         cls = storage.network_class(self.net)
@@ -182,8 +178,7 @@ class Neural(Supervised):
         held = max(1, round(self.validation_fraction * n))
         if held >= n:
             raise ValueError(
-                f"validation_fraction={self.validation_fraction} leaves none of the {n} rows to "
-                "learn from."
+                f"validation_fraction={self.validation_fraction} leaves none of the {n} rows to learn from."
             )
         return held
 
@@ -196,8 +191,7 @@ class Neural(Supervised):
             return whole
         if not isinstance(whole, Rows):
             raise ValueError(
-                "early_stopping needs rows that can be fetched in any order: an array or a "
-                "mapped file, not a stream."
+                "early_stopping needs rows that can be fetched in any order: an array or a mapped file, not a stream."
             )
         learn, held = self._split(data)
         return whole.subset(learn).with_validation(whole.subset(held))
@@ -360,8 +354,7 @@ class Neural(Supervised):
             self.input_shape_ = (data.shape[1],) if shape is None else shape
             if math.prod(self.input_shape_) != data.shape[1]:
                 raise ValueError(
-                    f"X has {data.shape[1]} features, but input_shape={self.input_shape_} has "
-                    f"{math.prod(self.input_shape_)}."
+                    f"X has {data.shape[1]} features, but input_shape={self.input_shape_} has {math.prod(self.input_shape_)}."
                 )
         return data
 

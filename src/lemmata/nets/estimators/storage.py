@@ -183,6 +183,5 @@ def build_network(
         return cls(input_shape, n_outputs, **options)
     except (TypeError, IndexError, RuntimeError) as error:
         raise ValueError(
-            f"net was called as {getattr(cls, '__name__', cls)}({input_shape}, {n_outputs}, "
-            f"{options or ''}…): {error}."
+            f"net was called as {getattr(cls, '__name__', cls)}({input_shape}, {n_outputs}, {options or ''}…): {error}."
         ) from error

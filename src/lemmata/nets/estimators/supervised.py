@@ -30,10 +30,7 @@ from sklearn.utils.multiclass import unique_labels
 from lemmata.audit.nets import CLASSIFIER_CLAIMS, REGRESSOR_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.parameters import (
-    KW_ONLY,
-    parameter,
-)
+from lemmata.core.parameters import KW_ONLY, parameter
 from lemmata.core.supervised import Classifier, Regressor
 from lemmata.core.validation import Interval
 from lemmata.nets.estimators.neural import Neural
@@ -89,8 +86,7 @@ class NeuralClassifier(Neural, Classifier):
             return CrossEntropyOf(float(self.label_smoothing), len(self.classes_))
         if self.label_smoothing:
             raise ValueError(
-                f"label_smoothing={self.label_smoothing} belongs to loss='cross_entropy'; leave "
-                "it at 0."
+                f"label_smoothing={self.label_smoothing} belongs to loss='cross_entropy'; leave it at 0."
             )
         if self.loss == "bce" and len(self.classes_) != 2:
             raise ValueError(

@@ -3,7 +3,7 @@
 convolution.py, normalisation.py            as defined, and equal to torch's
 convnets.py, resnet.py, soundnet.py         ConvNet, AlexNet, VGG; ResNet; SoundNet
 unet.py                                     UNet, an image to an image
-receptive_fields.py, parts.py               the inputs an output depends on; blocks that several nets share
+receptive_fields.py                         the inputs an output depends on
 """
 
 from lemmata.registry import lazily

@@ -18,13 +18,13 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lemmata.nets.images.parts import (
-    MeanOverPositions,
+from lemmata.nets.images.convnets import (
     check_batch,
     check_choice,
     check_image_shape,
     check_odd,
     conv_block,
+    mean_head,
 )
 
 
@@ -116,9 +116,7 @@ class ResNet(nn.Module):
                 channels = width
             stages.append(nn.Sequential(*parts))
         self.stages = nn.Sequential(*stages)
-        self.head = nn.Sequential(
-            MeanOverPositions(), nn.Dropout(dropout), nn.Linear(channels, n_outputs)
-        )
+        self.head = mean_head(channels, n_outputs, dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.head(self.stages(self.stem(check_batch(x, self.config["input_shape"]))))

@@ -18,7 +18,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from lemmata.nets.images.parts import MeanOverPositions, check_batch, conv_block
+from lemmata.nets.images.convnets import check_batch, conv_block, mean_head
 
 
 class SoundNet(nn.Module):
@@ -76,9 +76,7 @@ class SoundNet(nn.Module):
             stage = [conv_block(channels, width, 5, axes=1), nn.MaxPool1d(4)]
             layers.append(nn.Sequential(*stage))
         self.features = nn.Sequential(*layers)
-        self.head = nn.Sequential(
-            MeanOverPositions(), nn.Dropout(dropout), nn.Linear(widths[-1], n_outputs)
-        )
+        self.head = mean_head(widths[-1], n_outputs, dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.head(self.features(check_batch(x, self.config["input_shape"])))

@@ -135,8 +135,7 @@ class UNet(nn.Module):
         """(B, out_channels, H, W) from images (B, C, H, W), times (B,) or one for all, and labels (B,)."""
         if x.dim() != 4 or x.shape[1] != self.channels:
             raise ValueError(
-                f"images have the shape {tuple(x.shape)}; "
-                f"this U-Net takes (images, {self.channels}, height, width)."
+                f"images have the shape {tuple(x.shape)}; this U-Net takes (images, {self.channels}, height, width)."
             )
         _check_size(*x.shape[2:])
         e = self._embedding(x, t, labels)
@@ -168,13 +167,11 @@ class UNet(nn.Module):
             labels = torch.full((len(x),), n, device=x.device)
         if tuple(labels.shape) != (len(x),) or labels.is_floating_point():
             raise ValueError(
-                f"labels are {labels.dtype} of shape {tuple(labels.shape)}; "
-                f"pass whole numbers of shape ({len(x)},)."
+                f"labels are {labels.dtype} of shape {tuple(labels.shape)}; pass whole numbers of shape ({len(x)},)."
             )
         if len(labels) and not (int(labels.min()) >= 0 and int(labels.max()) <= n):
             raise ValueError(
-                f"labels go from {int(labels.min())} to {int(labels.max())}; "
-                f"pass 0 to {n - 1}, or {n} for no class."
+                f"labels go from {int(labels.min())} to {int(labels.max())}; pass 0 to {n - 1}, or {n} for no class."
             )
         return F.silu(e + self.classes(labels))
 

@@ -219,6 +219,9 @@ class Perceptron(Supervised):
                 f"warm_start=True starts from weights of shapes {found}, and these parameters and data need {wanted}; "
                 "fit with warm_start=False once."
             )
+        return self._theta()
+
+    def _theta(self) -> Array:
         return np.concatenate([part.ravel() for part in (*self.coefs_, *self.intercepts_)])
 
     def _stop(self) -> Stop:
@@ -295,8 +298,7 @@ class Perceptron(Supervised):
         algorithm = self._algorithm(data)
         assert isinstance(algorithm, MLPAlgorithm)
         if not first:
-            theta = np.concatenate([part.ravel() for part in (*self.coefs_, *self.intercepts_)])
-            algorithm = replace(algorithm, start=theta)
+            algorithm = replace(algorithm, start=self._theta())
         problem = self._problem(data)
         state = algorithm.init(problem, np.random.default_rng(self._rng()))
         kept = None if first else self._memory

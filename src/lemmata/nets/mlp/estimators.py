@@ -17,21 +17,18 @@ solver here as they do there. Put a StandardScaler before it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.special import expit, log_expit, log_softmax
 from sklearn.utils import column_or_1d
-from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.nets.mlp import MLP_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.parameters import (
-    KW_ONLY,
-    choice,
-    parameter,
-)
+from lemmata.core.parameters import KW_ONLY, choice, parameter
 from lemmata.core.supervised import MultilabelClassifier, Regressor, is_multilabel
 from lemmata.nets.mlp.base import Perceptron, stochastic_only
 from lemmata.nets.mlp.network import softmax_into
@@ -132,7 +129,6 @@ class MLPClassifier(Perceptron, MultilabelClassifier):
 
     def predict(self, X):
         """The most probable class, or the labels more probable than not, (n, k)."""
-        check_is_fitted(self)
         scores = self._apply(X, self._scores)
         if self._multilabel:
             return (scores > 0).astype(int)
@@ -141,27 +137,18 @@ class MLPClassifier(Perceptron, MultilabelClassifier):
 
     def predict_proba(self, X):
         """The probability of each class, (n, k); of each label, for an indicator matrix."""
-        check_is_fitted(self)
-
-        def probabilities(rows: Any) -> Array:
-            scores = self._scores(rows)
-            if self.out_activation_ == "softmax":
-                return softmax_into(scores)
-            return expit(scores) if self._multilabel else expit(np.hstack([-scores, scores]))
-
-        return self._apply(X, probabilities)
+        return self._apply(X, lambda rows: self._outputs(rows, softmax_into, expit))
 
     def predict_log_proba(self, X):
         """The logarithm of the probabilities, computed without underflow."""
-        check_is_fitted(self)
+        log_of_softmax = partial(log_softmax, axis=1)
+        return self._apply(X, lambda rows: self._outputs(rows, log_of_softmax, log_expit))
 
-        def logarithms(rows: Any) -> Array:
-            scores = self._scores(rows)
-            if self.out_activation_ == "softmax":
-                return log_softmax(scores, axis=1)
-            return log_expit(scores) if self._multilabel else log_expit(np.hstack([-scores, scores]))  # fmt: skip
-
-        return self._apply(X, logarithms)
+    def _outputs(self, rows: Any, softmax: Callable, logistic: Callable) -> Array:
+        scores = self._scores(rows)
+        if self.out_activation_ == "softmax":
+            return softmax(scores)
+        return logistic(scores if self._multilabel else np.hstack([-scores, scores]))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -212,7 +199,6 @@ class MLPRegressor(Perceptron, Regressor):
 
     def predict(self, X):
         """ψ(x), (n,) or (n, outputs); with the Poisson loss e^ψ."""
-        check_is_fitted(self)
 
         def predictions(rows: Any) -> Array:
             scores = self._scores(rows)

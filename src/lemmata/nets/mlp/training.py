@@ -266,14 +266,14 @@ class MLPAlgorithm:
 
     def attributes(self, state: MLPState) -> dict[str, Any]:
         """The parameters of the best epoch under early stopping, else of the last."""
-        stopping = bool(self.validation)
-        weights, biases = self.net.layers(state.best_theta if stopping else state.theta)
-        loss = state.best_loss if stopping else state.loss
-        return {
-            "coefs_": [part.copy() for part in weights],
-            "intercepts_": [part.copy() for part in biases],
-            "loss_": loss,
-        }
+        if self.validation:
+            return _layer_attributes(self.net, state.best_theta, state.best_loss)
+        return _layer_attributes(self.net, state.theta, state.loss)
+
+
+def _layer_attributes(net: MLP, theta: Array, loss: float) -> dict[str, Any]:
+    weights, biases = ([part.copy() for part in parts] for parts in net.layers(theta))
+    return {"coefs_": weights, "intercepts_": biases, "loss_": loss}
 
 
 def _training_rows(n: int, held_out: Array) -> Array:
@@ -366,9 +366,4 @@ class MLPQuasiNewton:
         return state.loss
 
     def attributes(self, state: MLPQuasiNewtonState) -> dict[str, Any]:
-        weights, biases = self.net.layers(state.theta)
-        return {
-            "coefs_": [part.copy() for part in weights],
-            "intercepts_": [part.copy() for part in biases],
-            "loss_": state.loss,
-        }
+        return _layer_attributes(self.net, state.theta, state.loss)

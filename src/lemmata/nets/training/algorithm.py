@@ -126,8 +126,7 @@ class Training:
                 raise ValueError(f"{name}={value}; pass an int >= {least}.")
         if self.ema is not None and not 0 < self.ema < 1:
             raise ValueError(
-                f"ema={self.ema} is the share of the mean that is kept; pass a number in (0, 1), "
-                "such as 0.999."
+                f"ema={self.ema} is the share of the mean that is kept; pass a number in (0, 1), such as 0.999."
             )
         if self.clip is not None and not self.clip > 0:
             raise ValueError(f"clip={self.clip}; pass a number > 0, or None.")
@@ -145,8 +144,7 @@ class Training:
         data = as_data(data)
         if data.n is not None and self.batch_size > data.n and not data.own_batches:
             raise ValueError(
-                f"batch_size={self.batch_size} exceeds the {data.n} rows; pass batch_size <= "
-                f"{data.n}."
+                f"batch_size={self.batch_size} exceeds the {data.n} rows; pass batch_size <= {data.n}."
             )
         seed = int(devices.broadcast(int(rng.integers(2**62))))
         with own_draws():

@@ -76,8 +76,7 @@ class Predicting(Objective):
         """The loss where the outputs are there already; under autocast it is taken in float32."""
         if len(batch) != 2:
             raise ValueError(
-                f"the data has {len(batch)} part(s); a loss of outputs and targets needs two: "
-                "inputs and targets."
+                f"the data has {len(batch)} part(s); a loss of outputs and targets needs two: inputs and targets."
             )
         narrow = outputs.dtype in (torch.bfloat16, torch.float16)
         return self.loss(outputs.float() if narrow else outputs, batch[1])
@@ -125,25 +124,20 @@ class CrossEntropy:
         )
         if not fits:
             raise ValueError(
-                "cross_entropy needs a number for each class, outputs of shape (rows, classes) "
-                "for labels of shape (rows,); "
-                f"the network gives {tuple(outputs.shape)} for labels of shape "
-                f"{tuple(targets.shape)}."
+                "cross_entropy needs a number for each class, outputs of shape (rows, classes) for labels of shape (rows,); "
+                f"the network gives {tuple(outputs.shape)} for labels of shape {tuple(targets.shape)}."
             )
         if targets.is_floating_point():
             raise ValueError(
-                f"cross_entropy needs whole numbers as labels, found {targets.dtype}; for numbers "
-                "use loss='mse'."
+                f"cross_entropy needs whole numbers as labels, found {targets.dtype}; for numbers use loss='mse'."
             )
 
     def check_labels(self, outputs: Tensor, lowest: int, highest: int) -> None:
         classes = outputs.shape[-1 if outputs.ndim > 2 else 1]
         if lowest < -100 or -100 < lowest < 0 or highest >= classes:
             raise ValueError(
-                f"labels from {lowest} to {highest} are out of range: the network gives {classes} "
-                "outputs, so that labels are "
-                f"0 to {classes - 1}. Give the network {max(highest, 0) + 1} outputs, or count "
-                "labels from 0."
+                f"labels from {lowest} to {highest} are out of range: the network gives {classes} outputs, so that labels are "
+                f"0 to {classes - 1}. Give the network {max(highest, 0) + 1} outputs, or count labels from 0."
             )
 
 
@@ -181,10 +175,8 @@ class _Elementwise:
         # the same numbers, one row each: broadcasting (B, 1) against (B,) would compare every row with every other
         if outputs.shape[0] != targets.shape[0] or outputs.numel() != targets.numel():
             raise ValueError(
-                f"{type(self).__name__} compares outputs with targets number by number; the "
-                "network gives "
-                f"{tuple(outputs.shape)} for targets of shape {tuple(targets.shape)}. Give it "
-                f"{targets[0].numel()} output(s)."
+                f"{type(self).__name__} compares outputs with targets number by number; the network gives "
+                f"{tuple(outputs.shape)} for targets of shape {tuple(targets.shape)}. Give it {targets[0].numel()} output(s)."
             )
 
 
@@ -234,8 +226,7 @@ class BinaryCrossEntropy(_Elementwise):
         low, high = float(targets.min()), float(targets.max())
         if not 0 <= low <= high <= 1:
             raise ValueError(
-                f"bce needs targets from 0 to 1, found {low:g} to {high:g}; for classes use "
-                "cross_entropy."
+                f"bce needs targets from 0 to 1, found {low:g} to {high:g}; for classes use cross_entropy."
             )
 
 
@@ -258,8 +249,7 @@ def as_objective(loss: Any) -> Objective:
         return Predicting(LOSSES[loss]())
     if not callable(loss):
         raise TypeError(
-            f"loss is a {type(loss).__name__}; pass a name ({', '.join(LOSSES)}), a function of "
-            "(outputs, targets), or an "
+            f"loss is a {type(loss).__name__}; pass a name ({', '.join(LOSSES)}), a function of (outputs, targets), or an "
             "objective of (net, batch, rng)."
         )
     return Predicting(loss)
@@ -328,8 +318,7 @@ def check_outputs(
         lines = str(error).strip().splitlines()
         raise ValueError(
             f"{type(net).__name__} does not take this data: a batch has shapes {shapes} (rows "
-            "first, then what the network was built "
-            "for; images are (rows, channels, height, width)). torch says: "
+            "first, then what the network was built for; images are (rows, channels, height, width)). torch says: "
             f"{lines[0] if lines else type(error).__name__}."
         ) from error
     check_losses(losses, len(batch[0]))

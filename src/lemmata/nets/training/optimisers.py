@@ -95,8 +95,7 @@ def default_rate(optimizer: Any) -> float:
 def _find_optimizer(optimizer: Any) -> OptimizerEntry:
     if optimizer not in OPTIMIZERS:
         raise ValueError(
-            f"optimizer={optimizer!r} is not known; there are {', '.join(OPTIMIZERS)}, or pass a "
-            "function of (groups, lr)."
+            f"optimizer={optimizer!r} is not known; there are {', '.join(OPTIMIZERS)}, or pass a function of (groups, lr)."
         )
     return OPTIMIZERS[optimizer]
 
@@ -249,8 +248,7 @@ def warmup_updates(warmup: float, updates: int | None) -> int:
         return int(warmup)
     if warmup > 0 and updates is None:
         raise ValueError(
-            f"warmup={warmup} is a share of the run, whose length is not known: pass epochs, or a "
-            "number of updates."
+            f"warmup={warmup} is a share of the run, whose length is not known: pass epochs, or a number of updates."
         )
     return round(warmup * (updates or 0))
 
@@ -260,38 +258,24 @@ def schedule_by_name(
 ) -> Schedule:
     """The schedule of a run of so many updates.
 
-    schedule : "constant", "step" (a tenth after a half and after three quarters), "cosine" (down to 0), "one_cycle", or
-    a function
-        t → ηₜ such as those of `lemmata.optim`, taken as it is
+    schedule : "constant", "step" (a tenth after a half and after three quarters), "cosine" (down to 0), "one_cycle",
+        or a function t → ηₜ such as those of `lemmata.optim`
     """
-    if callable(schedule):
-        made: Any = schedule
-    elif schedule not in SCHEDULES:
+    if not callable(schedule) and schedule not in SCHEDULES:
         raise ValueError(
-            f"schedule={schedule!r} is not known; there are {', '.join(SCHEDULES)}, or pass a "
-            "function t → rate."
+            f"schedule={schedule!r} is not known; there are {', '.join(SCHEDULES)}, or pass a function t → rate."
         )
-    elif schedule in NEEDS_LENGTH and updates is None:
+    if schedule in NEEDS_LENGTH and updates is None:
         raise ValueError(
-            f"schedule={schedule!r} needs to know the length of the run: pass epochs, and data "
-            "whose batches can be counted."
+            f"schedule={schedule!r} needs to know the length of the run: pass epochs, and data whose batches can be counted."
         )
-    else:
-        made = None
-    begin = warmup_updates(warmup, updates)
-    if made is None:
-        made = _known_schedule(schedule, rate, max((updates or 0) - begin, 1))
-    return WarmUp(made, begin) if begin else made
-
-
-def _known_schedule(name: str, rate: float, updates: int) -> Schedule:
-    if name == "cosine":
-        return Cosine(rate, updates)
-    if name == "one_cycle":
-        return OneCycle(rate, updates)
-    if name == "step":
-        return TwoDrops(rate, updates)
-    return Constant(rate)
+    begin, found = warmup_updates(warmup, updates), schedule
+    if schedule == "constant":
+        found = Constant(rate)
+    elif not callable(schedule):
+        kinds = {"step": TwoDrops, "cosine": Cosine, "one_cycle": OneCycle}
+        found = kinds[schedule](rate, max((updates or 0) - begin, 1))
+    return WarmUp(found, begin) if begin else found
 
 
 @dataclass(frozen=True)

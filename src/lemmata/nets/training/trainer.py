@@ -35,8 +35,7 @@ def arrays_of(module: nn.Module) -> Arrays:
     for name, tensor in module.state_dict().items():
         if tensor.dtype in (torch.bfloat16, torch.float16) or tensor.is_complex():
             raise ValueError(
-                f"{name!r} holds {tensor.dtype}; weights are float32 or float64. For narrow "
-                "products pass precision='bfloat16'."
+                f"{name!r} holds {tensor.dtype}; weights are float32 or float64. For narrow products pass precision='bfloat16'."
             )
         found[name] = np.array(tensor.detach().cpu().numpy(), order="C")
     return found
@@ -283,8 +282,7 @@ def share_of_mean(losses: Tensor, batch: Batch) -> Tensor:
     if losses.ndim == 0:
         if batch.weights is not None:
             raise ValueError(
-                "rows have weights, but the loss gives the mean of a batch; let it give one "
-                "number per row, shape (B,)."
+                "rows have weights, but the loss gives the mean of a batch; let it give one number per row, shape (B,)."
             )
         return losses if n == batch.rows else losses * (n / batch.rows)
     if batch.weights is not None:
