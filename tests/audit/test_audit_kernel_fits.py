@@ -28,7 +28,9 @@ def diabetes():
 
 
 def fit_of(model, X, y, weights=None):
-    return Fit(model, Blocks.of(X, weights).labelled(y), y, weights, attributes=kernel_of(model))
+    return Fit(
+        model, Blocks.of(X, weights).with_targets(y), y, weights, attributes=kernel_of(model)
+    )
 
 
 def test_the_residual_is_the_gap(diabetes):

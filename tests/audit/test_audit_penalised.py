@@ -56,7 +56,7 @@ def changed(model, **changes):
 def make_problem(model, X, y, read, w=None):
     """The problem of a fit, as the claims see it."""
     y = np.searchsorted(model.classes_, y) if hasattr(model, "classes_") else y
-    data = Blocks.of(X).labelled(y)
+    data = Blocks.of(X).with_targets(y)
     return problem_of(read)(Fit(model, data if w is None else data.weighted(w), y, w))
 
 

@@ -26,7 +26,7 @@ def X():
 
 
 def facts(model, data, weights=None):
-    blocks = model._validated(data, weights, reset=False)
+    blocks = model._validate_rows(data, weights, reset=False)
     numbers = Numbers(Fit(model, blocks, weights=blocks.weights))
     return (divergence_of if numbers.divergence else squares_of)(numbers)
 

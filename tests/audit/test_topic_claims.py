@@ -51,7 +51,7 @@ def test_a_good_fit_keeps_what_theory_promises(gibbs, batch):
 
 def test_the_bound_is_recomputed_and_below_the_likelihood(batch):
     """L is the stated bound to rounding, and below ln p(w) of the same topics as the filters find it."""
-    bound, tokens = variational_bound(Fit(batch, batch._validated(N, reset=False)))
+    bound, tokens = variational_bound(Fit(batch, batch._validate_rows(N, reset=False)))
     assert bound == pytest.approx(batch.lower_bound_, rel=1e-9)
     assert tokens == N.sum()
     whole = perplexity(batch, N)

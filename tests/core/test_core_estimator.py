@@ -349,7 +349,7 @@ def test_what_fits_inside_of_a_fit_shares_its_clock_and_its_rollback(X):
         model.__dict__["_began"] = began = began - 2  # two seconds ago
         with model._all_or_nothing():
             assert model._began == began
-            limit = model._limited(MaxSteps(3)).rules[1].limit
+            limit = model._within_time(MaxSteps(3)).rules[1].limit
             assert 0 < limit <= 1e6 - 2
         assert model._began == began
         with pytest.raises(ZeroDivisionError), model._all_or_nothing():
@@ -369,7 +369,7 @@ def test_what_fits_inside_of_a_fit_shares_its_clock_and_its_rollback(X):
     assert "_began" not in vars(model)
     # a limit that is used up still ends by the rule, after the step under way
     model._began = -1e9
-    assert model._limited(MaxSteps(3)).rules[1].limit == 1e-9
+    assert model._within_time(MaxSteps(3)).rules[1].limit == 1e-9
 
 
 # --- the common parameters --------------------------------------------------------------------------------------------
@@ -484,7 +484,9 @@ def test_plain_arrays_pass_the_door_as_scikit_learns_own_would_let_them(monkeypa
         model = settled_model().fit(np.random.default_rng(0).normal(size=(9, 2)))
         if not short:
             monkeypatch.setattr(validation, "is_plain", lambda *_: False)
-        found.append((outcome(lambda: model._validated(rows, reset=reset)), model.n_features_in_))  # noqa: B023
+        found.append(
+            (outcome(lambda: model._validate_rows(rows, reset=reset)), model.n_features_in_)
+        )  # noqa: B023
     assert found[0] == found[1]
 
 

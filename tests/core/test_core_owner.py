@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from sklearn.model_selection import KFold
 
 from lemmata.core.files.encoding import digest
-from lemmata.core.files.owner import brief, described, differences, owner_of
+from lemmata.core.files.owner import brief, describe, differences, owner_of
 from lemmata.text import Tokenizer
 
 
@@ -75,7 +75,7 @@ DIFFERENT = [
 
 
 def marks():
-    return [[digest(described(value)) for value in values] for values in DIFFERENT]
+    return [[digest(describe(value)) for value in values] for values in DIFFERENT]
 
 
 def test_values_that_differ_have_other_marks():
@@ -96,21 +96,21 @@ def test_marks_are_the_same_in_every_process_and_however_a_value_was_made():
         (3, np.int64(3)), (0.5, np.float64(0.5)), ((1, 2), [1, 2]), (power(2), power(2)), ({1, 2}, {2, 1}),
         (Tokenizer(), Tokenizer()),
     ]:  # fmt: skip
-        assert digest(described(one)) == digest(described(other))
+        assert digest(describe(one)) == digest(describe(other))
 
 
 def test_what_refers_to_itself_comes_to_an_end():
     ring: list = []
     ring.append(ring)
-    assert described(ring)
+    assert describe(ring)
 
 
 def test_networks_are_known_by_what_they_are_made_of_not_by_the_weights_they_begin_with():
     torch = pytest.importorskip("torch")
-    one, other = (digest(described(torch.nn.Linear(3, 2))) for _ in range(2))
-    assert one == other != digest(described(torch.nn.Linear(3, 3)))
+    one, other = (digest(describe(torch.nn.Linear(3, 2))) for _ in range(2))
+    assert one == other != digest(describe(torch.nn.Linear(3, 3)))
     losses = [torch.nn.CrossEntropyLoss(weight=w * torch.ones(2)) for w in (1, 2)]
-    assert len({digest(described(loss)) for loss in losses}) == 2
+    assert len({digest(describe(loss)) for loss in losses}) == 2
 
 
 def owned(random_state=0, callbacks=None):
@@ -147,5 +147,5 @@ def test_a_value_is_named_by_itself_if_it_is_short():
 
 def test_a_class_of_networks_is_known_by_its_name():
     nn = pytest.importorskip("torch").nn
-    assert digest(described(nn.Linear)) == digest(described(nn.Linear))
-    assert digest(described(nn.Linear)) != digest(described(nn.Bilinear))
+    assert digest(describe(nn.Linear)) == digest(describe(nn.Linear))
+    assert digest(describe(nn.Linear)) != digest(describe(nn.Bilinear))

@@ -378,9 +378,9 @@ def test_the_fingerprint_tells_data_apart_and_is_that_of_every_container(tmp_pat
     weighted = describe_data(Blocks.of(X).weighted(np.arange(5000.0)))
     assert "weights of sum 1.24975e+07" in weighted
     assert weighted != describe_data(Blocks.of(X).weighted(np.arange(5000.0)[::-1]))
-    labelled = describe_data(Blocks.of(X).labelled(np.arange(5000)))
+    labelled = describe_data(Blocks.of(X).with_targets(np.arange(5000)))
     assert labelled.startswith(mark)
-    assert labelled != describe_data(Blocks.of(X).labelled(np.arange(5000)[::-1]))
+    assert labelled != describe_data(Blocks.of(X).with_targets(np.arange(5000)[::-1]))
     assert describe_data(Blocks.of(X[:50])).endswith("of all rows")
 
 

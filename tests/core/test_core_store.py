@@ -30,11 +30,11 @@ from lemmata.core import (
     Restarts,
     StoreError,
     Trace,
-    encoding,
     run,
     storable,
     store,
 )
+from lemmata.core.files import encoding
 
 
 def through_a_file(value):

@@ -75,7 +75,7 @@ def rows(n=7):
 
 def test_targets_travel_with_their_rows_through_every_cut():
     X, y, w = rows(11), np.arange(11.0), np.linspace(1, 2, 11)
-    data = Blocks.of(X).weighted(w).labelled(y).recut(3)
+    data = Blocks.of(X).weighted(w).with_targets(y).recut(3)
     cut = list(data.triples())
     assert [len(part[0]) for part in cut] == [3, 3, 3, 2]
     for part, targets, weights in cut:
@@ -85,7 +85,7 @@ def test_targets_travel_with_their_rows_through_every_cut():
 
 def test_a_checkpoint_knows_another_y():
     data = Blocks.of(rows())
-    marks = {data.labelled(y).fingerprint() for y in (np.zeros(7), np.ones(7), np.arange(7.0))}
+    marks = {data.with_targets(y).fingerprint() for y in (np.zeros(7), np.ones(7), np.arange(7.0))}
     assert len(marks | {data.fingerprint()}) == 4
 
 

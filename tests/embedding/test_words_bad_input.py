@@ -50,7 +50,7 @@ def test_words_never_seen_are_named(model):
 
 @pytest.mark.parametrize("model", [small(SkipGram), small(PMI)], ids=["SkipGram", "PMI"])
 def test_other_texts_are_read_over_the_known_words_only(model):
-    found = model.fit(TEXTS)._validated(["zebra cat", "zebra"], reset=False)
+    found = model.fit(TEXTS)._validate_rows(["zebra cat", "zebra"], reset=False)
     assert list(found.vocabulary) == list(model.feature_names_in_)
     assert (found.n_tokens, found.n_dropped) == (1, 2)
 

@@ -89,7 +89,7 @@ def test_softmax_of_two_classes_is_the_logistic_loss_with_half_the_weights():
     X, y = drawn()
     free = np.zeros(7)
     ridge = np.append(np.ones(6), 0.0)
-    data = Blocks.of(X).labelled(y)
+    data = Blocks.of(X).with_targets(y)
     one = run(
         NewtonAlgorithm(), LinearProblem.of(data, LogisticSurrogate(), ridge, free, True), stop=NearOptimum(1e-12)
     ).state  # fmt: skip
@@ -171,7 +171,7 @@ def test_sums_are_the_derivatives_of_the_loss(loss):
     s = np.random.default_rng(0).uniform(0.5, 2, len(y))
     ridge = np.array([0.5, 1, 1, 1, 0])
     problem = LinearProblem.of(
-        Blocks.of(X, s).labelled(y), loss, ridge, np.zeros(5), intercept=True
+        Blocks.of(X, s).with_targets(y), loss, ridge, np.zeros(5), intercept=True
     )
     W = 0.3 * np.random.default_rng(1).standard_normal((loss.m, 5))
     at = problem.at(W, 2)
@@ -197,7 +197,11 @@ def test_sums_are_the_derivatives_of_the_loss(loss):
 def test_damped_steps_never_raise_the_objective(algorithm, scale):
     X, y = drawn(k=3, noise=0.01)
     problem = LinearProblem.of(
-        Blocks.of(scale * X).labelled(y), SoftmaxSurrogate(3), np.full(7, 1e-6), np.zeros(7), True
+        Blocks.of(scale * X).with_targets(y),
+        SoftmaxSurrogate(3),
+        np.full(7, 1e-6),
+        np.zeros(7),
+        True,
     )
     solution = run(algorithm, problem, stop=MaxSteps(30))
     values = np.array([solution.trace.last(back=i) for i in range(len(solution.trace))])[::-1]
@@ -389,7 +393,7 @@ def test_hessians_of_thin_sparse_rows_are_those_of_dense_ones(loss):
     y = np.arange(200) % (3 if loss.m > 1 else 2)
     W = np.random.default_rng(1).standard_normal((loss.m, 41))
     found = [
-        LinearProblem.of(Blocks.of(rows).labelled(y), loss, np.ones(41), np.zeros(41), True).at(
+        LinearProblem.of(Blocks.of(rows).with_targets(y), loss, np.ones(41), np.zeros(41), True).at(
             W, 2
         )
         for rows in (X, X.toarray())

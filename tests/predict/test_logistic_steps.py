@@ -49,7 +49,7 @@ def saturated(loss, x, y, lasso=0.0):
     """One feature without an intercept: of rows that are all ones the minimum is where shares are probabilities."""
     X = np.asarray(x, float)[:, None]
     free = np.zeros(1)
-    problem = LinearProblem.of(Blocks.of(X).labelled(np.asarray(y)), loss, free, free + lasso, False)  # fmt: skip
+    problem = LinearProblem.of(Blocks.of(X).with_targets(np.asarray(y)), loss, free, free + lasso, False)  # fmt: skip
     return Watched(problem.data, loss, free, free + lasso, False)
 
 

@@ -123,7 +123,7 @@ def test_conjugate_gradients_never_raise_the_objective_and_say_when_they_stop_ea
 
 def test_the_objective_in_a_state_is_that_of_its_weights():
     X, Y, s = problem(50, 5)
-    data = lemmata.core.blocks.Blocks.of(X, s).labelled(Y)
+    data = lemmata.core.blocks.Blocks.of(X, s).with_targets(Y)
     alpha = np.array([0.5, 2.0])
     products, algorithm = (
         CentredProducts(data, True, alpha),

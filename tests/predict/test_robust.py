@@ -245,7 +245,7 @@ def test_huber_refuses_a_step_that_is_too_long():
     """
     x = np.repeat([1.0, 0.01], [40, 60])
     y = np.append(np.ones(40), 0.01 * (-1.0) ** np.arange(60))
-    data = Blocks.of(x[:, None]).labelled(y)
+    data = Blocks.of(x[:, None]).with_targets(y)
     algorithm = HuberAlgorithm(epsilon=1.35, alpha=0.0, intercept=False, tol=1e-10)
     first = algorithm.init(data, None)
     direction, slope = algorithm._direction(data, y, np.ones(100), first)

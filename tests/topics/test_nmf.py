@@ -92,7 +92,7 @@ def test_the_loss_of_a_state_is_that_of_its_factors(loss):
     X, *_ = planted()
     weights = np.arange(60) % 3 + 0.5
     model = NMF(3, beta_loss=loss, random_state=0, init="random")
-    data = model._validated(X, weights)
+    data = model._validate_rows(X, weights)
     algorithm, table = model._algorithm(data), model._problem(data)
     state = algorithm.init(table, np.random.default_rng(0))
     for _ in range(3):
@@ -249,7 +249,7 @@ def test_starts_are_non_negative_and_in_the_unit_of_the_data(init):
         found = []
         for unit in (1.0, 1e6):
             model = NMF(3, init=init)
-            blocks = model._validated(data * unit)
+            blocks = model._validate_rows(data * unit)
             algorithm, table = model._algorithm(blocks), model._problem(blocks)
             W, V = algorithm.start(table, np.random.default_rng(0))
             assert (W >= 0).all()

@@ -99,7 +99,7 @@ def test_batches_add_up_to_the_whole(whole, holes, loss):
         V = np.ascontiguousarray(model.components_.T)
 
         def sums(part, W, model=model, V=V):
-            table = model._problem(model._validated(part, reset=False))
+            table = model._problem(model._validate_rows(part, reset=False))
             return BatchSums.of(table, W, V, FactorPenalty())
 
         parts = sum(

@@ -42,7 +42,7 @@ def test_a_step_is_that_of_the_notes(compile, dtype):
     N, *_ = planted(n=40, m=30, length=50)
     with lemmata.config(compile=compile):
         model = PLSA(3)
-        data = model._validated(sp.csr_array(N.astype(dtype)))
+        data = model._validate_rows(sp.csr_array(N.astype(dtype)))
         algorithm, corpus = PLSAAlgorithm(3), model._problem(data)
         state = algorithm.init(corpus, np.random.default_rng(0))
         after = algorithm.step(state, corpus)

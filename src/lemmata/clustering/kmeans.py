@@ -158,7 +158,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
         return Still(self.tol) | MaxSteps(self.max_iter)
 
     def _stop(self) -> Stop:
-        return self._limited(Never() if self._starts() > 1 else self._stop_of_one())
+        return self._within_time(Never() if self._starts() > 1 else self._stop_of_one())
 
     def _attributes(self, solution: Solution, problem: Points) -> dict[str, Any]:
         state = best_run(solution).state
@@ -207,7 +207,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
                 f"n_clusters={self.n_clusters}, but there are {k} centres to continue from; set it to {k}, or fit."
             )
         with self._all_or_nothing():
-            data = self._validated(
+            data = self._validate_rows(
                 X, sample_weight, reset=first, min_samples=self.n_clusters if first else 1
             )
             if first:
@@ -246,7 +246,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
     def predict(self, X):
         """The number of the nearest centre of each row, int32; of a dask array, a dask array."""
         check_is_fitted(self)
-        data = self._validated(X, reset=False)
+        data = self._validate_rows(X, reset=False)
         packed = self._frame_centers(data)
         if is_dask(data.source):
             return data.source.map_blocks(labels_of, packed, drop_axis=1, dtype=np.int32)
@@ -256,7 +256,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
     def transform(self, X):
         """The distance of each row to each centre, (n, k); of a dask array, a dask array."""
         check_is_fitted(self)
-        data = self._validated(X, reset=False)
+        data = self._validate_rows(X, reset=False)
         packed, k = self._frame_centers(data), len(self.cluster_centers_)
         if is_dask(data.source):
             return data.source.map_blocks(
@@ -268,7 +268,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
     def score(self, X, y=None, sample_weight=None) -> float:
         """Minus the cost of these rows at the centres."""
         check_is_fitted(self)
-        data = self._validated(X, sample_weight, reset=False)
+        data = self._validate_rows(X, sample_weight, reset=False)
         with one_blas_thread():
             return -self._beside_centers(data).assign(self.cluster_centers_).check_finite().cost
 

@@ -288,7 +288,7 @@ class MiniBatchKMeans(KMeans, inherit_parameters=False):
             rule = Still(self.tol) | rule
         if self.max_no_improvement is not None:
             rule = NoImprovement(self.max_no_improvement) | rule
-        return self._limited(rule)
+        return self._within_time(rule)
 
     def _attributes(self, solution: Solution, problem: Points) -> dict[str, Any]:
         state = solution.state

@@ -89,7 +89,7 @@ class CompletionModel(Judged, Recommending, OneToOneFeatureMixin, TransformerMix
         self.observed_ = data.local
         super()._fit_blocks(data)
 
-    def _validated(
+    def _validate_rows(
         self, X, sample_weight=None, reset: bool = True, min_samples: int | None = None
     ) -> Any:
         """Everything from outside passes here: the known entries of X. Unless it resets, X is the training matrix again."""

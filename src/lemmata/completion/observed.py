@@ -46,7 +46,7 @@ from lemmata.completion.data.frames import (
     without_na,
 )
 from lemmata.completion.data.labels import Labels, encode_labels
-from lemmata.core.blocks import is_dask, unmasked
+from lemmata.core.blocks import is_dask, unmask
 from lemmata.core.files.encoding import check_room
 from lemmata.core.store import digest, storable
 from lemmata.core.validation import refuse_shrunk_file
@@ -119,7 +119,7 @@ class Observed:
         if hasattr(X, "columns") and hasattr(X, "index"):
             labels = {"row_labels": np.asarray(X.index), "column_labels": np.asarray(X.columns)}
         refuse_shrunk_file(X)
-        array = np.asarray(without_na(unmasked(X)))
+        array = np.asarray(without_na(unmask(X)))
         if array.dtype.kind not in "biuf":
             array = as_numbers(array)
         if array.ndim != 2:

@@ -76,7 +76,7 @@ class Blocks:
         """The same blocks with other weights."""
         return self._with(weights=weights)
 
-    def labelled(self, targets: np.ndarray) -> Blocks:
+    def with_targets(self, targets: np.ndarray) -> Blocks:
         """The same blocks with what is to be predicted of each row."""
         return self._with(targets=targets)
 
@@ -162,7 +162,7 @@ def is_dask(X: Any) -> bool:
     return type(X).__module__.split(".")[0] == "dask" and hasattr(X, "to_delayed")
 
 
-def unmasked(X: Any) -> Any:
+def unmask(X: Any) -> Any:
     """A masked array as one with NaN where it is masked: values that are not known. Anything else as it is."""
     if not isinstance(X, np.ma.MaskedArray):
         return X

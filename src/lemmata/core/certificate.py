@@ -124,7 +124,7 @@ class Certificate:
                 return item
         raise KeyError(f"no claim {key!r}; there are {', '.join(item.name for item in self)}.")
 
-    def _named(self, verdict: str) -> list[str]:
+    def _names_of(self, verdict: str) -> list[str]:
         return [item.name for item in self.claims if item.verdict == verdict]
 
     @property
@@ -135,27 +135,27 @@ class Certificate:
     @property
     def held(self) -> list[str]:
         """The names of the claims that hold."""
-        return self._named(HOLDS)
+        return self._names_of(HOLDS)
 
     @property
     def failed(self) -> list[str]:
         """The names of the claims that fail."""
-        return self._named(FAILS)
+        return self._names_of(FAILS)
 
     @property
     def undecided(self) -> list[str]:
         """The names of the claims that lacked what would decide them."""
-        return self._named(UNDECIDED)
+        return self._names_of(UNDECIDED)
 
     @property
     def broken(self) -> list[str]:
         """The names of the claims whose check stumbled."""
-        return self._named(BROKEN)
+        return self._names_of(BROKEN)
 
     @property
     def not_checked(self) -> list[str]:
         """The names of the claims that were put off; `certify(X)` checks them."""
-        return self._named(NOT_CHECKED)
+        return self._names_of(NOT_CHECKED)
 
     @property
     def interrupted(self) -> bool:
@@ -190,7 +190,7 @@ class Certificate:
         words = {HOLDS: ("holds", "hold"), FAILS: ("fails", "fail")}
         parts = []
         for verdict in VERDICTS:
-            n = len(self._named(verdict))
+            n = len(self._names_of(verdict))
             if n:
                 parts.append(f"{n} {words.get(verdict, (verdict, verdict))[n > 1]}")
         return ", ".join(parts)
@@ -362,7 +362,7 @@ def describe_data(data: Any) -> str:
     parts.append(_digest(data, weights))
     targets = getattr(data, "targets", None)
     if targets is not None:
-        places = _spaced(len(targets), targets.itemsize * targets[:1].size)
+        places = _choose_evenly(len(targets), targets.itemsize * targets[:1].size)
         parts.append(f"targets {_hash([targets[places]])}")
     return ", ".join(parts)
 
@@ -370,17 +370,17 @@ def describe_data(data: Any) -> str:
 def _digest(data: Any, weights: np.ndarray | None) -> str:
     source = getattr(data, "source", None)
     if isinstance(source, np.ndarray):
-        places = _spaced(len(source), source.shape[1] * source.itemsize)
+        places = _choose_evenly(len(source), source.shape[1] * source.itemsize)
         arrays = [_narrow(source[places]), *([] if weights is None else [weights[places]])]
         told = "all rows" if len(places) == len(source) else f"{len(places):,} evenly spaced rows"
         return f"digest {_hash(arrays)} of {told}"
     entries = _entries(data, source)
     if entries is None:
         return "a stream of rows, no digest"
-    places = _spaced(len(entries[0]), sum(part.itemsize for part in entries))
+    places = _choose_evenly(len(entries[0]), sum(part.itemsize for part in entries))
     arrays = [part[places] for part in entries]
     if weights is not None:
-        arrays.append(weights[_spaced(len(weights), weights.itemsize)])
+        arrays.append(weights[_choose_evenly(len(weights), weights.itemsize)])
     told = f"{len(places):,} evenly spaced ones of " if len(places) < len(entries[0]) else ""
     return f"digest {_hash(arrays)} of {told}{len(entries[0]):,} entries"
 
@@ -394,7 +394,7 @@ def _entries(data: Any, source: Any) -> tuple[np.ndarray, ...] | None:
     return arrays if len(arrays) == 2 and len(arrays[0]) == len(arrays[1]) else None
 
 
-def _spaced(count: int, size: int) -> np.ndarray:
+def _choose_evenly(count: int, size: int) -> np.ndarray:
     """As many evenly spaced places as SAMPLED bytes allow."""
     return np.linspace(0, count - 1, num=min(count, max(SAMPLED // max(size, 1), 1))).astype(
         np.intp
@@ -403,7 +403,7 @@ def _spaced(count: int, size: int) -> np.ndarray:
 
 def _narrow(rows: np.ndarray) -> np.ndarray:
     """Of rows so long that one alone exceeds SAMPLED, evenly spaced columns."""
-    return rows[:, _spaced(rows.shape[1], rows.itemsize)] if rows.nbytes > SAMPLED else rows
+    return rows[:, _choose_evenly(rows.shape[1], rows.itemsize)] if rows.nbytes > SAMPLED else rows
 
 
 def _hash(arrays: list[np.ndarray]) -> str:

@@ -63,12 +63,12 @@ def map_reduce(
 ) -> Any:
     """start + f(block 1) + f(block 2) + …, with the blocks worked on side by side."""
     total = start
-    for part in _mapped(function, data, threads or cores()):
+    for part in _map_blocks(function, data, threads or cores()):
         total = total + part
     return total
 
 
-def _mapped(function, data: Blocks, threads: int) -> Iterator[Any]:
+def _map_blocks(function, data: Blocks, threads: int) -> Iterator[Any]:
     client = _client() if is_dask(data.source) else None
     if client is not None:
         yield from _on_cluster(client, function, data)

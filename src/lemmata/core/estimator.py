@@ -22,7 +22,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.core import validation
-from lemmata.core.blocks import Blocks, checked_block, is_dask, is_stream, unmasked
+from lemmata.core.blocks import Blocks, checked_block, is_dask, is_stream, unmask
 from lemmata.core.certificate import (
     TIMES_THE_FIT,
     Certificate,
@@ -126,7 +126,7 @@ class Model(BaseEstimator):
         return self.claims
 
     def _stop(self) -> Stop:
-        return self._limited(Settled(self.tol, self.patience) | MaxSteps(self.max_iter))
+        return self._within_time(Settled(self.tol, self.patience) | MaxSteps(self.max_iter))
 
     def _title(self, data: Blocks | None) -> str:
         """The first line of the certificate."""
@@ -154,7 +154,7 @@ class Model(BaseEstimator):
         """
         with self._all_or_nothing():
             self._validate_params()
-            data = self._validated(X, sample_weight)
+            data = self._validate_rows(X, sample_weight)
             try:
                 self._fit_blocks(data)
             except validation.NotFinite:  # from a first pass over data that was not checked before
@@ -203,7 +203,7 @@ class Model(BaseEstimator):
             copy._sent = self._sent
         return copy
 
-    def _limited(self, rule: Stop) -> Stop:
+    def _within_time(self, rule: Stop) -> Stop:
         """A stopping rule, or the end of what is left of `time_limit`."""
         if self.time_limit is None:
             return rule
@@ -224,7 +224,7 @@ class Model(BaseEstimator):
                 "interrupted before the first step was done; there is nothing to keep."
             )
         shown = best_run(solution)  # its trace, length and end
-        if not self._arrived(shown, problem) and self._wants_to_settle():  # not all have a tol
+        if not self._has_arrived(shown, problem) and self._wants_to_settle():  # not all have a tol
             self._warn_unsettled(shown)
         attributes = self._attributes(solution, problem)
         self._conclude(data, attributes, shown.trace, shown.stopped, shown.step)
@@ -274,7 +274,7 @@ class Model(BaseEstimator):
         """Whether ending at max_iter is news; with tol = 0 it is what was asked for."""
         return self.tol > 0
 
-    def _arrived(self, solution: Solution, problem: Any) -> bool:
+    def _has_arrived(self, solution: Solution, problem: Any) -> bool:
         """Whether a run ended by its own rules."""
         return solution.stopped != Stopped.MAX_STEPS
 
@@ -297,11 +297,11 @@ class Model(BaseEstimator):
                 raise type(error)(shorten(str(error))) from None
             refuse_truth_values(self)
 
-    def _validated(
+    def _validate_rows(
         self, X, sample_weight=None, reset: bool = True, min_samples: int | None = None
     ) -> Blocks:
         """Everything from outside passes here, once. Masked entries are not known: NaN, which few models take."""
-        X = unmasked(X)
+        X = unmask(X)
         validation.refuse_malformed(X)
         if min_samples is None:
             min_samples = self.min_samples if reset else 1
@@ -364,7 +364,9 @@ class Model(BaseEstimator):
             about half a second if that is more, counted in work and not in time, so that every machine says the same.
         """
         check_is_fitted(self)
-        return self._certificate(self._validated(X, sample_weight, reset=False), y, seconds=seconds)
+        return self._certificate(
+            self._validate_rows(X, sample_weight, reset=False), y, seconds=seconds
+        )
 
     def _certificate(
         self,
@@ -384,7 +386,7 @@ class Model(BaseEstimator):
         steps = f"{self.stopped_}, {self.n_iter_} step{'s' if self.n_iter_ != 1 else ''}"
         claims = self._claims() if claims is None else claims
         if in_fit and not checks_in_fit():
-            return Certificate(self._safe_title(data), _unchecked(claims), steps, trace=self.trace_)
+            return Certificate(self._safe_title(data), _put_off(claims), steps, trace=self.trace_)
         weights = None if data is None else data.weights
         if y is None and isinstance(data, Blocks):
             y = data.targets
@@ -460,7 +462,7 @@ class Model(BaseEstimator):
 
 
 @lru_cache(maxsize=256)
-def _unchecked(claims: tuple[Statement, ...]) -> tuple[Claim, ...]:
+def _put_off(claims: tuple[Statement, ...]) -> tuple[Claim, ...]:
     return tuple(one.put_off("run certify(X) for it") for one in claims)
 
 

@@ -250,13 +250,13 @@ class Run:
         self.finished = getattr(algorithm, "finished", lambda state: False)
         self.calling: Any = None  # the callback at work, to name it if it fails
         self.clock = time.perf_counter()
-        state, self.trace = self._resumed(rng) or self._begun(rng, start)
+        state, self.trace = self._resume(rng) or self._start(rng, start)
         # what the next step may change in place; the kept state is never touched
         self.live = self.snapshot(state)
         # one assignment: Ctrl-C never parts a state from its rows
         self.kept = state, len(self.trace)
 
-    def _resumed(self, rng):
+    def _resume(self, rng):
         for callback in self.callbacks:
             if hasattr(callback, "resume"):
                 found = callback.resume(self.algorithm, self.data, rng)
@@ -265,7 +265,7 @@ class Run:
                     return found
         return None
 
-    def _begun(self, rng, start):
+    def _start(self, rng, start):
         draws = getattr(self.algorithm, "draws", True)  # False: init looks at the data alone
         rng = np.random.default_rng(rng) if draws else None
         state = self.algorithm.init(self.data, rng) if start is None else start
@@ -330,7 +330,7 @@ class Run:
                 getattr(callback, hook)(solution)
         self.calling = None
 
-    def failed(self, error: Exception) -> StepFailed:
+    def describe_failure(self, error: Exception) -> StepFailed:
         """The error to raise for one from below, with the last good state."""
         kind = f"{type(error).__name__}: {error}".rstrip(".")
         if self.calling is None:
@@ -357,14 +357,14 @@ class Run:
                     callback.finish(solution)
             except Exception as error:
                 if failure is None:
-                    failure = self.failed(error)
+                    failure = self.describe_failure(error)
                 else:
                     failure.add_note(
                         f"Then {type(callback).__name__}.finish failed with {error!r}."
                     )
         return failure
 
-    def ended(self, word: str) -> Solution:
+    def conclude(self, word: str) -> Solution:
         """The solution, with a warning if the run did not end by its own rules."""
         note = ""
         if word == Stopped.INTERRUPTED:
@@ -409,12 +409,12 @@ def run(
     except KeyboardInterrupt:
         word = Stopped.INTERRUPTED
     except Exception as error:
-        failure = loop.failed(error)
+        failure = loop.describe_failure(error)
     finally:  # SystemExit passes through here too: no bar is left on the terminal
         failure = loop.finish(word, failure)
     if failure is not None:
         raise failure
-    return loop.ended(word)
+    return loop.conclude(word)
 
 
 def best_run(solution: Solution) -> Solution:

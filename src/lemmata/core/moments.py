@@ -55,7 +55,7 @@ class Moments:
             )
         mean = total / n
         scatter = _minus_outer((weighted.T @ rows).astype(np.float64), n * mean, mean)
-        if _cancelled(n, mean, scatter):  # centre first
+        if _lost_digits(n, mean, scatter):  # centre first
             centred = rows - mean.astype(rows.dtype)
             weighted = (
                 centred
@@ -78,7 +78,7 @@ class Moments:
         weighted = rows if weights is None else rows.multiply(weights[:, None]).tocsr()
         mean = np.asarray(weighted.sum(axis=0)).ravel() / n
         scatter = _minus_outer((weighted.T @ rows).toarray(), n * mean, mean)
-        if _cancelled(n, mean, scatter):
+        if _lost_digits(n, mean, scatter):
             step = max(1, 2**20 // rows.shape[1])
             slices = [slice(i, i + step) for i in range(0, rows.shape[0], step)]
             return sum(
@@ -111,7 +111,7 @@ class Moments:
         return self.scatter / max(self.n - 1, np.finfo(float).tiny)
 
 
-def _cancelled(n: float, mean: Array, scatter: Array) -> bool:
+def _lost_digits(n: float, mean: Array, scatter: Array) -> bool:
     """Whether subtracting n·μμᵀ ate digits of the scatter; raises where its squares were too large for their dtype."""
     spread = np.diagonal(scatter)
     if not np.isfinite(spread).all():

@@ -241,7 +241,7 @@ def are_accepted(model: Any) -> bool:
     values = tuple(getattr(model, name) for name in _rules(cls))  # type: ignore[arg-type]
     try:
         # 1, 1.0 and True are equal, but not alike
-        return _remembered(cls, values, tuple(map(type, values)))  # type: ignore[arg-type]
+        return _check_once(cls, values, tuple(map(type, values)))  # type: ignore[arg-type]
     except TypeError:  # an array, or another value that cannot be looked up
         return _all_satisfied(cls, values)
 
@@ -254,7 +254,7 @@ def _all_satisfied(cls: Any, values: tuple[Any, ...]) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _remembered(cls: Any, values: tuple[Any, ...], types: tuple[type, ...]) -> bool:
+def _check_once(cls: Any, values: tuple[Any, ...], types: tuple[type, ...]) -> bool:
     """The same parameters come again: of a grid search, of folds, of a hot loop."""
     return _all_satisfied(cls, values)
 

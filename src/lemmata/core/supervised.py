@@ -50,7 +50,7 @@ class Supervised(Model):
         """
         with self._all_or_nothing():
             self._validate_params()
-            self._fit_blocks(self._validated_pair(X, y, sample_weight))
+            self._fit_blocks(self._validate_pair(X, y, sample_weight))
         return self
 
     def certify(
@@ -63,12 +63,12 @@ class Supervised(Model):
             about half a second if that is more, counted in work and not in time, so that every machine says the same.
         """
         check_is_fitted(self)
-        data = self._validated_pair(X, y, sample_weight, reset=False)
+        data = self._validate_pair(X, y, sample_weight, reset=False)
         return self._certificate(data, seconds=seconds)
 
     # --- input ---
 
-    def _validated_pair(
+    def _validate_pair(
         self, X, y, sample_weight=None, reset: bool = True, new_classes: bool = True
     ) -> Blocks:
         """Rows, weights and targets, checked once.
@@ -80,12 +80,12 @@ class Supervised(Model):
             raise ValueError(
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
             )
-        data = self._validated(X, sample_weight, reset=reset)
+        data = self._validate_rows(X, sample_weight, reset=reset)
         y = np.asarray(y) if is_dask(y) else y
         targets = self._targets(y, reset and new_classes)
         if len(targets) != data.shape[0]:
             check_consistent_length(np.broadcast_to(0, data.shape[0]), targets)  # says so
-        return data.labelled(targets)
+        return data.with_targets(targets)
 
     def _targets(self, y: Any, reset: bool) -> Array:
         """y as the algorithm and the claims read it."""
@@ -103,7 +103,7 @@ class Supervised(Model):
     def _apply(self, X: Any, function: Any) -> Any:
         """function(rows) of every block, one below the other; of a dask array, lazily."""
         check_is_fitted(self)
-        data = self._validated(X, reset=False)
+        data = self._validate_rows(X, reset=False)
         if is_dask(data.source):
             one = np.asarray(function(np.zeros((1, data.shape[1]), data.dtype)))  # shows the shape
             if one.ndim == 1:
@@ -146,7 +146,7 @@ class Classifier(ClassifierMixin, Supervised):
         for labels in classes if isinstance(classes, list) else [classes]:
             if len(labels) < 2 or len(np.unique(labels)) < len(labels):
                 raise ValueError(
-                    f"classes_ are {shown(labels)}: a classifier tells two or more apart."
+                    f"classes_ are {list_classes(labels)}: a classifier tells two or more apart."
                 )
         return model
 
@@ -162,7 +162,7 @@ class Classifier(ClassifierMixin, Supervised):
             check_classification_targets(y)
         if len(self.classes_) < 2:
             raise ValueError(
-                f"y holds one class only, {shown(self.classes_)}; {type(self).__name__} tells at least two classes apart."
+                f"y holds one class only, {list_classes(self.classes_)}; {type(self).__name__} tells at least two classes apart."
             )
         return places
 
@@ -229,7 +229,7 @@ def encode(y: Array, classes: Array) -> Array:
     if np.any(strange):
         first = np.asarray(y)[strange].tolist()[0]
         raise ValueError(
-            f"y holds the label {first!r}, which the model was not fitted to; it knows {shown(classes)}."
+            f"y holds the label {first!r}, which the model was not fitted to; it knows {list_classes(classes)}."
         )
     return places
 
@@ -239,7 +239,7 @@ def _places(y: Array, classes: Array) -> Array:
     return np.array([at.get(label, 0) for label in np.asarray(y).tolist()])
 
 
-def shown(classes: Array, most: int = 8) -> str:
+def list_classes(classes: Array, most: int = 8) -> str:
     names = ", ".join(map(repr, classes[:most].tolist()))
     return names if len(classes) <= most else f"{names}, … ({len(classes)} in all)"
 
@@ -255,6 +255,6 @@ def class_weights(
     unknown = [label for label in chosen if label not in classes.tolist()]
     if unknown:
         raise ValueError(
-            f"class_weight names the class {unknown[0]!r}, which is not in y; y holds {shown(classes)}."
+            f"class_weight names the class {unknown[0]!r}, which is not in y; y holds {list_classes(classes)}."
         )
     return np.array([float(chosen.get(label, 1.0)) for label in classes.tolist()])

@@ -39,7 +39,7 @@ class EmbeddingModel(Model):
     counts_: Array = fitted()
     feature_names_in_: Array = fitted()
 
-    def _validated(  # type: ignore[override]
+    def _validate_rows(  # type: ignore[override]
         self, X, sample_weight=None, reset: bool = True, min_samples=None
     ) -> EncodedText:
         """Texts as numbers of words; over the model's own words where it is fitted already."""
@@ -105,7 +105,7 @@ class EmbeddingModel(Model):
 
             attributes["analogies"] = questions_over(self.vectors_.ids, analogies)
             claims += ANALOGY_CLAIMS
-        data = self._validated(X, sample_weight, reset=False)
+        data = self._validate_rows(X, sample_weight, reset=False)
         return self._certificate(data, y, seconds=seconds, claims=claims, attributes=attributes)
 
     def _title(self, data: Any) -> str:

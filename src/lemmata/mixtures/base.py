@@ -182,7 +182,7 @@ class MixtureModel(DensityMixin, Model):
 
     def _stop(self) -> Stop:
         rule = self._rule() if self._runs == 1 else Never()
-        return self._limited(rule)
+        return self._within_time(rule)
 
     def _warn_unsettled(self, solution: Solution) -> None:
         change = abs(solution.trace.last() - solution.trace.last(back=1))
@@ -238,7 +238,7 @@ class MixtureModel(DensityMixin, Model):
         self._validate_params()
         with self._all_or_nothing():
             first = not hasattr(self, "stepwise_")
-            data = self._validated(X, sample_weight, reset=first)
+            data = self._validate_rows(X, sample_weight, reset=first)
             if first:
                 self._fit_blocks(data)
             else:
@@ -266,7 +266,7 @@ class MixtureModel(DensityMixin, Model):
 
     def certify(self, X, y=None, sample_weight=None, *, seconds=None) -> Certificate:
         check_is_fitted(self)
-        data = self._validated(X, sample_weight, reset=False)
+        data = self._validate_rows(X, sample_weight, reset=False)
         for rows, _ in data:
             self.family_.check(rows)  # the claims do not ask what a fit would have refused
         return self._certificate(data, y, seconds=seconds)
@@ -276,7 +276,7 @@ class MixtureModel(DensityMixin, Model):
     def _rowwise(self, X, function, width: int | None = None, dtype: Any = None):
         """function(log π_j + log p(x; θ_j)) of every row, as an array, or a dask array where X is one."""
         check_is_fitted(self, "weights_")
-        data = self._validated(X, reset=False)
+        data = self._validate_rows(X, reset=False)
         work = partial(_of_rows, function, self.family_.check, self._scoring(data))
         dtype = data.dtype if dtype is None else dtype
         if is_dask(data.source):
@@ -318,7 +318,7 @@ class MixtureModel(DensityMixin, Model):
     def _log_likelihood(self, X, sample_weight=None) -> tuple[float, float]:
         """Σ w ln p(x) and Σ w."""
         check_is_fitted(self, "weights_")
-        data = self._validated(X, sample_weight, reset=False)
+        data = self._validate_rows(X, sample_weight, reset=False)
         work = partial(_sums, self.family_.check, self._scoring(data))
         with one_blas_thread():
             total, weight, lost = map_reduce(work, finer(data, len(self.weights_)), np.zeros(3))

@@ -267,7 +267,7 @@ class GaussianMixture(MixtureModel):
             raise ValueError(
                 f"draws={draws!r}: pass how many completions to draw, or None for conditional means."
             )
-        data = self._validated(X, reset=False)
+        data = self._validate_rows(X, reset=False)
         log_weights = log_of(self.weights_.astype(np.float64))
         family = cast(Gaussian, self.family_)
         mixture = family.components(self._params(), log_weights, np.float64)

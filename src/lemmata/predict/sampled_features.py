@@ -63,7 +63,7 @@ class _Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
 
     def _map(self, X: Any, function: Any) -> Array:
         check_is_fitted(self)
-        data = self._validated(X, reset=False)
+        data = self._validate_rows(X, reset=False)
         with one_blas_thread():
             parts = [
                 function(rows[start : start + ROWS])

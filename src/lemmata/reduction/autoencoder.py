@@ -209,7 +209,7 @@ class LinearAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model
     def transform(self, X) -> Array:
         """The code W(x − mean_) of every row."""
         check_is_fitted(self)
-        data = self._validated(X, reset=False)
+        data = self._validate_rows(X, reset=False)
         if is_dask(data.source):
             widths = (data.source.chunks[0], (len(self.encoder_),))
             return data.source.map_blocks(self._code, chunks=widths, dtype=data.dtype)
@@ -233,7 +233,7 @@ class LinearAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model
         """Minus the mean squared error of the reconstruction, over rows and features; higher is better."""
         check_is_fitted(self)
         total = 0.0
-        data = self._validated(X, sample_weight, reset=False)
+        data = self._validate_rows(X, sample_weight, reset=False)
         for rows, weights in data:
             dense = rows.toarray() if sp.issparse(rows) else rows
             again = self.inverse_transform(row_by_row(self._code, Blocks.of(dense)))

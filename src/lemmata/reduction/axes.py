@@ -36,7 +36,7 @@ class Axes(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
     def _open(self, X: Any) -> Any:
         """New rows as Blocks, of the width of the fit."""
-        return self._validated(X, reset=False)
+        return self._validate_rows(X, reset=False)
 
     def transform(self, X):
         """The coordinates of rows in the axes."""
@@ -106,7 +106,7 @@ class GaussianAxes(Axes):
         """The average log-likelihood of the rows; a weight counts its row that many times."""
         if sample_weight is None:
             return float(np.mean(self.score_samples(X)))
-        data = self._validated(X, sample_weight, reset=False)
+        data = self._validate_rows(X, sample_weight, reset=False)
         return float(np.average(self.score_samples(X), weights=data.weights))
 
     def _log_likelihood(self, rows) -> Array:

@@ -210,7 +210,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
             steps = QUICK if self.iterated_power == "auto" else int(self.iterated_power)
         else:
             steps = MOST_PRODUCTS if self.max_iter is None else self.max_iter
-        return self._limited(MaxSteps(steps))
+        return self._within_time(MaxSteps(steps))
 
     def _wants_to_settle(self) -> bool:
         return self.solver_ == "lanczos"  # tol = 0 means rounding here
@@ -262,7 +262,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
     def transform(self, X):
         """The coordinates of rows on the principal directions, `(k(x) − Kp)ᵀα/√λ`."""
         check_is_fitted(self)
-        data = self._validated(X, reset=False)
+        data = self._validate_rows(X, reset=False)
         with one_blas_thread():
             model = self.kernel_, self.X_fit_, self.eigenvectors_, self.eigenvalues_, self.offset_
             parts = [_coordinates(rows, *model) for rows, _ in data]

@@ -177,7 +177,7 @@ class PCA(PrincipalAxes):
     def _stop(self):
         if self.solver_ in DIRECT:
             return Never()
-        rule = self._limited(MaxSteps(self._most_steps))
+        rule = self._within_time(MaxSteps(self._most_steps))
         # power settles one axis after the other, and a number of products is meant as it is
         counted = self.solver_ == "power" or self._most_steps != self.max_iter
         return rule if counted else Settled(self.tol) | rule

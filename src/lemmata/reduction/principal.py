@@ -137,7 +137,7 @@ class PrincipalAxes(GaussianAxes, Model):
             if plain and X.shape[1] == self.n_features_in_:  # `Gathering` looks for NaN in it
                 data = Blocks.of(X)
             else:
-                data = self._validated(X, sample_weight, reset=first, min_samples=1)
+                data = self._validate_rows(X, sample_weight, reset=first, min_samples=1)
             d = data.shape[1]
             if isinstance(self.n_components, int | np.integer) and self.n_components > d:
                 raise ValueError(

@@ -115,7 +115,7 @@ class TruncatedSVD(Axes, Model):
 
     def _stop(self):
         steps = int(self.n_iter) if self.solver_ == "randomized" else MOST_STEPS
-        return self._limited(MaxSteps(steps))
+        return self._within_time(MaxSteps(steps))
 
     def _wants_to_settle(self) -> bool:
         return self.solver_ == "lanczos"

@@ -35,7 +35,7 @@ class ModelOfCounts(Model):
 
     accepts_sparse = True
 
-    def _validated(self, X, sample_weight=None, reset: bool = True, min_samples=None) -> Blocks:
+    def _validate_rows(self, X, sample_weight=None, reset: bool = True, min_samples=None) -> Blocks:
         if isinstance(X, str):
             raise TypeError("X is one text; pass a list of texts, or counts of their words.")
         if are_texts(X):
@@ -48,7 +48,7 @@ class ModelOfCounts(Model):
         if first is not None:
             data = self._validated_counts(X, first, sample_weight, reset, min_samples)
         else:
-            data = super()._validated(X, sample_weight, reset, min_samples)
+            data = super()._validate_rows(X, sample_weight, reset, min_samples)
             if reset:
                 self._forget("tokenizer_")
         for rows, _ in data:
@@ -72,7 +72,7 @@ class ModelOfCounts(Model):
                     "documents over its words by model.encode(documents)."
                 )
             matrix = X.matrix if isinstance(X, Counts) else _Matrices(X, first.words)
-            data = super()._validated(matrix, sample_weight, reset, min_samples)
+            data = super()._validate_rows(matrix, sample_weight, reset, min_samples)
         finally:
             if known is not None and not reset:
                 self.feature_names_in_ = known

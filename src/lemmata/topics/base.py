@@ -54,4 +54,4 @@ class TopicModel(Readable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Mo
         X : counts, blocks of counts, a matrix, or texts, whose words are counted first
         """
         check_is_fitted(self)
-        return self._mixtures(self._validated(X, reset=False))
+        return self._mixtures(self._validate_rows(X, reset=False))

@@ -133,7 +133,7 @@ class Readable:
 
     def _lengths(self, documents: Any) -> Array:
         """Number of words of each document."""
-        blocks = self._validated(documents, reset=False)  # type: ignore[attr-defined]
+        blocks = self._validate_rows(documents, reset=False)  # type: ignore[attr-defined]
         return np.concatenate([np.asarray(rows.sum(axis=1)).ravel() for rows, _ in blocks])
 
     def documents_of(
@@ -249,7 +249,7 @@ class Readable:
         words = self._words(vocabulary)
         if are_texts(documents):
             documents = self.encode(documents, words)
-        blocks = self._validated(documents, reset=False)  # type: ignore[attr-defined]
+        blocks = self._validate_rows(documents, reset=False)  # type: ignore[attr-defined]
         frequency = np.zeros(len(words))
         for rows, _ in blocks:
             frequency += np.asarray(rows.sum(axis=0)).ravel()

@@ -174,7 +174,7 @@ def test_early_stopping_ends_without_improvement_and_shows_the_best_epoch():
     assert model.stopped_ == "no improvement"
     losses = model.history_["validation_loss"]
     assert losses.argmin() == len(losses) - 4
-    _, held = model._split(model._validated(noise, reset=False))
+    _, held = model._split(model._validate_rows(noise, reset=False))
     p = model.predict_proba(noise[held])[np.arange(30), labels[held]]
     assert -np.log(p).mean() == pytest.approx(losses.min(), rel=1e-10)
     assert model.best_validation_score_ == model.score(noise[held], labels[held])

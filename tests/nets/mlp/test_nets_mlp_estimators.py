@@ -255,7 +255,7 @@ def test_batches_that_come_one_by_one_are_epochs_of_one_optimiser(tmp_path):
 def test_one_step_of_the_algorithm_is_one_epoch_and_leaves_the_state_alone():
     X, y = scaled(load_iris)
     model = MLPClassifier((4,), batch_size=30, random_state=0)
-    data = model._validated_pair(X, y)
+    data = model._validate_pair(X, y)
     algorithm, sample = model._algorithm(data), model._problem(data)
     state = run(algorithm, sample, stop=MaxSteps(2), rng=0).state
     assert (state.epoch, state.updates) == (2, 10)

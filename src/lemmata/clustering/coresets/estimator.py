@@ -169,7 +169,7 @@ class LightweightCoreset(Model):
         """Add a batch of rows: coresets of equal rank are merged and reduced, as in a binary counter."""
         self._validate_params()
         with self._all_or_nothing():
-            data = self._validated(X, sample_weight, reset=not hasattr(self, "coreset_"))
+            data = self._validate_rows(X, sample_weight, reset=not hasattr(self, "coreset_"))
             size = self._size(data.shape[1])
             if not hasattr(self, "merging_"):
                 ranks = {0: self.coreset_} if hasattr(self, "coreset_") else {}
@@ -233,7 +233,7 @@ class LightweightCoreset(Model):
     def measured_epsilon(self, X, center_sets, sample_weight=None) -> Array:
         """|φ_C(Q) − φ_X(Q)| / (½φ_X(Q) + ½φ_X(μ)) on data X, for each set of centres Q."""
         check_is_fitted(self, "coreset_")
-        data = self._validated(X, sample_weight, reset=False)
+        data = self._validate_rows(X, sample_weight, reset=False)
         sets = [self._centers(centers) for centers in center_sets]
         if not sets:
             raise ValueError(

@@ -372,7 +372,7 @@ class ALS(CompletionModel):
         if not isinstance(sweeps, Integral) or sweeps < 1:
             raise ValueError(f"sweeps={sweeps!r} is not accepted; pass an int >= 1.")
         with self._all_or_nothing():
-            data = self._validated(X)
+            data = self._validate_rows(X)
             self._check_values(data)
             algorithm = self._with(self.rank_, self._penalty, data)
             _check_determined(algorithm, data)
@@ -435,7 +435,7 @@ class ALS(CompletionModel):
     ) -> None:
         """Sweep from a state and take over the result; `before`: the trace of the run that this continues."""
         callbacks = [Progress(type(self).__name__, total=self.max_iter)] if self.verbose else []
-        rule, start = self._limited(Settled(self.tol) | stop), algorithm.evaluate(state, data)
+        rule, start = self._within_time(Settled(self.tol) | stop), algorithm.evaluate(state, data)
         with one_blas_thread():
             solution = run(algorithm, data, stop=rule, callbacks=callbacks, start=start)
         trace = solution.trace if before is None else join_traces(before, solution.trace)

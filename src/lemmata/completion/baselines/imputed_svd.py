@@ -163,7 +163,7 @@ class ImputedSVD(CompletionModel):
     def _stop(self) -> Stop:
         """Lanczos is finished when its error bounds are; a sum of eigenvalues that pauses says less."""
         rule: Stop = MaxSteps(self.max_iter)
-        return self._limited(rule)
+        return self._within_time(rule)
 
     def _attributes(self, solution, problem: Filled) -> dict[str, Any]:
         P, s, Q = problem.factors(solution.attributes["vectors"])

@@ -14,7 +14,7 @@ from sklearn.utils.validation import validate_data
 from lemmata.completion.data.entries import stored_entries
 from lemmata.completion.data.frames import columns_of_entries, frame_columns, without_na
 from lemmata.completion.observed import Labels, Observed
-from lemmata.core.blocks import is_dask, is_stream, unmasked
+from lemmata.core.blocks import is_dask, is_stream, unmask
 from lemmata.core.estimator import Model
 from lemmata.core.validation import refuse_shrunk_file
 
@@ -24,7 +24,7 @@ class ModelOfEntries(Model):
 
     accepts_sparse = True
 
-    def _validated(
+    def _validate_rows(
         self, X, sample_weight=None, reset: bool = True, min_samples: int | None = None
     ) -> Any:
         return self._entries(X, reset)
@@ -55,7 +55,7 @@ def _checked_entries(model: Model, X: Any, reset: bool) -> Observed:
             f"a {type(X).__name__} is not a matrix with holes; accepted are arrays with NaN, sparse matrices, DataFrames and "
             "Observed (Observed.from_file for ratings, completion.Distributed for a cluster)."
         )
-    X = stored_entries(X) if sp.issparse(X) else without_na(unmasked(X))
+    X = stored_entries(X) if sp.issparse(X) else without_na(unmask(X))
     refuse_shrunk_file(X)
     checked = validate_data(
         model,

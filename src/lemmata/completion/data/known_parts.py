@@ -46,7 +46,7 @@ class ModelOfParts(ModelOfCounts):
 
     accepts_nan = True
 
-    def _validated(self, X, sample_weight=None, reset: bool = True, min_samples=None) -> Blocks:
+    def _validate_rows(self, X, sample_weight=None, reset: bool = True, min_samples=None) -> Blocks:
         if isinstance(X, Observed):
             data: Blocks = KnownBlocks.of_entries(X)
             self._check_width(data, reset)
@@ -56,7 +56,7 @@ class ModelOfParts(ModelOfCounts):
             if data.shape[0] < 1:
                 raise ValueError("Found 0 sample(s) while a minimum of 1 is required.")
         else:
-            data, least = super()._validated(X, sample_weight, reset, min_samples), 0.0
+            data, least = super()._validate_rows(X, sample_weight, reset, min_samples), 0.0
             known = False
             for rows, _ in data:
                 known = known or sp.issparse(rows) or not bool(np.isnan(rows).all())

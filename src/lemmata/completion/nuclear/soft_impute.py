@@ -377,7 +377,7 @@ class SoftImpute(CompletionModel):
         return bias * (counts / np.maximum(counts + self.centre_reg, 1)).astype(bias.dtype), spread
 
     def _stop(self) -> Stop:
-        return self._limited(self._stop_at_reg())
+        return self._within_time(self._stop_at_reg())
 
     def _stop_at_reg(self) -> Stop:
         return SettledAtReg(self.tol, self.patience) | MaxSteps(self.max_iter)
@@ -411,7 +411,7 @@ class SoftImpute(CompletionModel):
             values = [float(reg) for reg in regs]
             path = Path(first, {"reg": values}, stop=self._stop_at_reg())
             most = MaxSteps(len(models) * (self.max_iter + 1))
-            found = run(path, problem, stop=self._limited(most), rng=self._rng())
+            found = run(path, problem, stop=self._within_time(most), rng=self._rng())
         state = found.state
         ends = state.results if state.ended else (*state.results, state.state)
         for index, (result, trace) in enumerate(zip(ends, state.traces, strict=True)):
@@ -427,7 +427,7 @@ class SoftImpute(CompletionModel):
 
     def _checked_data(self, X: Any) -> Observed:
         self._validate_params()
-        return self._validated(X)
+        return self._validate_rows(X)
 
     def _end_of_path(self, solution: Solution, data: Any) -> None:
         """The attributes and the certificate of a run on a path."""

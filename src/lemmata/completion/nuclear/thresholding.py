@@ -301,7 +301,7 @@ class SingularValueThresholding(CompletionModel):
 
     def _stop(self) -> Stop:
         rule: Stop = SmallGradient(self.tol) | MaxSteps(self.max_iter)
-        return self._limited(rule)
+        return self._within_time(rule)
 
     def _attributes(self, solution: Solution, problem: Observed) -> dict[str, Any]:
         arrays = {

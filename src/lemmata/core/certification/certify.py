@@ -272,13 +272,13 @@ def open_data(
         # ours may take NaN, theirs cannot
         assert_all_finite(X, input_name="X", estimator_name=type(model).__name__)
     if not isinstance(opener, Supervised):
-        return opener._validated(X, sample_weight, reset=False)
+        return opener._validate_rows(X, sample_weight, reset=False)
     if isinstance(opener, Classifier):
         classes = known.get("classes_", getattr(model, "classes_", None))
         opener.classes_ = classes if isinstance(classes, list) else np.asarray(classes)
     if y is None:
         raise ValueError(f"the claims about a {type(model).__name__} need y: certify(model, X, y).")
-    return opener._validated_pair(X, y, sample_weight, reset=False)
+    return opener._validate_pair(X, y, sample_weight, reset=False)
 
 
 def _is_table(X: Any) -> bool:

@@ -87,7 +87,7 @@ def _picture_of_trace(trace: Trace | None) -> str:
         ax.set_yscale("log")
     ax.set(xlabel="step", ylabel="objective")
     words = f"The run: {len(trace) - 1:,} steps, {trace.elapsed:.3g} s, objective {trace.last():.6g} at its end."
-    return _embedded(drawing, words)
+    return _embed(drawing, words)
 
 
 def _picture_of_margins(claims: list[Claim]) -> str:
@@ -111,12 +111,12 @@ def _picture_of_margins(claims: list[Claim]) -> str:
         xlabel="measured, as a share of what is allowed",
     )
     ax.set_yticks(range(len(shown)), [printable(item.name) for item in shown], parse_math=False)
-    return _embedded(
+    return _embed(
         drawing, "How near each verdict was: left of the line a claim holds, right of it it fails."
     )
 
 
-def _embedded(drawing: Any, words: str) -> str:
+def _embed(drawing: Any, words: str) -> str:
     content = io.BytesIO()
     drawing.savefig(content, format="svg", metadata={"Date": None})
     code = base64.b64encode(content.getvalue()).decode()

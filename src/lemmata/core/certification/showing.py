@@ -47,7 +47,7 @@ def as_text(certificate: Any, width: float = math.inf) -> str:
     wide = [max(map(len, column)) for column in zip(*rows, strict=True)] or [0]
     wide[0] = MARGIN - 4
     if 2 * len(wide) + sum(wide) > width:
-        return _folded(certificate, max(int(width), NARROWEST))
+        return _fold(certificate, max(int(width), NARROWEST))
     lines = [_headline(certificate, 2 * len(wide) + sum(wide))]
     for item, row in zip(certificate, rows, strict=True):
         cells = (f"{cell:<{size}}" for cell, size in zip(row, wide, strict=True))
@@ -78,27 +78,27 @@ def _headline(certificate: Any, width: int) -> str:
     return f"{title}  {summary:>{max(width - len(title) - 2, 0)}}" if summary else title
 
 
-def _folded(certificate: Any, width: int) -> str:
+def _fold(certificate: Any, width: int) -> str:
     """Each claim below its name: the sentence with its numbers, then remarks, broken at spaces."""
     title, summary = one_line(certificate.title), _summary(certificate)
     fits = len(title) + 2 + len(summary) <= width
-    lines = [f"{title}  {summary:>{width - len(title) - 2}}"] if fits else _broken(title, width)
+    lines = [f"{title}  {summary:>{width - len(title) - 2}}"] if fits else _wrap(title, width)
     if summary and not fits:
-        lines += _broken(summary, width, "  ")
+        lines += _wrap(summary, width, "  ")
     for item in certificate:
         verdict = f"  {item.verdict:<{MARGIN - 2}}"
-        lines += _broken(
+        lines += _wrap(
             f"{item.name} [{item.strength}, {item.source}]", width, " " * MARGIN, verdict
         )
         told = f"{item.sentence}: {item.numbers}" if item.numbers else item.sentence
         for text in (told, *item.remarks):
-            lines += _broken(text, width, " " * MARGIN)
+            lines += _wrap(text, width, " " * MARGIN)
     if certificate.skipped:
-        lines += _broken(f"skipped: {certificate.skipped}", width, "  ")
+        lines += _wrap(f"skipped: {certificate.skipped}", width, "  ")
     return printable("\n".join(lines))
 
 
-def _broken(text: str, width: int, indent: str = "", first: str | None = None) -> list[str]:
+def _wrap(text: str, width: int, indent: str = "", first: str | None = None) -> list[str]:
     """Lines of at most this width, the first begun by `first`; neither long words nor comparisons are cut."""
     text = re.sub(r" ([≤≥<>]) ", f"{GLUE}\\1{GLUE}", " ".join(text.split()))
     lines = wrap(
@@ -185,10 +185,10 @@ def printable(text: str) -> str:
     >>> print(printable("a\\x1b[2Jb\\x9b31m"))
     a\\x1b[2Jb\\x9b31m
     """
-    return UNPRINTABLE.sub(_written_out, text)
+    return UNPRINTABLE.sub(_write_out, text)
 
 
-def _written_out(found: re.Match) -> str:
+def _write_out(found: re.Match) -> str:
     code = ord(found[0])
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
 

@@ -246,7 +246,7 @@ def _decode_object(value, arrays):
     return made
 
 
-def _taken(key, arrays):
+def _take(key, arrays):
     """An array of the file, which nobody else gets."""
     if key not in arrays:
         raise StoreError(f"the array {str(key)[:40]!r} is not there, or is named twice.")
@@ -254,7 +254,7 @@ def _taken(key, arrays):
 
 
 def _decode_array(value, arrays):
-    array = _taken(value["key"], arrays)
+    array = _take(value["key"], arrays)
     array = array.T if value.get("order") == "F" else array
     return array if value["$"] == "array" else array[()]
 
@@ -344,7 +344,7 @@ def _texts(value, arrays) -> list[str]:
         if not all(isinstance(item, str) for item in value["items"]):
             raise StoreError("a text array holds something that is not text.")
         return value["items"]
-    text, ends = (_taken(value[name], arrays) for name in ("text", "ends"))
+    text, ends = (_take(value[name], arrays) for name in ("text", "ends"))
     for part, dtype in ((text, np.uint8), (ends, np.int64)):
         if part.dtype != dtype or part.ndim != 1:
             raise StoreError("the parts of a text array are of the wrong kind.")

@@ -62,7 +62,7 @@ def check_stored(name: str, value: Any, spec: Spec, letters: dict[str, int]) -> 
         return
     if "|" in spec:
         spec = _alternative(spec, np.ndim(value))
-    axes, marks, ranges = _parsed(spec)
+    axes, marks, ranges = _parse(spec)
     if "labels" in marks and isinstance(value, list):  # one array for each thing that is predicted
         for one in value:
             check_stored(name, one, spec, {})
@@ -80,10 +80,10 @@ def check_stored(name: str, value: Any, spec: Spec, letters: dict[str, int]) -> 
 def _alternative(spec: str, axes: int) -> str:
     """The one of several specifications that has so many axes; the first if none has."""
     options = spec.split("|")
-    return next((one for one in options if len(_parsed(one)[0]) == axes), options[0])
+    return next((one for one in options if len(_parse(one)[0]) == axes), options[0])
 
 
-def _parsed(spec: str) -> tuple[list[str], set[str], list[tuple[str, float]]]:
+def _parse(spec: str) -> tuple[list[str], set[str], list[tuple[str, float]]]:
     """The axes, the marks and the ranges that a specification names."""
     ranges = [(found[1], float(found[2])) for found in re.finditer(r"([<>]=?)(\S+)", spec)]
     words = [word for word in spec.split() if word[0] not in "<>"]

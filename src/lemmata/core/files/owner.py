@@ -45,7 +45,7 @@ def _mark(name: str, value: Any) -> str:
         return ""  # whatever was drawn first is in the state, and any draw is as good
     if name == "callbacks":  # who watches a run is known by name: what was seen so far may differ
         value = [_name_of(one) for one in value or ()]
-    return digest(described(value))
+    return digest(describe(value))
 
 
 def differences(
@@ -72,7 +72,7 @@ def brief(value: Any) -> str:
     return text if len(text) <= SHORT and " at 0x" not in text else type(value).__name__
 
 
-def described(value: Any, depth: int = 6) -> Any:
+def describe(value: Any, depth: int = 6) -> Any:
     """A value as plain parts that `digest` takes: its name and its parameters; of a function, what it does."""
     if isinstance(value, Integral) and not isinstance(value, bool):
         return int(value)
@@ -80,7 +80,7 @@ def described(value: Any, depth: int = 6) -> Any:
         return value
     if depth == 0:
         return _name_of(type(value))
-    inside = partial(described, depth=depth - 1)
+    inside = partial(describe, depth=depth - 1)
     if isinstance(value, (tuple, list)):
         return [inside(item) for item in value]
     if isinstance(value, Mapping):

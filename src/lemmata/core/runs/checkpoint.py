@@ -83,7 +83,7 @@ class Checkpoint:
         self._refuse_other(owner)
         self._check_layout(content["state"], data)
         self._written = len(content["trace"]) - 1
-        resumed = getattr(algorithm, "resumed", lambda state: state)
+        resumed = getattr(algorithm, "resume_state", lambda state: state)
         return resumed(content["state"]), content["trace"]
 
     def _refuse_other(self, owner: dict[str, Any]) -> None:

@@ -180,7 +180,7 @@ class Restarts(Children):
         """What a checkpoint belongs to: the children, not when they stop."""
         return [type(self).__name__, self.algorithm, self.n]
 
-    def resumed(self, state: ChildrenState) -> ChildrenState:
+    def resume_state(self, state: ChildrenState) -> ChildrenState:
         """The state of a checkpoint under the rule of this run."""
         going_on = state.current if state.again and not state.ended else -1
         again = [

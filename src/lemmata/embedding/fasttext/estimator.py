@@ -117,7 +117,7 @@ class FastTextClassifier(Classifier):
 
     # --- texts ---
 
-    def _validated(self, X, sample_weight=None, reset: bool = True, min_samples=None) -> Blocks:
+    def _validate_rows(self, X, sample_weight=None, reset: bool = True, min_samples=None) -> Blocks:
         """Texts as sparse rows of features, which are those of the training texts."""
         text = self._encode(X)
         if reset:
@@ -153,7 +153,7 @@ class FastTextClassifier(Classifier):
     # --- fitting ---
 
     def _stop(self) -> Stop:
-        return self._limited(Settled(self.tol, self.patience) | MaxSteps(self.epochs))
+        return self._within_time(Settled(self.tol, self.patience) | MaxSteps(self.epochs))
 
     def _wants_to_settle(self) -> bool:
         return False  # the learning rate ends with the epochs

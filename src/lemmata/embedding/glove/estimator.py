@@ -126,7 +126,7 @@ class GloVe(EmbeddingModel):
         return self.epochs
 
     def _stop(self) -> Stop:
-        return self._limited(Settled(self.tol, self.patience) | MaxSteps(self.epochs))
+        return self._within_time(Settled(self.tol, self.patience) | MaxSteps(self.epochs))
 
     def _wants_to_settle(self) -> bool:
         return False  # all epochs are made
@@ -141,11 +141,11 @@ class GloVe(EmbeddingModel):
         """
         return super().fit(X)
 
-    def _validated(  # type: ignore[override]
+    def _validate_rows(  # type: ignore[override]
         self, X, sample_weight=None, reset: bool = True, min_samples=None
     ) -> PairCounts:
         if not isinstance(X, CoOccurrence):
-            text = super()._validated(X, sample_weight, reset)
+            text = super()._validate_rows(X, sample_weight, reset)
             return PairCounts.of(self._count(text))
         if sample_weight is not None:
             raise ValueError("pairs have no weights besides f; multiply their counts.")

@@ -141,7 +141,7 @@ class PMI(EmbeddingModel):
     def _stop(self) -> Any:
         if self._is_formed(len(self.counts_)):
             return Never()  # one decomposition, whatever n_iter is
-        return self._limited(MaxSteps(int(self.n_iter)))
+        return self._within_time(MaxSteps(int(self.n_iter)))
 
     def _wants_to_settle(self) -> bool:
         return False

@@ -100,7 +100,7 @@ class SentenceEmbedding(SentenceModel):
         return self.epochs
 
     def _stop(self) -> Stop:
-        return self._limited(Settled(self.tol, self.patience) | MaxSteps(self.epochs))
+        return self._within_time(Settled(self.tol, self.patience) | MaxSteps(self.epochs))
 
     def _wants_to_settle(self) -> bool:
         return False  # the learning rate ends with the epochs

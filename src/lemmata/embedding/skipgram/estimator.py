@@ -163,7 +163,7 @@ class SkipGram(EmbeddingModel):
         return self.epochs
 
     def _stop(self) -> Stop:
-        return self._limited(Settled(self.tol, self.patience) | MaxSteps(self.epochs))
+        return self._within_time(Settled(self.tol, self.patience) | MaxSteps(self.epochs))
 
     def _wants_to_settle(self) -> bool:
         return False  # the learning rate ends with the epochs: all of them are made

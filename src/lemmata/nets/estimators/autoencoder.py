@@ -112,12 +112,12 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Neural):
             Time limit; claims that need more stay *not checked*.
         """
         check_is_fitted(self)
-        data = self._validated(X, sample_weight, reset=False)
-        test = None if X_test is None else self._validated(X_test, reset=False)
+        data = self._validate_rows(X, sample_weight, reset=False)
+        test = None if X_test is None else self._validate_rows(X_test, reset=False)
         return self._certify_with(data, test, seconds)
 
-    def _validated_pair(self, X, y, sample_weight=None, reset=True, new_classes=True) -> Blocks:
-        return self._validated(X, sample_weight, reset=reset)  # there is no y
+    def _validate_pair(self, X, y, sample_weight=None, reset=True, new_classes=True) -> Blocks:
+        return self._validate_rows(X, sample_weight, reset=reset)  # there is no y
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -191,7 +191,7 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Neural):
     def score(self, X, y=None, sample_weight=None) -> float:
         """Minus the mean squared error of the reconstruction, over rows and features; higher is better."""
         check_is_fitted(self)
-        return -self._mean_square(self._validated(X, sample_weight, reset=False))
+        return -self._mean_square(self._validate_rows(X, sample_weight, reset=False))
 
     # --- files ---
 

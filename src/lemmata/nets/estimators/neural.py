@@ -214,7 +214,7 @@ class Neural(Supervised):
         rule: Stop = Settled(self.tol, self.n_iter_no_change) | MaxSteps(self.max_iter)
         if self.early_stopping:
             rule = NoImprovement(self.n_iter_no_change) | rule
-        rule = self._limited(rule)
+        rule = self._within_time(rule)
         return devices.Together(rule) if devices.share().size > 1 else rule
 
     def _callbacks(self) -> list[Any]:
@@ -278,7 +278,7 @@ class Neural(Supervised):
         """Train one epoch on these rows, continuing the last call (weights and memory of the optimiser)."""
         with self._all_or_nothing():
             self._validate_params()
-            data = self._validated_pair(X, y, sample_weight, reset=not hasattr(self, "module_"))
+            data = self._validate_pair(X, y, sample_weight, reset=not hasattr(self, "module_"))
             self._train_one_epoch(data)
         return self
 
@@ -322,8 +322,8 @@ class Neural(Supervised):
         check_is_fitted(self)
         if (X_test is None) != (y_test is None):
             raise ValueError("pass X_test and y_test together.")
-        data = self._validated_pair(X, y, sample_weight, reset=False)
-        test = None if X_test is None else self._validated_pair(X_test, y_test, reset=False)
+        data = self._validate_pair(X, y, sample_weight, reset=False)
+        test = None if X_test is None else self._validate_pair(X_test, y_test, reset=False)
         return self._certify_with(data, test, seconds)
 
     def _certify_with(
@@ -344,12 +344,12 @@ class Neural(Supervised):
 
     # --- input ---
 
-    def _validated(
+    def _validate_rows(
         self, X, sample_weight=None, reset: bool = True, min_samples: int | None = None
     ) -> Blocks:
         given = None if self.input_shape is None else tuple(int(size) for size in self.input_shape)
         rows, shape = flatten(X, given if reset else self.input_shape_, fitted=not reset)
-        data = super()._validated(rows, sample_weight, reset=reset, min_samples=min_samples)
+        data = super()._validate_rows(rows, sample_weight, reset=reset, min_samples=min_samples)
         if reset:
             self.input_shape_ = (data.shape[1],) if shape is None else shape
             if math.prod(self.input_shape_) != data.shape[1]:

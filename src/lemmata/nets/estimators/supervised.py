@@ -132,7 +132,7 @@ class NeuralClassifier(Neural, Classifier):
             reset, known = not hasattr(self, "module_"), hasattr(self, "classes_")
             if classes is not None and not known:
                 self.classes_, known = unique_labels(classes), True
-            data = self._validated_pair(X, y, sample_weight, reset, new_classes=not known)
+            data = self._validate_pair(X, y, sample_weight, reset, new_classes=not known)
             self._train_one_epoch(data)
         return self
 

@@ -206,7 +206,7 @@ class Perceptron(Supervised):
         )  # fmt: skip
 
     def _time_left(self) -> float:
-        rule = self._limited(Never())
+        rule = self._within_time(Never())
         return rule.rules[-1].limit  # type: ignore[attr-defined]
 
     def _start(self, data: Blocks) -> Array | None:
@@ -227,7 +227,7 @@ class Perceptron(Supervised):
     def _stop(self) -> Stop:
         if self.solver == "lbfgs":
             return Never()
-        return self._limited(NoProgress(float(self.n_iter_no_change)) | MaxSteps(self.max_iter))
+        return self._within_time(NoProgress(float(self.n_iter_no_change)) | MaxSteps(self.max_iter))
 
     # --- the result ---
 

@@ -117,7 +117,7 @@ class MLPClassifier(Perceptron, MultilabelClassifier):
                 raise ValueError(
                     f"`classes={classes}` is not the same as on last call to partial_fit, was: {self.classes_}"
                 )
-            data = self._validated_pair(X, y, sample_weight, first, new_classes)
+            data = self._validate_pair(X, y, sample_weight, first, new_classes)
             self._one_epoch(data)
         return self
 
@@ -194,7 +194,7 @@ class MLPRegressor(Perceptron, Regressor):
         with self._all_or_nothing():
             self._validate_params()
             first = not hasattr(self, "coefs_")
-            self._one_epoch(self._validated_pair(X, y, sample_weight, reset=first))
+            self._one_epoch(self._validate_pair(X, y, sample_weight, reset=first))
         return self
 
     def predict(self, X):

@@ -39,7 +39,7 @@ import torch
 from torch import Tensor, nn
 
 from lemmata.core.files.encoding import digest
-from lemmata.core.files.owner import described
+from lemmata.core.files.owner import describe
 from lemmata.core.loop import MaxSteps, Seconds, Solution, Stop, Stopped, run
 from lemmata.nets.data.batches import Batch, Data, One, as_data, seeds
 from lemmata.nets.training import devices, optimisers
@@ -217,7 +217,7 @@ class Training:
     def identity(self) -> dict[str, Any]:
         """Everything that the next batch depends on, without the network."""
         found = {
-            name: described(getattr(self, name))
+            name: describe(getattr(self, name))
             for name in self.__dataclass_fields__
             if name != "net" and name[0] != "_"
         }

@@ -243,7 +243,7 @@ class ChosenByFolds(Supervised):
     _warn_unsettled = warn_of_gap
 
     def _stop(self) -> Stop:
-        return self._limited(AllDone())
+        return self._within_time(AllDone())
 
     def _fit_blocks(self, data: Blocks) -> None:
         whole = make_regression(self, data)

@@ -137,7 +137,7 @@ class OnePenalty(Supervised):
         return make_regression(self, data, self._start(data))
 
     def _stop(self) -> Stop:
-        return self._limited(Exhausted())
+        return self._within_time(Exhausted())
 
     def _start(self, data: Blocks) -> Array | None:
         """The coefficients of the last fit, with warm_start."""

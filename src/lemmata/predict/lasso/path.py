@@ -128,7 +128,7 @@ class LassoPath(Regressor):
         return None
 
     def _stop(self) -> Stop:
-        return self._limited(Exhausted())
+        return self._within_time(Exhausted())
 
     def _attributes(self, solution: Solution, problem: Regression) -> dict[str, Any]:
         found, alphas = solution.attributes, np.array(solution.algorithm.alphas)

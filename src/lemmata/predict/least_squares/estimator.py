@@ -348,7 +348,7 @@ class LinearRegression(Regressor):
         with self._all_or_nothing(), one_blas_thread():
             self._validate_params()
             first = not hasattr(self, "coef_")
-            data = self._validated_pair(X, y, sample_weight, reset=first)
+            data = self._validate_pair(X, y, sample_weight, reset=first)
             if not first and not hasattr(self, "sums_"):
                 raise ValueError(
                     f"this model of {self.n_features_in_} features kept no sums to continue from; begin with partial_fit."
@@ -375,7 +375,7 @@ class LinearRegression(Regressor):
         level : float
             Of the confidence intervals.
         """
-        data = None if X is None else self._validated_pair(X, y, sample_weight, reset=False)
+        data = None if X is None else self._validate_pair(X, y, sample_weight, reset=False)
         return infer(self, data, covariance, output, level)
 
     def summary(self, X=None, y=None, sample_weight=None, **options) -> str:
@@ -385,12 +385,12 @@ class LinearRegression(Regressor):
     def influence(self, X, y, sample_weight=None, *, output=0) -> Influence:
         """Leverage, studentised residuals and Cook's distance of every training row."""
         return measure_influence(
-            self, self._validated_pair(X, y, sample_weight, reset=False), output
+            self, self._validate_pair(X, y, sample_weight, reset=False), output
         )
 
     def predict_interval(self, X, *, level=0.95, kind="prediction", output=0) -> Array:
         """(n, 3): prediction, lower and upper end of where a new y ("prediction") or its mean ("mean") lies with this level."""
-        return predict_interval(self, self._validated(X, reset=False), level, kind, output)
+        return predict_interval(self, self._validate_rows(X, reset=False), level, kind, output)
 
 
 def describe_sums(state: LinearState, problem: LeastSquaresProblem, data: Blocks) -> dict[str, Any]:

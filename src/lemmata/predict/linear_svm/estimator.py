@@ -208,7 +208,7 @@ class LinearSVC(LinearClassifier, Classifier):
         rule: Stop = NearOptimum(self.tol)
         if self.method == "subgradient":
             rule = Settled(self.tol, patience=3)
-        return self._limited(rule | MaxSteps(self.max_iter))
+        return self._within_time(rule | MaxSteps(self.max_iter))
 
     def _attributes(self, solution: Solution, problem: LinearProblem) -> dict[str, Any]:
         found = solution.attributes

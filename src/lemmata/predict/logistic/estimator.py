@@ -76,7 +76,7 @@ class RowSpaceProblem(LinearProblem):
     @classmethod
     def of_rows(cls, data: Blocks, *rest: Any) -> RowSpaceProblem:
         Q, R = np.linalg.qr(np.asarray(data.source, np.float64).T)
-        small = Blocks.of(np.ascontiguousarray(R.T), data.weights).labelled(data.targets)  # type: ignore[arg-type]
+        small = Blocks.of(np.ascontiguousarray(R.T), data.weights).with_targets(data.targets)  # type: ignore[arg-type]
         of = LinearProblem.of(small, *rest)
         return cls(of.data, of.loss, of.ridge, of.lasso, of.intercept, Q, data.dtype)
 
@@ -236,7 +236,7 @@ class LogisticRegression(LinearClassifier, Classifier):
         return np.hstack([self.coef_, b]).astype(np.float64)
 
     def _stop(self) -> Stop:
-        return self._limited(NearOptimum(self.tol) | MaxSteps(self.max_iter))
+        return self._within_time(NearOptimum(self.tol) | MaxSteps(self.max_iter))
 
     def _attributes(self, solution: Solution, problem: LinearProblem) -> dict[str, Any]:
         coef, b = problem.split(solution.attributes["W"])
@@ -244,7 +244,7 @@ class LogisticRegression(LinearClassifier, Classifier):
             b = b - b.mean() if not problem.ridge[-1] else b
         return {"coef_": coef.astype(problem.dtype), "intercept_": b.astype(problem.dtype)}
 
-    def _arrived(self, solution: Solution, problem: LinearProblem) -> bool:
+    def _has_arrived(self, solution: Solution, problem: LinearProblem) -> bool:
         """Whether the run ended near the minimum, or with nothing left that the rounding of the objective would show."""
         if solution.stopped != Stopped.FINISHED:
             return solution.stopped not in ENDS

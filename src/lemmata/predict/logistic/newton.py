@@ -10,7 +10,7 @@ in float32 as long as that works; and large data starts from the minimum on a sa
     >>> from lemmata.core import Blocks, run
     >>> X, y = load_iris(return_X_y=True)
     >>> free, ridge = np.zeros(5), np.array([1.0, 1, 1, 1, 0])
-    >>> problem = LinearProblem.of(Blocks.of(X).labelled(y), SoftmaxSurrogate(3), ridge, free, intercept=True)
+    >>> problem = LinearProblem.of(Blocks.of(X).with_targets(y), SoftmaxSurrogate(3), ridge, free, intercept=True)
     >>> solution = run(NewtonAlgorithm(), problem, stop=NearOptimum(1e-8))
     >>> solution.stopped, solution.step < 12
     ('small gradient', True)

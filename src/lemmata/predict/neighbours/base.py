@@ -175,7 +175,7 @@ class Neighbours(Model):
 
     def _queries(self, X: Any) -> Any:
         """Validate rows to find neighbours of; sparse where the rows of the fit are."""
-        return like(all_rows(self._validated(X, reset=False)), self.X_fit_)
+        return like(all_rows(self._validate_rows(X, reset=False)), self.X_fit_)
 
     def kneighbors(self, X=None, n_neighbors=None, return_distance=True):
         """The k nearest rows of the fit, nearest first; of rows at the same distance the one with the lower number.

@@ -130,7 +130,7 @@ class KernelSmoother(Regressor):
     def predict(self, X):
         """The weighted mean of all targets, (q,) or (q, outputs)."""
         check_is_fitted(self)
-        Q, y = like(all_rows(self._validated(X, reset=False)), self.X_fit_), self.y_fit_
+        Q, y = like(all_rows(self._validate_rows(X, reset=False)), self.X_fit_), self.y_fit_
         counts = getattr(self, "sample_weight_fit_", None)
         found = np.empty((Q.shape[0], *y.shape[1:]))
 

@@ -126,7 +126,7 @@ class RobustRegression(Regressor):
         return theta, float(self.scale_)
 
     def _stop(self):
-        return self._limited(MaxSteps(self.max_iter))
+        return self._within_time(MaxSteps(self.max_iter))
 
     def _warn_unsettled(self, solution: Solution) -> None:
         warn_user(

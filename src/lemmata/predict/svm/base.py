@@ -108,10 +108,10 @@ class SupportVectors(Supervised):
         """Return the rows in an order in which those of a machine stand together."""
         return np.arange(data.shape[0])
 
-    def _validated_pair(self, X, y, sample_weight=None, reset=True, new_classes=True) -> Blocks:
+    def _validate_pair(self, X, y, sample_weight=None, reset=True, new_classes=True) -> Blocks:
         if self._is_given and sp.issparse(X):
             raise TypeError("Sparse precomputed kernels are not supported; pass X.toarray().")
-        return super()._validated_pair(X, y, sample_weight, reset, new_classes)
+        return super()._validate_pair(X, y, sample_weight, reset, new_classes)
 
     def _algorithm(self, data: Blocks) -> SMOAlgorithm:
         if self.max_iter == 0:
@@ -144,7 +144,7 @@ class SupportVectors(Supervised):
         return kernel_of(self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
 
     def _stop(self):
-        return self._limited(OutOfSteps())
+        return self._within_time(OutOfSteps())
 
     def _callbacks(self) -> list[Any]:
         from lemmata.core.runs.progress import Progress

@@ -30,7 +30,7 @@ from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.loop import Solution
 from lemmata.core.parameters import KW_ONLY, NONNEGATIVE, POSITIVE, choice, parameter
-from lemmata.core.supervised import Classifier, Regressor, class_weights, shown
+from lemmata.core.supervised import Classifier, Regressor, class_weights, list_classes
 from lemmata.predict.svm.base import SupportVectors
 from lemmata.predict.svm.one_vs_one import arrange, pair_coefficients, pair_machines, scores, votes
 from lemmata.predict.svm.problem import Duals, MachineDual
@@ -130,7 +130,7 @@ class SVC(Classifier, SupportVectors):
             if not (C[places == label] > 0).any():
                 raise ValueError(
                     f"every row of the class {self.classes_[label].item()!r} has weight 0, and SVC needs rows of each class "
-                    f"({shown(self.classes_)}); leave the class out of y, or give it weight."
+                    f"({list_classes(self.classes_)}); leave the class out of y, or give it weight."
                 )
         return pair_machines(places, k, C)
 

@@ -80,8 +80,8 @@ class SparseCodes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
     loss_: float = fitted()
     n_nonzero_: float = fitted()
 
-    def _validated(self, X, sample_weight=None, reset: bool = True, min_samples=None) -> Blocks:
-        data = super()._validated(X, sample_weight, reset, min_samples)
+    def _validate_rows(self, X, sample_weight=None, reset: bool = True, min_samples=None) -> Blocks:
+        data = super()._validate_rows(X, sample_weight, reset, min_samples)
         if reset and isinstance(data.source, np.ndarray) and np.isnan(data.source).all():
             raise ValueError("Input X contains NaN only: no number is known; pass rows with some.")
         return data
@@ -106,7 +106,7 @@ class SparseCodes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
     def transform(self, X) -> Array:
         """The code of every row, (n, k); with split_sign (n, 2k), its positive and its negative part."""
         check_is_fitted(self)
-        data = self._validated(X, reset=False)
+        data = self._validate_rows(X, reset=False)
         return self._codes_of(data, self.components_, self._coder(*self.components_.shape))
 
     def inverse_transform(self, X) -> Array:

@@ -183,7 +183,7 @@ class SparseCoder(SparseCodes):
             D = checked_atoms(self.dictionary)
             validator = type(self)(self.dictionary)
             validator.n_features_in_ = D.shape[1]
-            data = validator._validated(X, reset=False)
+            data = validator._validate_rows(X, reset=False)
             return self._codes_of(data, D, self._coder(*D.shape))
         return super().transform(X)
 

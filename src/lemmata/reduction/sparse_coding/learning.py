@@ -190,7 +190,7 @@ class DictionaryLearning(SparseCodes):
     def _stop(self) -> Stop:
         if self.method != "online":
             return super()._stop()
-        return self._limited(Passes(int(self.max_iter), float(self.tol)))
+        return self._within_time(Passes(int(self.max_iter), float(self.tol)))
 
     def _attributes(self, solution: Solution, problem: TrainingRows) -> dict[str, Any]:
         D = solution.state.D
@@ -232,7 +232,7 @@ class DictionaryLearning(SparseCodes):
         self._validate_params()
         first = not hasattr(self, "components_")
         with self._all_or_nothing():
-            data = self._validated(X, sample_weight, reset=first)
+            data = self._validate_rows(X, sample_weight, reset=first)
             if first:
                 k = self._resolve_components(*data.shape)
                 rows = TrainingRows.of(data, False)

@@ -174,11 +174,11 @@ class LDA(TopicModel):
 
     def _stop(self) -> Stop:
         if self.learning_method == "gibbs" and self.n_chains > 1:
-            return self._limited(Never())
+            return self._within_time(Never())
         rule: Stop = MaxSteps(self._passes)
         if self.learning_method == "batch":
             rule = Settled(self.tol, self.patience) | rule
-        return self._limited(rule)
+        return self._within_time(rule)
 
     def _callbacks(self) -> list[Any]:
         bar = Progress(type(self).__name__, total=self._passes * self.n_chains)
@@ -225,7 +225,7 @@ class LDA(TopicModel):
         with self._all_or_nothing():
             self._validate_params()
             first = not hasattr(self, "batches_")
-            data = self._validated(X, sample_weight, reset=first)
+            data = self._validate_rows(X, sample_weight, reset=first)
             documents = DocumentParts(data, self.n_components, self._passes)
             algorithm = self._algorithm(data)
             state = (
@@ -264,8 +264,8 @@ class LDA(TopicModel):
         seconds : how long that may take, as in every `certify`
         """
         check_is_fitted(self)
-        data = self._validated(X, sample_weight, reset=False)
-        held_out = None if X_test is None else self._validated(X_test, reset=False)
+        data = self._validate_rows(X, sample_weight, reset=False)
+        held_out = None if X_test is None else self._validate_rows(X_test, reset=False)
         claims, attributes = (*self._claims(), *LDA_MORE_CLAIMS), {"X_test": held_out}
         return self._certificate(data, seconds=seconds, claims=claims, attributes=attributes)
 

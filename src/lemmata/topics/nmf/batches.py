@@ -73,9 +73,9 @@ class PartialFitting:
         with self._all_or_nothing():
             self._validate_params()
             first = not hasattr(self, "components_")
-            data = self._validated(X, sample_weight, reset=first)
+            data = self._validate_rows(X, sample_weight, reset=first)
             if not first and self.components_.dtype != data.dtype:
-                data = self._validated(_as_type(X, self.components_.dtype), sample_weight, reset=False)  # fmt: skip
+                data = self._validate_rows(_as_type(X, self.components_.dtype), sample_weight, reset=False)  # fmt: skip
             if first:
                 self._algorithm(data, (W, H))  # refuses what does not fit
             table = self._problem(data)

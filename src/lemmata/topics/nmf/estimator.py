@@ -143,7 +143,7 @@ class NMF(PartialFitting, TopicModel, ModelOfParts):
         """
         with self._all_or_nothing():
             self._validate_params()
-            data = self._validated(X, sample_weight)
+            data = self._validate_rows(X, sample_weight)
             self._fit_by(self._algorithm(data, (W, H)), data)
         return self
 

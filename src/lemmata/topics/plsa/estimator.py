@@ -99,7 +99,7 @@ class PLSA(TopicModel):
         self._validate_params()
         with self._all_or_nothing():
             first = not hasattr(self, "topic_tokens_")
-            data = self._validated(X, sample_weight, reset=first)
+            data = self._validate_rows(X, sample_weight, reset=first)
             if first:
                 self._fit_blocks(data)
             else:
