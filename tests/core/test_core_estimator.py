@@ -486,7 +486,7 @@ def test_plain_arrays_pass_the_door_as_scikit_learns_own_would_let_them(monkeypa
             monkeypatch.setattr(validation, "is_plain", lambda *_: False)
         found.append(
             (outcome(lambda: model._validate_rows(rows, reset=reset)), model.n_features_in_)
-        )  # noqa: B023
+        )
     assert found[0] == found[1]
 
 
