@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from lemmata.nets.data.batches import Rows
-from lemmata.nets.training import Training
+from lemmata.nets import Rows, Training
 
 
 def net():
-    from lemmata.nets.estimators.networks import AutoencoderNet
+    from lemmata.nets import AutoencoderNet
 
     return AutoencoderNet((6,), 2, layers=(5,), activation="tanh")
 
 
 def training():
-    from lemmata.nets.estimators.networks import Reconstruction
+    from lemmata.nets import Reconstruction
 
     return Training(net, Reconstruction(), batch_size=16, measure="evaluated")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from lemmata.core import Blocks, Never
-from lemmata.nets.mlp.network import MLP
+from lemmata.nets.mlp import MLP, MLPAlgorithm, MLPQuasiNewton
 from lemmata.nets.mlp.steps import InPlaceAdam, Momentum, Pure
-from lemmata.nets.mlp.training import MLPAlgorithm, MLPQuasiNewton, Sample
+from lemmata.nets.mlp.training import Sample
 from lemmata.optim import AdaGrad
 
 N, D, H = 60, 6, 5

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lemmata.nets.data.batches import Rows
-from lemmata.nets.training import Training
+from lemmata.nets import Rows, Training
 
 
 def net():

@@ -9,7 +9,7 @@ import pytest
 
 import lemmata
 from lemmata import PCA, Autoencoder
-from lemmata.nets.estimators.networks import AutoencoderNet
+from lemmata.nets import AutoencoderNet
 
 QUICK = {"layers": (24,), "learning_rate": 0.01, "batch_size": 32, "random_state": 0}
 

@@ -8,8 +8,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from lemmata.nets import VGG, AlexNet, ConvNet, ResidualBlock, ResNet, SoundNet
-from lemmata.nets.images.receptive_fields import receptive_field
+from lemmata.nets import VGG, AlexNet, ConvNet, ResidualBlock, ResNet, SoundNet, receptive_field
 
 IMAGES = {
     "ConvNet": lambda shape: ConvNet(shape, 5, widths=(4, 8), convs=(1, 2)),

@@ -10,6 +10,7 @@ from scipy.signal import convolve as scipy_convolve
 from torch import nn
 from torch.nn import functional as F
 
+from lemmata.nets import ResidualBlock
 from lemmata.nets.images.convolution import (
     convolve,
     correlate,
@@ -22,7 +23,6 @@ from lemmata.nets.images.receptive_fields import (
     measure_receptive_field,
     receptive_field,
 )
-from lemmata.nets.images.resnet import ResidualBlock
 
 
 def arrays(seed, *shapes):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.testing import assert_close
 
-from lemmata.nets.images.normalisation import BatchNorm, LayerNorm
+from lemmata.nets import BatchNorm, LayerNorm
 
 THEIRS = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d}
 SHAPES = [(6, 3), (5, 3, 7), (4, 3, 5, 2)]
