@@ -41,7 +41,8 @@ STORED = ROOT / "truth" / "measured.csv"
 FUNCTIONS = {
     "lemmata.linalg.projections": "certify_projection",
     "lemmata.completion.certifying": "certify_factors",
-    "lemmata.audit.predict.linear.foreign": "fits of other libraries",
+    "lemmata.audit.predict.linear.least_squares": "fits of other libraries",
+    "lemmata.audit.predict.linear.penalised": "fits of other libraries",
     "lemmata.embedding.vectors.certifying": "vectors of others",
     "lemmata.audit.topics": "fits of other libraries",
     "lemmata.optim.planning": "optim.minimize",

@@ -209,9 +209,9 @@ def certify_counterpart(model: Any, request: Request) -> Certificate:
     data = open_data(name, model, request.X, y, request.sample_weight, attributes)
     for used in ("n_features_in_", "feature_names_in_"):
         attributes.pop(used, None)
-    claims = attributes.pop("claims", None)  # an adapter may narrow them
-    if claims is None:
-        claims = registry.resolve(entry.claims)
+    claims = attributes.pop("claims", entry.claims)  # an adapter may narrow them
+    if isinstance(claims, str):
+        claims = registry.resolve(claims)
     if isinstance(data, Blocks) and data.targets is not None:
         y = data.targets
     fit = Fit(model, data, y, data.weights, attributes=attributes)

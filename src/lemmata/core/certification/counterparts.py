@@ -29,7 +29,7 @@ MULTILABEL = "core.supervised:MultilabelClassifier"
 
 
 def _linear(claims: str, adapter: str, cost: str, base: str, flags=SPARSE) -> Counterpart:
-    claims, adapter = f"audit.predict.linear.{claims}", f"audit.predict.linear.foreign:{adapter}"
+    claims, adapter = f"audit.predict.linear.{claims}", f"audit.predict.linear.objectives:{adapter}"
     return Counterpart(claims, adapter, cost, base, flags)
 
 
