@@ -13,20 +13,64 @@ from sklearn.cluster import KMeans
 from lemmata.audit.clustering import kmeans_bounds
 from lemmata.audit.clustering.kmeans_bounds import WeakDual, weak_dual
 from lemmata.audit.clustering.nearest_centres import Frame, Partition
+from lemmata.audit.clustering.separation_bound import separation_bound
 from lemmata.clustering import lower_bounds, witness
-from lemmata.clustering.lower_bounds import (
-    certified_gap,
-    dual_bounds,
-    monte_carlo_lower_bound,
-    separation_lower_bound,
-    spectral_lower_bound,
-)
+from lemmata.clustering.lower_bounds import certified_gap
 from lemmata.clustering.witness import closed_form
-from lemmata.core.blocks import Blocks
+from lemmata.core.blocks import Blocks, open_rows
+
+# --- one bound at a time ----------------------------------------------------------------------------------------------
+
+
+def dual_bounds(X, k, labels, weights=None, steps=0):
+    """Bounds on the cost of every partition of a few rows into k clusters: of the closed form, and step by step."""
+    w = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=np.float64)
+    X, labels, w = np.asarray(X, dtype=np.float64)[w > 0], np.asarray(labels)[w > 0], w[w > 0]
+    return witness.ascend(WeakDual(X, w, k), labels, steps) if len(X) > k else [0.0]
 
 
 def dual_bound(*arguments, **more):
     return dual_bounds(*arguments, **more)[-1]
+
+
+def spectral_lower_bound(data, k, weights=None):
+    data = open_rows(data, weights)
+    if not k <= data.shape[1] <= kmeans_bounds.FORMED:
+        return 0.0
+    frame = Frame.of(data)
+    return frame.cost_outside(
+        kmeans_bounds.spectral_bound(kmeans_bounds.moments_of(data, frame), k)
+    )
+
+
+def separation_lower_bound(data, centers, weights=None):
+    data, centers = lower_bounds._open(data, centers, weights)
+    if data.shape[1] > kmeans_bounds.FORMED:
+        return 0.0
+    found = Partition.of(data, centers)
+    moments = kmeans_bounds.moments_of(data, found.frame)
+    return found.frame.cost_outside(separation_bound(data, found, moments))
+
+
+def monte_carlo_lower_bound(
+    data, k, rng, confidence=0.99, subsets=None, size=None, centers=None, weights=None, work=None
+):
+    if centers is None:
+        data = open_rows(data, weights)
+    else:
+        data, centers = lower_bounds._open(data, centers, weights)
+    frame, alpha = Frame.of(data, centers), 1 - confidence
+    start = None if centers is None else frame.inside(centers)
+    work = lower_bounds.WORK if work is None else work
+
+    def plan(draw):
+        if subsets is not None:
+            return size or witness.LARGEST, subsets, 8
+        return witness.subset_plan(None, draw, k, start, alpha, np.inf, work, size)
+
+    search = lower_bounds._search
+    bound = kmeans_bounds.monte_carlo_bound(data, frame, k, rng, alpha, start, search, plan)
+    return frame.cost_outside(bound)
 
 
 def optimum_on_a_line(x, k, w=None):
@@ -467,7 +511,7 @@ def test_the_monte_carlo_bound_needs_no_centres_and_refuses_odd_confidences():
     assert monte_carlo_lower_bound(X, 3, np.random.default_rng(0), subsets=40, size=3) == 0
     for confidence in (0, 1, 1.5):
         with pytest.raises(ValueError, match="confidence"):
-            monte_carlo_lower_bound(X, 3, np.random.default_rng(0), confidence)
+            certified_gap(X, X[:3], confidence=confidence)
 
 
 def test_the_partition_is_that_of_the_obvious_loop():

@@ -242,7 +242,7 @@ def test_centres_that_were_not_fitted_to_a_part_are_no_fits_to_it(monkeypatch):
     model = fitted(X, 8)
     shows(monkeypatch, "refit_centers", lambda fit, X, w, centers, number: centers)
     found = certified(model, X, claims=(found_again, separated))
-    assert {claim.note for claim in found} == {"nobody fitted parts of the rows"}
+    assert {claim.note for claim in found} == {"no search fitted parts of the rows"}
 
 
 def test_with_less_work_a_claim_decides_less_but_never_otherwise():

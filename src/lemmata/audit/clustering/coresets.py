@@ -248,7 +248,7 @@ def own_costs_kept(fit):
     weights = np.asarray(fit.weights_, np.float64) / np.max(fit.weights_)
     centers = fit.witness("coreset_centers", points, weights, k)
     if not are_centers(centers, k, points.shape[1]):
-        return unknown("nobody looked for centres")
+        return unknown("no search looked for centres")
     exact = float(_costs(fit.data, [centers], true.frame)[0])
     found = float(_costs(_coreset(fit), [centers], true.frame)[0])
     least = (8 * true.eps) ** 2 * true.squares

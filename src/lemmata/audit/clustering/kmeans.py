@@ -237,7 +237,7 @@ def _rounding_of_costs(fit: Fit) -> float:
         return error + weight * ratio * ratio * C.shape[1]
 
 
-ONE_BATCH = "one number is no course: each batch has a cost of its own"
+ONE_BATCH = "one batch has one cost: there is nothing to compare"
 NEVER_ROSE = never_rose("the cost never rose", SOURCE, _rounding_of_costs, needs_steps=ONE_BATCH)
 
 

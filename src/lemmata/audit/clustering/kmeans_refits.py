@@ -262,7 +262,7 @@ def few_refits(fit: Fit) -> Refits:
     if found is None:
         few = len(X) < 2 * FEW_PARTS * len(fit.cluster_centers_)
         raise CannotTell(
-            "too few rows for other fits" if few else "nobody fitted parts of the rows"
+            "too few rows for other fits" if few else "no search fitted parts of the rows"
         )
     return found
 

@@ -100,7 +100,7 @@ def _refit(fit: Fit, parts: Any, rows: list[tuple[Array, Array]]) -> Any:
     """Return components fitted to some of the rows: a search leads near, and a plain step makes them of these rows alone."""
     shown = fit.witness("refit_mixture", parts, rows, REFIT_STEPS - 1)
     if shown is None:
-        raise CannotTell("nobody fitted parts of the rows")
+        raise CannotTell("no search fitted parts of the rows")
     near = parts.of_vector(shown)
     return near.step(em_steps.expect(near, rows)[1])
 
@@ -278,7 +278,7 @@ def _fewer(fit: Fit, parts: Any, half: list[tuple[Array, Array]]) -> Any:
     """Return the best mixture with one component fewer that a search finds for these rows."""
     shown = fit.witness("fewer_components", parts, half, PAIRS, TRIAL_STEPS, REFIT_STEPS)
     if shown is None:
-        raise CannotTell("nobody fitted fewer components")
+        raise CannotTell("no search fitted fewer components")
     return parts.merge(0, parts.k - 1).of_vector(shown)
 
 
@@ -321,7 +321,7 @@ def fresh_rows_as_likely(fit):
     if abs(gap - PER_FEATURE) <= slack:
         return unknown(f"a gap of {gap:.2g} ± {slack:.2g} nats per feature", gap)
     bound = gap + slack if gap + slack <= PER_FEATURE else gap - slack
-    advice = "the model has learnt its rows by heart: use fewer components, covariance_type='diag' or 'tied', or more rows"
+    advice = "the model has memorised its rows: use fewer components, covariance_type='diag' or 'tied', or more rows"
     return at_most(bound, PER_FEATURE, advice, unit=unit, note=f"gap {gap:.2g}")
 
 

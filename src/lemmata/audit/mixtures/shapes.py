@@ -27,7 +27,7 @@ LEFT = 0.01  # of a width, if its weightiest row is taken away
 # of the own variance in some direction: above, the ridge may be what keeps a component up
 RIDGE = 0.1
 RIDGELESS_STEPS = 30
-TOO_LITTLE = "too little work allowed to go on without reg_covar: pass seconds=… to certify"
+TOO_LITTLE = "too little work allowed to continue without reg_covar: pass seconds=… to certify"
 
 
 @claim(
