@@ -45,23 +45,25 @@ def wanted(A, k, which):
     return values[::-1][:k] if which == "top" else values[:k]
 
 
-def nearest(values, A):
+def nearest(values, A, spectrum=None):
     """The distance of each value to the spectrum of A."""
-    return np.abs(values[:, None] - np.linalg.eigvalsh(A.astype(np.float64))).min(axis=1)
+    spectrum = np.linalg.eigvalsh(A.astype(np.float64)) if spectrum is None else spectrum
+    return np.abs(values[:, None] - spectrum).min(axis=1)
 
 
 @pytest.mark.parametrize("reorthogonalise", ["full", "selective"])
 @pytest.mark.parametrize("block", [1, 4])
 @pytest.mark.parametrize("name", SPECTRA)
 def test_the_bounds_bound_the_error_at_every_step(name, block, reorthogonalise):
-    for seed in range(4):
+    for seed in range(3):
         A = planted(SPECTRA[name](np.random.default_rng(seed)), seed)
-        slack = LEFT[reorthogonalise] * np.abs(np.linalg.eigvalsh(A)).max()
+        spectrum = np.linalg.eigvalsh(A)
+        slack = LEFT[reorthogonalise] * np.abs(spectrum).max()
         for which in ("top", "bottom"):
             algorithm = LanczosAlgorithm(5, block, which, reorthogonalise)
             state = algorithm.init(A, np.random.default_rng(seed))
             for _ in range(N):
-                assert (nearest(state.values, A) <= state.bounds + slack).all()
+                assert (nearest(state.values, A, spectrum) <= state.bounds + slack).all()
                 x = algorithm.attributes(state)["vectors"]
                 assert_allclose(
                     np.linalg.norm(A @ x - x * state.values, axis=0), state.bounds, atol=slack
@@ -172,7 +174,7 @@ def test_the_objective_never_rises_whatever_the_signs_also_across_restarts(seed,
 @pytest.mark.parametrize("reorthogonalise", ["full", "selective"])
 @pytest.mark.parametrize("block", [1, 3])
 def test_a_thick_restart_gives_the_same_answer_in_bounded_memory(block, reorthogonalise):
-    for seed in range(3):
+    for seed in range(2):
         A = planted(np.random.default_rng(seed).uniform(0, 1, 200) ** 2, seed)
         free = lanczos(A, 4, block=block, rng=seed, reorthogonalise=reorthogonalise)
         tight = lanczos(

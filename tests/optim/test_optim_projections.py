@@ -41,7 +41,7 @@ def check(constraint, z):
 
 
 @pytest.mark.parametrize("constraint", VECTOR_SETS, **names)
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(z=vectors, y=vectors)
 def test_a_projection_onto_a_convex_set_satisfies_the_variational_inequality(constraint, z, y):
     x, y = check(constraint, z), constraint(y)
@@ -54,7 +54,7 @@ def test_a_projection_onto_a_convex_set_satisfies_the_variational_inequality(con
 
 
 @pytest.mark.parametrize("constraint", MATRIX_SETS, **names)
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(Z=matrices, W=matrices)
 def test_no_other_matrix_of_the_set_is_nearer(constraint, Z, W):
     X = check(constraint, Z)

@@ -226,7 +226,7 @@ def test_equal_weights_change_the_eigenvalues_alone():
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("k", [1, 4, 20])
+@pytest.mark.parametrize("k", [1, 20])
 def test_lanczos_and_lapack_find_the_same(k, dtype):
     X = load_digits().data[:900].astype(dtype)
     dense = KernelPCA(k, kernel="rbf", gamma=1e-3, eigen_solver="dense").fit(X)

@@ -121,7 +121,7 @@ def test_a_sweep_over_the_atoms_never_raises_the_quadratic_and_kernel_and_twin_a
     one, two = D.copy(), D.copy()
     for _ in range(5):
         before = value(one)
-        _twins.improve_atoms(one, sums.A, sums.B, 0.0)
+        _twins.improve_atoms_into(one, sums.A, sums.B, 0.0)
         assert value(one) <= before + 1e-9
         improve_atoms_into(two, sums.A, sums.B, 0.0)
         assert_allclose(one, two, atol=1e-10)

@@ -27,7 +27,7 @@ from lemmata.linalg.simd import (
     at,
     axpy,
     empty_lines,
-    frozen,
+    freeze,
     load,
     madd,
     minus,
@@ -374,7 +374,7 @@ def sweep(
         np.zeros((k if scatter else 0, d + TALL - 1, d + BROAD - 1)),
     )
     weights, unit = _in_units(weights, rows)
-    likelihood = _sweep(frozen(rows), weights, *mixture, tile, E, counts, sums, S)
+    likelihood = _sweep(freeze(rows), weights, *mixture, tile, E, counts, sums, S)
     S = np.triu(S[:, :d, :d])
     return (
         unit * likelihood,
@@ -392,7 +392,7 @@ def axis_sweep(
     counts, sums, squares = np.zeros(k), np.zeros((k, d)), np.zeros((k, d))
     tile = _tile(len(rows), k, d, rows.dtype)
     weights, unit = _in_units(weights, rows)
-    likelihood = _axis_sweep(frozen(rows), weights, *mixture, tile, counts, sums, squares)
+    likelihood = _axis_sweep(freeze(rows), weights, *mixture, tile, counts, sums, squares)
     return unit * likelihood, unit * counts, unit * sums, unit * squares
 
 
@@ -402,7 +402,7 @@ def log_densities(rows: Array, mixture: Standardised) -> Array | None:
     out = np.empty((len(rows), k), rows.dtype)
     centre, inverse, P, shift, _, logs = mixture
     sound = _log_densities_into(
-        out, frozen(rows), centre, inverse, P, shift, logs, _tile(len(rows), k, d, rows.dtype)
+        out, freeze(rows), centre, inverse, P, shift, logs, _tile(len(rows), k, d, rows.dtype)
     )
     return out if sound else None
 
@@ -413,7 +413,7 @@ def _in_units(weights: Array | None, rows: Array) -> tuple[Array, float]:
     The unit is a power of two, at which the largest weight is about one: 1e-50 and 1e50 are no numbers of float32.
     """
     if weights is None:
-        return frozen(np.empty(0, rows.dtype)), 1.0
+        return freeze(np.empty(0, rows.dtype)), 1.0
     largest = float(weights.max(initial=0.0))
     unit = math.ldexp(1.0, math.frexp(largest)[1] - 1) if largest > 0 else 1.0
-    return frozen((weights / unit).astype(rows.dtype)), unit
+    return freeze((weights / unit).astype(rows.dtype)), unit

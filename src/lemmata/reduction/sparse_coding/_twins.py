@@ -89,8 +89,8 @@ def gaps(
     return primal - scale * xr + 0.5 * scale**2 * rr
 
 
-def improve_atoms(D: Array, A: Array, B: Array, least: float) -> None:
-    """As `_kernels.improve_atoms_into`: D is written to."""
+def improve_atoms_into(D: Array, A: Array, B: Array, least: float) -> None:
+    """One sweep over the atoms D, as in _kernels.py."""
     for j in np.flatnonzero(np.diag(A) > least):
         u = B[j] - A[j] @ D + A[j, j] * D[j]
         length = np.sqrt(u @ u)

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from lemmata.core.engine import pick
 from lemmata.core.loop import Solution, Stop, Stopped
 from lemmata.core.store import storable
 from lemmata.reduction.sparse_coding.coding import (
@@ -136,12 +137,9 @@ def improve(
     """Sweep over the atoms; an unused one starts again at the row of the batch that is coded worst."""
     D = D.copy()
     least = D.dtype.type(1e-10 * np.diag(past.A).max(initial=0))
-    if compiled:
-        from lemmata.reduction.sparse_coding._kernels import improve_atoms_into as sweep
-    else:
-        from lemmata.reduction.sparse_coding._twins import improve_atoms as sweep
+    kernels = pick(compiled, "lemmata.reduction.sparse_coding")
     for _ in range(sweeps):
-        sweep(D, past.A, past.B, least)
+        kernels.improve_atoms_into(D, past.A, past.B, least)
     idle, length = find_unused(past.A), np.linalg.norm(batch.worst)
     if len(idle) and batch.misfit > 0 and length > 0:
         j = idle[0]
