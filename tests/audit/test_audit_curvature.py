@@ -18,7 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from lemmata.audit.completion.factored_objective import Factored, Factors, products_at
+from lemmata.audit.completion.factored_objective import (
+    Factored,
+    Factors,
+    Side,
+    Singular,
+    products_at,
+)
 from lemmata.audit.completion.optimality.curvature import (
     as_direction,
     as_vector,
@@ -28,7 +34,6 @@ from lemmata.audit.completion.optimality.curvature import (
     weakest_curvature,
 )
 from lemmata.audit.completion.optimality.global_optimum import ROUNDS, duality_gap, search
-from lemmata.audit.completion.rows_and_columns import Side, Singular
 from lemmata.completion.observed import Observed
 from lemmata.completion.witness import add_factor, along, escape, further_factor, line_search, sweep
 

@@ -16,18 +16,19 @@ import lemmata
 from lemmata.audit.completion.factored_objective import Factored, Factors
 from lemmata.audit.completion.optimality.curvature import as_vector, curve
 from lemmata.completion import Observed
-from lemmata.completion.als.algorithm import ALSAlgorithm, ALSState, balance, in_order, rescale
-from lemmata.completion.als.estimator import ALS
-from lemmata.completion.als.penalty import (
-    COLUMNS,
-    RANKS,
+from lemmata.completion.als.algorithm import (
+    ALSAlgorithm,
+    ALSState,
     Penalty,
+    balance,
     by_rule,
-    choose,
-    held_out_rmse,
+    in_order,
+    rescale,
     unit,
 )
+from lemmata.completion.als.estimator import ALS
 from lemmata.completion.als.saddles import Hessian, products_within
+from lemmata.completion.als.search import COLUMNS, RANKS, choose, held_out_rmse
 from lemmata.core import MaxSteps, Never, Path, Settled, rounding, run, store
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.runs.checkpoint import Checkpoint

@@ -14,8 +14,8 @@ from lemmata.completion.als.estimator import ALS
 from lemmata.completion.base import CompletionModel
 from lemmata.completion.baselines.mean_ratings import MeanRatings
 from lemmata.completion.observed import Observed
-from lemmata.completion.recommending import best as ranking
-from lemmata.completion.recommending.best import best
+from lemmata.completion.recommending import recommend as ranking
+from lemmata.completion.recommending.recommend import best
 
 
 class Given(CompletionModel):

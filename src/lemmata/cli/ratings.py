@@ -55,7 +55,7 @@ def diagnose(
     as_json: AsJson = False,
 ) -> None:
     """Tell what these ratings can determine of a matrix of some rank, before any fit."""
-    from lemmata.completion.implicit import diagnose_implicit
+    from lemmata.completion.als.implicit import diagnose_implicit
     from lemmata.completion.recovery import diagnose as diagnose_explicit
 
     table = TableOptions(target, tuple(drop or ()), array, header)

@@ -1,4 +1,4 @@
-"""What all completion models share: they take a partly known matrix and explain it by offsets and two thin factors.
+"""Base of the completion models, which explain a partly known matrix by offsets and two thin factors.
 
     a_ij ≈ μ + b_i + c_j + s_i t_j · u_iᵀv_j            U: n × k,  V: m × k                               (CIL 2.1.4, 2.4)
 
@@ -18,11 +18,11 @@ from sklearn.utils.validation import check_is_fitted
 from lemmata.completion.centring import Offsets, row_deviations, row_means
 from lemmata.completion.data.frames import long_frame
 from lemmata.completion.data.known_entries import ModelOfEntries
-from lemmata.completion.judging import Judged, check_unknown
 from lemmata.completion.observed import Entries, Observed
-from lemmata.completion.recommending.recommend import Recommending
+from lemmata.completion.recommending import recommend, scoring
+from lemmata.completion.recommending.results import Explanation, Recommendations
 from lemmata.completion.rows.solver import solve_rows
-from lemmata.core.certificate import Fit
+from lemmata.core.certificate import Certificate, Fit
 
 Array = np.ndarray
 
@@ -35,7 +35,12 @@ class Folded(NamedTuple):
     scale: Array  # (b,)
 
 
-class CompletionModel(Judged, Recommending, OneToOneFeatureMixin, TransformerMixin, ModelOfEntries):
+def check_unknown(unknown: str) -> None:
+    if unknown not in ("error", "baseline"):
+        raise ValueError(f"unknown={unknown!r} is not accepted; pass 'error' or 'baseline'.")
+
+
+class CompletionModel(OneToOneFeatureMixin, TransformerMixin, ModelOfEntries):
     """Base of the completion models: fitted, it has U_, V_, mean_, row_bias_, column_bias_ and observed_."""
 
     stored: ClassVar[Mapping[str, str | type]] = {
@@ -57,16 +62,20 @@ class CompletionModel(Judged, Recommending, OneToOneFeatureMixin, TransformerMix
         return np.zeros(len(counts))
 
     def _centring(self) -> str:
-        """How the data was centred before the factors were sought: one of centring.HOW."""
+        """The centring of the data before the factors were sought: one of centring.HOW."""
         return getattr(self, "centre", "none")
+
+    def _is_implicit(self) -> bool:
+        """Whether the values are counts of what happened, so that predictions are preferences and no ratings."""
+        return getattr(self, "feedback", "explicit") == "implicit"
 
     # --- fitting ---
 
     def _seconds_left(self) -> float | None:
-        """What is left of `time_limit`, for a choice of parameters that comes before the run; None without a limit."""
+        """Seconds left of `time_limit`, for a choice of parameters that comes before the run; None without a limit."""
         if self.time_limit is None:
             return None
-        spent = time.perf_counter() - self.__dict__.get("_began", time.perf_counter())
+        spent = time.perf_counter() - getattr(self, "_began", time.perf_counter())
         return max(self.time_limit - spent, 1e-9)
 
     def fit(self, X, y=None):  # type: ignore[override]  # entries have no row weights
@@ -196,7 +205,7 @@ class CompletionModel(Judged, Recommending, OneToOneFeatureMixin, TransformerMix
         if columns is None:
             asked = long_frame(rows, rated=False)
             if asked is None:
-                return self._reconstructed(self._entries(rows, reset=False))
+                return self._reconstruct(self._entries(rows, reset=False))
             rows, columns = asked["user"], asked["item"]
         i, j = self._positions(rows, "row", unknown), self._positions(columns, "column", unknown)
         i, j = np.broadcast_arrays(i, j)
@@ -207,11 +216,8 @@ class CompletionModel(Judged, Recommending, OneToOneFeatureMixin, TransformerMix
         wanted = np.asarray(wanted)
         labels = getattr(self.observed_, f"{what}_labels")
         if labels is not None:
-            found = (
-                labels.find(wanted.ravel())
-                if unknown == "baseline"
-                else labels.positions(wanted.ravel(), what)
-            )
+            flat = wanted.ravel()
+            found = labels.find(flat) if unknown == "baseline" else labels.positions(flat, what)
             return found.reshape(wanted.shape)
         size = self.observed_.shape[what == "column"]
         if wanted.dtype.kind not in "iu" and wanted.size:
@@ -231,9 +237,8 @@ class CompletionModel(Judged, Recommending, OneToOneFeatureMixin, TransformerMix
         for start in range(0, len(i), chunk):
             rows, columns = i[start : start + chunk], j[start : start + chunk]
             known_row, known_column = rows >= 0, columns >= 0
-            x = np.einsum("ek,ek->e", self.U_[rows], self.V_[columns]) * offsets.scale_at(
-                rows, columns
-            )
+            x = np.einsum("ek,ek->e", self.U_[rows], self.V_[columns])
+            x = x * offsets.scale_at(rows, columns)
             out[start : start + chunk] = (
                 offsets.rows.dtype.type(offsets.mean)
                 + np.where(known_row, offsets.rows[rows], 0)
@@ -253,9 +258,8 @@ class CompletionModel(Judged, Recommending, OneToOneFeatureMixin, TransformerMix
         i, j = np.arange(n)[rows], np.arange(m)[columns]
         i, j = np.atleast_1d(i), np.atleast_1d(j)
         offsets = self.offsets
-        out = (self.U_[i] * offsets.row_scale[i, None]) @ (
-            self.V_[j] * offsets.column_scale[j, None]
-        ).T
+        U, V = self.U_[i] * offsets.row_scale[i, None], self.V_[j] * offsets.column_scale[j, None]
+        out = U @ V.T
         out += offsets.at(i[:, None], j[None, :])
         if keep_known:
             known = self.observed_.csr()[i][:, j].tocoo()  # stored zeros are kept by indexing
@@ -266,12 +270,12 @@ class CompletionModel(Judged, Recommending, OneToOneFeatureMixin, TransformerMix
         """Rows of a matrix with every unknown entry filled in: each row is folded in and its known entries stay."""
         check_is_fitted(self)
         data = self._entries(X, reset=False)
-        out = self._reconstructed(data)
+        out = self._reconstruct(data)
         out[data.rows, data.columns] = data.values
         return out
 
-    def _reconstructed(self, data: Observed) -> Array:
-        folded = self._folded(data)
+    def _reconstruct(self, data: Observed) -> Array:
+        folded = self._fold(data)
         out = (folded.factors * folded.scale[:, None]) @ (self.V_ * self.column_scale_[:, None]).T
         return out + (folded.bias[:, None] + self.column_bias_ + folded.bias.dtype.type(self.mean_))
 
@@ -282,7 +286,7 @@ class CompletionModel(Judged, Recommending, OneToOneFeatureMixin, TransformerMix
         """
         check_is_fitted(self)
         if axis == "rows":
-            return self._folded(self._new_rows(X))
+            return self._fold(recommend.new_rows(self, X))
         if axis != "columns":
             raise ValueError(f"axis={axis!r} is not accepted; pass 'rows' or 'columns'.")
         data = Observed.of(X)
@@ -290,9 +294,9 @@ class CompletionModel(Judged, Recommending, OneToOneFeatureMixin, TransformerMix
             raise ValueError(
                 f"new columns have {data.shape[0]} rows; the model has {len(self.U_)}."
             )
-        return self._folded(data.T, transposed=True)
+        return self._fold(data.T, transposed=True)
 
-    def _folded(self, data: Observed, transposed: bool = False) -> Folded:
+    def _fold(self, data: Observed, transposed: bool = False) -> Folded:
         """The best factors for new rows of `data`; ALS, whose biases belong to the same least squares, has its own."""
         V, others, scale = (
             (self.U_, self.row_bias_, self.row_scale_)
@@ -306,7 +310,7 @@ class CompletionModel(Judged, Recommending, OneToOneFeatureMixin, TransformerMix
         return Folded(solve_rows(entries, V, self._fold_reg(data.row_counts)), own, spread)
 
     def _own_offsets(self, data: Observed, others: Array, side: str) -> tuple[Array, Array]:
-        """What a new row has of its own: the mean of a − μ − c over its entries where rows were centred, and its deviation."""
+        """Offset and spread of new rows: the mean of a − μ − c over its entries where rows were centred, and its deviation."""
         dtype, how = self.U_.dtype, self._centring()
         bias, spread = np.zeros(data.shape[0], dtype), np.ones(data.shape[0], dtype)
         if how == "both" or how.endswith(side):
@@ -315,6 +319,118 @@ class CompletionModel(Judged, Recommending, OneToOneFeatureMixin, TransformerMix
         if how == f"zscore {side}":
             spread = row_deviations(data).astype(dtype)
         return bias, spread
+
+    # --- recommending ---
+
+    @property
+    def damping_(self) -> float:
+        """d of w_j = n_j / (n_j + d): the count of the item of the median rating; 0 for implicit feedback."""
+        check_is_fitted(self)
+        return recommend.usual_damping(self)
+
+    def recommend(
+        self,
+        users: Any = None,
+        n: int = 10,
+        *,
+        exclude_seen: bool = True,
+        ratings: Any = None,
+        items: Any = None,
+        exclude: Any = None,
+        damping: float | str = "auto",
+        min_count: int = 0,
+    ) -> Recommendations:
+        """The n best items for each user.
+
+        Parameters
+        ----------
+        users : label (where the data had labels) or position, or an array of them; None for all
+        n : int
+            How many items, at most. Ties are broken by position.
+        exclude_seen : bool
+            Whether to leave out what the user has already rated.
+        ratings : matrix of new rows (b × m, as for `fit`), or a dict {item: rating} of one new user
+            Recommends to these instead: they are folded in, and what they rated counts as seen.
+        items, exclude : labels or positions, optional
+            Recommend only these items; none of these.
+        damping : float or "auto"
+            d: an item with d ratings counts half, as far as it lies above or below what the user gives on average. 0 ranks by
+            predictions as they are, which favours items that hardly anybody rated. "auto": `damping_`.
+        min_count : int
+            Leave out items with fewer ratings.
+
+        Returns
+        -------
+        Recommendations : `scores` are damped predictions; with damping=0, predictions
+        """
+        check_is_fitted(self)
+        columns = recommend.candidates(self, items, exclude, min_count)
+        asked, n = recommend.users_asked_for(self, users, ratings), recommend.check_number(n)
+        w = recommend.item_weights(self, damping)
+        return recommend.best_items(self, asked, n, columns, exclude_seen, w)
+
+    def similar_items(self, items: Any, n: int = 10) -> Recommendations:
+        """The n items whose factors point most nearly the same way as those of an item (cosine), for one or several.
+
+        items : label (where the data had labels) or position, or an array of them
+        """
+        check_is_fitted(self)
+        return recommend.find_similar(self, self.V_, items, n, "column", "item")
+
+    def similar_users(self, users: Any, n: int = 10) -> Recommendations:
+        """The n users most like a user: the same as `similar_items` for the rows."""
+        check_is_fitted(self)
+        return recommend.find_similar(self, self.U_, users, n, "row", "user")
+
+    def explain(self, user: Any, item: Any, n: int = 5, *, ratings: Any = None) -> Explanation:
+        """Which of a user's ratings carried the prediction for an item, and by how much.
+
+        Parameters
+        ----------
+        user, item : labels (where the data had labels) or positions; user=None with `ratings`
+        n : int
+            How many ratings are printed; the result holds all of them.
+        ratings : matrix with one new row, or a dict {item: rating}
+            Explains the prediction for this new user instead.
+        """
+        check_is_fitted(self)
+        return recommend.explain(self, user, item, n, ratings)
+
+    # --- judging ---
+
+    def score(self, X, y=None, *, unknown: str = "error") -> float:
+        """−RMSE over the known entries of X, a matrix of the training shape (higher is better, as scikit-learn wants it).
+
+        unknown : {"error", "baseline"}
+            What to do with rows and columns that were not in the data: refuse them, or predict without them (μ + c_j, …).
+
+        Implicit feedback has no ratings to predict: the score is NDCG@10 of X (metrics.ndcg_at_k), among the items that were
+        not seen in training or are in X.
+        """
+        check_is_fitted(self)
+        return scoring.score(self, X, unknown)
+
+    def certify(
+        self, X, y=None, sample_weight=None, *, seconds=None, unknown: str = "error"
+    ) -> Certificate:
+        """Check every claim about this fit on X, the training entries.
+
+        Parameters
+        ----------
+        X : the training entries, as for `fit`
+        y : held-out entries of the same matrix, optional
+            Whether entries like them are predicted better than by the mean, and by offsets of rows and columns, and ranked
+            better than by popularity.
+        sample_weight : not accepted; entries have no row weights
+        seconds : float, optional
+            As everywhere: how long that may take.
+        unknown : {"error", "baseline"}
+            What to do with rows and columns of y that were not in the data: refuse them, or predict without them.
+        """
+        check_is_fitted(self)
+        if sample_weight is not None:
+            raise TypeError("completion models have no row weights; repeat what counts more.")
+        return scoring.certify(self, X, y, seconds, unknown)
 
     @classmethod
     def work(cls, fit: Fit) -> float:

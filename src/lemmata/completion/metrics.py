@@ -28,7 +28,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.completion.observed import Entries, Observed
-from lemmata.completion.recommending.best import best
+from lemmata.completion.recommending.recommend import (
+    best,
+    best_items,
+    item_weights,
+    ranking_factors,
+    users_at,
+)
 
 Array = np.ndarray
 
@@ -396,11 +402,11 @@ def evaluate(
     if not test.n_observed:
         raise ValueError("there are no held-out entries to evaluate on.")
     users = np.flatnonzero(test.row_counts)
-    asked = model._rows_at(np.where(users < len(model.U_), users, -1))
+    asked = users_at(model, np.where(users < len(model.U_), users, -1))
     options = {"threshold": threshold, "users": users}
-    w = model._item_weights(damping)
-    P, Q = model._ranked(asked, w)
-    found = _ranking(model._best(asked, k, w=w).positions, test, k, options, gains)
+    w = item_weights(model, damping)
+    P, Q = ranking_factors(model, asked, w)
+    found = _ranking(best_items(model, asked, k, w=w).positions, test, k, options, gains)
     found["auc"] = auc(P, Q, test, seen=_as_tall(known, test), **options)
     one, counts = np.ones((len(users), 1)), known.column_counts[:, None].astype(np.float64)
     lists = best(one, counts, k, asked.data.by_row, asked.places)[0]

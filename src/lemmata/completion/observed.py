@@ -36,8 +36,6 @@ from lemmata.completion.data.entries import (
     weighted_orders,
 )
 from lemmata.completion.data.frames import (
-    ROLES,
-    Triplets,
     as_table,
     columns_of_entries,
     find_times,
@@ -45,7 +43,7 @@ from lemmata.completion.data.frames import (
     triplets_of_frame,
     without_na,
 )
-from lemmata.completion.data.labels import Labels, encode_labels
+from lemmata.completion.data.labels import ROLES, Labels, Triplets, encode_labels
 from lemmata.core.blocks import is_dask, unmask
 from lemmata.core.files.encoding import check_room
 from lemmata.core.store import digest, storable

@@ -334,7 +334,7 @@ def diagnose(
     if feedback not in ("explicit", "implicit"):
         raise ValueError(f"feedback={feedback!r} is not accepted; pass 'explicit' or 'implicit'.")
     if feedback == "implicit":
-        from lemmata.completion.implicit import diagnose_implicit
+        from lemmata.completion.als.implicit import diagnose_implicit
 
         return diagnose_implicit(observed, k)
     A = Observed.of(observed)

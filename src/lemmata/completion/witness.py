@@ -21,10 +21,18 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import svds
 
-from lemmata.audit.completion.factored_objective import Factored, Factors, products_at
+from lemmata.audit.completion.factored_objective import (
+    Factored,
+    Factors,
+    Side,
+    Singular,
+    fit_in_memory,
+    joined,
+    products_at,
+    split,
+)
 from lemmata.audit.completion.optimality.curvature import change_of, downward
 from lemmata.audit.completion.optimality.global_optimum import SWEEPS, Top, duality_gap
-from lemmata.audit.completion.rows_and_columns import Side, Singular, fit_in_memory, joined, split
 from lemmata.audit.kernel.claims import Fit
 from lemmata.completion.observed import Observed
 

@@ -9,35 +9,20 @@ Whatever is wrong with a file is said in one message: which file, which line and
 from __future__ import annotations
 
 import gzip
-import re
 import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from lemmata.data.records import Text, check_file, refuse_binary
 from lemmata.data.tables import Choice, Matrix, UnreadableData, numeric, selected
-from lemmata.data.text_tables import Text, read_csv, read_svmlight
+from lemmata.data.text_tables import read_csv, read_svmlight
 
 MEMMAP_BYTES = 64 * 2**20  # an .npy file larger than this is mapped, not read
-
-# How files of other kinds begin; a wrong suffix is the commonest mistake.
-MAGIC = {
-    b"\x89PNG": "a PNG image",
-    b"\xff\xd8\xff": "a JPEG image",
-    b"GIF8": "a GIF image",
-    b"%PDF": "a PDF document",
-    b"\x1f\x8b": "gzip (name it .csv.gz, .svm.gz, …)",
-    b"\x93NUMPY": "a NumPy array (name it .npy)",
-    b"PAR1": "Parquet (name it .parquet)",
-    b"PK\x03\x04": "a zip archive: an .npz, a spreadsheet or a document",
-    b"\x89HDF": "HDF5",
-    b"SQLite": "an SQLite database",
-}
 
 
 def read_matrix(
@@ -104,34 +89,6 @@ FORMATS = {
 PACKED = ("csv", "svmlight")  # these may be gzipped
 
 
-def check_file(path: Path) -> None:
-    """Refuse a path where there is no file, or an empty one."""
-    if not path.exists():
-        near = _mistyped(path)
-        hint = f"; did you mean {near}?" if near else "."
-        raise FileNotFoundError(f"there is no file {path}{hint}")
-    if path.is_dir():
-        raise UnreadableData(f"{path} is a folder; pass a file.")
-    if path.is_file() and path.stat().st_size == 0:
-        raise UnreadableData(f"{path} is empty.")
-
-
-def _mistyped(path: Path) -> Path | None:
-    """The file beside a missing one that its name may have been meant for: a slip of the fingers, not merely a likeness."""
-    if not path.parent.is_dir():
-        return None
-    beside = [other for other in path.parent.iterdir() if other.is_file()]
-    same = [other for other in beside if other.stem == path.stem and other.suffix != path.suffix]
-    digits = re.findall(r"\d+", path.name)  # part-1.csv is not part-2.csv
-    like = {
-        other.stem: other
-        for other in beside
-        if other.suffix == path.suffix and re.findall(r"\d+", other.name) == digits
-    }
-    near = get_close_matches(path.stem, like, n=1, cutoff=0.8)
-    return like[near[0]] if near else same[0] if same else None
-
-
 def _checked_suffix(path: Path) -> str:
     """The format of a file that exists, is not empty and is what its name says."""
     check_file(path)
@@ -147,17 +104,6 @@ def _checked_suffix(path: Path) -> str:
         with open(path, "rb") as file:
             refuse_binary(path, file.read(1024))
     return name
-
-
-def refuse_binary(path: Any, head: bytes) -> None:
-    """Say what a file is that does not begin like text."""
-    for magic, kind in MAGIC.items():
-        if head.startswith(magic):
-            raise UnreadableData(f"{path} is not text: it is {kind}.")
-    if b"\0" in head:
-        raise UnreadableData(
-            f"{path} is not text: it holds zero bytes; save the table as UTF-8 text."
-        )
 
 
 def _guarded(name: str, read: Callable[[], Matrix]) -> Matrix:

@@ -11,13 +11,16 @@ than Python does, is read again line by line, which either succeeds or names the
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
+import re
 import shutil
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +37,21 @@ STAND_IN = "\x1f"  # for a separator of several characters, which Arrow does not
 BLANKS = b" \t\r"
 NEWLINE, RETURN, QUOTE = b'\n\r"'
 BOM = b"\xef\xbb\xbf"
+
+
+# How files of other kinds begin; a wrong suffix is the commonest mistake.
+MAGIC = {
+    b"\x89PNG": "a PNG image",
+    b"\xff\xd8\xff": "a JPEG image",
+    b"GIF8": "a GIF image",
+    b"%PDF": "a PDF document",
+    b"\x1f\x8b": "gzip (name it .csv.gz, .svm.gz, …)",
+    b"\x93NUMPY": "a NumPy array (name it .npy)",
+    b"PAR1": "Parquet (name it .parquet)",
+    b"PK\x03\x04": "a zip archive: an .npz, a spreadsheet or a document",
+    b"\x89HDF": "HDF5",
+    b"SQLite": "an SQLite database",
+}
 
 
 class Unusual(ValueError):
@@ -81,6 +99,69 @@ class Layout:
     width: int  # cells of a record
     line: int = 1  # the number of the first line
     offset: int = 0  # bytes before it
+
+
+# --- files and cells ---------------------------------------------------------------------------------------------------
+
+
+def check_file(path: Path) -> None:
+    """Refuse a path where there is no file, or an empty one."""
+    if not path.exists():
+        near = _mistyped(path)
+        hint = f"; did you mean {near}?" if near else "."
+        raise FileNotFoundError(f"there is no file {path}{hint}")
+    if path.is_dir():
+        raise UnreadableData(f"{path} is a folder; pass a file.")
+    if path.is_file() and path.stat().st_size == 0:
+        raise UnreadableData(f"{path} is empty.")
+
+
+def _mistyped(path: Path) -> Path | None:
+    """The file beside a missing one that its name may have been meant for: a slip of the fingers, not merely a likeness."""
+    if not path.parent.is_dir():
+        return None
+    beside = [other for other in path.parent.iterdir() if other.is_file()]
+    same = [other for other in beside if other.stem == path.stem and other.suffix != path.suffix]
+    digits = re.findall(r"\d+", path.name)  # part-1.csv is not part-2.csv
+    like = {
+        other.stem: other
+        for other in beside
+        if other.suffix == path.suffix and re.findall(r"\d+", other.name) == digits
+    }
+    near = get_close_matches(path.stem, like, n=1, cutoff=0.8)
+    return like[near[0]] if near else same[0] if same else None
+
+
+def refuse_binary(path: Any, head: bytes) -> None:
+    """Say what a file is that does not begin like text."""
+    for magic, kind in MAGIC.items():
+        if head.startswith(magic):
+            raise UnreadableData(f"{path} is not text: it is {kind}.")
+    if b"\0" in head:
+        raise UnreadableData(
+            f"{path} is not text: it holds zero bytes; save the table as UTF-8 text."
+        )
+
+
+def cells_of(line: str, delimiter: str) -> list[str]:
+    if '"' not in line:
+        return line.rstrip("\r\n").split(delimiter)
+    try:
+        return next(csv.reader([line], delimiter=delimiter))
+    except (
+        csv.Error
+    ) as error:  # its limit is 128 kB: a quote never closed, or text that is no table
+        raise UnreadableData(
+            f"a cell that begins with {line.lstrip()[:40]!r} cannot be read ({error})."
+        ) from error
+
+
+def is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return "_" not in cell
 
 
 # --- the first line ---------------------------------------------------------------------------------------------------
@@ -200,11 +281,13 @@ def read_tables(
     Whatever goes wrong, or is `Unusual`, is for `read_records` to look at.
     """
     import pyarrow as pa
-    from pyarrow import csv
+    from pyarrow import csv as arrow_csv
 
     sep = layout.sep if len(layout.sep) == 1 else STAND_IN
-    read = csv.ReadOptions(column_names=[str(i) for i in range(layout.width)], block_size=CHUNK)
-    convert = csv.ConvertOptions(
+    read = arrow_csv.ReadOptions(
+        column_names=[str(i) for i in range(layout.width)], block_size=CHUNK
+    )
+    convert = arrow_csv.ConvertOptions(
         column_types={str(i): kind for i, kind in types.items()},
         include_columns=[str(i) for i in types],
         null_values=list(empty),
@@ -219,8 +302,8 @@ def read_tables(
                 block = block.replace(layout.sep.encode(), STAND_IN.encode())
             if quoted and not _is_well_quoted(block, ord(sep)):
                 raise Unusual("quotes are not those of whole cells")
-            parse = csv.ParseOptions(delimiter=sep, newlines_in_values=quoted)
-            yield csv.read_csv(pa.BufferReader(block), read, parse, convert), quoted
+            parse = arrow_csv.ParseOptions(delimiter=sep, newlines_in_values=quoted)
+            yield arrow_csv.read_csv(pa.BufferReader(block), read, parse, convert), quoted
 
 
 def _blocks_of_records(file: Any) -> Iterator[tuple[Any, bool]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import re
 from array import array
@@ -14,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from lemmata.data import records
-from lemmata.data.records import Layout, Text
+from lemmata.data.records import Layout, Text, cells_of, is_number
 from lemmata.data.tables import Choice, Matrix, UnreadableData, selected
 
 DELIMITERS = (",", ";", "\t")
@@ -68,27 +67,6 @@ def _delimiter(line: str) -> str:
         ):
             return delimiter
     return max(DELIMITERS, key=line.count)
-
-
-def cells_of(line: str, delimiter: str) -> list[str]:
-    if '"' not in line:
-        return line.rstrip("\r\n").split(delimiter)
-    try:
-        return next(csv.reader([line], delimiter=delimiter))
-    except (
-        csv.Error
-    ) as error:  # its limit is 128 kB: a quote that was never closed, or text that is no table
-        raise UnreadableData(
-            f"a cell that begins with {line.lstrip()[:40]!r} cannot be read ({error})."
-        ) from error
-
-
-def is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return "_" not in cell
 
 
 def _header(cells: list[str], number: int, decimal: str) -> list[str] | None:

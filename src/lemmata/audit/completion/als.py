@@ -1,6 +1,6 @@
 """Claims about a fit by alternating least squares, or by steps that aim at the same objective.
 
-Each row is a quadratic problem of its own (rows_and_columns.py), so what solving it again would gain is known exactly:
+Each row is a quadratic problem of its own (factored_objective.py), so what solving it again would gain is known exactly:
 ½ gᵀD⁻¹g. Summed over all rows, or over all columns, that is the gain of half a sweep, and zero at a fixed point (CIL (2.38)).
 """
 
@@ -10,11 +10,11 @@ import math
 
 import numpy as np
 
+from lemmata.audit.completion.factored_objective import gain
 from lemmata.audit.completion.factors import NEVER_ROSE, first_order_point, second_order_minimum
 from lemmata.audit.completion.held_out.error import ENTRY_CLAIMS
 from lemmata.audit.completion.held_out.offsets import beats_offsets
 from lemmata.audit.completion.optimality.global_optimum import global_optimum
-from lemmata.audit.completion.rows_and_columns import gain
 from lemmata.audit.completion.statements import SOUND, factored, precision
 from lemmata.audit.kernel import claims
 

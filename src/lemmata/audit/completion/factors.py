@@ -17,9 +17,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from lemmata.audit.completion.factored_objective import Factored
+from lemmata.audit.completion.factored_objective import Factored, blocks_cost
 from lemmata.audit.completion.optimality.curvature import PRODUCTS, Curvature, downward
-from lemmata.audit.completion.rows_and_columns import blocks_cost
 from lemmata.audit.completion.statements import factored, per_factor, precision
 from lemmata.audit.kernel import claims
 from lemmata.audit.kernel.lanczos import RISK

@@ -43,16 +43,16 @@ from lemmata.audit.completion.als import (
     NONNEGATIVE_CLAIMS,
     NONNEGATIVE_IMPLICIT_CLAIMS,
 )
-from lemmata.completion.als.algorithm import ALSAlgorithm, ALSState, in_order
-from lemmata.completion.als.continuing import join_traces, match_labels, place_factors
-from lemmata.completion.als.penalty import (
-    COLUMNS,
-    FIRST_RANK,
+from lemmata.completion.als import search
+from lemmata.completion.als.algorithm import (
     WEIGHTINGS,
+    ALSAlgorithm,
+    ALSState,
     Penalty,
     by_rule,
-    choose,
+    in_order,
 )
+from lemmata.completion.als.continuing import join_traces, match_labels, place_factors
 from lemmata.completion.als.saddles import PRODUCTS, products_within, way_down
 from lemmata.completion.base import CompletionModel, Folded
 from lemmata.completion.centring import BIAS_REG, Offsets
@@ -196,13 +196,11 @@ class ALS(CompletionModel):
             self._validate_params()
             data = self._entries(X, reset=True)
             if data.local is not data:
-                raise ValueError(
-                    "weights are not spread over a cluster; pass entries of this process."
-                )
+                raise ValueError("a cluster takes no weights; pass entries of this process.")
             return super().fit(data.weighted(weights))
 
     def _fit_blocks(self, data: Any) -> None:
-        self.__dict__.pop("validation_", None)
+        self._forget("validation_")
         # k × k matrices want no threads, and to ask for one each sweep takes longer than a sweep of little data
         with one_blas_thread():
             super()._fit_blocks(data)
@@ -221,7 +219,7 @@ class ALS(CompletionModel):
 
     def _algorithm(self, data: Any) -> ALSAlgorithm:
         self._check_values(data)
-        rank, penalty = self._chosen(data)
+        rank, penalty = self._choose(data)
         n, m = data.shape
         if rank > min(n, m):
             raise ValueError(
@@ -231,7 +229,7 @@ class ALS(CompletionModel):
         _check_determined(algorithm, data)
         return algorithm
 
-    def _chosen(self, data: Any) -> tuple[int, Penalty]:
+    def _choose(self, data: Any) -> tuple[int, Penalty]:
         """Rank and penalty: as given, by rule, or by trying."""
         if self.reg is None:
             penalty = by_rule(data, self.reg_weighting, self.feedback == "implicit")
@@ -250,8 +248,8 @@ class ALS(CompletionModel):
             names = [self.reg_weighting] if self.reg_weighting else ("root", "counts", "plain")
             penalties = [Penalty(1.0, WEIGHTINGS[name], BIAS_REG) for name in names]
         left = self._seconds_left()
-        rank, penalty, self.validation_ = choose(
-            self._with(FIRST_RANK if self.rank == "auto" else int(self.rank), penalty, data),
+        rank, penalty, self.validation_ = search.choose(
+            self._with(search.FIRST_RANK if self.rank == "auto" else int(self.rank), penalty, data),
             data,
             rank=self.rank,
             penalties=penalties,
@@ -264,9 +262,7 @@ class ALS(CompletionModel):
     def _with(self, rank: int, penalty: Penalty, data: Any) -> ALSAlgorithm:
         """The algorithm that the parameters stand for, at this rank and penalty, for data of this size."""
         implicit = self.feedback == "implicit"
-        method = (
-            ("cholesky" if rank <= EXACT_UP_TO else "cg") if self.method == "auto" else self.method
-        )
+        exact = rank <= EXACT_UP_TO if self.method == "auto" else self.method == "cholesky"
         fits = SEARCHED if "auto" in (self.rank, self.reg) else 1
         return ALSAlgorithm(
             rank=rank,
@@ -275,7 +271,7 @@ class ALS(CompletionModel):
             biases=bool(self.biases) and not implicit,
             bias_reg=penalty.bias_reg,
             nonnegative=bool(self.nonnegative),
-            method=method,
+            method="cholesky" if exact else "cg",
             implicit=implicit,
             alpha=float(self.alpha),
             compiled=worth_kernels(data.n_observed, sum(data.shape), rank + 1, fits),
@@ -283,7 +279,7 @@ class ALS(CompletionModel):
 
     @property
     def _penalty(self) -> Penalty:
-        """Of a fitted model; those of older files shrank biases like factors."""
+        """The penalty of a fitted model; those of older files shrank biases like factors."""
         own = getattr(self, "weighted_bias_reg_", 1.0) == 0 and hasattr(self, "bias_reg_")
         return Penalty(self.reg_, float(self.weighted_reg_), self.bias_reg_ if own else None)
 
@@ -329,14 +325,11 @@ class ALS(CompletionModel):
         """`validation_` as a pandas DataFrame, best first."""
         check_is_fitted(self)
         if not hasattr(self, "validation_"):
-            raise AttributeError(
-                "nothing was tried: there are trials with rank='auto' or reg='auto' alone."
-            )
+            raise AttributeError("nothing was tried: only rank='auto' or reg='auto' have trials.")
         import pandas as pd
 
-        return pd.DataFrame(self.validation_, columns=COLUMNS).sort_values(
-            "rmse", ignore_index=True
-        )
+        trials = pd.DataFrame(self.validation_, columns=search.COLUMNS)
+        return trials.sort_values("rmse", ignore_index=True)
 
     def _claims(self):
         if self.feedback == "implicit":
@@ -345,11 +338,9 @@ class ALS(CompletionModel):
 
     def _title(self, data: Any) -> str:
         title = super()._title(data)
-        return (
-            title
-            if data is None
-            else f"{title}, reg {self.reg_:.3g}{WEIGHTED.get(float(self.weighted_reg_), '')}"
-        )
+        if data is None:
+            return title
+        return f"{title}, reg {self.reg_:.3g}{WEIGHTED.get(float(self.weighted_reg_), '')}"
 
     # --- going on from a fit ---
 
@@ -444,13 +435,12 @@ class ALS(CompletionModel):
 
     # --- using it ---
 
-    def _folded(self, data: Observed, transposed: bool = False) -> Folded:
+    def _fold(self, data: Observed, transposed: bool = False) -> Folded:
         """Factors and bias of new rows, from one least-squares problem each."""
         V, bias = (self.U_, self.row_bias_) if transposed else (self.V_, self.column_bias_)
-        values = data.values
         algorithm = replace(self._with(self.rank_, self._penalty, data), method="cholesky")
         zero = np.zeros((data.shape[0], self.rank_), V.dtype), np.zeros(data.shape[0], V.dtype)
-        rows = data.by_row._replace(values=values.astype(V.dtype, copy=False))
+        rows = data.by_row._replace(values=data.values.astype(V.dtype, copy=False))
         same_type = Observed(rows, data.by_column, data.shape)
         U, b, _ = algorithm._half(same_type.over_rows, V, bias, self.mean_, *zero)
         return Folded(U, b, np.ones(len(U), V.dtype))

@@ -166,7 +166,7 @@ class MeanRatings(CompletionModel):
             "weighted_reg_": 0,
         }
 
-    def _folded(self, data: Observed, transposed: bool = False) -> Folded:
+    def _fold(self, data: Observed, transposed: bool = False) -> Folded:
         """A new row has no factors, only its own offset: (Σ_j a_j − μ − c_j)/(n + λ)."""
         other, own = (self.row_bias_, 1) if transposed else (self.column_bias_, 0)
         counts, dtype = data.row_counts, other.dtype

@@ -18,47 +18,23 @@ the same. Nothing is guessed: two columns that could both be the item are an err
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from lemmata.completion.data.labels import encode_labels
+from lemmata.completion.data.labels import (
+    ROLES,
+    WORDS,
+    Triplets,
+    choose_columns,
+    encode_labels,
+    simplify,
+)
 
 Array = np.ndarray
 
-ROLES = ("user", "item", "rating")
-# What columns are called: words that leave no doubt, and words that will do where there is none of the former.
-WORDS: dict[str, tuple[str, str]] = {
-    "user": (
-        "user userid uid customer customerid reviewer reviewerid member memberid rater raterid",
-        "username row",
-    ),
-    "item": (
-        "item itemid iid movie movieid film filmid product productid asin parentasin book bookid isbn song songid track "
-        "trackid artist artistid joke jokeid",
-        "title name column",
-    ),
-    "rating": (
-        "rating ratings score scores stars",
-        "value star overall count counts plays playcount weight",
-    ),
-    "time": ("timestamp time date datetime", "ts when unixtime unixreviewtime reviewtime ratedat"),
-}
 SHOWN = 12  # columns named in a message
-
-
-@dataclass(frozen=True)
-class Triplets:
-    """Entries as positions and values, with what the positions are called."""
-
-    users: Array
-    items: Array
-    values: Array
-    user_names: Array
-    item_names: Array
 
 
 # --- frames and their columns -----------------------------------------------------------------------------------------
@@ -108,7 +84,7 @@ def long_frame(X: Any, *, rated: bool = True) -> dict[str, Array] | None:
 
 def columns_of_entries(names: Sequence[str], *, rated: bool = True) -> dict[str, int] | None:
     """The position of each role among columns so called; None if they are not those of entries. ValueError if in doubt."""
-    plain = [_simplify(name) for name in names]
+    plain = [simplify(name) for name in names]
     clear, likely = (
         {role: [i for i, n in enumerate(plain) if n in words[kind].split()] for role, words in WORDS.items()}
         for kind in (0, 1)
@@ -137,44 +113,6 @@ def columns_of_entries(names: Sequence[str], *, rated: bool = True) -> dict[str,
         + ("Where nothing was rated, frame.assign(rating=1) counts what happened. " if role == "rating" else "")
         + "For a matrix, pass frame.to_numpy()."
     )  # fmt: skip
-
-
-def choose_columns(
-    names: Sequence[str] | None, width: int, given: Sequence[Any]
-) -> tuple[int, int, int]:
-    """The positions of user, item and rating among `width` columns: `given` by name or position, or found by usual names."""
-    from lemmata.data.tables import UnreadableData, position_of
-
-    if width < 3:
-        raise UnreadableData(
-            f"there are {width} columns; an entry has three: user, item and rating."
-        )
-    asked = zip(ROLES, given, strict=True)
-    found = {role: position_of(str(name), names, width) for role, name in asked if name is not None}
-    plain = [_simplify(name) for name in names or ()]
-    for role in ROLES:
-        usual = [plain.index(word) for word in " ".join(WORDS[role]).split() if word in plain]
-        free = [i for i in usual if i not in found.values()]
-        if free:
-            found.setdefault(role, free[0])
-    if not found:
-        return 0, 1, 2
-    missing = [role for role in ROLES if role not in found]
-    left = [i for i in range(width) if i not in found.values()]
-    if len(left) == len(missing) or (names is None and len(left) > len(missing)):
-        found.update(zip(missing, left, strict=False))
-    elif missing:
-        raise UnreadableData(
-            f"which column is the {missing[0]}? There are {', '.join((names or ())[:8])}{', …' if width > 8 else ''}; "
-            f"pass {missing[0]}='…' (--{missing[0]})."
-        )
-    if len({found[role] for role in ROLES}) < 3:
-        raise UnreadableData("user, item and rating are three different columns.")
-    return found["user"], found["item"], found["rating"]
-
-
-def _simplify(name: Any) -> str:
-    return re.sub(r"[\W_]", "", str(name).lower())
 
 
 def _list(names: Sequence[Any]) -> str:
@@ -270,7 +208,7 @@ def find_times(columns: Any, name: Any = None) -> Array | None:
         return None
     for words in WORDS["time"]:
         for key in columns:
-            if _simplify(key) in words.split():
+            if simplify(key) in words.split():
                 return times_of(columns[key])
     return None
 

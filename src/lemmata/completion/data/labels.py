@@ -1,7 +1,10 @@
-"""Names of rows and columns: user ids, titles, anything; and how a column of names becomes positions."""
+"""Names of rows and columns: user ids, titles, anything; how they become positions, and which columns of a table hold them."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
@@ -13,6 +16,26 @@ Array = np.ndarray
 LABELS_AT_ONCE = 2**20  # labels looked at together, so that temporaries stay small
 COMPARED = 20_000  # names that a mistyped one is compared with
 PADDED = 2**26  # bytes of an array of texts of one width; larger ones go to files as separate texts
+
+
+ROLES = ("user", "item", "rating")
+# What columns are called: words that leave no doubt, and words that will do where there is none of the former.
+WORDS: dict[str, tuple[str, str]] = {
+    "user": (
+        "user userid uid customer customerid reviewer reviewerid member memberid rater raterid",
+        "username row",
+    ),
+    "item": (
+        "item itemid iid movie movieid film filmid product productid asin parentasin book bookid isbn song songid track "
+        "trackid artist artistid joke jokeid",
+        "title name column",
+    ),
+    "rating": (
+        "rating ratings score scores stars",
+        "value star overall count counts plays playcount weight",
+    ),
+    "time": ("timestamp time date datetime", "ts when unixtime unixreviewtime reviewtime ratedat"),
+}
 
 
 @storable
@@ -164,3 +187,56 @@ def _encode_objects(labels: Array, what: str) -> tuple[Array, Array]:
     out = np.empty(len(ordered), dtype=object)
     out[:] = ordered
     return out, place[positions]
+
+
+# --- columns of tables -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Triplets:
+    """Entries as positions and values, with what the positions are called."""
+
+    users: Array
+    items: Array
+    values: Array
+    user_names: Array
+    item_names: Array
+
+
+def choose_columns(
+    names: Sequence[str] | None, width: int, given: Sequence[Any]
+) -> tuple[int, int, int]:
+    """The positions of user, item and rating among `width` columns: `given` by name or position, or found by usual names."""
+    from lemmata.data.tables import UnreadableData, position_of
+
+    if width < 3:
+        raise UnreadableData(
+            f"there are {width} columns; an entry has three: user, item and rating."
+        )
+    asked = zip(ROLES, given, strict=True)
+    found = {role: position_of(str(name), names, width) for role, name in asked if name is not None}
+    plain = [simplify(name) for name in names or ()]
+    for role in ROLES:
+        usual = [plain.index(word) for word in " ".join(WORDS[role]).split() if word in plain]
+        free = [i for i in usual if i not in found.values()]
+        if free:
+            found.setdefault(role, free[0])
+    if not found:
+        return 0, 1, 2
+    missing = [role for role in ROLES if role not in found]
+    left = [i for i in range(width) if i not in found.values()]
+    if len(left) == len(missing) or (names is None and len(left) > len(missing)):
+        found.update(zip(missing, left, strict=False))
+    elif missing:
+        raise UnreadableData(
+            f"which column is the {missing[0]}? There are {', '.join((names or ())[:8])}{', …' if width > 8 else ''}; "
+            f"pass {missing[0]}='…' (--{missing[0]})."
+        )
+    if len({found[role] for role in ROLES}) < 3:
+        raise UnreadableData("user, item and rating are three different columns.")
+    return found["user"], found["item"], found["rating"]
+
+
+def simplify(name: Any) -> str:
+    """Return a name in small letters and digits only, so that userId, user_id and "User ID" are the same."""
+    return re.sub(r"[\W_]", "", str(name).lower())

@@ -26,20 +26,17 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.completion.data.frames import (
+from lemmata.completion.data.frames import encode_column, encode_text, ratings_of
+from lemmata.completion.data.labels import (
     ROLES,
     Triplets,
     choose_columns,
-    encode_column,
-    encode_text,
-    ratings_of,
+    encode_labels,
+    is_scattered,
 )
-from lemmata.completion.data.labels import encode_labels, is_scattered
 from lemmata.data import records
-from lemmata.data.files import check_file, refuse_binary
-from lemmata.data.records import Layout, Text
+from lemmata.data.records import Layout, Text, cells_of, check_file, is_number, refuse_binary
 from lemmata.data.tables import UnreadableData
-from lemmata.data.text_tables import cells_of, is_number
 
 Array = np.ndarray
 

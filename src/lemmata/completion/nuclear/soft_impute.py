@@ -40,7 +40,7 @@ import numpy as np
 from sklearn.base import clone
 
 from lemmata.audit.completion.optimality.global_optimum import SOFT_IMPUTE_CLAIMS
-from lemmata.completion.als.penalty import by_rule
+from lemmata.completion.als.algorithm import by_rule
 from lemmata.completion.base import CompletionModel
 from lemmata.completion.centring import BIAS_REG, HOW, Offsets, centre
 from lemmata.completion.nuclear._twins import improve_rows

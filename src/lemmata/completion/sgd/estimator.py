@@ -39,8 +39,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lemmata.audit.completion.als import SCHEDULED_SGD_CLAIMS, SGD_CLAIMS
-from lemmata.completion.als.algorithm import in_order
-from lemmata.completion.als.penalty import Penalty, by_rule
+from lemmata.completion.als.algorithm import Penalty, by_rule, in_order
 from lemmata.completion.base import CompletionModel, Folded
 from lemmata.completion.centring import Offsets
 from lemmata.completion.observed import Entries, Observed
@@ -340,7 +339,7 @@ class SGDFactorization(CompletionModel):
             else f"{title}, reg {self.reg_:.3g} × {_power(self.weighted_reg_)}, {self.optimizer}"
         )
 
-    def _folded(self, data: Observed, transposed: bool = False) -> Folded:
+    def _fold(self, data: Observed, transposed: bool = False) -> Folded:
         """Factors and bias of new rows, from one least-squares problem each: where steps over their entries would settle."""
         V, bias = (self.U_, self.row_bias_) if transposed else (self.V_, self.column_bias_)
         indptr, indices, values = data.by_row

@@ -3,7 +3,7 @@
 At a first-order point of F(U, V, b, c) (factored_objective.py) the Hessian H decides. It is never formed: Lanczos needs
 products H d.
 
-**Units.** With the blocks D = LLᵀ that each row feels alone (rows_and_columns.py), L⁻¹HL⁻ᵀ = [I K; Kᵀ I]: K says how rows and
+**Units.** With the blocks D = LLᵀ that each row feels alone (factored_objective.py), L⁻¹HL⁻ᵀ = [I K; Kᵀ I]: K says how rows and
 columns pull at each other. The eigenvalues are 1 ± σ(K), so the smallest is 1 − σ₁(K): H has a negative eigenvalue if and only
 if σ₁ > 1, and σ₁² is the factor by which the error of ALS shrinks per sweep. What CIL 2.4.3 leaves open is one singular value
 of a matrix on the shorter side of the data.
@@ -25,8 +25,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lemmata.audit.completion.factored_objective import Factored, Factors, products_at
-from lemmata.audit.completion.rows_and_columns import Side, Singular, fit_in_memory, pull, split
+from lemmata.audit.completion.factored_objective import (
+    Factored,
+    Factors,
+    Side,
+    Singular,
+    fit_in_memory,
+    products_at,
+    pull,
+    split,
+)
 from lemmata.audit.kernel.lanczos import Ritz, largest_eigenvalue
 
 Array = np.ndarray

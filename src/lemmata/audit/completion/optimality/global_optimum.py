@@ -20,10 +20,9 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from lemmata.audit.completion.factored_objective import Factored, Factors
+from lemmata.audit.completion.factored_objective import Factored, Factors, blocks_cost
 from lemmata.audit.completion.factors import NEVER_ROSE, first_order_point
 from lemmata.audit.completion.held_out.error import ENTRY_CLAIMS
-from lemmata.audit.completion.rows_and_columns import blocks_cost
 from lemmata.audit.completion.statements import SOUND, factored
 from lemmata.audit.kernel import claims
 from lemmata.audit.kernel.lanczos import RISK, largest_eigenvalue, products_for

@@ -1,15 +1,6 @@
-"""How much ALS shrinks: by rule, in units of the data, or by trying on entries held out.
+"""Rank and penalty of ALS by trying on entries held out.
 
-**By rule.** The factors of s times the data are √s times as long, and F is s² times as large if λ is s times as large and κ,
-on the biases, as large as before: λ has the unit of the data, κ none. So λ is a number times the deviation σ of an entry
-from offsets of rows and columns that have not seen it. Which number? A matrix of noise with n entries in its rows and m in
-its columns has a σ₁ of some σ(√n + √m), and a factor leaves zero where σ₁ exceeds √(λ_i λ_j) (CIL 2.5.2). With λ_i = λ √n_i
-both are the same power of the counts: λ = 2σ is the level of noise for square matrices of all sizes and densities. As σ holds
-some signal too, and to shrink everything by the level of noise costs more than some noise does, it is 1.6 here: best on the
-whole for the training parts of four sets of ratings, of 26 thousand to a million entries, in four units. Other weightings
-λ_i = λ n_i^p get the λ whose logarithm, averaged over the entries, is the same.
-
-**By trying.** A tenth of the entries is held out. For each weighting λ falls by halves, each run warm-started from the one
+A tenth of the entries is held out. For each weighting λ falls by halves, each run warm-started from the one
 before, until the held-out error has risen twice; then in steps of √2 around the best, then to the bottom of the parabola
 through the best three. The rank is doubled and halved until it has not helped twice, and κ is tried three times larger and
 smaller.
@@ -25,17 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.completion.als.algorithm import ALSAlgorithm, ALSState, row_squares
-from lemmata.completion.centring import BIAS_REG, residual_deviation
+from lemmata.completion.als.algorithm import ALSAlgorithm, ALSState, Penalty, row_squares, unit
 from lemmata.completion.observed import Observed
 from lemmata.core.loop import MaxSteps, Seconds, Settled, Stop, Stopped, run
 from lemmata.core.runs.repeat import Path
 
 Array = np.ndarray
-
-WEIGHTINGS = {"counts": 1.0, "root": 0.5, "plain": 0.0}
-DEVIATIONS = 1.6  # λ in units of the deviation, with the weighting "root"
-IMPLICIT_REG = 0.075  # with "counts": preferences are 0 and 1, whatever the unit of the counts
 
 HELD_OUT = 0.1
 FIRST_RANK = 16
@@ -46,47 +32,13 @@ STEP = 2**0.5  # between values of λ around the best one
 BIAS_STEP = 3.0  # between values of κ
 # of one run on the path: the order of the errors shows long before the last digits
 ENOUGH = Settled(1e-4) | MaxSteps(8)
-COLUMNS = (
-    "rank",
-    "reg",
-    "weighting",
-    "bias_reg",
-    "rmse",
-)  # of a trial; bias_reg is NaN where it is that of the factors
-
-
-@dataclass(frozen=True)
-class Penalty:
-    """λ_i = λ n_i^p on factors; κ on biases, or λ_i where it is None."""
-
-    reg: float
-    weighted: float
-    bias_reg: float | None = None
-
-
-def by_rule(data: Observed, weighting: str | None, implicit: bool) -> Penalty:
-    """The penalty of reg=None."""
-    if implicit:
-        return Penalty(IMPLICIT_REG, WEIGHTINGS[weighting or "counts"])
-    weighted = WEIGHTINGS[weighting or "root"]
-    return Penalty(DEVIATIONS * unit(data, weighted), weighted, BIAS_REG)
-
-
-def unit(data: Observed, weighted: float) -> float:
-    """σ, times what gives λ n_i^p the same mean logarithm over the entries as λ √n_i."""
-    logs = sum(
-        float((masses * np.log(np.where(masses > 0, masses, 1))).sum())
-        for masses in (data.row_masses, data.column_masses)
-    )
-    return residual_deviation(data) * math.exp((0.5 - weighted) * logs / (2 * data.mass))
-
-
-# --- by trying --------------------------------------------------------------------------------------------------------
+# of a trial; bias_reg is NaN where it is that of the factors
+COLUMNS = ("rank", "reg", "weighting", "bias_reg", "rmse")
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What was tried, and the root mean squared error of the entries held out."""
+    """A rank and a penalty, and the root mean squared error of the entries held out."""
 
     rank: int
     penalty: Penalty
@@ -120,7 +72,7 @@ def held_out_rmse(state: ALSState, test: Observed, compiled: bool | None = None)
 
 
 class OutOfTime(Exception):
-    """What was tried by now decides."""
+    """Raised when time is up: what was tried by now decides."""
 
 
 @dataclass
