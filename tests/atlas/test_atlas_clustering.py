@@ -91,7 +91,11 @@ def test_a_coreset_that_is_an_even_sample_is_noticed(monkeypatch):
         kinds = drawn(X, m, rng)
         return {**kinds, "lightweight coreset": kinds["even sample"]}
 
+    trials = clustering._trials
     monkeypatch.setattr(clustering, "_samples", even)
+    monkeypatch.setattr(
+        clustering, "_trials", lambda X, k, sizes, draws, rng: trials(X, k, sizes, 3, rng)
+    )
     with pytest.raises(NotShown):
         clustering.coreset_error()
 
