@@ -80,7 +80,7 @@ def problem(compile_: str, hinge: bool = False, epochs: int = 2):
     classes, y = np.unique(names, return_inverse=True)
     text = encode(texts)
     space = FeatureSpace.of(text, 2)
-    data_ = Blocks.of(space.rows(text)).labelled(y).weighted(np.linspace(0.5, 1.5, len(y)))
+    data_ = Blocks.of(space.rows(text)).with_targets(y).weighted(np.linspace(0.5, 1.5, len(y)))
     with lemmata.config(compile=compile_):
         problem = Texts(data_, 5, epochs, len(classes))
         algorithm = FastTextAlgorithm(5, epochs, 0.2, 64, hinge, space.n_words)

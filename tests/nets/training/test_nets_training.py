@@ -111,8 +111,8 @@ def test_arrays_files_tensors_and_blocks_are_the_same_data(tmp_path):
         (rows, labels),
         (mapped, labels),
         (torch.from_numpy(rows), torch.from_numpy(labels)),
-        Blocks.of(rows).labelled(labels),
-        Blocks.of(mapped).labelled(labels),
+        Blocks.of(rows).with_targets(labels),
+        Blocks.of(mapped).with_targets(labels),
     ]
     ends = [fitted(Training(small, "cross_entropy", batch_size=16), kind).state for kind in kinds]
     assert all(same(end, ends[0]) for end in ends[1:])
@@ -120,7 +120,7 @@ def test_arrays_files_tensors_and_blocks_are_the_same_data(tmp_path):
 
 
 def test_streams_are_read_block_by_block_and_resumed_within():
-    blocks = Blocks.of([X[:30], X[30:37], X[37:]]).labelled(Y)
+    blocks = Blocks.of([X[:30], X[30:37], X[37:]]).with_targets(Y)
     data = as_data(blocks)
     batches = list(data.batches(seed=1, epoch=0, size=8))
     assert len(batches) == data.count(8) == 4 + 1 + 5

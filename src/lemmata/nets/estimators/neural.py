@@ -209,11 +209,11 @@ class Neural(Supervised):
 
     def _stop(self) -> Stop:
         from lemmata.nets.training import devices
-        from lemmata.nets.training.algorithm import NoImprovement
+        from lemmata.nets.training.algorithm import NoValidationGain
 
         rule: Stop = Settled(self.tol, self.n_iter_no_change) | MaxSteps(self.max_iter)
         if self.early_stopping:
-            rule = NoImprovement(self.n_iter_no_change) | rule
+            rule = NoValidationGain(self.n_iter_no_change) | rule
         rule = self._within_time(rule)
         return devices.Together(rule) if devices.share().size > 1 else rule
 

@@ -56,7 +56,7 @@ class NeuralClassifier(Neural, Classifier):
     best_validation_score_ : float
         Their accuracy by `module_`, the epoch with their least loss; only with `early_stopping`.
     precision_ : str
-        What was computed with while training: "float32", "float64" or "bfloat16".
+        Precision of training: "float32", "float64" or "bfloat16".
     history_ : History
         A table of epochs: loss, validation loss and accuracy, learning rate, seconds; ``history_.to_frame()`` for pandas.
     n_features_in_, n_iter_, trace_, stopped_, certificate_
@@ -147,11 +147,9 @@ class NeuralClassifier(Neural, Classifier):
 
 def _is_right(outputs: Any, targets: Any) -> Any:
     """1 where the largest output is that of the label."""
-    return (
-        (outputs[:, 0] > 0) == (targets > 0)
-        if outputs.shape[1] == 1
-        else outputs.argmax(1) == targets
-    )
+    if outputs.shape[1] == 1:
+        return (outputs[:, 0] > 0) == (targets > 0)
+    return outputs.argmax(1) == targets
 
 
 class NeuralRegressor(Neural, Regressor):
@@ -163,21 +161,14 @@ class NeuralRegressor(Neural, Regressor):
 
     Attributes
     ----------
-    module_ : torch.nn.Module
-        The trained network, in evaluation mode.
-    input_shape_ : tuple
     n_outputs_ : int
         Numbers predicted for each row.
     loss_ : float
         The mean squared error on the rows of the fit, whatever was minimised.
-    validation_rows_ : array of shape (held_out,)
-        Which rows early stopping held out; only with `early_stopping`.
     best_validation_score_ : float
-        Their R² by `module_`, the epoch with their least loss; only with `early_stopping`.
-    precision_ : str
-        What was computed with while training: "float32", "float64" or "bfloat16".
-    history_ : History
-        A table of epochs: loss, validation loss, learning rate, seconds.
+        R² of the rows held out by `module_`, the epoch with their least loss; only with `early_stopping`.
+    module_, input_shape_, validation_rows_, precision_, history_
+        As in `NeuralClassifier`.
     n_features_in_, n_iter_, trace_, stopped_, certificate_
     """
 

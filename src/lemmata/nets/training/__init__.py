@@ -15,6 +15,7 @@ __getattr__, __dir__, __all__ = lazily(
         "Training": "algorithm",
         "train": "algorithm",
         "NoImprovement": "algorithm",
+        "NoValidationGain": "algorithm",
         "TrainingState": "trainer",
         "Objective": "losses",
         "objective": "losses",

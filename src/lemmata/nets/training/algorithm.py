@@ -360,13 +360,16 @@ class Training:
 
 
 @dataclass(frozen=True)
-class NoImprovement(Stop):
+class NoValidationGain(Stop):
     """The validation loss has not fallen below its minimum for so many steps."""
 
     steps: int
 
     def reason(self, solution):
         return Stopped.NO_IMPROVEMENT if solution.state.since_best >= self.steps else None
+
+
+NoImprovement = NoValidationGain  # its name in 0.1.0
 
 
 def train(

@@ -73,7 +73,7 @@ class Predicting(Objective):
         return self.of(net(batch[0]), batch)
 
     def of(self, outputs: Tensor, batch: Sequence[Tensor]) -> Tensor:
-        """The loss where the outputs are there already; under autocast it is taken in float32."""
+        """The loss of given outputs; under autocast it is computed in float32."""
         if len(batch) != 2:
             raise ValueError(
                 f"the data has {len(batch)} part(s); a loss of outputs and targets needs two: inputs and targets."
@@ -162,11 +162,8 @@ class _Elementwise:
 
     def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
         targets = targets.to(outputs.dtype).reshape(outputs.shape)
-        return (
-            self.each(outputs, targets).flatten(1).mean(1)
-            if outputs.ndim > 1
-            else self.each(outputs, targets)
-        )
+        found = self.each(outputs, targets)
+        return found.flatten(1).mean(1) if outputs.ndim > 1 else found
 
     def each(self, outputs: Tensor, targets: Tensor) -> Tensor:
         raise TypeError(f"{type(self).__name__} has no formula: define each.")
@@ -265,7 +262,7 @@ class NonFiniteLoss(FloatingPointError, ValueError):
 def first_nonfinite(
     net: nn.Module, objective: Objective, batch: Sequence[Tensor], rng: torch.Generator
 ) -> str:
-    """Where the first number that is not finite comes from, in words: the batch is run again, layer by layer."""
+    """Describe where the first number that is not finite comes from: run the batch again, layer by layer."""
     for at, part in enumerate(batch):
         if part.is_floating_point() and not torch.isfinite(part).all():
             return f"{'the inputs' if at == 0 else 'the targets'} of this batch hold numbers that are not finite"
@@ -293,11 +290,8 @@ def first_nonfinite(
     finally:
         for hook in hooks:
             hook.remove()
-    return (
-        found[0]
-        if found
-        else "every layer gives finite numbers: it is the loss itself that does not"
-    )
+    itself = "every layer gives finite numbers: it is the loss itself that does not"
+    return found[0] if found else itself
 
 
 def check_outputs(
@@ -326,11 +320,9 @@ def check_outputs(
 
 def check_losses(losses: Any, rows: int) -> None:
     if not isinstance(losses, Tensor) or losses.shape not in ((), (rows,)):
-        found = (
-            f"a tensor of shape {tuple(losses.shape)}"
-            if isinstance(losses, Tensor)
-            else f"a {type(losses).__name__}"
-        )
+        found = f"a {type(losses).__name__}"
+        if isinstance(losses, Tensor):
+            found = f"a tensor of shape {tuple(losses.shape)}"
         raise ValueError(
             f"the loss of {rows} rows is {found}; it has to be one number for each row, shape "
             f"({rows},), or their mean, shape ()."
