@@ -5,15 +5,12 @@ import pkgutil
 import sys
 
 import bench
-from bench.harness import machine
+from bench.helpers.harness import machine
 
 
 def main() -> int:
-    known = sorted(
-        m.name
-        for m in pkgutil.iter_modules(bench.__path__)
-        if m.name not in ("__main__", "blobs", "harness", "ratings")
-    )
+    found = pkgutil.iter_modules(bench.__path__)
+    known = sorted(m.name for m in found if not m.ispkg and m.name != "__main__")
     # nets runs its parts
     names = sys.argv[1:] or [name for name in known if not name.startswith("nets_")]
     unknown = [name for name in names if name not in known]

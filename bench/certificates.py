@@ -10,8 +10,8 @@ import numpy as np
 from sklearn import cluster, decomposition, mixture
 
 import lemmata
-from bench.harness import run_quietly
-from bench.ratings import movielens
+from bench.helpers.harness import run_quietly
+from bench.helpers.ratings import movielens
 
 TIMES_THE_FIT, LEAST_SECONDS = 5, 0.5
 

@@ -12,8 +12,15 @@ import numpy as np
 from sklearn.cluster import KMeans as SklearnKMeans
 from sklearn.cluster import kmeans_plusplus
 
-from bench.blobs import KINDS, PIECE, blobs, clocked, cost, share_added, some_rows, timed, typical
-from bench.harness import compare, run_quietly
+from bench.helpers.blobs import KINDS, PIECE, blobs, cost, some_rows
+from bench.helpers.harness import (
+    add_clocks,
+    compare,
+    run_quietly,
+    share_added,
+    time_call,
+    typical_seconds,
+)
 from lemmata import KMeans, LightweightCoreset
 from lemmata.clustering import greedy_d2_sampling
 
@@ -74,7 +81,7 @@ class Passes:
     def rates(self, seen):
         (n, d), k = self.X.shape, len(self.init)
         for name, seconds in seen.items():
-            each = typical(seconds) / self.passes(name)
+            each = typical_seconds(seconds) / self.passes(name)
             rate = 2 * n * d * k / each / 1e9
             print(
                 f"  {name:<34}{self.steps[name]:4} steps, {1e3 * each:.1f} ms a pass, as if {rate:.0f} GFLOP/s"
@@ -90,7 +97,7 @@ def bare_products(X, C):
             rows = X[start : start + PIECE]
             np.matmul(rows, C.T, out=out[: len(rows)])
 
-    best = min(timed(products)[0] for _ in range(3))
+    best = min(time_call(products)[0] for _ in range(3))
     return 2 * X.size * len(C) / best / 1e9
 
 
@@ -111,7 +118,7 @@ def lloyd(sizes=None, kinds=tuple(KINDS), rounds=3):
             }
             if importlib.util.find_spec("faiss"):
                 systems["faiss"] = lambda r=runs: r.faiss("faiss", like="scikit-learn lloyd")
-            systems, seen = clocked(systems)
+            systems, seen = add_clocks(systems)
             work = f"Lloyd, {title(n, d, k, kind)}: {STEPS} steps; quality −inertia relative to scikit-learn's"
             compare(work, systems, relative(X), target=1.4, least_quality=SAME, rounds=rounds)
             runs.rates(seen)
@@ -136,7 +143,7 @@ def settling(sizes=None, kinds=tuple(KINDS), rounds=2):
                 for name in names
             }
             systems["lemmata"] = lambda r=runs: r.run("lemmata", KMeans())
-            systems, seen = clocked(systems)
+            systems, seen = add_clocks(systems)
             work = f"until settled, {title(n, d, k, kind)}; quality −inertia relative to scikit-learn's"
             compare(work, systems, relative(X), target=2.0, least_quality=SAME, rounds=rounds)
             runs.rates(seen)
@@ -177,7 +184,7 @@ def seeding(sizes=None, kinds=tuple(KINDS), seeds=None):
                 draw(X[: 20 * k], k, 0)  # kernels are compiled
             for seed in range(seeds):
                 for row, draw in enumerate(SEEDINGS.values()):
-                    seconds[row, seed], centers = timed(partial(draw, X, k, seed))
+                    seconds[row, seed], centers = time_call(partial(draw, X, k, seed))
                     costs[row, seed] = cost(X, centers) / n
             print(
                 f"greedy k-means++, {title(n, d, k, kind)}; cost of a row over {seeds} seeds ± standard error"
@@ -234,7 +241,7 @@ def coresets(shape=None, sizes=None, seeds=3):
     print(f"coresets, {title(n, d, k, 'clusters of very unequal size')}")
     whole = []
     for seed in range(2):  # how good one start happens to be differs by itself
-        seconds, full = timed(lambda seed=seed: KMeans(k, n_init=1, random_state=seed).fit(X))
+        seconds, full = time_call(lambda seed=seed: KMeans(k, n_init=1, random_state=seed).fit(X))
         whole.append((seconds, cost(X, full.cluster_centers_) / n))
         print(
             f"  all rows: {seconds:.2f} s, {full.n_iter_} steps, cost of a row {whole[-1][1]:.4f}",
@@ -255,9 +262,9 @@ def coresets(shape=None, sizes=None, seeds=3):
 
 def from_coreset(X, k, size, starts, seed):
     """Seconds to draw, seconds to fit, centres."""
-    drawing, few = timed(lambda: LightweightCoreset(size=size, random_state=seed).fit(X))
+    drawing, few = time_call(lambda: LightweightCoreset(size=size, random_state=seed).fit(X))
     model = KMeans(k, n_init=starts, random_state=seed)
-    fitting, model = timed(lambda: model.fit(few.points_, sample_weight=few.weights_))
+    fitting, model = time_call(lambda: model.fit(few.points_, sample_weight=few.weights_))
     return drawing, fitting, model.cluster_centers_
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.extmath import randomized_svd
 
-from bench.harness import compare, memory
-from bench.ratings import movielens, ratings
+from bench.helpers.harness import compare, memory
+from bench.helpers.ratings import movielens, ratings
 from lemmata.completion import ALS, Observed, SGDFactorization, SoftImpute
 
 SWEEPS = 10
@@ -370,7 +370,7 @@ def peak_memory(n_users=70_000, n_items=10_000, n=10**7, k=32):
     factors = 4 * (n_users + n_items) * (k + 1)
     # kernels compiled, libraries loaded
     ours(Observed.of(np.ones((50, 40), np.float32)), k, "cholesky", sweeps=1)
-    from bench.harness import reset_peak
+    from bench.helpers.harness import reset_peak
 
     base = reset_peak()
     ours(A, k, "cholesky", sweeps=3)

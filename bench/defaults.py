@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from bench.harness import run_quietly
+from bench.helpers.harness import run_quietly
 from lemmata import data
 from lemmata.completion import ALS, MeanRatings, Observed, SGDFactorization, SoftImpute
 

@@ -15,7 +15,7 @@ from sklearn.feature_extraction.image import extract_patches_2d
 from sklearn.linear_model import orthogonal_mp_gram
 
 import lemmata
-from bench.harness import compare
+from bench.helpers.harness import compare
 from lemmata.reduction.sparse_coding import fista, random_dictionary
 
 

@@ -29,7 +29,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 import lemmata
-from bench.harness import compare, memory, reset_peak, run_quietly
+from bench.helpers.harness import compare, memory, reset_peak, run_quietly
 from lemmata import data, text
 from lemmata.core.engine import cores
 from lemmata.embedding import CoOccurrence, SkipGram, WordVectors

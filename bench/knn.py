@@ -14,9 +14,8 @@ from sklearn import neighbors as sk
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
 
 import lemmata
-from bench.blobs import blobs
-from bench.harness import compare
-from bench.small import milliseconds
+from bench.helpers.blobs import blobs
+from bench.helpers.harness import compare, milliseconds
 
 ROWS, QUERIES, K = 100_000, 10_000, 10
 

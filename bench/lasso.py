@@ -13,8 +13,7 @@ import sklearn.linear_model as sk
 from sklearn.datasets import load_diabetes
 
 import lemmata
-from bench.harness import compare, run_quietly
-from bench.small import milliseconds
+from bench.helpers.harness import compare, milliseconds, run_quietly
 from lemmata.predict.lasso.cv import LassoCV
 from lemmata.predict.lasso.estimator import Lasso
 from lemmata.predict.lasso.path import lasso_path

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn import svm
 
-from bench.harness import compare
+from bench.helpers.harness import compare
 from bench.logistic import classification
 from lemmata.predict.linear_svm.estimator import LinearSVC
 

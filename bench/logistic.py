@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn import linear_model
 
-from bench.harness import compare
+from bench.helpers.harness import compare
 from lemmata.predict.logistic.estimator import LogisticRegression
 
 ENOUGH = -1e-6  # relative to the least objective known

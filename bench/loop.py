@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from bench.harness import compare
+from bench.helpers.harness import compare
 from lemmata.core import MaxSteps, Seconds, Settled, run
 
 STEPS = 100_000

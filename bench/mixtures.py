@@ -10,8 +10,8 @@ from functools import partial
 import numpy as np
 from sklearn.mixture import GaussianMixture as SklearnMixture
 
-from bench.blobs import blobs, clocked, share_added, some_rows, timed, typical
-from bench.harness import compare
+from bench.helpers.blobs import blobs, some_rows
+from bench.helpers.harness import add_clocks, compare, share_added, time_call, typical_seconds
 from lemmata import GaussianMixture
 
 SIZE = (200_000, 16, 16)  # rows, features, components
@@ -55,7 +55,7 @@ def steps(kinds=tuple(TARGETS), dtypes=DTYPES, rounds=3):
         for dtype in dtypes:
             X = blobs(n, d, k, spread=1.5, dtype=dtype)
             given = start(X, k, kind)
-            systems, seen = clocked(
+            systems, seen = add_clocks(
                 {
                     "scikit-learn": lambda X=X, c=kind, g=given: fit(SklearnMixture(), X, k, c, g),
                     "lemmata": lambda X=X, c=kind, g=given: fit(GaussianMixture(), X, k, c, g),
@@ -71,7 +71,8 @@ def steps(kinds=tuple(TARGETS), dtypes=DTYPES, rounds=3):
                 rounds=rounds,
             )
             each = ", ".join(
-                f"{name} {1e3 * typical(seconds) / STEPS:.1f} ms" for name, seconds in seen.items()
+                f"{name} {1e3 * typical_seconds(seconds) / STEPS:.1f} ms"
+                for name, seconds in seen.items()
             )
             print(f"  a step: {each}\n", flush=True)
 
@@ -85,7 +86,7 @@ def peak_memory(kinds=("full", "diag")):
     )
     for kind in kinds:
         for name, model in {"lemmata": GaussianMixture(), "scikit-learn": SklearnMixture()}.items():
-            timed(partial(fit, model, X, k, kind, start(X, k, kind)))  # libraries are loaded
+            time_call(partial(fit, model, X, k, kind, start(X, k, kind)))  # libraries are loaded
             share, added = share_added(partial(fit, model, X, k, kind, start(X, k, kind)), X)
             wanted = "  (target < 15 %)" if name == "lemmata" else ""
             print(
@@ -102,11 +103,11 @@ def missing(kinds=("full", "diag"), dtypes=DTYPES):
             X = blobs(n, d, k, spread=1.5, dtype=dtype)
             given = start(X, k, kind)
             whole = min(
-                timed(partial(fit, GaussianMixture(), X, k, kind, given))[0] for _ in range(3)
+                time_call(partial(fit, GaussianMixture(), X, k, kind, given))[0] for _ in range(3)
             )
             X[np.random.default_rng(2).random(X.shape) < HOLES] = np.nan
             holes = min(
-                timed(partial(fit, GaussianMixture(), X, k, kind, given))[0] for _ in range(3)
+                time_call(partial(fit, GaussianMixture(), X, k, kind, given))[0] for _ in range(3)
             )
             print(
                 f"{kind}, {n:,} × {d}, {k} components, {np.dtype(dtype).name}, {100 * HOLES:.0f} % missing: "

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from bench.harness import compare, run_quietly
+from bench.helpers.harness import compare, run_quietly
 from lemmata.nets import (
     Decoder,
     LearnedPositions,

@@ -22,7 +22,7 @@ from sklearn.neural_network import MLPRegressor as TheirRegressor
 from sklearn.preprocessing import StandardScaler
 
 import lemmata
-from bench.harness import compare, machine, run_quietly
+from bench.helpers.harness import compare, machine, run_quietly
 from lemmata.data.locate import DataNotFound
 from lemmata.nets.mlp.estimators import MLPClassifier, MLPRegressor
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from bench.harness import compare
+from bench.helpers.harness import compare
 from lemmata.core import MaxSteps, run
 from lemmata.nets import Rows, Training
 from lemmata.nets.training import trainer as trainers

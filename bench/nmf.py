@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from sklearn.decomposition import NMF as SklearnNMF
 
 import lemmata
-from bench.harness import compare, run_quietly
+from bench.helpers.harness import compare, run_quietly
 from lemmata.topics import NMF, PLSA
 
 K = 20

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import minimize as scipy_minimize
 
 import lemmata
-from bench.harness import compare
+from bench.helpers.harness import compare
 from lemmata import optim
 
 STEPS, D = 2000, 100

@@ -12,7 +12,7 @@ from scipy.sparse.linalg import svds
 from sklearn.decomposition import PCA as SklearnPCA
 from sklearn.decomposition import IncrementalPCA, TruncatedSVD
 
-from bench.harness import compare, memory
+from bench.helpers.harness import compare, memory
 from lemmata import PCA
 from lemmata import TruncatedSVD as OurSVD
 

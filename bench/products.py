@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bench.harness import compare
+from bench.helpers.harness import compare
 from bench.pca import documents
 from lemmata.linalg.operators import SparseRows
 

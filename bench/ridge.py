@@ -15,8 +15,7 @@ from sklearn import linear_model
 from sklearn.datasets import load_diabetes, load_wine
 
 import lemmata
-from bench.harness import compare
-from bench.small import milliseconds
+from bench.helpers.harness import compare, milliseconds
 
 
 def correlated(n: int, d: int, seed: int = 0) -> tuple[Any, Any]:

@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 
-from bench.ratings import ratings
+from bench.helpers.ratings import ratings
 from lemmata.completion import Observed
 from lemmata.completion.als.algorithm import ALSAlgorithm
 from lemmata.completion.als.distributed import Distributed

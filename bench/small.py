@@ -8,7 +8,6 @@ with it.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -23,7 +22,7 @@ from sklearn.datasets import (
 )
 
 import lemmata
-from bench.harness import run_quietly
+from bench.helpers.harness import milliseconds, run_quietly
 
 DATA = {"iris": (load_iris, 3), "wine": (load_wine, 3), "digits": (load_digits, 10)}
 SEED = {"random_state": 0}
@@ -60,21 +59,6 @@ REGRESSORS: dict[str, tuple[Any, dict[str, Any]]] = {
     "KernelRidge": (kernel_ridge, {"kernel": "rbf"}),
     "KNeighborsRegressor": (neighbors, {}),
 }
-
-
-def milliseconds(fits: dict[str, Callable[[], Any]], for_seconds: float = 1.0) -> dict[str, float]:
-    """The best time of each, in turns."""
-    best = dict.fromkeys(fits, float("inf"))
-    for fit in fits.values():
-        fit()
-    end, rounds = time.perf_counter() + for_seconds, 0
-    while time.perf_counter() < end or rounds < 5:
-        for name, fit in fits.items():
-            begin = time.perf_counter()
-            fit()
-            best[name] = min(best[name], 1e3 * (time.perf_counter() - begin))
-        rounds += 1
-    return best
 
 
 Fits = Callable[[], list[Any]]  # unfitted models, of which a row shows the mean time

@@ -12,7 +12,7 @@ import time
 import numpy as np
 
 import lemmata
-from bench.harness import run_quietly
+from bench.helpers.harness import run_quietly
 from lemmata import data
 from lemmata.embedding import SkipGram, WordVectors
 

@@ -16,8 +16,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, loa
 from sklearn.metrics.pairwise import rbf_kernel
 
 import lemmata
-from bench.harness import compare, memory, reset_peak, run_quietly
-from bench.small import milliseconds
+from bench.helpers.harness import compare, memory, milliseconds, reset_peak, run_quietly
 from lemmata.predict.kernel_ridge import KernelRidge
 from lemmata.predict.svm.estimators import SVC, SVR
 

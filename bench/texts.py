@@ -10,7 +10,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
-from bench.harness import compare
+from bench.helpers.harness import compare
 from lemmata import data
 from lemmata.embedding import FastTextClassifier
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from bench.harness import run_quietly
+from bench.helpers.harness import run_quietly
 from lemmata import data, text
 from lemmata.core.blocks import Blocks
 from lemmata.topics import LDA

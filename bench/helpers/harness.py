@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import statistics
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 
 def machine() -> None:
-    """Say what this machine can do, for reading the figures below."""
+    """Print the speed of this machine, for reading the figures below."""
     A = np.ones((2048, 2048), np.float32)
-    best = min(_seconds(lambda: A @ A)[0] for _ in range(3))
+    best = min(time_call(lambda: A @ A)[0] for _ in range(3))
     print(
         f"machine: {os.cpu_count()} cores, GEMM float32 {2 * 2048**3 / best / 1e9:.0f} GFLOP/s\n",
         flush=True,
@@ -49,7 +51,7 @@ def compare(
             results.pop(name, None)
             gc.collect()
             base = reset_peak()
-            seconds, results[name] = _seconds(function)
+            seconds, results[name] = time_call(function)
             times[name].append(seconds)
             added[name] = max(added.get(name, 0.0), memory("VmHWM") - base)
     reached = {name: quality(results[name]) if quality else np.nan for name in systems}
@@ -77,7 +79,8 @@ def compare(
     print(flush=True)
 
 
-def _seconds(function: Callable[[], Any]) -> tuple[float, Any]:
+def time_call(function: Callable[[], Any]) -> tuple[float, Any]:
+    """Call a function: the seconds that it took, and its result."""
     begin = time.perf_counter()
     result = run_quietly(function)
     return time.perf_counter() - begin, result
@@ -91,7 +94,7 @@ def run_quietly(function: Callable[[], Any]) -> Any:
 
 
 def memory(key: str) -> float:
-    """VmRSS or VmHWM of this process in MB (0 where /proc does not tell)."""
+    """VmRSS or VmHWM of this process in MB (0 where there is no /proc)."""
     try:
         with open("/proc/self/status") as file:
             return next(int(line.split()[1]) / 1024 for line in file if line.startswith(key))
@@ -107,3 +110,53 @@ def reset_peak() -> float:
     except OSError:
         pass
     return memory("VmRSS")
+
+
+def milliseconds(fits: dict[str, Callable[[], Any]], for_seconds: float = 1.0) -> dict[str, float]:
+    """The best time of each, in turns."""
+    best = dict.fromkeys(fits, float("inf"))
+    for fit in fits.values():
+        fit()
+    end, rounds = time.perf_counter() + for_seconds, 0
+    while time.perf_counter() < end or rounds < 5:
+        for name, fit in fits.items():
+            begin = time.perf_counter()
+            fit()
+            best[name] = min(best[name], 1e3 * (time.perf_counter() - begin))
+        rounds += 1
+    return best
+
+
+def add_clocks(systems):
+    """The same systems with a clock on each, and the seconds that the clocks have shown so far."""
+    seen: dict[str, list[float]] = {name: [] for name in systems}
+
+    def with_clock(name):
+        def run():
+            seconds, result = time_call(systems[name])
+            seen[name].append(seconds)
+            return result
+
+        return run
+
+    return {name: with_clock(name) for name in systems}, seen
+
+
+def typical_seconds(seconds):
+    """The median, without the run that warmed up."""
+    return statistics.median(seconds[1:] or seconds)
+
+
+def share_added(function, X):
+    """The peak of memory during a call beyond what was in use before, as a share of X, and in MB. Call it once before.
+
+    Memory that was freed but kept for later is given back first: else a call that takes it again would seem to take none.
+    """
+    gc.collect()
+    with suppress(OSError, AttributeError):  # with another C library the figure may be too small
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+    base = reset_peak()
+    result = run_quietly(function)
+    added = memory("VmHWM") - base
+    del result
+    return added / (X.nbytes / 2**20), added

@@ -1,0 +1,1 @@
+"""Shared by the benchmarks: timing in turns, and data to measure on."""
