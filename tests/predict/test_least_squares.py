@@ -75,6 +75,7 @@ def test_dask_arrays_are_blocks_too():
     )
 
 
+@settings(max_examples=50)
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=6), st.integers(0, 10))
 def test_sums_of_blocks_are_the_sum_of_all(sizes, seed):
     rng = np.random.default_rng(seed)

@@ -25,6 +25,7 @@ def target(loss, y):
     return np.where(y < 0, -1.0, 1.0) if loss.margin else y
 
 
+@settings(max_examples=50)
 @pytest.mark.parametrize("name", SCALAR)
 @given(f=numbers, y=numbers, u=numbers)
 def test_fenchel_young_holds_everywhere_and_is_tight_at_the_gradient(name, f, y, u):
@@ -45,6 +46,7 @@ def test_fenchel_young_of_softmax(f, y):
     assert np.isinf(loss.conjugate(g + 0.5, y)).all()
 
 
+@settings(max_examples=50)
 @pytest.mark.parametrize("name", SCALAR)
 @given(v=numbers, y=numbers, t=st.floats(0.05, 20))
 def test_no_point_beats_the_prox(name, v, y, t):
