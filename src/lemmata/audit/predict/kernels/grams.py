@@ -141,12 +141,9 @@ def difference(kept: Any, rows: Any) -> float:
     """max |kept − rows| in units of the rounding that a copy in another float type has."""
     if kept.shape != rows.shape:
         return float("inf")
-    if sp.issparse(kept) or sp.issparse(rows):
-        apart = abs(sp.csr_array(kept) - sp.csr_array(rows)).max() if kept.shape[0] else 0.0
-        largest = abs(sp.csr_array(rows)).max() if kept.shape[0] else 0.0
-    else:
-        apart = np.abs(np.asarray(kept, np.float64) - np.asarray(rows, np.float64)).max(initial=0)
-        largest = np.abs(rows).max(initial=0)
+    make = sp.csr_array if sp.issparse(kept) or sp.issparse(rows) else np.asarray
+    A, B = (make(part, dtype=np.float64) for part in (kept, rows))
+    apart, largest = (0.0 if 0 in A.shape else abs(M).max() for M in (A - B, B))
     eps = max(np.finfo(one.dtype).eps for one in (kept, rows) if one.dtype.kind == "f")
     return discrepancy(apart, 0.0, float(largest), float(eps))
 

@@ -120,17 +120,17 @@ def _choice(fit: Fit, asked: Neighbourhoods, y: Array, unit: float) -> dict[str,
     return found
 
 
-TRUE = statements_true(
-    _statements,
-    cost=lambda fit: _cost(fit) * (1 + 0.2 * len(_bandwidths(fit))),
-    needs=(_distances,),
-)
+def _cost_of_choices(fit: Fit) -> float:
+    return _cost(fit) * (1 + 0.2 * len(_bandwidths(fit)))
+
+
+TRUE = statements_true(_statements, cost=_cost_of_choices, needs=(_distances,))
 
 
 def _cost_of_shuffling(fit: Fit) -> float:
     (n, _), choices = fit.data.shape, len(_bandwidths(fit))
     products = 0.1 * SHUFFLES * choices * min(n, QUERIES) * n  # by BLAS
-    return _cost(fit) * (1 + 0.2 * choices) + products + 1e5 * SHUFFLES
+    return _cost_of_choices(fit) + products + 1e5 * SHUFFLES
 
 
 @claim(

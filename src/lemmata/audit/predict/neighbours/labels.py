@@ -99,6 +99,4 @@ def equal_rows_agree(fit):
 def firsts_of(fit: Fit) -> Array:
     """Which rows are the first among their equals: copies of records must not vouch for each other."""
     groups = groups_of(fit)
-    found = np.zeros(len(groups), bool)
-    found[np.unique(groups, return_index=True)[1]] = True
-    return found
+    return np.isin(np.arange(len(groups)), np.unique(groups, return_index=True)[1])
