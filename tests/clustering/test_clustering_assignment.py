@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from lemmata.clustering.assignment import ClusterSums, Points, labels_of
-from lemmata.clustering.bounds import Bounds, Layout, groups_for
+from lemmata.clustering.bounds import Bounds, CenterGroups, groups_for
 from lemmata.clustering.frames import FeatureSpread, FramedCenters
 from lemmata.core import Blocks, blocks, rounding
 from lemmata.core.engine import map_reduce
@@ -393,7 +393,7 @@ def test_bounds_and_labels_take_a_seventh_of_the_data_at_most():
 @pytest.mark.parametrize("groups", [1, 3, 8])
 def test_every_centre_is_in_one_group_of_whole_sixes(k, groups):
     C = np.random.default_rng(0).standard_normal((k, 3))
-    layout = Layout.of(C, groups)
+    layout = CenterGroups.of(C, groups)
     assert sorted(layout.order[layout.order >= 0]) == list(range(k))
     assert len(layout.cuts) - 1 <= groups
     for g, (a, b) in enumerate(pairwise(layout.cuts)):

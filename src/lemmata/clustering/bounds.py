@@ -63,7 +63,7 @@ def group_centers(centers: Array, groups: int) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True)
-class Layout:
+class CenterGroups:
     """The groups of the centres, which stay what they are while the centres move."""
 
     order: Array
@@ -71,7 +71,7 @@ class Layout:
     group_of: Array  # (k,)
 
     @classmethod
-    def of(cls, centers: Array, groups: int) -> Layout:
+    def of(cls, centers: Array, groups: int) -> CenterGroups:
         from lemmata.clustering._kernels_assign import SIX
 
         order, cuts = group_centers(centers.astype(np.float64), groups)
@@ -104,7 +104,7 @@ class Bounds:
         self._last: FramedCenters | None = (
             None  # the centres that bounds and labels belong to; None: there are none
         )
-        self._layout: Layout | None = None
+        self._layout: CenterGroups | None = None
         self._drifts: Array = np.zeros(0)
         self._shorts: dict[
             tuple[int, int], Array
@@ -133,7 +133,7 @@ class Bounds:
         points.belong_to(packed.centers, total.moved)
         return replace(total, moved=0)
 
-    def _prepare(self, centers: Array) -> tuple[Layout, bool]:
+    def _prepare(self, centers: Array) -> tuple[CenterGroups, bool]:
         """Groups and moves for new centres, and whether bounds start from nothing."""
         last, layout = self._last, self._layout
         packed = self.points.frame_centers(centers)
@@ -152,7 +152,7 @@ class Bounds:
                 return layout, False
         d, itemsize = self.points.shape[1], self.points.dtype.itemsize
         wanted = groups_for(len(centers), d, itemsize) if self.groups is None else self.groups
-        self._layout = layout = Layout.of(packed.hats, wanted)
+        self._layout = layout = CenterGroups.of(packed.hats, wanted)
         self._drifts = np.zeros(len(layout.cuts) - 1)
         if any(shorts.shape[1] != len(self._drifts) for shorts in self._shorts.values()):
             self._shorts = {}
@@ -164,7 +164,7 @@ class Bounds:
         spread, scale = self.points.spread, self.points.scale * 2.0**self.points.spread.exponent
         return RANGE * (spread.variance * self.points.shape[1]) ** 0.5 * scale or 1.0
 
-    def _work(self, packed: FramedCenters, layout: Layout, fresh: bool) -> tuple:
+    def _work(self, packed: FramedCenters, layout: CenterGroups, fresh: bool) -> tuple:
         """Return what the kernel needs besides rows and centres."""
         dtype, (k, d) = packed.hats.dtype, packed.hats.shape
         up = np.nextafter(self._drifts.astype(dtype), dtype.type(np.inf))

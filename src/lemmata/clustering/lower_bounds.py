@@ -1,4 +1,4 @@
-"""How far given centres are from the best, as a function of data and centres: lower bounds on the k-means optimum.
+"""The gap between given centres and the best ones: lower bounds on the k-means optimum, without a model.
 
 The bounds are those of the trusted base (`audit/clustering/kmeans_bounds.py`), the searches those of `witness.py`.
 

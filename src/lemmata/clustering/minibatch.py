@@ -70,7 +70,7 @@ class MiniBatchState:
 
 
 @dataclass(frozen=True)
-class NoImprovement(Stop):
+class NoCheaperBatch(Stop):
     """The average cost of batches has not fallen for so many of them."""
 
     batches: int
@@ -287,7 +287,7 @@ class MiniBatchKMeans(KMeans, inherit_parameters=False):
         if self.tol > 0:
             rule = Still(self.tol) | rule
         if self.max_no_improvement is not None:
-            rule = NoImprovement(self.max_no_improvement) | rule
+            rule = NoCheaperBatch(self.max_no_improvement) | rule
         return self._within_time(rule)
 
     def _attributes(self, solution: Solution, problem: Points) -> dict[str, Any]:

@@ -76,9 +76,7 @@ class Arrived(Stop):
 class KMeansStart:
     """Every row belongs to its cluster of k-means (CIL20 6.3)."""
 
-    def begin(
-        self, family: Family, k: int, data: Blocks, rough: Any, rng: np.random.Generator
-    ) -> tuple[Array, Any]:
+    def begin(self, family: Family, k: int, data: Blocks, rough: Any, rng: Any) -> tuple:
         from lemmata.clustering.lloyd import LloydAlgorithm, Points, Still
 
         solution = run(

@@ -26,6 +26,7 @@ from lemmata.core.engine import map_reduce
 from lemmata.mixtures.expectation import EStepSums, Family, finer, maximisation
 
 Array = np.ndarray
+Start = tuple[Array, Any]  # π and θ
 SEEDINGS = ("k-means++", "random_from_data")
 
 
@@ -86,9 +87,7 @@ class GivenLabels:
 
     labels: Array
 
-    def begin(
-        self, family: Family, k: int, data: Blocks, rough: Any, rng: Any
-    ) -> tuple[Array, Any]:
+    def begin(self, family: Family, k: int, data: Blocks, rough: Any, rng: Any) -> Start:
         labels = np.asarray(self.labels)
         if labels.shape != (data.shape[0],) or labels.dtype.kind not in "iu":
             raise ValueError(
@@ -109,9 +108,7 @@ class Memberships:
 
     responsibilities: Array
 
-    def begin(
-        self, family: Family, k: int, data: Blocks, rough: Any, rng: Any
-    ) -> tuple[Array, Any]:
+    def begin(self, family: Family, k: int, data: Blocks, rough: Any, rng: Any) -> Start:
         R = np.asarray(self.responsibilities, dtype=np.float64)
         if R.shape != (data.shape[0], k):
             raise ValueError(
@@ -132,9 +129,7 @@ def _themselves(rows: Any, beside: Any) -> Array:
 class RandomMemberships:
     """Uniform random numbers, divided by their sum in every row. All components then start near one another."""
 
-    def begin(
-        self, family: Family, k: int, data: Blocks, rough: Any, rng: Any
-    ) -> tuple[Array, Any]:
+    def begin(self, family: Family, k: int, data: Blocks, rough: Any, rng: Any) -> Start:
         draw = partial(_random, k, int(rng.integers(2**63)))
         return from_memberships(family, k, data, rough, draw)
 
@@ -151,9 +146,7 @@ class Centres:
 
     centres: Array
 
-    def begin(
-        self, family: Family, k: int, data: Blocks, rough: Any, rng: Any
-    ) -> tuple[Array, Any]:
+    def begin(self, family: Family, k: int, data: Blocks, rough: Any, rng: Any) -> Start:
         C = np.asarray(self.centres, dtype=np.float64)
         if C.shape != (k, data.shape[1]):
             raise ValueError(
@@ -186,9 +179,7 @@ class Seeds:
                 f"method={self.method!r}: seeds are drawn by {' or '.join(map(repr, SEEDINGS))}."
             )
 
-    def begin(
-        self, family: Family, k: int, data: Blocks, rough: Any, rng: Any
-    ) -> tuple[Array, Any]:
+    def begin(self, family: Family, k: int, data: Blocks, rough: Any, rng: Any) -> Start:
         from lemmata.clustering.seeding import d2_sampling, random_rows
 
         draw = d2_sampling if self.method == "k-means++" else random_rows
@@ -231,9 +222,7 @@ class Known:
     weights: Array
     params: Any
 
-    def begin(
-        self, family: Family, k: int, data: Blocks, rough: Any, rng: Any
-    ) -> tuple[Array, Any]:
+    def begin(self, family: Family, k: int, data: Blocks, rough: Any, rng: Any) -> Start:
         return self.weights, self.params
 
 
@@ -245,9 +234,7 @@ class Given:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     otherwise: Any = field(default_factory=RandomMemberships)
 
-    def begin(
-        self, family: Family, k: int, data: Blocks, rough: Any, rng: Any
-    ) -> tuple[Array, Any]:
+    def begin(self, family: Family, k: int, data: Blocks, rough: Any, rng: Any) -> Start:
         weights, params = None if self.weights is None else self._check_weights(k), rough
         # something is left to find
         if weights is None or set(self.parameters) != set(family.givable):
