@@ -10,6 +10,7 @@ import textwrap
 import time
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -485,7 +486,7 @@ def test_plain_arrays_pass_the_door_as_scikit_learns_own_would_let_them(monkeypa
         if not short:
             monkeypatch.setattr(validation, "is_plain", lambda *_: False)
         found.append(
-            (outcome(lambda: model._validate_rows(rows, reset=reset)), model.n_features_in_)
+            (outcome(partial(model._validate_rows, rows, reset=reset)), model.n_features_in_)
         )
     assert found[0] == found[1]
 

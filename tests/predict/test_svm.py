@@ -464,7 +464,7 @@ def test_small_data_needs_no_compiler():
 
 
 def test_one_class_is_refused():
-    with pytest.raises(ValueError, match="one class only, 1; SVC tells at least two classes apart"):
+    with pytest.raises(ValueError, match="one class only, 1; SVC needs at least two classes"):
         SVC().fit(np.ones((4, 2)), np.ones(4, int))
 
 

@@ -162,7 +162,8 @@ class Classifier(ClassifierMixin, Supervised):
             check_classification_targets(y)
         if len(self.classes_) < 2:
             raise ValueError(
-                f"y holds one class only, {list_classes(self.classes_)}; {type(self).__name__} tells at least two classes apart."
+                f"y holds one class only, {list_classes(self.classes_)}; "
+                f"{type(self).__name__} needs at least two classes."
             )
         return places
 
