@@ -168,6 +168,23 @@ def test_a_rise_beyond_rounding_fails_and_one_below_it_does_not():
     assert one(Fit(Toy())).note == "no trace of the run"
 
 
+def test_a_rise_is_measured_against_the_terms_and_less_its_price():
+    def verdict(values, prices, **options):
+        trace = Trace()
+        for value, price in zip(values, prices, strict=True):
+            trace.append(value, 0.0, {"price": price})
+        one = never_rose("never", "s", lambda fit: 1e-12, **options)
+        return one(Fit(Toy(), trace=trace)).verdict
+
+    nothing = [0.0, 0.0]
+    # rows of size 1 that are met to rounding: a rise of 1e-32 is none
+    assert verdict([1e-32, 2e-32], nothing) == "fails"
+    assert verdict([1e-32, 2e-32], nothing, size=lambda fit: 1.0) == "holds"
+    assert verdict([1e-32, 2e-11], nothing, size=lambda fit: 1.0) == "fails"
+    assert verdict([1.0, 1.1], [0.0, 0.1], price="price") == "holds"
+    assert verdict([1.0, 1.1], [0.1, 0.0], price="price") == "fails"
+
+
 def test_a_statistical_claim_of_the_kernel_needs_its_confidence():
     @claim("s", kind=STATISTICAL, source="s", confidence=0.95)
     def stated(fit):

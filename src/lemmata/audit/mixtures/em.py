@@ -25,7 +25,8 @@ from scipy.special import xlogy
 
 from lemmata.audit.clustering.nearest_centres import eps_of, one_blas_thread
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.claims import PROVED, Fit, at_most, claim, rounding, unknown
+from lemmata.audit.kernel.claims import PROVED, CannotTell, Fit, at_most, claim, rounding
+from lemmata.audit.kernel.runs import never_rose
 from lemmata.audit.mixtures.climbs import fixed_point, no_ascent_nearby
 from lemmata.audit.mixtures.em_steps import Reading, facts_of, pass_work, posterior
 from lemmata.audit.mixtures.gaussians import SHAPES, kind_of
@@ -158,7 +159,7 @@ def _one_step_before(fit: Fit, stated: float, true: float, slack: float) -> floa
 
 
 def _price(fit: Fit, facts: Any) -> float:
-    """The likelihood that reg_covar may cost: ½ Σ π_j Σ_λ [ln(1 + t) − t/(1 + t)], t = ρ/λ; see likelihood_never_fell."""
+    """The likelihood that reg_covar may cost: ½ Σ π_j Σ_λ [ln(1 + t) − t/(1 + t)], t = ρ/λ; see LIKELIHOOD_NEVER_FELL."""
     parts = facts.parts
     if not getattr(parts, "estimated", False) or not parts.reg.any():
         return 0.0
@@ -200,27 +201,25 @@ TRUE = statements_true(_errors, needs=(facts_of,))
 # --- the run ----------------------------------------------------------------------------------------------------------
 
 
-@claim("the log-likelihood never fell", kind=PROVED, source="CIL 3.1.3", about="run")
-def likelihood_never_fell(fit):
-    """The largest fall from one step to the next, relative to the largest log-likelihood of the run.
-
-    What adding ρ = reg_covar to the covariances can cost is allowed for: with S the covariance of an exact M-step, λ its
-    spectrum and t = ρ/λ, the expected log-likelihood at S + ρI is below the one at S by ½ Σ [ln(1 + t) − t/(1 + t)] per row
-    of the component, and the log-likelihood gains at least as much as the expected one does. A prior (smoothing) counts as
-    likelihood.
-    """
+def _rounding_of_steps(fit: Fit) -> float:
     if fit.get("stopped_") == BATCHES:
-        return unknown(NOT_PROMISED)
-    losses, columns = fit.trace.objective, fit.trace.extras
-    rises = np.diff(losses)
-    if "price" in columns:
-        rises = rises - columns["price"][1:]
-    scale = np.abs(losses).max(initial=0.0)
-    fall = rises.max(initial=0.0) / scale if scale > 0 else 0.0
-    n = fit.data.shape[0] if fit.has_data else 1
-    advice = "this is rounding: scale the data, or fit in float64"
-    slack = rounding(np.asarray(fit.weights_).dtype, n)
-    return at_most(fall, slack, advice, unit="largest fall")
+        raise CannotTell(NOT_PROMISED)
+    return rounding(np.asarray(fit.weights_).dtype, fit.data.shape[0] if fit.has_data else 1)
+
+
+# What adding ρ = reg_covar to the covariances can cost is allowed for: with S the covariance of an exact M-step, λ its
+# spectrum and t = ρ/λ, the expected log-likelihood at S + ρI is below the one at S by ½ Σ [ln(1 + t) − t/(1 + t)] per row
+# of the component, and the log-likelihood gains at least as much as the expected one does. A prior (smoothing) counts as
+# likelihood.
+LIKELIHOOD_NEVER_FELL = never_rose(
+    "the log-likelihood never fell",
+    "CIL 3.1.3",
+    _rounding_of_steps,
+    "this is rounding: scale the data, or fit in float64",
+    name="likelihood_never_fell",
+    unit="largest fall",
+    price="price",
+)
 
 
 # --- the E-step -------------------------------------------------------------------------------------------------------
@@ -279,7 +278,7 @@ def every_row_possible(fit):
 MIXTURE_CLAIMS = (
     SOUND,
     TRUE,
-    likelihood_never_fell,
+    LIKELIHOOD_NEVER_FELL,
     bound_is_tight,
     fixed_point,
     no_ascent_nearby,

@@ -16,6 +16,7 @@ from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, state
 from lemmata.audit.kernel.claims import (
     PROVED,
     RULE_OF_THUMB,
+    CannotTell,
     Fit,
     at_most,
     claim,
@@ -23,6 +24,7 @@ from lemmata.audit.kernel.claims import (
     rounding,
     unknown,
 )
+from lemmata.audit.kernel.runs import never_rose
 from lemmata.audit.topics.nmf.facts import (
     NonnegativeRows,
     Numbers,
@@ -73,37 +75,44 @@ def _statement_errors(fit: Fit) -> dict[str, float]:
 TRUE = statements_true(_statement_errors, needs=(error_of,))
 
 
-@claim("the objective never rose", kind=PROVED, source="CIL 3.2.6; Lee & Seung 2001", about="run",
-       cost=passes(2))  # fmt: skip
-def never_rose(fit: Fit):
-    """True of best co-ordinates (HALS) and of multiplicative updates; clipped least squares may break it."""
-    assert fit.trace is not None  # the claim is about the run
-    if fit.get("stopped_") == BATCHES:
-        return unknown("batches have no objective in common")
-    clipped = fit.get("solver") == "projected-als"
-    advice = "rounding spoiled the run: fit float64 numbers"
-    if clipped:
-        advice = "clipping does not guarantee descent: pass solver='hals'"
-    values = fit.trace.objective
-    if not len(values):
-        return unknown("the trace is empty")
-    rows = NonnegativeRows(fit.data)
-    # of squares that nearly cancel, rounding is that of the squares
-    if divergence(fit):
-        size = sum(float(block.s @ np.asarray(block.X.sum(axis=1)).ravel()) for _, block in rows)
-        size *= rows.scale
-    else:
-        size = sum(float(block.s @ _squares(block.X)) for _, block in rows) * rows.scale**2
-    scale = max(float(np.abs(values).max()), size * rows.unit)
-    rise = max(float(np.diff(values).max(initial=0.0)), 0.0) / scale if scale > 0 else 0.0
-    bound = rounding(np.asarray(fit.components_).dtype, fit.data.size)
-    return at_most(rise, bound, advice, unit="largest rise")
-
-
 def _squares(X) -> Array:
     if sp.issparse(X):
         return np.asarray(X.multiply(X).sum(axis=1)).ravel()
     return np.einsum("ij,ij->i", X, X)
+
+
+def _size_of_data(fit: Fit) -> float:
+    """Σ x of a divergence, Σ x² otherwise, in the units of the objective: of terms that nearly cancel, rounding is theirs."""
+    rows = NonnegativeRows(fit.data)
+    if divergence(fit):
+        sums = (float(block.s @ np.asarray(block.X.sum(axis=1)).ravel()) for _, block in rows)
+        return sum(sums) * rows.scale * rows.unit
+    return sum(float(block.s @ _squares(block.X)) for _, block in rows) * rows.scale**2 * rows.unit
+
+
+def _rounding_of_steps(fit: Fit) -> float:
+    if fit.get("stopped_") == BATCHES:
+        raise CannotTell("batches have no objective in common")
+    if not len(fit.trace):  # type: ignore[arg-type]
+        raise CannotTell("the trace is empty")
+    return rounding(np.asarray(fit.components_).dtype, fit.data.size)
+
+
+def _why_it_rose(fit: Fit) -> str:
+    if fit.get("solver") == "projected-als":
+        return "clipping does not guarantee descent: pass solver='hals'"
+    return "rounding spoiled the run: fit float64 numbers"
+
+
+# true of best co-ordinates (HALS) and of multiplicative updates; clipped least squares may break it
+NEVER_ROSE = never_rose(
+    "the objective never rose",
+    "CIL 3.2.6; Lee & Seung 2001",
+    _rounding_of_steps,
+    _why_it_rose,
+    size=_size_of_data,
+    cost=passes(2),
+)
 
 
 @claim(
@@ -218,4 +227,4 @@ def _squared_singular_values(numbers: Numbers) -> Array:
     return np.linalg.eigvalsh((gram + gram.T) / 2)
 
 
-NMF_CLAIMS = (SOUND, TRUE, never_rose, first_order_point, factors_determined, near_best_rank_k)
+NMF_CLAIMS = (SOUND, TRUE, NEVER_ROSE, first_order_point, factors_determined, near_best_rank_k)
