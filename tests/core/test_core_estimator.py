@@ -343,34 +343,33 @@ def test_an_interruption_before_the_first_step_leaves_the_model_as_it_was(monkey
     assert vars(model).keys() == before.keys()
 
 
-def test_what_fits_inside_of_a_fit_shares_its_clock_and_its_rollback(X):
-    model = settled_model(time_limit=1e6)
+def test_what_fits_inside_of_a_fit_shares_its_clock_and_its_rollback(monkeypatch, X):
+    now = [100.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    model, other = settled_model(time_limit=10), settled_model(time_limit=10)
+    assert model._seconds_left() == 10
     with model._all_or_nothing():
-        began = model._began
-        model.__dict__["_began"] = began = began - 2  # two seconds ago
-        with model._all_or_nothing():
-            assert model._began == began
-            limit = model._within_time(MaxSteps(3)).rules[1].limit
-            assert 0 < limit <= 1e6 - 2
-        assert model._began == began
+        now[0] += 2
+        with model._all_or_nothing(), other._all_or_nothing():
+            now[0] += 1
+            assert model._within_time(MaxSteps(3)).rules[1].limit == 7
+            assert other._seconds_left() == 9
         with pytest.raises(ZeroDivisionError), model._all_or_nothing():
-            model.center_ = 1 / 0
-        assert model._began == began
-        for other in (
+            model.center_ = setattr(model, "scale_", 3) or 1 / 0
+        assert not hasattr(model, "scale_")
+        assert not hasattr(model, "center_")
+        assert model._seconds_left() == 7
+        for one in (
             copy.copy(model),
             copy.deepcopy(model),
             pickle.loads(pickle.dumps(model)),
             clone(model),
         ):
-            assert "_began" not in vars(other)
-    assert "_began" not in vars(model)
-    with pytest.raises(ZeroDivisionError), model._all_or_nothing():
-        model.__dict__.update(center_=3, rate=1 / len([]))
-    assert not hasattr(model, "center_")
-    assert "_began" not in vars(model)
-    # a limit that is used up still ends by the rule, after the step under way
-    model._began = -1e9
-    assert model._within_time(MaxSteps(3)).rules[1].limit == 1e-9
+            assert one._seconds_left() == 10  # no fit of it is under way
+        # a limit that is used up still ends by the rule, after the step under way
+        now[0] += 1e9
+        assert model._within_time(MaxSteps(3)).rules[1].limit == 1e-9
+    assert model._seconds_left() == 10
 
 
 # --- the common parameters --------------------------------------------------------------------------------------------

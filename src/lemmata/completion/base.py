@@ -7,7 +7,6 @@ A subclass says how U, V and the offsets are found. Prediction, completion, fold
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
@@ -70,13 +69,6 @@ class CompletionModel(OneToOneFeatureMixin, TransformerMixin, ModelOfEntries):
         return getattr(self, "feedback", "explicit") == "implicit"
 
     # --- fitting ---
-
-    def _seconds_left(self) -> float | None:
-        """Seconds left of `time_limit`, for a choice of parameters that comes before the run; None without a limit."""
-        if self.time_limit is None:
-            return None
-        spent = time.perf_counter() - getattr(self, "_began", time.perf_counter())
-        return max(self.time_limit - spent, 1e-9)
 
     def fit(self, X, y=None):  # type: ignore[override]  # entries have no row weights
         """Fit the model to the known entries of a matrix and check the claims about it.

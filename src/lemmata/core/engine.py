@@ -37,7 +37,7 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from importlib import import_module
@@ -371,8 +371,8 @@ def _environment(changes: dict[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def sent_along(received: dict[str, str | int] | None = None) -> dict[str, str | int]:
-    """What a model that goes to another process takes with it: the settings that were made here, and where here is.
+def sent_along(received: Mapping[str, str | int] | None = None) -> Mapping[str, str | int]:
+    """Return what a model takes with it to another process: the settings that were made here, and where here is.
 
     A worker passes on what it received from its parent; anybody else says what is set now.
     """
@@ -385,7 +385,7 @@ def sent_along(received: dict[str, str | int] | None = None) -> dict[str, str | 
 
 
 @contextmanager
-def as_sent(settings: dict[str, str | int]) -> Iterator[None]:
+def as_sent(settings: Mapping[str, str | int]) -> Iterator[None]:
     """The settings that came with a model from the parent of this process; at home, or from a file, what is set now counts."""
     if not settings or settings.get("sender") != os.getppid():
         yield

@@ -10,9 +10,11 @@ import operator
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import lru_cache
 from numbers import Integral
+from types import MappingProxyType
 from typing import Any, ClassVar, dataclass_transform
 
 import numpy as np
@@ -65,6 +67,9 @@ from lemmata.core.runs.trace import Trace
 IN_FIT = 2**24
 SHARE_OF_FIT = 0.002
 
+# When the outermost fit of each model under way here began, by the model's id.
+_began: ContextVar[Mapping[int, float]] = ContextVar("began", default=MappingProxyType({}))
+
 DOCS = "https://github.com/lemmata/lemmata/blob/main/docs"
 
 
@@ -102,6 +107,9 @@ class Model(BaseEstimator):
     patience: ClassVar[int] = (
         1  # small changes in a row that count as settled; more where momentum makes pauses
     )
+
+    # the settings that came with a model from another process: see `engine.sent_along`
+    _sent: ClassVar[Mapping[str, str | int]] = MappingProxyType({})
 
     def __init_subclass__(cls, inherit_parameters: bool = True, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -174,41 +182,45 @@ class Model(BaseEstimator):
     def _all_or_nothing(self) -> Iterator[None]:
         """Around everything that fits: after an error the model is what it was; inside, one clock runs for `time_limit`.
 
-        What fits inside of a fit (an escape from a saddle) runs by the clock of the outermost.
+        A fit inside of a fit of the same model (an escape from a saddle) runs by the clock of the outermost.
         """
-        before = dict(vars(self))
-        self.__dict__.setdefault("_began", time.perf_counter())
+        before = dict(BaseEstimator.__getstate__(self))
+        clocks = _began.set({id(self): time.perf_counter(), **_began.get()})
         try:
-            with as_sent(before.get("_sent", {})):
+            with as_sent(self._sent):
                 yield
         except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
+            self._forget(*BaseEstimator.__getstate__(self).keys() - before.keys())
+            for name, value in before.items():
+                setattr(self, name, value)
             raise
         finally:
-            if "_began" not in before:
-                self.__dict__.pop("_began", None)
+            _began.reset(clocks)
+
+    def _seconds_left(self) -> float | None:
+        """Seconds left of `time_limit` in the fit under way; None without a limit."""
+        if self.time_limit is None:
+            return None
+        now = time.perf_counter()
+        return max(self.time_limit - (now - _began.get().get(id(self), now)), 1e-9)
+
+    def _within_time(self, rule: Stop) -> Stop:
+        """A stopping rule, or the end of what is left of `time_limit`."""
+        left = self._seconds_left()
+        return rule if left is None else rule | Seconds(left)
 
     def __getstate__(self):
-        """What a copy, a pickle or a worker gets: not the clock of a fit under way, but the settings made here."""
-        state = dict(super().__getstate__())
-        state.pop("_began", None)
-        settings = sent_along(received=state.pop("_sent", None))
+        """The state for a copy, a pickle or a worker, with the settings made here."""
+        state = {name: one for name, one in super().__getstate__().items() if name != "_sent"}
+        settings = sent_along(received=self._sent)
         return {**state, "_sent": settings} if settings else state
 
     def __sklearn_clone__(self):
         """Clones inside of a worker (a Pipeline's) keep what was sent along."""
         copy = super().__sklearn_clone__()
-        if "_sent" in vars(self):
+        if self._sent:
             copy._sent = self._sent
         return copy
-
-    def _within_time(self, rule: Stop) -> Stop:
-        """A stopping rule, or the end of what is left of `time_limit`."""
-        if self.time_limit is None:
-            return rule
-        spent = time.perf_counter() - self.__dict__.get("_began", time.perf_counter())
-        return rule | Seconds(max(self.time_limit - spent, 1e-9))
 
     def _fit_blocks(self, data: Blocks) -> None:
         with one_blas_thread() if self.single_blas_thread else nullcontext():
@@ -249,7 +261,8 @@ class Model(BaseEstimator):
     def _forget(self, *names: str) -> None:
         """Delete attributes of an earlier fit, where there are any."""
         for name in names:
-            self.__dict__.pop(name, None)
+            with suppress(AttributeError):
+                delattr(self, name)
 
     def _callbacks(self) -> list[Any]:
         callbacks: list[Any] = []
