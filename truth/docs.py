@@ -86,10 +86,10 @@ def listed() -> tuple[Listed, ...]:
     found: dict[tuple[str, str, str], Listed] = {}
     for module in walk_packages(audit.__path__, "lemmata.audit."):
         for name, value in vars(import_module(module.name)).items():
-            # adapters name a tuple by a text, so that reading a fit imports no claims
+            # adapters name a tuple by a text; properties of networks are looked up by name
             if not (name.isupper() and name.endswith("_CLAIMS")) or isinstance(value, str):
                 continue
-            for statement in value:
+            for statement in value.values() if isinstance(value, dict) else value:
                 key = home_of(statement), statement.name, statement.sentence
                 one = found.setdefault(key, Listed(key[0], statement))
                 one.models += [who for who in owners(value) if who not in one.models]
