@@ -78,7 +78,7 @@ def test_what_was_asserted_is_told_once_and_in_order(tmp_path):
         atlas.show(True, "the second")
         return figure()[0]
 
-    drawn = atlas.Entry("some", "Some", "CIL 1", make).perform(tmp_path)
+    drawn = atlas.AtlasEntry("some", "Some", "CIL 1", make).perform(tmp_path)
     assert drawn.shown == ("the first", "the second")
     assert drawn.caption == "Two things."
     assert drawn.path == tmp_path / "some.png"

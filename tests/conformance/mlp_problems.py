@@ -15,7 +15,7 @@ ALPHA, BATCH = 0.3, 25
 
 
 def of(X, targets, y, weights=None):
-    blocks = Blocks.of(X).labelled(targets)
+    blocks = Blocks.of(X).with_targets(targets)
     return Sample(blocks if weights is None else blocks.weighted(weights), X, y, weights)
 
 

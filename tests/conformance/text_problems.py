@@ -158,7 +158,7 @@ def classes(dtype, value=1.0):
     X = (rng.random((30, 12)) < 0.3) * value
     y = np.arange(30) % 3
     data = Blocks.of(sp.csr_array(X.astype(np.float32)), rng.integers(1, 4, 30).astype(float))
-    return Texts(data.labelled(y), K, EPOCHS, 3)
+    return Texts(data.with_targets(y), K, EPOCHS, 3)
 
 
 def texts_loss(state, data):

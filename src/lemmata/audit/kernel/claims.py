@@ -21,8 +21,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
-import numpy as np
-
 HOLDS, FAILS, UNDECIDED = "holds", "fails", "can't tell"
 BROKEN, NOT_CHECKED = "broken", "not checked"
 VERDICTS = (HOLDS, FAILS, UNDECIDED, BROKEN, NOT_CHECKED)
@@ -116,6 +114,8 @@ def rounding(dtype: Any, terms: float = 1) -> float:
     8·√terms·eps: rounding errors of alternating sign grow like √terms (Higham & Mary 2019: at most λ√n·u with probability
     1 − 2exp(−λ²/2), so 8 leaves nothing to chance), not like the worst case terms·eps, in which no claim could fail.
     """
+    import numpy as np  # only here: the words of this file are shown by commands that wait for no numbers
+
     dtype = np.dtype(dtype)
     eps = np.finfo(dtype if dtype.kind == "f" else np.float64).eps
     return float(8 * math.sqrt(max(terms, 1)) * eps)
