@@ -20,7 +20,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache, wraps
 from importlib import import_module
-from inspect import getmodule
+from inspect import getmodule, ismodule
 from multiprocessing import get_context
 from pathlib import Path
 from pkgutil import walk_packages
@@ -49,6 +49,8 @@ FUNCTIONS = {
     "lemmata.optim.minimizing": "optim.certify_minimum",
     "lemmata.optim.games": "optim.saddle_point",
     "lemmata.nets.certifying": "modules of PyTorch",
+    "lemmata.audit.nets.sharing": "modules of PyTorch",
+    "lemmata.audit.nets.dependence": "modules of PyTorch",
     "lemmata.trust.evaluation": "trust.evaluate",
     "lemmata.trust.comparison": "trust.compare",
     "lemmata.trust.cross_validation": "trust.cross_validate",
@@ -89,7 +91,7 @@ def listed() -> tuple[Listed, ...]:
             # adapters name a tuple by a text; properties of networks are looked up by name
             if not (name.isupper() and name.endswith("_CLAIMS")) or isinstance(value, str):
                 continue
-            for statement in value.values() if isinstance(value, dict) else value:
+            for statement in value:
                 key = home_of(statement), statement.name, statement.sentence
                 one = found.setdefault(key, Listed(key[0], statement))
                 one.models += [who for who in owners(value) if who not in one.models]
@@ -97,18 +99,27 @@ def listed() -> tuple[Listed, ...]:
 
 
 def owners(claims: tuple[Statement, ...]) -> list[str]:
-    """Whose certificates hold this tuple: the models in whose modules (or those of their bases) it is known by name."""
+    """Whose certificates hold this tuple: the models in whose modules (or those of their bases) it is known by name.
+
+    A model may leave a certificate to a module that it imports: what that one knows counts as well.
+    """
     found = []
     for name in registry.MODELS:
-        modules = {getmodule(cls) for cls in registry.model_class(name).__mro__}
-        if any(_knows(module, claims) for module in modules):
+        own = [getmodule(cls) for cls in registry.model_class(name).__mro__]
+        imported = [one for module in own for one in _values(module) if ismodule(one)]
+        ours = [one for one in imported if one.__name__.startswith("lemmata.")]
+        if any(_knows(module, claims) for module in (*own, *ours)):
             found.append(name)
     found += [what for where, what in FUNCTIONS.items() if _knows(_import(where), claims)]
     return found
 
 
 def _knows(module, claims) -> bool:
-    return module is not None and any(value is claims for value in vars(module).values())
+    return any(value is claims for value in _values(module))
+
+
+def _values(module) -> list:
+    return [] if module is None else list(vars(module).values())
 
 
 def _import(name: str):

@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import lemmata  # noqa: E402
-from lemmata.audit.nets.dependence import PROPERTY_CLAIMS  # noqa: E402
+from lemmata.audit.nets.dependence import PROPERTIES  # noqa: E402
 from lemmata.audit.nets.modules import Examples  # noqa: E402
 from lemmata.core.certificate import Fit  # noqa: E402
 from lemmata.nets import Decoder, EncoderDecoder, MultiHeadAttention  # noqa: E402
@@ -37,7 +37,7 @@ class Masked(nn.Module):
 def judged(net, X, properties, name=None):
     """The claim about one property, without the others."""
     name = name or properties
-    (claim,) = (one for one in PROPERTY_CLAIMS.values() if one.name == name)
+    (claim,) = (one for one in PROPERTIES.values() if one.name == name)
     if not isinstance(X, Examples):
         X = (
             Examples((), X)

@@ -21,9 +21,14 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.audit import nets as claims
-from lemmata.audit.nets import unseen
-from lemmata.audit.nets.dependence import PROPERTY_CLAIMS, PropertyRequest
+from lemmata.audit.nets import (
+    CLASSIFIER_MORE_CLAIMS,
+    MODULE_CLAIMS,
+    REGRESSOR_MORE_CLAIMS,
+    occasional_claims,
+    unseen,
+)
+from lemmata.audit.nets.dependence import PROPERTIES, PropertyRequest
 from lemmata.audit.nets.gradients import LOSSES, loss_by_name
 from lemmata.audit.nets.modules import Examples, floats_in, row_and_call_cost
 from lemmata.core.certificate import Certificate, Fit
@@ -76,7 +81,7 @@ def certify_module(
         test = _examples(module, X_test, "X_test")
         attributes |= {"X_test": test, "y_test": _targets(y_test, test, "y_test")}
     fit = Fit(_NoModel(), examples, targets, attributes=attributes)
-    checked = (*claims.MODULE_CLAIMS, *_about_new_rows(fit), *claims.occasional_claims(fit))
+    checked = (*MODULE_CLAIMS, *_about_new_rows(fit), *occasional_claims(fit))
     size = sum(parameter.numel() for parameter in module.parameters())
     shape = " × ".join(f"{side:,}" for side in examples.first.shape)
     title = f"{type(module).__module__.split('.')[0]} {type(module).__name__}  {shape}, {size:,} weights"  # fmt: skip
@@ -104,8 +109,8 @@ def certify_network(model: Any, data: Any, test: Any = None, *, seconds: float |
     checked = model.claims
     if data.targets is not None:
         classifier = hasattr(model, "classes_")
-        more = claims.CLASSIFIER_MORE_CLAIMS if classifier else claims.REGRESSOR_MORE_CLAIMS
-        checked = (*checked, *more, *claims.occasional_claims(fit))
+        more = CLASSIFIER_MORE_CLAIMS if classifier else REGRESSOR_MORE_CLAIMS
+        checked = (*checked, *more, *occasional_claims(fit))
     request = Request(seconds=seconds, verbose=model.verbose)
     return request.check(type(model).__name__, checked, fit, model._safe_title(data), model.work)
 
@@ -153,8 +158,8 @@ def _parse_properties(properties: Any) -> dict[str, PropertyRequest]:
         properties = (properties,)
     found = {}
     for name in properties:
-        if name not in PROPERTY_CLAIMS:
-            raise ValueError(f"properties name {name!r}; there are {', '.join(PROPERTY_CLAIMS)}.")
+        if name not in PROPERTIES:
+            raise ValueError(f"properties name {name!r}; there are {', '.join(PROPERTIES)}.")
         where: Any = properties[name] if hasattr(properties, "keys") else {}
         if isinstance(where, int) and not isinstance(where, bool):
             where = {"axis": where}

@@ -13,7 +13,7 @@ from typing import Any
 
 from lemmata.audit.kernel.claims import Fit
 from lemmata.audit.nets import sharing, unseen
-from lemmata.audit.nets.dependence import PROPERTY_CLAIMS
+from lemmata.audit.nets.dependence import PROPERTIES
 from lemmata.audit.nets.gradients import gradients_true
 from lemmata.audit.nets.signal import signal_kept, units_alive
 from lemmata.audit.nets.stated import MODULE_STATED_CLAIMS, STATED_CLAIMS
@@ -30,4 +30,4 @@ def occasional_claims(fit: Fit) -> tuple[Any, ...]:
     norms = (sharing.scale_invariant,) if sharing.batch_norms(fit.module_) else ()
     twice = (sharing.shared_gradients_add,) if sharing.uses_weights_twice(fit) else ()
     asked = fit.get("properties") or {}
-    return *norms, *twice, *(one for name, one in PROPERTY_CLAIMS.items() if name in asked)
+    return *norms, *twice, *(one for name, one in PROPERTIES.items() if name in asked)

@@ -372,9 +372,10 @@ def border_reach(
     return reach
 
 
-PROPERTY_CLAIMS = {  # by the name of the property
+PROPERTIES = {  # by the name of the property
     "causal": causal,
     "padding": padding_ignored,
     "shift_equivariant": shift_equivariant,
     "permutation_equivariant": permutation_equivariant,
 }
+PROPERTY_CLAIMS = tuple(PROPERTIES.values())

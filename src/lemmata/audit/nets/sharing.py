@@ -181,3 +181,6 @@ def scale_invariant(fit: Fit) -> Evidence:
     small = f"before {where!r} the variance is not large against eps"
     advice = f"{small}, or it does not normalise in training: larger weights, or a smaller eps"
     return at_most(worst, SCALE_FREE, advice, unit="change", note=note)
+
+
+SHARING_CLAIMS = (scale_invariant, shared_gradients_add)
