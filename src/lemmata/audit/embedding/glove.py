@@ -25,7 +25,16 @@ from lemmata.audit.completion.statements import loss_error
 from lemmata.audit.embedding.skipgram import loss_fell
 from lemmata.audit.kernel import runs
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.claims import RULE_OF_THUMB, Fit, at_most, claim, fact, rounding, unknown
+from lemmata.audit.kernel.claims import (
+    RULE_OF_THUMB,
+    CannotTell,
+    Fit,
+    at_most,
+    claim,
+    fact,
+    rounding,
+    unknown,
+)
 
 Array = np.ndarray
 LEFT = 95.0  # per cent of what biases leave, in every band
@@ -142,7 +151,9 @@ def biases_alone(fit: Fit) -> Array:
     r, s = X.sum(axis=1), X.sum(axis=0)
     schur = LinearOperator((v, v), lambda c: columns * c - turned @ ((F @ c) / rows), np.float64)
     scaled = LinearOperator((v, v), lambda c: c / columns, np.float64)
-    c, _ = cg(schur, s - turned @ (r / rows), rtol=ACCURACY, maxiter=500, M=scaled)
+    c, unsolved = cg(schur, s - turned @ (r / rows), rtol=ACCURACY, maxiter=500, M=scaled)
+    if unsolved:
+        raise CannotTell("the best biases were not found in 500 steps")
     b = (r - F @ c) / rows
     return x - np.repeat(b, np.diff(N.indptr)) - c[N.indices]
 
