@@ -22,7 +22,8 @@ import lemmata
 from lemmata import cli, registry
 from lemmata.cli import commands, shell
 from lemmata.cli.advising import changes_in
-from lemmata.core.certificate import KINDS, VERDICTS, Statement, unknown
+from lemmata.core import Statement, unknown
+from lemmata.core.certificate import KINDS, VERDICTS
 from lemmata.core.certification.showing import UNPRINTABLE
 from lemmata.core.supervised import Classifier, Supervised
 from lemmata.topics.base import TopicModel

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import lemmata
 from lemmata import cli
-from lemmata.completion.observed import Observed
+from lemmata.completion import Observed
 
 COMMAND = [sys.executable, "-c", "from lemmata.cli import main; main()"]
 FILMS = ["alien", "brazil", "clue", "dune", "eraserhead", "fargo", "gilda", "heat", "ikiru", "jaws"]

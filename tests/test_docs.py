@@ -85,7 +85,7 @@ def test_what_tol_means_is_said_in_the_words_of_the_docstrings():
 
 def test_a_suite_is_counted_with_the_module_of_each_claim_and_stored(monkeypatch, tmp_path):
     import lemmata
-    from lemmata.core.certificate import PROVED
+    from lemmata.core import PROVED
     from truth.harness import Case, Suite, count
 
     X = np.random.default_rng(0).normal(size=(50, 4))

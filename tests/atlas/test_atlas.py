@@ -10,7 +10,8 @@ from matplotlib.image import imread
 sys.path.insert(0, str(Path(__file__).parents[2]))  # tools/ stands beside tests/
 
 from lemmata import atlas
-from lemmata.atlas.numbers import differences, numbers_of, stored_in
+from lemmata.atlas import numbers_of
+from lemmata.atlas.numbers import differences, stored_in
 from lemmata.core.certification.pictures import figure
 from lemmata.data import DataNotFound
 from tools import images

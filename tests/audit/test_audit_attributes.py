@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.core.blocks import Blocks
-from lemmata.core.certificate import BROKEN, FAILS, HOLDS, PROVED, UNDECIDED, Fit, check
+from lemmata.core import PROVED, Blocks, Fit, check
+from lemmata.core.certificate import BROKEN, FAILS, HOLDS, UNDECIDED
 
 SPEC = {
     "components_": "k d",

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from lemmata.audit.completion.held_out.offsets import RISK, beats_offsets, offsets_at
 from lemmata.audit.kernel.held_out import mean_gain
 from lemmata.completion import ALS, MeanRatings, Observed
-from lemmata.core.certificate import Fit
+from lemmata.core import Fit
 from truth.beyond_offsets import World
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from lemmata import LightweightCoreset
 from lemmata.audit.clustering.coresets import CORESET_CLAIMS, bernstein
-from lemmata.core.certificate import PROVED, STATISTICAL
+from lemmata.core import PROVED, STATISTICAL
 
 X = np.random.default_rng(0).normal(size=(6000, 4)) + 6 * (np.arange(6000)[:, None] // 2000)
 

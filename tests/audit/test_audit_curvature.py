@@ -34,7 +34,7 @@ from lemmata.audit.completion.optimality.curvature import (
     weakest_curvature,
 )
 from lemmata.audit.completion.optimality.global_optimum import ROUNDS, duality_gap, search
-from lemmata.completion.observed import Observed
+from lemmata.completion import Observed
 from lemmata.completion.witness import add_factor, along, escape, further_factor, line_search, sweep
 
 SEEDS = range(3)

@@ -10,7 +10,7 @@ from scipy.optimize import minimize as scipy_minimize
 from lemmata import optim
 from lemmata.audit.optim import smoothness
 from lemmata.audit.optim.descent import DESCENT_CLAIMS, MINIMISER_CLAIMS
-from lemmata.core.runs.trace import Trace
+from lemmata.core import Trace
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((80, 4)) * [1.0, 2.0, 0.5, 1.0]

@@ -21,7 +21,7 @@ from lemmata.audit.completion.identifiability.known_entries import (
 )
 from lemmata.completion import Observed
 from lemmata.completion.recovery import completable
-from lemmata.core.certificate import Fit, check
+from lemmata.core import Fit, check
 
 MASKS = arrays(bool, st.tuples(st.integers(2, 9), st.integers(2, 9)))
 

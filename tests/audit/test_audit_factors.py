@@ -13,9 +13,8 @@ from lemmata.audit.completion.factored_objective import Factors
 from lemmata.audit.completion.optimality import global_optimum as duality
 from lemmata.audit.completion.optimality.curvature import as_vector, gauge_part, smallest_curvature
 from lemmata.audit.completion.statements import FACTORS_SOUND
-from lemmata.completion.observed import Observed
-from lemmata.core.certificate import Fit
-from lemmata.core.runs.trace import Trace
+from lemmata.completion import Observed
+from lemmata.core import Fit, Trace
 
 SEEDS = range(2)
 

@@ -6,7 +6,7 @@ import pytest
 from lemmata.audit.completion.held_out.error import RISK, held_out_error
 from lemmata.audit.kernel.held_out import mean_gain
 from lemmata.completion import Observed
-from lemmata.core.certificate import Fit
+from lemmata.core import Fit
 
 
 def claim_on(train, test, U, V, **more):

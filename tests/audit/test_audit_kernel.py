@@ -17,8 +17,7 @@ from lemmata.audit.kernel.claims import (
 from lemmata.audit.kernel.concentration import mean_of_unlike_at_least
 from lemmata.audit.kernel.held_out import beats, mean_gain
 from lemmata.audit.kernel.runs import never_rose
-from lemmata.core.certificate import check
-from lemmata.core.runs.trace import Trace
+from lemmata.core import Trace, check
 
 
 class Toy:

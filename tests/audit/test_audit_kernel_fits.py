@@ -14,8 +14,7 @@ from lemmata.audit.predict.kernels import grams
 from lemmata.audit.predict.kernels.foreign import kernel_of
 from lemmata.audit.predict.kernels.grams import kernel_by_rules
 from lemmata.audit.predict.kernels.kernel_ridge import KERNEL_RIDGE_CLAIMS, ridge
-from lemmata.core.blocks import Blocks
-from lemmata.core.certificate import Fit
+from lemmata.core import Blocks, Fit
 from lemmata.predict.kernels import RBF, Constant, Cosine, Linear, Polynomial, Sigmoid
 
 NAMES = [statement.name for statement in KERNEL_RIDGE_CLAIMS]

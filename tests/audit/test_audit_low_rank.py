@@ -12,7 +12,7 @@ from lemmata.audit.completion.low_rank import (
     first_order_on_manifold,
 )
 from lemmata.completion import ImputedSVD, Observed, RankOne
-from lemmata.core.certificate import Fit
+from lemmata.core import Fit
 
 
 def matrix(seed, n=40, m=30):

@@ -10,15 +10,14 @@ from sklearn.mixture import BayesianGaussianMixture
 from sklearn.mixture import GaussianMixture as Theirs
 
 import lemmata
+from lemmata import GaussianMixture
 from lemmata.audit.mixtures.climbs import extrapolated_gain
 from lemmata.audit.mixtures.em import MIXTURE_CLAIMS
 from lemmata.audit.mixtures.em_steps import expect, facts_of, log_likelihood, posterior
 from lemmata.audit.mixtures.gaussians import components_of, observed_patterns
 from lemmata.audit.mixtures.refits import share_bounds
 from lemmata.audit.mixtures.shapes import width_left
-from lemmata.core import Blocks
-from lemmata.core.certificate import Fit, check
-from lemmata.mixtures.estimators import GaussianMixture
+from lemmata.core import Blocks, Fit, check
 from lemmata.mixtures.witness import climb
 
 ABOUT_RESULTS = {claim.name for claim in MIXTURE_CLAIMS if claim.about == "result"}

@@ -7,17 +7,11 @@ from sklearn import neighbors as sk
 from sklearn.datasets import load_digits, load_iris
 
 import lemmata
+from lemmata import KernelSmoother, KNeighborsClassifier, KNeighborsRegressor, NearestNeighbors
 from lemmata.audit.predict.neighbours.knn import intrinsic_dimension
 from lemmata.audit.predict.neighbours.labels import groups_of
 from lemmata.audit.predict.neighbours.nearest_rows import ask
-from lemmata.core.blocks import Blocks
-from lemmata.core.certificate import Fit
-from lemmata.predict.neighbours import (
-    KernelSmoother,
-    KNeighborsClassifier,
-    KNeighborsRegressor,
-    NearestNeighbors,
-)
+from lemmata.core import Blocks, Fit
 
 
 def asked(X, k=5):

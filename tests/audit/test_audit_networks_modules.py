@@ -16,7 +16,7 @@ from lemmata.audit.nets.gradients import gradients_true, slope_of  # noqa: E402
 from lemmata.audit.nets.modules import Examples, difference  # noqa: E402
 from lemmata.audit.nets.sharing import scale_invariant  # noqa: E402
 from lemmata.audit.nets.signal import signal_kept, units_alive  # noqa: E402
-from lemmata.core.certificate import Fit  # noqa: E402
+from lemmata.core import Fit  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ from torch import nn  # noqa: E402
 import lemmata  # noqa: E402
 from lemmata.audit.nets.dependence import PROPERTIES  # noqa: E402
 from lemmata.audit.nets.modules import Examples  # noqa: E402
-from lemmata.core.certificate import Fit  # noqa: E402
+from lemmata.core import Fit  # noqa: E402
 from lemmata.nets import Decoder, EncoderDecoder, MultiHeadAttention  # noqa: E402
 from lemmata.nets.certifying import requested_properties  # noqa: E402
 

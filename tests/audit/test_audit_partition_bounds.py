@@ -14,10 +14,10 @@ from lemmata.audit.clustering import kmeans_bounds
 from lemmata.audit.clustering.kmeans_bounds import WeakDual, weak_dual
 from lemmata.audit.clustering.nearest_centres import Frame, Partition
 from lemmata.audit.clustering.separation_bound import separation_bound
-from lemmata.clustering import lower_bounds, witness
-from lemmata.clustering.lower_bounds import certified_gap
+from lemmata.clustering import certified_gap, lower_bounds, witness
 from lemmata.clustering.witness import closed_form
-from lemmata.core.blocks import Blocks, open_rows
+from lemmata.core import Blocks
+from lemmata.core.blocks import open_rows
 
 # --- one bound at a time ----------------------------------------------------------------------------------------------
 

@@ -12,9 +12,7 @@ from lemmata.audit.clustering import kmeans as partitions
 from lemmata.audit.clustering.kmeans import KMEANS_CLAIMS, fixed_point, found_again, separated
 from lemmata.audit.clustering.kmeans_refits import Refits
 from lemmata.audit.clustering.nearest_centres import purse
-from lemmata.core.blocks import Blocks
-from lemmata.core.certificate import Fit, check
-from lemmata.core.runs.trace import Trace
+from lemmata.core import Blocks, Fit, Trace, check
 
 RESULT = [statement.name for statement in KMEANS_CLAIMS if statement.about == "result"]
 GRID = np.array([[0, 0], [0, 1], [1, 0], [1, 1], [2, 0], [2, 1]]) * 12.0

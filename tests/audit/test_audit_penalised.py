@@ -29,8 +29,7 @@ from lemmata.audit.predict.linear.objectives import (
     problem_of,
     ridge_objective,
 )
-from lemmata.core.blocks import Blocks
-from lemmata.core.certificate import Fit
+from lemmata.core import Blocks, Fit
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

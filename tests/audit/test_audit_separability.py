@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from lemmata import certify
 from lemmata.audit.kernel.claims import CannotTell
 from lemmata.audit.predict.linear.separability import overlap_shown, rows_apart, separate
-from lemmata.core.certificate import Fit
+from lemmata.core import Fit
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

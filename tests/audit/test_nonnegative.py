@@ -13,7 +13,7 @@ import lemmata
 from lemmata.audit.topics.nmf.facts import Numbers, divergence_of, squares_of
 from lemmata.audit.topics.nmf.uniqueness import is_separable, most_moved
 from lemmata.completion import Observed
-from lemmata.core.certificate import Fit
+from lemmata.core import Fit
 from lemmata.topics import NMF
 
 LOSSES = ("frobenius", "kullback-leibler")

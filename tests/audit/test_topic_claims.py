@@ -9,7 +9,7 @@ import lemmata
 from lemmata import text
 from lemmata.audit.topics.runs import chains_agree, r_hat
 from lemmata.audit.topics.stated import variational_bound
-from lemmata.core.certificate import Fit
+from lemmata.core import Fit
 from lemmata.topics import LDA, PLSA, perplexity, unigram
 
 

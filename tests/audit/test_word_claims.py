@@ -10,11 +10,11 @@ from numpy.testing import assert_allclose
 
 import lemmata
 from lemmata.audit.embedding.skipgram import expected_pairs, losses, softplus
-from lemmata.core.certificate import Fit
+from lemmata.core import Fit
 from lemmata.embedding import SkipGram, WordVectors, balanced
 from lemmata.embedding.vectors.certifying import attributes_of
 from lemmata.embedding.vectors.foreign import read_vectors
-from lemmata.text.encoded import encode
+from lemmata.text import encode
 
 # --- pairs ------------------------------------------------------------------------------------------------------------
 
@@ -265,7 +265,7 @@ def test_the_optimum_of_gensim_leaves_out_negatives_that_are_the_word_itself(gen
 
 
 def _words(model):
-    from lemmata.text.words import Vocabulary
+    from lemmata.text import Vocabulary
 
     words, _, counts = read_vectors(model)
     return Vocabulary(words, counts)

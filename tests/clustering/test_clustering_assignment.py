@@ -13,8 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from lemmata.clustering.assignment import ClusterSums, Points, labels_of
 from lemmata.clustering.bounds import Bounds, CenterGroups, groups_for
 from lemmata.clustering.frames import FeatureSpread, FramedCenters
-from lemmata.core import Blocks, blocks, rounding
-from lemmata.core.engine import map_reduce
+from lemmata.core import Blocks, blocks, map_reduce, rounding
 
 DTYPES = [np.float32, np.float64]
 COMPILED = [False, True]  # NumPy twins, and kernels

@@ -12,8 +12,9 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.cluster import KMeans as SklearnKMeans
 
+from lemmata import LightweightCoreset
 from lemmata.clustering import _kernels_seeding as kernels
-from lemmata.clustering.coresets.estimator import LightweightCoreset, Merging
+from lemmata.clustering.coresets.estimator import Merging
 from lemmata.clustering.coresets.sampling import (
     B,
     Coreset,

@@ -15,11 +15,19 @@ from sklearn.cluster import KMeans as SklearnKMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
-from lemmata.clustering.kmeans import KMeans
+from lemmata import KMeans, load, save
 from lemmata.clustering.lloyd import LloydAlgorithm, Points, Still
-from lemmata.core import Checkpoint, MaxSteps, Never, Restarts, StepFailed, blocks, rounding, run
-from lemmata.core.loop import Interrupted
-from lemmata.core.store import load, save
+from lemmata.core import (
+    Checkpoint,
+    Interrupted,
+    MaxSteps,
+    Never,
+    Restarts,
+    StepFailed,
+    blocks,
+    rounding,
+    run,
+)
 
 ALGORITHMS = ("lloyd", "hamerly", "yinyang", "auto")
 DTYPES = [np.float32, np.float64]

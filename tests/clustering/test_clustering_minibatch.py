@@ -8,9 +8,9 @@ from sklearn.cluster import MiniBatchKMeans as SklearnMiniBatchKMeans
 from sklearn.datasets import load_digits, make_blobs
 
 import lemmata
-from lemmata.clustering.kmeans import KMeans
+from lemmata import KMeans, MiniBatchKMeans
 from lemmata.clustering.lloyd import LloydAlgorithm, Points
-from lemmata.clustering.minibatch import MiniBatchAlgorithm, MiniBatchKMeans, _draw
+from lemmata.clustering.minibatch import MiniBatchAlgorithm, _draw
 
 
 def blobs(n=3000, k=6, seed=0):

@@ -15,17 +15,17 @@ from sklearn.cluster import kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 
 from lemmata.clustering import _kernels_seeding as kernels
-from lemmata.clustering import frames
-from lemmata.clustering.assignment import take_rows
-from lemmata.clustering.frames import Coordinates, serve_rows
-from lemmata.clustering.seeding import (
-    Gains,
+from lemmata.clustering import (
     d2_sampling,
+    frames,
     greedy_d2_sampling,
     kmeans_parallel,
     random_rows,
     seeding_factor,
 )
+from lemmata.clustering.assignment import take_rows
+from lemmata.clustering.frames import Coordinates, serve_rows
+from lemmata.clustering.seeding import Gains
 from lemmata.core import Blocks, blocks
 
 ALL = (d2_sampling, greedy_d2_sampling, kmeans_parallel, random_rows)

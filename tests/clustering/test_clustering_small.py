@@ -13,14 +13,11 @@ from sklearn.datasets import load_digits, load_iris, load_wine
 from threadpoolctl import threadpool_limits
 
 import lemmata
+from lemmata import KMeans, LightweightCoreset, MiniBatchKMeans
 from lemmata.clustering import d2_sampling, greedy_d2_sampling, kmeans_parallel
 from lemmata.clustering._twins import _first_equal
-from lemmata.clustering.coresets.estimator import LightweightCoreset
-from lemmata.clustering.kmeans import KMeans
 from lemmata.clustering.lloyd import KMeansState
-from lemmata.clustering.minibatch import MiniBatchKMeans
-from lemmata.core import store
-from lemmata.core.blocks import Blocks
+from lemmata.core import Blocks, store
 
 
 def clouds(dtype=np.float64, n=900):

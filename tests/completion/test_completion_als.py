@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 
 import lemmata
+from lemmata import ALS
 from lemmata.audit.completion.factored_objective import Factored, Factors
 from lemmata.audit.completion.optimality.curvature import as_vector, curve
 from lemmata.completion import Observed
@@ -26,12 +27,10 @@ from lemmata.completion.als.algorithm import (
     rescale,
     unit,
 )
-from lemmata.completion.als.estimator import ALS
 from lemmata.completion.als.saddles import Hessian, products_within
 from lemmata.completion.als.search import COLUMNS, RANKS, choose, held_out_rmse
-from lemmata.core import MaxSteps, Never, Path, Settled, rounding, run, store
+from lemmata.core import Checkpoint, MaxSteps, Never, Path, Settled, rounding, run, store
 from lemmata.core.engine import one_blas_thread
-from lemmata.core.runs.checkpoint import Checkpoint
 
 SEEDS = range(3)
 KINDS = [(weighted, biases) for weighted in (False, True) for biases in (False, True)]

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from lemmata import data
+from lemmata import ALS, data
 from lemmata.completion import Observed
-from lemmata.completion.als.estimator import ALS
 
 
 def ratings(loader):

@@ -10,6 +10,7 @@ from sklearn.base import clone, is_regressor
 from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
+from lemmata import RankOne
 from lemmata.completion import (
     ALS,
     ImputedSVD,
@@ -21,7 +22,6 @@ from lemmata.completion import (
     SingularValueThresholding,
     SoftImpute,
 )
-from lemmata.completion.baselines.rank_one import RankOne
 from lemmata.completion.centring import HOW
 
 
@@ -42,8 +42,8 @@ def test_a_training_row_folded_in_has_the_offsets_of_training(how, seed):
 
 
 def test_entries_are_matched_by_their_labels_not_by_their_places():
-    from lemmata.completion.baselines.mean_ratings import MeanRatings
-    from lemmata.completion.observed import Observed
+    from lemmata import MeanRatings
+    from lemmata.completion import Observed
 
     users, items, values = (
         ["ann", "ann", "bob", "bob", "cid"],

@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose, assert_array_equal
 
-from lemmata.completion import centring
+from lemmata.completion import Observed, centring
 from lemmata.completion.centring import HOW, Offsets, biases, centre
-from lemmata.completion.observed import Observed
 
 MATRICES = arrays(
     np.float64,

@@ -10,11 +10,9 @@ from factored_twins import als, counts, planted
 from sklearn.exceptions import NotFittedError
 
 import lemmata
-from lemmata import registry
-from lemmata.completion.als.estimator import ALS
-from lemmata.completion.certifying import certify_factors
-from lemmata.completion.observed import Observed
-from lemmata.core.certificate import Fit, check
+from lemmata import ALS, registry
+from lemmata.completion import Observed, certify_factors
+from lemmata.core import Fit, check
 from lemmata.core.certification.certify import adapt
 
 PROOFS = ("first_order_point", "second_order_minimum", "global_optimum")

@@ -7,10 +7,9 @@ import threading
 import numpy as np
 import pytest
 
-from lemmata.completion.als.distributed import Distributed, _equal_work
-from lemmata.completion.als.estimator import ALS
-from lemmata.completion.nuclear.soft_impute import SoftImpute
-from lemmata.completion.observed import Observed
+from lemmata import ALS, SoftImpute
+from lemmata.completion import Distributed, Observed
+from lemmata.completion.als.distributed import _equal_work
 
 distributed = pytest.importorskip("distributed")
 

@@ -12,9 +12,10 @@ from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 
 import lemmata
-from lemmata.completion.baselines.imputed_svd import FILLS, Filled, ImputedSVD
+from lemmata import ImputedSVD
+from lemmata.completion import Observed
+from lemmata.completion.baselines.imputed_svd import FILLS, Filled
 from lemmata.completion.centring import centre
-from lemmata.completion.observed import Observed
 
 SEEDS = range(4)
 

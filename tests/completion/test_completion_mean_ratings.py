@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from lemmata import data
-from lemmata.completion.baselines.mean_ratings import SIDES, MeanRatings, MeanRatingsAlgorithm
-from lemmata.completion.observed import Observed
+from lemmata import MeanRatings, data
+from lemmata.completion import Observed
+from lemmata.completion.baselines.mean_ratings import SIDES, MeanRatingsAlgorithm
 from lemmata.core import MaxSteps, Never, rounding, run
 
 

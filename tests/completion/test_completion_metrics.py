@@ -15,9 +15,8 @@ from sklearn.metrics import (
     root_mean_squared_error,
 )
 
-from lemmata.completion import metrics
-from lemmata.completion.als.estimator import ALS
-from lemmata.completion.baselines.mean_ratings import MeanRatings
+from lemmata import ALS, MeanRatings
+from lemmata.completion import Observed, metrics
 from lemmata.completion.metrics import (
     auc,
     average_precision_at_k,
@@ -28,7 +27,6 @@ from lemmata.completion.metrics import (
     recall_at_k,
     rmse,
 )
-from lemmata.completion.observed import Observed
 
 
 def slow(recommended, held_out, k, threshold, graded):

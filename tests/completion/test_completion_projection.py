@@ -11,14 +11,11 @@ from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 
 import lemmata
+from lemmata import SingularValueProjection
+from lemmata.completion import Observed
 from lemmata.completion.centring import HOW
 from lemmata.completion.nuclear import projection
-from lemmata.completion.nuclear.projection import (
-    ProjectionAlgorithm,
-    ProjectionState,
-    SingularValueProjection,
-)
-from lemmata.completion.observed import Observed
+from lemmata.completion.nuclear.projection import ProjectionAlgorithm, ProjectionState
 from lemmata.core import Checkpoint, Diverged, MaxSteps, rounding, run
 
 SEEDS = range(4)

@@ -11,17 +11,17 @@ from scipy.integrate import solve_ivp
 from sklearn.exceptions import ConvergenceWarning
 
 import lemmata
+from lemmata import RankOne
+from lemmata.completion import Observed
 from lemmata.completion.baselines.rank_one import (
     STRIDE,
     GradientFlowAlgorithm,
     PowerStepsAlgorithm,
-    RankOne,
     RankOneState,
     logistic_flow,
     time_to_reach,
 )
 from lemmata.completion.centring import HOW
-from lemmata.completion.observed import Observed
 from lemmata.core import Checkpoint, MaxSteps, rounding, run
 
 SEEDS = range(4)

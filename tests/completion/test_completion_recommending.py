@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import lemmata
-from lemmata.completion.als.estimator import ALS
+from lemmata import ALS, MeanRatings
+from lemmata.completion import Observed
 from lemmata.completion.base import CompletionModel
-from lemmata.completion.baselines.mean_ratings import MeanRatings
-from lemmata.completion.observed import Observed
 from lemmata.completion.recommending import recommend as ranking
 from lemmata.completion.recommending.recommend import best
 

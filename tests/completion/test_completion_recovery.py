@@ -17,8 +17,7 @@ from lemmata.audit.completion.identifiability.known_entries import (
     degrees_of_freedom,
     largest_rank,
 )
-from lemmata.completion import recovery
-from lemmata.completion.observed import Observed
+from lemmata.completion import Observed, recovery
 from lemmata.completion.recovery import (
     coherence,
     completable,

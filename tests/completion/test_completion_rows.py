@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from lemmata.completion.observed import Entries, Observed
+from lemmata.completion import Observed
+from lemmata.completion.observed import Entries
 from lemmata.completion.rows.solver import RowSolver, predictions, residuals, solve_rows
-from lemmata.core.certificate import rounding
+from lemmata.core import rounding
 
 TYPES = [np.float32, np.float64]
 RANKS = [

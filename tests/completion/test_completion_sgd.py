@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 
-from lemmata import data
+from lemmata import SGDFactorization, data
 from lemmata.completion import ALS, Observed
 from lemmata.completion.als.algorithm import ALSAlgorithm, ALSState
 from lemmata.completion.sgd import _kernels as kernels
 from lemmata.completion.sgd import blocked_entries as blocked
 from lemmata.completion.sgd import estimator as module
 from lemmata.completion.sgd.blocked_entries import BlockedEntries, Groups
-from lemmata.completion.sgd.estimator import SGDFactorization, SGDFactorizationAlgorithm
+from lemmata.completion.sgd.estimator import SGDFactorizationAlgorithm
 from lemmata.core import Checkpoint, Diverged, MaxSteps, Settled, rounding, run, store
 
 SEEDS = range(3)

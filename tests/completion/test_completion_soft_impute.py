@@ -10,19 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lemmata
+from lemmata import SoftImpute
+from lemmata.completion import Observed
 from lemmata.completion.nuclear.soft_impute import (
     PROBES,
     SettledAtReg,
-    SoftImpute,
     SoftImputeAlgorithm,
     SoftImputeState,
     balanced,
     chosen_reg,
 )
-from lemmata.completion.observed import Observed
-from lemmata.core.loop import MaxSteps, run
-from lemmata.core.runs.checkpoint import Checkpoint
-from lemmata.core.runs.repeat import Path
+from lemmata.core import Checkpoint, MaxSteps, Path, run
 
 TIGHT = SettledAtReg(1e-13, 3) | MaxSteps(3000)
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lemmata.completion import Observed
 from lemmata.completion.nuclear.sparse_lowrank import (
     SparsePlusLowRank,
     entry_values,
@@ -21,7 +22,7 @@ from lemmata.completion.nuclear.sparse_lowrank import (
     shrink_operator,
     thin_svd,
 )
-from lemmata.completion.observed import Entries, Observed
+from lemmata.completion.observed import Entries
 
 
 def problem(n=40, m=30, k=3, share=0.3, seed=0, dtype=np.float64):

@@ -13,16 +13,14 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 import lemmata
+from lemmata import SingularValueThresholding
+from lemmata.completion import Observed
 from lemmata.completion.nuclear.thresholding import (
-    SingularValueThresholding,
     ThresholdingAlgorithm,
     ThresholdingState,
     automatic_tau,
 )
-from lemmata.completion.observed import Observed
-from lemmata.core.certificate import Fit
-from lemmata.core.loop import MaxSteps, SmallGradient, run
-from lemmata.core.runs.checkpoint import Checkpoint
+from lemmata.core import Checkpoint, Fit, MaxSteps, SmallGradient, run
 
 
 def low_rank(seed, n=60, m=50, rank=2, share=0.5, dtype=np.float64):

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from lemmata.completion import Observed
 from lemmata.completion.data.labels import Labels, encode_labels
-from lemmata.completion.observed import Observed
 from lemmata.core import store
 from lemmata.core.files import encoding
 

@@ -12,8 +12,7 @@ from lemmata.clustering.coresets.sampling import CoresetAlgorithm
 from lemmata.clustering.lloyd import LloydAlgorithm, Points
 from lemmata.clustering.minibatch import MiniBatchAlgorithm, _draw
 from lemmata.core import Blocks, Never
-from lemmata.mixtures.em import EMAlgorithm
-from lemmata.mixtures.families import Bernoulli, Categorical, Multinomial, Poisson
+from lemmata.mixtures import Bernoulli, Categorical, EMAlgorithm, Multinomial, Poisson
 from lemmata.mixtures.gaussians import (
     DiagonalGaussian,
     FixedGaussian,

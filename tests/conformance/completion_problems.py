@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from lemmata.completion import Observed
 from lemmata.completion.als.algorithm import ALSAlgorithm
 from lemmata.completion.baselines.mean_ratings import MeanRatingsAlgorithm
 from lemmata.completion.baselines.rank_one import GradientFlowAlgorithm, PowerStepsAlgorithm
 from lemmata.completion.nuclear.projection import ProjectionAlgorithm
 from lemmata.completion.nuclear.soft_impute import SoftImputeAlgorithm
 from lemmata.completion.nuclear.thresholding import ThresholdingAlgorithm
-from lemmata.completion.observed import Observed
 from lemmata.completion.sgd.blocked_entries import BlockedEntries
 from lemmata.completion.sgd.estimator import SGDFactorizationAlgorithm
 from lemmata.core import Never

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from lemmata.core import Blocks, Never
-from lemmata.nets.mlp import MLP, MLPAlgorithm, MLPQuasiNewton
+from lemmata.nets import MLP
+from lemmata.nets.mlp import MLPAlgorithm, MLPQuasiNewton
 from lemmata.nets.mlp.steps import InPlaceAdam, Momentum, Pure
 from lemmata.nets.mlp.training import Sample
 from lemmata.optim import AdaGrad

@@ -13,13 +13,13 @@ import scipy.sparse as sp
 from scipy.special import logsumexp
 
 from lemmata.core import Blocks
+from lemmata.embedding import CoOccurrence
 from lemmata.embedding.fasttext.descent import FastTextAlgorithm, Texts
 from lemmata.embedding.pmi.matrix import information
 from lemmata.embedding.sentences.training import SentenceAlgorithm, SentenceText
 from lemmata.embedding.skipgram.algorithm import SkipGramAlgorithm
 from lemmata.embedding.skipgram.contexts import WindowedText
 from lemmata.embedding.skipgram.softmax import SoftmaxAlgorithm
-from lemmata.embedding.windows.cooccurrence import CoOccurrence
 from lemmata.linalg import RandomizedAlgorithm
 from lemmata.reduction.covariance import Scatter
 from lemmata.text import encode

@@ -21,10 +21,12 @@ from lemmata.core import (
     Claim,
     Fit,
     NotCertified,
+    Statement,
     Stopped,
     Trace,
     at_least,
     at_most,
+    check,
     claim,
     passes,
     rounding,
@@ -38,9 +40,7 @@ from lemmata.core.certificate import (
     LEAST_BUDGET,
     NOT_CHECKED,
     UNDECIDED,
-    Statement,
     budget,
-    check,
 )
 
 INF, NAN = math.inf, math.nan

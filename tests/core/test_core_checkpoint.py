@@ -25,7 +25,7 @@ from lemmata.core import (
     storable,
     store,
 )
-from lemmata.core.runs.repeat import Path as Walk
+from lemmata.core import Path as Walk
 
 NOISY = Halving(rate=0.9, noise=0.1)
 

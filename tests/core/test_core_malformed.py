@@ -8,7 +8,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lemmata.core.blocks import Blocks, open_rows
+from lemmata.core import Blocks
+from lemmata.core.blocks import open_rows
 from lemmata.core.estimator import Model
 from lemmata.core.validation import (
     ROWS_AT_ONCE,

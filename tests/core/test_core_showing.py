@@ -16,8 +16,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_core_certificate import DATA, INF, NAN, Toy, certificate, dear, made, never_rose, small
 
-from lemmata.core import PROVED, Blocks, Certificate, Fit, Trace, at_least, at_most, claim, unknown
-from lemmata.core.certificate import SAMPLED, check, describe_data, describe_versions
+from lemmata.core import (
+    PROVED,
+    Blocks,
+    Certificate,
+    Fit,
+    Trace,
+    at_least,
+    at_most,
+    check,
+    claim,
+    unknown,
+)
+from lemmata.core.certificate import SAMPLED, describe_data, describe_versions
 from lemmata.core.certification.report import page
 from lemmata.core.certification.showing import (
     UNPRINTABLE,

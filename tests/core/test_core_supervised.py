@@ -10,9 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.exceptions import DataConversionWarning
 
-from lemmata.core import PROVED, at_most, claim
-from lemmata.core.blocks import Blocks
-from lemmata.core.loop import Never
+from lemmata.core import PROVED, Blocks, Never, at_most, claim
 from lemmata.core.supervised import Classifier, Regressor, class_weights, encode
 
 

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from lemmata.data import read_matrix
-from lemmata.data.tables import UnreadableData
+from lemmata.data import UnreadableData, read_matrix
 
 
 def written(tmp_path, text):

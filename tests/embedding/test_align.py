@@ -14,8 +14,7 @@ from scipy.linalg import orthogonal_procrustes
 
 import lemmata
 from lemmata import data
-from lemmata.core.loop import MaxSteps, run
-from lemmata.core.runs.checkpoint import Checkpoint
+from lemmata.core import Checkpoint, MaxSteps, run
 from lemmata.embedding import PMI, Alignment, SkipGram, WordVectors, align
 from lemmata.embedding.alignment.procrustes import (
     SelfLearningAlgorithm,

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import lemmata
+from lemmata.embedding import CoOccurrence
 from lemmata.embedding.windows import table
-from lemmata.embedding.windows.cooccurrence import CoOccurrence, weights_of
-from lemmata.text.encoded import encode
+from lemmata.embedding.windows.cooccurrence import weights_of
+from lemmata.text import encode
 
 SENTENCES = st.lists(st.lists(st.sampled_from("abcde"), max_size=9), min_size=1, max_size=6)
 

@@ -10,12 +10,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import lemmata
 from lemmata import data
-from lemmata.core.blocks import Blocks
-from lemmata.core.loop import MaxSteps, run
+from lemmata.core import Blocks, MaxSteps, run
 from lemmata.embedding import FastTextClassifier
 from lemmata.embedding.fasttext.descent import FastTextAlgorithm, Texts
 from lemmata.embedding.fasttext.features import FeatureSpace, parts_of
-from lemmata.text.encoded import encode
+from lemmata.text import encode
 
 WORDS = st.lists(st.sampled_from(["a", "be", "cat", "dog", "é"]), max_size=8)
 

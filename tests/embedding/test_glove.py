@@ -17,8 +17,7 @@ from lemmata.embedding.glove import _twins as twins
 from lemmata.embedding.glove.algorithm import GloVeAlgorithm, GloVeData, best_biases
 from lemmata.embedding.glove.blocked import BlockedPairs
 from lemmata.embedding.glove.counts import PairCounts, weights_of
-from lemmata.text.encoded import encode
-from lemmata.text.words import Vocabulary
+from lemmata.text import Vocabulary, encode
 
 
 def topical(seed=0, n=300, topics=4, words=8):

@@ -7,10 +7,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 import lemmata
-from lemmata.embedding import PMI
+from lemmata.embedding import PMI, CoOccurrence
 from lemmata.embedding.pmi.matrix import information
-from lemmata.embedding.windows.cooccurrence import CoOccurrence
-from lemmata.text.encoded import encode
+from lemmata.text import encode
 
 
 def groups(seed: int = 0, sentences: int = 400):

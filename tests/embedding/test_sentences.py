@@ -16,11 +16,11 @@ from sklearn.preprocessing import StandardScaler
 
 import lemmata
 from lemmata.audit.embedding.sentence_vectors import frequencies_alone, loss_of_targets
-from lemmata.core.certificate import Fit
+from lemmata.core import Fit
 from lemmata.embedding import PMI, SentenceEmbedding, SentenceVectors, WordVectors
 from lemmata.embedding.sentences._twins import list_targets
 from lemmata.embedding.sentences.training import SentenceAlgorithm, SentenceState, SentenceText
-from lemmata.text.encoded import encode
+from lemmata.text import encode
 
 WORDS = WordVectors([f"w{i}" for i in range(8)], np.random.default_rng(0).normal(size=(8, 5)) + 1)
 

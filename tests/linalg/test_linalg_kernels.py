@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lemmata
-from lemmata.core.certificate import rounding
+from lemmata.core import rounding
 from lemmata.linalg._kernels import (
     TASKS,
     gram_product,

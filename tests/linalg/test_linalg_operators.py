@@ -12,16 +12,9 @@ from numpy.testing import assert_allclose
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import lemmata
-from lemmata.core.blocks import Blocks
-from lemmata.core.certificate import rounding
-from lemmata.linalg.operators import (
-    CentredRows,
-    CentredScatter,
-    Operator,
-    SparseRows,
-    as_operator,
-    weighted_mean,
-)
+from lemmata.core import Blocks, rounding
+from lemmata.linalg import CentredRows, CentredScatter, as_operator, weighted_mean
+from lemmata.linalg.operators import Operator, SparseRows
 
 
 def rows_of(seed, n=70, d=12, density=0.3, offset=0.0, dtype=np.float64):

@@ -7,17 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse.linalg import aslinearoperator
 
-from lemmata.core import store
-from lemmata.core.certificate import rounding
-from lemmata.core.loop import MaxSteps, Settled, run
-from lemmata.linalg.operators import CentredRows, CentredScatter
-from lemmata.linalg.randomized import (
-    RandomizedAlgorithm,
-    orthonormalise,
-    randomized_svd,
-    signs,
-    unseen_norm,
-)
+from lemmata.core import MaxSteps, Settled, rounding, run, store
+from lemmata.linalg import CentredRows, CentredScatter, RandomizedAlgorithm, randomized_svd
+from lemmata.linalg.randomized import orthonormalise, signs, unseen_norm
 
 SPECTRA = {
     "geometric": 0.7 ** np.arange(40),

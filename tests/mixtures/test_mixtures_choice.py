@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose
 from sklearn.cluster import KMeans
 from sklearn.mixture import GaussianMixture as Theirs
 
-from lemmata.mixtures.choice import select
-from lemmata.mixtures.estimators import GaussianMixture, Mixture
+from lemmata import GaussianMixture, Mixture
+from lemmata.mixtures import select
 
 
 def planted(k, n=100, seed=0):

@@ -13,9 +13,10 @@ from scipy.special import logsumexp
 from sklearn.mixture import GaussianMixture
 
 from lemmata.core import Blocks, MaxSteps, Restarts, Settled, rounding, run, store
-from lemmata.mixtures.em import EMAlgorithm, StepwiseEM
-from lemmata.mixtures.expectation import elbo, expectation, finer, log_of, posterior
-from lemmata.mixtures.families import Bernoulli, family_of
+from lemmata.mixtures import Bernoulli, EMAlgorithm, elbo
+from lemmata.mixtures.em import StepwiseEM
+from lemmata.mixtures.expectation import expectation, finer, log_of, posterior
+from lemmata.mixtures.families import family_of
 from lemmata.mixtures.gaussians import FixedGaussian, FullGaussian
 from lemmata.mixtures.starting import (
     Centres,

@@ -12,16 +12,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture as Theirs
 
+from lemmata import GaussianMixture, Mixture
 from lemmata.audit.mixtures.em_steps import facts_of
-from lemmata.core import Blocks, rounding
-from lemmata.core.certificate import Fit
-from lemmata.core.loop import MaxSteps, Never, run
-from lemmata.core.runs.repeat import Restarts
+from lemmata.core import Blocks, Fit, MaxSteps, Never, Restarts, rounding, run
 from lemmata.core.store import read, write
+from lemmata.mixtures import Bernoulli, EMAlgorithm, Poisson
 from lemmata.mixtures.base import Arrived
-from lemmata.mixtures.em import EMAlgorithm
-from lemmata.mixtures.estimators import GaussianMixture, Mixture
-from lemmata.mixtures.families import Bernoulli, Poisson
 from lemmata.mixtures.gaussians import FullGaussian
 from lemmata.mixtures.starting import Seeds
 

@@ -9,13 +9,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from lemmata.core import Blocks, store
-from lemmata.mixtures.families import (
-    Bernoulli,
-    Categorical,
-    Multinomial,
-    Poisson,
-    family_of,
-)
+from lemmata.mixtures import Bernoulli, Categorical, Multinomial, Poisson
+from lemmata.mixtures.families import family_of
 
 COUNTING = (Bernoulli, Poisson, Multinomial, Categorical)
 SIZES = (2, 4, 3, 2, 5)

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
 from lemmata.core import Blocks, MaxSteps, StepFailed, rounding, run, store
-from lemmata.mixtures.em import EMAlgorithm
+from lemmata.mixtures import EMAlgorithm
 from lemmata.mixtures.expectation import expectation, log_of, posterior
 from lemmata.mixtures.families import family_of
 from lemmata.mixtures.gaussians import GAUSSIANS, FixedGaussian, FullGaussian

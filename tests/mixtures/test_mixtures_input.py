@@ -13,8 +13,9 @@ from planted_mixtures import COUNTING, KINDS, clusters, counts
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import adjusted_rand_score
 
-from lemmata.mixtures.estimators import GaussianMixture, Mixture
-from lemmata.mixtures.families import Categorical, family_of
+from lemmata import GaussianMixture, Mixture
+from lemmata.mixtures import Categorical
+from lemmata.mixtures.families import family_of
 
 ALL_KINDS = (*KINDS, "unit", "fixed")
 

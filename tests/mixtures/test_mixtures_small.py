@@ -12,8 +12,9 @@ from threadpoolctl import threadpool_limits
 import lemmata
 from lemmata import GaussianMixture, Mixture
 from lemmata.core import Blocks, MaxSteps, run
+from lemmata.mixtures import EMAlgorithm
 from lemmata.mixtures.base import Arrived
-from lemmata.mixtures.em import EMAlgorithm, effective_rows, still_to_gain
+from lemmata.mixtures.em import effective_rows, still_to_gain
 from lemmata.mixtures.expectation import expectation
 from lemmata.mixtures.families import family_of
 from lemmata.mixtures.gaussians import FullGaussian

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from lemmata.audit.optim import smoothness as audit
-from lemmata.core.certificate import Fit
+from lemmata.core import Fit
 from lemmata.optim import (
     LeastAbsolute,
     LeastSquares,

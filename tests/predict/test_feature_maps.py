@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.kernel_approximation import Nystroem as TheirNystroem
 
 import lemmata
+from lemmata import Nystroem, RBFSampler
 from lemmata.core import rounding
 from lemmata.predict.kernels import (
     RBF,
@@ -24,7 +25,6 @@ from lemmata.predict.kernels import (
     kernel_error,
     n_features,
 )
-from lemmata.predict.sampled_features import Nystroem, RBFSampler
 
 FINITE = [
     Linear(),

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from sklearn.datasets import load_diabetes
 
 import lemmata
-from lemmata.predict.least_squares.estimator import LinearRegression
+from lemmata import LinearRegression
 
 sm = pytest.importorskip("statsmodels.api")
 

@@ -10,9 +10,9 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.pipeline import make_pipeline
 
 import lemmata
-from lemmata.predict.kernel_ridge import FACTORS, KernelRidge
+from lemmata import KernelRidge, Nystroem
+from lemmata.predict.kernel_ridge import FACTORS
 from lemmata.predict.kernels import RBF, Linear, Polynomial, feature_map
-from lemmata.predict.sampled_features import Nystroem
 
 
 def data(n=80, d=4, outputs=None, seed=0):

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 
 import lemmata
-from lemmata.predict.lasso.estimator import ElasticNet, Lasso
+from lemmata import ElasticNet, Lasso
 
 
 def regression(n=80, d=30, seed=0, nonzero=6, noise=0.5, correlated=True):

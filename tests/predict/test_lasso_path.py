@@ -8,11 +8,11 @@ from numpy.testing import assert_allclose
 from sklearn.model_selection import KFold
 
 import lemmata
-from lemmata.core.loop import MaxSteps, run
+from lemmata import ElasticNet, ElasticNetCV, Lasso, LassoCV, LassoPath
+from lemmata.core import MaxSteps, run
+from lemmata.predict import enet_path, lasso_path
 from lemmata.predict.lasso.algorithm import ElasticNetAlgorithm
-from lemmata.predict.lasso.cv import ElasticNetCV, LassoCV, choose
-from lemmata.predict.lasso.estimator import ElasticNet, Lasso
-from lemmata.predict.lasso.path import LassoPath, enet_path, lasso_path
+from lemmata.predict.lasso.cv import choose
 from lemmata.predict.lasso.problem import prepare
 from tests.predict.test_lasso import regression, violation
 

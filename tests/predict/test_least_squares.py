@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from sklearn.linear_model import LinearRegression as Theirs
 
 import lemmata
-from lemmata.predict.least_squares.estimator import LinearRegression
+from lemmata import LinearRegression
 from lemmata.predict.least_squares.normal_equations import NormalEquations
 
 

@@ -14,8 +14,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC as Reference
 
 import lemmata
+from lemmata import LinearSVC
 from lemmata.predict.linear_svm import _kernels, _twins
-from lemmata.predict.linear_svm.estimator import LinearSVC
 
 HINGE = {"loss": "hinge"}
 

@@ -15,11 +15,10 @@ from sklearn.linear_model import LogisticRegression as Reference
 from sklearn.preprocessing import StandardScaler
 
 import lemmata
-from lemmata.core.blocks import Blocks
-from lemmata.core.loop import MaxSteps, run
+from lemmata import LogisticRegression
+from lemmata.core import Blocks, MaxSteps, run
 from lemmata.data import DataNotFound, a9a
 from lemmata.predict.logistic import newton
-from lemmata.predict.logistic.estimator import LogisticRegression
 from lemmata.predict.logistic.lbfgs import LBFGSAlgorithm
 from lemmata.predict.logistic.newton import NewtonAlgorithm
 from lemmata.predict.logistic.problem import (

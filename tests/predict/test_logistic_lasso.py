@@ -12,8 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression as Reference
 from sklearn.preprocessing import StandardScaler
 
+from lemmata import LogisticRegression
 from lemmata.predict.logistic import _kernels, _twins, l1
-from lemmata.predict.logistic.estimator import LogisticRegression
 
 
 def drawn(n=200, d=30, seed=0, k=2):

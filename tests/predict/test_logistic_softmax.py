@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from lemmata.predict.logistic.estimator import LogisticRegression
+from lemmata import LogisticRegression
 
 REAL = {"digits": load_digits, "wine": load_wine, "iris": load_iris}
 SETS = [f"digits {how}" for how in (5, 15, 30, "scaled")]

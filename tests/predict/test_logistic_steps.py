@@ -9,11 +9,10 @@ from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 from test_logistic import drawn
 
-from lemmata.core.blocks import Blocks
-from lemmata.core.loop import MaxSteps, run
+from lemmata import LogisticRegression
+from lemmata.core import Blocks, MaxSteps, run
 from lemmata.predict.logistic import _twins, newton
 from lemmata.predict.logistic import problem as problem_module
-from lemmata.predict.logistic.estimator import LogisticRegression
 from lemmata.predict.logistic.l1 import (
     ProxNewtonAlgorithm,
     WorkingSetAlgorithm,

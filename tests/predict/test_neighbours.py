@@ -9,13 +9,8 @@ from sklearn import neighbors as sk
 from sklearn.datasets import load_digits, load_iris
 
 import lemmata
+from lemmata import KernelSmoother, KNeighborsClassifier, KNeighborsRegressor, NearestNeighbors
 from lemmata.core.engine import run_tasks
-from lemmata.predict.neighbours import (
-    KernelSmoother,
-    KNeighborsClassifier,
-    KNeighborsRegressor,
-    NearestNeighbors,
-)
 from lemmata.predict.neighbours.search import ExactSearch
 from lemmata.predict.neighbours.trees import TreeSearch
 

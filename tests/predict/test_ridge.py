@@ -10,12 +10,11 @@ from sklearn import linear_model
 from sklearn.exceptions import ConvergenceWarning
 
 import lemmata
+from lemmata import Ridge, RidgeCV
 from lemmata.predict.least_squares.conjugate_gradients import (
     CentredProducts,
     ConjugateGradientAlgorithm,
 )
-from lemmata.predict.least_squares.ridge import Ridge
-from lemmata.predict.least_squares.ridge_cv import RidgeCV
 
 
 def problem(n=60, d=8, m=2, seed=0):

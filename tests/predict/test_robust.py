@@ -13,11 +13,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import HuberRegressor, QuantileRegressor
 
 import lemmata
-from lemmata.core.blocks import Blocks
-from lemmata.core.certificate import rounding
-from lemmata.core.loop import MaxSteps, run
+from lemmata import RobustRegression
+from lemmata.core import Blocks, MaxSteps, rounding, run
 from lemmata.predict.robust.bisquare import bisquare, weighted_median
-from lemmata.predict.robust.estimator import RobustRegression
 from lemmata.predict.robust.huber import HuberAlgorithm, best_scale
 
 W = np.array([1.0, -2.0, 0.5])

@@ -17,9 +17,9 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import StandardScaler
 
 import lemmata
+from lemmata import SVC
 from lemmata.predict.kernels import RBF, Linear, Polynomial
 from lemmata.predict.svm import base, smo
-from lemmata.predict.svm.estimators import SVC
 from lemmata.predict.svm.one_vs_one import pair_coefficients
 
 

@@ -11,8 +11,8 @@ from sklearn.datasets import load_diabetes
 from sklearn.metrics.pairwise import rbf_kernel
 
 import lemmata
+from lemmata import SVR
 from lemmata.predict.svm import base, smo
-from lemmata.predict.svm.estimators import SVR
 
 
 def wave(n=250, seed=0, noise=0.1):

@@ -15,8 +15,7 @@ from lemmata.audit.kernel.losses import (
     SquaredLoss,
     loss_named,
 )
-from lemmata.core.blocks import Blocks
-from lemmata.core.certificate import rounding
+from lemmata.core import Blocks, rounding
 from lemmata.predict.witness import better_weights, dual_points
 from lemmata.predict.witness.better_weights import KNOWN, feature_sign, search
 from lemmata.predict.witness.dual_points import (

@@ -6,9 +6,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 from threadpoolctl import threadpool_limits
 
-from lemmata import PCA, KernelPCA, LinearAutoencoder
-from lemmata.reduction.incremental_pca import IncrementalPCA
-from lemmata.reduction.truncated_svd import TruncatedSVD
+from lemmata import PCA, IncrementalPCA, KernelPCA, LinearAutoencoder, TruncatedSVD
 
 ROWS = np.random.default_rng(0).standard_normal((900, 300))
 WIDE = np.random.default_rng(1).standard_normal((150, 400))

@@ -8,7 +8,8 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
 import lemmata
-from lemmata.core.store import StoreError, read, write
+from lemmata.core import StoreError
+from lemmata.core.store import read, write
 
 X = sp.random_array((500, 1400), density=0.02, rng=np.random.default_rng(0), format="csr")
 X = sp.csr_array(X * np.random.default_rng(1).exponential(size=1400))

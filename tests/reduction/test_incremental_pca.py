@@ -11,8 +11,8 @@ from sklearn.decomposition import PCA as SklearnPCA
 from sklearn.decomposition import IncrementalPCA as Theirs
 from sklearn.utils.estimator_checks import check_estimator
 
+from lemmata import IncrementalPCA
 from lemmata.reduction import incremental_pca
-from lemmata.reduction.incremental_pca import IncrementalPCA
 
 SHARED = ("components_", "explained_variance_", "explained_variance_ratio_", "singular_values_", "mean_")  # fmt: skip
 

@@ -18,8 +18,7 @@ from sklearn.linear_model import LogisticRegression
 
 import lemmata
 from lemmata import PCA, KernelPCA
-from lemmata.core import rounding
-from lemmata.core.store import StoreError
+from lemmata.core import StoreError, rounding
 from lemmata.predict.kernels import RBF, Linear, Polynomial, tiles
 
 BOTH = pytest.mark.parametrize("cls", [KernelPCA, SklearnKernelPCA], ids=["ours", "scikit-learn's"])

@@ -11,6 +11,7 @@ from sklearn.decomposition import SparseCoder as TheirCoder
 from sklearn.linear_model import orthogonal_mp_gram
 
 import lemmata
+from lemmata import SparseCoder
 from lemmata.reduction.sparse_coding import (
     coherence,
     dct_dictionary,
@@ -20,7 +21,6 @@ from lemmata.reduction.sparse_coding import (
     random_dictionary,
     recover,
 )
-from lemmata.reduction.sparse_coding.coder import SparseCoder
 
 L1 = ("ista", "fista", "lasso_cd", "lasso_lars")
 

@@ -5,11 +5,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 import lemmata
+from lemmata import DictionaryLearning
 from lemmata.core.engine import COMPILE
 from lemmata.reduction.sparse_coding import _twins, random_dictionary
 from lemmata.reduction.sparse_coding.coding import AtomSums, Coder, TrainingRows
 from lemmata.reduction.sparse_coding.ksvd import KSVDAlgorithm
-from lemmata.reduction.sparse_coding.learning import DictionaryLearning
 from lemmata.reduction.sparse_coding.mod import best_atoms
 
 METHODS = {

@@ -11,7 +11,7 @@ from sklearn.decomposition import TruncatedSVD as Theirs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import check_estimator
 
-from lemmata.reduction.truncated_svd import TruncatedSVD
+from lemmata import TruncatedSVD
 
 STATED = ("singular_values_", "explained_variance_", "explained_variance_ratio_")
 

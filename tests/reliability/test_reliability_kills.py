@@ -42,7 +42,7 @@ def killed(name, path, seconds):
     child = os.fork()
     if child == 0:
         try:
-            from lemmata.core.runs.checkpoint import Checkpoint
+            from lemmata.core import Checkpoint
 
             Checkpoint.__init__.__defaults__ = (1, 30.0)  # write after every step
             fit(name, path)

@@ -10,7 +10,7 @@ from sklearn.datasets import load_iris
 
 import lemmata
 from lemmata.core import Checkpoint, MaxSteps, run
-from lemmata.linalg.randomized import RandomizedAlgorithm
+from lemmata.linalg import RandomizedAlgorithm
 
 STORED = Path(__file__).parent / "stored"
 VERDICTS = json.loads((STORED / "verdicts.json").read_text())

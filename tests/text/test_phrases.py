@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lemmata import text
-from lemmata.text import encoded
-from lemmata.text.phrases import join_phrases
+from lemmata.text import encoded, join_phrases
 
 
 def decoded(found):

@@ -7,7 +7,8 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lemmata.text.words import WORD, WORDS, Tokenizer, find_all
+from lemmata.text import Tokenizer
+from lemmata.text.words import WORD, WORDS, find_all
 
 SIGNS = st.text(st.one_of(st.characters(max_codepoint=127), st.characters()), max_size=60)
 

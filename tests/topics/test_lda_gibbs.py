@@ -11,9 +11,7 @@ from scipy.special import gammaln
 from scipy.stats import chisquare
 
 import lemmata
-from lemmata.core.blocks import Blocks
-from lemmata.core.loop import MaxSteps, run
-from lemmata.core.runs.checkpoint import Checkpoint
+from lemmata.core import Blocks, Checkpoint, MaxSteps, run
 from lemmata.topics import LDA
 from lemmata.topics.lda.gibbs import GibbsAlgorithm
 from lemmata.topics.lda.tokens import Tokens

@@ -12,8 +12,7 @@ from sklearn.decomposition import LatentDirichletAllocation
 from test_lda_gibbs import TINY, planted
 
 import lemmata
-from lemmata.core.blocks import Blocks
-from lemmata.core.loop import MaxSteps, run
+from lemmata.core import Blocks, MaxSteps, run
 from lemmata.topics import LDA
 from lemmata.topics.lda.documents import DocumentParts
 from lemmata.topics.lda.priors import learn_doc_topic_prior

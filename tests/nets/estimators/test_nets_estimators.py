@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 import lemmata
-from lemmata.core.files.encoding import StoreError
+from lemmata.core import StoreError
 from lemmata.nets import FeedForward, NeuralClassifier, NeuralRegressor
 
 DIGITS = load_digits()

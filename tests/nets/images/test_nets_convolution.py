@@ -10,19 +10,16 @@ from scipy.signal import convolve as scipy_convolve
 from torch import nn
 from torch.nn import functional as F
 
-from lemmata.nets import ResidualBlock
-from lemmata.nets.images.convolution import (
+from lemmata.nets import (
+    ReceptiveField,
+    ResidualBlock,
     convolve,
     correlate,
-    layer,
-    recover_kernel,
-    transposed_layer,
-)
-from lemmata.nets.images.receptive_fields import (
-    ReceptiveField,
     measure_receptive_field,
     receptive_field,
+    recover_kernel,
 )
+from lemmata.nets.images.convolution import layer, transposed_layer
 
 
 def arrays(seed, *shapes):

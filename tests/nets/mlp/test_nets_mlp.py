@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.special import expit
 
+from lemmata.nets import MLP
 from lemmata.nets.mlp import network as mlp
-from lemmata.nets.mlp.network import ACTIVATIONS, LOSSES, MLP, Workspace
+from lemmata.nets.mlp.network import ACTIVATIONS, LOSSES, Workspace
 from lemmata.nets.mlp.steps import NAMED, InPlaceAdam, Momentum, Pure
 from lemmata.optim import Adam, HeavyBall, Nesterov
 
